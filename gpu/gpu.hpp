@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/gpu.hpp: the compute interface. Five nouns:
+//
+//   Device    a processor that decides packets: the CPU, a CUDA GPU, a Vulkan device
+//   Region    frame memory the device reads: registered in place, or staged
+//   Pipelines one policy generation's compiled pipelines
+//   Queue     a worker's own stream of batches to the device; batches finish in submission order
+//   Slot      one batch: descriptors in, results out, in memory that host and device share
+//
+//   auto device = gpu::open_device("auto");
+//   (*device)->register_frames(base, bytes, gpu::Frames::automatic);
+//   (*device)->load(generation, pipelines);
+//   auto queue = (*device)->open_queue({.batch_capacity = 1024, .depth = 4});
+//   if (gpu::Slot* slot = (*queue)->acquire()) {
+//     slot->descriptors[0] = {...};
+//     (*queue)->submit(slot, 1, generation);
+//   }
+//   while (gpu::Slot* done = (*queue)->poll()) { use(done->results); (*queue)->release(done); }
+//
+// No exception crosses this interface. Nothing here knows AF_XDP or JSON. Control calls return
+// Result<T>, whose error is one sentence for the operator; the batch calls return small enums.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "maps/packet.h"
+
+namespace xdpgpu::gpu {
+
+template <class T>
+using Result = tl::expected<T, std::string>;
+
+enum class Kind { cpu, cuda, vulkan };
+
+// How a device gets at the frames.
+enum class Frames { automatic, in_place, staged };
+
+struct DeviceInfo {
+  std::string name;  // "cpu", "cuda:0", "vulkan:0": what --device takes
+  Kind kind = Kind::cpu;
+  std::string description;  // "NVIDIA H200", "llvmpipe (LLVM 15.0.6, 256 bits)"
+  bool software = false;    // runs on the CPU: `auto` never picks a software Vulkan
+  bool usable = false;
+  std::string reason;     // why it is not usable; empty if it is
+  bool in_place = false;  // can read registered or imported host memory
+  u64 memory_bytes = 0;
+};
+
+// Every device this build and this host know, usable or not, in the order `auto` prefers them: CUDA,
+// hardware Vulkan, CPU, software Vulkan. Kinds that were built without, or whose driver is absent,
+// appear once as unusable with the reason.
+std::vector<DeviceInfo> list_devices();
+
+// ---- Pipelines -------------------------------------------------------------------------------------
+// Built by the control plane from a policy; the builder in gpu/pipelines.hpp compiles stage settings
+// into one position-independent image of 32-bit words that every device reads.
+class Pipelines;
+
+// ---- Batches ---------------------------------------------------------------------------------------
+// Memory of a slot belongs to the queue and stays valid until the queue is destroyed. Between acquire
+// and submit the worker writes descriptors; between poll and release it reads results. Each packet's
+// metadata (maps/packet.h) stands in front of its first byte in the frame region, and names the
+// pipeline; all packets of a batch are of one generation.
+struct Slot {
+  xg_descriptor* descriptors = nullptr;
+  xg_result* results = nullptr;
+  u32 capacity = 0;
+  u32 count = 0;  // packets submitted
+  u32 generation = 0;
+  u32 index = 0;        // 0..depth-1
+  bool failed = false;  // set at poll: the device failed under this batch, results are not valid
+};
+
+enum class Submit {
+  ok,
+  unknown_generation,  // nothing was submitted, the slot is still the caller's
+  device_failed,       // the device is lost; the slot is still the caller's
+};
+
+// A worker's stream of batches. Single-threaded: one worker owns it. No allocation, lock or virtual
+// call a packet. Destroying it waits for batches in flight (bounded by the device's own time-out).
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  // The next free slot, or nullptr while all are in flight or held.
+  virtual Slot* acquire() noexcept = 0;
+  // Starts the slot's first `count` descriptors. count 1..capacity.
+  virtual Submit submit(Slot* slot, u32 count, u32 generation) noexcept = 0;
+  // The oldest submitted batch, once finished; nullptr while it runs or when there is none. Never
+  // blocks.
+  virtual Slot* poll() noexcept = 0;
+  virtual void release(Slot* slot) noexcept = 0;
+  virtual u32 in_flight() const noexcept = 0;
+};
+
+struct QueueOptions {
+  u32 batch_capacity = 1024;  // packets
+  u32 depth = 4;              // batches in flight
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const noexcept = 0;
+
+  // Makes [base, base + bytes) the frame region: 4096-aligned, bytes a multiple of 4096, and alive
+  // until the device is destroyed. Frames::in_place fails where the device cannot; automatic falls
+  // back to staged. Once per device.
+  virtual Result<void> register_frames(void* base, u64 bytes, Frames frames) = 0;
+  // What register_frames settled on: in_place or staged.
+  virtual Frames frames() const noexcept = 0;
+
+  // Adds a generation's pipelines; queues may be running. Fails without effect.
+  virtual Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) = 0;
+  // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
+  virtual void unload(u32 generation) noexcept = 0;
+
+  virtual Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) = 0;
+};
+
+// name: a DeviceInfo::name, a kind ("cuda", "vulkan": its first usable device), or "auto" (first
+// usable device of list_devices that is not software Vulkan). Environment XDPGPU_DEVICE overrides
+// "auto". The error names the devices there are.
+Result<std::unique_ptr<Device>> open_device(std::string_view name);
+
+}  // namespace xdpgpu::gpu

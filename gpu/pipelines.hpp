@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/pipelines.hpp: stage settings in, compiled pipelines out. The settings are plain values; the
+// image is what the devices and the sequential reference read (layout: gpu/stages/image.h).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+
+namespace xdpgpu::gpu {
+
+// Address bytes in network order; IPv4 uses the first four. length in bits.
+struct Prefix {
+  u8 family = 4;  // 4 or 6
+  std::array<u8, 16> address{};
+  u8 length = 0;
+};
+struct PortRange {
+  u16 first = 0;  // host order, inclusive
+  u16 last = 65535;
+};
+using Mac = std::array<u8, 6>;
+
+// `acl`: ordered 5-tuple rules, first match wins. Empty lists match everything; a rule that names
+// ports matches only packets that have ports (XG_PKT_PORTS).
+struct AclRule {
+  std::string name;
+  std::vector<Prefix> src, dst;
+  std::vector<u8> protocols;
+  std::vector<PortRange> src_ports, dst_ports;
+  enum class Action { next, drop, pass, tx, redirect } action = Action::next;
+  u32 target = 0;  // port index, for redirect
+};
+struct AclSettings {
+  std::vector<AclRule> rules;
+  AclRule::Action otherwise = AclRule::Action::next;  // no rule matched: next, drop or pass
+  bool cache = false;                                 // publish the verdict to the kernel
+  u32 cache_ttl_ms = 0;                               // 0: while the generation lives
+};
+
+// `load_balance`: FNV-1a (32-bit, as the published "XDP on GPU" prototype uses it) over source address,
+// destination address, source port, destination port (each in network byte order as in the packet; 4 or
+// 16 address bytes) and protocol, modulo the sum of the weights; backend i owns weight_i consecutive
+// residues. Sets the backend's MAC as destination and the frame's former destination as source.
+struct Backend {
+  std::string name;
+  Mac mac{};
+  u32 weight = 1;        // 1..1000
+  bool to_port = false;  // false: TX, out of the port it came in on
+  u32 target = 0;        // port index when to_port
+};
+struct LoadBalanceSettings {
+  std::vector<Backend> backends;  // 1..256
+  bool cache = false;
+  u32 cache_ttl_ms = 0;
+};
+
+// `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port.
+struct L2fwdSettings {
+  bool to_port = false;
+  u32 target = 0;
+  bool cache = false;
+  u32 cache_ttl_ms = 0;
+};
+
+using StageSettings = std::variant<AclSettings, LoadBalanceSettings, L2fwdSettings>;
+struct PipelineSettings {
+  std::string name;
+  std::vector<StageSettings> stages;  // a packet that no stage decides is passed
+};
+
+class Pipelines {
+ public:
+  // Compiles all pipelines of a policy; xg_metadata.pipeline indexes `settings`. The error names the
+  // pipeline and stage.
+  static Result<std::shared_ptr<const Pipelines>> compile(std::vector<PipelineSettings> settings);
+
+  const std::vector<PipelineSettings>& settings() const noexcept { return settings_; }
+  const std::vector<u32>& image() const noexcept { return image_; }
+
+ private:
+  Pipelines() = default;
+  std::vector<PipelineSettings> settings_;
+  std::vector<u32> image_;
+};
+
+}  // namespace xdpgpu::gpu

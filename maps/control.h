@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * maps/control.h: how user space steers the XDP program and what it counts: configuration, queue state
+ * (credits, heartbeat, order), reasons and counters.
+ */
+#ifndef XDPGPU_MAPS_CONTROL_H
+#define XDPGPU_MAPS_CONTROL_H
+
+#include "types.h"
+
+/* xg_config.state */
+#define XG_STATE_STARTING 0u /* pass everything: sockets are not there yet */
+#define XG_STATE_RUNNING 1u
+#define XG_STATE_BYPASS 2u   /* the operator's `bypass on`: pass everything */
+#define XG_STATE_DRAINING 3u /* detach: nothing is redirected any more, on_failure decides */
+
+/* Map `config`, one entry, mmapable. Written by user space, read once a packet. */
+XG_RECORD(xg_config) {
+  u64 active;          /* generation << 32 | slot (0 or 1): one 64-bit store swaps the policy */
+  u64 hash_key[2];     /* SipHash key of the flow hash, random at attach */
+  u64 beat_timeout_ns; /* a worker's heartbeat older than this is a failure */
+  u64 policy_hash;     /* of the active policy's text; a restart compares it */
+  u32 state;
+  u32 port;                   /* this interface's port index */
+  u32 queues;                 /* receive queues with a worker: 0..queues-1 */
+  u32 flow_entries_per_queue; /* power of two */
+};
+XG_ASSERT_SIZE(xg_config, 56);
+#define XG_ACTIVE_GENERATION(active) ((u32)((active) >> 32))
+#define XG_ACTIVE_SLOT(active) ((u32)(active)&1u)
+
+/* Map `queue_state`, one entry a receive queue, mmapable. The first 64 bytes are written by the kernel
+ * program alone, the second 64 by the queue's worker alone. Counts wrap and are compared by difference.
+ *
+ * Credits: XDP admits a packet while (granted - admitted) > 0 as a signed 32-bit number. The worker
+ * grants frames as it puts them on the fill ring, never more than fit into the RX ring, plus one for
+ * each packet that the kernel lost after the redirect (XDP_STATISTICS). */
+XG_RECORD(xg_queue_state) {
+  u32 admitted; /* packets redirected to this queue's socket; the next one's metadata.sequence */
+  u32 kernel_reserved[15];
+  u32 granted;
+  u32 retired; /* packets with sequence - retired < 0 have left user space (sent and completed) */
+  u64 beat_ns; /* CLOCK_MONOTONIC of the worker's last turn; 0: no worker */
+  u32 worker_reserved[12];
+};
+XG_ASSERT_SIZE(xg_queue_state, 128);
+XG_ASSERT_OFFSET(xg_queue_state, granted, 64);
+XG_ASSERT_OFFSET(xg_queue_state, beat_ns, 72);
+
+XG_RECORD(xg_counter) {
+  u64 packets;
+  u64 bytes;
+};
+XG_ASSERT_SIZE(xg_counter, 16);
+
+/* Map `counters` (per CPU array of xg_counter): what the XDP program did, by reason. Each packet is
+ * counted once as received and once under exactly one of the outcomes; `inspected` ones go on in
+ * `worker_counters`. X(name, text) */
+#define XG_KERNEL_REASONS(X)                                                   \
+  X(received, "seen by the XDP program")                                       \
+  X(inspected, "handed to user space")                                         \
+  X(pass_bypass, "passed: starting, or bypass is on")                          \
+  X(pass_management, "passed: management traffic")                             \
+  X(pass_control, "passed: control protocol (ARP, ND, DHCP, LACP, LLDP, STP)") \
+  X(pass_flow, "passed by a flow verdict")                                     \
+  X(pass_rule, "passed by a rule")                                             \
+  X(pass_default, "passed by the policy's default")                            \
+  X(pass_fragment, "passed: fragment")                                         \
+  X(pass_overload, "passed: out of credit (on_overload)")                      \
+  X(pass_failure, "passed: no live worker (on_failure)")                       \
+  X(drop_flow, "dropped by a flow verdict")                                    \
+  X(drop_rule, "dropped by a rule")                                            \
+  X(drop_limit, "dropped: over a rule's limit")                                \
+  X(drop_default, "dropped by the policy's default")                           \
+  X(drop_fragment, "dropped: fragment")                                        \
+  X(drop_overload, "dropped: out of credit (on_overload)")                     \
+  X(drop_failure, "dropped: no live worker (on_failure)")                      \
+  X(tx_flow, "sent back by a flow verdict")                                    \
+  X(redirect_flow, "sent to another port by a flow verdict")                   \
+  X(error_redirect, "lost: the redirect failed")
+
+/* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
+ * what became of the inspected packets. inspected = received + lost; received = drop + pass + tx +
+ * redirect + the errors, plus those in flight. */
+#define XG_WORKER_REASONS(X)                                           \
+  X(received, "taken from the RX ring")                                \
+  X(lost_in_kernel, "lost between redirect and RX ring")               \
+  X(dropped, "dropped by a pipeline")                                  \
+  X(passed, "passed to the stack")                                     \
+  X(transmitted, "sent back out of the port it came from")             \
+  X(redirected, "sent out of another port")                            \
+  X(error_device, "dropped: the device answered ABORTED or failed")    \
+  X(error_generation, "dropped: its policy generation is gone")        \
+  X(error_target, "dropped: no such target port, or it has no queue")  \
+  X(error_ring_full, "dropped: the TX ring of its target stayed full") \
+  X(error_invalid, "dropped: the kernel handed an invalid descriptor") \
+  X(flows_cached, "flow verdicts published to the kernel")             \
+  X(flows_evicted, "flow verdicts that gave way to another flow")      \
+  X(checksums_repaired, "partial checksums completed before sending")
+
+#ifndef XG_GLSL
+#define XG_X(name, text) XG_KERNEL_##name,
+enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
+#undef XG_X
+#define XG_X(name, text) u64 name;
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved[2]; };
+#undef XG_X
+XG_ASSERT_SIZE(xg_worker_counters, 128);
+#endif
+
+/* Map names, also the names of their pins under XG_PIN_ROOT/<ifname>/. */
+#define XG_PIN_ROOT "/sys/fs/bpf/xdpgpu"
+#define XG_RUN_ROOT "/run/xdpgpu"
+
+/* SO_MARK of the sockets on the reinjection pair; its tc program lets nothing else through. */
+#define XG_REINJECT_MARK 0x78646770u /* "xdgp" */
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * maps/flow.h: the flow key and the flow verdict table.
+ *
+ * The table is a BPF_F_MMAPABLE array of 64-byte entries. A shard is one receive queue of the port and
+ * has one writer; entry index = queue * entries_per_queue + bucket * XG_FLOW_WAYS + way, bucket =
+ * flow_hash & (entries_per_queue / XG_FLOW_WAYS - 1).
+ *
+ * Publication protocol. Writer: store 0 to the entry's first 8 bytes, fence, store the body, fence,
+ * store the first 8 bytes (generation, tag, action, target) in one 64-bit store. Reader: read the
+ * word, the key and the body, read the word again; act only if both words are equal, the generation is
+ * the active one and the whole key matches. No read-modify-write crosses processors.
+ */
+#ifndef XDPGPU_MAPS_FLOW_H
+#define XDPGPU_MAPS_FLOW_H
+
+#include "packet.h"
+
+/* Directional. Addresses and ports stand in network byte order as in the packet; IPv4 uses word 0 and
+ * leaves the others 0. VLAN ids are host order, 0: no such tag (a priority tag, id 0, counts as
+ * XG_VLAN_PRIORITY so that it differs from none). ICMP: src_port = type << 8 | code (as a network-order
+ * pair: type first), dst_port = 0, or the identifier for echo. */
+#define XG_VLAN_PRIORITY 0x1000u
+XG_RECORD(xg_flow_key) {
+  u32 src[4];
+  u32 dst[4];
+  u16 src_port;
+  u16 dst_port;
+  u16 vlan_outer;
+  u16 vlan_inner;
+  u8 protocol;
+  u8 family; /* 4, 6; 0: not IP (such packets have no flow) */
+  u8 port;   /* ingress port index */
+  u8 reserved;
+};
+XG_ASSERT_SIZE(xg_flow_key, 44);
+
+#define XG_FLOW_WAYS 4u
+#define XG_FLOW_TAG(flow_hash) ((flow_hash) >> 16)
+
+/* xg_flow_verdict.flags */
+#define XG_FLOW_HAND_UP_TCP_END 0x01u /* SYN, FIN and RST of this flow go to user space all the same */
+
+XG_RECORD(xg_flow_verdict) {
+  u32 generation; /* the word: bytes 0-7, 0 = empty */
+  u16 tag;
+  u8 action; /* XDP's numbers */
+  u8 target; /* port index for XG_REDIRECT */
+  xg_flow_key key;
+  u32 verdict;    /* verdict word that was cached: says which stage and rule decided */
+  u32 expires_ms; /* CLOCK_MONOTONIC in ms, low 32 bits; 0: never */
+  u16 rewrite;    /* index into the `rewrites` map; XG_REWRITE_NONE: none */
+  u8 idle_s;      /* seconds without a packet after which the entry is dead; 0: never */
+  u8 flags;
+};
+XG_ASSERT_SIZE(xg_flow_verdict, 64);
+XG_ASSERT_OFFSET(xg_flow_verdict, key, 8);
+XG_ASSERT_OFFSET(xg_flow_verdict, verdict, 52);
+XG_ASSERT_OFFSET(xg_flow_verdict, rewrite, 60);
+
+/* Written by the XDP program alone, same index as the entry. Zeroed by nobody: a writer that reuses an
+ * entry notes the counts it found. */
+XG_RECORD(xg_flow_stats) {
+  u64 packets;
+  u64 bytes;
+  u64 last_seen_ns; /* CLOCK_MONOTONIC */
+};
+XG_ASSERT_SIZE(xg_flow_stats, 24);
+
+/* Rewrites that cached verdicts name. Index 0 is none, 1 is the fixed "swap MAC addresses". A record
+ * is immutable while its generation lives; even generations use 2..2047, odd ones 2048..4095, so a
+ * reload never rewrites a record under a reader. */
+#define XG_REWRITE_NONE 0u
+#define XG_REWRITE_SWAP_MACS 1u
+#define XG_REWRITE_HALF 2048u
+#define XG_REWRITE_ENTRIES 4096u
+XG_RECORD(xg_rewrite) {
+  u32 generation;
+  u32 flags; /* XG_RES_SET_DST_MAC, XG_RES_SET_SRC_MAC, XG_RES_CACHE_SWAP */
+  u8 dst_mac[6];
+  u8 src_mac[6];
+  u32 reserved[3];
+};
+XG_ASSERT_SIZE(xg_rewrite, 32);
+
+/* Order (DESIGN 4.3): per queue, the sequence of the last packet of each flow-hash slot that went to
+ * user space. XDP writes order_slots[queue * XG_ORDER_SLOTS + (flow_hash & (XG_ORDER_SLOTS - 1))];
+ * cached PASS, TX and REDIRECT act only once the worker's `retired` has reached it. */
+#define XG_ORDER_SLOTS 4096u
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * maps/packet.h: what travels with a packet: its metadata (kernel to worker and device), its
+ * descriptor (worker to device) and its result (device to worker).
+ */
+#ifndef XDPGPU_MAPS_PACKET_H
+#define XDPGPU_MAPS_PACKET_H
+
+#include "types.h"
+
+/* A frame's chunk in the frame region is XG_CHUNK_SIZE bytes. The packet starts at XG_FRAME_DATA from
+ * the chunk's start (XDP_PACKET_HEADROOM 256 + UMEM frame_headroom XG_FRAME_HEADROOM) and its metadata
+ * stands in the 32 bytes in front of it, so that metadata and the first 96 bytes of headers share one
+ * 128-byte line. */
+#define XG_CHUNK_SIZE 2048u
+#define XG_FRAME_HEADROOM 32u
+#define XG_FRAME_DATA 288u
+#define XG_FRAME_MAX (XG_CHUNK_SIZE - XG_FRAME_DATA) /* longest frame that fits: 1,760 bytes */
+#define XG_METADATA_SIZE 32u
+
+/* xg_metadata.flags */
+#define XG_PKT_IPV4 0x0001u
+#define XG_PKT_IPV6 0x0002u
+#define XG_PKT_TCP 0x0004u
+#define XG_PKT_UDP 0x0008u
+#define XG_PKT_ICMP 0x0010u /* ICMP or ICMPv6 */
+#define XG_PKT_SCTP 0x0020u
+#define XG_PKT_FRAGMENT 0x0040u       /* any fragment, the first one included: never matches a flow verdict */
+#define XG_PKT_LATER_FRAGMENT 0x0080u /* offset > 0: no L4 header in this packet */
+#define XG_PKT_MALFORMED                                                                          \
+  0x0100u                    /* headers contradict each other or the frame's length; L3/L4 fields \
+                                are valid only as far as the offsets say */
+#define XG_PKT_PORTS 0x0200u /* l4_offset points to readable source and destination ports */
+#define XG_PKT_MANAGEMENT 0x0400u
+#define XG_PKT_VLAN 0x0800u /* at least one tag stands in the frame */
+
+/* Written by the XDP program in front of each inspected frame (bpf_xdp_adjust_meta), or by the worker
+ * where the port does not deliver metadata. Offsets count from the frame's first byte; an offset that
+ * is 0 means "not there". payload_offset is the first byte behind the L4 header. */
+XG_RECORD(xg_metadata) {
+  u64 rx_time_ns; /* CLOCK_MONOTONIC at XDP, or the capture's own time in replay */
+  u32 generation; /* policy generation that sent the packet here */
+  u32 sequence;   /* per receive queue, counts inspected packets, wraps */
+  u32 flow_hash;  /* low 32 bits of xg_flow_hash(key); picks bucket, tag and order slot */
+  u16 flags;      /* XG_PKT_* */
+  u16 l3_offset;
+  u16 l4_offset;
+  u16 payload_offset;
+  u16 pipeline; /* index into the generation's pipelines */
+  u8 protocol;  /* L4 protocol after extension headers, else 0 */
+  u8 port;      /* index of the port it came in on */
+};
+XG_ASSERT_SIZE(xg_metadata, 32);
+XG_ASSERT_OFFSET(xg_metadata, flow_hash, 16);
+XG_ASSERT_OFFSET(xg_metadata, pipeline, 28);
+
+/* What the worker hands to a compute device. offset: bytes from the frame region's start to the
+ * packet's first byte; the metadata stands right before it. A packet is one descriptor, or several with
+ * XG_DESC_MORE on all but the last (multi-buffer frames). */
+#define XG_DESC_MORE 0x1u
+XG_RECORD(xg_descriptor) {
+  u64 offset;
+  u32 length;
+  u32 flags;
+};
+XG_ASSERT_SIZE(xg_descriptor, 16);
+
+/* Verdict word: bits 0-2 action (XDP's own numbers), 3-7 target port, 8-13 stage (its position in the
+ * pipeline + 1; 0: no stage decided, the pipeline's end), 14-31 rule within the stage. */
+#define XG_ABORTED 0u
+#define XG_DROP 1u
+#define XG_PASS 2u
+#define XG_TX 3u
+#define XG_REDIRECT 4u
+#define XG_VERDICT(action, port, stage, rule) ((action) | ((port) << 3) | ((stage) << 8) | ((rule) << 14))
+#define XG_VERDICT_ACTION(v) ((v)&7u)
+#define XG_VERDICT_PORT(v) (((v) >> 3) & 31u)
+#define XG_VERDICT_STAGE(v) (((v) >> 8) & 63u)
+#define XG_VERDICT_RULE(v) (((v) >> 14) & 0x3ffffu)
+#define XG_MAX_PORTS 32u
+#define XG_MAX_STAGES 62u
+#define XG_MAX_STAGE_RULES 0x3ffffu
+
+/* xg_result.flags */
+#define XG_RES_SET_DST_MAC 0x01u
+#define XG_RES_SET_SRC_MAC 0x02u
+#define XG_RES_CACHE 0x04u      /* the flow's later packets get the same verdict: cache it in the kernel */
+#define XG_RES_CACHE_SWAP 0x08u /* cached, the rewrite is "swap the MAC addresses" (l2fwd) */
+
+/* A device's answer for one packet. The rewrite is absolute values: applying it twice is harmless.
+ * MAC addresses are in network byte order, mac[0] = bytes 0-3 read as a little-endian word, mac[1] =
+ * bytes 4-5 in its low half. */
+XG_RECORD(xg_result) {
+  u32 verdict;
+  u32 flags;
+  u32 dst_mac[2];
+  u32 src_mac[2];
+  u32 cache_ttl_ms; /* 0: as long as the policy generation lives */
+  u32 detail;       /* stage's own: backend index for load_balance */
+};
+XG_ASSERT_SIZE(xg_result, 32);
+
+#endif

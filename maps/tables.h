@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * maps/tables.h: the compiled policy as the XDP program reads it.
+ *
+ * A policy occupies a slot (0 or 1): policy[slot], and two inner maps, policy_lines[slot] (an array of
+ * 64-byte lines) and policy_rows[slot] (an array of class rows). A swap fills the idle slot and then
+ * stores xg_config.active.
+ *
+ * Classification. Each packet gets one class id a dimension: source and destination address by an
+ * interval trie, ports, L4 and VLAN by direct index tables of u16. A class's row holds the bitmap of
+ * the rules whose condition in that dimension the class meets, and an aggregate with one bit a 64-rule
+ * word. (Aggregated bit vectors, Baboescu and Varghese, SIGCOMM 2001.) Before the rows are walked, the
+ * aggregates are ANDed with one word of the grid: each class has a coarse coordinate a dimension, the
+ * coordinates together name a grid cell, and the cell's mask says which words hold a rule that touches
+ * the cell at all. So adversarially overlapping rules do not lead through all words.
+ */
+#ifndef XDPGPU_MAPS_TABLES_H
+#define XDPGPU_MAPS_TABLES_H
+
+#include "types.h"
+
+#define XG_MAX_RULES 4096u
+#define XG_RULE_WORDS 64u /* XG_MAX_RULES / 64 */
+#define XG_LINE_WORDS 8u  /* u64 words a line */
+
+XG_RECORD(xg_line) { u64 word[8]; };
+XG_ASSERT_SIZE(xg_line, 64);
+
+/* Interval trie over a 64-bit key (IPv4: address << 32 in host order; IPv6: its first 8 bytes, then, in
+ * a low-half subtree, the other 8). Word index = line * 8 + word. A word is one of
+ *   kind 0  CLASS   bits 0-23: value
+ *   kind 1  BRANCH  bits 0-31: word index of the first child, bits 32-39: key bits consumed (1-22)
+ *   kind 2  LEAF    bits 0-31: word index of the first boundary, bits 32-35: count (1-8, within a line)
+ * with the kind in bits 60-63. A leaf's boundaries are (remaining key's top 40 bits) << 24 | value,
+ * ascending, the first with boundary 0; the last one not above the key decides. Values below
+ * XG_LPM_LOW are classes; others name a low-half subtree: word index of its root word, counted from
+ * xg_policy.low_base. */
+#define XG_LPM_KIND(w) ((u32)((w) >> 60))
+#define XG_LPM_CLASS 0u
+#define XG_LPM_BRANCH 1u
+#define XG_LPM_LEAF 2u
+#define XG_LPM_LOW 0x800000u
+#define XG_LPM_MAX_DEPTH 8u /* branches on one half of an address */
+
+/* Dimensions of the classifier. */
+#define XG_DIM_SRC 0u
+#define XG_DIM_DST 1u
+#define XG_DIM_SPORT 2u
+#define XG_DIM_DPORT 3u
+#define XG_DIM_L4 4u
+#define XG_DIM_VLAN 5u
+#define XG_DIMS 6u
+
+/* Index tables of u16 class ids, 32 a line. Ports: host order port, XG_PORT_NONE where the packet has
+ * none (other protocols, fragments). L4: XG_L4_* below. VLAN: outer id, XG_VLAN_NONE untagged,
+ * XG_VLAN_PRIORITY for a priority tag. */
+#define XG_PORT_NONE 65536u
+#define XG_PORT_INDEXES 65568u /* rounded up to full lines */
+#define XG_L4_V4 0u            /* + protocol, when not TCP or when a fragment */
+#define XG_L4_V4_TCP 256u      /* + TCP flag byte */
+#define XG_L4_V6 512u
+#define XG_L4_V6_TCP 768u
+#define XG_L4_OTHER 1024u   /* not IP */
+#define XG_L4_CONTROL 1032u /* + XG_CONTROL_* number, for control protocols that a rule names */
+#define XG_L4_INDEXES 1056u
+#define XG_VLAN_NONE 4097u
+#define XG_VLAN_INDEXES 4128u
+
+/* Control protocols, numbers for XG_L4_CONTROL and bits of xg_policy.control_named. */
+#define XG_CONTROL_ARP 0u
+#define XG_CONTROL_ND 1u
+#define XG_CONTROL_DHCP 2u
+#define XG_CONTROL_LACP 3u
+#define XG_CONTROL_LLDP 4u
+#define XG_CONTROL_STP 5u
+#define XG_CONTROL_NONE 0xffu
+
+/* A class of one dimension. `coarse` is its grid coordinate, already shifted into place: a cell's index
+ * is the sum over the dimensions. */
+XG_RECORD(xg_class_row) {
+  u64 aggregate;
+  u32 coarse;
+  u32 reserved;
+  u64 rules[64];
+};
+XG_ASSERT_SIZE(xg_class_row, 528);
+
+/* What a matching rule does. */
+#define XG_RULE_PASS 0u
+#define XG_RULE_DROP 1u
+#define XG_RULE_INSPECT 2u
+#define XG_RULE_LIMIT 3u      /* counts; drops the excess; what conforms goes on to the next rule */
+#define XG_RULE_MANAGEMENT 4u /* pass, before flow verdicts and in every state */
+#define XG_LIMIT_PER_SRC 0u
+#define XG_LIMIT_PER_DST 1u
+#define XG_LIMIT_PER_RULE 2u
+
+XG_RECORD(xg_rule) {
+  u8 action;
+  u8 limit_per;
+  u16 pipeline;    /* for XG_RULE_INSPECT */
+  u32 number;      /* position in the policy's `rules`, counted from 0; what counters and logs name */
+  u64 interval_ns; /* for XG_RULE_LIMIT: 1e9 / pps, in ns << 8 (24.8 fixed point) */
+  u64 burst_ns;    /* how far the theoretical arrival time may run ahead, same unit (GCRA) */
+  u64 reserved;
+};
+XG_ASSERT_SIZE(xg_rule, 32);
+
+/* xg_policy.on_* and default_action and fragments */
+#define XG_DO_PASS 0u
+#define XG_DO_DROP 1u
+#define XG_DO_INSPECT 2u /* fragments only */
+
+XG_RECORD(xg_trie) { u32 root; /* word index of the root word */ };
+
+/* Map `policy`, two entries (slots), mmapable. */
+XG_RECORD(xg_policy) {
+  u32 generation;
+  u8 default_action;
+  u8 on_failure;
+  u8 on_overload;
+  u8 fragments;
+  u32 rule_count; /* management rules included; they come first */
+  u32 management_count;
+  u32 control_named; /* bit a XG_CONTROL_*: a rule names it, so rules decide */
+  u32 dims;          /* bit a dimension: more than one class there */
+  u32 src4_root;     /* word indexes in policy_lines */
+  u32 src6_root;
+  u32 dst4_root;
+  u32 dst6_root;
+  u32 low_base;
+  u32 sport_line; /* first lines of the index tables */
+  u32 dport_line;
+  u32 l4_line;
+  u32 vlan_line;
+  u32 rules_line; /* two xg_rule a line */
+  u32 grid_line;  /* 2^grid_bits words */
+  u32 grid_bits;
+  u32 first_row[6]; /* first class row of each dimension in policy_rows; row = first_row[d] + class */
+};
+XG_ASSERT_SIZE(xg_policy, 96);
+
+/* Key of the `limits` map (LRU hash): one bucket a rule and address. Value: theoretical arrival time. */
+XG_RECORD(xg_limit_key) {
+  u32 generation;
+  u32 rule;
+  u32 address[4];
+};
+XG_ASSERT_SIZE(xg_limit_key, 24);
+XG_RECORD(xg_limit_state) { u64 tat; /* CLOCK_MONOTONIC ns << 8, wraps never in practice (2^56 ns) */ };
+
+  /* Map `rule_counters` (per CPU): index slot * XG_MAX_RULES + compiled rule index. */
+
+#endif

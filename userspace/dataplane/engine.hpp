@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/engine.hpp: the data plane of one process: the frame region, the ports' AF_XDP
+// sockets, the workers, and the hand-over between policy generations.
+//
+// Life: create (sockets open: needs CAP_NET_RAW, CAP_IPC_LOCK) → [drop privileges] → use_device →
+// load_policy → start → ... → drain → stop → conservation report. All calls come from one control
+// thread; workers run on threads of their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "gpu/pipelines.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::dataplane {
+
+template <class T>
+using Result = tl::expected<T, std::string>;
+
+enum class PortMode { zero_copy, copy, generic };  // generic: copy mode under generic XDP
+
+struct PortSpec {
+  std::string ifname;
+  u32 ifindex = 0;
+  u32 queues = 1;
+  kernel::XdpMode xdp_mode = kernel::XdpMode::native;
+  bool require_zero_copy = false;  // strict
+  bool forbid_zero_copy = false;   // --mode copy
+  bool repair_checksums = false;   // veth and container peers: partial checksums are completed
+  bool cache_transmit = true;      // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
+  std::string reinject_ifname;     // worker's end of the reinjection pair
+  u32 reinject_ifindex = 0;
+  kernel::PortMaps maps;
+};
+
+struct EngineOptions {
+  u32 ring_size = 2048;         // each of RX, TX, fill, completion; power of two
+  u32 frames_per_queue = 8192;  // frames of each worker's share of the region
+  bool huge_pages = false;
+  u32 batch = 1024;          // most packets a batch
+  u64 max_wait_ns = 50'000;  // longest wait for a batch to fill
+  u32 batches_in_flight = 4;
+  bool pin_threads = true;
+};
+
+// Who owns the frames now; the sum is total, always (DESIGN 4.1).
+struct FrameCount {
+  u64 total = 0, free = 0, fill = 0, batch = 0, tx = 0;
+  bool conserved() const { return free + fill + batch + tx == total; }
+};
+
+struct QueueStatus {
+  u32 port = 0, queue = 0;
+  PortMode mode = PortMode::copy;
+  bool metadata = false;  // the port delivers metadata (learnt at start)
+  int cpu = -1;           // core the worker is pinned to
+  xg_queue_state state{};
+  xg_worker_counters counters{};
+};
+
+struct EngineStatus {
+  std::vector<QueueStatus> queues;
+  FrameCount frames;
+  u32 generation = 0;
+  std::string device;
+  gpu::Frames frames_mode = gpu::Frames::staged;
+  u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> create(std::vector<PortSpec> ports, const EngineOptions& options);
+  ~Engine();
+
+  // Registers the frame region with the device and opens the workers' queues.
+  Result<void> use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames);
+
+  // Makes a generation's pipelines known to the device; packets of it may arrive from now on.
+  Result<void> load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines);
+  // Tells the engine that XDP sends only `generation` since now (after the swap's RCU grace period).
+  // Older generations are unloaded once their packets have left; polled from the control thread.
+  void retire_generations_before(u32 generation);
+
+  Result<void> start();
+  // No new packets come (XDP no longer redirects): waits for batches and TX completions, at most
+  // `timeout_ms`.
+  Result<void> drain(u32 timeout_ms);
+  // Ends the workers and takes back every frame from the kernel (sockets are closed). Returns the
+  // final frame count, all of it free.
+  FrameCount stop();
+
+  EngineStatus status() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  explicit Engine(std::unique_ptr<Impl> impl);
+};
+
+}  // namespace xdpgpu::dataplane

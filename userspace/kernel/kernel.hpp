@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/kernel/kernel.hpp: the kernel side of one attached interface ("port"), as handles: the XDP
+// program and its maps, the policy's inner maps, the reinjection pair.
+//
+// The broker (privileged) makes PortProgram and Reinjection; the data plane (unprivileged) gets the map
+// descriptors and works on MapViews. Everything made here is undone by the destructor unless it was
+// pinned and released on purpose.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "maps/control.h"
+#include "maps/flow.h"
+#include "maps/packet.h"
+#include "maps/tables.h"
+
+namespace xdpgpu::kernel {
+
+template <class T>
+using Result = tl::expected<T, std::string>;
+
+// A descriptor that closes itself.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd();
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+  int release() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+enum class XdpMode { native, generic };
+
+struct PortOptions {
+  std::string ifname;
+  u32 ifindex = 0;
+  u32 port_index = 0;
+  u32 queues = 1;
+  u32 flow_entries_per_queue = 16384;  // power of two
+  u32 max_prefix_limits = 65536;       // entries of the `limits` map
+  u64 beat_timeout_ns = 100'000'000;
+};
+
+// Descriptors of a port's maps, in the order of XG_PORT_MAPS below: what the broker passes to the data
+// plane (SCM_RIGHTS keeps the order).
+#define XG_PORT_MAPS(X)                                                                                 \
+  X(config)                                                                                             \
+  X(policy) X(policy_lines) X(policy_rows) X(queue_state) X(order_slots) X(flow_verdicts) X(flow_stats) \
+      X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports)
+struct PortMaps {
+#define XG_X(name) Fd name;
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+};
+
+// The XDP program of one interface, loaded with its own maps. Attached through libxdp.
+class PortProgram {
+ public:
+  // Loads and verifies; touches no interface. The map `config` says XG_STATE_STARTING.
+  static Result<std::unique_ptr<PortProgram>> load(const PortOptions& options);
+  ~PortProgram();  // detaches and unpins
+
+  const PortOptions& options() const noexcept;
+  // Duplicates of the maps' descriptors.
+  Result<PortMaps> maps() const;
+  int program_fd() const noexcept;
+
+  // Pins all maps under XG_PIN_ROOT/<ifname>/ (mode 0700). A stale directory of a dead attach is
+  // removed first.
+  Result<void> pin();
+  void unpin() noexcept;
+
+  // Attaches; `native_required` / `generic_required` are strict, else native is tried first. A foreign
+  // program on the interface is refused by name.
+  Result<XdpMode> attach(std::optional<XdpMode> required);
+  void detach() noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  explicit PortProgram(std::unique_ptr<Impl> impl);
+};
+
+// The two inner maps of one policy slot. Made by the broker with these sizes, filled through mmap by
+// the data plane, installed by the broker into policy_lines[slot] and policy_rows[slot].
+struct PolicyMaps {
+  Fd lines, rows;
+};
+Result<PolicyMaps> create_policy_maps(u32 lines, u32 rows);
+Result<void> install_policy_maps(const PortMaps& port, u32 slot, const PolicyMaps& maps);
+
+// An mmap of a mmapable array map, as a span of its values (value size rounded up to 8 as in the
+// kernel). Unmapped by the destructor.
+template <class T>
+class MapView {
+ public:
+  MapView() = default;
+  static Result<MapView> open(int fd, u32 entries);
+  MapView(MapView&&) noexcept;
+  MapView& operator=(MapView&&) noexcept;
+  ~MapView();
+  T* data() const noexcept { return data_; }
+  u32 size() const noexcept { return entries_; }
+  T& operator[](u32 i) const noexcept { return data_[i]; }
+  u64 bytes() const noexcept { return bytes_; }
+
+ private:
+  T* data_ = nullptr;
+  u32 entries_ = 0;
+  u64 bytes_ = 0;
+};
+
+// PASS by reinjection: a veth pair in the interface's namespace; the worker sends on worker_ifname(),
+// the far end's tc program hands marked frames to the interface's ingress.
+class Reinjection {
+ public:
+  static Result<std::unique_ptr<Reinjection>> create(const std::string& ifname, u32 ifindex, u32 queues,
+                                                     XdpMode mode);
+  ~Reinjection();
+  const std::string& worker_ifname() const noexcept;
+  u32 worker_ifindex() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  explicit Reinjection(std::unique_ptr<Impl> impl);
+};
+
+}  // namespace xdpgpu::kernel

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/policy/policy.hpp: a policy as values, and how it is read from JSON.
+//
+//   auto policy = policy::parse(text, "policy.json", policy::read_files_from("/etc/xdpgpu"));
+//   if (!policy) for (auto& d : policy.error()) fmt::print("{}\n", d.sentence());
+//
+// A policy is accepted whole or refused whole; every problem found is reported with its JSON pointer,
+// line and column. Nothing here knows maps' descriptors, devices or interfaces.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <variant>
+#include <vector>
+
+#include "maps/tables.h"
+
+namespace xdpgpu::policy {
+
+// One problem, one sentence. line and column count from 1; 0 where there is no place in the text.
+struct Diagnostic {
+  std::string file;
+  std::string pointer;  // "/rules/3/match/src"
+  u32 line = 0;
+  u32 column = 0;
+  std::string message;           // what is wrong and what to do
+  std::string sentence() const;  // "policy.json:12:7: /rules/3/match/src: ..."
+};
+using Diagnostics = std::vector<Diagnostic>;
+template <class T>
+using Result = tl::expected<T, Diagnostics>;
+
+struct Prefix {
+  u8 family = 4;        // 4 or 6
+  u8 length = 0;        // bits
+  u8 address[16] = {};  // network order, host bits zero; IPv4 in the first four
+  bool operator==(const Prefix&) const = default;
+};
+struct PortRange {
+  u16 first = 0, last = 65535;  // host order, inclusive
+};
+
+enum class Do { pass, drop, inspect };  // inspect: `fragments` only
+
+// A rule's condition: every named key must hold; within a key any value will do. Empty: not named.
+struct Match {
+  std::vector<Prefix> src, dst;                   // written in place
+  std::vector<std::string> src_lists, dst_lists;  // "@name", without the @
+  std::vector<u8> protocols;
+  std::vector<PortRange> src_ports, dst_ports;
+  std::optional<u8> tcp_flags_mask;  // packet's flags & mask == value
+  u8 tcp_flags_value = 0;
+  std::vector<u16> vlans;    // outer ids; 0: untagged ("none" in JSON)
+  std::vector<u32> control;  // XG_CONTROL_*
+  std::optional<u8> family;  // 4 or 6
+};
+
+struct Limit {
+  u32 per = XG_LIMIT_PER_SRC;
+  u64 pps = 0;
+  u64 burst = 0;  // packets; default: pps
+};
+
+struct Rule {
+  std::string name;  // default "rule N"
+  Match match;
+  enum class Action { pass, drop, inspect, limit } action = Action::pass;
+  std::string pipeline;  // for inspect
+  Limit limit;           // for limit
+};
+
+// Stages, as written; ports are interface names, resolved when the policy meets its interfaces.
+struct AclStageRule {
+  std::string name;
+  Match match;         // src, dst, protocols, ports only
+  std::string action;  // next, drop, pass, tx, redirect
+  std::string to;      // interface, for redirect
+};
+struct AclStage {
+  std::vector<AclStageRule> rules;
+  std::string otherwise = "next";
+  std::optional<u32> cache_ms;  // "cache": "60s", or true = 0: while the generation lives
+};
+struct BackendSpec {
+  std::string name;
+  std::array<u8, 6> mac{};
+  u32 weight = 1;
+  std::string to;  // interface; empty: out of the one it came in on
+};
+struct LoadBalanceStage {
+  std::vector<BackendSpec> backends;
+  std::optional<u32> cache_ms;
+};
+struct L2fwdStage {
+  std::string to;
+  std::optional<u32> cache_ms;
+};
+using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage>;
+struct Pipeline {
+  std::string name;
+  std::vector<Stage> stages;
+};
+
+struct Io {
+  std::string mode = "auto";  // auto, zero-copy, copy, generic: what attach does without --mode
+  u32 ring_size = 2048;       // descriptors, power of two
+  u32 frames_per_queue = 8192;
+  bool huge_pages = false;
+};
+struct Compute {
+  std::string device = "auto";
+  std::string mode = "auto";
+  std::string frames = "auto";  // auto, in_place, staged
+  u32 batch = 1024;             // packets, most
+  u64 max_wait_ns = 50'000;     // longest a packet waits for its batch to fill
+};
+
+struct Policy {
+  Do default_action = Do::pass;
+  Do on_failure = Do::pass;
+  Do on_overload = Do::pass;
+  Do fragments = Do::pass;
+  std::vector<Match> management;
+  std::map<std::string, std::vector<Prefix>> lists;
+  std::vector<Rule> rules;
+  std::vector<Pipeline> pipelines;  // in the order of the text; metadata.pipeline indexes this
+  Io io;
+  Compute compute;
+  u64 hash = 0;  // of the text and of every list file: same hash, same policy
+};
+
+// Gives a list or rule file's content by the path written in the policy, or a sentence why not.
+using FileReader = std::function<tl::expected<std::string, std::string>(const std::string& path)>;
+// Reads regular files below or beside `directory` (relative paths start there); bounded in size.
+FileReader read_files_from(std::string directory);
+
+Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files);
+
+// What the XDP program reads (maps/tables.h), ready to be copied into the maps.
+struct Tables {
+  xg_policy header{};  // generation is filled in at the swap
+  std::vector<xg_line> lines;
+  std::vector<xg_class_row> rows;
+  std::vector<std::string> rule_names;  // by compiled rule index, management rules first
+};
+// Fails with a sentence where the policy needs more classes or rules than the tables hold.
+Result<Tables> compile(const Policy& policy);
+
+// What the tables answer, by the same walk as the XDP program's, in plain C++: for `replay` without root
+// and as the table tests' oracle's partner. Returns the compiled rule indices that match, ascending.
+struct PacketFacts;  // see policy/classify.hpp
+
+}  // namespace xdpgpu::policy
