@@ -8,11 +8,16 @@
  *
  * Classification. Each packet gets one class id a dimension: source and destination address by an
  * interval trie, ports, L4 and VLAN by direct index tables of u16. A class's row holds the bitmap of
- * the rules whose condition in that dimension the class meets, and an aggregate with one bit a 64-rule
- * word. (Aggregated bit vectors, Baboescu and Varghese, SIGCOMM 2001.) Before the rows are walked, the
- * aggregates are ANDed with one word of the grid: each class has a coarse coordinate a dimension, the
- * coordinates together name a grid cell, and the cell's mask says which words hold a rule that touches
- * the cell at all. So adversarially overlapping rules do not lead through all words.
+ * the rules whose condition in that dimension the class meets; its head holds an aggregate with one bit
+ * a 64-rule word, set where the word is not zero. (Aggregated bit vectors, Baboescu and Varghese, SIGCOMM
+ * 2001.) Heads stand apart from the rows, so that they are dense in the caches. Before the rows are
+ * walked, the aggregates are ANDed with one word of the grid: each class has a coarse coordinate a
+ * dimension, the coordinates together name a grid cell, and the cell's mask says which words hold a rule
+ * that touches the cell at all. So adversarially overlapping rules do not lead through all words. The
+ * grid only prunes: what matches is decided by the rows.
+ *
+ * A packet that is not IP has class 0 in both address dimensions: class 0 is the addresses that stand in
+ * no prefix of any rule (unless a rule names 0.0.0.0/0 and ::/0, no IP packet need have it).
  */
 #ifndef XDPGPU_MAPS_TABLES_H
 #define XDPGPU_MAPS_TABLES_H
@@ -29,18 +34,33 @@ XG_ASSERT_SIZE(xg_line, 64);
 /* Interval trie over a 64-bit key (IPv4: address << 32 in host order; IPv6: its first 8 bytes, then, in
  * a low-half subtree, the other 8). Word index = line * 8 + word. A word is one of
  *   kind 0  CLASS   bits 0-23: value
- *   kind 1  BRANCH  bits 0-31: word index of the first child, bits 32-39: key bits consumed (1-22)
+ *   kind 1  BRANCH  bits 0-31: word index of the first child, bits 32-37: key bits consumed (1-22)
  *   kind 2  LEAF    bits 0-31: word index of the first boundary, bits 32-35: count (1-8, within a line)
- * with the kind in bits 60-63. A leaf's boundaries are (remaining key's top 40 bits) << 24 | value,
- * ascending, the first with boundary 0; the last one not above the key decides. Values below
- * XG_LPM_LOW are classes; others name a low-half subtree: word index of its root word, counted from
- * xg_policy.low_base. */
+ *   kind 3  SPLIT   bits 0-31: line index, bits 32-35: count of keys (1-5)
+ * with the kind in bits 60-63 and, for kinds 1 to 3, in bits 40-45 how many leading bits of the remaining
+ * key are skipped first (they are known to be equal for all keys that come here): key <<= skip.
+ * A leaf's boundaries are (remaining key's top 40 bits) << 24 | value, ascending, the first with boundary
+ * 0; the last one with boundary <= (key | 0xffffff), compared as 64-bit numbers, decides.
+ * A split's line has 5 keys (words 0-4, ascending, whole remaining keys) and 6 u32 (words 5-7, low half
+ * first): the one whose number is the count of keys <= key decides. With bit 31 set, its bits 0-30 are
+ * the word index where the walk goes on with the key as it is; else it is a value.
+ * Values below XG_LPM_LOW are classes; others (only met on the first half of an IPv6 address) name a
+ * low-half subtree: the walk begins anew with the low half at word index xg_policy.low_base +
+ * (value - XG_LPM_LOW). */
 #define XG_LPM_KIND(w) ((u32)((w) >> 60))
 #define XG_LPM_CLASS 0u
 #define XG_LPM_BRANCH 1u
 #define XG_LPM_LEAF 2u
+#define XG_LPM_SPLIT 3u
+#define XG_LPM_VALUE(w) ((u32)(w)&0xffffffu)
+#define XG_LPM_INDEX(w) ((u32)(w))
+#define XG_LPM_BITS(w) ((u32)((w) >> 32) & 63u)
+#define XG_LPM_COUNT(w) ((u32)((w) >> 32) & 15u)
+#define XG_LPM_SKIP(w) ((u32)((w) >> 40) & 63u)
 #define XG_LPM_LOW 0x800000u
-#define XG_LPM_MAX_DEPTH 8u /* branches on one half of an address */
+#define XG_LPM_GO_ON 0x80000000u /* in a split */
+#define XG_LPM_SPLIT_KEYS 5u
+#define XG_LPM_MAX_DEPTH 10u /* words read on one half of an address, the last (CLASS or LEAF) included */
 
 /* Dimensions of the classifier. */
 #define XG_DIM_SRC 0u
@@ -60,8 +80,9 @@ XG_ASSERT_SIZE(xg_line, 64);
 #define XG_L4_V4_TCP 256u      /* + TCP flag byte */
 #define XG_L4_V6 512u
 #define XG_L4_V6_TCP 768u
-#define XG_L4_OTHER 1024u   /* not IP */
-#define XG_L4_CONTROL 1032u /* + XG_CONTROL_* number, for control protocols that a rule names */
+#define XG_L4_OTHER 1024u /* not IP */
+#define XG_L4_CONTROL \
+  1032u /* + XG_CONTROL_*: packets of a control protocol that a rule names; no other index */
 #define XG_L4_INDEXES 1056u
 #define XG_VLAN_NONE 4097u
 #define XG_VLAN_INDEXES 4128u
@@ -75,15 +96,17 @@ XG_ASSERT_SIZE(xg_line, 64);
 #define XG_CONTROL_STP 5u
 #define XG_CONTROL_NONE 0xffu
 
-/* A class of one dimension. `coarse` is its grid coordinate, already shifted into place: a cell's index
- * is the sum over the dimensions. */
-XG_RECORD(xg_class_row) {
+/* A class of one dimension; index of head and row: first_row[dimension] + class. Every dimension has at
+ * least class 0. `coarse` is its grid coordinate, already multiplied into place: a cell's index is the sum
+ * over the dimensions, always below 2^grid_bits. */
+XG_RECORD(xg_class_head) {
   u64 aggregate;
   u32 coarse;
   u32 reserved;
-  u64 rules[64];
 };
-XG_ASSERT_SIZE(xg_class_row, 528);
+XG_ASSERT_SIZE(xg_class_head, 16);
+XG_RECORD(xg_class_row) { u64 rules[64]; };
+XG_ASSERT_SIZE(xg_class_row, 512);
 
 /* What a matching rule does. */
 #define XG_RULE_PASS 0u
@@ -101,7 +124,8 @@ XG_RECORD(xg_rule) {
   u16 pipeline;    /* for XG_RULE_INSPECT */
   u32 number;      /* position in the policy's `rules`, counted from 0; what counters and logs name */
   u64 interval_ns; /* for XG_RULE_LIMIT: 1e9 / pps, in ns << 8 (24.8 fixed point) */
-  u64 burst_ns;    /* how far the theoretical arrival time may run ahead, same unit (GCRA) */
+  u64 burst_ns;    /* (burst - 1) * interval: a packet conforms while tat - now <= burst_ns (GCRA), and
+                      then tat = max(tat, now) + interval */
   u64 reserved;
 };
 XG_ASSERT_SIZE(xg_rule, 32);
@@ -109,7 +133,9 @@ XG_ASSERT_SIZE(xg_rule, 32);
 /* xg_policy.on_* and default_action and fragments */
 #define XG_DO_PASS 0u
 #define XG_DO_DROP 1u
-#define XG_DO_INSPECT 2u /* fragments only */
+#define XG_DO_INSPECT                                                                 \
+  2u /* fragments only: the rules decide, as for packets without ports; PASS and DROP \
+        decide before the rules, after the management rules */
 
 XG_RECORD(xg_trie) { u32 root; /* word index of the root word */ };
 
@@ -123,7 +149,8 @@ XG_RECORD(xg_policy) {
   u32 rule_count; /* management rules included; they come first */
   u32 management_count;
   u32 control_named; /* bit a XG_CONTROL_*: a rule names it, so rules decide */
-  u32 dims;          /* bit a dimension: more than one class there */
+  u32 dims;          /* bit a dimension: more than one class there; the others need no lookup: class 0
+                        holds every rule and has coordinate 0 */
   u32 src4_root;     /* word indexes in policy_lines */
   u32 src6_root;
   u32 dst4_root;
@@ -134,11 +161,13 @@ XG_RECORD(xg_policy) {
   u32 l4_line;
   u32 vlan_line;
   u32 rules_line; /* two xg_rule a line */
+  u32 heads_line; /* four xg_class_head a line */
   u32 grid_line;  /* 2^grid_bits words */
   u32 grid_bits;
-  u32 first_row[6]; /* first class row of each dimension in policy_rows; row = first_row[d] + class */
+  u32 first_row[6]; /* first head and row of each dimension; its index = first_row[d] + class */
+  u32 reserved;
 };
-XG_ASSERT_SIZE(xg_policy, 96);
+XG_ASSERT_SIZE(xg_policy, 104);
 
 /* Key of the `limits` map (LRU hash): one bucket a rule and address. Value: theoretical arrival time. */
 XG_RECORD(xg_limit_key) {

@@ -4,6 +4,7 @@
 //
 //   auto policy = policy::parse(text, "policy.json", policy::read_files_from("/etc/xdpgpu"));
 //   if (!policy) for (auto& d : policy.error()) fmt::print("{}\n", d.sentence());
+//   auto tables = policy::compile(*policy);
 //
 // A policy is accepted whole or refused whole; every problem found is reported with its JSON pointer,
 // line and column. Nothing here knows maps' descriptors, devices or interfaces.
@@ -44,6 +45,13 @@ struct Prefix {
 };
 struct PortRange {
   u16 first = 0, last = 65535;  // host order, inclusive
+  bool operator==(const PortRange&) const = default;
+};
+// A named list: written in place, or read from a file of one address or prefix a line.
+struct List {
+  std::string file;  // as the policy names it; empty: written in place
+  std::vector<Prefix> prefixes;
+  bool operator==(const List&) const = default;
 };
 
 enum class Do { pass, drop, inspect };  // inspect: `fragments` only
@@ -56,23 +64,27 @@ struct Match {
   std::vector<PortRange> src_ports, dst_ports;
   std::optional<u8> tcp_flags_mask;  // packet's flags & mask == value
   u8 tcp_flags_value = 0;
-  std::vector<u16> vlans;    // outer ids; 0: untagged ("none" in JSON)
+  std::vector<u16> vlans;    // outer ids; 0: untagged ("none"), XG_VLAN_PRIORITY: a tag with id 0
   std::vector<u32> control;  // XG_CONTROL_*
   std::optional<u8> family;  // 4 or 6
+  bool operator==(const Match&) const = default;
 };
 
 struct Limit {
   u32 per = XG_LIMIT_PER_SRC;
   u64 pps = 0;
   u64 burst = 0;  // packets; default: pps
+  bool operator==(const Limit&) const = default;
 };
 
 struct Rule {
-  std::string name;  // default "rule N"
+  std::string name;  // default "rule N", N counted from 1
+  std::string description;
   Match match;
   enum class Action { pass, drop, inspect, limit } action = Action::pass;
   std::string pipeline;  // for inspect
   Limit limit;           // for limit
+  bool operator==(const Rule&) const = default;
 };
 
 // Stages, as written; ports are interface names, resolved when the policy meets its interfaces.
@@ -81,30 +93,36 @@ struct AclStageRule {
   Match match;         // src, dst, protocols, ports only
   std::string action;  // next, drop, pass, tx, redirect
   std::string to;      // interface, for redirect
+  bool operator==(const AclStageRule&) const = default;
 };
 struct AclStage {
   std::vector<AclStageRule> rules;
   std::string otherwise = "next";
   std::optional<u32> cache_ms;  // "cache": "60s", or true = 0: while the generation lives
+  bool operator==(const AclStage&) const = default;
 };
 struct BackendSpec {
   std::string name;
   std::array<u8, 6> mac{};
   u32 weight = 1;
   std::string to;  // interface; empty: out of the one it came in on
+  bool operator==(const BackendSpec&) const = default;
 };
 struct LoadBalanceStage {
   std::vector<BackendSpec> backends;
   std::optional<u32> cache_ms;
+  bool operator==(const LoadBalanceStage&) const = default;
 };
 struct L2fwdStage {
-  std::string to;
+  std::string to;  // interface; empty: out of the one it came in on
   std::optional<u32> cache_ms;
+  bool operator==(const L2fwdStage&) const = default;
 };
 using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage>;
 struct Pipeline {
   std::string name;
-  std::vector<Stage> stages;
+  std::vector<Stage> stages;  // a packet that none decides is passed
+  bool operator==(const Pipeline&) const = default;
 };
 
 struct Io {
@@ -112,6 +130,7 @@ struct Io {
   u32 ring_size = 2048;       // descriptors, power of two
   u32 frames_per_queue = 8192;
   bool huge_pages = false;
+  bool operator==(const Io&) const = default;
 };
 struct Compute {
   std::string device = "auto";
@@ -119,15 +138,17 @@ struct Compute {
   std::string frames = "auto";  // auto, in_place, staged
   u32 batch = 1024;             // packets, most
   u64 max_wait_ns = 50'000;     // longest a packet waits for its batch to fill
+  bool operator==(const Compute&) const = default;
 };
 
 struct Policy {
+  std::string description;
   Do default_action = Do::pass;
   Do on_failure = Do::pass;
   Do on_overload = Do::pass;
-  Do fragments = Do::pass;
+  Do fragments = Do::pass;  // inspect: the rules decide, as for packets without ports
   std::vector<Match> management;
-  std::map<std::string, std::vector<Prefix>> lists;
+  std::map<std::string, List> lists;
   std::vector<Rule> rules;
   std::vector<Pipeline> pipelines;  // in the order of the text; metadata.pipeline indexes this
   Io io;
@@ -135,25 +156,49 @@ struct Policy {
   u64 hash = 0;  // of the text and of every list file: same hash, same policy
 };
 
-// Gives a list or rule file's content by the path written in the policy, or a sentence why not.
-using FileReader = std::function<tl::expected<std::string, std::string>(const std::string& path)>;
-// Reads regular files below or beside `directory` (relative paths start there); bounded in size.
-FileReader read_files_from(std::string directory);
+// What parse accepts at most; more is refused by a diagnostic.
+inline constexpr u64 kMaxTextBytes = 64ull << 20;
+inline constexpr u64 kMaxFileBytes = 256ull << 20;
+inline constexpr u32 kMaxNesting = 32;
+inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists and rules together
+inline constexpr u32 kMaxPipelines = 1024;
+inline constexpr u32 kMaxDiagnostics = 20;  // problems reported of one document; the rest is counted
 
+// ---- Files (files.cpp) -----------------------------------------------------------------------------
+// Gives a list file's content by the path written in the policy, or a sentence why not.
+using FileReader = std::function<tl::expected<std::string, std::string>(const std::string& path)>;
+using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
+
+// Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
+// devices, directories and files over kMaxFileBytes are refused without ever blocking on them.
+FileReader read_files_from(std::string directory);
+// Gives files that were read elsewhere: what the daemon uses for a policy that came over the socket.
+FileReader read_files_of(FileContents contents);
+// Passes on to `reader` and keeps each content it gave in `contents`, which must outlive the result:
+// what a client uses to send a policy and all that it names.
+FileReader record_files(FileReader reader, FileContents& contents);
+// The policy file itself, by the same rules; at most kMaxTextBytes.
+tl::expected<std::string, std::string> read_policy_text(const std::string& path);
+
+// ---- JSON (parse.cpp, show.cpp) --------------------------------------------------------------------
+// file_name is what diagnostics call the text.
 Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files);
 
+// The policy as canonical JSON text: every setting written out, lists by their file where they came from
+// one. parse(to_json(p)) equals p but for the hash, which is the text's.
+std::string to_json(const Policy& policy);
+
+// ---- Tables (compile.cpp) --------------------------------------------------------------------------
 // What the XDP program reads (maps/tables.h), ready to be copied into the maps.
 struct Tables {
-  xg_policy header{};  // generation is filled in at the swap
+  xg_policy header{};  // generation is filled in at the swap, the rest is final
   std::vector<xg_line> lines;
   std::vector<xg_class_row> rows;
-  std::vector<std::string> rule_names;  // by compiled rule index, management rules first
+  std::vector<std::string> rule_names;  // by compiled rule index, management rules first (two an entry)
 };
 // Fails with a sentence where the policy needs more classes or rules than the tables hold.
 Result<Tables> compile(const Policy& policy);
 
-// What the tables answer, by the same walk as the XDP program's, in plain C++: for `replay` without root
-// and as the table tests' oracle's partner. Returns the compiled rule indices that match, ascending.
-struct PacketFacts;  // see policy/classify.hpp
+// The tables' answer in plain C++: userspace/policy/classify.hpp.
 
 }  // namespace xdpgpu::policy
