@@ -41,7 +41,7 @@ struct PortSpec {
 
 struct EngineOptions {
   u32 ring_size = 2048;         // each of RX, TX, fill, completion; power of two
-  u32 frames_per_queue = 8192;  // frames of each worker's share of the region
+  u32 frames_per_queue = 8192;  // frames of each port's each queue; at least ring_size + batch
   bool huge_pages = false;
   u32 batch = 1024;          // most packets a batch
   u64 max_wait_ns = 50'000;  // longest wait for a batch to fill
@@ -81,11 +81,21 @@ class Engine {
   // Registers the frame region with the device and opens the workers' queues.
   Result<void> use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames);
 
-  // Makes a generation's pipelines known to the device; packets of it may arrive from now on.
-  Result<void> load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines);
+  // Which pipeline a frame goes to, for ports that deliver no metadata: index, or nullopt where no rule
+  // inspects it (it is passed). Called on worker threads, so it must be safe to call concurrently.
+  using PipelineChooser =
+      std::function<std::optional<u16>(const u8* frame, u32 length, const xg_metadata& parsed)>;
+
+  // Makes a generation's pipelines known to the device; packets of it may arrive from now on. Without a
+  // chooser, ports without metadata send everything to pipeline 0.
+  Result<void> load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
+                           PipelineChooser chooser = {});
   // Tells the engine that XDP sends only `generation` since now (after the swap's RCU grace period).
-  // Older generations are unloaded once their packets have left; polled from the control thread.
+  // Older generations are unloaded, by poll(), once their packets have left.
   void retire_generations_before(u32 generation);
+  // The control thread's housekeeping, to be called every 100 ms or so: unloads retired generations and
+  // returns what happened since the last call, a sentence each (device failed, a worker stopped).
+  std::vector<std::string> poll();
 
   Result<void> start();
   // No new packets come (XDP no longer redirects): waits for batches and TX completions, at most
@@ -96,6 +106,9 @@ class Engine {
   FrameCount stop();
 
   EngineStatus status() const;
+  // The counts that flow_stats[index] of the port held when its present entry was published: what the
+  // entry's own packets are is the difference.
+  xg_flow_stats flow_base(u32 port, u32 index) const;
 
  private:
   struct Impl;

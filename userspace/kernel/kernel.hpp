@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "maps/control.h"
@@ -57,15 +58,25 @@ struct PortOptions {
 
 // Descriptors of a port's maps, in the order of XG_PORT_MAPS below: what the broker passes to the data
 // plane (SCM_RIGHTS keeps the order).
-#define XG_PORT_MAPS(X)                                                                                 \
-  X(config)                                                                                             \
-  X(policy) X(policy_lines) X(policy_rows) X(queue_state) X(order_slots) X(flow_verdicts) X(flow_stats) \
-      X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports)
+#define XG_PORT_MAPS(X)                                                                                   \
+  X(config)                                                                                               \
+  X(policy)                                                                                               \
+  X(policy_lines) X(policy_rows) X(queue_state) X(order_slots) X(flow_verdicts) X(flow_stats) X(rewrites) \
+      X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)
 #undef XG_X
+  // The descriptors in XG_PORT_MAPS' order; they stay owned by this object.
+  std::vector<int> descriptors() const;
+  // Takes over descriptors in the same order. Exactly kPortMapCount of them; closes them all on error.
+  static Result<PortMaps> adopt(std::span<const int> descriptors);
+  // A second set of descriptors of the same maps.
+  Result<PortMaps> duplicate() const;
 };
+#define XG_X(name) +1
+inline constexpr std::size_t kPortMapCount = 0 XG_PORT_MAPS(XG_X);
+#undef XG_X
 
 // The XDP program of one interface, loaded with its own maps. Attached through libxdp.
 class PortProgram {
@@ -101,24 +112,52 @@ struct PolicyMaps {
   Fd lines, rows;
 };
 Result<PolicyMaps> create_policy_maps(u32 lines, u32 rows);
+// Copies compiled tables into fresh maps through mmap (no system call a line, no privilege). The maps
+// hold at least that many entries; what is behind stays zero.
+Result<void> fill_policy_maps(const PolicyMaps& maps, std::span<const xg_line> lines,
+                              std::span<const xg_class_row> rows);
 Result<void> install_policy_maps(const PortMaps& port, u32 slot, const PolicyMaps& maps);
 
 // An mmap of a mmapable array map, as a span of its values (value size rounded up to 8 as in the
 // kernel). Unmapped by the destructor.
+Result<void*> map_array(int fd, u32 entries, u32 value_size);  // checks type, sizes and flags
+void unmap_array(void* data, u64 bytes) noexcept;
+
 template <class T>
 class MapView {
+  static_assert(sizeof(T) % 8 == 0, "values of a mmapable array are padded to 8 bytes");
+
  public:
   MapView() = default;
-  static Result<MapView> open(int fd, u32 entries);
-  MapView(MapView&&) noexcept;
-  MapView& operator=(MapView&&) noexcept;
-  ~MapView();
+  // The first `entries` values of the map; the error says which map does not fit.
+  static Result<MapView> open(int fd, u32 entries) {
+    auto data = map_array(fd, entries, sizeof(T));
+    if (!data) return tl::unexpected(data.error());
+    MapView view;
+    view.data_ = static_cast<T*>(*data);
+    view.entries_ = entries;
+    view.bytes_ = u64{entries} * sizeof(T);
+    return view;
+  }
+  MapView(MapView&& other) noexcept { swap(other); }
+  MapView& operator=(MapView&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  MapView(const MapView&) = delete;
+  MapView& operator=(const MapView&) = delete;
+  ~MapView() { unmap_array(data_, bytes_); }
   T* data() const noexcept { return data_; }
   u32 size() const noexcept { return entries_; }
   T& operator[](u32 i) const noexcept { return data_[i]; }
   u64 bytes() const noexcept { return bytes_; }
 
  private:
+  void swap(MapView& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(entries_, other.entries_);
+    std::swap(bytes_, other.bytes_);
+  }
   T* data_ = nullptr;
   u32 entries_ = 0;
   u64 bytes_ = 0;
