@@ -24,6 +24,7 @@
 #define XG_RECORD(name) struct name
 #define XG_ASSERT_SIZE(name, bytes)
 #define XG_ASSERT_OFFSET(name, field, bytes)
+#define XG_FN
 
 #else
 
@@ -55,6 +56,13 @@ using u64 = std::uint64_t;
 #define XG_ASSERT_SIZE(name, bytes) _Static_assert(sizeof(name) == (bytes), #name " changed its size")
 #define XG_ASSERT_OFFSET(name, field, bytes) \
   _Static_assert(__builtin_offsetof(name, field) == (bytes), #name "." #field " moved")
+#endif
+
+/* In front of each function that maps/ defines. */
+#ifdef __CUDACC__
+#define XG_FN static inline __host__ __device__ __attribute__((always_inline))
+#else
+#define XG_FN static inline __attribute__((always_inline))
 #endif
 
 #endif /* XG_GLSL */

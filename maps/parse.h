@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * maps/parse.h: the packet parser: one source for the XDP program and for user space, which parses
+ * where a port delivers no metadata and in `replay`.
+ *
+ *   xg_packet p;
+ *   xg_parse(data, data_end, port, &p);
+ *
+ * It reads Ethernet, up to two VLAN tags, IPv4 with options, IPv6 with up to XG_PARSE_EXTENSIONS
+ * extension headers, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer headers. It never
+ * reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet padding), and it
+ * always answers: what cannot be read stays zero and XG_PKT_MALFORMED says that something is wrong.
+ *
+ * A malformed packet has no flow, like a fragment: it never matches a flow verdict and its verdict must
+ * not be cached.
+ *
+ * Fragments (RFC 791, RFC 8200; an IPv6 "atomic" fragment counts as one) are keyed by addresses and
+ * identification, which stands in the key's port fields, so that all fragments of a datagram share one
+ * flow hash. The key's protocol is then the one that the fragment header names.
+ */
+#ifndef XDPGPU_MAPS_PARSE_H
+#define XDPGPU_MAPS_PARSE_H
+
+#include "flow.h"
+#include "packet.h"
+#include "tables.h"
+
+#define XG_PARSE_EXTENSIONS 8
+
+#define XG_IPPROTO_HOPOPTS 0u
+#define XG_IPPROTO_ICMP 1u
+#define XG_IPPROTO_TCP 6u
+#define XG_IPPROTO_UDP 17u
+#define XG_IPPROTO_ROUTING 43u
+#define XG_IPPROTO_FRAGMENT 44u
+#define XG_IPPROTO_AH 51u
+#define XG_IPPROTO_ICMPV6 58u
+#define XG_IPPROTO_NONE 59u
+#define XG_IPPROTO_DSTOPTS 60u
+#define XG_IPPROTO_SCTP 132u
+
+/* TCP flag byte. */
+#define XG_TCP_FIN 0x01u
+#define XG_TCP_SYN 0x02u
+#define XG_TCP_RST 0x04u
+
+typedef struct xg_packet xg_packet;
+struct xg_packet {
+  xg_flow_key key;
+  u32 fragment_id;    /* host order; 0 unless XG_PKT_FRAGMENT */
+  u32 ip_end;         /* offset of the first byte behind the IP packet, within the frame; 0: not IP */
+  u16 flags;          /* XG_PKT_* */
+  u16 l3_offset;      /* behind Ethernet and VLAN tags; 0: the frame ends before */
+  u16 l4_offset;      /* 0: none in this frame */
+  u16 payload_offset; /* behind the L4 header (later fragments: behind the IP headers); 0: unknown */
+  u16 l4_index;       /* XG_L4_*: the classifier's index; control protocols by their ordinary index */
+  u8 protocol;        /* L4 protocol after extension headers, else 0 */
+  u8 tcp_flags;
+  u8 control; /* XG_CONTROL_* */
+  u8 reserved[3];
+};
+
+/* Loads in network order and in host order. The BPF machine loads unaligned words as they are; user
+ * space goes through memcpy, which compiles to the same load. Both run on little-endian CPUs. */
+#ifdef __bpf__
+#define XG_READABLE(at, bytes, end) ((at) + (bytes) <= (end))
+/* Hides from the compiler how a pointer was made, so that it checks and uses the same register. */
+#define XG_OPAQUE(pointer) asm volatile("" : "+r"(pointer))
+#define XG_UNROLL _Pragma("unroll")
+XG_FN u16 xg_load16(const u8* at) { return *(const u16*)at; }
+XG_FN u32 xg_load32(const u8* at) { return *(const u32*)at; }
+#else
+#define XG_READABLE(at, bytes, end) ((end) - (at) >= (long)(bytes))
+#define XG_OPAQUE(pointer)
+#define XG_UNROLL
+XG_FN u16 xg_load16(const u8* at) {
+  u16 value;
+  __builtin_memcpy(&value, at, sizeof(value));
+  return value;
+}
+XG_FN u32 xg_load32(const u8* at) {
+  u32 value;
+  __builtin_memcpy(&value, at, sizeof(value));
+  return value;
+}
+#endif
+XG_FN u16 xg_host16(u16 value) { return __builtin_bswap16(value); }
+XG_FN u32 xg_host32(u32 value) { return __builtin_bswap32(value); }
+
+XG_FN void xg_parse_set(xg_packet* p, u32 flag) { p->flags = (u16)(p->flags | flag); }
+
+/* The cursor: `at` and `offset` name the same byte, `end` is the offset that the current layer ends at
+ * (never beyond the frame). */
+typedef struct xg_cursor xg_cursor;
+struct xg_cursor {
+  const u8* at;
+  const u8* data_end;
+  u32 offset;
+  u32 end;
+};
+
+XG_FN void xg_advance(xg_cursor* c, u32 bytes) {
+  c->at += bytes;
+  c->offset += bytes;
+  XG_OPAQUE(c->at);
+}
+
+/* Are `bytes` (a constant) there, both in the frame and in the layer? */
+#define XG_HAS(c, bytes) (XG_READABLE((c)->at, bytes, (c)->data_end) && (c)->offset + (bytes) <= (c)->end)
+
+XG_FN void xg_parse_ports(const xg_cursor* c, xg_packet* p) {
+  xg_parse_set(p, XG_PKT_PORTS);
+  if (p->flags & XG_PKT_FRAGMENT) return;
+  p->key.src_port = xg_load16(c->at);
+  p->key.dst_port = xg_load16(c->at + 2);
+}
+
+/* A header that is cut short contradicts the packet's length, unless the rest is in another fragment. */
+XG_FN void xg_parse_short(xg_packet* p) {
+  if (!(p->flags & XG_PKT_FRAGMENT)) xg_parse_set(p, XG_PKT_MALFORMED);
+}
+
+XG_FN void xg_parse_tcp(const xg_cursor* c, xg_packet* p) {
+  xg_parse_set(p, XG_PKT_TCP);
+  if (!XG_HAS(c, 4u)) return xg_parse_short(p);
+  xg_parse_ports(c, p);
+  if (!XG_HAS(c, 20u)) return xg_parse_short(p);
+  const u32 length = (u32)(c->at[12] >> 4) * 4;
+  p->tcp_flags = c->at[13];
+  if (!(p->flags & XG_PKT_FRAGMENT))
+    p->l4_index = (u16)((p->key.family == 6 ? XG_L4_V6_TCP : XG_L4_V4_TCP) + p->tcp_flags);
+  if (length < 20) return xg_parse_set(p, XG_PKT_MALFORMED);
+  if (c->offset + length > c->end) return xg_parse_short(p);
+  p->payload_offset = (u16)(c->offset + length);
+}
+
+XG_FN void xg_parse_udp(const xg_cursor* c, xg_packet* p) {
+  xg_parse_set(p, XG_PKT_UDP);
+  if (!XG_HAS(c, 4u)) return xg_parse_short(p);
+  xg_parse_ports(c, p);
+  if (!XG_HAS(c, 8u)) return xg_parse_short(p);
+  p->payload_offset = (u16)(c->offset + 8);
+  const u32 length = xg_host16(xg_load16(c->at + 4));
+  if (length < 8) xg_parse_set(p, XG_PKT_MALFORMED);
+  if (c->offset + length > c->end) xg_parse_short(p);
+  if (p->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED)) return;
+  /* The destination decides who hears it: source ports are free for anybody to choose. */
+  const u32 to = xg_host16(p->key.dst_port);
+  const u32 first = p->key.family == 6 ? 546 : 67;
+  if (to == first || to == first + 1) p->control = XG_CONTROL_DHCP;
+}
+
+XG_FN void xg_parse_sctp(const xg_cursor* c, xg_packet* p) {
+  xg_parse_set(p, XG_PKT_SCTP);
+  if (!XG_HAS(c, 4u)) return xg_parse_short(p);
+  xg_parse_ports(c, p);
+  if (!XG_HAS(c, 12u)) return xg_parse_short(p);
+  p->payload_offset = (u16)(c->offset + 12);
+}
+
+XG_FN void xg_parse_icmp(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
+  xg_parse_set(p, XG_PKT_ICMP);
+  if (!XG_HAS(c, 8u)) return xg_parse_short(p);
+  p->payload_offset = (u16)(c->offset + 8);
+  if (p->flags & XG_PKT_FRAGMENT) return;
+  const u32 type = c->at[0];
+  const u32 v6 = p->key.family == 6;
+  p->key.src_port = xg_load16(c->at);
+  if (v6 ? type == 128 || type == 129 : type == 8 || type == 0) p->key.dst_port = xg_load16(c->at + 4);
+  /* RFC 4861: neighbour discovery that a router forwarded is forged. */
+  if (v6 && type >= 133 && type <= 137 && hop_limit == 255) p->control = XG_CONTROL_ND;
+}
+
+/* The cursor stands behind the IP headers of a packet that is not a later fragment. */
+XG_FN void xg_parse_l4(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
+  const u32 v6 = p->key.family == 6;
+  if (c->offset >= c->end) {
+    if (p->protocol != XG_IPPROTO_NONE) xg_parse_short(p);
+    return;
+  }
+  p->l4_offset = (u16)c->offset;
+  if (p->protocol == XG_IPPROTO_TCP)
+    xg_parse_tcp(c, p);
+  else if (p->protocol == XG_IPPROTO_UDP)
+    xg_parse_udp(c, p);
+  else if (p->protocol == XG_IPPROTO_SCTP)
+    xg_parse_sctp(c, p);
+  else if (p->protocol == (v6 ? XG_IPPROTO_ICMPV6 : XG_IPPROTO_ICMP))
+    xg_parse_icmp(c, p, hop_limit);
+}
+
+XG_FN void xg_parse_protocol(xg_packet* p, u32 protocol) {
+  p->protocol = (u8)protocol;
+  p->l4_index = (u16)((p->key.family == 6 ? XG_L4_V6 : XG_L4_V4) + protocol);
+}
+
+/* A fragment's identification takes the ports' place in the key. `reach` is where its payload would end
+ * in the reassembled packet. */
+XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32 offset, u32 reach) {
+  xg_parse_set(p, offset ? XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT : XG_PKT_FRAGMENT);
+  if (reach > 65535) xg_parse_set(p, XG_PKT_MALFORMED);
+  p->fragment_id = identification;
+  p->key.src_port = (u16)identification;
+  p->key.dst_port = (u16)(identification >> 16);
+  p->key.protocol = (u8)protocol;
+}
+
+/* Where the IP packet ends by its own header: at most where the frame does. */
+XG_FN void xg_parse_length(xg_cursor* c, xg_packet* p, u32 length) {
+  if (c->offset + length > c->end)
+    xg_parse_set(p, XG_PKT_MALFORMED);
+  else
+    c->end = c->offset + length;
+  p->ip_end = c->end;
+}
+
+XG_FN void xg_parse_ipv4(xg_cursor* c, xg_packet* p) {
+  if (!XG_READABLE(c->at, 20, c->data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+  const u32 header = (u32)(c->at[0] & 15) * 4;
+  if (c->at[0] >> 4 != 4 || header < 20) return xg_parse_set(p, XG_PKT_MALFORMED);
+  const u32 total = xg_host16(xg_load16(c->at + 2));
+  const u32 fragment = xg_host16(xg_load16(c->at + 6));
+  const u32 protocol = c->at[9];
+  xg_parse_set(p, XG_PKT_IPV4);
+  p->key.family = 4;
+  p->key.protocol = (u8)protocol;
+  p->key.src[0] = xg_load32(c->at + 12);
+  p->key.dst[0] = xg_load32(c->at + 16);
+  xg_parse_protocol(p, protocol);
+  xg_parse_length(c, p, total);
+  if (fragment & 0x3fff)
+    xg_parse_fragment(p, xg_host16(xg_load16(c->at + 4)), protocol, fragment & 0x1fff,
+                      (fragment & 0x1fff) * 8 + total);
+  if (total < header || c->offset + header > c->end) return xg_parse_set(p, XG_PKT_MALFORMED);
+  xg_advance(c, header);
+  if (p->flags & XG_PKT_LATER_FRAGMENT)
+    p->payload_offset = (u16)c->offset;
+  else
+    xg_parse_l4(c, p, 0);
+}
+
+/* Walks the extension headers; returns whether the cursor stands before an L4 header. */
+XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
+  XG_UNROLL
+  for (int i = 0; i < XG_PARSE_EXTENSIONS; i++) {
+    if (next != XG_IPPROTO_HOPOPTS && next != XG_IPPROTO_ROUTING && next != XG_IPPROTO_FRAGMENT &&
+        next != XG_IPPROTO_AH && next != XG_IPPROTO_DSTOPTS) {
+      xg_parse_protocol(p, next);
+      return 1;
+    }
+    if (!XG_HAS(c, 8u)) break;
+    if (next == XG_IPPROTO_HOPOPTS && i > 0) xg_parse_set(p, XG_PKT_MALFORMED);
+    u32 length = ((u32)c->at[1] + 1) * 8;
+    if (next == XG_IPPROTO_AH) length = ((u32)c->at[1] + 2) * 4;
+    if (next == XG_IPPROTO_FRAGMENT) {
+      length = 8;
+      const u32 offset = xg_host16(xg_load16(c->at + 2)) & 0xfff8u;
+      if (p->flags & XG_PKT_FRAGMENT) xg_parse_set(p, XG_PKT_MALFORMED); /* a second one */
+      xg_parse_fragment(p, xg_host32(xg_load32(c->at + 4)), c->at[0], offset,
+                        offset + c->end - c->offset - 8);
+    }
+    next = c->at[0];
+    if (c->offset + length > c->end) break;
+    xg_advance(c, length);
+    if (p->flags & XG_PKT_LATER_FRAGMENT) {
+      xg_parse_protocol(p, next);
+      p->payload_offset = (u16)c->offset;
+      return 0;
+    }
+  }
+  /* Cut short, or more of them than anybody sends. */
+  xg_parse_set(p, XG_PKT_MALFORMED);
+  xg_parse_protocol(p, next);
+  return 0;
+}
+
+XG_FN void xg_parse_ipv6(xg_cursor* c, xg_packet* p) {
+  if (!XG_READABLE(c->at, 40, c->data_end) || c->at[0] >> 4 != 6) return xg_parse_set(p, XG_PKT_MALFORMED);
+  const u32 payload = xg_host16(xg_load16(c->at + 4));
+  const u32 next = c->at[6];
+  const u32 hop_limit = c->at[7];
+  xg_parse_set(p, XG_PKT_IPV6);
+  p->key.family = 6;
+  XG_UNROLL
+  for (int i = 0; i < 4; i++) {
+    p->key.src[i] = xg_load32(c->at + 8 + 4 * i);
+    p->key.dst[i] = xg_load32(c->at + 24 + 4 * i);
+  }
+  /* A jumbogram (RFC 2675) has its length in a hop-by-hop option: the frame's length has to do. */
+  if (payload == 0 && next == XG_IPPROTO_HOPOPTS)
+    p->ip_end = c->end;
+  else
+    xg_parse_length(c, p, 40 + payload);
+  xg_advance(c, 40);
+  const int l4 = xg_parse_extensions(c, p, next);
+  if (!(p->flags & XG_PKT_FRAGMENT)) p->key.protocol = p->protocol;
+  if (l4) xg_parse_l4(c, p, hop_limit);
+}
+
+XG_FN int xg_is_vlan(u32 ethertype) {
+  return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
+}
+
+/* A tag's id as the key has it. Leaves the cursor before the inner EtherType's payload. */
+XG_FN u16 xg_parse_tag(xg_cursor* c, xg_packet* p, u32* ethertype) {
+  const u32 id = xg_host16(xg_load16(c->at)) & 0xfffu;
+  *ethertype = xg_host16(xg_load16(c->at + 2));
+  xg_parse_set(p, XG_PKT_VLAN);
+  xg_advance(c, 4);
+  return (u16)(id ? id : XG_VLAN_PRIORITY);
+}
+
+/* IEEE 802.3 with LLC, to the bridge group address, SAP 0x42: a spanning tree BPDU. */
+XG_FN int xg_is_stp(const u8* frame, const xg_cursor* c, u32 ethertype) {
+  if (ethertype > 1500 || !XG_READABLE(c->at, 3, c->data_end)) return 0;
+  return xg_load16(frame) == 0x8001 && xg_load32(frame + 2) == 0x000000c2 && xg_load16(c->at) == 0x4242 &&
+         c->at[2] == 3;
+}
+
+/* Parses the frame [data, data_end), at most 64 KiB, that came in on `port`. Fills all of *p. */
+XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
+  __builtin_memset(p, 0, sizeof(*p));
+  p->key.port = port;
+  p->control = XG_CONTROL_NONE;
+  p->l4_index = XG_L4_OTHER;
+  xg_cursor c = {data, data_end, 0, (u32)(data_end - data)};
+  if (!XG_READABLE(c.at, 14, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+  u32 ethertype = xg_host16(xg_load16(data + 12));
+  xg_advance(&c, 14);
+  if (xg_is_vlan(ethertype)) {
+    if (!XG_READABLE(c.at, 4, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+    p->key.vlan_outer = xg_parse_tag(&c, p, &ethertype);
+    if (xg_is_vlan(ethertype)) {
+      if (!XG_READABLE(c.at, 4, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+      p->key.vlan_inner = xg_parse_tag(&c, p, &ethertype);
+    }
+  }
+  p->l3_offset = (u16)c.offset;
+  if (ethertype == 0x0800)
+    xg_parse_ipv4(&c, p);
+  else if (ethertype == 0x86dd)
+    xg_parse_ipv6(&c, p);
+  else if (ethertype == 0x0806)
+    p->control = XG_CONTROL_ARP;
+  else if (ethertype == 0x8809)
+    p->control = XG_CONTROL_LACP;
+  else if (ethertype == 0x88cc)
+    p->control = XG_CONTROL_LLDP;
+  else if (xg_is_stp(data, &c, ethertype))
+    p->control = XG_CONTROL_STP;
+}
+
+/* Does the packet have a flow, that is: may a flow verdict be looked up or cached for it? */
+XG_FN int xg_has_flow(const xg_packet* p) {
+  return p->key.family != 0 && !(p->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED));
+}
+
+/* The parsed part of a packet's metadata. */
+XG_FN void xg_metadata_from(xg_metadata* metadata, const xg_packet* p, u32 flow_hash) {
+  metadata->flow_hash = flow_hash;
+  metadata->flags = p->flags;
+  metadata->l3_offset = p->l3_offset;
+  metadata->l4_offset = p->l4_offset;
+  metadata->payload_offset = p->payload_offset;
+  metadata->protocol = p->protocol;
+  metadata->port = p->key.port;
+}
+
+#endif
