@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/attach.hpp: attach, from the first check to the last clean-up.
+//
+// The calling process becomes the broker: it alone holds privileges, loads and pins the kernel programs,
+// makes the reinjection pairs, and undoes all of it whatever happens. The data plane is its child, forked
+// before any device library runs; it opens the AF_XDP sockets, drops every privilege, and serves the
+// control socket.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "userspace/control/protocol.hpp"
+#include "userspace/host/doctor.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::control {
+
+// A policy's text with every file it names, as it was read: what can be applied, shown and re-applied
+// without reading a file again.
+struct PolicySource {
+  std::string file;  // name for diagnostics
+  std::string text;
+  std::map<std::string, std::string> files;  // by the path written in the policy
+};
+
+struct AttachOptions {
+  std::vector<std::string> interfaces;  // index = port index
+  std::optional<PolicySource> policy;   // absent: pass everything
+  std::optional<host::IoMode> mode;     // absent: the policy's io.mode
+  std::string device;                   // empty: the policy's compute.device
+  u32 queues = 0;                       // 0: all
+  u32 flow_entries_per_queue = 16384;
+  bool daemon = false;
+  bool json = false;
+  bool live = true;  // print a summary every second
+};
+
+// Returns the exit status once everything is undone (foreground), or once traffic flows (daemon). Errors
+// are printed to standard error, one sentence. A refusal before anything was changed returns 1 (2 for a
+// wrong policy) and has changed nothing.
+int attach(const AttachOptions& options);
+
+// Removes what a killed attach left on an interface: XDP program, pins, reinjection pair, changed
+// offloads, socket. Returns what was removed, in words; empty: there was nothing.
+Result<std::vector<std::string>> remove_leftovers(const std::string& ifname);
+
+}  // namespace xdpgpu::control

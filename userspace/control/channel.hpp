@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/channel.hpp: what the unprivileged data plane and the privileged broker say to each
+// other: fixed 256-byte messages on a SOCK_SEQPACKET pair, descriptors beside them. Each side treats the
+// other's messages as untrusted: size, magic, type and every number are checked.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::control {
+
+template <class T>
+using Result = tl::expected<T, std::string>;
+
+enum class MessageType : u32 {
+  // data plane → broker
+  create_maps = 1,  // a: lines, b: rows; answered by maps_created or refused
+  install_maps,     // a: slot (0, 1): the maps made last go into every port's slot; done or refused
+  ready,            // traffic flows
+  stopped,          // a: 1 if every frame came home, else 0; sockets are closed; answered by gone
+  // broker → data plane
+  maps_created = 64,  // two descriptors
+  done,
+  refused,  // text says why
+  stop,     // detach: drain and stop
+  gone,     // programs, pins and veths are removed
+};
+
+// Bounds on what the data plane may ask for.
+inline constexpr u32 kMaxLines = 1u << 23;  // 512 MiB
+inline constexpr u32 kMaxRows = 1u << 17;   // 64 MiB
+
+struct Message {
+  u32 magic = 0x78677067u;
+  MessageType type = MessageType::done;
+  u32 a = 0;
+  u32 b = 0;
+  char text[240] = {};  // NUL-terminated
+
+  static Message make(MessageType type, u32 a = 0, u32 b = 0, const std::string& text = {});
+};
+static_assert(sizeof(Message) == 256);
+
+struct Received {
+  Message message;
+  std::vector<kernel::Fd> descriptors;
+};
+
+// Whether a message's fields are within bounds for its type.
+bool valid(const Message& message, std::size_t descriptors);
+
+class Channel {
+ public:
+  Channel() = default;
+  explicit Channel(kernel::Fd fd) : fd_(std::move(fd)) {}
+  static Result<std::pair<Channel, Channel>> make_pair();
+
+  int fd() const noexcept { return fd_.get(); }
+  Result<void> send(const Message& message, const std::vector<int>& descriptors = {});
+  // Waits for one message; the error "the other side is gone" when it closed its end.
+  Result<Received> receive(std::chrono::milliseconds timeout);
+  // Sends and waits for maps_created, done, refused or gone. A `stop` that comes in between is kept
+  // for take_pending().
+  Result<Received> call(const Message& message, std::chrono::milliseconds timeout);
+  bool take_pending_stop() noexcept { return std::exchange(stop_pending_, false); }
+
+ private:
+  kernel::Fd fd_;
+  bool stop_pending_ = false;
+};
+
+}  // namespace xdpgpu::control

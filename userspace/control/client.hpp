@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/client.hpp: the command line's end of the control socket.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "userspace/control/protocol.hpp"
+
+namespace xdpgpu::control {
+
+// /run/xdpgpu/<ifname>.sock
+std::string socket_path(const std::string& ifname);
+
+enum class Presence { running, dead, absent };
+// running: a process answers; dead: its socket is there but nobody listens; absent: no socket. An
+// error other than these (no permission) counts as running and is in `why`.
+Presence find_process(const std::string& ifname, std::string* why = nullptr);
+
+// Sends one request and waits for its answer. The error says what to do: "eth0 is not attached; ...".
+Result<Response> ask(const std::string& ifname, const Request& request, std::chrono::milliseconds timeout);
+
+// Interfaces that have a control socket, sorted.
+std::vector<std::string> attached_interfaces();
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/replay.hpp: a policy's answer to packets from a capture, with no interface. The
+// kernel's part runs in the kernel (BPF_PROG_TEST_RUN) where the caller may load programs, else by
+// policy/classify; what is inspected goes through the real pipelines on a real device.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "userspace/control/pipelines.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::control {
+
+struct ReplayOptions {
+  std::string device = "auto";
+  bool kernel = true;  // use the kernel's program where privileges allow
+};
+
+// What happened to one packet.
+struct PacketVerdict {
+  u64 number = 0;  // from 1
+  u64 time_ns = 0;
+  u32 length = 0;
+  u32 action = 0;        // XG_PASS, ...
+  std::string target;    // interface, for XG_REDIRECT
+  std::string reason;    // "passed by a rule", ...
+  std::string rule;      // the policy's rule that decided, or sent it to a pipeline; may be empty
+  std::string pipeline;  // when inspected
+  std::string stage;     // "1 load_balance: backend b2"; empty: the pipeline's end
+  std::string flow;      // "10.0.0.1:1234 > 10.0.0.2:80 tcp"
+};
+
+class Replay {
+ public:
+  static tl::expected<std::unique_ptr<Replay>, std::string> open(const policy::Policy& policy,
+                                                                 const ReplayOptions& options);
+  ~Replay();
+  // Takes one Ethernet frame; verdicts come in order, possibly later (batches). A frame longer than
+  // XG_FRAME_MAX is judged by its first XG_FRAME_MAX bytes.
+  tl::expected<void, std::string> feed(std::span<const u8> frame, u32 original_length, u64 time_ns);
+  tl::expected<void, std::string> finish();
+  // Verdicts that are ready, oldest first.
+  std::vector<PacketVerdict> take();
+
+  // "kernel program" or why not: "not root: ...".
+  const std::string& kernel_part() const noexcept;
+  const std::string& device() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  explicit Replay(std::unique_ptr<Impl> impl);
+};
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/host/doctor.hpp: what stands between this host and a working attach. Gathering facts and
+// judging them are apart, so that the judgement is a pure function with a table of tests.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "userspace/host/features.hpp"
+#include "userspace/host/interface.hpp"
+
+namespace xdpgpu::host {
+
+struct HostFacts {
+  bool root = false;
+  bool cap_net_admin = false, cap_net_raw = false, cap_bpf = false;
+  bool cap_ipc_lock = false;  // UMEM memory is not counted against RLIMIT_MEMLOCK
+  u64 memlock_limit = 0;      // bytes, UINT64_MAX: unlimited
+  KernelVersion kernel;
+  bool bpffs = false;     // mounted at /sys/fs/bpf
+  std::vector<int> cpus;  // cores this process may run on
+  std::vector<Feature> features;
+};
+// features are probed only if asked: that takes some milliseconds and creates BPF objects.
+HostFacts read_host(bool with_features);
+
+enum class Severity { ok, note, warning, blocker };
+
+// One check's answer: what was found, and, unless it is ok, the cure as a command or a sentence.
+struct Finding {
+  Severity severity = Severity::ok;
+  std::string check;  // "privileges", "mtu", ...
+  std::string cause;
+  std::string cure;
+  std::string sentence() const;  // "cause; cure"
+};
+
+enum class IoMode { automatic, zero_copy, copy, generic };
+
+struct DoctorOptions {
+  IoMode mode = IoMode::automatic;
+  u32 queues = 0;              // asked for; 0: all
+  u64 region_bytes = 1 << 24;  // frame memory to lock
+};
+
+// Checks that concern the host alone.
+std::vector<Finding> examine_host(const HostFacts& host, const DoctorOptions& options);
+// Checks of one interface. attach refuses on the first blocker.
+std::vector<Finding> examine_interface(const HostFacts& host, const InterfaceFacts& facts,
+                                       const DoctorOptions& options);
+
+// The first blocker's sentence.
+std::optional<std::string> first_blocker(const std::vector<Finding>& findings);
+
+// Whether packets sent by this interface's local peers may carry checksums that nobody filled in.
+bool partial_checksums(const InterfaceFacts& facts);
+// Whether the kernel itself can transmit XDP frames here: what caching TX and REDIRECT verdicts needs.
+bool can_transmit_xdp(const InterfaceFacts& facts, bool generic);
+
+}  // namespace xdpgpu::host
