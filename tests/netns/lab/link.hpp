@@ -74,7 +74,7 @@ class Veth {
 
   // Gives both ends an address of one subnet and each a static neighbour entry for the other.
   void address(const std::string& a_cidr, const std::string& b_cidr) const;
-  // Both ends up, and waits until both have carrier.
+  // Both ends up; waits until both have carrier and IPv6 has said what it says at the start.
   void up() const;
   // Fills checksums in software on both ends, so that frames on the wire are as on a real one.
   void checksums_in_software() const;
