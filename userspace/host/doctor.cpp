@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/host/doctor.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "maps/control.h"
+#include "maps/packet.h"
+
+namespace xdpgpu::host {
+namespace {
+
+class Findings {
+ public:
+  void ok(std::string check, std::string cause) { add(Severity::ok, std::move(check), std::move(cause), ""); }
+  void add(Severity severity, std::string check, std::string cause, std::string cure) {
+    all_.push_back({severity, std::move(check), std::move(cause), std::move(cure)});
+  }
+  std::vector<Finding> take() { return std::move(all_); }
+
+ private:
+  std::vector<Finding> all_;
+};
+
+void examine_privileges(const HostFacts& host, Findings& out) {
+  if (!host.root)
+    return out.add(Severity::blocker, "privileges", "this process is not root", "run it with sudo");
+  if (!host.cap_bpf || !host.cap_net_admin || !host.cap_net_raw)
+    return out.add(
+        Severity::blocker, "privileges",
+        fmt::format("root lacks {}{}{}in this container", host.cap_bpf ? "" : "CAP_BPF (or CAP_SYS_ADMIN) ",
+                    host.cap_net_admin ? "" : "CAP_NET_ADMIN ", host.cap_net_raw ? "" : "CAP_NET_RAW "),
+        "grant these capabilities to the container");
+  out.ok("privileges", "root with CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW");
+}
+
+void examine_kernel(const HostFacts& host, Findings& out) {
+  if (!host.kernel.at_least(6, 1))
+    return out.add(Severity::blocker, "kernel",
+                   fmt::format("kernel {} is older than 6.1", host.kernel.release),
+                   "boot Linux 6.1 or later");
+  out.ok("kernel", fmt::format("Linux {}", host.kernel.release));
+}
+
+void examine_bpffs(const HostFacts& host, Findings& out) {
+  if (!host.bpffs)
+    return out.add(Severity::blocker, "bpffs", "no BPF file system is mounted at /sys/fs/bpf",
+                   "mount -t bpf bpf /sys/fs/bpf");
+  out.ok("bpffs", "mounted at /sys/fs/bpf");
+}
+
+void examine_memlock(const HostFacts& host, const DoctorOptions& options, Findings& out) {
+  if (host.cap_ipc_lock) return out.ok("locked memory", "CAP_IPC_LOCK: no limit");
+  if (host.memlock_limit < options.region_bytes)
+    return out.add(Severity::blocker, "locked memory",
+                   fmt::format("only {} KiB may be locked and the frame region needs {} KiB",
+                               host.memlock_limit >> 10, options.region_bytes >> 10),
+                   "grant CAP_IPC_LOCK or raise the limit (ulimit -l unlimited)");
+  out.ok("locked memory", "the limit is large enough");
+}
+
+void examine_features(const HostFacts& host, Findings& out) {
+  for (const auto& feature : host.features)
+    if (feature.required && feature.have == Have::no)
+      out.add(Severity::blocker, feature.name,
+              fmt::format("this kernel has no {} ({})", feature.name, feature.detail),
+              "boot a kernel that has it");
+}
+
+void examine_kind(const InterfaceFacts& facts, Findings& out) {
+  auto block = [&](std::string cause, std::string cure) {
+    out.add(Severity::blocker, "kind", std::move(cause), std::move(cure));
+  };
+  if (facts.loopback)
+    return block(
+        fmt::format("{} is the loopback interface, whose packets never come from outside", facts.name),
+        "attach to a network interface");
+  if (!facts.ethernet)
+    return block(fmt::format("{} carries no Ethernet frames", facts.name), "attach to an Ethernet interface");
+  for (const char* kind : {"bond", "bridge", "team"})
+    if (facts.kind == kind)
+      return block(fmt::format("{} is a {}, whose frames arrive on its ports", facts.name, kind),
+                   fmt::format("attach to a plain interface; {} interfaces are not supported", kind));
+  if (!facts.master.empty() && (facts.master_kind == "bond" || facts.master_kind == "bridge" ||
+                                facts.master_kind == "team" || facts.master_kind == "openvswitch"))
+    return block(
+        fmt::format("{} is a port of the {} {}, which takes its frames before reinjection can "
+                    "deliver them",
+                    facts.name, facts.master_kind, facts.master),
+        fmt::format("take it out (ip link set {} nomaster) or attach to another interface", facts.name));
+  out.ok("kind", fmt::format("{}{}", facts.kind.empty() ? "hardware or virtual NIC" : facts.kind,
+                             facts.driver.empty() ? "" : ", driver " + facts.driver));
+}
+
+void examine_state(const InterfaceFacts& facts, Findings& out) {
+  if (!facts.up)
+    return out.add(Severity::warning, "state", fmt::format("{} is down", facts.name),
+                   fmt::format("ip link set {} up", facts.name));
+  out.ok("state", facts.carrier ? "up, with carrier" : "up, no carrier");
+}
+
+void examine_mtu(const InterfaceFacts& facts, Findings& out) {
+  // Ethernet header and two VLAN tags beside the MTU.
+  constexpr u32 kOverhead = 14 + 2 * 4;
+  constexpr u32 kMost = XG_FRAME_MAX - kOverhead;
+  if (facts.mtu > kMost)
+    return out.add(Severity::blocker, "mtu",
+                   fmt::format("{} has MTU {}, and frames of more than {} bytes do not fit a {}-byte chunk",
+                               facts.name, facts.mtu, XG_FRAME_MAX, XG_CHUNK_SIZE),
+                   fmt::format("ip link set {} mtu {}", facts.name, facts.mtu > 1500 ? 1500 : kMost));
+  out.ok("mtu", fmt::format("{}, at most {}", facts.mtu, kMost));
+}
+
+void examine_queues(const HostFacts& host, const InterfaceFacts& facts, const DoctorOptions& options,
+                    Findings& out) {
+  if (options.queues > facts.rx_queues)
+    return out.add(Severity::blocker, "queues",
+                   fmt::format("{} has {} receive queue{}, not {}", facts.name, facts.rx_queues,
+                               facts.rx_queues == 1 ? "" : "s", options.queues),
+                   fmt::format("ask for at most {} (--queues)", facts.rx_queues));
+  if (options.queues > 0 && options.queues < facts.rx_queues)
+    return out.add(
+        Severity::warning, "queues",
+        fmt::format("{} has {} receive queues and {} get a worker; to packets of the others happens what "
+                    "on_failure says",
+                    facts.name, facts.rx_queues, options.queues),
+        fmt::format("ethtool -L {} combined {}", facts.name, options.queues));
+  const u32 queues = options.queues > 0 ? options.queues : facts.rx_queues;
+  if (queues > host.cpus.size())
+    return out.add(Severity::note, "queues",
+                   fmt::format("{} queues on {} cores: workers share cores", queues, host.cpus.size()),
+                   fmt::format("ethtool -L {} combined {}", facts.name, host.cpus.size()));
+  out.ok("queues", fmt::format("{} on {} cores", queues, host.cpus.size()));
+}
+
+void examine_xdp(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
+  if (options.mode == IoMode::generic) return out.ok("xdp", "generic XDP, on any driver");
+  const bool strict = options.mode != IoMode::automatic;
+  if (!facts.xdp_features)
+    return out.ok("xdp", "this kernel does not tell the driver's XDP modes (6.3 and later do); attach tries");
+  if ((*facts.xdp_features & (kXdpBasic | kXdpRedirect)) != (kXdpBasic | kXdpRedirect))
+    return out.add(strict ? Severity::blocker : Severity::warning, "xdp",
+                   facts.kind == "veth" || facts.driver == "veth"
+                       ? fmt::format("{} (veth) has no native XDP: its peer has more transmit queues than it "
+                                     "has receive queues, or no peer",
+                                     facts.name)
+                       : fmt::format("the driver of {} ({}) has no native XDP with redirect", facts.name,
+                                     facts.driver.empty() ? "unknown" : facts.driver),
+                   strict ? "use --mode generic" : "auto falls back to generic XDP, which is slower");
+  if (options.mode == IoMode::zero_copy && (*facts.xdp_features & kXdpZeroCopy) == 0)
+    return out.add(Severity::blocker, "xdp",
+                   fmt::format("the driver of {} ({}) has no AF_XDP zero-copy", facts.name, facts.driver),
+                   "use --mode copy or --mode auto");
+  out.ok("xdp", (*facts.xdp_features & kXdpZeroCopy) != 0 ? "native XDP and AF_XDP zero-copy"
+                                                          : "native XDP, AF_XDP in copy mode");
+}
+
+void examine_transmit(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
+  if (can_transmit_xdp(facts, options.mode == IoMode::generic)) return;
+  const bool veth = facts.driver == "veth";
+  out.add(Severity::note, "transmit",
+          veth ? fmt::format("the peer of {} has no NAPI, so the kernel cannot transmit by cached TX and "
+                             "REDIRECT verdicts; the workers transmit",
+                             facts.name)
+               : fmt::format("the driver of {} cannot transmit XDP frames, so TX and REDIRECT verdicts are "
+                             "not cached; the workers transmit",
+                             facts.name),
+          veth ? "switch GRO on at the peer (ethtool -K PEER gro on)" : "none needed");
+}
+
+void examine_offloads(const InterfaceFacts& facts, Findings& out) {
+  auto check = [&](const char* name, const char* option, const char* why) {
+    const auto it = facts.offloads.find(name);
+    if (it == facts.offloads.end() || !it->second.active) return;
+    const auto cure = fmt::format("ethtool -K {} {} off", facts.name, option);
+    if (!it->second.changeable)
+      return out.add(Severity::blocker, name,
+                     fmt::format("offload {} of {} is fixed on, and {}", option, facts.name, why),
+                     "attach to another interface");
+    out.add(Severity::note, name, fmt::format("offload {} of {} is on, and {}", option, facts.name, why),
+            "attach switches it off and detach on again (" + cure + ")");
+  };
+  // A veth passes the tag beside the frame only to packets that XDP does not see first.
+  if (facts.driver != "veth") check(kRxVlan, "rxvlan", "it hides VLAN tags from the XDP program");
+  check(kLro, "lro", "it merges packets before the XDP program sees them");
+  check(kHwGro, "rx-gro-hw", "it merges packets before the XDP program sees them");
+}
+
+void examine_foreign(const InterfaceFacts& facts, Findings& out) {
+  if (facts.xdp_program_id == 0) return out.ok("xdp program", "none attached");
+  if (facts.xdp_program_name.starts_with("xdpgpu"))
+    return out.add(Severity::note, "xdp program",
+                   fmt::format("{} is attached to {}", facts.xdp_program_name, facts.name),
+                   fmt::format("xdpgpu status {}, or xdpgpu detach {}", facts.name, facts.name));
+  out.add(
+      Severity::note, "xdp program",
+      fmt::format("another XDP program is attached to {}: {}", facts.name, facts.xdp_program_name),
+      fmt::format("attach joins it where libxdp's dispatcher runs it, else refuses (ip link set {} xdp off "
+                  "removes it)",
+                  facts.name));
+}
+
+}  // namespace
+
+std::string Finding::sentence() const { return cure.empty() ? cause : cause + "; " + cure; }
+
+std::vector<Finding> examine_host(const HostFacts& host, const DoctorOptions& options) {
+  Findings out;
+  examine_privileges(host, out);
+  examine_kernel(host, out);
+  examine_bpffs(host, out);
+  examine_memlock(host, options, out);
+  examine_features(host, out);
+  return out.take();
+}
+
+std::vector<Finding> examine_interface(const HostFacts& host, const InterfaceFacts& facts,
+                                       const DoctorOptions& options) {
+  Findings out;
+  examine_kind(facts, out);
+  examine_state(facts, out);
+  examine_mtu(facts, out);
+  examine_queues(host, facts, options, out);
+  examine_xdp(facts, options, out);
+  examine_transmit(facts, options, out);
+  examine_offloads(facts, out);
+  examine_foreign(facts, out);
+  return out.take();
+}
+
+std::optional<std::string> first_blocker(const std::vector<Finding>& findings) {
+  for (const auto& finding : findings)
+    if (finding.severity == Severity::blocker) return finding.sentence();
+  return std::nullopt;
+}
+
+bool partial_checksums(const InterfaceFacts& facts) {
+  return facts.driver == "veth" || facts.kind == "veth" || facts.driver == "tun" || facts.kind == "tun" ||
+         facts.driver == "virtio_net" || facts.kind == "macvlan" || facts.kind == "ipvlan";
+}
+
+bool can_transmit_xdp(const InterfaceFacts& facts, bool generic) {
+  if (generic) return true;
+  if (facts.xdp_features) return (*facts.xdp_features & kXdpNdoXmit) != 0;
+  // Before 6.3 nobody tells. A driver with native XDP transmits, but a veth only into a peer with NAPI.
+  return facts.driver != "veth";
+}
+
+}  // namespace xdpgpu::host
