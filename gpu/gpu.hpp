@@ -65,7 +65,10 @@ class Pipelines;
 // Memory of a slot belongs to the queue and stays valid until the queue is destroyed. Between acquire
 // and submit the worker writes descriptors; between poll and release it reads results. Each packet's
 // metadata (maps/packet.h) stands in front of its first byte in the frame region, and names the
-// pipeline; all packets of a batch are of one generation.
+// pipeline; all packets of a batch are of one generation. results[i] answers descriptors[i]; a packet of
+// several descriptors is answered at its first one, and the results of the others are all zero. A
+// descriptor is at most XG_CHUNK_SIZE bytes long. Whatever descriptors and metadata say, a device reads
+// nothing outside the frame region; what it cannot judge is answered XG_ABORTED (gpu/pipelines.hpp).
 struct Slot {
   xg_descriptor* descriptors = nullptr;
   xg_result* results = nullptr;
@@ -83,7 +86,9 @@ enum class Submit {
 };
 
 // A worker's stream of batches. Single-threaded: one worker owns it. No allocation, lock or virtual
-// call a packet. Destroying it waits for batches in flight (bounded by the device's own time-out).
+// call a packet. Destroying it waits for batches in flight (bounded by the device's own time-out); it is
+// destroyed before its device. Once the device has failed, poll hands out the batches in flight one
+// after the other, each with `failed` set.
 class Queue {
  public:
   virtual ~Queue() = default;

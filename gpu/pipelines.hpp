@@ -26,8 +26,21 @@ struct PortRange {
 };
 using Mac = std::array<u8, 6>;
 
+// What every stage goes by is the packet's metadata, not a parse of its own. A packet has addresses if
+// XG_PKT_IPV4 or XG_PKT_IPV6 is set, ports if XG_PKT_PORTS is. Where these headers are not in the frame,
+// or both families are claimed, a packet marked XG_PKT_MALFORMED counts as one without them; any other
+// is not judged: XG_ABORTED. So are a packet whose metadata names another generation than its batch or
+// a pipeline that does not exist, and a descriptor of fewer than 14 or more than XG_CHUNK_SIZE bytes, or
+// one that does not lie in the frame region together with its metadata.
+//
+// The verdict word of a decided packet: stage is the position in the pipeline + 1; rule is said at each
+// stage below. `cache` sets XG_RES_CACHE on whole, well-formed IP packets only: no fragments, nothing
+// malformed, no packet without addresses. A packet that no stage decides: XG_PASS, stage 0, rule 0.
+
 // `acl`: ordered 5-tuple rules, first match wins. Empty lists match everything; a rule that names
-// ports matches only packets that have ports (XG_PKT_PORTS).
+// addresses or protocols matches only packets that have addresses (of that family), one that names
+// ports only packets that have ports. `next` ends the stage: the packet goes on to the next one.
+// Verdict's rule: the rule's position + 1; 0: `otherwise`. At most 16,384 rules.
 struct AclRule {
   std::string name;
   std::vector<Prefix> src, dst;
@@ -46,7 +59,10 @@ struct AclSettings {
 // `load_balance`: FNV-1a (32-bit, as the published "XDP on GPU" prototype uses it) over source address,
 // destination address, source port, destination port (each in network byte order as in the packet; 4 or
 // 16 address bytes) and protocol, modulo the sum of the weights; backend i owns weight_i consecutive
-// residues. Sets the backend's MAC as destination and the frame's former destination as source.
+// residues. The ports count as 0 where the packet has none and in all fragments, so that the fragments
+// of one packet stay together. Sets the backend's MAC as destination and the frame's former destination
+// as source. Packets without addresses go on to the next stage. Verdict's rule: 0; the result's detail:
+// the backend's position.
 struct Backend {
   std::string name;
   Mac mac{};
@@ -60,7 +76,8 @@ struct LoadBalanceSettings {
   u32 cache_ttl_ms = 0;
 };
 
-// `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port.
+// `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port. Decides every
+// packet. Verdict's rule: 0.
 struct L2fwdSettings {
   bool to_port = false;
   u32 target = 0;

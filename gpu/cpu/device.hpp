@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cpu/device.hpp: the CPU as a compute device: a batch is decided in the worker's thread while it is
+// submitted, by the same stages as on the GPUs.
+#pragma once
+
+#include <memory>
+
+#include "gpu/gpu.hpp"
+
+namespace xdpgpu::gpu::cpu {
+
+DeviceInfo describe();
+std::unique_ptr<Device> open();
+
+}  // namespace xdpgpu::gpu::cpu

@@ -1,0 +1,1 @@
+target_sources(xdpgpu_gpu PRIVATE cuda/absent.cpp)

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/reference/reference.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace xdpgpu::gpu::reference {
+namespace {
+
+struct Packet {
+  xg_metadata metadata{};
+  std::span<const u8> frame;
+  std::span<const u8> src;  // 4 or 16 bytes, or none
+  std::span<const u8> dst;
+  std::span<const u8> ports;  // 4 bytes, or none
+
+  bool is(u32 flag) const { return (metadata.flags & flag) != 0; }
+};
+
+// `bytes` of the frame from `offset`, nothing where they are not in it.
+std::span<const u8> header(const Packet& packet, u32 offset, u32 bytes) {
+  if (offset == 0 || offset + bytes > packet.frame.size()) return {};
+  return packet.frame.subspan(offset, bytes);
+}
+
+// The packet as the metadata describes it; nothing where it is not to be judged.
+std::optional<Packet> read_packet(std::span<const u8> region, const xg_descriptor& descriptor) {
+  if (descriptor.length < 14 || descriptor.length > XG_CHUNK_SIZE) return std::nullopt;
+  if (descriptor.offset < XG_METADATA_SIZE || descriptor.offset > region.size() ||
+      region.size() - descriptor.offset < descriptor.length)
+    return std::nullopt;
+  Packet packet;
+  std::memcpy(&packet.metadata, &region[descriptor.offset - XG_METADATA_SIZE], XG_METADATA_SIZE);
+  packet.frame = region.subspan(descriptor.offset, descriptor.length);
+  const bool v4 = packet.is(XG_PKT_IPV4);
+  const bool v6 = packet.is(XG_PKT_IPV6);
+  if (v4 != v6) {
+    const auto ip = header(packet, packet.metadata.l3_offset, v4 ? 20 : 40);
+    if (!ip.empty()) {
+      packet.src = v4 ? ip.subspan(12, 4) : ip.subspan(8, 16);
+      packet.dst = v4 ? ip.subspan(16, 4) : ip.subspan(24, 16);
+    }
+  }
+  if (packet.is(XG_PKT_PORTS)) packet.ports = header(packet, packet.metadata.l4_offset, 4);
+
+  const bool contradiction =
+      ((v4 || v6) && packet.src.empty()) || (packet.is(XG_PKT_PORTS) && packet.ports.empty());
+  if (contradiction && !packet.is(XG_PKT_MALFORMED)) return std::nullopt;
+  return packet;
+}
+
+// ---- acl -------------------------------------------------------------------------------------------
+
+bool contains(const Prefix& prefix, std::span<const u8> address) {
+  if (address.size() != (prefix.family == 4 ? 4u : 16u)) return false;
+  for (u32 bit = 0; bit < prefix.length; bit++) {
+    const u32 mask = 0x80u >> bit % 8;
+    if ((address[bit / 8] & mask) != (prefix.address[bit / 8] & mask)) return false;
+  }
+  return true;
+}
+
+bool matches(const std::vector<Prefix>& prefixes, std::span<const u8> address) {
+  return prefixes.empty() || std::any_of(prefixes.begin(), prefixes.end(),
+                                         [&](const Prefix& prefix) { return contains(prefix, address); });
+}
+
+bool matches(const std::vector<PortRange>& ranges, const Packet& packet, u32 at) {
+  if (ranges.empty()) return true;
+  if (packet.ports.empty()) return false;
+  const u32 port = packet.ports[at] * 256u + packet.ports[at + 1];
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const PortRange& range) { return range.first <= port && port <= range.last; });
+}
+
+bool matches(const std::vector<u8>& protocols, const Packet& packet) {
+  if (protocols.empty()) return true;
+  if (packet.src.empty()) return false;
+  return std::find(protocols.begin(), protocols.end(), packet.metadata.protocol) != protocols.end();
+}
+
+bool matches(const AclRule& rule, const Packet& packet) {
+  return matches(rule.src, packet.src) && matches(rule.dst, packet.dst) && matches(rule.protocols, packet) &&
+         matches(rule.src_ports, packet, 0) && matches(rule.dst_ports, packet, 2);
+}
+
+// ---- The stages: each says whether it decides, and fills in the result if so -----------------------
+
+void set_cache(bool cache, u32 ttl_ms, const Packet& packet, xg_result& result) {
+  if (!cache || packet.src.empty()) return;
+  if (packet.is(XG_PKT_FRAGMENT) || packet.is(XG_PKT_LATER_FRAGMENT) || packet.is(XG_PKT_MALFORMED)) return;
+  result.flags |= XG_RES_CACHE;
+  result.cache_ttl_ms = ttl_ms;
+}
+
+void set_mac(u32* words, std::span<const u8> mac) {
+  words[0] = words[1] = 0;
+  for (u32 i = 0; i < 6; i++) words[i / 4] |= u32{mac[i]} << i % 4 * 8;
+}
+
+u32 forward(bool to_port, u32 target, u32 stage) {
+  return to_port ? XG_VERDICT(XG_REDIRECT, target, stage, 0u) : XG_VERDICT(XG_TX, 0u, stage, 0u);
+}
+
+bool decide(const AclSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
+  AclRule::Action action = settings.otherwise;
+  u32 target = 0;
+  u32 number = 0;
+  for (std::size_t i = 0; i < settings.rules.size(); i++) {
+    if (!matches(settings.rules[i], packet)) continue;
+    action = settings.rules[i].action;
+    target = settings.rules[i].target;
+    number = static_cast<u32>(i) + 1;
+    break;
+  }
+  switch (action) {
+    case AclRule::Action::next:
+      return false;
+    case AclRule::Action::drop:
+      result.verdict = XG_VERDICT(XG_DROP, 0u, stage, number);
+      break;
+    case AclRule::Action::pass:
+      result.verdict = XG_VERDICT(XG_PASS, 0u, stage, number);
+      break;
+    case AclRule::Action::tx:
+      result.verdict = XG_VERDICT(XG_TX, 0u, stage, number);
+      break;
+    case AclRule::Action::redirect:
+      result.verdict = XG_VERDICT(XG_REDIRECT, target, stage, number);
+      break;
+  }
+  set_cache(settings.cache, settings.cache_ttl_ms, packet, result);
+  return true;
+}
+
+u32 fnv1a(u32 hash, std::span<const u8> bytes) {
+  for (u8 byte : bytes) hash = (hash ^ byte) * 16777619u;
+  return hash;
+}
+
+bool decide(const LoadBalanceSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
+  if (packet.src.empty()) return false;
+  constexpr std::array<u8, 4> no_ports{};
+  const bool with_ports = !packet.ports.empty() && !packet.is(XG_PKT_FRAGMENT);
+  u32 hash = fnv1a(2166136261u, packet.src);
+  hash = fnv1a(hash, packet.dst);
+  hash = fnv1a(hash, with_ports ? packet.ports : std::span<const u8>(no_ports));
+  hash = fnv1a(hash, std::span<const u8>(&packet.metadata.protocol, 1));
+
+  u32 total = 0;
+  for (const Backend& backend : settings.backends) total += backend.weight;
+  u32 residue = hash % total;
+  u32 chosen = 0;
+  while (residue >= settings.backends[chosen].weight) residue -= settings.backends[chosen++].weight;
+
+  const Backend& backend = settings.backends[chosen];
+  result.verdict = forward(backend.to_port, backend.target, stage);
+  result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  set_mac(result.dst_mac, backend.mac);
+  set_mac(result.src_mac, packet.frame.first(6));
+  result.detail = chosen;
+  set_cache(settings.cache, settings.cache_ttl_ms, packet, result);
+  return true;
+}
+
+bool decide(const L2fwdSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
+  result.verdict = forward(settings.to_port, settings.target, stage);
+  result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  set_mac(result.dst_mac, packet.frame.subspan(6, 6));
+  set_mac(result.src_mac, packet.frame.first(6));
+  set_cache(settings.cache, settings.cache_ttl_ms, packet, result);
+  if ((result.flags & XG_RES_CACHE) != 0) result.flags |= XG_RES_CACHE_SWAP;
+  return true;
+}
+
+xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 generation,
+                        const std::vector<PipelineSettings>& settings) {
+  xg_result result{};
+  const auto packet = read_packet(region, descriptor);
+  if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size())
+    return result;  // XG_ABORTED
+  const auto& stages = settings[packet->metadata.pipeline].stages;
+  for (std::size_t i = 0; i < stages.size(); i++) {
+    const u32 position = static_cast<u32>(i) + 1;
+    if (std::visit([&](const auto& stage) { return decide(stage, *packet, position, result); }, stages[i]))
+      return result;
+  }
+  result.verdict = XG_PASS;
+  return result;
+}
+
+}  // namespace
+
+void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
+            const std::vector<PipelineSettings>& settings, std::span<xg_result> results) {
+  bool later_buffer = false;
+  for (std::size_t i = 0; i < descriptors.size(); i++) {
+    results[i] = later_buffer ? xg_result{} : decide_packet(region, descriptors[i], generation, settings);
+    later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
+  }
+}
+
+}  // namespace xdpgpu::gpu::reference

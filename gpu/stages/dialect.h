@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/dialect.h: what a stage is written in, so that g++ (C++), nvcc (CUDA) and glslc (GLSL)
+ * all compile the same text.
+ *
+ *     XG_FN u32 xg_sum(xg_words w, u32 count) { ... w.v[i] ... }
+ *
+ * Common subset: u32 and u64 arithmetic (narrow fields are widened at the load), structs, arrays of
+ * constant size, loops. No pointers or references (XG_INOUT instead), recursion, enum, typedef, union,
+ * goto, static, float; no names that GLSL reserves (filter, sample, buffer, common, active, input,
+ * output, half, patch, shared, flat, precise, resource). Shift counts are below 32, divisors are
+ * checked. Barriers and subgroup operations belong to a device's entry file.
+ *
+ * XG_ARRAY(name, T, alignment)   a typed handle of memory, read and written as handle.v[i]: a pointer
+ *                                in C++ and CUDA, a buffer_reference block in GLSL
+ * XG_AT(name, handle, bytes)     the same kind of handle, `bytes` (u64) further on
+ * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
+ */
+#ifndef XDPGPU_STAGES_DIALECT_H
+#define XDPGPU_STAGES_DIALECT_H
+
+#ifdef XG_GLSL
+/* glslang takes any `.length` for the array method. */
+#define length xg_length
+#endif
+#include "maps/packet.h"
+
+#ifdef XG_GLSL
+
+#define XG_INOUT(T) inout T
+#define XG_ARRAY(name, T, alignment) \
+  layout(buffer_reference, scalar, buffer_reference_align = alignment) buffer name { T v[]; };
+#define XG_AT(name, handle, bytes) name(u64(handle) + (bytes))
+#define XG_LOWEST_BIT(x) u32(findLSB(x))
+#define XG_WORD u32
+
+#else
+
+#define XG_INOUT(T) T&
+#define XG_ARRAY(name, T, alignment) \
+  struct name {                      \
+    T* v;                            \
+  };
+#define XG_AT(name, handle, bytes) \
+  (name{reinterpret_cast<decltype(name::v)>(reinterpret_cast<u8*>((handle).v) + (bytes))})
+#ifdef __CUDA_ARCH__
+#define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
+#else
+#define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
+#endif
+/* Frames are written as bytes and read as words. */
+typedef u32 __attribute__((__may_alias__)) xg_word;
+#define XG_WORD xg_word
+
+#endif
+
+XG_ARRAY(xg_words, XG_WORD, 4)
+XG_ARRAY(xg_descriptors, xg_descriptor, 8)
+XG_ARRAY(xg_results, xg_result, 4)
+
+XG_FN u32 xg_swap32(u32 x) { return (x << 24) | ((x & 0xff00u) << 8) | ((x >> 8) & 0xff00u) | (x >> 24); }
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/image.h: the pipelines image, what a policy generation's pipelines are compiled into
+ * (gpu/pipelines.cpp, gpu/acl_image.cpp) and what the stages read. An array of u32 words, the same for
+ * every device; it holds no addresses: "-> x" below is the index of x's first word in the image.
+ *
+ *   header     XG_IMAGE_HEADER words
+ *   pipelines  two words each: -> its stages, number of stages
+ *   stages     two words each: kind, -> body
+ *   bodies     one a stage, laid out by its kind
+ *
+ * The kind names the structure of the body, not only the stage: a stage that gets a second structure
+ * gets a second kind, and images of both may be mixed.
+ *
+ * An action word is a verdict word without its stage; XG_NEXT in its action field means that the
+ * packet goes on to the next stage.
+ */
+#ifndef XDPGPU_STAGES_IMAGE_H
+#define XDPGPU_STAGES_IMAGE_H
+
+#define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
+#define XG_IMAGE_HEADER 4u
+#define XG_IMAGE_MAGIC_AT 0u
+#define XG_IMAGE_WORDS_AT 1u     /* words in the image */
+#define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
+#define XG_IMAGE_TABLE_AT 3u     /* -> pipelines */
+
+#define XG_NEXT 7u
+
+#define XG_KIND_ACL_BITS 1u
+#define XG_KIND_LOAD_BALANCE 2u
+#define XG_KIND_L2FWD 3u
+
+/* First words of every body. */
+#define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */
+#define XG_BODY_TTL 1u   /* xg_result.cache_ttl_ms */
+
+/* XG_KIND_ACL_BITS: aggregated bit vectors (Baboescu and Varghese, SIGCOMM 2001). Each field of the
+ * packet falls into one interval of its dimension; the interval names a row with one bit a rule: the
+ * rules whose condition on that field holds. The lowest bit set in the rows of all five fields is the
+ * first rule that matches. In front of a row's bits stands its summary, one bit for each word of them
+ * that is not 0. A field that the packet lacks (address of a packet that is not IP, port where there
+ * is none) has a row of its own.
+ *
+ * A dimension is three words: -> starts, number of intervals n, -> rows. starts: the intervals' first
+ * values in ascending order, the first one 0; one word each, in IPv6 dimensions four (most significant
+ * first). rows: n times "-> row". */
+#define XG_ACL_BITS 2u    /* words of bits in a row */
+#define XG_ACL_SUMMARY 3u /* words of summary in front of them */
+#define XG_ACL_ACTIONS 4u /* -> action words, one a rule */
+#define XG_ACL_OTHERWISE 5u
+#define XG_ACL_NO_SRC 6u /* -> row of packets without addresses */
+#define XG_ACL_NO_DST 7u
+#define XG_ACL_SRC4 8u
+#define XG_ACL_DST4 11u
+#define XG_ACL_SRC6 14u
+#define XG_ACL_DST6 17u
+#define XG_ACL_SRC_PORT 20u
+#define XG_ACL_DST_PORT 23u
+#define XG_ACL_PROTOCOL 26u
+#define XG_ACL_WORDS 29u
+#define XG_ACL_NO_PORT 65536u   /* value of the port dimensions where the packet has no ports */
+#define XG_ACL_NO_PROTOCOL 256u /* value of the protocol dimension where the packet is not IP */
+
+/* XG_KIND_LOAD_BALANCE: backend i owns the residues from the end of backend i-1 to its own. */
+#define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */
+#define XG_LB_COUNT 3u    /* backends, 1 or more */
+#define XG_LB_BACKENDS 4u /* XG_LB_BACKEND words each follow */
+#define XG_LB_BACKEND 4u
+#define XG_LB_END 0u /* first residue that is not its own */
+#define XG_LB_MAC 1u /* two words, as in xg_result */
+#define XG_LB_ACTION 3u
+
+/* XG_KIND_L2FWD */
+#define XG_L2FWD_ACTION 2u
+#define XG_L2FWD_WORDS 3u
+
+#endif

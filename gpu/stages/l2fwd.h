@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/l2fwd.h: `l2fwd`, swaps the MAC addresses and sends the frame on.
+ */
+#ifndef XDPGPU_STAGES_L2FWD_H
+#define XDPGPU_STAGES_L2FWD_H
+
+#include "view.h"
+
+XG_FN u32 xg_stage_l2fwd(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  r.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  r.src_mac[0] = xg_view32(p, 0u);
+  r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
+  r.dst_mac[0] = xg_view32(p, 6u);
+  r.dst_mac[1] = xg_view32(p, 10u) & 0xffffu;
+  xg_set_cache(b, body, p, r);
+  if ((r.flags & XG_RES_CACHE) != 0u) r.flags |= XG_RES_CACHE_SWAP;
+  return b.image.v[body + XG_L2FWD_ACTION];
+}
+
+#endif

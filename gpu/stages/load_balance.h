@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/load_balance.h: `load_balance`, FNV-1a of the 5-tuple over weighted backends
+ * (gpu/pipelines.hpp says over which bytes).
+ */
+#ifndef XDPGPU_STAGES_LOAD_BALANCE_H
+#define XDPGPU_STAGES_LOAD_BALANCE_H
+
+#include "view.h"
+
+XG_FN u32 xg_fnv1a_byte(u32 hash, u32 byte_value) { return (hash ^ byte_value) * 16777619u; }
+
+XG_FN u32 xg_fnv1a_word(u32 hash, u32 word) {
+  hash = xg_fnv1a_byte(hash, word & 0xffu);
+  hash = xg_fnv1a_byte(hash, (word >> 8) & 0xffu);
+  hash = xg_fnv1a_byte(hash, (word >> 16) & 0xffu);
+  return xg_fnv1a_byte(hash, word >> 24);
+}
+
+XG_FN u32 xg_fnv1a_tuple(xg_view p) {
+  u32 words = p.family == 6u ? 4u : 1u;
+  u32 hash = 2166136261u;
+  /* Constant bounds: the compilers unroll them, and the addresses stay in registers. */
+  for (u32 i = 0u; i < 4u; i++) {
+    if (i < words) hash = xg_fnv1a_word(hash, p.src[i]);
+  }
+  for (u32 i = 0u; i < 4u; i++) {
+    if (i < words) hash = xg_fnv1a_word(hash, p.dst[i]);
+  }
+  /* All fragments of a packet go to one backend, and only the first one has ports. */
+  hash = xg_fnv1a_word(hash, (p.flags & XG_PKT_FRAGMENT) != 0u ? 0u : p.ports);
+  return xg_fnv1a_byte(hash, p.protocol);
+}
+
+XG_FN u32 xg_stage_load_balance(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  if (p.family == 0u) return XG_NEXT;
+  u32 residue = xg_fnv1a_tuple(p) % b.image.v[body + XG_LB_TOTAL];
+  u32 backends = body + XG_LB_BACKENDS;
+  u32 low = 0u; /* the first backend whose end lies above the residue */
+  u32 count = b.image.v[body + XG_LB_COUNT];
+  while (count > 1u) {
+    u32 step_size = count >> 1;
+    if (b.image.v[backends + (low + step_size - 1u) * XG_LB_BACKEND + XG_LB_END] <= residue) low += step_size;
+    count -= step_size;
+  }
+  u32 chosen = backends + low * XG_LB_BACKEND;
+  r.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  r.dst_mac[0] = b.image.v[chosen + XG_LB_MAC];
+  r.dst_mac[1] = b.image.v[chosen + XG_LB_MAC + 1u];
+  r.src_mac[0] = xg_view32(p, 0u);
+  r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
+  r.detail = low;
+  xg_set_cache(b, body, p, r);
+  return b.image.v[chosen + XG_LB_ACTION];
+}
+
+#endif

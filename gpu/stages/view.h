@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/view.h: a batch as the device gets it, and one packet of it as the stages see it: the
+ * fields that the metadata points to, loaded once, checked once.
+ *
+ * A device reads nothing outside the frame region, whatever the descriptor and the metadata say.
+ */
+#ifndef XDPGPU_STAGES_VIEW_H
+#define XDPGPU_STAGES_VIEW_H
+
+#include "dialect.h"
+#include "image.h"
+
+/* The kernel's argument in CUDA and the push constants in Vulkan. */
+struct xg_batch {
+  xg_words frames; /* the frame region, or the staging buffer that stands in for it */
+  xg_descriptors descriptors;
+  xg_results results;
+  xg_words image;
+  u64 frames_bytes;
+  u32 count;
+  u32 generation;
+};
+
+struct xg_view {
+  xg_words words; /* the aligned word in which the metadata starts */
+  u32 shift;      /* bytes of it in front of the metadata */
+  u32 length;
+  u32 flags; /* XG_PKT_* */
+  u32 pipeline;
+  u32 protocol;
+  u32 family; /* 4 or 6: src and dst are there; else 0 */
+  u32 src[4]; /* as in the packet, byte 0 in the low bits */
+  u32 dst[4];
+  u32 has_ports;
+  u32 ports; /* as in the packet: source port in bytes 0-1, destination port in bytes 2-3 */
+};
+
+/* Four bytes from the frame's byte `offset`; the caller has seen to it that they are in the frame. */
+XG_FN u32 xg_view32(xg_view p, u32 offset) {
+  u32 at = p.shift + XG_METADATA_SIZE + offset;
+  u32 bits = (at & 3u) * 8u;
+  u32 low = p.words.v[at >> 2];
+  if (bits == 0u) return low;
+  return (low >> bits) | (p.words.v[(at >> 2) + 1u] << (32u - bits));
+}
+
+XG_FN u32 xg_metadata32(xg_view p, u32 word) {
+  u32 low = p.words.v[word];
+  if (p.shift == 0u) return low;
+  return (low >> (p.shift * 8u)) | (p.words.v[word + 1u] << (32u - p.shift * 8u));
+}
+
+XG_FN bool xg_inside(xg_view p, u32 offset, u32 bytes) { return offset != 0u && offset + bytes <= p.length; }
+
+/* A descriptor that names a frame with its metadata, wholly inside the region. */
+XG_FN bool xg_descriptor_valid(xg_descriptor d, u64 frames_bytes) {
+  return d.length >= 14u && d.length <= XG_CHUNK_SIZE && d.offset >= u64(XG_METADATA_SIZE) &&
+         d.offset <= frames_bytes && u64(d.length) <= frames_bytes - d.offset;
+}
+
+/* False: the packet is not to be judged (XG_ABORTED). A packet whose metadata claims a header that is
+ * not in the frame is refused, unless the parser has marked it malformed: then the header counts as
+ * not there. */
+XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
+  if (!xg_descriptor_valid(d, b.frames_bytes)) return false;
+  u64 start = d.offset - u64(XG_METADATA_SIZE);
+  p.shift = u32(start) & 3u;
+  p.words = XG_AT(xg_words, b.frames, start - u64(p.shift));
+  p.length = d.length;
+
+  u32 generation = xg_metadata32(p, 2u);
+  u32 flags_l3 = xg_metadata32(p, 5u);
+  u32 l4_payload = xg_metadata32(p, 6u);
+  u32 last = xg_metadata32(p, 7u);
+  u32 l3_offset = flags_l3 >> 16;
+  u32 l4_offset = l4_payload & 0xffffu;
+  p.flags = flags_l3 & 0xffffu;
+  p.pipeline = last & 0xffffu;
+  p.protocol = (last >> 16) & 0xffu;
+  if (generation != b.generation || p.pipeline >= b.image.v[XG_IMAGE_PIPELINES_AT]) return false;
+
+  bool malformed = (p.flags & XG_PKT_MALFORMED) != 0u;
+  u32 ip = p.flags & (XG_PKT_IPV4 | XG_PKT_IPV6);
+  for (u32 i = 0u; i < 4u; i++) {
+    p.src[i] = 0u;
+    p.dst[i] = 0u;
+  }
+  p.family = 0u;
+  if (ip == XG_PKT_IPV4 && xg_inside(p, l3_offset, 20u)) {
+    p.family = 4u;
+    p.src[0] = xg_view32(p, l3_offset + 12u);
+    p.dst[0] = xg_view32(p, l3_offset + 16u);
+  } else if (ip == XG_PKT_IPV6 && xg_inside(p, l3_offset, 40u)) {
+    p.family = 6u;
+    for (u32 i = 0u; i < 4u; i++) {
+      p.src[i] = xg_view32(p, l3_offset + 8u + i * 4u);
+      p.dst[i] = xg_view32(p, l3_offset + 24u + i * 4u);
+    }
+  } else if (ip != 0u && !malformed) {
+    return false;
+  }
+
+  p.has_ports = 0u;
+  p.ports = 0u;
+  if ((p.flags & XG_PKT_PORTS) != 0u) {
+    if (xg_inside(p, l4_offset, 4u)) {
+      p.has_ports = 1u;
+      p.ports = xg_view32(p, l4_offset);
+    } else if (!malformed) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* A verdict is a flow's verdict only where the packet has a flow: whole IP packets in good order. */
+XG_FN bool xg_cacheable(xg_view p) {
+  return p.family != 0u && (p.flags & (XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_MALFORMED)) == 0u;
+}
+
+XG_FN void xg_set_cache(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  if (b.image.v[body + XG_BODY_CACHE] != 0u && xg_cacheable(p)) {
+    r.flags |= XG_RES_CACHE;
+    r.cache_ttl_ms = b.image.v[body + XG_BODY_TTL];
+  }
+}
+
+#endif

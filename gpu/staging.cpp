@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/staging.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/stages/view.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+// Keeps each packet's metadata aligned for wide loads.
+constexpr u64 kAlign = 16;
+constexpr u64 align(u64 bytes) { return (bytes + kAlign - 1) & ~(kAlign - 1); }
+constexpr u64 kMost = align(XG_METADATA_SIZE + XG_CHUNK_SIZE);
+
+// Where the furthest header that the stages read ends, were it there.
+u32 reach(const u8* metadata_bytes, u32 length) {
+  xg_metadata metadata;
+  std::memcpy(&metadata, metadata_bytes, sizeof(metadata));
+  return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + 4));
+}
+
+}  // namespace
+
+u64 staging_bytes(u32 capacity) { return (kMost * (u64{capacity} + 1) + 4095) & ~u64{4095}; }
+
+u64 stage_frames(const void* frames, u64 frames_bytes, const xg_descriptor* descriptors, u32 count,
+                 void* staging, xg_descriptor* staged) noexcept {
+  u64 used = 0;
+  bool later_buffer = false;
+  for (u32 i = 0; i < count; i++) {
+    const xg_descriptor& from = descriptors[i];
+    staged[i] = {0, 0, from.flags};
+    if (!later_buffer && xg_descriptor_valid(from, frames_bytes)) {
+      const u8* metadata = static_cast<const u8*>(frames) + from.offset - XG_METADATA_SIZE;
+      const u64 bytes = XG_METADATA_SIZE + u64{reach(metadata, from.length)};
+      std::memcpy(static_cast<u8*>(staging) + used, metadata, bytes);
+      staged[i] = {used + XG_METADATA_SIZE, from.length, from.flags};
+      used += align(bytes);
+    }
+    later_buffer = (from.flags & XG_DESC_MORE) != 0;
+  }
+  return used;
+}
+
+}  // namespace xdpgpu::gpu
