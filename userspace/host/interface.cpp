@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <linux/if_arp.h>
 #include <linux/if_link.h>
-#include <net/if.h>
 #include <netlink/cache.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>

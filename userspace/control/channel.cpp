@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/channel.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr u32 kMagic = Message{}.magic;
+constexpr std::size_t kMaxDescriptors = 2;
+
+std::string system_error(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+
+std::vector<kernel::Fd> take_descriptors(msghdr& header) {
+  std::vector<kernel::Fd> descriptors;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; i++) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      descriptors.emplace_back(fd);
+    }
+  }
+  return descriptors;
+}
+
+}  // namespace
+
+Message Message::make(MessageType type, u32 a, u32 b, const std::string& text) {
+  Message message;
+  message.type = type;
+  message.a = a;
+  message.b = b;
+  std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
+  return message;
+}
+
+bool valid(const Message& message, std::size_t descriptors) {
+  if (message.magic != kMagic || message.text[sizeof(message.text) - 1] != 0) return false;
+  if (descriptors != (message.type == MessageType::maps_created ? 2u : 0u)) return false;
+  switch (message.type) {
+    case MessageType::create_maps:
+      return message.a >= 1 && message.a <= kMaxLines && message.b >= 1 && message.b <= kMaxRows;
+    case MessageType::install_maps:
+    case MessageType::stopped:
+      return message.a <= 1;
+    case MessageType::ready:
+    case MessageType::maps_created:
+    case MessageType::done:
+    case MessageType::refused:
+    case MessageType::stop:
+    case MessageType::gone:
+      return true;
+  }
+  return false;
+}
+
+Result<std::pair<Channel, Channel>> Channel::make_pair() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+    return tl::unexpected(system_error("cannot make a socket pair"));
+  return std::pair{Channel(kernel::Fd(fds[0])), Channel(kernel::Fd(fds[1]))};
+}
+
+Result<void> Channel::send(const Message& message, const std::vector<int>& descriptors) {
+  if (descriptors.size() > kMaxDescriptors)
+    return tl::unexpected(std::string("too many descriptors for one message"));
+  iovec data{const_cast<Message*>(&message), sizeof(message)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size() * sizeof(int));
+  }
+  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(message)))
+    return tl::unexpected(system_error("cannot send to the other half of the process"));
+  return {};
+}
+
+Result<Received> Channel::receive(std::chrono::milliseconds timeout) {
+  pollfd ready{fd_.get(), POLLIN, 0};
+  int count = 0;
+  do {
+    count = poll(&ready, 1, static_cast<int>(timeout.count()));
+  } while (count < 0 && errno == EINTR);
+  if (count == 0) return tl::unexpected(std::string("the other half of the process does not answer"));
+  Received received;
+  iovec data{&received.message, sizeof(received.message)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t length = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
+  if (length < 0 && errno != ECONNRESET) return tl::unexpected(system_error("cannot receive"));
+  if (length <= 0) return tl::unexpected(std::string("the other half of the process is gone"));
+  received.descriptors = take_descriptors(header);
+  if (length != static_cast<ssize_t>(sizeof(Message)) || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+      !valid(received.message, received.descriptors.size()))
+    return tl::unexpected(std::string("the other half of the process sent an invalid message"));
+  return received;
+}
+
+Result<Received> Channel::call(const Message& message, std::chrono::milliseconds timeout) {
+  if (auto sent = send(message); !sent) return tl::unexpected(sent.error());
+  while (true) {
+    auto received = receive(timeout);
+    if (!received || received->message.type != MessageType::stop) return received;
+    stop_pending_ = true;
+  }
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/client.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <filesystem>
+
+#include "maps/control.h"
+
+namespace xdpgpu::control {
+namespace {
+
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+using Socket = asio::local::stream_protocol::socket;
+using boost::system::error_code;
+
+constexpr std::string_view kSuffix = ".sock";
+
+error_code connect(Socket& socket, const std::string& path) {
+  error_code error;
+  // Too long a path is the one thing that the endpoint's constructor throws for.
+  if (path.size() > 100) return asio::error::make_error_code(asio::error::name_too_long);
+  socket.connect(asio::local::stream_protocol::endpoint(path), error);
+  return error;
+}
+
+bool nobody_listens(const error_code& error) { return error == asio::error::connection_refused; }
+bool no_socket(const error_code& error) {
+  return error == boost::system::errc::no_such_file_or_directory || error == asio::error::name_too_long;
+}
+
+}  // namespace
+
+std::string socket_path(const std::string& ifname) {
+  return fmt::format("{}/{}{}", XG_RUN_ROOT, ifname, kSuffix);
+}
+
+Presence find_process(const std::string& ifname, std::string* why) {
+  asio::io_context context;
+  Socket socket(context);
+  const error_code error = connect(socket, socket_path(ifname));
+  if (!error) return Presence::running;
+  if (why) *why = error.message();
+  if (no_socket(error)) {
+    // A symbolic link to a socket that is gone is a dead process's, too.
+    std::error_code ignored;
+    return fs::is_symlink(fs::symlink_status(socket_path(ifname), ignored)) ? Presence::dead
+                                                                            : Presence::absent;
+  }
+  return nobody_listens(error) ? Presence::dead : Presence::running;
+}
+
+Result<Response> ask(const std::string& ifname, const Request& request, std::chrono::milliseconds timeout) {
+  asio::io_context context;
+  Socket socket(context);
+  if (const error_code error = connect(socket, socket_path(ifname))) {
+    if (no_socket(error))
+      return tl::unexpected(
+          fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname, ifname));
+    if (nobody_listens(error))
+      return tl::unexpected(fmt::format(
+          "the process that attached {} is dead; clean up with \"xdpgpu detach {}\"", ifname, ifname));
+    return tl::unexpected(
+        fmt::format("cannot reach the process that attached {}: {}; run as root", ifname, error.message()));
+  }
+
+  const std::string line = encode(request);
+  if (line.size() > kMaxMessage)
+    return tl::unexpected(
+        fmt::format("the request is longer than {} MiB; shorten the policy or its lists", kMaxMessage >> 20));
+  std::string answer;
+  error_code failure = asio::error::would_block;
+  asio::async_write(socket, asio::buffer(line), [&](const error_code& error, std::size_t) {
+    if (error && error != asio::error::broken_pipe) {
+      failure = error;
+      return;
+    }
+    // After a broken pipe there may still be an answer that says why.
+    asio::async_read_until(socket, asio::dynamic_buffer(answer, kMaxMessage), '\n',
+                           [&](const error_code& e, std::size_t) { failure = e; });
+  });
+  context.run_for(timeout);
+  if (failure == asio::error::would_block)
+    return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
+                                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+  if (failure)
+    return tl::unexpected(
+        fmt::format("the process that attached {} broke off: {}", ifname,
+                    failure == asio::error::eof ? "it closed the connection" : failure.message()));
+  return decode_response(answer);
+}
+
+std::vector<std::string> attached_interfaces() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(XG_RUN_ROOT, error)) {
+    const std::string file = entry.path().filename();
+    if (file.size() > kSuffix.size() && file.ends_with(kSuffix))
+      names.push_back(file.substr(0, file.size() - kSuffix.size()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/pipelines.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace xdpgpu::control {
+namespace {
+
+using Error = tl::unexpected<std::string>;
+
+gpu::Prefix device_prefix(const policy::Prefix& from) {
+  gpu::Prefix to;
+  to.family = from.family;
+  to.length = from.length;
+  std::memcpy(to.address.data(), from.address, sizeof(from.address));
+  return to;
+}
+
+std::vector<gpu::PortRange> device_ranges(const std::vector<policy::PortRange>& from) {
+  std::vector<gpu::PortRange> to;
+  to.reserve(from.size());
+  for (const auto& range : from) to.push_back({range.first, range.last});
+  return to;
+}
+
+class Converter {
+ public:
+  Converter(const policy::Policy& policy, const std::vector<std::string>& ports)
+      : policy_(policy), ports_(ports) {}
+
+  tl::expected<gpu::PipelineSettings, std::string> pipeline(const policy::Pipeline& from) {
+    gpu::PipelineSettings to;
+    to.name = from.name;
+    for (std::size_t i = 0; i < from.stages.size(); i++) {
+      pointer_ = fmt::format("/pipelines/{}/{}", from.name, i);
+      auto stage = std::visit([&](const auto& s) { return convert(s); }, from.stages[i]);
+      if (!stage) return Error(stage.error());
+      to.stages.push_back(std::move(*stage));
+    }
+    return to;
+  }
+
+ private:
+  using StageResult = tl::expected<gpu::StageSettings, std::string>;
+
+  tl::expected<u32, std::string> port(const std::string& name, const std::string& where) const {
+    const auto found = std::find(ports_.begin(), ports_.end(), name);
+    if (found != ports_.end()) return static_cast<u32>(found - ports_.begin());
+    return Error(fmt::format("{}{}: interface \"{}\" is not attached here; attached {}: {}", pointer_, where,
+                             name, ports_.size() == 1 ? "is" : "are", fmt::join(ports_, ", ")));
+  }
+
+  std::vector<gpu::Prefix> prefixes(const std::vector<policy::Prefix>& direct,
+                                    const std::vector<std::string>& lists) const {
+    std::vector<gpu::Prefix> to;
+    for (const auto& prefix : direct) to.push_back(device_prefix(prefix));
+    for (const auto& name : lists)
+      if (const auto list = policy_.lists.find(name); list != policy_.lists.end())
+        for (const auto& prefix : list->second.prefixes) to.push_back(device_prefix(prefix));
+    return to;
+  }
+
+  static gpu::AclRule::Action action(const std::string& name) {
+    using Action = gpu::AclRule::Action;
+    if (name == "drop") return Action::drop;
+    if (name == "pass") return Action::pass;
+    if (name == "tx") return Action::tx;
+    if (name == "redirect") return Action::redirect;
+    return Action::next;
+  }
+
+  StageResult convert(const policy::AclStage& from) const {
+    gpu::AclSettings to;
+    for (std::size_t i = 0; i < from.rules.size(); i++) {
+      const auto& rule = from.rules[i];
+      gpu::AclRule made;
+      made.name = rule.name;
+      made.src = prefixes(rule.match.src, rule.match.src_lists);
+      made.dst = prefixes(rule.match.dst, rule.match.dst_lists);
+      made.protocols = rule.match.protocols;
+      made.src_ports = device_ranges(rule.match.src_ports);
+      made.dst_ports = device_ranges(rule.match.dst_ports);
+      made.action = action(rule.action);
+      if (made.action == gpu::AclRule::Action::redirect) {
+        const auto target = port(rule.to, fmt::format("/rules/{}/to", i));
+        if (!target) return Error(target.error());
+        made.target = *target;
+      }
+      to.rules.push_back(std::move(made));
+    }
+    to.otherwise = action(from.otherwise);
+    to.cache = from.cache_ms.has_value();
+    to.cache_ttl_ms = from.cache_ms.value_or(0);
+    return to;
+  }
+
+  StageResult convert(const policy::LoadBalanceStage& from) const {
+    gpu::LoadBalanceSettings to;
+    for (std::size_t i = 0; i < from.backends.size(); i++) {
+      const auto& backend = from.backends[i];
+      gpu::Backend made;
+      made.name = backend.name;
+      made.mac = backend.mac;
+      made.weight = backend.weight;
+      made.to_port = !backend.to.empty();
+      if (made.to_port) {
+        const auto target = port(backend.to, fmt::format("/backends/{}/to", i));
+        if (!target) return Error(target.error());
+        made.target = *target;
+      }
+      to.backends.push_back(std::move(made));
+    }
+    to.cache = from.cache_ms.has_value();
+    to.cache_ttl_ms = from.cache_ms.value_or(0);
+    return to;
+  }
+
+  StageResult convert(const policy::L2fwdStage& from) const {
+    gpu::L2fwdSettings to;
+    to.to_port = !from.to.empty();
+    if (to.to_port) {
+      const auto target = port(from.to, "/to");
+      if (!target) return Error(target.error());
+      to.target = *target;
+    }
+    to.cache = from.cache_ms.has_value();
+    to.cache_ttl_ms = from.cache_ms.value_or(0);
+    return to;
+  }
+
+  const policy::Policy& policy_;
+  const std::vector<std::string>& ports_;
+  std::string pointer_;
+};
+
+}  // namespace
+
+tl::expected<std::vector<gpu::PipelineSettings>, std::string> pipeline_settings(
+    const policy::Policy& policy, const std::vector<std::string>& ports) {
+  Converter converter(policy, ports);
+  std::vector<gpu::PipelineSettings> settings;
+  for (const auto& pipeline : policy.pipelines) {
+    auto converted = converter.pipeline(pipeline);
+    if (!converted) return Error(converted.error());
+    settings.push_back(std::move(*converted));
+  }
+  return settings;
+}
+
+std::vector<std::string> mentioned_ports(const policy::Policy& policy) {
+  std::vector<std::string> names;
+  auto mention = [&](const std::string& name) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const auto& pipeline : policy.pipelines)
+    for (const auto& stage : pipeline.stages) {
+      if (const auto* acl = std::get_if<policy::AclStage>(&stage)) {
+        for (const auto& rule : acl->rules) mention(rule.to);
+      } else if (const auto* balance = std::get_if<policy::LoadBalanceStage>(&stage)) {
+        for (const auto& backend : balance->backends) mention(backend.to);
+      } else if (const auto* forward = std::get_if<policy::L2fwdStage>(&stage)) {
+        mention(forward->to);
+      }
+    }
+  return names;
+}
+
+}  // namespace xdpgpu::control
