@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "maps/flow.h"
+#include "userspace/policy/address_classes.hpp"
+#include "userspace/policy/grid.hpp"
+#include "userspace/policy/index_classes.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u8 kTcp = 6, kUdp = 17, kIcmp6 = 58;
+constexpr u64 kRulesPerLine = sizeof(xg_line) / sizeof(xg_rule);
+constexpr u64 kHeadsPerLine = sizeof(xg_line) / sizeof(xg_class_head);
+constexpr u64 kIndexesPerLine = sizeof(xg_line) / sizeof(u16);
+
+constexpr std::array<const char*, XG_DIMS> kDimensionNames{
+    "source address", "destination address", "source port", "destination port", "protocol", "VLAN"};
+
+u64 lines_for(u64 count, u64 per_line) { return (count + per_line - 1) / per_line; }
+
+std::vector<IndexRange> port_ranges(const std::vector<PortRange>& ports) {
+  std::vector<IndexRange> ranges;
+  for (const auto& range : ports) ranges.push_back({range.first, range.last});
+  return ranges;
+}
+
+std::vector<IndexRange> vlan_ranges(const std::vector<u16>& vlans) {
+  std::vector<IndexRange> ranges;
+  for (u32 id : vlans)
+    ranges.push_back(id == 0 ? IndexRange{XG_VLAN_NONE, XG_VLAN_NONE} : IndexRange{id, id});
+  return ranges;
+}
+
+bool names(const std::vector<u8>& protocols, u8 protocol) {
+  return std::find(protocols.begin(), protocols.end(), protocol) != protocols.end();
+}
+
+std::vector<IndexRange> l4_ranges(const Match& match) {
+  std::vector<IndexRange> ranges;
+  auto one = [&](u32 index) { ranges.push_back({index, index}); };
+  const auto& protocols = match.protocols;
+  if (!match.control.empty()) {
+    for (u32 kind : match.control) {
+      bool carried = (kind == XG_CONTROL_ND && names(protocols, kIcmp6)) ||
+                     (kind == XG_CONTROL_DHCP && names(protocols, kUdp));
+      if (!match.tcp_flags_mask && (protocols.empty() || carried)) one(XG_L4_CONTROL + kind);
+    }
+  } else if (match.tcp_flags_mask) {
+    for (u32 flags = 0; flags < 256; ++flags)
+      if ((flags & *match.tcp_flags_mask) == match.tcp_flags_value &&
+          (protocols.empty() || names(protocols, kTcp))) {
+        one(XG_L4_V4_TCP + flags);
+        one(XG_L4_V6_TCP + flags);
+      }
+  } else {
+    for (u32 protocol : protocols) {
+      one(XG_L4_V4 + protocol);
+      one(XG_L4_V6 + protocol);
+      if (protocol == kTcp) {
+        ranges.push_back({XG_L4_V4_TCP, XG_L4_V4_TCP + 255});
+        ranges.push_back({XG_L4_V6_TCP, XG_L4_V6_TCP + 255});
+      }
+      if (protocol == kIcmp6) one(XG_L4_CONTROL + XG_CONTROL_ND);
+      if (protocol == kUdp) one(XG_L4_CONTROL + XG_CONTROL_DHCP);
+    }
+  }
+  return ranges;
+}
+
+const std::vector<Prefix>& all_addresses(u8 family) {
+  static const std::vector<Prefix> v4{Prefix{4, 0, {}}}, v6{Prefix{6, 0, {}}};
+  return family == 4 ? v4 : v6;
+}
+
+class Compiler {
+ public:
+  explicit Compiler(const Policy& policy)
+      : policy_(policy),
+        src_(policy.lists),
+        dst_(policy.lists),
+        src_port_(XG_PORT_INDEXES),
+        dst_port_(XG_PORT_INDEXES),
+        l4_(XG_L4_INDEXES),
+        vlan_(XG_VLAN_INDEXES) {}
+
+  Result<Tables> run() {
+    u64 count = policy_.rules.size() + 2 * policy_.management.size();
+    if (count > XG_MAX_RULES)
+      return refuse(
+          "/rules",
+          fmt::format(
+              "a policy has room for {} rules; here are {}, and {} management entries that count twice",
+              XG_MAX_RULES, policy_.rules.size(), policy_.management.size()));
+    add_rules();
+    src_.build(0);
+    dst_.build(src_.low_count());
+    for (IndexClasses* index : {&src_port_, &dst_port_, &l4_, &vlan_}) index->build();
+    for (u32 d = 0; d < XG_DIMS; ++d)
+      if (dimensions_[d]->full())
+        return refuse("/rules",
+                      fmt::format("the rules tell more than {} kinds of {} apart; let lists or wider ranges "
+                                  "take the place of some rules",
+                                  kMaxClasses, kDimensionNames[d]));
+    if (u64{src_.low_count()} + dst_.low_count() > XG_LPM_LOW)
+      return refuse("/lists",
+                    fmt::format("IPv6 prefixes longer than 64 bits stand in more than {} networks of 64 bits",
+                                XG_LPM_LOW));
+    write();
+    return std::move(tables_);
+  }
+
+ private:
+  static tl::unexpected<Diagnostics> refuse(std::string pointer, std::string message) {
+    return tl::unexpected(Diagnostics{{"", std::move(pointer), 0, 0, std::move(message)}});
+  }
+
+  void add_rules() {
+    auto& header = tables_.header;
+    for (u32 i = 0; i < policy_.management.size(); ++i) {
+      for (bool reverse : {false, true}) {
+        add_match(policy_.management[i], reverse);
+        add_rule({.action = XG_RULE_MANAGEMENT,
+                  .limit_per = 0,
+                  .pipeline = 0,
+                  .number = i,
+                  .interval_ns = 0,
+                  .burst_ns = 0,
+                  .reserved = 0},
+                 fmt::format("management {}{}", i + 1, reverse ? " (replies)" : ""));
+      }
+    }
+    header.management_count = static_cast<u32>(rules_.size());
+    for (u32 i = 0; i < policy_.rules.size(); ++i) {
+      const Rule& rule = policy_.rules[i];
+      add_match(rule.match, false);
+      for (u32 kind : rule.match.control) header.control_named |= 1u << kind;
+      add_rule(compiled(rule, i), rule.name);
+    }
+    header.rule_count = static_cast<u32>(rules_.size());
+  }
+  void add_rule(const xg_rule& rule, std::string name) {
+    rules_.push_back(rule);
+    tables_.rule_names.push_back(std::move(name));
+  }
+  xg_rule compiled(const Rule& rule, u32 number) const {
+    xg_rule out{};
+    out.number = number;
+    switch (rule.action) {
+      case Rule::Action::pass:
+        out.action = XG_RULE_PASS;
+        break;
+      case Rule::Action::drop:
+        out.action = XG_RULE_DROP;
+        break;
+      case Rule::Action::inspect: {
+        out.action = XG_RULE_INSPECT;
+        auto at = std::find_if(policy_.pipelines.begin(), policy_.pipelines.end(),
+                               [&](const Pipeline& p) { return p.name == rule.pipeline; });
+        out.pipeline = static_cast<u16>(at - policy_.pipelines.begin());
+        break;
+      }
+      case Rule::Action::limit:
+        out.action = XG_RULE_LIMIT;
+        out.limit_per = static_cast<u8>(rule.limit.per);
+        out.interval_ns = (1'000'000'000ull << 8) / rule.limit.pps;
+        out.burst_ns = (rule.limit.burst - 1) * out.interval_ns;
+        break;
+    }
+    return out;
+  }
+
+  void add_match(const Match& match, bool reverse) {
+    u32 rule = static_cast<u32>(rules_.size());
+    auto address = [&](AddressClasses& classes, const std::vector<Prefix>& prefixes,
+                       const std::vector<std::string>& lists, bool carries_family) {
+      if (!prefixes.empty() || !lists.empty())
+        classes.add(rule, prefixes, lists, match.family);
+      else if (match.family && carries_family)
+        classes.add(rule, all_addresses(*match.family), {}, std::nullopt);
+      else
+        classes.add_any(rule);
+    };
+    auto index = [&](IndexClasses& classes, bool named, std::vector<IndexRange> ranges) {
+      if (named)
+        classes.add(rule, std::move(ranges));
+      else
+        classes.add_any(rule);
+    };
+    bool src_named = !match.src.empty() || !match.src_lists.empty();
+    address(reverse ? dst_ : src_, match.src, match.src_lists, true);
+    address(reverse ? src_ : dst_, match.dst, match.dst_lists, !src_named);
+    index(reverse ? dst_port_ : src_port_, !match.src_ports.empty(), port_ranges(match.src_ports));
+    index(reverse ? src_port_ : dst_port_, !match.dst_ports.empty(), port_ranges(match.dst_ports));
+    index(l4_, !match.protocols.empty() || match.tcp_flags_mask || !match.control.empty(), l4_ranges(match));
+    index(vlan_, !match.vlans.empty(), vlan_ranges(match.vlans));
+  }
+
+  void write() {
+    auto& header = tables_.header;
+    header.default_action = policy_.default_action == Do::pass ? XG_DO_PASS : XG_DO_DROP;
+    header.on_failure = policy_.on_failure == Do::pass ? XG_DO_PASS : XG_DO_DROP;
+    header.on_overload = policy_.on_overload == Do::pass ? XG_DO_PASS : XG_DO_DROP;
+    header.fragments = static_cast<u8>(policy_.fragments);
+    u64 boundaries = src_.boundaries4().size() + src_.boundaries6().size() + dst_.boundaries4().size() +
+                     dst_.boundaries6().size();
+    store_.reserve(32768 + boundaries / 3);
+    header.rules_line =
+        append(rules_.data(), rules_.size() * sizeof(xg_rule), lines_for(rules_.size(), kRulesPerLine));
+    write_classes();
+    header.sport_line = write_indexes(src_port_);
+    header.dport_line = write_indexes(dst_port_);
+    header.l4_line = write_indexes(l4_);
+    header.vlan_line = write_indexes(vlan_);
+    write_tries();
+    tables_.lines = store_.take();
+  }
+
+  // Returns the first line; there is at least one.
+  u32 append(const void* data, u64 bytes, u64 lines) {
+    u32 first = store_.add_lines(std::max<u64>(lines, 1));
+    if (bytes != 0) std::memcpy(&store_.word(u64{first} * XG_LINE_WORDS), data, bytes);
+    return first;
+  }
+
+  void write_classes() {
+    Grid grid = build_grid(dimensions_, static_cast<u32>(rules_.size()));
+    std::vector<xg_class_head> heads;
+    for (u32 d = 0; d < XG_DIMS; ++d) {
+      const Classes& classes = *dimensions_[d];
+      tables_.header.first_row[d] = static_cast<u32>(heads.size());
+      if (classes.size() > 1) tables_.header.dims |= 1u << d;
+      for (u32 id = 0; id < classes.size(); ++id) {
+        xg_class_head head{0, grid.coarse[d][id], 0};
+        xg_class_row row;
+        for (u32 w = 0; w < XG_RULE_WORDS; ++w) {
+          row.rules[w] = classes[id].word[w];
+          head.aggregate |= u64{row.rules[w] != 0} << w;
+        }
+        heads.push_back(head);
+        tables_.rows.push_back(row);
+      }
+    }
+    tables_.header.heads_line =
+        append(heads.data(), heads.size() * sizeof(xg_class_head), lines_for(heads.size(), kHeadsPerLine));
+    tables_.header.grid_bits = grid.bits;
+    tables_.header.grid_line = append(grid.cells.data(), grid.cells.size() * sizeof(u64),
+                                      lines_for(grid.cells.size(), XG_LINE_WORDS));
+  }
+  u32 write_indexes(const IndexClasses& index) {
+    return append(index.table().data(), index.table().size_bytes(),
+                  lines_for(index.table().size(), kIndexesPerLine));
+  }
+  void write_tries() {
+    auto& header = tables_.header;
+    u32 roots = store_.add_lines(1) * XG_LINE_WORDS;
+    header.src4_root = roots;
+    header.src6_root = roots + 1;
+    header.dst4_root = roots + 2;
+    header.dst6_root = roots + 3;
+    u64 lows = u64{src_.low_count()} + dst_.low_count();
+    header.low_base = store_.add_lines(lines_for(lows, XG_LINE_WORDS) + 1) * XG_LINE_WORDS;
+    write_root(header.src4_root, src_.boundaries4());
+    write_root(header.dst4_root, dst_.boundaries4());
+    write_root(header.src6_root, src_.boundaries6());
+    write_root(header.dst6_root, dst_.boundaries6());
+    for (u32 i = 0; i < src_.low_count(); ++i) write_root(header.low_base + i, src_.low(i));
+    for (u32 i = 0; i < dst_.low_count(); ++i)
+      write_root(header.low_base + src_.low_count() + i, dst_.low(i));
+  }
+  void write_root(u32 at, std::span<const Boundary> boundaries) {
+    u64 word = build_trie(store_, boundaries);
+    store_.word(at) = word;
+  }
+
+  const Policy& policy_;
+  AddressClasses src_, dst_;
+  IndexClasses src_port_, dst_port_, l4_, vlan_;
+  const std::array<const Classes*, XG_DIMS> dimensions_{&src_.classes(),      &dst_.classes(),
+                                                        &src_port_.classes(), &dst_port_.classes(),
+                                                        &l4_.classes(),       &vlan_.classes()};
+  std::vector<xg_rule> rules_;
+  LineStore store_;
+  Tables tables_;
+};
+
+}  // namespace
+
+Result<Tables> compile(const Policy& policy) { return Compiler(policy).run(); }
+
+}  // namespace xdpgpu::policy

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+struct OpenFile {
+  explicit OpenFile(int descriptor) : fd(descriptor) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (fd >= 0) close(fd);
+  }
+  const int fd;
+};
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+// O_NONBLOCK: opening a FIFO must not wait for a writer; what it is gets checked before any read.
+tl::expected<std::string, std::string> read_regular(const std::string& path, u64 most) {
+  auto failed = [&](const char* what) {
+    return tl::unexpected(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
+  };
+  OpenFile file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.fd < 0) return failed("open");
+  struct stat info {};
+  if (fstat(file.fd, &info) != 0) return failed("look at");
+  if (!S_ISREG(info.st_mode))
+    return tl::unexpected(fmt::format("{} is {}; a regular file is needed", path, kind_of(info.st_mode)));
+  auto too_big = [&] {
+    return tl::unexpected(fmt::format("{} is larger than {} MiB, the most that is read", path, most >> 20));
+  };
+  if (static_cast<u64>(info.st_size) > most) return too_big();
+  std::string content(static_cast<u64>(info.st_size) + 1, '\0');
+  u64 filled = 0;
+  while (true) {  // the file may have grown since fstat
+    if (filled == content.size()) content.resize(content.size() * 2);
+    ssize_t got = read(file.fd, content.data() + filled, content.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read");
+    if (got == 0) break;
+    filled += static_cast<u64>(got);
+    if (filled > most) return too_big();
+  }
+  content.resize(filled);
+  return content;
+}
+
+}  // namespace
+
+FileReader read_files_from(std::string directory) {
+  return
+      [directory = std::move(directory)](const std::string& path) -> tl::expected<std::string, std::string> {
+        if (path.find('\0') != std::string::npos)
+          return tl::unexpected(std::string("the path contains a zero byte"));
+        return read_regular((std::filesystem::path(directory) / path).string(), kMaxFileBytes);
+      };
+}
+
+FileReader read_files_of(FileContents contents) {
+  return [contents = std::move(contents)](const std::string& path) -> tl::expected<std::string, std::string> {
+    auto at = contents.find(path);
+    if (at == contents.end())
+      return tl::unexpected(fmt::format("the file {} did not come with the policy", path));
+    return at->second;
+  };
+}
+
+FileReader record_files(FileReader reader, FileContents& contents) {
+  return [reader = std::move(reader), &contents](const std::string& path) {
+    auto content = reader(path);
+    if (content) contents[path] = *content;
+    return content;
+  };
+}
+
+tl::expected<std::string, std::string> read_policy_text(const std::string& path) {
+  return read_regular(path, kMaxTextBytes);
+}
+
+}  // namespace xdpgpu::policy

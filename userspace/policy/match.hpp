@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/policy/match.hpp: a rule's condition, from JSON.
+#pragma once
+
+#include "userspace/policy/reader.hpp"
+
+namespace xdpgpu::policy {
+
+// The policy's lists, and which address families each holds (kHasV4 | kHasV6).
+inline constexpr u32 kHasV4 = 1, kHasV6 = 2;
+struct KnownLists {
+  explicit KnownLists(const std::map<std::string, List>& lists);
+  std::map<std::string, u32, std::less<>> families;
+};
+
+// Reads an object of `known` keys (a subset of keys::kMatch). lists: what "@name" may name; null where
+// lists cannot be used. Conditions that no packet can meet are problems.
+Match read_match(Report& report, const Place& place, Words known, std::string_view what,
+                 const KnownLists* lists);
+
+}  // namespace xdpgpu::policy

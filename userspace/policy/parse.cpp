@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "userspace/policy/hash.hpp"
+#include "userspace/policy/list_file.hpp"
+#include "userspace/policy/match.hpp"
+#include "userspace/policy/pipelines.hpp"
+#include "userspace/policy/reader.hpp"
+#include "userspace/policy/values.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u64 kMaxNameBytes = 128;
+constexpr u64 kMaxDescriptionBytes = 4096;
+constexpr u64 kMaxPps = 1'000'000'000;
+constexpr u64 kMaxBurstSeconds = 3600;
+constexpr u64 kMaxWaitNs = 100'000'000;
+
+class PolicyReader {
+ public:
+  PolicyReader(Report& report, const FileReader& files, Hash& hash)
+      : report_(report), files_(files), hash_(hash) {}
+
+  Policy read(const Place& root) {
+    Fields fields(report_, root, keys::kPolicy, "a policy");
+    if (auto schema = fields.get("$schema")) read_string(report_, *schema, kMaxDescriptionBytes);
+    if (auto version = fields.require("version")) this->version(*version);
+    if (auto text = fields.get("description")) description(*text, policy_.description);
+    decision(fields, "default", words::kDo, policy_.default_action);
+    decision(fields, "on_failure", words::kDo, policy_.on_failure);
+    decision(fields, "on_overload", words::kDo, policy_.on_overload);
+    decision(fields, "fragments", words::kFragments, policy_.fragments);
+    if (auto lists = fields.get("lists")) this->lists(*lists);
+    KnownLists known(policy_.lists);
+    known_lists_ = &known;
+    if (auto pipelines = fields.get("pipelines")) policy_.pipelines = read_pipelines(report_, *pipelines);
+    if (auto entries = fields.get("management")) management(*entries);
+    if (auto rules = fields.get("rules")) this->rules(*rules);
+    if (auto io = fields.get("io")) this->io(*io);
+    if (auto compute = fields.get("compute")) this->compute(*compute);
+    count_prefixes(root);
+    return std::move(policy_);
+  }
+
+ private:
+  void version(const Place& place) {
+    const auto* number = place.node->as<u64>();
+    if (number == nullptr || *number != 1)
+      report_.at(place, "this program reads version 1; write \"version\": 1");
+  }
+  void description(const Place& place, std::string& into) {
+    const auto* text = place.node->as<std::string>();
+    if (text == nullptr)
+      report_.at(place, fmt::format("must be a string, is {}", place.node->type_name()));
+    else if (text->size() > kMaxDescriptionBytes)
+      report_.at(place, fmt::format("is longer than {} bytes", kMaxDescriptionBytes));
+    else
+      into = *text;
+  }
+  void decision(const Fields& fields, std::string_view key, Words words, Do& into) {
+    if (auto place = fields.get(key))
+      if (auto word = read_word(report_, *place, words)) into = static_cast<Do>(*word);
+  }
+
+  void lists(const Place& place) {
+    const auto* members = place.node->as<Object>();
+    if (members == nullptr)
+      return report_.at(
+          place, fmt::format("\"lists\" must be an object of lists by name, is {}", place.node->type_name()));
+    for (const auto& member : *members) {
+      Place at{&member.value, &place, member.key};
+      if (!is_identifier(member.key))
+        report_.at(at, fmt::format("a list's name is 1 to 64 letters, digits, '_', '-' and '.', not \"{}\"",
+                                   member.key.substr(0, 80)));
+      policy_.lists[member.key] = list(at);
+    }
+  }
+  List list(const Place& place) {
+    List list;
+    if (const auto* items = place.node->as<Array>()) {
+      list.prefixes.reserve(items->size());
+      for (u32 i = 0; i < items->size(); ++i) list_entry(Place{&(*items)[i], &place, {}, i, true}, list);
+      return list;
+    }
+    if (place.node->as<Object>() == nullptr) {
+      report_.at(place, fmt::format("a list must be an array of prefixes or {{\"file\": PATH}}, is {}",
+                                    place.node->type_name()));
+      return list;
+    }
+    Fields fields(report_, place, keys::kListFile, "a list");
+    auto file = fields.require("file");
+    if (!file) return list;
+    auto path = read_string(report_, *file, 4096);
+    if (!path) return list;
+    auto content = files_(*path);
+    if (!content) {
+      report_.at(*file, content.error());
+      return list;
+    }
+    hash_.add(*path);
+    hash_.add(*content);
+    list.file = *path;
+    read_list_file(report_, *content, *path, *file, list.prefixes);
+    return list;
+  }
+  void list_entry(const Place& place, List& list) {
+    const auto* text = place.node->as<std::string>();
+    if (text == nullptr)
+      return report_.at(place, fmt::format("must be a prefix as a string, is {}", place.node->type_name()));
+    if (auto prefix = try_prefix(*text))
+      list.prefixes.push_back(*prefix);
+    else
+      report_.at(place, read_prefix(*text).error());
+  }
+
+  void management(const Place& place) {
+    each_element(report_, place, [&](const Place& one) {
+      Match match = read_match(report_, one, keys::kManagement, "a management entry", known_lists_);
+      const auto* members = one.node->as<Object>();
+      if (members != nullptr && members->empty())
+        report_.at(
+            one,
+            "names nothing, so all traffic would pass before any rule; say which traffic manages the host");
+      policy_.management.push_back(std::move(match));
+    });
+  }
+
+  void rules(const Place& place) {
+    std::unordered_map<std::string, u64> numbers;
+    each_element(report_, place, [&](const Place& one) {
+      Rule rule = this->rule(one);
+      if (rule.name.empty()) rule.name = fmt::format("rule {}", policy_.rules.size() + 1);
+      auto [first, fresh] = numbers.emplace(rule.name, policy_.rules.size());
+      if (!fresh)
+        report_.at(
+            one,
+            fmt::format("the name \"{}\" is taken by /rules/{}; counters and logs tell rules apart by name",
+                        rule.name, first->second));
+      policy_.rules.push_back(std::move(rule));
+    });
+    u64 compiled = policy_.rules.size() + 2 * policy_.management.size();
+    if (compiled > XG_MAX_RULES)
+      report_.at(
+          place,
+          fmt::format("a policy has room for {} rules; here are {}, and {} management entries that count "
+                      "twice (once a direction)",
+                      XG_MAX_RULES, policy_.rules.size(), policy_.management.size()));
+  }
+
+  Rule rule(const Place& place) {
+    Rule rule;
+    Fields fields(report_, place, keys::kRule, "a rule");
+    if (!fields.is_object()) return rule;
+    if (auto name = fields.get("name"))
+      if (auto text = read_string(report_, *name, kMaxNameBytes)) rule.name = *text;
+    if (auto text = fields.get("description")) description(*text, rule.description);
+    if (auto match = fields.get("match"))
+      rule.match = read_match(report_, *match, keys::kMatch, "\"match\"", known_lists_);
+    auto action = fields.get("action");
+    auto limit = fields.get("limit");
+    if (action && limit)
+      report_.at(
+          *limit,
+          "a rule has either \"action\" or \"limit\": a limit drops the excess, and what conforms goes on "
+          "to the next rule; write two rules");
+    else if (action)
+      this->action(*action, rule);
+    else if (limit)
+      this->limit(*limit, rule);
+    else
+      report_.at(place,
+                 "a rule needs \"action\" (\"pass\", \"drop\" or {\"inspect\": PIPELINE}) or \"limit\"");
+    return rule;
+  }
+  void action(const Place& place, Rule& rule) {
+    constexpr const char* kForms = "\"pass\", \"drop\" or {\"inspect\": PIPELINE}";
+    if (const auto* text = place.node->as<std::string>()) {
+      auto word = find_word(words::kAction, *text);
+      if (!word)
+        return report_.at(place, fmt::format("\"{}\" is no action; it must be {}{}", text->substr(0, 80),
+                                             kForms, nearest_note(*text)));
+      rule.action = *word == 0 ? Rule::Action::pass : Rule::Action::drop;
+      return;
+    }
+    const auto* members = place.node->as<Object>();
+    if (members == nullptr)
+      return report_.at(place, fmt::format("an action must be {}, is {}", kForms, place.node->type_name()));
+    for (const auto& member : *members)
+      if (member.key == "mirror")
+        return report_.at(place,
+                          fmt::format("this version does not have the action \"mirror\"; it has {}", kForms));
+    Fields fields(report_, place, keys::kInspect, "an action");
+    auto inspect = fields.require("inspect");
+    if (!inspect) return;
+    auto name = read_string(report_, *inspect, 4096);
+    if (!name) return;
+    rule.action = Rule::Action::inspect;
+    rule.pipeline = *name;
+    std::vector<std::string_view> names;
+    for (const auto& pipeline : policy_.pipelines) names.push_back(pipeline.name);
+    if (!find_word(names, *name))
+      report_.at(*inspect, names.empty()
+                               ? fmt::format("there is no pipeline \"{}\": the policy has no \"pipelines\"",
+                                             name->substr(0, 80))
+                               : fmt::format("there is no pipeline \"{}\"{}", name->substr(0, 80),
+                                             suggestion(names, *name)));
+  }
+  static std::string nearest_note(std::string_view word) {
+    auto near = nearest(words::kAction, word);
+    return near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near);
+  }
+  void limit(const Place& place, Rule& rule) {
+    rule.action = Rule::Action::limit;
+    Fields fields(report_, place, keys::kLimit, "\"limit\"");
+    if (auto per = fields.get("per"))
+      if (auto word = read_word(report_, *per, words::kLimitPer)) rule.limit.per = *word;
+    if (auto pps = fields.require("pps"))
+      if (auto value = read_integer(report_, *pps, 1, kMaxPps)) rule.limit.pps = *value;
+    rule.limit.burst = rule.limit.pps;
+    auto burst = fields.get("burst");
+    if (!burst) return;
+    auto value = read_integer(report_, *burst, 1, kMaxPps);
+    if (!value) return;
+    rule.limit.burst = *value;
+    if (rule.limit.pps != 0 && *value / rule.limit.pps > kMaxBurstSeconds)
+      report_.at(
+          *burst,
+          fmt::format("lets {} seconds' worth of packets through at once, at most {} are counted; at {} "
+                      "packets a second that is a burst of {}",
+                      *value / rule.limit.pps, kMaxBurstSeconds, rule.limit.pps,
+                      rule.limit.pps * kMaxBurstSeconds));
+  }
+
+  void io(const Place& place) {
+    Fields fields(report_, place, keys::kIo, "\"io\"");
+    auto& io = policy_.io;
+    if (auto mode = fields.get("mode"))
+      if (auto word = read_word(report_, *mode, words::kIoMode)) io.mode = words::kIoMode[*word];
+    if (auto size = fields.get("ring_size"))
+      if (auto value = read_integer(report_, *size, 64, 32768)) {
+        if ((*value & (*value - 1)) != 0)
+          report_.at(*size, fmt::format("must be a power of two (64, 128, ... 32768), is {}", *value));
+        io.ring_size = static_cast<u32>(*value);
+      }
+    if (auto frames = fields.get("frames_per_queue"))
+      if (auto value = read_integer(report_, *frames, 128, 1u << 20))
+        io.frames_per_queue = static_cast<u32>(*value);
+    if (auto pages = fields.get("huge_pages"))
+      if (auto value = read_bool(report_, *pages)) io.huge_pages = *value;
+  }
+
+  void compute(const Place& place) {
+    Fields fields(report_, place, keys::kCompute, "\"compute\"");
+    auto& compute = policy_.compute;
+    if (auto device = fields.get("device"))
+      if (auto name = read_string(report_, *device, 4096)) {
+        if (!is_device_name(*name))
+          report_.at(*device,
+                     fmt::format("\"{}\" is no device; it must be \"auto\", \"cpu\", \"cuda\", \"cuda:0\", "
+                                 "\"vulkan\" or \"vulkan:0\" (see xdpgpu devices)",
+                                 name->substr(0, 80)));
+        compute.device = *name;
+      }
+    if (auto mode = fields.get("mode")) {
+      const auto* name = mode->node->as<std::string>();
+      if (name != nullptr && find_word(words::kComputeModeAbsent, *name))
+        report_.at(*mode, fmt::format("this version does not have the mode \"{}\"; it has {}", *name,
+                                      quoted_list(words::kComputeMode)));
+      else if (auto word = read_word(report_, *mode, words::kComputeMode))
+        compute.mode = words::kComputeMode[*word];
+    }
+    if (auto frames = fields.get("frames"))
+      if (auto word = read_word(report_, *frames, words::kComputeFrames))
+        compute.frames = words::kComputeFrames[*word];
+    if (auto batch = fields.get("batch"))
+      if (auto value = read_integer(report_, *batch, 1, 16384)) compute.batch = static_cast<u32>(*value);
+    if (auto wait = fields.get("max_wait")) max_wait(*wait);
+  }
+  void max_wait(const Place& place) {
+    const auto* text = place.node->as<std::string>();
+    if (text == nullptr)
+      return report_.at(place,
+                        fmt::format("must be a duration like \"50us\", is {}", place.node->type_name()));
+    auto ns = read_duration(*text);
+    if (!ns)
+      report_.at(place, ns.error());
+    else if (*ns > kMaxWaitNs)
+      report_.at(place, fmt::format("{} is too long to hold packets back; at most {}", *text,
+                                    write_duration(kMaxWaitNs)));
+    else
+      policy_.compute.max_wait_ns = *ns;
+  }
+  static bool is_device_name(std::string_view name) {
+    if (name == "auto" || name == "cpu" || name == "cuda" || name == "vulkan") return true;
+    for (std::string_view kind : {"cuda:", "vulkan:"})
+      if (name.starts_with(kind)) {
+        auto number = name.substr(kind.size());
+        return !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == number.npos;
+      }
+    return false;
+  }
+
+  void count_prefixes(const Place& root) {
+    u64 count = 0;
+    for (const auto& [name, list] : policy_.lists) count += list.prefixes.size();
+    for (const auto& rule : policy_.rules) count += rule.match.src.size() + rule.match.dst.size();
+    for (const auto& match : policy_.management) count += 2 * (match.src.size() + match.dst.size());
+    if (count > kMaxPrefixes)
+      report_.at(root, fmt::format("the lists and rules hold more prefixes than the {} there is room for",
+                                   kMaxPrefixes));
+  }
+
+  Report& report_;
+  const FileReader& files_;
+  Hash& hash_;
+  Policy policy_;
+  const KnownLists* known_lists_ = nullptr;
+};
+
+}  // namespace
+
+Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files) {
+  Report report(text, std::string(file_name));
+  auto document = read_document(text);
+  if (!document) {
+    for (auto& error : document.error()) report.at_offset(error.pointer, error.offset, error.message);
+    return tl::unexpected(report.take());
+  }
+  Hash hash;
+  hash.add(text);
+  Policy policy = PolicyReader(report, files, hash).read(Place{&*document});
+  policy.hash = hash.value();
+  if (!report.empty()) return tl::unexpected(report.take());
+  return policy;
+}
+
+}  // namespace xdpgpu::policy

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/pipelines.hpp"
+
+#include <fmt/format.h>
+
+#include "maps/packet.h"
+#include "userspace/policy/match.hpp"
+#include "userspace/policy/values.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u64 kNanosecondsPerMs = 1'000'000;
+constexpr u64 kMaxCacheMs = 7ull * 24 * 3600 * 1000;
+constexpr u32 kMaxBackends = 256;
+
+class StageReader {
+ public:
+  explicit StageReader(Report& report) : report_(report) {}
+
+  std::optional<Stage> stage(const Place& place) {
+    const auto* members = place.node->as<Object>();
+    if (members == nullptr) {
+      report_.at(place, fmt::format("a stage must be an object, is {}", place.node->type_name()));
+      return std::nullopt;
+    }
+    const Node* kind = nullptr;
+    for (const auto& member : *members)
+      if (member.key == "stage") kind = &member.value;
+    if (kind == nullptr) {
+      report_.at(place,
+                 fmt::format("a stage needs the key \"stage\", which is {}", quoted_list(words::kStage)));
+      return std::nullopt;
+    }
+    Place kind_place{kind, &place, "stage"};
+    const auto* name = kind->as<std::string>();
+    if (name != nullptr && find_word(words::kStageAbsent, *name)) {
+      report_.at(kind_place, fmt::format("this version does not have the stage \"{}\"; it has {}", *name,
+                                         quoted_list(words::kStage)));
+      return std::nullopt;
+    }
+    auto which = read_word(report_, kind_place, words::kStage);
+    if (!which) return std::nullopt;
+    if (*which == 0) return acl(place);
+    if (*which == 1) return load_balance(place);
+    return l2fwd(place);
+  }
+
+ private:
+  Stage acl(const Place& place) {
+    AclStage stage;
+    Fields fields(report_, place, keys::kAcl, "the stage acl");
+    if (auto rules = fields.require("rules")) {
+      const auto* items = rules->node->as<Array>();
+      if (items != nullptr && items->size() > XG_MAX_STAGE_RULES)
+        report_.at(*rules, fmt::format("the stage acl has room for {} rules, here are {}", XG_MAX_STAGE_RULES,
+                                       items->size()));
+      each_element(report_, *rules,
+                   [&](const Place& one) { stage.rules.push_back(acl_rule(one, stage.rules.size() + 1)); });
+    }
+    if (auto otherwise = fields.get("default"))
+      if (auto word = read_word(report_, *otherwise, words::kAclDefault))
+        stage.otherwise = words::kAclDefault[*word];
+    stage.cache_ms = cache(fields);
+    return stage;
+  }
+
+  AclStageRule acl_rule(const Place& place, u64 number) {
+    AclStageRule rule;
+    rule.name = fmt::format("rule {}", number);
+    Fields fields(report_, place, keys::kAclRule, "a rule of the stage acl");
+    if (auto name = fields.get("name"))
+      if (auto text = read_string(report_, *name, 128)) rule.name = *text;
+    if (auto match = fields.get("match"))
+      rule.match = read_match(report_, *match, keys::kAclMatch, "the match of a stage's rule", nullptr);
+    auto action = fields.require("action");
+    if (!action) return rule;
+    if (action->node->as<Object>() != nullptr) {
+      Fields target(report_, *action, keys::kRedirect, "this action");
+      rule.action = "redirect";
+      if (auto to = target.require("redirect")) rule.to = interface(*to);
+    } else if (const auto* text = action->node->as<std::string>(); text != nullptr && *text == "redirect") {
+      report_.at(*action, "name the interface to send to: {\"redirect\": \"eth1\"}");
+    } else if (auto word = read_word(report_, *action, words::kAclAction)) {
+      rule.action = words::kAclAction[*word];
+    }
+    return rule;
+  }
+
+  Stage load_balance(const Place& place) {
+    LoadBalanceStage stage;
+    Fields fields(report_, place, keys::kLoadBalance, "the stage load_balance");
+    if (auto backends = fields.require("backends")) {
+      const auto* items = backends->node->as<Array>();
+      if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
+        report_.at(*backends, fmt::format("a load balancer needs 1 to {} backends, here are {}", kMaxBackends,
+                                          items->size()));
+      each_element(report_, *backends, [&](const Place& one) {
+        stage.backends.push_back(backend(one, stage.backends.size() + 1));
+      });
+    }
+    stage.cache_ms = cache(fields);
+    return stage;
+  }
+
+  BackendSpec backend(const Place& place, u64 number) {
+    BackendSpec backend;
+    backend.name = fmt::format("backend {}", number);
+    Fields fields(report_, place, keys::kBackend, "a backend");
+    if (auto name = fields.get("name"))
+      if (auto text = read_string(report_, *name, 128)) backend.name = *text;
+    if (auto mac = fields.require("mac")) {
+      if (const auto* text = mac->node->as<std::string>()) {
+        if (auto value = read_mac(*text))
+          backend.mac = *value;
+        else
+          report_.at(*mac, value.error());
+      } else {
+        report_.at(*mac, fmt::format("must be a MAC address as a string, is {}", mac->node->type_name()));
+      }
+    }
+    if (auto weight = fields.get("weight"))
+      if (auto value = read_integer(report_, *weight, 1, 1000)) backend.weight = static_cast<u32>(*value);
+    if (auto to = fields.get("to")) backend.to = interface(*to);
+    return backend;
+  }
+
+  Stage l2fwd(const Place& place) {
+    L2fwdStage stage;
+    Fields fields(report_, place, keys::kL2fwd, "the stage l2fwd");
+    if (auto to = fields.get("to")) stage.to = interface(*to);
+    stage.cache_ms = cache(fields);
+    return stage;
+  }
+
+  std::optional<u32> cache(const Fields& fields) {
+    auto place = fields.get("cache");
+    if (!place) return std::nullopt;
+    if (const auto* flag = place->node->as<bool>()) return *flag ? std::optional<u32>(0) : std::nullopt;
+    const auto* text = place->node->as<std::string>();
+    if (text == nullptr) {
+      report_.at(*place, fmt::format("must be true, false or a duration like \"60s\", is {}",
+                                     place->node->type_name()));
+      return std::nullopt;
+    }
+    auto ns = read_duration(*text);
+    if (!ns) {
+      report_.at(*place, ns.error());
+    } else if (*ns < kNanosecondsPerMs || *ns % kNanosecondsPerMs != 0 ||
+               *ns / kNanosecondsPerMs > kMaxCacheMs) {
+      report_.at(*place,
+                 "verdicts are cached for whole milliseconds, from 1ms to 168h; true keeps them until the "
+                 "next policy");
+    } else {
+      return static_cast<u32>(*ns / kNanosecondsPerMs);
+    }
+    return std::nullopt;
+  }
+
+  std::string interface(const Place& place) {
+    auto name = read_string(report_, place, 4096);
+    if (!name) return {};
+    if (!is_interface_name(*name)) {
+      report_.at(
+          place,
+          fmt::format("\"{}\" cannot be an interface's name (1 to 15 characters, no blanks, '/' or ':')",
+                      name->substr(0, 80)));
+      return {};
+    }
+    return *name;
+  }
+
+  Report& report_;
+};
+
+}  // namespace
+
+std::vector<Pipeline> read_pipelines(Report& report, const Place& place) {
+  std::vector<Pipeline> pipelines;
+  const auto* members = place.node->as<Object>();
+  if (members == nullptr) {
+    report.at(place, fmt::format("\"pipelines\" must be an object of pipelines by name, is {}",
+                                 place.node->type_name()));
+    return pipelines;
+  }
+  if (members->size() > kMaxPipelines)
+    report.at(place,
+              fmt::format("a policy has at most {} pipelines, here are {}", kMaxPipelines, members->size()));
+  StageReader reader(report);
+  for (const auto& member : *members) {
+    Place at{&member.value, &place, member.key};
+    if (!is_identifier(member.key))
+      report.at(at, fmt::format("a pipeline's name is 1 to 64 letters, digits, '_', '-' and '.', not \"{}\"",
+                                member.key.substr(0, 80)));
+    Pipeline pipeline{member.key, {}};
+    const auto* stages = member.value.as<Array>();
+    if (stages != nullptr && (stages->empty() || stages->size() > XG_MAX_STAGES))
+      report.at(at,
+                fmt::format("a pipeline needs 1 to {} stages, here are {}", XG_MAX_STAGES, stages->size()));
+    each_element(report, at, [&](const Place& one) {
+      if (auto stage = reader.stage(one)) pipeline.stages.push_back(std::move(*stage));
+    });
+    pipelines.push_back(std::move(pipeline));
+  }
+  return pipelines;
+}
+
+}  // namespace xdpgpu::policy

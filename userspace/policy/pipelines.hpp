@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/policy/pipelines.hpp: the policy's "pipelines", from JSON.
+#pragma once
+
+#include "userspace/policy/reader.hpp"
+
+namespace xdpgpu::policy {
+
+// Reads the object of pipelines, in the order of the text.
+std::vector<Pipeline> read_pipelines(Report& report, const Place& place);
+
+}  // namespace xdpgpu::policy

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xdpgpu::policy {
+
+std::string Diagnostic::sentence() const {
+  std::string text = file;
+  if (line != 0) text += fmt::format("{}{}:{}", text.empty() ? "" : ":", line, column);
+  if (!text.empty()) text += ": ";
+  if (!pointer.empty()) text += pointer + ": ";
+  return text + message;
+}
+
+std::string Place::pointer() const {
+  if (up == nullptr) return {};
+  return up->pointer() + (element ? fmt::format("/{}", index) : pointer_token(key));
+}
+
+void Report::add(Diagnostic d) {
+  if (full()) return skip();
+  // What the text brings must not play tricks on the terminal.
+  for (char& c : d.message)
+    if (static_cast<u8>(c) < 0x20 || c == 0x7f) c = '?';
+  for (char& c : d.pointer)
+    if (static_cast<u8>(c) < 0x20 || c == 0x7f) c = '?';
+  found_.push_back(std::move(d));
+}
+
+void Report::at(const Place& place, std::string message) {
+  if (full()) return skip();
+  at_offset(place.pointer(), place.node->offset, std::move(message));
+}
+
+void Report::at_offset(std::string pointer, u64 offset, std::string message) {
+  if (full()) return skip();
+  Location where = locate(text_, offset);
+  add({file_, std::move(pointer), where.line, where.column, std::move(message)});
+}
+
+void Report::in_list(std::string file, const Place& named_at, u32 line, u32 column, std::string message) {
+  add({std::move(file), named_at.pointer(), line, column, std::move(message)});
+}
+
+Diagnostics Report::take() {
+  if (skipped_ != 0)
+    found_.push_back(
+        {file_, "", 0, 0, fmt::format("and {} more problem{}", skipped_, skipped_ == 1 ? "" : "s")});
+  return std::move(found_);
+}
+
+Fields::Fields(Report& report, const Place& object, Words known, std::string_view what)
+    : report_(report), object_(object), what_(what), members_(object.node->as<Object>()) {
+  if (members_ == nullptr) {
+    report.at(object, fmt::format("{} must be an object, is {}", what, object.node->type_name()));
+    return;
+  }
+  for (const auto& member : *members_)
+    if (!find_word(known, member.key))
+      report.at_offset(
+          object.pointer() + pointer_token(member.key), member.key_offset,
+          fmt::format("unknown key \"{}\" in {}{}", member.key, what, suggestion(known, member.key)));
+}
+
+std::optional<Place> Fields::get(std::string_view key) const {
+  if (members_ == nullptr) return std::nullopt;
+  auto at = std::find_if(members_->begin(), members_->end(), [&](const Member& m) { return m.key == key; });
+  if (at == members_->end()) return std::nullopt;
+  return Place{&at->value, &object_, at->key};
+}
+
+std::optional<Place> Fields::require(std::string_view key) const {
+  auto found = get(key);
+  if (!found && members_ != nullptr) report_.at(object_, fmt::format("{} needs the key \"{}\"", what_, key));
+  return found;
+}
+
+std::optional<std::string> read_string(Report& report, const Place& place, u64 max_length) {
+  const auto* text = place.node->as<std::string>();
+  if (text == nullptr) {
+    report.at(place, fmt::format("must be a string, is {}", place.node->type_name()));
+  } else if (text->empty() || text->size() > max_length) {
+    report.at(place, text->empty() ? std::string("must not be empty")
+                                   : fmt::format("is longer than {} bytes", max_length));
+  } else if (std::any_of(text->begin(), text->end(),
+                         [](char c) { return static_cast<u8>(c) < 0x20 || c == 0x7f; })) {
+    report.at(place, "must not contain control characters");
+  } else {
+    return *text;
+  }
+  return std::nullopt;
+}
+
+std::optional<bool> read_bool(Report& report, const Place& place) {
+  if (const auto* value = place.node->as<bool>()) return *value;
+  report.at(place, fmt::format("must be true or false, is {}", place.node->type_name()));
+  return std::nullopt;
+}
+
+std::optional<u64> read_integer(Report& report, const Place& place, u64 least, u64 most) {
+  const auto* value = place.node->as<u64>();
+  bool number = value != nullptr || place.node->as<i64>() != nullptr || place.node->as<double>() != nullptr;
+  if (value != nullptr && *value >= least && *value <= most) return *value;
+  report.at(place, number ? fmt::format("must be a whole number from {} to {}", least, most)
+                          : fmt::format("must be a whole number from {} to {}, is {}", least, most,
+                                        place.node->type_name()));
+  return std::nullopt;
+}
+
+std::optional<u32> read_word(Report& report, const Place& place, Words words) {
+  const auto* text = place.node->as<std::string>();
+  if (text == nullptr) {
+    report.at(place, fmt::format("must be {}, is {}", quoted_list(words), place.node->type_name()));
+    return std::nullopt;
+  }
+  auto found = find_word(words, *text);
+  if (!found) {
+    auto near = nearest(words, *text);
+    report.at(place, fmt::format("\"{}\" is not known here; it must be {}{}", *text, quoted_list(words),
+                                 near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near)));
+  }
+  return found;
+}
+
+bool is_identifier(std::string_view name) {
+  auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), fits);
+}
+
+}  // namespace xdpgpu::policy

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include <nlohmann/json.hpp>
+
+#include "userspace/policy/policy.hpp"
+#include "userspace/policy/values.hpp"
+#include "userspace/policy/vocabulary.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One value stands alone, several in an array.
+Json one_or_more(Json values) { return values.size() == 1 ? values[0] : std::move(values); }
+
+Json addresses(const std::vector<Prefix>& prefixes, const std::vector<std::string>& lists) {
+  Json values = Json::array();
+  for (const auto& name : lists) values.push_back("@" + name);
+  for (const auto& prefix : prefixes) values.push_back(write_prefix(prefix));
+  return one_or_more(std::move(values));
+}
+
+Json ports(const std::vector<PortRange>& ranges) {
+  Json values = Json::array();
+  for (const auto& range : ranges) {
+    if (range.first == range.last)
+      values.push_back(range.first);
+    else
+      values.push_back(std::to_string(range.first) + "-" + std::to_string(range.last));
+  }
+  return one_or_more(std::move(values));
+}
+
+Json match_json(const Match& match) {
+  Json json = Json::object();
+  if (!match.src.empty() || !match.src_lists.empty()) json["src"] = addresses(match.src, match.src_lists);
+  if (!match.dst.empty() || !match.dst_lists.empty()) json["dst"] = addresses(match.dst, match.dst_lists);
+  if (match.family) json["family"] = words::kFamily[*match.family == 4 ? 0 : 1];
+  if (!match.protocols.empty()) {
+    Json values = Json::array();
+    for (u8 number : match.protocols) {
+      auto name = protocol_name(number);
+      values.push_back(name.empty() ? Json(number) : Json(name));
+    }
+    json["proto"] = one_or_more(std::move(values));
+  }
+  if (!match.src_ports.empty()) json["src_port"] = ports(match.src_ports);
+  if (!match.dst_ports.empty()) json["dst_port"] = ports(match.dst_ports);
+  if (match.tcp_flags_mask)
+    json["tcp_flags"] = write_tcp_flags({*match.tcp_flags_mask, match.tcp_flags_value});
+  if (!match.vlans.empty()) {
+    Json values = Json::array();
+    for (u16 id : match.vlans) {
+      if (id == 0 || id > 4094)
+        values.push_back(words::kVlan[id == 0 ? 0 : 1]);
+      else
+        values.push_back(id);
+    }
+    json["vlan"] = one_or_more(std::move(values));
+  }
+  if (!match.control.empty()) {
+    Json values = Json::array();
+    for (u32 kind : match.control) values.push_back(words::kControl[kind]);
+    json["control"] = one_or_more(std::move(values));
+  }
+  return json;
+}
+
+Json rule_json(const Rule& rule) {
+  Json json = {{"name", rule.name}};
+  if (!rule.description.empty()) json["description"] = rule.description;
+  json["match"] = match_json(rule.match);
+  switch (rule.action) {
+    case Rule::Action::pass:
+      json["action"] = "pass";
+      break;
+    case Rule::Action::drop:
+      json["action"] = "drop";
+      break;
+    case Rule::Action::inspect:
+      json["action"] = {{"inspect", rule.pipeline}};
+      break;
+    case Rule::Action::limit:
+      json["limit"] = {
+          {"per", words::kLimitPer[rule.limit.per]}, {"pps", rule.limit.pps}, {"burst", rule.limit.burst}};
+      break;
+  }
+  return json;
+}
+
+void add_cache(Json& json, const std::optional<u32>& cache_ms) {
+  if (cache_ms && *cache_ms != 0)
+    json["cache"] = write_duration(u64{*cache_ms} * 1'000'000);
+  else
+    json["cache"] = cache_ms.has_value();
+}
+
+Json stage_json(const AclStage& stage) {
+  Json rules = Json::array();
+  for (const auto& rule : stage.rules)
+    rules.push_back(
+        {{"name", rule.name},
+         {"match", match_json(rule.match)},
+         {"action", rule.action == "redirect" ? Json{{"redirect", rule.to}} : Json(rule.action)}});
+  Json json = {{"stage", "acl"}, {"rules", std::move(rules)}, {"default", stage.otherwise}};
+  add_cache(json, stage.cache_ms);
+  return json;
+}
+
+Json stage_json(const LoadBalanceStage& stage) {
+  Json backends = Json::array();
+  for (const auto& backend : stage.backends) {
+    Json one = {{"name", backend.name}, {"mac", write_mac(backend.mac)}, {"weight", backend.weight}};
+    if (!backend.to.empty()) one["to"] = backend.to;
+    backends.push_back(std::move(one));
+  }
+  Json json = {{"stage", "load_balance"}, {"backends", std::move(backends)}};
+  add_cache(json, stage.cache_ms);
+  return json;
+}
+
+Json stage_json(const L2fwdStage& stage) {
+  Json json = {{"stage", "l2fwd"}};
+  if (!stage.to.empty()) json["to"] = stage.to;
+  add_cache(json, stage.cache_ms);
+  return json;
+}
+
+Json list_json(const List& list) {
+  if (!list.file.empty()) return {{"file", list.file}};
+  Json values = Json::array();
+  for (const auto& prefix : list.prefixes) values.push_back(write_prefix(prefix));
+  return values;
+}
+
+std::string_view word(Do decision) { return words::kFragments[static_cast<u32>(decision)]; }
+
+}  // namespace
+
+std::string to_json(const Policy& policy) {
+  Json json = {{"version", 1}};
+  if (!policy.description.empty()) json["description"] = policy.description;
+  json["default"] = word(policy.default_action);
+  json["on_failure"] = word(policy.on_failure);
+  json["on_overload"] = word(policy.on_overload);
+  json["fragments"] = word(policy.fragments);
+  json["management"] = Json::array();
+  for (const auto& match : policy.management) json["management"].push_back(match_json(match));
+  json["lists"] = Json::object();
+  for (const auto& [name, list] : policy.lists) json["lists"][name] = list_json(list);
+  json["rules"] = Json::array();
+  for (const auto& rule : policy.rules) json["rules"].push_back(rule_json(rule));
+  json["pipelines"] = Json::object();
+  for (const auto& pipeline : policy.pipelines) {
+    Json stages = Json::array();
+    for (const auto& stage : pipeline.stages)
+      stages.push_back(std::visit([](const auto& one) { return stage_json(one); }, stage));
+    json["pipelines"][pipeline.name] = std::move(stages);
+  }
+  json["io"] = {{"mode", policy.io.mode},
+                {"ring_size", policy.io.ring_size},
+                {"frames_per_queue", policy.io.frames_per_queue},
+                {"huge_pages", policy.io.huge_pages}};
+  json["compute"] = {{"device", policy.compute.device},
+                     {"mode", policy.compute.mode},
+                     {"frames", policy.compute.frames},
+                     {"batch", policy.compute.batch},
+                     {"max_wait", write_duration(policy.compute.max_wait_ns)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace xdpgpu::policy

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/policy/vocabulary.hpp: every key and every word that a policy may use. The parser reads by
+// these tables, and a test holds config/policy.schema.json against them.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "maps/tables.h"
+
+namespace xdpgpu::policy {
+
+using Words = std::span<const std::string_view>;
+
+namespace keys {
+inline constexpr std::array<std::string_view, 13> kPolicy{
+    "$schema",    "version", "description", "default",   "on_failure", "on_overload", "fragments",
+    "management", "lists",   "rules",       "pipelines", "io",         "compute"};
+inline constexpr std::array<std::string_view, 9> kMatch{
+    "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
+inline constexpr std::array<std::string_view, 7> kManagement{"src",      "dst",  "proto", "src_port",
+                                                             "dst_port", "vlan", "family"};
+inline constexpr std::array<std::string_view, 1> kListFile{"file"};
+inline constexpr std::array<std::string_view, 5> kRule{"name", "description", "match", "action", "limit"};
+inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
+inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
+inline constexpr std::array<std::string_view, 4> kAcl{"stage", "rules", "default", "cache"};
+inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "action"};
+inline constexpr std::array<std::string_view, 5> kAclMatch{"src", "dst", "proto", "src_port", "dst_port"};
+inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
+inline constexpr std::array<std::string_view, 3> kLoadBalance{"stage", "backends", "cache"};
+inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight", "to"};
+inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
+inline constexpr std::array<std::string_view, 4> kIo{"mode", "ring_size", "frames_per_queue", "huge_pages"};
+inline constexpr std::array<std::string_view, 5> kCompute{"device", "mode", "frames", "batch", "max_wait"};
+}  // namespace keys
+
+namespace words {
+inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
+inline constexpr std::array<std::string_view, 3> kFragments{"pass", "drop", "inspect"};
+inline constexpr std::array<std::string_view, 2> kAction{"pass", "drop"};          // and {"inspect": NAME}
+inline constexpr std::array<std::string_view, 3> kLimitPer{"src", "dst", "rule"};  // XG_LIMIT_PER_*
+inline constexpr std::array<std::string_view, 2> kFamily{"ipv4", "ipv6"};
+inline constexpr std::array<std::string_view, 6> kControl{"arp",  "nd",   "dhcp",
+                                                          "lacp", "lldp", "stp"};  // XG_CONTROL_*
+inline constexpr std::array<std::string_view, 2> kVlan{"none", "priority"};
+inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", "psh",
+                                                           "ack", "urg", "ece", "cwr"};  // bit by bit
+inline constexpr std::array<std::string_view, 3> kStage{"acl", "load_balance", "l2fwd"};
+inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pass",
+                                                            "tx"};  // and {"redirect": IF}
+inline constexpr std::array<std::string_view, 3> kAclDefault{"next", "drop", "pass"};
+inline constexpr std::array<std::string_view, 4> kIoMode{"auto", "zero-copy", "copy", "generic"};
+inline constexpr std::array<std::string_view, 2> kComputeMode{"auto", "inline"};
+inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
+// Named elsewhere for this product, not part of this version.
+inline constexpr std::array<std::string_view, 11> kStageAbsent{
+    "conntrack", "pattern", "reputation", "rate_limit", "ddos",     "forward",
+    "program",   "gtpu",    "crypto",     "model",      "telemetry"};
+inline constexpr std::array<std::string_view, 3> kComputeModeAbsent{"split", "persistent", "graph"};
+}  // namespace words
+
+struct ProtocolName {
+  std::string_view name;
+  u8 number;
+};
+inline constexpr std::array<ProtocolName, 10> kProtocols{{{"icmp", 1},
+                                                          {"igmp", 2},
+                                                          {"tcp", 6},
+                                                          {"udp", 17},
+                                                          {"gre", 47},
+                                                          {"esp", 50},
+                                                          {"ah", 51},
+                                                          {"icmpv6", 58},
+                                                          {"ospf", 89},
+                                                          {"sctp", 132}}};
+
+// Whether `word` stands in `among`, and at which place.
+std::optional<u32> find_word(Words among, std::string_view word);
+
+// The word of `among` with the smallest edit distance (Damerau-Levenshtein, adjacent swaps count once);
+// empty where `among` is empty or nothing comes near (more than half of the letters differ).
+std::string_view nearest(Words among, std::string_view word);
+
+// `; did you mean "x"?`, or `; known here: a, b, c` where nothing is near.
+std::string suggestion(Words among, std::string_view word);
+
+// "a, b and c" with quotes around each.
+std::string quoted_list(Words among);
+
+}  // namespace xdpgpu::policy
