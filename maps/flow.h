@@ -58,8 +58,9 @@ XG_ASSERT_OFFSET(xg_flow_verdict, key, 8);
 XG_ASSERT_OFFSET(xg_flow_verdict, verdict, 52);
 XG_ASSERT_OFFSET(xg_flow_verdict, rewrite, 60);
 
-/* Written by the XDP program alone, same index as the entry. Zeroed by nobody: a writer that reuses an
- * entry notes the counts it found. */
+/* Same index as the entry, mmapable, written by the XDP program. Nobody zeroes the counts: a writer that
+ * reuses an entry notes what it found. A writer that publishes an entry with idle_s stores the time of
+ * publication in last_seen_ns first, else the entry is as idle as its predecessor. */
 XG_RECORD(xg_flow_stats) {
   u64 packets;
   u64 bytes;
@@ -83,9 +84,9 @@ XG_RECORD(xg_rewrite) {
 };
 XG_ASSERT_SIZE(xg_rewrite, 32);
 
-/* Order (DESIGN 4.3): per queue, the sequence of the last packet of each flow-hash slot that went to
- * user space. XDP writes order_slots[queue * XG_ORDER_SLOTS + (flow_hash & (XG_ORDER_SLOTS - 1))];
- * cached PASS, TX and REDIRECT act only once the worker's `retired` has reached it. */
+/* Order: per queue, one past the sequence of the last packet of each flow-hash slot that went to user
+ * space. XDP writes order_slots[queue * XG_ORDER_SLOTS + (flow_hash & (XG_ORDER_SLOTS - 1))]; cached
+ * PASS, TX and REDIRECT act only once the worker's `retired` has reached it: slot - retired <= 0. */
 #define XG_ORDER_SLOTS 4096u
 
 #endif

@@ -4,7 +4,9 @@
  *
  * A policy occupies a slot (0 or 1): policy[slot], and two inner maps, policy_lines[slot] (an array of
  * 64-byte lines) and policy_rows[slot] (an array of class rows). A swap fills the idle slot and then
- * stores xg_config.active.
+ * stores xg_config.active. Inner maps are created with XG_TABLE_FLAGS: INNER_MAP lets them differ in size
+ * from the maps that the program was loaded with, and MMAPABLE lets user space fill them with plain
+ * stores; the kernel takes both together since 5.10.
  *
  * Classification. Each packet gets one class id a dimension: source and destination address by an
  * interval trie, ports, L4 and VLAN by direct index tables of u16. A class's row holds the bitmap of
@@ -25,8 +27,10 @@
 #include "types.h"
 
 #define XG_MAX_RULES 4096u
-#define XG_RULE_WORDS 64u /* XG_MAX_RULES / 64 */
-#define XG_LINE_WORDS 8u  /* u64 words a line */
+#define XG_RULE_WORDS 64u      /* XG_MAX_RULES / 64 */
+#define XG_LINE_WORDS 8u       /* u64 words a line */
+#define XG_MAX_LIMIT_RULES 64u /* in one policy: a packet may have to pass them all */
+#define XG_TABLE_FLAGS (BPF_F_INNER_MAP | BPF_F_MMAPABLE)
 
 XG_RECORD(xg_line) { u64 word[8]; };
 XG_ASSERT_SIZE(xg_line, 64);
@@ -133,9 +137,10 @@ XG_ASSERT_SIZE(xg_rule, 32);
 /* xg_policy.on_* and default_action and fragments */
 #define XG_DO_PASS 0u
 #define XG_DO_DROP 1u
-#define XG_DO_INSPECT                                                                 \
-  2u /* fragments only: the rules decide, as for packets without ports; PASS and DROP \
-        decide before the rules, after the management rules */
+/* For `fragments` only. Fragments meet the rules as packets without ports, and what a rule passes, drops
+ * or limits is done. `fragments` decides for those that match an inspect rule or none: PASS, DROP, or
+ * INSPECT (the matching rule's pipeline; the default where none matches). */
+#define XG_DO_INSPECT 2u
 
 XG_RECORD(xg_trie) { u32 root; /* word index of the root word */ };
 
@@ -178,6 +183,7 @@ XG_RECORD(xg_limit_key) {
 XG_ASSERT_SIZE(xg_limit_key, 24);
 XG_RECORD(xg_limit_state) { u64 tat; /* CLOCK_MONOTONIC ns << 8, wraps never in practice (2^56 ns) */ };
 
-  /* Map `rule_counters` (per CPU): index slot * XG_MAX_RULES + compiled rule index. */
+  /* Map `rule_counters` (per CPU): index slot * XG_MAX_RULES + compiled rule index. The packets that the
+   * rule decided; for a limit, the excess that it dropped. */
 
 #endif

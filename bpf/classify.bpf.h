@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * bpf/classify.bpf.h: which rules a packet matches (the tables of maps/tables.h).
+ *
+ * A map lookup is a call here (inner maps are not inlined by the kernel), so tables are read a 64-byte
+ * line at a time, dimensions in which all packets are alike are skipped, and rows are only looked up
+ * when the heads leave a word to look into. Comparisons in the tries are arithmetic, not branches:
+ * which way they go is random, and a mispredicted branch costs more than the whole line's work.
+ */
+#ifndef XDPGPU_BPF_CLASSIFY_H
+#define XDPGPU_BPF_CLASSIFY_H
+
+#include "bpf/run.bpf.h"
+
+/* The tables of one slot. */
+struct xg_tables {
+  u32 slot;
+  void* lines;
+  void* rows;
+};
+
+/* The matching rules: a word of 64 rules has a bit in `words` if it may hold a match. */
+struct xg_matches {
+  u64 words;
+  const xg_class_row* row[XG_DIMS];
+};
+
+/* Index of the lowest bit set; x is not 0. BPF has no such instruction. */
+XG_INLINE u32 xg_lowest_bit(u64 x) {
+  static const u8 position[64] = {0,  1,  2,  53, 3,  7,  54, 27, 4,  38, 41, 8,  34, 55, 48, 28,
+                                  62, 5,  39, 46, 44, 42, 22, 9,  24, 35, 59, 56, 49, 18, 29, 11,
+                                  63, 52, 6,  26, 37, 40, 33, 47, 61, 45, 43, 21, 23, 58, 17, 10,
+                                  51, 25, 36, 32, 60, 20, 57, 16, 50, 31, 19, 15, 30, 14, 13, 12};
+  return position[((x & -x) * 0x022fdd63cc95386dul) >> 58];
+}
+
+/* x without its lowest bit. Not x & (x - 1): from that the verifier learns a smaller upper bound on each
+ * turn of a loop, and then no two turns are alike to it. */
+XG_INLINE u64 xg_without_lowest_bit(u64 x) {
+  u64 lowest = x & -x;
+  asm volatile("" : "+r"(lowest));
+  return x ^ lowest;
+}
+
+/* 1 if a < b, for numbers below 2^63. */
+XG_INLINE u64 xg_below(u64 a, u64 b) { return (a - b) >> 63; }
+/* 1 if a < b, for any numbers: the borrow of a - b. */
+XG_INLINE u64 xg_below_full(u64 a, u64 b) { return ((~a & b) | (~(a ^ b) & (a - b))) >> 63; }
+
+XG_INLINE const xg_line* xg_line_at(void* lines, u32 index) { return bpf_map_lookup_elem(lines, &index); }
+
+XG_INLINE u64 xg_word_at(void* lines, u32 index) {
+  const xg_line* line = xg_line_at(lines, index / XG_LINE_WORDS);
+  return line ? line->word[index % XG_LINE_WORDS] : 0;
+}
+
+/* Entry `index` of a table of u16 that starts at a line. */
+XG_INLINE u32 xg_index_at(void* lines, u32 first_line, u32 index) {
+  const xg_line* line = xg_line_at(lines, first_line + index / 32);
+  return line ? ((const u16*)line)[index % 32] : 0;
+}
+
+XG_INLINE u32 xg_leaf_value(void* lines, u64 leaf, u64 key) {
+  const xg_line* line = xg_line_at(lines, XG_LPM_INDEX(leaf) / XG_LINE_WORDS);
+  if (!line) return 0;
+  const u32 start = XG_LPM_INDEX(leaf) % XG_LINE_WORDS;
+  const u32 members = ((1u << XG_LPM_COUNT(leaf)) - 1) << start;
+  u32 not_above = 0;
+#pragma unroll
+  for (u32 i = 0; i < XG_LINE_WORDS; i++)
+    not_above += (u32)(xg_below(key >> 24, line->word[i] >> 24) ^ 1) & (members >> i);
+  return XG_LPM_VALUE(line->word[(start + not_above - 1) % XG_LINE_WORDS]);
+}
+
+XG_INLINE u32 xg_split_number(void* lines, u64 split, u64 key) {
+  const xg_line* line = xg_line_at(lines, XG_LPM_INDEX(split));
+  if (!line) return 0;
+  const u32 members = (1u << XG_LPM_COUNT(split)) - 1;
+  u32 not_above = 0;
+#pragma unroll
+  for (u32 i = 0; i < XG_LPM_SPLIT_KEYS; i++)
+    not_above += (u32)(xg_below_full(key, line->word[i]) ^ 1) & (members >> i);
+  return ((const u32*)line)[10 + not_above];
+}
+
+/* The value for a 64-bit key, from the root word at `index` of the slot's lines. A global function, which
+ * the verifier proves once for all its callers; such functions take no map pointers, hence the slot. */
+__noinline u32 xg_trie_walk(u32 slot, u32 index, u64 key) {
+  void* lines = bpf_map_lookup_elem(&policy_lines, &slot);
+  if (!lines) return 0;
+  for (int depth = 0; depth < (int)XG_LPM_MAX_DEPTH; depth++) {
+    const u64 word = xg_word_at(lines, index);
+    const u32 kind = XG_LPM_KIND(word);
+    if (kind == XG_LPM_CLASS) return XG_LPM_VALUE(word);
+    key <<= XG_LPM_SKIP(word);
+    if (kind == XG_LPM_LEAF) return xg_leaf_value(lines, word, key);
+    if (kind == XG_LPM_SPLIT) {
+      const u32 number = xg_split_number(lines, word, key);
+      if (!(number & XG_LPM_GO_ON)) return number;
+      index = number & ~XG_LPM_GO_ON;
+    } else {
+      const u32 bits = XG_LPM_BITS(word);
+      index = XG_LPM_INDEX(word) + (u32)(key >> ((64 - bits) & 63));
+      key <<= bits;
+    }
+  }
+  return 0;
+}
+
+XG_INLINE u64 xg_address_half(const u32* words) { return __builtin_bswap64(xg_pair(words[0], words[1])); }
+
+XG_INLINE u32 xg_address_class(const xg_policy* policy, u32 slot, const u32* address, u32 family, u32 root4,
+                               u32 root6) {
+  if (family == 4) return xg_trie_walk(slot, root4, (u64)xg_host32(address[0]) << 32);
+  if (family != 6) return 0;
+  const u32 value = xg_trie_walk(slot, root6, xg_address_half(address));
+  if (value < XG_LPM_LOW) return value;
+  return xg_trie_walk(slot, policy->low_base + (value - XG_LPM_LOW), xg_address_half(address + 2));
+}
+
+XG_INLINE u32 xg_port_index(const xg_packet* packet, u16 port) {
+  if (!(packet->flags & XG_PKT_PORTS) || (packet->flags & XG_PKT_FRAGMENT)) return XG_PORT_NONE;
+  return xg_host16(port);
+}
+
+/* A control protocol that the policy names has an index of its own. */
+XG_INLINE int xg_control_named(const xg_policy* policy, const xg_packet* packet) {
+  return policy->control_named >> (packet->control & 31) & 1;
+}
+
+XG_INLINE u32 xg_l4_index(const xg_policy* policy, const xg_packet* packet) {
+  if (packet->control == XG_CONTROL_NONE || !xg_control_named(policy, packet)) return packet->l4_index;
+  return XG_L4_CONTROL + packet->control;
+}
+
+XG_INLINE u32 xg_class_of(const xg_policy* policy, const struct xg_tables* tables, const xg_packet* packet,
+                          u32 dimension) {
+  void* lines = tables->lines;
+  const xg_flow_key* key = &packet->key;
+  switch (dimension) {
+    case XG_DIM_SRC:
+      return xg_address_class(policy, tables->slot, key->src, key->family, policy->src4_root,
+                              policy->src6_root);
+    case XG_DIM_DST:
+      return xg_address_class(policy, tables->slot, key->dst, key->family, policy->dst4_root,
+                              policy->dst6_root);
+    case XG_DIM_SPORT:
+      return xg_index_at(lines, policy->sport_line, xg_port_index(packet, key->src_port));
+    case XG_DIM_DPORT:
+      return xg_index_at(lines, policy->dport_line, xg_port_index(packet, key->dst_port));
+    case XG_DIM_L4:
+      return xg_index_at(lines, policy->l4_line, xg_l4_index(policy, packet));
+    default:
+      return xg_index_at(lines, policy->vlan_line, key->vlan_outer ? key->vlan_outer : XG_VLAN_NONE);
+  }
+}
+
+/* Finds the words that may hold matches. False if the tables contradict each other or are not there:
+ * then nothing may be concluded. */
+XG_INLINE int xg_classify(const xg_policy* policy, const struct xg_tables* tables, const xg_packet* packet,
+                          struct xg_matches* matches) {
+  u32 row[XG_DIMS];
+  u32 any = policy->first_row[0];
+  u32 cell = 0;
+  u64 words = ~0ul;
+#pragma unroll
+  for (u32 d = 0; d < XG_DIMS; d++) {
+    if (!(policy->dims >> d & 1)) continue;
+    any = policy->first_row[d] + xg_class_of(policy, tables, packet, d);
+    row[d] = any;
+    const xg_line* line = xg_line_at(tables->lines, policy->heads_line + any / 4);
+    if (!line) return 0;
+    const u64* head = &line->word[any % 4 * 2];
+    words &= head[0];
+    cell += (u32)head[1];
+  }
+  matches->words = words & xg_word_at(tables->lines, policy->grid_line * XG_LINE_WORDS + cell);
+  if (!matches->words) return 1;
+  /* A dimension that was skipped borrows another one's row: ANDing that twice changes nothing. */
+  const xg_class_row* borrowed = bpf_map_lookup_elem(tables->rows, &any);
+  if (!borrowed) return 0;
+#pragma unroll
+  for (u32 d = 0; d < XG_DIMS; d++) {
+    matches->row[d] = policy->dims >> d & 1 ? bpf_map_lookup_elem(tables->rows, &row[d]) : borrowed;
+    if (!matches->row[d]) return 0;
+  }
+  return 1;
+}
+
+/* The matching rules of word `w`. */
+XG_INLINE u64 xg_matches_in(const struct xg_matches* matches, u32 w) {
+  u64 bits = ~0ul;
+#pragma unroll
+  for (u32 d = 0; d < XG_DIMS; d++) bits &= matches->row[d]->rules[w & (XG_RULE_WORDS - 1)];
+  return bits;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * bpf/flow.bpf.h: what the kernel remembers of user space's verdicts: the lookup of a flow verdict, by
+ * the reader's side of the publication protocol in maps/flow.h, and acting on it.
+ *
+ * Whatever keeps an entry from acting (torn, stale, expired, idle, its rewrite gone, earlier packets
+ * still in user space) makes it a miss: the packet goes the ordinary way through the rules.
+ */
+#ifndef XDPGPU_BPF_FLOW_H
+#define XDPGPU_BPF_FLOW_H
+
+#include "bpf/run.bpf.h"
+
+/* An entry's body, and where it stands. */
+struct xg_cached {
+  u32 index;
+  u32 expires_ms;
+  u16 rewrite;
+  u8 action;
+  u8 target;
+  u8 idle_s;
+  u8 flags;
+};
+
+#define XG_FLOW_KEY_WORDS 5 /* u64 words in a key; 4 bytes are left */
+
+/* Reads entry `index` if its word and key are the packet's. */
+XG_INLINE int xg_flow_read(const struct xg_run* run, u32 index, u64 wanted, struct xg_cached* cached) {
+  const u64* entry = bpf_map_lookup_elem(&flow_verdicts, &index);
+  if (!entry) return 0;
+  const u64 word = XG_READ(entry[0]);
+  if (((word ^ wanted) & 0xffffffffffff) != 0) return 0;
+  XG_READ_FENCE();
+  const u64* key = (const u64*)&run->packet.key;
+  u64 differ = 0;
+#pragma unroll
+  for (int i = 0; i < XG_FLOW_KEY_WORDS; i++) differ |= XG_READ(entry[1 + i]) ^ key[i];
+  differ |= (u32)XG_READ(entry[1 + XG_FLOW_KEY_WORDS]) ^ *(const u32*)(key + XG_FLOW_KEY_WORDS);
+  const u64 tail = XG_READ(entry[7]);
+  XG_READ_FENCE();
+  if (differ || XG_READ(entry[0]) != word) return 0;
+  cached->index = index;
+  cached->action = (u8)(word >> 48);
+  cached->target = (u8)(word >> 56);
+  cached->expires_ms = (u32)tail;
+  cached->rewrite = (u16)(tail >> 32);
+  cached->idle_s = (u8)(tail >> 48);
+  cached->flags = (u8)(tail >> 56);
+  return 1;
+}
+
+XG_INLINE int xg_flow_find(const struct xg_run* run, struct xg_cached* cached) {
+  const u32 entries = run->config->flow_entries_per_queue;
+  const u32 bucket = run->flow_hash & (entries / XG_FLOW_WAYS - 1);
+  const u32 first = run->queue * entries + bucket * XG_FLOW_WAYS;
+  const u64 wanted = xg_pair(run->generation, XG_FLOW_TAG(run->flow_hash));
+#pragma unroll
+  for (u32 way = 0; way < XG_FLOW_WAYS; way++)
+    if (xg_flow_read(run, first + way, wanted, cached)) return 1;
+  return 0;
+}
+
+/* Has the entry's time run out? Milliseconds and seconds need no better clock than the coarse one. */
+XG_INLINE int xg_flow_dead(const struct xg_cached* cached, const xg_flow_stats* stats, u64 now) {
+  if (cached->expires_ms && (int)((u32)(now / 1000000) - cached->expires_ms) >= 0) return 1;
+  return cached->idle_s && (long)(now - XG_READ(stats->last_seen_ns)) > (long)cached->idle_s * 1000000000l;
+}
+
+/* Have the flow's earlier packets left user space? (DESIGN: order in a flow is kept.) */
+XG_INLINE int xg_flow_in_order(const struct xg_run* run) {
+  const u32 queue = run->queue;
+  const u32 slot = queue * XG_ORDER_SLOTS + (run->flow_hash & (XG_ORDER_SLOTS - 1));
+  const xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
+  const u32* behind_last = bpf_map_lookup_elem(&order_slots, &slot);
+  if (!state || !behind_last) return 0;
+  return (int)(XG_READ(*behind_last) - XG_READ(state->retired)) <= 0;
+}
+
+/* The record an entry's rewrite names, or NULL if there is none of this generation. */
+XG_INLINE const xg_rewrite* xg_flow_rewrite(const struct xg_run* run, u32 index) {
+  const xg_rewrite* rewrite = bpf_map_lookup_elem(&rewrites, &index);
+  return rewrite && XG_READ(rewrite->generation) == run->generation ? rewrite : NULL;
+}
+
+XG_INLINE void xg_copy_mac(u8* to, const u8* from) {
+  *(u32*)to = *(const u32*)from;
+  *(u16*)(to + 4) = *(const u16*)(from + 4);
+}
+
+XG_INLINE void xg_apply_rewrite(const struct xg_run* run, const struct xg_cached* cached,
+                                const xg_rewrite* rewrite) {
+  u8* frame = (u8*)(long)run->ctx->data;
+  if (frame + 12 > (u8*)(long)run->ctx->data_end) return;
+  u8 old[12] __attribute__((aligned(4)));
+  if (cached->rewrite == XG_REWRITE_SWAP_MACS || (rewrite && rewrite->flags & XG_RES_CACHE_SWAP)) {
+    xg_copy_mac(old, frame);
+    xg_copy_mac(frame, frame + 6);
+    xg_copy_mac(frame + 6, old);
+  }
+  if (rewrite && rewrite->flags & XG_RES_SET_DST_MAC) xg_copy_mac(frame, rewrite->dst_mac);
+  if (rewrite && rewrite->flags & XG_RES_SET_SRC_MAC) xg_copy_mac(frame + 6, rewrite->src_mac);
+}
+
+XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cached) {
+  switch (cached->action) {
+    case XG_DROP:
+      return xg_finish(run, XG_KERNEL_drop_flow, XDP_DROP);
+    case XG_PASS:
+      return xg_finish(run, XG_KERNEL_pass_flow, XDP_PASS);
+    case XG_TX:
+      return xg_finish(run, XG_KERNEL_tx_flow, XDP_TX);
+    default:
+      if (bpf_redirect_map(&tx_ports, cached->target, XDP_ABORTED) == XDP_REDIRECT)
+        return xg_finish(run, XG_KERNEL_redirect_flow, XDP_REDIRECT);
+      return xg_finish(run, XG_KERNEL_error_redirect, XDP_DROP);
+  }
+}
+
+/* XG_CONTINUE if no flow verdict speaks for the packet. */
+XG_INLINE int xg_flow_verdict_for(struct xg_run* run) {
+  const xg_rewrite* rewrite = NULL;
+  struct xg_cached cached;
+  if (run->queue >= run->config->queues || !xg_flow_find(run, &cached)) return XG_CONTINUE;
+  if (cached.action < XG_DROP || cached.action > XG_REDIRECT) return XG_CONTINUE;
+  if (cached.flags & XG_FLOW_HAND_UP_TCP_END &&
+      run->packet.tcp_flags & (XG_TCP_SYN | XG_TCP_FIN | XG_TCP_RST))
+    return XG_CONTINUE;
+  const u32 index = cached.index;
+  xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
+  const u64 now = bpf_ktime_get_coarse_ns();
+  if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
+  if (cached.action != XG_DROP && !xg_flow_in_order(run)) return XG_CONTINUE;
+  if (cached.rewrite > XG_REWRITE_SWAP_MACS) {
+    rewrite = xg_flow_rewrite(run, cached.rewrite);
+    if (!rewrite) return XG_CONTINUE;
+  }
+  stats->packets++;
+  stats->bytes += run->bytes;
+  stats->last_seen_ns = now;
+  if (cached.rewrite != XG_REWRITE_NONE) xg_apply_rewrite(run, &cached, rewrite);
+  return xg_flow_act(run, &cached);
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * bpf/maps.bpf.h: the maps of one port. Sizes of 1 are set by user space before the program is loaded
+ * (queues, entries a queue); the records and who writes them are described in maps/.
+ */
+#ifndef XDPGPU_BPF_MAPS_H
+#define XDPGPU_BPF_MAPS_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "maps/control.h"
+#include "maps/flow.h"
+#include "maps/packet.h"
+#include "maps/tables.h"
+
+#define XG_ARRAY(name_, value_, entries_, flags_) \
+  struct {                                        \
+    __uint(type, BPF_MAP_TYPE_ARRAY);             \
+    __uint(max_entries, entries_);                \
+    __uint(map_flags, flags_);                    \
+    __type(key, u32);                             \
+    __type(value, value_);                        \
+  } name_ SEC(".maps")
+
+XG_ARRAY(config, xg_config, 1, BPF_F_MMAPABLE);
+XG_ARRAY(policy, xg_policy, 2, BPF_F_MMAPABLE);
+XG_ARRAY(queue_state, xg_queue_state, 1, BPF_F_MMAPABLE);    /* queues */
+XG_ARRAY(order_slots, u32, 1, 0);                            /* queues * XG_ORDER_SLOTS */
+XG_ARRAY(flow_verdicts, xg_flow_verdict, 1, BPF_F_MMAPABLE); /* queues * entries a queue */
+XG_ARRAY(flow_stats, xg_flow_stats, 1, BPF_F_MMAPABLE);      /* as flow_verdicts */
+XG_ARRAY(rewrites, xg_rewrite, XG_REWRITE_ENTRIES, BPF_F_MMAPABLE);
+XG_ARRAY(worker_counters, xg_worker_counters, 1, BPF_F_MMAPABLE); /* queues */
+
+#define XG_PERCPU(name_, value_, entries_)   \
+  struct {                                   \
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); \
+    __uint(max_entries, entries_);           \
+    __type(key, u32);                        \
+    __type(value, value_);                   \
+  } name_ SEC(".maps")
+
+XG_PERCPU(counters, xg_counter, XG_KERNEL_REASON_COUNT);
+XG_PERCPU(rule_counters, xg_counter, 2 * XG_MAX_RULES);
+
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 65536);
+  __type(key, xg_limit_key);
+  __type(value, xg_limit_state);
+} limits SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_XSKMAP);
+  __uint(max_entries, 1); /* queues */
+  __type(key, u32);
+  __type(value, u32);
+} xsks SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_DEVMAP);
+  __uint(max_entries, XG_MAX_PORTS);
+  __type(key, u32);
+  __type(value, u32);
+} tx_ports SEC(".maps");
+
+/* Never read: without an object of these types clang leaves their members out of the BTF. */
+static const volatile struct {
+  xg_line line;
+  xg_class_row row;
+} table_types __attribute__((used)) = {};
+
+/* The two slots' tables. XG_TABLE_FLAGS (maps/tables.h) says why the inner maps may differ in size. */
+struct lines_map {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(map_flags, XG_TABLE_FLAGS);
+  __type(key, u32);
+  __type(value, xg_line);
+};
+struct rows_map {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(map_flags, XG_TABLE_FLAGS);
+  __type(key, u32);
+  __type(value, xg_class_row);
+};
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+  __uint(max_entries, 2);
+  __type(key, u32);
+  __array(values, struct lines_map);
+} policy_lines SEC(".maps");
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+  __uint(max_entries, 2);
+  __type(key, u32);
+  __array(values, struct rows_map);
+} policy_rows SEC(".maps");
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * bpf/run.bpf.h: what one run of the program knows about its packet, and how it ends: each packet is
+ * counted once as received and once under the outcome that it is finished with.
+ */
+#ifndef XDPGPU_BPF_RUN_H
+#define XDPGPU_BPF_RUN_H
+
+#include "bpf/maps.bpf.h"
+#include "maps/hash.h"
+#include "maps/parse.h"
+
+#define XG_INLINE static __always_inline
+
+/* Reads that the compiler must neither repeat nor merge: somebody else writes there. */
+#define XG_READ(x) (*(const volatile typeof(x)*)&(x))
+#define XG_WRITE(x, value) (*(volatile typeof(x)*)&(x) = (value))
+
+/* Keeps loads in program order. x86 does so by itself; elsewhere a BPF atomic that returns a value is
+ * the only full fence that 6.1 has, so one is spent on a word of the stack. */
+#ifdef XG_TARGET_X86
+#define XG_READ_FENCE() asm volatile("" ::: "memory")
+#else
+#define XG_READ_FENCE()                           \
+  ({                                              \
+    u64 fence_ = 0;                               \
+    __sync_fetch_and_add(&fence_, 1);             \
+    asm volatile("" : : "r"(&fence_) : "memory"); \
+  })
+#endif
+
+#define XG_CONTINUE (-1) /* not finished: go on to the next step */
+
+struct xg_run {
+  struct xdp_md* ctx;
+  const xg_config* config;
+  const xg_policy* policy;
+  u32 generation; /* of the policy in force when the packet came; with its slot from one 64-bit load */
+  u32 slot;
+  u32 queue;
+  u32 flow_hash; /* of packets that have a flow or are inspected */
+  u64 bytes;
+  xg_packet packet;
+};
+
+XG_INLINE void xg_add(void* map, u32 index, u64 bytes) {
+  xg_counter* counter = bpf_map_lookup_elem(map, &index);
+  if (!counter) return;
+  counter->packets++;
+  counter->bytes += bytes;
+}
+
+XG_INLINE int xg_finish(const struct xg_run* run, enum xg_kernel_reason reason, int action) {
+  xg_add(&counters, reason, run->bytes);
+  return action;
+}
+
+/* For the settings that say pass or drop. */
+XG_INLINE int xg_finish_as(const struct xg_run* run, u32 what, enum xg_kernel_reason passed,
+                           enum xg_kernel_reason dropped) {
+  return what == XG_DO_DROP ? xg_finish(run, dropped, XDP_DROP) : xg_finish(run, passed, XDP_PASS);
+}
+
+XG_INLINE int xg_fail(const struct xg_run* run) {
+  return xg_finish_as(run, run->policy->on_failure, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
+}
+
+/* Takes the policy in force and counts the packet. False if there is nothing to decide with. */
+XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx) {
+  const u32 zero = 0;
+  run->ctx = ctx;
+  run->bytes = (u64)((long)ctx->data_end - (long)ctx->data);
+  run->queue = ctx->rx_queue_index;
+  __builtin_memset(&run->packet, 0, sizeof(run->packet));
+  xg_add(&counters, XG_KERNEL_received, run->bytes);
+  run->config = bpf_map_lookup_elem(&config, &zero);
+  if (!run->config) return 0;
+  const u64 active = XG_READ(run->config->active);
+  run->generation = XG_ACTIVE_GENERATION(active);
+  run->slot = XG_ACTIVE_SLOT(active);
+  const u32 slot = run->slot;
+  run->policy = bpf_map_lookup_elem(&policy, &slot);
+  const u32 state = XG_READ(run->config->state);
+  return run->policy && run->generation && (state == XG_STATE_RUNNING || state == XG_STATE_DRAINING);
+}
+
+#endif

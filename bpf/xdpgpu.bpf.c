@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * bpf/xdpgpu.bpf.c: the XDP program of one port: a packet's way through the kernel.
+ *
+ *   begin     take the policy in force; pass everything while starting or bypassed
+ *   parse     once; what follows reads the parsed packet
+ *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass unless a rule names them
+ *   flow      does a verdict from user space speak for the packet's flow?
+ *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default
+ *   inspect   to the queue's AF_XDP socket, if a worker lives and has credit
+ *
+ * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
+ * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
+ *
+ * Section "xdp": packets of one buffer. On an interface whose MTU needs several buffers a packet the
+ * driver refuses to attach it, and so does libxdp.
+ */
+#include "bpf/flow.bpf.h"
+#include "bpf/rules.bpf.h"
+
+/* True for a control packet that no rule is to see. */
+XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
+  return run->packet.control != XG_CONTROL_NONE && !xg_control_named(run->policy, &run->packet);
+}
+
+/* A function of its own for the verifier: the ways through the parser and the ways through the rest then
+ * add up where they would multiply. */
+__noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port) {
+  if (!packet) return 0;
+  xg_parse((void*)(long)ctx->data, (void*)(long)ctx->data_end, (u8)port, packet);
+  return 0;
+}
+
+SEC("xdp")
+int xdpgpu(struct xdp_md* ctx) {
+  struct xg_run run;
+  if (!xg_begin(&run, ctx)) return xg_finish(&run, XG_KERNEL_pass_bypass, XDP_PASS);
+
+  xg_parse_frame(ctx, &run.packet, run.config->port);
+  if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
+
+  run.flow_hash = (u32)xg_flow_hash(&run.packet.key, run.config->hash_key[0], run.config->hash_key[1]);
+  if (xg_has_flow(&run.packet)) {
+    const int action = xg_flow_verdict_for(&run);
+    if (action != XG_CONTINUE) return action;
+  }
+
+  return xg_rules(&run);
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";
