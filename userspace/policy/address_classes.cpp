@@ -83,6 +83,10 @@ u32 AddressClasses::atom_of_list(const std::string& name, std::optional<u8> fami
 }
 
 void AddressClasses::collect(std::vector<u64>& entries4, std::vector<Entry6>& entries6) const {
+  u64 most = 0;
+  for (const auto& atom : atoms_) most += atom.prefixes->size();
+  entries4.reserve(most);  // address space only, until it is used
+  entries6.reserve(most);
   for (u32 atom = 0; atom < atoms_.size(); ++atom) {
     for (const auto& prefix : *atoms_[atom].prefixes) {
       if (atoms_[atom].family && *atoms_[atom].family != prefix.family) continue;
@@ -122,6 +126,7 @@ u32 AddressClasses::join(u32 of, u32 atom) {
 }
 
 void AddressClasses::sweep4(const std::vector<u64>& entries) {
+  boundaries4_.reserve(2 * entries.size() + 1);
   Sweep sweep(boundaries4_, 0);
   for (u64 i = 0; i < entries.size();) {
     u64 prefix = entries[i] >> kAtomBits;  // address and length
@@ -137,6 +142,8 @@ void AddressClasses::sweep4(const std::vector<u64>& entries) {
 }
 
 void AddressClasses::sweep6(const std::vector<Entry6>& entries, u32 first_low) {
+  boundaries6_.reserve(2 * entries.size() + 1);
+  low_boundaries_.reserve(3 * entries.size() + 1);
   Sweep sweep(boundaries6_, 0);
   auto length = [](const Entry6& e) { return e.length_and_atom >> kAtomBits; };
   // Takes the entries of one prefix from `i` on.

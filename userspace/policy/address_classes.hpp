@@ -33,6 +33,7 @@ class AddressClasses {
   const Classes& classes() const { return classes_; }
   const std::vector<Boundary>& boundaries4() const { return boundaries4_; }
   const std::vector<Boundary>& boundaries6() const { return boundaries6_; }
+  u64 boundary_count() const { return boundaries4_.size() + boundaries6_.size() + low_boundaries_.size(); }
   // Low halves: subtree i has the boundaries [low_starts[i], low_starts[i + 1]) of low_boundaries.
   u32 low_count() const { return static_cast<u32>(low_starts_.size() - 1); }
   std::span<const Boundary> low(u32 i) const {

@@ -206,9 +206,8 @@ class Compiler {
     header.on_failure = policy_.on_failure == Do::pass ? XG_DO_PASS : XG_DO_DROP;
     header.on_overload = policy_.on_overload == Do::pass ? XG_DO_PASS : XG_DO_DROP;
     header.fragments = static_cast<u8>(policy_.fragments);
-    u64 boundaries = src_.boundaries4().size() + src_.boundaries6().size() + dst_.boundaries4().size() +
-                     dst_.boundaries6().size();
-    store_.reserve(32768 + boundaries / 3);
+    // Address space only, until it is used.
+    store_.reserve(65536 + (src_.boundary_count() + dst_.boundary_count()) * 2 / 3);
     header.rules_line =
         append(rules_.data(), rules_.size() * sizeof(xg_rule), lines_for(rules_.size(), kRulesPerLine));
     write_classes();

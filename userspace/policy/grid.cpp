@@ -8,7 +8,7 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr u32 kMaxLevel = 12;         // a dimension has at most 2^12 coordinates
-constexpr double kEnough = 0.05;      // rules an average cell is touched by needlessly: no finer than this
+constexpr double kEnough = 0.5;       // rules an average cell is touched by needlessly: no finer than this
 constexpr double kWorthWhile = 0.03;  // least part of the cost that a doubling of the grid must save
 
 // One dimension cut at all levels: level b has at most 2^b coordinates.

@@ -23,6 +23,8 @@ std::string printable(std::string_view text) {
 void read_list_file(Report& report, std::string_view text, const std::string& file, const Place& named_at,
                     std::vector<Prefix>& into) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  into.reserve(
+      std::min<u64>(static_cast<u64>(std::count(text.begin(), text.end(), '\n')) + 1, kMaxPrefixes + 1));
   const char* at = text.data();
   const char* end = at + text.size();
   for (u32 line = 1; at < end; ++line) {
