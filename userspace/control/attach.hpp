@@ -8,24 +8,15 @@
 // control socket.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/host/doctor.hpp"
-#include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::control {
-
-// A policy's text with every file it names, as it was read: what can be applied, shown and re-applied
-// without reading a file again.
-struct PolicySource {
-  std::string file;  // name for diagnostics
-  std::string text;
-  std::map<std::string, std::string> files;  // by the path written in the policy
-};
 
 struct AttachOptions {
   std::vector<std::string> interfaces;  // index = port index

@@ -11,12 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/control/result.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::control {
-
-template <class T>
-using Result = tl::expected<T, std::string>;
 
 enum class MessageType : u32 {
   // data plane → broker

@@ -10,8 +10,6 @@
 namespace xdpgpu::control {
 namespace {
 
-using Error = tl::unexpected<std::string>;
-
 gpu::Prefix device_prefix(const policy::Prefix& from) {
   gpu::Prefix to;
   to.family = from.family;

@@ -11,15 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
 
 using Json = nlohmann::json;
-template <class T>
-using Result = tl::expected<T, std::string>;
-
 // Longest line in either direction, its newline included.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 inline constexpr int kMaxDepth = 16;  // of nested values

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
-#include "userspace/control/pipelines.hpp"
-#include "userspace/policy/policy.hpp"
+#include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
 
@@ -37,13 +37,12 @@ struct PacketVerdict {
 
 class Replay {
  public:
-  static tl::expected<std::unique_ptr<Replay>, std::string> open(const policy::Policy& policy,
-                                                                 const ReplayOptions& options);
+  static Result<std::unique_ptr<Replay>> open(const CompiledPolicy& policy, const ReplayOptions& options);
   ~Replay();
   // Takes one Ethernet frame; verdicts come in order, possibly later (batches). A frame longer than
   // XG_FRAME_MAX is judged by its first XG_FRAME_MAX bytes.
-  tl::expected<void, std::string> feed(std::span<const u8> frame, u32 original_length, u64 time_ns);
-  tl::expected<void, std::string> finish();
+  Result<void> feed(std::span<const u8> frame, u32 original_length, u64 time_ns);
+  Result<void> finish();
   // Verdicts that are ready, oldest first.
   std::vector<PacketVerdict> take();
 

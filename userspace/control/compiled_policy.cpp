@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/compiled_policy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "userspace/control/pipelines.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+using Refused = tl::unexpected<Refusal>;
+
+Refusal refusal(const policy::Diagnostics& diagnostics) {
+  Refusal made;
+  for (const auto& diagnostic : diagnostics) made.diagnostics.push_back(diagnostic.sentence());
+  made.sentence = made.diagnostics.empty() ? "the policy was refused" : made.diagnostics.front();
+  if (made.diagnostics.size() > 1)
+    made.sentence += fmt::format(" (and {} more)", made.diagnostics.size() - 1);
+  return made;
+}
+
+Refusal refusal(std::string sentence) {
+  Refusal made;
+  made.diagnostics.push_back(sentence);
+  made.sentence = std::move(sentence);
+  return made;
+}
+
+tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
+                                              const std::vector<std::string>& ports) {
+  auto tables = policy::compile(policy);
+  if (!tables) return Refused(refusal(tables.error()));
+  auto settings = pipeline_settings(policy, ports);
+  if (!settings) return Refused(refusal(fmt::format("{}: {}", source.file, settings.error())));
+  auto pipelines = gpu::Pipelines::compile(std::move(*settings));
+  if (!pipelines) return Refused(refusal(fmt::format("{}: {}", source.file, pipelines.error())));
+  return CompiledPolicy{std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines)};
+}
+
+}  // namespace
+
+tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
+  PolicySource source;
+  source.file = path;
+  auto text = policy::read_policy_text(path);
+  if (!text) return Refused(refusal(text.error()));
+  source.text = std::move(*text);
+  const std::string directory = std::filesystem::path(path).parent_path();
+  const auto reader =
+      policy::record_files(policy::read_files_from(directory.empty() ? "." : directory), source.files);
+  const auto parsed = policy::parse(source.text, path, reader);
+  if (!parsed) return Refused(refusal(parsed.error()));
+  return source;
+}
+
+PolicySource pass_everything() {
+  return {.file = "(none: everything passes)",
+          .text = "{ \"version\": 1, \"default\": \"pass\" }\n",
+          .files = {}};
+}
+
+tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
+                                                     const std::vector<std::string>& ports) {
+  auto policy = policy::parse(source.text, source.file, policy::read_files_of(source.files));
+  if (!policy) return Refused(refusal(policy.error()));
+  return compile(std::move(source), std::move(*policy), ports);
+}
+
+tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first) {
+  auto policy = policy::parse(source.text, source.file, policy::read_files_of(source.files));
+  if (!policy) return Refused(refusal(policy.error()));
+  std::vector<std::string> ports{first};
+  for (auto& name : mentioned_ports(*policy))
+    if (name != first) ports.push_back(std::move(name));
+  return compile(std::move(source), std::move(*policy), ports);
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/compiled_policy.hpp: a policy's way from text to everything that the kernel and the
+// devices take, as one value that is whole or not there.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/pipelines.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::control {
+
+// A policy's text with every file it names, as they were read: what can be applied, shown and applied
+// again without reading a file.
+struct PolicySource {
+  std::string file;  // name for diagnostics
+  std::string text;
+  policy::FileContents files;
+};
+
+struct CompiledPolicy {
+  PolicySource source;
+  policy::Policy policy;
+  policy::Tables tables;
+  std::shared_ptr<const gpu::Pipelines> pipelines;
+};
+
+// Why a policy was refused: one sentence, and every problem found.
+struct Refusal {
+  std::string sentence;
+  std::vector<std::string> diagnostics;
+};
+
+// Reads a policy file and the files that it names (relative paths start where the policy file is).
+tl::expected<PolicySource, Refusal> read_policy(const std::string& path);
+
+// The policy of an attach without one: pass everything.
+PolicySource pass_everything();
+
+// ports: interface names by port index, for the pipelines' redirects.
+tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
+                                                     const std::vector<std::string>& ports);
+
+// As compile_policy, with an index for each interface that the policy mentions, in the order of their
+// mention behind `first`: what a check without interfaces does.
+tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first);
+
+}  // namespace xdpgpu::control

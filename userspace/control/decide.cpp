@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/decide.hpp"
+
+#include <array>
+#include <cstring>
+#include <string_view>
+
+namespace xdpgpu::control {
+namespace {
+
+#define XG_X(name, text) #name,
+constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kNames{XG_KERNEL_REASONS(XG_X)};
+#undef XG_X
+#define XG_X(name, text) text,
+constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kTexts{XG_KERNEL_REASONS(XG_X)};
+#undef XG_X
+
+Decision as(u32 what, u32 passed, u32 dropped) { return {what == XG_DO_DROP ? dropped : passed, -1, 0}; }
+
+Decision decide_default(const policy::Tables& tables) {
+  return as(tables.header.default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
+}
+
+Decision inspect(const xg_rule& rule, u32 index) {
+  return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline};
+}
+
+// A fragment that no rule passed or dropped; `rule` is the matching inspect rule, if any.
+Decision decide_fragment(const policy::Tables& tables, const xg_rule* rule, u32 index) {
+  if (tables.header.fragments != XG_DO_INSPECT) {
+    Decision decision = as(tables.header.fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
+    if (rule) decision.rule = static_cast<int>(index);
+    return decision;
+  }
+  return rule ? inspect(*rule, index) : decide_default(tables);
+}
+
+}  // namespace
+
+policy::PacketFacts facts_of(const xg_packet& packet, u32 control_named) {
+  policy::PacketFacts facts;
+  const xg_flow_key& key = packet.key;
+  facts.family = key.family;
+  std::memcpy(facts.src, key.src, sizeof(facts.src));
+  std::memcpy(facts.dst, key.dst, sizeof(facts.dst));
+  if ((packet.flags & XG_PKT_PORTS) && !(packet.flags & XG_PKT_FRAGMENT)) {
+    facts.src_port = xg_host16(key.src_port);
+    facts.dst_port = xg_host16(key.dst_port);
+  }
+  const bool named = packet.control != XG_CONTROL_NONE && (control_named >> packet.control & 1) != 0;
+  facts.l4 = named ? XG_L4_CONTROL + packet.control : u32{packet.l4_index};
+  facts.vlan = key.vlan_outer ? u32{key.vlan_outer} : XG_VLAN_NONE;
+  return facts;
+}
+
+xg_rule rule_at(const policy::Tables& tables, u32 index) {
+  xg_rule rule{};
+  const auto& line = tables.lines[tables.header.rules_line + index / 2];
+  std::memcpy(&rule, &line.word[index % 2 * 4], sizeof(rule));
+  return rule;
+}
+
+Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms) {
+  const xg_policy& header = tables.header;
+  if (packet.control != XG_CONTROL_NONE && (header.control_named >> packet.control & 1) == 0)
+    return {XG_KERNEL_pass_control, -1, 0};
+  const bool fragment = (packet.flags & XG_PKT_FRAGMENT) != 0;
+  if (header.rule_count > 0) {
+    for (const u32 index : policy::classify(tables, facts_of(packet, header.control_named))) {
+      const xg_rule rule = rule_at(tables, index);
+      switch (rule.action) {
+        case XG_RULE_LIMIT:
+          if (!conforms(rule, index, packet)) return {XG_KERNEL_drop_limit, static_cast<int>(index), 0};
+          continue;
+        case XG_RULE_PASS:
+          return {XG_KERNEL_pass_rule, static_cast<int>(index), 0};
+        case XG_RULE_DROP:
+          return {XG_KERNEL_drop_rule, static_cast<int>(index), 0};
+        case XG_RULE_MANAGEMENT:
+          return {XG_KERNEL_pass_management, static_cast<int>(index), 0};
+        default:
+          return fragment ? decide_fragment(tables, &rule, index) : inspect(rule, index);
+      }
+    }
+  }
+  return fragment ? decide_fragment(tables, nullptr, 0) : decide_default(tables);
+}
+
+u32 action_of(u32 reason) {
+  const std::string_view name = reason < kNames.size() ? kNames[reason] : "error";
+  if (name.starts_with("pass")) return XG_PASS;
+  if (name.starts_with("drop")) return XG_DROP;
+  if (name.starts_with("tx")) return XG_TX;
+  if (name.starts_with("redirect")) return XG_REDIRECT;
+  return XG_ABORTED;
+}
+
+const char* reason_text(u32 reason) { return reason < kTexts.size() ? kTexts[reason] : "unknown reason"; }
+const char* reason_name(u32 reason) { return reason < kNames.size() ? kNames[reason] : "unknown"; }
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/describe.hpp: records in words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpu/pipelines.hpp"
+#include "maps/flow.h"
+#include "maps/packet.h"
+
+namespace xdpgpu::control {
+
+// "pass", "drop", "tx", "redirect", "aborted"
+std::string action_name(u32 action);
+// "tcp", "udp", "icmp", "icmpv6", "sctp", or the number.
+std::string protocol_name(u32 protocol);
+// "10.0.0.1", "2001:db8::1"
+std::string address_text(const u32 words[4], u32 family);
+// "10.0.0.1:1234 > 10.0.0.2:80 tcp vlan 10"; "not IP" where there is no flow.
+std::string flow_text(const xg_flow_key& key);
+// Who decided: "stage 1 (acl) rule 2 (web)", "end of pipeline web". pipeline: its settings, or nullptr
+// where it is not known.
+std::string decider_text(u32 verdict, const gpu::PipelineSettings* pipeline, const xg_result* result);
+
+}  // namespace xdpgpu::control

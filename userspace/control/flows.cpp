@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/flows.hpp"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+#include "maps/parse.h"
+#include "userspace/control/describe.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+u64 monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+// Word, body, word again: an entry that is being replaced reads as none.
+std::optional<xg_flow_verdict> read_entry(xg_flow_verdict& entry) {
+  std::atomic_ref<u64> word(*reinterpret_cast<u64*>(&entry));
+  const u64 before = word.load(std::memory_order_acquire);
+  if (before == 0) return std::nullopt;
+  xg_flow_verdict copy;
+  std::memcpy(&copy, &entry, sizeof(copy));
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (word.load(std::memory_order_relaxed) != before) return std::nullopt;
+  std::memcpy(&copy, &before, sizeof(before));
+  return copy;
+}
+
+bool expired(const xg_flow_verdict& entry, const xg_flow_stats& stats, u64 now) {
+  const auto now_ms = static_cast<u32>(now / 1'000'000);
+  if (entry.expires_ms != 0 && static_cast<std::int32_t>(entry.expires_ms - now_ms) <= 0) return true;
+  return entry.idle_s != 0 && stats.last_seen_ns != 0 &&
+         now - stats.last_seen_ns > u64{entry.idle_s} * 1'000'000'000;
+}
+
+Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& ports,
+              const CompiledPolicy& policy) {
+  const auto& settings = policy.pipelines->settings();
+  const gpu::PipelineSettings* pipeline = settings.size() == 1 ? settings.data() : nullptr;
+  const xg_flow_key& key = entry.key;
+  Json json = {{"flow", flow_text(key)},
+               {"family", key.family},
+               {"protocol", protocol_name(key.protocol)},
+               {"src", address_text(key.src, key.family)},
+               {"dst", address_text(key.dst, key.family)},
+               {"src_port", xg_host16(key.src_port)},
+               {"dst_port", xg_host16(key.dst_port)},
+               {"action", action_name(entry.action)},
+               {"decided_by", decider_text(entry.verdict, pipeline, nullptr)},
+               {"generation", entry.generation},
+               {"rewrite", entry.rewrite}};
+  if (key.vlan_outer) json["vlan"] = key.vlan_outer == XG_VLAN_PRIORITY ? 0 : key.vlan_outer;
+  if (key.vlan_inner) json["inner_vlan"] = key.vlan_inner == XG_VLAN_PRIORITY ? 0 : key.vlan_inner;
+  if (entry.action == XG_REDIRECT && entry.target < ports.size())
+    json["target"] = ports[entry.target].ifname();
+  return json;
+}
+
+}  // namespace
+
+Json list_flows(const std::vector<PortControl>& ports, const dataplane::Engine& engine,
+                const CompiledPolicy& policy, const FlowQuery& query) {
+  Json list = Json::array();
+  u64 current = 0;
+  const u64 now = monotonic_ns();
+  for (u32 p = 0; p < ports.size(); p++) {
+    const PortControl& port = ports[p];
+    if (!query.interface.empty() && query.interface != port.ifname()) continue;
+    for (u32 index = 0; index < port.flows().size(); index++) {
+      const auto entry = read_entry(port.flows()[index]);
+      if (!entry || entry->generation != port.active_generation()) continue;
+      const xg_flow_stats stats = port.flow_stats()[index];
+      if (expired(*entry, stats, now)) continue;
+      current++;
+      if (list.size() >= query.limit) continue;
+      const xg_flow_stats base = engine.flow_base(p, index);
+      const u64 packets = stats.packets - base.packets;
+      Json json = describe(*entry, ports, policy);
+      json["interface"] = port.ifname();
+      json["queue"] = index / port.flow_entries_per_queue();
+      json["index"] = index;
+      json["bpftool_key"] = bpftool_key(index);
+      json["packets"] = packets;
+      json["bytes"] = stats.bytes - base.bytes;
+      if (packets > 0 && stats.last_seen_ns <= now)
+        json["idle_s"] = static_cast<double>(now - stats.last_seen_ns) / 1e9;
+      if (entry->expires_ms != 0)
+        json["expires_in_s"] = static_cast<double>(static_cast<std::int32_t>(
+                                   entry->expires_ms - static_cast<u32>(now / 1'000'000))) /
+                               1e3;
+      list.push_back(std::move(json));
+    }
+  }
+  const auto listed = list.size();
+  return {{"flows", std::move(list)}, {"current", current}, {"listed", listed}};
+}
+
+std::string bpftool_key(u32 index) {
+  return fmt::format("hex {:02x} {:02x} {:02x} {:02x}", index & 0xff, index >> 8 & 0xff, index >> 16 & 0xff,
+                     index >> 24);
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/flows.hpp: the kernel's flow verdicts, read by the publication protocol of
+// maps/flow.h.
+#pragma once
+
+#include "userspace/control/policy_swap.hpp"
+#include "userspace/control/port_control.hpp"
+#include "userspace/control/protocol.hpp"
+
+namespace xdpgpu::control {
+
+struct FlowQuery {
+  std::string interface;  // empty: all ports
+  u64 limit = 1000;       // entries listed; all are counted
+};
+
+// {"flows": [{"interface", "index", "queue", "flow", "action", ...}], "current": n, "listed": n}. Only
+// entries of the generation in force that have not expired. `index` is what
+// `bpftool map lookup pinned /sys/fs/bpf/xdpgpu/IF/flow_verdicts` takes.
+Json list_flows(const std::vector<PortControl>& ports, const dataplane::Engine& engine,
+                const CompiledPolicy& policy, const FlowQuery& query);
+
+// The key argument of `bpftool map lookup ... key`: the index as four bytes, lowest first.
+std::string bpftool_key(u32 index);
+
+}  // namespace xdpgpu::control

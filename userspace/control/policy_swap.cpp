@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/policy_swap.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/control/decide.hpp"
+#include "userspace/control/grace_period.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr std::chrono::seconds kBrokerTimeout{20};
+
+std::string text_of(const Received& received) { return received.message.text; }
+
+}  // namespace
+
+Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, u32 generation, u32 slot) {
+  const auto lines = std::max<std::size_t>(policy.tables.lines.size(), 1);
+  const auto rows = std::max<std::size_t>(policy.tables.rows.size(), 1);
+  if (lines > kMaxLines || rows > kMaxRows)
+    return Error(fmt::format(
+        "the policy's tables are too large ({} lines, {} rows); use fewer prefixes or rules", lines, rows));
+  auto made =
+      broker_.call(Message::make(MessageType::create_maps, static_cast<u32>(lines), static_cast<u32>(rows)),
+                   kBrokerTimeout);
+  if (!made) return Error(made.error());
+  if (made->message.type != MessageType::maps_created) return Error(text_of(*made));
+  const kernel::PolicyMaps maps{std::move(made->descriptors[0]), std::move(made->descriptors[1])};
+  if (auto filled = kernel::fill_policy_maps(maps, policy.tables.lines, policy.tables.rows); !filled)
+    return Error(filled.error());
+  auto installed = broker_.call(Message::make(MessageType::install_maps, slot), kBrokerTimeout);
+  if (!installed) return Error(installed.error());
+  if (installed->message.type != MessageType::done) return Error(text_of(*installed));
+
+  xg_policy header = policy.tables.header;
+  header.generation = generation;
+  for (auto& port : ports_) {
+    port.write_header(slot, header);
+    if (auto cleared = port.clear_rule_counters(slot, header.rule_count); !cleared)
+      return Error(cleared.error());
+  }
+  return {};
+}
+
+Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
+  const u32 generation = ++used_;
+  const u32 slot = slot_ ^ 1u;
+  if (auto loaded = engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy)); !loaded)
+    return Error(loaded.error());
+  if (auto prepared = prepare_slot(*policy, generation, slot); !prepared) return Error(prepared.error());
+
+  for (auto& port : ports_) port.activate(generation, slot, policy->policy.hash);
+  wait_for_grace_period();
+  engine_.retire_generations_before(generation);
+  generation_ = generation;
+  slot_ = slot;
+  current_ = std::move(policy);
+  return {};
+}
+
+dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy) {
+  // The XDP program inspects by rules alone: with one pipeline there is nothing to choose.
+  if (policy->policy.pipelines.size() <= 1)
+    return [](const u8*, u32, const xg_metadata&) -> u16 { return 0; };
+  return [policy = std::move(policy)](const u8* frame, u32 length, const xg_metadata& parsed) -> u16 {
+    xg_packet packet;
+    xg_parse(frame, frame + length, parsed.port, &packet);
+    // The kernel has counted the packet against its limits already.
+    const auto conforms = [](const xg_rule&, u32, const xg_packet&) { return true; };
+    const Decision decision = decide(policy->tables, packet, conforms);
+    // Tables and parser are the kernel's own, so a packet that it inspected is inspected here, too.
+    return decision.pipeline;
+  };
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/policy_swap.hpp: replaces the policy in force while traffic flows (DESIGN: never a
+// half policy, a verdict never outlives its policy). Every packet is decided by one generation or the
+// other. Generations count up from 1 and are never used twice, a failed swap's included.
+#pragma once
+
+#include <vector>
+
+#include "userspace/control/channel.hpp"
+#include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/port_control.hpp"
+#include "userspace/dataplane/engine.hpp"
+
+namespace xdpgpu::control {
+
+class PolicySwap {
+ public:
+  // All of them outlive this object.
+  PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine)
+      : broker_(broker), ports_(ports), engine_(engine) {}
+
+  // Puts the policy in force, on every port. On failure nothing has changed: the error says which step
+  // failed. Takes some milliseconds beside copying the tables.
+  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy);
+  // Makes every cached flow verdict stale at once: the policy in force again, as a new generation.
+  Result<void> renew() { return apply(current_); }
+
+  u32 generation() const noexcept { return generation_; }
+  const std::shared_ptr<const CompiledPolicy>& current() const noexcept { return current_; }
+
+ private:
+  Result<void> prepare_slot(const CompiledPolicy& policy, u32 generation, u32 slot);
+
+  Channel& broker_;
+  std::vector<PortControl>& ports_;
+  dataplane::Engine& engine_;
+  std::shared_ptr<const CompiledPolicy> current_;
+  u32 used_ = 0;  // last generation given out
+  u32 generation_ = 0;
+  u32 slot_ = 0;
+};
+
+// Which pipeline a frame goes to by this policy's rules.
+dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy);
+
+}  // namespace xdpgpu::control

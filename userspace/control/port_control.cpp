@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/port_control.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+namespace xdpgpu::control {
+namespace {
+
+template <class T>
+std::atomic_ref<T> atomic(T& value) {
+  return std::atomic_ref<T>(value);
+}
+
+Result<u32> possible_cpus() {
+  const int count = libbpf_num_possible_cpus();
+  if (count <= 0) return tl::unexpected(std::string("cannot tell how many CPUs the kernel counts for"));
+  return static_cast<u32>(count);
+}
+
+}  // namespace
+
+Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 count) {
+  const auto cpus = possible_cpus();
+  if (!cpus) return tl::unexpected(cpus.error());
+  std::vector<xg_counter> sums(count);
+  std::vector<xg_counter> values(*cpus);
+  for (u32 i = 0; i < count; i++) {
+    const u32 key = first + i;
+    if (bpf_map_lookup_elem(fd, &key, values.data()) != 0)
+      return tl::unexpected(fmt::format("cannot read counter {}: {}", key, std::strerror(errno)));
+    for (const auto& value : values) {
+      sums[i].packets += value.packets;
+      sums[i].bytes += value.bytes;
+    }
+  }
+  return sums;
+}
+
+Result<PortControl> PortControl::open(std::string ifname, u32 queues, u32 flow_entries_per_queue,
+                                      kernel::PortMaps maps) {
+  PortControl port;
+  port.ifname_ = std::move(ifname);
+  port.queues_ = queues;
+  port.flow_entries_ = flow_entries_per_queue;
+  port.maps_ = std::move(maps);
+  auto take = [&](auto& view, const kernel::Fd& fd, u32 entries) -> Result<void> {
+    auto opened = std::remove_reference_t<decltype(view)>::open(fd.get(), entries);
+    if (!opened) return tl::unexpected(fmt::format("{}: {}", port.ifname_, opened.error()));
+    view = std::move(*opened);
+    return {};
+  };
+  const u32 entries = queues * flow_entries_per_queue;
+  if (auto r = take(port.config_, port.maps_.config, 1); !r) return tl::unexpected(r.error());
+  if (auto r = take(port.policy_, port.maps_.policy, 2); !r) return tl::unexpected(r.error());
+  if (auto r = take(port.flows_, port.maps_.flow_verdicts, entries); !r) return tl::unexpected(r.error());
+  if (auto r = take(port.flow_stats_, port.maps_.flow_stats, entries); !r) return tl::unexpected(r.error());
+  return port;
+}
+
+u32 PortControl::state() const noexcept { return atomic(config_[0].state).load(std::memory_order_relaxed); }
+
+void PortControl::set_state(u32 state) noexcept {
+  atomic(config_[0].state).store(state, std::memory_order_release);
+}
+
+u32 PortControl::active_generation() const noexcept {
+  return XG_ACTIVE_GENERATION(atomic(config_[0].active).load(std::memory_order_relaxed));
+}
+
+u32 PortControl::active_slot() const noexcept {
+  return XG_ACTIVE_SLOT(atomic(config_[0].active).load(std::memory_order_relaxed));
+}
+
+void PortControl::activate(u32 generation, u32 slot, u64 policy_hash) noexcept {
+  atomic(config_[0].policy_hash).store(policy_hash, std::memory_order_relaxed);
+  atomic(config_[0].active).store(u64{generation} << 32 | slot, std::memory_order_release);
+}
+
+void PortControl::write_header(u32 slot, const xg_policy& header) noexcept {
+  std::memcpy(&policy_[slot], &header, sizeof(header));
+}
+
+Result<std::vector<xg_counter>> PortControl::kernel_counters() const {
+  return read_percpu_counters(maps_.counters.get(), 0, XG_KERNEL_REASON_COUNT);
+}
+
+Result<std::vector<xg_counter>> PortControl::rule_counters(u32 slot, u32 rules) const {
+  return read_percpu_counters(maps_.rule_counters.get(), slot * XG_MAX_RULES, rules);
+}
+
+Result<void> PortControl::clear_rule_counters(u32 slot, u32 rules) {
+  const auto cpus = possible_cpus();
+  if (!cpus) return tl::unexpected(cpus.error());
+  const std::vector<xg_counter> zero(*cpus);
+  for (u32 i = 0; i < rules; i++) {
+    const u32 key = slot * XG_MAX_RULES + i;
+    if (bpf_map_update_elem(maps_.rule_counters.get(), &key, zero.data(), BPF_ANY) != 0)
+      return tl::unexpected(
+          fmt::format("cannot clear the rule counters of {}: {}", ifname_, std::strerror(errno)));
+  }
+  return {};
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/port_control.hpp: one port's maps as the control thread uses them: state, policy
+// slots, counters. Works on descriptors alone and needs no privilege.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "userspace/control/result.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::control {
+
+class PortControl {
+ public:
+  static Result<PortControl> open(std::string ifname, u32 queues, u32 flow_entries_per_queue,
+                                  kernel::PortMaps maps);
+
+  const std::string& ifname() const noexcept { return ifname_; }
+  u32 queues() const noexcept { return queues_; }
+  u32 flow_entries_per_queue() const noexcept { return flow_entries_; }
+  const kernel::PortMaps& maps() const noexcept { return maps_; }
+
+  // XG_STATE_*
+  u32 state() const noexcept;
+  void set_state(u32 state) noexcept;
+
+  u32 active_generation() const noexcept;
+  u32 active_slot() const noexcept;
+  // One 64-bit store: packets that come from now on are decided by this slot. The slot is complete.
+  void activate(u32 generation, u32 slot, u64 policy_hash) noexcept;
+  // The slot is not active and no packet is in it any more.
+  void write_header(u32 slot, const xg_policy& header) noexcept;
+
+  // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason.
+  Result<std::vector<xg_counter>> kernel_counters() const;
+  Result<std::vector<xg_counter>> rule_counters(u32 slot, u32 rules) const;
+  Result<void> clear_rule_counters(u32 slot, u32 rules);
+
+  const kernel::MapView<xg_flow_verdict>& flows() const noexcept { return flows_; }
+  const kernel::MapView<xg_flow_stats>& flow_stats() const noexcept { return flow_stats_; }
+
+ private:
+  std::string ifname_;
+  u32 queues_ = 0;
+  u32 flow_entries_ = 0;
+  kernel::PortMaps maps_;
+  kernel::MapView<xg_config> config_;
+  kernel::MapView<xg_policy> policy_;
+  kernel::MapView<xg_flow_verdict> flows_;
+  kernel::MapView<xg_flow_stats> flow_stats_;
+};
+
+// Sums of a per-CPU array's entries [first, first + count).
+Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 count);
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/privileges.hpp: how the data plane becomes nobody, in two steps.
+#pragma once
+
+#include "userspace/control/result.hpp"
+
+namespace xdpgpu::control {
+
+// Step 1, right after the fork: becomes the system user `xdpgpu` (or `nobody` where there is none) with
+// the groups `render` and `video` where they exist, no_new_privs, and of all capabilities only
+// CAP_NET_RAW and CAP_IPC_LOCK: AF_XDP sockets and their locked memory are made with these. libxdp
+// cannot take over a socket with mapped rings from another process, so the data plane makes its own.
+Result<void> keep_socket_privileges();
+
+// Step 2, once the sockets are there and before any device library, policy or client is touched: no
+// capability at all is left, nor can any be got again.
+Result<void> drop_all_privileges();
+
+// Both steps at once, for helpers that need no privilege.
+Result<void> become_nobody();
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "userspace/control/decide.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+u64 worker_errors(const xg_worker_counters& counters) {
+  return counters.lost_in_kernel + counters.error_device + counters.error_generation + counters.error_target +
+         counters.error_ring_full + counters.error_invalid;
+}
+
+Json worker_json(const xg_worker_counters& counters) {
+  Json json;
+#define XG_X(name, text) json[#name] = counters.name;
+  XG_WORKER_REASONS(XG_X)
+#undef XG_X
+  return json;
+}
+
+Json queue_json(const dataplane::QueueStatus& queue) {
+  return {{"queue", queue.queue},
+          {"mode", mode_name(queue.mode)},
+          {"metadata", queue.metadata},
+          {"cpu", queue.cpu},
+          {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
+          {"in_user_space", queue.state.admitted - queue.state.retired},
+          {"counters", worker_json(queue.counters)}};
+}
+
+Json kernel_json(const std::vector<xg_counter>& counters) {
+  Json json = Json::object();
+  for (u32 reason = 0; reason < counters.size(); reason++)
+    json[reason_name(reason)] = {{"packets", counters[reason].packets}, {"bytes", counters[reason].bytes}};
+  return json;
+}
+
+Result<Json> rules_json(const std::vector<PortControl>& ports, const policy::Tables& tables) {
+  std::vector<xg_counter> sums(tables.rule_names.size());
+  for (const auto& port : ports) {
+    const auto counters = port.rule_counters(port.active_slot(), tables.header.rule_count);
+    if (!counters) return Error(counters.error());
+    for (std::size_t i = 0; i < counters->size() && i < sums.size(); i++) {
+      sums[i].packets += (*counters)[i].packets;
+      sums[i].bytes += (*counters)[i].bytes;
+    }
+  }
+  Json json = Json::array();
+  for (std::size_t i = 0; i < sums.size(); i++)
+    json.push_back({{"name", tables.rule_names[i]}, {"packets", sums[i].packets}, {"bytes", sums[i].bytes}});
+  return json;
+}
+
+const char* frames_name(gpu::Frames frames) {
+  return frames == gpu::Frames::in_place ? "in_place" : frames == gpu::Frames::staged ? "staged" : "auto";
+}
+
+}  // namespace
+
+const char* mode_name(dataplane::PortMode mode) {
+  switch (mode) {
+    case dataplane::PortMode::zero_copy:
+      return "zero-copy";
+    case dataplane::PortMode::copy:
+      return "copy";
+    case dataplane::PortMode::generic:
+      return "generic";
+  }
+  return "unknown";
+}
+
+const char* state_name(u32 state) {
+  switch (state) {
+    case XG_STATE_STARTING:
+      return "starting";
+    case XG_STATE_RUNNING:
+      return "running";
+    case XG_STATE_BYPASS:
+      return "bypass";
+    case XG_STATE_DRAINING:
+      return "draining";
+    default:
+      return "unknown";
+  }
+}
+
+Totals total(const std::vector<std::vector<xg_counter>>& kernel_by_port,
+             const std::vector<dataplane::QueueStatus>& queues) {
+  Totals sum;
+  for (const auto& counters : kernel_by_port)
+    for (u32 reason = 0; reason < counters.size(); reason++) {
+      const u64 packets = counters[reason].packets;
+      if (reason == XG_KERNEL_received) {
+        sum.in += packets;
+        continue;
+      }
+      if (reason == XG_KERNEL_inspected) {
+        sum.inspected += packets;
+        continue;
+      }
+      switch (action_of(reason)) {
+        case XG_PASS:
+          sum.pass += packets;
+          break;
+        case XG_DROP:
+          sum.drop += packets;
+          break;
+        case XG_TX:
+          sum.tx += packets;
+          break;
+        case XG_REDIRECT:
+          sum.redirect += packets;
+          break;
+        default:
+          sum.error += packets;
+      }
+    }
+  for (const auto& queue : queues) {
+    sum.pass += queue.counters.passed;
+    sum.drop += queue.counters.dropped;
+    sum.tx += queue.counters.transmitted;
+    sum.redirect += queue.counters.redirected;
+    sum.error += worker_errors(queue.counters);
+  }
+  return sum;
+}
+
+Json to_json(const Totals& sum) {
+  return {{"in", sum.in},
+          {"pass", sum.pass},
+          {"drop", sum.drop},
+          {"tx", sum.tx},
+          {"redirect", sum.redirect},
+          {"error", sum.error},
+          {"inspected", sum.inspected},
+          {"in_flight", sum.in_flight()}};
+}
+
+Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine) {
+  std::vector<std::vector<xg_counter>> kernel_by_port;
+  for (const auto& port : ports) {
+    auto counters = port.kernel_counters();
+    if (!counters) return Error(counters.error());
+    kernel_by_port.push_back(std::move(*counters));
+  }
+  return total(kernel_by_port, engine.status().queues);
+}
+
+Result<Json> report(const ReportInput& input) {
+  const auto status = input.engine.status();
+  std::vector<std::vector<xg_counter>> kernel_by_port;
+  Json ports = Json::array();
+  for (u32 p = 0; p < input.ports.size(); p++) {
+    const auto& port = input.ports[p];
+    auto counters = port.kernel_counters();
+    if (!counters) return Error(counters.error());
+    Json queues = Json::array();
+    for (const auto& queue : status.queues)
+      if (queue.port == p) queues.push_back(queue_json(queue));
+    ports.push_back({{"interface", port.ifname()},
+                     {"port", p},
+                     {"state", state_name(port.state())},
+                     {"xdp", p < input.xdp_modes.size() ? input.xdp_modes[p] : "unknown"},
+                     {"pins", fmt::format("{}/{}", XG_PIN_ROOT, port.ifname())},
+                     {"queues", std::move(queues)},
+                     {"kernel", kernel_json(*counters)}});
+    kernel_by_port.push_back(std::move(*counters));
+  }
+  const auto& current = input.policy.current();
+  Json rules = Json::array();
+  if (current) {
+    auto made = rules_json(input.ports, current->tables);
+    if (!made) return Error(made.error());
+    rules = std::move(*made);
+  }
+  const auto& frames = status.frames;
+  return Json{{"pid", getpid()},
+              {"uptime_s", input.uptime_s},
+              {"device", {{"name", status.device}, {"frames", frames_name(status.frames_mode)}}},
+              {"policy",
+               {{"file", current ? current->source.file : ""},
+                {"generation", input.policy.generation()},
+                {"hash", fmt::format("{:016x}", current ? current->policy.hash : 0)}}},
+              {"packets", to_json(total(kernel_by_port, status.queues))},
+              {"ports", std::move(ports)},
+              {"rules", std::move(rules)},
+              {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
+              {"frames",
+               {{"total", frames.total},
+                {"free", frames.free},
+                {"fill", frames.fill},
+                {"batch", frames.batch},
+                {"tx", frames.tx},
+                {"conserved", frames.conserved()}}}};
+}
+
+}  // namespace xdpgpu::control
