@@ -9,6 +9,7 @@
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
+#include <netlink/route/link/bridge.h>
 #include <netlink/route/link/veth.h>
 #include <netlink/route/neighbour.h>
 #include <netlink/route/route.h>
@@ -342,6 +343,32 @@ void Veth::up() const {
 void Veth::checksums_in_software() const {
   a_.feature("tx-checksum-ip-generic", false);
   b_.feature("tx-checksum-ip-generic", false);
+}
+
+Bridge::Bridge(const Namespace& ns, const std::string& ifname, const Interface& port)
+    : ns_(&ns), ifname_(ifname) {
+  ns.run([&] {
+    const Netlink netlink;
+    const Link bridge(rtnl_link_bridge_alloc());
+    rtnl_link_set_name(bridge.get(), ifname.c_str());
+    check(rtnl_link_add(netlink.get(), bridge.get(), NLM_F_CREATE | NLM_F_EXCL),
+          fmt::format("make the bridge {}", ifname));
+    const Link made = query(netlink, if_nametoindex(ifname.c_str()));
+    const Link slave = query(netlink, port.ifindex());
+    check(rtnl_link_enslave(netlink.get(), made.get(), slave.get()),
+          fmt::format("put {} into the bridge {}", port.ifname(), ifname));
+  });
+}
+
+Bridge::~Bridge() {
+  try {
+    ns_->run([this] {
+      const Netlink netlink;
+      rtnl_link_delete(netlink.get(), query(netlink, if_nametoindex(ifname_.c_str())).get());
+    });
+  } catch (const Error&) {
+    // Already gone with its namespace.
+  }
 }
 
 }  // namespace xdpgpu::lab

@@ -83,4 +83,17 @@ class Veth {
   Interface a_, b_;
 };
 
+// A bridge with one port.
+class Bridge {
+ public:
+  Bridge(const Namespace& ns, const std::string& ifname, const Interface& port);
+  ~Bridge();
+  Bridge(const Bridge&) = delete;
+  Bridge& operator=(const Bridge&) = delete;
+
+ private:
+  const Namespace* ns_;
+  std::string ifname_;
+};
+
 }  // namespace xdpgpu::lab

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -97,6 +98,8 @@ Process::Process(const Namespace& ns, std::vector<std::string> argv, const Optio
     dup2(out_write.get(), STDOUT_FILENO);
     dup2(err_write.get(), STDERR_FILENO);
     if (setns(ns.fd(), CLONE_NEWNET) < 0) _exit(126);
+    if (options.uid != 0 && (setgroups(0, nullptr) < 0 || setgid(options.uid) < 0 || setuid(options.uid) < 0))
+      _exit(126);
     execve(arguments[0], arguments.data(), environment.data());
     _exit(127);
   }

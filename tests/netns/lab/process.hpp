@@ -23,6 +23,7 @@ class Process {
  public:
   struct Options {
     std::map<std::string, std::string> environment{};  // added to the test's own
+    unsigned uid = 0;                                  // and group; 0: the test's own
   };
   // argv[0] is a path. Throws Error.
   Process(const Namespace& ns, std::vector<std::string> argv, const Options& options);

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/netns/cache_test.cpp: a flow that user space has judged once is handled in the kernel from then
+// on, in order, and only as long as its policy stands.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/netns/on_the_wire.hpp"
+
+namespace xdpgpu::lab {
+namespace {
+
+constexpr const char* kPassCached = R"({"stage": "acl", "rules": [], "default": "pass", "cache": true})";
+constexpr const char* kDropCached = R"({"stage": "acl", "rules": [], "default": "drop", "cache": true})";
+constexpr const char* kBounceCached = R"({"stage": "l2fwd", "cache": true})";
+std::string redirect_cached(const Interface& to) {
+  return fmt::format(R"({{"stage": "l2fwd", "to": "{}", "cache": true}})", to.ifname());
+}
+
+struct Case {
+  const char* name;
+  std::string stages;
+  std::uint8_t action;
+  const char* counter;
+};
+
+class Cached : public OnTheWire {
+ protected:
+  std::vector<Case> cases() const {
+    return {{"drop", kDropCached, XG_DROP, "drop_flow"},
+            {"pass", kPassCached, XG_PASS, "pass_flow"},
+            {"tx", kBounceCached, XG_TX, "tx_flow"},
+            {"redirect", redirect_cached(host_second()), XG_REDIRECT, "redirect_flow"}};
+  }
+  // Frames of the probe flow that arrive where `action` sends them.
+  std::size_t arrivals(std::uint8_t action, std::size_t expected) {
+    Sniffer& sniffer = action == XG_TX ? *at_left_ : action == XG_REDIRECT ? *at_right_ : *at_host_;
+    return sniffer.take(expected, action == XG_DROP ? 100ms : 3000ms, udp_to(7000)).size();
+  }
+  void listen() {
+    at_left_.emplace(left_port());
+    at_right_.emplace(right_port());
+    at_host_.emplace(host_port());
+  }
+  std::optional<Sniffer> at_left_, at_right_, at_host_;
+};
+INSTANTIATE_TEST_SUITE_P(Netns, Cached, kConfigs, config_name);
+
+TEST_P(Cached, LaterPacketsStayInTheKernel) {
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.name);
+    listen();
+    attach_both(inspect_udp(7000, one.stages));
+    const Pins& pins = attached_->pins();
+    Sender sender(left_port());
+
+    sender.send(build(from_left(1000, 7000, "seq 0")));
+    ASSERT_TRUE(eventually([&] { return pins.flow(1000, 7000).has_value(); })) << "no verdict was cached";
+    const auto entry = *pins.flow(1000, 7000);
+    EXPECT_EQ(entry.action, one.action);
+    EXPECT_EQ(entry.key.protocol, kUdp);
+    EXPECT_EQ(entry.key.family, 4);
+    EXPECT_EQ(XG_VERDICT_ACTION(entry.verdict), one.action);
+    if (one.action == XG_REDIRECT) {
+      EXPECT_EQ(entry.target, 1);
+    }
+    EXPECT_EQ(pins.worker("flows_cached"), 1U);
+    EXPECT_EQ(arrivals(one.action, 1), one.action == XG_DROP ? 0U : 1U);
+
+    // The first packet has left (completed) by now or soon; then nothing more comes to user space.
+    std::this_thread::sleep_for(50ms);
+    const auto user = pins.worker("received");
+    const auto kernel = pins.kernel(one.counter);
+    constexpr std::size_t kMore = 500;
+    const auto frames = numbered(1000, 7000, kMore);
+    sender.send_paced(frames, 20000);
+    EXPECT_EQ(arrivals(one.action, kMore), one.action == XG_DROP ? 0U : kMore);
+    EXPECT_EQ(pins.kernel(one.counter) - kernel, kMore);
+    EXPECT_EQ(pins.worker("received"), user) << "user space still got packets of the cached flow";
+
+    // A neighbour flow that differs in one port is not the flow.
+    sender.send(build(from_left(1001, 7000, "seq 0")));
+    EXPECT_TRUE(eventually([&] { return pins.worker("received") == user + 1; }));
+
+    const Outcome list = product(*host_, {"flows", "list", host_port().ifname(), "-o", "json"});
+    EXPECT_EQ(list.status, 0) << list.err;
+    EXPECT_TRUE(Json::accept(list.out)) << list.out;
+    EXPECT_NE(list.out.find("10.9.0.2"), std::string::npos) << list.out;
+    EXPECT_NE(list.out.find(one.name), std::string::npos) << list.out;
+
+    // Flushed, the flow goes to user space again.
+    EXPECT_EQ(product(*host_, {"flows", "flush", host_port().ifname()}).status, 0);
+    EXPECT_FALSE(pins.flow(1000, 7000).has_value());
+    sender.send(build(from_left(1000, 7000, "seq 0")));
+    EXPECT_TRUE(eventually([&] { return pins.worker("received") == user + 2; }));
+    expect_conserved(pins);
+    attached_.reset();
+  }
+}
+
+// The stream keeps coming while its verdict moves from user space into the kernel.
+TEST_P(Cached, AFlowKeepsItsOrderOnItsWayIntoTheKernel) {
+  for (const Case& one : cases()) {
+    if (one.action == XG_DROP) continue;
+    SCOPED_TRACE(one.name);
+    listen();
+    attach_both(inspect_udp(7000, one.stages));
+    const Pins& pins = attached_->pins();
+    constexpr std::size_t kFlows = 20, kEach = 500;
+    const auto frames = many_flows(7000, kFlows, kEach);
+    Sender(left_port()).send_paced(frames, 40000);
+
+    Sniffer& sniffer = one.action == XG_TX ? *at_left_ : one.action == XG_REDIRECT ? *at_right_ : *at_host_;
+    const auto seen = sniffer.take(frames.size(), 3000ms, udp_to(7000));
+    EXPECT_EQ(sniffer.lost(), 0U);
+    EXPECT_EQ(seen.size(), frames.size());
+    EXPECT_GT(pins.worker("received"), 0U);
+    EXPECT_GT(pins.kernel(one.counter), 0U) << "nothing was handled in the kernel: the test shows nothing";
+    for (std::size_t flow = 0; flow < kFlows; ++flow) {
+      const auto numbers = sequences(seen, static_cast<std::uint16_t>(20000 + flow));
+      EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end())) << "flow " << flow << " was reordered";
+    }
+    attached_.reset();
+  }
+}
+
+TEST_P(Cached, VerdictsEndWithTheirTime) {
+  attach(inspect_udp(7000, R"({"stage": "acl", "rules": [], "default": "drop", "cache": "300ms"})"));
+  const Pins& pins = attached_->pins();
+  Sender sender(left_port());
+  sender.send(build(from_left(1000, 7000, "x")));
+  ASSERT_TRUE(eventually([&] { return pins.worker("flows_cached") == 1; }));
+  sender.send(build(from_left(1000, 7000, "x")));
+  EXPECT_TRUE(eventually([&] { return pins.kernel("drop_flow") == 1; }));
+  std::this_thread::sleep_for(350ms);
+  sender.send(build(from_left(1000, 7000, "x")));
+  EXPECT_TRUE(eventually([&] { return pins.worker("received") == 2; })) << "the verdict outlived its time";
+}
+
+TEST_P(Cached, VerdictsEndWithTheirPolicy) {
+  attach(inspect_udp(7000, kDropCached));
+  const Pins& pins = attached_->pins();
+  Sender sender(left_port());
+  UdpSocket on_host(*host_, "10.9.0.1", 7000);
+  sender.send(build(from_left(1000, 7000, "dropped")));
+  ASSERT_TRUE(eventually([&] { return pins.flow(1000, 7000).has_value(); }));
+  const auto generation = XG_ACTIVE_GENERATION(pins.config().active);
+  const Outcome applied = attached_->apply(inspect_udp(7000, kPassCached));
+  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
+  EXPECT_GT(XG_ACTIVE_GENERATION(pins.config().active), generation);
+  EXPECT_FALSE(pins.flow(1000, 7000).has_value());
+  sender.send(build(from_left(1000, 7000, "passed")));
+  EXPECT_EQ(on_host.receive(2000ms), "passed");
+}
+
+// Verdicts belong to one direction of one flow; another family, protocol or VLAN is another flow.
+TEST_P(Cached, FlowsAreToldApart) {
+  attach(inspect_udp(7000, kDropCached));
+  const Pins& pins = attached_->pins();
+  Sender sender(left_port());
+  PacketSpec spec = from_left(1000, 7000, "x");
+  std::vector<PacketSpec> specs{spec, spec, spec, spec, spec};
+  specs[1].vlans = {{10}};
+  specs[2].vlans = {{11}};
+  specs[3].vlans = {{10, 0x88a8}, {11}};
+  specs[4].src_ip = "fd09::2", specs[4].dst_ip = "fd09::1";
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    sender.send(build(specs[i]));
+    EXPECT_TRUE(eventually([&] { return pins.worker("received") == i + 1; })) << "packet " << i;
+    EXPECT_TRUE(eventually([&] { return pins.flows().size() == i + 1; })) << "packet " << i;
+  }
+  for (const PacketSpec& one : specs) sender.send(build(one));
+  EXPECT_TRUE(eventually([&] { return pins.kernel("drop_flow") == specs.size(); }));
+  EXPECT_EQ(pins.worker("received"), specs.size());
+}
+
+}  // namespace
+}  // namespace xdpgpu::lab

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/netns/life_test.cpp: how xdpgpu comes and goes: detach under load, deaths, re-attach, pins.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+
+#include "tests/netns/on_the_wire.hpp"
+
+namespace xdpgpu::lab {
+namespace {
+
+class Life : public OnTheWire {};
+INSTANTIATE_TEST_SUITE_P(Netns, Life, kConfigs, config_name);
+
+constexpr const char* kPass = R"({"stage": "acl", "rules": [], "default": "pass"})";
+constexpr const char* kBounce = R"({"stage": "l2fwd"})";
+
+// Sends until it goes.
+class Load {
+ public:
+  Load(const Interface& from, std::vector<Frame> frames, unsigned pps)
+      : thread_([this, sender = Sender(from), frames = std::move(frames), pps]() mutable {
+          while (!stop_) {
+            sender.send_paced(frames, pps);
+            sent_ += frames.size();
+          }
+        }) {}
+  ~Load() { end(); }
+  std::uint64_t end() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return sent_;
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::uint64_t sent_ = 0;
+  std::thread thread_;
+};
+
+TEST_P(Life, DetachUnderTrafficAccountsForEveryPacket) {
+  attach(inspect_udp(7000, kBounce));
+  const Pins& pins = attached_->pins();
+  Sniffer left(left_port());
+  Load load(left_port(), many_flows(7000, 16, 25), 30000);
+  std::this_thread::sleep_for(300ms);
+  const Outcome outcome = attached_->detach();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  load.end();
+  expect_conserved(pins);
+  const auto worker = pins.worker_counts();
+  EXPECT_GT(worker.at("transmitted"), 0U);
+  // Each packet that was counted as sent back did come back.
+  EXPECT_EQ(left.drain(100ms, 5000ms, udp_to(7000)).size(), worker.at("transmitted"));
+}
+
+TEST_P(Life, InterruptDetaches) {
+  attach(inspect_all(kPass));
+  attached_->process().signal(SIGINT);
+  EXPECT_EQ(attached_->process().wait(10s), 0) << attached_->process().err();
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+}
+
+// While no data plane lives, `on_failure` decides; attach notices, cleans up and says so.
+TEST_P(Life, ADeadDataPlaneIsCleanedUp) {
+  attach(inspect_all(kPass));
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+  const pid_t data_plane = attached_->data_plane();
+  kill(data_plane, SIGKILL);
+  const int status = attached_->process().wait(10s);
+  EXPECT_EQ(status, 1) << attached_->process().out() << attached_->process().err();
+  EXPECT_NE(attached_->process().err(), "");
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+}
+
+TEST_P(Life, AStoppedWorkerIsAFailureNotAHole) {
+  for (const char* what : {"pass", "drop"}) {
+    attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})",
+                       fmt::format(R"("on_failure": "{}", "on_overload": "pass")", what)));
+    const Pins& pins = attached_->pins();
+    const pid_t data_plane = attached_->data_plane();
+    kill(data_plane, SIGSTOP);
+    std::this_thread::sleep_for(400ms);  // the heartbeat goes stale
+    const PingResult result = ping(*left_, "10.9.0.1", {.count = 3, .timeout = 200ms});
+    const auto failed = pins.kernel(fmt::format("{}_failure", what));
+    kill(data_plane, SIGCONT);
+    EXPECT_EQ(result.received, std::string(what) == "pass" ? 3U : 0U) << what;
+    EXPECT_EQ(failed, 3U) << what;
+    EXPECT_TRUE(eventually([&] {
+      return ping(*left_, "10.9.0.1", {.count = 1, .timeout = 200ms}).received == 1;
+    })) << "traffic did not come back with the worker";
+    attached_.reset();
+  }
+}
+
+TEST_P(Life, KilledOutrightAttachesAgain) {
+  attach(inspect_all(kPass));
+  const auto everybody = descendants(attached_->process().pid());
+  attached_->process().signal(SIGKILL);
+  for (const pid_t pid : everybody) kill(pid, SIGKILL);
+  EXPECT_EQ(attached_->process().wait(3s), 137);
+  const Outcome status = product(*host_, {"status", host_port().ifname()});
+  EXPECT_EQ(status.status, 1) << "status of a dead attach: " << status.out << status.err;
+  // Whatever stands there now, a new attach takes over and a detach leaves nothing.
+  std::unique_ptr<Attached> dead = std::move(attached_);
+  attach(inspect_udp(7000, kBounce));
+  Sniffer left(left_port());
+  Sender(left_port()).send(build(from_left(1000, 7000, "again")));
+  EXPECT_EQ(left.take(1, 2000ms, with_payload("again")).size(), 1U);
+  EXPECT_EQ(attached_->detach().status, 0);
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
+TEST_P(Life, DetachCleansUpAfterTheDead) {
+  attach(inspect_all(kPass));
+  const auto everybody = descendants(attached_->process().pid());
+  attached_->process().signal(SIGKILL);
+  for (const pid_t pid : everybody) kill(pid, SIGKILL);
+  EXPECT_EQ(attached_->process().wait(3s), 137);
+  const Outcome outcome = product(*host_, {"detach", host_port().ifname()});
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
+// A broker that dies takes the data plane along: nobody holds sockets without supervision.
+TEST_P(Life, TheDataPlaneDiesWithItsBroker) {
+  attach(inspect_all(kPass));
+  const pid_t data_plane = attached_->data_plane();
+  attached_->process().signal(SIGKILL);
+  EXPECT_EQ(attached_->process().wait(3s), 137);
+  EXPECT_TRUE(eventually([&] { return kill(data_plane, 0) != 0; }, 5s)) << "the data plane lives on";
+  EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
+}
+
+TEST_P(Life, TheDataPlaneHoldsNoPrivilege) {
+  attach(inspect_all(kPass));
+  std::string effective, uid;
+  std::ifstream file(fmt::format("/proc/{}/status", attached_->data_plane()));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("CapEff:")) effective = line;
+    if (line.starts_with("Uid:")) uid = line;
+  }
+  EXPECT_EQ(effective, "CapEff:\t0000000000000000");
+  EXPECT_EQ(uid.find("\t0\t"), std::string::npos) << uid;
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+}
+
+// ---- one wire --------------------------------------------------------------------------------------
+
+class Pinned : public OnOneWire {};
+
+TEST_F(Pinned, EveryMapIsPinnedWithItsTypes) {
+  attach(inspect_all(kPass));
+  const std::string directory = Pins::directory(host_port().ifname());
+  struct stat info {};
+  ASSERT_EQ(stat(directory.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777U, 0700U);
+  const auto maps = pinned_maps(directory);
+  std::vector<std::string> names;
+  for (const PinInfo& map : maps) {
+    names.push_back(map.name);
+    // Sockets, devices and inner maps are the kernel's own objects: their values have no names.
+    if (map.name == "xsks" || map.name == "tx_ports" || map.name == "policy_lines" ||
+        map.name == "policy_rows")
+      continue;
+    EXPECT_NE(map.btf_id, 0U) << map.name;
+    EXPECT_NE(map.btf_value_type_id, 0U) << map.name;
+    EXPECT_NE(map.btf_key_type_id, 0U) << map.name;
+  }
+  for (const char* name : {"config", "policy", "queue_state", "order_slots", "flow_verdicts", "flow_stats",
+                           "rewrites", "limits", "counters", "rule_counters", "worker_counters"})
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name << " is not pinned";
+}
+
+TEST_F(Pinned, DaemonAttachesInTheBackground) {
+  const TemporaryFile file(inspect_all(kPass));
+  const std::vector<std::string> links{host_port().ifname(), host_second().ifname()};
+  const Outcome attach = product(*host_, {"attach", host_port().ifname(), "--policy", file.path(), "--mode",
+                                          "copy", "--device", device_under_test(), "--daemon"});
+  ASSERT_EQ(attach.status, 0) << attach.out << attach.err;
+  EXPECT_EQ(xdp_state(host_port()).mode, XdpAttach::native);
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+  EXPECT_GE(Pins(host_port().ifname()).worker("passed"), 2U);
+  const Outcome detach = product(*host_, {"detach", host_port().ifname()});
+  EXPECT_EQ(detach.status, 0) << detach.out << detach.err;
+  EXPECT_TRUE(eventually([&] { return leftovers(*host_, links).empty(); }));
+}
+
+TEST_F(Pinned, OffloadsAreAsBefore) {
+  const bool vlan = host_port().feature("rx-vlan-hw-parse"), gro = host_port().feature("rx-gro");
+  attach(inspect_all(kPass));
+  EXPECT_EQ(attached_->detach().status, 0);
+  EXPECT_EQ(host_port().feature("rx-vlan-hw-parse"), vlan);
+  EXPECT_EQ(host_port().feature("rx-gro"), gro);
+}
+
+}  // namespace
+}  // namespace xdpgpu::lab

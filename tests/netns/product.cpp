@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+#include "tests/netns/product.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace xdpgpu::lab {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kKernelReasons{
+#define XG_X(name, text) #name,
+    XG_KERNEL_REASONS(XG_X)
+#undef XG_X
+};
+
+bpf_map_info map_info(int fd) {
+  bpf_map_info info{};
+  __u32 size = sizeof(info);
+  if (bpf_obj_get_info_by_fd(fd, &info, &size) < 0)
+    throw Error(fmt::format("cannot query a map: {}", std::strerror(errno)));
+  return info;
+}
+
+template <class T>
+T value_at(int fd, std::uint32_t index) {
+  T value{};
+  if (map_info(fd).value_size != sizeof(T) || bpf_map_lookup_elem(fd, &index, &value) != 0)
+    throw Error(fmt::format("cannot read entry {} of a map: {}", index, std::strerror(errno)));
+  return value;
+}
+
+std::string socket_path(const std::string& ifname) { return fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname); }
+
+}  // namespace
+
+std::string product_path() {
+  std::string path;
+  if (const char* named = std::getenv("XDPGPU_BIN"); named != nullptr && *named != '\0')
+    path = named;
+  else
+    path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "xdpgpu";
+  if (access(path.c_str(), X_OK) != 0)
+    throw Error(fmt::format("no xdpgpu program at {}: build it, or name it in XDPGPU_BIN", path));
+  return std::filesystem::absolute(path);
+}
+
+std::string device_under_test() {
+  const char* device = std::getenv("XDPGPU_DEVICE");
+  return device != nullptr && *device != '\0' ? device : "cpu";
+}
+
+// ---- pins ------------------------------------------------------------------------------------------
+
+std::string Pins::directory(const std::string& ifname) { return fmt::format("{}/{}", XG_PIN_ROOT, ifname); }
+
+Pins::Pins(const std::string& ifname) {
+  for (const char* name : {"config", "counters", "worker_counters", "flow_verdicts"}) {
+    const std::string path = directory(ifname) + "/" + name;
+    Fd fd(bpf_obj_get(path.c_str()));
+    if (!fd) throw Error(fmt::format("no pinned map {}: {}", path, std::strerror(errno)));
+    maps_.emplace(name, std::move(fd));
+  }
+}
+
+Pins::Counts Pins::kernel_counts() const {
+  const int fd = maps_.at("counters").get();
+  const int cpus = libbpf_num_possible_cpus();
+  Counts counts;
+  for (std::uint32_t reason = 0; reason < XG_KERNEL_REASON_COUNT; ++reason) {
+    std::vector<xg_counter> values(static_cast<std::size_t>(cpus));
+    if (bpf_map_lookup_elem(fd, &reason, values.data()) != 0)
+      throw Error(
+          fmt::format("cannot read the counter {}: {}", kKernelReasons[reason], std::strerror(errno)));
+    std::uint64_t sum = 0;
+    for (const xg_counter& value : values) sum += value.packets;
+    counts[kKernelReasons[reason]] = sum;
+  }
+  return counts;
+}
+
+Pins::Counts Pins::worker_counts(std::uint32_t queue) const {
+  const auto counters = value_at<xg_worker_counters>(maps_.at("worker_counters").get(), queue);
+  Counts counts;
+#define XG_X(name, text) counts[#name] = counters.name;
+  XG_WORKER_REASONS(XG_X)
+#undef XG_X
+  return counts;
+}
+
+Pins::Counts Pins::worker_counts() const {
+  Counts sum;
+  for (std::uint32_t queue = 0; queue < map_info(maps_.at("worker_counters").get()).max_entries; ++queue)
+    for (const auto& [reason, count] : worker_counts(queue)) sum[reason] += count;
+  return sum;
+}
+
+xg_config Pins::config() const { return value_at<xg_config>(maps_.at("config").get(), 0); }
+
+std::vector<xg_flow_verdict> Pins::flows() const {
+  const int fd = maps_.at("flow_verdicts").get();
+  const std::uint32_t generation = XG_ACTIVE_GENERATION(config().active);
+  std::vector<xg_flow_verdict> result;
+  for (std::uint32_t index = 0; index < map_info(fd).max_entries; ++index)
+    if (const auto entry = value_at<xg_flow_verdict>(fd, index); entry.generation == generation)
+      result.push_back(entry);
+  return result;
+}
+
+std::optional<xg_flow_verdict> Pins::flow(std::uint16_t src_port, std::uint16_t dst_port) const {
+  for (const xg_flow_verdict& entry : flows())
+    if (entry.key.src_port == __builtin_bswap16(src_port) &&
+        entry.key.dst_port == __builtin_bswap16(dst_port))
+      return entry;
+  return std::nullopt;
+}
+
+// ---- the program -----------------------------------------------------------------------------------
+
+TemporaryFile::TemporaryFile(const std::string& content, const std::string& suffix) {
+  std::string path = "/tmp/xdpgpu-netns-XXXXXX" + suffix;
+  const int fd = mkstemps(path.data(), static_cast<int>(suffix.size()));
+  if (fd < 0) throw Error(fmt::format("cannot make a temporary file: {}", std::strerror(errno)));
+  fchmod(fd, 0644);
+  close(fd);
+  path_ = path;
+  write(content);
+}
+
+TemporaryFile::~TemporaryFile() { unlink(path_.c_str()); }
+
+void TemporaryFile::write(const std::string& content) const {
+  std::ofstream file(path_);
+  file << content;
+  if (!file.flush()) throw Error(fmt::format("cannot write {}", path_));
+}
+
+Outcome product(const Namespace& ns, const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv{product_path()};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return run_program(ns, std::move(argv));
+}
+
+Attached::Attached(const Namespace& ns, const AttachSpec& spec)
+    : ns_(&ns), interfaces_(spec.interfaces), policy_(spec.policy) {
+  std::vector<std::string> argv{product_path(), "attach"};
+  argv.insert(argv.end(), interfaces_.begin(), interfaces_.end());
+  if (!spec.policy.empty()) argv.insert(argv.end(), {"--policy", policy_.path()});
+  argv.insert(argv.end(), {"--mode", spec.generic ? "generic" : "copy", "--device", device_under_test()});
+  if (spec.queues != 0) argv.insert(argv.end(), {"--queues", std::to_string(spec.queues)});
+  argv.insert(argv.end(), {"-o", "json"});
+  argv.insert(argv.end(), spec.more.begin(), spec.more.end());
+  process_ = std::make_unique<Process>(ns, argv);
+  // A device may compile its kernels first.
+  const bool ready = process_->wait_for(
+      [](const std::string& out) {
+        const auto end = out.find('\n');
+        return end != std::string::npos && Json::accept(out.substr(0, end));
+      },
+      30s);
+  if (!ready) {
+    const std::string problem =
+        fmt::format("{} did not come to handle traffic (exit status {}): {}{}", fmt::join(argv, " "),
+                    process_->wait(0ms), process_->out(), process_->err());
+    clean_up();
+    throw Error(problem);
+  }
+  for (const auto& ifname : interfaces_) pins_.push_back(std::make_unique<Pins>(ifname));
+}
+
+Attached::~Attached() { clean_up(); }
+
+void Attached::clean_up() noexcept {
+  process_.reset();
+  for (const auto& ifname : interfaces_) {
+    if (access(socket_path(ifname).c_str(), F_OK) != 0 && access(Pins::directory(ifname).c_str(), F_OK) != 0)
+      continue;
+    try {
+      product(*ns_, {"detach", ifname});
+    } catch (const std::exception&) {
+      // The test's check for leftovers reports it.
+    }
+  }
+}
+
+Json Attached::status() const {
+  const Outcome outcome = product(*ns_, {"status", interfaces_.front(), "-o", "json"});
+  if (outcome.status != 0 || !Json::accept(outcome.out))
+    throw Error(fmt::format("status failed ({}): {}{}", outcome.status, outcome.out, outcome.err));
+  return Json::parse(outcome.out);
+}
+
+Outcome Attached::apply(const std::string& policy) const {
+  const TemporaryFile file(policy);
+  return product(*ns_, {"policy", "apply", interfaces_.front(), file.path()});
+}
+
+Outcome Attached::detach() {
+  Outcome outcome = product(*ns_, {"detach", interfaces_.front()});
+  if (outcome.status == 0) outcome.status = process_->wait(10s);
+  outcome.out += process_->out();
+  outcome.err += process_->err();
+  return outcome;
+}
+
+pid_t Attached::data_plane() const {
+  const auto children = descendants(process_->pid());
+  if (children.size() != 1)
+    throw Error(fmt::format("expected one data-plane process under attach, found {}", children.size()));
+  return children.front();
+}
+
+std::vector<std::string> leftovers(const Namespace& ns, const std::vector<std::string>& links) {
+  std::vector<std::string> found;
+  for (const auto& name : link_names(ns))
+    if (std::find(links.begin(), links.end(), name) == links.end()) found.push_back("link " + name);
+  for (const auto& name : links) {
+    const XdpState xdp = xdp_state(Interface(ns, name));
+    if (xdp.mode != XdpAttach::none)
+      found.push_back(fmt::format("XDP program {} on {}", xdp.program_name, name));
+    if (access(Pins::directory(name).c_str(), F_OK) == 0) found.push_back("pins " + Pins::directory(name));
+    if (access(socket_path(name).c_str(), F_OK) == 0) found.push_back("socket " + socket_path(name));
+  }
+  for (const auto& qdisc : qdiscs(ns)) found.push_back("qdisc " + qdisc);
+  for (const auto& process : processes_in(ns)) found.push_back("process " + process);
+  return found;
+}
+
+}  // namespace xdpgpu::lab

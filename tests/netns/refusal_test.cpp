@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/netns/refusal_test.cpp: what cannot be attached is refused in one sentence, with exit status 1 or
+// 2, and nothing has changed.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/netns/on_the_wire.hpp"
+
+namespace xdpgpu::lab {
+namespace {
+
+class Refused : public OnOneWire {
+ protected:
+  // Runs the command; it has to fail with `status`, say `words` in one line on standard error, and leave
+  // the kernel as it was.
+  void expect_refusal(const std::vector<std::string>& arguments, int status,
+                      const std::vector<std::string>& words, unsigned uid = 0) {
+    SCOPED_TRACE(fmt::format("xdpgpu {}", fmt::join(arguments, " ")));
+    const std::string before = snapshot({&*host_, &*left_}, XG_PIN_ROOT);
+    std::vector<std::string> argv{product_path()};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = run_program(*host_, argv, 20s, {.uid = uid});
+    EXPECT_EQ(outcome.status, status) << outcome.out << outcome.err;
+    for (const auto& word : words)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " is not in: " << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_EQ(snapshot({&*host_, &*left_}, XG_PIN_ROOT), before);
+    EXPECT_TRUE(processes_in(*host_).empty());
+  }
+  std::string ifname() const { return host_port().ifname(); }
+};
+
+TEST_F(Refused, AnInterfaceThatIsNotThere) {
+  expect_refusal({"attach", "no-such-if"}, 1, {"no-such-if"});
+  expect_refusal({"attach", ifname(), "no-such-if"}, 1, {"no-such-if"});
+  expect_refusal({"attach", "lo"}, 1, {"lo"});
+}
+
+TEST_F(Refused, AForeignProgramByItsName) {
+  for (const bool foreign_generic : {false, true}) {
+    const XdpProgram foreign(host_port(), 2, foreign_generic, "somebody_elses");
+    expect_refusal({"attach", ifname(), "--mode", "copy"}, 1, {ifname(), "somebody_elses"});
+    expect_refusal({"attach", ifname(), "--mode", "generic"}, 1, {ifname(), "somebody_elses"});
+    expect_refusal({"attach", ifname()}, 1, {ifname(), "somebody_elses"});
+    EXPECT_EQ(xdp_state(host_port()).program_id, foreign.id());
+    // Detaching what was never attached does not touch it either.
+    product(*host_, {"detach", ifname()});
+    EXPECT_EQ(xdp_state(host_port()).program_id, foreign.id());
+  }
+}
+
+TEST_F(Refused, APortThatIsHeldBySomebodyElse) {
+  attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})"));
+  const Outcome second = product(*host_, {"attach", ifname()});
+  EXPECT_EQ(second.status, 1);
+  EXPECT_NE(second.err.find(ifname()), std::string::npos) << second.err;
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U) << "the first attach suffered";
+}
+
+TEST_F(Refused, APortOfABridge) {
+  const Bridge bridge(*host_, fmt::format("xg{:x}br", getpid()), host_second());
+  expect_refusal({"attach", host_second().ifname()}, 1, {host_second().ifname(), "bridge"});
+}
+
+TEST_F(Refused, ZeroCopyWhereThereIsNone) {
+  expect_refusal({"attach", ifname(), "--mode", "zero-copy"}, 1, {ifname(), "zero-copy"});
+}
+
+TEST_F(Refused, MoreQueuesThanThereAre) {
+  expect_refusal({"attach", ifname(), "--queues", "7"}, 1, {ifname(), "queue"});
+}
+
+TEST_F(Refused, WrongUsage) {
+  expect_refusal({"attach"}, 2, {});
+  expect_refusal({"attach", ifname(), "--mode", "fast"}, 2, {"fast"});
+  expect_refusal({"attahc", ifname()}, 2, {});
+}
+
+TEST_F(Refused, AWrongPolicy) {
+  const TemporaryFile wrong("{\"version\": 1,\n \"rules\": [{\"action\": \"dorp\"}]}");
+  expect_refusal({"attach", ifname(), "--policy", wrong.path()}, 2,
+                 {":2:", "/rules/0/action", "dorp", "drop"});
+  expect_refusal({"attach", ifname(), "--policy", "/no/such/policy.json"}, 2, {"/no/such/policy.json"});
+  const TemporaryFile elsewhere(inspect_all(R"({"stage": "l2fwd", "to": "eth77"})"));
+  expect_refusal({"attach", ifname(), "--policy", elsewhere.path()}, 2, {"eth77"});
+}
+
+TEST_F(Refused, ADeviceThatIsNotThere) {
+  expect_refusal({"attach", ifname(), "--device", "cuda:77"}, 1, {"cuda:77"});
+  expect_refusal({"attach", ifname(), "--device", "abacus"}, 1, {"abacus", "cpu"});
+}
+
+TEST_F(Refused, WithoutRoot) {
+  // The program has to be readable for the user at all.
+  const auto copy = std::filesystem::temp_directory_path() / fmt::format("xdpgpu-{}", getpid());
+  std::error_code error;
+  std::filesystem::copy_file(product_path(), copy, error);
+  if (error) GTEST_SKIP() << "cannot copy the program: " << error.message();
+  const std::string before = snapshot({&*host_}, XG_PIN_ROOT);
+  const Outcome outcome = run_program(*host_, {copy, "attach", ifname()}, 20s, {.uid = 65534});
+  std::filesystem::remove(copy);
+  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("root"), std::string::npos) << outcome.err;
+  EXPECT_EQ(snapshot({&*host_}, XG_PIN_ROOT), before);
+}
+
+TEST_F(Refused, CommandsToNobody) {
+  for (const char* command : {"status", "detach"}) {
+    const Outcome outcome = product(*host_, {command, ifname()});
+    EXPECT_EQ(outcome.status, 1) << command << ": " << outcome.out << outcome.err;
+    EXPECT_NE(outcome.err.find(ifname()), std::string::npos) << command << ": " << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::lab
