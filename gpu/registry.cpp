@@ -51,13 +51,8 @@ Result<std::unique_ptr<Device>> open_auto() {
 Result<std::unique_ptr<Device>> open_named(std::string_view name) {
   if (name == "cpu") return cpu::open();
   const auto devices = list_devices();
-  for (const DeviceInfo& info : devices) {
-    if (info.name != name && kind_name(info.kind) != name) continue;
-    if (info.usable) return open_listed(info);
-    if (info.name == name && info.name != kind_name(info.kind))
-      return tl::unexpected(fmt::format("device \"{}\" is not usable: {}; the devices are: {}", name,
-                                        info.reason, devices_there_are(devices)));
-  }
+  for (const DeviceInfo& info : devices)
+    if (info.usable && (info.name == name || kind_name(info.kind) == name)) return open_listed(info);
   return tl::unexpected(
       fmt::format("there is no usable device \"{}\"; the devices are: {}", name, devices_there_are(devices)));
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+//
+// Every stage on every device, byte for byte what the sequential reference says, however the stream is cut
+// into batches.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "tests/backends/judge.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/backends/targets.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+constexpr u32 kCapacity = 8192 + 64;
+constexpr std::array<u32, 5> kCuts{1, 7, 64, 1024, 8192};
+
+class Conformance : public testing::TestWithParam<std::tuple<Target, std::string>> {
+ protected:
+  // Judges the traffic in every cut.
+  void check(Traffic traffic, const std::vector<gpu::PipelineSettings>& settings) {
+    const Target& target = std::get<0>(GetParam());
+    const auto pipelines = gpu::Pipelines::compile(settings);
+    ASSERT_TRUE(pipelines) << pipelines.error();
+    const auto should = expected(traffic, settings);
+    const std::vector<u8> before(traffic.region.bytes().begin(), traffic.region.bytes().end());
+
+    XDPGPU_OPEN_OR_SKIP(device, target, traffic.region.base(), traffic.region.size());
+    ASSERT_TRUE(device->load(kGeneration, *pipelines));
+    auto queue = device->open_queue({.batch_capacity = kCapacity, .depth = 4});
+    ASSERT_TRUE(queue) << queue.error();
+    for (u32 batch : kCuts) {
+      SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
+                               test_seed()));
+      expect_equal(judge(**queue, traffic.descriptors, batch, kGeneration), should, traffic.descriptors);
+      if (HasFailure()) return;
+    }
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), traffic.region.bytes().begin()))
+        << "the device changed the frames";
+  }
+};
+
+TEST_P(Conformance, RandomPackets) {
+  Random random(test_seed());
+  const auto settings = policy_case(std::get<1>(GetParam()), random);
+  check(random_traffic(random, 10000, static_cast<u32>(settings.size())), settings);
+}
+
+TEST_P(Conformance, CapturedPackets) {
+  Random random(test_seed());
+  const auto settings = policy_case(std::get<1>(GetParam()), random);
+  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
+  check(captured_traffic(directory != nullptr ? directory : XDPGPU_TEST_CAPTURES,
+                         static_cast<u32>(settings.size())),
+        settings);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
+                         testing::Combine(testing::ValuesIn(all_targets()),
+                                          testing::ValuesIn(policy_cases())),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
+                         });
+
+// The comparison is worth something only if the traffic reaches what it is meant to reach.
+class Variety : public testing::TestWithParam<std::string> {};
+
+TEST_P(Variety, TrafficMeetsTheStages) {
+  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
+  Random random(test_seed());
+  const auto settings = policy_case(GetParam(), random);
+  const Traffic traffic = random_traffic(random, 10000, static_cast<u32>(settings.size()));
+  std::set<u32> verdicts;
+  u32 aborted = 0;
+  u32 cached = 0;
+  u32 rewritten = 0;
+  for (const xg_result& result : expected(traffic, settings)) {
+    verdicts.insert(result.verdict);
+    aborted += XG_VERDICT_ACTION(result.verdict) == XG_ABORTED ? 1 : 0;
+    cached += (result.flags & XG_RES_CACHE) != 0 ? 1 : 0;
+    rewritten += (result.flags & XG_RES_SET_DST_MAC) != 0 ? 1 : 0;
+  }
+  EXPECT_GT(aborted, 300u);
+  EXPECT_LT(aborted, 3000u);
+  const std::string& name = GetParam();
+  if (name == "l2fwd" || name == "acl_edges") {
+    EXPECT_GT(cached, 500u);
+    EXPECT_LT(cached, 9000u);
+  }
+  if (name == "l2fwd" || name == "load_balance") {
+    EXPECT_GT(rewritten, 5000u);
+  }
+  const std::map<std::string, std::size_t> at_least{{"acl_edges", 9},       {"acl_random", 40},
+                                                    {"acl_thousands", 300}, {"load_balance", 10},
+                                                    {"l2fwd", 4},           {"composed", 8}};
+  EXPECT_GE(verdicts.size(), at_least.at(name));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Variety, testing::ValuesIn(policy_cases()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace xdpgpu::tests

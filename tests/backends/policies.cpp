@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "tests/backends/policies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace xdpgpu::tests {
+namespace {
+
+using gpu::AclRule;
+using gpu::AclSettings;
+using gpu::L2fwdSettings;
+using gpu::LoadBalanceSettings;
+using gpu::PipelineSettings;
+using gpu::PortRange;
+using gpu::Prefix;
+using Action = gpu::AclRule::Action;
+
+Prefix random_prefix(Random& random) {
+  if (random.one_in(2)) {
+    constexpr std::array<u8, 9> lengths{0, 8, 16, 23, 24, 29, 30, 31, 32};
+    return prefix4(pool_address4(random), random.pick(lengths));
+  }
+  constexpr std::array<u8, 10> lengths{0, 32, 48, 64, 65, 96, 120, 126, 127, 128};
+  std::array<u8, 16> address{};
+  pool_address6(random, address);
+  return prefix6(address, random.pick(lengths));
+}
+
+PortRange random_range(Random& random) {
+  const u16 a = pool_port(random);
+  const u16 b = random.one_in(2) ? a : pool_port(random);
+  return {std::min(a, b), std::max(a, b)};
+}
+
+template <class T>
+std::vector<T> some(Random& random, T (*make)(Random&)) {
+  std::vector<T> values;
+  if (random.one_in(2)) return values;
+  for (u32 left = random.between(1, 3); left > 0; left--) values.push_back(make(random));
+  return values;
+}
+
+// A rule with every field named, so that few packets match it and the later rules count too.
+AclRule narrow_rule(Random& random) {
+  AclRule rule;
+  if (random.one_in(2)) {
+    for (auto* side : {&rule.src, &rule.dst})
+      side->push_back(prefix4(pool_address4(random), static_cast<u8>(random.between(29, 32))));
+  } else {
+    for (auto* side : {&rule.src, &rule.dst}) {
+      std::array<u8, 16> address{};
+      pool_address6(random, address);
+      side->push_back(prefix6(address, random.pick(std::array<u8, 4>{80, 112, 127, 128})));
+    }
+  }
+  rule.protocols.push_back(pool_protocol(random));
+  if (random.one_in(2)) rule.dst_ports.push_back(random_range(random));
+  return rule;
+}
+
+AclRule rule_of(Action action, u32 target = 0) {
+  AclRule rule;
+  rule.action = action;
+  rule.target = target;
+  return rule;
+}
+
+// One condition a rule, at the ends of its range.
+AclSettings edges() {
+  AclSettings acl;
+  const auto add = [&](Action action, auto change) {
+    AclRule rule = rule_of(action, 31);
+    change(rule);
+    acl.rules.push_back(rule);
+  };
+  constexpr std::array<u8, 16> all_ones{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  constexpr std::array<u8, 16> six{0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2};
+  add(Action::drop, [](AclRule& r) { r.src_ports = {{0, 0}}; });
+  add(Action::drop, [](AclRule& r) { r.dst_ports = {{65535, 65535}}; });
+  add(Action::tx, [](AclRule& r) { r.src = {prefix4(0xffffffff, 32), prefix4(0, 32)}; });
+  add(Action::redirect, [](AclRule& r) { r.src = {prefix4(0x0a000001, 32)}; });
+  add(Action::redirect, [&](AclRule& r) { r.dst = {prefix6(six, 128), prefix6(all_ones, 128)}; });
+  add(Action::pass, [&](AclRule& r) { r.src = {prefix6(six, 127), prefix6(six, 96), prefix6(six, 64)}; });
+  add(Action::drop, [](AclRule& r) { r.protocols = {0, 255, 132}; });
+  add(Action::next, [](AclRule& r) {
+    r.dst = {prefix4(0, 0)};
+    r.protocols = {17};
+  });
+  add(Action::tx, [](AclRule& r) { r.src_ports = {{1, 79}, {50, 8050}, {8051, 65534}}; });
+  add(Action::pass, [](AclRule& r) { r.src = {prefix4(0, 0)}; });
+  add(Action::drop, [&](AclRule& r) { r.dst = {prefix6(all_ones, 0)}; });
+  acl.otherwise = Action::drop;
+  acl.cache = true;
+  acl.cache_ttl_ms = 1;
+  return acl;
+}
+
+AclSettings only(AclRule::Action otherwise, bool cache) {
+  AclSettings acl;
+  acl.otherwise = otherwise;
+  acl.cache = cache;
+  return acl;
+}
+
+AclSettings mostly_next(Random& random) {
+  AclSettings acl = random_acl(random, 40);
+  for (AclRule& rule : acl.rules)
+    if (!random.one_in(5)) rule.action = Action::next;
+  acl.otherwise = Action::next;
+  return acl;
+}
+
+std::vector<PipelineSettings> acl_random(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  for (u32 rules : {1u, 2u, 31u, 32u, 33u, 63u, 64u, 65u, 200u})
+    pipelines.push_back({fmt::format("{} rules", rules), {random_acl(random, rules)}});
+  return pipelines;
+}
+
+std::vector<PipelineSettings> acl_edges(Random&) {
+  return {{"edges", {edges()}},
+          {"no rules, next", {only(Action::next, true)}},
+          {"no rules, drop", {only(Action::drop, true)}},
+          {"no rules, pass", {only(Action::pass, false)}}};
+}
+
+// Enough narrow rules that every word of the summary is used, with a broad one at the very end.
+std::vector<PipelineSettings> acl_thousands(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  for (u32 rules : {1023u, 1025u, 4096u}) {
+    AclSettings acl;
+    for (u32 i = 0; i < rules; i++) {
+      AclRule rule = narrow_rule(random);
+      rule.action = random.pick(std::array{Action::drop, Action::pass, Action::tx});
+      acl.rules.push_back(rule);
+    }
+    acl.rules.push_back(rule_of(Action::redirect, 5));
+    acl.rules.back().protocols = {6};
+    acl.otherwise = Action::pass;
+    pipelines.push_back({fmt::format("{} rules", rules), {acl}});
+  }
+  return pipelines;
+}
+
+std::vector<PipelineSettings> load_balance(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  for (u32 backends : {1u, 2u, 3u, 7u, 256u})
+    pipelines.push_back({fmt::format("{} backends", backends), {random_load_balance(random, backends)}});
+  return pipelines;
+}
+
+std::vector<PipelineSettings> l2fwd(Random&) {
+  return {{"back", {L2fwdSettings{}}},
+          {"back, cached", {L2fwdSettings{false, 0, true, 60000}}},
+          {"to port 31, cached", {L2fwdSettings{true, 31, true, 0}}},
+          {"to port 0", {L2fwdSettings{true, 0, false, 0}}}};
+}
+
+std::vector<PipelineSettings> composed(Random& random) {
+  PipelineSettings longest{"62 stages", {}};
+  for (u32 i = 0; i + 1 < XG_MAX_STAGES; i++) longest.stages.emplace_back(only(Action::next, false));
+  longest.stages.emplace_back(L2fwdSettings{true, 9, true, 5});
+  return {{"no stages", {}},
+          {"acl, then load balancer", {mostly_next(random), random_load_balance(random, 5)}},
+          {"acl, then l2fwd", {mostly_next(random), L2fwdSettings{false, 0, true, 10}}},
+          {"load balancer, then l2fwd", {random_load_balance(random, 3), L2fwdSettings{true, 2, false, 0}}},
+          {"two acls, then nothing", {mostly_next(random), mostly_next(random)}},
+          {"l2fwd hides what follows", {L2fwdSettings{}, only(Action::drop, false)}},
+          longest};
+}
+
+using Make = std::vector<PipelineSettings> (*)(Random&);
+const std::map<std::string, Make>& cases() {
+  static const std::map<std::string, Make> table{
+      {"acl_edges", acl_edges},       {"acl_random", acl_random}, {"acl_thousands", acl_thousands},
+      {"load_balance", load_balance}, {"l2fwd", l2fwd},           {"composed", composed}};
+  return table;
+}
+
+}  // namespace
+
+Prefix prefix4(u32 address, u8 length) {
+  Prefix prefix;
+  prefix.family = 4;
+  prefix.length = length;
+  for (u32 i = 0; i < 4; i++) prefix.address[i] = static_cast<u8>(address >> (24 - 8 * i));
+  return prefix;
+}
+
+Prefix prefix6(std::span<const u8> address, u8 length) {
+  Prefix prefix;
+  prefix.family = 6;
+  prefix.length = length;
+  std::copy(address.begin(), address.end(), prefix.address.begin());
+  return prefix;
+}
+
+AclSettings random_acl(Random& random, u32 rules) {
+  AclSettings acl;
+  for (u32 i = 0; i < rules; i++) {
+    AclRule rule = random.one_in(2) ? narrow_rule(random) : AclRule{};
+    if (rule.src.empty()) {
+      rule.src = some(random, random_prefix);
+      rule.dst = some(random, random_prefix);
+      rule.protocols = some(random, pool_protocol);
+      rule.src_ports = some(random, random_range);
+      rule.dst_ports = some(random, random_range);
+      // Two of three conditions at least, else one rule swallows most of the traffic.
+      if (rule.dst.empty()) rule.dst.push_back(random_prefix(random));
+      if (rule.dst_ports.empty()) rule.dst_ports.push_back(random_range(random));
+    }
+    rule.action =
+        random.pick(std::array{Action::next, Action::drop, Action::pass, Action::tx, Action::redirect});
+    rule.target = random.below(XG_MAX_PORTS);
+    acl.rules.push_back(rule);
+  }
+  acl.otherwise = random.pick(std::array{Action::next, Action::drop, Action::pass});
+  acl.cache = random.one_in(2);
+  acl.cache_ttl_ms = random.below(100000);
+  return acl;
+}
+
+LoadBalanceSettings random_load_balance(Random& random, u32 backends) {
+  LoadBalanceSettings settings;
+  for (u32 i = 0; i < backends; i++) {
+    gpu::Backend backend;
+    for (u8& byte : backend.mac) byte = static_cast<u8>(random.bits());
+    backend.weight = random.one_in(3) ? random.between(1, 1000) : random.between(1, 3);
+    backend.to_port = random.one_in(2);
+    backend.target = random.below(XG_MAX_PORTS);
+    settings.backends.push_back(backend);
+  }
+  settings.cache = random.one_in(2);
+  settings.cache_ttl_ms = random.below(100000);
+  return settings;
+}
+
+std::vector<std::string> policy_cases() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : cases()) names.push_back(name);
+  return names;
+}
+
+std::vector<PipelineSettings> policy_case(const std::string& name, Random& random) {
+  return cases().at(name)(random);
+}
+
+}  // namespace xdpgpu::tests

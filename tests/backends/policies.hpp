@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/backends/policies.hpp: the pipelines that the conformance suite judges its traffic by: each stage
+// alone, at its edges and at random, and composed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpu/pipelines.hpp"
+#include "tests/backends/traffic.hpp"
+
+namespace xdpgpu::tests {
+
+// Names of the cases, and the pipelines of one.
+std::vector<std::string> policy_cases();
+std::vector<gpu::PipelineSettings> policy_case(const std::string& name, Random& random);
+
+gpu::AclSettings random_acl(Random& random, u32 rules);
+gpu::LoadBalanceSettings random_load_balance(Random& random, u32 backends);
+
+gpu::Prefix prefix4(u32 address, u8 length);
+gpu::Prefix prefix6(std::span<const u8> address, u8 length);
+
+}  // namespace xdpgpu::tests

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+//
+// Batches and generations: order, depth, what is refused, several queues at once.
+#include <atomic>
+#include <thread>
+
+#include "gpu/slots.hpp"
+#include "tests/backends/judge.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/backends/targets.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+std::vector<gpu::PipelineSettings> always(gpu::AclRule::Action action) {
+  gpu::AclSettings acl;
+  acl.otherwise = action;
+  return {{"always", {acl}}};
+}
+
+std::shared_ptr<const gpu::Pipelines> compiled(const std::vector<gpu::PipelineSettings>& settings) {
+  auto pipelines = gpu::Pipelines::compile(settings);
+  EXPECT_TRUE(pipelines) << pipelines.error();
+  return *pipelines;
+}
+
+// `packets` well-formed frames of a generation each.
+Traffic frames_of(const std::vector<u32>& generations) {
+  Traffic traffic{FrameRegion((generations.size() + 1) / 2 * 4096), {}};
+  for (std::size_t i = 0; i < generations.size(); i++) {
+    xg_metadata metadata{};
+    metadata.generation = generations[i];
+    metadata.sequence = static_cast<u32>(i);
+    const u64 offset = i * XG_CHUNK_SIZE + XG_FRAME_DATA;
+    std::memset(traffic.region.base() + offset, static_cast<int>(i), 64);
+    std::memcpy(traffic.region.base() + offset - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+    traffic.descriptors.push_back({offset, 64, 0});
+  }
+  return traffic;
+}
+
+class Queues : public testing::TestWithParam<Target> {};
+
+TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
+  const Traffic traffic = frames_of(std::vector<u32>(16, kGeneration));
+  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  const std::vector<gpu::PipelineSettings> settings{{"back", {gpu::L2fwdSettings{}}}};
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto opened = device->open_queue({.batch_capacity = 4, .depth = 3});
+  ASSERT_TRUE(opened) << opened.error();
+  gpu::Queue& queue = **opened;
+  EXPECT_EQ(queue.poll(), nullptr) << "nothing was submitted";
+
+  // Submitted in another order than acquired: the order of submission is what counts.
+  std::vector<gpu::Slot*> slots;
+  for (u32 i = 0; i < 3; i++) slots.push_back(queue.acquire());
+  for (gpu::Slot* slot : slots) {
+    ASSERT_NE(slot, nullptr);
+    EXPECT_EQ(slot->capacity, 4u);
+    EXPECT_LT(slot->index, 3u);
+  }
+  EXPECT_EQ(queue.acquire(), nullptr) << "all three are held";
+  const std::array<u32, 3> order{2, 0, 1};
+  for (u32 round = 0; round < 50; round++) {
+    for (u32 i : order) {
+      slots[i]->descriptors[0] = traffic.descriptors[(round + i) % 16];
+      poison(slots[i], 1);
+      ASSERT_EQ(queue.submit(slots[i], 1, kGeneration), gpu::Submit::ok);
+    }
+    EXPECT_EQ(queue.in_flight(), 3u);
+    EXPECT_EQ(queue.acquire(), nullptr) << "all three are in flight";
+    for (u32 i : order) {
+      gpu::Slot* done = wait(queue);
+      ASSERT_EQ(done, slots[i]);
+      EXPECT_FALSE(done->failed);
+      EXPECT_EQ(done->count, 1u);
+      EXPECT_EQ(done->results[0].verdict, XG_VERDICT(XG_TX, 0u, 1u, 0u));
+      EXPECT_EQ(done->results[0].dst_mac[0], (round + i) % 16 * 0x01010101u);
+    }
+    EXPECT_EQ(queue.in_flight(), 0u);
+    for (gpu::Slot* slot : slots) queue.release(slot);
+    for (auto& slot : slots) slot = queue.acquire();
+  }
+}
+
+TEST_P(Queues, UnknownGenerationIsRefusedAndTheSlotStaysTheCallers) {
+  const Traffic traffic = frames_of({kGeneration, kGeneration});
+  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  auto queue = device->open_queue({.batch_capacity = 8, .depth = 1});
+  ASSERT_TRUE(queue) << queue.error();
+  gpu::Slot* slot = (*queue)->acquire();
+  slot->descriptors[0] = traffic.descriptors[0];
+  EXPECT_EQ((*queue)->submit(slot, 1, kGeneration), gpu::Submit::unknown_generation);
+  EXPECT_EQ((*queue)->in_flight(), 0u);
+  EXPECT_EQ((*queue)->poll(), nullptr);
+
+  const auto pipelines = compiled(always(gpu::AclRule::Action::drop));
+  ASSERT_TRUE(device->load(kGeneration, pipelines));
+  EXPECT_FALSE(device->load(kGeneration, pipelines)) << "a generation is never reused";
+  EXPECT_EQ((*queue)->submit(slot, 1, kGeneration), gpu::Submit::ok);
+  ASSERT_EQ(wait(**queue), slot);
+  EXPECT_EQ(slot->results[0].verdict, XG_VERDICT(XG_DROP, 0u, 1u, 0u));
+
+  device->unload(kGeneration);
+  EXPECT_EQ((*queue)->submit(slot, 1, kGeneration), gpu::Submit::unknown_generation);
+  device->unload(kGeneration);  // again: nothing happens
+  (*queue)->release(slot);
+}
+
+TEST_P(Queues, EachBatchIsJudgedByItsOwnGeneration) {
+  const Traffic traffic = frames_of({1, 2, 1, 2, 0, 0xffffffff});
+  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(1, compiled(always(gpu::AclRule::Action::drop))));
+  ASSERT_TRUE(device->load(2, compiled(always(gpu::AclRule::Action::pass))));
+  ASSERT_TRUE(device->load(0, compiled(always(gpu::AclRule::Action::next))));
+  ASSERT_TRUE(device->load(0xffffffff, compiled({})));
+  auto queue = device->open_queue({.batch_capacity = 8, .depth = 4});
+  ASSERT_TRUE(queue) << queue.error();
+  const auto verdicts = [&](u32 generation) {
+    std::vector<u32> actions;
+    for (const xg_result& result : judge(**queue, traffic.descriptors, 8, generation))
+      actions.push_back(XG_VERDICT_ACTION(result.verdict));
+    return actions;
+  };
+  constexpr u32 no = XG_ABORTED;
+  EXPECT_EQ(verdicts(1), (std::vector<u32>{XG_DROP, no, XG_DROP, no, no, no}));
+  EXPECT_EQ(verdicts(2), (std::vector<u32>{no, XG_PASS, no, XG_PASS, no, no}));
+  EXPECT_EQ(verdicts(0), (std::vector<u32>{no, no, no, no, XG_PASS, no}));
+  EXPECT_EQ(verdicts(0xffffffff), (std::vector<u32>{no, no, no, no, no, no})) << "it has no pipelines";
+}
+
+TEST_P(Queues, HoldsManyGenerationsAndRefusesTheOneTooMany) {
+  const Traffic traffic = frames_of({kGeneration, kGeneration});
+  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  const auto pipelines = compiled(always(gpu::AclRule::Action::drop));
+  u32 generation = 0;
+  while (generation < 1000 && device->load(generation, pipelines)) generation++;
+  EXPECT_GE(generation, 16u);
+  EXPECT_LT(generation, 1000u);
+  device->unload(3);
+  EXPECT_TRUE(device->load(5000, pipelines));
+}
+
+TEST_P(Queues, TwoQueuesOfTwoThreadsWhileGenerationsComeAndGo) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("composed", random);
+  const Traffic traffic = random_traffic(random, 2000, static_cast<u32>(settings.size()));
+  const auto should = expected(traffic, settings);
+  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  const auto pipelines = compiled(settings);
+  ASSERT_TRUE(device->load(kGeneration, pipelines));
+
+  std::array<std::vector<xg_result>, 2> results;
+  std::array<std::unique_ptr<gpu::Queue>, 2> queues;
+  for (auto& queue : queues) {
+    auto opened = device->open_queue({.batch_capacity = 256, .depth = 4});
+    ASSERT_TRUE(opened) << opened.error();
+    queue = *std::move(opened);
+  }
+  std::atomic<u32> running{2};
+  std::vector<std::jthread> threads;
+  for (u32 i = 0; i < 2; i++)
+    threads.emplace_back([&, i] {
+      for (u32 round = 0; round < 5; round++)
+        results[i] = judge(*queues[i], traffic.descriptors, i == 0 ? 13 : 200, kGeneration);
+      running--;
+    });
+  for (u32 generation = 100; running > 0; generation++) {
+    EXPECT_TRUE(device->load(generation, pipelines));
+    device->unload(generation);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  threads.clear();
+  for (const auto& result : results) expect_equal(result, should, traffic.descriptors);
+}
+
+// Batches that nobody waits for: the queue's destructor does.
+TEST_P(Queues, AQueueMayGoWhileItsBatchesFly) {
+  const Traffic traffic = frames_of(std::vector<u32>(64, kGeneration));
+  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(kGeneration, compiled(always(gpu::AclRule::Action::drop))));
+  for (u32 round = 0; round < 20; round++) {
+    auto queue = device->open_queue({.batch_capacity = 64, .depth = 4});
+    ASSERT_TRUE(queue) << queue.error();
+    while (gpu::Slot* slot = (*queue)->acquire()) {
+      std::copy_n(traffic.descriptors.begin(), 64, slot->descriptors);
+      ASSERT_EQ((*queue)->submit(slot, 64, kGeneration), gpu::Submit::ok);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Queues, testing::ValuesIn(all_targets()), target_name);
+
+TEST(SlotRing, KeepsTheOrderOfSubmissionAcrossFailure) {
+  gpu::SlotRing ring({.batch_capacity = 2, .depth = 3});
+  std::array<gpu::Slot*, 3> slots{};
+  for (auto& slot : slots) slot = ring.acquire();
+  EXPECT_EQ(ring.acquire(), nullptr);
+  ring.submitted(slots[1], 2, 9);
+  ring.submitted(slots[0], 1, 9);
+  EXPECT_EQ(ring.in_flight(), 2u);
+  EXPECT_EQ(ring.oldest(), slots[1]);
+  EXPECT_EQ(ring.retire(false), slots[1]);
+  EXPECT_EQ(ring.retire(true), slots[0]);
+  EXPECT_FALSE(slots[1]->failed);
+  EXPECT_TRUE(slots[0]->failed);
+  EXPECT_EQ(ring.oldest(), nullptr);
+  ring.release(slots[0]);
+  EXPECT_EQ(ring.acquire(), slots[0]);
+  EXPECT_FALSE(slots[0]->failed) << "a slot starts anew";
+}
+
+}  // namespace
+}  // namespace xdpgpu::tests

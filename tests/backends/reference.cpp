@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+//
+// The reference itself against answers that were worked out by hand.
+#include "gpu/reference/reference.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/backends/judge.hpp"
+#include "tests/backends/policies.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+using gpu::AclRule;
+using gpu::AclSettings;
+using gpu::Backend;
+using gpu::L2fwdSettings;
+using gpu::LoadBalanceSettings;
+
+using Bytes = std::vector<u8>;
+
+// 192.0.2.1:1234 to 198.51.100.7:80, TCP.
+Bytes tcp4() {
+  Bytes frame{0x02, 0,    0, 0,  0, 0x0a, 0x02, 0, 0,  0, 0, 0x0b, 0x08, 0x00,  // Ethernet
+              0x45, 0,    0, 40, 0, 0,    0,    0, 64, 6, 0, 0,    192,  0,    2, 1, 198, 51, 100, 7,  // IPv4
+              0x04, 0xd2, 0, 80, 0, 0,    0,    0, 0,  0, 0, 0,    0x50, 0x02, 0, 0, 0,   0,  0,   0};  // TCP
+  return frame;
+}
+
+// [2001:db8::1]:5000 to [2001:db8::2]:53, UDP, behind VLAN tag 10.
+Bytes udp6() {
+  Bytes frame{0x02, 0,    0,    0,    0, 0x0a, 0x02, 0,  0, 0, 0, 0x0b, 0x81, 0x00, 0, 10,
+              0x86, 0xdd,                                                                  // Ethernet
+              0x60, 0,    0,    0,    0, 8,    17,   64,                                   // IPv6
+              0x20, 0x01, 0x0d, 0xb8, 0, 0,    0,    0,  0, 0, 0, 0,    0,    0,    0, 1,  //
+              0x20, 0x01, 0x0d, 0xb8, 0, 0,    0,    0,  0, 0, 0, 0,    0,    0,    0, 2,  //
+              0x13, 0x88, 0,    53,   0, 8,    0,    0};                                   // UDP
+  return frame;
+}
+
+Bytes first_fragment(Bytes frame) {
+  frame[20] = 0x20;
+  return frame;
+}
+
+xg_result answer(const Bytes& frame, const gpu::StageSettings& stage) {
+  return expected(single_frame(frame, 0), {{"web", {stage}}}).at(0);
+}
+
+// The FNV-1a hashes of the three 5-tuples, computed elsewhere, as residues of 1000 backends' weight.
+constexpr u32 kHashTcp4 = 0x4ddc2c72;
+constexpr u32 kHashTcp4Fragment = 0x8c6a883c;
+constexpr u32 kHashUdp6 = 0x424f2d1b;
+
+TEST(Reference, LoadBalancerHashesTheTupleAsSpecified) {
+  LoadBalanceSettings settings;
+  for (u32 i = 0; i < 250; i++)
+    settings.backends.push_back({"b", {0x02, 0xaa, 0, 0, 0, static_cast<u8>(i)}, 4});
+  EXPECT_EQ(answer(tcp4(), settings).detail, kHashTcp4 % 1000 / 4);
+  EXPECT_EQ(answer(first_fragment(tcp4()), settings).detail, kHashTcp4Fragment % 1000 / 4);
+  EXPECT_EQ(answer(udp6(), settings).detail, kHashUdp6 % 1000 / 4);
+}
+
+TEST(Reference, LoadBalancerSetsTheBackendsAddressAndTheFormerDestination) {
+  LoadBalanceSettings settings;
+  settings.backends = {{"only", {0x02, 0xbe, 0xef, 0x01, 0x02, 0x03}, 1, true, 4}};
+  settings.cache = true;
+  settings.cache_ttl_ms = 60000;
+  const xg_result result = answer(tcp4(), settings);
+  EXPECT_EQ(result.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 0u));
+  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE);
+  EXPECT_EQ(result.dst_mac[0], 0x01efbe02u);
+  EXPECT_EQ(result.dst_mac[1], 0x0302u);
+  EXPECT_EQ(result.src_mac[0], 0x00000002u);
+  EXPECT_EQ(result.src_mac[1], 0x0a00u);
+  EXPECT_EQ(result.cache_ttl_ms, 60000u);
+  EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC);
+}
+
+TEST(Reference, WeightsOwnConsecutiveResidues) {
+  LoadBalanceSettings settings;
+  const u32 residue = kHashTcp4 % 6;
+  settings.backends = {{"a", {}, 1}, {"b", {}, 2}, {"c", {}, 3}};
+  EXPECT_EQ(answer(tcp4(), settings).detail, residue < 1 ? 0u : residue < 3 ? 1u : 2u);
+}
+
+TEST(Reference, L2fwdSwapsTheAddresses) {
+  const xg_result result = answer(udp6(), L2fwdSettings{false, 0, true, 0});
+  EXPECT_EQ(result.verdict, XG_VERDICT(XG_TX, 0u, 1u, 0u));
+  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE | XG_RES_CACHE_SWAP);
+  EXPECT_EQ(result.dst_mac[0], 0x00000002u);
+  EXPECT_EQ(result.dst_mac[1], 0x0b00u);
+  EXPECT_EQ(result.src_mac[1], 0x0a00u);
+  EXPECT_EQ(result.cache_ttl_ms, 0u);
+}
+
+TEST(Reference, TheFirstMatchingRuleDecides) {
+  AclSettings acl;
+  AclRule other;
+  other.src = {prefix4(0xc0000200, 24)};
+  other.dst_ports = {{81, 65535}};
+  other.action = AclRule::Action::drop;
+  AclRule match = other;
+  match.dst_ports = {{80, 80}, {443, 443}};
+  match.protocols = {17, 6};
+  match.action = AclRule::Action::redirect;
+  match.target = 7;
+  AclRule hidden = match;
+  hidden.action = AclRule::Action::pass;
+  acl.rules = {other, match, hidden};
+  acl.otherwise = AclRule::Action::drop;
+  EXPECT_EQ(answer(tcp4(), acl).verdict, XG_VERDICT(XG_REDIRECT, 7u, 1u, 2u));
+  EXPECT_EQ(answer(udp6(), acl).verdict, XG_VERDICT(XG_DROP, 0u, 1u, 0u)) << "no rule matches: otherwise";
+  acl.rules[1].action = AclRule::Action::next;
+  EXPECT_EQ(answer(tcp4(), acl).verdict, XG_PASS) << "the rule ends the stage, and no other decides";
+}
+
+TEST(Reference, RulesThatNamePortsLetLaterFragmentsBy) {
+  Bytes later = tcp4();
+  later[21] = 5;
+  AclSettings acl;
+  AclRule rule;
+  rule.dst_ports = {{0, 65535}};
+  rule.action = AclRule::Action::drop;
+  acl.rules = {rule};
+  EXPECT_EQ(answer(tcp4(), acl).verdict, XG_VERDICT(XG_DROP, 0u, 1u, 1u));
+  EXPECT_EQ(answer(later, acl).verdict, XG_PASS);
+}
+
+TEST(Reference, PacketsWithoutAddressesPassTheLoadBalancer) {
+  Bytes arp(60, 0);
+  arp[12] = 0x08;
+  arp[13] = 0x06;
+  LoadBalanceSettings settings;
+  settings.backends = {{"only", {}, 1}};
+  EXPECT_EQ(answer(arp, settings).verdict, XG_PASS);
+}
+
+}  // namespace
+}  // namespace xdpgpu::tests

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/backends/targets.hpp: what the conformance suite runs on: each kind of device, each way of
+// reading frames. A target that this host does not have is skipped with the reason, or, if its kind stands
+// in XDPGPU_TEST_REQUIRE (comma separated), fails.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+
+namespace xdpgpu::tests {
+
+struct Target {
+  std::string kind;  // "cpu", "cuda", "vulkan": the kind's first usable device
+  gpu::Frames frames = gpu::Frames::in_place;
+  std::string name() const;
+};
+
+std::vector<Target> all_targets();
+void PrintTo(const Target& target, std::ostream* out);
+std::string target_name(const testing::TestParamInfo<Target>& info);
+
+bool required(const std::string& kind);
+
+// Opens the target with the region registered, or says why this host cannot.
+gpu::Result<std::unique_ptr<gpu::Device>> open_target(const Target& target, void* base, u64 bytes);
+
+// Declares `device`, or skips or fails the test.
+#define XDPGPU_OPEN_OR_SKIP(device, target, base, bytes)                             \
+  auto device##_opened = ::xdpgpu::tests::open_target(target, base, bytes);          \
+  if (!device##_opened) {                                                            \
+    if (::xdpgpu::tests::required((target).kind)) FAIL() << device##_opened.error(); \
+    GTEST_SKIP() << (target).name() << " is not there: " << device##_opened.error(); \
+  }                                                                                  \
+  auto& device = *device##_opened
+
+}  // namespace xdpgpu::tests

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/backends/traffic.hpp: packets in a frame region, as the data plane would hand them to a device:
+// random ones, hostile ones, captured ones. The same seed gives the same traffic on every host.
+#pragma once
+
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "maps/packet.h"
+
+namespace xdpgpu::tests {
+
+// Random numbers that do not depend on the standard library's distributions.
+class Random {
+ public:
+  explicit Random(u64 seed) : engine_(seed) {}
+  u32 below(u32 bound) { return static_cast<u32>(engine_() % bound); }
+  u32 between(u32 first, u32 last) { return first + below(last - first + 1); }
+  bool one_in(u32 chances) { return below(chances) == 0; }
+  u64 bits() { return engine_(); }
+  template <class Container>
+  auto pick(const Container& values) {
+    return values[below(static_cast<u32>(std::size(values)))];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// XDPGPU_TEST_SEED, or a new one each run; printed when it is first asked for.
+u64 test_seed();
+
+// Anonymous memory between two inaccessible pages: a device that leaves the region on the CPU crashes.
+class FrameRegion {
+ public:
+  explicit FrameRegion(u64 bytes);
+  ~FrameRegion();
+  FrameRegion(FrameRegion&& other) noexcept;
+  FrameRegion& operator=(FrameRegion&&) = delete;
+  FrameRegion(const FrameRegion&) = delete;
+  FrameRegion& operator=(const FrameRegion&) = delete;
+
+  u8* base() const { return base_; }
+  u64 size() const { return bytes_; }
+  std::span<const u8> bytes() const { return {base_, bytes_}; }
+
+ private:
+  u8* base_ = nullptr;
+  u64 bytes_ = 0;
+};
+
+struct Traffic {
+  FrameRegion region;
+  std::vector<xg_descriptor> descriptors;
+};
+
+inline constexpr u32 kGeneration = 7;
+
+// `packets` random packets: VLAN tags, IPv4 with options, IPv6 with extension headers, fragments, TCP, UDP,
+// ICMP, SCTP, GRE, ARP, LLDP, truncated and garbled ones, at every alignment; metadata by maps/parse.h. One
+// in eight is hostile: descriptors that leave the region, metadata that lies. Their pipelines are below
+// `pipelines`, hostile ones excepted. Addresses and ports come from the small pools that policies.hpp draws
+// its rules from.
+Traffic random_traffic(Random& random, u32 packets, u32 pipelines);
+
+// The captures in `directory`, in order of their names, each packet cut to what fits a chunk.
+Traffic captured_traffic(const std::string& directory, u32 pipelines);
+
+// One well-formed frame, written to the start of a region of its own.
+Traffic single_frame(std::span<const u8> frame, u16 pipeline);
+
+// The pools.
+u32 pool_address4(Random& random);                        // as a number, host order
+void pool_address6(Random& random, std::span<u8> bytes);  // 16
+u16 pool_port(Random& random);
+u8 pool_protocol(Random& random);
+
+}  // namespace xdpgpu::tests
