@@ -75,16 +75,18 @@ struct EngineStatus {
 
 class Engine {
  public:
+  // A port's index is its place in `ports`, and what its XDP program was told (PortOptions.port_index).
+  // Opens the sockets in the network namespace of the calling thread and puts them into the ports' maps
+  // (xsks, and tx_ports for REDIRECT). Nothing stays if it fails.
   static Result<std::unique_ptr<Engine>> create(std::vector<PortSpec> ports, const EngineOptions& options);
   ~Engine();
 
   // Registers the frame region with the device and opens the workers' queues.
   Result<void> use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames);
 
-  // Which pipeline a frame goes to, for ports that deliver no metadata: index, or nullopt where no rule
-  // inspects it (it is passed). Called on worker threads, so it must be safe to call concurrently.
-  using PipelineChooser =
-      std::function<std::optional<u16>(const u8* frame, u32 length, const xg_metadata& parsed)>;
+  // Which pipeline a frame goes to, for ports that deliver no metadata: the XDP program chose one, but
+  // cannot tell. Called on worker threads, concurrently; `parsed` has everything but pipeline.
+  using PipelineChooser = std::function<u16(const u8* frame, u32 length, const xg_metadata& parsed)>;
 
   // Makes a generation's pipelines known to the device; packets of it may arrive from now on. Without a
   // chooser, ports without metadata send everything to pipeline 0.

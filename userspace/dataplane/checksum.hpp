@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/checksum.hpp: completes the partial checksums that local stacks leave to the
+// "hardware" of a veth or a container peer. Such a packet carries the pseudo-header's sum, folded but
+// not complemented, where the checksum should be (Linux CHECKSUM_PARTIAL). RFC 1071, 9293, 768, 8200.
+#pragma once
+
+#include "maps/packet.h"
+
+namespace xdpgpu::dataplane {
+
+// The ones' complement sum of `bytes` bytes, as a 16-bit number in memory order (the sum of big-endian
+// words, read as the host reads memory: RFC 1071, section 2(B)). Adding sums and folding is associative.
+u16 ones_sum(const u8* data, u32 bytes) noexcept;
+
+// Completes the TCP or UDP checksum of the frame in place if its field holds just the pseudo-header's
+// sum. Offsets and flags from the packet's metadata. Fragments, malformed packets, UDP without checksum
+// and anything else are left alone. True if it wrote.
+//
+// A packet whose full checksum happens to look partial is computed anew and comes out the same; only a
+// packet that was damaged on the way, and looks partial by chance (1 in 65,536), would be blessed, and
+// ports with real wires are not repaired.
+bool complete_checksum(u8* frame, u32 length, const xg_metadata& metadata) noexcept;
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/engine.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <list>
+#include <thread>
+
+#include "userspace/dataplane/port.hpp"
+#include "userspace/dataplane/worker.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+// Cores this process may use, the last first: interrupts tend to live on the first ones.
+std::vector<int> usable_cpus() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cpus;
+  for (int cpu = CPU_SETSIZE - 1; cpu >= 0; --cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) cpus.push_back(cpu);
+  return cpus;
+}
+
+Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& options) {
+  if (ports.empty() || ports.size() > XG_MAX_PORTS)
+    return tl::unexpected(
+        fmt::format("{} interfaces given, 1 to {} are possible", ports.size(), XG_MAX_PORTS));
+  if (!std::has_single_bit(options.ring_size) || options.ring_size < 64)
+    return tl::unexpected(
+        fmt::format("io.ring_size {} is not a power of two of at least 64", options.ring_size));
+  if (options.batch == 0 || options.batches_in_flight == 0)
+    return tl::unexpected(std::string("compute.batch and the batches in flight must be at least 1"));
+  if (options.frames_per_queue < options.ring_size + options.batch)
+    return tl::unexpected(
+        fmt::format("io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
+                    "+ compute.batch)",
+                    options.frames_per_queue, options.ring_size + options.batch));
+  for (const PortSpec& port : ports)
+    if (port.queues == 0) return tl::unexpected(fmt::format("{} is given no queue", port.ifname));
+  return {};
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  EngineOptions options;
+  std::unique_ptr<FrameRegion> region;
+  Umems umems;  // after the workers' sockets, before the region
+  std::vector<std::unique_ptr<Port>> ports;
+  std::unique_ptr<gpu::Device> device;  // after the workers' queues
+  std::vector<std::unique_ptr<Worker>> workers;
+
+  // Policies that packets without metadata may be under; kept until the end, as a worker may look.
+  std::list<CurrentPolicy> policies;
+  std::atomic<const CurrentPolicy*> policy{nullptr};
+  std::vector<u32> loaded;  // generations that the device knows
+
+  // Generations before `before` go once each queue has retired what it had admitted.
+  struct Retirement {
+    u32 before = 0;
+    std::vector<std::vector<u32>> admitted;  // by port, queue
+  };
+  std::list<Retirement> retirements;
+  std::vector<std::string> events;
+  std::vector<bool> reported_failure;
+  std::optional<FrameCount> final_count;  // once stopped
+
+  u32 worker_count() const {
+    u32 most = 0;
+    for (const auto& port : ports) most = std::max(most, port->spec().queues);
+    return most;
+  }
+  // Ports that have a queue of this index.
+  u32 queues_of(u32 worker) const {
+    return static_cast<u32>(std::count_if(ports.begin(), ports.end(),
+                                          [&](const auto& port) { return worker < port->spec().queues; }));
+  }
+  void make_workers();
+  bool left(const Retirement& retirement) const;
+  void unload_before(u32 generation);
+};
+
+void Engine::Impl::make_workers() {
+  const std::vector<int> cpus = options.pin_threads ? usable_cpus() : std::vector<int>{};
+  FrameId first = 0;
+  for (u32 i = 0; i < worker_count(); ++i) {
+    std::vector<std::unique_ptr<PortQueue>> queues;
+    for (const auto& port : ports) queues.push_back(i < port->spec().queues ? port->queue(i) : nullptr);
+    WorkerOptions worker;
+    worker.index = i;
+    worker.batch = options.batch;
+    worker.batches_in_flight = options.batches_in_flight;
+    worker.max_wait_ns = options.max_wait_ns;
+    worker.beat_timeout_ns = ports.front()->beat_timeout_ns();
+    for (const auto& port : ports)
+      worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());
+    worker.cpu = cpus.empty() ? -1 : cpus[i % cpus.size()];
+    const u32 frames = options.frames_per_queue * queues_of(i);
+    workers.push_back(
+        std::make_unique<Worker>(worker, region->base(), std::move(queues), first, frames, policy));
+    first += frames;
+  }
+  reported_failure.resize(workers.size());
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Engine::~Engine() {
+  stop();
+  impl_->workers.clear();
+  impl_->device.reset();
+  impl_->ports.clear();
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, const EngineOptions& options) {
+  if (auto ok = check(ports, options); !ok) return tl::unexpected(ok.error());
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  u64 frames = 0;
+  for (const PortSpec& port : ports) frames += u64{port.queues} * options.frames_per_queue;
+  if (frames * XG_CHUNK_SIZE > u64{1} << 40)
+    return tl::unexpected(fmt::format("{} frames are too many; lower io.frames_per_queue", frames));
+  auto region = FrameRegion::create(static_cast<u32>(frames), options.huge_pages);
+  if (!region) return tl::unexpected(region.error());
+  impl->region = std::move(*region);
+  if (!impl->region->note().empty()) impl->events.push_back(impl->region->note());
+
+  for (PortSpec& spec : ports) {
+    auto port = Port::open(static_cast<u32>(impl->ports.size()), std::move(spec), options.ring_size);
+    if (!port) return tl::unexpected(port.error());
+    impl->ports.push_back(std::move(*port));
+  }
+  // Sockets go before the UMEM that they are on, also on failure.
+  for (auto& port : impl->ports) {
+    if (auto ok = port->open_sockets(*impl->region, impl->umems); !ok) {
+      impl->ports.clear();
+      return tl::unexpected(ok.error());
+    }
+  }
+  for (auto& port : impl->ports) {
+    if (auto ok = port->announce(impl->ports); !ok) {
+      impl->ports.clear();
+      return tl::unexpected(ok.error());
+    }
+  }
+  impl->make_workers();
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames) {
+  if (impl_->device) return tl::unexpected(std::string("the engine has a device already"));
+  if (auto ok = device->register_frames(impl_->region->base(), impl_->region->bytes(), frames); !ok)
+    return tl::unexpected(ok.error());
+  std::vector<std::unique_ptr<gpu::Queue>> queues;
+  for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
+    auto queue = device->open_queue({impl_->options.batch, impl_->options.batches_in_flight});
+    if (!queue) return tl::unexpected(queue.error());
+    queues.push_back(std::move(*queue));
+  }
+  for (std::size_t i = 0; i < queues.size(); ++i) impl_->workers[i]->use(std::move(queues[i]));
+  impl_->device = std::move(device);
+  return {};
+}
+
+Result<void> Engine::load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
+                                 PipelineChooser chooser) {
+  if (!impl_->device) return tl::unexpected(std::string("the engine has no device to load a policy into"));
+  if (auto ok = impl_->device->load(generation, std::move(pipelines)); !ok) return ok;
+  impl_->loaded.push_back(generation);
+  impl_->policies.push_back({generation, std::move(chooser)});
+  impl_->policy.store(&impl_->policies.back(), std::memory_order_release);
+  return {};
+}
+
+void Engine::retire_generations_before(u32 generation) {
+  Impl::Retirement retirement;
+  retirement.before = generation;
+  for (const auto& port : impl_->ports) {
+    auto& admitted = retirement.admitted.emplace_back();
+    for (u32 queue = 0; queue < port->spec().queues; ++queue) admitted.push_back(port->admitted(queue));
+  }
+  impl_->retirements.push_back(std::move(retirement));
+}
+
+bool Engine::Impl::left(const Retirement& retirement) const {
+  for (std::size_t p = 0; p < ports.size(); ++p)
+    for (u32 queue = 0; queue < ports[p]->spec().queues; ++queue)
+      if (static_cast<std::int32_t>(retirement.admitted[p][queue] - ports[p]->retired(queue)) > 0)
+        return false;
+  return true;
+}
+
+void Engine::Impl::unload_before(u32 generation) {
+  std::erase_if(loaded, [&](u32 old) {
+    if (static_cast<std::int32_t>(old - generation) >= 0) return false;
+    device->unload(old);
+    return true;
+  });
+}
+
+std::vector<std::string> Engine::poll() {
+  while (!impl_->retirements.empty() && impl_->left(impl_->retirements.front())) {
+    impl_->unload_before(impl_->retirements.front().before);
+    impl_->retirements.pop_front();
+  }
+  for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
+    if (impl_->reported_failure[i] || !impl_->workers[i]->report().device_failed) continue;
+    impl_->reported_failure[i] = true;
+    impl_->events.push_back(fmt::format(
+        "device {} failed under worker {}: its packets are dropped and new ones go by on_failure; detach and "
+        "attach again, with another device if it persists",
+        impl_->device->info().name, i));
+  }
+  return std::exchange(impl_->events, {});
+}
+
+Result<void> Engine::start() {
+  if (impl_->loaded.empty()) return tl::unexpected(std::string("no policy is loaded"));
+  for (auto& worker : impl_->workers)
+    if (auto ok = worker->start(); !ok) return ok;
+  return {};
+}
+
+Result<void> Engine::drain(u32 timeout_ms) {
+  const u64 end_ns = monotonic_ns() + u64{timeout_ms} * 1'000'000;
+  // A worker that has turned twice since, and was quiet, has seen everything that came before.
+  std::vector<u64> turns;
+  for (const auto& worker : impl_->workers) turns.push_back(worker->report().turns + 2);
+  for (;;) {
+    u32 busy = 0;
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      const WorkerReport report = impl_->workers[i]->report();
+      busy += !report.quiet || report.turns < turns[i];
+    }
+    if (!busy) return {};
+    if (monotonic_ns() >= end_ns)
+      return tl::unexpected(
+          fmt::format("{} worker(s) still had packets in hand after {} ms", busy, timeout_ms));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+FrameCount Engine::stop() {
+  if (impl_->final_count) return *impl_->final_count;
+  FrameCount total;
+  for (auto& worker : impl_->workers) worker->stop();
+  for (auto& worker : impl_->workers) {
+    const FrameCount frames = worker->reclaim();
+    total.total += frames.total;
+    total.free += frames.free;
+  }
+  impl_->umems.zero_copy.reset();
+  impl_->umems.copy.reset();
+  impl_->final_count = total;
+  return total;
+}
+
+EngineStatus Engine::status() const {
+  EngineStatus status;
+  for (const auto& port : impl_->ports) {
+    for (u32 i = 0; i < port->spec().queues; ++i) {
+      const Worker& worker = *impl_->workers[i];
+      QueueStatus queue;
+      queue.port = static_cast<u32>(&port - impl_->ports.data());
+      queue.queue = i;
+      queue.mode = port->mode();
+      queue.metadata = worker.report().delivers_metadata >> queue.port & 1;
+      queue.cpu = worker.cpu();
+      queue.state = port->state(i);
+      queue.counters = port->counters(i);
+      status.queues.push_back(queue);
+    }
+  }
+  for (const auto& worker : impl_->workers) {
+    const WorkerReport report = worker->report();
+    status.frames.total += report.frames.total;
+    status.frames.free += report.frames.free;
+    status.frames.fill += report.frames.fill;
+    status.frames.batch += report.frames.batch;
+    status.frames.tx += report.frames.tx;
+    status.batches += report.batches;
+    status.batch_packets += report.batch_packets;
+  }
+  if (const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire))
+    status.generation = policy->generation;
+  if (impl_->device) {
+    status.device = impl_->device->info().name;
+    status.frames_mode = impl_->device->frames();
+  }
+  return status;
+}
+
+xg_flow_stats Engine::flow_base(u32 port, u32 index) const {
+  if (port >= impl_->ports.size()) return {};
+  const u32 entries = impl_->ports[port]->flow_entries();
+  const u32 queue = index / entries;
+  if (queue >= impl_->ports[port]->spec().queues) return {};
+  return impl_->workers[queue]->queue(port)->flows.base(index % entries);
+}
+
+}  // namespace xdpgpu::dataplane

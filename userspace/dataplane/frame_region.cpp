@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/frame_region.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr u64 kHugePage = 2u << 20;
+
+void* map_pages(u64 bytes, int extra) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | extra, -1, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+// Ordinary pages, aligned so that the kernel can back them with transparent huge pages.
+void* map_aligned(u64 bytes) {
+  auto* at = static_cast<u8*>(map_pages(bytes + kHugePage, 0));
+  if (!at) return nullptr;
+  const u64 skip = (kHugePage - reinterpret_cast<std::uintptr_t>(at) % kHugePage) % kHugePage;
+  if (skip) munmap(at, skip);
+  if (kHugePage - skip) munmap(at + skip + bytes, kHugePage - skip);
+  return at + skip;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 frames, bool huge_pages) {
+  std::unique_ptr<FrameRegion> region(new FrameRegion);
+  region->frames_ = frames;
+  region->bytes_ = (u64{frames} * XG_CHUNK_SIZE + kHugePage - 1) / kHugePage * kHugePage;
+  if (huge_pages) {
+    region->base_ = static_cast<u8*>(map_pages(region->bytes_, MAP_HUGETLB | MAP_POPULATE));
+    region->huge_ = region->base_ != nullptr;
+    if (!region->huge_)
+      region->note_ = fmt::format(
+          "the frame region uses ordinary pages: {} huge pages of 2 MiB are needed and could not be had "
+          "({}); write their number to /proc/sys/vm/nr_hugepages",
+          region->bytes_ / kHugePage, std::strerror(errno));
+  }
+  if (!region->base_) region->base_ = static_cast<u8*>(map_aligned(region->bytes_));
+  if (!region->base_)
+    return tl::unexpected(fmt::format("cannot map {} MiB for {} frames: {}; lower io.frames_per_queue",
+                                      region->bytes_ >> 20, frames, std::strerror(errno)));
+  if (!region->huge_) madvise(region->base_, region->bytes_, MADV_HUGEPAGE);
+  // Pinned pages and copy-on-write do not go together: a forked child has no use for the frames.
+  madvise(region->base_, region->bytes_, MADV_DONTFORK);
+  std::memset(region->base_, 0, region->bytes_);
+  return region;
+}
+
+FrameRegion::~FrameRegion() {
+  if (base_) munmap(base_, bytes_);
+}
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/frame_region.hpp: the one memory that NIC, workers and device share, cut into
+// chunks of XG_CHUNK_SIZE bytes, and each worker's list of free chunks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "maps/packet.h"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::dataplane {
+
+using kernel::Result;
+
+// A frame is a chunk of the region, named by its number; its packet's address in rings and descriptors
+// is an offset from the region's start.
+using FrameId = u32;
+inline FrameId frame_of(u64 offset) { return static_cast<FrameId>(offset / XG_CHUNK_SIZE); }
+inline u64 chunk_of(FrameId frame) { return u64{frame} * XG_CHUNK_SIZE; }
+
+// Page-aligned, zeroed memory that is not inherited by fork. Unmapped by the destructor, so sockets,
+// UMEMs and devices that use it must be gone by then.
+class FrameRegion {
+ public:
+  // huge_pages asks for 2 MiB pages from the kernel's pool; where the pool is too small, ordinary
+  // pages are taken and note() says what to do.
+  static Result<std::unique_ptr<FrameRegion>> create(u32 frames, bool huge_pages);
+  ~FrameRegion();
+  FrameRegion(const FrameRegion&) = delete;
+  FrameRegion& operator=(const FrameRegion&) = delete;
+
+  u8* base() const noexcept { return base_; }
+  u64 bytes() const noexcept { return bytes_; }
+  u32 frames() const noexcept { return frames_; }
+  bool huge() const noexcept { return huge_; }
+  const std::string& note() const noexcept { return note_; }
+
+ private:
+  FrameRegion() = default;
+  u8* base_ = nullptr;
+  u64 bytes_ = 0;
+  u32 frames_ = 0;
+  bool huge_ = false;
+  std::string note_;
+};
+
+// The free frames of one worker: a stack, so that the frames used are the ones still in the caches.
+// Never grows: a worker's frames stay with it.
+class FreeList {
+ public:
+  FreeList(FrameId first, u32 count) : frames_(count), size_(count) {
+    for (u32 i = 0; i < count; ++i) frames_[i] = first + count - 1 - i;
+  }
+  u32 size() const noexcept { return size_; }
+  u32 capacity() const noexcept { return static_cast<u32>(frames_.size()); }
+  FrameId pop() noexcept { return frames_[--size_]; }
+  void push(FrameId frame) noexcept { frames_[size_++] = frame; }
+  // For the conservation check at the end.
+  const std::vector<FrameId>& storage() const noexcept { return frames_; }
+
+ private:
+  std::vector<FrameId> frames_;
+  u32 size_;
+};
+
+}  // namespace xdpgpu::dataplane

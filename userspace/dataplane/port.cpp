@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/port.hpp"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "userspace/dataplane/worker.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+template <class T>
+Result<void> map_into(kernel::MapView<T>& view, const kernel::Fd& fd, u32 entries) {
+  auto opened = kernel::MapView<T>::open(fd.get(), entries);
+  if (!opened) return tl::unexpected(opened.error());
+  view = std::move(*opened);
+  return {};
+}
+
+Result<void> put(const kernel::Fd& map, u32 key, int value, const std::string& what) {
+  if (bpf_map_update_elem(map.get(), &key, &value, BPF_ANY) == 0) return {};
+  return tl::unexpected(
+      fmt::format("cannot enter {} into the XDP program's map: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size) {
+  std::unique_ptr<Port> port(new Port);
+  port->index_ = index;
+  port->ring_size_ = ring_size;
+  port->spec_ = std::move(spec);
+  const kernel::PortMaps& maps = port->spec_.maps;
+  const u32 queues = port->spec_.queues;
+  if (auto ok = map_into(port->config_, maps.config, 1); !ok) return tl::unexpected(ok.error());
+  const u32 entries = port->config_[0].flow_entries_per_queue;
+  if (entries < XG_FLOW_WAYS || !std::has_single_bit(entries))
+    return tl::unexpected(fmt::format("{}: {} flow entries a queue are not a power of two of at least {}",
+                                      port->spec_.ifname, entries, XG_FLOW_WAYS));
+  if (auto ok = map_into(port->states_, maps.queue_state, queues); !ok) return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->counters_, maps.worker_counters, queues); !ok)
+    return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->flows_, maps.flow_verdicts, queues * entries); !ok)
+    return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->stats_, maps.flow_stats, queues * entries); !ok)
+    return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->rewrites_, maps.rewrites, XG_REWRITE_ENTRIES); !ok)
+    return tl::unexpected(ok.error());
+  return port;
+}
+
+Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const std::string& ifname,
+                                                            bool receives, u32 mark) const {
+  std::vector<std::unique_ptr<Socket>> sockets;
+  for (u32 queue = 0; queue < spec_.queues; ++queue) {
+    auto socket = umem.open({ifname, queue, ring_size_, receives, mark});
+    if (!socket) return tl::unexpected(socket.error());
+    sockets.push_back(std::move(*socket));
+  }
+  return sockets;
+}
+
+Result<std::vector<std::unique_ptr<Socket>>> Port::open_zero_copy(const FrameRegion& region,
+                                                                  Umems& umems) const {
+  // A port that fails half-way must not keep its first queue bound through a UMEM's own socket: so it
+  // tries with a UMEM of its own while there is none.
+  const bool first = !umems.zero_copy;
+  if (first) umems.zero_copy = std::make_unique<Umem>(region, true);
+  auto sockets = open_all(*umems.zero_copy, spec_.ifname, true, 0);
+  if (!sockets && first) umems.zero_copy.reset();
+  return sockets;
+}
+
+Result<void> Port::open_sockets(const FrameRegion& region, Umems& umems) {
+  const bool generic = spec_.xdp_mode == kernel::XdpMode::generic;
+  if (spec_.require_zero_copy && generic)
+    return tl::unexpected(fmt::format(
+        "{}: zero-copy needs native XDP and the interface runs generic XDP; use --mode auto", spec_.ifname));
+  if (!generic && !spec_.forbid_zero_copy) {
+    auto sockets = open_zero_copy(region, umems);
+    if (sockets) {
+      sockets_ = std::move(*sockets);
+      mode_ = PortMode::zero_copy;
+    } else if (spec_.require_zero_copy) {
+      return tl::unexpected(fmt::format("{}; use --mode auto or copy", sockets.error()));
+    }
+  }
+  if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false);
+  if (sockets_.empty()) {
+    auto sockets = open_all(*umems.copy, spec_.ifname, true, 0);
+    if (!sockets) return tl::unexpected(sockets.error());
+    sockets_ = std::move(*sockets);
+    mode_ = generic ? PortMode::generic : PortMode::copy;
+  }
+  if (spec_.reinject_ifname.empty()) return {};
+  auto reinject = open_all(*umems.copy, spec_.reinject_ifname, false, XG_REINJECT_MARK);
+  if (!reinject) return tl::unexpected(reinject.error());
+  reinject_ = std::move(*reinject);
+  return {};
+}
+
+Result<void> Port::announce(const std::vector<std::unique_ptr<Port>>& ports) {
+  for (u32 queue = 0; queue < spec_.queues; ++queue) {
+    auto ok = put(spec_.maps.xsks, queue, sockets_[queue]->fd(),
+                  fmt::format("the socket of {} queue {}", spec_.ifname, queue));
+    if (!ok) return ok;
+  }
+  for (const auto& target : ports) {
+    auto ok = put(spec_.maps.tx_ports, target->index_, static_cast<int>(target->spec_.ifindex),
+                  fmt::format("{} as a target", target->spec_.ifname));
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+std::unique_ptr<PortQueue> Port::queue(u32 queue) {
+  const u32 entries = config_[0].flow_entries_per_queue;
+  const u32 admitted = this->admitted(queue);
+  const std::size_t first = std::size_t{queue} * entries;
+  std::unique_ptr<PortQueue> out(new PortQueue{
+      .port = index_,
+      .queue = queue,
+      .traits = {spec_.repair_checksums, spec_.cache_transmit},
+      .socket = std::move(sockets_[queue]),
+      .reinject = reinject_.empty() ? nullptr : std::move(reinject_[queue]),
+      .config = config_.data(),
+      .state = &states_[queue],
+      .counters = &counters_[queue],
+      .flows = FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
+      .rewrites = Rewrites({rewrites_.data(), rewrites_.size()}, queue, spec_.queues),
+      .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
+      .credits = Credits(admitted, ring_size_),
+      .next_sequence = admitted,
+  });
+  out->publish_retired(admitted);
+  return out;
+}
+
+u32 Port::admitted(u32 queue) const noexcept {
+  return __atomic_load_n(&states_[queue].admitted, __ATOMIC_ACQUIRE);
+}
+u32 Port::retired(u32 queue) const noexcept {
+  return __atomic_load_n(&states_[queue].retired, __ATOMIC_ACQUIRE);
+}
+
+xg_queue_state Port::state(u32 queue) const noexcept {
+  xg_queue_state out;
+  std::memcpy(&out, &states_[queue], sizeof(out));
+  return out;
+}
+
+xg_worker_counters Port::counters(u32 queue) const noexcept {
+  xg_worker_counters out;
+  std::memcpy(&out, &counters_[queue], sizeof(out));
+  return out;
+}
+
+}  // namespace xdpgpu::dataplane

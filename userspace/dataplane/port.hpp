@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/port.hpp: one interface as the data plane has it: its maps, mapped, and the
+// negotiation of its sockets' mode.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "userspace/dataplane/port_queue.hpp"
+
+namespace xdpgpu::dataplane {
+
+// The two registrations of the region, each made with its first socket.
+struct Umems {
+  std::unique_ptr<Umem> zero_copy, copy;
+};
+
+class Port {
+ public:
+  // Maps the port's memory and checks that the maps are as long as the settings say.
+  static Result<std::unique_ptr<Port>> open(u32 index, PortSpec spec, u32 ring_size);
+
+  const PortSpec& spec() const noexcept { return spec_; }
+  PortMode mode() const noexcept { return mode_; }
+
+  // Opens the sockets of all queues, zero-copy where the driver has it and the spec allows it, else
+  // copy: one mode for the whole port. Then the reinjection pair's, in copy mode.
+  Result<void> open_sockets(const FrameRegion& region, Umems& umems);
+  // Makes the sockets known to the XDP program, and the other ports as targets of REDIRECT.
+  Result<void> announce(const std::vector<std::unique_ptr<Port>>& ports);
+  // Hands queue `queue` over to its worker.
+  std::unique_ptr<PortQueue> queue(u32 queue);
+
+  xg_queue_state state(u32 queue) const noexcept;
+  xg_worker_counters counters(u32 queue) const noexcept;
+  u32 admitted(u32 queue) const noexcept;
+  u32 retired(u32 queue) const noexcept;
+  u64 beat_timeout_ns() const noexcept { return config_[0].beat_timeout_ns; }
+  u32 flow_entries() const noexcept { return config_[0].flow_entries_per_queue; }
+
+ private:
+  Port() = default;
+  Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const std::string& ifname, bool receives,
+                                                        u32 mark) const;
+  Result<std::vector<std::unique_ptr<Socket>>> open_zero_copy(const FrameRegion& region, Umems& umems) const;
+
+  u32 index_ = 0, ring_size_ = 0;
+  PortSpec spec_;
+  PortMode mode_ = PortMode::copy;
+  kernel::MapView<xg_config> config_;
+  kernel::MapView<xg_queue_state> states_;
+  kernel::MapView<xg_worker_counters> counters_;
+  kernel::MapView<xg_flow_verdict> flows_;
+  kernel::MapView<xg_flow_stats> stats_;
+  kernel::MapView<xg_rewrite> rewrites_;
+  std::vector<std::unique_ptr<Socket>> sockets_, reinject_;
+};
+
+}  // namespace xdpgpu::dataplane

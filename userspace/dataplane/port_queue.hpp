@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/port_queue.hpp: everything a worker has of one port: the queue's sockets, its
+// part of the port's maps, and what it has learnt.
+#pragma once
+
+#include <memory>
+
+#include "maps/control.h"
+#include "userspace/dataplane/credits.hpp"
+#include "userspace/dataplane/engine.hpp"
+#include "userspace/dataplane/flow_table.hpp"
+#include "userspace/dataplane/metadata.hpp"
+#include "userspace/dataplane/rewrites.hpp"
+#include "userspace/dataplane/socket.hpp"
+
+namespace xdpgpu::dataplane {
+
+// The settings of a port that retirement looks at.
+struct PortTraits {
+  bool repair_checksums = false;
+  bool cache_transmit = false;
+};
+
+// Owned by one worker once that runs; the maps' memory outlives it.
+struct PortQueue {
+  u32 port = 0, queue = 0;
+  PortTraits traits;
+  std::unique_ptr<Socket> socket;    // the port's own queue
+  std::unique_ptr<Socket> reinject;  // its reinjection pair
+  xg_config* config = nullptr;
+  xg_queue_state* state = nullptr;
+  xg_worker_counters* counters = nullptr;
+
+  FlowTable flows;
+  Rewrites rewrites;
+  MetadataProbe metadata;
+  Credits credits;
+  u32 next_sequence = 0;  // for ports without metadata
+
+  // Packets admitted by the XDP program so far.
+  u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
+  void publish_retired(u32 sequence) noexcept {
+    __atomic_store_n(&state->retired, sequence, __ATOMIC_RELEASE);
+  }
+  void publish_credits() noexcept {
+    __atomic_store_n(&state->granted, credits.granted(socket->receiver.received(), socket->receiver.held()),
+                     __ATOMIC_RELEASE);
+  }
+  void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
+};
+
+}  // namespace xdpgpu::dataplane

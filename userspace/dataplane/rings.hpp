@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/rings.hpp: the four AF_XDP rings of one (port, queue), each with the counts by
+// which every frame has exactly one owner: what was handed to the kernel minus what came back.
+//
+// Everything here is single-threaded (the queue's worker), allocates nothing and makes no system call
+// except kick().
+#pragma once
+
+#include <xdp/xsk.h>
+
+#include "maps/packet.h"
+#include "userspace/dataplane/frame_region.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Receive side: fill ring and RX ring. A frame is the kernel's from the moment it is on the fill ring
+// until its descriptor is taken from the RX ring.
+class Receiver {
+ public:
+  xsk_ring_prod fill{};
+  xsk_ring_cons rx{};
+
+  // Puts free frames on the fill ring, at most as many as fit; returns how many.
+  // `prepare(frame)` sees each one first.
+  template <class Prepare>
+  u32 refill(FreeList& free, Prepare&& prepare) noexcept {
+    const u32 space = xsk_prod_nb_free(&fill, fill.size);
+    const u32 count = std::min(space, free.size());
+    if (!count) return 0;
+    u32 at = 0;
+    xsk_ring_prod__reserve(&fill, count, &at);
+    for (u32 i = 0; i < count; ++i) {
+      const FrameId frame = free.pop();
+      prepare(frame);
+      *xsk_ring_prod__fill_addr(&fill, at + i) = chunk_of(frame);
+    }
+    xsk_ring_prod__submit(&fill, count);
+    filled_ += count;
+    return count;
+  }
+
+  // Descriptors waiting, at most `most`; the first is at index *at of the RX ring. To be followed by
+  // take() or put_back().
+  u32 peek(u32 most, u32* at) noexcept { return xsk_ring_cons__peek(&rx, most, at); }
+  // The first `taken` of `peeked` are the worker's now, the others stay on the ring.
+  void take(u32 peeked, u32 taken) noexcept {
+    if (taken < peeked) xsk_ring_cons__cancel(&rx, peeked - taken);
+    if (!taken) return;
+    xsk_ring_cons__release(&rx, taken);
+    received_ += taken;
+  }
+
+  bool wants_wakeup() noexcept { return xsk_ring_prod__needs_wakeup(&fill); }
+  u64 received() const noexcept { return received_; }
+  u64 held() const noexcept { return filled_ - received_; }  // frames that the kernel holds for receive
+
+ private:
+  u64 filled_ = 0, received_ = 0;
+};
+
+// Transmit side: TX ring and completion ring. A frame is the kernel's from push() until it is collected.
+class Transmitter {
+ public:
+  xsk_ring_prod tx{};
+  xsk_ring_cons completion{};
+  int fd = -1;
+
+  // Queues a frame; false if the ring is full. The kernel sees it after flush().
+  bool push(u64 offset, u32 length) noexcept {
+    if (!space_) {
+      space_ = xsk_prod_nb_free(&tx, 1);
+      if (!space_) return false;
+    }
+    --space_;
+    u32 at = 0;
+    xsk_ring_prod__reserve(&tx, 1, &at);
+    *xsk_ring_prod__tx_desc(&tx, at) = {offset, length, 0};
+    ++unflushed_;
+    ++submitted_;
+    return true;
+  }
+  void flush() noexcept {
+    if (!unflushed_) return;
+    xsk_ring_prod__submit(&tx, unflushed_);
+    unflushed_ = 0;
+  }
+
+  // Frames whose transmission is over go to the free list; returns how many.
+  u32 collect(FreeList& free) noexcept {
+    if (completed_ == submitted_) return 0;
+    u32 at = 0;
+    const u32 count = xsk_ring_cons__peek(&completion, completion.size, &at);
+    if (!count) return 0;
+    for (u32 i = 0; i < count; ++i) free.push(frame_of(*xsk_ring_cons__comp_addr(&completion, at + i)));
+    xsk_ring_cons__release(&completion, count);
+    completed_ += count;
+    return count;
+  }
+
+  // Descriptors that the kernel has not taken from the ring yet.
+  u32 unsent() const noexcept { return *tx.producer - __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE); }
+  // Asks the kernel to transmit, if it wants to be asked. In copy mode one call sends a few dozen
+  // frames, so it asks again while that makes progress.
+  void kick() noexcept;
+
+  u64 submitted() const noexcept { return submitted_; }
+  u64 completed() const noexcept { return completed_; }
+  u64 held() const noexcept { return submitted_ - completed_; }  // frames that the kernel holds to send
+
+ private:
+  u32 space_ = 0, unflushed_ = 0;
+  u64 submitted_ = 0, completed_ = 0;
+};
+
+}  // namespace xdpgpu::dataplane

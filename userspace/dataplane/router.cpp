@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/router.hpp"
+
+#include <cstring>
+
+#include "userspace/dataplane/checksum.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr u32 kFullRingTries = 64;
+
+const xg_metadata& metadata_of(const u8* frame) noexcept {
+  return *reinterpret_cast<const xg_metadata*>(frame - XG_METADATA_SIZE);
+}
+
+}  // namespace
+
+void apply_rewrite(u8* frame, const xg_result& result) noexcept {
+  if (result.flags & XG_RES_SET_DST_MAC) std::memcpy(frame, result.dst_mac, 6);
+  if (result.flags & XG_RES_SET_SRC_MAC) std::memcpy(frame + 6, result.src_mac, 6);
+}
+
+Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free)
+    : region_(region), queues_(std::move(queues)), free_(free) {
+  for (PortQueue* queue : queues_)
+    if (queue) transmitters_.push_back(&queue->socket->transmitter);
+  for (PortQueue* queue : queues_)
+    if (queue && queue->reinject) transmitters_.push_back(&queue->reinject->transmitter);
+}
+
+void Router::drop_all(const Batch& batch) noexcept {
+  for (u32 i = 0; i < batch.count; ++i) {
+    xg_worker_counters& counters = *queues_[batch.ports[i]]->counters;
+    ++(batch.outcome == Outcome::unknown_generation ? counters.error_generation : counters.error_device);
+    free_.push(frame_of(batch.slot->descriptors[i].offset));
+  }
+}
+
+bool Router::route(const Batch& batch, u64 now_ns) noexcept {
+  if (batch.outcome != Outcome::decided) {
+    drop_all(batch);
+    return false;
+  }
+  passed_ = false;
+  const xg_descriptor* packets = batch.slot->descriptors;
+  const xg_result* results = batch.slot->results;
+  for (u32 i = 0; i < batch.count; ++i) decide(packets[i], results[i], *queues_[batch.ports[i]], now_ns);
+  for (Transmitter* transmitter : transmitters_) transmitter->flush();
+  return passed_;
+}
+
+void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
+                    u64 now_ns) noexcept {
+  xg_worker_counters& counters = *from.counters;
+  const u32 action = XG_VERDICT_ACTION(result.verdict);
+  if (action == XG_DROP) {
+    if (result.flags & XG_RES_CACHE) cache(packet, result, from, now_ns);
+    ++counters.dropped;
+    free_.push(frame_of(packet.offset));
+    return;
+  }
+  if (action == XG_ABORTED || action > XG_REDIRECT) {
+    ++counters.error_device;
+    free_.push(frame_of(packet.offset));
+    return;
+  }
+  Transmitter* to = target_of(result.verdict, from);
+  if (!to) {
+    ++counters.error_target;
+    free_.push(frame_of(packet.offset));
+    return;
+  }
+
+  u8* frame = region_ + packet.offset;
+  const bool repaired =
+      from.traits.repair_checksums && complete_checksum(frame, packet.length, metadata_of(frame));
+  if (repaired) ++counters.checksums_repaired;
+  // A flow whose checksums want completing cannot be sent out by the kernel program, which would not.
+  const bool sends = action != XG_PASS;
+  if ((result.flags & XG_RES_CACHE) && !(sends && repaired)) cache(packet, result, from, now_ns);
+  apply_rewrite(frame, result);
+
+  if (!transmit(*to, packet)) {
+    ++counters.error_ring_full;
+    free_.push(frame_of(packet.offset));
+    return;
+  }
+  switch (action) {
+    case XG_PASS:
+      passed_ = true;
+      ++counters.passed;
+      break;
+    case XG_TX:
+      ++counters.transmitted;
+      break;
+    default:
+      ++counters.redirected;
+  }
+}
+
+Transmitter* Router::target_of(u32 verdict, const PortQueue& from) noexcept {
+  switch (XG_VERDICT_ACTION(verdict)) {
+    case XG_PASS:
+      return from.reinject ? &from.reinject->transmitter : nullptr;
+    case XG_TX:
+      return &from.socket->transmitter;
+    default: {
+      const u32 port = XG_VERDICT_PORT(verdict);
+      return port < queues_.size() && queues_[port] ? &queues_[port]->socket->transmitter : nullptr;
+    }
+  }
+}
+
+bool Router::transmit(Transmitter& to, const xg_descriptor& packet) noexcept {
+  if (to.push(packet.offset, packet.length)) return true;
+  for (u32 i = 0; i < kFullRingTries; ++i) {
+    to.flush();
+    to.collect(free_);
+    to.kick();
+    if (to.push(packet.offset, packet.length)) return true;
+  }
+  return false;
+}
+
+void Router::cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
+                   u64 now_ns) noexcept {
+  const u8* frame = region_ + packet.offset;
+  const xg_metadata& metadata = metadata_of(frame);
+  const u32 action = XG_VERDICT_ACTION(result.verdict);
+  if (action == XG_TX && !from.traits.cache_transmit) return;
+  if (action == XG_REDIRECT && !queues_[XG_VERDICT_PORT(result.verdict)]->traits.cache_transmit) return;
+
+  xg_packet parsed;
+  xg_parse(frame, frame + packet.length, static_cast<u8>(from.port), &parsed);
+  if (!xg_has_flow(&parsed)) return;
+  const int rewrite = from.rewrites.intern(metadata.generation, result);
+  if (rewrite < 0) return;
+
+  FlowVerdict flow;
+  flow.key = parsed.key;
+  flow.flow_hash = metadata.flow_hash;
+  flow.generation = metadata.generation;
+  flow.verdict = result.verdict;
+  flow.rewrite = static_cast<u16>(rewrite);
+  flow.ttl_ms = result.cache_ttl_ms;
+  const Published published = from.flows.publish(flow, now_ns);
+  if (published == Published::unchanged) return;
+  ++from.counters->flows_cached;
+  if (published == Published::evicted) ++from.counters->flows_evicted;
+}
+
+}  // namespace xdpgpu::dataplane

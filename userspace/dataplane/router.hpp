@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/router.hpp: retirement: what a verdict does with its packet. DROP → free list,
+// TX → the same port's TX ring, REDIRECT → the target port's TX ring, PASS → the reinjection pair's.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/port_queue.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Routes whole batches, packet by packet in order. Single-threaded, no allocation after construction,
+// system calls only where a TX ring is full.
+class Router {
+ public:
+  // queues[port]: the worker's queue of each port, nullptr where it has none. Their sockets stay the
+  // same for the router's life.
+  Router(u8* region, std::vector<PortQueue*> queues, FreeList& free);
+
+  // True if any packet of the batch was passed. Every frame of the batch is on the free list or in a TX
+  // ring afterwards; TX rings are flushed, not kicked.
+  bool route(const Batch& batch, u64 now_ns) noexcept;
+
+  // The worker's transmitters: each port's own, then each port's reinjection.
+  std::span<Transmitter* const> transmitters() const noexcept { return transmitters_; }
+
+ private:
+  void drop_all(const Batch& batch) noexcept;
+  void decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  // The transmitter that the verdict names, or nullptr.
+  Transmitter* target_of(u32 verdict, const PortQueue& from) noexcept;
+  bool transmit(Transmitter& to, const xg_descriptor& packet) noexcept;
+  void cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+
+  u8* region_;
+  std::vector<PortQueue*> queues_;
+  std::vector<Transmitter*> transmitters_;
+  FreeList& free_;
+  bool passed_ = false;
+};
+
+// Writes the MAC addresses that the result names over the frame's.
+void apply_rewrite(u8* frame, const xg_result& result) noexcept;
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/socket.hpp"
+
+#include <fmt/format.h>
+#include <linux/if_xdp.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#ifndef SOL_XDP
+#define SOL_XDP 283
+#endif
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr int kSendBuffer = 64 << 20;  // copy mode: bytes of skbs under way
+constexpr u32 kMostKicks = 128;
+
+std::string cause(int error, const SocketOptions& options) {
+  switch (error) {
+    case EBUSY:
+      return "another AF_XDP socket is bound to it; stop that program";
+    case EPERM:
+      return "AF_XDP sockets need CAP_NET_RAW; run as root";
+    case EINVAL:
+      return fmt::format("it has no queue {} or cannot do this mode; see `ethtool -l {}`", options.queue,
+                         options.ifname);
+    case EOPNOTSUPP:
+      return "the driver cannot do this mode";
+    case ENOBUFS:
+    case ENOMEM:
+      return "no memory could be locked for it; raise the memory limit or lower io.frames_per_queue";
+    default:
+      return std::strerror(error);
+  }
+}
+
+}  // namespace
+
+void Transmitter::kick() noexcept {
+  for (u32 i = 0; i < kMostKicks; ++i) {
+    const u32 before = unsent();
+    if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return;
+    sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    if (unsent() == before) return;
+  }
+}
+
+Socket::~Socket() {
+  if (xsk_) xsk_socket__delete(xsk_);
+}
+
+u64 Socket::lost_in_kernel() const noexcept {
+  xdp_statistics statistics{};
+  socklen_t size = sizeof(statistics);
+  if (getsockopt(fd_, SOL_XDP, XDP_STATISTICS, &statistics, &size) != 0) return 0;
+  return statistics.rx_dropped + statistics.rx_ring_full;
+}
+
+Umem::~Umem() {
+  if (umem_) xsk_umem__delete(umem_);
+}
+
+Result<void> Umem::create(Socket& first, u32 ring_size) {
+  xsk_umem_config config{};
+  config.fill_size = ring_size;
+  config.comp_size = ring_size;
+  config.frame_size = XG_CHUNK_SIZE;
+  config.frame_headroom = XG_FRAME_HEADROOM;
+  const int error = xsk_umem__create(&umem_, region_.base(), region_.bytes(), &first.receiver.fill,
+                                     &first.transmitter.completion, &config);
+  if (error == 0) return {};
+  umem_ = nullptr;
+  return tl::unexpected(fmt::format("cannot register {} MiB of frame memory with the kernel: {}; {}",
+                                    region_.bytes() >> 20, std::strerror(-error),
+                                    -error == EPERM ? "run as root, or with CAP_NET_RAW"
+                                                    : "lower io.frames_per_queue or raise RLIMIT_MEMLOCK"));
+}
+
+// Takes back a registration whose first socket could not be bound. libxdp leaves the two rings mapped
+// then, and a mapped ring would keep the registration alive.
+void Umem::discard(Socket& first, u32 ring_size) noexcept {
+  xdp_mmap_offsets offsets{};
+  socklen_t size = sizeof(offsets);
+  const int fd = xsk_umem__fd(umem_);
+  if (getsockopt(fd, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) == 0) {
+    munmap(static_cast<u8*>(first.receiver.fill.ring) - offsets.fr.desc,
+           offsets.fr.desc + ring_size * sizeof(u64));
+    munmap(static_cast<u8*>(first.transmitter.completion.ring) - offsets.cr.desc,
+           offsets.cr.desc + ring_size * sizeof(u64));
+  }
+  xsk_umem__delete(umem_);
+  umem_ = nullptr;
+}
+
+Result<std::unique_ptr<Socket>> Umem::open(const SocketOptions& options) {
+  std::unique_ptr<Socket> socket(new Socket);
+  const bool first = !umem_;
+  if (first) {
+    if (auto created = create(*socket, options.ring_size); !created) return tl::unexpected(created.error());
+  }
+  xsk_socket_config config{};
+  config.rx_size = options.ring_size;
+  config.tx_size = options.ring_size;
+  config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
+  config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY));
+  const int error =
+      xsk_socket__create_shared(&socket->xsk_, options.ifname.c_str(), options.queue, umem_,
+                                options.receives ? &socket->receiver.rx : nullptr, &socket->transmitter.tx,
+                                &socket->receiver.fill, &socket->transmitter.completion, &config);
+  if (error) {
+    socket->xsk_ = nullptr;
+    if (first) discard(*socket, options.ring_size);
+    return tl::unexpected(fmt::format("cannot open an AF_XDP socket in {} mode on {} queue {}: {}",
+                                      zero_copy_ ? "zero-copy" : "copy", options.ifname, options.queue,
+                                      cause(-error, options)));
+  }
+  socket->fd_ = xsk_socket__fd(socket->xsk_);
+  socket->transmitter.fd = socket->fd_;
+  socket->receives_ = options.receives;
+  ++sockets_;
+
+  xdp_options bound{};
+  socklen_t size = sizeof(bound);
+  if (getsockopt(socket->fd_, SOL_XDP, XDP_OPTIONS, &bound, &size) != 0 ||
+      static_cast<bool>(bound.flags & XDP_OPTIONS_ZEROCOPY) != zero_copy_)
+    return tl::unexpected(fmt::format("{} queue {} was bound in another mode than asked for ({})",
+                                      options.ifname, options.queue, zero_copy_ ? "zero-copy" : "copy"));
+
+  // Best effort: without it a burst of more than the default buffer is sent in several turns.
+  setsockopt(socket->fd_, SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof(kSendBuffer));
+  if (options.mark && setsockopt(socket->fd_, SOL_SOCKET, SO_MARK, &options.mark, sizeof(options.mark)) != 0)
+    return tl::unexpected(fmt::format("cannot mark what is sent on {}: {}; this needs CAP_NET_ADMIN",
+                                      options.ifname, std::strerror(errno)));
+  return socket;
+}
+
+}  // namespace xdpgpu::dataplane

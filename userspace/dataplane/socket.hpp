@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/socket.hpp: AF_XDP sockets over the frame region. The region is registered as up
+// to two UMEMs, one for zero-copy ports and one for copy ports, because the kernel forces every socket
+// of a UMEM into the first one's mode.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "userspace/dataplane/frame_region.hpp"
+#include "userspace/dataplane/rings.hpp"
+
+namespace xdpgpu::dataplane {
+
+class Umem;
+
+struct SocketOptions {
+  std::string ifname;
+  u32 queue = 0;
+  u32 ring_size = 2048;
+  bool receives = true;  // false: a TX-only socket (the reinjection pair)
+  u32 mark = 0;          // SO_MARK of what it sends; 0: none
+};
+
+// One socket with its four rings. Closed by the destructor: the kernel then gives up all its frames.
+class Socket {
+ public:
+  Receiver receiver;
+  Transmitter transmitter;
+
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  int fd() const noexcept { return fd_; }
+  bool receives() const noexcept { return receives_; }
+  // Packets that the kernel lost behind the redirect (XDP_STATISTICS), since the socket was made. A
+  // system call.
+  u64 lost_in_kernel() const noexcept;
+
+ private:
+  friend class Umem;
+  Socket() = default;
+  xsk_socket* xsk_ = nullptr;
+  int fd_ = -1;
+  bool receives_ = false;
+};
+
+// One registration of the whole region in one mode. Made with its first socket, as the kernel wants it.
+class Umem {
+ public:
+  Umem(const FrameRegion& region, bool zero_copy) : region_(region), zero_copy_(zero_copy) {}
+  ~Umem();  // its sockets must be gone
+  Umem(const Umem&) = delete;
+  Umem& operator=(const Umem&) = delete;
+
+  bool zero_copy() const noexcept { return zero_copy_; }
+  // Opens and binds a socket in this UMEM's mode, and verifies the mode. On failure nothing stays.
+  Result<std::unique_ptr<Socket>> open(const SocketOptions& options);
+
+ private:
+  Result<void> create(Socket& first, u32 ring_size);
+  void discard(Socket& first, u32 ring_size) noexcept;
+
+  const FrameRegion& region_;
+  bool zero_copy_;
+  xsk_umem* umem_ = nullptr;
+  u32 sockets_ = 0;
+};
+
+}  // namespace xdpgpu::dataplane

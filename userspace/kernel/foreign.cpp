@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/kernel/foreign.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/if_link.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "userspace/kernel/pins.hpp"
+
+namespace xdpgpu::kernel {
+namespace {
+
+constexpr std::string_view kOurs = "xdpgpu";
+constexpr std::string_view kDispatcher = "xdp_dispatcher";
+
+struct Found {
+  Fd fd;
+  std::string name;
+  std::vector<u32> maps;
+};
+
+Found look_at(u32 id) {
+  Found found;
+  found.fd = Fd(bpf_prog_get_fd_by_id(id));
+  if (!found.fd) return found;
+  std::array<u32, 64> ids{};
+  bpf_prog_info info{};
+  info.map_ids = reinterpret_cast<u64>(ids.data());
+  info.nr_map_ids = ids.size();
+  u32 size = sizeof(info);
+  if (bpf_obj_get_info_by_fd(found.fd.get(), &info, &size) != 0) return found;
+  found.name = info.name;
+  found.maps.assign(ids.begin(), ids.begin() + std::min<u32>(info.nr_map_ids, ids.size()));
+  return found;
+}
+
+bool lives(const Found& program) {
+  for (const u32 id : program.maps) {
+    const Fd map(bpf_map_get_fd_by_id(id));
+    bpf_map_info info{};
+    u32 size = sizeof(info);
+    if (!map || bpf_obj_get_info_by_fd(map.get(), &info, &size) != 0) continue;
+    if (std::string_view(info.name) == "queue_state") return has_live_worker(map.get());
+  }
+  return false;
+}
+
+Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag) {
+  if (!id) return {};
+  const Found found = look_at(id);
+  if (found.name == kDispatcher) return {};
+  if (found.name == kOurs) {
+    if (lives(found))
+      return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
+    bpf_xdp_attach_opts only_this{};
+    only_this.sz = sizeof(only_this);
+    only_this.old_prog_fd = found.fd.get();
+    if (bpf_xdp_detach(ifindex, mode_flag, &only_this) == 0) return {};
+  }
+  return tl::unexpected(fmt::format(
+      "{} has the XDP program \"{}\" (id {}), which is not xdpgpu's and is left alone; stop the program that "
+      "attached it, or take it off with: ip link set dev {} {} off",
+      ifname, found.name.empty() ? "unknown" : found.name, id, ifname,
+      mode_flag == XDP_FLAGS_SKB_MODE ? "xdpgeneric" : "xdp"));
+}
+
+}  // namespace
+
+Result<void> make_room(const std::string& ifname, int ifindex) {
+  bpf_xdp_query_opts query{};
+  query.sz = sizeof(query);
+  if (const int error = bpf_xdp_query(ifindex, 0, &query); error)
+    return tl::unexpected(
+        fmt::format("{}: cannot ask for its XDP program: {}", ifname, std::strerror(-error)));
+  if (auto ok = make_room_in(ifname, ifindex, query.hw_prog_id, XDP_FLAGS_HW_MODE); !ok) return ok;
+  if (auto ok = make_room_in(ifname, ifindex, query.drv_prog_id, XDP_FLAGS_DRV_MODE); !ok) return ok;
+  return make_room_in(ifname, ifindex, query.skb_prog_id, XDP_FLAGS_SKB_MODE);
+}
+
+}  // namespace xdpgpu::kernel

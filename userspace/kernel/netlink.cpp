@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/kernel/netlink.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/ethtool.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+#include <linux/pkt_sched.h>
+#include <linux/sockios.h>
+#include <linux/tc_act/tc_mirred.h>
+#include <net/if.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include <netlink/route/link.h>
+#include <netlink/route/link/inet6.h>
+#include <netlink/route/link/veth.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace xdpgpu::kernel {
+namespace {
+
+struct LinkPut {
+  void operator()(rtnl_link* link) const noexcept { rtnl_link_put(link); }
+};
+using Link = std::unique_ptr<rtnl_link, LinkPut>;
+struct AddressPut {
+  void operator()(nl_addr* address) const noexcept { nl_addr_put(address); }
+};
+using Address = std::unique_ptr<nl_addr, AddressPut>;
+struct MessageFree {
+  void operator()(nl_msg* message) const noexcept { nlmsg_free(message); }
+};
+using Message = std::unique_ptr<nl_msg, MessageFree>;
+
+std::string why(int error) {
+  if (-error == NLE_PERM) return "permission denied; run as root, or with CAP_NET_ADMIN";
+  return nl_geterror(error);
+}
+
+Result<Link> find(nl_sock* socket, const std::string& name) {
+  rtnl_link* link = nullptr;
+  if (const int error = rtnl_link_get_kernel(socket, 0, name.c_str(), &link); error < 0)
+    return tl::unexpected(fmt::format("there is no interface {}: {}", name, why(error)));
+  return Link(link);
+}
+
+void shape_end(rtnl_link* end, const std::string& name, u32 queues, u32 mtu) {
+  rtnl_link_set_name(end, name.c_str());
+  rtnl_link_set_num_tx_queues(end, queues);
+  rtnl_link_set_num_rx_queues(end, queues);
+  rtnl_link_set_mtu(end, mtu);
+  rtnl_link_set_flags(end, IFF_NOARP);
+}
+
+Result<void> change(nl_sock* socket, const std::string& name, rtnl_link* changes, const char* what) {
+  auto link = find(socket, name);
+  if (!link) return tl::unexpected(link.error());
+  if (const int error = rtnl_link_change(socket, link->get(), changes, 0); error < 0)
+    return tl::unexpected(fmt::format("cannot {} {}: {}", what, name, why(error)));
+  return {};
+}
+
+// IPv6 would configure itself on the pair and send; where it is not in the kernel there is nothing to do.
+void silence_ipv6(nl_sock* socket, const std::string& name) {
+  Link changes(rtnl_link_alloc());
+  if (rtnl_link_inet6_set_addr_gen_mode(changes.get(), IN6_ADDR_GEN_MODE_NONE) == 0)
+    static_cast<void>(change(socket, name, changes.get(), "silence"));
+  const Fd file(
+      open(fmt::format("/proc/sys/net/ipv6/conf/{}/disable_ipv6", name).c_str(), O_WRONLY | O_CLOEXEC));
+  if (file) [[maybe_unused]]
+    const ssize_t written = write(file.get(), "1", 1);
+}
+
+}  // namespace
+
+Result<Netlink> Netlink::open() {
+  nl_sock* socket = nl_socket_alloc();
+  if (!socket) return tl::unexpected(std::string("cannot make a netlink socket: out of memory"));
+  Netlink netlink(socket);
+  if (const int error = nl_connect(socket, NETLINK_ROUTE); error < 0)
+    return tl::unexpected(fmt::format("cannot open a netlink socket: {}", why(error)));
+  return netlink;
+}
+
+Netlink::~Netlink() {
+  if (socket_) nl_socket_free(socket_);
+}
+
+Result<void> Netlink::add_veth(const std::string& name, const std::string& peer, u32 queues, u32 mtu) const {
+  Link link(rtnl_link_veth_alloc());
+  shape_end(link.get(), name, queues, mtu);
+  shape_end(Link(rtnl_link_veth_get_peer(link.get())).get(), peer, queues, mtu);
+  if (const int error = rtnl_link_add(socket_, link.get(), NLM_F_CREATE | NLM_F_EXCL); error < 0)
+    return tl::unexpected(fmt::format("cannot make the veth pair {}, {}: {}", name, peer, why(error)));
+  silence_ipv6(socket_, name);
+  silence_ipv6(socket_, peer);
+  return {};
+}
+
+bool Netlink::remove_link(const std::string& name) const noexcept {
+  Link link(rtnl_link_alloc());
+  rtnl_link_set_name(link.get(), name.c_str());
+  return rtnl_link_delete(socket_, link.get()) == 0;
+}
+
+Result<Mac> Netlink::mac(const std::string& name) const {
+  auto link = find(socket_, name);
+  if (!link) return tl::unexpected(link.error());
+  const nl_addr* address = rtnl_link_get_addr(link->get());
+  Mac mac{};
+  if (!address || nl_addr_get_len(address) != mac.size())
+    return tl::unexpected(fmt::format("{} is not an Ethernet interface", name));
+  std::memcpy(mac.data(), nl_addr_get_binary_addr(address), mac.size());
+  return mac;
+}
+
+Result<void> Netlink::set_mac(const std::string& name, const Mac& mac) const {
+  Link changes(rtnl_link_alloc());
+  const Address address(nl_addr_build(AF_LLC, mac.data(), mac.size()));
+  rtnl_link_set_addr(changes.get(), address.get());
+  return change(socket_, name, changes.get(), "set the MAC address of");
+}
+
+Result<void> Netlink::set_up(const std::string& name) const {
+  Link changes(rtnl_link_alloc());
+  rtnl_link_set_flags(changes.get(), IFF_UP);
+  return change(socket_, name, changes.get(), "bring up");
+}
+
+// libnl knows mirred only towards egress, so the message is put together here.
+Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex) const {
+  const Message message(nlmsg_alloc_simple(RTM_NEWTFILTER, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL));
+  tcmsg header{};
+  header.tcm_family = AF_UNSPEC;
+  header.tcm_ifindex = static_cast<int>(ifindex);
+  header.tcm_parent = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
+  header.tcm_info = TC_H_MAKE(priority << 16, __builtin_bswap16(ETH_P_ALL));
+  nlmsg_append(message.get(), &header, sizeof(header), NLMSG_ALIGNTO);
+  nla_put_string(message.get(), TCA_KIND, "matchall");
+  nlattr* options = nla_nest_start(message.get(), TCA_OPTIONS);
+  nlattr* actions = nla_nest_start(message.get(), TCA_MATCHALL_ACT);
+  nlattr* first = nla_nest_start(message.get(), 1);
+  nla_put_string(message.get(), TCA_ACT_KIND, "mirred");
+  nlattr* action_options = nla_nest_start(message.get(), TCA_ACT_OPTIONS);
+  tc_mirred redirect{};
+  redirect.action = TC_ACT_STOLEN;
+  redirect.eaction = TCA_INGRESS_REDIR;
+  redirect.ifindex = target_ifindex;
+  nla_put(message.get(), TCA_MIRRED_PARMS, sizeof(redirect), &redirect);
+  nla_nest_end(message.get(), action_options);
+  nla_nest_end(message.get(), first);
+  nla_nest_end(message.get(), actions);
+  nla_nest_end(message.get(), options);
+  int error = nl_send_auto(socket_, message.get());
+  if (error >= 0) error = nl_wait_for_ack(socket_);
+  if (error < 0)
+    return tl::unexpected(fmt::format(
+        "cannot redirect with tc: {}; the kernel needs cls_matchall and act_mirred (NET_CLS_MATCHALL, "
+        "NET_ACT_MIRRED)",
+        why(error)));
+  return {};
+}
+
+void set_offload(const std::string& ifname, Offload offload, bool on) noexcept {
+  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_value value{};
+  value.cmd = offload == Offload::gro ? ETHTOOL_SGRO : ETHTOOL_STSO;
+  value.data = on;
+  ifreq request{};
+  std::strncpy(request.ifr_name, ifname.c_str(), IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&value);
+  ioctl(fd.get(), SIOCETHTOOL, &request);
+}
+
+void set_attribute(const std::string& ifname, const std::string& attribute,
+                   const std::string& value) noexcept {
+  // A sysfs of this network namespace that is mounted nowhere.
+  const Fd context(static_cast<int>(syscall(SYS_fsopen, "sysfs", FSOPEN_CLOEXEC)));
+  if (!context || syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return;
+  const Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
+  const std::string path = fmt::format("class/net/{}/{}", ifname, attribute);
+  const Fd file(openat(mount.get(), path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file) [[maybe_unused]]
+    const ssize_t written = write(file.get(), value.data(), value.size());
+}
+
+}  // namespace xdpgpu::kernel

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/kernel/netlink.hpp: the few things done to interfaces by netlink and ethtool, in the network
+// namespace of the calling thread.
+#pragma once
+
+#include <array>
+
+#include "userspace/kernel/kernel.hpp"
+
+struct nl_sock;
+
+namespace xdpgpu::kernel {
+
+using Mac = std::array<u8, 6>;
+
+// One rtnetlink socket.
+class Netlink {
+ public:
+  static Result<Netlink> open();
+  Netlink(Netlink&& other) noexcept : socket_(std::exchange(other.socket_, nullptr)) {}
+  Netlink(const Netlink&) = delete;
+  Netlink& operator=(const Netlink&) = delete;
+  ~Netlink();
+
+  // A veth pair, both ends down, without ARP and IPv6 addresses, with `queues` queues each way.
+  Result<void> add_veth(const std::string& name, const std::string& peer, u32 queues, u32 mtu) const;
+  // Deletes the interface (and with one end of a veth pair the other); true if it was there.
+  bool remove_link(const std::string& name) const noexcept;
+  Result<Mac> mac(const std::string& name) const;
+  Result<void> set_mac(const std::string& name, const Mac& mac) const;
+  Result<void> set_up(const std::string& name) const;
+  // On `ifindex`'s clsact ingress, with this priority: everything goes to target's ingress, as if it had
+  // been received there (matchall, mirred).
+  Result<void> redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex) const;
+
+ private:
+  explicit Netlink(nl_sock* socket) : socket_(socket) {}
+  nl_sock* socket_;
+};
+
+enum class Offload { gro, tso };
+// Best effort: what the interface does not have stays as it is.
+void set_offload(const std::string& ifname, Offload offload, bool on) noexcept;
+// Writes an attribute below /sys/class/net/<ifname>/ as the thread's network namespace has it, whatever
+// is mounted at /sys. Best effort.
+void set_attribute(const std::string& ifname, const std::string& attribute,
+                   const std::string& value) noexcept;
+
+}  // namespace xdpgpu::kernel

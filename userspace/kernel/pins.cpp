@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/kernel/pins.hpp"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace xdpgpu::kernel {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Far above any heartbeat's time-out, so that a worker held up for a moment is not taken for dead.
+constexpr u64 kDeadAfterNs = 2'000'000'000;
+
+fs::path folder_of(const std::string& ifname) { return fs::path(XG_PIN_ROOT) / ifname; }
+
+Result<void> make_folder(const fs::path& folder) {
+  if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return tl::unexpected(fmt::format("cannot make {}: {}", folder.string(), std::strerror(errno)));
+}
+
+Result<void> check_bpffs() {
+  const std::string mount = fs::path(XG_PIN_ROOT).parent_path();
+  struct statfs facts {};
+  if (statfs(mount.c_str(), &facts) == 0 && facts.f_type == BPF_FS_MAGIC) return {};
+  return tl::unexpected(fmt::format(
+      "{} is not a BPF filesystem, so maps cannot be pinned; run: mount -t bpf bpf {}", mount, mount));
+}
+
+Result<void> pin_map(const fs::path& folder, const char* name, const Fd& map) {
+  const fs::path path = folder / name;
+  if (bpf_obj_pin(map.get(), path.c_str()) == 0) return {};
+  return tl::unexpected(fmt::format("cannot pin map {}: {}", path.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+bool has_live_worker(int queue_state_fd) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const u64 now_ns = static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+  xg_queue_state state{};
+  const u32 zero = 0;
+  if (bpf_map_lookup_elem(queue_state_fd, &zero, &state) != 0) return false;
+  return state.beat_ns && now_ns - state.beat_ns < kDeadAfterNs;
+}
+
+Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
+  if (auto ok = check_bpffs(); !ok) return ok;
+  const fs::path folder = folder_of(ifname);
+  if (const Fd stale{bpf_obj_get((folder / "queue_state").c_str())}; stale && has_live_worker(stale.get()))
+    return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
+  remove_pins(ifname);
+  if (auto ok = make_folder(XG_PIN_ROOT); !ok) return ok;
+  if (auto ok = make_folder(folder); !ok) return ok;
+  Result<void> ok;
+#define XG_X(name) \
+  if (ok) ok = pin_map(folder, #name, maps.name);
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+  if (!ok) remove_pins(ifname);
+  return ok;
+}
+
+void remove_pins(const std::string& ifname) noexcept {
+  std::error_code ignored;
+  fs::remove_all(folder_of(ifname), ignored);
+  rmdir(XG_PIN_ROOT);  // only if no other interface has pins
+}
+
+}  // namespace xdpgpu::kernel

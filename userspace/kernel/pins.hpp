@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/kernel/pins.hpp: the maps' names under XG_PIN_ROOT/<ifname>/.
+#pragma once
+
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::kernel {
+
+// Pins every map of the port. What a dead attach left there is removed first; a live one's pins are
+// left alone and it is an error.
+Result<void> pin_maps(const std::string& ifname, const PortMaps& maps);
+void remove_pins(const std::string& ifname) noexcept;
+
+// Does a worker's heartbeat in this queue_state map say that an attach lives?
+bool has_live_worker(int queue_state_fd) noexcept;
+
+}  // namespace xdpgpu::kernel

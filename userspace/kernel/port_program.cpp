@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/if_link.h>
+#include <sys/random.h>
+#include <xdp/libxdp.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "userspace/kernel/foreign.hpp"
+#include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/logging.hpp"
+#include "userspace/kernel/pins.hpp"
+#include "xdpgpu.skel.h"
+
+namespace xdpgpu::kernel {
+namespace {
+
+struct SkeletonCloser {
+  void operator()(xdpgpu_bpf* skeleton) const noexcept { xdpgpu_bpf__destroy(skeleton); }
+};
+using Skeleton = std::unique_ptr<xdpgpu_bpf, SkeletonCloser>;
+
+struct XdpProgramCloser {
+  void operator()(xdp_program* program) const noexcept { xdp_program__close(program); }
+};
+using XdpProgram = std::unique_ptr<xdp_program, XdpProgramCloser>;
+
+constexpr const char* kSection = "xdp";
+
+Result<void> check(const PortOptions& options) {
+  if (options.queues == 0 || options.port_index >= XG_MAX_PORTS)
+    return tl::unexpected(fmt::format("{}: {} queues as port {} cannot be", options.ifname, options.queues,
+                                      options.port_index));
+  if (!std::has_single_bit(options.flow_entries_per_queue) || options.flow_entries_per_queue < XG_FLOW_WAYS)
+    return tl::unexpected(fmt::format("{}: {} flow entries a queue are not a power of two of at least {}",
+                                      options.ifname, options.flow_entries_per_queue, XG_FLOW_WAYS));
+  return {};
+}
+
+Skeleton open_sized(const PortOptions& options) {
+  Skeleton skeleton(xdpgpu_bpf__open());
+  if (!skeleton) return skeleton;
+  const u32 flows = options.queues * options.flow_entries_per_queue;
+  bpf_map__set_max_entries(skeleton->maps.queue_state, options.queues);
+  bpf_map__set_max_entries(skeleton->maps.worker_counters, options.queues);
+  bpf_map__set_max_entries(skeleton->maps.order_slots, options.queues * XG_ORDER_SLOTS);
+  bpf_map__set_max_entries(skeleton->maps.flow_verdicts, flows);
+  bpf_map__set_max_entries(skeleton->maps.flow_stats, flows);
+  bpf_map__set_max_entries(skeleton->maps.limits, options.max_prefix_limits);
+  bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
+  return skeleton;
+}
+
+std::string load_cause(int error) {
+  if (error == -EPERM || error == -EACCES)
+    return "the kernel refused it; run as root, or with CAP_BPF and CAP_NET_ADMIN";
+  const std::string said = last_library_message();
+  return said.empty() ? std::string(std::strerror(-error))
+                      : fmt::format("{} ({})", std::strerror(-error), said);
+}
+
+}  // namespace
+
+struct PortProgram::Impl {
+  PortOptions options;
+  Skeleton skeleton;  // the maps, and the program as BPF_PROG_TEST_RUN runs it
+  // What is attached: a second object over the same maps, which libxdp loads as the interface wants it,
+  // as a component of its dispatcher or as the only program.
+  Skeleton attached_skeleton;
+  XdpProgram attached;
+  xdp_attach_mode mode = XDP_MODE_UNSPEC;
+  bool pinned = false;
+
+  Result<void> write_config();
+  Result<void> prepare_attachment();
+  int try_attach(xdp_attach_mode wanted);
+};
+
+PortProgram::PortProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+PortProgram::~PortProgram() {
+  detach();
+  unpin();
+}
+
+const PortOptions& PortProgram::options() const noexcept { return impl_->options; }
+
+int PortProgram::program_fd() const noexcept { return bpf_program__fd(impl_->skeleton->progs.xdpgpu); }
+
+Result<std::unique_ptr<PortProgram>> PortProgram::load(const PortOptions& options) {
+  quiet_libraries();
+  if (auto ok = check(options); !ok) return tl::unexpected(ok.error());
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->skeleton = open_sized(options);
+  if (!impl->skeleton)
+    return tl::unexpected(
+        fmt::format("{}: cannot open the XDP program: {}", options.ifname, std::strerror(errno)));
+  if (const int error = xdpgpu_bpf__load(impl->skeleton.get()); error)
+    return tl::unexpected(
+        fmt::format("{}: cannot load the XDP program: {}", options.ifname, load_cause(error)));
+  if (auto ok = impl->write_config(); !ok) return tl::unexpected(ok.error());
+  return std::unique_ptr<PortProgram>(new PortProgram(std::move(impl)));
+}
+
+Result<void> PortProgram::Impl::write_config() {
+  xg_config config{};
+  if (getrandom(config.hash_key, sizeof(config.hash_key), 0) != sizeof(config.hash_key))
+    return tl::unexpected(fmt::format("cannot draw a hash key: {}", std::strerror(errno)));
+  config.beat_timeout_ns = options.beat_timeout_ns;
+  config.state = XG_STATE_STARTING;
+  config.port = options.port_index;
+  config.queues = options.queues;
+  config.flow_entries_per_queue = options.flow_entries_per_queue;
+  const u32 zero = 0;
+  if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.config), &zero, &config, BPF_ANY) != 0)
+    return tl::unexpected(
+        fmt::format("{}: cannot configure the XDP program: {}", options.ifname, std::strerror(errno)));
+  return {};
+}
+
+Result<PortMaps> PortProgram::maps() const {
+  const int fds[] = {
+#define XG_X(name) bpf_map__fd(impl_->skeleton->maps.name),
+      XG_PORT_MAPS(XG_X)
+#undef XG_X
+  };
+  // Borrowed for the duplication only.
+  auto borrowed = PortMaps::adopt(fds);
+  if (!borrowed) return borrowed;
+  auto copies = borrowed->duplicate();
+#define XG_X(name) borrowed->name.release();
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+  return copies;
+}
+
+Result<void> PortProgram::pin() {
+  auto copies = maps();
+  if (!copies) return tl::unexpected(copies.error());
+  auto ok = pin_maps(impl_->options.ifname, *copies);
+  impl_->pinned = static_cast<bool>(ok);
+  return ok;
+}
+
+void PortProgram::unpin() noexcept {
+  if (std::exchange(impl_->pinned, false)) remove_pins(impl_->options.ifname);
+}
+
+Result<void> PortProgram::Impl::prepare_attachment() {
+  attached.reset();
+  attached_skeleton = open_sized(options);
+  if (!attached_skeleton)
+    return tl::unexpected(
+        fmt::format("{}: cannot open the XDP program: {}", options.ifname, std::strerror(errno)));
+#define XG_X(name) bpf_map__reuse_fd(attached_skeleton->maps.name, bpf_map__fd(skeleton->maps.name));
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+  xdp_program* program = xdp_program__from_bpf_obj(attached_skeleton->obj, kSection);
+  if (const long error = libxdp_get_error(program); error)
+    return tl::unexpected(fmt::format("{}: libxdp cannot take the XDP program: {}", options.ifname,
+                                      std::strerror(static_cast<int>(-error))));
+  attached.reset(program);
+  return {};
+}
+
+int PortProgram::Impl::try_attach(xdp_attach_mode wanted) {
+  const int error = xdp_program__attach(attached.get(), static_cast<int>(options.ifindex), wanted, 0);
+  if (error == 0) mode = wanted;
+  return error;
+}
+
+Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
+  const PortOptions& options = impl_->options;
+  if (auto ok = make_room(options.ifname, static_cast<int>(options.ifindex)); !ok)
+    return tl::unexpected(ok.error());
+  int native_error = 0, error = 0;
+  for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
+    if (required && *required != mode) continue;
+    if (auto ok = impl_->prepare_attachment(); !ok) return tl::unexpected(ok.error());
+    error = impl_->try_attach(mode == XdpMode::native ? XDP_MODE_NATIVE : XDP_MODE_SKB);
+    if (error == 0) return mode;
+    if (mode == XdpMode::native) native_error = error;
+    impl_->attached.reset();
+    impl_->attached_skeleton.reset();
+    if (error == -EEXIST || error == -EBUSY || error == -EPERM) break;
+  }
+  if (error == -EPERM)
+    return tl::unexpected(
+        fmt::format("{}: attaching XDP was refused; run as root, or with CAP_NET_ADMIN", options.ifname));
+  if (required == XdpMode::native)
+    return tl::unexpected(fmt::format(
+        "{}: its driver does not take native XDP now ({}); an MTU above one page, LRO or too few queues can "
+        "be the cause (`xdpgpu doctor {}` says), or use --mode generic",
+        options.ifname, load_cause(native_error), options.ifname));
+  return tl::unexpected(fmt::format("{}: cannot attach XDP: {}", options.ifname, load_cause(error)));
+}
+
+void PortProgram::detach() noexcept {
+  if (impl_->mode == XDP_MODE_UNSPEC) return;
+  const int ifindex = static_cast<int>(impl_->options.ifindex);
+  if (xdp_program__detach(impl_->attached.get(), ifindex, impl_->mode, 0) != 0) {
+    // libxdp could not: take it off by its descriptor, which touches nobody else's program.
+    bpf_xdp_attach_opts only_mine{};
+    only_mine.sz = sizeof(only_mine);
+    only_mine.old_prog_fd = xdp_program__fd(impl_->attached.get());
+    bpf_xdp_detach(ifindex, impl_->mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE,
+                   &only_mine);
+  }
+  impl_->mode = XDP_MODE_UNSPEC;
+  impl_->attached.reset();
+  impl_->attached_skeleton.reset();
+}
+
+}  // namespace xdpgpu::kernel
