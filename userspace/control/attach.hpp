@@ -35,8 +35,4 @@ struct AttachOptions {
 // wrong policy) and has changed nothing.
 int attach(const AttachOptions& options);
 
-// Removes what a killed attach left on an interface: XDP program, pins, reinjection pair, changed
-// offloads, socket. Returns what was removed, in words; empty: there was nothing.
-Result<std::vector<std::string>> remove_leftovers(const std::string& ifname);
-
 }  // namespace xdpgpu::control

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 
 namespace xdpgpu::control {
 namespace {
@@ -29,16 +30,22 @@ Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 coun
   const auto cpus = possible_cpus();
   if (!cpus) return tl::unexpected(cpus.error());
   std::vector<xg_counter> sums(count);
-  std::vector<xg_counter> values(*cpus);
-  for (u32 i = 0; i < count; i++) {
-    const u32 key = first + i;
-    if (bpf_map_lookup_elem(fd, &key, values.data()) != 0)
-      return tl::unexpected(fmt::format("cannot read counter {}: {}", key, std::strerror(errno)));
-    for (const auto& value : values) {
-      sums[i].packets += value.packets;
-      sums[i].bytes += value.bytes;
+  std::vector<xg_counter> values(std::size_t{count} * *cpus);
+  std::vector<u32> keys(count);
+  // The batch begins behind the key before `first`.
+  u32 before = first - 1;
+  u32 last = 0;
+  u32 got = count;
+  if (count > 0 &&
+      bpf_map_lookup_batch(fd, first ? &before : nullptr, &last, keys.data(), values.data(), &got, nullptr) !=
+          0 &&
+      errno != ENOENT)
+    return tl::unexpected(fmt::format("cannot read the counters: {}", std::strerror(errno)));
+  for (u32 i = 0; i < got; i++)
+    for (u32 cpu = 0; cpu < *cpus; cpu++) {
+      sums[i].packets += values[std::size_t{i} * *cpus + cpu].packets;
+      sums[i].bytes += values[std::size_t{i} * *cpus + cpu].bytes;
     }
-  }
   return sums;
 }
 
@@ -97,13 +104,13 @@ Result<std::vector<xg_counter>> PortControl::rule_counters(u32 slot, u32 rules) 
 Result<void> PortControl::clear_rule_counters(u32 slot, u32 rules) {
   const auto cpus = possible_cpus();
   if (!cpus) return tl::unexpected(cpus.error());
-  const std::vector<xg_counter> zero(*cpus);
-  for (u32 i = 0; i < rules; i++) {
-    const u32 key = slot * XG_MAX_RULES + i;
-    if (bpf_map_update_elem(maps_.rule_counters.get(), &key, zero.data(), BPF_ANY) != 0)
-      return tl::unexpected(
-          fmt::format("cannot clear the rule counters of {}: {}", ifname_, std::strerror(errno)));
-  }
+  if (rules == 0) return {};
+  const std::vector<xg_counter> zeros(std::size_t{rules} * *cpus);
+  std::vector<u32> keys(rules);
+  std::iota(keys.begin(), keys.end(), slot * XG_MAX_RULES);
+  if (bpf_map_update_batch(maps_.rule_counters.get(), keys.data(), zeros.data(), &rules, nullptr) != 0)
+    return tl::unexpected(
+        fmt::format("cannot clear the rule counters of {}: {}", ifname_, std::strerror(errno)));
   return {};
 }
 

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/broker.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "userspace/control/client.hpp"
+#include "userspace/control/data_plane.hpp"
+#include "userspace/control/leftovers.hpp"
+#include "userspace/control/server.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Draining is bounded, and so is what the data plane does behind it.
+constexpr std::chrono::seconds kStopTimeout{15};
+
+void say(const std::string& sentence) { std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str()); }
+
+std::optional<kernel::XdpMode> required_mode(host::IoMode mode) {
+  switch (mode) {
+    case host::IoMode::automatic:
+      return std::nullopt;
+    case host::IoMode::generic:
+      return kernel::XdpMode::generic;
+    case host::IoMode::zero_copy:
+    case host::IoMode::copy:
+      break;
+  }
+  return kernel::XdpMode::native;
+}
+
+sigset_t handled_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+  return set;
+}
+
+// Closes every descriptor but standard ones and `keep`.
+void close_others(std::vector<int> keep) {
+  std::sort(keep.begin(), keep.end());
+  unsigned first = 3;
+  for (const int fd : keep) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number < first) continue;
+    if (number > first) syscall(SYS_close_range, first, number - 1, 0);
+    first = number + 1;
+  }
+  syscall(SYS_close_range, first, ~0u, 0);
+}
+
+std::string death(int status) {
+  return fmt::format("the data plane was killed by signal {} ({}); everything was detached and cleaned up",
+                     WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
+}  // namespace
+
+// Members are undone from the last to the first: pair, program, offloads.
+struct Broker::Port {
+  OffloadGuard offloads;
+  std::unique_ptr<kernel::PortProgram> program;
+  std::unique_ptr<kernel::Reinjection> reinjection;
+  kernel::PortMaps maps;  // for installing policies
+  kernel::XdpMode mode = kernel::XdpMode::native;
+};
+
+Broker::Broker(Plan plan, const AttachOptions& options) : plan_(std::move(plan)), options_(options) {}
+Broker::~Broker() { undo(); }
+
+Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& options) {
+  std::unique_ptr<Broker> broker(new Broker(std::move(plan), options));
+  const sigset_t set = handled_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  broker->signals_ = kernel::Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!broker->signals_) return Error(fmt::format("cannot watch signals: {}", std::strerror(errno)));
+  if (auto made = broker->make_sockets(); !made) return Error(made.error());
+  for (u32 i = 0; i < broker->plan_.ports.size(); i++)
+    if (auto made = broker->make_port(i); !made) return Error(made.error());
+  return broker;
+}
+
+// The socket comes first: binding it is what keeps a second attach out. Other interfaces' names are
+// symbolic links to the first one's socket.
+Result<void> Broker::make_sockets() {
+  const auto lock = RunLock::take();
+  if (!lock) return Error(lock.error());
+  for (const auto& name : plan_.interfaces())
+    if (auto removed = remove_leftovers(name, *lock); !removed) return Error(removed.error());
+  const auto names = plan_.interfaces();
+  const std::string first = socket_path(names.front());
+  auto listener = listen_at(first);
+  if (!listener) return Error(listener.error());
+  listener_ = std::move(*listener);
+  socket_files_.push_back(first);
+  for (std::size_t i = 1; i < names.size(); i++) {
+    const std::string path = socket_path(names[i]);
+    if (symlink((names.front() + ".sock").c_str(), path.c_str()) != 0)
+      return Error(fmt::format("cannot make {}: {}", path, std::strerror(errno)));
+    socket_files_.push_back(path);
+  }
+  return {};
+}
+
+Result<void> Broker::make_port(u32 index) {
+  const PlannedPort& planned = plan_.ports[index];
+  const auto& name = planned.facts.name;
+  // Undone with the broker, whatever fails below.
+  Port& port = *ports_.emplace_back(std::make_unique<Port>());
+  kernel::PortOptions port_options;
+  port_options.ifname = name;
+  port_options.ifindex = planned.facts.ifindex;
+  port_options.port_index = index;
+  port_options.queues = planned.queues;
+  port_options.flow_entries_per_queue = options_.flow_entries_per_queue;
+  auto program = kernel::PortProgram::load(port_options);
+  if (!program) return Error(program.error());
+  port.program = std::move(*program);
+  auto maps = port.program->maps();
+  if (!maps) return Error(maps.error());
+  port.maps = std::move(*maps);
+  if (auto pinned = port.program->pin(); !pinned) return pinned;
+  auto offloads = OffloadGuard::switch_off(planned.facts);
+  if (!offloads) return Error(offloads.error());
+  port.offloads = std::move(*offloads);
+  auto mode = port.program->attach(required_mode(plan_.mode));
+  if (!mode) return Error(mode.error());
+  port.mode = *mode;
+  auto pair = kernel::Reinjection::create(name, planned.facts.ifindex, planned.queues, port.mode);
+  if (!pair) return Error(pair.error());
+  port.reinjection = std::move(*pair);
+  return {};
+}
+
+Result<pid_t> Broker::fork_data_plane() {
+  auto pair = Channel::make_pair();
+  if (!pair) return Error(pair.error());
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return Error(fmt::format("cannot fork the data plane: {}", std::strerror(errno)));
+  if (child == 0) become_data_plane(std::move(pair->second));
+  channel_ = std::move(pair->first);
+  listener_ = kernel::Fd();
+  return child;
+}
+
+// Nothing of the broker's is destroyed here: the process ends by _exit.
+void Broker::become_data_plane(Channel channel) {
+  DataPlaneSetup setup;
+  std::vector<int> keep{channel.fd(), listener_.get()};
+  for (u32 i = 0; i < ports_.size(); i++) {
+    const Port& port = *ports_[i];
+    const auto& facts = plan_.ports[i].facts;
+    auto maps = port.maps.duplicate();
+    auto control_maps = port.maps.duplicate();
+    if (!maps || !control_maps) {
+      say(maps ? control_maps.error() : maps.error());
+      _exit(1);
+    }
+    for (const auto* set : {&*maps, &*control_maps})
+      for (const int fd : set->descriptors()) keep.push_back(fd);
+    dataplane::PortSpec spec;
+    spec.ifname = facts.name;
+    spec.ifindex = facts.ifindex;
+    spec.queues = plan_.ports[i].queues;
+    spec.xdp_mode = port.mode;
+    spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
+    spec.forbid_zero_copy = plan_.mode == host::IoMode::copy;
+    spec.repair_checksums = host::partial_checksums(facts);
+    spec.cache_transmit = host::can_transmit_xdp(facts, port.mode == kernel::XdpMode::generic);
+    spec.reinject_ifname = port.reinjection->worker_ifname();
+    spec.reinject_ifindex = port.reinjection->worker_ifindex();
+    spec.maps = std::move(*maps);
+    setup.specs.push_back(std::move(spec));
+    setup.port_maps.push_back(std::move(*control_maps));
+  }
+  close_others(std::move(keep));
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  setup.plan = std::move(plan_);
+  setup.flow_entries_per_queue = options_.flow_entries_per_queue;
+  setup.broker = std::move(channel);
+  setup.listener = std::move(listener_);
+  setup.daemon = options_.daemon;
+  setup.json = options_.json;
+  setup.live = options_.live;
+  int status = 1;
+  try {
+    status = run_data_plane(std::move(setup));
+  } catch (const std::exception& error) {
+    say(fmt::format("the data plane failed: {}", error.what()));
+  }
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+void Broker::install(u32 slot) {
+  Result<void> installed = pending_ ? Result<void>{} : Error(std::string("there are no maps to install"));
+  for (const auto& port : ports_)
+    if (installed) installed = kernel::install_policy_maps(port->maps, slot, *pending_);
+  pending_.reset();
+  (void)channel_.send(installed ? Message::make(MessageType::done)
+                                : Message::make(MessageType::refused, 0, 0, installed.error()));
+}
+
+void Broker::answer(const Received& received, const std::function<void()>& on_ready) {
+  const Message& message = received.message;
+  switch (message.type) {
+    case MessageType::create_maps: {
+      auto maps = kernel::create_policy_maps(message.a, message.b);
+      if (!maps) {
+        (void)channel_.send(Message::make(MessageType::refused, 0, 0, maps.error()));
+        return;
+      }
+      (void)channel_.send(Message::make(MessageType::maps_created), {maps->lines.get(), maps->rows.get()});
+      pending_ = std::move(*maps);
+      return;
+    }
+    case MessageType::install_maps:
+      return install(message.a);
+    case MessageType::ready:
+      if (state_ == State::starting) {
+        state_ = State::running;
+        on_ready();
+      }
+      return;
+    case MessageType::stopped:
+      undo();
+      (void)channel_.send(Message::make(MessageType::gone));
+      return;
+    default:
+      return;  // what only the broker says
+  }
+}
+
+void Broker::undo() noexcept {
+  if (std::exchange(state_, State::undone) == State::undone) return;
+  for (auto& port : ports_) {
+    if (!port) continue;
+    if (port->program) port->program->detach();
+    port->reinjection.reset();
+    port->program.reset();
+    port->offloads.restore();
+  }
+  ports_.clear();
+  for (const auto& file : socket_files_) unlink(file.c_str());
+  socket_files_.clear();
+  rmdir(XG_RUN_ROOT);  // only if no other attach is there
+}
+
+int Broker::run(const std::function<void()>& on_ready) {
+  const auto child = fork_data_plane();
+  if (!child) {
+    say(child.error());
+    return 1;
+  }
+  constexpr auto kNever = Clock::time_point::max();
+  auto deadline = kNever;
+  bool channel_open = true;
+  while (true) {
+    int status = 0;
+    if (waitpid(*child, &status, WNOHANG) == *child) {
+      undo();
+      if (WIFEXITED(status)) return WEXITSTATUS(status);
+      say(death(status));
+      return 1;
+    }
+    if (Clock::now() > deadline) {
+      say(fmt::format("the data plane did not stop within {} s and is killed", kStopTimeout.count()));
+      kill(*child, SIGKILL);
+      deadline = kNever;
+    }
+    pollfd events[2] = {{signals_.get(), POLLIN, 0}, {channel_open ? channel_.fd() : -1, POLLIN, 0}};
+    if (poll(events, 2, deadline != kNever ? 200 : -1) < 0 && errno != EINTR) break;
+    signalfd_siginfo signal{};
+    while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
+      if (signal.ssi_signo == SIGCHLD || deadline != kNever) continue;
+      deadline = Clock::now() + kStopTimeout;
+      (void)channel_.send(Message::make(MessageType::stop));
+    }
+    if (events[1].revents == 0) continue;
+    if (auto received = channel_.receive(std::chrono::milliseconds(0)))
+      answer(*received, on_ready);
+    else
+      channel_open = false;  // it is ending: the signal comes
+    if (state_ == State::undone && deadline == kNever) deadline = Clock::now() + kStopTimeout;
+  }
+  kill(*child, SIGKILL);
+  waitpid(*child, nullptr, 0);
+  return 1;
+}
+
+}  // namespace xdpgpu::control

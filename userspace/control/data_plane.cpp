@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/data_plane.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "gpu/gpu.hpp"
+#include "userspace/control/flows.hpp"
+#include "userspace/control/grace_period.hpp"
+#include "userspace/control/policy_swap.hpp"
+#include "userspace/control/privileges.hpp"
+#include "userspace/control/report.hpp"
+#include "userspace/control/server.hpp"
+#include "userspace/control/summary.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+
+constexpr u32 kDrainMs = 2000;
+constexpr std::chrono::milliseconds kHousekeeping{100};
+constexpr std::chrono::seconds kGoneTimeout{20};
+constexpr u64 kMaxConfirm = 24 * 3600;
+
+// Where sentences go: to the terminal, or, in the background, to the system log.
+class Output {
+ public:
+  explicit Output(bool terminal_line) : live_(terminal_line), tty_(isatty(STDOUT_FILENO) == 1) {}
+
+  void text(const std::string& text) {
+    end_line();
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  void json(const Json& json) { text(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
+  void problem(const std::string& sentence) {
+    if (background_) return syslog(LOG_WARNING, "%s", sentence.c_str());
+    end_line();
+    std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str());
+  }
+  // One line that replaces the last one where there is a terminal.
+  void live(const std::string& line) {
+    if (!live_) return;
+    std::printf(tty_ ? "\r\033[K%s" : "%s\n", line.c_str());
+    std::fflush(stdout);
+    open_line_ = tty_;
+  }
+  void to_background() {
+    openlog("xdpgpu", LOG_PID, LOG_DAEMON);
+    background_ = true;
+    live_ = false;
+    if (const int null = open("/dev/null", O_RDWR | O_CLOEXEC); null >= 0) {
+      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+      close(null);
+    }
+  }
+
+ private:
+  void end_line() {
+    if (std::exchange(open_line_, false)) std::fputs("\n", stdout);
+  }
+  bool live_;
+  bool tty_;
+  bool open_line_ = false;
+  bool background_ = false;
+};
+
+// Everything of the data plane that is there while traffic flows.
+class DataPlane {
+ public:
+  explicit DataPlane(DataPlaneSetup setup)
+      : setup_(std::move(setup)),
+        output_(setup_.live && !setup_.json && !setup_.daemon),
+        broker_events_(context_),
+        housekeeping_(context_),
+        live_timer_(context_),
+        confirm_timer_(context_) {}
+
+  int run() {
+    if (auto started = start(); !started) {
+      output_.problem(started.error());
+      return 1;
+    }
+    watch_broker();
+    keep_house();
+    print_live();
+    context_.run();
+    return status_;
+  }
+
+ private:
+  Result<void> start();
+  Result<void> open_ports();
+  void announce();
+  void watch_broker();
+  void keep_house();
+  void print_live();
+
+  void set_state(u32 state) {
+    for (auto& port : ports_) port.set_state(state);
+  }
+  // Ends everything in order; `reply` is the client's that asked for it, if one did.
+  void shut_down(const Server::Reply& reply);
+
+  void handle(const Request& request, const Server::Reply& reply);
+  Response status() const;
+  Response apply(const Json& arguments);
+  Response confirm();
+  Response show() const;
+  Response list(const Json& arguments) const;
+  Response flush();
+  Response bypass(const Json& arguments);
+
+  Result<Json> make_report() const {
+    return report(
+        {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
+  }
+
+  DataPlaneSetup setup_;
+  Output output_;
+  std::vector<PortControl> ports_;
+  std::vector<std::string> xdp_modes_;
+  std::unique_ptr<dataplane::Engine> engine_;
+  std::unique_ptr<PolicySwap> swap_;
+  Clock::time_point since_ = Clock::now();
+
+  asio::io_context context_;
+  asio::posix::stream_descriptor broker_events_;
+  asio::steady_timer housekeeping_;
+  asio::steady_timer live_timer_;
+  asio::steady_timer confirm_timer_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
+  std::optional<Totals> last_totals_;
+  Clock::time_point last_time_;
+  bool shutting_down_ = false;
+  int status_ = 0;
+};
+
+// ---- start ------------------------------------------------------------------------------------------
+
+Result<void> DataPlane::open_ports() {
+  for (std::size_t i = 0; i < setup_.port_maps.size(); i++) {
+    const auto& planned = setup_.plan.ports[i];
+    auto port = PortControl::open(planned.facts.name, planned.queues, setup_.flow_entries_per_queue,
+                                  std::move(setup_.port_maps[i]));
+    if (!port) return Error(port.error());
+    ports_.push_back(std::move(*port));
+    xdp_modes_.emplace_back(setup_.specs[i].xdp_mode == kernel::XdpMode::native ? "native" : "generic");
+  }
+  return {};
+}
+
+Result<void> DataPlane::start() {
+  if (auto kept = keep_socket_privileges(); !kept) return kept;
+  if (auto opened = open_ports(); !opened) return opened;
+  auto engine = dataplane::Engine::create(std::move(setup_.specs), setup_.plan.engine);
+  if (!engine) return Error(engine.error());
+  engine_ = std::move(*engine);
+  if (auto dropped = drop_all_privileges(); !dropped) return dropped;
+
+  auto device = gpu::open_device(setup_.plan.device);
+  if (!device) return Error(device.error());
+  if (auto used = engine_->use_device(std::move(*device), setup_.plan.frames); !used) return used;
+  swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_);
+  if (auto applied = swap_->apply(setup_.plan.policy); !applied) return applied;
+  confirmed_ = swap_->current();
+  if (auto started = engine_->start(); !started) return started;
+  set_state(XG_STATE_RUNNING);
+
+  server_ = std::make_unique<Server>(
+      context_, std::move(setup_.listener),
+      [this](const Request& request, const Server::Reply& reply) { handle(request, reply); });
+  announce();
+  return setup_.broker.send(Message::make(MessageType::ready));
+}
+
+void DataPlane::announce() {
+  for (const auto& warning : setup_.plan.warnings) output_.problem(warning);
+  auto made = make_report();
+  if (!made) return output_.problem(made.error());
+  if (setup_.json) {
+    (*made)["event"] = "ready";
+    output_.json(*made);
+  } else {
+    output_.text(ready_text(*made));
+  }
+  if (setup_.daemon) output_.to_background();
+}
+
+// ---- while traffic flows ----------------------------------------------------------------------------
+
+void DataPlane::watch_broker() {
+  if (!broker_events_.is_open()) broker_events_.assign(dup(setup_.broker.fd()));
+  broker_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
+    if (error || shutting_down_) return;
+    const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
+    // No message means that the broker is gone.
+    if (!received || received->message.type == MessageType::stop) return shut_down({});
+    watch_broker();
+  });
+}
+
+void DataPlane::keep_house() {
+  housekeeping_.expires_after(kHousekeeping);
+  housekeeping_.async_wait([this](const error_code& error) {
+    if (error || shutting_down_) return;
+    for (const auto& event : engine_->poll()) output_.problem(event);
+    if (setup_.broker.take_pending_stop()) return shut_down({});
+    keep_house();
+  });
+}
+
+void DataPlane::print_live() {
+  if (!setup_.live || setup_.json || setup_.daemon) return;
+  live_timer_.expires_after(std::chrono::seconds(1));
+  live_timer_.async_wait([this](const error_code& error) {
+    if (error || shutting_down_) return;
+    const auto now = Clock::now();
+    if (const auto sum = totals(ports_, *engine_)) {
+      const double seconds = std::chrono::duration<double>(now - last_time_).count();
+      if (last_totals_) output_.live(live_line(*last_totals_, *sum, seconds));
+      last_totals_ = *sum;
+      last_time_ = now;
+    }
+    print_live();
+  });
+}
+
+// ---- the end ----------------------------------------------------------------------------------------
+
+void DataPlane::shut_down(const Server::Reply& reply) {
+  if (std::exchange(shutting_down_, true)) {
+    if (reply) reply(Response::failure("it is being detached already"));
+    return;
+  }
+  housekeeping_.cancel();
+  live_timer_.cancel();
+  confirm_timer_.cancel();
+  error_code ignored;
+  broker_events_.close(ignored);
+
+  set_state(XG_STATE_DRAINING);
+  wait_for_grace_period();
+  if (auto drained = engine_->drain(kDrainMs); !drained) {
+    output_.problem(drained.error());
+    status_ = 1;
+  }
+  const auto frames = engine_->stop();
+  const bool conserved = frames.conserved() && frames.free == frames.total;
+  if (!conserved) {
+    output_.problem(fmt::format("{} of {} frames did not come home; please report this",
+                                frames.total - frames.free, frames.total));
+    status_ = 1;
+  }
+  // The programs are off when the broker answers, so that the counters are final.
+  const auto gone = setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0), kGoneTimeout);
+  if (!gone) status_ = 1;
+  wait_for_grace_period();
+
+  auto account = make_report();
+  if (!account) {
+    output_.problem(account.error());
+    status_ = 1;
+  } else {
+    const auto sum = totals(ports_, *engine_);
+    const bool balanced = sum && sum->balanced();
+    if (!balanced) {
+      output_.problem(fmt::format("{} packets came in and {} are accounted for; please report this",
+                                  sum ? sum->in : 0, sum ? sum->in - sum->in_flight() : 0));
+      status_ = 1;
+    }
+    (*account)["event"] = "end";
+    (*account)["frames_conserved"] = conserved;
+    (*account)["packets_balanced"] = balanced;
+    if (setup_.json)
+      output_.json(*account);
+    else
+      output_.text(account_text(*account));
+    if (reply)
+      reply(gone ? Response::success(*account)
+                 : Response::failure("the privileged half of the process is gone; run the command again"));
+  }
+  // Lets the answer leave; a client that does not take it is not waited for long.
+  server_.reset();
+  auto last = std::make_shared<asio::steady_timer>(context_, std::chrono::milliseconds(reply ? 300 : 0));
+  last->async_wait([this, last](const error_code&) { context_.stop(); });
+}
+
+// ---- requests ---------------------------------------------------------------------------------------
+
+void DataPlane::handle(const Request& request, const Server::Reply& reply) {
+  const auto& name = request.name;
+  if (shutting_down_) return reply(Response::failure("it is being detached"));
+  if (name == request::kDetach) return shut_down(reply);
+  if (name == request::kStatus) return reply(status());
+  if (name == request::kPolicyApply) return reply(apply(request.arguments));
+  if (name == request::kPolicyConfirm) return reply(confirm());
+  if (name == request::kPolicyShow) return reply(show());
+  if (name == request::kFlowsList) return reply(list(request.arguments));
+  if (name == request::kFlowsFlush) return reply(flush());
+  if (name == request::kBypass) return reply(bypass(request.arguments));
+  reply(Response::failure(
+      fmt::format("there is no request \"{}\"; is the command newer than the process?", name)));
+}
+
+Response DataPlane::status() const {
+  auto made = make_report();
+  return made ? Response::success(std::move(*made)) : Response::failure(made.error());
+}
+
+Response DataPlane::apply(const Json& arguments) {
+  const auto text = arguments.find("text");
+  const auto file = arguments.find("file");
+  if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string())
+    return Response::failure("policy.apply needs \"text\" and \"file\"");
+  PolicySource source{file->get<std::string>(), text->get<std::string>(), {}};
+  if (const auto files = arguments.find("files"); files != arguments.end() && files->is_object())
+    for (const auto& [path, content] : files->items())
+      if (content.is_string()) source.files[path] = content.get<std::string>();
+  u64 confirm_s = 0;
+  if (const auto wanted = arguments.find("confirm_s"); wanted != arguments.end()) {
+    if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirm)
+      return Response::failure(fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirm));
+    confirm_s = wanted->get<u64>();
+  }
+  auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
+  if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
+  if (auto applied = swap_->apply(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
+    return Response::failure("the policy was not applied, nothing has changed: " + applied.error());
+
+  confirm_timer_.cancel();
+  if (confirm_s == 0) {
+    confirmed_ = swap_->current();
+  } else {
+    confirm_timer_.expires_after(std::chrono::seconds(confirm_s));
+    confirm_timer_.async_wait([this](const error_code& error) {
+      if (error || shutting_down_) return;
+      if (auto back = swap_->apply(confirmed_))
+        output_.problem(fmt::format("policy {} is in force again: its successor was not confirmed",
+                                    confirmed_->source.file));
+      else
+        output_.problem(
+            fmt::format("cannot go back to policy {}: {}", confirmed_->source.file, back.error()));
+    });
+  }
+  Json result = {{"generation", swap_->generation()},
+                 {"hash", fmt::format("{:016x}", swap_->current()->policy.hash)},
+                 {"rules", swap_->current()->policy.rules.size()}};
+  if (confirm_s) result["confirm_within_s"] = confirm_s;
+  return Response::success(std::move(result));
+}
+
+Response DataPlane::confirm() {
+  if (confirmed_ == swap_->current()) return Response::failure("there is no policy to confirm");
+  confirm_timer_.cancel();
+  confirmed_ = swap_->current();
+  return Response::success({{"generation", swap_->generation()}});
+}
+
+Response DataPlane::show() const {
+  const auto& current = *swap_->current();
+  Json files = Json::object();
+  for (const auto& [path, content] : current.source.files) files[path] = content.size();
+  return Response::success({{"file", current.source.file},
+                            {"text", current.source.text},
+                            {"files", std::move(files)},
+                            {"generation", swap_->generation()},
+                            {"hash", fmt::format("{:016x}", current.policy.hash)}});
+}
+
+Response DataPlane::list(const Json& arguments) const {
+  FlowQuery query;
+  if (const auto name = arguments.find("interface"); name != arguments.end() && name->is_string())
+    query.interface = name->get<std::string>();
+  if (const auto limit = arguments.find("limit"); limit != arguments.end()) {
+    if (!limit->is_number_unsigned()) return Response::failure("\"limit\" is not a number");
+    query.limit = limit->get<u64>();
+  }
+  return Response::success(list_flows(ports_, *engine_, *swap_->current(), query));
+}
+
+Response DataPlane::flush() {
+  const auto was_confirmed = confirmed_ == swap_->current();
+  if (auto renewed = swap_->renew(); !renewed) return Response::failure(renewed.error());
+  if (was_confirmed) confirmed_ = swap_->current();
+  return Response::success({{"generation", swap_->generation()}});
+}
+
+Response DataPlane::bypass(const Json& arguments) {
+  const auto on = arguments.find("on");
+  if (on == arguments.end() || !on->is_boolean())
+    return Response::failure("bypass needs \"on\": true or false");
+  set_state(on->get<bool>() ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  return Response::success({{"bypass", on->get<bool>()}});
+}
+
+}  // namespace
+
+int run_data_plane(DataPlaneSetup setup) {
+  prctl(PR_SET_NAME, "xdpgpu-data");
+  // Signals are the broker's: it says when to stop, so that everything ends in order.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);
+  DataPlane plane(std::move(setup));
+  return plane.run();
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/data_plane.hpp: the unprivileged process: the engine, the compute device, the policy
+// and the control socket. Its only way to the privileged broker is the channel.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "userspace/control/channel.hpp"
+#include "userspace/control/plan.hpp"
+#include "userspace/control/port_control.hpp"
+
+namespace xdpgpu::control {
+
+struct DataPlaneSetup {
+  Plan plan;
+  std::vector<dataplane::PortSpec> specs;   // with their own map descriptors
+  std::vector<kernel::PortMaps> port_maps;  // a second set, for the control thread
+  u32 flow_entries_per_queue = 0;
+  Channel broker;
+  kernel::Fd listener;
+  bool daemon = false;
+  bool json = false;
+  bool live = true;
+};
+
+// Runs until detached or until the broker is gone; the process's exit status. Prints to standard output
+// what attach prints, and one sentence to standard error if it fails.
+int run_data_plane(DataPlaneSetup setup);
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/leftovers.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xdp/libxdp.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include "maps/control.h"
+#include "userspace/control/client.hpp"
+#include "userspace/control/offloads.hpp"
+#include "userspace/kernel/netlink.hpp"
+#include "userspace/kernel/pins.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kProgram = "xdpgpu";
+
+struct MultiprogCloser {
+  void operator()(xdp_multiprog* programs) const noexcept { xdp_multiprog__close(programs); }
+};
+
+// Takes our program off, whether it is alone or a component of libxdp's dispatcher.
+bool remove_program(int ifindex) {
+  xdp_multiprog* found = xdp_multiprog__get_from_ifindex(ifindex);
+  if (libxdp_get_error(found)) return false;
+  const std::unique_ptr<xdp_multiprog, MultiprogCloser> programs(found);
+  const auto mode = xdp_multiprog__attach_mode(found);
+  if (xdp_multiprog__is_legacy(found)) {
+    xdp_program* program = xdp_multiprog__main_prog(found);
+    if (!program || kProgram != xdp_program__name(program)) return false;
+    LIBBPF_OPTS(bpf_xdp_attach_opts, only_this, .old_prog_fd = xdp_program__fd(program));
+    return bpf_xdp_detach(ifindex, mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE,
+                          &only_this) == 0;
+  }
+  for (xdp_program* program = xdp_multiprog__next_prog(nullptr, found); program;
+       program = xdp_multiprog__next_prog(program, found))
+    if (kProgram == xdp_program__name(program)) return xdp_program__detach(program, ifindex, mode, 0) == 0;
+  return false;
+}
+
+bool remove_pair(unsigned ifindex) {
+  const auto netlink = kernel::Netlink::open();
+  return netlink && netlink->remove_link(fmt::format("xg{}w", ifindex));
+}
+
+}  // namespace
+
+Result<RunLock> RunLock::take() {
+  // Another holder may remove the directory between our opening and our locking it.
+  for (int tries = 0; tries < 100; tries++) {
+    if (mkdir(XG_RUN_ROOT, 0755) != 0 && errno != EEXIST)
+      return Error(fmt::format("cannot make {}: {}; run it as root", XG_RUN_ROOT, std::strerror(errno)));
+    kernel::Fd directory(open(XG_RUN_ROOT, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) continue;
+    struct stat locked {
+    }, there{};
+    if (flock(directory.get(), LOCK_EX) != 0 || fstat(directory.get(), &locked) != 0)
+      return Error(fmt::format("cannot lock {}: {}", XG_RUN_ROOT, std::strerror(errno)));
+    if (stat(XG_RUN_ROOT, &there) == 0 && there.st_ino == locked.st_ino) return RunLock(std::move(directory));
+  }
+  return Error(fmt::format("cannot lock {}: it keeps vanishing", XG_RUN_ROOT));
+}
+
+RunLock::~RunLock() {
+  if (directory_) rmdir(XG_RUN_ROOT);
+}
+
+Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock&) {
+  std::vector<std::string> removed;
+  if (find_process(ifname) == Presence::running)
+    return Error(fmt::format("{} is attached and its process lives; detach it with \"xdpgpu detach {}\"",
+                             ifname, ifname));
+  if (const unsigned ifindex = if_nametoindex(ifname.c_str())) {
+    if (remove_program(static_cast<int>(ifindex))) removed.emplace_back("XDP program");
+    if (remove_pair(ifindex)) removed.emplace_back("reinjection pair");
+    for (const auto& name : restore_offloads(ifname)) removed.push_back("changed offload " + name);
+  }
+  std::error_code error;
+  const fs::path pins = fs::path(XG_PIN_ROOT) / ifname;
+  if (fs::exists(pins, error)) {
+    kernel::remove_pins(ifname);
+    if (fs::exists(pins, error))
+      return Error(fmt::format("cannot remove the pins in {}; run it as root", pins.string()));
+    removed.emplace_back("pins");
+  }
+  const std::string socket = socket_path(ifname);
+  if (fs::symlink_status(socket, error).type() != fs::file_type::not_found) {
+    if (unlink(socket.c_str()) != 0) return Error(fmt::format("cannot remove {}; run it as root", socket));
+    removed.emplace_back("control socket");
+  }
+  return removed;
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/leftovers.hpp: what a killed attach left behind, and its removal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "userspace/control/result.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::control {
+
+// Held while control sockets are made and leftovers removed, so that of two commands at once one goes
+// first. A lock on /run/xdpgpu, which is made if need be, and taken away when nothing is in it.
+class RunLock {
+ public:
+  static Result<RunLock> take();
+  RunLock(RunLock&&) = default;
+  RunLock& operator=(RunLock&&) = default;
+  ~RunLock();
+
+ private:
+  explicit RunLock(kernel::Fd directory) : directory_(std::move(directory)) {}
+  kernel::Fd directory_;
+};
+
+// Removes what a killed attach left on an interface: XDP program, pins, reinjection pair, changed
+// offloads, socket. Returns what was removed, in words; empty: there was nothing. A living process's is
+// not touched, and an error.
+Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock& lock);
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/offloads.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <utility>
+
+#include "maps/control.h"
+
+namespace xdpgpu::control {
+namespace {
+
+std::string note_path(const std::string& ifname) {
+  return fmt::format("{}/{}.offloads", XG_RUN_ROOT, ifname);
+}
+
+std::vector<std::string> in_the_way(const host::InterfaceFacts& facts) {
+  std::vector<std::string> names;
+  for (const char* name : {host::kRxVlan, host::kLro, host::kHwGro}) {
+    // A veth has no hardware: its rxvlan takes no tag off.
+    if (facts.driver == "veth" && name == host::kRxVlan) continue;
+    if (facts.offload(name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<OffloadGuard> OffloadGuard::switch_off(const host::InterfaceFacts& facts) {
+  OffloadGuard guard;
+  guard.ifname_ = facts.name;
+  const auto names = in_the_way(facts);
+  if (names.empty()) return guard;
+  std::ofstream note(note_path(facts.name), std::ios::trunc);
+  for (const auto& name : names) note << name << '\n';
+  if (!note.flush()) return Error(fmt::format("cannot write {}; is /run writable?", note_path(facts.name)));
+  for (const auto& name : names) {
+    if (auto done = host::set_offload(facts.name, name, false); !done) return Error(done.error());
+    guard.switched_.push_back(name);
+  }
+  return guard;
+}
+
+OffloadGuard::OffloadGuard(OffloadGuard&& other) noexcept
+    : ifname_(std::exchange(other.ifname_, {})), switched_(std::exchange(other.switched_, {})) {}
+
+OffloadGuard& OffloadGuard::operator=(OffloadGuard&& other) noexcept {
+  std::swap(ifname_, other.ifname_);
+  std::swap(switched_, other.switched_);
+  return *this;
+}
+
+OffloadGuard::~OffloadGuard() { restore(); }
+
+void OffloadGuard::restore() noexcept {
+  if (ifname_.empty()) return;
+  for (const auto& name : std::exchange(switched_, {})) (void)host::set_offload(ifname_, name, true);
+  unlink(note_path(std::exchange(ifname_, {})).c_str());
+}
+
+std::vector<std::string> restore_offloads(const std::string& ifname) {
+  std::vector<std::string> restored;
+  std::ifstream note(note_path(ifname));
+  for (std::string name; std::getline(note, name);)
+    if ((name == host::kRxVlan || name == host::kLro || name == host::kHwGro) &&
+        host::set_offload(ifname, name, true))
+      restored.push_back(name);
+  unlink(note_path(ifname).c_str());
+  return restored;
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/plan.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <string_view>
+
+#include "gpu/gpu.hpp"
+#include "maps/packet.h"
+#include "userspace/control/client.hpp"
+#include "userspace/control/privileges.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+using Refusing = tl::unexpected<Refused>;
+
+Refusing wrong_usage(std::string sentence) { return Refusing(Refused{2, std::move(sentence)}); }
+Refusing refuse(std::string sentence) { return Refusing(Refused{1, std::move(sentence)}); }
+
+// Flow entries of one port; the table's index is 32 bits and its size is bounded by memory.
+constexpr u32 kMaxFlowEntries = 1u << 24;
+
+tl::expected<void, Refused> check_options(const AttachOptions& options) {
+  const auto& names = options.interfaces;
+  if (names.empty()) return wrong_usage("attach needs an interface: xdpgpu attach eth0");
+  if (names.size() > XG_MAX_PORTS)
+    return wrong_usage(
+        fmt::format("{} interfaces are more than the {} that one process takes", names.size(), XG_MAX_PORTS));
+  for (std::size_t i = 0; i < names.size(); i++)
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i))
+      return wrong_usage(fmt::format("interface {} is named twice", names[i]));
+  const u32 entries = options.flow_entries_per_queue;
+  if (!std::has_single_bit(entries) || entries < 64 || entries > kMaxFlowEntries)
+    return wrong_usage(
+        fmt::format("--flow-entries {} is not a power of two from 64 to {}", entries, kMaxFlowEntries));
+  return {};
+}
+
+host::IoMode mode_of(const std::string& name) {
+  if (name == "zero-copy") return host::IoMode::zero_copy;
+  if (name == "copy") return host::IoMode::copy;
+  if (name == "generic") return host::IoMode::generic;
+  return host::IoMode::automatic;
+}
+
+gpu::Frames frames_of(const std::string& name) {
+  if (name == "in_place") return gpu::Frames::in_place;
+  if (name == "staged") return gpu::Frames::staged;
+  return gpu::Frames::automatic;
+}
+
+// Opens the device in a throw-away process: a driver, once initialised, does not survive the fork that
+// makes the data plane, and it has no business with root's privileges.
+Result<void> try_device(const std::string& name) {
+  int fds[2];
+  if (pipe(fds) != 0) return Error(std::string("cannot make a pipe to try the device"));
+  kernel::Fd reader(fds[0]);
+  kernel::Fd writer(fds[1]);
+  const pid_t child = fork();
+  if (child < 0) return Error(std::string("cannot fork to try the device"));
+  if (child == 0) {
+    std::string problem;
+    if (auto dropped = become_nobody(); !dropped)
+      problem = dropped.error();
+    else if (auto device = gpu::open_device(name); !device)
+      problem = device.error();
+    if (!problem.empty() && write(writer.get(), problem.data(), problem.size()) < 0) _exit(2);
+    _exit(problem.empty() ? 0 : 1);
+  }
+  writer = kernel::Fd();
+  std::string problem;
+  char buffer[512];
+  for (ssize_t n; (n = read(reader.get(), buffer, sizeof(buffer))) > 0;)
+    problem.append(buffer, static_cast<std::size_t>(n));
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  if (problem.empty()) problem = fmt::format("opening the device {} crashed its driver", name);
+  return Error(problem);
+}
+
+std::string device_name(const AttachOptions& options, const policy::Policy& policy) {
+  std::string name = options.device.empty() ? policy.compute.device : options.device;
+  if (name != "auto") return name;
+  const char* forced = std::getenv("XDPGPU_DEVICE");
+  return forced && *forced ? forced : name;
+}
+
+tl::expected<PlannedPort, Refused> plan_port(const std::string& name, const host::HostFacts& host,
+                                             const host::DoctorOptions& doctor,
+                                             std::vector<std::string>& warnings) {
+  auto facts = host::read_interface(name);
+  if (!facts) return refuse(facts.error());
+  const auto findings = host::examine_interface(host, *facts, doctor);
+  if (const auto blocker = host::first_blocker(findings)) return refuse(*blocker);
+  for (const auto& finding : findings)
+    if (finding.severity == host::Severity::warning) warnings.push_back(finding.sentence());
+  PlannedPort port;
+  port.queues = doctor.queues > 0 ? doctor.queues : facts->rx_queues;
+  port.facts = std::move(*facts);
+  return port;
+}
+
+}  // namespace
+
+std::vector<std::string> Plan::interfaces() const {
+  std::vector<std::string> names;
+  for (const auto& port : ports) names.push_back(port.facts.name);
+  return names;
+}
+
+tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
+  if (auto checked = check_options(options); !checked) return Refusing(checked.error());
+
+  Plan plan;
+  auto compiled = compile_policy(options.policy.value_or(pass_everything()), options.interfaces);
+  if (!compiled) return wrong_usage(compiled.error().sentence);
+  const policy::Policy& policy = compiled->policy;
+  plan.mode = options.mode.value_or(mode_of(policy.io.mode));
+  plan.device = device_name(options, policy);
+  plan.frames = frames_of(policy.compute.frames);
+  plan.engine.ring_size = policy.io.ring_size;
+  plan.engine.frames_per_queue = policy.io.frames_per_queue;
+  plan.engine.huge_pages = policy.io.huge_pages;
+  plan.engine.batch = policy.compute.batch;
+  plan.engine.max_wait_ns = policy.compute.max_wait_ns;
+
+  const auto host = host::read_host(false);
+  host::DoctorOptions doctor;
+  doctor.mode = plan.mode;
+  doctor.queues = options.queues;
+  if (const auto blocker = host::first_blocker(host::examine_host(host, doctor))) return refuse(*blocker);
+  for (const auto& name : options.interfaces) {
+    auto port = plan_port(name, host, doctor, plan.warnings);
+    if (!port) return Refusing(port.error());
+    plan.ports.push_back(std::move(*port));
+  }
+  for (const auto& name : options.interfaces)
+    if (find_process(name) == Presence::running)
+      return refuse(
+          fmt::format("{} is attached already; detach it first (xdpgpu detach {}) or change its "
+                      "policy (xdpgpu policy apply {} FILE)",
+                      name, name, name));
+  if (plan.device != "auto" && plan.device != "cpu")
+    if (auto tried = try_device(plan.device); !tried) return refuse(tried.error());
+  plan.policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
+  return plan;
+}
+
+}  // namespace xdpgpu::control

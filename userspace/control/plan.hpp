@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/plan.hpp: everything about an attach that can be known, and refused, before anything
+// is changed.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "userspace/control/attach.hpp"
+#include "userspace/control/compiled_policy.hpp"
+#include "userspace/dataplane/engine.hpp"
+#include "userspace/host/interface.hpp"
+
+namespace xdpgpu::control {
+
+struct PlannedPort {
+  host::InterfaceFacts facts;
+  u32 queues = 1;
+};
+
+struct Plan {
+  std::vector<PlannedPort> ports;
+  std::shared_ptr<const CompiledPolicy> policy;
+  host::IoMode mode = host::IoMode::automatic;
+  std::string device;
+  gpu::Frames frames = gpu::Frames::automatic;
+  dataplane::EngineOptions engine;
+  std::vector<std::string> warnings;
+
+  std::vector<std::string> interfaces() const;
+};
+
+struct Refused {
+  int status = 1;  // 2: the command line or the policy is wrong
+  std::string sentence;
+};
+
+// Reads, checks and compiles; changes nothing on the host.
+tl::expected<Plan, Refused> make_plan(const AttachOptions& options);
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/summary.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "userspace/control/decide.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+std::string rate(u64 before, u64 now, double seconds) {
+  const double value = seconds > 0 ? static_cast<double>(now - before) / seconds : 0;
+  if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
+  if (value >= 1e3) return fmt::format("{:.1f}k", value / 1e3);
+  return fmt::format("{:.0f}", value);
+}
+
+void add_line(std::string& text, u64 packets, const char* what) {
+  if (packets) text += fmt::format("  {:>14}  {}\n", packets, what);
+}
+
+}  // namespace
+
+std::string live_line(const Totals& before, const Totals& now, double seconds) {
+  auto r = [&](u64 Totals::*field) { return rate(before.*field, now.*field, seconds); };
+  return fmt::format(
+      "packets/s: in {}, inspected {} | pass {}, drop {}, tx {}, redirect {}, error {} | in all {}",
+      r(&Totals::in), r(&Totals::inspected), r(&Totals::pass), r(&Totals::drop), r(&Totals::tx),
+      r(&Totals::redirect), r(&Totals::error), now.in);
+}
+
+std::string ready_text(const Json& report) {
+  std::string text;
+  for (const auto& port : report.at("ports")) {
+    std::set<std::string> modes;
+    for (const auto& queue : port.at("queues")) modes.insert(queue.at("mode").get<std::string>());
+    const auto queues = port.at("queues").size();
+    text += fmt::format("{} is attached: {} XDP, {} queue{} ({})\n", port.at("interface").get<std::string>(),
+                        port.at("xdp").get<std::string>(), queues, queues == 1 ? "" : "s",
+                        fmt::join(modes, ", "));
+  }
+  text += fmt::format(
+      "device {}, frames {}; policy {}, generation {}\n", report.at("device").at("name").get<std::string>(),
+      report.at("device").at("frames").get<std::string>(), report.at("policy").at("file").get<std::string>(),
+      report.at("policy").at("generation").get<u32>());
+  return text;
+}
+
+std::string account_text(const Json& report) {
+  const Json& packets = report.at("packets");
+  auto n = [&](const char* name) { return packets.at(name).get<u64>(); };
+  std::string text = fmt::format(
+      "{} packets in: {} passed, {} dropped, {} sent back, {} redirected, {} errors; {} of them were "
+      "inspected\n",
+      n("in"), n("pass"), n("drop"), n("tx"), n("redirect"), n("error"), n("inspected"));
+  for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
+    if (reason == XG_KERNEL_received) continue;
+    u64 sum = 0;
+    for (const auto& port : report.at("ports"))
+      sum += port.at("kernel").at(reason_name(reason)).at("packets").get<u64>();
+    add_line(text, sum, (std::string("kernel: ") + reason_text(reason)).c_str());
+  }
+  auto worker = [&](const char* name) {
+    u64 sum = 0;
+    for (const auto& port : report.at("ports"))
+      for (const auto& queue : port.at("queues")) sum += queue.at("counters").at(name).get<u64>();
+    return sum;
+  };
+#define XG_X(name, words) add_line(text, worker(#name), "user space: " words);
+  XG_WORKER_REASONS(XG_X)
+#undef XG_X
+  return text;
+}
+
+}  // namespace xdpgpu::control
