@@ -48,6 +48,13 @@ class Generations {
     }
   }
 
+  // Not while other threads add or remove.
+  template <class Use>
+  void each(Use use) {
+    for (Entry& entry : entries_)
+      if (entry.key.load(std::memory_order_relaxed) != 0) use(*entry.value);
+  }
+
   const Value* find(u32 generation) const noexcept {
     for (const Entry& entry : entries_)
       if (entry.key.load(std::memory_order_acquire) == key(generation)) return &*entry.value;

@@ -1,1 +1,41 @@
-target_sources(xdpgpu_gpu PRIVATE vulkan/absent.cpp)
+# The Vulkan device: needs vulkan.hpp and glslc to build, and nothing but a loader to run.
+find_path(XDPGPU_VULKAN_INCLUDE vulkan/vulkan.hpp)
+find_program(XDPGPU_GLSLC glslc)
+mark_as_advanced(XDPGPU_VULKAN_INCLUDE XDPGPU_GLSLC)
+
+set(vulkan_possible OFF)
+if(XDPGPU_VULKAN AND XDPGPU_VULKAN_INCLUDE AND XDPGPU_GLSLC)
+  set(vulkan_possible ON)
+elseif(XDPGPU_VULKAN AND NOT XDPGPU_VULKAN STREQUAL "AUTO")
+  message(FATAL_ERROR "XDPGPU_VULKAN is ${XDPGPU_VULKAN}, but vulkan/vulkan.hpp or glslc was not found: "
+                      "install libvulkan-dev and glslc, or set it to AUTO or OFF")
+endif()
+
+if(vulkan_possible)
+  message(STATUS "Vulkan device: yes (${XDPGPU_GLSLC})")
+  set(shader ${CMAKE_CURRENT_SOURCE_DIR}/stages/pipeline.comp)
+  set(spirv ${CMAKE_CURRENT_BINARY_DIR}/pipeline.spv)
+  set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_spirv.inc)
+  add_custom_command(
+    OUTPUT ${spirv}
+    COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -I ${PROJECT_SOURCE_DIR} -MD -MF ${spirv}.d -MT
+            ${spirv} -o ${spirv} ${shader}
+    DEPENDS ${shader}
+    DEPFILE ${spirv}.d
+    COMMENT "Compiling the stages to SPIR-V"
+    VERBATIM)
+  add_custom_command(
+    OUTPUT ${spirv_words}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${spirv} -DOUTPUT=${spirv_words} -P
+            ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
+    DEPENDS ${spirv} ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
+    VERBATIM)
+  target_sources(xdpgpu_gpu PRIVATE vulkan/context.cpp vulkan/device.cpp vulkan/memory.cpp vulkan/queue.cpp
+                                    ${spirv_words})
+  target_include_directories(xdpgpu_gpu PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vulkan)
+  target_include_directories(xdpgpu_gpu SYSTEM PRIVATE ${XDPGPU_VULKAN_INCLUDE})
+  target_link_libraries(xdpgpu_gpu PRIVATE ${CMAKE_DL_LIBS})
+else()
+  message(STATUS "Vulkan device: no")
+  target_sources(xdpgpu_gpu PRIVATE vulkan/absent.cpp)
+endif()

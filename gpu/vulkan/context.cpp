@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/vulkan/context.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/stages/view.h"
+
+namespace xdpgpu::gpu::vulkan {
+namespace {
+
+constexpr u32 kMostQueues = 8;
+constexpr u32 kShader[] = {
+#include "pipeline_spirv.inc"
+};
+static_assert(kShader[0] == 0x07230203, "not SPIR-V");
+
+bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
+  const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);
+  return extensions.result == vk::Result::eSuccess &&
+         std::any_of(extensions.value.begin(), extensions.value.end(),
+                     [&](const auto& extension) { return std::strcmp(extension.extensionName, name) == 0; });
+}
+
+// A compute queue family; one without graphics if there is one.
+bool choose_family(vk::PhysicalDevice device, Instance::Candidate& candidate, const Dispatch& d) {
+  const auto families = device.getQueueFamilyProperties(d);
+  bool found = false;
+  for (u32 i = 0; i < families.size(); i++) {
+    if (!(families[i].queueFlags & vk::QueueFlagBits::eCompute)) continue;
+    const bool alone = !(families[i].queueFlags & vk::QueueFlagBits::eGraphics);
+    if (found && !alone) continue;
+    candidate.queue_family = i;
+    candidate.queues = std::min(families[i].queueCount, kMostQueues);
+    found = true;
+    if (alone) break;
+  }
+  return found;
+}
+
+// What the device lacks, or an empty string.
+std::string missing(vk::PhysicalDevice device, const vk::PhysicalDeviceProperties& properties,
+                    const Dispatch& d) {
+  if (properties.apiVersion < VK_API_VERSION_1_2)
+    return fmt::format("its driver speaks Vulkan {}.{}, at least 1.2 is needed: update the driver",
+                       VK_API_VERSION_MAJOR(properties.apiVersion),
+                       VK_API_VERSION_MINOR(properties.apiVersion));
+  const auto features =
+      device.getFeatures2<vk::PhysicalDeviceFeatures2, vk::PhysicalDeviceVulkan12Features>(d);
+  const auto& core = features.get<vk::PhysicalDeviceFeatures2>().features;
+  const auto& v12 = features.get<vk::PhysicalDeviceVulkan12Features>();
+  std::string lacks;
+  const auto need = [&](vk::Bool32 there, const char* name) {
+    if (there == VK_FALSE) lacks += lacks.empty() ? name : std::string(", ") + name;
+  };
+  need(core.shaderInt64, "shaderInt64");
+  need(v12.bufferDeviceAddress, "bufferDeviceAddress");
+  need(v12.scalarBlockLayout, "scalarBlockLayout");
+  need(v12.timelineSemaphore, "timelineSemaphore");
+  if (lacks.empty()) return lacks;
+  return fmt::format("it lacks {}, which the stages need: use another device", lacks);
+}
+
+Instance::Candidate describe_device(vk::PhysicalDevice device, u32 index, const Dispatch& d) {
+  Instance::Candidate candidate;
+  candidate.device = device;
+  DeviceInfo& info = candidate.info;
+  info.name = fmt::format("vulkan:{}", index);
+  info.kind = Kind::vulkan;
+  const auto properties = device.getProperties(d);
+  info.description = std::string(properties.deviceName.data());
+  info.software = properties.deviceType == vk::PhysicalDeviceType::eCpu;
+  info.reason = missing(device, properties, d);
+  if (info.reason.empty() && !choose_family(device, candidate, d))
+    info.reason = "it has no queue for compute work: use another device";
+  info.usable = info.reason.empty();
+  if (!info.usable) return candidate;
+
+  const auto memory = device.getMemoryProperties(d);
+  for (u32 i = 0; i < memory.memoryHeapCount; i++)
+    if (memory.memoryHeaps[i].flags & vk::MemoryHeapFlagBits::eDeviceLocal)
+      info.memory_bytes += memory.memoryHeaps[i].size;
+  candidate.largest_allocation =
+      device.getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceVulkan11Properties>(d)
+          .get<vk::PhysicalDeviceVulkan11Properties>()
+          .maxMemoryAllocationSize;
+  if (has_extension(device, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, d)) {
+    candidate.import_alignment =
+        device
+            .getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceExternalMemoryHostPropertiesEXT>(
+                d)
+            .get<vk::PhysicalDeviceExternalMemoryHostPropertiesEXT>()
+            .minImportedHostPointerAlignment;
+    info.in_place = true;
+  }
+  return candidate;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Instance>> Instance::create() {
+  std::unique_ptr<Instance> self(new Instance);
+  self->loader_ = std::make_unique<vk::DynamicLoader>();
+  if (!self->loader_->success())
+    return tl::unexpected(std::string("there is no Vulkan loader (libvulkan.so.1): install libvulkan1"));
+  const auto entry = self->loader_->getProcAddress<PFN_vkGetInstanceProcAddr>("vkGetInstanceProcAddr");
+  if (entry == nullptr)
+    return tl::unexpected(
+        std::string("the Vulkan loader has no vkGetInstanceProcAddr: reinstall libvulkan1"));
+  Dispatch& d = self->dispatch_;
+  d.init(entry);
+  if (d.vkEnumerateInstanceVersion == nullptr || d.vkCreateInstance == nullptr)
+    return tl::unexpected(std::string("the Vulkan loader is older than Vulkan 1.2: update libvulkan1"));
+  const vk::ApplicationInfo application("xdpgpu", 1, nullptr, 0, VK_API_VERSION_1_2);
+  auto instance = vk::createInstanceUnique(vk::InstanceCreateInfo({}, &application), nullptr, d);
+  if (instance.result == vk::Result::eErrorIncompatibleDriver)
+    return tl::unexpected(
+        std::string("no Vulkan driver is installed: install the GPU's own, or mesa-vulkan-drivers"));
+  if (instance.result != vk::Result::eSuccess) return failure("creating the instance", instance.result);
+  self->instance_ = std::move(instance.value);
+  d.init(*self->instance_);
+  return self;
+}
+
+std::vector<Instance::Candidate> Instance::candidates() const {
+  std::vector<Candidate> all;
+  const auto devices = instance_->enumeratePhysicalDevices(dispatch_);
+  if (devices.result != vk::Result::eSuccess) return all;
+  for (u32 i = 0; i < devices.value.size(); i++)
+    all.push_back(describe_device(devices.value[i], i, dispatch_));
+  std::stable_partition(all.begin(), all.end(),
+                        [](const Candidate& candidate) { return !candidate.info.software; });
+  return all;
+}
+
+Result<std::unique_ptr<Context>> Context::create(const DeviceInfo& info) {
+  auto instance = Instance::create();
+  if (!instance) return tl::unexpected(instance.error());
+  std::unique_ptr<Context> self(new Context);
+  self->instance_ = *std::move(instance);
+  for (const auto& candidate : self->instance_->candidates())
+    if (candidate.info.name == info.name) self->candidate_ = candidate;
+  if (!self->candidate_.info.usable)
+    return tl::unexpected(
+        fmt::format("Vulkan: {} ({}) is gone: list the devices again", info.name, info.description));
+  auto opened = self->open().and_then([&] { return self->build_pipeline(); });
+  if (!opened) return tl::unexpected(opened.error());
+  return self;
+}
+
+Context::~Context() {
+  if (!abandoned()) return;
+  (void)pipeline_.release();
+  (void)layout_.release();
+  (void)device_.release();
+  (void)instance_.release();
+}
+
+Result<void> Context::open() {
+  Dispatch& d = instance_->dispatch();
+  const std::vector<float> priorities(candidate_.queues, 1.0f);
+  const vk::DeviceQueueCreateInfo queues({}, candidate_.queue_family, priorities);
+  std::vector<const char*> extensions;
+  if (candidate_.import_alignment != 0) extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  vk::StructureChain<vk::DeviceCreateInfo, vk::PhysicalDeviceFeatures2, vk::PhysicalDeviceVulkan12Features>
+      chain;
+  chain.get<vk::DeviceCreateInfo>().setQueueCreateInfos(queues).setPEnabledExtensionNames(extensions);
+  chain.get<vk::PhysicalDeviceFeatures2>().features.setShaderInt64(VK_TRUE);
+  chain.get<vk::PhysicalDeviceVulkan12Features>()
+      .setBufferDeviceAddress(VK_TRUE)
+      .setScalarBlockLayout(VK_TRUE)
+      .setTimelineSemaphore(VK_TRUE);
+  auto device = checked("opening the device",
+                        candidate_.device.createDeviceUnique(chain.get<vk::DeviceCreateInfo>(), nullptr, d));
+  if (!device) return tl::unexpected(device.error());
+  device_ = *std::move(device);
+  d.init(*device_);
+  for (u32 i = 0; i < candidate_.queues; i++) {
+    queues_.push_back(std::make_unique<HardwareQueue>());
+    queues_.back()->queue = device_->getQueue(candidate_.queue_family, i, d);
+  }
+  return {};
+}
+
+Result<void> Context::build_pipeline() {
+  const Dispatch& d = dispatch();
+  static_assert(sizeof(xg_batch) <= 128, "every device takes 128 bytes of push constants");
+  const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, sizeof(xg_batch));
+  auto layout = checked(
+      "creating the pipeline layout",
+      device_->createPipelineLayoutUnique(vk::PipelineLayoutCreateInfo({}, {}, constants), nullptr, d));
+  if (!layout) return tl::unexpected(layout.error());
+  layout_ = *std::move(layout);
+  auto shader = checked("loading the stages",
+                        device_->createShaderModuleUnique(
+                            vk::ShaderModuleCreateInfo({}, sizeof(kShader), kShader), nullptr, d));
+  if (!shader) return tl::unexpected(shader.error());
+  const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, **shader, "main");
+  auto pipeline = checked("compiling the stages",
+                          device_->createComputePipelineUnique(
+                              nullptr, vk::ComputePipelineCreateInfo({}, stage, *layout_), nullptr, d));
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  pipeline_ = *std::move(pipeline);
+  return {};
+}
+
+}  // namespace xdpgpu::gpu::vulkan

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/vulkan/context.hpp: what the parts of a Vulkan device stand on: the loader and instance, and one
+// opened device with its hardware queues and its one compute pipeline.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpu/vulkan/vk.hpp"
+
+namespace xdpgpu::gpu::vulkan {
+
+class Instance {
+ public:
+  // Fails where there is no loader or no driver.
+  static Result<std::unique_ptr<Instance>> create();
+
+  struct Candidate {
+    vk::PhysicalDevice device;
+    u32 queue_family = 0;
+    u32 queues = 0;            // of that family, at most kMostQueues
+    u64 import_alignment = 0;  // 0: host memory cannot be imported
+    u64 largest_allocation = 0;
+    DeviceInfo info;  // named after its place in the loader's order
+  };
+  // Hardware first; those that lack something this device needs are not usable and say what.
+  std::vector<Candidate> candidates() const;
+
+  Dispatch& dispatch() { return dispatch_; }
+
+ private:
+  Instance() = default;
+  std::unique_ptr<vk::DynamicLoader> loader_;
+  Dispatch dispatch_;
+  Unique<vk::Instance> instance_;
+};
+
+// Several of the interface's queues may share one of the hardware's: a submission holds its lock.
+struct HardwareQueue {
+  vk::Queue queue;
+  std::mutex mutex;
+};
+
+class Context {
+ public:
+  static Result<std::unique_ptr<Context>> create(const DeviceInfo& info);
+  ~Context();
+
+  const Dispatch& dispatch() const { return instance_->dispatch(); }
+  const Instance::Candidate& candidate() const { return candidate_; }
+  vk::Device device() const { return *device_; }
+  vk::PhysicalDevice physical() const { return candidate_.device; }
+  vk::PipelineLayout layout() const { return *layout_; }
+  vk::Pipeline pipeline() const { return *pipeline_; }
+  HardwareQueue& next_queue() { return *queues_[turn_++ % queues_.size()]; }
+
+  // Once lost, a device stays lost.
+  bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  void fail() noexcept { failed_.store(true, std::memory_order_relaxed); }
+  // A device that did not finish in time may still use its memory: nothing of it is given back.
+  bool abandoned() const noexcept { return abandoned_; }
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  Context() = default;
+  Result<void> open();
+  Result<void> build_pipeline();
+
+  std::unique_ptr<Instance> instance_;
+  Instance::Candidate candidate_;
+  Unique<vk::Device> device_;
+  Unique<vk::PipelineLayout> layout_;
+  Unique<vk::Pipeline> pipeline_;
+  std::vector<std::unique_ptr<HardwareQueue>> queues_;
+  std::atomic<u32> turn_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> abandoned_{false};
+};
+
+}  // namespace xdpgpu::gpu::vulkan

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/vulkan/device.hpp"
+
+#include <new>
+
+#include "gpu/pipelines.hpp"
+#include "gpu/vulkan/queue.hpp"
+
+namespace xdpgpu::gpu::vulkan {
+namespace {
+
+std::vector<DeviceInfo> none(std::string reason) {
+  DeviceInfo info;
+  info.name = "vulkan";
+  info.kind = Kind::vulkan;
+  info.description = "Vulkan devices";
+  info.reason = std::move(reason);
+  return {info};
+}
+
+class VulkanDevice final : public Device {
+ public:
+  explicit VulkanDevice(std::unique_ptr<Context> context) { shared_.context = std::move(context); }
+
+  const DeviceInfo& info() const noexcept override { return shared_.context->candidate().info; }
+
+  Result<void> register_frames(void* base, u64 bytes, Frames frames) override {
+    if (auto checked = check_region(base, bytes, shared_.base != nullptr); !checked) return checked;
+    Frames taken = Frames::staged;
+    if (frames != Frames::staged) {
+      auto region = import_buffer(*shared_.context, base, bytes);
+      if (!region && frames == Frames::in_place) return tl::unexpected(region.error());
+      if (region) {
+        shared_.region = *std::move(region);
+        taken = Frames::in_place;
+      }
+    }
+    shared_.base = base;
+    shared_.bytes = bytes;
+    shared_.frames = taken;
+    return {};
+  }
+  Frames frames() const noexcept override { return shared_.frames; }
+
+  Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
+    if (shared_.context->failed()) return tl::unexpected(lost());
+    auto image = device_buffer(*shared_.context, pipelines->image());
+    if (!image) return tl::unexpected(image.error());
+    return shared_.generations.add(generation, *std::move(image));
+  }
+  void unload(u32 generation) noexcept override {
+    // The images of a device that hangs stay: it may still read them.
+    if (!shared_.context->abandoned()) shared_.generations.remove(generation);
+  }
+
+  Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
+    if (auto checked = check_queue_options(options); !checked) return tl::unexpected(checked.error());
+    if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
+    if (shared_.context->failed()) return tl::unexpected(lost());
+    try {
+      return VulkanQueue::create(shared_, options);
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(std::string("there is not enough memory for the queue's batches"));
+    }
+  }
+
+ private:
+  std::string lost() const {
+    return fmt::format("{} is lost: open it again, or use another device", info().name);
+  }
+
+  Shared shared_;
+};
+
+}  // namespace
+
+std::vector<DeviceInfo> describe() {
+  auto instance = Instance::create();
+  if (!instance) return none(instance.error());
+  std::vector<DeviceInfo> devices;
+  for (const auto& candidate : (*instance)->candidates()) devices.push_back(candidate.info);
+  if (devices.empty()) return none("the Vulkan drivers that are installed find no device");
+  return devices;
+}
+
+Result<std::unique_ptr<Device>> open(const DeviceInfo& info) {
+  auto context = Context::create(info);
+  if (!context) return tl::unexpected(context.error());
+  return std::make_unique<VulkanDevice>(*std::move(context));
+}
+
+}  // namespace xdpgpu::gpu::vulkan

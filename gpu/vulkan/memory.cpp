@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/vulkan/memory.hpp"
+
+#include <bit>
+#include <cstring>
+#include <optional>
+
+namespace xdpgpu::gpu::vulkan {
+namespace {
+
+using Property = vk::MemoryPropertyFlagBits;
+
+constexpr u64 kUploadTimeoutNs = 10'000'000'000;
+
+// The first memory type of `allowed` with all of `wanted`.
+std::optional<u32> memory_type(const Context& context, u32 allowed, vk::MemoryPropertyFlags wanted) {
+  const auto memory = context.physical().getMemoryProperties(context.dispatch());
+  for (u32 i = 0; i < memory.memoryTypeCount; i++)
+    if ((allowed >> i & 1) != 0 && (memory.memoryTypes[i].propertyFlags & wanted) == wanted) return i;
+  return std::nullopt;
+}
+
+// Its buffer alone; memory comes after.
+Result<Buffer> bare_buffer(const Context& context, u64 bytes, vk::BufferUsageFlags more, const void* next) {
+  if (bytes > context.candidate().largest_allocation)
+    return tl::unexpected(fmt::format("Vulkan: {} takes at most {} MiB in one piece, {} are needed",
+                                      context.candidate().info.description,
+                                      context.candidate().largest_allocation >> 20, (bytes >> 20) + 1));
+  vk::BufferCreateInfo info(
+      {}, bytes,
+      vk::BufferUsageFlagBits::eStorageBuffer | vk::BufferUsageFlagBits::eShaderDeviceAddress | more);
+  info.pNext = next;
+  auto buffer =
+      checked("creating a buffer", context.device().createBufferUnique(info, nullptr, context.dispatch()));
+  if (!buffer) return tl::unexpected(buffer.error());
+  Buffer made;
+  made.buffer = *std::move(buffer);
+  return made;
+}
+
+Result<void> give_memory(const Context& context, Buffer& buffer, u64 bytes, u32 type, const void* next) {
+  const Dispatch& d = context.dispatch();
+  const vk::MemoryAllocateFlagsInfo flags(vk::MemoryAllocateFlagBits::eDeviceAddress, 0, next);
+  auto memory = checked("allocating memory", context.device().allocateMemoryUnique(
+                                                 vk::MemoryAllocateInfo(bytes, type, &flags), nullptr, d));
+  if (!memory) return tl::unexpected(memory.error());
+  buffer.memory = *std::move(memory);
+  auto bound =
+      checked("binding memory", context.device().bindBufferMemory(*buffer.buffer, *buffer.memory, 0, d));
+  if (!bound) return bound;
+  buffer.address = context.device().getBufferAddress(vk::BufferDeviceAddressInfo(*buffer.buffer), d);
+  if (buffer.address == 0) return tl::unexpected(std::string("Vulkan: the device gave a buffer no address"));
+  return {};
+}
+
+Result<Buffer> allocate(const Context& context, u64 bytes, vk::BufferUsageFlags usage,
+                        std::initializer_list<vk::MemoryPropertyFlags> preferences) {
+  auto buffer = bare_buffer(context, bytes, usage, nullptr);
+  if (!buffer) return buffer;
+  const auto needs = context.device().getBufferMemoryRequirements(*buffer->buffer, context.dispatch());
+  for (const auto wanted : preferences) {
+    const auto type = memory_type(context, needs.memoryTypeBits, wanted);
+    if (!type) continue;
+    auto given = give_memory(context, *buffer, needs.size, *type, nullptr);
+    if (!given) return tl::unexpected(given.error());
+    return buffer;
+  }
+  return tl::unexpected(std::string("Vulkan: the device has no memory of the kind that is needed"));
+}
+
+// Copies and waits until it is done.
+Result<void> copy(Context& context, vk::Buffer from, vk::Buffer to, u64 bytes) {
+  const Dispatch& d = context.dispatch();
+  const vk::Device device = context.device();
+  auto pool = checked("creating a command pool",
+                      device.createCommandPoolUnique({{}, context.candidate().queue_family}, nullptr, d));
+  if (!pool) return tl::unexpected(pool.error());
+  auto commands = checked("creating a command buffer",
+                          device.allocateCommandBuffers({**pool, vk::CommandBufferLevel::ePrimary, 1}, d));
+  if (!commands) return tl::unexpected(commands.error());
+  auto fence = checked("creating a fence", device.createFenceUnique({}, nullptr, d));
+  if (!fence) return tl::unexpected(fence.error());
+  const vk::CommandBuffer command = commands->front();
+  auto recorded = checked("recording", command.begin({vk::CommandBufferUsageFlagBits::eOneTimeSubmit}, d));
+  if (!recorded) return recorded;
+  command.copyBuffer(from, to, vk::BufferCopy(0, 0, bytes), d);
+  // Later submissions of other queues start after the host has seen the fence.
+  const vk::MemoryBarrier barrier(vk::AccessFlagBits::eTransferWrite, vk::AccessFlagBits::eMemoryRead);
+  command.pipelineBarrier(vk::PipelineStageFlagBits::eTransfer, vk::PipelineStageFlagBits::eAllCommands, {},
+                          barrier, {}, {}, d);
+  recorded = checked("recording", command.end(d));
+  if (!recorded) return recorded;
+  HardwareQueue& queue = context.next_queue();
+  {
+    const std::lock_guard lock(queue.mutex);
+    const auto submitted =
+        checked("uploading", queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d));
+    if (!submitted) return submitted;
+  }
+  const vk::Result done = device.waitForFences(**fence, VK_TRUE, kUploadTimeoutNs, d);
+  if (done == vk::Result::eSuccess) return {};
+  // The device may still be at it: its memory stays.
+  context.fail();
+  context.abandon();
+  (void)fence->release();
+  (void)pool->release();
+  return failure("uploading", done);
+}
+
+}  // namespace
+
+void Buffer::abandon() noexcept {
+  (void)buffer.release();
+  (void)memory.release();
+}
+
+Result<Buffer> host_buffer(const Context& context, u64 bytes) {
+  constexpr auto shared = Property::eHostVisible | Property::eHostCoherent;
+  auto buffer = allocate(context, bytes, vk::BufferUsageFlagBits::eTransferSrc,
+                         {shared | Property::eHostCached, shared});
+  if (!buffer) return buffer;
+  auto mapped = checked("mapping memory", context.device().mapMemory(*buffer->memory, 0, VK_WHOLE_SIZE, {},
+                                                                     context.dispatch()));
+  if (!mapped) return tl::unexpected(mapped.error());
+  buffer->mapped = *mapped;
+  return buffer;
+}
+
+Result<Buffer> device_buffer(Context& context, const std::vector<u32>& words) {
+  const u64 bytes = words.size() * sizeof(u32);
+  auto from = host_buffer(context, bytes);
+  if (!from) return from;
+  std::memcpy(from->mapped, words.data(), bytes);
+  auto to = allocate(context, bytes, vk::BufferUsageFlagBits::eTransferDst,
+                     {vk::MemoryPropertyFlags(Property::eDeviceLocal), vk::MemoryPropertyFlags()});
+  if (!to) return to;
+  auto copied = copy(context, *from->buffer, *to->buffer, bytes);
+  if (copied) return to;
+  if (context.abandoned()) {
+    from->abandon();
+    to->abandon();
+  }
+  return tl::unexpected(copied.error());
+}
+
+Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes) {
+  const auto& candidate = context.candidate();
+  if (candidate.import_alignment == 0)
+    return tl::unexpected(fmt::format("Vulkan: {} cannot import host memory (no {}): use staged frames",
+                                      candidate.info.description,
+                                      VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME));
+  if (std::bit_cast<std::uintptr_t>(base) % candidate.import_alignment != 0 ||
+      bytes % candidate.import_alignment != 0)
+    return tl::unexpected(
+        fmt::format("Vulkan: {} imports host memory in pieces of {} bytes: use staged frames",
+                    candidate.info.description, candidate.import_alignment));
+  constexpr auto handle = vk::ExternalMemoryHandleTypeFlagBits::eHostAllocationEXT;
+  const vk::ExternalMemoryBufferCreateInfo external(handle);
+  auto buffer = bare_buffer(context, bytes, {}, &external);
+  if (!buffer) return buffer;
+  const auto properties =
+      checked("asking how to import host memory",
+              context.device().getMemoryHostPointerPropertiesEXT(handle, base, context.dispatch()));
+  if (!properties) return tl::unexpected(properties.error());
+  const auto needs = context.device().getBufferMemoryRequirements(*buffer->buffer, context.dispatch());
+  const auto type = memory_type(context, needs.memoryTypeBits & properties->memoryTypeBits,
+                                vk::MemoryPropertyFlags(Property::eHostCoherent));
+  if (!type || needs.size > bytes)
+    return tl::unexpected(fmt::format("Vulkan: {} has no memory type for this host memory: use staged frames",
+                                      candidate.info.description));
+  const vk::ImportMemoryHostPointerInfoEXT import(handle, base);
+  auto given = give_memory(context, *buffer, bytes, *type, &import);
+  if (!given) return tl::unexpected(given.error());
+  return buffer;
+}
+
+}  // namespace xdpgpu::gpu::vulkan

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/vulkan/memory.hpp: buffers that shaders reach by address.
+#pragma once
+
+#include "gpu/vulkan/context.hpp"
+
+namespace xdpgpu::gpu::vulkan {
+
+struct Buffer {
+  Unique<vk::DeviceMemory> memory;
+  Unique<vk::Buffer> buffer;  // goes before its memory
+  vk::DeviceAddress address = 0;
+  void* mapped = nullptr;  // host memory only
+
+  // Lets go of the handles without freeing anything.
+  void abandon() noexcept;
+};
+
+// Memory that host and device share without flushes; cached by the host where possible.
+Result<Buffer> host_buffer(const Context& context, u64 bytes);
+// The device's own memory, with `words` in it once this returns. `pool` makes a command buffer for it.
+Result<Buffer> device_buffer(Context& context, const std::vector<u32>& words);
+// The host's memory [base, base + bytes), imported. The error says what of it the device does not take.
+Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes);
+
+}  // namespace xdpgpu::gpu::vulkan

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/vulkan/queue.hpp"
+
+#include "gpu/stages/view.h"
+#include "gpu/staging.hpp"
+
+namespace xdpgpu::gpu::vulkan {
+namespace {
+
+constexpr u32 kGroup = 64;  // local_size_x of gpu/stages/pipeline.comp
+constexpr u64 kDrainTimeoutNs = 5'000'000'000;
+
+// xg_batch as the shader sees it, with addresses in the place of pointers.
+struct Arguments {
+  vk::DeviceAddress frames;
+  vk::DeviceAddress descriptors;
+  vk::DeviceAddress results;
+  vk::DeviceAddress image;
+  u64 frames_bytes;
+  u32 count;
+  u32 generation;
+};
+static_assert(sizeof(Arguments) == sizeof(xg_batch));
+static_assert(offsetof(Arguments, image) == offsetof(xg_batch, image));
+static_assert(offsetof(Arguments, generation) == offsetof(xg_batch, generation));
+
+}  // namespace
+
+Shared::~Shared() {
+  if (context != nullptr && context->abandoned()) {
+    region.abandon();
+    generations.each([](Buffer& image) { image.abandon(); });
+  }
+}
+
+Result<std::unique_ptr<Queue>> VulkanQueue::create(Shared& shared, const QueueOptions& options) {
+  std::unique_ptr<VulkanQueue> queue(new VulkanQueue(shared, options));
+  if (auto allocated = queue->allocate(options); !allocated) return tl::unexpected(allocated.error());
+  return queue;
+}
+
+VulkanQueue::VulkanQueue(Shared& shared, const QueueOptions& options)
+    : shared_(shared),
+      context_(*shared.context),
+      hardware_(context_.next_queue()),
+      ring_(options),
+      tickets_(options.depth, 0) {}
+
+Result<void> VulkanQueue::allocate(const QueueOptions& options) {
+  const Dispatch& d = context_.dispatch();
+  const vk::Device device = context_.device();
+  const u64 packets = u64{options.depth} * options.batch_capacity;
+
+  const auto give = [&](Buffer& to, u64 bytes) -> Result<void> {
+    auto buffer = host_buffer(context_, bytes);
+    if (!buffer) return tl::unexpected(buffer.error());
+    to = *std::move(buffer);
+    return {};
+  };
+  auto given = give(descriptors_, packets * sizeof(xg_descriptor)).and_then([&] {
+    return give(results_, packets * sizeof(xg_result));
+  });
+  if (given && shared_.frames == Frames::staged) {
+    staging_bytes_ = staging_bytes(options.batch_capacity);
+    given = give(staging_, options.depth * staging_bytes_).and_then([&] {
+      return give(staged_, packets * sizeof(xg_descriptor));
+    });
+  }
+  if (!given) return given;
+  for (Slot& slot : ring_.all()) {
+    slot.descriptors = static_cast<xg_descriptor*>(descriptors_.mapped) + u64{slot.index} * slot.capacity;
+    slot.results = static_cast<xg_result*>(results_.mapped) + u64{slot.index} * slot.capacity;
+  }
+
+  auto pool = checked("creating a command pool",
+                      device.createCommandPoolUnique({vk::CommandPoolCreateFlagBits::eResetCommandBuffer,
+                                                      context_.candidate().queue_family},
+                                                     nullptr, d));
+  if (!pool) return tl::unexpected(pool.error());
+  pool_ = *std::move(pool);
+  auto commands =
+      checked("creating command buffers",
+              device.allocateCommandBuffers({*pool_, vk::CommandBufferLevel::ePrimary, options.depth}, d));
+  if (!commands) return tl::unexpected(commands.error());
+  commands_ = *std::move(commands);
+  const vk::StructureChain<vk::SemaphoreCreateInfo, vk::SemaphoreTypeCreateInfo> timeline(
+      {}, {vk::SemaphoreType::eTimeline, 0});
+  auto semaphore = checked("creating a semaphore",
+                           device.createSemaphoreUnique(timeline.get<vk::SemaphoreCreateInfo>(), nullptr, d));
+  if (!semaphore) return tl::unexpected(semaphore.error());
+  timeline_ = *std::move(semaphore);
+  return {};
+}
+
+VulkanQueue::~VulkanQueue() {
+  if (ring_.in_flight() > 0 && finished_ < submitted_ && !context_.failed()) {
+    const vk::SemaphoreWaitInfo all({}, *timeline_, submitted_);
+    if (context_.device().waitSemaphores(all, kDrainTimeoutNs, context_.dispatch()) != vk::Result::eSuccess) {
+      context_.fail();
+      context_.abandon();
+    }
+  }
+  if (!context_.abandoned()) return;
+  for (Buffer* buffer : {&descriptors_, &results_, &staging_, &staged_}) buffer->abandon();
+  (void)pool_.release();
+  (void)timeline_.release();
+}
+
+vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 count, u32 generation,
+                               vk::DeviceAddress image) {
+  const Dispatch& d = context_.dispatch();
+  const u64 first = u64{slot.index} * slot.capacity;
+  Arguments arguments{};
+  arguments.results = results_.address + first * sizeof(xg_result);
+  arguments.image = image;
+  arguments.count = count;
+  arguments.generation = generation;
+  if (shared_.frames == Frames::in_place) {
+    arguments.frames = shared_.region.address;
+    arguments.frames_bytes = shared_.bytes;
+    arguments.descriptors = descriptors_.address + first * sizeof(xg_descriptor);
+  } else {
+    arguments.frames = staging_.address + slot.index * staging_bytes_;
+    arguments.frames_bytes = staging_bytes_;
+    arguments.descriptors = staged_.address + first * sizeof(xg_descriptor);
+  }
+  if (const auto begun = command.begin({vk::CommandBufferUsageFlagBits::eOneTimeSubmit}, d);
+      begun != vk::Result::eSuccess)
+    return begun;
+  command.bindPipeline(vk::PipelineBindPoint::eCompute, context_.pipeline(), d);
+  command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
+                        &arguments, d);
+  command.dispatch((count + kGroup - 1) / kGroup, 1, 1, d);
+  const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
+  command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},
+                          to_host, {}, {}, d);
+  return command.end(d);
+}
+
+Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
+  if (context_.failed()) return Submit::device_failed;
+  const Buffer* image = shared_.generations.find(generation);
+  if (image == nullptr) return Submit::unknown_generation;
+  if (shared_.frames == Frames::staged) {
+    const u64 first = u64{slot->index} * slot->capacity;
+    stage_frames(shared_.base, shared_.bytes, slot->descriptors, count,
+                 static_cast<u8*>(staging_.mapped) + slot->index * staging_bytes_,
+                 static_cast<xg_descriptor*>(staged_.mapped) + first);
+  }
+  const vk::CommandBuffer command = commands_[slot->index];
+  const u64 ticket = submitted_ + 1;
+  vk::Result result = record(command, *slot, count, generation, image->address);
+  if (result == vk::Result::eSuccess) {
+    const vk::TimelineSemaphoreSubmitInfo value({}, ticket);
+    const vk::SubmitInfo info({}, {}, command, *timeline_, &value);
+    const std::lock_guard lock(hardware_.mutex);
+    result = hardware_.queue.submit(info, nullptr, context_.dispatch());
+  }
+  if (result != vk::Result::eSuccess) {
+    context_.fail();
+    return Submit::device_failed;
+  }
+  submitted_ = ticket;
+  tickets_[slot->index] = ticket;
+  ring_.submitted(slot, count, generation);
+  return Submit::ok;
+}
+
+Slot* VulkanQueue::poll() noexcept {
+  const Slot* oldest = ring_.oldest();
+  if (oldest == nullptr) return nullptr;
+  const u64 ticket = tickets_[oldest->index];
+  if (finished_ < ticket && !context_.failed()) {
+    const vk::Result result =
+        context_.device().getSemaphoreCounterValue(*timeline_, &finished_, context_.dispatch());
+    if (result != vk::Result::eSuccess) context_.fail();
+  }
+  if (finished_ >= ticket) return ring_.retire(false);
+  return context_.failed() ? ring_.retire(true) : nullptr;
+}
+
+}  // namespace xdpgpu::gpu::vulkan

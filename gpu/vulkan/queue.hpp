@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/vulkan/queue.hpp: a worker's queue: one command buffer a slot, one timeline semaphore that counts
+// the finished batches.
+#pragma once
+
+#include "gpu/generations.hpp"
+#include "gpu/slots.hpp"
+#include "gpu/vulkan/memory.hpp"
+
+namespace xdpgpu::gpu::vulkan {
+
+// What the queues of a device share; the device outlives them.
+struct Shared {
+  std::unique_ptr<Context> context;
+  void* base = nullptr;
+  u64 bytes = 0;
+  Frames frames = Frames::automatic;
+  Buffer region;                    // in place only
+  Generations<Buffer> generations;  // the images
+
+  ~Shared();
+};
+
+class VulkanQueue final : public Queue {
+ public:
+  static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
+  ~VulkanQueue() override;
+
+  Slot* acquire() noexcept override { return ring_.acquire(); }
+  Submit submit(Slot* slot, u32 count, u32 generation) noexcept override;
+  Slot* poll() noexcept override;
+  void release(Slot* slot) noexcept override { ring_.release(slot); }
+  u32 in_flight() const noexcept override { return ring_.in_flight(); }
+
+ private:
+  VulkanQueue(Shared& shared, const QueueOptions& options);
+  Result<void> allocate(const QueueOptions& options);
+  vk::Result record(vk::CommandBuffer command, const Slot& slot, u32 count, u32 generation,
+                    vk::DeviceAddress image);
+
+  Shared& shared_;
+  Context& context_;
+  HardwareQueue& hardware_;
+  SlotRing ring_;
+  // Per slot, one behind the other.
+  Buffer descriptors_;
+  Buffer results_;
+  Buffer staging_;  // staged only: the frames
+  u64 staging_bytes_ = 0;
+  Buffer staged_;  // staged only: their descriptors
+  Unique<vk::CommandPool> pool_;
+  std::vector<vk::CommandBuffer> commands_;
+  Unique<vk::Semaphore> timeline_;
+  std::vector<u64> tickets_;  // by slot: the timeline's value once it is finished
+  u64 submitted_ = 0;
+  u64 finished_ = 0;
+};
+
+}  // namespace xdpgpu::gpu::vulkan
