@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT
+//
+// config/policy.schema.json and the parser say the same: the same keys, words, ranges and defaults. And
+// the policies in config/examples are good ones.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "userspace/policy/classify.hpp"
+#include "userspace/policy/policy.hpp"
+#include "userspace/policy/vocabulary.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+const std::string kConfig = std::string(XDPGPU_SOURCE_DIR) + "/config/";
+
+const Json& schema() {
+  static const Json all = Json::parse(read_policy_text(kConfig + "policy.schema.json").value());
+  return all;
+}
+
+// A policy in which every key stands at least once.
+Json specimen() {
+  return Json::parse(R"({
+    "$schema": "x", "version": 1, "description": "x", "default": "drop", "on_failure": "drop", "on_overload": "drop",
+    "fragments": "inspect",
+    "management": [{"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2, "vlan": 3,
+                    "family": "ipv4"}],
+    "lists": {"file": {"file": "l.txt"}, "inline": ["::1"]},
+    "rules": [
+      {"name": "a", "description": "x", "action": {"inspect": "p"},
+       "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
+                 "tcp_flags": "syn", "vlan": 3, "family": "ipv4"}},
+      {"limit": {"per": "src", "pps": 1000000, "burst": 2000}, "match": {"control": "arp"}}
+    ],
+    "pipelines": {"p": [
+      {"stage": "acl", "default": "pass", "cache": true, "rules": [
+        {"name": "a", "action": {"redirect": "eth1"},
+         "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2}}]},
+      {"stage": "load_balance", "cache": "1s", "backends": [
+        {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
+      {"stage": "l2fwd", "to": "eth1", "cache": false}
+    ]},
+    "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false},
+    "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us"}
+  })");
+}
+
+Diagnostics problems(const Json& document) {
+  auto policy = parse(document.dump(), "p.json", read_files_of({{"l.txt", ""}}));
+  return policy ? Diagnostics{} : policy.error();
+}
+std::string text_of(const Diagnostics& found) {
+  std::string all;
+  for (const auto& d : found) all += d.sentence() + "\n";
+  return all;
+}
+
+// Each object of the schema: where its keys stand in the specimen, and the parser's table of them.
+struct ObjectKind {
+  const char* definition;  // in $defs; empty: the root
+  std::vector<std::string> specimens;
+  Words keys;
+};
+const std::vector<ObjectKind>& object_kinds() {
+  static const std::vector<ObjectKind> kinds{
+      {"", {""}, keys::kPolicy},
+      {"match", {"/rules/0/match", "/rules/1/match"}, keys::kMatch},
+      {"management", {"/management/0"}, keys::kManagement},
+      {"listFile", {"/lists/file"}, keys::kListFile},
+      {"rule", {"/rules/0", "/rules/1"}, keys::kRule},
+      {"limit", {"/rules/1/limit"}, keys::kLimit},
+      {"inspect", {"/rules/0/action"}, keys::kInspect},
+      {"acl", {"/pipelines/p/0"}, keys::kAcl},
+      {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
+      {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
+      {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
+      {"loadBalance", {"/pipelines/p/1"}, keys::kLoadBalance},
+      {"backend", {"/pipelines/p/1/backends/0"}, keys::kBackend},
+      {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
+      {"io", {"/io"}, keys::kIo},
+      {"compute", {"/compute"}, keys::kCompute},
+  };
+  return kinds;
+}
+const Json& definition(const std::string& name) {
+  return name.empty() ? schema() : schema().at("$defs").at(name);
+}
+
+Json::json_pointer place_of(const ObjectKind& kind, const std::string& key) {
+  for (const auto& at : kind.specimens)
+    if (auto place = Json::json_pointer(at) / key; specimen().contains(place)) return place;
+  ADD_FAILURE() << "the specimen lacks " << kind.definition << "." << key;
+  return Json::json_pointer();
+}
+
+// Follows $ref and lays the property's own keys over it.
+Json resolved(const Json& schema, Json property) {
+  while (property.contains("$ref")) {
+    Json target = schema.at(Json::json_pointer(property["$ref"].get<std::string>().substr(1)));
+    property.erase("$ref");
+    target.update(property);
+    property = target;
+  }
+  return property;
+}
+
+template <class F>
+void each_property(F&& visit) {
+  u32 properties = 0;
+  for (const auto& kind : object_kinds())
+    for (const auto& [key, property] : definition(kind.definition).at("properties").items()) {
+      SCOPED_TRACE(std::string(kind.definition) + "." + key);
+      visit(kind, key, resolved(schema(), property));
+      ++properties;
+    }
+  EXPECT_GT(properties, 60u);
+}
+
+TEST(Schema, HasTheParsersKeys) {
+  for (const auto& kind : object_kinds()) {
+    std::vector<std::string> keys;
+    for (const auto& [key, property] : definition(kind.definition).at("properties").items())
+      keys.push_back(key);
+    std::vector<std::string> known(kind.keys.begin(), kind.keys.end());
+    EXPECT_THAT(keys, testing::UnorderedElementsAreArray(known)) << "in " << kind.definition;
+  }
+}
+
+TEST(Schema, HasNoObjectThatTheParserDoesNotKnow) {
+  std::set<std::string> known;
+  for (const auto& kind : object_kinds()) known.insert(kind.definition);
+  const Json& all = schema();
+  for (const auto& [name, def] : all["$defs"].items()) {
+    if (!def.contains("properties")) continue;
+    EXPECT_TRUE(known.contains(name)) << name;
+    EXPECT_EQ(def["additionalProperties"], false) << name;
+  }
+  EXPECT_EQ(all["additionalProperties"], false);
+}
+
+TEST(Schema, HasTheParsersWords) {
+  const std::map<std::string, Words> words{{"decision", words::kDo},
+                                           {"fragments", words::kFragments},
+                                           {"actionWord", words::kAction},
+                                           {"limitPer", words::kLimitPer},
+                                           {"family", words::kFamily},
+                                           {"control", words::kControl},
+                                           {"vlanWord", words::kVlan},
+                                           {"stageName", words::kStage},
+                                           {"aclActionWord", words::kAclAction},
+                                           {"aclDefault", words::kAclDefault},
+                                           {"ioMode", words::kIoMode},
+                                           {"computeMode", words::kComputeMode},
+                                           {"computeFrames", words::kComputeFrames}};
+  std::vector<std::string> protocols;
+  for (const auto& protocol : kProtocols) protocols.emplace_back(protocol.name);
+  const Json& all = schema();
+  for (const auto& [name, def] : all["$defs"].items()) {
+    if (!def.contains("enum")) continue;
+    auto listed = def["enum"].get<std::vector<std::string>>();
+    if (name == "protocolName") {
+      EXPECT_EQ(listed, protocols);
+      continue;
+    }
+    ASSERT_TRUE(words.contains(name)) << name;
+    EXPECT_EQ(listed, std::vector<std::string>(words.at(name).begin(), words.at(name).end())) << name;
+  }
+  for (const auto& [name, list] : words) EXPECT_TRUE(all["$defs"].contains(name)) << name;
+  for (auto flag : words::kTcpFlags)
+    EXPECT_THAT(all["$defs"]["tcpFlags"]["pattern"].get<std::string>(),
+                testing::HasSubstr(std::string(flag)));
+}
+
+TEST(Schema, ReferencesLeadSomewhereAndEverythingIsUsed) {
+  const Json& all = schema();
+  std::set<std::string> used;
+  auto visit = [&](auto&& self, const Json& node) -> void {
+    if (node.is_object() && node.contains("$ref")) {
+      auto target = node["$ref"].get<std::string>();
+      EXPECT_TRUE(all.contains(Json::json_pointer(target.substr(1)))) << target;
+      used.insert(target.substr(std::string("#/$defs/").size()));
+    }
+    if (node.is_structured())
+      for (const auto& child : node) self(self, child);
+  };
+  visit(visit, all);
+  for (const auto& [name, def] : all["$defs"].items()) {
+    if (name != "stageName") {  // names the stages for this test; the stages name themselves by const
+      EXPECT_TRUE(used.contains(name)) << name;
+    }
+  }
+}
+
+TEST(Schema, EveryPropertyIsExplained) {
+  each_property([](const ObjectKind&, const std::string& key, const Json& property) {
+    bool speaks_for_itself = key == "stage" || key == "rules" || key == "backends" || key == "redirect";
+    EXPECT_TRUE(speaks_for_itself || property.contains("description"));
+  });
+}
+
+TEST(Specimen, IsAccepted) { EXPECT_THAT(text_of(problems(specimen())), testing::IsEmpty()); }
+
+// A value of the wrong type must be noticed where it stands: the parser reads every key it lists.
+TEST(Specimen, EveryKeyIsRead) {
+  each_property([](const ObjectKind& kind, const std::string& key, const Json&) {
+    auto place = place_of(kind, key);
+    Json document = specimen();
+    document[place] = Json::parse("[[[]]]");
+    auto found = problems(document);
+    bool noticed = std::any_of(found.begin(), found.end(),
+                               [&](const Diagnostic& d) { return d.pointer.starts_with(place.to_string()); });
+    EXPECT_TRUE(noticed) << text_of(found);
+  });
+}
+
+TEST(Specimen, RequiredKeysAreRequired) {
+  for (const auto& kind : object_kinds()) {
+    std::set<std::string> required;
+    for (const auto& key : definition(kind.definition).value("required", std::vector<std::string>()))
+      required.insert(key);
+    for (auto key : kind.keys) {
+      std::string name(key);
+      if (std::string_view(kind.definition) == "rule" && (name == "action" || name == "limit"))
+        continue;  // oneOf
+      auto place = place_of(kind, name);
+      Json document = specimen();
+      document[place.parent_pointer()].erase(name);
+      if (name == "pipelines") document["rules"][0]["action"] = "drop";
+      // An empty condition is what "control" and the sole keys of some objects leave behind: allowed.
+      EXPECT_EQ(problems(document).empty(), !required.contains(name))
+          << kind.definition << "." << name << "\n"
+          << text_of(problems(document));
+    }
+  }
+}
+
+TEST(Specimen, RangesAreTheSchemas) {
+  u32 ranges = 0;
+  each_property([&](const ObjectKind& kind, const std::string& key, const Json& property) {
+    if (!property.contains("minimum")) return;
+    ++ranges;
+    auto place = place_of(kind, key);
+    auto refused = [&](const Json& value) {
+      Json document = specimen();
+      document[place] = value;
+      return !problems(document).empty();
+    };
+    auto least = property["minimum"].get<std::int64_t>();
+    auto most = property["maximum"].get<std::int64_t>();
+    EXPECT_FALSE(refused(least));
+    EXPECT_FALSE(refused(most));
+    EXPECT_TRUE(refused(least - 1));
+    EXPECT_TRUE(refused(most + 1));
+    EXPECT_TRUE(refused(double(least) + 0.5));
+    EXPECT_TRUE(refused(std::to_string(least)));
+  });
+  EXPECT_EQ(ranges, 5u);
+}
+
+TEST(Specimen, WordsAreTheSchemas) {
+  u32 words = 0;
+  each_property([&](const ObjectKind& kind, const std::string& key, const Json& property) {
+    if (!property.contains("enum")) return;
+    ++words;
+    auto place = place_of(kind, key);
+    Json document = specimen();
+    for (const auto& word : property["enum"]) {
+      document[place] = word;
+      if (key == "family" && word == "ipv6") continue;  // the specimen's addresses are IPv4
+      EXPECT_THAT(text_of(problems(document)), testing::IsEmpty()) << word;
+    }
+    document[place] = "bogus";
+    EXPECT_FALSE(problems(document).empty());
+  });
+  EXPECT_GE(words, 12u);
+}
+
+TEST(Specimen, DefaultsAreTheSchemas) {
+  Json shown = Json::parse(to_json(parse(R"({"version": 1})", "p", read_files_of({})).value()));
+  const Json& all = schema();
+  u32 defaults = 0;
+  for (const char* where : {"", "io", "compute"}) {
+    const Json have = *where == '\0' ? shown : shown[where];
+    for (const auto& [key, property] : definition(where).at("properties").items())
+      if (Json full = resolved(all, property); full.contains("default")) {
+        EXPECT_EQ(full["default"], have[key]) << where << "." << key;
+        ++defaults;
+      }
+  }
+  EXPECT_GE(defaults, 13u);
+}
+
+// ---- Examples ---------------------------------------------------------------------------------------
+std::vector<std::string> examples() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kConfig + "examples"))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+class Examples : public testing::TestWithParam<std::string> {
+ protected:
+  Policy policy() {
+    std::string path = kConfig + "examples/" + GetParam() + ".json";
+    auto policy = parse(read_policy_text(path).value(), path, read_files_from(kConfig + "examples"));
+    EXPECT_TRUE(policy) << text_of(policy.error());
+    return policy.value_or(Policy{});
+  }
+};
+TEST_P(Examples, AreAcceptedAndCompiled) {
+  Policy policy = this->policy();
+  EXPECT_FALSE(policy.description.empty()) << "an example explains itself";
+  EXPECT_FALSE(policy.management.empty()) << "an example shows how not to lock oneself out";
+  EXPECT_FALSE(policy.rules.empty());
+  auto tables = compile(policy);
+  ASSERT_TRUE(tables) << text_of(tables.error());
+  EXPECT_EQ(tables->header.rule_count, policy.rules.size() + 2 * policy.management.size());
+}
+INSTANTIATE_TEST_SUITE_P(Config, Examples, testing::ValuesIn(examples()), [](const auto& name) {
+  std::string clean = name.param;
+  std::replace_if(
+      clean.begin(), clean.end(), [](char c) { return std::isalnum(static_cast<u8>(c)) == 0; }, '_');
+  return clean;
+});
+
+TEST(Firewall, DecidesAsItsDescriptionSays) {
+  std::string path = kConfig + "examples/firewall.json";
+  Policy policy = parse(read_policy_text(path).value(), path, read_files_from(kConfig + "examples")).value();
+  Tables tables = compile(policy).value();
+  auto first = [&](const PacketFacts& packet) {
+    auto found = classify(tables, packet);
+    return found.empty() ? std::string("default") : tables.rule_names[found[0]];
+  };
+  PacketFacts packet{.family = 4,
+                     .src = {203, 0, 113, 200},
+                     .dst = {192, 0, 2, 1},
+                     .src_port = 999,
+                     .dst_port = 443,
+                     .l4 = XG_L4_V4_TCP + 0x02};
+  EXPECT_EQ(first(packet), "known bad");
+  packet.src[0] = 8;
+  EXPECT_EQ(first(packet), "new connections");
+  packet.l4 = XG_L4_V4_TCP + 0x10;
+  EXPECT_EQ(first(packet), "web");
+  packet.dst_port = 25;
+  EXPECT_EQ(first(packet), "default");
+  PacketFacts ssh{.family = 4,
+                  .src = {198, 51, 100, 7},
+                  .dst = {192, 0, 2, 1},
+                  .src_port = 999,
+                  .dst_port = 22,
+                  .l4 = XG_L4_V4_TCP + 0x02};
+  EXPECT_EQ(first(ssh), "management 1");
+  EXPECT_EQ(first({.l4 = l4_of(0, 0, false, 0, XG_CONTROL_STP, tables.header.control_named)}),
+            "no switch talk from outside");
+}
+
+}  // namespace
+}  // namespace xdpgpu::policy

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+//
+// A policy written as JSON and read back is the same policy.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/policy_random.hpp"
+#include "userspace/policy/values.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+using test::RandomPolicy;
+
+void expect_equal(const Policy& a, const Policy& b) {
+  EXPECT_EQ(a.description, b.description);
+  EXPECT_EQ(a.default_action, b.default_action);
+  EXPECT_EQ(a.on_failure, b.on_failure);
+  EXPECT_EQ(a.on_overload, b.on_overload);
+  EXPECT_EQ(a.fragments, b.fragments);
+  EXPECT_EQ(a.management, b.management);
+  EXPECT_EQ(a.lists, b.lists);
+  ASSERT_EQ(a.rules.size(), b.rules.size());
+  for (u64 i = 0; i < a.rules.size(); ++i) EXPECT_EQ(a.rules[i], b.rules[i]) << "rule " << i;
+  EXPECT_EQ(a.pipelines, b.pipelines);
+  EXPECT_EQ(a.io, b.io);
+  EXPECT_EQ(a.compute, b.compute);
+}
+
+Policy read_back(const Policy& policy, const FileReader& files) {
+  auto again = parse(to_json(policy), "shown", files);
+  EXPECT_TRUE(again) << again.error()[0].sentence() << "\n" << to_json(policy);
+  return again.value_or(Policy{});
+}
+
+// Conditions that can never be met are refused by the parser: random ones are mended.
+void make_possible(Match& match) {
+  if (match.tcp_flags_mask || !match.src_ports.empty() || !match.dst_ports.empty()) match.protocols = {6};
+  if (match.tcp_flags_mask) match.control.clear();
+  auto all = [](std::vector<Prefix>& prefixes, u8 family) {
+    std::erase_if(prefixes, [&](const Prefix& p) { return p.family != family; });
+  };
+  u8 family = match.family.value_or(4);
+  all(match.src, family);
+  all(match.dst, family);
+  match.src_lists.clear();
+  match.dst_lists.clear();
+}
+
+TEST(Show, RandomPoliciesComeBack) {
+  u64 seed = std::random_device{}();
+  for (u32 i = 0; i < 60 && !testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE("seed " + std::to_string(seed + i));
+    RandomPolicy random(seed + i);
+    Policy policy = random.policy(12, 3, 6, 2);
+    for (auto& match : policy.management) {
+      make_possible(match);
+      match.protocols = {6};
+    }
+    for (auto& rule : policy.rules) {
+      make_possible(rule.match);
+      if (random.chance(30)) {
+        rule.action = Rule::Action::limit;
+        rule.limit = {static_cast<u32>(random.below(3)), 1 + random.below(1000), 1 + random.below(1000)};
+      }
+    }
+    policy.default_action = random.chance(50) ? Do::drop : Do::pass;
+    policy.fragments = static_cast<Do>(random.below(3));
+    policy.compute.max_wait_ns = random.below(100'000'001);
+    expect_equal(policy, read_back(policy, read_files_of({})));
+  }
+}
+
+TEST(Show, PipelinesListsAndSettingsComeBack) {
+  const char* text = R"({
+    "version": 1, "description": "quotes \" and umlauts \u00fc",
+    "default": "drop", "on_failure": "drop", "on_overload": "drop", "fragments": "inspect",
+    "lists": {"f": {"file": "f.txt"}, "i": ["::/0", "0.0.0.0/0", "10.1.2.3"], "none": []},
+    "rules": [
+      {"match": {"src": ["@f", "::1"], "dst": "@i"}, "description": "why", "action": {"inspect": "z"}},
+      {"match": {"control": "arp", "vlan": ["none", "priority", 7], "proto": [17, 200]}, "action": "drop"}],
+    "pipelines": {
+      "z": [{"stage": "l2fwd"}, {"stage": "l2fwd", "to": "eth9", "cache": "90m"}],
+      "a": [
+        {"stage": "acl", "rules": [], "default": "pass"},
+        {"stage": "acl", "cache": "1500ms", "rules": [
+          {"match": {"src": ["10.0.0.0/8", "::1"], "proto": "sctp", "src_port": [1, "2-3"]}, "action": "tx"},
+          {"action": {"redirect": "eth1"}}]},
+        {"stage": "load_balance", "cache": true, "backends": [
+          {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]}]},
+    "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true},
+    "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";
+  auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"}});
+  Policy policy = parse(text, "p", files).value();
+  expect_equal(policy, read_back(policy, files));
+  auto shown = nlohmann::json::parse(to_json(policy));
+  EXPECT_EQ(shown["lists"]["f"]["file"], "f.txt") << "a list from a file is shown by its file";
+  EXPECT_EQ(to_json(policy), to_json(read_back(policy, files))) << "canonical: showing twice changes nothing";
+}
+
+TEST(Values, DurationsAreWrittenInTheLargestUnitThatFits) {
+  EXPECT_EQ(write_duration(50'000), "50us");
+  EXPECT_EQ(write_duration(1'500'000'000), "1500ms");
+  EXPECT_EQ(write_duration(7'200'000'000'000), "2h");
+  EXPECT_EQ(write_duration(0), "0s");
+  EXPECT_EQ(write_duration(1), "1ns");
+  EXPECT_EQ(read_duration("18446744073s").value(), 18446744073ull * 1'000'000'000);
+  EXPECT_FALSE(read_duration("18446744074s")) << "more than 64 bits of nanoseconds";
+  for (const char* bad : {"", "s", "5", "5 s", "-5s", "1.5s", "5S", "5sec", "99999999999999999999s"})
+    EXPECT_FALSE(read_duration(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace xdpgpu::policy
