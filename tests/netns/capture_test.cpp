@@ -57,6 +57,7 @@ TEST_P(Captures, BounceByteExact) {
       back.push_back(std::move(captured.frame));
     EXPECT_EQ(back.size(), sent.size() - control);
     std::vector<Frame> expected;
+    expected.reserve(sent.size());
     for (Frame& frame : sent) expected.push_back(with_macs_swapped(std::move(frame)));
     std::sort(back.begin(), back.end());
     std::sort(expected.begin(), expected.end());

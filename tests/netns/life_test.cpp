@@ -44,6 +44,14 @@ class Load {
   std::thread thread_;
 };
 
+// The last JSON line of a program's output.
+Json last_line(const std::string& out) {
+  const auto end = out.find_last_not_of('\n');
+  const auto start = end == std::string::npos ? 0 : out.rfind('\n', end) + 1;
+  const Json line = Json::parse(out.substr(start), nullptr, false);
+  return line.is_object() ? line : Json::object();
+}
+
 TEST_P(Life, DetachUnderTrafficAccountsForEveryPacket) {
   attach(inspect_udp(7000, kBounce));
   const Pins& pins = attached_->pins();
@@ -52,7 +60,13 @@ TEST_P(Life, DetachUnderTrafficAccountsForEveryPacket) {
   std::this_thread::sleep_for(300ms);
   const Outcome outcome = attached_->detach();
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(xdp_state(host_port()).mode, XdpAttach::none);
   load.end();
+  const Json account = last_line(attached_->process().out());
+  EXPECT_EQ(account.value("event", ""), "end") << account;
+  EXPECT_TRUE(account.value("frames_conserved", false)) << account;
+  EXPECT_TRUE(account.value("packets_balanced", false)) << account;
+  EXPECT_EQ(account.at("packets").at("in"), pins.kernel("received"));
   expect_conserved(pins);
   const auto worker = pins.worker_counts();
   EXPECT_GT(worker.at("transmitted"), 0U);

@@ -35,6 +35,7 @@ std::vector<Frame> assorted(PacketSpec spec, std::size_t count) {
 
 std::vector<Frame> sorted_frames(const std::vector<Captured>& captured) {
   std::vector<Frame> frames;
+  frames.reserve(captured.size());
   for (const Captured& c : captured) frames.push_back(c.frame);
   std::sort(frames.begin(), frames.end());
   return frames;

@@ -77,7 +77,8 @@ Process::Process(const Namespace& ns, std::vector<std::string> argv, const Optio
     const std::string variable(*v);
     if (!options.environment.contains(variable.substr(0, variable.find('=')))) variables.push_back(variable);
   }
-  for (const auto& [name, value] : options.environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.environment)
+    variables.push_back(fmt::format("{}={}", name, value));
   std::vector<char*> environment;
   environment.reserve(variables.size() + 1);
   for (auto& variable : variables) environment.push_back(variable.data());
