@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/ethtool.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
@@ -136,7 +137,8 @@ Result<void> Netlink::set_up(const std::string& name) const {
   return change(socket_, name, changes.get(), "bring up");
 }
 
-// libnl knows mirred only towards egress, so the message is put together here.
+// libnl knows mirred only towards egress, so the message is put together here. A classic filter that
+// always matches wants no classifier but the one that the programs need anyway.
 Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex) const {
   const Message message(nlmsg_alloc_simple(RTM_NEWTFILTER, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL));
   tcmsg header{};
@@ -145,9 +147,12 @@ Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifi
   header.tcm_parent = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
   header.tcm_info = TC_H_MAKE(priority << 16, __builtin_bswap16(ETH_P_ALL));
   nlmsg_append(message.get(), &header, sizeof(header), NLMSG_ALIGNTO);
-  nla_put_string(message.get(), TCA_KIND, "matchall");
+  nla_put_string(message.get(), TCA_KIND, "bpf");
   nlattr* options = nla_nest_start(message.get(), TCA_OPTIONS);
-  nlattr* actions = nla_nest_start(message.get(), TCA_MATCHALL_ACT);
+  const sock_filter always{BPF_RET | BPF_K, 0, 0, 0xffffffff};
+  nla_put_u16(message.get(), TCA_BPF_OPS_LEN, 1);
+  nla_put(message.get(), TCA_BPF_OPS, sizeof(always), &always);
+  nlattr* actions = nla_nest_start(message.get(), TCA_BPF_ACT);
   nlattr* first = nla_nest_start(message.get(), 1);
   nla_put_string(message.get(), TCA_ACT_KIND, "mirred");
   nlattr* action_options = nla_nest_start(message.get(), TCA_ACT_OPTIONS);
@@ -164,9 +169,7 @@ Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifi
   if (error >= 0) error = nl_wait_for_ack(socket_);
   if (error < 0)
     return tl::unexpected(fmt::format(
-        "cannot redirect with tc: {}; the kernel needs cls_matchall and act_mirred (NET_CLS_MATCHALL, "
-        "NET_ACT_MIRRED)",
-        why(error)));
+        "cannot redirect with tc: {}; the kernel needs NET_CLS_BPF and NET_ACT_MIRRED", why(error)));
   return {};
 }
 

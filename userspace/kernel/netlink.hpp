@@ -31,7 +31,7 @@ class Netlink {
   Result<void> set_mac(const std::string& name, const Mac& mac) const;
   Result<void> set_up(const std::string& name) const;
   // On `ifindex`'s clsact ingress, with this priority: everything goes to target's ingress, as if it had
-  // been received there (matchall, mirred).
+  // been received there (mirred).
   Result<void> redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex) const;
 
  private:

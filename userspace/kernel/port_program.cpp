@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/if_link.h>
 #include <sys/random.h>
+#include <unistd.h>
 #include <xdp/libxdp.h>
 
 #include <bit>
@@ -30,6 +31,8 @@ struct XdpProgramCloser {
 using XdpProgram = std::unique_ptr<xdp_program, XdpProgramCloser>;
 
 constexpr const char* kSection = "xdp";
+// libxdp makes this folder for its dispatchers, on the way, even where it then attaches without one.
+constexpr const char* kLibxdpFolder = "/sys/fs/bpf/xdp";
 
 Result<void> check(const PortOptions& options) {
   if (options.queues == 0 || options.port_index >= XG_MAX_PORTS)
@@ -74,6 +77,7 @@ struct PortProgram::Impl {
   XdpProgram attached;
   xdp_attach_mode mode = XDP_MODE_UNSPEC;
   bool pinned = false;
+  bool had_libxdp_folder = false;
 
   Result<void> write_config();
   Result<void> prepare_attachment();
@@ -178,6 +182,7 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   const PortOptions& options = impl_->options;
   if (auto ok = make_room(options.ifname, static_cast<int>(options.ifindex)); !ok)
     return tl::unexpected(ok.error());
+  impl_->had_libxdp_folder = access(kLibxdpFolder, F_OK) == 0;
   int native_error = 0, error = 0;
   for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
     if (required && *required != mode) continue;
@@ -214,6 +219,7 @@ void PortProgram::detach() noexcept {
   impl_->mode = XDP_MODE_UNSPEC;
   impl_->attached.reset();
   impl_->attached_skeleton.reset();
+  if (!impl_->had_libxdp_folder) rmdir(kLibxdpFolder);  // unless somebody uses it by now
 }
 
 }  // namespace xdpgpu::kernel

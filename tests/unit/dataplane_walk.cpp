@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+//
+// The data path walked by real packets: veth → XDP → AF_XDP → the CPU device → what the verdict says, as
+// the other host sees it. Needs root; the daemon and the command line have tests of their own.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "bench/path/bed.hpp"
+#include "tests/netns/lab.hpp"
+
+namespace xdpgpu {
+namespace {
+
+using namespace std::chrono_literals;
+using gpu::AclRule;
+
+gpu::AclSettings acl(AclRule::Action otherwise, bool cache = false) {
+  gpu::AclSettings settings;
+  settings.otherwise = otherwise;
+  settings.cache = cache;
+  return settings;
+}
+
+gpu::AclSettings redirect_to(u32 port) {
+  AclRule rule;
+  rule.name = "there";
+  rule.action = AclRule::Action::redirect;
+  rule.target = port;
+  gpu::AclSettings settings;
+  settings.rules.push_back(rule);
+  return settings;
+}
+
+struct WalkParameters {
+  kernel::XdpMode mode;
+  u32 queues;
+};
+
+class Walk : public testing::TestWithParam<WalkParameters> {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = lab::why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+    near_.emplace("xgDnear");
+    far_.emplace("xgDfar");
+    lab::VethOptions options;
+    options.queues = GetParam().queues;
+    wire_.emplace(*near_, "n0", *far_, "f0", options);
+    second_.emplace(*near_, "n1", *far_, "f1", options);
+    wire_->address("10.9.0.1/24", "10.9.0.2/24");
+    wire_->up();
+    second_->up();
+    // Segments of many packets cannot go through generic XDP.
+    for (const char* offload :
+         {"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation", "tx-udp-segmentation"})
+      wire_->b().feature(offload, false);
+  }
+
+  bed::Bed& lay(std::vector<gpu::StageSettings> stages, bool two_ports = false) {
+    bed::Options options;
+    options.mode = GetParam().mode;
+    options.queues = GetParam().queues;
+    options.stages = std::move(stages);
+    std::vector<const lab::Interface*> ports{&wire_->a()};
+    if (two_ports) ports.push_back(&second_->a());
+    bed_.emplace(ports, options);
+    return *bed_;
+  }
+
+  // UDP frames from the far host, of `flows` flows.
+  std::vector<lab::Frame> frames(u32 count, u32 flows = 16) const {
+    std::vector<lab::Frame> out;
+    for (u32 i = 0; i < count; ++i)
+      out.push_back(lab::build({.src = wire_->b().mac(),
+                                .dst = wire_->a().mac(),
+                                .src_port = static_cast<u16>(1000 + i % flows),
+                                .dst_port = 4000,
+                                .payload = "packet " + std::to_string(i)}));
+    return out;
+  }
+
+  // Counters move until the packets are through.
+  template <class Get>
+  u64 settles_at(u64 wanted, Get&& get) const {
+    for (int i = 0; i < 200 && get() != wanted; ++i) std::this_thread::sleep_for(10ms);
+    return get();
+  }
+
+  void expect_clean_end() {
+    const dataplane::FrameCount frames = bed_->down();
+    EXPECT_GT(frames.total, 0u);
+    EXPECT_EQ(frames.free, frames.total);
+  }
+
+  std::optional<lab::Namespace> near_, far_;
+  std::optional<lab::Veth> wire_, second_;
+  std::optional<bed::Bed> bed_;
+};
+
+TEST_P(Walk, DropIsSilence) {
+  bed::Bed& bed = lay({acl(AclRule::Action::drop)});
+  lab::Sniffer back(wire_->b());
+  lab::Sender(wire_->b()).send(frames(500));
+  EXPECT_EQ(settles_at(500, [&] { return bed.worker_counts(0).dropped; }), 500u);
+  EXPECT_EQ(bed.worker_counts(0).received, 500u);
+  EXPECT_EQ(bed.kernel_count(0, XG_KERNEL_inspected), 500u);
+  EXPECT_TRUE(back.drain(50ms, 1s, lab::udp_to(4000)).empty());
+  for (const auto& queue : bed.engine().status().queues) {
+    EXPECT_EQ(queue.mode, GetParam().mode == kernel::XdpMode::native ? dataplane::PortMode::copy
+                                                                     : dataplane::PortMode::generic);
+    EXPECT_EQ(queue.metadata, queue.counters.received != 0);
+  }
+  expect_clean_end();
+}
+
+TEST_P(Walk, TransmitBouncesEveryFrameInOrder) {
+  bed::Bed& bed = lay({gpu::L2fwdSettings{}});
+  const auto sent = frames(500, GetParam().queues == 1 ? 16 : 1);
+  lab::Sniffer back(wire_->b());
+  lab::Sender(wire_->b()).send(sent);
+  const auto seen = back.take(500, 3000ms, lab::udp_to(4000));
+  ASSERT_EQ(seen.size(), 500u);
+  EXPECT_EQ(back.lost(), 0u);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    ASSERT_EQ(seen[i].frame, lab::with_macs_swapped(sent[i])) << "frame " << i;
+  EXPECT_EQ(bed.worker_counts(0).transmitted, 500u);
+  expect_clean_end();
+}
+
+TEST_P(Walk, RedirectArrivesOnTheSecondPort) {
+  bed::Bed& bed = lay({redirect_to(1)}, true);
+  lab::Sniffer there(second_->b());
+  const auto sent = frames(300);
+  lab::Sender(wire_->b()).send(sent);
+  const auto seen = there.take(300, 3000ms, lab::udp_to(4000));
+  ASSERT_EQ(seen.size(), 300u);
+  EXPECT_EQ(bed.worker_counts(0).redirected, 300u);
+  expect_clean_end();
+}
+
+TEST_P(Walk, PassReachesTheStack) {
+  bed::Bed& bed = lay({acl(AclRule::Action::pass)});
+  const lab::PingResult ping = lab::ping(*far_, "10.9.0.1", {.count = 20, .interval = lab::Millis(2)});
+  EXPECT_EQ(ping.received, 20u);
+  EXPECT_EQ(ping.duplicates, 0u);
+  const lab::TransferResult transfer = lab::tcp_transfer(*far_, *near_, "10.9.0.1", {.bytes = 4 << 20});
+  EXPECT_TRUE(transfer.intact) << transfer.problem;
+  // Every packet ran the program once: nothing that was reinjected came by again.
+  EXPECT_TRUE(settles_at(1, [&] {
+    const u64 received = bed.worker_counts(0).received;
+    return bed.kernel_count(0, XG_KERNEL_inspected) == received && bed.worker_counts(0).passed == received;
+  }));
+  const xg_worker_counters counts = bed.worker_counts(0);
+  EXPECT_GT(counts.passed, 20u);
+  EXPECT_GT(counts.checksums_repaired, 0u);
+  expect_clean_end();
+}
+
+TEST_P(Walk, ACachedVerdictIsHandledInTheKernel) {
+  bed::Bed& bed = lay({acl(AclRule::Action::drop, true)});
+  lab::Sender sender(wire_->b());
+  sender.send(frames(16));
+  EXPECT_EQ(settles_at(16, [&] { return bed.worker_counts(0).dropped; }), 16u);
+  EXPECT_EQ(bed.worker_counts(0).flows_cached, 16u);
+  sender.send(frames(1000));
+  EXPECT_EQ(settles_at(1000, [&] { return bed.kernel_count(0, XG_KERNEL_drop_flow); }), 1000u);
+  EXPECT_EQ(bed.worker_counts(0).received, 16u);
+  expect_clean_end();
+}
+
+TEST_P(Walk, ACachedPassTakesOverOnceTheEarlierPacketsHaveLeft) {
+  bed::Bed& bed = lay({acl(AclRule::Action::pass, true)});
+  const lab::PingResult ping = lab::ping(*far_, "10.9.0.1", {.count = 20, .interval = lab::Millis(5)});
+  EXPECT_EQ(ping.received, 20u);
+  EXPECT_GT(bed.kernel_count(0, XG_KERNEL_pass_flow), 10u);
+  EXPECT_LT(bed.worker_counts(0).received, 10u);
+  expect_clean_end();
+}
+
+TEST_P(Walk, ASwapLosesAndMisjudgesNothing) {
+  bed::Bed& bed = lay({acl(AclRule::Action::drop, true)});
+  lab::Sender sender(wire_->b());
+  sender.send(frames(64));
+  EXPECT_EQ(
+      settles_at(64, [&] { return bed.worker_counts(0).dropped + bed.kernel_count(0, XG_KERNEL_drop_flow); }),
+      64u);
+  lab::Sniffer back(wire_->b());
+  const u32 generation = bed.swap({gpu::L2fwdSettings{}});
+  bed.engine().retire_generations_before(generation);
+  // What was cached under the old policy is stale at once.
+  sender.send(frames(64));
+  EXPECT_EQ(back.take(64, 3000ms, lab::udp_to(4000)).size(), 64u);
+  for (int i = 0; i < 50; ++i) {
+    for (const std::string& event : bed.engine().poll()) ADD_FAILURE() << event;
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(bed.engine().status().generation, generation);
+  expect_clean_end();
+}
+
+std::string name_of(const testing::TestParamInfo<WalkParameters>& info) {
+  return std::string(info.param.mode == kernel::XdpMode::native ? "native" : "generic") +
+         std::to_string(info.param.queues);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Walk,
+                         testing::Values(WalkParameters{kernel::XdpMode::native, 1},
+                                         WalkParameters{kernel::XdpMode::native, 2},
+                                         WalkParameters{kernel::XdpMode::generic, 1},
+                                         WalkParameters{kernel::XdpMode::generic, 2}),
+                         name_of);
+
+}  // namespace
+}  // namespace xdpgpu
