@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+//
+// Handing packets to user space: credits, heartbeat, order, metadata.
+#include <algorithm>
+
+#include "maps/hash.h"
+#include "maps/parse.h"
+#include "tests/kernel/kernel_test.hpp"
+#include "tests/kernel/samples.hpp"
+
+namespace xdpgpu::test {
+namespace {
+
+const Frame kUdp = ethernet({10}) + ipv4({}, udp(1000, 53, 20));
+const std::string kSecondPipeline = policy_text(R"("on_overload": "drop", "on_failure": "drop",
+    "pipelines": {"a": [{"stage": "l2fwd"}], "b": [{"stage": "l2fwd"}]},
+    "rules": [{"match": {"proto": "tcp"}, "action": {"inspect": "a"}}, {"action": {"inspect": "b"}}])");
+
+class InspectTest : public KernelTest {};
+
+TEST_F(InspectTest, WritesTheMetadata) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.connect(0, 10);
+  program.queue(0).admitted = 41;
+  program.queue(0).granted = 51;
+  const u64 before = monotonic_ns();
+  const Outcome outcome = program.run(kUdp);
+  EXPECT_EQ(outcome.action, XDP_REDIRECT);
+  EXPECT_EQ(outcome.reason, "inspected");
+  EXPECT_EQ(outcome.frame, kUdp);
+  ASSERT_TRUE(outcome.metadata);
+  const xg_metadata& m = *outcome.metadata;
+  EXPECT_GE(m.rx_time_ns, before);
+  EXPECT_LE(m.rx_time_ns, monotonic_ns());
+  EXPECT_EQ(m.generation, 1u);
+  EXPECT_EQ(m.sequence, 41u);
+  EXPECT_EQ(m.flags, XG_PKT_IPV4 | XG_PKT_UDP | XG_PKT_PORTS | XG_PKT_VLAN);
+  EXPECT_EQ(m.l3_offset, 18);
+  EXPECT_EQ(m.l4_offset, 38);
+  EXPECT_EQ(m.payload_offset, 46);
+  EXPECT_EQ(m.pipeline, 1);
+  EXPECT_EQ(m.protocol, 17);
+  EXPECT_EQ(m.port, 3);
+  EXPECT_EQ(program.queue(0).admitted, 42u);
+  EXPECT_EQ(program.order_slot(m.flow_hash & (XG_ORDER_SLOTS - 1)), 42u) << "one past the sequence";
+}
+
+TEST_F(InspectTest, StopsWhenOutOfCredit) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.connect(0, 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(program.run(kUdp).reason, "inspected");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(program.run(kUdp).reason, "drop_overload");
+  EXPECT_EQ(program.queue(0).admitted, 3u) << "what is not admitted takes no sequence";
+  program.queue(0).granted += 1;
+  EXPECT_EQ(program.run(kUdp).reason, "inspected");
+  EXPECT_EQ(program.run(kUdp).reason, "drop_overload");
+}
+
+TEST_F(InspectTest, CreditsWrap) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.connect(0, 0);
+  program.queue(0).admitted = 0xfffffffe;
+  program.queue(0).granted = 1;
+  for (u32 sequence : {0xfffffffeu, 0xffffffffu, 0u}) {
+    const Outcome outcome = program.run(kUdp);
+    EXPECT_EQ(outcome.reason, "inspected");
+    EXPECT_EQ(outcome.metadata.value_or(xg_metadata{}).sequence, sequence);
+  }
+  EXPECT_EQ(program.run(kUdp).reason, "drop_overload");
+}
+
+TEST_F(InspectTest, OnOverloadPasses) {
+  Program program;
+  program.install(policy_text(R"("on_overload": "pass", "on_failure": "drop", "default": "drop",
+      "pipelines": {"a": [{"stage": "l2fwd"}]}, "rules": [{"action": {"inspect": "a"}}])"));
+  program.connect(0, 0);
+  const Outcome outcome = program.run(kUdp);
+  EXPECT_EQ(outcome.reason, "pass_overload");
+  EXPECT_EQ(outcome.action, XDP_PASS);
+  EXPECT_FALSE(outcome.metadata);
+}
+
+TEST_F(InspectTest, FailsWithoutAHeartbeat) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.connect(0, 100);
+  program.config().beat_timeout_ns = 50'000'000;
+  program.queue(0).beat_ns = monotonic_ns();
+  EXPECT_EQ(program.run(kUdp).reason, "inspected");
+  program.queue(0).beat_ns = monotonic_ns() - 60'000'000;
+  EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
+  program.queue(0).beat_ns = 0;
+  EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
+  program.queue(0).beat_ns = monotonic_ns() + 10'000'000;  // another CPU's clock is a little ahead
+  EXPECT_EQ(program.run(kUdp).reason, "inspected");
+}
+
+TEST_F(InspectTest, FailsWithoutASocketAndTakesNoCredit) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.queue(0).granted = 10;
+  program.queue(0).beat_ns = monotonic_ns();
+  program.config().beat_timeout_ns = 60'000'000'000;
+  EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
+  EXPECT_EQ(program.queue(0).admitted, 0u);
+}
+
+TEST_F(InspectTest, AQueueWithoutAWorkerFails) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.connect(0, 10);
+  program.config().queues = 0;
+  EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
+}
+
+// The kernel parses as user space does, whatever is cut off.
+TEST_F(InspectTest, MetadataIsWhatUserSpaceParses) {
+  Program program;
+  program.install(kInspectAll);
+  program.connect(0, 1);
+  for (const auto& sample : samples())
+    for (std::size_t length = sample.frame.size(); length >= 14; --length) {
+      const Frame frame(sample.frame.begin(), sample.frame.begin() + static_cast<long>(length));
+      program.renew(0, 1);
+      const Outcome outcome = program.run(frame);
+      ASSERT_EQ(outcome.reason, "inspected") << sample.name << " cut to " << length;
+      xg_packet packet;
+      xg_parse(frame.data(), frame.data() + frame.size(), 3, &packet);
+      xg_metadata expected{};
+      xg_metadata_from(&expected, &packet,
+                       static_cast<u32>(xg_flow_hash(&packet.key, program.config().hash_key[0],
+                                                     program.config().hash_key[1])));
+      xg_metadata got = outcome.metadata.value_or(xg_metadata{});
+      got.rx_time_ns = 0, got.generation = 0, got.sequence = 0;
+      ASSERT_EQ(std::memcmp(&got, &expected, sizeof got), 0)
+          << sample.name << " cut to " << length << ": kernel flags " << got.flags << ", user space "
+          << expected.flags;
+    }
+}
+
+}  // namespace
+}  // namespace xdpgpu::test

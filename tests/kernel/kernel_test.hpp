@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/kernel/kernel_test.hpp: what the tests of the kernel program share: the skip, and a case of the
+// table (policy, packet, verdict, reason).
+#pragma once
+
+#include <gtest/gtest.h>
+#include <linux/bpf.h>
+
+#include "tests/kernel/program.hpp"
+
+namespace xdpgpu::test {
+
+// Skips, with the reason, where the program cannot be loaded.
+class KernelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (auto why = why_unavailable(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+struct Case {
+  std::string name;
+  std::string policy;  // without the braces and the version
+  Frame frame;
+  int action;
+  std::string reason;
+};
+inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class CaseTest : public KernelTest, public testing::WithParamInterface<Case> {};
+inline std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+inline std::string policy_text(const std::string& body) {
+  return R"({"version": 1)" + (body.empty() ? "" : ", " + body) + "}";
+}
+
+// Everything is inspected, by pipeline 0: control protocols, fragments and what is not IP included.
+inline const std::string kInspectAll = policy_text(R"("default": "drop", "fragments": "inspect",
+    "pipelines": {"all": [{"stage": "l2fwd"}]},
+    "rules": [{"match": {"control": ["arp", "nd", "dhcp", "lacp", "lldp", "stp"]}, "action": {"inspect": "all"}},
+              {"action": {"inspect": "all"}}])");
+
+}  // namespace xdpgpu::test

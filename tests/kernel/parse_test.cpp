@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+//
+// maps/parse.h and maps/hash.h as user space compiles them. That the kernel's answer is the same is
+// inspect_test's.
+#include "maps/parse.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "maps/hash.h"
+#include "tests/kernel/samples.hpp"
+
+namespace xdpgpu::test {
+namespace {
+
+xg_packet parse(const u8* data, std::size_t length) {
+  // A heap block of just that size: AddressSanitizer sees a read beyond it.
+  auto exact = std::make_unique<u8[]>(length);
+  std::copy_n(data, length, exact.get());
+  xg_packet packet;
+  xg_parse(exact.get(), exact.get() + length, 7, &packet);
+  return packet;
+}
+xg_packet parse(const Frame& frame) { return parse(frame.data(), frame.size()); }
+u16 be(u16 value) { return __builtin_bswap16(value); }
+
+// What holds for any bytes whatever.
+void expect_sane(const xg_packet& p, std::size_t length) {
+  EXPECT_LE(p.l3_offset, length);
+  EXPECT_LE(p.ip_end, length);
+  EXPECT_LE(p.payload_offset, length);
+  if (p.l4_offset != 0) {
+    EXPECT_GE(p.l4_offset, p.l3_offset + 20);
+    EXPECT_LT(p.l4_offset, p.ip_end);
+  }
+  if (p.payload_offset != 0) {
+    EXPECT_LE(p.payload_offset, p.ip_end);
+  }
+  if ((p.flags & XG_PKT_PORTS) != 0) {
+    EXPECT_NE(p.l4_offset, 0);
+    EXPECT_LE(p.l4_offset + 4u, p.ip_end);
+  }
+  if ((p.flags & XG_PKT_LATER_FRAGMENT) != 0) {
+    EXPECT_EQ(p.l4_offset, 0);
+  }
+  EXPECT_EQ(p.key.family == 4, (p.flags & XG_PKT_IPV4) != 0);
+  EXPECT_EQ(p.key.family == 6, (p.flags & XG_PKT_IPV6) != 0);
+  EXPECT_LT(p.l4_index, XG_L4_CONTROL);
+  EXPECT_EQ(p.key.port, 7);
+}
+
+TEST(Parse, Udp) {
+  const xg_packet p = parse(ethernet() + ipv4({}, udp(1000, 53, 20)) + bytes(6, 0));
+  EXPECT_EQ(p.flags, XG_PKT_IPV4 | XG_PKT_UDP | XG_PKT_PORTS);
+  EXPECT_EQ(p.l3_offset, 14);
+  EXPECT_EQ(p.l4_offset, 34);
+  EXPECT_EQ(p.payload_offset, 42);
+  EXPECT_EQ(p.ip_end, 62u) << "padding is no payload";
+  EXPECT_EQ(p.protocol, 17);
+  EXPECT_EQ(p.l4_index, XG_L4_V4 + 17);
+  EXPECT_EQ(p.control, XG_CONTROL_NONE);
+  EXPECT_EQ(p.key.family, 4);
+  EXPECT_EQ(p.key.protocol, 17);
+  EXPECT_EQ(p.key.src[0], 0x010200c0u);
+  EXPECT_EQ(p.key.dst[0], 0x026433c6u);
+  EXPECT_EQ(p.key.src[1] | p.key.src[2] | p.key.src[3], 0u);
+  EXPECT_EQ(p.key.src_port, be(1000));
+  EXPECT_EQ(p.key.dst_port, be(53));
+}
+
+TEST(Parse, Tcp) {
+  const xg_packet p =
+      parse(ethernet({10, 0}) + ipv6({.next = 60}, extension(6, 1) + tcp(1, 2, 0x12, 8) + bytes(9)));
+  EXPECT_EQ(p.flags, XG_PKT_IPV6 | XG_PKT_TCP | XG_PKT_PORTS | XG_PKT_VLAN);
+  EXPECT_EQ(p.key.vlan_outer, 10);
+  EXPECT_EQ(p.key.vlan_inner, XG_VLAN_PRIORITY);
+  EXPECT_EQ(p.l3_offset, 22);
+  EXPECT_EQ(p.l4_offset, 22 + 40 + 16);
+  EXPECT_EQ(p.payload_offset, p.l4_offset + 32);
+  EXPECT_EQ(p.tcp_flags, 0x12);
+  EXPECT_EQ(p.l4_index, XG_L4_V6_TCP + 0x12);
+  EXPECT_EQ(p.key.protocol, 6) << "the key has the protocol behind the extension headers";
+}
+
+TEST(Parse, IcmpEcho) {
+  const xg_packet request = parse(ethernet() + ipv4({.protocol = 1}, icmp(8, 0, 0x1234)));
+  EXPECT_EQ(request.flags, XG_PKT_IPV4 | XG_PKT_ICMP);
+  EXPECT_EQ(request.key.src_port, be(0x0800)) << "type, then code";
+  EXPECT_EQ(request.key.dst_port, be(0x1234)) << "the identifier";
+  const xg_packet unreachable = parse(ethernet() + ipv4({.protocol = 1}, icmp(3, 1, 0x1234)));
+  EXPECT_EQ(unreachable.key.src_port, be(0x0301));
+  EXPECT_EQ(unreachable.key.dst_port, 0);
+}
+
+TEST(Parse, FragmentsOfADatagramShareAKey) {
+  const Frame first = ethernet() + ipv4({.id = 0xbeef, .fragment = 0x2000}, udp(1000, 53, 24, 2000));
+  const Frame later = ethernet() + ipv4({.id = 0xbeef, .fragment = 0x2004}, bytes(32));
+  const xg_packet a = parse(first), b = parse(later);
+  EXPECT_EQ(a.flags, XG_PKT_IPV4 | XG_PKT_UDP | XG_PKT_PORTS | XG_PKT_FRAGMENT);
+  EXPECT_EQ(b.flags, XG_PKT_IPV4 | XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT);
+  EXPECT_EQ(b.payload_offset, 34);
+  EXPECT_EQ(a.fragment_id, 0xbeefu);
+  EXPECT_EQ(std::memcmp(&a.key, &b.key, sizeof a.key), 0);
+  EXPECT_FALSE(xg_has_flow(&a));
+  const Frame first6 = ethernet() + ipv6({.next = 44}, fragment_header(60, 1, 0xabcdef01) + extension(6) +
+                                                           tcp(1, 2, 0x02) + bytes(4));
+  const Frame later6 = ethernet() + ipv6({.next = 44}, fragment_header(60, 0x28, 0xabcdef01) + bytes(24));
+  const xg_packet c = parse(first6), d = parse(later6);
+  EXPECT_EQ(c.flags, XG_PKT_IPV6 | XG_PKT_TCP | XG_PKT_PORTS | XG_PKT_FRAGMENT);
+  EXPECT_EQ(c.protocol, 6);
+  EXPECT_EQ(c.l4_index, XG_L4_V6 + 6) << "fragments have no flags to match";
+  EXPECT_EQ(d.protocol, 60);
+  EXPECT_EQ(d.fragment_id, 0xabcdef01u);
+  EXPECT_EQ(std::memcmp(&c.key, &d.key, sizeof c.key), 0);
+  const xg_packet other = parse(ethernet() + ipv4({.id = 0xbef0, .fragment = 0x2004}, bytes(32)));
+  EXPECT_NE(std::memcmp(&b.key, &other.key, sizeof b.key), 0);
+}
+
+struct Expectation {
+  const char* sample;
+  u32 flags;
+  u16 l4_offset;
+  u8 control = XG_CONTROL_NONE;
+};
+TEST(Parse, Samples) {
+  constexpr u32 v4 = XG_PKT_IPV4, v6 = XG_PKT_IPV6, bad = XG_PKT_MALFORMED;
+  constexpr u32 udp_ports = XG_PKT_UDP | XG_PKT_PORTS, tcp_ports = XG_PKT_TCP | XG_PKT_PORTS;
+  const Expectation expectations[] = {
+      {"sctp", v4 | XG_PKT_SCTP | XG_PKT_PORTS, 34},
+      {"neighbour solicitation", v6 | XG_PKT_ICMP, 54, XG_CONTROL_ND},
+      {"two tags", v6 | udp_ports | XG_PKT_VLAN, 62},
+      {"old tag", v4 | udp_ports | XG_PKT_VLAN, 42},
+      {"three tags", XG_PKT_VLAN, 0},
+      {"ip options", v4 | udp_ports, 74},
+      {"ipv6 extensions", v6 | tcp_ports, 14 + 40 + 8 + 24 + 8 + 24},
+      {"ipv6 eight extensions", v6 | bad, 0},
+      {"ipv6 no next header", v6, 0},
+      {"ipv6 long options", v6 | udp_ports, 14 + 40 + 488},
+      {"jumbogram", v6 | udp_ports, 62},
+      {"tiny first fragment", v4 | XG_PKT_FRAGMENT | tcp_ports, 34},
+      {"beyond 64 KiB", v4 | XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | bad, 0},
+      {"ipv6 atomic fragment", v6 | XG_PKT_FRAGMENT | udp_ports, 62},
+      {"two fragment headers", v6 | XG_PKT_FRAGMENT | udp_ports | bad, 70},
+      {"gre", v4, 34},
+      {"icmpv6 in ipv4", v4, 34},
+      {"wrong version", bad, 0},
+      {"short header length", bad, 0},
+      {"long header length", v4 | bad, 0},
+      {"total length too small", v4 | bad, 0},
+      {"total length too large", v4 | udp_ports | bad, 34},
+      {"total length inside l4", v4 | udp_ports | bad, 34},
+      {"udp length too large", v4 | udp_ports | bad, 34},
+      {"udp length too small", v4 | udp_ports | bad, 34},
+      {"tcp header too small", v4 | tcp_ports | bad, 34},
+      {"tcp header too large", v4 | tcp_ports | bad, 34},
+      {"hop-by-hop in the middle", v6 | udp_ports | bad, 70},
+      {"dhcp", v4 | udp_ports, 34, XG_CONTROL_DHCP},
+      {"dhcpv6", v6 | udp_ports, 54, XG_CONTROL_DHCP},
+      {"arp", 0, 0, XG_CONTROL_ARP},
+      {"lacp", 0, 0, XG_CONTROL_LACP},
+      {"lldp", 0, 0, XG_CONTROL_LLDP},
+      {"stp", 0, 0, XG_CONTROL_STP},
+      {"802.3", 0, 0},
+  };
+  const auto all = samples();
+  for (const auto& e : expectations) {
+    const auto at = std::find_if(all.begin(), all.end(), [&](const Sample& s) { return s.name == e.sample; });
+    ASSERT_NE(at, all.end()) << e.sample;
+    const xg_packet p = parse(at->frame);
+    EXPECT_EQ(p.flags, e.flags) << e.sample;
+    EXPECT_EQ(p.l4_offset, e.l4_offset) << e.sample;
+    EXPECT_EQ(p.control, e.control) << e.sample;
+    expect_sane(p, at->frame.size());
+  }
+}
+
+TEST(Parse, CutAnywhere) {
+  for (const auto& sample : samples()) {
+    const xg_packet whole = parse(sample.frame);
+    for (std::size_t length = 0; length < sample.frame.size(); ++length) {
+      const xg_packet p = parse(sample.frame.data(), length);
+      expect_sane(p, length);
+      // A jumbogram's length is the frame's: what is cut off it is not missed.
+      if (length < whole.ip_end && sample.name != "jumbogram") {
+        EXPECT_NE(p.flags & XG_PKT_MALFORMED, 0) << sample.name << " cut to " << length;
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Parse, AnyBytes) {
+  const u32 seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  const auto all = samples();
+  for (int i = 0; i < 200'000 && !testing::Test::HasFailure(); ++i) {
+    Frame frame = all[random() % all.size()].frame;
+    for (auto n = random() % 6; n > 0; --n) frame[random() % frame.size()] = static_cast<u8>(random());
+    if (random() % 4 == 0) frame.resize(random() % (frame.size() + 8));
+    expect_sane(parse(frame), frame.size());
+  }
+}
+
+// SipHash-1-3 written the straightforward way, over a byte string.
+u64 siphash13(const Frame& message, u64 k0, u64 k1) {
+  u64 v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
+              k1 ^ 0x7465646279746573};
+  auto rotate = [](u64 x, int n) { return x << n | x >> (64 - n); };
+  auto round = [&] {
+    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
+    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
+  };
+  Frame padded = message;
+  padded.resize(message.size() / 8 * 8 + 8);
+  padded.back() = static_cast<u8>(message.size());
+  for (std::size_t i = 0; i < padded.size(); i += 8) {
+    u64 word;
+    std::memcpy(&word, padded.data() + i, 8);
+    v[3] ^= word, round(), v[0] ^= word;
+  }
+  v[2] ^= 0xff, round(), round(), round();
+  return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+TEST(FlowHash, IsSipHash13OfTheKey) {
+  const u64 k0 = 0x0706050403020100, k1 = 0x0f0e0d0c0b0a0908;
+  EXPECT_EQ(siphash13({}, k0, k1), 0xabac0158050fc4dcu) << "the reference itself: SipHash-1-3 of nothing";
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    Frame raw(sizeof(xg_flow_key));
+    for (auto& byte : raw) byte = static_cast<u8>(random());
+    raw[offsetof(xg_flow_key, family)] = i % 2 == 0 ? 6 : 4;
+    xg_flow_key key;
+    std::memcpy(&key, raw.data(), sizeof key);
+    Frame message = raw;
+    if (key.family == 4) {
+      message.assign(raw.begin(), raw.begin() + 4);
+      message.insert(message.end(), raw.begin() + 16, raw.begin() + 20);
+      message.insert(message.end(), raw.begin() + 32, raw.end());
+    }
+    EXPECT_EQ(xg_flow_hash(&key, k0, k1), siphash13(message, k0, k1));
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::test
