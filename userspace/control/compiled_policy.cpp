@@ -37,7 +37,8 @@ tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Polic
   if (!settings) return Refused(refusal(fmt::format("{}: {}", source.file, settings.error())));
   auto pipelines = gpu::Pipelines::compile(std::move(*settings));
   if (!pipelines) return Refused(refusal(fmt::format("{}: {}", source.file, pipelines.error())));
-  return CompiledPolicy{std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines)};
+  return CompiledPolicy{std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines),
+                        ports};
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct CompiledPolicy {
   policy::Policy policy;
   policy::Tables tables;
   std::shared_ptr<const gpu::Pipelines> pipelines;
+  std::vector<std::string> ports;  // names that the pipelines' port indexes stand for
 };
 
 // Why a policy was refused: one sentence, and every problem found.

@@ -46,7 +46,7 @@ class Replay {
   // Verdicts that are ready, oldest first.
   std::vector<PacketVerdict> take();
 
-  // "kernel program" or why not: "not root: ...".
+  // "run in the kernel", or "skipped: ..." and why.
   const std::string& kernel_part() const noexcept;
   const std::string& device() const noexcept;
 

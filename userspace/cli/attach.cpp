@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/attach.hpp"
+
+#include <map>
+
+#include "userspace/cli/command.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Handles the packets that arrive on one or more interfaces by a policy, until Ctrl-C, SIGTERM or\n"
+    "\"xdpgpu detach\". Everything is checked first: what is refused has changed nothing. Whatever ends it,\n"
+    "the interfaces are left as they were.";
+
+constexpr const char* kFooter =
+    "\nExamples:\n"
+    "  sudo xdpgpu attach eth0 --policy /etc/xdpgpu/policy.json\n"
+    "  sudo xdpgpu attach eth0 eth1 --policy bridge.json --mode copy --device cuda\n"
+    "  sudo xdpgpu attach eth0 --policy policy.json --daemon && xdpgpu status eth0\n"
+    "\nWith -o json: one line when traffic is handled ({\"event\":\"ready\",...}) and one at the end\n"
+    "({\"event\":\"end\",...}).";
+
+struct Arguments {
+  control::AttachOptions options;
+  std::string policy;
+  host::IoMode mode = host::IoMode::automatic;
+  std::shared_ptr<Format> format;
+};
+
+int run(Arguments& arguments, bool mode_given) {
+  auto& options = arguments.options;
+  if (mode_given) options.mode = arguments.mode;
+  options.json = *arguments.format == Format::json;
+  if (!arguments.policy.empty()) {
+    auto source = control::read_policy(arguments.policy);
+    if (!source) return fail(source.error().sentence, kUsage);
+    options.policy = std::move(*source);
+  }
+  return control::attach(options);
+}
+
+}  // namespace
+
+void add_attach(CLI::App& app, Chosen& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  auto& options = arguments->options;
+  auto* command = app.add_subcommand("attach", "Handle an interface's packets by a policy");
+  command->description(kAbout);
+  command->footer(kFooter);
+  command
+      ->add_option("interface", options.interfaces, "Interfaces; REDIRECT goes from one to another of them")
+      ->required()
+      ->type_name("IF");
+  command
+      ->add_option("-p,--policy", arguments->policy,
+                   "Policy file (JSON); without one, everything passes and is counted")
+      ->type_name("FILE");
+  static const std::map<std::string, host::IoMode> kModes{{"auto", host::IoMode::automatic},
+                                                          {"zero-copy", host::IoMode::zero_copy},
+                                                          {"copy", host::IoMode::copy},
+                                                          {"generic", host::IoMode::generic}};
+  auto* mode =
+      command
+          ->add_option(
+              "--mode", arguments->mode,
+              "How packets reach user space: zero-copy, copy (native XDP), generic (any driver, slow): "
+              "these are strict; auto takes the best that works. Default: the policy's io.mode")
+          ->transform(CLI::CheckedTransformer(kModes).description(""))
+          ->type_name("MODE");
+  command
+      ->add_option(
+          "--device", options.device,
+          "Compute device: auto, cpu, cuda, vulkan, or a name that \"xdpgpu devices\" lists. Default: "
+          "the policy's compute.device")
+      ->type_name("NAME");
+  command->add_option("--queues", options.queues, "Receive queues to serve, from the first; default: all")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N");
+  command
+      ->add_option("--flow-entries", options.flow_entries_per_queue,
+                   "Flow verdicts that the kernel remembers per queue, a power of two; default 16384 (1 MiB)")
+      ->type_name("N");
+  command->add_flag("--daemon", options.daemon,
+                    "Return when traffic is handled, and go on in the background");
+  command->add_flag("!--no-live", options.live, "No summary line every second");
+  arguments->format = add_output(*command);
+  when_chosen(*command, chosen, [arguments, mode] { return run(*arguments, mode->count() > 0); });
+}
+
+}  // namespace xdpgpu::cli

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "userspace/cli/command.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+int run(const std::string& what, const std::string& ifname, Format format) {
+  const bool on = what == "on";
+  int status = kFailed;
+  const auto result = ask(ifname, std::string(control::request::kBypass), {{"on", on}}, status);
+  if (!result) return status;
+  if (format == Format::json)
+    print_json(*result);
+  else
+    print(on ? fmt::format("{}: every packet passes, whatever the policy says\n", ifname)
+             : fmt::format("{}: the policy is in force\n", ifname));
+  return kDone;
+}
+
+}  // namespace
+
+void add_bypass(CLI::App& app, Chosen& chosen) {
+  struct Arguments {
+    std::string what, ifname;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("bypass", "Let every packet pass for a while, without detaching");
+  command->description(
+      "With on, the kernel passes every packet at once, on all interfaces of the process; with off, the "
+      "policy\n"
+      "decides again.");
+  command->add_option("what", arguments->what, "on or off")
+      ->required()
+      ->check(CLI::IsMember({"on", "off"}).description(""))
+      ->type_name("on|off");
+  command->add_option("interface", arguments->ifname, "An attached interface")->required()->type_name("IF");
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen,
+              [arguments, format] { return run(arguments->what, arguments->ifname, *format); });
+}
+
+}  // namespace xdpgpu::cli

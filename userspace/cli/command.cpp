@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/cli/command.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+
+#include "userspace/control/client.hpp"
+
+namespace xdpgpu::cli {
+
+std::shared_ptr<Format> add_output(CLI::App& command) {
+  auto format = std::make_shared<Format>(Format::text);
+  static const std::map<std::string, Format> kFormats{{"text", Format::text}, {"json", Format::json}};
+  command.add_option("-o,--output", *format, "What to print: text (default) or json")
+      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+      ->type_name("FORMAT");
+  return format;
+}
+
+void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {
+  command.callback([&chosen, run = std::move(run)] { chosen.run = run; });
+}
+
+int fail(const std::string& sentence, int status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str());
+  return status;
+}
+
+void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status) {
+  // Compiling a large policy is the longest that a request takes.
+  constexpr std::chrono::seconds kTimeout{60};
+  const auto response = control::ask(ifname, {request, std::move(arguments)}, kTimeout);
+  if (!response) {
+    status = fail(response.error());
+    return std::nullopt;
+  }
+  if (!response->ok()) {
+    // Each diagnostic is a sentence of its own; they say more than their summary.
+    for (std::size_t i = 0; i + 1 < response->diagnostics.size(); i++) fail(response->diagnostics[i]);
+    status = fail(response->diagnostics.empty() ? response->error : response->diagnostics.back());
+    return std::nullopt;
+  }
+  status = kDone;
+  return response->result;
+}
+
+std::optional<unsigned> parse_duration(const std::string& text) {
+  std::size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') digits++;
+  if (digits == 0 || digits > 6) return std::nullopt;
+  const auto number = static_cast<unsigned>(std::stoul(text.substr(0, digits)));
+  const std::string unit = text.substr(digits);
+  if (unit.empty() || unit == "s") return number;
+  if (unit == "m") return number * 60;
+  if (unit == "h") return number * 3600;
+  return std::nullopt;
+}
+
+}  // namespace xdpgpu::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/cli/command.hpp: what the commands have in common. Each command is one file with one function
+// that adds it to the command line; what it returns when it runs is the exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "userspace/control/protocol.hpp"
+
+namespace xdpgpu::cli {
+
+using control::Json;
+
+// Exit statuses.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+
+enum class Format { text, json };
+
+// What was chosen on the command line; set by the parser, run by main.
+struct Chosen {
+  std::function<int()> run;
+};
+
+// Adds "-o, --output text|json" and gives where the choice will stand; the caller keeps it.
+std::shared_ptr<Format> add_output(CLI::App& command);
+// Says what happens when the command is chosen.
+void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);
+
+// "xdpgpu: sentence" to standard error; returns kFailed or the given status.
+int fail(const std::string& sentence, int status = kFailed);
+// JSON for people and pipes: indented, one newline at the end.
+void print_json(const Json& json);
+void print(const std::string& text);
+
+// Asks the process that attached the interface. Prints what went wrong and gives nothing then; `status`
+// is what to exit with.
+std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status);
+
+// "90s", "5m", "1h", "90" as seconds; nothing if it is none of these.
+std::optional<unsigned> parse_duration(const std::string& text);
+
+void add_attach(CLI::App& app, Chosen& chosen);
+void add_bypass(CLI::App& app, Chosen& chosen);
+void add_detach(CLI::App& app, Chosen& chosen);
+void add_devices(CLI::App& app, Chosen& chosen);
+void add_doctor(CLI::App& app, Chosen& chosen);
+void add_features(CLI::App& app, Chosen& chosen);
+void add_flows(CLI::App& app, Chosen& chosen);
+void add_policy(CLI::App& app, Chosen& chosen);
+void add_replay(CLI::App& app, Chosen& chosen);
+void add_status(CLI::App& app, Chosen& chosen);
+
+}  // namespace xdpgpu::cli

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/host/doctor.hpp"
+
+#include <fmt/format.h>
+
+#include "userspace/cli/command.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+const char* severity_name(host::Severity severity) {
+  switch (severity) {
+    case host::Severity::ok:
+      return "ok";
+    case host::Severity::note:
+      return "note";
+    case host::Severity::warning:
+      return "warning";
+    case host::Severity::blocker:
+      return "blocks";
+  }
+  return "unknown";
+}
+
+Json to_json(const std::vector<host::Finding>& findings) {
+  Json list = Json::array();
+  for (const auto& finding : findings)
+    list.push_back({{"check", finding.check},
+                    {"severity", severity_name(finding.severity)},
+                    {"cause", finding.cause},
+                    {"cure", finding.cure}});
+  return list;
+}
+
+void print_findings(const std::string& title, const std::vector<host::Finding>& findings) {
+  print(title + ":\n");
+  for (const auto& finding : findings) {
+    print(fmt::format("  {:<8} {:<16} {}\n", severity_name(finding.severity), finding.check, finding.cause));
+    if (!finding.cure.empty()) print(fmt::format("  {:<8} {:<16} -> {}\n", "", "", finding.cure));
+  }
+}
+
+int run(std::vector<std::string> names, Format format) {
+  const auto facts = host::read_host(true);
+  const host::DoctorOptions options;
+  const auto about_host = host::examine_host(facts, options);
+  bool blocked = host::first_blocker(about_host).has_value();
+  Json interfaces = Json::object();
+  if (format == Format::text) print_findings("host", about_host);
+  const bool all = names.empty();
+  if (all) names = host::list_interfaces();
+  for (const auto& name : names) {
+    const auto interface = host::read_interface(name);
+    if (!interface) return fail(interface.error());
+    const auto findings = host::examine_interface(facts, *interface, options);
+    // Asked about all, an interface that cannot be attached is news, not a failure.
+    if (!all) blocked = blocked || host::first_blocker(findings).has_value();
+    interfaces[name] = to_json(findings);
+    if (format == Format::text) print_findings(name, findings);
+  }
+  if (format == Format::json)
+    print_json({{"ready", !blocked}, {"host", to_json(about_host)}, {"interfaces", interfaces}});
+  else
+    print(blocked ? "attach would be refused: see what blocks above\n" : "ready to attach\n");
+  return blocked ? kFailed : kDone;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Chosen& chosen) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto* command = app.add_subcommand("doctor", "Is this host, and this interface, ready to attach?");
+  command->description(
+      "Checks what attach needs: privileges, kernel, bpffs, locked memory, driver modes, MTU, queues, "
+      "offloads,\n"
+      "other XDP programs; and names cause and cure of each problem. Changes nothing. Exit status 1 if\n"
+      "something blocks attach.");
+  command->add_option("interface", *names, "Interfaces to examine; default: all")->type_name("IF");
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen, [names, format] { return run(*names, *format); });
+}
+
+}  // namespace xdpgpu::cli

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "maps/control.h"
+#include "userspace/cli/command.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+std::string line_of(const Json& flow) {
+  std::string action = flow.at("action").get<std::string>();
+  if (flow.contains("target")) action += " to " + flow.at("target").get<std::string>();
+  std::string age;
+  if (flow.contains("idle_s")) age = fmt::format(", last {:.1f} s ago", flow.at("idle_s").get<double>());
+  if (flow.contains("expires_in_s"))
+    age += fmt::format(", ends in {:.0f} s", flow.at("expires_in_s").get<double>());
+  return fmt::format("{:>8}  {:<16} {}  ({}; {} packets{})\n", flow.at("index").get<u32>(), action,
+                     flow.at("flow").get<std::string>(), flow.at("decided_by").get<std::string>(),
+                     flow.at("packets").get<u64>(), age);
+}
+
+int list(const std::string& ifname, u64 limit, Format format) {
+  int status = kFailed;
+  const auto result = ask(ifname, std::string(control::request::kFlowsList),
+                          {{"interface", ifname}, {"limit", limit}}, status);
+  if (!result) return status;
+  if (format == Format::json) {
+    print_json(*result);
+    return kDone;
+  }
+  const auto& flows = result->at("flows");
+  const u64 current = result->at("current").get<u64>();
+  print(fmt::format("{} flow verdicts that {} applies in the kernel{}\n", current, ifname,
+                    flows.size() < current ? fmt::format(", the first {}", flows.size()) : ""));
+  if (flows.empty()) return kDone;
+  print("   index  action           flow  (decided by; handled in the kernel since)\n");
+  for (const auto& flow : flows) print(line_of(flow));
+  print(fmt::format(
+      "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/{}/flow_verdicts key {}\n",
+      XG_PIN_ROOT, ifname, flows.front().at("bpftool_key").get<std::string>()));
+  return kDone;
+}
+
+int flush(const std::string& ifname, Format format) {
+  int status = kFailed;
+  const auto result = ask(ifname, std::string(control::request::kFlowsFlush), {}, status);
+  if (!result) return status;
+  if (format == Format::json)
+    print_json(*result);
+  else
+    print(fmt::format("all cached verdicts are void: the same policy is in force as generation {}\n",
+                      result->at("generation").get<u32>()));
+  return kDone;
+}
+
+}  // namespace
+
+void add_flows(CLI::App& app, Chosen& chosen) {
+  auto* flows = app.add_subcommand("flows", "List or void the verdicts that the kernel remembers for flows");
+  flows->require_subcommand(1);
+
+  struct Arguments {
+    std::string ifname;
+    u64 limit = 1000;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* list_command = flows->add_subcommand("list", "Print cached verdicts");
+  list_command->description(
+      "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, how "
+      "many\n"
+      "packets it has handled so, and the entry's index for bpftool.");
+  list_command->add_option("interface", arguments->ifname, "An attached interface")
+      ->required()
+      ->type_name("IF");
+  list_command->add_option("--limit", arguments->limit, "Print at most so many; default 1000")
+      ->type_name("N");
+  const auto list_format = add_output(*list_command);
+  when_chosen(*list_command, chosen,
+              [arguments, list_format] { return list(arguments->ifname, arguments->limit, *list_format); });
+
+  auto ifname = std::make_shared<std::string>();
+  auto* flush_command = flows->add_subcommand("flush", "Void all cached verdicts at once");
+  flush_command->description(
+      "Puts the policy in force as a new generation: every flow's next packet goes through the pipelines "
+      "again.");
+  flush_command->add_option("interface", *ifname, "An attached interface")->required()->type_name("IF");
+  const auto flush_format = add_output(*flush_command);
+  when_chosen(*flush_command, chosen, [ifname, flush_format] { return flush(*ifname, *flush_format); });
+}
+
+}  // namespace xdpgpu::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+//
+// xdpgpu: the command line. Exit status 0: done, 1: failed, 2: wrong usage or a wrong policy.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "userspace/cli/command.hpp"
+
+namespace {
+
+using namespace xdpgpu::cli;
+
+constexpr const char* kAbout =
+    "An inline packet processor: the kernel (XDP) decides what it can about every packet, a GPU or the CPU\n"
+    "decides the rest, and what was decided for a flow the kernel remembers. What is decided, a policy "
+    "says.\n"
+    "\n"
+    "  xdpgpu doctor eth0                       is this host ready?\n"
+    "  xdpgpu policy check policy.json          is this policy right?\n"
+    "  xdpgpu replay trace.pcap -p policy.json  what would it do to these packets?\n"
+    "  sudo xdpgpu attach eth0 -p policy.json   do it (Ctrl-C ends it and undoes everything)\n"
+    "  sudo xdpgpu status eth0                  what became of the packets, and why?\n";
+
+constexpr const char* kFooter =
+    "\nExit status: 0 done, 1 failed, 2 wrong usage or wrong policy. Each command has its own --help.";
+
+// CLI11's messages as one sentence that ends in where to look.
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  while (!message.empty() && message.back() == ' ') message.pop_back();
+  const CLI::App* command = &app;
+  std::string path = "xdpgpu";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  return fail(fmt::format("{}; see \"{} --help\"", message, path), kUsage);
+}
+
+// A word that is no command: names it, and the command that it may be meant to be.
+int unknown_command(const CLI::App& app, const std::string& word) {
+  std::string names;
+  for (const auto* command : app.get_subcommands({}))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  return fail(fmt::format("there is no command \"{}\"; the commands are {}", word, names), kUsage);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{kAbout, "xdpgpu"};
+  Chosen chosen;
+  app.footer(kFooter);
+  app.set_version_flag("--version", "xdpgpu " XDPGPU_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  add_attach(app, chosen);
+  add_detach(app, chosen);
+  add_status(app, chosen);
+  add_policy(app, chosen);
+  add_flows(app, chosen);
+  add_bypass(app, chosen);
+  add_replay(app, chosen);
+  add_doctor(app, chosen);
+  add_devices(app, chosen);
+  add_features(app, chosen);
+  if (argc == 1) {
+    print(app.help());
+    return kUsage;
+  }
+  if (argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) return unknown_command(app, argv[1]);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return kDone;
+  } catch (const CLI::CallForAllHelp&) {
+    print(app.help("", CLI::AppFormatMode::All));
+    return kDone;
+  } catch (const CLI::CallForVersion& version) {
+    print(fmt::format("{}\n", version.what()));
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  }
+  return chosen.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return fail(fmt::format("unexpected failure: {}", error.what()));
+  }
+}

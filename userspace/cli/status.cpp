@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <set>
+
+#include "userspace/cli/command.hpp"
+#include "userspace/control/client.hpp"
+#include "userspace/control/summary.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+std::string text_of(const Json& report) {
+  std::string text = fmt::format("process {}, up {:.0f} s\n", report.at("pid").get<int>(),
+                                 report.at("uptime_s").get<double>());
+  text += control::ready_text(report);
+  for (const auto& port : report.at("ports")) {
+    const auto name = port.at("interface").get<std::string>();
+    text += fmt::format("\n{}: {}; maps in {}\n", name, port.at("state").get<std::string>(),
+                        port.at("pins").get<std::string>());
+    for (const auto& queue : port.at("queues")) {
+      const auto& counters = queue.at("counters");
+      const int cpu = queue.at("cpu").get<int>();
+      text +=
+          fmt::format("  queue {}: {}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
+                      queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
+                      cpu >= 0 ? fmt::format(" on core {}", cpu) : "", counters.at("received").get<u64>(),
+                      counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
+                      queue.at("credits").get<long>());
+    }
+  }
+  text += "\n" + control::account_text(report);
+  bool header = false;
+  for (const auto& rule : report.at("rules")) {
+    const u64 packets = rule.at("packets").get<u64>();
+    if (packets == 0) continue;
+    if (!header) text += "\nrules that matched:\n";
+    header = true;
+    text += fmt::format("  {:>14}  {}\n", packets, rule.at("name").get<std::string>());
+  }
+  const auto& frames = report.at("frames");
+  text +=
+      fmt::format("\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}\n",
+                  frames.at("total").get<u64>(), frames.at("free").get<u64>(), frames.at("fill").get<u64>(),
+                  frames.at("batch").get<u64>(), frames.at("tx").get<u64>(),
+                  frames.at("conserved").get<bool>() ? "" : " (NOT CONSERVED)");
+  return text;
+}
+
+int run_one(const std::string& ifname, Format format) {
+  int status = kFailed;
+  const auto report = ask(ifname, std::string(control::request::kStatus), {}, status);
+  if (!report) return status;
+  if (format == Format::json)
+    print_json(*report);
+  else
+    print(text_of(*report));
+  return kDone;
+}
+
+// Every attached process once, however many interfaces it has.
+int run_all(Format format) {
+  std::set<int> seen;
+  Json reports = Json::array();
+  int worst = kDone;
+  for (const auto& ifname : control::attached_interfaces()) {
+    int status = kFailed;
+    auto report = ask(ifname, std::string(control::request::kStatus), {}, status);
+    worst = std::max(worst, status);
+    if (!report || !seen.insert(report->at("pid").get<int>()).second) continue;
+    if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
+    reports.push_back(std::move(*report));
+  }
+  if (format == Format::json)
+    print_json(reports);
+  else if (seen.empty() && worst == kDone)
+    print("no interface is attached; attach one with \"xdpgpu attach IF\"\n");
+  return worst;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Chosen& chosen) {
+  auto ifname = std::make_shared<std::string>();
+  auto* command = app.add_subcommand("status", "What became of the packets, and how they are handled");
+  command->description(
+      "Prints the modes in use, what became of every packet and why, rules that matched, and who holds the\n"
+      "frames. Without an interface: every attached process.");
+  command->add_option("interface", *ifname, "An attached interface")->type_name("IF");
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen,
+              [ifname, format] { return ifname->empty() ? run_all(*format) : run_one(*ifname, *format); });
+}
+
+}  // namespace xdpgpu::cli

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/replay.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "maps/hash.h"
+#include "userspace/control/decide.hpp"
+#include "userspace/control/describe.hpp"
+#include "userspace/control/test_run.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr u32 kGeneration = 1;
+constexpr u32 kBatch = 256;
+constexpr u32 kDepth = 4;
+
+// The frame memory of the replay: as many chunks as can be in flight.
+class Region {
+ public:
+  Region()
+      : bytes_(std::size_t{kBatch} * kDepth * XG_CHUNK_SIZE),
+        base_(static_cast<u8*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0))) {}
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  ~Region() {
+    if (ok()) munmap(base_, bytes_);
+  }
+  bool ok() const { return base_ != MAP_FAILED; }
+  u8* base() const { return base_; }
+  u64 bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  u8* base_;
+};
+
+// The limits of rules by the capture's clock (GCRA, as bpf/rules.bpf.h counts).
+class Limits {
+ public:
+  bool conforms(const xg_rule& rule, u32 index, const xg_packet& packet, u64 now_ns) {
+    Key key{index, {}};
+    const u32* address = rule.limit_per == XG_LIMIT_PER_SRC   ? packet.key.src
+                         : rule.limit_per == XG_LIMIT_PER_DST ? packet.key.dst
+                                                              : nullptr;
+    if (address) std::copy_n(address, 4, key.second.begin());
+    const u64 now = now_ns << 8;
+    u64& tat = times_.try_emplace(key, now).first->second;
+    const auto ahead = static_cast<std::int64_t>(tat - now);
+    if (ahead > static_cast<std::int64_t>(rule.burst_ns)) return false;
+    tat = (ahead > 0 ? tat : now) + rule.interval_ns;
+    return true;
+  }
+
+ private:
+  using Key = std::pair<u32, std::array<u32, 4>>;
+  std::map<Key, u64> times_;
+};
+
+}  // namespace
+
+struct Replay::Impl {
+  // The region outlives the device, the device its queue.
+  Region region;
+  std::unique_ptr<gpu::Device> device;
+  std::unique_ptr<gpu::Queue> queue;
+  gpu::Slot* filling = nullptr;
+  u32 filled = 0;
+
+  CompiledPolicy policy;
+  std::unique_ptr<TestRun> kernel;
+  std::string kernel_part;
+  Limits limits;
+  std::vector<xg_counter> limit_counts;  // of all rules, as last seen
+  bool has_limits = false;
+
+  std::deque<PacketVerdict> pending;  // all packets whose verdict was not taken, in order
+  std::deque<std::size_t> inspected;  // of them, those with the device: positions counted from the first ever
+  std::size_t taken = 0;              // packets that left `pending`
+  u64 packets = 0;
+  u64 first_time = 0;
+  u32 sequence = 0;
+
+  Result<void> open_device(const std::string& name);
+  void open_kernel(bool wanted);
+  Result<Decision> decide_packet(std::span<const u8> frame, const xg_packet& packet, u64 time_ns,
+                                 xg_metadata* metadata);
+  int limit_that_dropped();
+  Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
+  Result<void> flush();
+  Result<void> retire(bool wait_for_one);
+  void finish_packet(std::size_t position, const xg_result& result);
+};
+
+Replay::Replay(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Replay::~Replay() = default;
+const std::string& Replay::kernel_part() const noexcept { return impl_->kernel_part; }
+const std::string& Replay::device() const noexcept { return impl_->device->info().name; }
+
+Result<std::unique_ptr<Replay>> Replay::open(const CompiledPolicy& policy, const ReplayOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->policy = policy;
+  for (u32 i = 0; i < policy.tables.header.rule_count; i++)
+    impl->has_limits = impl->has_limits || rule_at(policy.tables, i).action == XG_RULE_LIMIT;
+  if (!impl->region.ok()) return Error(std::string("cannot get memory for frames"));
+  if (auto opened = impl->open_device(options.device); !opened) return Error(opened.error());
+  impl->open_kernel(options.kernel);
+  return std::unique_ptr<Replay>(new Replay(std::move(impl)));
+}
+
+Result<void> Replay::Impl::open_device(const std::string& name) {
+  auto opened = gpu::open_device(name);
+  if (!opened) return Error(opened.error());
+  device = std::move(*opened);
+  if (auto done = device->register_frames(region.base(), region.bytes(), gpu::Frames::automatic); !done)
+    return done;
+  if (auto done = device->load(kGeneration, policy.pipelines); !done) return done;
+  auto made = device->open_queue({kBatch, kDepth});
+  if (!made) return Error(made.error());
+  queue = std::move(*made);
+  return {};
+}
+
+void Replay::Impl::open_kernel(bool wanted) {
+  if (!wanted) {
+    kernel_part = "skipped: asked for; the rules were walked in user space instead";
+    return;
+  }
+  if (geteuid() != 0) {
+    kernel_part = "skipped: not root; the rules were walked in user space instead";
+    return;
+  }
+  auto opened = TestRun::open(policy.tables, kGeneration);
+  if (!opened) {
+    kernel_part = fmt::format("skipped: {}; the rules were walked in user space instead", opened.error());
+    return;
+  }
+  kernel = std::move(*opened);
+  limit_counts.resize(policy.tables.header.rule_count);
+  kernel_part = has_limits ? "run in the kernel; limits ran by the kernel's clock, not by the capture's"
+                           : "run in the kernel";
+}
+
+// Limit rules count only what they drop.
+int Replay::Impl::limit_that_dropped() {
+  const auto now = kernel->rule_counters();
+  if (!now) return -1;
+  int dropped = -1;
+  for (u32 i = 0; i < now->size(); i++)
+    if (rule_at(policy.tables, i).action == XG_RULE_LIMIT && (*now)[i].packets != limit_counts[i].packets)
+      dropped = static_cast<int>(i);
+  limit_counts = *now;
+  return dropped;
+}
+
+Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, const xg_packet& packet, u64 time_ns,
+                                             xg_metadata* metadata) {
+  const bool ask_kernel = kernel && frame.size() >= TestRun::kMinFrame;
+  const auto conforms = [&](const xg_rule& rule, u32 index, const xg_packet& p) {
+    return ask_kernel || limits.conforms(rule, index, p, time_ns - first_time);
+  };
+  Decision decision = decide(policy.tables, packet, conforms);
+  xg_metadata_from(metadata, &packet, static_cast<u32>(xg_flow_hash(&packet.key, 0, 0)));
+  if (!ask_kernel) return decision;
+  const auto answer = kernel->run(frame);
+  if (!answer) return Error(answer.error());
+  if (answer->reason == XG_KERNEL_drop_limit)
+    decision.rule = limit_that_dropped();
+  else if (answer->reason != decision.reason)
+    decision.rule = -1;  // the kernel's answer counts; which rule gave it is not known
+  decision.reason = answer->reason;
+  if (answer->metadata) {
+    *metadata = *answer->metadata;
+    decision.pipeline = answer->metadata->pipeline;
+  }
+  return decision;
+}
+
+Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 time_ns) {
+  Impl& impl = *impl_;
+  const auto frame = whole.first(std::min<std::size_t>(whole.size(), XG_FRAME_MAX));
+  if (impl.packets == 0) impl.first_time = time_ns;
+  xg_packet packet;
+  xg_parse(frame.data(), frame.data() + frame.size(), 0, &packet);
+  xg_metadata metadata{};
+  const auto decision = impl.decide_packet(frame, packet, time_ns, &metadata);
+  if (!decision) return Error(decision.error());
+
+  PacketVerdict verdict;
+  verdict.number = ++impl.packets;
+  verdict.time_ns = time_ns;
+  verdict.length = original_length;
+  verdict.reason = reason_text(decision->reason);
+  verdict.flow = flow_text(packet.key);
+  const auto& names = impl.policy.tables.rule_names;
+  if (decision->rule >= 0 && static_cast<std::size_t>(decision->rule) < names.size())
+    verdict.rule = names[static_cast<std::size_t>(decision->rule)];
+  const bool inspect = decision->reason == XG_KERNEL_inspected;
+  verdict.action = inspect ? u32{XG_ABORTED} : action_of(decision->reason);
+  if (inspect && decision->pipeline < impl.policy.policy.pipelines.size())
+    verdict.pipeline = impl.policy.policy.pipelines[decision->pipeline].name;
+  impl.pending.push_back(std::move(verdict));
+  if (!inspect) return {};
+
+  metadata.rx_time_ns = time_ns;
+  metadata.generation = kGeneration;
+  metadata.sequence = impl.sequence++;
+  metadata.pipeline = decision->pipeline;
+  impl.inspected.push_back(impl.taken + impl.pending.size() - 1);
+  return impl.submit_packet(frame, metadata);
+}
+
+Result<void> Replay::Impl::submit_packet(std::span<const u8> frame, const xg_metadata& metadata) {
+  while (!filling) {
+    filling = queue->acquire();
+    filled = 0;
+    if (!filling)
+      if (auto done = retire(true); !done) return done;
+  }
+  const u64 chunk = (u64{filling->index} * kBatch + filled) * XG_CHUNK_SIZE;
+  std::memcpy(region.base() + chunk + XG_FRAME_DATA - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+  std::memcpy(region.base() + chunk + XG_FRAME_DATA, frame.data(), frame.size());
+  filling->descriptors[filled++] = {chunk + XG_FRAME_DATA, static_cast<u32>(frame.size()), 0};
+  return filled == kBatch ? flush() : Result<void>{};
+}
+
+Result<void> Replay::Impl::flush() {
+  if (!filling || filled == 0) return {};
+  if (queue->submit(filling, filled, kGeneration) != gpu::Submit::ok)
+    return Error(fmt::format("device {} failed", device->info().name));
+  filling = nullptr;
+  return retire(false);
+}
+
+Result<void> Replay::Impl::retire(bool wait_for_one) {
+  while (queue->in_flight() > 0) {
+    gpu::Slot* done = queue->poll();
+    if (!done) {
+      if (!wait_for_one) return {};
+      std::this_thread::yield();
+      continue;
+    }
+    if (done->failed) return Error(fmt::format("device {} failed", device->info().name));
+    for (u32 i = 0; i < done->count; i++) {
+      finish_packet(inspected.front(), done->results[i]);
+      inspected.pop_front();
+    }
+    queue->release(done);
+    wait_for_one = false;
+  }
+  return {};
+}
+
+void Replay::Impl::finish_packet(std::size_t position, const xg_result& result) {
+  PacketVerdict& verdict = pending[position - taken];
+  verdict.action = XG_VERDICT_ACTION(result.verdict);
+  const auto& settings = policy.pipelines->settings();
+  const auto pipeline = std::find_if(settings.begin(), settings.end(),
+                                     [&](const auto& s) { return s.name == verdict.pipeline; });
+  verdict.stage = decider_text(result.verdict, pipeline == settings.end() ? nullptr : &*pipeline, &result);
+  if (verdict.action == XG_REDIRECT) {
+    const u32 port = XG_VERDICT_PORT(result.verdict);
+    verdict.target = port < policy.ports.size() ? policy.ports[port] : fmt::format("port {}", port);
+  }
+  verdict.reason = "inspected";
+}
+
+Result<void> Replay::finish() {
+  if (auto done = impl_->flush(); !done) return done;
+  while (impl_->queue->in_flight() > 0)
+    if (auto done = impl_->retire(true); !done) return done;
+  return {};
+}
+
+std::vector<PacketVerdict> Replay::take() {
+  std::vector<PacketVerdict> verdicts;
+  const std::size_t decided =
+      impl_->inspected.empty() ? impl_->pending.size() : impl_->inspected.front() - impl_->taken;
+  for (std::size_t i = 0; i < decided; i++) {
+    verdicts.push_back(std::move(impl_->pending.front()));
+    impl_->pending.pop_front();
+  }
+  impl_->taken += decided;
+  return verdicts;
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/test_run.hpp"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr u32 kSlot = 1;
+
+}  // namespace
+
+Result<std::unique_ptr<TestRun>> TestRun::open(const policy::Tables& tables, u32 generation) {
+  std::unique_ptr<TestRun> made(new TestRun());
+  kernel::PortOptions options;
+  options.ifname = "replay";
+  options.flow_entries_per_queue = 64;
+  auto program = kernel::PortProgram::load(options);
+  if (!program) return Error(program.error());
+  made->program_ = std::move(*program);
+  auto maps = made->program_->maps();
+  if (!maps) return Error(maps.error());
+  auto port =
+      PortControl::open(options.ifname, options.queues, options.flow_entries_per_queue, std::move(*maps));
+  if (!port) return Error(port.error());
+  made->port_ = std::move(*port);
+  if (auto put = made->put_policy(tables, generation); !put) return Error(put.error());
+  if (auto put = made->put_worker(); !put) return Error(put.error());
+  made->port_->activate(generation, kSlot, 0);
+  made->port_->set_state(XG_STATE_RUNNING);
+  made->seen_.resize(XG_KERNEL_REASON_COUNT);
+  return made;
+}
+
+Result<void> TestRun::put_policy(const policy::Tables& tables, u32 generation) {
+  auto maps = kernel::create_policy_maps(static_cast<u32>(std::max<std::size_t>(tables.lines.size(), 1)),
+                                         static_cast<u32>(std::max<std::size_t>(tables.rows.size(), 1)));
+  if (!maps) return Error(maps.error());
+  if (auto filled = kernel::fill_policy_maps(*maps, tables.lines, tables.rows); !filled) return filled;
+  if (auto put = kernel::install_policy_maps(port_->maps(), kSlot, *maps); !put) return put;
+  xg_policy header = tables.header;
+  header.generation = generation;
+  port_->write_header(kSlot, header);
+  rules_ = header.rule_count;
+  return {};
+}
+
+Result<void> TestRun::put_worker() {
+  auto queue = kernel::MapView<xg_queue_state>::open(port_->maps().queue_state.get(), 1);
+  if (!queue) return Error(queue.error());
+  queue_ = std::move(*queue);
+  // A heartbeat in the far future never goes stale: ages are signed.
+  queue_[0].beat_ns = std::numeric_limits<std::int64_t>::max() / 2;
+  socket_ = kernel::Fd(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+  const u32 zero = 0;
+  const int fd = socket_.get();
+  if (!socket_ || bpf_map_update_elem(port_->maps().xsks.get(), &zero, &fd, BPF_ANY) != 0)
+    return Error(fmt::format("cannot make an AF_XDP socket: {}", std::strerror(errno)));
+  return {};
+}
+
+Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
+  std::atomic_ref<u32>(queue_[0].granted).store(queue_[0].admitted + 1, std::memory_order_relaxed);
+  std::array<u8, XG_METADATA_SIZE + kMaxFrame> out{};
+  xdp_md context{};
+  context.data_end = static_cast<u32>(frame.size());
+  LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out.data(),
+              .data_size_in = static_cast<u32>(frame.size()), .data_size_out = static_cast<u32>(out.size()),
+              .ctx_in = &context, .ctx_size_in = sizeof(context));
+  if (bpf_prog_test_run_opts(program_->program_fd(), &options) != 0)
+    return Error(fmt::format("the kernel does not run the program on a packet: {}", std::strerror(errno)));
+  auto counters = port_->kernel_counters();
+  if (!counters) return Error(counters.error());
+  KernelAnswer answer;
+  for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++)
+    if (reason != XG_KERNEL_received && (*counters)[reason].packets != seen_[reason].packets)
+      answer.reason = reason;
+  seen_ = std::move(*counters);
+  // What comes back begins with the metadata, if the program put any there.
+  if (answer.reason == XG_KERNEL_inspected && options.data_size_out == frame.size() + XG_METADATA_SIZE) {
+    answer.metadata.emplace();
+    std::memcpy(&*answer.metadata, out.data(), sizeof(*answer.metadata));
+  }
+  return answer;
+}
+
+Result<std::vector<xg_counter>> TestRun::rule_counters() const { return port_->rule_counters(kSlot, rules_); }
+
+}  // namespace xdpgpu::control

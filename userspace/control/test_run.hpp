@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/test_run.hpp: the real XDP program on packets that come from nowhere
+// (BPF_PROG_TEST_RUN): what `replay` asks when it may load programs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "userspace/control/port_control.hpp"
+#include "userspace/control/result.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::control {
+
+struct KernelAnswer {
+  u32 reason = XG_KERNEL_pass_default;  // XG_KERNEL_*
+  std::optional<xg_metadata> metadata;  // when inspected
+};
+
+class TestRun {
+ public:
+  // Loads the program with the policy in force, a live worker with credit for ever, and a socket that
+  // nobody reads. Needs privileges; touches no interface and leaves nothing.
+  static Result<std::unique_ptr<TestRun>> open(const policy::Tables& tables, u32 generation);
+  // A frame of 14 to kMaxFrame bytes.
+  Result<KernelAnswer> run(std::span<const u8> frame);
+  // Packets that each compiled rule has counted.
+  Result<std::vector<xg_counter>> rule_counters() const;
+
+  static constexpr std::size_t kMinFrame = 14;
+  static constexpr std::size_t kMaxFrame = XG_FRAME_MAX;
+
+ private:
+  TestRun() = default;
+  Result<void> put_policy(const policy::Tables& tables, u32 generation);
+  Result<void> put_worker();
+
+  std::unique_ptr<kernel::PortProgram> program_;
+  std::optional<PortControl> port_;
+  kernel::MapView<xg_queue_state> queue_;
+  kernel::Fd socket_;
+  u32 rules_ = 0;
+  std::vector<xg_counter> seen_;
+};
+
+}  // namespace xdpgpu::control
