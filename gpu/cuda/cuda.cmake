@@ -1,1 +1,50 @@
-target_sources(xdpgpu_gpu PRIVATE cuda/absent.cpp)
+# The CUDA device: needs nvcc to build, and nothing to start: the runtime is linked statically and loads the
+# driver where there is one. nvcc compiles the one kernel file by itself rather than as a language of the
+# project: CMake's compiler checks fail for toolkits newer than CMake.
+set(XDPGPU_CUDA_ARCHITECTURES
+    "75-virtual;90-real"
+    CACHE STRING "GPU architectures to build for: <n>-real for machine code, <n>-virtual for PTX")
+
+set(cuda_possible OFF)
+if(XDPGPU_CUDA)
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(cuda_possible ON)
+  elseif(NOT XDPGPU_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "XDPGPU_CUDA is ${XDPGPU_CUDA}, but no CUDA toolkit was found: install one, put its nvcc "
+                        "on PATH or set CUDAToolkit_ROOT, or set XDPGPU_CUDA to AUTO or OFF")
+  endif()
+endif()
+
+if(cuda_possible)
+  message(STATUS "CUDA device: yes (${CUDAToolkit_NVCC_EXECUTABLE}, ${CUDAToolkit_VERSION})")
+  set(cuda_flags -std=c++20 -O3 -lineinfo -Xcompiler=-fPIC,-Wall,-Wextra)
+  if(XDPGPU_WERROR)
+    list(APPEND cuda_flags -Werror=all-warnings)
+  endif()
+  foreach(architecture IN LISTS XDPGPU_CUDA_ARCHITECTURES)
+    if(architecture MATCHES "^([0-9]+[af]?)-(real|virtual)$")
+      set(number ${CMAKE_MATCH_1})
+      set(code $<IF:$<STREQUAL:${CMAKE_MATCH_2},real>,sm,compute>)
+      list(APPEND cuda_flags "-gencode=arch=compute_${number},code=${code}_${number}")
+    else()
+      message(FATAL_ERROR "XDPGPU_CUDA_ARCHITECTURES has \"${architecture}\": write 90-real or 90-virtual")
+    endif()
+  endforeach()
+  set(kernel ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernel.cu)
+  set(kernel_object ${CMAKE_CURRENT_BINARY_DIR}/cuda_kernel.o)
+  add_custom_command(
+    OUTPUT ${kernel_object}
+    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags} -I ${PROJECT_SOURCE_DIR} -MD
+            -MF ${kernel_object}.d -MT ${kernel_object} -c ${kernel} -o ${kernel_object}
+    DEPENDS ${kernel}
+    DEPFILE ${kernel_object}.d
+    COMMENT "Compiling the stages for CUDA"
+    COMMAND_EXPAND_LISTS VERBATIM)
+  set_source_files_properties(${kernel_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/memory.cpp cuda/queue.cpp ${kernel_object})
+  target_link_libraries(xdpgpu_gpu PRIVATE CUDA::cudart_static)
+else()
+  message(STATUS "CUDA device: no")
+  target_sources(xdpgpu_gpu PRIVATE cuda/absent.cpp)
+endif()

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/kernel.hpp: the one kernel, as the host side calls it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/stages/view.h"
+
+namespace xdpgpu::gpu::cuda {
+
+// How a batch says that it is finished.
+struct Completion {
+  u32* blocks = nullptr;    // device memory, 0 between batches: blocks that are through
+  u64* finished = nullptr;  // pinned host memory: the last one stores `ticket` here, after all results
+  u64 ticket = 0;
+};
+
+// Enqueues the batch on `stream`; batches that share a Completion::blocks share the stream. The results'
+// array is 16-aligned. Any error is the device's end.
+cudaError_t launch(const xg_batch& batch, const Completion& completion, cudaStream_t stream) noexcept;
+
+}  // namespace xdpgpu::gpu::cuda

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/cuda/queue.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "gpu/cuda/kernel.hpp"
+#include "gpu/staging.hpp"
+
+namespace xdpgpu::gpu::cuda {
+namespace {
+
+constexpr u64 kLine = 128;
+// A kernel that faults never stores its number: this often, a poll in vain asks the driver.
+constexpr u32 kPollsPerQuery = 4096;
+constexpr std::chrono::seconds kDrainTimeout{5};
+
+}  // namespace
+
+Shared::~Shared() {
+  if (!abandoned) return;
+  control.abandon();
+  region.abandon();
+  generations.each([](DeviceMemory& image) { image.abandon(); });
+}
+
+Result<std::unique_ptr<Queue>> CudaQueue::create(Shared& shared, const QueueOptions& options) {
+  std::unique_ptr<CudaQueue> queue(new CudaQueue(shared, options));
+  if (auto allocated = queue->allocate(options); !allocated) return tl::unexpected(allocated.error());
+  return queue;
+}
+
+CudaQueue::CudaQueue(Shared& shared, const QueueOptions& options)
+    : shared_(shared), ring_(options), tickets_(options.depth, 0) {}
+
+Result<void> CudaQueue::allocate(const QueueOptions& options) {
+  const u64 packets = u64{options.depth} * options.batch_capacity;
+  const auto pin = [](Pinned& to, u64 bytes) -> Result<void> {
+    return Pinned::create(bytes).map([&](Pinned&& made) { to = std::move(made); });
+  };
+  const auto allocate_device = [&](DeviceMemory& to, u64 bytes) -> Result<void> {
+    return DeviceMemory::create(bytes, nullptr, stream_).map([&](DeviceMemory&& made) {
+      to = std::move(made);
+    });
+  };
+  auto done = Stream::create()
+                  .map([&](Stream&& made) { stream_ = std::move(made); })
+                  .and_then([&] { return pin(finished_, kLine); })
+                  .and_then([&] { return allocate_device(blocks_, kLine); })
+                  .and_then([&] { return pin(descriptors_, packets * sizeof(xg_descriptor)); })
+                  .and_then([&] { return pin(results_, packets * sizeof(xg_result)); });
+  if (done && shared_.frames == Frames::staged) {
+    frames_bytes_ = staging_bytes(options.batch_capacity);
+    staging_bytes_ = frames_bytes_ + u64{options.batch_capacity} * sizeof(xg_descriptor);
+    done = pin(staging_, options.depth * staging_bytes_).and_then([&] {
+      return allocate_device(device_staging_, options.depth * staging_bytes_);
+    });
+  }
+  if (!done) return done;
+  for (Slot& slot : ring_.all()) {
+    const u64 first = u64{slot.index} * slot.capacity;
+    slot.descriptors = reinterpret_cast<xg_descriptor*>(descriptors_.host()) + first;
+    slot.results = reinterpret_cast<xg_result*>(results_.host()) + first;
+  }
+  return {};
+}
+
+CudaQueue::~CudaQueue() {
+  (void)cudaSetDevice(shared_.ordinal);
+  const auto deadline = std::chrono::steady_clock::now() + kDrainTimeout;
+  while (finished_.host() != nullptr && finished() < submitted_ && healthy()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      shared_.failed = true;
+      shared_.abandoned = true;
+    }
+    std::this_thread::yield();
+  }
+  if (!shared_.abandoned) return;
+  for (Pinned* pinned : {&finished_, &descriptors_, &results_, &staging_}) pinned->abandon();
+  for (DeviceMemory* memory : {&blocks_, &device_staging_}) memory->abandon();
+  stream_.abandon();
+}
+
+u64 CudaQueue::finished() const noexcept {
+  return std::atomic_ref(*reinterpret_cast<u64*>(finished_.host())).load(std::memory_order_acquire);
+}
+
+// Whether the device still works, by the driver's word.
+bool CudaQueue::healthy() noexcept {
+  if (shared_.failed.load(std::memory_order_relaxed)) return false;
+  const cudaError_t error = cudaStreamQuery(stream_.get());
+  if (error == cudaSuccess || error == cudaErrorNotReady) return true;
+  shared_.failed = true;
+  return false;
+}
+
+cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, const DeviceMemory& image,
+                               u64 ticket) {
+  if (const cudaError_t error = cudaSetDevice(shared_.ordinal); error != cudaSuccess) return error;
+  const u64 first = u64{slot.index} * slot.capacity;
+  xg_batch batch{};
+  batch.results.v = reinterpret_cast<xg_result*>(results_.device()) + first;
+  batch.image.v = reinterpret_cast<xg_word*>(image.get());
+  batch.count = count;
+  batch.generation = generation;
+  if (shared_.frames == Frames::in_place) {
+    batch.frames.v = reinterpret_cast<xg_word*>(shared_.region.device());
+    batch.frames_bytes = shared_.bytes;
+    batch.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device()) + first;
+  } else {
+    u8* const host = staging_.host() + slot.index * staging_bytes_;
+    u8* const device = device_staging_.get() + slot.index * staging_bytes_;
+    const u64 frames_at = u64{count} * sizeof(xg_descriptor);
+    const u64 used = stage_frames(shared_.base, shared_.bytes, slot.descriptors, count, host + frames_at,
+                                  reinterpret_cast<xg_descriptor*>(host));
+    if (const cudaError_t error =
+            cudaMemcpyAsync(device, host, frames_at + used, cudaMemcpyHostToDevice, stream_.get());
+        error != cudaSuccess)
+      return error;
+    batch.frames.v = reinterpret_cast<xg_word*>(device + frames_at);
+    batch.frames_bytes = frames_bytes_;
+    batch.descriptors.v = reinterpret_cast<xg_descriptor*>(device);
+  }
+  const Completion completion{reinterpret_cast<u32*>(blocks_.get()),
+                              reinterpret_cast<u64*>(finished_.device()), ticket};
+  return launch(batch, completion, stream_.get());
+}
+
+Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
+  if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
+  const DeviceMemory* image = shared_.generations.find(generation);
+  if (image == nullptr) return Submit::unknown_generation;
+  const u64 ticket = submitted_ + 1;
+  if (enqueue(*slot, count, generation, *image, ticket) != cudaSuccess) {
+    shared_.failed = true;
+    return Submit::device_failed;
+  }
+  submitted_ = ticket;
+  tickets_[slot->index] = ticket;
+  ring_.submitted(slot, count, generation);
+  return Submit::ok;
+}
+
+Slot* CudaQueue::poll() noexcept {
+  const Slot* oldest = ring_.oldest();
+  if (oldest == nullptr) return nullptr;
+  if (finished() >= tickets_[oldest->index]) {
+    idle_polls_ = 0;
+    return ring_.retire(false);
+  }
+  if (shared_.failed.load(std::memory_order_relaxed)) return ring_.retire(true);
+  if (++idle_polls_ % kPollsPerQuery == 0 && !healthy()) return ring_.retire(true);
+  return nullptr;
+}
+
+}  // namespace xdpgpu::gpu::cuda
