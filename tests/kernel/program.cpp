@@ -74,7 +74,7 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
 
 // A table map of `values`, installed in the slot of an outer map, which then keeps it.
 template <class T>
-void install_table(const char* name, const bpf_map* outer, u32 slot, const std::vector<T>& values) {
+void install_table(const char* name, int outer, u32 slot, const std::vector<T>& values) {
   LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = XG_TABLE_FLAGS);
   const u32 entries = static_cast<u32>(std::max<std::size_t>(values.size(), 1));
   const int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), sizeof(T), entries, &options);
@@ -83,7 +83,7 @@ void install_table(const char* name, const bpf_map* outer, u32 slot, const std::
   if (at == MAP_FAILED) fail(fmt::format("mmap of {}", name));
   if (!values.empty()) std::memcpy(at, values.data(), values.size() * sizeof(T));
   munmap(at, entries * sizeof(T));
-  const int error = bpf_map_update_elem(bpf_map__fd(outer), &slot, &fd, BPF_ANY);
+  const int error = bpf_map_update_elem(outer, &slot, &fd, BPF_ANY);
   close(fd);
   if (error != 0) fail(fmt::format("installing {}", name));
 }
@@ -154,6 +154,11 @@ std::string why_unavailable() {
   return {};
 }
 
+void install_tables(int policy_lines, int policy_rows, u32 slot, const policy::Tables& tables) {
+  install_table("lines", policy_lines, slot, tables.lines);
+  install_table("rows", policy_rows, slot, tables.rows);
+}
+
 Program::Program(const ProgramOptions& options) : maps_(std::make_unique<Maps>(options)), options_(options) {
   xg_config& c = config();
   c.hash_key[0] = 0x0706050403020100;
@@ -178,8 +183,8 @@ policy::Policy Program::install(std::string_view json) {
 
 void Program::install(const policy::Tables& tables) {
   const u32 slot = ++generation_ & 1;
-  install_table("lines", maps_->skeleton->maps.policy_lines, slot, tables.lines);
-  install_table("rows", maps_->skeleton->maps.policy_rows, slot, tables.rows);
+  install_tables(bpf_map__fd(maps_->skeleton->maps.policy_lines),
+                 bpf_map__fd(maps_->skeleton->maps.policy_rows), slot, tables);
   policy(slot) = tables.header;
   policy(slot).generation = generation_;
   config().active = u64{generation_} << 32 | slot;

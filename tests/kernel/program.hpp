@@ -32,6 +32,9 @@ namespace xdpgpu::test {
 // Empty if the kernel program can be loaded and run here; else the one reason.
 std::string why_unavailable();
 
+// Fills fresh table maps and puts them into a slot of the two maps of maps, which then keep them. Throws.
+void install_tables(int policy_lines, int policy_rows, u32 slot, const policy::Tables& tables);
+
 struct Outcome {
   int action = -1;
   std::string reason;  // the one outcome counted, or what is wrong with the counts
