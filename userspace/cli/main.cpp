@@ -41,10 +41,14 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return fail(fmt::format("{}; see \"{} --help\"", message, path), kUsage);
 }
 
-// A word that is no command: names it, and the command that it may be meant to be.
+bool is_command(const CLI::App& app, const std::string& word) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  return std::any_of(commands.begin(), commands.end(), [&](const auto* c) { return c->get_name() == word; });
+}
+
 int unknown_command(const CLI::App& app, const std::string& word) {
   std::string names;
-  for (const auto* command : app.get_subcommands({}))
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names += (names.empty() ? "" : ", ") + command->get_name();
   return fail(fmt::format("there is no command \"{}\"; the commands are {}", word, names), kUsage);
 }
@@ -70,7 +74,7 @@ int run(int argc, char** argv) {
     print(app.help());
     return kUsage;
   }
-  if (argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) return unknown_command(app, argv[1]);
+  if (argv[1][0] != '-' && !is_command(app, argv[1])) return unknown_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
