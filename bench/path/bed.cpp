@@ -18,8 +18,9 @@ T value_of(tl::expected<T, E> result) {
 }
 
 // Inspects whatever is IP, which leaves ARP and neighbour discovery to the stack.
-policy::Tables inspect_all() {
+policy::Tables inspect_all(bool overload_drops) {
   policy::Policy policy;
+  if (overload_drops) policy.on_overload = policy::Do::drop;
   policy::Rule rule;
   rule.name = "all";
   rule.action = policy::Rule::Action::inspect;
@@ -49,7 +50,7 @@ const char* name_of(dataplane::PortMode mode) {
 }
 
 Bed::Bed(const std::vector<const lab::Interface*>& interfaces, const Options& options)
-    : ns_(interfaces.front()->ns()), interfaces_(interfaces) {
+    : ns_(interfaces.front()->ns()), interfaces_(interfaces), overload_drops_(options.overload_drops) {
   ns_.run([&] { attach(options); });
 }
 
@@ -93,7 +94,7 @@ void Bed::attach(const Options& options) {
 }
 
 void Bed::install_policy(u32 port, u32 slot, u32 generation) {
-  const policy::Tables tables = inspect_all();
+  const policy::Tables tables = inspect_all(overload_drops_);
   const kernel::PortMaps& maps = maps_[port];
   auto inner = value_of(kernel::create_policy_maps(static_cast<u32>(tables.lines.size()),
                                                    static_cast<u32>(tables.rows.size())));

@@ -20,6 +20,7 @@ struct Options {
   std::string device = "cpu";
   dataplane::EngineOptions engine;
   bool repair_checksums = true;
+  bool overload_drops = false;  // on_overload: drop, as a full ring of a bare loop does; else pass
   std::vector<gpu::StageSettings> stages;
   u32 flow_entries_per_queue = 16384;
 };
@@ -54,6 +55,7 @@ class Bed {
   std::vector<kernel::PortMaps> maps_;
   std::unique_ptr<dataplane::Engine> engine_;
   u32 generation_ = 1;
+  bool overload_drops_;
 };
 
 // The mode names of reports.

@@ -41,8 +41,8 @@ class Walk : public testing::TestWithParam<WalkParameters> {
  protected:
   void SetUp() override {
     if (const std::string reason = lab::why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
-    near_.emplace("xgDnear");
-    far_.emplace("xgDfar");
+    near_.emplace("near");
+    far_.emplace("far");
     lab::VethOptions options;
     options.queues = GetParam().queues;
     wire_.emplace(*near_, "n0", *far_, "f0", options);

@@ -46,19 +46,18 @@ class Idle {
     [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
   }
 
-  void rest(Load load) noexcept {
+  void rest(Load load, u64 now_ns) noexcept {
     if (load == Load::busy) {
-      quiet_turns_ = 0;
+      busy_ns_ = now_ns;
       return;
     }
-    ++quiet_turns_;
     if (load == Load::waiting) {
       // Long computations should not starve whoever shares the core.
-      if (quiet_turns_ % kTurnsBeforeYield == 0) sched_yield();
+      if (++waits_ % kWaitsBeforeYield == 0) sched_yield();
       cpu_relax();
       return;
     }
-    if (quiet_turns_ < kTurnsBeforeSleep) {
+    if (now_ns - busy_ns_ < kSpinNs) {
       cpu_relax();
       return;
     }
@@ -66,8 +65,10 @@ class Idle {
   }
 
  private:
-  static constexpr u32 kTurnsBeforeYield = 1024;
-  static constexpr u32 kTurnsBeforeSleep = 32;
+  static constexpr u32 kWaitsBeforeYield = 1024;
+  // Falling asleep and being woken costs the sender's core some microseconds a time; above this gap
+  // between packets that does not matter.
+  static constexpr u64 kSpinNs = 20'000;
 
   void sleep(int most_ms) noexcept {
     ::poll(polled_.data(), polled_.size(), most_ms);
@@ -80,7 +81,8 @@ class Idle {
   kernel::Fd wake_;
   int longest_ms_;
   std::vector<pollfd> polled_;
-  u32 quiet_turns_ = 0;
+  u64 busy_ns_ = 0;
+  u32 waits_ = 0;
 };
 
 }  // namespace xdpgpu::dataplane

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #ifndef SOL_XDP
 #define SOL_XDP 283
@@ -19,6 +21,8 @@ namespace {
 
 constexpr int kSendBuffer = 64 << 20;  // copy mode: bytes of skbs under way
 constexpr u32 kMostKicks = 128;
+constexpr u32 kBusyTries = 50;
+constexpr std::chrono::milliseconds kBusyPause{10};
 
 std::string cause(int error, const SocketOptions& options) {
   switch (error) {
@@ -97,11 +101,10 @@ void Umem::discard(Socket& first, u32 ring_size) noexcept {
   umem_ = nullptr;
 }
 
-Result<std::unique_ptr<Socket>> Umem::open(const SocketOptions& options) {
-  std::unique_ptr<Socket> socket(new Socket);
+Result<int> Umem::bind(Socket& socket, const SocketOptions& options) {
   const bool first = !umem_;
   if (first) {
-    if (auto created = create(*socket, options.ring_size); !created) return tl::unexpected(created.error());
+    if (auto created = create(socket, options.ring_size); !created) return tl::unexpected(created.error());
   }
   xsk_socket_config config{};
   config.rx_size = options.ring_size;
@@ -109,16 +112,30 @@ Result<std::unique_ptr<Socket>> Umem::open(const SocketOptions& options) {
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY));
   const int error =
-      xsk_socket__create_shared(&socket->xsk_, options.ifname.c_str(), options.queue, umem_,
-                                options.receives ? &socket->receiver.rx : nullptr, &socket->transmitter.tx,
-                                &socket->receiver.fill, &socket->transmitter.completion, &config);
-  if (error) {
-    socket->xsk_ = nullptr;
-    if (first) discard(*socket, options.ring_size);
+      xsk_socket__create_shared(&socket.xsk_, options.ifname.c_str(), options.queue, umem_,
+                                options.receives ? &socket.receiver.rx : nullptr, &socket.transmitter.tx,
+                                &socket.receiver.fill, &socket.transmitter.completion, &config);
+  if (!error) return 0;
+  socket.xsk_ = nullptr;
+  if (first) discard(socket, options.ring_size);
+  return error;
+}
+
+Result<std::unique_ptr<Socket>> Umem::open(const SocketOptions& options) {
+  std::unique_ptr<Socket> socket;
+  int error = 0;
+  for (u32 i = 0; i < kBusyTries; ++i) {
+    if (i) std::this_thread::sleep_for(kBusyPause);
+    socket.reset(new Socket);
+    auto bound = bind(*socket, options);
+    if (!bound) return tl::unexpected(bound.error());
+    error = *bound;
+    if (error != -EBUSY) break;
+  }
+  if (error)
     return tl::unexpected(fmt::format("cannot open an AF_XDP socket in {} mode on {} queue {}: {}",
                                       zero_copy_ ? "zero-copy" : "copy", options.ifname, options.queue,
                                       cause(-error, options)));
-  }
   socket->fd_ = xsk_socket__fd(socket->xsk_);
   socket->transmitter.fd = socket->fd_;
   socket->receives_ = options.receives;

@@ -57,11 +57,14 @@ class Umem {
   Umem& operator=(const Umem&) = delete;
 
   bool zero_copy() const noexcept { return zero_copy_; }
-  // Opens and binds a socket in this UMEM's mode, and verifies the mode. On failure nothing stays.
+  // Opens and binds a socket in this UMEM's mode, and verifies the mode. On failure nothing stays. A
+  // queue that is busy is tried for half a second: the kernel takes its time to unbind a closed socket.
   Result<std::unique_ptr<Socket>> open(const SocketOptions& options);
 
  private:
   Result<void> create(Socket& first, u32 ring_size);
+  // 0, or the negative error with which the kernel refused the bind.
+  Result<int> bind(Socket& socket, const SocketOptions& options);
   void discard(Socket& first, u32 ring_size) noexcept;
 
   const FrameRegion& region_;

@@ -100,7 +100,10 @@ void Worker::stop() {
 }
 
 void Worker::run() noexcept {
-  while (!stopping_.load(std::memory_order_relaxed)) idle_.rest(turn(monotonic_ns()));
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const u64 now_ns = monotonic_ns();
+    idle_.rest(turn(now_ns), now_ns);
+  }
 }
 
 Load Worker::turn(u64 now_ns) noexcept {

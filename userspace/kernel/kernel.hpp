@@ -58,13 +58,14 @@ struct PortOptions {
 
 // Descriptors of a port's maps, in the order of XG_PORT_MAPS below: what the broker passes to the data
 // plane (SCM_RIGHTS keeps the order).
-#define XG_PORT_MAPS(X)                                                                          \
-  X(config)                                                                                      \
-  X(policy)                                                                                      \
-  X(policy_lines)                                                                                \
-  X(policy_rows)                                                                                 \
-  X(queue_state) X(order_slots) X(flow_verdicts) X(flow_stats) X(rewrites) X(limits) X(counters) \
-      X(rule_counters) X(worker_counters) X(xsks) X(tx_ports)
+#define XG_PORT_MAPS(X)                                                                            \
+  X(config)                                                                                        \
+  X(policy)                                                                                        \
+  X(policy_lines)                                                                                  \
+  X(policy_rows)                                                                                   \
+  X(queue_state)                                                                                   \
+  X(order_slots) X(flow_verdicts) X(flow_stats) X(rewrites) X(limits) X(counters) X(rule_counters) \
+      X(worker_counters) X(xsks) X(tx_ports)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)

@@ -17,9 +17,7 @@
 #include <netlink/route/link/inet6.h>
 #include <netlink/route/link/veth.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -182,18 +180,6 @@ void set_offload(const std::string& ifname, Offload offload, bool on) noexcept {
   std::strncpy(request.ifr_name, ifname.c_str(), IFNAMSIZ - 1);
   request.ifr_data = reinterpret_cast<char*>(&value);
   ioctl(fd.get(), SIOCETHTOOL, &request);
-}
-
-void set_attribute(const std::string& ifname, const std::string& attribute,
-                   const std::string& value) noexcept {
-  // A sysfs of this network namespace that is mounted nowhere.
-  const Fd context(static_cast<int>(syscall(SYS_fsopen, "sysfs", FSOPEN_CLOEXEC)));
-  if (!context || syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return;
-  const Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
-  const std::string path = fmt::format("class/net/{}/{}", ifname, attribute);
-  const Fd file(openat(mount.get(), path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (file) [[maybe_unused]]
-    const ssize_t written = write(file.get(), value.data(), value.size());
 }
 
 }  // namespace xdpgpu::kernel

@@ -42,9 +42,5 @@ class Netlink {
 enum class Offload { gro, tso };
 // Best effort: what the interface does not have stays as it is.
 void set_offload(const std::string& ifname, Offload offload, bool on) noexcept;
-// Writes an attribute below /sys/class/net/<ifname>/ as the thread's network namespace has it, whatever
-// is mounted at /sys. Best effort.
-void set_attribute(const std::string& ifname, const std::string& attribute,
-                   const std::string& value) noexcept;
 
 }  // namespace xdpgpu::kernel

@@ -17,8 +17,6 @@ namespace {
 
 constexpr u32 kMtu = 65535;
 constexpr u32 kMarkPriority = 1, kRedirectPriority = 2;
-// How long the far end may hold segments so that GRO can join those of several transmissions.
-constexpr const char* kGroFlushNs = "20000";
 
 struct SkeletonCloser {
   void operator()(reinject_bpf* skeleton) const noexcept { reinject_bpf__destroy(skeleton); }
@@ -84,7 +82,6 @@ Result<void> Reinjection::Impl::make(const std::string& ifname, u32 queues, XdpM
   // A veth end joins segments only if they come from an end that does not claim to send big ones.
   set_offload(worker, Offload::tso, false);
   set_offload(far, Offload::gro, true);
-  set_attribute(far, "gro_flush_timeout", kGroFlushNs);
   if (auto ok = netlink.set_up(far); !ok) return ok;
   return netlink.set_up(worker);
 }

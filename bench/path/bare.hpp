@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+//
+// bench/path/bare.hpp: what the pipeline is held against and what drives both: the shortest AF_XDP loops
+// there can be, on libxdp alone, under an XDP program of five instructions
+// (bpf_redirect_map(xsks, rx_queue_index, XDP_PASS)).
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "tests/netns/lab/frame.hpp"
+#include "tests/netns/lab/link.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::bed {
+
+// Pins the calling thread.
+void pin_to(int cpu);
+
+// A tiny XDP program on an interface, in native mode, until destroyed. To be made and destroyed in the
+// interface's namespace.
+class TinyProgram {
+ public:
+  enum class What { pass, redirect_to_sockets };
+  TinyProgram(const lab::Interface& interface, What what);
+  ~TinyProgram();
+  void enter_socket(int fd) const;  // as queue 0's
+
+ private:
+  unsigned ifindex_;
+  kernel::Fd sockets_, program_;
+};
+
+// One socket on queue 0 with a UMEM of its own (4,096 frames, copy mode, need-wakeup).
+class BareSocket;
+
+// Receives on queue 0 in a thread of its own that never sleeps, and drops, or swaps the MAC addresses
+// and sends back.
+class BareLoop {
+ public:
+  enum class Action { drop, forward };
+  BareLoop(const lab::Interface& interface, Action action, int cpu);
+  ~BareLoop();
+  std::uint64_t received() const noexcept { return received_.load(std::memory_order_relaxed); }
+  std::uint64_t transmitted() const noexcept { return transmitted_.load(std::memory_order_relaxed); }
+
+ private:
+  void drop();
+  void forward();
+  const lab::Namespace& ns_;
+  std::unique_ptr<BareSocket> socket_;
+  std::unique_ptr<TinyProgram> program_;
+  std::atomic<std::uint64_t> received_{0}, transmitted_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+// Sends `frames` round and round out of an interface by AF_XDP, as fast as one core can, until stopped.
+class BareSender {
+ public:
+  BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu);
+  ~BareSender();
+  void stop();
+  std::uint64_t sent() const noexcept { return sent_.load(std::memory_order_relaxed); }
+
+ private:
+  void send();
+  const lab::Namespace& ns_;
+  std::unique_ptr<BareSocket> socket_;
+  std::vector<lab::Frame> frames_;
+  std::atomic<std::uint64_t> sent_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace xdpgpu::bed
