@@ -18,6 +18,9 @@
 //   }
 //   while (gpu::Slot* done = (*queue)->poll()) { use(done->results); (*queue)->release(done); }
 //
+// list_devices and open_device load the GPUs' drivers, which do not survive fork(): fork before. Queues are
+// destroyed before their device, and the device before the frame region is unmapped.
+//
 // No exception crosses this interface. Nothing here knows AF_XDP or JSON. Control calls return
 // Result<T>, whose error is one sentence for the operator; the batch calls return small enums.
 #pragma once
@@ -120,7 +123,8 @@ class Device {
   // What register_frames settled on: in_place or staged.
   virtual Frames frames() const noexcept = 0;
 
-  // Adds a generation's pipelines; queues may be running. Fails without effect.
+  // Adds a generation's pipelines; queues may be running. Fails without effect; also where the generation
+  // is loaded already, or 64 others are.
   virtual Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) = 0;
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;

@@ -160,6 +160,7 @@ std::vector<DeviceInfo> describe() {
     return none(why_none(error));
   if (count == 0) return none(why_none(cudaErrorNoDevice));
   std::vector<DeviceInfo> devices;
+  devices.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ordinal++) devices.push_back(describe_device(ordinal));
   return devices;
 }

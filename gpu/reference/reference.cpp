@@ -140,7 +140,7 @@ u32 fnv1a(u32 hash, std::span<const u8> bytes) {
 }
 
 bool decide(const LoadBalanceSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
-  if (packet.src.empty()) return false;
+  if (packet.src.empty() || settings.backends.empty()) return false;
   constexpr std::array<u8, 4> no_ports{};
   const bool with_ports = !packet.ports.empty() && !packet.is(XG_PKT_FRAGMENT);
   u32 hash = fnv1a(2166136261u, packet.src);

@@ -41,8 +41,11 @@
   struct name {                      \
     T* v;                            \
   };
-#define XG_AT(name, handle, bytes) \
-  (name{reinterpret_cast<decltype(name::v)>(reinterpret_cast<u8*>((handle).v) + (bytes))})
+template <class Handle>
+XG_FN Handle xg_at(Handle handle, u64 bytes) {
+  return {reinterpret_cast<decltype(handle.v)>(reinterpret_cast<u8*>(handle.v) + bytes)};
+}
+#define XG_AT(name, handle, bytes) xg_at((handle), (bytes))
 #ifdef __CUDA_ARCH__
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
 #else

@@ -57,7 +57,7 @@ TEST_P(Bounds, PacketsAtTheEndsOfTheRegion) {
     for (std::size_t i : {0, 1, 2}) ASSERT_EQ(XG_VERDICT_STAGE(should[i].verdict), 1u) << i;
     for (std::size_t i = 3; i < should.size(); i++) ASSERT_EQ(should[i].verdict, XG_ABORTED) << i;
 
-    XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+    XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
     ASSERT_TRUE(device->load(kGeneration, *gpu::Pipelines::compile(settings)));
     auto queue = device->open_queue({.batch_capacity = 64, .depth = 1});
     ASSERT_TRUE(queue) << queue.error();

@@ -26,7 +26,7 @@ class Conformance : public testing::TestWithParam<std::tuple<Target, std::string
     const auto should = expected(traffic, settings);
     const std::vector<u8> before(traffic.region.bytes().begin(), traffic.region.bytes().end());
 
-    XDPGPU_OPEN_OR_SKIP(device, target, traffic.region.base(), traffic.region.size());
+    XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());
     ASSERT_TRUE(device->load(kGeneration, *pipelines));
     auto queue = device->open_queue({.batch_capacity = kCapacity, .depth = 4});
     ASSERT_TRUE(queue) << queue.error();

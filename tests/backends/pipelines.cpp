@@ -15,7 +15,6 @@ namespace {
 
 using gpu::AclRule;
 using gpu::AclSettings;
-using gpu::Backend;
 using gpu::L2fwdSettings;
 using gpu::LoadBalanceSettings;
 using gpu::Pipelines;

@@ -43,7 +43,7 @@ class Queues : public testing::TestWithParam<Target> {};
 
 TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
   const Traffic traffic = frames_of(std::vector<u32>(16, kGeneration));
-  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   const std::vector<gpu::PipelineSettings> settings{{"back", {gpu::L2fwdSettings{}}}};
   ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
   auto opened = device->open_queue({.batch_capacity = 4, .depth = 3});
@@ -85,7 +85,7 @@ TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
 
 TEST_P(Queues, UnknownGenerationIsRefusedAndTheSlotStaysTheCallers) {
   const Traffic traffic = frames_of({kGeneration, kGeneration});
-  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   auto queue = device->open_queue({.batch_capacity = 8, .depth = 1});
   ASSERT_TRUE(queue) << queue.error();
   gpu::Slot* slot = (*queue)->acquire();
@@ -109,7 +109,7 @@ TEST_P(Queues, UnknownGenerationIsRefusedAndTheSlotStaysTheCallers) {
 
 TEST_P(Queues, EachBatchIsJudgedByItsOwnGeneration) {
   const Traffic traffic = frames_of({1, 2, 1, 2, 0, 0xffffffff});
-  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   ASSERT_TRUE(device->load(1, compiled(always(gpu::AclRule::Action::drop))));
   ASSERT_TRUE(device->load(2, compiled(always(gpu::AclRule::Action::pass))));
   ASSERT_TRUE(device->load(0, compiled(always(gpu::AclRule::Action::next))));
@@ -131,7 +131,7 @@ TEST_P(Queues, EachBatchIsJudgedByItsOwnGeneration) {
 
 TEST_P(Queues, HoldsManyGenerationsAndRefusesTheOneTooMany) {
   const Traffic traffic = frames_of({kGeneration, kGeneration});
-  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   const auto pipelines = compiled(always(gpu::AclRule::Action::drop));
   u32 generation = 0;
   while (generation < 1000 && device->load(generation, pipelines)) generation++;
@@ -147,7 +147,7 @@ TEST_P(Queues, TwoQueuesOfTwoThreadsWhileGenerationsComeAndGo) {
   const auto settings = policy_case("composed", random);
   const Traffic traffic = random_traffic(random, 2000, static_cast<u32>(settings.size()));
   const auto should = expected(traffic, settings);
-  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   const auto pipelines = compiled(settings);
   ASSERT_TRUE(device->load(kGeneration, pipelines));
 
@@ -178,7 +178,7 @@ TEST_P(Queues, TwoQueuesOfTwoThreadsWhileGenerationsComeAndGo) {
 // Batches that nobody waits for: the queue's destructor does.
 TEST_P(Queues, AQueueMayGoWhileItsBatchesFly) {
   const Traffic traffic = frames_of(std::vector<u32>(64, kGeneration));
-  XDPGPU_OPEN_OR_SKIP(device, GetParam(), traffic.region.base(), traffic.region.size());
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   ASSERT_TRUE(device->load(kGeneration, compiled(always(gpu::AclRule::Action::drop))));
   for (u32 round = 0; round < 20; round++) {
     auto queue = device->open_queue({.batch_capacity = 64, .depth = 4});

@@ -13,7 +13,6 @@ namespace {
 
 using gpu::AclRule;
 using gpu::AclSettings;
-using gpu::Backend;
 using gpu::L2fwdSettings;
 using gpu::LoadBalanceSettings;
 

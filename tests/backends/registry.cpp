@@ -102,6 +102,7 @@ class ForcedDevice : public testing::TestWithParam<const char*> {};
 // XDPGPU_DEVICE is obeyed, and the device that it names does the work: its own memory holds the answers.
 TEST_P(ForcedDevice, IsTheOneThatRuns) {
   const Forced kind(GetParam());
+  const Traffic traffic = single_frame(std::vector<u8>(64, 0x11), 0);
   auto opened = gpu::open_device("auto");
   if (!opened) {
     if (required(GetParam())) FAIL() << opened.error();
@@ -112,7 +113,6 @@ TEST_P(ForcedDevice, IsTheOneThatRuns) {
       {"cpu", gpu::Kind::cpu}, {"cuda", gpu::Kind::cuda}, {"vulkan", gpu::Kind::vulkan}};
   ASSERT_EQ(device.info().kind, kinds.at(GetParam()));
 
-  const Traffic traffic = single_frame(std::vector<u8>(64, 0x11), 0);
   const std::vector<gpu::PipelineSettings> settings{{"back", {gpu::L2fwdSettings{true, 3, false, 0}}}};
   ASSERT_TRUE(device.register_frames(traffic.region.base(), traffic.region.size(), gpu::Frames::automatic));
   ASSERT_TRUE(device.load(kGeneration, *gpu::Pipelines::compile(settings)));

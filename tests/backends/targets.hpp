@@ -30,13 +30,13 @@ bool required(const std::string& kind);
 // Opens the target with the region registered, or says why this host cannot.
 gpu::Result<std::unique_ptr<gpu::Device>> open_target(const Target& target, void* base, u64 bytes);
 
-// Declares `device`, or skips or fails the test.
-#define XDPGPU_OPEN_OR_SKIP(device, target, base, bytes)                             \
-  auto device##_opened = ::xdpgpu::tests::open_target(target, base, bytes);          \
-  if (!device##_opened) {                                                            \
-    if (::xdpgpu::tests::required((target).kind)) FAIL() << device##_opened.error(); \
-    GTEST_SKIP() << (target).name() << " is not there: " << device##_opened.error(); \
-  }                                                                                  \
-  auto& device = *device##_opened
+// Declares `device`, a std::unique_ptr<gpu::Device>&, or skips or fails the test.
+#define XDPGPU_OPEN_OR_SKIP(target, base, bytes)                                   \
+  auto opened_target = ::xdpgpu::tests::open_target(target, base, bytes);          \
+  if (!opened_target) {                                                            \
+    if (::xdpgpu::tests::required((target).kind)) FAIL() << opened_target.error(); \
+    GTEST_SKIP() << (target).name() << " is not there: " << opened_target.error(); \
+  }                                                                                \
+  auto& device = *opened_target
 
 }  // namespace xdpgpu::tests
