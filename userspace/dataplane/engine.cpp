@@ -11,6 +11,7 @@
 #include <list>
 #include <thread>
 
+#include "userspace/dataplane/clock.hpp"
 #include "userspace/dataplane/port.hpp"
 #include "userspace/dataplane/worker.hpp"
 
@@ -101,6 +102,7 @@ void Engine::Impl::make_workers() {
     worker.beat_timeout_ns = ports.front()->beat_timeout_ns();
     for (const auto& port : ports)
       worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());
+    worker.credit_step = std::max(1u, options.ring_size / 16);
     worker.cpu = cpus.empty() ? -1 : cpus[i % cpus.size()];
     const u32 frames = options.frames_per_queue * queues_of(i);
     workers.push_back(

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "userspace/dataplane/clock.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::dataplane {
@@ -46,9 +47,11 @@ class Idle {
     [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
   }
 
+  // now_ns: when the turn began.
   void rest(Load load, u64 now_ns) noexcept {
     if (load == Load::busy) {
       busy_ns_ = now_ns;
+      while (monotonic_ns() - now_ns < kLeastTurnNs) cpu_relax();
       return;
     }
     if (load == Load::waiting) {
@@ -66,6 +69,9 @@ class Idle {
 
  private:
   static constexpr u32 kWaitsBeforeYield = 1024;
+  // Looking at a ring while another core writes to it costs that core; what comes within a microsecond
+  // is taken together.
+  static constexpr u64 kLeastTurnNs = 1'000;
   // Falling asleep and being woken costs the sender's core some microseconds a time; above this gap
   // between packets that does not matter.
   static constexpr u64 kSpinNs = 20'000;

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "userspace/dataplane/worker.hpp"
+#include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -135,8 +135,11 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
       .credits = Credits(admitted, ring_size_),
       .next_sequence = admitted,
+      .published_granted = admitted,
+      .published_retired = admitted,
   });
-  out->publish_retired(admitted);
+  __atomic_store_n(&out->state->granted, admitted, __ATOMIC_RELEASE);
+  __atomic_store_n(&out->state->retired, admitted, __ATOMIC_RELEASE);
   return out;
 }
 

@@ -37,15 +37,21 @@ struct PortQueue {
   MetadataProbe metadata;
   Credits credits;
   u32 next_sequence = 0;  // for ports without metadata
+  u32 published_granted = 0, published_retired = 0;
 
   // Packets admitted by the XDP program so far.
   u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
   void publish_retired(u32 sequence) noexcept {
+    if (sequence == published_retired) return;
+    published_retired = sequence;
     __atomic_store_n(&state->retired, sequence, __ATOMIC_RELEASE);
   }
-  void publish_credits() noexcept {
-    __atomic_store_n(&state->granted, credits.granted(socket->receiver.received(), socket->receiver.held()),
-                     __ATOMIC_RELEASE);
+  // If they have grown by `step` since the last time.
+  void publish_credits(u32 step) noexcept {
+    const u32 granted = credits.granted(socket->receiver.received(), socket->receiver.held());
+    if (granted - published_granted < step) return;
+    published_granted = granted;
+    __atomic_store_n(&state->granted, granted, __ATOMIC_RELEASE);
   }
   void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
 };

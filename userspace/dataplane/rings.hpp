@@ -21,13 +21,14 @@ class Receiver {
   xsk_ring_prod fill{};
   xsk_ring_cons rx{};
 
-  // Puts free frames on the fill ring, at most as many as fit; returns how many.
-  // `prepare(frame)` sees each one first.
+  // Tops the kernel up to as many frames as a ring has places; returns how many it gave. Fewer than
+  // `step` wait until more can go together, as the ring is shared with another core, unless the kernel
+  // is nearly out of frames. `prepare(frame)` sees each one first.
   template <class Prepare>
-  u32 refill(FreeList& free, Prepare&& prepare) noexcept {
-    const u32 space = xsk_prod_nb_free(&fill, fill.size);
-    const u32 count = std::min(space, free.size());
-    if (!count) return 0;
+  u32 refill(FreeList& free, u32 step, Prepare&& prepare) noexcept {
+    const u32 with_kernel = static_cast<u32>(held());
+    const u32 count = std::min(fill.size - with_kernel, free.size());
+    if (!count || (count < step && with_kernel >= step)) return 0;
     u32 at = 0;
     xsk_ring_prod__reserve(&fill, count, &at);
     for (u32 i = 0; i < count; ++i) {

@@ -5,16 +5,22 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <cassert>
 #include <cstring>
+
+#include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
 
 constexpr u32 kReceiveBurst = 64;
+constexpr u32 kRefillStep = 64;
 constexpr u64 kStatisticsEveryNs = 10'000'000;
+// What is published is read by the XDP program on another core, once a packet: stored every turn it
+// would cost each packet some cache misses.
+constexpr u64 kPublishEveryNs = 20'000;
+constexpr u64 kBeatEveryNs = 1'000'000;
 // Behind a completed PASS lies the far end's backlog, which the kernel empties within microseconds.
 constexpr u64 kPassGraceNs = 100'000;
 constexpr u64 kCheckEveryTurns = 4096;
@@ -37,12 +43,6 @@ int longest_sleep_ms(u64 beat_timeout_ns) {
 }
 
 }  // namespace
-
-u64 monotonic_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
-}
 
 Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
                FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy)
@@ -118,8 +118,12 @@ Load Worker::turn(u64 now_ns) noexcept {
   batcher_->submit_if_due(now_ns, rings_empty);
   moved |= retire(now_ns);
   kick();
-  account(now_ns, rings_empty);
-  publish(now_ns);
+  if (now_ns - published_ns_ >= kPublishEveryNs) {
+    account(now_ns, rings_empty);
+    publish(now_ns);
+  } else {
+    for (PortQueue* queue : active_) queue->publish_credits(options_.credit_step);
+  }
 
   if (moved || !rings_empty) return Load::busy;
   if (batcher_->waiting() || batcher_->open_batch()) return Load::waiting;
@@ -148,7 +152,7 @@ bool Worker::retire(u64 now_ns) noexcept {
 }
 
 void Worker::refill(PortQueue& queue) noexcept {
-  queue.socket->receiver.refill(free_,
+  queue.socket->receiver.refill(free_, kRefillStep,
                                 [&](FrameId frame) { queue.metadata.prepare(region_ + chunk_of(frame)); });
 }
 
@@ -248,10 +252,12 @@ void Worker::account(u64 now_ns, bool rings_empty) noexcept {
 
 void Worker::publish(u64 now_ns) noexcept {
   ++turns_;
-  for (PortQueue* queue : active_) {
-    queue->publish_credits();
-    // No packet waits on a corpse: without a device the kernel program is to see a dead worker.
-    if (!device_failed_) queue->publish_beat(now_ns);
+  published_ns_ = now_ns;
+  for (PortQueue* queue : active_) queue->publish_credits(1);
+  // No packet waits on a corpse: without a device the kernel program is to see a dead worker.
+  if (now_ns - beat_ns_ >= kBeatEveryNs && !device_failed_) {
+    beat_ns_ = now_ns;
+    for (PortQueue* queue : active_) queue->publish_beat(now_ns);
   }
   WorkerReport report;
   report.frames = count();

@@ -4,7 +4,7 @@
 // reinjection pairs' queues, a share of the frames and a queue to the device.
 //
 // A turn: completions → retire what the device has decided → refill → receive into batches → submit →
-// transmit → publish (credits, order, heartbeat).
+// transmit → every few microseconds, publish (credits, order, heartbeat, report).
 #pragma once
 
 #include <atomic>
@@ -31,11 +31,11 @@ struct CurrentPolicy {
   Engine::PipelineChooser chooser;
 };
 
-// What a worker tells the control thread, every turn.
+// What a worker tells the control thread, every few turns.
 struct WorkerReport {
   FrameCount frames;
   u64 batches = 0, batch_packets = 0;
-  u64 turns = 0;
+  u64 turns = 0;              // that were published
   u64 quiet = 0;              // 1: no packet in hand or under way
   u64 device_failed = 0;      // 1: the device failed; the worker has stopped its heartbeat
   u64 delivers_metadata = 0;  // bit a port
@@ -47,7 +47,8 @@ struct WorkerOptions {
   u32 batches_in_flight = 4;
   u64 max_wait_ns = 50'000;
   u64 beat_timeout_ns = 100'000'000;
-  int cpu = -1;  // to be pinned to; -1: not
+  u32 credit_step = 128;  // credits are published at once when so many have come together
+  int cpu = -1;           // to be pinned to; -1: not
 };
 
 class Worker {
@@ -102,7 +103,7 @@ class Worker {
   std::unique_ptr<gpu::Queue> device_queue_;
   std::optional<Batcher> batcher_;
   std::vector<u64> marks_;  // scratch: of each transmitter
-  u64 statistics_ns_ = 0;
+  u64 statistics_ns_ = 0, published_ns_ = 0, beat_ns_ = 0;
   u64 turns_ = 0, batches_ = 0, batch_packets_ = 0;
   bool device_failed_ = false;
   bool quiet_ = false;
@@ -110,7 +111,5 @@ class Worker {
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
-
-u64 monotonic_ns() noexcept;
 
 }  // namespace xdpgpu::dataplane

@@ -51,10 +51,10 @@ bool lives(const Found& program) {
   return false;
 }
 
-Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag) {
+Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag, bool dispatchers) {
   if (!id) return {};
   const Found found = look_at(id);
-  if (found.name == kDispatcher) return {};
+  if (found.name == kDispatcher && dispatchers) return {};
   if (found.name == kOurs) {
     if (lives(found))
       return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
@@ -72,15 +72,17 @@ Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mo
 
 }  // namespace
 
-Result<void> make_room(const std::string& ifname, int ifindex) {
+Result<void> make_room(const std::string& ifname, int ifindex, bool dispatchers) {
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   if (const int error = bpf_xdp_query(ifindex, 0, &query); error)
     return tl::unexpected(
         fmt::format("{}: cannot ask for its XDP program: {}", ifname, std::strerror(-error)));
-  if (auto ok = make_room_in(ifname, ifindex, query.hw_prog_id, XDP_FLAGS_HW_MODE); !ok) return ok;
-  if (auto ok = make_room_in(ifname, ifindex, query.drv_prog_id, XDP_FLAGS_DRV_MODE); !ok) return ok;
-  return make_room_in(ifname, ifindex, query.skb_prog_id, XDP_FLAGS_SKB_MODE);
+  if (auto ok = make_room_in(ifname, ifindex, query.hw_prog_id, XDP_FLAGS_HW_MODE, dispatchers); !ok)
+    return ok;
+  if (auto ok = make_room_in(ifname, ifindex, query.drv_prog_id, XDP_FLAGS_DRV_MODE, dispatchers); !ok)
+    return ok;
+  return make_room_in(ifname, ifindex, query.skb_prog_id, XDP_FLAGS_SKB_MODE, dispatchers);
 }
 
 }  // namespace xdpgpu::kernel

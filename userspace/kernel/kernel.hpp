@@ -54,18 +54,23 @@ struct PortOptions {
   u32 flow_entries_per_queue = 16384;  // power of two
   u32 max_prefix_limits = 65536;       // entries of the `limits` map
   u64 beat_timeout_ns = 100'000'000;
+  // Cached TX verdicts leave by a redirect to the port itself instead of XDP_TX. For veth: its XDP_TX
+  // wakes the peer only if that has an XDP program (veth_xdp_flush), else the frames lie there until
+  // something else does; its ndo_xdp_xmit wakes any peer with NAPI.
+  bool tx_by_redirect = false;
 };
 
 // Descriptors of a port's maps, in the order of XG_PORT_MAPS below: what the broker passes to the data
 // plane (SCM_RIGHTS keeps the order).
-#define XG_PORT_MAPS(X)                                                                            \
-  X(config)                                                                                        \
-  X(policy)                                                                                        \
-  X(policy_lines)                                                                                  \
-  X(policy_rows)                                                                                   \
-  X(queue_state)                                                                                   \
-  X(order_slots) X(flow_verdicts) X(flow_stats) X(rewrites) X(limits) X(counters) X(rule_counters) \
-      X(worker_counters) X(xsks) X(tx_ports)
+#define XG_PORT_MAPS(X)                                                                                \
+  X(config)                                                                                            \
+  X(policy)                                                                                            \
+  X(policy_lines)                                                                                      \
+  X(policy_rows)                                                                                       \
+  X(queue_state)                                                                                       \
+  X(order_slots)                                                                                       \
+  X(flow_verdicts) X(flow_stats) X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) \
+      X(xsks) X(tx_ports)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)

@@ -31,7 +31,7 @@ struct XdpProgramCloser {
 using XdpProgram = std::unique_ptr<xdp_program, XdpProgramCloser>;
 
 constexpr const char* kSection = "xdp";
-// libxdp makes this folder for its dispatchers, on the way, even where it then attaches without one.
+// libxdp makes this folder for its dispatchers.
 constexpr const char* kLibxdpFolder = "/sys/fs/bpf/xdp";
 
 Result<void> check(const PortOptions& options) {
@@ -58,6 +58,13 @@ Skeleton open_sized(const PortOptions& options) {
   return skeleton;
 }
 
+xdp_attach_mode libxdp_mode(XdpMode mode) { return mode == XdpMode::native ? XDP_MODE_NATIVE : XDP_MODE_SKB; }
+
+u32 mode_flag(XdpMode mode) { return mode == XdpMode::native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE; }
+
+// libxdp's dispatcher calls its components through freplace programs, which not every kernel allows.
+bool has_dispatchers() { return libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, nullptr) == 1; }
+
 std::string load_cause(int error) {
   if (error == -EPERM || error == -EACCES)
     return "the kernel refused it; run as root, or with CAP_BPF and CAP_NET_ADMIN";
@@ -70,18 +77,20 @@ std::string load_cause(int error) {
 
 struct PortProgram::Impl {
   PortOptions options;
-  Skeleton skeleton;  // the maps, and the program as BPF_PROG_TEST_RUN runs it
-  // What is attached: a second object over the same maps, which libxdp loads as the interface wants it,
-  // as a component of its dispatcher or as the only program.
-  Skeleton attached_skeleton;
-  XdpProgram attached;
-  xdp_attach_mode mode = XDP_MODE_UNSPEC;
+  Skeleton skeleton;  // the maps and the program, as it is attached where it is alone
+  // For libxdp's dispatcher: a second object over the same maps, which it loads as a component.
+  Skeleton component_skeleton;
+  XdpProgram component;
+  enum class By { nobody, dispatcher, itself } attached = By::nobody;
+  XdpMode mode = XdpMode::native;
   bool pinned = false;
   bool had_libxdp_folder = false;
 
   Result<void> write_config();
-  Result<void> prepare_attachment();
-  int try_attach(xdp_attach_mode wanted);
+  int ifindex() const noexcept { return static_cast<int>(options.ifindex); }
+  int try_attach(XdpMode wanted, bool dispatchers);
+  int attach_by_dispatcher(XdpMode wanted);
+  int attach_by_itself(XdpMode wanted);
 };
 
 PortProgram::PortProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -120,6 +129,7 @@ Result<void> PortProgram::Impl::write_config() {
   config.port = options.port_index;
   config.queues = options.queues;
   config.flow_entries_per_queue = options.flow_entries_per_queue;
+  config.tx_by_redirect = options.tx_by_redirect ? 1 : 0;
   const u32 zero = 0;
   if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.config), &zero, &config, BPF_ANY) != 0)
     return tl::unexpected(
@@ -155,43 +165,48 @@ void PortProgram::unpin() noexcept {
   if (std::exchange(impl_->pinned, false)) remove_pins(impl_->options.ifname);
 }
 
-Result<void> PortProgram::Impl::prepare_attachment() {
-  attached.reset();
-  attached_skeleton = open_sized(options);
-  if (!attached_skeleton)
-    return tl::unexpected(
-        fmt::format("{}: cannot open the XDP program: {}", options.ifname, std::strerror(errno)));
-#define XG_X(name) bpf_map__reuse_fd(attached_skeleton->maps.name, bpf_map__fd(skeleton->maps.name));
+int PortProgram::Impl::attach_by_dispatcher(XdpMode wanted) {
+  had_libxdp_folder = access(kLibxdpFolder, F_OK) == 0;
+  component.reset();
+  component_skeleton = open_sized(options);
+  if (!component_skeleton) return -errno;
+#define XG_X(name) bpf_map__reuse_fd(component_skeleton->maps.name, bpf_map__fd(skeleton->maps.name));
   XG_PORT_MAPS(XG_X)
 #undef XG_X
-  xdp_program* program = xdp_program__from_bpf_obj(attached_skeleton->obj, kSection);
-  if (const long error = libxdp_get_error(program); error)
-    return tl::unexpected(fmt::format("{}: libxdp cannot take the XDP program: {}", options.ifname,
-                                      std::strerror(static_cast<int>(-error))));
-  attached.reset(program);
-  return {};
+  xdp_program* program = xdp_program__from_bpf_obj(component_skeleton->obj, kSection);
+  if (const long error = libxdp_get_error(program); error) return static_cast<int>(error);
+  component.reset(program);
+  const int error = xdp_program__attach(program, ifindex(), libxdp_mode(wanted), 0);
+  if (error == 0) attached = By::dispatcher;
+  return error;
 }
 
-int PortProgram::Impl::try_attach(xdp_attach_mode wanted) {
-  const int error = xdp_program__attach(attached.get(), static_cast<int>(options.ifindex), wanted, 0);
+int PortProgram::Impl::attach_by_itself(XdpMode wanted) {
+  const int fd = bpf_program__fd(skeleton->progs.xdpgpu);
+  const int error = bpf_xdp_attach(ifindex(), fd, mode_flag(wanted) | XDP_FLAGS_UPDATE_IF_NOEXIST, nullptr);
+  if (error == 0) attached = By::itself;
+  return error;
+}
+
+int PortProgram::Impl::try_attach(XdpMode wanted, bool dispatchers) {
+  int error = -EOPNOTSUPP;
+  if (dispatchers) error = attach_by_dispatcher(wanted);
+  if (error && error != -EEXIST && error != -EBUSY) error = attach_by_itself(wanted);
   if (error == 0) mode = wanted;
   return error;
 }
 
 Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   const PortOptions& options = impl_->options;
-  if (auto ok = make_room(options.ifname, static_cast<int>(options.ifindex)); !ok)
+  const bool dispatchers = has_dispatchers();
+  if (auto ok = make_room(options.ifname, impl_->ifindex(), dispatchers); !ok)
     return tl::unexpected(ok.error());
-  impl_->had_libxdp_folder = access(kLibxdpFolder, F_OK) == 0;
   int native_error = 0, error = 0;
   for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
     if (required && *required != mode) continue;
-    if (auto ok = impl_->prepare_attachment(); !ok) return tl::unexpected(ok.error());
-    error = impl_->try_attach(mode == XdpMode::native ? XDP_MODE_NATIVE : XDP_MODE_SKB);
+    error = impl_->try_attach(mode, dispatchers);
     if (error == 0) return mode;
     if (mode == XdpMode::native) native_error = error;
-    impl_->attached.reset();
-    impl_->attached_skeleton.reset();
     if (error == -EEXIST || error == -EBUSY || error == -EPERM) break;
   }
   if (error == -EPERM)
@@ -206,20 +221,21 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
 }
 
 void PortProgram::detach() noexcept {
-  if (impl_->mode == XDP_MODE_UNSPEC) return;
-  const int ifindex = static_cast<int>(impl_->options.ifindex);
-  if (xdp_program__detach(impl_->attached.get(), ifindex, impl_->mode, 0) != 0) {
-    // libxdp could not: take it off by its descriptor, which touches nobody else's program.
+  const Impl::By by = std::exchange(impl_->attached, Impl::By::nobody);
+  if (by == Impl::By::nobody) return;
+  const bool alone = by == Impl::By::itself || xdp_program__detach(impl_->component.get(), impl_->ifindex(),
+                                                                   libxdp_mode(impl_->mode), 0) != 0;
+  if (alone) {
+    // By its descriptor, which touches nobody else's program.
     bpf_xdp_attach_opts only_mine{};
     only_mine.sz = sizeof(only_mine);
-    only_mine.old_prog_fd = xdp_program__fd(impl_->attached.get());
-    bpf_xdp_detach(ifindex, impl_->mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE,
-                   &only_mine);
+    only_mine.old_prog_fd = by == Impl::By::itself ? program_fd() : xdp_program__fd(impl_->component.get());
+    bpf_xdp_detach(impl_->ifindex(), mode_flag(impl_->mode), &only_mine);
   }
-  impl_->mode = XDP_MODE_UNSPEC;
-  impl_->attached.reset();
-  impl_->attached_skeleton.reset();
-  if (!impl_->had_libxdp_folder) rmdir(kLibxdpFolder);  // unless somebody uses it by now
+  impl_->component.reset();
+  impl_->component_skeleton.reset();
+  if (by == Impl::By::dispatcher && !impl_->had_libxdp_folder)
+    rmdir(kLibxdpFolder);  // unless somebody uses it by now
 }
 
 }  // namespace xdpgpu::kernel
