@@ -65,26 +65,22 @@ struct {
   __type(value, u32);
 } tx_ports SEC(".maps");
 
-/* Never read: without an object of these types clang leaves their members out of the BTF. */
-static const volatile struct {
-  xg_line line;
-  xg_class_row row;
-} table_types __attribute__((used)) = {};
-
-/* The two slots' tables. XG_TABLE_FLAGS (maps/tables.h) says why the inner maps may differ in size. */
+/* The two slots' tables. XG_TABLE_FLAGS (maps/tables.h) says why the inner maps may differ in size. Their
+ * sizes stand here without types, as user space makes them: Linux 6.1 refuses an inner map with BTF where
+ * the other has none. */
 struct lines_map {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
   __uint(map_flags, XG_TABLE_FLAGS);
-  __type(key, u32);
-  __type(value, xg_line);
+  __uint(key_size, sizeof(u32));
+  __uint(value_size, sizeof(xg_line));
 };
 struct rows_map {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
   __uint(map_flags, XG_TABLE_FLAGS);
-  __type(key, u32);
-  __type(value, xg_class_row);
+  __uint(key_size, sizeof(u32));
+  __uint(value_size, sizeof(xg_class_row));
 };
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
