@@ -171,9 +171,14 @@ Slot* VulkanQueue::poll() noexcept {
   if (oldest == nullptr) return nullptr;
   const u64 ticket = tickets_[oldest->index];
   if (finished_ < ticket && !context_.failed()) {
+    u64 value = 0;
     const vk::Result result =
-        context_.device().getSemaphoreCounterValue(*timeline_, &finished_, context_.dispatch());
-    if (result != vk::Result::eSuccess) context_.fail();
+        context_.device().getSemaphoreCounterValue(*timeline_, &value, context_.dispatch());
+    // Of a lost device some drivers report the greatest number there is.
+    if (result == vk::Result::eSuccess && value <= submitted_)
+      finished_ = value;
+    else
+      context_.fail();
   }
   if (finished_ >= ticket) return ring_.retire(false);
   return context_.failed() ? ring_.retire(true) : nullptr;
