@@ -243,7 +243,7 @@ bool report(const std::vector<Row>& rows, const Settings& settings) {
 
 int run(const Settings& settings) {
   if (const std::string reason = lab::why_unavailable(); !reason.empty()) {
-    fmt::print(stderr, "bench_path needs network namespaces and veth: {}\n", reason);
+    fmt::print(stderr, "bench-path needs network namespaces and veth: {}\n", reason);
     return 1;
   }
   std::vector<Row> rows = rows_of(settings);
@@ -274,7 +274,7 @@ int main(int argc, char** argv) {
   try {
     return xdpgpu::bed::run(settings);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_path: {}\n", error.what());
+    fmt::print(stderr, "bench-path: {}\n", error.what());
     return 1;
   }
 }

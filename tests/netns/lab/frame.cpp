@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <pcap/pcap.h>
 
 #include <algorithm>
 #include <cstring>
@@ -230,26 +231,34 @@ std::optional<Parsed> parse(std::span<const std::uint8_t> frame) {
 }
 
 std::vector<Frame> read_pcap(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw Error(fmt::format("cannot read the capture {}", path));
-  const auto word = [&](std::size_t at) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, bytes.data() + at, 4);
-    return value;
-  };
-  constexpr std::uint32_t kMicroseconds = 0xa1b2c3d4, kNanoseconds = 0xa1b23c4d, kEthernet = 1;
-  if (bytes.size() < 24 || (word(0) != kMicroseconds && word(0) != kNanoseconds) || word(20) != kEthernet)
-    throw Error(fmt::format("{} is not an Ethernet pcap file of this host's byte order", path));
+  char why[PCAP_ERRBUF_SIZE] = {};
+  const std::unique_ptr<pcap_t, decltype(&pcap_close)> capture(pcap_open_offline(path.c_str(), why),
+                                                               pcap_close);
+  if (!capture) throw Error(fmt::format("cannot read the capture {}: {}", path, why));
+  const int link = pcap_datalink(capture.get());
+  std::size_t head = 0;  // bytes in front of the IP packet, where there is no Ethernet header
+  if (link == DLT_NULL)
+    head = 4;
+  else if (link != DLT_EN10MB && link != DLT_RAW)
+    throw Error(fmt::format("{} holds neither Ethernet nor IP packets", path));
+
   std::vector<Frame> frames;
-  for (std::size_t at = 24; at + 16 <= bytes.size();) {
-    const std::uint32_t length = word(at + 8);
-    at += 16;
-    if (length > bytes.size() - at) throw Error(fmt::format("{} is cut short", path));
-    frames.emplace_back(bytes.begin() + static_cast<std::ptrdiff_t>(at),
-                        bytes.begin() + static_cast<std::ptrdiff_t>(at + length));
-    at += length;
+  pcap_pkthdr* packet = nullptr;
+  const u_char* bytes = nullptr;
+  int read = 0;
+  while ((read = pcap_next_ex(capture.get(), &packet, &bytes)) == 1) {
+    if (packet->caplen <= head) continue;
+    Frame frame;
+    if (link != DLT_EN10MB) {
+      const bool v6 = bytes[head] >> 4 == 6;
+      frame = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
+      for (const int byte : {v6 ? 0x86 : 0x08, v6 ? 0xdd : 0x00})
+        frame.push_back(static_cast<std::uint8_t>(byte));
+    }
+    frame.insert(frame.end(), bytes + head, bytes + packet->caplen);
+    frames.push_back(std::move(frame));
   }
+  if (read == PCAP_ERROR) throw Error(fmt::format("{} is damaged: {}", path, pcap_geterr(capture.get())));
   return frames;
 }
 

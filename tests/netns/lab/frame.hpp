@@ -63,7 +63,8 @@ struct Parsed {
 };
 std::optional<Parsed> parse(std::span<const std::uint8_t> frame);
 
-// The frames of a pcap file (Ethernet), in order. Throws Error.
+// The frames of a capture, in order; bare IP packets and those of a loopback interface get an Ethernet
+// header. Throws Error.
 std::vector<Frame> read_pcap(const std::string& path);
 
 // The frame with its MAC addresses exchanged.
