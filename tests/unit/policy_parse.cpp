@@ -374,6 +374,17 @@ TEST(Parse, SizesAreBounded) {
   EXPECT_THAT(found[0].message, HasSubstr("room for 4096 rules; here are 4097"));
 }
 
+TEST(Parse, LimitsAreBounded) {
+  std::string many = "{\"version\": 1, \"rules\": [";
+  for (u32 i = 0; i < XG_MAX_LIMIT_RULES; ++i)
+    many += i == 0 ? "{\"limit\":{\"pps\":1}}" : ",{\"limit\":{\"pps\":1}}";
+  EXPECT_TRUE(compile(accepted(many + "]}")));
+  auto found = problems(many + ",{\"limit\":{\"pps\":1}}]}");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].pointer, "/rules");
+  EXPECT_THAT(found[0].message, HasSubstr("room for 64 limits"));
+}
+
 TEST(Parse, FourThousandNinetySixRulesAreTaken) {
   std::string many = "{\"version\": 1, \"rules\": [";
   for (u32 i = 0; i < XG_MAX_RULES; ++i) many += i == 0 ? "{\"action\":\"drop\"}" : ",{\"action\":\"drop\"}";

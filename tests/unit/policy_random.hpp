@@ -14,6 +14,15 @@
 
 namespace xdpgpu::policy::test {
 
+// The prefix of `length` bits around an address.
+inline Prefix network_of(u8 family, const u8* address, u32 length) {
+  Prefix prefix{family, static_cast<u8>(length), {}};
+  for (u32 bit = 0; bit < length; ++bit)
+    prefix.address[bit / 8] =
+        static_cast<u8>(prefix.address[bit / 8] | (address[bit / 8] & (0x80u >> (bit % 8))));
+  return prefix;
+}
+
 class RandomPolicy {
  public:
   explicit RandomPolicy(u64 seed) : random_(seed) {}
@@ -39,9 +48,7 @@ class RandomPolicy {
                                     : chance(30) ? most
                                     : chance(30) ? most / 2
                                                  : below(most + 1));
-    for (u32 bit = prefix.length; bit < most; ++bit)
-      prefix.address[bit / 8] = static_cast<u8>(prefix.address[bit / 8] & ~(0x80u >> (bit % 8)));
-    return prefix;
+    return network_of(prefix.family, prefix.address, prefix.length);
   }
   PortRange ports() {
     u16 first = static_cast<u16>(chance(20) ? 0 : chance(20) ? 65535 : below(65536));

@@ -30,12 +30,11 @@ std::string list_of(u32 count, u8 family, u32 shortest, u32 longest, u64 seed) {
   RandomPolicy random(seed);
   std::string text = "# made for a test\n";
   for (u32 i = 0; i < count; ++i) {
-    Prefix prefix{family, static_cast<u8>(shortest + random.below(longest - shortest + 1)), {}};
-    for (u32 byte = 0; byte < 16; ++byte) prefix.address[byte] = static_cast<u8>(random.below(256));
-    if (family == 6) prefix.address[0] = static_cast<u8>(0x20 | (prefix.address[0] & 0x1f));
-    for (u32 bit = prefix.length; bit < 128; ++bit)
-      prefix.address[bit / 8] = static_cast<u8>(prefix.address[bit / 8] & ~(0x80u >> (bit % 8)));
-    text += write_prefix(prefix) + "\n";
+    u8 address[16];
+    for (u8& byte : address) byte = static_cast<u8>(random.below(256));
+    if (family == 6) address[0] = static_cast<u8>(0x20 | (address[0] & 0x1f));
+    u32 length = shortest + static_cast<u32>(random.below(longest - shortest + 1));
+    text += write_prefix(test::network_of(family, address, length)) + "\n";
   }
   return text;
 }

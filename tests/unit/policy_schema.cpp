@@ -160,6 +160,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"computeMode", words::kComputeMode},
                                            {"computeFrames", words::kComputeFrames}};
   std::vector<std::string> protocols;
+  protocols.reserve(kProtocols.size());
   for (const auto& protocol : kProtocols) protocols.emplace_back(protocol.name);
   const Json& all = schema();
   for (const auto& [name, def] : all["$defs"].items()) {

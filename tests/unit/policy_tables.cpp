@@ -99,16 +99,15 @@ TEST(NestedPrefixes, EachLengthIsToldApart) {
     const u8 host[16] = {0xa5, 0x5a, 0x96, 0x69, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0xf0, 0x3c, 0xc3};
     for (u32 length = 0; length <= most; ++length) {
       Rule rule = drop_rule(length);
-      Prefix prefix{family, static_cast<u8>(length), {}};
-      for (u32 bit = 0; bit < length; ++bit) prefix.address[bit / 8] |= host[bit / 8] & (0x80u >> (bit % 8));
-      rule.match.src.push_back(prefix);
+      rule.match.src.push_back(test::network_of(family, host, length));
       policy.rules.push_back(rule);
     }
     Tables tables = compiled(policy);
     for (u32 differs = 0; differs <= most; ++differs) {
       PacketFacts packet{.family = family};
       std::memcpy(packet.src, host, 16);
-      if (differs < most) packet.src[differs / 8] ^= 0x80u >> (differs % 8);
+      if (differs < most)
+        packet.src[differs / 8] = static_cast<u8>(packet.src[differs / 8] ^ (0x80u >> (differs % 8)));
       auto found = classify(tables, packet);
       EXPECT_EQ(found.size(), differs + 1) << "family " << int{family} << ", bit " << differs;
       EXPECT_EQ(found, match_linear(policy, packet));
@@ -155,10 +154,8 @@ TEST(CrowdedPrefixes, ChainsOfNestedPrefixes) {
     host.family = 6;
     for (u32 length = 1 + static_cast<u32>(random.below(6)); length <= 128;
          length += 1 + static_cast<u32>(random.below(5))) {
-      Prefix prefix{6, static_cast<u8>(length), {}};
-      for (u32 bit = 0; bit < length; ++bit)
-        prefix.address[bit / 8] |= host.address[bit / 8] & (0x80u >> (bit % 8));
-      policy.lists[length % 2 == 0 ? "even" : "odd"].prefixes.push_back(prefix);
+      policy.lists[length % 2 == 0 ? "even" : "odd"].prefixes.push_back(
+          test::network_of(6, host.address, length));
     }
   }
   for (const char* name : {"even", "odd"}) {
@@ -263,6 +260,18 @@ TEST(Limits, TooManyRulesAreRefusedWithASentence) {
   auto refused = compile(policy);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error()[0].message, testing::HasSubstr("4096 rules"));
+}
+
+TEST(Limits, TooManyLimitsAreRefusedWithASentence) {
+  Policy policy;
+  for (u32 i = 0; i <= XG_MAX_LIMIT_RULES; ++i) {
+    policy.rules.push_back(drop_rule(i));
+    policy.rules.back().action = Rule::Action::limit;
+    policy.rules.back().limit = {XG_LIMIT_PER_SRC, 1, 1};
+  }
+  auto refused = compile(policy);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error()[0].message, testing::HasSubstr("64 limits"));
 }
 
 // Rules by the thousand whose prefixes pair up in every way: more classes than the tables can number.

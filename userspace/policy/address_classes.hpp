@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "userspace/policy/policy.hpp"
@@ -50,7 +51,9 @@ class AddressClasses {
   struct Entry6 {
     u64 high, low;
     u32 length_and_atom;
-    auto operator<=>(const Entry6&) const = default;
+    bool operator<(const Entry6& other) const {
+      return std::tie(high, low, length_and_atom) < std::tie(other.high, other.low, other.length_and_atom);
+    }
   };
   u32 atom_of_list(const std::string& name, std::optional<u8> family);
   void collect(std::vector<u64>& entries4, std::vector<Entry6>& entries6) const;

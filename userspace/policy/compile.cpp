@@ -25,12 +25,14 @@ u64 lines_for(u64 count, u64 per_line) { return (count + per_line - 1) / per_lin
 
 std::vector<IndexRange> port_ranges(const std::vector<PortRange>& ports) {
   std::vector<IndexRange> ranges;
+  ranges.reserve(ports.size());
   for (const auto& range : ports) ranges.push_back({range.first, range.last});
   return ranges;
 }
 
 std::vector<IndexRange> vlan_ranges(const std::vector<u16>& vlans) {
   std::vector<IndexRange> ranges;
+  ranges.reserve(vlans.size());
   for (u32 id : vlans)
     ranges.push_back(id == 0 ? IndexRange{XG_VLAN_NONE, XG_VLAN_NONE} : IndexRange{id, id});
   return ranges;
@@ -96,6 +98,11 @@ class Compiler {
           fmt::format(
               "a policy has room for {} rules; here are {}, and {} management entries that count twice",
               XG_MAX_RULES, policy_.rules.size(), policy_.management.size()));
+    auto limits = std::count_if(policy_.rules.begin(), policy_.rules.end(),
+                                [](const Rule& rule) { return rule.action == Rule::Action::limit; });
+    if (limits > XG_MAX_LIMIT_RULES)
+      return refuse("/rules",
+                    fmt::format("a policy has room for {} limits, here are {}", XG_MAX_LIMIT_RULES, limits));
     add_rules();
     src_.build(0);
     dst_.build(src_.low_count());

@@ -156,7 +156,8 @@ class Filler {
 Grid build_grid(const std::array<const Classes*, XG_DIMS>& dimensions, u32 rule_count) {
   Grid grid;
   for (u32 d = 0; d < XG_DIMS; ++d) grid.coarse[d].assign(dimensions[d]->size(), 0);
-  grid.cells.assign(1, ~0ull);
+  u32 words = (rule_count + 63) / 64;
+  grid.cells.assign(1, words == 64 ? ~0ull : (1ull << words) - 1);
   if (rule_count <= 2 * 64) return grid;  // there are hardly words to choose from
 
   std::vector<Cuts> cuts;
@@ -178,7 +179,7 @@ Grid build_grid(const std::array<const Classes*, XG_DIMS>& dimensions, u32 rule_
     all.index[w] = w;
     all.word[w] = ~0ull;
   }
-  all.count = (rule_count + 63) / 64;
+  all.count = words;
   Filler(cuts, levels, strides, grid.cells).fill(0, 0, all);
   return grid;
 }

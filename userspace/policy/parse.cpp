@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -142,6 +143,13 @@ class PolicyReader {
                         rule.name, first->second));
       policy_.rules.push_back(std::move(rule));
     });
+    auto limits = std::count_if(policy_.rules.begin(), policy_.rules.end(),
+                                [](const Rule& rule) { return rule.action == Rule::Action::limit; });
+    if (limits > XG_MAX_LIMIT_RULES)
+      report_.at(
+          place,
+          fmt::format("a policy has room for {} limits, as a packet may have to pass them all; here are {}",
+                      XG_MAX_LIMIT_RULES, limits));
     u64 compiled = policy_.rules.size() + 2 * policy_.management.size();
     if (compiled > XG_MAX_RULES)
       report_.at(

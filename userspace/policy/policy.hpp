@@ -146,7 +146,7 @@ struct Policy {
   Do default_action = Do::pass;
   Do on_failure = Do::pass;
   Do on_overload = Do::pass;
-  Do fragments = Do::pass;  // inspect: the rules decide, as for packets without ports
+  Do fragments = Do::pass;  // for those that no rule passes, drops or limits
   std::vector<Match> management;
   std::map<std::string, List> lists;
   std::vector<Rule> rules;
