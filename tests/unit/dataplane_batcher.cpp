@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/batcher.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "tests/unit/dataplane_random.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr u32 kCapacity = 8, kDepth = 3;
+constexpr u64 kWait = 1000;
+
+// A device whose batches finish when the test says so.
+class Device : public gpu::Queue {
+ public:
+  Device() {
+    for (u32 i = 0; i < kDepth; ++i) {
+      descriptors_[i].resize(kCapacity);
+      slots_[i].descriptors = descriptors_[i].data();
+      slots_[i].capacity = kCapacity;
+      slots_[i].index = i;
+      free_.push_back(&slots_[i]);
+    }
+  }
+  gpu::Slot* acquire() noexcept override {
+    if (free_.empty()) return nullptr;
+    gpu::Slot* slot = free_.front();
+    free_.pop_front();
+    slot->failed = false;
+    return slot;
+  }
+  gpu::Submit submit(gpu::Slot* slot, u32 count, u32 generation) noexcept override {
+    if (generation == unknown) return gpu::Submit::unknown_generation;
+    if (broken) return gpu::Submit::device_failed;
+    slot->count = count;
+    slot->generation = generation;
+    flying_.push_back(slot);
+    return gpu::Submit::ok;
+  }
+  gpu::Slot* poll() noexcept override {
+    if (flying_.empty() || !finished) return nullptr;
+    --finished;
+    gpu::Slot* slot = flying_.front();
+    flying_.pop_front();
+    slot->failed = broken;
+    return slot;
+  }
+  void release(gpu::Slot* slot) noexcept override { free_.push_back(slot); }
+  u32 in_flight() const noexcept override { return static_cast<u32>(flying_.size()); }
+
+  u32 finished = 0;  // batches that poll may hand out
+  u32 unknown = 0;   // a generation that the device does not know
+  bool broken = false;
+
+ private:
+  std::vector<xg_descriptor> descriptors_[kDepth];
+  gpu::Slot slots_[kDepth];
+  std::deque<gpu::Slot*> free_, flying_;
+};
+
+struct Bench {
+  Device device;
+  Batcher batcher{device, kCapacity, kDepth, kWait};
+  bool add(u32 generation, u32 sequence, u8 port = 0, u64 now = 0) {
+    Batch* batch = batcher.open(generation, now);
+    if (!batch) return false;
+    batch->add(u64{sequence} * XG_CHUNK_SIZE + XG_FRAME_DATA, 60, port, sequence);
+    return true;
+  }
+};
+
+TEST(Batcher, SubmitsAtOnceWhenTheDeviceIsIdleAndTheRingsAreEmpty) {
+  Bench b;
+  ASSERT_TRUE(b.add(1, 0));
+  b.batcher.submit_if_due(1, false);
+  EXPECT_EQ(b.device.in_flight(), 0u);
+  b.batcher.submit_if_due(1, true);
+  EXPECT_EQ(b.device.in_flight(), 1u);
+  EXPECT_EQ(b.batcher.held(), 1u);
+}
+
+TEST(Batcher, WaitsForMoreWhileTheDeviceIsBusyButNotForLong) {
+  Bench b;
+  b.add(1, 0);
+  b.batcher.submit_if_due(0, true);
+  ASSERT_TRUE(b.add(1, 1, 0, 100));
+  b.batcher.submit_if_due(100, true);
+  EXPECT_EQ(b.device.in_flight(), 1u);
+  b.batcher.submit_if_due(100 + kWait - 1, true);
+  EXPECT_EQ(b.device.in_flight(), 1u);
+  b.batcher.submit_if_due(100 + kWait, true);
+  EXPECT_EQ(b.device.in_flight(), 2u);
+}
+
+TEST(Batcher, AFullBatchGoesAndTheNextOneOpens) {
+  Bench b;
+  for (u32 i = 0; i < kCapacity; ++i) ASSERT_TRUE(b.add(1, i));
+  EXPECT_EQ(b.device.in_flight(), 0u);
+  ASSERT_TRUE(b.add(1, kCapacity));
+  EXPECT_EQ(b.device.in_flight(), 1u);
+  EXPECT_EQ(b.batcher.held(), kCapacity + 1);
+}
+
+TEST(Batcher, ABatchHasOneGeneration) {
+  Bench b;
+  b.add(1, 0);
+  b.add(1, 1);
+  b.add(2, 2);
+  EXPECT_EQ(b.device.in_flight(), 1u);
+  b.device.finished = 1;
+  const Batch* batch = b.batcher.poll();
+  ASSERT_NE(batch, nullptr);
+  EXPECT_EQ(batch->generation, 1u);
+  EXPECT_EQ(batch->slot->generation, 1u);
+  EXPECT_EQ(batch->count, 2u);
+}
+
+TEST(Batcher, WithoutASlotThePacketStaysWhereItIs) {
+  Bench b;
+  for (u32 i = 0; i < kCapacity * kDepth; ++i) ASSERT_TRUE(b.add(1, i));
+  EXPECT_FALSE(b.add(1, 99));
+  EXPECT_EQ(b.device.in_flight(), kDepth);
+  EXPECT_EQ(b.batcher.held(), kCapacity * kDepth);
+  b.device.finished = 1;
+  Batch* batch = b.batcher.poll();
+  ASSERT_NE(batch, nullptr);
+  EXPECT_FALSE(b.add(1, 99));
+  b.batcher.release(batch);
+  EXPECT_TRUE(b.add(1, 99));
+}
+
+TEST(Batcher, RemembersPortsAndLastSequences) {
+  Bench b;
+  b.add(1, 10, 0);
+  b.add(1, 500, 3);
+  b.add(1, 11, 0);
+  b.batcher.submit_if_due(0, true);
+  b.device.finished = 1;
+  const Batch* batch = b.batcher.poll();
+  ASSERT_NE(batch, nullptr);
+  EXPECT_EQ(batch->port_mask, 0b1001u);
+  EXPECT_EQ(batch->next_sequence[0], 12u);
+  EXPECT_EQ(batch->next_sequence[3], 501u);
+  EXPECT_EQ(batch->ports[1], 3u);
+}
+
+TEST(Batcher, RefusedBatchesComeBackBehindTheEarlierOnes) {
+  Bench b;
+  b.device.unknown = 2;
+  b.add(1, 0);
+  b.add(2, 1);
+  b.add(3, 2);  // submits both
+  EXPECT_EQ(b.batcher.poll(), nullptr);
+  EXPECT_TRUE(b.batcher.waiting());
+  b.device.finished = 1;
+  Batch* first = b.batcher.poll();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->generation, 1u);
+  EXPECT_EQ(first->outcome, Outcome::decided);
+  b.batcher.release(first);
+  Batch* second = b.batcher.poll();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->generation, 2u);
+  EXPECT_EQ(second->outcome, Outcome::unknown_generation);
+  b.batcher.release(second);
+  EXPECT_EQ(b.batcher.held(), 1u);
+}
+
+TEST(Batcher, ADeviceThatFailsGivesEveryPacketBack) {
+  Bench b;
+  b.add(1, 0);
+  b.batcher.submit_if_due(0, true);
+  b.device.broken = true;
+  b.add(1, 1);
+  b.batcher.submit_if_due(kWait, true);
+  b.device.finished = 1;
+  for (int i = 0; i < 2; ++i) {
+    Batch* batch = b.batcher.poll();
+    ASSERT_NE(batch, nullptr);
+    EXPECT_EQ(batch->outcome, Outcome::device_failed);
+    EXPECT_EQ(batch->count, 1u);
+    b.batcher.release(batch);
+  }
+  EXPECT_EQ(b.batcher.held(), 0u);
+  EXPECT_FALSE(b.batcher.waiting());
+}
+
+// Whatever happens, what goes in comes out once, in order, in batches of one generation.
+TEST(Batcher, KeepsOrderAndLosesNothing) {
+  Random random(20261120);
+  Bench b;
+  u32 next = 0, expected = 0, generation = 1;
+  for (u64 now = 0; now < 200'000; ++now) {
+    if (random() % 50 == 0) ++generation;
+    if (random() % 2 && b.add(generation, next, 0, now)) ++next;
+    b.batcher.submit_if_due(now, random() % 2);
+    if (random() % 5 == 0) b.device.finished = random() % 3;
+    while (Batch* batch = b.batcher.poll()) {
+      for (u32 i = 0; i < batch->count; ++i, ++expected)
+        ASSERT_EQ(frame_of(batch->slot->descriptors[i].offset), expected);
+      ASSERT_EQ(batch->slot->generation, batch->generation);
+      b.batcher.release(batch);
+    }
+    ASSERT_EQ(b.batcher.held(), next - expected);
+  }
+  EXPECT_GT(expected, 50'000u);
+}
+
+}  // namespace
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+//
+// Which packets have left, how many more may come, and whether a port delivers metadata: the worker's
+// accounts.
+#include "userspace/dataplane/order.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/unit/dataplane_random.hpp"
+#include "userspace/dataplane/credits.hpp"
+#include "userspace/dataplane/metadata.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr u64 kGrace = 100;
+
+struct Log {
+  OrderLog log{2, 3, kGrace};
+  std::vector<u64> completed{0, 0, 0};
+  std::vector<u32> left{0, 0};
+  void add(u32 mask, std::vector<u32> next, std::vector<u64> submitted, bool passed = false) {
+    log.add(mask, next, submitted, passed);
+  }
+  void advance(u64 now) {
+    log.advance(completed, now, [&](u32 port, u32 sequence) { left[port] = sequence; });
+  }
+};
+
+TEST(OrderLog, DroppedPacketsHaveLeftAtOnce) {
+  Log l;
+  l.add(1, {10, 0}, {0, 0, 0});
+  l.advance(0);
+  EXPECT_EQ(l.left, (std::vector<u32>{10, 0}));
+  EXPECT_TRUE(l.log.empty());
+}
+
+TEST(OrderLog, TransmittedPacketsHaveLeftOnceCompleted) {
+  Log l;
+  l.add(3, {10, 7}, {5, 0, 2});
+  l.completed = {5, 0, 1};
+  l.advance(0);
+  EXPECT_EQ(l.left, (std::vector<u32>{0, 0}));
+  l.completed = {5, 0, 2};
+  l.advance(0);
+  EXPECT_EQ(l.left, (std::vector<u32>{10, 7}));
+}
+
+TEST(OrderLog, PassedPacketsTakeAMomentMore) {
+  Log l;
+  l.add(1, {10, 0}, {0, 0, 1}, true);
+  l.advance(1000);
+  l.completed = {0, 0, 1};
+  l.advance(2000);
+  EXPECT_EQ(l.left[0], 0u);
+  l.advance(2000 + kGrace - 1);
+  EXPECT_EQ(l.left[0], 0u);
+  l.advance(2000 + kGrace);
+  EXPECT_EQ(l.left[0], 10u);
+}
+
+TEST(OrderLog, NobodyOvertakes) {
+  Log l;
+  l.add(1, {10, 0}, {1, 0, 0});
+  l.add(1, {20, 0}, {1, 0, 0});  // dropped, but behind the other
+  l.advance(0);
+  EXPECT_EQ(l.left[0], 0u);
+  l.completed[0] = 1;
+  l.advance(0);
+  EXPECT_EQ(l.left[0], 20u);
+}
+
+// Against the plain statement: port p's `left` is the last batch all of whose predecessors' marks are
+// completed. The log may be late (it merges when full), never early, and is exact in the end.
+TEST(OrderLog, IsNeverEarly) {
+  Random random(20261120);
+  for (u32 round = 0; round < 50; ++round) {
+    Log l;
+    struct Batch {
+      u32 mask;
+      std::vector<u32> next;
+      std::vector<u64> marks;
+    };
+    std::vector<Batch> batches;
+    std::vector<u64> submitted{0, 0, 0};
+    std::vector<u32> sequence{0, 0};
+    for (u32 step = 0; step < 2000; ++step) {
+      if (random() % 2) {
+        for (u64& s : submitted) s += random() % 3;
+        for (u32& s : sequence) s += 1;
+        batches.push_back({random() % 3 + 1, sequence, submitted});
+        l.add(batches.back().mask, sequence, submitted);
+      } else {
+        for (std::size_t t = 0; t < 3; ++t)
+          l.completed[t] = std::min(submitted[t], l.completed[t] + random() % (round % 2 ? 6 : 2));
+      }
+      l.advance(step);
+      std::vector<u32> exact{0, 0};
+      for (const Batch& batch : batches) {
+        bool gone = true;
+        for (std::size_t t = 0; t < 3; ++t) gone &= l.completed[t] >= batch.marks[t];
+        if (!gone) break;
+        for (u32 p = 0; p < 2; ++p)
+          if (batch.mask >> p & 1) exact[p] = batch.next[p];
+      }
+      for (u32 p = 0; p < 2; ++p) ASSERT_LE(l.left[p], exact[p]) << "round " << round << " step " << step;
+    }
+    l.completed = submitted;
+    l.advance(5000);
+    EXPECT_TRUE(l.log.empty());
+    for (u32 p = 0; p < 2; ++p) {
+      u32 last = 0;
+      for (const Batch& batch : batches)
+        if (batch.mask >> p & 1) last = batch.next[p];
+      EXPECT_EQ(l.left[p], last);
+    }
+  }
+}
+
+// XDP, a kernel that loses some, and a worker: admitted packets never exceed what the RX ring and the
+// kernel's frames can hold, and every loss is found again.
+TEST(Credits, NeverOverfillAndNeverLeak) {
+  Random random(20261120);
+  constexpr u32 kRing = 64;
+  const u32 base = 0xffffff00;  // wraps soon
+  Credits credits(base, kRing);
+  u32 admitted = base;
+  u64 received = 0, held = 0, lost = 0, in_ring = 0, reported = 0;
+  u64 refused = 0;
+  for (u64 step = 0; step < 100'000; ++step) {
+    const u32 granted = credits.granted(received, held);
+    for (u32 n = random() % 20; n; --n) {
+      if (static_cast<std::int32_t>(granted - admitted) <= 0) {
+        ++refused;
+        break;
+      }
+      ++admitted;
+      if (random() % 50 == 0) {
+        ++lost;
+      } else {
+        ++in_ring;
+        ASSERT_LE(in_ring, kRing);
+        ASSERT_LE(in_ring, held);
+      }
+    }
+    const u64 take = random() % (in_ring + 1);
+    in_ring -= take;
+    received += take;
+    held -= take;
+    if (random() % 3 == 0) held += random() % (kRing * 2 - held + 1);
+    if (random() % 10 == 0) reported += credits.lost_total(lost);
+    ASSERT_GE(credits.under_way(admitted, received), static_cast<std::int32_t>(in_ring));
+  }
+  reported += credits.lost_total(lost);
+  EXPECT_EQ(reported, lost);
+  EXPECT_EQ(credits.under_way(admitted, received), static_cast<std::int32_t>(in_ring));
+  EXPECT_GT(received, 50'000u);
+  EXPECT_GT(refused, 0u);
+}
+
+TEST(Credits, WritesOffWhatNoStatisticNames) {
+  Credits credits(100, 64);
+  EXPECT_EQ(credits.write_off(105, 3, 1), 0u);
+  EXPECT_EQ(credits.write_off(105, 3, 400'000'000), 0u);
+  // Something moved: the wait begins anew.
+  EXPECT_EQ(credits.write_off(106, 3, 500'000'000), 0u);
+  EXPECT_EQ(credits.write_off(106, 3, 999'999'999), 0u);
+  EXPECT_EQ(credits.write_off(106, 3, 1'000'000'000), 3u);
+  EXPECT_EQ(credits.lost(), 3u);
+  EXPECT_EQ(credits.under_way(106, 3), 0);
+  EXPECT_EQ(credits.write_off(106, 3, 9'000'000'000), 0u);
+}
+
+struct Chunk {
+  alignas(64) u8 bytes[XG_CHUNK_SIZE];
+  explicit Chunk(u8 fill) { std::memset(bytes, fill, sizeof(bytes)); }
+  void write(const xg_metadata& metadata) {
+    std::memcpy(bytes + XG_FRAME_DATA - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+  }
+};
+
+xg_metadata plausible() {
+  xg_metadata out{};
+  out.rx_time_ns = 1500;
+  out.generation = 7;
+  out.port = 2;
+  out.l3_offset = 14;
+  return out;
+}
+
+TEST(MetadataProbe, LearnsFromWhatTheKernelWrote) {
+  MetadataProbe probe(2, 1000);
+  Chunk chunk(0);
+  probe.prepare(chunk.bytes);
+  chunk.write(plausible());
+  probe.learn(chunk.bytes, XG_FRAME_DATA, 60, 2000);
+  EXPECT_TRUE(probe.known());
+  EXPECT_TRUE(probe.delivers());
+}
+
+TEST(MetadataProbe, IsNotFooledByTheFramesFormerPacket) {
+  MetadataProbe probe(2, 1000);
+  Chunk chunk(0);
+  chunk.write(plausible());  // of its last packet
+  probe.prepare(chunk.bytes);
+  probe.learn(chunk.bytes, XG_FRAME_DATA, 60, 2000);
+  EXPECT_TRUE(probe.known());
+  EXPECT_FALSE(probe.delivers());
+  // And what it has learnt stays.
+  chunk.write(plausible());
+  probe.prepare(chunk.bytes);
+  EXPECT_NE(chunk.bytes[XG_FRAME_DATA - XG_METADATA_SIZE + 8], 0);
+}
+
+TEST(MetadataProbe, ADriversOwnBytesAreNotMetadata) {
+  for (int wrong = 0; wrong < 5; ++wrong) {
+    MetadataProbe probe(2, 1000);
+    Chunk chunk(0);
+    xg_metadata metadata = plausible();
+    u64 start = XG_FRAME_DATA;
+    if (wrong == 0) metadata.generation = 0;
+    if (wrong == 1) metadata.port = 3;
+    if (wrong == 2) metadata.rx_time_ns = 999;
+    if (wrong == 3) metadata.rx_time_ns = 2001;
+    if (wrong == 4) start = XG_FRAME_DATA + 16;
+    chunk.write(metadata);
+    probe.learn(chunk.bytes, start, 60, 2000);
+    EXPECT_FALSE(probe.delivers()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::dataplane
