@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
+#include <thread>
+
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/leftovers.hpp"
@@ -9,18 +12,6 @@
 
 namespace xdpgpu::cli {
 namespace {
-
-int ask_to_detach(const std::string& ifname, Format format) {
-  int status = kFailed;
-  const auto report = ask(ifname, std::string(control::request::kDetach), {}, status);
-  if (!report) return status;
-  if (format == Format::json)
-    print_json(*report);
-  else
-    print(fmt::format("{} is detached\n{}", ifname, control::account_text(*report)));
-  return report->value("frames_conserved", false) && report->value("packets_balanced", false) ? kDone
-                                                                                              : kFailed;
-}
 
 int clean_up(const std::string& ifname, Format format) {
   const auto lock = control::RunLock::take();
@@ -37,9 +28,28 @@ int clean_up(const std::string& ifname, Format format) {
   return kDone;
 }
 
+// A process that was killed may still take the request with its last breath.
+bool dies(const std::string& ifname) {
+  for (int i = 0; i < 60; i++) {
+    if (control::find_process(ifname) != control::Presence::running) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
 int run(const std::string& ifname, Format format) {
-  if (control::find_process(ifname) == control::Presence::running) return ask_to_detach(ifname, format);
-  return clean_up(ifname, format);
+  if (control::find_process(ifname) != control::Presence::running) return clean_up(ifname, format);
+
+  constexpr std::chrono::seconds kTimeout{60};
+  const auto answer = control::ask(ifname, {std::string(control::request::kDetach), {}}, kTimeout);
+  if (!answer) return dies(ifname) ? clean_up(ifname, format) : fail(answer.error());
+  if (!answer->ok()) return fail(answer->error);
+  const Json& report = answer->result;
+  if (format == Format::json)
+    print_json(report);
+  else
+    print(fmt::format("{} is detached\n{}", ifname, control::account_text(report)));
+  return report.value("frames_conserved", false) && report.value("packets_balanced", false) ? kDone : kFailed;
 }
 
 }  // namespace
@@ -47,7 +57,8 @@ int run(const std::string& ifname, Format format) {
 void add_detach(CLI::App& app, Chosen& chosen) {
   auto ifname = std::make_shared<std::string>();
   auto* command = app.add_subcommand("detach", "End an attach, or clean up after one that died");
-  command->description(
+  describe(
+      *command,
       "Asks the process that attached the interface to end, and waits until everything is undone: packets "
       "in\n"
       "hand are sent, programs, pins and the reinjection pair removed, offloads restored. Where that "
