@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/attach.hpp"
 
-#include <map>
-
 #include "userspace/cli/command.hpp"
 
 namespace xdpgpu::cli {
@@ -25,12 +23,14 @@ struct Arguments {
   control::AttachOptions options;
   std::string policy;
   host::IoMode mode = host::IoMode::automatic;
+  bool quiet = false;
   std::shared_ptr<Format> format;
 };
 
 int run(Arguments& arguments, bool mode_given) {
   auto& options = arguments.options;
   if (mode_given) options.mode = arguments.mode;
+  options.live = !arguments.quiet;
   options.json = *arguments.format == Format::json;
   if (!arguments.policy.empty()) {
     auto source = control::read_policy(arguments.policy);
@@ -46,7 +46,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   auto arguments = std::make_shared<Arguments>();
   auto& options = arguments->options;
   auto* command = app.add_subcommand("attach", "Handle an interface's packets by a policy");
-  command->description(kAbout);
+  describe(*command, kAbout);
   command->footer(kFooter);
   command
       ->add_option("interface", options.interfaces, "Interfaces; REDIRECT goes from one to another of them")
@@ -56,18 +56,15 @@ void add_attach(CLI::App& app, Chosen& chosen) {
       ->add_option("-p,--policy", arguments->policy,
                    "Policy file (JSON); without one, everything passes and is counted")
       ->type_name("FILE");
-  static const std::map<std::string, host::IoMode> kModes{{"auto", host::IoMode::automatic},
-                                                          {"zero-copy", host::IoMode::zero_copy},
-                                                          {"copy", host::IoMode::copy},
-                                                          {"generic", host::IoMode::generic}};
-  auto* mode =
-      command
-          ->add_option(
-              "--mode", arguments->mode,
-              "How packets reach user space: zero-copy, copy (native XDP), generic (any driver, slow): "
-              "these are strict; auto takes the best that works. Default: the policy's io.mode")
-          ->transform(CLI::CheckedTransformer(kModes).description(""))
-          ->type_name("MODE");
+  auto* mode = add_choice<host::IoMode>(*command, "--mode", arguments->mode,
+                                        {{"auto", host::IoMode::automatic},
+                                         {"zero-copy", host::IoMode::zero_copy},
+                                         {"copy", host::IoMode::copy},
+                                         {"generic", host::IoMode::generic}},
+                                        "How packets reach user space: zero-copy, copy (native XDP) or "
+                                        "generic (any driver, slow), each strict; "
+                                        "auto takes the best that works. Default: the policy's io.mode")
+                   ->type_name("MODE");
   command
       ->add_option(
           "--device", options.device,
@@ -83,7 +80,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
       ->type_name("N");
   command->add_flag("--daemon", options.daemon,
                     "Return when traffic is handled, and go on in the background");
-  command->add_flag("!--no-live", options.live, "No summary line every second");
+  command->add_flag("--quiet", arguments->quiet, "No summary line every second");
   arguments->format = add_output(*command);
   when_chosen(*command, chosen, [arguments, mode] { return run(*arguments, mode->count() > 0); });
 }

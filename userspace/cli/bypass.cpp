@@ -6,8 +6,7 @@
 namespace xdpgpu::cli {
 namespace {
 
-int run(const std::string& what, const std::string& ifname, Format format) {
-  const bool on = what == "on";
+int run(bool on, const std::string& ifname, Format format) {
   int status = kFailed;
   const auto result = ask(ifname, std::string(control::request::kBypass), {{"on", on}}, status);
   if (!result) return status;
@@ -23,22 +22,22 @@ int run(const std::string& what, const std::string& ifname, Format format) {
 
 void add_bypass(CLI::App& app, Chosen& chosen) {
   struct Arguments {
-    std::string what, ifname;
+    bool on = false;
+    std::string ifname;
   };
   auto arguments = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("bypass", "Let every packet pass for a while, without detaching");
-  command->description(
-      "With on, the kernel passes every packet at once, on all interfaces of the process; with off, the "
-      "policy\n"
-      "decides again.");
-  command->add_option("what", arguments->what, "on or off")
+  describe(*command,
+           "With on, the kernel passes every packet at once, on all interfaces of the process; with off, the "
+           "policy\n"
+           "decides again.");
+  add_choice<bool>(*command, "what", arguments->on, {{"on", true}, {"off", false}}, "on or off")
       ->required()
-      ->check(CLI::IsMember({"on", "off"}).description(""))
       ->type_name("on|off");
   command->add_option("interface", arguments->ifname, "An attached interface")->required()->type_name("IF");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
-              [arguments, format] { return run(arguments->what, arguments->ifname, *format); });
+              [arguments, format] { return run(arguments->on, arguments->ifname, *format); });
 }
 
 }  // namespace xdpgpu::cli

@@ -2,9 +2,9 @@
 #include "userspace/cli/command.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
-#include <map>
 
 #include "userspace/control/client.hpp"
 
@@ -12,11 +12,26 @@ namespace xdpgpu::cli {
 
 std::shared_ptr<Format> add_output(CLI::App& command) {
   auto format = std::make_shared<Format>(Format::text);
-  static const std::map<std::string, Format> kFormats{{"text", Format::text}, {"json", Format::json}};
-  command.add_option("-o,--output", *format, "What to print: text (default) or json")
-      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+  add_choice<Format>(command, "-o,--output", *format, {{"text", Format::text}, {"json", Format::json}},
+                     "What to print: text (default) or json")
       ->type_name("FORMAT");
   return format;
+}
+
+void refuse_choice(const std::string& flags, const std::string& given,
+                   const std::vector<std::string>& names) {
+  throw CLI::ValidationError(flags.substr(flags.rfind(',') + 1),
+                             fmt::format("\"{}\" is none of {}", given, fmt::join(names, ", ")));
+}
+
+void describe(CLI::App& command, const std::string& about) {
+  command.description(command.get_description() + ".\n\n" + about + "\n");
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
+  std::string line = sub->get_description();
+  line = line.substr(0, line.find(".\n"));
+  return fmt::format("  {:<{}}{}\n", sub->get_name(), get_column_width() - 2, line);
 }
 
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {

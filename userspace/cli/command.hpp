@@ -6,9 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "userspace/control/protocol.hpp"
 
@@ -30,6 +32,36 @@ struct Chosen {
 
 // Adds "-o, --output text|json" and gives where the choice will stand; the caller keeps it.
 std::shared_ptr<Format> add_output(CLI::App& command);
+// What the command's own help says behind its one line in the list of commands.
+void describe(CLI::App& command, const std::string& about);
+// Lists commands by their one line.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* sub) const override;
+};
+
+[[noreturn]] void refuse_choice(const std::string& flags, const std::string& given,
+                                const std::vector<std::string>& names);
+template <class T>
+std::vector<std::string> names_of(const std::map<std::string, T>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) names.push_back(name);
+  return names;
+}
+// An option that takes one of some names; anything else is refused by naming them.
+template <class T>
+CLI::Option* add_choice(CLI::App& command, const std::string& flags, T& value,
+                        const std::map<std::string, T>& choices, const std::string& about) {
+  return command.add_option_function<std::string>(
+      flags,
+      [&value, choices, flags](const std::string& given) {
+        const auto found = choices.find(given);
+        if (found == choices.end()) refuse_choice(flags, given, names_of(choices));
+        value = found->second;
+      },
+      about);
+}
+
 // Says what happens when the command is chosen.
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);
 

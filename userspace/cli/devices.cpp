@@ -35,11 +35,13 @@ int run(Format format) {
         device.memory_bytes
             ? fmt::format(", {:.1f} GiB", static_cast<double>(device.memory_bytes) / (1 << 30))
             : "";
-    const std::string about = device.usable
-                                  ? fmt::format("{}{}; reads frames {}{}", device.description, memory,
-                                                device.in_place ? "in place" : "from staging buffers",
-                                                device.software ? "; software, only if named" : "")
-                                  : "not usable: " + device.reason;
+    const std::string about =
+        device.usable
+            ? fmt::format(
+                  "{}{}; reads frames {}{}", device.description, memory,
+                  device.in_place ? "in place" : "from staging buffers",
+                  device.software && device.kind == gpu::Kind::vulkan ? "; software, only if named" : "")
+            : "not usable: " + device.reason;
     print(fmt::format("{:<12} {}\n", device.name, about));
   }
   if (format == Format::json) print_json(list);
@@ -50,7 +52,8 @@ int run(Format format) {
 
 void add_devices(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("devices", "List the compute devices, best first");
-  command->description(
+  describe(
+      *command,
       "Lists the devices that --device takes, in the order that auto prefers them, and why those that are "
       "not\n"
       "usable are not.");

@@ -70,11 +70,11 @@ int run(std::vector<std::string> names, Format format) {
 void add_doctor(CLI::App& app, Chosen& chosen) {
   auto names = std::make_shared<std::vector<std::string>>();
   auto* command = app.add_subcommand("doctor", "Is this host, and this interface, ready to attach?");
-  command->description(
-      "Checks what attach needs: privileges, kernel, bpffs, locked memory, driver modes, MTU, queues, "
-      "offloads,\n"
-      "other XDP programs; and names cause and cure of each problem. Changes nothing. Exit status 1 if\n"
-      "something blocks attach.");
+  describe(*command,
+           "Checks what attach needs: privileges, kernel, bpffs, locked memory, driver modes, MTU, queues, "
+           "offloads,\n"
+           "other XDP programs; and names cause and cure of each problem. Changes nothing. Exit status 1 if\n"
+           "something blocks attach.");
   command->add_option("interface", *names, "Interfaces to examine; default: all")->type_name("IF");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [names, format] { return run(*names, *format); });

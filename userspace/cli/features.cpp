@@ -72,10 +72,10 @@ int run(Format format) {
 void add_features(CLI::App& app, Chosen& chosen) {
   auto* command =
       app.add_subcommand("features", "Which abilities this kernel has, and what each is good for");
-  command->description(
-      "Tries the kernel's abilities one by one (as root; otherwise some are unknown) and leaves nothing "
-      "behind.\n"
-      "Exit status 1 if one that is needed is missing.");
+  describe(*command,
+           "Tries the kernel's abilities one by one (as root; otherwise some are unknown) and leaves nothing "
+           "behind.\n"
+           "Exit status 1 if one that is needed is missing.");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [format] { return run(*format); });
 }

@@ -65,7 +65,8 @@ void add_flows(CLI::App& app, Chosen& chosen) {
   };
   auto arguments = std::make_shared<Arguments>();
   auto* list_command = flows->add_subcommand("list", "Print cached verdicts");
-  list_command->description(
+  describe(
+      *list_command,
       "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, how "
       "many\n"
       "packets it has handled so, and the entry's index for bpftool.");
@@ -80,7 +81,8 @@ void add_flows(CLI::App& app, Chosen& chosen) {
 
   auto ifname = std::make_shared<std::string>();
   auto* flush_command = flows->add_subcommand("flush", "Void all cached verdicts at once");
-  flush_command->description(
+  describe(
+      *flush_command,
       "Puts the policy in force as a new generation: every flow's next packet goes through the pipelines "
       "again.");
   flush_command->add_option("interface", *ifname, "An attached interface")->required()->type_name("IF");

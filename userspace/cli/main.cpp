@@ -59,7 +59,8 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", "xdpgpu " XDPGPU_VERSION);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.get_formatter()->column_width(26);
   add_attach(app, chosen);
   add_detach(app, chosen);
   add_status(app, chosen);
@@ -74,7 +75,11 @@ int run(int argc, char** argv) {
     print(app.help());
     return kUsage;
   }
-  if (argv[1][0] != '-' && !is_command(app, argv[1])) return unknown_command(app, argv[1]);
+  const std::string first = argv[1];
+  if (first.starts_with('-') && first != "-h" && first != "--help" && first != "--version")
+    return fail(fmt::format("there is no option {} in front of a command; see \"xdpgpu --help\"", first),
+                kUsage);
+  if (first[0] != '-' && !is_command(app, argv[1])) return unknown_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

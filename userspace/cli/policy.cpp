@@ -52,7 +52,8 @@ void add_check(CLI::App& policy, Chosen& chosen) {
   };
   auto arguments = std::make_shared<Arguments>();
   auto* command = policy.add_subcommand("check", "Is a policy right? Needs no root and changes nothing");
-  command->description(
+  describe(
+      *command,
       "Reads and compiles a policy and everything that it names, and prints every problem with its place:\n"
       "file, line, column and JSON pointer. Exit status 2 if there is one.");
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
@@ -101,7 +102,8 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
   };
   auto arguments = std::make_shared<Arguments>();
   auto* command = policy.add_subcommand("apply", "Put another policy in force while traffic flows");
-  command->description(
+  describe(
+      *command,
       "Replaces the policy of an attached interface's process in one step: every packet is judged by the "
       "old\n"
       "policy or by the new one, and cached verdicts of the old one end. A policy that is refused changes\n"

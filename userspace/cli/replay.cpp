@@ -69,7 +69,7 @@ class Account {
 
   Json summary() const { return {{"packets", packets_}, {"verdicts", by_action_}, {"why", by_why_}}; }
   std::string text() const {
-    std::string text = fmt::format("{} packets:", packets_);
+    std::string text = fmt::format("{} packet{}:", packets_, packets_ == 1 ? "" : "s");
     for (const auto& [action, count] : by_action_) text += fmt::format(" {} {}", count, action);
     text += "\n";
     for (const auto& [why, count] : by_why_) text += fmt::format("  {:>10}  {}\n", count, why);
@@ -153,7 +153,8 @@ int run(const Arguments& arguments, Format format) {
 void add_replay(CLI::App& app, Chosen& chosen) {
   auto arguments = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("replay", "What would a policy do to the packets of a capture?");
-  command->description(
+  describe(
+      *command,
       "Runs a capture (pcap, pcapng) through the real XDP program (BPF_PROG_TEST_RUN, as root; otherwise "
       "the\n"
       "rules are walked in user space, with the same answers) and the real pipelines, and prints what would\n"

@@ -83,7 +83,8 @@ int run_all(Format format) {
 void add_status(CLI::App& app, Chosen& chosen) {
   auto ifname = std::make_shared<std::string>();
   auto* command = app.add_subcommand("status", "What became of the packets, and how they are handled");
-  command->description(
+  describe(
+      *command,
       "Prints the modes in use, what became of every packet and why, rules that matched, and who holds the\n"
       "frames. Without an interface: every attached process.");
   command->add_option("interface", *ifname, "An attached interface")->type_name("IF");

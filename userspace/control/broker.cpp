@@ -127,6 +127,7 @@ Result<void> Broker::make_port(u32 index) {
   port_options.port_index = index;
   port_options.queues = planned.queues;
   port_options.flow_entries_per_queue = options_.flow_entries_per_queue;
+  port_options.tx_by_redirect = planned.facts.driver == "veth";
   auto program = kernel::PortProgram::load(port_options);
   if (!program) return Error(program.error());
   port.program = std::move(*program);

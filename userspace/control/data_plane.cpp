@@ -53,9 +53,9 @@ class Output {
     end_line();
     std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str());
   }
-  // One line that replaces the last one where there is a terminal.
-  void live(const std::string& line) {
-    if (!live_) return;
+  // One line that replaces the last one where there is a terminal; elsewhere, only what is news.
+  void live(const std::string& line, bool news) {
+    if (!live_ || (!tty_ && !news)) return;
     std::printf(tty_ ? "\r\033[K%s" : "%s\n", line.c_str());
     std::fflush(stdout);
     open_line_ = tty_;
@@ -234,7 +234,7 @@ void DataPlane::print_live() {
     const auto now = Clock::now();
     if (const auto sum = totals(ports_, *engine_)) {
       const double seconds = std::chrono::duration<double>(now - last_time_).count();
-      if (last_totals_) output_.live(live_line(*last_totals_, *sum, seconds));
+      if (last_totals_) output_.live(live_line(*last_totals_, *sum, seconds), last_totals_->in != sum->in);
       last_totals_ = *sum;
       last_time_ = now;
     }

@@ -27,11 +27,8 @@ Decision inspect(const xg_rule& rule, u32 index) {
 
 // A fragment that no rule passed or dropped; `rule` is the matching inspect rule, if any.
 Decision decide_fragment(const policy::Tables& tables, const xg_rule* rule, u32 index) {
-  if (tables.header.fragments != XG_DO_INSPECT) {
-    Decision decision = as(tables.header.fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
-    if (rule) decision.rule = static_cast<int>(index);
-    return decision;
-  }
+  if (tables.header.fragments != XG_DO_INSPECT)
+    return as(tables.header.fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
   return rule ? inspect(*rule, index) : decide_default(tables);
 }
 

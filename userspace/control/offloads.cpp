@@ -21,7 +21,9 @@ std::vector<std::string> in_the_way(const host::InterfaceFacts& facts) {
   for (const char* name : {host::kRxVlan, host::kLro, host::kHwGro}) {
     // A veth has no hardware: its rxvlan takes no tag off.
     if (facts.driver == "veth" && name == host::kRxVlan) continue;
-    if (facts.offload(name)) names.emplace_back(name);
+    const auto offload = facts.offloads.find(name);
+    if (offload != facts.offloads.end() && offload->second.active && offload->second.changeable)
+      names.emplace_back(name);
   }
   return names;
 }

@@ -175,9 +175,10 @@ void examine_offloads(const InterfaceFacts& facts, Findings& out) {
     if (it == facts.offloads.end() || !it->second.active) return;
     const auto cure = fmt::format("ethtool -K {} {} off", facts.name, option);
     if (!it->second.changeable)
-      return out.add(Severity::blocker, name,
-                     fmt::format("offload {} of {} is fixed on, and {}", option, facts.name, why),
-                     "attach to another interface");
+      return out.add(Severity::warning, name,
+                     fmt::format("offload {} of {} is fixed on, and {} unless the driver stops it", option,
+                                 facts.name, why),
+                     "use another interface if that matters here");
     out.add(Severity::note, name, fmt::format("offload {} of {} is on, and {}", option, facts.name, why),
             "attach switches it off and detach on again (" + cure + ")");
   };

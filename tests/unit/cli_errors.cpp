@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+//
+// The real binary: wrong usage and bad input of every kind get one sentence and the right exit status,
+// and what needs no privilege works without.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace {
+
+using Json = nlohmann::json;
+
+struct Outcome {
+  int status = -1;
+  std::string out, err;
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CliErrors : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/xdpgpu-cli-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override {
+    for (const auto& path : files_) unlink(path.c_str());
+    rmdir(directory_.c_str());
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    std::string path = directory_ + "/" + name;
+    std::ofstream(path) << text;
+    files_.push_back(path);
+    return path;
+  }
+  Outcome run(std::vector<std::string> arguments) {
+    const std::string out = file("out", "");
+    const std::string err = file("err", "");
+    arguments.insert(arguments.begin(), XDPGPU_BINARY);
+    std::vector<char*> argv;
+    for (auto& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_TRUNC, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_TRUNC, 0);
+    pid_t pid = 0;
+    Outcome outcome;
+    if (posix_spawn(&pid, XDPGPU_BINARY, &actions, nullptr, argv.data(), environ) == 0) {
+      int status = 0;
+      waitpid(pid, &status, 0);
+      outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    outcome.out = contents(out);
+    outcome.err = contents(err);
+    return outcome;
+  }
+
+  std::string directory_;
+  std::vector<std::string> files_;
+};
+
+TEST_F(CliErrors, OneSentenceAndTheStatus) {
+  const std::string good = file("good.json", R"({ "version": 1 })");
+  const std::string bad = file("bad.json", "{ \"version\": 1,\n  \"defualt\": \"drop\" }");
+  const std::string broken = file("broken.json", "{ \"version\": 1, ");
+  const std::string text = file("text.pcap", "no capture");
+  const std::string empty = file("empty.pcap", "");
+  const std::string vlan = XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap";
+  struct Case {
+    std::vector<std::string> arguments;
+    int status;
+    std::vector<std::string> says;
+  };
+  const Case cases[] = {
+      {{"attahc", "eth0"}, 2, {"attahc", "attach"}},
+      {{"--nope"}, 2, {"--nope"}},
+      {{"attach"}, 2, {"interface", "--help"}},
+      {{"attach", "eth0", "--nope"}, 2, {"--nope"}},
+      {{"attach", "eth0", "--mode", "fast"}, 2, {"fast", "zero-copy"}},
+      {{"attach", "eth0", "--queues", "0"}, 2, {"queues", "1"}},
+      {{"attach", "eth0", "--queues", "many"}, 2, {"many"}},
+      {{"attach", "eth0", "--flow-entries", "1000"}, 2, {"1000", "power of two"}},
+      {{"attach", "eth0", "eth0"}, 2, {"eth0", "twice"}},
+      {{"attach", "eth0", "--policy", bad}, 2, {":2:", "/defualt", "default"}},
+      {{"attach", "eth0", "--policy", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
+      {{"attach", "no-such-if"}, 1, {}},  // not root: says so; root: names the interface
+      {{"detach"}, 2, {"interface"}},
+      {{"detach", "no-such-if"}, 1, {}},
+      {{"status", "no-such-if"}, 1, {"no-such-if", "attach"}},
+      {{"status", "no-such-if", "-o", "xml"}, 2, {"xml", "json", "text"}},
+      {{"policy"}, 2, {"policy --help"}},
+      {{"policy", "chekc"}, 2, {}},
+      {{"policy", "check"}, 2, {"file"}},
+      {{"policy", "check", bad}, 2, {"bad.json:2:", "/defualt", "default"}},
+      {{"policy", "check", broken}, 2, {"broken.json:1:"}},
+      {{"policy", "check", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
+      {{"policy", "check", "/"}, 2, {"/"}},
+      {{"policy", "apply", "no-such-if", bad}, 2, {"/defualt"}},
+      {{"policy", "apply", "no-such-if", good}, 1, {"no-such-if"}},
+      {{"policy", "apply", "no-such-if", good, "--confirm", "soon"}, 2, {"soon", "60s"}},
+      {{"policy", "show", "no-such-if"}, 1, {"no-such-if"}},
+      {{"flows"}, 2, {"flows --help"}},
+      {{"flows", "list", "no-such-if"}, 1, {"no-such-if"}},
+      {{"flows", "list", "no-such-if", "--limit", "x"}, 2, {"x"}},
+      {{"flows", "flush", "no-such-if"}, 1, {"no-such-if"}},
+      {{"bypass", "of", "no-such-if"}, 2, {"of", "off"}},
+      {{"bypass", "on", "no-such-if"}, 1, {"no-such-if"}},
+      {{"doctor", "no-such-if"}, 1, {"no-such-if"}},
+      {{"replay"}, 2, {"capture"}},
+      {{"replay", "/no/such.pcap"}, 1, {"/no/such.pcap"}},
+      {{"replay", text}, 1, {"text.pcap", "pcap"}},
+      {{"replay", empty}, 1, {"empty"}},
+      {{"replay", vlan, "--policy", bad}, 2, {"/defualt"}},
+      {{"replay", vlan, "--device", "abacus"}, 1, {"abacus", "cpu"}},
+  };
+  for (const auto& c : cases) {
+    std::string command = "xdpgpu";
+    for (const auto& argument : c.arguments) command += " " + argument;
+    SCOPED_TRACE(command);
+    const auto outcome = run(c.arguments);
+    EXPECT_EQ(outcome.status, c.status) << outcome.out << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("xdpgpu: ")) << outcome.err;
+    for (const auto& word : c.says)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word << ": " << outcome.err;
+  }
+}
+
+TEST_F(CliErrors, EveryProblemOfAPolicyIsSaid) {
+  const std::string bad = file("bad.json", R"({ "version": 1, "defualt": "drop", "on_failure": "explode" })");
+  const auto outcome = run({"policy", "check", bad});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.err.find("/defualt"), std::string::npos);
+  EXPECT_NE(outcome.err.find("/on_failure"), std::string::npos);
+  const auto json = run({"policy", "check", bad, "-o", "json"});
+  EXPECT_EQ(json.status, 2);
+  ASSERT_TRUE(Json::accept(json.out)) << json.out;
+  EXPECT_EQ(Json::parse(json.out).at("diagnostics").size(), 2u);
+}
+
+TEST_F(CliErrors, HelpIsForEverybody) {
+  const auto all = run({"--help"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_EQ(all.err, "");
+  const std::vector<std::vector<std::string>> commands{
+      {"attach"},          {"detach"},          {"status"},         {"bypass"},
+      {"replay"},          {"doctor"},          {"devices"},        {"features"},
+      {"policy", "check"}, {"policy", "apply"}, {"policy", "show"}, {"policy", "confirm"},
+      {"flows", "list"},   {"flows", "flush"}};
+  for (auto command : commands) {
+    EXPECT_NE(all.out.find("\n  " + command[0] + " "), std::string::npos) << command[0];
+    command.emplace_back("--help");
+    const auto one = run(command);
+    EXPECT_EQ(one.status, 0) << command[0];
+    EXPECT_NE(one.out.find("--output"), std::string::npos) << command[0] << " has no -o";
+  }
+  EXPECT_EQ(run({"--version"}).status, 0);
+  EXPECT_EQ(run({}).status, 2);
+}
+
+TEST_F(CliErrors, JsonWhereverItIsAskedFor) {
+  const std::string good = file("good.json", R"({ "version": 1, "default": "drop" })");
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"devices"}, {"features"}, {"doctor"}, {"status"}, {"policy", "check", good}}) {
+    auto arguments = command;
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const auto outcome = run(arguments);
+    EXPECT_TRUE(outcome.status == 0 || outcome.status == 1) << command[0] << outcome.err;
+    EXPECT_TRUE(Json::accept(outcome.out)) << command[0] << ": " << outcome.out << outcome.err;
+  }
+  const auto replay = run({"replay", XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap", "-p", good, "--device",
+                           "cpu", "--no-kernel", "-o", "json"});
+  EXPECT_EQ(replay.status, 0) << replay.err;
+  std::vector<Json> lines;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = replay.out.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    ASSERT_TRUE(Json::accept(replay.out.substr(begin, end - begin)));
+    lines.push_back(Json::parse(replay.out.substr(begin, end - begin)));
+  }
+  ASSERT_EQ(lines.size(), 3u) << "two packets and the summary";
+  EXPECT_EQ(lines[0].at("verdict"), "drop");
+  EXPECT_EQ(lines[2].at("event"), "summary");
+  EXPECT_EQ(lines[2].at("verdicts").at("drop"), 2);
+}
+
+TEST_F(CliErrors, ADamagedCaptureIsReadAsFarAsItGoes) {
+  std::string bytes = contents(XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap");
+  bytes.resize(bytes.size() - 5);
+  const auto outcome = run({"replay", file("cut.pcap", bytes), "--device", "cpu", "--no-kernel"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.out.find("1 packet:"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("cut"), std::string::npos) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST_F(CliErrors, TheExamplesAreRight) {
+  for (const char* name : {"firewall", "l2-bounce", "load-balancer", "quickstart"}) {
+    const auto outcome =
+        run({"policy", "check", XDPGPU_SOURCE_DIR "/config/examples/" + std::string(name) + ".json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+  }
+}
+
+}  // namespace

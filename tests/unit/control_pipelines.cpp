@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+//
+// From a policy's pipelines to the devices' settings: names become ports, lists become prefixes.
+#include "userspace/control/pipelines.hpp"
+
+#include <gtest/gtest.h>
+
+#include "userspace/control/compiled_policy.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+PolicySource source(std::string text) { return {"p.json", std::move(text), {{"bad.txt", "192.0.2.0/24\n"}}}; }
+
+constexpr const char* kEverything = R"({
+  "version": 1,
+  "lists": { "office": ["10.0.0.0/8", "2001:db8::/32"], "bad": { "file": "bad.txt" } },
+  "rules": [ { "name": "all", "match": {}, "action": { "inspect": "second" } } ],
+  "pipelines": {
+    "first": [
+      { "stage": "acl", "default": "drop", "cache": "5s", "rules": [
+        { "name": "a", "match": { "src": ["@office", "203.0.113.7/32"], "proto": "tcp", "dst_port": [80, "8000-8099"] },
+          "action": "redirect", "to": "eth1" },
+        { "match": { "dst": "@bad" }, "action": "tx" },
+        { "match": {}, "action": "next" } ] } ],
+    "second": [
+      { "stage": "load_balance", "cache": true, "backends": [
+        { "name": "b1", "mac": "02:00:00:00:00:01", "weight": 3 },
+        { "name": "b2", "mac": "02:00:00:00:00:02", "to": "eth1" } ] },
+      { "stage": "l2fwd", "to": "eth0" } ] }
+})";
+
+TEST(ControlPipelines, EverySettingArrives) {
+  const auto compiled = compile_policy(source(kEverything), {"eth0", "eth1"});
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  const auto& settings = compiled->pipelines->settings();
+  ASSERT_EQ(settings.size(), 2u);
+  EXPECT_EQ(settings[0].name, "first");
+  const auto& acl = std::get<gpu::AclSettings>(settings[0].stages.at(0));
+  EXPECT_TRUE(acl.cache);
+  EXPECT_EQ(acl.cache_ttl_ms, 5000u);
+  EXPECT_EQ(acl.otherwise, gpu::AclRule::Action::drop);
+  ASSERT_EQ(acl.rules.size(), 3u);
+  const auto& a = acl.rules[0];
+  EXPECT_EQ(a.name, "a");
+  ASSERT_EQ(a.src.size(), 3u) << "the prefix in place and the list's two";
+  EXPECT_EQ(a.src[0].address[0], 203);
+  EXPECT_EQ(a.src[0].length, 32);
+  EXPECT_EQ(a.protocols, std::vector<u8>{6});
+  ASSERT_EQ(a.dst_ports.size(), 2u);
+  EXPECT_EQ(a.dst_ports[1].first, 8000);
+  EXPECT_EQ(a.dst_ports[1].last, 8099);
+  EXPECT_EQ(a.action, gpu::AclRule::Action::redirect);
+  EXPECT_EQ(a.target, 1u);
+  EXPECT_EQ(acl.rules[1].action, gpu::AclRule::Action::tx);
+  ASSERT_EQ(acl.rules[1].dst.size(), 1u) << "the list that stands in a file";
+  EXPECT_EQ(acl.rules[1].dst[0].length, 24);
+  EXPECT_EQ(acl.rules[2].action, gpu::AclRule::Action::next);
+
+  const auto& balance = std::get<gpu::LoadBalanceSettings>(settings[1].stages.at(0));
+  EXPECT_TRUE(balance.cache);
+  EXPECT_EQ(balance.cache_ttl_ms, 0u) << "true: while the generation lives";
+  ASSERT_EQ(balance.backends.size(), 2u);
+  EXPECT_EQ(balance.backends[0].weight, 3u);
+  EXPECT_FALSE(balance.backends[0].to_port);
+  EXPECT_EQ(balance.backends[0].mac, (gpu::Mac{2, 0, 0, 0, 0, 1}));
+  EXPECT_TRUE(balance.backends[1].to_port);
+  EXPECT_EQ(balance.backends[1].target, 1u);
+  const auto& forward = std::get<gpu::L2fwdSettings>(settings[1].stages.at(1));
+  EXPECT_TRUE(forward.to_port);
+  EXPECT_EQ(forward.target, 0u);
+  EXPECT_FALSE(forward.cache);
+}
+
+TEST(ControlPipelines, AnUnknownInterfaceIsNamedWithItsPlace) {
+  struct Case {
+    std::vector<std::string> ports;
+    const char* pointer;
+  };
+  for (const auto& c :
+       {Case{{"eth0"}, "/pipelines/first/0/rules/0/to"}, Case{{"eth1"}, "/pipelines/second/1/to"}}) {
+    const auto compiled = compile_policy(source(kEverything), c.ports);
+    ASSERT_FALSE(compiled);
+    EXPECT_NE(compiled.error().sentence.find(c.pointer), std::string::npos) << compiled.error().sentence;
+    EXPECT_NE(compiled.error().sentence.find(c.ports[0]), std::string::npos) << "names what there is";
+    EXPECT_EQ(compiled.error().sentence.find('\n'), std::string::npos);
+  }
+}
+
+TEST(ControlPipelines, WithoutInterfacesEachNameIsOne) {
+  const auto compiled = compile_policy_anywhere(source(kEverything), "(ingress)");
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  EXPECT_EQ(mentioned_ports(compiled->policy), (std::vector<std::string>{"eth1", "eth0"}));
+  EXPECT_EQ(compiled->ports, (std::vector<std::string>{"(ingress)", "eth1", "eth0"}));
+}
+
+TEST(ControlPipelines, AMissingFileOfTheSourceIsADiagnostic) {
+  auto incomplete = source(kEverything);
+  incomplete.files.clear();
+  const auto compiled = compile_policy(std::move(incomplete), {"eth0", "eth1"});
+  ASSERT_FALSE(compiled);
+  EXPECT_NE(compiled.error().sentence.find("bad.txt"), std::string::npos) << compiled.error().sentence;
+}
+
+TEST(ControlPipelines, PassingEverythingIsAPolicy) {
+  const auto compiled = compile_policy(pass_everything(), {"eth0"});
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  EXPECT_EQ(compiled->policy.default_action, policy::Do::pass);
+  EXPECT_TRUE(compiled->policy.rules.empty());
+}
+
+}  // namespace
+}  // namespace xdpgpu::control

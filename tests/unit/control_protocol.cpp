@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+//
+// The control socket's codec: what is said is what is heard, and nonsense is one sentence.
+#include "userspace/control/protocol.hpp"
+
+#include <gtest/gtest.h>
+
+namespace xdpgpu::control {
+namespace {
+
+TEST(ControlProtocol, RequestsComeBackAsTheyWere) {
+  Request request{"policy.apply",
+                  {{"text", "{\n \"version\": 1\n}"}, {"files", {{"a.txt", "10.0.0.0/8\n"}}}}};
+  const std::string line = encode(request);
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << "a message is one line";
+  const auto back = decode_request(line);
+  ASSERT_TRUE(back) << back.error();
+  EXPECT_EQ(back->name, "policy.apply");
+  EXPECT_EQ(back->arguments.at("text"), "{\n \"version\": 1\n}");
+  EXPECT_EQ(back->arguments.at("files").at("a.txt"), "10.0.0.0/8\n");
+}
+
+TEST(ControlProtocol, AnswersComeBackAsTheyWere) {
+  const auto good = decode_response(encode(Response::success({{"generation", 7}})));
+  ASSERT_TRUE(good);
+  EXPECT_TRUE(good->ok());
+  EXPECT_EQ(good->result.at("generation"), 7);
+  const auto bad = decode_response(encode(Response::failure("it does not work; do this", {"one", "two"})));
+  ASSERT_TRUE(bad);
+  EXPECT_FALSE(bad->ok());
+  EXPECT_EQ(bad->error, "it does not work; do this");
+  EXPECT_EQ(bad->diagnostics, (std::vector<std::string>{"one", "two"}));
+}
+
+TEST(ControlProtocol, BytesThatAreNoTextDoNotThrow) {
+  const std::string line = encode(Response::failure("file \xff\xfe"));
+  EXPECT_TRUE(decode_response(line));
+}
+
+TEST(ControlProtocol, NonsenseIsRefusedInASentence) {
+  for (const char* line : {"", "\n", "{", "[]", "42", "\"status\"", "{}", "{\"request\": 3}",
+                           "{\"request\": null}", "{\"request\": \"status\"} x", "\xff\xfe\xfd"}) {
+    const auto request = decode_request(line);
+    ASSERT_FALSE(request) << line;
+    EXPECT_FALSE(request.error().empty());
+    EXPECT_EQ(request.error().find('\n'), std::string::npos);
+  }
+  for (const char* line : {"", "{}", "{\"ok\": 1}", "[true]"}) EXPECT_FALSE(decode_response(line)) << line;
+}
+
+TEST(ControlProtocol, DepthIsBounded) {
+  auto nested = [](int depth) {
+    return "{\"request\": \"status\", \"x\": " + std::string(static_cast<std::size_t>(depth), '[') +
+           std::string(static_cast<std::size_t>(depth), ']') + "}";
+  };
+  EXPECT_TRUE(decode_request(nested(kMaxDepth - 1)));
+  const auto deep = decode_request(nested(kMaxDepth + 1));
+  ASSERT_FALSE(deep);
+  EXPECT_NE(deep.error().find("deeper"), std::string::npos) << deep.error();
+  EXPECT_FALSE(decode_request(nested(1'000'000))) << "and a million levels do not end the process";
+}
+
+TEST(ControlProtocol, LengthIsBounded) {
+  const std::string line = "{\"request\": \"" + std::string(kMaxMessage, 'x') + "\"}";
+  const auto request = decode_request(line);
+  ASSERT_FALSE(request);
+  EXPECT_NE(request.error().find("longer"), std::string::npos) << request.error();
+}
+
+}  // namespace
+}  // namespace xdpgpu::control

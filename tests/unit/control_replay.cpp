@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+//
+// Replay of captures and of made-up packets, by the rules in user space and, as root, by the kernel's own
+// program, which must agree packet by packet.
+#include "userspace/control/replay.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+
+#include "userspace/host/capture.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+const std::string kData = XDPGPU_SOURCE_DIR "/tests/data/pcap/";
+
+CompiledPolicy compiled(const std::string& text) {
+  auto policy = compile_policy_anywhere({"p.json", text, {}}, "(capture)");
+  EXPECT_TRUE(policy) << policy.error().sentence;
+  return std::move(*policy);
+}
+
+std::unique_ptr<Replay> open_or_die(const CompiledPolicy& policy, bool kernel) {
+  ReplayOptions options;
+  options.device = "cpu";
+  options.kernel = kernel;
+  auto replay = Replay::open(policy, options);
+  EXPECT_TRUE(replay) << replay.error();
+  return std::move(*replay);
+}
+
+std::vector<PacketVerdict> replay_file(Replay& replay, const std::string& file) {
+  const auto capture = host::Capture::open(kData + file);
+  EXPECT_TRUE(capture) << capture.error();
+  std::vector<PacketVerdict> verdicts;
+  auto take = [&] {
+    for (auto& verdict : replay.take()) verdicts.push_back(std::move(verdict));
+  };
+  while (const auto packet = (*capture)->next()) {
+    const auto fed = replay.feed(packet->frame, packet->original_length, packet->time_ns);
+    EXPECT_TRUE(fed) << fed.error();
+    take();
+  }
+  EXPECT_TRUE(replay.finish());
+  take();
+  return verdicts;
+}
+
+// A UDP packet from 10.0.0.`from`.
+std::vector<u8> udp(u8 from, u16 port) {
+  std::vector<u8> frame{2,
+                        0,
+                        0,
+                        0,
+                        0,
+                        2,
+                        2,
+                        0,
+                        0,
+                        0,
+                        0,
+                        1,
+                        8,
+                        0,
+                        0x45,
+                        0,
+                        0,
+                        46,
+                        0,
+                        0,
+                        0,
+                        0,
+                        64,
+                        17,
+                        0,
+                        0,
+                        10,
+                        0,
+                        0,
+                        from,
+                        10,
+                        0,
+                        0,
+                        200,
+                        4,
+                        0,
+                        static_cast<u8>(port >> 8),
+                        static_cast<u8>(port),
+                        0,
+                        26,
+                        0,
+                        0};
+  frame.resize(60);
+  return frame;
+}
+
+constexpr const char* kMixed = R"({
+  "version": 1, "fragments": "inspect",
+  "rules": [
+    { "name": "no icmp", "match": { "proto": "icmp" }, "action": "drop" },
+    { "name": "dns", "match": { "proto": "udp", "dst_port": 53 }, "action": "pass" },
+    { "name": "rest", "match": {}, "action": { "inspect": "web" } } ],
+  "pipelines": {
+    "other": [ { "stage": "l2fwd" } ],
+    "web": [ { "stage": "acl", "rules": [ { "name": "https", "match": { "dst_port": 443 }, "action": "drop" } ] },
+             { "stage": "load_balance", "backends": [ { "name": "b1", "mac": "02:00:00:00:00:01" },
+                                                      { "name": "b2", "mac": "02:00:00:00:00:02", "to": "eth9" } ] } ] }
+})";
+
+TEST(ControlReplay, SamplesByTheRulesInUserSpace) {
+  const auto policy = compiled(kMixed);
+  auto replay = open_or_die(policy, false);
+  EXPECT_NE(replay->kernel_part().find("skipped"), std::string::npos);
+  const auto verdicts = replay_file(*replay, "vlan.pcap");
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].action, XG_DROP);
+  EXPECT_EQ(verdicts[0].rule, "no icmp");
+  EXPECT_NE(verdicts[0].flow.find("icmp"), std::string::npos);
+  EXPECT_NE(verdicts[0].flow.find("vlan 6"), std::string::npos) << verdicts[0].flow;
+  EXPECT_EQ(verdicts[1].number, 2u);
+}
+
+TEST(ControlReplay, PipelinesDecideAndSayWho) {
+  const auto policy = compiled(kMixed);
+  auto replay = open_or_die(policy, false);
+  ASSERT_TRUE(replay->feed(udp(1, 443), 60, 1));
+  ASSERT_TRUE(replay->feed(udp(1, 53), 60, 2));
+  for (u8 from = 1; from < 100; from++) ASSERT_TRUE(replay->feed(udp(from, 80), 60, 3));
+  ASSERT_TRUE(replay->finish());
+  const auto verdicts = replay->take();
+  ASSERT_EQ(verdicts.size(), 101u);
+  EXPECT_EQ(verdicts[0].action, XG_DROP);
+  EXPECT_EQ(verdicts[0].pipeline, "web");
+  EXPECT_EQ(verdicts[0].stage, "stage 1 (acl) rule 1 (https)");
+  EXPECT_EQ(verdicts[1].action, XG_PASS);
+  EXPECT_EQ(verdicts[1].rule, "dns");
+  EXPECT_EQ(verdicts[1].pipeline, "");
+  std::map<std::string, int> backends;
+  for (std::size_t i = 2; i < verdicts.size(); i++) {
+    backends[verdicts[i].stage]++;
+    const bool second = verdicts[i].stage == "stage 2 (load_balance) backend 2 (b2)";
+    EXPECT_EQ(verdicts[i].action, second ? XG_REDIRECT : XG_TX);
+    EXPECT_EQ(verdicts[i].target, second ? "eth9" : "");
+  }
+  EXPECT_EQ(backends.size(), 2u) << "both backends get flows";
+}
+
+// More packets than a batch, in two kinds that alternate: they come out in the order they went in.
+TEST(ControlReplay, VerdictsComeInOrderAcrossBatches) {
+  const auto policy = compiled(kMixed);
+  auto replay = open_or_die(policy, false);
+  std::vector<PacketVerdict> verdicts;
+  for (int i = 0; i < 5000; i++) {
+    ASSERT_TRUE(replay->feed(udp(1, i % 3 ? 443 : 53), 60, static_cast<u64>(i)));
+    for (auto& verdict : replay->take()) verdicts.push_back(std::move(verdict));
+  }
+  ASSERT_TRUE(replay->finish());
+  for (auto& verdict : replay->take()) verdicts.push_back(std::move(verdict));
+  ASSERT_EQ(verdicts.size(), 5000u);
+  for (std::size_t i = 0; i < verdicts.size(); i++) {
+    ASSERT_EQ(verdicts[i].number, i + 1);
+    ASSERT_EQ(verdicts[i].time_ns, i);
+    ASSERT_EQ(verdicts[i].action, i % 3 ? XG_DROP : XG_PASS);
+  }
+}
+
+// 10 packets a second, 2 at once: by the capture's clock, however fast the replay runs.
+TEST(ControlReplay, LimitsRunOnTheCapturesClock) {
+  const auto policy = compiled(R"({ "version": 1, "rules": [
+    { "name": "slow", "match": { "proto": "udp" }, "limit": { "per": "src", "pps": 10, "burst": 2 } } ] })");
+  auto replay = open_or_die(policy, false);
+  constexpr u64 kStart = 1'700'000'000'000'000'000;  // as captures have it: since 1970
+  auto passed = [&](u8 from, u64 ms) {
+    EXPECT_TRUE(replay->feed(udp(from, 9), 60, kStart + ms * 1'000'000));
+    const auto verdicts = replay->take();
+    EXPECT_EQ(verdicts.size(), 1u);
+    EXPECT_EQ(verdicts[0].rule, verdicts[0].action == XG_DROP ? "slow" : "");
+    return verdicts[0].action == XG_PASS;
+  };
+  EXPECT_TRUE(passed(1, 0));
+  EXPECT_TRUE(passed(1, 0));
+  EXPECT_FALSE(passed(1, 0)) << "the burst is spent";
+  EXPECT_TRUE(passed(2, 0)) << "another source has its own";
+  EXPECT_FALSE(passed(1, 99));
+  EXPECT_TRUE(passed(1, 100));
+  EXPECT_FALSE(passed(1, 101));
+  EXPECT_TRUE(passed(1, 10'000));
+}
+
+TEST(ControlReplay, ShortAndLongFramesAreJudged) {
+  const auto policy = compiled(kMixed);
+  for (const bool kernel : {false, true}) {
+    auto replay = open_or_die(policy, kernel);
+    for (const std::size_t size : {0, 1, 13, 14, 15, 59, 1759, 1760, 1761, 9000}) {
+      auto frame = udp(1, 443);
+      frame.resize(size);
+      ASSERT_TRUE(replay->feed(frame, static_cast<u32>(size), 1)) << size;
+    }
+    ASSERT_TRUE(replay->finish());
+    EXPECT_EQ(replay->take().size(), 10u);
+  }
+}
+
+TEST(ControlReplay, AnUnknownDeviceIsRefused) {
+  const auto policy = compiled(kMixed);
+  ReplayOptions options;
+  options.device = "abacus";
+  const auto replay = Replay::open(policy, options);
+  ASSERT_FALSE(replay);
+  EXPECT_NE(replay.error().find("abacus"), std::string::npos) << replay.error();
+}
+
+TEST(ControlReplay, TheKernelAgrees) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may run the kernel's program";
+  for (const char* fragments : {"inspect", "pass", "drop"}) {
+    std::string text = kMixed;
+    text.replace(text.find("\"inspect\""), 9, std::string("\"") + fragments + "\"");
+    const auto policy = compiled(text);
+    for (const char* file : {"geneve.pcap", "gre.pcap", "http.pcap", "ipv6-fragments.pcap", "quic.pcap",
+                             "sctp.pcap", "teredo.pcap", "vlan-fragment.pcap", "vlan.pcap"}) {
+      auto in_kernel = open_or_die(policy, true);
+      if (in_kernel->kernel_part().starts_with("skipped")) GTEST_SKIP() << in_kernel->kernel_part();
+      auto in_user_space = open_or_die(policy, false);
+      const auto kernel = replay_file(*in_kernel, file);
+      const auto user = replay_file(*in_user_space, file);
+      ASSERT_EQ(kernel.size(), user.size());
+      for (std::size_t i = 0; i < kernel.size(); i++) {
+        SCOPED_TRACE(std::string(file) + " packet " + std::to_string(i + 1) + ", fragments " + fragments);
+        EXPECT_EQ(kernel[i].action, user[i].action);
+        EXPECT_EQ(kernel[i].reason, user[i].reason);
+        EXPECT_EQ(kernel[i].rule, user[i].rule);
+        EXPECT_EQ(kernel[i].pipeline, user[i].pipeline);
+        EXPECT_EQ(kernel[i].stage, user[i].stage);
+        EXPECT_EQ(kernel[i].target, user[i].target);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::control

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+//
+// The account of packets, and records in words.
+#include "userspace/control/report.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include "userspace/control/decide.hpp"
+#include "userspace/control/describe.hpp"
+#include "userspace/control/flows.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+// Every reason gets a count of its own, so that one that is forgotten or counted twice shows.
+TEST(ControlReport, EveryReasonIsInExactlyOneOutcome) {
+  std::vector<xg_counter> kernel(XG_KERNEL_REASON_COUNT);
+  u64 outcomes = 0;
+  for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
+    kernel[reason].packets = u64{1} << reason;
+    if (reason != XG_KERNEL_received && reason != XG_KERNEL_inspected) outcomes += u64{1} << reason;
+  }
+  const Totals only_kernel = total({kernel}, {});
+  EXPECT_EQ(only_kernel.in, u64{1} << XG_KERNEL_received);
+  EXPECT_EQ(only_kernel.inspected, u64{1} << XG_KERNEL_inspected);
+  EXPECT_EQ(only_kernel.pass + only_kernel.drop + only_kernel.tx + only_kernel.redirect + only_kernel.error,
+            outcomes);
+  EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect);
+  EXPECT_EQ(only_kernel.tx, u64{1} << XG_KERNEL_tx_flow);
+}
+
+TEST(ControlReport, WorkersCompleteTheAccount) {
+  std::vector<xg_counter> kernel(XG_KERNEL_REASON_COUNT);
+  kernel[XG_KERNEL_received].packets = 100;
+  kernel[XG_KERNEL_pass_control].packets = 10;
+  kernel[XG_KERNEL_inspected].packets = 90;
+  dataplane::QueueStatus queue;
+  queue.counters.received = 85;
+  queue.counters.lost_in_kernel = 5;
+  queue.counters.dropped = 20;
+  queue.counters.passed = 30;
+  queue.counters.transmitted = 15;
+  queue.counters.redirected = 10;
+  queue.counters.error_device = 1;
+  queue.counters.error_generation = 2;
+  queue.counters.error_target = 3;
+  queue.counters.error_ring_full = 3;
+  queue.counters.error_invalid = 1;
+  queue.counters.flows_cached = 1000;  // no packets
+  queue.counters.checksums_repaired = 1000;
+  Totals sum = total({kernel}, {queue});
+  EXPECT_TRUE(sum.balanced());
+  EXPECT_EQ(sum.in_flight(), 0u);
+  EXPECT_EQ(sum.pass, 40u);
+  EXPECT_EQ(sum.error, 15u);
+  queue.counters.passed--;
+  sum = total({kernel}, {queue});
+  EXPECT_FALSE(sum.balanced());
+  EXPECT_EQ(sum.in_flight(), 1u);
+}
+
+xg_flow_key key_v4(const char* src, const char* dst, u16 sport, u16 dport, u8 protocol) {
+  xg_flow_key key{};
+  key.family = 4;
+  inet_pton(AF_INET, src, key.src);
+  inet_pton(AF_INET, dst, key.dst);
+  key.src_port = htons(sport);
+  key.dst_port = htons(dport);
+  key.protocol = protocol;
+  return key;
+}
+
+TEST(ControlReport, FlowsInWords) {
+  auto key = key_v4("10.0.0.1", "10.0.0.2", 1234, 80, 6);
+  EXPECT_EQ(flow_text(key), "10.0.0.1:1234 > 10.0.0.2:80 tcp");
+  key.vlan_outer = 100;
+  key.vlan_inner = XG_VLAN_PRIORITY;
+  EXPECT_EQ(flow_text(key), "10.0.0.1:1234 > 10.0.0.2:80 tcp vlan 100 vlan 0");
+  xg_flow_key v6{};
+  v6.family = 6;
+  inet_pton(AF_INET6, "2001:db8::1", v6.src);
+  inet_pton(AF_INET6, "2001:db8::2", v6.dst);
+  v6.protocol = 17;
+  v6.src_port = htons(53);
+  v6.dst_port = htons(5353);
+  EXPECT_EQ(flow_text(v6), "[2001:db8::1]:53 > [2001:db8::2]:5353 udp");
+  EXPECT_EQ(flow_text(key_v4("10.0.0.1", "10.0.0.2", 0, 0, 47)), "10.0.0.1 > 10.0.0.2 protocol 47");
+  EXPECT_EQ(flow_text(xg_flow_key{}), "not IP");
+}
+
+TEST(ControlReport, VerdictsInWords) {
+  gpu::PipelineSettings pipeline;
+  pipeline.name = "web";
+  gpu::AclSettings acl;
+  acl.rules.push_back({});
+  acl.rules.back().name = "office";
+  gpu::LoadBalanceSettings balance;
+  balance.backends.resize(2);
+  balance.backends[1].name = "b2";
+  pipeline.stages = {acl, balance};
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 1u, 1u), &pipeline, nullptr),
+            "stage 1 (acl) rule 1 (office)");
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 1u, 0u), &pipeline, nullptr), "stage 1 (acl) otherwise");
+  xg_result result{};
+  result.detail = 1;
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_TX, 0u, 2u, 0u), &pipeline, &result),
+            "stage 2 (load_balance) backend 2 (b2)");
+  EXPECT_EQ(decider_text(XG_PASS, &pipeline, nullptr), "end of pipeline web");
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 9u, 3u), nullptr, nullptr), "stage 9 rule 3");
+}
+
+TEST(ControlReport, BpftoolsKeyIsTheIndexLowestByteFirst) {
+  EXPECT_EQ(bpftool_key(0), "hex 00 00 00 00");
+  EXPECT_EQ(bpftool_key(0x01020304), "hex 04 03 02 01");
+}
+
+}  // namespace
+}  // namespace xdpgpu::control
