@@ -8,6 +8,7 @@
 // pinned and released on purpose.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,15 +63,15 @@ struct PortOptions {
 
 // Descriptors of a port's maps, in the order of XG_PORT_MAPS below: what the broker passes to the data
 // plane (SCM_RIGHTS keeps the order).
-#define XG_PORT_MAPS(X)                                                                                \
-  X(config)                                                                                            \
-  X(policy)                                                                                            \
-  X(policy_lines)                                                                                      \
-  X(policy_rows)                                                                                       \
-  X(queue_state)                                                                                       \
-  X(order_slots)                                                                                       \
-  X(flow_verdicts) X(flow_stats) X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) \
-      X(xsks) X(tx_ports)
+#define XG_PORT_MAPS(X) \
+  X(config)             \
+  X(policy)             \
+  X(policy_lines)       \
+  X(policy_rows)        \
+  X(queue_state)        \
+  X(order_slots)        \
+  X(flow_verdicts)      \
+  X(flow_stats) X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)
@@ -82,9 +83,11 @@ struct PortMaps {
   // A second set of descriptors of the same maps.
   Result<PortMaps> duplicate() const;
 };
-#define XG_X(name) +1
-inline constexpr std::size_t kPortMapCount = 0 XG_PORT_MAPS(XG_X);
+// The maps' names, in the same order: also the names of their pins.
+#define XG_X(name) #name,
+inline constexpr const char* kPortMapNames[] = {XG_PORT_MAPS(XG_X)};
 #undef XG_X
+inline constexpr std::size_t kPortMapCount = std::size(kPortMapNames);
 
 // The XDP program of one interface, loaded with its own maps. Attached through libxdp.
 class PortProgram {
