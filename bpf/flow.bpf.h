@@ -101,6 +101,12 @@ XG_INLINE void xg_apply_rewrite(const struct xg_run* run, const struct xg_cached
   if (rewrite && rewrite->flags & XG_RES_SET_SRC_MAC) xg_copy_mac(frame + 6, rewrite->src_mac);
 }
 
+XG_INLINE int xg_flow_redirect(const struct xg_run* run, u32 port, enum xg_kernel_reason reason) {
+  if (bpf_redirect_map(&tx_ports, port, XDP_ABORTED) == XDP_REDIRECT)
+    return xg_finish(run, reason, XDP_REDIRECT);
+  return xg_finish(run, XG_KERNEL_error_redirect, XDP_DROP);
+}
+
 XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cached) {
   switch (cached->action) {
     case XG_DROP:
@@ -108,11 +114,10 @@ XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cach
     case XG_PASS:
       return xg_finish(run, XG_KERNEL_pass_flow, XDP_PASS);
     case XG_TX:
+      if (run->config->tx_by_redirect) return xg_flow_redirect(run, run->config->port, XG_KERNEL_tx_flow);
       return xg_finish(run, XG_KERNEL_tx_flow, XDP_TX);
     default:
-      if (bpf_redirect_map(&tx_ports, cached->target, XDP_ABORTED) == XDP_REDIRECT)
-        return xg_finish(run, XG_KERNEL_redirect_flow, XDP_REDIRECT);
-      return xg_finish(run, XG_KERNEL_error_redirect, XDP_DROP);
+      return xg_flow_redirect(run, cached->target, XG_KERNEL_redirect_flow);
   }
 }
 

@@ -55,6 +55,15 @@ TEST_F(FlowTest, RedirectsToThePortItNames) {
   EXPECT_EQ(outcome.action, XDP_REDIRECT);
 }
 
+TEST_F(FlowTest, SendsBackByARedirectWhereThePortNeedsIt) {
+  program_->publish(kFlow, XG_TX, {.rewrite = XG_REWRITE_SWAP_MACS});
+  program_->config().tx_by_redirect = 1;
+  program_->set_tx_port(program_->config().port, if_nametoindex("lo"));
+  const Outcome outcome = program_->run(kFlow);
+  EXPECT_EQ(outcome.reason, "tx_flow");
+  EXPECT_EQ(outcome.action, XDP_REDIRECT);
+}
+
 TEST_F(FlowTest, CountsAndNotesTheTime) {
   const u32 index = program_->publish(kFlow, XG_PASS);
   const u64 before = monotonic_ns();
