@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Netns, Captures, kConfigs, config_name);
 TEST_P(Captures, BounceByteExact) {
   const auto paths = captures();
   if (paths.empty()) GTEST_SKIP() << "no captures beside the program";
-  // Control protocols are named by the rule, so that they are inspected like the rest.
+  // Control protocols are passed before the rules, all else is inspected.
   attach(inspect_all(R"({"stage": "l2fwd"})", R"("fragments": "inspect")"));
   const Pins& pins = attached_->pins();
   Sniffer left(left_port());

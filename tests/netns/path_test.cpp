@@ -201,7 +201,8 @@ TEST_P(Path, WorkIsSpreadOverTheQueues) {
   const auto frames = many_flows(7000, 64, 10);
   Sender(left_port()).send_paced(frames, 20000);
   EXPECT_EQ(left.take(frames.size(), 5000ms, udp_to(7000)).size(), frames.size());
-  for (std::uint32_t queue = 0; queue < queues(); ++queue)
+  // Generic XDP on veth gets all packets as queue 0's: veth notes the queue only for its own NAPI.
+  for (std::uint32_t queue = 0; queue < (generic() ? 1 : queues()); ++queue)
     EXPECT_GT(attached_->pins().worker_counts(queue).at("received"), 0U) << "queue " << queue;
 }
 

@@ -212,6 +212,7 @@ Outcome Attached::apply(const std::string& policy) const {
 Outcome Attached::detach() {
   Outcome outcome = product(*ns_, {"detach", interfaces_.front()});
   if (outcome.status == 0) outcome.status = process_->wait(10s);
+  process_->wait_for_end_of_output(2s);
   outcome.out += process_->out();
   outcome.err += process_->err();
   return outcome;

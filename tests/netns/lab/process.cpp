@@ -140,6 +140,16 @@ void Process::read_all() {
       sinks[i]->append(buffer.data(), static_cast<std::size_t>(length));
     }
   }
+  output_ended_ = true;
+}
+
+bool Process::wait_for_end_of_output(std::chrono::milliseconds timeout) {
+  const auto end = Clock::now() + timeout;
+  while (!output_ended_) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 bool Process::alive() {
@@ -177,7 +187,7 @@ bool Process::wait_for(const std::function<bool(const std::string&)>& ready,
     const bool was_alive = alive();
     if (ready(out())) return true;
     if (!was_alive) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the reader may be a step behind
+      wait_for_end_of_output(std::chrono::seconds(2));
       return ready(out());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -191,12 +201,8 @@ Outcome run_program(const Namespace& ns, std::vector<std::string> argv, std::chr
   auto process = std::make_unique<Process>(ns, std::move(argv), options);
   outcome.status = process->wait(timeout);
   if (outcome.status == -1) process->signal(SIGKILL);
-  // The pipes end when the last writer has gone; a daemon left running in the background closes its own.
-  for (int i = 0; i < 20; ++i) {
-    const auto before = process->out().size() + process->err().size();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (before == process->out().size() + process->err().size()) break;
-  }
+  // A daemon that it left in the background closes its own copies of the pipes.
+  process->wait_for_end_of_output(std::chrono::seconds(2));
   outcome.out = process->out();
   outcome.err = process->err();
   return outcome;

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -38,6 +39,9 @@ class Process {
   void signal(int number) const;  // to the process alone
   // Exit status as a shell shows it (128 + signal), or -1 if it still runs after `timeout`.
   int wait(std::chrono::milliseconds timeout);
+  // Waits until nobody can write to its outputs any more (a background process may keep them open);
+  // false after `timeout`.
+  bool wait_for_end_of_output(std::chrono::milliseconds timeout);
   // What it wrote so far.
   std::string out() const;
   std::string err() const;
@@ -52,6 +56,7 @@ class Process {
   int status_ = 0;
   mutable std::mutex mutex_;
   std::string out_, err_;
+  std::atomic<bool> output_ended_{false};
   std::thread reader_;
 };
 
