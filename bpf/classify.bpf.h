@@ -72,15 +72,35 @@ XG_INLINE u32 xg_leaf_value(void* lines, u64 leaf, u64 key) {
   return XG_LPM_VALUE(line->word[(start + not_above - 1) % XG_LINE_WORDS]);
 }
 
-XG_INLINE u32 xg_split_number(void* lines, u64 split, u64 key) {
-  const xg_line* line = xg_line_at(lines, XG_LPM_INDEX(split));
+XG_INLINE u32 xg_split_number(void* lines, u32 index, u64 key) {
+  const xg_line* line = xg_line_at(lines, index);
   if (!line) return 0;
-  const u32 members = (1u << XG_LPM_COUNT(split)) - 1;
   u32 not_above = 0;
 #pragma unroll
-  for (u32 i = 0; i < XG_LPM_SPLIT_KEYS; i++)
-    not_above += (u32)(xg_below_full(key, line->word[i]) ^ 1) & (members >> i);
-  return ((const u32*)line)[10 + not_above];
+  for (u32 i = 0; i < XG_LPM_SPLIT_KEYS; i++) not_above += (u32)xg_below_full(key, line->word[i]) ^ 1;
+  return ((const u32*)line)[2 * XG_LPM_SPLIT_KEYS + not_above];
+}
+
+/* What the word behind the block that matches, or behind the base, says: the rare case. */
+static __noinline u32 xg_block_number(const xg_line* line, u64 key) {
+  u32 at = 0;
+  for (u32 i = 0; i < XG_LINE_WORDS - 1; i++)
+    if ((key ^ line->word[i]) >> XG_LPM_BLOCK_SPAN(line->word[i]) == 0) at = i;
+  return XG_LPM_BLOCK_NUMBER(line->word[at + 1]);
+}
+
+XG_INLINE u32 xg_block_value(void* lines, u32 index, u64 key) {
+  const xg_line* line = xg_line_at(lines, index);
+  if (!line) return 0;
+  u64 value = XG_LPM_BLOCK_BASE(line->word[0]);
+  key = XG_LPM_BLOCK_KEY(key);
+#pragma unroll
+  for (u32 i = 0; i < XG_LINE_WORDS; i++) {
+    const u64 block = line->word[i];
+    const u64 matches = (((key ^ block) >> XG_LPM_BLOCK_SPAN(block)) - 1) >> 63;
+    value ^= matches * XG_LPM_BLOCK_CLASS(block);
+  }
+  return value == XG_LPM_ESCAPE ? xg_block_number(line, key) : (u32)value;
 }
 
 /* The value for a 64-bit key, from the root word at `index` of the slot's lines. A global function, which
@@ -94,15 +114,18 @@ __noinline u32 xg_trie_walk(u32 slot, u32 index, u64 key) {
     if (kind == XG_LPM_CLASS) return XG_LPM_VALUE(word);
     key <<= XG_LPM_SKIP(word);
     if (kind == XG_LPM_LEAF) return xg_leaf_value(lines, word, key);
-    if (kind == XG_LPM_SPLIT) {
-      const u32 number = xg_split_number(lines, word, key);
-      if (!(number & XG_LPM_GO_ON)) return number;
-      index = number & ~XG_LPM_GO_ON;
-    } else {
+    u32 at = XG_LPM_INDEX(word);
+    if (kind != XG_LPM_SPLIT) {
       const u32 bits = XG_LPM_BITS(word);
-      index = XG_LPM_INDEX(word) + (u32)(key >> ((64 - bits) & 63));
+      at += (u32)(key >> ((64 - bits) & 63));
       key <<= bits;
     }
+    if (kind != XG_LPM_BRANCH) {
+      at = kind == XG_LPM_BLOCKS ? xg_block_value(lines, at, key) : xg_split_number(lines, at, key);
+      if (!(at & XG_LPM_GO_ON)) return at;
+      at &= ~XG_LPM_GO_ON;
+    }
+    index = at;
   }
   return 0;
 }

@@ -40,14 +40,23 @@ XG_ASSERT_SIZE(xg_line, 64);
  *   kind 0  CLASS   bits 0-23: value
  *   kind 1  BRANCH  bits 0-31: word index of the first child, bits 32-37: key bits consumed (1-22)
  *   kind 2  LEAF    bits 0-31: word index of the first boundary, bits 32-35: count (1-8, within a line)
- *   kind 3  SPLIT   bits 0-31: line index, bits 32-35: count of keys (1-5)
- * with the kind in bits 60-63 and, for kinds 1 to 3, in bits 40-45 how many leading bits of the remaining
+ *   kind 3  SPLIT   bits 0-31: line index
+ *   kind 4  BLOCKS  bits 0-31: line index of the first child, bits 32-37: key bits consumed (1-22)
+ * with the kind in bits 60-63 and, for kinds 1 to 4, in bits 40-45 how many leading bits of the remaining
  * key are skipped first (they are known to be equal for all keys that come here): key <<= skip.
  * A leaf's boundaries are (remaining key's top 40 bits) << 24 | value, ascending, the first with boundary
  * 0; the last one with boundary <= (key | 0xffffff), compared as 64-bit numbers, decides.
  * A split's line has 5 keys (words 0-4, ascending, whole remaining keys) and 6 u32 (words 5-7, low half
- * first): the one whose number is the count of keys <= key decides. With bit 31 set, its bits 0-30 are
- * the word index where the walk goes on with the key as it is; else it is a value.
+ * first): the one whose number is the count of keys <= key decides. Keys that are not used
+ * are all ones, and the u32 behind them repeat the last one, so that all five are compared. With bit 31 set,
+ * a u32's bits 0-30 are the word index where the walk goes on with the key as it is; else it is a value.
+ * Children of BLOCKS are lines of up to eight blocks: disjoint ranges of keys, each as long as a power of
+ * two and aligned to it. A block's word has the range's first key (remaining key, bits 21-63), how many
+ * key bits the range spans (bits 0-5, at least 21) and a class, XORed with the line's base, in bits 6-12.
+ * A key in none of the blocks is of the line's base, bits 13-19 of word 0. XG_LPM_ESCAPE stands for what
+ * does not fit in seven bits: then the word behind (behind word 0 for the base) has in bits 21-52 a
+ * number as a split has. Such words, and words to spare, have bit 20 set and span 1, so they match no
+ * key. A large list is one line of blocks away from its root.
  * Values below XG_LPM_LOW are classes; others (only met on the first half of an IPv6 address) name a
  * low-half subtree: the walk begins anew with the low half at word index xg_policy.low_base +
  * (value - XG_LPM_LOW). */
@@ -56,6 +65,14 @@ XG_ASSERT_SIZE(xg_line, 64);
 #define XG_LPM_BRANCH 1u
 #define XG_LPM_LEAF 2u
 #define XG_LPM_SPLIT 3u
+#define XG_LPM_BLOCKS 4u
+#define XG_LPM_ESCAPE 127u
+#define XG_LPM_BLOCK_KEY(w) ((w) & ~0x1ffffful) /* of a block or of a key */
+#define XG_LPM_BLOCK_SPAN(w) ((u32)(w)&63u)
+#define XG_LPM_BLOCK_CLASS(w) ((u32)((w) >> 6) & 127u)
+#define XG_LPM_BLOCK_BASE(w) ((u32)((w) >> 13) & 127u)
+#define XG_LPM_BLOCK_NUMBER(w) ((u32)((w) >> 21))
+#define XG_LPM_NO_BLOCK (1ul << 20 | 1ul)
 #define XG_LPM_VALUE(w) ((u32)(w)&0xffffffu)
 #define XG_LPM_INDEX(w) ((u32)(w))
 #define XG_LPM_BITS(w) ((u32)((w) >> 32) & 63u)

@@ -69,7 +69,8 @@ class Walk {
           key <<= XG_LPM_BITS(w);
           break;
         default: {
-          u32 next = split(w, key);
+          u32 next = XG_LPM_KIND(w) == XG_LPM_SPLIT ? split(XG_LPM_INDEX(w), key) : blocks(w, key);
+          if (XG_LPM_KIND(w) == XG_LPM_BLOCKS) key <<= XG_LPM_BITS(w);
           if ((next & XG_LPM_GO_ON) == 0) return next;
           at = next & ~XG_LPM_GO_ON;
         }
@@ -84,11 +85,23 @@ class Walk {
         value = XG_LPM_VALUE(boundary);
     return value;
   }
-  u32 split(u64 w, u64 key) const {
-    u64 line = u64{XG_LPM_INDEX(w)} * XG_LINE_WORDS;
+  u32 split(u32 index, u64 key) const {
+    u64 line = u64{index} * XG_LINE_WORDS;
     u32 n = 0;
-    while (n < XG_LPM_COUNT(w) && word(line + n) <= key) ++n;
+    while (n < XG_LPM_SPLIT_KEYS && word(line + n) <= key) ++n;
     return static_cast<u32>(word(line + XG_LPM_SPLIT_KEYS + n / 2) >> (32 * (n % 2)));
+  }
+  u32 blocks(u64 w, u64 key) const {
+    u64 first = (u64{XG_LPM_INDEX(w)} + (key >> (64 - XG_LPM_BITS(w)))) * XG_LINE_WORDS;
+    key = XG_LPM_BLOCK_KEY(key << XG_LPM_BITS(w));
+    u32 base = XG_LPM_BLOCK_BASE(word(first));
+    for (u32 i = 0; i < XG_LINE_WORDS; ++i) {
+      u64 block = word(first + i);
+      if ((key ^ block) >> XG_LPM_BLOCK_SPAN(block) != 0) continue;
+      u32 value = XG_LPM_BLOCK_CLASS(block) ^ base;
+      return value == XG_LPM_ESCAPE ? XG_LPM_BLOCK_NUMBER(word(first + i + 1)) : value;
+    }
+    return base == XG_LPM_ESCAPE ? XG_LPM_BLOCK_NUMBER(word(first + 1)) : base;
   }
   static u64 load_be(const u8* bytes, u32 count) {
     u64 value = 0;
