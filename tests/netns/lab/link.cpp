@@ -274,7 +274,8 @@ Interface make_pair(const Namespace& a_ns, const std::string& a_ifname, const Na
     const Netlink netlink;
     const Link link(rtnl_link_veth_alloc());
     if (!link) throw Error("cannot describe a veth pair: out of memory");
-    rtnl_link* peer = rtnl_link_veth_get_peer(link.get());  // borrowed: the pair owns its peer
+    const Link peer_reference(rtnl_link_veth_get_peer(link.get()));
+    rtnl_link* const peer = peer_reference.get();
     rtnl_link_set_name(link.get(), a_ifname.c_str());
     rtnl_link_set_name(peer, b_ifname.c_str());
     rtnl_link_set_ns_fd(peer, b_ns.fd());
