@@ -16,12 +16,10 @@
 
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
+#include "userspace/dataplane/result.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::dataplane {
-
-template <class T>
-using Result = tl::expected<T, std::string>;
 
 enum class PortMode { zero_copy, copy, generic };  // generic: copy mode under generic XDP
 

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "maps/packet.h"
-#include "userspace/kernel/kernel.hpp"
+#include "userspace/dataplane/result.hpp"
 
 namespace xdpgpu::dataplane {
-
-using kernel::Result;
 
 // A frame is a chunk of the region, named by its number; its packet's address in rings and descriptors
 // is an offset from the region's start.
