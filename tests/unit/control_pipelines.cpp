@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// From a policy's pipelines to the devices' settings: names become ports, lists become prefixes.
+// From a policy's pipelines to the devices' settings: names become ports.
 #include "userspace/control/pipelines.hpp"
 
 #include <gtest/gtest.h>
@@ -14,14 +14,15 @@ PolicySource source(std::string text) { return {"p.json", std::move(text), {{"ba
 
 constexpr const char* kEverything = R"({
   "version": 1,
-  "lists": { "office": ["10.0.0.0/8", "2001:db8::/32"], "bad": { "file": "bad.txt" } },
-  "rules": [ { "name": "all", "match": {}, "action": { "inspect": "second" } } ],
+  "lists": { "bad": { "file": "bad.txt" } },
+  "rules": [ { "name": "bad", "match": { "src": "@bad" }, "action": "drop" },
+             { "name": "all", "match": {}, "action": { "inspect": "second" } } ],
   "pipelines": {
     "first": [
       { "stage": "acl", "default": "drop", "cache": "5s", "rules": [
-        { "name": "a", "match": { "src": ["@office", "203.0.113.7/32"], "proto": "tcp", "dst_port": [80, "8000-8099"] },
-          "action": "redirect", "to": "eth1" },
-        { "match": { "dst": "@bad" }, "action": "tx" },
+        { "name": "a", "match": { "src": ["203.0.113.7/32", "10.0.0.0/8"], "proto": "tcp", "dst_port": [80, "8000-8099"] },
+          "action": { "redirect": "eth1" } },
+        { "match": { "dst": "2001:db8::/32" }, "action": "tx" },
         { "match": {}, "action": "next" } ] } ],
     "second": [
       { "stage": "load_balance", "cache": true, "backends": [
@@ -43,7 +44,7 @@ TEST(ControlPipelines, EverySettingArrives) {
   ASSERT_EQ(acl.rules.size(), 3u);
   const auto& a = acl.rules[0];
   EXPECT_EQ(a.name, "a");
-  ASSERT_EQ(a.src.size(), 3u) << "the prefix in place and the list's two";
+  ASSERT_EQ(a.src.size(), 2u);
   EXPECT_EQ(a.src[0].address[0], 203);
   EXPECT_EQ(a.src[0].length, 32);
   EXPECT_EQ(a.protocols, std::vector<u8>{6});
@@ -53,8 +54,10 @@ TEST(ControlPipelines, EverySettingArrives) {
   EXPECT_EQ(a.action, gpu::AclRule::Action::redirect);
   EXPECT_EQ(a.target, 1u);
   EXPECT_EQ(acl.rules[1].action, gpu::AclRule::Action::tx);
-  ASSERT_EQ(acl.rules[1].dst.size(), 1u) << "the list that stands in a file";
-  EXPECT_EQ(acl.rules[1].dst[0].length, 24);
+  ASSERT_EQ(acl.rules[1].dst.size(), 1u);
+  EXPECT_EQ(acl.rules[1].dst[0].family, 6);
+  EXPECT_EQ(acl.rules[1].dst[0].length, 32);
+  EXPECT_EQ(acl.rules[1].dst[0].address[1], 1);
   EXPECT_EQ(acl.rules[2].action, gpu::AclRule::Action::next);
 
   const auto& balance = std::get<gpu::LoadBalanceSettings>(settings[1].stages.at(0));
@@ -77,11 +80,14 @@ TEST(ControlPipelines, AnUnknownInterfaceIsNamedWithItsPlace) {
     std::vector<std::string> ports;
     const char* pointer;
   };
-  for (const auto& c :
-       {Case{{"eth0"}, "/pipelines/first/0/rules/0/to"}, Case{{"eth1"}, "/pipelines/second/1/to"}}) {
+  for (const auto& c : {Case{{"eth0"}, "/pipelines/first/0/rules/0/action/redirect"},
+                        Case{{"eth1"}, "/pipelines/second/1/to"}}) {
     const auto compiled = compile_policy(source(kEverything), c.ports);
     ASSERT_FALSE(compiled);
     EXPECT_NE(compiled.error().sentence.find(c.pointer), std::string::npos) << compiled.error().sentence;
+    EXPECT_EQ(compiled.error().sentence.find("p.json:"), 0u) << compiled.error().sentence;
+    EXPECT_EQ(compiled.error().sentence.find("p.json:0"), std::string::npos)
+        << "no line: " << compiled.error().sentence;
     EXPECT_NE(compiled.error().sentence.find(c.ports[0]), std::string::npos) << "names what there is";
     EXPECT_EQ(compiled.error().sentence.find('\n'), std::string::npos);
   }

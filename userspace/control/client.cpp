@@ -2,13 +2,18 @@
 #include "userspace/control/client.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "maps/control.h"
 
@@ -35,6 +40,36 @@ bool no_socket(const error_code& error) {
   return error == boost::system::errc::no_such_file_or_directory || error == asio::error::name_too_long;
 }
 
+// Whether the process that listens, the broker, has ended. Where it cannot be told, it lives.
+bool has_ended(Socket& socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0)
+    return false;
+  if (kill(peer.pid, 0) != 0) return errno == ESRCH;
+  // A process that nobody has waited for yet: "pid (name) Z".
+  std::ifstream file(fmt::format("/proc/{}/stat", peer.pid));
+  std::string line;
+  std::getline(file, line);
+  const auto name_end = line.rfind(") ");
+  return name_end != std::string::npos && line.compare(name_end + 2, 1, "Z") == 0;
+}
+
+Presence probe(const std::string& ifname, std::string* why) {
+  asio::io_context context;
+  Socket socket(context);
+  const std::string path = socket_path(ifname);
+  const error_code error = connect(socket, path);
+  if (!error) return has_ended(socket) ? Presence::ending : Presence::running;
+  if (why) *why = error.message();
+  if (no_socket(error)) {
+    // A symbolic link to a socket that is gone is a dead process's, too.
+    std::error_code ignored;
+    return fs::is_symlink(fs::symlink_status(path, ignored)) ? Presence::dead : Presence::absent;
+  }
+  return nobody_listens(error) ? Presence::dead : Presence::running;
+}
+
 }  // namespace
 
 std::string socket_path(const std::string& ifname) {
@@ -42,18 +77,16 @@ std::string socket_path(const std::string& ifname) {
 }
 
 Presence find_process(const std::string& ifname, std::string* why) {
-  asio::io_context context;
-  Socket socket(context);
-  const error_code error = connect(socket, socket_path(ifname));
-  if (!error) return Presence::running;
-  if (why) *why = error.message();
-  if (no_socket(error)) {
-    // A symbolic link to a socket that is gone is a dead process's, too.
-    std::error_code ignored;
-    return fs::is_symlink(fs::symlink_status(socket_path(ifname), ignored)) ? Presence::dead
-                                                                            : Presence::absent;
+  // The data plane of a broker that was killed ends by itself; until then it still answers.
+  constexpr std::chrono::milliseconds kStep{20};
+  constexpr int kSteps = 250;
+  Presence found = Presence::running;
+  for (int i = 0; i < kSteps; i++) {
+    found = probe(ifname, why);
+    if (found != Presence::ending) return found;
+    std::this_thread::sleep_for(kStep);
   }
-  return nobody_listens(error) ? Presence::dead : Presence::running;
+  return Presence::running;
 }
 
 Result<Response> ask(const std::string& ifname, const Request& request, std::chrono::milliseconds timeout) {

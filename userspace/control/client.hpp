@@ -13,9 +13,11 @@ namespace xdpgpu::control {
 // /run/xdpgpu/<ifname>.sock
 std::string socket_path(const std::string& ifname);
 
-enum class Presence { running, dead, absent };
-// running: a process answers; dead: its socket is there but nobody listens; absent: no socket. An
-// error other than these (no permission) counts as running and is in `why`.
+// running: a process answers; ending: its broker is dead and its data plane about to end; dead: its
+// socket is there but nobody listens; absent: no socket.
+enum class Presence { running, ending, dead, absent };
+// Waits some seconds for one that is ending, so never gives `ending`. An error other than these (no
+// permission) counts as running and is in `why`.
 Presence find_process(const std::string& ifname, std::string* why = nullptr);
 
 // Sends one request and waits for its answer. The error says what to do: "eth0 is not attached; ...".

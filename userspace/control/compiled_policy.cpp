@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "userspace/control/pipelines.hpp"
+#include "userspace/policy/document.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -29,12 +31,38 @@ Refusal refusal(std::string sentence) {
   return made;
 }
 
+const policy::Node* member_of(const policy::Node& node, const std::string& token) {
+  if (const auto* object = node.as<policy::Object>()) {
+    for (const auto& member : *object)
+      if (policy::pointer_token(member.key) == "/" + token) return &member.value;
+  } else if (const auto* array = node.as<policy::Array>()) {
+    for (std::size_t i = 0; i < array->size(); i++)
+      if (std::to_string(i) == token) return &(*array)[i];
+  }
+  return nullptr;
+}
+
+// Where the pointer's value stands in the text that was parsed before.
+policy::Diagnostic placed(policy::Diagnostic diagnostic, const PolicySource& source) {
+  diagnostic.file = source.file;
+  const auto document = policy::read_document(source.text);
+  const policy::Node* node = document ? &*document : nullptr;
+  std::istringstream tokens(diagnostic.pointer.substr(std::min<std::size_t>(1, diagnostic.pointer.size())));
+  for (std::string token; node && std::getline(tokens, token, '/');) node = member_of(*node, token);
+  if (node) {
+    const auto location = policy::locate(source.text, node->offset);
+    diagnostic.line = location.line;
+    diagnostic.column = location.column;
+  }
+  return diagnostic;
+}
+
 tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
                                               const std::vector<std::string>& ports) {
   auto tables = policy::compile(policy);
   if (!tables) return Refused(refusal(tables.error()));
   auto settings = pipeline_settings(policy, ports);
-  if (!settings) return Refused(refusal(fmt::format("{}: {}", source.file, settings.error())));
+  if (!settings) return Refused(refusal({placed(settings.error(), source)}));
   auto pipelines = gpu::Pipelines::compile(std::move(*settings));
   if (!pipelines) return Refused(refusal(fmt::format("{}: {}", source.file, pipelines.error())));
   return CompiledPolicy{std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines),

@@ -7,14 +7,25 @@
 #include <algorithm>
 #include <cstring>
 
+#include "userspace/policy/document.hpp"
+
 namespace xdpgpu::control {
 namespace {
+
+using Problem = tl::unexpected<policy::Diagnostic>;
 
 gpu::Prefix device_prefix(const policy::Prefix& from) {
   gpu::Prefix to;
   to.family = from.family;
   to.length = from.length;
   std::memcpy(to.address.data(), from.address, sizeof(from.address));
+  return to;
+}
+
+std::vector<gpu::Prefix> device_prefixes(const std::vector<policy::Prefix>& from) {
+  std::vector<gpu::Prefix> to;
+  to.reserve(from.size());
+  for (const auto& prefix : from) to.push_back(device_prefix(prefix));
   return to;
 }
 
@@ -27,39 +38,31 @@ std::vector<gpu::PortRange> device_ranges(const std::vector<policy::PortRange>& 
 
 class Converter {
  public:
-  Converter(const policy::Policy& policy, const std::vector<std::string>& ports)
-      : policy_(policy), ports_(ports) {}
+  explicit Converter(const std::vector<std::string>& ports) : ports_(ports) {}
 
-  tl::expected<gpu::PipelineSettings, std::string> pipeline(const policy::Pipeline& from) {
+  tl::expected<gpu::PipelineSettings, policy::Diagnostic> pipeline(const policy::Pipeline& from) {
     gpu::PipelineSettings to;
     to.name = from.name;
     for (std::size_t i = 0; i < from.stages.size(); i++) {
-      pointer_ = fmt::format("/pipelines/{}/{}", from.name, i);
+      pointer_ = fmt::format("/pipelines{}/{}", policy::pointer_token(from.name), i);
       auto stage = std::visit([&](const auto& s) { return convert(s); }, from.stages[i]);
-      if (!stage) return Error(stage.error());
+      if (!stage) return Problem(stage.error());
       to.stages.push_back(std::move(*stage));
     }
     return to;
   }
 
  private:
-  using StageResult = tl::expected<gpu::StageSettings, std::string>;
+  using StageResult = tl::expected<gpu::StageSettings, policy::Diagnostic>;
 
-  tl::expected<u32, std::string> port(const std::string& name, const std::string& where) const {
+  tl::expected<u32, policy::Diagnostic> port(const std::string& name, const std::string& where) const {
     const auto found = std::find(ports_.begin(), ports_.end(), name);
     if (found != ports_.end()) return static_cast<u32>(found - ports_.begin());
-    return Error(fmt::format("{}{}: interface \"{}\" is not attached here; attached {}: {}", pointer_, where,
-                             name, ports_.size() == 1 ? "is" : "are", fmt::join(ports_, ", ")));
-  }
-
-  std::vector<gpu::Prefix> prefixes(const std::vector<policy::Prefix>& direct,
-                                    const std::vector<std::string>& lists) const {
-    std::vector<gpu::Prefix> to;
-    for (const auto& prefix : direct) to.push_back(device_prefix(prefix));
-    for (const auto& name : lists)
-      if (const auto list = policy_.lists.find(name); list != policy_.lists.end())
-        for (const auto& prefix : list->second.prefixes) to.push_back(device_prefix(prefix));
-    return to;
+    policy::Diagnostic problem;
+    problem.pointer = pointer_ + where;
+    problem.message = fmt::format("interface \"{}\" is not attached here; attached {}: {}", name,
+                                  ports_.size() == 1 ? "is" : "are", fmt::join(ports_, ", "));
+    return Problem(std::move(problem));
   }
 
   static gpu::AclRule::Action action(const std::string& name) {
@@ -77,15 +80,15 @@ class Converter {
       const auto& rule = from.rules[i];
       gpu::AclRule made;
       made.name = rule.name;
-      made.src = prefixes(rule.match.src, rule.match.src_lists);
-      made.dst = prefixes(rule.match.dst, rule.match.dst_lists);
+      made.src = device_prefixes(rule.match.src);
+      made.dst = device_prefixes(rule.match.dst);
       made.protocols = rule.match.protocols;
       made.src_ports = device_ranges(rule.match.src_ports);
       made.dst_ports = device_ranges(rule.match.dst_ports);
       made.action = action(rule.action);
       if (made.action == gpu::AclRule::Action::redirect) {
-        const auto target = port(rule.to, fmt::format("/rules/{}/to", i));
-        if (!target) return Error(target.error());
+        const auto target = port(rule.to, fmt::format("/rules/{}/action/redirect", i));
+        if (!target) return Problem(target.error());
         made.target = *target;
       }
       to.rules.push_back(std::move(made));
@@ -107,7 +110,7 @@ class Converter {
       made.to_port = !backend.to.empty();
       if (made.to_port) {
         const auto target = port(backend.to, fmt::format("/backends/{}/to", i));
-        if (!target) return Error(target.error());
+        if (!target) return Problem(target.error());
         made.target = *target;
       }
       to.backends.push_back(std::move(made));
@@ -122,7 +125,7 @@ class Converter {
     to.to_port = !from.to.empty();
     if (to.to_port) {
       const auto target = port(from.to, "/to");
-      if (!target) return Error(target.error());
+      if (!target) return Problem(target.error());
       to.target = *target;
     }
     to.cache = from.cache_ms.has_value();
@@ -130,20 +133,19 @@ class Converter {
     return to;
   }
 
-  const policy::Policy& policy_;
   const std::vector<std::string>& ports_;
   std::string pointer_;
 };
 
 }  // namespace
 
-tl::expected<std::vector<gpu::PipelineSettings>, std::string> pipeline_settings(
+tl::expected<std::vector<gpu::PipelineSettings>, policy::Diagnostic> pipeline_settings(
     const policy::Policy& policy, const std::vector<std::string>& ports) {
-  Converter converter(policy, ports);
+  Converter converter(ports);
   std::vector<gpu::PipelineSettings> settings;
   for (const auto& pipeline : policy.pipelines) {
     auto converted = converter.pipeline(pipeline);
-    if (!converted) return Error(converted.error());
+    if (!converted) return Problem(converted.error());
     settings.push_back(std::move(*converted));
   }
   return settings;
