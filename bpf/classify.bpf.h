@@ -204,7 +204,8 @@ XG_INLINE int xg_classify(const xg_policy* policy, const struct xg_tables* table
   if (!borrowed) return 0;
 #pragma unroll
   for (u32 d = 0; d < XG_DIMS; d++) {
-    matches->row[d] = policy->dims >> d & 1 ? bpf_map_lookup_elem(tables->rows, &row[d]) : borrowed;
+    const int own = (policy->dims >> d & 1) && row[d] != any;
+    matches->row[d] = own ? bpf_map_lookup_elem(tables->rows, &row[d]) : borrowed;
     if (!matches->row[d]) return 0;
   }
   return 1;

@@ -146,19 +146,27 @@ Sources sources(const std::vector<policy::Prefix>& list, u8 family, u32 count, u
   return out;
 }
 
-policy::Policy list_policy(const std::vector<policy::Prefix>* list) {
+policy::Policy missing_policy() {
   policy::Policy policy;
-  policy::Rule discard;
-  discard.match.protocols = {17};
-  discard.match.dst_ports = {{9, 9}};
-  discard.action = policy::Rule::Action::drop;
-  policy.rules.push_back(discard);
-  if (list == nullptr) return policy;
-  policy.lists["bad"].prefixes = *list;
-  policy::Rule bad;
-  bad.match.src_lists = {"bad"};
-  bad.action = policy::Rule::Action::drop;
-  policy.rules.push_back(bad);
+  policy::Rule& rule = policy.rules.emplace_back();
+  rule.match.protocols = {17};
+  rule.match.dst_ports = {{9, 9}};
+  rule.action = policy::Rule::Action::drop;
+  return policy;
+}
+policy::Policy matching_policy() {
+  policy::Policy policy = missing_policy();
+  policy::Rule& rule = policy.rules.emplace_back();
+  rule.match.dst_ports = {{53, 53}};
+  rule.action = policy::Rule::Action::drop;
+  return policy;
+}
+policy::Policy list_policy(const std::vector<policy::Prefix>& list) {
+  policy::Policy policy = missing_policy();
+  policy.lists["bad"].prefixes = list;
+  policy::Rule& rule = policy.rules.emplace_back();
+  rule.match.src_lists = {"bad"};
+  rule.action = policy::Rule::Action::drop;
   return policy;
 }
 

@@ -30,8 +30,11 @@ struct Sources {
 Sources sources(const std::vector<policy::Prefix>& list, u8 family, u32 count, u32 hit_percent,
                 Random& random);
 
-// One rule that drops UDP to port 9, and, with a list, one that drops what comes from it.
-policy::Policy list_policy(const std::vector<policy::Prefix>* list);
+// One rule that drops UDP to port 9, which no packet meets, and then one that drops what comes from the
+// list; or everything to port 53, which all packets meet; or no second rule.
+policy::Policy list_policy(const std::vector<policy::Prefix>& list);
+policy::Policy matching_policy();
+policy::Policy missing_policy();
 
 // How rules are made; each set of n rules is drawn the same way.
 enum class Shape {
