@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+//
+// The kernel side of a port on a real interface: attaching beside and against others, pins, the
+// reinjection pair, and that nothing stays. Needs root.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#include <filesystem>
+
+#include "bench/path/bare.hpp"
+#include "tests/netns/lab.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::kernel {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Port : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = lab::why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+    near_.emplace("near");
+    far_.emplace("far");
+    wire_.emplace(*near_, "xgn0", *far_, "xgf0", lab::VethOptions{.queues = 2});
+    wire_->up();
+  }
+
+  PortOptions options() const {
+    PortOptions out;
+    out.ifname = wire_->a().ifname();
+    out.ifindex = wire_->a().ifindex();
+    out.queues = 2;
+    out.flow_entries_per_queue = 64;
+    return out;
+  }
+
+  std::unique_ptr<PortProgram> load() const {
+    auto program = near_->run([&] { return PortProgram::load(options()); });
+    if (!program) throw lab::Error(program.error());
+    return std::move(*program);
+  }
+
+  u32 attached(bool generic = false) const {
+    return near_->run([&] {
+      bpf_xdp_query_opts query{};
+      query.sz = sizeof(query);
+      bpf_xdp_query(static_cast<int>(wire_->a().ifindex()), 0, &query);
+      return generic ? query.skb_prog_id : query.drv_prog_id;
+    });
+  }
+
+  // As its worker would.
+  static void beat(const PortProgram& program, u64 age_ns) {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    auto maps = program.maps();
+    auto state = MapView<xg_queue_state>::open(maps->queue_state.get(), 2);
+    ASSERT_TRUE(state) << state.error();
+    (*state)[0].beat_ns =
+        static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec) - age_ns;
+  }
+
+  std::optional<lab::Namespace> near_, far_;
+  std::optional<lab::Veth> wire_;
+};
+
+TEST_F(Port, LoadsWithoutTouchingTheInterface) {
+  const auto program = load();
+  EXPECT_EQ(attached(), 0u);
+  auto maps = program->maps();
+  ASSERT_TRUE(maps) << maps.error();
+  for (const int fd : maps->descriptors()) EXPECT_GE(fd, 0);
+  const auto config = MapView<xg_config>::open(maps->config.get(), 1);
+  ASSERT_TRUE(config) << config.error();
+  EXPECT_EQ((*config)[0].state, XG_STATE_STARTING);
+  EXPECT_EQ((*config)[0].queues, 2u);
+  EXPECT_EQ((*config)[0].flow_entries_per_queue, 64u);
+  EXPECT_NE((*config)[0].hash_key[0], 0u);
+  EXPECT_TRUE(MapView<xg_flow_verdict>::open(maps->flow_verdicts.get(), 128));
+  const auto too_long = MapView<xg_flow_verdict>::open(maps->flow_verdicts.get(), 129);
+  ASSERT_FALSE(too_long);
+  EXPECT_THAT(too_long.error(), HasSubstr("flow_verdicts"));
+}
+
+TEST_F(Port, AttachesInTheModeAskedForAndDetaches) {
+  for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
+    auto program = load();
+    near_->run([&] {
+      const auto got = program->attach(mode);
+      ASSERT_TRUE(got) << got.error();
+      EXPECT_EQ(*got, mode);
+    });
+    EXPECT_NE(attached(mode == XdpMode::generic), 0u);
+    EXPECT_EQ(attached(mode == XdpMode::native), 0u);
+    near_->run([&] { program.reset(); });
+    EXPECT_EQ(attached(mode == XdpMode::generic), 0u);
+  }
+  auto program = load();
+  near_->run([&] {
+    const auto got = program->attach(std::nullopt);
+    ASSERT_TRUE(got) << got.error();
+    EXPECT_EQ(*got, XdpMode::native);
+    program.reset();
+  });
+}
+
+TEST_F(Port, RefusesAForeignProgramByNameAndLeavesIt) {
+  std::optional<bed::TinyProgram> foreign;
+  near_->run([&] { foreign.emplace(wire_->a(), bed::TinyProgram::What::pass); });
+  const u32 id = attached();
+  auto program = load();
+  for (const auto mode : {std::optional<XdpMode>(), std::optional(XdpMode::generic)}) {
+    const auto got = near_->run([&] { return program->attach(mode); });
+    ASSERT_FALSE(got);
+    EXPECT_THAT(got.error(), AllOf(HasSubstr("xgn0"), HasSubstr("\"bare\""), HasSubstr(std::to_string(id)),
+                                   HasSubstr("ip link set dev xgn0 xdp off")));
+    EXPECT_EQ(attached(), id);
+  }
+  near_->run([&] {
+    program.reset();
+    foreign.reset();
+  });
+}
+
+TEST_F(Port, RefusesALiveAttachAndReplacesADeadOne) {
+  auto first = load(), second = load();
+  near_->run([&] {
+    ASSERT_TRUE(first->attach(XdpMode::native));
+    beat(*first, 0);
+    const auto refused = second->attach(XdpMode::native);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error(), HasSubstr("xdpgpu detach xgn0"));
+    beat(*first, 60'000'000'000);
+    const auto taken = second->attach(XdpMode::native);
+    EXPECT_TRUE(taken) << taken.error();
+  });
+  const u32 id = attached();
+  // What the dead one does in the end must not hurt its successor.
+  near_->run([&] { first.reset(); });
+  EXPECT_EQ(attached(), id);
+  near_->run([&] { second.reset(); });
+  EXPECT_EQ(attached(), 0u);
+}
+
+TEST_F(Port, PinsEveryMapPrivatelyAndTakesThePinsAway) {
+  struct statfs facts {};
+  if (statfs("/sys/fs/bpf", &facts) != 0 || facts.f_type != 0xcafe4a11)
+    GTEST_SKIP() << "no bpffs at /sys/fs/bpf";
+  const fs::path folder = fs::path(XG_PIN_ROOT) / "xgn0";
+  auto program = load();
+  ASSERT_TRUE(program->pin());
+  struct stat status {};
+  ASSERT_EQ(stat(folder.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+  for (const char* name : kPortMapNames) EXPECT_TRUE(fs::exists(folder / name)) << name;
+  // A live one's pins are left alone, a dead one's are replaced.
+  beat(*program, 0);
+  auto other = load();
+  const auto refused = other->pin();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error(), HasSubstr("xdpgpu detach xgn0"));
+  beat(*program, 60'000'000'000);
+  EXPECT_TRUE(other->pin());
+  program->unpin();
+  other->unpin();
+  EXPECT_FALSE(fs::exists(folder));
+}
+
+TEST_F(Port, PolicyTablesOfAnySizeGoIn) {
+  const auto program = load();
+  auto maps = program->maps();
+  for (const u32 lines : {1u, 1000u, 300'000u}) {
+    auto tables = create_policy_maps(lines, 3);
+    ASSERT_TRUE(tables) << tables.error();
+    std::vector<xg_line> content(lines);
+    content.back().word[7] = 0x1234;
+    ASSERT_TRUE(fill_policy_maps(*tables, content, std::vector<xg_class_row>(3)));
+    const auto ok = install_policy_maps(*maps, lines & 1, *tables);
+    ASSERT_TRUE(ok) << ok.error();
+    const u32 last = lines - 1;
+    xg_line back{};
+    ASSERT_EQ(bpf_map_lookup_elem(tables->lines.get(), &last, &back), 0);
+    EXPECT_EQ(back.word[7], 0x1234u);
+  }
+}
+
+TEST_F(Port, DescriptorsTravelInOrder) {
+  const auto program = load();
+  auto maps = program->maps();
+  auto copy = maps->duplicate();
+  ASSERT_TRUE(copy) << copy.error();
+  const std::vector<int> sent = copy->descriptors();
+  // Out of this object's hands, as if they had been sent.
+#define XG_X(name) copy->name.release();
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+  auto adopted = PortMaps::adopt(sent);
+  ASSERT_TRUE(adopted) << adopted.error();
+  EXPECT_EQ(adopted->descriptors(), sent);
+  EXPECT_TRUE(MapView<xg_rewrite>::open(adopted->rewrites.get(), XG_REWRITE_ENTRIES));
+  EXPECT_FALSE(PortMaps::adopt(std::vector<int>{}));
+}
+
+TEST_F(Port, TheReinjectionPairIsSilentMarkedAndGone) {
+  for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
+    near_->run([&] {
+      const u32 ifindex = wire_->a().ifindex();
+      auto pair = Reinjection::create("xgn0", ifindex, 2, mode);
+      ASSERT_TRUE(pair) << pair.error();
+      const std::string worker = (*pair)->worker_ifname();
+      EXPECT_EQ((*pair)->worker_ifindex(), if_nametoindex(worker.c_str()));
+      EXPECT_LT(worker.size(), std::size_t{IFNAMSIZ});
+      const lab::Interface end(*near_, worker);
+      lab::Sniffer arriving(wire_->a());
+      // Frames without the sockets' mark, as any program could send, go nowhere.
+      lab::Sender(end).send(lab::build({.src = wire_->b().mac(), .dst = wire_->a().mac(), .dst_port = 4000}));
+      EXPECT_TRUE(arriving.drain(lab::Millis(100)).empty());
+      // Left alone, the pair says nothing.
+      EXPECT_EQ(end.counters().rx_packets, 0u);
+      // One that a dead attach left is replaced.
+      auto successor = Reinjection::create("xgn0", ifindex, 1, mode);
+      ASSERT_TRUE(successor) << successor.error();
+      pair->reset();
+      successor->reset();
+      EXPECT_EQ(if_nametoindex(worker.c_str()), 0u);
+    });
+  }
+}
+
+TEST_F(Port, ErrorsSayWhatToDo) {
+  near_->run([&] {
+    PortOptions wrong = options();
+    wrong.flow_entries_per_queue = 100;
+    const auto loaded = PortProgram::load(wrong);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.error(), HasSubstr("power of two"));
+    EXPECT_FALSE(Reinjection::create("absent0", 4242, 1, XdpMode::generic));
+    EXPECT_EQ(if_nametoindex("xg4242w"), 0u);
+  });
+}
+
+}  // namespace
+}  // namespace xdpgpu::kernel
