@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "tests/netns/on_the_wire.hpp"
 
@@ -124,6 +126,39 @@ TEST_P(Cached, AFlowKeepsItsOrderOnItsWayIntoTheKernel) {
     }
     attached_.reset();
   }
+}
+
+// The rewrite that a stage chose for a flow is what the kernel does to the flow's later packets.
+TEST_P(Cached, ALoadBalancedFlowStaysWithItsBackend) {
+  listen();
+  attach_both(inspect_udp(7000, fmt::format(R"({{"stage": "load_balance", "cache": true, "backends": [
+      {{"name": "one", "mac": "02:00:00:00:01:01", "to": "{0}"}},
+      {{"name": "two", "mac": "02:00:00:00:01:02", "to": "{0}"}}]}})",
+                                            host_second().ifname())));
+  const Pins& pins = attached_->pins();
+  constexpr std::size_t kFlows = 32, kEach = 10;
+  const auto first = many_flows(7000, kFlows, 1);
+  Sender sender(left_port());
+  sender.send_paced(first, 10000);
+  ASSERT_TRUE(eventually([&] { return pins.flows().size() == kFlows; })) << pins.flows().size();
+  std::this_thread::sleep_for(50ms);
+  const auto user = pins.worker("received");
+  sender.send_paced(many_flows(7000, kFlows, kEach), 20000);
+  const auto seen = at_right_->take(kFlows * (kEach + 1), 3000ms, udp_to(7000));
+  EXPECT_EQ(seen.size(), kFlows * (kEach + 1));
+  EXPECT_EQ(pins.worker("received"), user);
+  EXPECT_EQ(pins.kernel("redirect_flow"), kFlows * kEach);
+  std::map<std::uint16_t, std::set<Mac>> backends;
+  std::set<Mac> used;
+  for (const Captured& captured : seen) {
+    const auto packet = parse(captured.frame);
+    backends[packet->src_port].insert(packet->dst);
+    used.insert(packet->dst);
+    EXPECT_EQ(packet->src, host_port().mac()) << "the frame's former destination is its source";
+    EXPECT_TRUE(packet->checksums_right);
+  }
+  for (const auto& [port, macs] : backends) EXPECT_EQ(macs.size(), 1U) << "flow from port " << port;
+  EXPECT_EQ(used, (std::set<Mac>{{2, 0, 0, 0, 1, 1}, {2, 0, 0, 0, 1, 2}}));
 }
 
 TEST_P(Cached, VerdictsEndWithTheirTime) {

@@ -40,7 +40,9 @@ void OnOneWire::SetUp() {
 void OnOneWire::TearDown() {
   if (!host_) return;
   const bool failed = HasFailure();
-  if (failed && attached_) ADD_FAILURE() << "xdpgpu attach said: " << attached_->process().err();
+  if (failed && attached_)
+    ADD_FAILURE() << "counted: " << attached_->pins().summary()
+                  << "\nxdpgpu attach said: " << attached_->process().err();
   attached_.reset();
   if (failed) return;
   EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});

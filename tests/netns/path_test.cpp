@@ -65,6 +65,26 @@ TEST_P(Path, PassReachesTheStack) {
   expect_conserved(attached_->pins());
 }
 
+// Both ports inspect what comes in, and the host routes between them.
+TEST_P(Path, PassedPacketsAreRouted) {
+  host_->sysctl("ipv4/ip_forward", "1");
+  host_->sysctl("ipv6/conf/all/forwarding", "1");
+  left_port().add_route("10.9.1.0/24", "10.9.0.1");
+  left_port().add_route("fd09:1::/64", "fd09:0::1");
+  right_port().add_route("10.9.0.0/24", "10.9.1.1");
+  right_port().add_route("fd09:0::/64", "fd09:1::1");
+  attach_both(inspect_all(kPass));
+  for (const char* address : {"10.9.1.2", "fd09:1::2"}) {
+    EXPECT_EQ(ping(*left_, address, {.count = 5, .interval = 2ms}).received, 5U) << address;
+    const TransferResult result = tcp_transfer(*left_, *right_, address, {.bytes = 2 << 20});
+    EXPECT_TRUE(result.intact) << address << ": " << result.problem;
+  }
+  for (std::size_t port : {0, 1}) {
+    EXPECT_GT(attached_->pins(port).worker("passed"), 10U) << "port " << port;
+    expect_conserved(attached_->pins(port));
+  }
+}
+
 TEST_P(Path, PassKeepsVlanTags) {
   const VlanShim host_shim(host_port(), 42), left_shim(left_port(), 42);
   {

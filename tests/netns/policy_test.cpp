@@ -155,6 +155,28 @@ TEST_P(Policy, ManagementIsNeverLockedOut) {
   EXPECT_GT(counts.at("drop_rule"), 0U);
 }
 
+TEST_P(Policy, BypassPassesEverythingAtOnce) {
+  attach(policy(R"("default": "drop")"));
+  const PingOptions one{.count = 1, .timeout = 200ms};
+  EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 0U);
+  EXPECT_EQ(product(*host_, {"bypass", "on", host_port().ifname()}).status, 0);
+  EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 1U);
+  EXPECT_GE(attached_->pins().kernel("pass_bypass"), 1U);
+  EXPECT_EQ(product(*host_, {"bypass", "off", host_port().ifname()}).status, 0);
+  EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 0U);
+}
+
+TEST_P(Policy, AnUnconfirmedPolicyGoesBack) {
+  attach(policy(R"("default": "pass")"));
+  const TemporaryFile lockout(policy(R"("default": "drop")"));
+  const PingOptions one{.count = 1, .timeout = 100ms};
+  const Outcome applied =
+      product(*host_, {"policy", "apply", host_port().ifname(), lockout.path(), "--confirm", "1s"});
+  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
+  EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 0U);
+  EXPECT_TRUE(eventually([&] { return ping(*left_, "10.9.0.1", one).received == 1; }, 5s));
+}
+
 TEST_P(Policy, StatusSaysWhatTheMapsSay) {
   attach(inspect_udp(7000, R"({"stage": "acl", "rules": [], "default": "drop"})"));
   const Pins& pins = attached_->pins();

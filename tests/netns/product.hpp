@@ -41,6 +41,8 @@ class Pins {
   std::uint64_t kernel(const std::string& reason) const { return kernel_counts().at(reason); }
   std::uint64_t worker(const std::string& reason) const { return worker_counts().at(reason); }
 
+  // All counts that are not 0, for messages.
+  std::string summary() const;
   xg_config config() const;
   // Verdicts in the table that are of the active generation.
   std::vector<xg_flow_verdict> flows() const;

@@ -67,6 +67,11 @@ TEST_F(Refused, APortOfABridge) {
   expect_refusal({"attach", host_second().ifname()}, 1, {host_second().ifname(), "bridge"});
 }
 
+TEST_F(Refused, FramesThatDoNotFit) {
+  host_port().set_mtu(9000);
+  expect_refusal({"attach", ifname()}, 1, {ifname(), "MTU", "9000"});
+}
+
 TEST_F(Refused, ZeroCopyWhereThereIsNone) {
   expect_refusal({"attach", ifname(), "--mode", "zero-copy"}, 1, {ifname(), "zero-copy"});
 }

@@ -60,6 +60,18 @@ bpf_prog_info program_info(const Fd& program) {
   return info;
 }
 
+// A directory and what is in it, sorted; nothing if it is not there.
+std::vector<std::string> paths_below(const std::string& directory) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  if (std::filesystem::exists(directory, error)) paths.push_back(directory);
+  for (std::filesystem::recursive_directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error))
+    paths.push_back(at->path());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 bool is_default_qdisc(const std::string& kind) {
   return kind == "noqueue" || kind == "mq" || kind == "pfifo_fast" || kind == "fq_codel" || kind == "noop";
 }
@@ -180,16 +192,10 @@ std::string snapshot(const std::vector<const Namespace*>& namespaces, const std:
       const XdpState xdp = xdp_state(Interface(*ns, name));
       text += fmt::format("  {} xdp {} id {} {}\n", name, static_cast<int>(xdp.mode), xdp.program_id,
                           xdp.program_name);
+      for (const auto& path : paths_below(pin_root + "/" + name)) text += fmt::format("  pin {}\n", path);
     }
     for (const auto& qdisc : qdiscs(*ns)) text += fmt::format("  qdisc {}\n", qdisc);
   }
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (std::filesystem::recursive_directory_iterator at(pin_root, error), end; !error && at != end;
-       at.increment(error))
-    paths.push_back(at->path());
-  std::sort(paths.begin(), paths.end());
-  for (const auto& path : paths) text += fmt::format("pin {}\n", path);
   return text;
 }
 

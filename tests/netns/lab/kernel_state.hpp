@@ -64,8 +64,9 @@ struct PinInfo {
 // The maps pinned in a bpffs directory; empty if it is not there.
 std::vector<PinInfo> pinned_maps(const std::string& directory);
 
-// Everything the kernel shows, as one text: links with XDP programs and qdiscs of `namespaces`, pins
-// under `pin_root`. Two equal snapshots: nothing changed.
+// Everything the kernel shows, as one text: links with XDP programs and qdiscs of `namespaces`, and what
+// is pinned under `pin_root` in directories that bear the links' names. Two equal snapshots: nothing
+// changed.
 std::string snapshot(const std::vector<const Namespace*>& namespaces, const std::string& pin_root);
 
 }  // namespace xdpgpu::lab

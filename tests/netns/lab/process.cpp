@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,7 @@ Process::Process(const Namespace& ns, std::vector<std::string> argv, const Optio
     dup2(out_write.get(), STDOUT_FILENO);
     dup2(err_write.get(), STDERR_FILENO);
     if (setns(ns.fd(), CLONE_NEWNET) < 0) _exit(126);
+    if (options.nice != 0) setpriority(PRIO_PROCESS, 0, options.nice);
     if (options.uid != 0 && (setgroups(0, nullptr) < 0 || setgid(options.uid) < 0 || setuid(options.uid) < 0))
       _exit(126);
     execve(arguments[0], arguments.data(), environment.data());

@@ -24,6 +24,7 @@ class Process {
  public:
   struct Options {
     std::map<std::string, std::string> environment{};  // added to the test's own
+    int nice = 0;                                      // added to the test's own; the child alone
     unsigned uid = 0;                                  // and group; 0: the test's own
   };
   // argv[0] is a path. Throws Error.
