@@ -12,7 +12,7 @@ namespace {
 constexpr u64 kKindShift = 60;
 constexpr u32 kMaxLeaf = XG_LINE_WORDS - 1;  // inner boundaries; the first word is the cell's own value
 constexpr u32 kMaxBranchBits = 22;
-constexpr u64 kFewForBlocks = 64;     // boundaries
+constexpr u64 kFewForBlocks = 64;     // boundaries: below, lines are less full
 constexpr u64 kManyForBlocks = 4096;  // boundaries
 constexpr u64 kMeanInLine = 8;        // boundaries a line, at most: half as many blocks
 constexpr u32 kFirstBits = 8;
@@ -86,13 +86,16 @@ class TrieBuilder {
 
   // All keys that come here lie in [low, high] and have been shifted by `consumed` bits; `base` holds at
   // low; the boundaries lie inside: low < key <= high.
-  u64 cell(std::span<const Boundary> inner, u32 base, u64 low, u64 high, u32 consumed) {
+  // may_block: whether lines of blocks may be tried. They need not make a cell smaller, so what a line
+  // sends on is not tried again before it is.
+  u64 cell(std::span<const Boundary> inner, u32 base, u64 low, u64 high, u32 consumed,
+           bool may_block = true) {
     if (inner.empty()) return base;
     u32 shared = static_cast<u32>(std::countl_zero(low ^ high));
     u64 skip = u64{shared - consumed} << 40;
     if (inner.size() <= kMaxLeaf && fits_leaf(inner, shared)) return leaf(inner, base, shared) | skip;
     if (inner.size() <= XG_LPM_SPLIT_KEYS) return split(inner, 1, base, low, high, shared) | skip;
-    if (u32 bits = blocks_bits(inner, shared); bits != 0)
+    if (u32 bits = may_block ? blocks_bits(inner, shared) : 0; bits != 0)
       return blocks(inner, base, low, high, shared, bits) | skip;
     u32 bits = branch_bits(inner, shared);
     // Where the keys fill a part of the range alone, a few bits first: then blocks fit the parts.
@@ -123,13 +126,18 @@ class TrieBuilder {
     return largest;
   }
 
-  // How many bits pick a line of blocks; 0 where blocks would not pay: too few boundaries, or too many of
-  // them crowd in too few lines.
+  static bool fits_block(u64 key, u32 consumed) {
+    return key == 0 || static_cast<u32>(std::countr_zero(key)) + consumed >= kBlockKeyBit;
+  }
+  // How many bits pick a line of blocks; 0 where blocks would not pay: too few boundaries, too many values
+  // that need a word of their own, or too many boundaries that crowd in too few lines. As elsewhere, a
+  // child is left with a sixth at most, or with what makes a leaf.
   static u32 blocks_bits(std::span<const Boundary> inner, u32 shared) {
-    if (inner.size() < kFewForBlocks) return 0;
-    u32 bits = static_cast<u32>(std::bit_width(inner.size() / kMeanInLine));
+    if (inner.size() <= kMaxLeaf) return 0;
+    u64 mean = inner.size() < kFewForBlocks ? kMeanInLine / 2 : kMeanInLine;
+    u32 bits = static_cast<u32>(std::bit_width(inner.size() / mean));
     bits = std::min({bits, kMaxBranchBits, 64 - shared});
-    u64 crowded = 0, largest = 0, count = 0, child = ~0ull;
+    u64 crowded = 0, wide = 0, largest = 0, count = 0, child = ~0ull;
     auto close = [&] {
       crowded += count > 2 * XG_LINE_WORDS ? count : 0;
       largest = std::max(largest, count);
@@ -138,9 +146,13 @@ class TrieBuilder {
       u64 of = child_of(b.key, shared, bits);
       if (of != child) close(), child = of, count = 0;
       ++count;
+      wide += b.value >= XG_LPM_ESCAPE && b.value < XG_LPM_LOW ? 1 : 0;
+      // A key that a block has no room for takes its whole line along.
+      crowded += fits_block(b.key, shared + bits) ? 0 : kMeanInLine;
     }
     close();
-    return crowded <= inner.size() / 4 && largest <= inner.size() / 6 ? bits : 0;
+    bool pays = crowded <= inner.size() / 4 && wide <= inner.size() / 8;
+    return pays && largest <= std::max<u64>(inner.size() / 6, kMaxLeaf) ? bits : 0;
   }
 
   u64 leaf(std::span<const Boundary> inner, u32 base, u32 shared) {
@@ -169,7 +181,8 @@ class TrieBuilder {
                  u64 at = (first + child) * XG_LINE_WORDS;
                  auto line = BlockLine::of(own, own_base, start, last, shared + bits);
                  if (!line) {
-                   u64 word = cell(own, own_base, start, last, shared + bits);
+                   bool smaller = own.size() <= inner.size() / 6;
+                   u64 word = cell(own, own_base, start, last, shared + bits, smaller);
                    line = BlockLine::escape(this->child(word));
                  }
                  for (u32 i = 0; i < XG_LINE_WORDS; ++i) store_.word(at + i) = line->word(i);
