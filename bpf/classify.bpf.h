@@ -178,11 +178,16 @@ XG_INLINE u32 xg_class_of(const xg_policy* policy, const struct xg_tables* table
   }
 }
 
-/* Finds the words that may hold matches. False if the tables contradict each other or are not there:
- * then nothing may be concluded. */
-XG_INLINE int xg_classify(const xg_policy* policy, const struct xg_tables* tables, const xg_packet* packet,
-                          struct xg_matches* matches) {
-  u32 row[XG_DIMS];
+enum xg_classified {
+  XG_CLASSIFIED_BROKEN, /* the tables contradict each other or are not there: nothing may be concluded */
+  XG_CLASSIFIED_NONE,   /* no rule matches; `matches` is not to be looked at */
+  XG_CLASSIFIED_SOME,   /* the words in `matches` may hold some */
+};
+
+/* Finds the words that may hold matches. */
+XG_INLINE enum xg_classified xg_classify(const xg_policy* policy, const struct xg_tables* tables,
+                                         const xg_packet* packet, struct xg_matches* matches) {
+  u32 row[XG_DIMS] = {};
   u32 any = policy->first_row[0];
   u32 cell = 0;
   u64 words = ~0ul;
@@ -192,23 +197,24 @@ XG_INLINE int xg_classify(const xg_policy* policy, const struct xg_tables* table
     any = policy->first_row[d] + xg_class_of(policy, tables, packet, d);
     row[d] = any;
     const xg_line* line = xg_line_at(tables->lines, policy->heads_line + any / 4);
-    if (!line) return 0;
+    if (!line) return XG_CLASSIFIED_BROKEN;
     const u64* head = &line->word[any % 4 * 2];
     words &= head[0];
     cell += (u32)head[1];
   }
-  matches->words = words & xg_word_at(tables->lines, policy->grid_line * XG_LINE_WORDS + cell);
-  if (!matches->words) return 1;
+  words &= xg_word_at(tables->lines, policy->grid_line * XG_LINE_WORDS + cell);
+  if (!words) return XG_CLASSIFIED_NONE;
+  matches->words = words;
   /* A dimension that was skipped borrows another one's row: ANDing that twice changes nothing. */
   const xg_class_row* borrowed = bpf_map_lookup_elem(tables->rows, &any);
-  if (!borrowed) return 0;
+  if (!borrowed) return XG_CLASSIFIED_BROKEN;
 #pragma unroll
   for (u32 d = 0; d < XG_DIMS; d++) {
     const int own = (policy->dims >> d & 1) && row[d] != any;
     matches->row[d] = own ? bpf_map_lookup_elem(tables->rows, &row[d]) : borrowed;
-    if (!matches->row[d]) return 0;
+    if (!matches->row[d]) return XG_CLASSIFIED_BROKEN;
   }
-  return 1;
+  return XG_CLASSIFIED_SOME;
 }
 
 /* The matching rules of word `w`. */

@@ -110,7 +110,9 @@ XG_INLINE int xg_rules(struct xg_run* run) {
                              .lines = bpf_map_lookup_elem(&policy_lines, &slot),
                              .rows = bpf_map_lookup_elem(&policy_rows, &slot)};
   if (!tables.lines || !tables.rows) return xg_fail(run);
-  if (!xg_classify(run->policy, &tables, &run->packet, &matches)) return xg_fail(run);
+  const enum xg_classified classified = xg_classify(run->policy, &tables, &run->packet, &matches);
+  if (classified == XG_CLASSIFIED_BROKEN) return xg_fail(run);
+  if (classified == XG_CLASSIFIED_NONE) return xg_no_rule(run);
   const xg_rule* rule = xg_walk(run, tables.lines, &matches, &result);
   if (result == XG_EXCEEDED) return xg_finish(run, XG_KERNEL_drop_limit, XDP_DROP);
   if (result == XG_NO_RULE) return xg_no_rule(run);

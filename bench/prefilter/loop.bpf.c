@@ -78,9 +78,13 @@ static long one_packet(__u32 number, struct progress* progress) {
                              .lines = bpf_map_lookup_elem(&policy_lines, &zero),
                              .rows = bpf_map_lookup_elem(&policy_rows, &zero)};
   if (!tables.lines || !tables.rows) return 1;
-  if (!xg_classify(run.policy, &tables, &run.packet, &matches)) return 1;
-  progress->last = matches.words;
-  if (matches.words) xg_walk(&run, tables.lines, &matches, &rule);
+  const enum xg_classified classified = xg_classify(run.policy, &tables, &run.packet, &matches);
+  if (classified == XG_CLASSIFIED_BROKEN) return 1;
+  progress->last = classified;
+  if (classified == XG_CLASSIFIED_SOME) {
+    progress->last = matches.words;
+    xg_walk(&run, tables.lines, &matches, &rule);
+  }
   if (rule >= 0) {
     progress->rule_hits++;
     progress->rule_sum += (__u64)(number + 1) * (__u64)(rule + 1);
