@@ -61,6 +61,20 @@ TEST(OrderLog, PassedPacketsTakeAMomentMore) {
   EXPECT_EQ(l.left[0], 10u);
 }
 
+// A busy queue's batches wait side by side, not one after the other: their flows would never be let go.
+TEST(OrderLog, TheMomentRunsForAllThatAreCompleted) {
+  Log l;
+  for (u32 i = 1; i <= 10; ++i) l.add(1, {i, 0}, {0, 0, i}, true);
+  l.completed = {0, 0, 9};
+  l.advance(1000);
+  l.completed = {0, 0, 10};
+  l.advance(1050);
+  l.advance(1000 + kGrace);
+  EXPECT_EQ(l.left[0], 9u);
+  l.advance(1050 + kGrace);
+  EXPECT_EQ(l.left[0], 10u);
+}
+
 TEST(OrderLog, NobodyOvertakes) {
   Log l;
   l.add(1, {10, 0}, {1, 0, 0});

@@ -28,6 +28,7 @@ inline void cpu_relax() noexcept {
 enum class Load {
   busy,     // packets came or went: turn again at once
   waiting,  // the device is computing: its answer is microseconds away
+  moving,   // a flow may go to the kernel as soon as what was sent has arrived: microseconds away
   sending,  // transmissions wait for their completion, which no descriptor announces
   idle,     // nothing until a packet comes
 };
@@ -60,7 +61,7 @@ class Idle {
       cpu_relax();
       return;
     }
-    if (now_ns - busy_ns_ < kSpinNs) {
+    if (now_ns - busy_ns_ < (load == Load::moving ? kSpinMovingNs : kSpinNs)) {
       cpu_relax();
       return;
     }
@@ -75,6 +76,9 @@ class Idle {
   // Falling asleep and being woken costs the sender's core some microseconds a time; above this gap
   // between packets that does not matter.
   static constexpr u64 kSpinNs = 20'000;
+  // A flow moves into the kernel in a pause between its packets: the sooner it is known that the last
+  // one has left, the shorter the pause may be.
+  static constexpr u64 kSpinMovingNs = 200'000;
 
   void sleep(int most_ms) noexcept {
     ::poll(polled_.data(), polled_.size(), most_ms);

@@ -5,7 +5,7 @@
 // PASS a moment more, because behind the reinjection pair lies the kernel's own backlog (DESIGN 4.3).
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -33,37 +33,34 @@ class OrderLog {
   void add(u32 port_mask, std::span<const u32> next_sequence, std::span<const u64> submitted,
            bool passed) noexcept {
     const bool full = count_ == kEntries;
-    Entry& entry = entries_[(head_ + count_ - (full ? 1 : 0)) % kEntries];
+    Entry& entry = at(count_ - (full ? 1 : 0));
     if (!full) {
       ++count_;
       entry.port_mask = 0;
       entry.passed = false;
-      entry.done_ns = 0;
     }
+    completed_ = std::min(completed_, count_ - 1);
     for (u32 p = 0; p < ports_; ++p)
       if (port_mask >> p & 1) entry.next_sequence[p] = next_sequence[p];
     entry.port_mask |= port_mask;
     for (u32 t = 0; t < transmitters_; ++t) entry.mark[t] = submitted[t];
     entry.passed |= passed;
-    if (full) entry.done_ns = 0;
   }
 
   // Removes the entries that have left, in order, and calls left(port, next_sequence) for each port in
   // them. completed[t]: frames that transmitter t has completed.
   template <class Left>
   void advance(std::span<const u64> completed, u64 now_ns, Left&& left) noexcept {
-    while (count_) {
-      Entry& entry = entries_[head_];
-      for (u32 t = 0; t < transmitters_; ++t)
-        if (completed[t] < entry.mark[t]) return;
-      if (entry.passed) {
-        if (!entry.done_ns) entry.done_ns = now_ns;
-        if (now_ns - entry.done_ns < grace_ns_) return;
-      }
+    // Completions come in order: each entry's moment of grace begins with its own.
+    while (completed_ < count_ && is_completed(at(completed_), completed)) at(completed_++).done_ns = now_ns;
+    while (completed_) {
+      Entry& entry = at(0);
+      if (entry.passed && now_ns - entry.done_ns < grace_ns_) return;
       for (u32 p = 0; p < ports_; ++p)
         if (entry.port_mask >> p & 1) left(p, entry.next_sequence[p]);
       head_ = (head_ + 1) % kEntries;
       --count_;
+      --completed_;
     }
   }
 
@@ -74,14 +71,22 @@ class OrderLog {
   struct Entry {
     u32 port_mask = 0;
     bool passed = false;
-    u64 done_ns = 0;
+    u64 done_ns = 0;  // when it was seen to be completed
     std::vector<u32> next_sequence;
     std::vector<u64> mark;
   };
+  Entry& at(u32 index) noexcept { return entries_[(head_ + index) % kEntries]; }
+  bool is_completed(const Entry& entry, std::span<const u64> completed) const noexcept {
+    for (u32 t = 0; t < transmitters_; ++t)
+      if (completed[t] < entry.mark[t]) return false;
+    return true;
+  }
+
   u32 ports_, transmitters_;
   u64 grace_ns_;
   std::vector<Entry> entries_;
   u32 head_ = 0, count_ = 0;
+  u32 completed_ = 0;  // of the oldest entries: their transmissions are over
 };
 
 }  // namespace xdpgpu::dataplane

@@ -37,17 +37,17 @@ void Router::drop_all(const Batch& batch) noexcept {
   }
 }
 
-bool Router::route(const Batch& batch, u64 now_ns) noexcept {
+Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) {
     drop_all(batch);
-    return false;
+    return {};
   }
-  passed_ = false;
+  routed_ = {};
   const xg_descriptor* packets = batch.slot->descriptors;
   const xg_result* results = batch.slot->results;
   for (u32 i = 0; i < batch.count; ++i) decide(packets[i], results[i], *queues_[batch.ports[i]], now_ns);
   for (Transmitter* transmitter : transmitters_) transmitter->flush();
-  return passed_;
+  return routed_;
 }
 
 void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
@@ -78,7 +78,10 @@ void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQu
   if (repaired) ++counters.checksums_repaired;
   // A flow whose checksums want completing cannot be sent out by the kernel program, which would not.
   const bool sends = action != XG_PASS;
-  if ((result.flags & XG_RES_CACHE) && !(sends && repaired)) cache(packet, result, from, now_ns);
+  if ((result.flags & XG_RES_CACHE) && !(sends && repaired)) {
+    cache(packet, result, from, now_ns);
+    routed_.moving = true;
+  }
   apply_rewrite(frame, result);
 
   if (!transmit(*to, packet)) {
@@ -88,7 +91,7 @@ void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQu
   }
   switch (action) {
     case XG_PASS:
-      passed_ = true;
+      routed_.passed = true;
       ++counters.passed;
       break;
     case XG_TX:

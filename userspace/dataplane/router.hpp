@@ -12,6 +12,12 @@
 
 namespace xdpgpu::dataplane {
 
+// Of a batch that was routed.
+struct Routed {
+  bool passed = false;  // some of its packets went to a reinjection pair
+  bool moving = false;  // the kernel may take over some of its flows once their packets have left
+};
+
 // Routes whole batches, packet by packet in order. Single-threaded, no allocation after construction,
 // system calls only where a TX ring is full.
 class Router {
@@ -20,9 +26,9 @@ class Router {
   // same for the router's life.
   Router(u8* region, std::vector<PortQueue*> queues, FreeList& free);
 
-  // True if any packet of the batch was passed. Every frame of the batch is on the free list or in a TX
+  // Every frame of the batch is on the free list or in a TX
   // ring afterwards; TX rings are flushed, not kicked.
-  bool route(const Batch& batch, u64 now_ns) noexcept;
+  Routed route(const Batch& batch, u64 now_ns) noexcept;
 
   // The worker's transmitters: each port's own, then each port's reinjection.
   std::span<Transmitter* const> transmitters() const noexcept { return transmitters_; }
@@ -39,7 +45,7 @@ class Router {
   std::vector<PortQueue*> queues_;
   std::vector<Transmitter*> transmitters_;
   FreeList& free_;
-  bool passed_ = false;
+  Routed routed_;
 };
 
 // Writes the MAC addresses that the result names over the frame's.

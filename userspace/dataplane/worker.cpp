@@ -127,7 +127,11 @@ Load Worker::turn(u64 now_ns) noexcept {
 
   if (moved || !rings_empty) return Load::busy;
   if (batcher_->waiting() || batcher_->open_batch()) return Load::waiting;
-  return order_.empty() ? Load::idle : Load::sending;
+  if (order_.empty()) {
+    moving_ = false;
+    return Load::idle;
+  }
+  return moving_ ? Load::moving : Load::sending;
 }
 
 bool Worker::collect() noexcept {
@@ -139,9 +143,10 @@ bool Worker::collect() noexcept {
 bool Worker::retire(u64 now_ns) noexcept {
   bool any = false;
   while (Batch* batch = batcher_->poll()) {
-    const bool passed = router_.route(*batch, now_ns);
+    const Routed routed = router_.route(*batch, now_ns);
     for (std::size_t t = 0; t < marks_.size(); ++t) marks_[t] = router_.transmitters()[t]->submitted();
-    order_.add(batch->port_mask, batch->next_sequence, marks_, passed);
+    order_.add(batch->port_mask, batch->next_sequence, marks_, routed.passed);
+    moving_ |= routed.moving;
     device_failed_ |= batch->outcome == Outcome::device_failed;
     ++batches_;
     batch_packets_ += batch->count;

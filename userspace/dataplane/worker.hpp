@@ -107,6 +107,7 @@ class Worker {
   u64 turns_ = 0, batches_ = 0, batch_packets_ = 0;
   bool device_failed_ = false;
   bool quiet_ = false;
+  bool moving_ = false;  // packets under way are of flows that the kernel takes over once they have left
   Snapshot<WorkerReport> report_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
