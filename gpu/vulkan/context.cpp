@@ -122,6 +122,18 @@ Result<std::unique_ptr<Instance>> Instance::create() {
   return self;
 }
 
+Result<Instance*> Instance::get() {
+  static std::mutex mutex;
+  static Instance* instance = nullptr;
+  const std::scoped_lock lock(mutex);
+  if (instance == nullptr) {
+    auto created = create();
+    if (!created) return tl::unexpected(created.error());
+    instance = created->release();
+  }
+  return instance;
+}
+
 std::vector<Instance::Candidate> Instance::candidates() const {
   std::vector<Candidate> all;
   const auto devices = instance_->enumeratePhysicalDevices(dispatch_);
@@ -134,11 +146,11 @@ std::vector<Instance::Candidate> Instance::candidates() const {
 }
 
 Result<std::unique_ptr<Context>> Context::create(const DeviceInfo& info) {
-  auto instance = Instance::create();
+  auto instance = Instance::get();
   if (!instance) return tl::unexpected(instance.error());
   std::unique_ptr<Context> self(new Context);
-  self->instance_ = *std::move(instance);
-  for (const auto& candidate : self->instance_->candidates())
+  self->dispatch_ = (*instance)->dispatch();
+  for (const auto& candidate : (*instance)->candidates())
     if (candidate.info.name == info.name) self->candidate_ = candidate;
   if (!self->candidate_.info.usable)
     return tl::unexpected(
@@ -153,11 +165,10 @@ Context::~Context() {
   (void)pipeline_.release();
   (void)layout_.release();
   (void)device_.release();
-  (void)instance_.release();
 }
 
 Result<void> Context::open() {
-  Dispatch& d = instance_->dispatch();
+  Dispatch& d = dispatch_;
   const std::vector<float> priorities(candidate_.queues, 1.0f);
   const vk::DeviceQueueCreateInfo queues({}, candidate_.queue_family, priorities);
   std::vector<const char*> extensions;

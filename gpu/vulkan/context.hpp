@@ -15,8 +15,10 @@ namespace xdpgpu::gpu::vulkan {
 
 class Instance {
  public:
-  // Fails where there is no loader or no driver.
-  static Result<std::unique_ptr<Instance>> create();
+  // The process's one instance, which stays to its end: NVIDIA's driver does not give back its
+  // thread-local storage when it is unloaded, and after a dozen instances could not be loaded again.
+  // Fails where there is no loader or no driver; the next call then tries anew. Any thread.
+  static Result<Instance*> get();
 
   struct Candidate {
     vk::PhysicalDevice device;
@@ -29,10 +31,11 @@ class Instance {
   // Hardware first; those that lack something this device needs are not usable and say what.
   std::vector<Candidate> candidates() const;
 
-  Dispatch& dispatch() { return dispatch_; }
+  const Dispatch& dispatch() const { return dispatch_; }
 
  private:
   Instance() = default;
+  static Result<std::unique_ptr<Instance>> create();
   std::unique_ptr<vk::DynamicLoader> loader_;
   Dispatch dispatch_;
   Unique<vk::Instance> instance_;
@@ -49,7 +52,7 @@ class Context {
   static Result<std::unique_ptr<Context>> create(const DeviceInfo& info);
   ~Context();
 
-  const Dispatch& dispatch() const { return instance_->dispatch(); }
+  const Dispatch& dispatch() const { return dispatch_; }
   const Instance::Candidate& candidate() const { return candidate_; }
   vk::Device device() const { return *device_; }
   vk::PhysicalDevice physical() const { return candidate_.device; }
@@ -69,7 +72,7 @@ class Context {
   Result<void> open();
   Result<void> build_pipeline();
 
-  std::unique_ptr<Instance> instance_;
+  Dispatch dispatch_;  // the device's own functions
   Instance::Candidate candidate_;
   Unique<vk::Device> device_;
   Unique<vk::PipelineLayout> layout_;

@@ -75,7 +75,7 @@ class VulkanDevice final : public Device {
 }  // namespace
 
 std::vector<DeviceInfo> describe() {
-  auto instance = Instance::create();
+  auto instance = Instance::get();
   if (!instance) return none(instance.error());
   std::vector<DeviceInfo> devices;
   for (const auto& candidate : (*instance)->candidates()) devices.push_back(candidate.info);

@@ -68,6 +68,19 @@ TEST(Registry, OpensByItsOwnNameEachUsableDevice) {
   }
 }
 
+// NVIDIA's Vulkan driver once could not be loaded any more after a dozen times.
+TEST(Registry, OpensADeviceAsOftenAsWanted) {
+  const auto devices = gpu::list_devices();
+  const auto vulkan = std::find_if(devices.begin(), devices.end(), [](const gpu::DeviceInfo& info) {
+    return info.kind == gpu::Kind::vulkan && info.usable;
+  });
+  if (vulkan == devices.end()) GTEST_SKIP() << "no Vulkan device";
+  for (int i = 0; i < 20; ++i) {
+    const auto device = gpu::open_device(vulkan->name);
+    ASSERT_TRUE(device) << "time " << i << ": " << device.error();
+  }
+}
+
 TEST(Registry, AnUnknownNameIsAnsweredWithTheDevicesThereAre) {
   const auto device = gpu::open_device("abacus");
   ASSERT_FALSE(device);
