@@ -45,6 +45,7 @@ class HelpFormatter : public CLI::Formatter {
 template <class T>
 std::vector<std::string> names_of(const std::map<std::string, T>& choices) {
   std::vector<std::string> names;
+  names.reserve(choices.size());
   for (const auto& [name, value] : choices) names.push_back(name);
   return names;
 }

@@ -2,6 +2,7 @@
 #include "userspace/host/doctor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "userspace/cli/command.hpp"
 
@@ -49,19 +50,30 @@ int run(std::vector<std::string> names, Format format) {
   if (format == Format::text) print_findings("host", about_host);
   const bool all = names.empty();
   if (all) names = host::list_interfaces();
+  std::vector<std::string> ready;
   for (const auto& name : names) {
     const auto interface = host::read_interface(name);
     if (!interface) return fail(interface.error());
     const auto findings = host::examine_interface(facts, *interface, options);
-    // Asked about all, an interface that cannot be attached is news, not a failure.
-    if (!all) blocked = blocked || host::first_blocker(findings).has_value();
+    if (!host::first_blocker(findings))
+      ready.push_back(name);
+    else
+      // Asked about all, an interface that cannot be attached is news, not a failure.
+      blocked = blocked || !all;
     interfaces[name] = to_json(findings);
     if (format == Format::text) print_findings(name, findings);
   }
+  blocked = blocked || ready.empty();
+  if (blocked) ready.clear();
   if (format == Format::json)
-    print_json({{"ready", !blocked}, {"host", to_json(about_host)}, {"interfaces", interfaces}});
+    print_json({{"ready", !blocked},
+                {"attachable", ready},
+                {"host", to_json(about_host)},
+                {"interfaces", interfaces}});
+  else if (blocked)
+    print("attach would be refused: see what blocks above\n");
   else
-    print(blocked ? "attach would be refused: see what blocks above\n" : "ready to attach\n");
+    print(fmt::format("ready to attach to {}\n", fmt::join(ready, ", ")));
   return blocked ? kFailed : kDone;
 }
 
