@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
@@ -13,18 +14,14 @@
 namespace xdpgpu::lab {
 namespace {
 
-// The source tree's captures, or those beside the program in a bundle.
+// The source tree's captures; where a bundle runs, its own.
 std::vector<std::string> captures() {
   std::vector<std::string> paths;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& directory :
-       {std::filesystem::path(XDPGPU_SOURCE_DIR) / "tests/data/pcap", beside / "data/pcap",
-        beside / "../tests/data/pcap", beside / "../data/pcap"}) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(directory, error))
-      if (entry.path().extension() == ".pcap") paths.push_back(entry.path());
-    if (!paths.empty()) break;
-  }
+  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
+  if (directory == nullptr) directory = XDPGPU_SOURCE_DIR "/tests/data/pcap";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+    if (entry.path().extension() == ".pcap") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;
 }
