@@ -147,7 +147,8 @@ bool Sniffer::next(Captured& out, int timeout_ms) {
       continue;
     }
     out.outgoing = address.sll_pkttype == PACKET_OUTGOING;
-    if (direction_ == Direction::outgoing && !out.outgoing) continue;
+    // Those that came before the socket was told to leave out what goes.
+    if (direction_ == (out.outgoing ? Direction::incoming : Direction::outgoing)) continue;
     out.frame.assign(buffer_.begin(), buffer_.begin() + std::min<ssize_t>(length, 65536));
     out.tag_in_frame = true;
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
