@@ -9,6 +9,7 @@ namespace {
 
 constexpr u32 kMaxLevel = 12;         // a dimension has at most 2^12 coordinates
 constexpr double kEnough = 0.5;       // rules an average cell is touched by needlessly: no finer than this
+constexpr u32 kWorstWords = 8;        // words in any cell: no finer than this
 constexpr double kWorthWhile = 0.03;  // least part of the cost that a doubling of the grid must save
 
 // One dimension cut at all levels: level b has at most 2^b coordinates.
@@ -77,7 +78,7 @@ u64 cell_count(const std::vector<Cuts>& cuts, const Levels& levels) {
   return cells;
 }
 
-Levels choose(const std::vector<Cuts>& cuts, u32 rules) {
+Levels choose(const std::vector<Cuts>& cuts, u32 rules, double enough) {
   Levels levels{};
   std::vector<double> share(rules, 1.0);  // of the cells that each rule touches
   // Rules that no cut can thin out cost the same in any grid.
@@ -89,7 +90,7 @@ Levels choose(const std::vector<Cuts>& cuts, u32 rules) {
     if (product == 0) share[r] = 0;  // no packet can meet it
   }
   double cost = rules;
-  while (cost - least > kEnough) {
+  while (cost - least > enough) {
     double best_cost = cost;
     u32 best = XG_DIMS;
     for (u32 d = 0; d < XG_DIMS; ++d) {
@@ -151,6 +152,34 @@ class Filler {
   std::vector<u64>& cells_;
 };
 
+void fill_grid(Grid& grid, const std::array<const Classes*, XG_DIMS>& dimensions,
+               const std::vector<Cuts>& cuts, const Levels& levels, u32 words) {
+  std::array<u64, XG_DIMS> strides{};
+  u64 stride = 1;
+  for (u32 d = XG_DIMS; d-- > 0;) {
+    strides[d] = stride;
+    stride *= cuts[d].sets(levels[d]).size();
+    for (u32 id = 0; id < dimensions[d]->size(); ++id)
+      grid.coarse[d][id] = static_cast<u32>(cuts[d].coordinate(id, levels[d]) * strides[d]);
+  }
+  grid.bits = static_cast<u32>(std::bit_width(stride - 1));
+  grid.cells.assign(1ull << grid.bits, 0);
+  Filler::Live all;
+  for (u32 w = 0; w < words; ++w) {
+    all.index[w] = w;
+    all.word[w] = ~0ull;
+  }
+  all.count = words;
+  Filler(cuts, levels, strides, grid.cells).fill(0, 0, all);
+}
+
+// Words to look into where the most have to be.
+u32 worst_cell(const Grid& grid) {
+  u32 worst = 0;
+  for (u64 mask : grid.cells) worst = std::max(worst, static_cast<u32>(std::popcount(mask)));
+  return worst;
+}
+
 }  // namespace
 
 Grid build_grid(const std::array<const Classes*, XG_DIMS>& dimensions, u32 rule_count) {
@@ -163,24 +192,15 @@ Grid build_grid(const std::array<const Classes*, XG_DIMS>& dimensions, u32 rule_
   std::vector<Cuts> cuts;
   cuts.reserve(XG_DIMS);
   for (const auto* classes : dimensions) cuts.emplace_back(*classes, rule_count);
-  Levels levels = choose(cuts, rule_count);
-  std::array<u64, XG_DIMS> strides{};
-  u64 stride = 1;
-  for (u32 d = XG_DIMS; d-- > 0;) {
-    strides[d] = stride;
-    stride *= cuts[d].sets(levels[d]).size();
-    for (u32 id = 0; id < dimensions[d]->size(); ++id)
-      grid.coarse[d][id] = static_cast<u32>(cuts[d].coordinate(id, levels[d]) * strides[d]);
+  // The average cell is what is made cheap; where an adversary could sit in a cell that is not, finer.
+  double enough = kEnough;
+  for (Levels levels = choose(cuts, rule_count, enough);; enough /= 8) {
+    fill_grid(grid, dimensions, cuts, levels, words);
+    if (worst_cell(grid) <= kWorstWords) break;
+    Levels finer = choose(cuts, rule_count, enough / 8);
+    if (finer == levels) break;
+    levels = finer;
   }
-  grid.bits = static_cast<u32>(std::bit_width(stride - 1));
-  grid.cells.assign(1ull << grid.bits, 0);
-  Filler::Live all;
-  for (u32 w = 0; w * 64 < rule_count; ++w) {
-    all.index[w] = w;
-    all.word[w] = ~0ull;
-  }
-  all.count = words;
-  Filler(cuts, levels, strides, grid.cells).fill(0, 0, all);
   return grid;
 }
 
