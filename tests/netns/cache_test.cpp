@@ -3,8 +3,10 @@
 // tests/netns/cache_test.cpp: a flow that user space has judged once is handled in the kernel from then
 // on, in order, and only as long as its policy stands.
 #include <fmt/format.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 
@@ -30,10 +32,22 @@ struct Case {
 class Cached : public OnTheWire {
  protected:
   std::vector<Case> cases() const {
-    return {{"drop", kDropCached, XG_DROP, "drop_flow"},
-            {"pass", kPassCached, XG_PASS, "pass_flow"},
-            {"tx", kBounceCached, XG_TX, "tx_flow"},
-            {"redirect", redirect_cached(host_second()), XG_REDIRECT, "redirect_flow"}};
+    std::vector<Case> cases{{"drop", kDropCached, XG_DROP, "drop_flow"},
+                            {"pass", kPassCached, XG_PASS, "pass_flow"}};
+    if (kernel_transmits()) {
+      cases.push_back({"tx", kBounceCached, XG_TX, "tx_flow"});
+      cases.push_back({"redirect", redirect_cached(host_second()), XG_REDIRECT, "redirect_flow"});
+    }
+    return cases;
+  }
+  // Before Linux 6.3 no driver says whether it transmits for XDP, and a veth does not always: what
+  // would be sent is not cached there (xdpgpu doctor).
+  bool kernel_transmits() const {
+    utsname host{};
+    unsigned major = 0, minor = 0;
+    uname(&host);
+    std::sscanf(host.release, "%u.%u", &major, &minor);
+    return generic() || major > 6 || (major == 6 && minor >= 3);
   }
   // Frames of the probe flow that arrive where `action` sends them.
   std::size_t arrivals(std::uint8_t action, std::size_t expected) {
@@ -109,10 +123,10 @@ TEST_P(Cached, AFlowKeepsItsOrderOnItsWayIntoTheKernel) {
     listen();
     attach_both(inspect_udp(7000, one.stages));
     const Pins& pins = attached_->pins();
-    // A flow changes hands in a pause that is longer than the way through user space: 2 ms here.
+    // A flow changes hands in a pause that is longer than the way through user space: half a ms here.
     constexpr std::size_t kFlows = 20, kEach = 250;
     const auto frames = many_flows(7000, kFlows, kEach);
-    Sender(left_port()).send_paced(frames, 10000);
+    Sender(left_port()).send_paced(frames, 40000);
 
     Sniffer& sniffer = one.action == XG_TX ? *at_left_ : one.action == XG_REDIRECT ? *at_right_ : *at_host_;
     const auto seen = sniffer.take(frames.size(), 3000ms, udp_to(7000));
@@ -130,6 +144,7 @@ TEST_P(Cached, AFlowKeepsItsOrderOnItsWayIntoTheKernel) {
 
 // The rewrite that a stage chose for a flow is what the kernel does to the flow's later packets.
 TEST_P(Cached, ALoadBalancedFlowStaysWithItsBackend) {
+  if (!kernel_transmits()) GTEST_SKIP() << "this kernel does not say that veth transmits for XDP";
   listen();
   attach_both(inspect_udp(7000, fmt::format(R"({{"stage": "load_balance", "cache": true, "backends": [
       {{"name": "one", "mac": "02:00:00:00:01:01", "to": "{0}"}},
