@@ -133,7 +133,7 @@ TEST_P(Model, EveryFrameHasOneOwner) {
         }
         break;
       case 4:
-        k.transmitter.collect(free_);
+        k.transmitter.collect([this](FrameId frame) { free_.push(frame); });
         break;
       case 5:  // the kernel takes frames to receive into
         while (k.fill.filled() && random() % 8) k.receiving.push_back(k.fill.take());

@@ -49,9 +49,10 @@ class FrameRegion {
 // Never grows: a worker's frames stay with it.
 class FreeList {
  public:
-  FreeList(FrameId first, u32 count) : frames_(count), size_(count) {
+  FreeList(FrameId first, u32 count) : first_(first), frames_(count), size_(count) {
     for (u32 i = 0; i < count; ++i) frames_[i] = first + count - 1 - i;
   }
+  FrameId first() const noexcept { return first_; }  // the worker's frames follow each other
   u32 size() const noexcept { return size_; }
   u32 capacity() const noexcept { return static_cast<u32>(frames_.size()); }
   FrameId pop() noexcept { return frames_[--size_]; }
@@ -60,6 +61,7 @@ class FreeList {
   const std::vector<FrameId>& storage() const noexcept { return frames_; }
 
  private:
+  FrameId first_;
   std::vector<FrameId> frames_;
   u32 size_;
 };

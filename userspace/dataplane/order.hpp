@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/dataplane/order.hpp: which packets have left user space. A queue's `retired` may name a
-// packet only once every packet up to it is really gone: dropped, or transmitted and completed, and for
-// PASS a moment more, because behind the reinjection pair lies the kernel's own backlog (DESIGN 4.3).
+// packet only once every packet up to it is really gone (DESIGN 4.3): dropped, or transmitted and
+// completed, each frame by itself: completions of later frames stand in for none. A passed packet is
+// completed when the stack takes it from its sender (skb_orphan in ip_rcv), alone or at the head of the
+// packets that GRO merged into it; what is left of its way runs without pause, and is given a moment.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -17,50 +18,52 @@ namespace xdpgpu::dataplane {
 // allocation after construction.
 class OrderLog {
  public:
-  // A transmitter is named by its index; `ports` and `transmitters` are the counts.
-  OrderLog(u32 ports, u32 transmitters, u64 grace_ns)
-      : ports_(ports), transmitters_(transmitters), grace_ns_(grace_ns) {
-    entries_.resize(kEntries);
-    for (Entry& entry : entries_) {
-      entry.next_sequence.resize(ports);
-      entry.mark.resize(transmitters);
-    }
-  }
+  // Frames are named by 0 to frames - 1.
+  OrderLog(u32 ports, u32 frames, u64 grace_ns)
+      : grace_ns_(grace_ns), entries_(kEntries, Entry(ports)), entry_of_(frames) {}
 
-  // A batch was routed. next_sequence[p] is one past the last sequence of port p's packets in it,
-  // valid where bit p of port_mask is set; submitted[t] is the number of frames given to transmitter t
-  // up to now. When the log is full the batch joins the newest entry, which then completes later.
-  void add(u32 port_mask, std::span<const u32> next_sequence, std::span<const u64> submitted,
-           bool passed) noexcept {
-    const bool full = count_ == kEntries;
-    Entry& entry = at(count_ - (full ? 1 : 0));
-    if (!full) {
-      ++count_;
-      entry.port_mask = 0;
-      entry.passed = false;
+  // A batch is about to be routed: begin(), sent() for each frame given to a transmitter, end(). When
+  // the log is full the batch joins the newest entry, which then leaves later.
+  void begin() noexcept {
+    if (count_ < kEntries) {
+      current_ = (head_ + count_++) % kEntries;
+      entries_[current_].port_mask = 0;
+      entries_[current_].passed = false;
     }
-    completed_ = std::min(completed_, count_ - 1);
-    for (u32 p = 0; p < ports_; ++p)
+    entries_[current_].done_ns = 0;
+  }
+  void sent(u32 frame) noexcept {
+    entry_of_[frame] = static_cast<u8>(current_);
+    ++entries_[current_].under_way;
+  }
+  // next_sequence[p] is one past the last sequence of port p's packets in the batch, valid where bit p
+  // of port_mask is set; passed: some went to a reinjection pair.
+  void end(u32 port_mask, std::span<const u32> next_sequence, bool passed) noexcept {
+    Entry& entry = entries_[current_];
+    for (u32 p = 0; p < entry.next_sequence.size(); ++p)
       if (port_mask >> p & 1) entry.next_sequence[p] = next_sequence[p];
     entry.port_mask |= port_mask;
-    for (u32 t = 0; t < transmitters_; ++t) entry.mark[t] = submitted[t];
     entry.passed |= passed;
   }
 
+  // The kernel gave a frame back that was sent.
+  void completed(u32 frame) noexcept { --entries_[entry_of_[frame]].under_way; }
+
   // Removes the entries that have left, in order, and calls left(port, next_sequence) for each port in
-  // them. completed[t]: frames that transmitter t has completed.
+  // them.
   template <class Left>
-  void advance(std::span<const u64> completed, u64 now_ns, Left&& left) noexcept {
-    // Completions come in order: each entry's moment of grace begins with its own.
-    while (completed_ < count_ && is_completed(at(completed_), completed)) at(completed_++).done_ns = now_ns;
-    while (completed_) {
-      Entry& entry = at(0);
-      if (entry.passed && now_ns - entry.done_ns < grace_ns_) return;
-      for (u32 p = 0; p < ports_; ++p)
+  void advance(u64 now_ns, Left&& left) noexcept {
+    for (u32 i = 0; i < count_; ++i) {
+      Entry& entry = entries_[(head_ + i) % kEntries];
+      if (!entry.under_way && !entry.done_ns) entry.done_ns = now_ns;
+    }
+    while (count_) {
+      Entry& entry = entries_[head_];
+      if (entry.under_way || (entry.passed && now_ns - entry.done_ns < grace_ns_)) return;
+      for (u32 p = 0; p < entry.next_sequence.size(); ++p)
         if (entry.port_mask >> p & 1) left(p, entry.next_sequence[p]);
       head_ = (head_ + 1) % kEntries;
       --count_;
-      --completed_;
     }
   }
 
@@ -69,24 +72,17 @@ class OrderLog {
  private:
   static constexpr u32 kEntries = 64;
   struct Entry {
+    explicit Entry(u32 ports) : next_sequence(ports) {}
     u32 port_mask = 0;
+    u32 under_way = 0;  // frames
     bool passed = false;
-    u64 done_ns = 0;  // when it was seen to be completed
+    u64 done_ns = 0;  // when all were seen to be completed
     std::vector<u32> next_sequence;
-    std::vector<u64> mark;
   };
-  Entry& at(u32 index) noexcept { return entries_[(head_ + index) % kEntries]; }
-  bool is_completed(const Entry& entry, std::span<const u64> completed) const noexcept {
-    for (u32 t = 0; t < transmitters_; ++t)
-      if (completed[t] < entry.mark[t]) return false;
-    return true;
-  }
-
-  u32 ports_, transmitters_;
   u64 grace_ns_;
   std::vector<Entry> entries_;
-  u32 head_ = 0, count_ = 0;
-  u32 completed_ = 0;  // of the oldest entries: their transmissions are over
+  std::vector<u8> entry_of_;  // of each frame that is under way
+  u32 head_ = 0, count_ = 0, current_ = 0;
 };
 
 }  // namespace xdpgpu::dataplane

@@ -87,13 +87,14 @@ class Transmitter {
     unflushed_ = 0;
   }
 
-  // Frames whose transmission is over go to the free list; returns how many.
-  u32 collect(FreeList& free) noexcept {
+  // Hands each frame whose transmission is over to `over`; returns how many.
+  template <class Over>
+  u32 collect(Over&& over) noexcept {
     if (completed_ == submitted_) return 0;
     u32 at = 0;
     const u32 count = xsk_ring_cons__peek(&completion, completion.size, &at);
     if (!count) return 0;
-    for (u32 i = 0; i < count; ++i) free.push(frame_of(*xsk_ring_cons__comp_addr(&completion, at + i)));
+    for (u32 i = 0; i < count; ++i) over(frame_of(*xsk_ring_cons__comp_addr(&completion, at + i)));
     xsk_ring_cons__release(&completion, count);
     completed_ += count;
     return count;

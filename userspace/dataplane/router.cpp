@@ -21,12 +21,25 @@ void apply_rewrite(u8* frame, const xg_result& result) noexcept {
   if (result.flags & XG_RES_SET_SRC_MAC) std::memcpy(frame + 6, result.src_mac, 6);
 }
 
-Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free)
-    : region_(region), queues_(std::move(queues)), free_(free) {
+Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order)
+    : region_(region), queues_(std::move(queues)), free_(free), order_(order) {
   for (PortQueue* queue : queues_)
     if (queue) transmitters_.push_back(&queue->socket->transmitter);
   for (PortQueue* queue : queues_)
     if (queue && queue->reinject) transmitters_.push_back(&queue->reinject->transmitter);
+}
+
+u32 Router::collect(Transmitter& from) noexcept {
+  return from.collect([this](FrameId frame) {
+    order_.completed(frame - free_.first());
+    free_.push(frame);
+  });
+}
+
+u32 Router::collect() noexcept {
+  u32 frames = 0;
+  for (Transmitter* transmitter : transmitters_) frames += collect(*transmitter);
+  return frames;
 }
 
 void Router::drop_all(const Batch& batch) noexcept {
@@ -89,6 +102,7 @@ void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQu
     free_.push(frame_of(packet.offset));
     return;
   }
+  order_.sent(frame_of(packet.offset) - free_.first());
   switch (action) {
     case XG_PASS:
       routed_.passed = true;
@@ -119,7 +133,7 @@ bool Router::transmit(Transmitter& to, const xg_descriptor& packet) noexcept {
   if (to.push(packet.offset, packet.length)) return true;
   for (u32 i = 0; i < kFullRingTries; ++i) {
     to.flush();
-    to.collect(free_);
+    collect(to);
     to.kick();
     if (to.push(packet.offset, packet.length)) return true;
   }

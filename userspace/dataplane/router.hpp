@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/order.hpp"
 #include "userspace/dataplane/port_queue.hpp"
 
 namespace xdpgpu::dataplane {
@@ -24,11 +25,13 @@ class Router {
  public:
   // queues[port]: the worker's queue of each port, nullptr where it has none. Their sockets stay the
   // same for the router's life.
-  Router(u8* region, std::vector<PortQueue*> queues, FreeList& free);
+  Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order);
 
   // Every frame of the batch is on the free list or in a TX
   // ring afterwards; TX rings are flushed, not kicked.
   Routed route(const Batch& batch, u64 now_ns) noexcept;
+  // Frames whose transmission is over go to the free list; returns how many.
+  u32 collect() noexcept;
 
   // The worker's transmitters: each port's own, then each port's reinjection.
   std::span<Transmitter* const> transmitters() const noexcept { return transmitters_; }
@@ -38,6 +41,7 @@ class Router {
   void decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
   // The transmitter that the verdict names, or nullptr.
   Transmitter* target_of(u32 verdict, const PortQueue& from) noexcept;
+  u32 collect(Transmitter& from) noexcept;
   bool transmit(Transmitter& to, const xg_descriptor& packet) noexcept;
   void cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
@@ -45,6 +49,7 @@ class Router {
   std::vector<PortQueue*> queues_;
   std::vector<Transmitter*> transmitters_;
   FreeList& free_;
+  OrderLog& order_;
   Routed routed_;
 };
 

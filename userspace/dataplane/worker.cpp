@@ -21,8 +21,8 @@ constexpr u64 kStatisticsEveryNs = 10'000'000;
 // would cost each packet some cache misses.
 constexpr u64 kPublishEveryNs = 20'000;
 constexpr u64 kBeatEveryNs = 1'000'000;
-// Behind a completed PASS lies the far end's backlog, which the kernel empties within microseconds.
-constexpr u64 kPassGraceNs = 100'000;
+// From skb_orphan to the socket's queue a packet runs through without pause, interrupts aside.
+constexpr u64 kPassGraceNs = 50'000;
 constexpr u64 kCheckEveryTurns = 4096;
 
 std::vector<PortQueue*> plain(const std::vector<std::unique_ptr<PortQueue>>& queues) {
@@ -49,13 +49,11 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
     : options_(options),
       region_(region),
       queues_(std::move(queues)),
-      first_frame_(first_frame),
       free_(first_frame, frames),
       policy_(policy),
-      router_(region, plain(queues_), free_),
-      order_(static_cast<u32>(queues_.size()), static_cast<u32>(router_.transmitters().size()), kPassGraceNs),
-      idle_(receive_fds(queues_), longest_sleep_ms(options.beat_timeout_ns)),
-      marks_(router_.transmitters().size()) {
+      order_(static_cast<u32>(queues_.size()), frames, kPassGraceNs),
+      router_(region, plain(queues_), free_, order_),
+      idle_(receive_fds(queues_), longest_sleep_ms(options.beat_timeout_ns)) {
   for (const auto& queue : queues_)
     if (queue) active_.push_back(queue.get());
   report_.publish({.frames = count()});
@@ -107,7 +105,7 @@ void Worker::run() noexcept {
 }
 
 Load Worker::turn(u64 now_ns) noexcept {
-  bool moved = collect();
+  bool moved = router_.collect() != 0;
   moved |= retire(now_ns);
   bool rings_empty = true;
   for (PortQueue* queue : active_) {
@@ -134,18 +132,12 @@ Load Worker::turn(u64 now_ns) noexcept {
   return moving_ ? Load::moving : Load::sending;
 }
 
-bool Worker::collect() noexcept {
-  u32 frames = 0;
-  for (Transmitter* transmitter : router_.transmitters()) frames += transmitter->collect(free_);
-  return frames != 0;
-}
-
 bool Worker::retire(u64 now_ns) noexcept {
   bool any = false;
   while (Batch* batch = batcher_->poll()) {
+    order_.begin();
     const Routed routed = router_.route(*batch, now_ns);
-    for (std::size_t t = 0; t < marks_.size(); ++t) marks_[t] = router_.transmitters()[t]->submitted();
-    order_.add(batch->port_mask, batch->next_sequence, marks_, routed.passed);
+    order_.end(batch->port_mask, batch->next_sequence, routed.passed);
     moving_ |= routed.moving;
     device_failed_ |= batch->outcome == Outcome::device_failed;
     ++batches_;
@@ -187,10 +179,10 @@ bool Worker::take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept {
   u8* const frame = region_ + desc.addr;
   const FrameId id = frame_of(desc.addr);
   const u64 start = desc.addr - chunk_of(id);
-  if (id - first_frame_ >= free_.capacity() || start < XG_METADATA_SIZE || start + desc.len > XG_CHUNK_SIZE)
+  if (id - free_.first() >= free_.capacity() || start < XG_METADATA_SIZE || start + desc.len > XG_CHUNK_SIZE)
       [[unlikely]] {
     ++queue.counters->error_invalid;
-    if (id - first_frame_ < free_.capacity()) free_.push(id);
+    if (id - free_.first() < free_.capacity()) free_.push(id);
     return true;
   }
   if (!queue.metadata.known()) [[unlikely]]
@@ -228,8 +220,7 @@ void Worker::kick() noexcept {
 
 // Losses, and which packets have left.
 void Worker::account(u64 now_ns, bool rings_empty) noexcept {
-  for (std::size_t t = 0; t < marks_.size(); ++t) marks_[t] = router_.transmitters()[t]->completed();
-  order_.advance(marks_, now_ns, [&](u32 port, u32 sequence) { queues_[port]->publish_retired(sequence); });
+  order_.advance(now_ns, [&](u32 port, u32 sequence) { queues_[port]->publish_retired(sequence); });
 
   const bool empty_handed = rings_empty && !batcher_->held() && order_.empty();
   if (now_ns - statistics_ns_ >= kStatisticsEveryNs) {
@@ -296,7 +287,7 @@ FrameCount Worker::reclaim() {
   std::vector<bool> seen(free_.capacity());
   u64 unique = 0;
   for (u32 i = 0; i < free_.size(); ++i) {
-    const u32 at = free_.storage()[i] - first_frame_;
+    const u32 at = free_.storage()[i] - free_.first();
     if (at >= seen.size() || seen[at]) continue;
     seen[at] = true;
     ++unique;

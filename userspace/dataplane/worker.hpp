@@ -79,7 +79,6 @@ class Worker {
  private:
   void run() noexcept;
   Load turn(u64 now_ns) noexcept;
-  bool collect() noexcept;
   bool retire(u64 now_ns) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
   bool take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept;
@@ -94,15 +93,13 @@ class Worker {
   u8* region_;
   std::vector<std::unique_ptr<PortQueue>> queues_;  // by port
   std::vector<PortQueue*> active_;                  // those that exist
-  FrameId first_frame_;
   FreeList free_;
   const std::atomic<const CurrentPolicy*>& policy_;
-  Router router_;
   OrderLog order_;
+  Router router_;
   Idle idle_;
   std::unique_ptr<gpu::Queue> device_queue_;
   std::optional<Batcher> batcher_;
-  std::vector<u64> marks_;  // scratch: of each transmitter
   u64 statistics_ns_ = 0, published_ns_ = 0, beat_ns_ = 0;
   u64 turns_ = 0, batches_ = 0, batch_packets_ = 0;
   bool device_failed_ = false;

@@ -17,6 +17,7 @@
 #include <netlink/route/link/inet6.h>
 #include <netlink/route/link/veth.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -180,6 +181,19 @@ void set_offload(const std::string& ifname, Offload offload, bool on) noexcept {
   std::strncpy(request.ifr_name, ifname.c_str(), IFNAMSIZ - 1);
   request.ifr_data = reinterpret_cast<char*>(&value);
   ioctl(fd.get(), SIOCETHTOOL, &request);
+}
+
+// Only sysfs takes this setting before Linux 6.16, and a mounted sysfs shows the interfaces of the
+// namespace it was mounted in: so one is made for the occasion, that nobody else sees.
+void use_napi_threads(const std::string& ifname) noexcept {
+  const Fd context(fsopen("sysfs", FSOPEN_CLOEXEC));
+  if (!context || fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return;
+  const Fd root(fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  if (!root) return;
+  const Fd file(
+      openat(root.get(), fmt::format("class/net/{}/threaded", ifname).c_str(), O_WRONLY | O_CLOEXEC));
+  if (file) [[maybe_unused]]
+    const ssize_t written = write(file.get(), "1", 1);
 }
 
 }  // namespace xdpgpu::kernel

@@ -42,5 +42,8 @@ class Netlink {
 enum class Offload { gro, tso };
 // Best effort: what the interface does not have stays as it is.
 void set_offload(const std::string& ifname, Offload offload, bool on) noexcept;
+// The interface's receive work runs in kernel threads of its own instead of on the core that sends to
+// it (kernel documentation, networking/napi.rst). Best effort; needs CAP_SYS_ADMIN.
+void use_napi_threads(const std::string& ifname) noexcept;
 
 }  // namespace xdpgpu::kernel

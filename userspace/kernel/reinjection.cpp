@@ -83,6 +83,8 @@ Result<void> Reinjection::Impl::make(const std::string& ifname, u32 queues, XdpM
   set_offload(worker, Offload::tso, false);
   set_offload(far, Offload::gro, true);
   if (auto ok = netlink.set_up(far); !ok) return ok;
+  // Else the stack's work on each packet would be done on the worker's own core, in its system call.
+  use_napi_threads(far);
   return netlink.set_up(worker);
 }
 
