@@ -54,71 +54,97 @@ XG_INLINE void xg_count_rule(const struct xg_run* run, u32 index) {
   xg_add(&rule_counters, run->slot * XG_MAX_RULES + index, run->bytes);
 }
 
-/* The first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_BROKEN. One loop over words and
- * the rules in them: a turn either opens the next word or takes the next rule. */
-XG_INLINE const xg_rule* xg_walk(const struct xg_run* run, void* lines, struct xg_matches* matches,
-                                 int* result) {
-  u64 bits = 0;
-  u32 w = 0;
-  *result = XG_NO_RULE;
-  for (u32 turn = 0; turn < XG_RULE_WORDS + XG_MAX_LIMIT_RULES + 1; turn++) {
-    if (!bits) {
-      if (!matches->words) return NULL;
-      w = xg_lowest_bit(matches->words);
-      matches->words = xg_without_lowest_bit(matches->words);
-      bits = xg_matches_in(matches, w);
-      if (!bits) continue;
-    }
-    const u32 index = w * 64 + xg_lowest_bit(bits);
-    bits = xg_without_lowest_bit(bits);
-    const xg_rule* rule = xg_rule_at(run, lines, index);
-    if (!rule) break;
-    *result = (int)index;
-    if (rule->action != XG_RULE_LIMIT) return rule;
-    if (!xg_conforms(&run->packet.key, rule, index, run->generation)) {
-      xg_count_rule(run, index);
-      *result = XG_EXCEEDED;
-      return NULL;
-    }
-    *result = XG_NO_RULE;
-  }
-  *result = XG_BROKEN;
-  return NULL;
+/* A walk over the words that may hold matching rules, and the rules in them. */
+struct xg_walk {
+  const struct xg_run* run;
+  void* lines;
+  struct xg_matches matches;
+  u64 bits; /* matching rules of word `word` that are still to be asked */
+  u32 word;
+  int result;   /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_BROKEN */
+  u32 pipeline; /* of the rule that decided */
+  u32 action;   /* likewise: one of XG_RULE_ */
+};
+
+XG_INLINE void xg_next_word(struct xg_walk* walk) {
+  walk->word = xg_lowest_bit(walk->matches.words);
+  walk->matches.words = xg_without_lowest_bit(walk->matches.words);
+  walk->bits = xg_matches_in(&walk->matches, walk->word);
 }
 
-/* What the policy's `fragments` says of a fragment that no rule passed or dropped. `rule` is the
- * matching inspect rule, if any. */
-XG_INLINE int xg_fragment(struct xg_run* run, const xg_rule* rule) {
+/* One turn takes the next rule, from the next word if the last one is used up. Returns 1 at the end. */
+static long xg_walk_on(u32 turn, struct xg_walk* walk) {
+  (void)turn;
+  if (!walk->bits) {
+    if (!walk->matches.words) {
+      walk->result = XG_NO_RULE;
+      return 1;
+    }
+    xg_next_word(walk);
+    if (!walk->bits) return 0;
+  }
+  const u32 index = walk->word * 64 + xg_lowest_bit(walk->bits);
+  walk->bits = xg_without_lowest_bit(walk->bits);
+  const struct xg_run* run = walk->run;
+  const xg_rule* rule = xg_rule_at(run, walk->lines, index);
+  if (!rule) return 1;
+  if (rule->action != XG_RULE_LIMIT) {
+    walk->action = rule->action;
+    walk->pipeline = rule->pipeline;
+    walk->result = (int)index;
+    return 1;
+  }
+  if (xg_conforms(&run->packet.key, rule, index, run->generation)) return 0;
+  xg_count_rule(run, index);
+  walk->result = XG_EXCEEDED;
+  return 1;
+}
+
+/* Asks the rules in turn, of `matches`, which has some words. By bpf_loop: of a loop written out,
+ * verifiers since Linux 7 follow too many turns. The first word is opened before, as older ones take
+ * what is constant on entry for constant on each turn. */
+XG_INLINE void xg_walk(struct xg_walk* walk) {
+  walk->action = 0;
+  walk->pipeline = 0;
+  walk->result = XG_BROKEN;
+  xg_next_word(walk);
+  bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES, xg_walk_on, walk, 0);
+}
+
+/* What the policy's `fragments` says of a fragment that no rule passed or dropped. `inspects`: the rule
+ * that matches does, by this pipeline. */
+XG_INLINE int xg_fragment(struct xg_run* run, int inspects, u32 pipeline) {
   if (run->policy->fragments != XG_DO_INSPECT)
     return xg_finish_as(run, run->policy->fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
-  if (rule) return xg_inspect(run, rule->pipeline);
+  if (inspects) return xg_inspect(run, pipeline);
   return xg_finish_as(run, run->policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
 XG_INLINE int xg_no_rule(struct xg_run* run) {
-  if (run->packet.flags & XG_PKT_FRAGMENT) return xg_fragment(run, NULL);
+  if (run->packet.flags & XG_PKT_FRAGMENT) return xg_fragment(run, 0, 0);
   return xg_finish_as(run, run->policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
 /* Decides by the rules, the default included: always finishes the packet. */
 XG_INLINE int xg_rules(struct xg_run* run) {
-  struct xg_matches matches;
   const u32 slot = run->slot;
-  int result;
   if (run->policy->rule_count == 0) return xg_no_rule(run);
   struct xg_tables tables = {.slot = slot,
                              .lines = bpf_map_lookup_elem(&policy_lines, &slot),
                              .rows = bpf_map_lookup_elem(&policy_rows, &slot)};
   if (!tables.lines || !tables.rows) return xg_fail(run);
-  const enum xg_classified classified = xg_classify(run->policy, &tables, &run->packet, &matches);
+  struct xg_walk walk;
+  const enum xg_classified classified = xg_classify(run->policy, &tables, &run->packet, &walk.matches);
   if (classified == XG_CLASSIFIED_BROKEN) return xg_fail(run);
   if (classified == XG_CLASSIFIED_NONE) return xg_no_rule(run);
-  const xg_rule* rule = xg_walk(run, tables.lines, &matches, &result);
-  if (result == XG_EXCEEDED) return xg_finish(run, XG_KERNEL_drop_limit, XDP_DROP);
-  if (result == XG_NO_RULE) return xg_no_rule(run);
-  if (!rule) return xg_fail(run);
-  xg_count_rule(run, (u32)result);
-  switch (rule->action) {
+  walk.run = run;
+  walk.lines = tables.lines;
+  xg_walk(&walk);
+  if (walk.result == XG_EXCEEDED) return xg_finish(run, XG_KERNEL_drop_limit, XDP_DROP);
+  if (walk.result == XG_NO_RULE) return xg_no_rule(run);
+  if (walk.result < 0) return xg_fail(run);
+  xg_count_rule(run, (u32)walk.result);
+  switch (walk.action) {
     case XG_RULE_PASS:
       return xg_finish(run, XG_KERNEL_pass_rule, XDP_PASS);
     case XG_RULE_DROP:
@@ -126,7 +152,8 @@ XG_INLINE int xg_rules(struct xg_run* run) {
     case XG_RULE_MANAGEMENT:
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     default:
-      return run->packet.flags & XG_PKT_FRAGMENT ? xg_fragment(run, rule) : xg_inspect(run, rule->pipeline);
+      return run->packet.flags & XG_PKT_FRAGMENT ? xg_fragment(run, 1, walk.pipeline)
+                                                 : xg_inspect(run, walk.pipeline);
   }
 }
 

@@ -62,9 +62,8 @@ XG_INLINE __u64 look_up_trie(const xg_flow_key* flow) {
 
 static long one_packet(__u32 number, struct progress* progress) {
   struct xg_run run = {.slot = 0, .generation = 1};
-  struct xg_matches matches;
+  struct xg_walk walk;
   const __u32 zero = 0, at = number & (PREFILTER_PACKETS - 1);
-  int rule = XG_NO_RULE;
   const struct prefilter_packet* packet = bpf_map_lookup_elem(&packets, &at);
   run.policy = bpf_map_lookup_elem(&policy, &zero);
   if (!packet || !run.policy) return 1;
@@ -78,16 +77,18 @@ static long one_packet(__u32 number, struct progress* progress) {
                              .lines = bpf_map_lookup_elem(&policy_lines, &zero),
                              .rows = bpf_map_lookup_elem(&policy_rows, &zero)};
   if (!tables.lines || !tables.rows) return 1;
-  const enum xg_classified classified = xg_classify(run.policy, &tables, &run.packet, &matches);
+  const enum xg_classified classified = xg_classify(run.policy, &tables, &run.packet, &walk.matches);
   if (classified == XG_CLASSIFIED_BROKEN) return 1;
   progress->last = classified;
   if (classified == XG_CLASSIFIED_SOME) {
-    progress->last = matches.words;
-    xg_walk(&run, tables.lines, &matches, &rule);
-  }
-  if (rule >= 0) {
-    progress->rule_hits++;
-    progress->rule_sum += (__u64)(number + 1) * (__u64)(rule + 1);
+    progress->last = walk.matches.words;
+    walk.run = &run;
+    walk.lines = tables.lines;
+    xg_walk(&walk);
+    if (walk.result >= 0) {
+      progress->rule_hits++;
+      progress->rule_sum += (__u64)(number + 1) * (__u64)(walk.result + 1);
+    }
   }
   if (use_trie) {
     const __u64 listed = look_up_trie(&run.packet.key);
