@@ -27,6 +27,7 @@ constexpr u64 kCheckEveryTurns = 4096;
 
 std::vector<PortQueue*> plain(const std::vector<std::unique_ptr<PortQueue>>& queues) {
   std::vector<PortQueue*> out;
+  out.reserve(queues.size());
   for (const auto& queue : queues) out.push_back(queue.get());
   return out;
 }
