@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -47,7 +48,7 @@ nlohmann::json circumstances() {
           {"machine",
            {{"cpu", field("/proc/cpuinfo", "model name")},
             {"cores", std::thread::hardware_concurrency()},
-            {"memory_gib", int(bytes / double(1u << 30) + 0.5)},
+            {"memory_gib", std::lround(bytes / double(1u << 30))},
             {"kernel", host.release},
             {"system", field("/etc/os-release", "PRETTY_NAME")},
             {"gpus", gpus()}}}};
