@@ -62,7 +62,7 @@ XG_INLINE int xg_flow_find(const struct xg_run* run, struct xg_cached* cached) {
 
 /* Has the entry's time run out? Milliseconds and seconds need no better clock than the coarse one. */
 XG_INLINE int xg_flow_dead(const struct xg_cached* cached, const xg_flow_stats* stats, u64 now) {
-  if (cached->expires_ms && (int)((u32)(now / 1000000) - cached->expires_ms) >= 0) return 1;
+  if (xg_flow_expired(cached->expires_ms, (u32)(now / 1000000))) return 1;
   return cached->idle_s && (long)(now - XG_READ(stats->last_seen_ns)) > (long)cached->idle_s * 1000000000l;
 }
 

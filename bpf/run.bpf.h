@@ -65,6 +65,13 @@ XG_INLINE int xg_fail(const struct xg_run* run) {
   return xg_finish_as(run, run->policy->on_failure, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
 }
 
+/* Do the rules treat this packet unlike the others of its connection, by its TCP flags? */
+XG_INLINE int xg_is_special(const struct xg_run* run) {
+  if (!(run->packet.flags & XG_PKT_TCP)) return 0;
+  const u8 flags = run->packet.tcp_flags;
+  return run->policy->tcp_special[(flags >> 6) & 3] >> (flags & 63) & 1;
+}
+
 /* Takes the policy in force and counts the packet. False if there is nothing to decide with. */
 XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx) {
   const u32 zero = 0;

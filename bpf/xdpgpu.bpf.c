@@ -40,7 +40,7 @@ int xdpgpu(struct xdp_md* ctx) {
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
 
   run.flow_hash = (u32)xg_flow_hash(&run.packet.key, run.config->hash_key[0], run.config->hash_key[1]);
-  if (xg_has_flow(&run.packet)) {
+  if (xg_has_flow(&run.packet) && !xg_is_special(&run)) {
     const int action = xg_flow_verdict_for(&run);
     if (action != XG_CONTINUE) return action;
   }

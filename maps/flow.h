@@ -48,7 +48,7 @@ XG_RECORD(xg_flow_verdict) {
   u8 target; /* port index for XG_REDIRECT */
   xg_flow_key key;
   u32 verdict;    /* verdict word that was cached: says which stage and rule decided */
-  u32 expires_ms; /* CLOCK_MONOTONIC in ms, low 32 bits; 0: never */
+  u32 expires_ms; /* CLOCK_MONOTONIC in ms, low 32 bits, at most XG_FLOW_MAX_TTL_MS ahead; 0: never */
   u16 rewrite;    /* index into the `rewrites` map; XG_REWRITE_NONE: none */
   u8 idle_s;      /* seconds without a packet after which the entry is dead; 0: never */
   u8 flags;
@@ -57,6 +57,13 @@ XG_ASSERT_SIZE(xg_flow_verdict, 64);
 XG_ASSERT_OFFSET(xg_flow_verdict, key, 8);
 XG_ASSERT_OFFSET(xg_flow_verdict, verdict, 52);
 XG_ASSERT_OFFSET(xg_flow_verdict, rewrite, 60);
+
+#define XG_FLOW_MAX_TTL_MS 604800000u /* a week */
+/* Is the time over? Half of the 32-bit clock's range would count as ahead; what is further ahead than any
+ * verdict may live is long past. */
+XG_FN int xg_flow_expired(u32 expires_ms, u32 now_ms) {
+  return expires_ms != 0u && expires_ms - now_ms - 1u >= XG_FLOW_MAX_TTL_MS;
+}
 
 /* Same index as the entry, mmapable, written by the XDP program. Nobody zeroes the counts: a writer that
  * reuses an entry notes what it found. A writer that publishes an entry with idle_s stores the time of

@@ -89,6 +89,7 @@ void Bed::attach(const Options& options) {
   engine_ = value_of(dataplane::Engine::create(std::move(specs), options.engine));
   value_of(engine_->use_device(value_of(gpu::open_device(options.device)), gpu::Frames::automatic));
   value_of(engine_->load_policy(generation_, pipelines_of(options.stages)));
+  engine_->make_current(generation_);
   value_of(engine_->start());
   set_state(XG_STATE_RUNNING);
 }
@@ -110,6 +111,7 @@ void Bed::install_policy(u32 port, u32 slot, u32 generation) {
 u32 Bed::swap(std::vector<gpu::StageSettings> stages) {
   ++generation_;
   value_of(engine_->load_policy(generation_, pipelines_of(std::move(stages))));
+  engine_->make_current(generation_);
   for (u32 port = 0; port < maps_.size(); ++port) install_policy(port, generation_ & 1, generation_);
   return generation_;
 }

@@ -151,6 +151,8 @@ TEST_F(FlowTest, Expires) {
   EXPECT_EQ(reason(), "pass_flow");
   program_->verdict(index).expires_ms = now - 20;
   EXPECT_EQ(reason(), "drop_default");
+  program_->verdict(index).expires_ms = now - 0xa0000000;  // 31 days ago, which 32 bits could take for ahead
+  EXPECT_EQ(reason(), "drop_default");
 }
 
 TEST_F(FlowTest, IdlesOut) {
@@ -171,6 +173,26 @@ TEST_F(FlowTest, HandsTheEndsOfTcpUp) {
     const Frame end = ethernet({10}) + ipv4({.protocol = 6}, tcp(40000, 80, flag | 0x10));
     EXPECT_EQ(reason(end), "drop_default");
   }
+}
+
+// A rule that asks for TCP flags is asked of every packet that has them, whatever its flow's verdict.
+TEST_F(FlowTest, PacketsToldByTheirTcpFlagsMeetTheRules) {
+  Program program;
+  program.install(R"({"version": 1, "default": "drop", "rules": [
+      {"name": "no reset", "match": {"proto": "tcp", "tcp_flags": "rst"}, "action": "drop"},
+      {"name": "open", "match": {"proto": "tcp", "tcp_flags": "syn,!ack"}, "action": {"inspect": "all"}}],
+      "pipelines": {"all": [{"stage": "l2fwd", "cache": true}]}})");
+  program.connect(0, 8);
+  const auto with = [](u8 flags) { return ethernet({10}) + ipv4({.protocol = 6}, tcp(40000, 80, flags)); };
+  program.publish(with(0x10), XG_PASS);
+  EXPECT_EQ(program.run(with(0x10)).reason, "pass_flow");
+  EXPECT_EQ(program.run(with(0x18)).reason, "pass_flow");
+  EXPECT_EQ(program.run(with(0x11)).reason, "pass_flow") << "no rule asks for FIN";
+  EXPECT_EQ(program.run(with(0x14)).reason, "drop_rule");
+  const Outcome opening = program.run(with(0x02));
+  EXPECT_EQ(opening.reason, "inspected");
+  ASSERT_TRUE(opening.metadata);
+  EXPECT_TRUE(opening.metadata->flags & XG_PKT_UNCACHED) << "its verdict says nothing of the others";
 }
 
 TEST_F(FlowTest, FragmentsAndMalformedPacketsHaveNoFlow) {

@@ -48,10 +48,19 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, u32 generati
 Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
   const u32 generation = ++used_;
   const u32 slot = slot_ ^ 1u;
-  if (auto loaded = engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy)); !loaded)
+  // A generation that no packet has met may be given again; its parity says which half of the rewrites is
+  // its own, and must not be that of the generation in force.
+  if (auto loaded = engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy)); !loaded) {
+    --used_;
     return Error(loaded.error());
-  if (auto prepared = prepare_slot(*policy, generation, slot); !prepared) return Error(prepared.error());
+  }
+  if (auto prepared = prepare_slot(*policy, generation, slot); !prepared) {
+    engine_.forget_policy(generation);
+    --used_;
+    return Error(prepared.error());
+  }
 
+  engine_.make_current(generation);
   for (auto& port : ports_) port.activate(generation, slot, policy->policy.hash);
   wait_for_grace_period();
   engine_.retire_generations_before(generation);
@@ -62,17 +71,22 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
 }
 
 dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy) {
-  // The XDP program inspects by rules alone: with one pipeline there is nothing to choose.
-  if (policy->policy.pipelines.size() <= 1)
-    return [](const u8*, u32, const xg_metadata&) -> u16 { return 0; };
-  return [policy = std::move(policy)](const u8* frame, u32 length, const xg_metadata& parsed) -> u16 {
+  return [policy = std::move(policy)](const u8* frame, u32 length, xg_metadata* metadata) {
+    // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP
+    // flags make a difference.
+    const bool choose = policy->policy.pipelines.size() > 1;
+    if (!choose && !(metadata->flags & XG_PKT_TCP)) return;
     xg_packet packet;
-    xg_parse(frame, frame + length, parsed.port, &packet);
+    xg_parse(frame, frame + length, metadata->port, &packet);
+    const auto& header = policy->tables.header;
+    if ((packet.flags & XG_PKT_TCP) &&
+        (header.tcp_special[packet.tcp_flags / 64] >> packet.tcp_flags % 64 & 1))
+      metadata->flags |= XG_PKT_UNCACHED;
+    if (!choose) return;
     // The kernel has counted the packet against its limits already.
     const auto conforms = [](const xg_rule&, u32, const xg_packet&) { return true; };
-    const Decision decision = decide(policy->tables, packet, conforms);
     // Tables and parser are the kernel's own, so a packet that it inspected is inspected here, too.
-    return decision.pipeline;
+    metadata->pipeline = decide(policy->tables, packet, conforms).pipeline;
   };
 }
 

@@ -103,7 +103,8 @@ void Engine::Impl::make_workers() {
     for (const auto& port : ports)
       worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());
     worker.credit_step = std::max(1u, options.ring_size / 16);
-    worker.cpu = cpus.empty() ? -1 : cpus[i % cpus.size()];
+    // Another process's workers begin at another core.
+    worker.cpu = cpus.empty() ? -1 : cpus[(i + ports.front()->spec().ifindex) % cpus.size()];
     const u32 frames = options.frames_per_queue * queues_of(i);
     workers.push_back(
         std::make_unique<Worker>(worker, region->base(), std::move(queues), first, frames, policy));
@@ -177,8 +178,19 @@ Result<void> Engine::load_policy(u32 generation, std::shared_ptr<const gpu::Pipe
   if (auto ok = impl_->device->load(generation, std::move(pipelines)); !ok) return ok;
   impl_->loaded.push_back(generation);
   impl_->policies.push_back({generation, std::move(chooser)});
-  impl_->policy.store(&impl_->policies.back(), std::memory_order_release);
   return {};
+}
+
+void Engine::make_current(u32 generation) {
+  for (const CurrentPolicy& policy : impl_->policies)
+    if (policy.generation == generation) impl_->policy.store(&policy, std::memory_order_release);
+}
+
+void Engine::forget_policy(u32 generation) {
+  impl_->device->unload(generation);
+  std::erase(impl_->loaded, generation);
+  std::erase_if(impl_->policies,
+                [&](const CurrentPolicy& policy) { return policy.generation == generation; });
 }
 
 void Engine::retire_generations_before(u32 generation) {

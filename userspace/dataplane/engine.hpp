@@ -82,14 +82,19 @@ class Engine {
   // Registers the frame region with the device and opens the workers' queues.
   Result<void> use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames);
 
-  // Which pipeline a frame goes to, for ports that deliver no metadata: the XDP program chose one, but
-  // cannot tell. Called on worker threads, concurrently; `parsed` has everything but pipeline.
-  using PipelineChooser = std::function<u16(const u8* frame, u32 length, const xg_metadata& parsed)>;
+  // Which pipeline a frame goes to, and whether its verdict may be cached (XG_PKT_UNCACHED), for ports that
+  // deliver no metadata: the XDP program knew, but cannot tell. Called on worker threads, concurrently;
+  // the metadata has everything else.
+  using PipelineChooser = std::function<void(const u8* frame, u32 length, xg_metadata* metadata)>;
 
   // Makes a generation's pipelines known to the device; packets of it may arrive from now on. Without a
   // chooser, ports without metadata send everything to pipeline 0.
   Result<void> load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
                            PipelineChooser chooser = {});
+  // From now on packets without metadata count as of this generation, which is loaded.
+  void make_current(u32 generation);
+  // Takes back a load_policy that was not made current, and of which no packet came.
+  void forget_policy(u32 generation);
   // Tells the engine that XDP sends only `generation` since now (after the swap's RCU grace period).
   // Older generations are unloaded, by poll(), once their packets have left.
   void retire_generations_before(u32 generation);

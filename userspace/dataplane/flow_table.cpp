@@ -39,8 +39,7 @@ u64 FlowTable::last_used(u32 index) const noexcept {
 bool FlowTable::dead(u32 index, u32 generation, u64 now_ns) const noexcept {
   const xg_flow_verdict& entry = entries_[index];
   if (entry.generation != generation) return true;
-  if (entry.expires_ms && static_cast<std::int32_t>(entry.expires_ms - static_cast<u32>(now_ns / kMs)) <= 0)
-    return true;
+  if (xg_flow_expired(entry.expires_ms, static_cast<u32>(now_ns / kMs))) return true;
   return entry.idle_s && now_ns > last_used(index) + entry.idle_s * kSecond;
 }
 

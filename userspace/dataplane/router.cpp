@@ -144,6 +144,7 @@ void Router::cache(const xg_descriptor& packet, const xg_result& result, PortQue
                    u64 now_ns) noexcept {
   const u8* frame = region_ + packet.offset;
   const xg_metadata& metadata = metadata_of(frame);
+  if (metadata.flags & XG_PKT_UNCACHED) return;
   const u32 action = XG_VERDICT_ACTION(result.verdict);
   if (action == XG_TX && !from.traits.cache_transmit) return;
   if (action == XG_REDIRECT && !queues_[XG_VERDICT_PORT(result.verdict)]->traits.cache_transmit) return;

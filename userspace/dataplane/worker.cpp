@@ -24,6 +24,8 @@ constexpr u64 kBeatEveryNs = 1'000'000;
 // From skb_orphan to the socket's queue a packet runs through without pause, interrupts aside.
 constexpr u64 kPassGraceNs = 50'000;
 constexpr u64 kCheckEveryTurns = 4096;
+// A batch that the device has had for so long will not come back: longer than any driver's own time-out.
+constexpr u64 kHungNs = 5'000'000'000;
 
 std::vector<PortQueue*> plain(const std::vector<std::unique_ptr<PortQueue>>& queues) {
   std::vector<PortQueue*> out;
@@ -187,7 +189,8 @@ bool Worker::take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept {
     return true;
   }
   if (!queue.metadata.known()) [[unlikely]]
-    queue.metadata.learn(region_ + chunk_of(id), start, desc.len, now_ns);
+    queue.metadata.learn(region_ + chunk_of(id), start, desc.len,
+                         monotonic_ns());  // not the turn's beginning
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
   if (!queue.metadata.delivers()) [[unlikely]]
     fill_metadata(queue, frame, desc.len, now_ns);
@@ -208,7 +211,7 @@ void Worker::fill_metadata(PortQueue& queue, u8* frame, u32 length, u64 now_ns) 
   parse_metadata(frame, length, static_cast<u8>(queue.port), queue.config->hash_key, now_ns, metadata);
   metadata->generation = policy->generation;
   metadata->sequence = queue.next_sequence;
-  if (policy->chooser) metadata->pipeline = policy->chooser(frame, length, *metadata);
+  if (policy->chooser) policy->chooser(frame, length, metadata);
 }
 
 void Worker::kick() noexcept {
@@ -223,6 +226,7 @@ void Worker::kick() noexcept {
 void Worker::account(u64 now_ns, bool rings_empty) noexcept {
   order_.advance(now_ns, [&](u32 port, u32 sequence) { queues_[port]->publish_retired(sequence); });
 
+  if (batcher_->waiting() && now_ns - batcher_->oldest_ns() > kHungNs) device_failed_ = true;
   const bool empty_handed = rings_empty && !batcher_->held() && order_.empty();
   if (now_ns - statistics_ns_ >= kStatisticsEveryNs) {
     statistics_ns_ = now_ns;

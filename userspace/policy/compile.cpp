@@ -6,6 +6,7 @@
 
 #include "maps/flow.h"
 #include "userspace/policy/address_classes.hpp"
+#include "userspace/policy/caching.hpp"
 #include "userspace/policy/grid.hpp"
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
@@ -223,7 +224,15 @@ class Compiler {
     header.l4_line = write_indexes(l4_);
     header.vlan_line = write_indexes(vlan_);
     write_tries();
+    note_special_flags();
     tables_.lines = store_.take();
+  }
+  void note_special_flags() {
+    const auto table = l4_.table();
+    for (const u32 base : {XG_L4_V4_TCP, XG_L4_V6_TCP})
+      for (u32 flags = 0; flags < 256; ++flags)
+        if (table[base + flags] != table[base + kOrdinaryTcpFlags])
+          tables_.header.tcp_special[flags / 64] |= 1ull << flags % 64;
   }
 
   // Returns the first line; there is at least one.

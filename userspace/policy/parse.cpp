@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "userspace/policy/caching.hpp"
 #include "userspace/policy/hash.hpp"
 #include "userspace/policy/list_file.hpp"
 #include "userspace/policy/match.hpp"
@@ -142,6 +143,7 @@ class PolicyReader {
             fmt::format("the name \"{}\" is taken by /rules/{}; counters and logs tell rules apart by name",
                         rule.name, first->second));
       policy_.rules.push_back(std::move(rule));
+      check_caching(one);
     });
     auto limits = std::count_if(policy_.rules.begin(), policy_.rules.end(),
                                 [](const Rule& rule) { return rule.action == Rule::Action::limit; });
@@ -157,6 +159,23 @@ class PolicyReader {
           fmt::format("a policy has room for {} rules; here are {}, and {} management entries that count "
                       "twice (once a direction)",
                       XG_MAX_RULES, policy_.rules.size(), policy_.management.size()));
+  }
+
+  // Of the rule that was read last.
+  void check_caching(const Place& place) {
+    const u32 last = static_cast<u32>(policy_.rules.size() - 1);
+    const Rule& rule = policy_.rules[last];
+    const auto pipeline =
+        std::find_if(policy_.pipelines.begin(), policy_.pipelines.end(), [&](const Pipeline& one) {
+          return rule.action == Rule::Action::inspect && one.name == rule.pipeline;
+        });
+    if (pipeline == policy_.pipelines.end() || !caches(*pipeline)) return;
+    if (const auto limit = limit_ahead_of_cache(policy_, last))
+      report_.at(place,
+                 fmt::format("pipeline \"{}\" caches verdicts, but the limit \"{}\" ahead of this rule "
+                             "must count every packet of the same flows; leave out \"cache\", or "
+                             "narrow one of the two matches",
+                             rule.pipeline, policy_.rules[*limit].name));
   }
 
   Rule rule(const Place& place) {

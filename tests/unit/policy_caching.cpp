@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+//
+// Which verdicts may be remembered for a flow: not those of packets that a limit ahead must count, nor of
+// those that a rule treats by their TCP flags.
+#include "userspace/policy/caching.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace xdpgpu::policy {
+namespace {
+
+Result<Policy> parsed(const std::string& rules, const std::string& cache = R"(, "cache": "60s")") {
+  return parse(fmt::format(R"({{"version": 1, "lists": {{"few": ["192.0.2.0/24"]}}, "rules": [{}],
+      "pipelines": {{"look": [{{"stage": "acl", "rules": []{}}}]}}}})",
+                           rules, cache),
+               "p.json", read_files_of({}));
+}
+
+constexpr const char* kLook = R"({"match": {"proto": "tcp", "dst_port": 80}, "action": {"inspect": "look"}})";
+
+std::string limit(const std::string& match) {
+  return fmt::format(R"({{"name": "limit", "match": {{{}}}, "limit": {{"per": "src", "pps": 10}}}},)", match);
+}
+
+TEST(Caching, IsRefusedBehindALimitOfTheSameFlows) {
+  for (const char* match : {R"("proto": "tcp")", R"("dst_port": ["70-90"], "proto": "tcp")", "",
+                            R"("src": "@few")", R"("proto": "tcp", "tcp_flags": "ack")"}) {
+    const auto policy = parsed(limit(match) + kLook);
+    ASSERT_FALSE(policy) << match;
+    ASSERT_EQ(policy.error().size(), 1u);
+    EXPECT_EQ(policy.error()[0].pointer, "/rules/1");
+    EXPECT_NE(policy.error()[0].message.find("\"limit\""), std::string::npos) << policy.error()[0].message;
+    EXPECT_TRUE(parsed(limit(match) + kLook, "")) << "nothing is cached there";
+  }
+}
+
+TEST(Caching, IsFineWhereTheLimitMeetsOtherPackets) {
+  for (const char* match : {R"("proto": "udp")", R"("proto": "tcp", "dst_port": 81)",
+                            R"("proto": "tcp", "tcp_flags": "syn,!ack")", R"("proto": "icmp")"})
+    EXPECT_TRUE(parsed(limit(match) + kLook)) << match;
+  const std::string other = R"({"match": {"src": "198.51.100.0/24", "dst_port": 80, "proto": "tcp"},
+      "action": {"inspect": "look"}})";
+  EXPECT_TRUE(parsed(limit(R"("src": "@few")") + other));
+  EXPECT_TRUE(parsed(std::string(kLook) + "," + limit("").substr(0, limit("").size() - 1)))
+      << "it comes after";
+}
+
+bool special(const Tables& tables, u8 flags) {
+  return (tables.header.tcp_special[flags / 64] >> flags % 64 & 1) != 0;
+}
+
+TEST(Caching, PacketsThatARuleTellsByTheirFlagsAreSpecial) {
+  const auto plain = parsed(kLook);
+  ASSERT_TRUE(plain);
+  const auto none = compile(*plain);
+  ASSERT_TRUE(none);
+  for (u32 flags = 0; flags < 256; ++flags) EXPECT_FALSE(special(*none, static_cast<u8>(flags))) << flags;
+
+  const auto syn = parsed(limit(R"("proto": "tcp", "tcp_flags": "syn,!ack")") +
+                          R"({"match": {"proto": "tcp", "tcp_flags": "rst"}, "action": "drop"},)" + kLook);
+  ASSERT_TRUE(syn) << syn.error()[0].sentence();
+  const auto tables = compile(*syn);
+  ASSERT_TRUE(tables);
+  for (u32 flags = 0; flags < 256; ++flags)
+    EXPECT_EQ(special(*tables, static_cast<u8>(flags)), (flags & 0x12) == 0x02 || (flags & 0x04) != 0)
+        << flags;
+}
+
+}  // namespace
+}  // namespace xdpgpu::policy
