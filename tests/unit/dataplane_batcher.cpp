@@ -169,6 +169,29 @@ TEST(Batcher, RefusedBatchesComeBackBehindTheEarlierOnes) {
   EXPECT_EQ(b.batcher.held(), 1u);
 }
 
+// A later batch must not retire first, nor a busy device keep a refused batch for ever.
+TEST(Batcher, ARefusedBatchComesBeforeTheLaterOnes) {
+  Bench b;
+  b.device.unknown = 2;
+  b.add(1, 0);
+  b.add(2, 1);
+  b.add(3, 2);
+  b.batcher.submit_if_due(kWait + 2, false);  // the third is in flight now
+  b.device.finished = 1;
+  for (const u32 generation : {1u, 2u}) {
+    Batch* batch = b.batcher.poll();
+    ASSERT_NE(batch, nullptr) << generation;
+    EXPECT_EQ(batch->generation, generation);
+    b.batcher.release(batch);
+  }
+  EXPECT_EQ(b.batcher.poll(), nullptr);
+  b.device.finished = 2;
+  Batch* last = b.batcher.poll();
+  ASSERT_NE(last, nullptr);
+  EXPECT_EQ(last->generation, 3u);
+  b.batcher.release(last);
+}
+
 TEST(Batcher, ADeviceThatFailsGivesEveryPacketBack) {
   Bench b;
   b.add(1, 0);

@@ -89,6 +89,18 @@ TEST(Rewrites, QueuesShareOutTheTable) {
   }
 }
 
+// In generic mode a packet of the former policy can come behind one of the next.
+TEST(Rewrites, ALatePacketOfAnOlderPolicyCostsTheNewOneNothing) {
+  Map map;
+  Rewrites rewrites(map.records, 0, 1);
+  const int index = rewrites.intern(7, result(1));
+  const xg_rewrite before = map.records[static_cast<std::size_t>(index)];
+  EXPECT_EQ(rewrites.intern(6, result(2)), -1);
+  EXPECT_NE(rewrites.intern(7, result(3)), index);
+  EXPECT_EQ(rewrites.intern(7, result(1)), index);
+  EXPECT_EQ(std::memcmp(&map.records[static_cast<std::size_t>(index)], &before, sizeof(before)), 0);
+}
+
 TEST(ApplyRewrite, WritesWhatTheFlagsName) {
   u8 frame[14];
   std::memset(frame, 0xee, sizeof(frame));

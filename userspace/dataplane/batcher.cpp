@@ -4,9 +4,8 @@
 namespace xdpgpu::dataplane {
 
 Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns)
-    : queue_(queue), max_wait_ns_(max_wait_ns), batches_(depth) {
+    : queue_(queue), max_wait_ns_(max_wait_ns), batches_(depth), order_(depth) {
   for (Batch& batch : batches_) batch.ports.resize(capacity);
-  refused_.reserve(depth);
 }
 
 Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
@@ -28,6 +27,7 @@ void Batcher::submit() noexcept {
   Batch* batch = current_;
   current_ = nullptr;
   held_submitted_ += batch->count;
+  order_[(oldest_ + submitted_++) % order_.size()] = batch;
   switch (queue_.submit(batch->slot, batch->count, batch->generation)) {
     case gpu::Submit::ok:
       return;
@@ -38,7 +38,6 @@ void Batcher::submit() noexcept {
       batch->outcome = Outcome::device_failed;
       break;
   }
-  refused_.push_back(batch);
 }
 
 void Batcher::submit_if_due(u64 now_ns, bool rings_empty) noexcept {
@@ -49,15 +48,16 @@ void Batcher::submit_if_due(u64 now_ns, bool rings_empty) noexcept {
 }
 
 Batch* Batcher::poll() noexcept {
-  if (gpu::Slot* slot = queue_.poll()) {
-    Batch& batch = batches_[slot->index];
-    if (slot->failed) batch.outcome = Outcome::device_failed;
-    return &batch;
+  if (!submitted_) return nullptr;
+  Batch* batch = order_[oldest_];
+  // One that the device refused waits for those that were submitted before it, and nobody for it.
+  if (batch->outcome == Outcome::decided) {
+    const gpu::Slot* slot = queue_.poll();
+    if (!slot) return nullptr;
+    if (slot->failed) batch->outcome = Outcome::device_failed;
   }
-  // Refused batches come after everything that was submitted before them.
-  if (refused_.empty() || queue_.in_flight() != 0) return nullptr;
-  Batch* batch = refused_.front();
-  refused_.erase(refused_.begin());
+  oldest_ = (oldest_ + 1) % static_cast<u32>(order_.size());
+  --submitted_;
   return batch;
 }
 

@@ -60,7 +60,9 @@ class Batcher {
 
   // Packets in the open batch and in submitted ones.
   u64 held() const noexcept { return held_submitted_ + (current_ ? current_->count : 0); }
-  bool waiting() const noexcept { return queue_.in_flight() != 0 || !refused_.empty(); }
+  bool waiting() const noexcept { return submitted_ != 0; }
+  // When the oldest submitted batch was opened; only while waiting().
+  u64 oldest_ns() const noexcept { return order_[oldest_]->opened_ns; }
   bool open_batch() const noexcept { return current_ != nullptr; }
 
  private:
@@ -71,7 +73,8 @@ class Batcher {
   u64 max_wait_ns_;
   std::vector<Batch> batches_;  // by slot index
   Batch* current_ = nullptr;
-  std::vector<Batch*> refused_;  // by the device, at submission
+  std::vector<Batch*> order_;  // ring of those submitted and not polled yet, refused ones included
+  u32 oldest_ = 0, submitted_ = 0;
   u64 held_submitted_ = 0;
 };
 

@@ -47,6 +47,8 @@ void Rewrites::begin(u32 generation) noexcept {
 int Rewrites::intern(u32 generation, const xg_result& result) noexcept {
   if (result.flags & XG_RES_CACHE_SWAP) return XG_REWRITE_SWAP_MACS;
   if (!(result.flags & kMacs)) return XG_REWRITE_NONE;
+  // A packet of an older policy, late: the newer one's records are not given up for it.
+  if (static_cast<std::int32_t>(generation - generation_) < 0) return -1;
   if (generation != generation_) begin(generation);
   const xg_rewrite wanted = record_of(generation, result);
   const u32 mask = static_cast<u32>(slots_.size()) - 1;
