@@ -49,8 +49,9 @@ struct DeviceInfo {
   std::string description;  // "NVIDIA H200", "llvmpipe (LLVM 15.0.6, 256 bits)"
   bool software = false;    // runs on the CPU: `auto` never picks a software Vulkan
   bool usable = false;
-  std::string reason;     // why it is not usable; empty if it is
-  bool in_place = false;  // can read registered or imported host memory
+  std::string reason;       // why it is not usable; empty if it is
+  bool in_place = false;    // can read registered or imported host memory
+  bool persistent = false;  // can be driven by a kernel that stays
   u64 memory_bytes = 0;
 };
 
@@ -106,9 +107,18 @@ class Queue {
   virtual u32 in_flight() const noexcept = 0;
 };
 
+// How a queue's batches reach the device.
+//   launched    each by a call of the driver
+//   persistent  through memory, by a kernel that stays on the device and polls for them: microseconds less.
+//               It ends when it has had nothing to do for 100 ms, or when the process is gone, and is back
+//               at the next batch. CUDA alone: Vulkan promises no progress within a submission, and the CPU
+//               device decides in submit().
+enum class Drive { launched, persistent };
+
 struct QueueOptions {
   u32 batch_capacity = 1024;  // packets
   u32 depth = 4;              // batches in flight
+  Drive drive = Drive::launched;
 };
 
 class Device {
@@ -129,6 +139,7 @@ class Device {
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;
 
+  // Fails where the device cannot be driven so.
   virtual Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) = 0;
 };
 

@@ -5,13 +5,19 @@
 
 namespace xdpgpu::gpu {
 
-Result<void> check_queue_options(const QueueOptions& options) {
+Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& info) {
   if (options.batch_capacity < 1 || options.batch_capacity > 65536)
     return tl::unexpected(
         fmt::format("a batch of {} packets is not possible: choose 1 to 65536", options.batch_capacity));
   if (options.depth < 1 || options.depth > 64)
     return tl::unexpected(
         fmt::format("{} batches in flight are not possible: choose 1 to 64", options.depth));
+  if (options.drive == Drive::persistent && !info.persistent)
+    return tl::unexpected(
+        fmt::format("{} cannot be driven by a kernel that stays on the device: set compute.mode to auto or "
+                    "inline, or use "
+                    "a CUDA device",
+                    info.name));
   return {};
 }
 

@@ -74,8 +74,9 @@ class SlotRing {
   u32 count_ = 0;
 };
 
-// Checks what open_queue is asked for: batches of 1 to 65536 packets, 1 to 64 in flight.
-Result<void> check_queue_options(const QueueOptions& options);
+// Checks what open_queue is asked for: batches of 1 to 65536 packets, 1 to 64 in flight, a drive that the
+// device has.
+Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& info);
 // Checks what register_frames is asked for.
 Result<void> check_region(const void* base, u64 bytes, bool registered);
 

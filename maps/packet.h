@@ -32,7 +32,7 @@
                                 are valid only as far as the offsets say */
 #define XG_PKT_PORTS 0x0200u /* l4_offset points to readable source and destination ports */
 #define XG_PKT_MANAGEMENT 0x0400u
-#define XG_PKT_VLAN 0x0800u /* at least one tag stands in the frame */
+#define XG_PKT_VLAN 0x0800u     /* at least one tag stands in the frame */
 #define XG_PKT_UNCACHED 0x1000u /* its verdict holds for it alone (xg_policy.tcp_special): never cached */
 
 /* Written by the XDP program in front of each inspected frame (bpf_xdp_adjust_meta), or by the worker

@@ -132,7 +132,7 @@ class CpuDevice final : public Device {
   void unload(u32 generation) noexcept override { shared_.generations.remove(generation); }
 
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
-    if (auto checked = check_queue_options(options); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_queue_options(options, info_); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
     try {
       return std::make_unique<CpuQueue>(shared_, options);

@@ -1,5 +1,5 @@
 # The CUDA device: needs nvcc to build, and nothing to start: the runtime is linked statically and loads the
-# driver where there is one. nvcc compiles the one kernel file by itself rather than as a language of the
+# driver where there is one. nvcc compiles the kernel files by themselves rather than as a language of the
 # project: CMake's compiler checks fail for toolkits newer than CMake.
 set(XDPGPU_CUDA_ARCHITECTURES
     "75-virtual;90-real"
@@ -31,18 +31,21 @@ if(cuda_possible)
       message(FATAL_ERROR "XDPGPU_CUDA_ARCHITECTURES has \"${architecture}\": write 90-real or 90-virtual")
     endif()
   endforeach()
-  set(kernel ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernel.cu)
-  set(kernel_object ${CMAKE_CURRENT_BINARY_DIR}/cuda_kernel.o)
-  add_custom_command(
-    OUTPUT ${kernel_object}
-    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags} -I ${PROJECT_SOURCE_DIR} -MD
-            -MF ${kernel_object}.d -MT ${kernel_object} -c ${kernel} -o ${kernel_object}
-    DEPENDS ${kernel}
-    DEPFILE ${kernel_object}.d
-    COMMENT "Compiling the stages for CUDA"
-    COMMAND_EXPAND_LISTS VERBATIM)
-  set_source_files_properties(${kernel_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/memory.cpp cuda/queue.cpp ${kernel_object})
+  foreach(name IN ITEMS kernel resident)
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda_${name}.o)
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags} -I ${PROJECT_SOURCE_DIR} -MD
+              -MF ${object}.d -MT ${object} -c ${source} -o ${object}
+      DEPENDS ${source}
+      DEPFILE ${object}.d
+      COMMENT "Compiling the stages for CUDA (${name})"
+      COMMAND_EXPAND_LISTS VERBATIM)
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    target_sources(xdpgpu_gpu PRIVATE ${object})
+  endforeach()
+  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/memory.cpp cuda/persistent.cpp cuda/queue.cpp)
   target_link_libraries(xdpgpu_gpu PRIVATE CUDA::cudart_static)
 else()
   message(STATUS "CUDA device: no")

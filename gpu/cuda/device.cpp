@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "gpu/cuda/persistent.hpp"
 #include "gpu/cuda/queue.hpp"
 #include "gpu/pipelines.hpp"
 
@@ -70,6 +71,7 @@ DeviceInfo describe_device(int ordinal) {
            attribute(cudaDevAttrMemoryPoolsSupported, ordinal) == 0)
     info.reason = "it cannot map host memory or has no memory pools: use another device";
   info.usable = info.reason.empty();
+  info.persistent = info.usable;
   info.in_place = info.usable && attribute(cudaDevAttrHostRegisterSupported, ordinal) != 0;
   return info;
 }
@@ -81,6 +83,8 @@ class CudaDevice final : public Device {
     device->shared_.ordinal = ordinal;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
+    if (const cudaError_t error = load_resident(); error != cudaSuccess)
+      return failure("loading the stages", error);
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
     device->shared_.control = *std::move(control);
@@ -126,11 +130,12 @@ class CudaDevice final : public Device {
   }
 
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
-    if (auto checked = check_queue_options(options); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_queue_options(options, info_); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
     if (auto ready = enter(); !ready) return tl::unexpected(ready.error());
     try {
-      return CudaQueue::create(shared_, options);
+      return options.drive == Drive::persistent ? PersistentQueue::create(shared_, options)
+                                                : CudaQueue::create(shared_, options);
     } catch (const std::bad_alloc&) {
       return tl::unexpected(std::string("there is not enough memory for the queue's batches"));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/cuda/kernel.hpp: the one kernel, as the host side calls it.
+// gpu/cuda/kernel.hpp: the kernel that decides one batch, as the host side calls it.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -54,7 +54,7 @@ class VulkanDevice final : public Device {
   }
 
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
-    if (auto checked = check_queue_options(options); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_queue_options(options, info()); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
     if (shared_.context->failed()) return tl::unexpected(lost());
     try {

@@ -59,7 +59,7 @@ TEST_P(Bounds, PacketsAtTheEndsOfTheRegion) {
 
     XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
     ASSERT_TRUE(device->load(kGeneration, *gpu::Pipelines::compile(settings)));
-    auto queue = device->open_queue({.batch_capacity = 64, .depth = 1});
+    auto queue = device->open_queue(GetParam().queue(64, 1));
     ASSERT_TRUE(queue) << queue.error();
     expect_equal(judge(**queue, traffic.descriptors, 64, kGeneration), should, traffic.descriptors);
   }
@@ -83,9 +83,9 @@ TEST_P(Bounds, RegistersARegionOnceAndOnlyWholePages) {
   EXPECT_NE(device.frames(), gpu::Frames::automatic);
   EXPECT_EQ(device.frames() == gpu::Frames::in_place, device.info().in_place);
   EXPECT_FALSE(device.register_frames(region.base(), region.size(), gpu::Frames::automatic));
-  EXPECT_FALSE(device.open_queue({.batch_capacity = 0, .depth = 1}));
-  EXPECT_FALSE(device.open_queue({.batch_capacity = 65537, .depth = 1}));
-  EXPECT_FALSE(device.open_queue({.batch_capacity = 1, .depth = 0}));
+  EXPECT_FALSE(device.open_queue(GetParam().queue(0, 1)));
+  EXPECT_FALSE(device.open_queue(GetParam().queue(65537, 1)));
+  EXPECT_FALSE(device.open_queue(GetParam().queue(1, 0)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Bounds, testing::ValuesIn(all_targets()), target_name);

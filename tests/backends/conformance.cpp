@@ -28,7 +28,7 @@ class Conformance : public testing::TestWithParam<std::tuple<Target, std::string
 
     XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());
     ASSERT_TRUE(device->load(kGeneration, *pipelines));
-    auto queue = device->open_queue({.batch_capacity = kCapacity, .depth = 4});
+    auto queue = device->open_queue(target.queue(kCapacity, 4));
     ASSERT_TRUE(queue) << queue.error();
     for (u32 batch : kCuts) {
       SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,

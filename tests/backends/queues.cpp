@@ -2,6 +2,7 @@
 //
 // Batches and generations: order, depth, what is refused, several queues at once.
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "gpu/slots.hpp"
@@ -46,7 +47,7 @@ TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   const std::vector<gpu::PipelineSettings> settings{{"back", {gpu::L2fwdSettings{}}}};
   ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
-  auto opened = device->open_queue({.batch_capacity = 4, .depth = 3});
+  auto opened = device->open_queue(GetParam().queue(4, 3));
   ASSERT_TRUE(opened) << opened.error();
   gpu::Queue& queue = **opened;
   EXPECT_EQ(queue.poll(), nullptr) << "nothing was submitted";
@@ -86,7 +87,7 @@ TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
 TEST_P(Queues, UnknownGenerationIsRefusedAndTheSlotStaysTheCallers) {
   const Traffic traffic = frames_of({kGeneration, kGeneration});
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
-  auto queue = device->open_queue({.batch_capacity = 8, .depth = 1});
+  auto queue = device->open_queue(GetParam().queue(8, 1));
   ASSERT_TRUE(queue) << queue.error();
   gpu::Slot* slot = (*queue)->acquire();
   slot->descriptors[0] = traffic.descriptors[0];
@@ -114,7 +115,7 @@ TEST_P(Queues, EachBatchIsJudgedByItsOwnGeneration) {
   ASSERT_TRUE(device->load(2, compiled(always(gpu::AclRule::Action::pass))));
   ASSERT_TRUE(device->load(0, compiled(always(gpu::AclRule::Action::next))));
   ASSERT_TRUE(device->load(0xffffffff, compiled({})));
-  auto queue = device->open_queue({.batch_capacity = 8, .depth = 4});
+  auto queue = device->open_queue(GetParam().queue(8, 4));
   ASSERT_TRUE(queue) << queue.error();
   const auto verdicts = [&](u32 generation) {
     std::vector<u32> actions;
@@ -154,7 +155,7 @@ TEST_P(Queues, TwoQueuesOfTwoThreadsWhileGenerationsComeAndGo) {
   std::array<std::vector<xg_result>, 2> results;
   std::array<std::unique_ptr<gpu::Queue>, 2> queues;
   for (auto& queue : queues) {
-    auto opened = device->open_queue({.batch_capacity = 256, .depth = 4});
+    auto opened = device->open_queue(GetParam().queue(256, 4));
     ASSERT_TRUE(opened) << opened.error();
     queue = *std::move(opened);
   }
@@ -181,11 +182,56 @@ TEST_P(Queues, AQueueMayGoWhileItsBatchesFly) {
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   ASSERT_TRUE(device->load(kGeneration, compiled(always(gpu::AclRule::Action::drop))));
   for (u32 round = 0; round < 20; round++) {
-    auto queue = device->open_queue({.batch_capacity = 64, .depth = 4});
+    auto queue = device->open_queue(GetParam().queue(64, 4));
     ASSERT_TRUE(queue) << queue.error();
     while (gpu::Slot* slot = (*queue)->acquire()) {
       std::copy_n(traffic.descriptors.begin(), 64, slot->descriptors);
       ASSERT_EQ((*queue)->submit(slot, 64, kGeneration), gpu::Submit::ok);
+    }
+  }
+}
+
+// A kernel that stays ends in a pause and is back at the next batch; meanwhile the device serves others.
+TEST_P(Queues, IsThereAgainAfterAPause) {
+  const Traffic traffic = frames_of(std::vector<u32>(600, kGeneration));
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(kGeneration, compiled(always(gpu::AclRule::Action::drop))));
+  auto queue = device->open_queue(GetParam().queue(600, 2));
+  ASSERT_TRUE(queue) << queue.error();
+  const auto all_dropped = [&](gpu::Queue& by, u32 batch) {
+    for (const xg_result& result : judge(by, traffic.descriptors, batch, kGeneration))
+      if (result.verdict != XG_VERDICT(XG_DROP, 0u, 1u, 0u)) return false;
+    return true;
+  };
+  EXPECT_TRUE(all_dropped(**queue, 1));
+  EXPECT_TRUE(all_dropped(**queue, 600));
+  {
+    auto other = device->open_queue({.batch_capacity = 64, .depth = 2});
+    ASSERT_TRUE(other) << other.error();
+    EXPECT_TRUE(all_dropped(**other, 64));
+  }
+  ASSERT_TRUE(device->load(kGeneration + 1, compiled(always(gpu::AclRule::Action::pass))));
+  for (const auto pause : {50, 99, 100, 101, 300}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    EXPECT_TRUE(all_dropped(**queue, 600)) << "after " << pause << " ms";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  queue->reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST(Drives, ADeviceSaysWhichItHas) {
+  const Traffic traffic = frames_of({kGeneration});
+  for (const gpu::DeviceInfo& info : gpu::list_devices()) {
+    if (!info.usable) continue;
+    auto device = gpu::open_device(info.name);
+    ASSERT_TRUE(device) << device.error();
+    ASSERT_TRUE(
+        (*device)->register_frames(traffic.region.base(), traffic.region.size(), gpu::Frames::automatic));
+    const auto queue = (*device)->open_queue({8, 1, gpu::Drive::persistent});
+    EXPECT_EQ(queue.has_value(), info.persistent) << info.name;
+    if (!queue) {
+      EXPECT_NE(queue.error().find("compute.mode"), std::string::npos) << queue.error();
     }
   }
 }

@@ -7,12 +7,18 @@
 
 namespace xdpgpu::tests {
 
-std::string Target::name() const { return kind + (frames == gpu::Frames::staged ? "_staged" : "_in_place"); }
+std::string Target::name() const {
+  return kind + (frames == gpu::Frames::staged ? "_staged" : "_in_place") +
+         (drive == gpu::Drive::persistent ? "_persistent" : "");
+}
 
 std::vector<Target> all_targets() {
   std::vector<Target> targets;
   for (const char* kind : {"cpu", "cuda", "vulkan"})
-    for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged}) targets.push_back({kind, frames});
+    for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
+      targets.push_back({kind, frames, gpu::Drive::launched});
+  for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
+    targets.push_back({"cuda", frames, gpu::Drive::persistent});
   return targets;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/backends/targets.hpp: what the conformance suite runs on: each kind of device, each way of
-// reading frames. A target that this host does not have is skipped with the reason, or, if its kind stands
-// in XDPGPU_TEST_REQUIRE (comma separated), fails.
+// reading frames and of being driven. A target that this host does not have is skipped with the reason, or,
+// if its kind stands in XDPGPU_TEST_REQUIRE (comma separated), fails.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,9 @@ namespace xdpgpu::tests {
 struct Target {
   std::string kind;  // "cpu", "cuda", "vulkan": the kind's first usable device
   gpu::Frames frames = gpu::Frames::in_place;
+  gpu::Drive drive = gpu::Drive::launched;
   std::string name() const;
+  gpu::QueueOptions queue(u32 batch_capacity, u32 depth) const { return {batch_capacity, depth, drive}; }
 };
 
 std::vector<Target> all_targets();

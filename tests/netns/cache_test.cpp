@@ -123,10 +123,10 @@ TEST_P(Cached, AFlowKeepsItsOrderOnItsWayIntoTheKernel) {
     listen();
     attach_both(inspect_udp(7000, one.stages));
     const Pins& pins = attached_->pins();
-    // A flow changes hands in a pause that is longer than the way through user space: half a ms here.
+    // A flow changes hands in a pause that is longer than the way through user space: a millisecond here.
     constexpr std::size_t kFlows = 20, kEach = 250;
     const auto frames = many_flows(7000, kFlows, kEach);
-    Sender(left_port()).send_paced(frames, 40000);
+    Sender(left_port()).send_paced(frames, 20000);
 
     Sniffer& sniffer = one.action == XG_TX ? *at_left_ : one.action == XG_REDIRECT ? *at_right_ : *at_host_;
     const auto seen = sniffer.take(frames.size(), 3000ms, udp_to(7000));

@@ -180,7 +180,10 @@ Result<Json> report(const ReportInput& input) {
   const auto& frames = status.frames;
   return Json{{"pid", getpid()},
               {"uptime_s", input.uptime_s},
-              {"device", {{"name", status.device}, {"frames", frames_name(status.frames_mode)}}},
+              {"device",
+               {{"name", status.device},
+                {"frames", frames_name(status.frames_mode)},
+                {"mode", status.drive == gpu::Drive::persistent ? "persistent" : "inline"}}},
               {"policy",
                {{"file", current ? current->source.file : ""},
                 {"generation", input.policy.generation()},

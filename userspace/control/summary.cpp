@@ -43,8 +43,9 @@ std::string ready_text(const Json& report) {
                         fmt::join(modes, ", "));
   }
   text += fmt::format(
-      "device {}, frames {}; policy {}, generation {}\n", report.at("device").at("name").get<std::string>(),
-      report.at("device").at("frames").get<std::string>(), report.at("policy").at("file").get<std::string>(),
+      "device {}, frames {}, mode {}; policy {}, generation {}\n",
+      report.at("device").at("name").get<std::string>(), report.at("device").at("frames").get<std::string>(),
+      report.at("device").at("mode").get<std::string>(), report.at("policy").at("file").get<std::string>(),
       report.at("policy").at("generation").get<u32>());
   return text;
 }

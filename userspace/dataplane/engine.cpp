@@ -163,7 +163,8 @@ Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames
     return tl::unexpected(ok.error());
   std::vector<std::unique_ptr<gpu::Queue>> queues;
   for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
-    auto queue = device->open_queue({impl_->options.batch, impl_->options.batches_in_flight});
+    auto queue =
+        device->open_queue({impl_->options.batch, impl_->options.batches_in_flight, impl_->options.drive});
     if (!queue) return tl::unexpected(queue.error());
     queues.push_back(std::move(*queue));
   }
@@ -307,6 +308,7 @@ EngineStatus Engine::status() const {
   if (impl_->device) {
     status.device = impl_->device->info().name;
     status.frames_mode = impl_->device->frames();
+    status.drive = impl_->options.drive;
   }
   return status;
 }

@@ -44,6 +44,7 @@ struct EngineOptions {
   u32 batch = 1024;          // most packets a batch
   u64 max_wait_ns = 50'000;  // longest wait for a batch to fill
   u32 batches_in_flight = 4;
+  gpu::Drive drive = gpu::Drive::launched;
   bool pin_threads = true;
 };
 
@@ -68,6 +69,7 @@ struct EngineStatus {
   u32 generation = 0;
   std::string device;
   gpu::Frames frames_mode = gpu::Frames::staged;
+  gpu::Drive drive = gpu::Drive::launched;
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
 };
 

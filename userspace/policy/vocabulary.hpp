@@ -55,13 +55,13 @@ inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pas
                                                             "tx"};  // and {"redirect": IF}
 inline constexpr std::array<std::string_view, 3> kAclDefault{"next", "drop", "pass"};
 inline constexpr std::array<std::string_view, 4> kIoMode{"auto", "zero-copy", "copy", "generic"};
-inline constexpr std::array<std::string_view, 2> kComputeMode{"auto", "inline"};
+inline constexpr std::array<std::string_view, 3> kComputeMode{"auto", "inline", "persistent"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 // Named elsewhere for this product, not part of this version.
 inline constexpr std::array<std::string_view, 11> kStageAbsent{
     "conntrack", "pattern", "reputation", "rate_limit", "ddos",     "forward",
     "program",   "gtpu",    "crypto",     "model",      "telemetry"};
-inline constexpr std::array<std::string_view, 3> kComputeModeAbsent{"split", "persistent", "graph"};
+inline constexpr std::array<std::string_view, 2> kComputeModeAbsent{"split", "graph"};
 }  // namespace words
 
 struct ProtocolName {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/persistent.hpp: a worker's queue to a resident kernel (gpu/cuda/resident.hpp): a batch is handed
+// over by storing 32 bytes in pinned memory, without a call of the driver.
+//
+// The kernel is started by the first batch. It ends by itself when it has had nothing to do for kLease, or
+// when the process is gone, and is started again by the next batch.
+#pragma once
+
+#include "gpu/cuda/queue.hpp"
+#include "gpu/cuda/resident.hpp"
+
+namespace xdpgpu::gpu::cuda {
+
+class PersistentQueue final : public Queue {
+ public:
+  static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
+  ~PersistentQueue() override;
+
+  Slot* acquire() noexcept override { return ring_.acquire(); }
+  Submit submit(Slot* slot, u32 count, u32 generation) noexcept override;
+  Slot* poll() noexcept override;
+  void release(Slot* slot) noexcept override { ring_.release(slot); }
+  u32 in_flight() const noexcept override { return ring_.in_flight(); }
+
+ private:
+  PersistentQueue(Shared& shared, const QueueOptions& options);
+  Result<void> allocate(const QueueOptions& options);
+  bool keep_resident() noexcept;
+  bool ended() const noexcept;
+  bool healthy() noexcept;
+  u64 finished() const noexcept;
+  void beat() noexcept;
+  void put_job(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept;
+
+  Shared& shared_;
+  SlotRing ring_;
+  Stream stream_;
+  DeviceMemory command_;
+  Pinned mailbox_;  // a line each: beat, ended, finished; then the jobs
+  Pinned descriptors_, results_;
+  Pinned staging_;  // staged only, per slot: the frames; the kernel reads them where they are
+  std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes
+  u64 staging_bytes_ = 0;                // of one slot
+  u32 depth_, capacity_;
+  u32 blocks_;
+  u32 launch_ = 0;        // kernels started
+  bool running_ = false;  // as far as is known here
+  u64 submitted_ = 0;
+  u32 idle_polls_ = 0;
+};
+
+}  // namespace xdpgpu::gpu::cuda

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/resident.cu: the kernel that stays. Its first block leads: it alone looks at the host's memory,
+// takes small batches by itself and shares larger ones with the others, so that all blocks agree on
+// which batch is next and when to end.
+#include "gpu/cuda/resident.hpp"
+#include "gpu/stages/pipeline.h"
+
+namespace xdpgpu::gpu::cuda {
+namespace {
+
+// Looking at the clock and the beat costs as much as looking for a job.
+constexpr u32 kLooksPerBeat = 64;
+
+__device__ u64 now_ns() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+__device__ Job fetch(const Job* from) {
+  const uint4* halves = reinterpret_cast<const uint4*>(from);
+  const uint4 a = __ldcv(halves);
+  const uint4 b = __ldcv(halves + 1);
+  return {u64{a.y} << 32 | a.x, a.z, a.w, b.x, b.y, b.z, b.w};
+}
+
+// Waits for the job of `ticket`. False: the kernel is to end.
+__device__ bool await(const Resident& r, u64 ticket, Job& job) {
+  u32 beat = __ldcv(r.beat);
+  u64 since = now_ns();
+  for (;;) {
+    for (u32 i = 0; i < kLooksPerBeat; i++) {
+      job = fetch(r.jobs + ticket % r.depth);
+      if (job.ticket == u32(ticket) && job.ticket_again == u32(ticket)) return true;
+    }
+    const u32 seen = __ldcv(r.beat);
+    const u64 now = now_ns();
+    if (seen == kResidentStop) return false;
+    if (seen != beat) {
+      beat = seen;
+      since = now;
+    }
+    if (now - since > r.lease_ns) return false;
+  }
+}
+
+__device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks) {
+  xg_batch batch;
+  batch.frames.v = reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(r.frames.v) + job.slot * r.frames_stride);
+  batch.frames_bytes = r.frames_bytes;
+  batch.descriptors.v = r.descriptors.v + u64{job.slot} * r.capacity;
+  batch.results.v = r.results.v + u64{job.slot} * r.capacity;
+  batch.image.v = reinterpret_cast<xg_word*>(job.image);
+  batch.count = job.count;
+  batch.generation = job.generation;
+  for (u32 i = block * kResidentBlock + threadIdx.x; i < job.count; i += blocks * kResidentBlock) {
+    const xg_result result = xg_decide(batch, i);
+    uint4* out = reinterpret_cast<uint4*>(batch.results.v + i);
+    out[0] = make_uint4(result.verdict, result.flags, result.dst_mac[0], result.dst_mac[1]);
+    out[1] = make_uint4(result.src_mac[0], result.src_mac[1], result.cache_ttl_ms, result.detail);
+  }
+}
+
+__device__ void lead(const Resident& r, Job& job, u32& go_on) {
+  volatile Command* command = r.command;
+  for (u64 ticket = r.first;; ticket++) {
+    if (threadIdx.x == 0) go_on = await(r, ticket, job);
+    __syncthreads();
+    if (go_on == 0) break;
+    // What the host wrote before the job is read after it.
+    __threadfence_system();
+    const bool shared = job.count > kResidentBlock && gridDim.x > 1;
+    if (shared && threadIdx.x == 0) {
+      r.command->job = job;
+      command->through = 0;
+      __threadfence();
+      command->ticket = ticket;
+    }
+    work(r, job, 0, shared ? gridDim.x : 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      while (shared && command->through != gridDim.x - 1) {
+      }
+      __threadfence_system();
+      *static_cast<volatile u64*>(r.finished) = ticket;
+    }
+  }
+  if (threadIdx.x != 0) return;
+  command->ticket = kResidentEnd;
+  __threadfence_system();
+  *static_cast<volatile u32*>(r.ended) = r.launch;
+}
+
+__device__ void follow(const Resident& r, Job& job, u32& go_on) {
+  volatile Command* command = r.command;
+  u64 last = 0;
+  for (;;) {
+    if (threadIdx.x == 0) {
+      u64 ticket;
+      while ((ticket = command->ticket) == last) __nanosleep(100);
+      last = ticket;
+      go_on = ticket != kResidentEnd;
+      __threadfence();
+      if (go_on != 0) job = fetch(&r.command->job);
+    }
+    __syncthreads();
+    if (go_on == 0) return;
+    __threadfence_system();
+    work(r, job, blockIdx.x, gridDim.x);
+    // The fence orders the whole block's results, which the barrier has put before it, for the host too.
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence_system();
+      atomicAdd(&r.command->through, 1u);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kResidentBlock) reside(const Resident resident) {
+  __shared__ Job job;
+  __shared__ u32 go_on;
+  if (blockIdx.x == 0)
+    lead(resident, job, go_on);
+  else
+    follow(resident, job, go_on);
+}
+
+}  // namespace
+
+cudaError_t load_resident() noexcept {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&reside));
+}
+
+cudaError_t launch_resident(const Resident& resident, u32 blocks, cudaStream_t stream) noexcept {
+  if (const cudaError_t error = cudaMemsetAsync(resident.command, 0, sizeof(Command), stream);
+      error != cudaSuccess)
+    return error;
+  Resident argument = resident;
+  void* arguments[] = {&argument};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&reside), dim3(blocks), dim3(kResidentBlock),
+                          arguments, 0, stream);
+}
+
+}  // namespace xdpgpu::gpu::cuda
