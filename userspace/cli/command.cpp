@@ -7,8 +7,36 @@
 #include <cstdio>
 
 #include "userspace/control/client.hpp"
+#include "userspace/policy/values.hpp"
 
 namespace xdpgpu::cli {
+namespace {
+
+CLI::Option* check_interfaces(CLI::Option* option) {
+  // Such names become paths below.
+  const CLI::Validator check(
+      [](const std::string& name) {
+        if (policy::is_interface_name(name)) return std::string();
+        return fmt::format(
+            "\"{}\" cannot be an interface: a name has 1 to 15 characters, none of them a "
+            "space, \"/\" or \":\"",
+            name);
+      },
+      "");
+  return option->check(check)->type_name("IF");
+}
+
+}  // namespace
+
+CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
+                           const std::string& about) {
+  return check_interfaces(command.add_option(flags, name, about));
+}
+
+CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::vector<std::string>& names,
+                            const std::string& about) {
+  return check_interfaces(command.add_option(flags, names, about));
+}
 
 std::shared_ptr<Format> add_output(CLI::App& command) {
   auto format = std::make_shared<Format>(Format::text);

@@ -63,6 +63,12 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flags, T& value,
       about);
 }
 
+// An argument that is one interface's name, or several; anything that cannot be one is wrong usage.
+CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
+                           const std::string& about);
+CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::vector<std::string>& names,
+                            const std::string& about);
+
 // Says what happens when the command is chosen.
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);
 

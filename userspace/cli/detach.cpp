@@ -64,9 +64,7 @@ void add_detach(CLI::App& app, Chosen& chosen) {
       "hand are sent, programs, pins and the reinjection pair removed, offloads restored. Where that "
       "process\n"
       "is dead, removes what it left.");
-  command->add_option("interface", *ifname, "Any one of the process's interfaces")
-      ->required()
-      ->type_name("IF");
+  add_interface(*command, "interface", *ifname, "Any one of the process's interfaces")->required();
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format] { return run(*ifname, *format); });
 }

@@ -87,7 +87,7 @@ void add_doctor(CLI::App& app, Chosen& chosen) {
            "offloads,\n"
            "other XDP programs; and names cause and cure of each problem. Changes nothing. Exit status 1 if\n"
            "something blocks attach.");
-  command->add_option("interface", *names, "Interfaces to examine; default: all")->type_name("IF");
+  add_interfaces(*command, "interface", *names, "Interfaces to examine; default: all");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [names, format] { return run(*names, *format); });
 }

@@ -57,10 +57,8 @@ void add_check(CLI::App& policy, Chosen& chosen) {
       "Reads and compiles a policy and everything that it names, and prints every problem with its place:\n"
       "file, line, column and JSON pointer. Exit status 2 if there is one.");
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
-  command
-      ->add_option("--interfaces", arguments->ports,
-                   "The interfaces that it is meant for; then every redirect must name one of them")
-      ->type_name("IF");
+  add_interfaces(*command, "--interfaces", arguments->ports,
+                 "The interfaces that it is meant for; then every redirect must name one of them");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return check(arguments->file, arguments->ports, *format); });
@@ -108,7 +106,7 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
       "old\n"
       "policy or by the new one, and cached verdicts of the old one end. A policy that is refused changes\n"
       "nothing. The lists that the policy names are read here and sent along.");
-  command->add_option("interface", arguments->ifname, "An attached interface")->required()->type_name("IF");
+  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
   command
       ->add_option(
@@ -149,7 +147,7 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
                 int (*run)(const std::string&, Format)) {
   auto ifname = std::make_shared<std::string>();
   auto* command = policy.add_subcommand(name, about);
-  command->add_option("interface", *ifname, "An attached interface")->required()->type_name("IF");
+  add_interface(*command, "interface", *ifname, "An attached interface")->required();
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format, run] { return run(*ifname, *format); });
 }

@@ -21,6 +21,11 @@ namespace fs = std::filesystem;
 // Far above any heartbeat's time-out, so that a worker held up for a moment is not taken for dead.
 constexpr u64 kDeadAfterNs = 2'000'000'000;
 
+// What stays one folder under XG_PIN_ROOT.
+bool is_folder_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
 fs::path folder_of(const std::string& ifname) { return fs::path(XG_PIN_ROOT) / ifname; }
 
 Result<void> make_folder(const fs::path& folder) {
@@ -72,6 +77,7 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
 }
 
 void remove_pins(const std::string& ifname) noexcept {
+  if (!is_folder_name(ifname)) return;
   std::error_code ignored;
   fs::remove_all(folder_of(ifname), ignored);
   rmdir(XG_PIN_ROOT);  // only if no other interface has pins
