@@ -69,6 +69,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
           "--device", options.device,
           "Compute device: auto, cpu, cuda, vulkan, or a name that \"xdpgpu devices\" lists. Default: "
           "the policy's compute.device")
+      ->check(device_name())
       ->type_name("NAME");
   command->add_option("--queues", options.queues, "Receive queues to serve, from the first; default: all")
       ->check(CLI::Range(1, 1024).description(""))

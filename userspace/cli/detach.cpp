@@ -19,7 +19,10 @@ int clean_up(const std::string& ifname, Format format) {
   const auto removed = control::remove_leftovers(ifname, *lock);
   if (!removed) return fail(removed.error());
   if (removed->empty())
-    return fail(fmt::format("{} is not attached, and nothing is left of an earlier attach", ifname));
+    return fail(
+        fmt::format("{} is not attached, and nothing is left of an earlier attach; see what is attached with "
+                    "\"xdpgpu status\"",
+                    ifname));
   if (format == Format::json)
     print_json({{"removed", *removed}});
   else

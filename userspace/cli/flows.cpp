@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "maps/control.h"
 #include "userspace/cli/command.hpp"
 
@@ -72,6 +75,7 @@ void add_flows(CLI::App& app, Chosen& chosen) {
       "packets it has handled so, and the entry's index for bpftool.");
   add_interface(*list_command, "interface", arguments->ifname, "An attached interface")->required();
   list_command->add_option("--limit", arguments->limit, "Print at most so many; default 1000")
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
       ->type_name("N");
   const auto list_format = add_output(*list_command);
   when_chosen(*list_command, chosen,
