@@ -28,8 +28,13 @@ bool is_folder_name(const std::string& name) {
 
 fs::path folder_of(const std::string& ifname) { return fs::path(XG_PIN_ROOT) / ifname; }
 
+// Whoever removes the last pins removes the root, too, maybe between these two steps.
 Result<void> make_folder(const fs::path& folder) {
-  if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  for (int tries = 0; tries < 100; tries++) {
+    if (mkdir(XG_PIN_ROOT, 0700) != 0 && errno != EEXIST) break;
+    if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+    if (errno != ENOENT) break;
+  }
   return tl::unexpected(fmt::format("cannot make {}: {}", folder.string(), std::strerror(errno)));
 }
 
@@ -65,7 +70,6 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
   if (const Fd stale{bpf_obj_get((folder / "queue_state").c_str())}; stale && has_live_worker(stale.get()))
     return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
   remove_pins(ifname);
-  if (auto ok = make_folder(XG_PIN_ROOT); !ok) return ok;
   if (auto ok = make_folder(folder); !ok) return ok;
   Result<void> ok;
 #define XG_X(name) \
