@@ -126,7 +126,7 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"policy", "check"}, 2, {"file"}},
       {{"policy", "check", bad}, 2, {"bad.json:2:", "/defualt", "default"}},
       {{"policy", "check", broken}, 2, {"broken.json:1:"}},
-      {{"policy", "check", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
+      {{"policy", "check", "/no/such/policy.json"}, 2, {"/no/such/policy.json", "check the file's path"}},
       {{"policy", "check", "/"}, 2, {"/"}},
       {{"policy", "apply", "no-such-if", bad}, 2, {"/defualt"}},
       {{"policy", "apply", "no-such-if", good}, 1, {"no-such-if"}},
@@ -150,7 +150,7 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"replay", vlan, "--device", "abacus"}, 2, {"abacus", "cpu"}},
       {{"replay", vlan, "--device", "cuda:x"}, 2, {"cuda:x", "devices"}},
       {{"replay", vlan, "--device", "vulkan:999"}, 1, {"vulkan:999", "cpu"}},
-      {{"attach", "eth0", "--device", "abacus"}, 2, {"abacus", "cpu"}},
+      {{"attach", "no-such-if", "--device", "abacus"}, 2, {"abacus", "cpu"}},
   };
   for (const auto& c : cases) {
     std::string command = "xdpgpu";
