@@ -151,6 +151,10 @@ TEST_P(Life, TheDataPlaneDiesWithItsBroker) {
   attached_->process().signal(SIGKILL);
   EXPECT_EQ(attached_->process().wait(3s), 137);
   EXPECT_TRUE(eventually([&] { return kill(data_plane, 0) != 0; }, 5s)) << "the data plane lives on";
+  attached_->process().wait_for_end_of_output(2s);
+  const std::string said = attached_->process().err();
+  for (const std::string& word : {std::string("killed"), "detach " + host_port().ifname()})
+    EXPECT_NE(said.find(word), std::string::npos) << said;
   EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
 }
 
@@ -165,6 +169,24 @@ TEST_P(Life, TheDataPlaneHoldsNoPrivilege) {
   EXPECT_EQ(effective, "CapEff:\t0000000000000000");
   EXPECT_EQ(uid.find("\t0\t"), std::string::npos) << uid;
   EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+}
+
+// ---- an interface that goes ------------------------------------------------------------------------
+
+TEST(Vanished, ADeletedInterfaceEndsTheAttach) {
+  if (const std::string reason = why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  const Namespace host("host"), left("left");
+  const std::string prefix = fmt::format("xg{:x}", getpid()), name = prefix + "v";
+  std::optional<Veth> wire;
+  wire.emplace(host, name, left, prefix + "w");
+  wire->up();
+  Attached attached(host, {.interfaces = {name}, .policy = inspect_all(kPass)});
+  wire.reset();
+  EXPECT_EQ(attached.process().wait(10s), 1);
+  const std::string said = attached.process().err();
+  EXPECT_NE(said.find(name + " is gone"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(leftovers(host, {}), std::vector<std::string>{});
 }
 
 // ---- one wire --------------------------------------------------------------------------------------

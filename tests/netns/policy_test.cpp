@@ -85,9 +85,17 @@ TEST_P(Policy, ARefusedPolicyChangesNothing) {
                    {"/pipelines/p/0", "no-such-port"}},
        }) {
     const Outcome outcome = attached_->apply(refusal.text);
-    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << outcome.status << " for " << refusal.text;
+    EXPECT_EQ(outcome.status, 2) << refusal.text;
     for (const auto& word : refusal.says)
       EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " is not in: " << outcome.err;
+    const TemporaryFile file(refusal.text);
+    const Outcome json =
+        product(*host_, {"policy", "apply", host_port().ifname(), file.path(), "-o", "json"});
+    EXPECT_EQ(json.status, 2) << refusal.text;
+    const Json said = Json::parse(json.out, nullptr, false);
+    ASSERT_TRUE(said.is_object()) << "no JSON: " << json.out;
+    EXPECT_EQ(said.value("ok", true), false) << said;
+    EXPECT_FALSE(said.value("diagnostics", Json::array()).empty()) << said;
     EXPECT_EQ(pins.config().active, active) << refusal.text;
   }
   EXPECT_EQ(pins.config().policy_hash, hash);

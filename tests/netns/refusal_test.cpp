@@ -97,7 +97,7 @@ TEST_F(Refused, AWrongPolicy) {
 
 TEST_F(Refused, ADeviceThatIsNotThere) {
   expect_refusal({"attach", ifname(), "--device", "cuda:77"}, 1, {"cuda:77"});
-  expect_refusal({"attach", ifname(), "--device", "abacus"}, 1, {"abacus", "cpu"});
+  expect_refusal({"attach", ifname(), "--device", "abacus"}, 2, {"abacus", "cpu"});
 }
 
 TEST_F(Refused, WithoutRoot) {

@@ -48,8 +48,9 @@ class CliErrors : public ::testing::Test {
     files_.push_back(path);
     return path;
   }
-  Outcome run(std::vector<std::string> arguments) {
-    const std::string out = file("out", "");
+  // Output goes to `to`, or into what is returned.
+  Outcome run(std::vector<std::string> arguments, const std::string& to = "") {
+    const std::string out = to.empty() ? file("out", "") : to;
     const std::string err = file("err", "");
     arguments.insert(arguments.begin(), XDPGPU_BINARY);
     std::vector<char*> argv;
@@ -68,7 +69,7 @@ class CliErrors : public ::testing::Test {
       outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
     posix_spawn_file_actions_destroy(&actions);
-    outcome.out = contents(out);
+    if (to.empty()) outcome.out = contents(out);
     outcome.err = contents(err);
     return outcome;
   }
@@ -104,6 +105,20 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"attach", "no-such-if"}, 1, {}},  // not root: says so; root: names the interface
       {{"detach"}, 2, {"interface"}},
       {{"detach", "no-such-if"}, 1, {}},
+      {{"detach", "../../../../no/such/folder"}, 2, {"../../../../no/such/folder", "15"}},
+      {{"detach", "sixteen-letters!"}, 2, {"sixteen-letters!", "15"}},
+      {{"detach", "eth0 "}, 2, {"eth0 ", "15"}},
+      {{"status", ""}, 2, {"interface", "15"}},
+      {{"status", "."}, 2, {"\".\"", "15"}},
+      {{"status", ".."}, 2, {"\"..\"", "15"}},
+      {{"attach", "a/b"}, 2, {"a/b"}},
+      {{"doctor", "a/b"}, 2, {"a/b"}},
+      {{"bypass", "on", "a/b"}, 2, {"a/b"}},
+      {{"policy", "apply", "a/b", good}, 2, {"a/b"}},
+      {{"policy", "show", "a/b"}, 2, {"a/b"}},
+      {{"policy", "confirm", "a/b"}, 2, {"a/b"}},
+      {{"flows", "list", "a/b"}, 2, {"a/b"}},
+      {{"flows", "flush", "a/b"}, 2, {"a/b"}},
       {{"status", "no-such-if"}, 1, {"no-such-if", "attach"}},
       {{"status", "no-such-if", "-o", "xml"}, 2, {"xml", "json", "text"}},
       {{"policy"}, 2, {"policy --help"}},
@@ -111,25 +126,31 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"policy", "check"}, 2, {"file"}},
       {{"policy", "check", bad}, 2, {"bad.json:2:", "/defualt", "default"}},
       {{"policy", "check", broken}, 2, {"broken.json:1:"}},
-      {{"policy", "check", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
+      {{"policy", "check", "/no/such/policy.json"}, 2, {"/no/such/policy.json", "check the file's path"}},
       {{"policy", "check", "/"}, 2, {"/"}},
       {{"policy", "apply", "no-such-if", bad}, 2, {"/defualt"}},
       {{"policy", "apply", "no-such-if", good}, 1, {"no-such-if"}},
       {{"policy", "apply", "no-such-if", good, "--confirm", "soon"}, 2, {"soon", "60s"}},
+      {{"policy", "apply", "no-such-if", good, "--confirm", "999999h"}, 2, {"--confirm", "999999h", "24h"}},
+      {{"policy", "apply", "no-such-if", good, "--confirm", "86401s"}, 2, {"--confirm", "24h"}},
       {{"policy", "show", "no-such-if"}, 1, {"no-such-if"}},
       {{"flows"}, 2, {"flows --help"}},
       {{"flows", "list", "no-such-if"}, 1, {"no-such-if"}},
       {{"flows", "list", "no-such-if", "--limit", "x"}, 2, {"x"}},
+      {{"flows", "list", "no-such-if", "--limit", "-1"}, 2, {"limit"}},
+      {{"flows", "list", "no-such-if", "--limit", "0"}, 2, {"limit"}},
       {{"flows", "flush", "no-such-if"}, 1, {"no-such-if"}},
       {{"bypass", "of", "no-such-if"}, 2, {"of", "off"}},
       {{"bypass", "on", "no-such-if"}, 1, {"no-such-if"}},
-      {{"doctor", "no-such-if"}, 1, {"no-such-if"}},
       {{"replay"}, 2, {"capture"}},
       {{"replay", "/no/such.pcap"}, 1, {"/no/such.pcap"}},
       {{"replay", text}, 1, {"text.pcap", "pcap"}},
       {{"replay", empty}, 1, {"empty"}},
       {{"replay", vlan, "--policy", bad}, 2, {"/defualt"}},
-      {{"replay", vlan, "--device", "abacus"}, 1, {"abacus", "cpu"}},
+      {{"replay", vlan, "--device", "abacus"}, 2, {"abacus", "cpu"}},
+      {{"replay", vlan, "--device", "cuda:x"}, 2, {"cuda:x", "devices"}},
+      {{"replay", vlan, "--device", "vulkan:999"}, 1, {"vulkan:999", "cpu"}},
+      {{"attach", "no-such-if", "--device", "abacus"}, 2, {"abacus", "cpu"}},
   };
   for (const auto& c : cases) {
     std::string command = "xdpgpu";
@@ -171,6 +192,7 @@ TEST_F(CliErrors, HelpIsForEverybody) {
     const auto one = run(command);
     EXPECT_EQ(one.status, 0) << command[0];
     EXPECT_NE(one.out.find("--output"), std::string::npos) << command[0] << " has no -o";
+    EXPECT_EQ(one.out.find("?."), std::string::npos) << command[0];
   }
   EXPECT_EQ(run({"--version"}).status, 0);
   EXPECT_EQ(run({}).status, 2);
@@ -209,6 +231,28 @@ TEST_F(CliErrors, ADamagedCaptureIsReadAsFarAsItGoes) {
   EXPECT_NE(outcome.out.find("1 packet:"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.err.find("cut"), std::string::npos) << outcome.err;
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST_F(CliErrors, OutputThatIsNotTakenIsAFailure) {
+  for (const auto& command : std::vector<std::vector<std::string>>{{"devices", "-o", "json"}, {"--help"}}) {
+    const auto outcome = run(command, "/dev/full");
+    EXPECT_EQ(outcome.status, 1) << command[0];
+    EXPECT_NE(outcome.err.find("cannot write"), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST_F(CliErrors, AMissingInterfaceBlocksAndHidesNoOther) {
+  const auto outcome = run({"doctor", "no-such-if", "lo", "-o", "json"});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  ASSERT_TRUE(Json::accept(outcome.out)) << outcome.out;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_FALSE(report.at("ready").get<bool>());
+  EXPECT_FALSE(report.at("interfaces").at("lo").empty());
+  const Json& missing = report.at("interfaces").at("no-such-if").at(0);
+  EXPECT_EQ(missing.at("severity"), "blocks");
+  EXPECT_NE(missing.at("cause").get<std::string>().find("no-such-if"), std::string::npos) << missing;
+  EXPECT_NE(missing.at("cure"), "");
 }
 
 TEST_F(CliErrors, TheExamplesAreRight) {

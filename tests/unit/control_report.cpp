@@ -87,6 +87,11 @@ TEST(ControlReport, FlowsInWords) {
   EXPECT_EQ(flow_text(v6), "[2001:db8::1]:53 > [2001:db8::2]:5353 udp");
   EXPECT_EQ(flow_text(key_v4("10.0.0.1", "10.0.0.2", 0, 0, 47)), "10.0.0.1 > 10.0.0.2 protocol 47");
   EXPECT_EQ(flow_text(xg_flow_key{}), "not IP");
+  auto fragment = key_v4("10.0.0.1", "10.0.0.2", 0, 0, 17);
+  fragment.src_port = 0x5678;  // the identification, in host order
+  EXPECT_EQ(flow_text(fragment, XG_PKT_FRAGMENT), "10.0.0.1 > 10.0.0.2 udp fragment id 22136");
+  fragment.dst_port = 0x1234;
+  EXPECT_EQ(flow_text(fragment, XG_PKT_FRAGMENT), "10.0.0.1 > 10.0.0.2 udp fragment id 305419896");
 }
 
 TEST(ControlReport, VerdictsInWords) {

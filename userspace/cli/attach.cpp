@@ -48,10 +48,9 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("attach", "Handle an interface's packets by a policy");
   describe(*command, kAbout);
   command->footer(kFooter);
-  command
-      ->add_option("interface", options.interfaces, "Interfaces; REDIRECT goes from one to another of them")
-      ->required()
-      ->type_name("IF");
+  add_interfaces(*command, "interface", options.interfaces,
+                 "Interfaces; REDIRECT goes from one to another of them")
+      ->required();
   command
       ->add_option("-p,--policy", arguments->policy,
                    "Policy file (JSON); without one, everything passes and is counted")
@@ -70,6 +69,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
           "--device", options.device,
           "Compute device: auto, cpu, cuda, vulkan, or a name that \"xdpgpu devices\" lists. Default: "
           "the policy's compute.device")
+      ->check(device_name())
       ->type_name("NAME");
   command->add_option("--queues", options.queues, "Receive queues to serve, from the first; default: all")
       ->check(CLI::Range(1, 1024).description(""))

@@ -34,7 +34,7 @@ void add_bypass(CLI::App& app, Chosen& chosen) {
   add_choice<bool>(*command, "what", arguments->on, {{"on", true}, {"off", false}}, "on or off")
       ->required()
       ->type_name("on|off");
-  command->add_option("interface", arguments->ifname, "An attached interface")->required()->type_name("IF");
+  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return run(arguments->on, arguments->ifname, *format); });

@@ -7,8 +7,36 @@
 #include <cstdio>
 
 #include "userspace/control/client.hpp"
+#include "userspace/policy/values.hpp"
 
 namespace xdpgpu::cli {
+namespace {
+
+CLI::Option* check_interfaces(CLI::Option* option) {
+  // Such names become paths below.
+  const CLI::Validator check(
+      [](const std::string& name) {
+        if (policy::is_interface_name(name)) return std::string();
+        return fmt::format(
+            "\"{}\" cannot be an interface: a name has 1 to 15 characters, none of them a "
+            "space, \"/\" or \":\"",
+            name);
+      },
+      "");
+  return option->check(check)->type_name("IF");
+}
+
+}  // namespace
+
+CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
+                           const std::string& about) {
+  return check_interfaces(command.add_option(flags, name, about));
+}
+
+CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::vector<std::string>& names,
+                            const std::string& about) {
+  return check_interfaces(command.add_option(flags, names, about));
+}
 
 std::shared_ptr<Format> add_output(CLI::App& command) {
   auto format = std::make_shared<Format>(Format::text);
@@ -34,6 +62,23 @@ std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
   return fmt::format("  {:<{}}{}\n", sub->get_name(), get_column_width() - 2, line);
 }
 
+CLI::Validator device_name() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        const std::string kind = name.substr(0, name.find(':'));
+        const std::string number = kind.size() < name.size() ? name.substr(kind.size() + 1) : "0";
+        const bool numbered = !number.empty() && number.size() < 4 &&
+                              number.find_first_not_of("0123456789") == std::string::npos;
+        if (name == "auto" || name == "cpu" || ((kind == "cuda" || kind == "vulkan") && numbered))
+          return std::string();
+        return fmt::format(
+            "\"{}\" is no device; it must be auto, cpu, cuda, cuda:0, vulkan or vulkan:0 (see "
+            "\"xdpgpu devices\")",
+            name);
+      },
+      "");
+}
+
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {
   command.callback([&chosen, run = std::move(run)] { chosen.run = run; });
 }
@@ -48,7 +93,14 @@ void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_h
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status) {
+int refuse(const std::vector<std::string>& diagnostics, Format format) {
+  if (format == Format::json) print_json({{"ok", false}, {"diagnostics", diagnostics}});
+  for (const auto& diagnostic : diagnostics) fail(diagnostic);
+  return kUsage;
+}
+
+std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
+                        Format format) {
   // Compiling a large policy is the longest that a request takes.
   constexpr std::chrono::seconds kTimeout{60};
   const auto response = control::ask(ifname, {request, std::move(arguments)}, kTimeout);
@@ -58,8 +110,7 @@ std::optional<Json> ask(const std::string& ifname, const std::string& request, J
   }
   if (!response->ok()) {
     // Each diagnostic is a sentence of its own; they say more than their summary.
-    for (std::size_t i = 0; i + 1 < response->diagnostics.size(); i++) fail(response->diagnostics[i]);
-    status = fail(response->diagnostics.empty() ? response->error : response->diagnostics.back());
+    status = response->diagnostics.empty() ? fail(response->error) : refuse(response->diagnostics, format);
     return std::nullopt;
   }
   status = kDone;

@@ -63,6 +63,15 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flags, T& value,
       about);
 }
 
+// An argument that is one interface's name, or several; anything that cannot be one is wrong usage.
+CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
+                           const std::string& about);
+CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::vector<std::string>& names,
+                            const std::string& about);
+
+// Takes what can be a compute device's name on some host.
+CLI::Validator device_name();
+
 // Says what happens when the command is chosen.
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);
 
@@ -73,8 +82,12 @@ void print_json(const Json& json);
 void print(const std::string& text);
 
 // Asks the process that attached the interface. Prints what went wrong and gives nothing then; `status`
-// is what to exit with.
-std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status);
+// is what to exit with: kUsage where a policy is wrong, and its diagnostics are printed in `format` then.
+std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
+                        Format format = Format::text);
+// What is wrong with a policy: a sentence each and, if wanted, {"ok": false, "diagnostics": [...]}. Returns
+// kUsage.
+int refuse(const std::vector<std::string>& diagnostics, Format format);
 
 // "90s", "5m", "1h", "90" as seconds; nothing if it is none of these.
 std::optional<unsigned> parse_duration(const std::string& text);

@@ -19,7 +19,10 @@ int clean_up(const std::string& ifname, Format format) {
   const auto removed = control::remove_leftovers(ifname, *lock);
   if (!removed) return fail(removed.error());
   if (removed->empty())
-    return fail(fmt::format("{} is not attached, and nothing is left of an earlier attach", ifname));
+    return fail(
+        fmt::format("{} is not attached, and nothing is left of an earlier attach; see what is attached with "
+                    "\"xdpgpu status\"",
+                    ifname));
   if (format == Format::json)
     print_json({{"removed", *removed}});
   else
@@ -64,9 +67,7 @@ void add_detach(CLI::App& app, Chosen& chosen) {
       "hand are sent, programs, pins and the reinjection pair removed, offloads restored. Where that "
       "process\n"
       "is dead, removes what it left.");
-  command->add_option("interface", *ifname, "Any one of the process's interfaces")
-      ->required()
-      ->type_name("IF");
+  add_interface(*command, "interface", *ifname, "Any one of the process's interfaces")->required();
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format] { return run(*ifname, *format); });
 }

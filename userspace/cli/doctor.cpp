@@ -41,6 +41,13 @@ void print_findings(const std::string& title, const std::vector<host::Finding>& 
   }
 }
 
+// The error is "cause; cure".
+host::Finding unreadable(const std::string& why) {
+  const auto end = why.find("; ");
+  return {host::Severity::blocker, "interface", why.substr(0, end),
+          end == std::string::npos ? "see which interfaces there are with \"ip link\"" : why.substr(end + 2)};
+}
+
 int run(std::vector<std::string> names, Format format) {
   const auto facts = host::read_host(true);
   const host::DoctorOptions options;
@@ -53,8 +60,8 @@ int run(std::vector<std::string> names, Format format) {
   std::vector<std::string> ready;
   for (const auto& name : names) {
     const auto interface = host::read_interface(name);
-    if (!interface) return fail(interface.error());
-    const auto findings = host::examine_interface(facts, *interface, options);
+    const auto findings = interface ? host::examine_interface(facts, *interface, options)
+                                    : std::vector{unreadable(interface.error())};
     if (!host::first_blocker(findings))
       ready.push_back(name);
     else
@@ -81,13 +88,14 @@ int run(std::vector<std::string> names, Format format) {
 
 void add_doctor(CLI::App& app, Chosen& chosen) {
   auto names = std::make_shared<std::vector<std::string>>();
-  auto* command = app.add_subcommand("doctor", "Is this host, and this interface, ready to attach?");
+  auto* command =
+      app.add_subcommand("doctor", "Check whether this host and its interfaces are ready to attach");
   describe(*command,
            "Checks what attach needs: privileges, kernel, bpffs, locked memory, driver modes, MTU, queues, "
            "offloads,\n"
            "other XDP programs; and names cause and cure of each problem. Changes nothing. Exit status 1 if\n"
            "something blocks attach.");
-  command->add_option("interface", *names, "Interfaces to examine; default: all")->type_name("IF");
+  add_interfaces(*command, "interface", *names, "Interfaces to examine; default: all");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [names, format] { return run(*names, *format); });
 }

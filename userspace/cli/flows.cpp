@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "maps/control.h"
 #include "userspace/cli/command.hpp"
 
@@ -70,10 +73,9 @@ void add_flows(CLI::App& app, Chosen& chosen) {
       "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, how "
       "many\n"
       "packets it has handled so, and the entry's index for bpftool.");
-  list_command->add_option("interface", arguments->ifname, "An attached interface")
-      ->required()
-      ->type_name("IF");
+  add_interface(*list_command, "interface", arguments->ifname, "An attached interface")->required();
   list_command->add_option("--limit", arguments->limit, "Print at most so many; default 1000")
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
       ->type_name("N");
   const auto list_format = add_output(*list_command);
   when_chosen(*list_command, chosen,
@@ -85,7 +87,7 @@ void add_flows(CLI::App& app, Chosen& chosen) {
       *flush_command,
       "Puts the policy in force as a new generation: every flow's next packet goes through the pipelines "
       "again.");
-  flush_command->add_option("interface", *ifname, "An attached interface")->required()->type_name("IF");
+  add_interface(*flush_command, "interface", *ifname, "An attached interface")->required();
   const auto flush_format = add_output(*flush_command);
   when_chosen(*flush_command, chosen, [ifname, flush_format] { return flush(*ifname, *flush_format); });
 }

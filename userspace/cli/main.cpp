@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "userspace/cli/command.hpp"
@@ -97,12 +99,23 @@ int run(int argc, char** argv) {
   return chosen.run();
 }
 
+// What was printed may still be on its way; a full disk shows only now.
+int finish_output(int status) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  fail(fmt::format("cannot write the output{}; see where standard output goes, and run the command again",
+                   errno ? fmt::format(": {}", std::strerror(errno)) : ""));
+  return status == kDone ? kFailed : status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  int status = kFailed;
   try {
-    return run(argc, argv);
+    status = run(argc, argv);
   } catch (const std::exception& error) {
-    return fail(fmt::format("unexpected failure: {}", error.what()));
+    status = fail(fmt::format("unexpected failure: {}", error.what()));
   }
+  return finish_output(status);
 }

@@ -7,20 +7,14 @@
 namespace xdpgpu::cli {
 namespace {
 
-int refuse(const control::Refusal& refusal, Format format) {
-  if (format == Format::json) print_json({{"ok", false}, {"diagnostics", refusal.diagnostics}});
-  for (const auto& diagnostic : refusal.diagnostics) fail(diagnostic);
-  return kUsage;
-}
-
 // ---- check ------------------------------------------------------------------------------------------
 
 int check(const std::string& file, const std::vector<std::string>& ports, Format format) {
   auto source = control::read_policy(file);
-  if (!source) return refuse(source.error(), format);
+  if (!source) return refuse(source.error().diagnostics, format);
   auto compiled = ports.empty() ? control::compile_policy_anywhere(std::move(*source), "(ingress)")
                                 : control::compile_policy(std::move(*source), ports);
-  if (!compiled) return refuse(compiled.error(), format);
+  if (!compiled) return refuse(compiled.error().diagnostics, format);
   const auto& tables = compiled->tables;
   const u64 bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row);
   std::size_t prefixes = 0;
@@ -51,16 +45,14 @@ void add_check(CLI::App& policy, Chosen& chosen) {
     std::vector<std::string> ports;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* command = policy.add_subcommand("check", "Is a policy right? Needs no root and changes nothing");
+  auto* command = policy.add_subcommand("check", "Check a policy; needs no root and changes nothing");
   describe(
       *command,
       "Reads and compiles a policy and everything that it names, and prints every problem with its place:\n"
       "file, line, column and JSON pointer. Exit status 2 if there is one.");
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
-  command
-      ->add_option("--interfaces", arguments->ports,
-                   "The interfaces that it is meant for; then every redirect must name one of them")
-      ->type_name("IF");
+  add_interfaces(*command, "--interfaces", arguments->ports,
+                 "The interfaces that it is meant for; then every redirect must name one of them");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return check(arguments->file, arguments->ports, *format); });
@@ -72,17 +64,20 @@ int apply(const std::string& ifname, const std::string& file, const std::string&
   Json arguments = Json::object();
   if (!confirm.empty()) {
     const auto seconds = parse_duration(confirm);
-    if (!seconds || *seconds == 0)
-      return fail(fmt::format("--confirm {} is not a time such as 60s or 5m", confirm), kUsage);
+    if (!seconds || *seconds == 0 || *seconds > control::kMaxConfirmSeconds)
+      return fail(fmt::format("--confirm {} is not a time from 1s to {}h, such as 60s or 5m", confirm,
+                              control::kMaxConfirmSeconds / 3600),
+                  kUsage);
     arguments["confirm_s"] = *seconds;
   }
   auto source = control::read_policy(file);
-  if (!source) return refuse(source.error(), format);
+  if (!source) return refuse(source.error().diagnostics, format);
   arguments["file"] = source->file;
   arguments["text"] = std::move(source->text);
   arguments["files"] = std::move(source->files);
   int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kPolicyApply), std::move(arguments), status);
+  const auto result =
+      ask(ifname, std::string(control::request::kPolicyApply), std::move(arguments), status, format);
   if (!result) return status;
   if (format == Format::json) {
     print_json(*result);
@@ -108,12 +103,12 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
       "old\n"
       "policy or by the new one, and cached verdicts of the old one end. A policy that is refused changes\n"
       "nothing. The lists that the policy names are read here and sent along.");
-  command->add_option("interface", arguments->ifname, "An attached interface")->required()->type_name("IF");
+  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
   command
-      ->add_option(
-          "--confirm", arguments->confirm,
-          "Take it back by itself unless \"xdpgpu policy confirm IF\" comes within this time (60s, 5m)")
+      ->add_option("--confirm", arguments->confirm,
+                   "Take it back by itself unless \"xdpgpu policy confirm IF\" comes within this time (60s, "
+                   "5m; 24h at most)")
       ->type_name("TIME");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] {
@@ -149,7 +144,7 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
                 int (*run)(const std::string&, Format)) {
   auto ifname = std::make_shared<std::string>();
   auto* command = policy.add_subcommand(name, about);
-  command->add_option("interface", *ifname, "An attached interface")->required()->type_name("IF");
+  add_interface(*command, "interface", *ifname, "An attached interface")->required();
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format, run] { return run(*ifname, *format); });
 }

@@ -152,19 +152,24 @@ int run(const Arguments& arguments, Format format) {
 
 void add_replay(CLI::App& app, Chosen& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("replay", "What would a policy do to the packets of a capture?");
+  auto* command = app.add_subcommand("replay", "Say what a policy would do to the packets of a capture");
   describe(
       *command,
       "Runs a capture (pcap, pcapng) through the real XDP program (BPF_PROG_TEST_RUN, as root; otherwise "
       "the\n"
       "rules are walked in user space, with the same answers) and the real pipelines, and prints what would\n"
       "become of the packets and why. Needs no interface and sends nothing. A pipeline's time is the "
-      "capture's.\n"
+      "capture's;\n"
+      "limits run by the kernel's clock in the kernel part, and by the capture's where the rules are "
+      "walked.\n"
+      "With -o json: one object a line, each packet's and at the end a summary "
+      "({\"event\":\"summary\",...}).\n"
       "Exit status 1 if the capture is damaged, after what could be read.");
   command->add_option("capture", arguments->capture, "Capture file")->required()->type_name("FILE");
   command->add_option("-p,--policy", arguments->policy, "Policy file (JSON); without one, everything passes")
       ->type_name("FILE");
   command->add_option("--device", arguments->device, "Compute device (see \"xdpgpu devices\"); default auto")
+      ->check(device_name())
       ->type_name("NAME");
   command->add_flag("--no-kernel", arguments->no_kernel, "Walk the rules in user space, also as root");
   command->add_flag("-v,--verbose", arguments->verbose, "A line for each packet (always so with -o json)");

@@ -87,7 +87,7 @@ void add_status(CLI::App& app, Chosen& chosen) {
       *command,
       "Prints the modes in use, what became of every packet and why, rules that matched, and who holds the\n"
       "frames. Without an interface: every attached process.");
-  command->add_option("interface", *ifname, "An attached interface")->type_name("IF");
+  add_interface(*command, "interface", *ifname, "An attached interface");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [ifname, format] { return ifname->empty() ? run_all(*format) : run_one(*ifname, *format); });

@@ -259,9 +259,11 @@ void Broker::undo() noexcept {
     port->offloads.restore();
   }
   ports_.clear();
+  if (socket_files_.empty()) return;
+  // The lock takes the directory away with it if it is empty, and not from under another attach.
+  const auto lock = RunLock::take();
   for (const auto& file : socket_files_) unlink(file.c_str());
   socket_files_.clear();
-  rmdir(XG_RUN_ROOT);  // only if no other attach is there
 }
 
 int Broker::run(const std::function<void()>& on_ready) {

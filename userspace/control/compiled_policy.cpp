@@ -75,7 +75,10 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
   PolicySource source;
   source.file = path;
   auto text = policy::read_policy_text(path);
-  if (!text) return Refused(refusal(text.error()));
+  if (!text) {
+    const bool system = text.error().starts_with("cannot ");  // and the system says no more than why
+    return Refused(refusal(text.error() + (system ? "; check the file's path and its permissions" : "")));
+  }
   source.text = std::move(*text);
   const std::string directory = std::filesystem::path(path).parent_path();
   const auto reader =

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <net/if.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <syslog.h>
@@ -12,6 +14,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -35,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 constexpr u32 kDrainMs = 2000;
 constexpr std::chrono::milliseconds kHousekeeping{100};
 constexpr std::chrono::seconds kGoneTimeout{20};
-constexpr u64 kMaxConfirm = 24 * 3600;
+constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
 
 // Where sentences go: to the terminal, or, in the background, to the system log.
 class Output {
@@ -110,6 +113,10 @@ class DataPlane {
   void watch_broker();
   void keep_house();
   void print_live();
+  // The first interface that is not there any more under its name, as a sentence.
+  std::optional<std::string> lost_interface() const;
+  // Says so, once; without the broker nothing can be undone from here.
+  void broker_is_gone();
 
   void set_state(u32 state) {
     for (auto& port : ports_) port.set_state(state);
@@ -148,6 +155,8 @@ class DataPlane {
   std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
   std::optional<Totals> last_totals_;
   Clock::time_point last_time_;
+  int ticks_ = 0;
+  bool broker_gone_ = false;
   bool shutting_down_ = false;
   int status_ = 0;
 };
@@ -210,7 +219,7 @@ void DataPlane::watch_broker() {
   broker_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
     if (error || shutting_down_) return;
     const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
-    // No message means that the broker is gone.
+    if (!received) broker_is_gone();
     if (!received || received->message.type == MessageType::stop) return shut_down({});
     watch_broker();
   });
@@ -222,8 +231,45 @@ void DataPlane::keep_house() {
     if (error || shutting_down_) return;
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (setup_.broker.take_pending_stop()) return shut_down({});
+    if (++ticks_ % kInterfaceTicks == 0)
+      if (const auto lost = lost_interface()) {
+        output_.problem(*lost);
+        status_ = 1;
+        return shut_down({});
+      }
     keep_house();
   });
+}
+
+std::optional<std::string> DataPlane::lost_interface() const {
+  for (const auto& port : setup_.plan.ports) {
+    const auto& name = port.facts.name;
+    char now[IF_NAMESIZE] = {};
+    errno = 0;
+    if (!if_indextoname(port.facts.ifindex, now)) {
+      if (errno != ENXIO) continue;  // it cannot be told
+      return fmt::format(
+          "{} is gone: it was deleted or moved to another network namespace, so this attach ends; attach "
+          "again where the interface is",
+          name);
+    }
+    if (name != now)
+      return fmt::format("{} was renamed to {}, so this attach ends; attach again with \"xdpgpu attach {}\"",
+                         name, now, now);
+  }
+  return std::nullopt;
+}
+
+void DataPlane::broker_is_gone() {
+  status_ = 1;
+  if (std::exchange(broker_gone_, true)) return;
+  const auto names = setup_.plan.interfaces();
+  std::vector<std::string> cures;
+  for (const auto& name : names) cures.push_back("xdpgpu detach " + name);
+  output_.problem(
+      fmt::format("the privileged half of this process was killed: the XDP program, the pins and the "
+                  "reinjection pair stay on {}, and on_failure decides there; clean up with \"{}\"",
+                  fmt::join(names, ", "), fmt::join(cures, "; ")));
 }
 
 void DataPlane::print_live() {
@@ -270,7 +316,7 @@ void DataPlane::shut_down(const Server::Reply& reply) {
   }
   // The programs are off when the broker answers, so that the counters are final.
   const auto gone = setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0), kGoneTimeout);
-  if (!gone) status_ = 1;
+  if (!gone) broker_is_gone();
   wait_for_grace_period();
 
   auto account = make_report();
@@ -335,8 +381,9 @@ Response DataPlane::apply(const Json& arguments) {
       if (content.is_string()) source.files[path] = content.get<std::string>();
   u64 confirm_s = 0;
   if (const auto wanted = arguments.find("confirm_s"); wanted != arguments.end()) {
-    if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirm)
-      return Response::failure(fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirm));
+    if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirmSeconds)
+      return Response::failure(
+          fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirmSeconds));
     confirm_s = wanted->get<u64>();
   }
   auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
@@ -367,7 +414,10 @@ Response DataPlane::apply(const Json& arguments) {
 }
 
 Response DataPlane::confirm() {
-  if (confirmed_ == swap_->current()) return Response::failure("there is no policy to confirm");
+  if (confirmed_ == swap_->current())
+    return Response::failure(
+        "there is no policy to confirm: it is in force for good, or was taken back; apply it "
+        "again with \"xdpgpu policy apply IF FILE --confirm TIME\"");
   confirm_timer_.cancel();
   confirmed_ = swap_->current();
   return Response::success({{"generation", swap_->generation()}});

@@ -69,7 +69,7 @@ std::string address_text(const u32 words[4], u32 family) {
   return text;
 }
 
-std::string flow_text(const xg_flow_key& key) {
+std::string flow_text(const xg_flow_key& key, u32 packet_flags) {
   std::string vlan;
   auto tag = [&](u32 id) {
     if (id) vlan += fmt::format(" vlan {}", id == XG_VLAN_PRIORITY ? 0 : id);
@@ -80,6 +80,9 @@ std::string flow_text(const xg_flow_key& key) {
   const std::string src = address_text(key.src, key.family);
   const std::string dst = address_text(key.dst, key.family);
   const std::string protocol = protocol_name(key.protocol);
+  if (packet_flags & XG_PKT_FRAGMENT)
+    return fmt::format("{} > {} {} fragment id {}{}", src, dst, protocol,
+                       u32{key.src_port} | u32{key.dst_port} << 16, vlan);
   if (key.protocol == XG_IPPROTO_ICMP || key.protocol == XG_IPPROTO_ICMPV6)
     return fmt::format("{} > {} {} type {}{}{}", src, dst, protocol, key.src_port & 0xff,
                        key.dst_port ? fmt::format(" id {}", xg_host16(key.dst_port)) : "", vlan);

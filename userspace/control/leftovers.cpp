@@ -23,6 +23,7 @@
 #include "userspace/control/offloads.hpp"
 #include "userspace/kernel/netlink.hpp"
 #include "userspace/kernel/pins.hpp"
+#include "userspace/policy/values.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -83,6 +84,9 @@ RunLock::~RunLock() {
 
 Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock&) {
   std::vector<std::string> removed;
+  // The name becomes part of paths that are removed.
+  if (!policy::is_interface_name(ifname))
+    return Error(fmt::format("\"{}\" cannot be an interface's name; name the interface", ifname));
   if (find_process(ifname) == Presence::running)
     return Error(fmt::format("{} is attached and its process lives; detach it with \"xdpgpu detach {}\"",
                              ifname, ifname));

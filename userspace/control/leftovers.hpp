@@ -27,7 +27,7 @@ class RunLock {
 
 // Removes what a killed attach left on an interface: XDP program, pins, reinjection pair, changed
 // offloads, socket. Returns what was removed, in words; empty: there was nothing. A living process's is
-// not touched, and an error.
+// not touched, and an error; so is what cannot be an interface's name.
 Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock& lock);
 
 }  // namespace xdpgpu::control

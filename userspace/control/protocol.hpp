@@ -21,6 +21,8 @@ using Json = nlohmann::json;
 // Longest line in either direction, its newline included.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 inline constexpr int kMaxDepth = 16;  // of nested values
+// Longest time within which an applied policy can be asked to be confirmed.
+inline constexpr unsigned kMaxConfirmSeconds = 24 * 3600;
 
 // Names of the requests, and what each takes and gives.
 namespace request {

@@ -202,7 +202,7 @@ Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 ti
   verdict.time_ns = time_ns;
   verdict.length = original_length;
   verdict.reason = reason_text(decision->reason);
-  verdict.flow = flow_text(packet.key);
+  verdict.flow = flow_text(packet.key, packet.flags);
   const auto& names = impl.policy.tables.rule_names;
   if (decision->rule >= 0 && static_cast<std::size_t>(decision->rule) < names.size())
     verdict.rule = names[static_cast<std::size_t>(decision->rule)];

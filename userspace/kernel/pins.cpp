@@ -21,10 +21,20 @@ namespace fs = std::filesystem;
 // Far above any heartbeat's time-out, so that a worker held up for a moment is not taken for dead.
 constexpr u64 kDeadAfterNs = 2'000'000'000;
 
+// What stays one folder under XG_PIN_ROOT.
+bool is_folder_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
 fs::path folder_of(const std::string& ifname) { return fs::path(XG_PIN_ROOT) / ifname; }
 
+// Whoever removes the last pins removes the root, too, maybe between these two steps.
 Result<void> make_folder(const fs::path& folder) {
-  if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  for (int tries = 0; tries < 100; tries++) {
+    if (mkdir(XG_PIN_ROOT, 0700) != 0 && errno != EEXIST) break;
+    if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+    if (errno != ENOENT) break;
+  }
   return tl::unexpected(fmt::format("cannot make {}: {}", folder.string(), std::strerror(errno)));
 }
 
@@ -60,7 +70,6 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
   if (const Fd stale{bpf_obj_get((folder / "queue_state").c_str())}; stale && has_live_worker(stale.get()))
     return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
   remove_pins(ifname);
-  if (auto ok = make_folder(XG_PIN_ROOT); !ok) return ok;
   if (auto ok = make_folder(folder); !ok) return ok;
   Result<void> ok;
 #define XG_X(name) \
@@ -72,6 +81,7 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
 }
 
 void remove_pins(const std::string& ifname) noexcept {
+  if (!is_folder_name(ifname)) return;
   std::error_code ignored;
   fs::remove_all(folder_of(ifname), ignored);
   rmdir(XG_PIN_ROOT);  // only if no other interface has pins

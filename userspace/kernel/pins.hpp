@@ -10,6 +10,7 @@ namespace xdpgpu::kernel {
 // Pins every map of the port. What a dead attach left there is removed first; a live one's pins are
 // left alone and it is an error.
 Result<void> pin_maps(const std::string& ifname, const PortMaps& maps);
+// Nothing happens for what cannot be an interface's name, such as "" or "../x".
 void remove_pins(const std::string& ifname) noexcept;
 
 // Does a worker's heartbeat in this queue_state map say that an attach lives?
