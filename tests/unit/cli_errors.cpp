@@ -54,6 +54,7 @@ class CliErrors : public ::testing::Test {
     const std::string err = file("err", "");
     arguments.insert(arguments.begin(), XDPGPU_BINARY);
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (auto& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
@@ -208,8 +209,8 @@ TEST_F(CliErrors, JsonWhereverItIsAskedFor) {
     EXPECT_TRUE(outcome.status == 0 || outcome.status == 1) << command[0] << outcome.err;
     EXPECT_TRUE(Json::accept(outcome.out)) << command[0] << ": " << outcome.out << outcome.err;
   }
-  const auto replay = run({"replay", XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap", "-p", good, "--device",
-                           "cpu", "--no-kernel", "-o", "json"});
+  const std::string vlan = XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap";
+  const auto replay = run({"replay", vlan, "-p", good, "--device", "cpu", "--no-kernel", "-o", "json"});
   EXPECT_EQ(replay.status, 0) << replay.err;
   std::vector<Json> lines;
   std::size_t begin = 0;

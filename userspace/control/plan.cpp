@@ -144,6 +144,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
     if (!port) return Refusing(port.error());
     plan.ports.push_back(std::move(*port));
   }
+  plan.engine.first_cpu = plan.ports.front().facts.ifindex;
   for (const auto& name : options.interfaces)
     if (find_process(name) == Presence::running)
       return refuse(

@@ -103,8 +103,7 @@ void Engine::Impl::make_workers() {
     for (const auto& port : ports)
       worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());
     worker.credit_step = std::max(1u, options.ring_size / 16);
-    // Another process's workers begin at another core.
-    worker.cpu = cpus.empty() ? -1 : cpus[(i + ports.front()->spec().ifindex) % cpus.size()];
+    worker.cpu = cpus.empty() ? -1 : cpus[(options.first_cpu + i) % cpus.size()];
     const u32 frames = options.frames_per_queue * queues_of(i);
     workers.push_back(
         std::make_unique<Worker>(worker, region->base(), std::move(queues), first, frames, policy));

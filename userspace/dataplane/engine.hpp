@@ -46,6 +46,7 @@ struct EngineOptions {
   u32 batches_in_flight = 4;
   gpu::Drive drive = gpu::Drive::launched;
   bool pin_threads = true;
+  u32 first_cpu = 0;  // worker 0's place in the list of usable cores, so that processes can differ
 };
 
 // Who owns the frames now; the sum is total, always (DESIGN 4.1).
