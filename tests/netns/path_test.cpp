@@ -158,8 +158,8 @@ TEST_P(Path, BounceComesBackSwappedAndOtherwiseByteExact) {
 TEST_P(Path, OneFlowComesBackInOrder) {
   attach(inspect_udp(7000, kBounce));
   Sniffer left(left_port());
-  const auto frames = numbered(1000, 7000, 2000);
-  Sender(left_port()).send_paced(frames, 20000);
+  const auto frames = numbered(1000, 7000, 5000);
+  Sender(left_port()).send_paced(frames, 50000);
   const auto seen = left.take(frames.size(), 5000ms, udp_to(7000));
   ASSERT_EQ(seen.size(), frames.size());
   for (std::size_t i = 0; i < frames.size(); ++i)
