@@ -5,6 +5,7 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/metrics.hpp"
 #include "userspace/control/summary.hpp"
 
 namespace xdpgpu::cli {
@@ -27,9 +28,14 @@ std::string text_of(const Json& report) {
                       cpu >= 0 ? fmt::format(" on core {}", cpu) : "", counters.at("received").get<u64>(),
                       counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
                       queue.at("credits").get<long>());
+      text += control::metrics_text(queue);
     }
   }
   text += "\n" + control::account_text(report);
+  const auto& latency = report.at("latency_ns");
+  if (latency.at("count").get<u64>())
+    text += fmt::format("\nfrom receipt to verdict, {} packets: {}\n", latency.at("count").get<u64>(),
+                        control::durations_text(latency));
   bool header = false;
   for (const auto& rule : report.at("rules")) {
     const u64 packets = rule.at("packets").get<u64>();
@@ -86,7 +92,8 @@ void add_status(CLI::App& app, Chosen& chosen) {
   describe(
       *command,
       "Prints the modes in use, what became of every packet and why, rules that matched, and who holds the\n"
-      "frames. Without an interface: every attached process.");
+      "frames; for each queue how full its rings are and were at most, and how long packets took from their\n"
+      "receipt to their verdict. Without an interface: every attached process.");
   add_interface(*command, "interface", *ifname, "An attached interface");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,

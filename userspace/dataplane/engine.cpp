@@ -289,6 +289,7 @@ EngineStatus Engine::status() const {
       queue.cpu = worker.cpu();
       queue.state = port->state(i);
       queue.counters = port->counters(i);
+      queue.metrics = port->metrics(i);
       status.queues.push_back(queue);
     }
   }

@@ -62,6 +62,7 @@ struct QueueStatus {
   int cpu = -1;           // core the worker is pinned to
   xg_queue_state state{};
   xg_worker_counters counters{};
+  xg_queue_metrics metrics{};
 };
 
 struct EngineStatus {

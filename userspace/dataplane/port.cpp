@@ -44,6 +44,7 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   if (auto ok = map_into(port->states_, maps.queue_state, queues); !ok) return tl::unexpected(ok.error());
   if (auto ok = map_into(port->counters_, maps.worker_counters, queues); !ok)
     return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->metrics_, maps.queue_metrics, queues); !ok) return tl::unexpected(ok.error());
   if (auto ok = map_into(port->flows_, maps.flow_verdicts, queues * entries); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = map_into(port->stats_, maps.flow_stats, queues * entries); !ok)
@@ -130,6 +131,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .config = config_.data(),
       .state = &states_[queue],
       .counters = &counters_[queue],
+      .metrics = &metrics_[queue],
       .flows = FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
       .rewrites = Rewrites({rewrites_.data(), rewrites_.size()}, queue, spec_.queues),
       .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
@@ -159,6 +161,12 @@ xg_queue_state Port::state(u32 queue) const noexcept {
 xg_worker_counters Port::counters(u32 queue) const noexcept {
   xg_worker_counters out;
   std::memcpy(&out, &counters_[queue], sizeof(out));
+  return out;
+}
+
+xg_queue_metrics Port::metrics(u32 queue) const noexcept {
+  xg_queue_metrics out;
+  std::memcpy(&out, &metrics_[queue], sizeof(out));
   return out;
 }
 

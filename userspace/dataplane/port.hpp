@@ -34,6 +34,7 @@ class Port {
 
   xg_queue_state state(u32 queue) const noexcept;
   xg_worker_counters counters(u32 queue) const noexcept;
+  xg_queue_metrics metrics(u32 queue) const noexcept;
   u32 admitted(u32 queue) const noexcept;
   u32 retired(u32 queue) const noexcept;
   u64 beat_timeout_ns() const noexcept { return config_[0].beat_timeout_ns; }
@@ -51,6 +52,7 @@ class Port {
   kernel::MapView<xg_config> config_;
   kernel::MapView<xg_queue_state> states_;
   kernel::MapView<xg_worker_counters> counters_;
+  kernel::MapView<xg_queue_metrics> metrics_;
   kernel::MapView<xg_flow_verdict> flows_;
   kernel::MapView<xg_flow_stats> stats_;
   kernel::MapView<xg_rewrite> rewrites_;

@@ -9,6 +9,7 @@
 
 #include <xdp/xsk.h>
 
+#include "maps/metrics.h"
 #include "maps/packet.h"
 #include "userspace/dataplane/frame_region.hpp"
 
@@ -29,6 +30,9 @@ class Receiver {
     const u32 with_kernel = static_cast<u32>(held());
     const u32 count = std::min(fill.size - with_kernel, free.size());
     if (!count || (count < step && with_kernel >= step)) return 0;
+    const u32 before = fillable();
+    if (filled_) fill_least_ = std::min(fill_least_, before);
+    fill_most_ = std::max(fill_most_, before + count);
     u32 at = 0;
     xsk_ring_prod__reserve(&fill, count, &at);
     for (u32 i = 0; i < count; ++i) {
@@ -56,8 +60,18 @@ class Receiver {
   u64 received() const noexcept { return received_; }
   u64 held() const noexcept { return filled_ - received_; }  // frames that the kernel holds for receive
 
+  // Looks how many packets wait, before they are taken; what `most` of rx_level() knows.
+  void observe() noexcept { rx_most_ = std::max(rx_most_, waiting()); }
+  xg_ring_level rx_level() const noexcept { return {waiting(), rx_most_}; }
+  xg_ring_level fill_level() const noexcept { return {fillable(), fill_most_}; }
+  u32 fill_least() const noexcept { return std::min(fill_least_, fill_most_); }  // that a refill met
+
  private:
+  u32 waiting() const noexcept { return __atomic_load_n(rx.producer, __ATOMIC_RELAXED) - *rx.consumer; }
+  u32 fillable() const noexcept { return *fill.producer - __atomic_load_n(fill.consumer, __ATOMIC_RELAXED); }
+
   u64 filled_ = 0, received_ = 0;
+  u32 rx_most_ = 0, fill_most_ = 0, fill_least_ = ~0u;
 };
 
 // Transmit side: TX ring and completion ring. A frame is the kernel's from push() until it is collected.
@@ -94,6 +108,7 @@ class Transmitter {
     u32 at = 0;
     const u32 count = xsk_ring_cons__peek(&completion, completion.size, &at);
     if (!count) return 0;
+    completion_most_ = std::max(completion_most_, count);
     for (u32 i = 0; i < count; ++i) over(frame_of(*xsk_ring_cons__comp_addr(&completion, at + i)));
     xsk_ring_cons__release(&completion, count);
     completed_ += count;
@@ -110,8 +125,15 @@ class Transmitter {
   u64 completed() const noexcept { return completed_; }
   u64 held() const noexcept { return submitted_ - completed_; }  // frames that the kernel holds to send
 
+  // `most`: as seen by kick() and by collect().
+  xg_ring_level tx_level() const noexcept { return {unsent(), tx_most_}; }
+  xg_ring_level completion_level() const noexcept {
+    return {__atomic_load_n(completion.producer, __ATOMIC_RELAXED) - *completion.consumer, completion_most_};
+  }
+
  private:
   u32 space_ = 0, unflushed_ = 0;
+  u32 tx_most_ = 0, completion_most_ = 0;
   u64 submitted_ = 0, completed_ = 0;
 };
 

@@ -48,6 +48,7 @@ std::string cause(int error, const SocketOptions& options) {
 void Transmitter::kick() noexcept {
   for (u32 i = 0; i < kMostKicks; ++i) {
     const u32 before = unsent();
+    tx_most_ = std::max(tx_most_, before);
     if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return;
     sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0);
     if (unsent() == before) return;
@@ -58,11 +59,11 @@ Socket::~Socket() {
   if (xsk_) xsk_socket__delete(xsk_);
 }
 
-u64 Socket::lost_in_kernel() const noexcept {
+SocketLosses Socket::losses() const noexcept {
   xdp_statistics statistics{};
   socklen_t size = sizeof(statistics);
-  if (getsockopt(fd_, SOL_XDP, XDP_STATISTICS, &statistics, &size) != 0) return 0;
-  return statistics.rx_dropped + statistics.rx_ring_full;
+  if (getsockopt(fd_, SOL_XDP, XDP_STATISTICS, &statistics, &size) != 0) return {};
+  return {statistics.rx_dropped, statistics.rx_ring_full, statistics.rx_fill_ring_empty_descs};
 }
 
 Umem::~Umem() {

@@ -24,6 +24,13 @@ struct SocketOptions {
   u32 mark = 0;          // SO_MARK of what it sends; 0: none
 };
 
+// What the kernel lost behind the redirect since the socket was made (XDP_STATISTICS).
+struct SocketLosses {
+  u64 dropped = 0, ring_full = 0;
+  u64 fill_ring_empty = 0;  // times that the kernel found no frame; such packets are among the dropped
+  u64 packets() const noexcept { return dropped + ring_full; }
+};
+
 // One socket with its four rings. Closed by the destructor: the kernel then gives up all its frames.
 class Socket {
  public:
@@ -36,9 +43,8 @@ class Socket {
 
   int fd() const noexcept { return fd_; }
   bool receives() const noexcept { return receives_; }
-  // Packets that the kernel lost behind the redirect (XDP_STATISTICS), since the socket was made. A
-  // system call.
-  u64 lost_in_kernel() const noexcept;
+  // A system call.
+  SocketLosses losses() const noexcept;
 
  private:
   friend class Umem;
