@@ -89,6 +89,7 @@ TEST_P(Life, ADeadDataPlaneIsCleanedUp) {
   const pid_t data_plane = attached_->data_plane();
   kill(data_plane, SIGKILL);
   const int status = attached_->process().wait(10s);
+  attached_->process().wait_for_end_of_output(2s);
   EXPECT_EQ(status, 1) << attached_->process().out() << attached_->process().err();
   EXPECT_NE(attached_->process().err(), "");
   EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
