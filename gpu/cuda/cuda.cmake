@@ -16,11 +16,6 @@ if(XDPGPU_CUDA)
   endif()
 endif()
 
-# tests/run looks for it.
-set(XDPGPU_HAVE_CUDA
-    ${cuda_possible}
-    CACHE INTERNAL "the CUDA device is built")
-
 if(cuda_possible)
   message(STATUS "CUDA device: yes (${CUDAToolkit_NVCC_EXECUTABLE}, ${CUDAToolkit_VERSION})")
   set(cuda_flags -std=c++20 -O3 -lineinfo -Xcompiler=-fPIC,-Wall,-Wextra)
