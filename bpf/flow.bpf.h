@@ -24,12 +24,12 @@ struct xg_cached {
 
 #define XG_FLOW_KEY_WORDS 5 /* u64 words in a key; 4 bytes are left */
 
-/* Reads entry `index` if its word and key are the packet's. */
-XG_INLINE int xg_flow_read(const struct xg_run* run, u32 index, u64 wanted, struct xg_cached* cached) {
+/* Reads entry `index` if its generation and key are the packet's. */
+XG_INLINE int xg_flow_read(const struct xg_run* run, u32 index, struct xg_cached* cached) {
   const u64* entry = bpf_map_lookup_elem(&flow_verdicts, &index);
   if (!entry) return 0;
   const u64 word = XG_READ(entry[0]);
-  if (((word ^ wanted) & 0xffffffffffff) != 0) return 0;
+  if ((u32)word != run->generation) return 0;
   XG_READ_FENCE();
   const u64* key = (const u64*)&run->packet.key;
   u64 differ = 0;
@@ -53,10 +53,9 @@ XG_INLINE int xg_flow_find(const struct xg_run* run, struct xg_cached* cached) {
   const u32 entries = run->config->flow_entries_per_queue;
   const u32 bucket = run->flow_hash & (entries / XG_FLOW_WAYS - 1);
   const u32 first = run->queue * entries + bucket * XG_FLOW_WAYS;
-  const u64 wanted = xg_pair(run->generation, XG_FLOW_TAG(run->flow_hash));
 #pragma unroll
   for (u32 way = 0; way < XG_FLOW_WAYS; way++)
-    if (xg_flow_read(run, first + way, wanted, cached)) return 1;
+    if (xg_flow_read(run, first + way, cached)) return 1;
   return 0;
 }
 
@@ -92,11 +91,12 @@ XG_INLINE void xg_apply_rewrite(const struct xg_run* run, const struct xg_cached
   u8* frame = (u8*)(long)run->ctx->data;
   if (frame + 12 > (u8*)(long)run->ctx->data_end) return;
   u8 old[12] __attribute__((aligned(4)));
-  if (cached->rewrite == XG_REWRITE_SWAP_MACS || (rewrite && rewrite->flags & XG_RES_CACHE_SWAP)) {
+  if (cached->rewrite == XG_REWRITE_SWAP_MACS) {
     xg_copy_mac(old, frame);
     xg_copy_mac(frame, frame + 6);
     xg_copy_mac(frame + 6, old);
   }
+  if (rewrite && rewrite->flags & XG_REWRITE_SRC_FROM_DST) xg_copy_mac(frame + 6, frame);
   if (rewrite && rewrite->flags & XG_RES_SET_DST_MAC) xg_copy_mac(frame, rewrite->dst_mac);
   if (rewrite && rewrite->flags & XG_RES_SET_SRC_MAC) xg_copy_mac(frame + 6, rewrite->src_mac);
 }

@@ -26,11 +26,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "maps/flow.h"
 #include "maps/packet.h"
 
 namespace xdpgpu::gpu {
@@ -119,6 +121,18 @@ struct QueueOptions {
   u32 batch_capacity = 1024;  // packets
   u32 depth = 4;              // batches in flight
   Drive drive = Drive::launched;
+  u32 receive_queue = 0;  // whose packets come here: their shard of the ports' flow verdict tables
+};
+
+// ---- Flow verdicts ---------------------------------------------------------------------------------
+// One port's flow verdict table (maps/flow.h), the kernel's own memory: all shards, page-aligned, valid
+// until the device is destroyed. index of a port: its metadata's.
+struct FlowTables {
+  std::span<xg_flow_verdict> entries;
+  std::span<xg_flow_stats> stats;  // as many
+  u32 entries_per_queue = 0;
+  bool caches_transmit = false;    // the kernel may do TX and REDIRECT out of this port
+  bool repairs_checksums = false;  // but for packets of this port whose checksums want completing
 };
 
 class Device {
@@ -138,6 +152,11 @@ class Device {
   virtual Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) = 0;
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;
+
+  // Offers the device the ports' flow verdict tables. True: from now on the device alone writes them; where
+  // a result has XG_RES_CACHE, XG_RES_PUBLISHED says whether there was something to write. False: the
+  // caller is to publish what it is told to. Once per device, before its first queue.
+  virtual Result<bool> publish_flows(const std::vector<FlowTables>& ports) = 0;
 
   // Fails where the device cannot be driven so.
   virtual Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) = 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 #include "gpu/acl_image.hpp"
@@ -92,18 +93,35 @@ std::array<u32, 2> mac_words(const Mac& mac) {
   return words;
 }
 
+// What a policy is compiled into.
+struct Compiled {
+  std::vector<u32> image;
+  std::vector<xg_rewrite> rewrites;
+};
+
 struct Placed {
   u32 kind;
   u32 body;
 };
 
-Result<Placed> append(const AclSettings& stage, std::vector<u32>& image) {
-  auto body = append_acl(stage, image);
+Result<Placed> append(const AclSettings& stage, Compiled& to) {
+  auto body = append_acl(stage, to.image);
   if (!body) return tl::unexpected(body.error());
   return Placed{XG_KIND_ACL_BITS, *body};
 }
 
-Result<Placed> append(const LoadBalanceSettings& stage, std::vector<u32>& image) {
+// The number of the rewrite that leads a cached flow to `backend`.
+u32 add_rewrite(const Backend& backend, std::vector<xg_rewrite>& rewrites) {
+  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(rewrites.size());
+  if (number >= XG_REWRITE_HALF) return XG_LB_NO_REWRITE;
+  xg_rewrite& rewrite = rewrites.emplace_back();
+  rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
+  std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
+  return number;
+}
+
+Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
   const u32 at = static_cast<u32>(image.size());
   image.insert(image.end(),
                {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0u, static_cast<u32>(stage.backends.size())});
@@ -111,22 +129,26 @@ Result<Placed> append(const LoadBalanceSettings& stage, std::vector<u32>& image)
   for (const Backend& backend : stage.backends) {
     end += backend.weight;
     const auto mac = mac_words(backend.mac);
-    image.insert(image.end(), {end, mac[0], mac[1], forward_word(backend.to_port, backend.target)});
+    image.insert(image.end(), {end, mac[0], mac[1], forward_word(backend.to_port, backend.target),
+                               stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
   }
   image[at + XG_LB_TOTAL] = end;
   return Placed{XG_KIND_LOAD_BALANCE, at};
 }
 
-Result<Placed> append(const L2fwdSettings& stage, std::vector<u32>& image) {
+Result<Placed> append(const L2fwdSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
   const u32 at = static_cast<u32>(image.size());
   image.insert(image.end(),
                {stage.cache ? 1u : 0u, stage.cache_ttl_ms, forward_word(stage.to_port, stage.target)});
   return Placed{XG_KIND_L2FWD, at};
 }
 
-Result<std::vector<u32>> build_image(const std::vector<PipelineSettings>& settings) {
+Result<Compiled> build(const std::vector<PipelineSettings>& settings) {
   const u32 pipelines = static_cast<u32>(settings.size());
-  std::vector<u32> image(XG_IMAGE_HEADER + pipelines * 2, 0);
+  Compiled compiled;
+  std::vector<u32>& image = compiled.image;
+  image.resize(XG_IMAGE_HEADER + pipelines * 2, 0);
   image[XG_IMAGE_MAGIC_AT] = XG_IMAGE_MAGIC;
   image[XG_IMAGE_PIPELINES_AT] = pipelines;
   image[XG_IMAGE_TABLE_AT] = XG_IMAGE_HEADER;
@@ -139,7 +161,7 @@ Result<std::vector<u32>> build_image(const std::vector<PipelineSettings>& settin
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
       const StageSettings& stage = pipeline.stages[s];
       auto placed = std::visit([](const auto& what) { return check(what); }, stage).and_then([&] {
-        return std::visit([&](const auto& what) { return append(what, image); }, stage);
+        return std::visit([&](const auto& what) { return append(what, compiled); }, stage);
       });
       if (!placed)
         return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage),
@@ -151,7 +173,7 @@ Result<std::vector<u32>> build_image(const std::vector<PipelineSettings>& settin
     image.insert(image.end(), stages.begin(), stages.end());
   }
   image[XG_IMAGE_WORDS_AT] = static_cast<u32>(image.size());
-  return image;
+  return compiled;
 }
 
 }  // namespace
@@ -160,11 +182,12 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<Pipeline
   if (settings.size() > 65535)
     return refuse("a policy has {} pipelines, 65535 are possible", settings.size());
   try {
-    auto image = build_image(settings);
-    if (!image) return tl::unexpected(image.error());
+    auto compiled = build(settings);
+    if (!compiled) return tl::unexpected(compiled.error());
     std::shared_ptr<Pipelines> pipelines(new Pipelines);
     pipelines->settings_ = std::move(settings);
-    pipelines->image_ = *std::move(image);
+    pipelines->image_ = std::move(compiled->image);
+    pipelines->rewrites_ = std::move(compiled->rewrites);
     return pipelines;
   } catch (const std::bad_alloc&) {
     return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");

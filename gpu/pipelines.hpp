@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
+#include "maps/flow.h"
 
 namespace xdpgpu::gpu {
 
@@ -35,7 +36,8 @@ using Mac = std::array<u8, 6>;
 //
 // The verdict word of a decided packet: stage is the position in the pipeline + 1; rule is said at each
 // stage below. `cache` sets XG_RES_CACHE on whole, well-formed IP packets only: no fragments, nothing
-// malformed, no packet without addresses. A packet that no stage decides: XG_PASS, stage 0, rule 0.
+// malformed, no packet without addresses; the rewrite that the kernel is to apply is said at each stage,
+// none where it is not. A packet that no stage decides: XG_PASS, stage 0, rule 0.
 
 // `acl`: ordered 5-tuple rules, first match wins. Empty lists match everything; a rule that names
 // addresses or protocols matches only packets that have addresses (of that family), one that names
@@ -62,7 +64,8 @@ struct AclSettings {
 // residues. The ports count as 0 where the packet has none and in all fragments, so that the fragments
 // of one packet stay together. Sets the backend's MAC as destination and the frame's former destination
 // as source. Packets without addresses go on to the next stage. Verdict's rule: 0; the result's detail:
-// the backend's position.
+// the backend's position. Rewrite: the backends of stages that cache are numbered from XG_REWRITE_FIRST on
+// in the order of the settings; verdicts for those from XG_REWRITE_HALF on are not cached.
 struct Backend {
   std::string name;
   Mac mac{};
@@ -77,7 +80,7 @@ struct LoadBalanceSettings {
 };
 
 // `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port. Decides every
-// packet. Verdict's rule: 0.
+// packet. Verdict's rule: 0. Rewrite: XG_REWRITE_SWAP_MACS.
 struct L2fwdSettings {
   bool to_port = false;
   u32 target = 0;
@@ -99,11 +102,15 @@ class Pipelines {
 
   const std::vector<PipelineSettings>& settings() const noexcept { return settings_; }
   const std::vector<u32>& image() const noexcept { return image_; }
+  // The records that cached verdicts name, from number XG_REWRITE_FIRST on (maps/flow.h); their generation
+  // is for the loader to fill in.
+  const std::vector<xg_rewrite>& rewrites() const noexcept { return rewrites_; }
 
  private:
   Pipelines() = default;
   std::vector<PipelineSettings> settings_;
   std::vector<u32> image_;
+  std::vector<xg_rewrite> rewrites_;
 };
 
 }  // namespace xdpgpu::gpu

@@ -7,9 +7,11 @@
  * flow_hash & (entries_per_queue / XG_FLOW_WAYS - 1).
  *
  * Publication protocol. Writer: store 0 to the entry's first 8 bytes, fence, store the body, fence,
- * store the first 8 bytes (generation, tag, action, target) in one 64-bit store. Reader: read the
+ * store the first 8 bytes (generation, incarnation, action, target) in one 64-bit store. Reader: read the
  * word, the key and the body, read the word again; act only if both words are equal, the generation is
- * the active one and the whole key matches. No read-modify-write crosses processors.
+ * the active one and the whole key matches. No read-modify-write crosses processors. The incarnation
+ * differs from one publication of an entry to the next: else a reader who was slow could take the first
+ * one's word and the second one's body for a whole.
  */
 #ifndef XDPGPU_MAPS_FLOW_H
 #define XDPGPU_MAPS_FLOW_H
@@ -36,16 +38,15 @@ XG_RECORD(xg_flow_key) {
 XG_ASSERT_SIZE(xg_flow_key, 44);
 
 #define XG_FLOW_WAYS 4u
-#define XG_FLOW_TAG(flow_hash) ((flow_hash) >> 16)
 
 /* xg_flow_verdict.flags */
 #define XG_FLOW_HAND_UP_TCP_END 0x01u /* SYN, FIN and RST of this flow go to user space all the same */
 
 XG_RECORD(xg_flow_verdict) {
-  u32 generation; /* the word: bytes 0-7, 0 = empty */
-  u16 tag;
-  u8 action; /* XDP's numbers */
-  u8 target; /* port index for XG_REDIRECT */
+  u32 generation;  /* the word: bytes 0-7, 0 = empty */
+  u16 incarnation; /* counts the entry's publications, wraps */
+  u8 action;       /* XDP's numbers */
+  u8 target;       /* port index for XG_REDIRECT */
   xg_flow_key key;
   u32 verdict;    /* verdict word that was cached: says which stage and rule decided */
   u32 expires_ms; /* CLOCK_MONOTONIC in ms, low 32 bits, at most XG_FLOW_MAX_TTL_MS ahead; 0: never */
@@ -65,26 +66,37 @@ XG_FN int xg_flow_expired(u32 expires_ms, u32 now_ms) {
   return expires_ms != 0u && expires_ms - now_ms - 1u >= XG_FLOW_MAX_TTL_MS;
 }
 
-/* Same index as the entry, mmapable, written by the XDP program. Nobody zeroes the counts: a writer that
- * reuses an entry notes what it found. A writer that publishes an entry with idle_s stores the time of
- * publication in last_seen_ns first, else the entry is as idle as its predecessor. */
+/* Same index as the entry, mmapable. The first half is written by the XDP program, the second by the
+ * entry's writer. Nobody zeroes the counts: the writer notes what it found, and what the flow has had is
+ * the difference. A writer that publishes an entry with idle_s stores the time of publication in
+ * last_seen_ns first, else the entry is as idle as its predecessor. */
 XG_RECORD(xg_flow_stats) {
   u64 packets;
   u64 bytes;
   u64 last_seen_ns; /* CLOCK_MONOTONIC */
+  u64 kernel_reserved;
+  u64 base_packets;
+  u64 base_bytes;
+  u64 published_ns; /* CLOCK_MONOTONIC */
+  u64 publications; /* its low 16 bits are the entry's incarnation */
 };
-XG_ASSERT_SIZE(xg_flow_stats, 24);
+XG_ASSERT_SIZE(xg_flow_stats, 64);
+XG_ASSERT_OFFSET(xg_flow_stats, base_packets, 32);
 
-/* Rewrites that cached verdicts name. Index 0 is none, 1 is the fixed "swap MAC addresses". A record
- * is immutable while its generation lives; even generations use 2..2047, odd ones 2048..4095, so a
- * reload never rewrites a record under a reader. */
-#define XG_REWRITE_NONE 0u
-#define XG_REWRITE_SWAP_MACS 1u
+/* Rewrites that cached verdicts name. A generation's rewrites are known when its pipelines are compiled
+ * and are numbered from XG_REWRITE_FIRST on; XG_REWRITE_NONE and XG_REWRITE_SWAP_MACS need no record.
+ * Number n of generation g stands at XG_REWRITE_INDEX(n, g) of the map: even and odd generations have a
+ * half each, so a record is immutable while its generation lives, and a reload never changes one under a
+ * reader. */
 #define XG_REWRITE_HALF 2048u
 #define XG_REWRITE_ENTRIES 4096u
+#define XG_REWRITE_INDEX(number, generation) \
+  ((number) < XG_REWRITE_FIRST ? (number) : (number) + ((generation)&1u) * XG_REWRITE_HALF)
+/* xg_rewrite.flags, besides XG_RES_SET_DST_MAC and XG_RES_SET_SRC_MAC */
+#define XG_REWRITE_SRC_FROM_DST 0x04u /* the frame's former destination becomes its source */
 XG_RECORD(xg_rewrite) {
   u32 generation;
-  u32 flags; /* XG_RES_SET_DST_MAC, XG_RES_SET_SRC_MAC, XG_RES_CACHE_SWAP */
+  u32 flags;
   u8 dst_mac[6];
   u8 src_mac[6];
   u32 reserved[3];

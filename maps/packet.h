@@ -42,7 +42,7 @@ XG_RECORD(xg_metadata) {
   u64 rx_time_ns; /* CLOCK_MONOTONIC at XDP, or the capture's own time in replay */
   u32 generation; /* policy generation that sent the packet here */
   u32 sequence;   /* per receive queue, counts inspected packets, wraps */
-  u32 flow_hash;  /* low 32 bits of xg_flow_hash(key); picks bucket, tag and order slot */
+  u32 flow_hash;  /* low 32 bits of xg_flow_hash(key); picks bucket and order slot */
   u16 flags;      /* XG_PKT_* */
   u16 l3_offset;
   u16 l4_offset;
@@ -85,8 +85,15 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 /* xg_result.flags */
 #define XG_RES_SET_DST_MAC 0x01u
 #define XG_RES_SET_SRC_MAC 0x02u
-#define XG_RES_CACHE 0x04u      /* the flow's later packets get the same verdict: cache it in the kernel */
-#define XG_RES_CACHE_SWAP 0x08u /* cached, the rewrite is "swap the MAC addresses" (l2fwd) */
+#define XG_RES_CACHE 0x04u     /* the flow's later packets get the same verdict: cache it in the kernel */
+#define XG_RES_PUBLISHED 0x08u /* with XG_RES_CACHE: the device has published the verdict itself */
+#define XG_RES_EVICTED 0x10u   /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
+/* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
+ * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
+#define XG_RES_REWRITE(flags) ((flags) >> 16)
+#define XG_REWRITE_NONE 0u
+#define XG_REWRITE_SWAP_MACS 1u
+#define XG_REWRITE_FIRST 2u
 
 /* A device's answer for one packet. The rewrite is absolute values: applying it twice is harmless.
  * MAC addresses are in network byte order, mac[0] = bytes 0-3 read as a little-endian word, mac[1] =

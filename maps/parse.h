@@ -84,8 +84,13 @@ XG_FN u32 xg_load32(const u8* at) {
   return value;
 }
 #endif
+#ifdef __CUDACC__ /* which has no such builtins for the GPU */
+XG_FN u16 xg_host16(u16 value) { return (u16)(value << 8 | value >> 8); }
+XG_FN u32 xg_host32(u32 value) { return (u32)xg_host16((u16)value) << 16 | xg_host16((u16)(value >> 16)); }
+#else
 XG_FN u16 xg_host16(u16 value) { return __builtin_bswap16(value); }
 XG_FN u32 xg_host32(u32 value) { return __builtin_bswap32(value); }
+#endif
 
 XG_FN void xg_parse_set(xg_packet* p, u32 flag) { p->flags = (u16)(p->flags | flag); }
 

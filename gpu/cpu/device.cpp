@@ -131,6 +131,9 @@ class CpuDevice final : public Device {
   }
   void unload(u32 generation) noexcept override { shared_.generations.remove(generation); }
 
+  // The thread that retires a batch is the one that decided it: it may as well publish.
+  Result<bool> publish_flows(const std::vector<FlowTables>&) override { return false; }
+
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
     if (auto checked = check_queue_options(options, info_); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));

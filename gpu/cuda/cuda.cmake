@@ -16,11 +16,6 @@ if(XDPGPU_CUDA)
   endif()
 endif()
 
-# tests/run looks for it.
-set(XDPGPU_HAVE_CUDA
-    ${cuda_possible}
-    CACHE INTERNAL "the CUDA device is built")
-
 if(cuda_possible)
   message(STATUS "CUDA device: yes (${CUDAToolkit_NVCC_EXECUTABLE}, ${CUDAToolkit_VERSION})")
   set(cuda_flags -std=c++20 -O3 -lineinfo -Xcompiler=-fPIC,-Wall,-Wextra)
@@ -50,7 +45,7 @@ if(cuda_possible)
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
     target_sources(xdpgpu_gpu PRIVATE ${object})
   endforeach()
-  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/memory.cpp cuda/persistent.cpp cuda/queue.cpp)
+  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/flows.cpp cuda/memory.cpp cuda/persistent.cpp cuda/queue.cpp)
   target_link_libraries(xdpgpu_gpu PRIVATE CUDA::cudart_static)
 else()
   message(STATUS "CUDA device: no")

@@ -129,6 +129,16 @@ class CudaDevice final : public Device {
     shared_.generations.remove(generation);
   }
 
+  Result<bool> publish_flows(const std::vector<FlowTables>& ports) override {
+    if (shared_.flows.device() != nullptr)
+      return tl::unexpected(std::string("the device has flow verdict tables already"));
+    if (auto ready = enter(); !ready) return tl::unexpected(ready.error());
+    auto writer = FlowWriter::create(ports, shared_.control);
+    if (!writer) return tl::unexpected(writer.error());
+    shared_.flows = *std::move(writer);
+    return true;
+  }
+
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
     if (auto checked = check_queue_options(options, info_); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/cuda/kernel.cu: the CUDA entry: one thread a packet.
+#include "gpu/cuda/decide.cuh"
 #include "gpu/cuda/kernel.hpp"
-#include "gpu/stages/pipeline.h"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u32 kBlock = 128;
 
-__global__ void __launch_bounds__(kBlock) decide(const xg_batch batch, const Completion completion) {
+__global__ void __launch_bounds__(kBlock)
+    decide(const xg_batch batch, const Flows flows, const Completion completion) {
   const u32 i = blockIdx.x * kBlock + threadIdx.x;
-  if (i < batch.count) {
-    const xg_result r = xg_decide(batch, i);
-    // Results cross the bus: two wide stores instead of eight narrow ones.
-    static_assert(sizeof(xg_result) == 2 * sizeof(uint4));
-    uint4* out = reinterpret_cast<uint4*>(batch.results.v + i);
-    out[0] = make_uint4(r.verdict, r.flags, r.dst_mac[0], r.dst_mac[1]);
-    out[1] = make_uint4(r.src_mac[0], r.src_mac[1], r.cache_ttl_ms, r.detail);
-  }
+  if (i < batch.count) decide_packet(batch, i, flows.ports, flows.receive_queue);
   __syncthreads();
   if (threadIdx.x != 0) return;
   // The fence orders the whole block's results, which the barrier has put before it, for the host too.
@@ -31,10 +25,12 @@ __global__ void __launch_bounds__(kBlock) decide(const xg_batch batch, const Com
 
 }  // namespace
 
-cudaError_t launch(const xg_batch& batch, const Completion& completion, cudaStream_t stream) noexcept {
+cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion,
+                   cudaStream_t stream) noexcept {
   xg_batch batch_argument = batch;
+  Flows flows_argument = flows;
   Completion completion_argument = completion;
-  void* arguments[] = {&batch_argument, &completion_argument};
+  void* arguments[] = {&batch_argument, &flows_argument, &completion_argument};
   const dim3 grid((batch.count + kBlock - 1) / kBlock);
   return cudaLaunchKernel(reinterpret_cast<const void*>(&decide), grid, dim3(kBlock), arguments, 0, stream);
 }

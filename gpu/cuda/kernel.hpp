@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "gpu/cuda/publish.hpp"
 #include "gpu/stages/view.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -16,8 +17,15 @@ struct Completion {
   u64 ticket = 0;
 };
 
+// Where flow verdicts go.
+struct Flows {
+  const PortTable* ports = nullptr;  // device memory, XG_MAX_PORTS of them; nullptr: nowhere
+  u32 receive_queue = 0;
+};
+
 // Enqueues the batch on `stream`; batches that share a Completion::blocks share the stream. The results'
 // array is 16-aligned. Any error is the device's end.
-cudaError_t launch(const xg_batch& batch, const Completion& completion, cudaStream_t stream) noexcept;
+cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion,
+                   cudaStream_t stream) noexcept;
 
 }  // namespace xdpgpu::gpu::cuda

@@ -36,6 +36,7 @@ PersistentQueue::PersistentQueue(Shared& shared, const QueueOptions& options)
       ring_(options),
       depth_(options.depth),
       capacity_(options.batch_capacity),
+      receive_queue_(options.receive_queue),
       blocks_(std::clamp((options.batch_capacity + kResidentBlock - 1) / kResidentBlock, 1u, kMostBlocks)) {}
 
 Result<void> PersistentQueue::allocate(const QueueOptions& options) {
@@ -133,6 +134,7 @@ bool PersistentQueue::keep_resident() noexcept {
   }
   resident.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device());
   resident.results.v = reinterpret_cast<xg_result*>(results_.device());
+  resident.flows = {shared_.flows.device(), receive_queue_};
   resident.beat = reinterpret_cast<const u32*>(mailbox_.device() + kBeatAt);
   resident.finished = reinterpret_cast<u64*>(mailbox_.device() + kFinishedAt);
   resident.ended = reinterpret_cast<u32*>(mailbox_.device() + kEndedAt);

@@ -43,6 +43,7 @@ class PersistentQueue final : public Queue {
   std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes
   u64 staging_bytes_ = 0;                // of one slot
   u32 depth_, capacity_;
+  u32 receive_queue_;
   u32 blocks_;
   u32 launch_ = 0;        // kernels started
   bool running_ = false;  // as far as is known here

@@ -21,6 +21,7 @@ Shared::~Shared() {
   if (!abandoned) return;
   control.abandon();
   region.abandon();
+  flows.abandon();
   generations.each([](DeviceMemory& image) { image.abandon(); });
 }
 
@@ -31,7 +32,7 @@ Result<std::unique_ptr<Queue>> CudaQueue::create(Shared& shared, const QueueOpti
 }
 
 CudaQueue::CudaQueue(Shared& shared, const QueueOptions& options)
-    : shared_(shared), ring_(options), tickets_(options.depth, 0) {}
+    : shared_(shared), ring_(options), tickets_(options.depth, 0), receive_queue_(options.receive_queue) {}
 
 Result<void> CudaQueue::allocate(const QueueOptions& options) {
   const u64 packets = u64{options.depth} * options.batch_capacity;
@@ -123,7 +124,7 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   }
   const Completion completion{reinterpret_cast<u32*>(blocks_.get()),
                               reinterpret_cast<u64*>(finished_.device()), ticket};
-  return launch(batch, completion, stream_.get());
+  return launch(batch, {shared_.flows.device(), receive_queue_}, completion, stream_.get());
 }
 
 Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "gpu/cuda/flows.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/generations.hpp"
 #include "gpu/slots.hpp"
@@ -20,6 +21,7 @@ struct Shared {
   Frames frames = Frames::automatic;
   Stream control;                         // loads and unloads
   Registration region;                    // in place only
+  FlowWriter flows;                       // where the device publishes
   Generations<DeviceMemory> generations;  // the images; they go before `control`
   // Once lost, a device stays lost. One that did not finish in time may still use its memory: nothing of
   // it is given back.
@@ -59,6 +61,7 @@ class CudaQueue final : public Queue {
   u64 staging_bytes_ = 0;        // of one slot
   u64 frames_bytes_ = 0;         // of these, for frames
   std::vector<u64> tickets_;     // by slot
+  u32 receive_queue_ = 0;
   u64 submitted_ = 0;
   u32 idle_polls_ = 0;
 };

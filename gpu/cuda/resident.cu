@@ -3,8 +3,8 @@
 // gpu/cuda/resident.cu: the kernel that stays. Its first block leads: it alone looks at the host's memory,
 // takes small batches by itself and shares larger ones with the others, so that all blocks agree on
 // which batch is next and when to end.
+#include "gpu/cuda/decide.cuh"
 #include "gpu/cuda/resident.hpp"
-#include "gpu/stages/pipeline.h"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
@@ -54,12 +54,8 @@ __device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks) {
   batch.image.v = reinterpret_cast<xg_word*>(job.image);
   batch.count = job.count;
   batch.generation = job.generation;
-  for (u32 i = block * kResidentBlock + threadIdx.x; i < job.count; i += blocks * kResidentBlock) {
-    const xg_result result = xg_decide(batch, i);
-    uint4* out = reinterpret_cast<uint4*>(batch.results.v + i);
-    out[0] = make_uint4(result.verdict, result.flags, result.dst_mac[0], result.dst_mac[1]);
-    out[1] = make_uint4(result.src_mac[0], result.src_mac[1], result.cache_ttl_ms, result.detail);
-  }
+  for (u32 i = block * kResidentBlock + threadIdx.x; i < job.count; i += blocks * kResidentBlock)
+    decide_packet(batch, i, r.flows.ports, r.flows.receive_queue);
 }
 
 __device__ void lead(const Resident& r, Job& job, u32& go_on) {

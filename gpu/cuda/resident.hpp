@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "gpu/cuda/kernel.hpp"
 #include "gpu/stages/view.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -43,6 +44,7 @@ struct Resident {
   u64 frames_stride = 0;  // between the slots' staging buffers; 0: all read the region
   xg_descriptors descriptors{};
   xg_results results{};
+  Flows flows;
   const u32* beat = nullptr;   // pinned: the host counts up while it has use for the kernel
   u64* finished = nullptr;     // pinned: ticket of the last batch that is through
   u32* ended = nullptr;        // pinned: `launch` is stored here as the kernel's last act

@@ -87,10 +87,10 @@ bool matches(const AclRule& rule, const Packet& packet) {
 
 // ---- The stages: each says whether it decides, and fills in the result if so -----------------------
 
-void set_cache(bool cache, u32 ttl_ms, const Packet& packet, xg_result& result) {
+void set_cache(bool cache, u32 ttl_ms, const Packet& packet, u32 rewrite, xg_result& result) {
   if (!cache || packet.src.empty()) return;
   if (packet.is(XG_PKT_FRAGMENT) || packet.is(XG_PKT_LATER_FRAGMENT) || packet.is(XG_PKT_MALFORMED)) return;
-  result.flags |= XG_RES_CACHE;
+  result.flags |= XG_RES_CACHE | rewrite << 16;
   result.cache_ttl_ms = ttl_ms;
 }
 
@@ -103,7 +103,14 @@ u32 forward(bool to_port, u32 target, u32 stage) {
   return to_port ? XG_VERDICT(XG_REDIRECT, target, stage, 0u) : XG_VERDICT(XG_TX, 0u, stage, 0u);
 }
 
-bool decide(const AclSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
+// Where a stage stands.
+struct Place {
+  u32 position = 0;       // in its pipeline, from 1
+  u32 first_rewrite = 0;  // number of its first backend's rewrite
+};
+
+bool decide(const AclSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  const u32 stage = place.position;
   AclRule::Action action = settings.otherwise;
   u32 target = 0;
   u32 number = 0;
@@ -130,7 +137,7 @@ bool decide(const AclSettings& settings, const Packet& packet, u32 stage, xg_res
       result.verdict = XG_VERDICT(XG_REDIRECT, target, stage, number);
       break;
   }
-  set_cache(settings.cache, settings.cache_ttl_ms, packet, result);
+  set_cache(settings.cache, settings.cache_ttl_ms, packet, XG_REWRITE_NONE, result);
   return true;
 }
 
@@ -139,7 +146,8 @@ u32 fnv1a(u32 hash, std::span<const u8> bytes) {
   return hash;
 }
 
-bool decide(const LoadBalanceSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
+bool decide(const LoadBalanceSettings& settings, const Packet& packet, const Place& place,
+            xg_result& result) {
   if (packet.src.empty() || settings.backends.empty()) return false;
   constexpr std::array<u8, 4> no_ports{};
   const bool with_ports = !packet.ports.empty() && !packet.is(XG_PKT_FRAGMENT);
@@ -155,23 +163,28 @@ bool decide(const LoadBalanceSettings& settings, const Packet& packet, u32 stage
   while (residue >= settings.backends[chosen].weight) residue -= settings.backends[chosen++].weight;
 
   const Backend& backend = settings.backends[chosen];
-  result.verdict = forward(backend.to_port, backend.target, stage);
+  result.verdict = forward(backend.to_port, backend.target, place.position);
   result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
   set_mac(result.dst_mac, backend.mac);
   set_mac(result.src_mac, packet.frame.first(6));
   result.detail = chosen;
-  set_cache(settings.cache, settings.cache_ttl_ms, packet, result);
+  const u32 rewrite = place.first_rewrite + chosen;
+  set_cache(settings.cache && rewrite < XG_REWRITE_HALF, settings.cache_ttl_ms, packet, rewrite, result);
   return true;
 }
 
-bool decide(const L2fwdSettings& settings, const Packet& packet, u32 stage, xg_result& result) {
-  result.verdict = forward(settings.to_port, settings.target, stage);
+bool decide(const L2fwdSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  result.verdict = forward(settings.to_port, settings.target, place.position);
   result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
   set_mac(result.dst_mac, packet.frame.subspan(6, 6));
   set_mac(result.src_mac, packet.frame.first(6));
-  set_cache(settings.cache, settings.cache_ttl_ms, packet, result);
-  if ((result.flags & XG_RES_CACHE) != 0) result.flags |= XG_RES_CACHE_SWAP;
+  set_cache(settings.cache, settings.cache_ttl_ms, packet, XG_REWRITE_SWAP_MACS, result);
   return true;
+}
+
+u32 rewrites_of(const StageSettings& stage) {
+  const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+  return balance != nullptr && balance->cache ? static_cast<u32>(balance->backends.size()) : 0;
 }
 
 xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 generation,
@@ -180,11 +193,14 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
   const auto packet = read_packet(region, descriptor);
   if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size())
     return result;  // XG_ABORTED
-  const auto& stages = settings[packet->metadata.pipeline].stages;
-  for (std::size_t i = 0; i < stages.size(); i++) {
-    const u32 position = static_cast<u32>(i) + 1;
-    if (std::visit([&](const auto& stage) { return decide(stage, *packet, position, result); }, stages[i]))
+  Place place{1, XG_REWRITE_FIRST};
+  for (u32 p = 0; p < packet->metadata.pipeline; p++)
+    for (const StageSettings& stage : settings[p].stages) place.first_rewrite += rewrites_of(stage);
+  for (const StageSettings& stage : settings[packet->metadata.pipeline].stages) {
+    if (std::visit([&](const auto& what) { return decide(what, *packet, place, result); }, stage))
       return result;
+    place.position++;
+    place.first_rewrite += rewrites_of(stage);
   }
   result.verdict = XG_PASS;
   return result;

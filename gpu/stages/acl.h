@@ -92,7 +92,7 @@ XG_FN u32 xg_stage_acl(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
   u32 action = xg_acl_first(b.image, body, src, dst, xg_acl_row(b.image, body + XG_ACL_SRC_PORT, src_port),
                             xg_acl_row(b.image, body + XG_ACL_DST_PORT, dst_port),
                             xg_acl_row(b.image, body + XG_ACL_PROTOCOL, protocol));
-  if (XG_VERDICT_ACTION(action) != XG_NEXT) xg_set_cache(b, body, p, r);
+  if (XG_VERDICT_ACTION(action) != XG_NEXT) xg_set_cache(b, body, p, XG_REWRITE_NONE, r);
   return action;
 }
 

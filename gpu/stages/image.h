@@ -66,10 +66,14 @@
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */
 #define XG_LB_COUNT 3u    /* backends, 1 or more */
 #define XG_LB_BACKENDS 4u /* XG_LB_BACKEND words each follow */
-#define XG_LB_BACKEND 4u
+#define XG_LB_BACKEND 5u
 #define XG_LB_END 0u /* first residue that is not its own */
 #define XG_LB_MAC 1u /* two words, as in xg_result */
 #define XG_LB_ACTION 3u
+#define XG_LB_REWRITE                                                                   \
+  4u /* number of the rewrite, XG_LB_NO_REWRITE: none was left, verdicts are not cached \
+      */
+#define XG_LB_NO_REWRITE 0u
 
 /* XG_KIND_L2FWD */
 #define XG_L2FWD_ACTION 2u

@@ -13,8 +13,7 @@ XG_FN u32 xg_stage_l2fwd(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r)
   r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
   r.dst_mac[0] = xg_view32(p, 6u);
   r.dst_mac[1] = xg_view32(p, 10u) & 0xffffu;
-  xg_set_cache(b, body, p, r);
-  if ((r.flags & XG_RES_CACHE) != 0u) r.flags |= XG_RES_CACHE_SWAP;
+  xg_set_cache(b, body, p, XG_REWRITE_SWAP_MACS, r);
   return b.image.v[body + XG_L2FWD_ACTION];
 }
 

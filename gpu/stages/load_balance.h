@@ -50,7 +50,8 @@ XG_FN u32 xg_stage_load_balance(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_res
   r.src_mac[0] = xg_view32(p, 0u);
   r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
   r.detail = low;
-  xg_set_cache(b, body, p, r);
+  u32 rewrite = b.image.v[chosen + XG_LB_REWRITE];
+  if (rewrite != XG_LB_NO_REWRITE) xg_set_cache(b, body, p, rewrite, r);
   return b.image.v[chosen + XG_LB_ACTION];
 }
 

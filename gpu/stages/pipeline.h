@@ -30,11 +30,11 @@ XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result
   return XG_ABORTED;
 }
 
-XG_FN xg_result xg_decide(xg_batch b, u32 i) {
+/* p: what was seen of the packet, for whoever publishes the verdict; only where one is to be cached. */
+XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   xg_result r = xg_no_result();
   /* The later buffers of a packet: its answer stands at the first one. */
   if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return r;
-  xg_view p;
   if (!xg_view_packet(b, b.descriptors.v[i], p)) return r;
 
   u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * 2u;
@@ -51,6 +51,9 @@ XG_FN xg_result xg_decide(xg_batch b, u32 i) {
   return r;
 }
 
-XG_FN void xg_run(xg_batch b, u32 i) { b.results.v[i] = xg_decide(b, i); }
+XG_FN void xg_run(xg_batch b, u32 i) {
+  xg_view p;
+  b.results.v[i] = xg_decide(b, i, p);
+}
 
 #endif

@@ -119,9 +119,10 @@ XG_FN bool xg_cacheable(xg_view p) {
   return p.family != 0u && (p.flags & (XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_MALFORMED)) == 0u;
 }
 
-XG_FN void xg_set_cache(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+/* rewrite: what the kernel is to do to the flow's later packets, XG_RES_REWRITE. */
+XG_FN void xg_set_cache(xg_batch b, u32 body, xg_view p, u32 rewrite, XG_INOUT(xg_result) r) {
   if (b.image.v[body + XG_BODY_CACHE] != 0u && xg_cacheable(p)) {
-    r.flags |= XG_RES_CACHE;
+    r.flags |= XG_RES_CACHE | (rewrite << 16);
     r.cache_ttl_ms = b.image.v[body + XG_BODY_TTL];
   }
 }

@@ -53,6 +53,10 @@ class VulkanDevice final : public Device {
     if (!shared_.context->abandoned()) shared_.generations.remove(generation);
   }
 
+  // Vulkan promises no order of visibility to the host within a submission, which the table's protocol
+  // needs: verdicts are published when their batch retires.
+  Result<bool> publish_flows(const std::vector<FlowTables>&) override { return false; }
+
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
     if (auto checked = check_queue_options(options, info()); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));

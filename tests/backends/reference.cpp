@@ -86,7 +86,8 @@ TEST(Reference, WeightsOwnConsecutiveResidues) {
 TEST(Reference, L2fwdSwapsTheAddresses) {
   const xg_result result = answer(udp6(), L2fwdSettings{false, 0, true, 0});
   EXPECT_EQ(result.verdict, XG_VERDICT(XG_TX, 0u, 1u, 0u));
-  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE | XG_RES_CACHE_SWAP);
+  EXPECT_EQ(result.flags,
+            XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE | XG_REWRITE_SWAP_MACS << 16);
   EXPECT_EQ(result.dst_mac[0], 0x00000002u);
   EXPECT_EQ(result.dst_mac[1], 0x0b00u);
   EXPECT_EQ(result.src_mac[1], 0x0a00u);

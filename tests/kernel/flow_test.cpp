@@ -91,8 +91,8 @@ TEST_F(FlowTest, TheWholeKeyDecides) {
   for (const auto& other : others) EXPECT_EQ(reason(other), "drop_default");
 }
 
-// An attacker who finds a flow with the same bucket and tag still has another key.
-TEST_F(FlowTest, SameTagWithAnotherKeyDoesNotActByIt) {
+// An attacker who finds a flow with the same hash still has another key.
+TEST_F(FlowTest, SameBucketWithAnotherKeyDoesNotActByIt) {
   const u32 index = program_->publish(kFlow, XG_PASS);
   program_->verdict(index).key.src[0] ^= 1;
   EXPECT_EQ(reason(), "drop_default");
@@ -108,7 +108,7 @@ TEST_F(FlowTest, EveryWayOfABucketIsRead) {
     EXPECT_EQ(reason(), "pass_flow") << "way " << index % XG_FLOW_WAYS;
     EXPECT_TRUE(way == 0 || index != last);
     last = index;
-    program_->verdict(index).tag ^= 1;  // occupied by another flow
+    program_->verdict(index).key.src[0] ^= 1;  // occupied by another flow
     EXPECT_EQ(reason(), "drop_default");
   }
 }
@@ -249,6 +249,9 @@ TEST_F(FlowTest, RewritesTheMacAddresses) {
   record.flags |= XG_RES_SET_SRC_MAC;
   std::copy_n(record.src_mac, 6, expected.begin() + 6);
   EXPECT_EQ(program_->run(kFlow).frame, expected);
+  record.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
+  std::copy_n(kFlow.begin(), 6, expected.begin() + 6);
+  EXPECT_EQ(program_->run(kFlow).frame, expected) << "the former destination becomes the source";
 }
 
 TEST_F(FlowTest, ARewriteOfAnotherGenerationIsAMiss) {

@@ -275,7 +275,7 @@ u32 Program::publish(const Frame& frame, u8 action, const VerdictDetails& detail
   for (u32 way = 0; way < XG_FLOW_WAYS; ++way)
     if (verdict(first + way).generation == 0) index = first + way;  // the last free one: all ways are used
   const xg_flow_verdict entry{.generation = generation_,
-                              .tag = static_cast<u16>(XG_FLOW_TAG(hash)),
+                              .incarnation = 1,
                               .action = action,
                               .target = details.target,
                               .key = packet.key,

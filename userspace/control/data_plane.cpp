@@ -442,7 +442,7 @@ Response DataPlane::list(const Json& arguments) const {
     if (!limit->is_number_unsigned()) return Response::failure("\"limit\" is not a number");
     query.limit = limit->get<u64>();
   }
-  return Response::success(list_flows(ports_, *engine_, *swap_->current(), query));
+  return Response::success(list_flows(ports_, *swap_->current(), query));
 }
 
 Response DataPlane::flush() {

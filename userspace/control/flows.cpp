@@ -64,8 +64,7 @@ Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& port
 
 }  // namespace
 
-Json list_flows(const std::vector<PortControl>& ports, const dataplane::Engine& engine,
-                const CompiledPolicy& policy, const FlowQuery& query) {
+Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& policy, const FlowQuery& query) {
   Json list = Json::array();
   u64 current = 0;
   const u64 now = monotonic_ns();
@@ -79,15 +78,14 @@ Json list_flows(const std::vector<PortControl>& ports, const dataplane::Engine& 
       if (expired(*entry, stats, now)) continue;
       current++;
       if (list.size() >= query.limit) continue;
-      const xg_flow_stats base = engine.flow_base(p, index);
-      const u64 packets = stats.packets - base.packets;
+      const u64 packets = stats.packets - stats.base_packets;
       Json json = describe(*entry, ports, policy);
       json["interface"] = port.ifname();
       json["queue"] = index / port.flow_entries_per_queue();
       json["index"] = index;
       json["bpftool_key"] = bpftool_key(index);
       json["packets"] = packets;
-      json["bytes"] = stats.bytes - base.bytes;
+      json["bytes"] = stats.bytes - stats.base_bytes;
       if (packets > 0 && stats.last_seen_ns <= now)
         json["idle_s"] = static_cast<double>(now - stats.last_seen_ns) / 1e9;
       if (entry->expires_ms != 0)

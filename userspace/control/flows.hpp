@@ -18,8 +18,7 @@ struct FlowQuery {
 // {"flows": [{"interface", "index", "queue", "flow", "action", ...}], "current": n, "listed": n}. Only
 // entries of the generation in force that have not expired. `index` is what
 // `bpftool map lookup pinned /sys/fs/bpf/xdpgpu/IF/flow_verdicts` takes.
-Json list_flows(const std::vector<PortControl>& ports, const dataplane::Engine& engine,
-                const CompiledPolicy& policy, const FlowQuery& query);
+Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& policy, const FlowQuery& query);
 
 // The key argument of `bpftool map lookup ... key`: the index as four bytes, lowest first.
 std::string bpftool_key(u32 index);

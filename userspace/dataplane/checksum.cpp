@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "gpu/checksum.h"
+
 namespace xdpgpu::dataplane {
 namespace {
 
@@ -15,8 +17,6 @@ T load(const u8* at) noexcept {
   std::memcpy(&value, at, sizeof(value));
   return value;
 }
-
-u16 swap16(u16 value) noexcept { return static_cast<u16>(value << 8 | value >> 8); }
 
 u16 fold(u64 sum) noexcept {
   sum = (sum >> 32) + (sum & 0xffffffffu);
@@ -46,38 +46,16 @@ u16 ones_sum(const u8* data, u32 bytes) noexcept {
 }
 
 bool complete_checksum(u8* frame, u32 length, const xg_metadata& metadata) noexcept {
-  const bool tcp = metadata.flags & XG_PKT_TCP;
-  if (!(metadata.flags & (XG_PKT_TCP | XG_PKT_UDP)) ||
-      (metadata.flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED)) || !metadata.l4_offset)
-    return false;
-  const u32 l3 = metadata.l3_offset, l4 = metadata.l4_offset;
-  const u32 field = l4 + (tcp ? 16 : 6);
-  if (field + 2 > length) return false;
-
-  u32 end;
-  u64 pseudo;
-  if (metadata.flags & XG_PKT_IPV4) {
-    if (l3 + 20 > length) return false;
-    end = l3 + swap16(load<u16>(frame + l3 + 2));
-    pseudo = ones_sum(frame + l3 + 12, 8);
-  } else {
-    if (l3 + 40 > length) return false;
-    end = l3 + 40 + swap16(load<u16>(frame + l3 + 4));
-    pseudo = ones_sum(frame + l3 + 8, 32);
-  }
-  if (end > length || end < field + 2) return false;
-  const u32 l4_bytes = end - l4;
-  pseudo += swap16(static_cast<u16>(tcp ? 6 : 17));
-  pseudo += swap16(static_cast<u16>(l4_bytes));
-
-  const u16 stands = load<u16>(frame + field);
-  if (stands != fold(pseudo)) return false;
+  const xg_partial partial = xg_partial_checksum(frame, length, &metadata);
+  if (!partial.field) return false;
+  const u32 field = partial.field;
 
   const u16 zero = 0;
   std::memcpy(frame + field, &zero, sizeof(zero));
-  u16 checksum = static_cast<u16>(~fold(u64{ones_sum(frame + l4, l4_bytes)} + pseudo));
+  u16 checksum =
+      static_cast<u16>(~fold(u64{ones_sum(frame + metadata.l4_offset, partial.l4_bytes)} + partial.pseudo));
   // UDP says 0 for "none"; the sum 0 is sent as its other name.
-  if (!tcp && checksum == 0) checksum = 0xffff;
+  if (!(metadata.flags & XG_PKT_TCP) && checksum == 0) checksum = 0xffff;
   std::memcpy(frame + field, &checksum, sizeof(checksum));
   return true;
 }

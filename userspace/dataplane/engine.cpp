@@ -55,7 +55,8 @@ struct Engine::Impl {
   std::unique_ptr<FrameRegion> region;
   Umems umems;  // after the workers' sockets, before the region
   std::vector<std::unique_ptr<Port>> ports;
-  std::unique_ptr<gpu::Device> device;  // after the workers' queues
+  std::unique_ptr<gpu::Device> device;  // after the workers' queues, before the ports' maps
+  bool device_publishes = false;
   std::vector<std::unique_ptr<Worker>> workers;
 
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -160,14 +161,19 @@ Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames
   if (impl_->device) return tl::unexpected(std::string("the engine has a device already"));
   if (auto ok = device->register_frames(impl_->region->base(), impl_->region->bytes(), frames); !ok)
     return tl::unexpected(ok.error());
+  std::vector<gpu::FlowTables> tables;
+  for (auto& port : impl_->ports) tables.push_back(port->flow_tables());
+  const auto publishes = device->publish_flows(tables);
+  if (!publishes) return tl::unexpected(publishes.error());
   std::vector<std::unique_ptr<gpu::Queue>> queues;
-  for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
+  for (u32 i = 0; i < impl_->workers.size(); ++i) {
     auto queue =
-        device->open_queue({impl_->options.batch, impl_->options.batches_in_flight, impl_->options.drive});
+        device->open_queue({impl_->options.batch, impl_->options.batches_in_flight, impl_->options.drive, i});
     if (!queue) return tl::unexpected(queue.error());
     queues.push_back(std::move(*queue));
   }
-  for (std::size_t i = 0; i < queues.size(); ++i) impl_->workers[i]->use(std::move(queues[i]));
+  for (std::size_t i = 0; i < queues.size(); ++i) impl_->workers[i]->use(std::move(queues[i]), *publishes);
+  impl_->device_publishes = *publishes;
   impl_->device = std::move(device);
   return {};
 }
@@ -175,6 +181,8 @@ Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames
 Result<void> Engine::load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
                                  PipelineChooser chooser) {
   if (!impl_->device) return tl::unexpected(std::string("the engine has no device to load a policy into"));
+  const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
+  for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
   if (auto ok = impl_->device->load(generation, std::move(pipelines)); !ok) return ok;
   impl_->loaded.push_back(generation);
   impl_->policies.push_back({generation, std::move(chooser)});
@@ -309,16 +317,9 @@ EngineStatus Engine::status() const {
     status.device = impl_->device->info().name;
     status.frames_mode = impl_->device->frames();
     status.drive = impl_->options.drive;
+    status.device_publishes = impl_->device_publishes;
   }
   return status;
-}
-
-xg_flow_stats Engine::flow_base(u32 port, u32 index) const {
-  if (port >= impl_->ports.size()) return {};
-  const u32 entries = impl_->ports[port]->flow_entries();
-  const u32 queue = index / entries;
-  if (queue >= impl_->ports[port]->spec().queues) return {};
-  return impl_->workers[queue]->queue(port)->flows.base(index % entries);
 }
 
 }  // namespace xdpgpu::dataplane

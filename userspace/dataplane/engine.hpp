@@ -72,6 +72,7 @@ struct EngineStatus {
   std::string device;
   gpu::Frames frames_mode = gpu::Frames::staged;
   gpu::Drive drive = gpu::Drive::launched;
+  bool device_publishes = false;       // flow verdicts are written by the device, not at retirement
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
 };
 
@@ -115,9 +116,6 @@ class Engine {
   FrameCount stop();
 
   EngineStatus status() const;
-  // The counts that flow_stats[index] of the port held when its present entry was published: what the
-  // entry's own packets are is the difference.
-  xg_flow_stats flow_base(u32 port, u32 index) const;
 
  private:
   struct Impl;

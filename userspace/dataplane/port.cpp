@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -132,8 +133,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .state = &states_[queue],
       .counters = &counters_[queue],
       .metrics = &metrics_[queue],
-      .flows = FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
-      .rewrites = Rewrites({rewrites_.data(), rewrites_.size()}, queue, spec_.queues),
+      .flows = gpu::FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
       .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
       .credits = Credits(admitted, ring_size_),
       .next_sequence = admitted,
@@ -143,6 +143,24 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
   __atomic_store_n(&out->state->granted, admitted, __ATOMIC_RELEASE);
   __atomic_store_n(&out->state->retired, admitted, __ATOMIC_RELEASE);
   return out;
+}
+
+gpu::FlowTables Port::flow_tables() noexcept {
+  return {.entries = {flows_.data(), flows_.size()},
+          .stats = {stats_.data(), stats_.size()},
+          .entries_per_queue = config_[0].flow_entries_per_queue,
+          .caches_transmit = spec_.cache_transmit,
+          .repairs_checksums = spec_.repair_checksums};
+}
+
+void Port::write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept {
+  u32 index = XG_REWRITE_INDEX(XG_REWRITE_FIRST, generation);
+  for (const xg_rewrite& rewrite : rewrites) {
+    rewrites_[index] = rewrite;
+    rewrites_[index++].generation = generation;
+  }
+  // The records must stand before any flow verdict that names one.
+  std::atomic_thread_fence(std::memory_order_release);
 }
 
 u32 Port::admitted(u32 queue) const noexcept {

@@ -32,13 +32,18 @@ class Port {
   // Hands queue `queue` over to its worker.
   std::unique_ptr<PortQueue> queue(u32 queue);
 
+  // Makes a generation's rewrites known to the XDP program. The half of the map that is its own must not
+  // be that of the generation in force.
+  void write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept;
+
+  gpu::FlowTables flow_tables() noexcept;
+
   xg_queue_state state(u32 queue) const noexcept;
   xg_worker_counters counters(u32 queue) const noexcept;
   xg_queue_metrics metrics(u32 queue) const noexcept;
   u32 admitted(u32 queue) const noexcept;
   u32 retired(u32 queue) const noexcept;
   u64 beat_timeout_ns() const noexcept { return config_[0].beat_timeout_ns; }
-  u32 flow_entries() const noexcept { return config_[0].flow_entries_per_queue; }
 
  private:
   Port() = default;

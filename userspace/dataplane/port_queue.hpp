@@ -6,13 +6,12 @@
 
 #include <memory>
 
+#include "gpu/flow_table.hpp"
 #include "maps/control.h"
 #include "maps/metrics.h"
 #include "userspace/dataplane/credits.hpp"
 #include "userspace/dataplane/engine.hpp"
-#include "userspace/dataplane/flow_table.hpp"
 #include "userspace/dataplane/metadata.hpp"
-#include "userspace/dataplane/rewrites.hpp"
 #include "userspace/dataplane/socket.hpp"
 
 namespace xdpgpu::dataplane {
@@ -34,8 +33,7 @@ struct PortQueue {
   xg_worker_counters* counters = nullptr;
   xg_queue_metrics* metrics = nullptr;
 
-  FlowTable flows;
-  Rewrites rewrites;
+  gpu::FlowTable flows;
   MetadataProbe metadata;
   Credits credits;
   u32 next_sequence = 0;  // for ports without metadata

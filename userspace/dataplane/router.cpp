@@ -142,6 +142,13 @@ bool Router::transmit(Transmitter& to, const xg_descriptor& packet) noexcept {
 
 void Router::cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
                    u64 now_ns) noexcept {
+  if (!device_publishes_) return publish(packet, result, from, now_ns);
+  if (result.flags & XG_RES_PUBLISHED) ++from.counters->flows_cached;
+  if (result.flags & XG_RES_EVICTED) ++from.counters->flows_evicted;
+}
+
+void Router::publish(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
+                     u64 now_ns) noexcept {
   const u8* frame = region_ + packet.offset;
   const xg_metadata& metadata = metadata_of(frame);
   if (metadata.flags & XG_PKT_UNCACHED) return;
@@ -152,20 +159,18 @@ void Router::cache(const xg_descriptor& packet, const xg_result& result, PortQue
   xg_packet parsed;
   xg_parse(frame, frame + packet.length, static_cast<u8>(from.port), &parsed);
   if (!xg_has_flow(&parsed)) return;
-  const int rewrite = from.rewrites.intern(metadata.generation, result);
-  if (rewrite < 0) return;
 
-  FlowVerdict flow;
+  gpu::FlowVerdict flow;
   flow.key = parsed.key;
   flow.flow_hash = metadata.flow_hash;
   flow.generation = metadata.generation;
   flow.verdict = result.verdict;
-  flow.rewrite = static_cast<u16>(rewrite);
+  flow.rewrite = static_cast<u16>(XG_REWRITE_INDEX(XG_RES_REWRITE(result.flags), metadata.generation));
   flow.ttl_ms = result.cache_ttl_ms;
-  const Published published = from.flows.publish(flow, now_ns);
-  if (published == Published::unchanged) return;
+  const gpu::Published published = from.flows.publish(flow, now_ns);
+  if (published == gpu::Published::unchanged) return;
   ++from.counters->flows_cached;
-  if (published == Published::evicted) ++from.counters->flows_evicted;
+  if (published == gpu::Published::evicted) ++from.counters->flows_evicted;
 }
 
 }  // namespace xdpgpu::dataplane

@@ -27,6 +27,9 @@ class Router {
   // same for the router's life.
   Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order);
 
+  // Whether the device that decides is the one that writes flow verdicts, too.
+  void leave_publishing_to_device(bool publishes) noexcept { device_publishes_ = publishes; }
+
   // Every frame of the batch is on the free list or in a TX
   // ring afterwards; TX rings are flushed, not kicked.
   Routed route(const Batch& batch, u64 now_ns) noexcept;
@@ -42,14 +45,16 @@ class Router {
   // The transmitter that the verdict names, or nullptr.
   Transmitter* target_of(u32 verdict, const PortQueue& from) noexcept;
   u32 collect(Transmitter& from) noexcept;
-  bool transmit(Transmitter& to, const xg_descriptor& packet) noexcept;
   void cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  bool transmit(Transmitter& to, const xg_descriptor& packet) noexcept;
+  void publish(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
   std::vector<PortQueue*> queues_;
   std::vector<Transmitter*> transmitters_;
   FreeList& free_;
   OrderLog& order_;
+  bool device_publishes_ = false;
   Routed routed_;
 };
 

@@ -69,7 +69,8 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
 
 Worker::~Worker() { stop(); }
 
-void Worker::use(std::unique_ptr<gpu::Queue> queue) {
+void Worker::use(std::unique_ptr<gpu::Queue> queue, bool publishes) {
+  router_.leave_publishing_to_device(publishes);
   batcher_.reset();
   device_queue_ = std::move(queue);
   batcher_.emplace(*device_queue_, options_.batch, options_.batches_in_flight, options_.max_wait_ns);

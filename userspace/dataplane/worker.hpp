@@ -61,8 +61,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Before start, from the control thread.
-  void use(std::unique_ptr<gpu::Queue> queue);
+  // Before start, from the control thread. publishes: the device writes flow verdicts itself.
+  void use(std::unique_ptr<gpu::Queue> queue, bool publishes);
   // Fills the fill rings, so that the kernel has frames before its first packet, and starts the thread.
   Result<void> start();
   // The thread ends after its turn. Packets in hand stay where they are.

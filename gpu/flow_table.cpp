@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "userspace/dataplane/flow_table.hpp"
+#include "gpu/flow_table.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-namespace xdpgpu::dataplane {
+namespace xdpgpu::gpu {
 namespace {
 
 constexpr u64 kMs = 1'000'000, kSecond = 1'000'000'000;
@@ -30,10 +30,10 @@ u32 expiry(u32 ttl_ms, u64 now_ns) noexcept {
 }  // namespace
 
 FlowTable::FlowTable(std::span<xg_flow_verdict> entries, std::span<xg_flow_stats> stats)
-    : entries_(entries), stats_(stats), directory_(entries.size()) {}
+    : entries_(entries), stats_(stats) {}
 
 u64 FlowTable::last_used(u32 index) const noexcept {
-  return std::max(relaxed(stats_[index].last_seen_ns), directory_[index].last_seen_ns);
+  return std::max(relaxed(stats_[index].last_seen_ns), stats_[index].published_ns);
 }
 
 bool FlowTable::dead(u32 index, u32 generation, u64 now_ns) const noexcept {
@@ -46,7 +46,6 @@ bool FlowTable::dead(u32 index, u32 generation, u64 now_ns) const noexcept {
 Published FlowTable::publish(const FlowVerdict& flow, u64 now_ns) noexcept {
   const u32 buckets = static_cast<u32>(entries_.size()) / XG_FLOW_WAYS;
   const u32 first = (flow.flow_hash & (buckets - 1)) * XG_FLOW_WAYS;
-  const u16 tag = static_cast<u16>(XG_FLOW_TAG(flow.flow_hash));
 
   u32 victim = first;
   u64 oldest = ~u64{0};
@@ -54,7 +53,7 @@ Published FlowTable::publish(const FlowVerdict& flow, u64 now_ns) noexcept {
   for (u32 i = first; i < first + XG_FLOW_WAYS; ++i) {
     const xg_flow_verdict& entry = entries_[i];
     const bool is_dead = dead(i, flow.generation, now_ns);
-    if (entry.generation && entry.tag == tag && std::memcmp(&entry.key, &flow.key, sizeof(flow.key)) == 0) {
+    if (entry.generation && std::memcmp(&entry.key, &flow.key, sizeof(flow.key)) == 0) {
       // An entry that goes on saying the same must not blink: packets would come up for nothing.
       if (!is_dead && !entry.expires_ms && !flow.ttl_ms && entry.verdict == flow.verdict &&
           entry.rewrite == flow.rewrite && entry.idle_s == flow.idle_s && entry.flags == flow.flags)
@@ -77,7 +76,8 @@ Published FlowTable::publish(const FlowVerdict& flow, u64 now_ns) noexcept {
 void FlowTable::write(u32 index, const FlowVerdict& flow, u64 now_ns) noexcept {
   xg_flow_verdict fresh{};
   fresh.generation = flow.generation;
-  fresh.tag = static_cast<u16>(XG_FLOW_TAG(flow.flow_hash));
+  xg_flow_stats& stats = stats_[index];
+  fresh.incarnation = static_cast<u16>(++stats.publications);
   fresh.action = static_cast<u8>(XG_VERDICT_ACTION(flow.verdict));
   fresh.target = static_cast<u8>(XG_VERDICT_PORT(flow.verdict));
   fresh.key = flow.key;
@@ -90,9 +90,11 @@ void FlowTable::write(u32 index, const FlowVerdict& flow, u64 now_ns) noexcept {
   std::memcpy(words, &fresh, sizeof(fresh));
 
   xg_flow_verdict& entry = entries_[index];
-  directory_[index] = {relaxed(stats_[index].packets), relaxed(stats_[index].bytes), now_ns};
+  stats.base_packets = relaxed(stats.packets);
+  stats.base_bytes = relaxed(stats.bytes);
+  stats.published_ns = now_ns;
   // Else the entry would be born as idle as its predecessor.
-  if (flow.idle_s) std::atomic_ref<u64>(stats_[index].last_seen_ns).store(now_ns, std::memory_order_relaxed);
+  if (flow.idle_s) std::atomic_ref<u64>(stats.last_seen_ns).store(now_ns, std::memory_order_relaxed);
   word_at(entry, 0).store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (std::size_t i = 1; i < kWords; ++i) word_at(entry, i).store(words[i], std::memory_order_relaxed);
@@ -111,4 +113,4 @@ bool read_entry(const xg_flow_verdict& entry, xg_flow_verdict& out) noexcept {
   return true;
 }
 
-}  // namespace xdpgpu::dataplane
+}  // namespace xdpgpu::gpu

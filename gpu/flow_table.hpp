@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/dataplane/flow_table.hpp: the writer's side of one shard of the flow verdict table
+// gpu/flow_table.hpp: the writer's side of one shard of the flow verdict table
 // (maps/flow.h), in the kernel's memory through mmap: publishing a verdict costs no system call.
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "maps/flow.h"
 
-namespace xdpgpu::dataplane {
+namespace xdpgpu::gpu {
 
 // What is to be remembered for a flow.
 struct FlowVerdict {
@@ -25,8 +24,8 @@ struct FlowVerdict {
 
 enum class Published { fresh, updated, unchanged, evicted };
 
-// One shard: a port's one receive queue. Exactly one writer, the queue's worker; readers are the XDP
-// program and whoever dumps the map. No allocation after construction.
+// One shard: a port's one receive queue. Exactly one writer at a time; readers are the XDP program and
+// whoever dumps the map. No allocation.
 class FlowTable {
  public:
   // `entries` and `stats` are the shard's own part of the two maps, equally long: a power of two, at
@@ -38,9 +37,6 @@ class FlowTable {
   // published the longest ago. A live entry of the same key that says the same is left untouched.
   Published publish(const FlowVerdict& flow, u64 now_ns) noexcept;
 
-  // What the entry's statistics were when it was published.
-  const xg_flow_stats& base(u32 index) const noexcept { return directory_[index]; }
-
  private:
   bool dead(u32 index, u32 generation, u64 now_ns) const noexcept;
   u64 last_used(u32 index) const noexcept;
@@ -48,12 +44,10 @@ class FlowTable {
 
   std::span<xg_flow_verdict> entries_;
   std::span<xg_flow_stats> stats_;
-  // packets and bytes: the counts found; last_seen_ns: when it was published.
-  std::vector<xg_flow_stats> directory_;
 };
 
 // The reader's side of the protocol, as the XDP program does it: false if the entry was being written,
 // is empty, or is another flow's or generation's. For tests and dumps.
 bool read_entry(const xg_flow_verdict& entry, xg_flow_verdict& out) noexcept;
 
-}  // namespace xdpgpu::dataplane
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/flows.hpp: the ports' flow verdict tables (maps/flow.h) as the GPU writes them: registered host
+// memory, and in device memory the directory of what stands there, so that finding an entry's place costs
+// no crossing of the bus.
+#pragma once
+
+#include <vector>
+
+#include "gpu/cuda/memory.hpp"
+#include "gpu/cuda/publish.hpp"
+
+namespace xdpgpu::gpu::cuda {
+
+class FlowWriter {
+ public:
+  // Registers the tables with the GPU, which is the calling thread's current one, and reads what stands in
+  // them. From then on nobody else writes there. On failure nothing stays.
+  static Result<FlowWriter> create(const std::vector<FlowTables>& ports, const Stream& stream);
+  FlowWriter() = default;
+
+  // Device memory: XG_MAX_PORTS entries; nullptr without tables.
+  const PortTable* device() const noexcept { return reinterpret_cast<const PortTable*>(ports_.get()); }
+  void abandon() noexcept;
+
+ private:
+  std::vector<Registration> registrations_;
+  std::vector<DeviceMemory> directories_;
+  DeviceMemory ports_;
+};
+
+}  // namespace xdpgpu::gpu::cuda
