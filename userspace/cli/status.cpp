@@ -23,11 +23,12 @@ std::string text_of(const Json& report) {
       const auto& counters = queue.at("counters");
       const int cpu = queue.at("cpu").get<int>();
       text +=
-          fmt::format("  queue {}: {}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
+          fmt::format("  queue {}: {}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
                       queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
-                      cpu >= 0 ? fmt::format(" on core {}", cpu) : "", counters.at("received").get<u64>(),
-                      counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
-                      queue.at("credits").get<long>());
+                      cpu >= 0 ? fmt::format(" on core {}", cpu) : "",
+                      queue.at("busy_poll").get<bool>() ? ", polling the driver" : "",
+                      counters.at("received").get<u64>(), counters.at("flows_cached").get<u64>(),
+                      queue.at("in_user_space").get<u64>(), queue.at("credits").get<long>());
       text += control::metrics_text(queue);
     }
   }

@@ -28,6 +28,8 @@ Json queue_json(const dataplane::QueueStatus& queue) {
           {"mode", mode_name(queue.mode)},
           {"metadata", queue.metadata},
           {"cpu", queue.cpu},
+          {"busy_poll", queue.busy_poll},
+          {"frames", queue.frames},
           {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
           {"in_user_space", queue.state.admitted - queue.state.retired},
           {"counters", worker_json(queue.counters)},

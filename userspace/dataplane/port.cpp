@@ -55,11 +55,13 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   return port;
 }
 
-Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const std::string& ifname,
-                                                            bool receives, u32 mark) const {
+Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const SocketOptions& like) const {
   std::vector<std::unique_ptr<Socket>> sockets;
   for (u32 queue = 0; queue < spec_.queues; ++queue) {
-    auto socket = umem.open({ifname, queue, ring_size_, receives, mark});
+    SocketOptions options = like;
+    options.queue = queue;
+    options.ring_size = ring_size_;
+    auto socket = umem.open(options);
     if (!socket) return tl::unexpected(socket.error());
     sockets.push_back(std::move(*socket));
   }
@@ -72,7 +74,7 @@ Result<std::vector<std::unique_ptr<Socket>>> Port::open_zero_copy(const FrameReg
   // tries with a UMEM of its own while there is none.
   const bool first = !umems.zero_copy;
   if (first) umems.zero_copy = std::make_unique<Umem>(region, true);
-  auto sockets = open_all(*umems.zero_copy, spec_.ifname, true, 0);
+  auto sockets = open_all(*umems.zero_copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
   if (!sockets && first) umems.zero_copy.reset();
   return sockets;
 }
@@ -93,13 +95,14 @@ Result<void> Port::open_sockets(const FrameRegion& region, Umems& umems) {
   }
   if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false);
   if (sockets_.empty()) {
-    auto sockets = open_all(*umems.copy, spec_.ifname, true, 0);
+    auto sockets = open_all(*umems.copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
     if (!sockets) return tl::unexpected(sockets.error());
     sockets_ = std::move(*sockets);
     mode_ = generic ? PortMode::generic : PortMode::copy;
   }
   if (spec_.reinject_ifname.empty()) return {};
-  auto reinject = open_all(*umems.copy, spec_.reinject_ifname, false, XG_REINJECT_MARK);
+  auto reinject =
+      open_all(*umems.copy, {.ifname = spec_.reinject_ifname, .receives = false, .mark = XG_REINJECT_MARK});
   if (!reinject) return tl::unexpected(reinject.error());
   reinject_ = std::move(*reinject);
   return {};
@@ -127,6 +130,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .port = index_,
       .queue = queue,
       .traits = {spec_.repair_checksums, spec_.cache_transmit},
+      .busy_poll = sockets_[queue]->busy_polls(),
       .socket = std::move(sockets_[queue]),
       .reinject = reinject_.empty() ? nullptr : std::move(reinject_[queue]),
       .config = config_.data(),

@@ -47,8 +47,7 @@ class Port {
 
  private:
   Port() = default;
-  Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const std::string& ifname, bool receives,
-                                                        u32 mark) const;
+  Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;
   Result<std::vector<std::unique_ptr<Socket>>> open_zero_copy(const FrameRegion& region, Umems& umems) const;
 
   u32 index_ = 0, ring_size_ = 0;

@@ -26,6 +26,7 @@ struct PortTraits {
 struct PortQueue {
   u32 port = 0, queue = 0;
   PortTraits traits;
+  bool busy_poll = false;            // the worker runs the driver itself
   std::unique_ptr<Socket> socket;    // the port's own queue
   std::unique_ptr<Socket> reinject;  // its reinjection pair
   xg_config* config = nullptr;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "userspace/dataplane/busy_poll.hpp"
 #include "userspace/dataplane/frame_region.hpp"
 #include "userspace/dataplane/rings.hpp"
 
@@ -22,6 +23,7 @@ struct SocketOptions {
   u32 ring_size = 2048;
   bool receives = true;  // false: a TX-only socket (the reinjection pair)
   u32 mark = 0;          // SO_MARK of what it sends; 0: none
+  BusyPoll busy_poll{};
 };
 
 // What the kernel lost behind the redirect since the socket was made (XDP_STATISTICS).
@@ -43,6 +45,8 @@ class Socket {
 
   int fd() const noexcept { return fd_; }
   bool receives() const noexcept { return receives_; }
+  // Each recvfrom() on it runs the driver's poll once, without waiting.
+  bool busy_polls() const noexcept { return busy_polls_; }
   // A system call.
   SocketLosses losses() const noexcept;
 
@@ -51,7 +55,7 @@ class Socket {
   Socket() = default;
   xsk_socket* xsk_ = nullptr;
   int fd_ = -1;
-  bool receives_ = false;
+  bool receives_ = false, busy_polls_ = false;
 };
 
 // One registration of the whole region in one mode. Made with its first socket, as the kernel wants it.

@@ -227,7 +227,7 @@ void Worker::kick() noexcept {
   for (Transmitter* transmitter : router_.transmitters())
     if (transmitter->held()) transmitter->kick();
   for (PortQueue* queue : active_)
-    if (queue->socket->receiver.wants_wakeup())
+    if (queue->busy_poll || queue->socket->receiver.wants_wakeup())
       recvfrom(queue->socket->fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
 }
 
