@@ -286,6 +286,7 @@ void DataPlane::broker_is_gone() {
   if (std::exchange(broker_gone_, true)) return;
   const auto names = setup_.plan.interfaces();
   std::vector<std::string> cures;
+  cures.reserve(names.size());
   for (const auto& name : names) cures.push_back("xdpgpu detach " + name);
   output_.problem(
       fmt::format("the privileged half of this process was killed: the XDP program, the pins and the "

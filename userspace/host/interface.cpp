@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -25,7 +24,6 @@
 namespace xdpgpu::host {
 namespace {
 
-namespace fs = std::filesystem;
 using NlSocket = std::unique_ptr<nl_sock, decltype(&nl_socket_free)>;
 using Link = std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)>;
 
