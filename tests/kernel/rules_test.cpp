@@ -62,6 +62,12 @@ bool matches(const policy::Match& m, const Words& w) {
          (!m.tcp_flags_mask || (w.protocol == 6 && (w.tcp_flags & *m.tcp_flags_mask) == m.tcp_flags_value));
 }
 
+// DHCP towards its server or its client passes ahead of all rules that do not name it.
+bool is_dhcp(const Words& w) {
+  const u16 server = w.v6 ? 546 : 67;
+  return w.protocol == 17 && (w.dst_port == server || w.dst_port == server + 1);
+}
+
 // Draws from small pools, so that rules overlap and packets meet them.
 class Draw {
  public:
@@ -144,7 +150,10 @@ class Draw {
     out[0] = v6 ? 0x20 : 10;
     return out;
   }
-  u16 port() { return static_cast<u16>(one_in(4) ? below(65536) : 1000 + below(64)); }
+  u16 port() {
+    if (one_in(64)) return one_in(2) ? static_cast<u16>(66 + below(4)) : static_cast<u16>(545 + below(4));
+    return static_cast<u16>(one_in(4) ? below(65536) : 1000 + below(64));
+  }
   policy::PortRange range() {
     const u16 first = port();
     const u32 last = first + (one_in(2) ? 0 : below(one_in(4) ? 30000 : 16));
@@ -169,6 +178,10 @@ void expect_first_match(Program& program, const policy::Policy& policy, const Wo
   const u32 index = static_cast<u32>(first - policy.rules.begin());
   const u64 before = first == policy.rules.end() ? 0 : program.rule_counter(index).packets;
   const Outcome outcome = program.run(frame);
+  if (is_dhcp(words)) {
+    ASSERT_EQ(outcome.reason, "pass_control");
+    return;
+  }
   if (first == policy.rules.end()) {
     ASSERT_EQ(outcome.reason, "pass_default");
     return;
@@ -199,6 +212,7 @@ TEST_F(RulesTest, FirstMatchOfManyRandomRules) {
         expect_first_match(
             program, policy,
             i % 2 == 0 ? draw.packet() : draw.packet_near(policy.rules[draw.below(count)].match), matched);
+      if (HasFatalFailure()) return;
       EXPECT_GT(matched, 100u) << "the packets hardly met the rules";
     }
 }
