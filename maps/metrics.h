@@ -39,7 +39,7 @@ XG_RECORD(xg_queue_metrics) {
 
   xg_ring_level rx;   /* packets that wait for the worker */
   xg_ring_level fill; /* frames that the kernel or driver can take for packets to come */
-  u32 fill_least;     /* the fewest that were found in the fill ring before it was filled up */
+  u32 fill_least;     /* the fewest that stood in the fill ring when looked at */
   u32 reserved;
   xg_ring_level tx;
   xg_ring_level completion;

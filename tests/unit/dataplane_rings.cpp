@@ -184,19 +184,21 @@ TEST(Levels, OfTheReceiversRings) {
   Kernel k;
   FreeList free(0, 200);
   k.receiver.refill(free, 16, [](FrameId) {});
+  k.receiver.look();
   EXPECT_EQ(k.receiver.fill_level().now, kRing);
   EXPECT_EQ(k.receiver.fill_level().most, kRing);
   EXPECT_EQ(k.receiver.fill_least(), kRing);
   for (u32 i = 0; i < 40; ++i) k.rx.put({k.fill.take() + XG_FRAME_DATA, 60, 0});
-  EXPECT_EQ(k.receiver.rx_level().now, 40u);
-  EXPECT_EQ(k.receiver.rx_level().most, 0u);  // nobody has looked yet
-  k.receiver.observe();
+  EXPECT_EQ(k.receiver.rx_level().now, 0u);  // as last looked at
   u32 at = 0;
   k.receiver.take(k.receiver.peek(30, &at), 30);
-  k.receiver.observe();
+  EXPECT_EQ(k.receiver.rx_level().most, 40u);  // peek() saw them all
+  k.receiver.look();
   EXPECT_EQ(k.receiver.rx_level().now, 10u);
   EXPECT_EQ(k.receiver.rx_level().most, 40u);
+  EXPECT_EQ(k.receiver.fill_least(), 24u);
   k.receiver.refill(free, 16, [](FrameId) {});
+  k.receiver.look();
   EXPECT_EQ(k.receiver.fill_least(), 24u);
   EXPECT_EQ(k.receiver.fill_level().now, 54u);
   EXPECT_EQ(k.receiver.fill_level().most, kRing);

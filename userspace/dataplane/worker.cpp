@@ -143,9 +143,10 @@ Load Worker::turn(u64 now_ns) noexcept {
 }
 
 bool Worker::retire(u64 now_ns) noexcept {
-  bool any = false;
+  u64 done_ns = 0;
   while (Batch* batch = batcher_->poll()) {
-    count_batch(*batch, monotonic_ns(), metrics_);
+    if (!done_ns) done_ns = monotonic_ns();
+    count_batch(*batch, done_ns, metrics_);
     order_.begin();
     const Routed routed = router_.route(*batch, now_ns);
     order_.end(batch->port_mask, batch->next_sequence, routed.passed);
@@ -154,9 +155,8 @@ bool Worker::retire(u64 now_ns) noexcept {
     ++batches_;
     batch_packets_ += batch->count;
     batcher_->release(batch);
-    any = true;
   }
-  return any;
+  return done_ns != 0;
 }
 
 void Worker::refill(PortQueue& queue) noexcept {
@@ -166,7 +166,6 @@ void Worker::refill(PortQueue& queue) noexcept {
 
 bool Worker::receive(PortQueue& queue, u64 now_ns) noexcept {
   Receiver& receiver = queue.socket->receiver;
-  receiver.observe();
   bool any = false;
   // One burst fills a batch at most, so that ports take turns.
   for (u32 room = options_.batch; room;) {
@@ -292,9 +291,10 @@ void Worker::publish(u64 now_ns) noexcept {
 void Worker::publish_levels(u64 now_ns) noexcept {
   levels_ns_ = now_ns;
   for (PortQueue* queue : active_) {
-    const Receiver& receiver = queue->socket->receiver;
+    Receiver& receiver = queue->socket->receiver;
     const Transmitter& transmitter = queue->socket->transmitter;
     xg_queue_metrics& metrics = *queue->metrics;
+    receiver.look();
     metrics.updated_ns = now_ns;
     metrics.ring_size = receiver.fill.size;
     metrics.credits = queue->credits_left();
