@@ -12,6 +12,7 @@
 
 #include "maps/control.h"
 #include "maps/flow.h"
+#include "maps/metrics.h"
 #include "maps/packet.h"
 #include "maps/tables.h"
 
@@ -32,6 +33,7 @@ XG_ARRAY(flow_verdicts, xg_flow_verdict, 1, BPF_F_MMAPABLE); /* queues * entries
 XG_ARRAY(flow_stats, xg_flow_stats, 1, BPF_F_MMAPABLE);      /* as flow_verdicts */
 XG_ARRAY(rewrites, xg_rewrite, XG_REWRITE_ENTRIES, BPF_F_MMAPABLE);
 XG_ARRAY(worker_counters, xg_worker_counters, 1, BPF_F_MMAPABLE); /* queues */
+XG_ARRAY(queue_metrics, xg_queue_metrics, 1, BPF_F_MMAPABLE);     /* queues */
 
 #define XG_PERCPU(name_, value_, entries_)   \
   struct {                                   \

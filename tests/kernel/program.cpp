@@ -60,6 +60,7 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.queue_state, options.queues);
   bpf_map__set_max_entries(skeleton->maps.order_slots, options.queues * XG_ORDER_SLOTS);
   bpf_map__set_max_entries(skeleton->maps.worker_counters, options.queues);
+  bpf_map__set_max_entries(skeleton->maps.queue_metrics, options.queues);
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
   bpf_map__set_max_entries(skeleton->maps.flow_verdicts, entries);
   bpf_map__set_max_entries(skeleton->maps.flow_stats, entries);

@@ -89,6 +89,7 @@ TEST_P(Life, ADeadDataPlaneIsCleanedUp) {
   const pid_t data_plane = attached_->data_plane();
   kill(data_plane, SIGKILL);
   const int status = attached_->process().wait(10s);
+  attached_->process().wait_for_end_of_output(2s);
   EXPECT_EQ(status, 1) << attached_->process().out() << attached_->process().err();
   EXPECT_NE(attached_->process().err(), "");
   EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
@@ -211,8 +212,9 @@ TEST_F(Pinned, EveryMapIsPinnedWithItsTypes) {
     EXPECT_NE(map.btf_value_type_id, 0U) << map.name;
     EXPECT_NE(map.btf_key_type_id, 0U) << map.name;
   }
-  for (const char* name : {"config", "policy", "queue_state", "order_slots", "flow_verdicts", "flow_stats",
-                           "rewrites", "limits", "counters", "rule_counters", "worker_counters"})
+  for (const char* name :
+       {"config", "policy", "queue_state", "order_slots", "flow_verdicts", "flow_stats", "rewrites", "limits",
+        "counters", "rule_counters", "worker_counters", "queue_metrics"})
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name << " is not pinned";
 }
 

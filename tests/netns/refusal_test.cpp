@@ -69,7 +69,7 @@ TEST_F(Refused, APortOfABridge) {
 
 TEST_F(Refused, FramesThatDoNotFit) {
   host_port().set_mtu(9000);
-  expect_refusal({"attach", ifname()}, 1, {ifname(), "MTU", "9000"});
+  expect_refusal({"attach", ifname()}, 1, {ifname(), "MTU", "9000", "1760", "1738", "ip link set"});
 }
 
 TEST_F(Refused, ZeroCopyWhereThereIsNone) {

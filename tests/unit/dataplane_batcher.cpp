@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "tests/unit/dataplane_random.hpp"
+#include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -67,7 +68,10 @@ struct Bench {
   bool add(u32 generation, u32 sequence, u8 port = 0, u64 now = 0) {
     Batch* batch = batcher.open(generation, now);
     if (!batch) return false;
-    batch->add(u64{sequence} * XG_CHUNK_SIZE + XG_FRAME_DATA, 60, port, sequence);
+    xg_metadata metadata{};
+    metadata.sequence = sequence;
+    metadata.rx_time_ns = 1000 + sequence;
+    batch->add(u64{sequence} * XG_CHUNK_SIZE + XG_FRAME_DATA, 60, port, metadata);
     return true;
   }
 };
@@ -230,6 +234,23 @@ TEST(Batcher, KeepsOrderAndLosesNothing) {
     ASSERT_EQ(b.batcher.held(), next - expected);
   }
   EXPECT_GT(expected, 50'000u);
+}
+
+TEST(Batcher, KeepsWhenItsPacketsCameAndWhenItWasSubmitted) {
+  Bench b;
+  ASSERT_TRUE(b.add(1, 4));
+  ASSERT_TRUE(b.add(1, 9));
+  const u64 before = monotonic_ns();
+  b.batcher.submit_if_due(kWait, true);
+  const u64 after = monotonic_ns();
+  b.device.finished = 1;
+  Batch* batch = b.batcher.poll();
+  ASSERT_NE(batch, nullptr);
+  EXPECT_EQ(batch->rx_times_ns[0], 1004u);
+  EXPECT_EQ(batch->rx_times_ns[1], 1009u);
+  EXPECT_GE(batch->submitted_ns, before);
+  EXPECT_LE(batch->submitted_ns, after);
+  b.batcher.release(batch);
 }
 
 }  // namespace

@@ -180,6 +180,44 @@ TEST(Receiver, WaitsWithSmallRefillsUnlessTheKernelRunsDry) {
   EXPECT_EQ(dry.receiver.refill(few, 16, [](FrameId) {}), 3u);
 }
 
+TEST(Levels, OfTheReceiversRings) {
+  Kernel k;
+  FreeList free(0, 200);
+  k.receiver.refill(free, 16, [](FrameId) {});
+  k.receiver.look();
+  EXPECT_EQ(k.receiver.fill_level().now, kRing);
+  EXPECT_EQ(k.receiver.fill_level().most, kRing);
+  EXPECT_EQ(k.receiver.fill_least(), kRing);
+  for (u32 i = 0; i < 40; ++i) k.rx.put({k.fill.take() + XG_FRAME_DATA, 60, 0});
+  EXPECT_EQ(k.receiver.rx_level().now, 0u);  // as last looked at
+  u32 at = 0;
+  k.receiver.take(k.receiver.peek(30, &at), 30);
+  EXPECT_EQ(k.receiver.rx_level().most, 40u);  // peek() saw them all
+  k.receiver.look();
+  EXPECT_EQ(k.receiver.rx_level().now, 10u);
+  EXPECT_EQ(k.receiver.rx_level().most, 40u);
+  EXPECT_EQ(k.receiver.fill_least(), 24u);
+  k.receiver.refill(free, 16, [](FrameId) {});
+  k.receiver.look();
+  EXPECT_EQ(k.receiver.fill_least(), 24u);
+  EXPECT_EQ(k.receiver.fill_level().now, 54u);
+  EXPECT_EQ(k.receiver.fill_level().most, kRing);
+}
+
+TEST(Levels, OfTheTransmittersRings) {
+  Kernel k;
+  for (u32 i = 0; i < 20; ++i) ASSERT_TRUE(k.transmitter.push(chunk_of(i), 60));
+  k.transmitter.flush();
+  k.transmitter.kick();
+  for (u32 i = 0; i < 15; ++i) k.completion.put(k.tx.take().addr);
+  EXPECT_EQ(k.transmitter.tx_level().now, 5u);
+  EXPECT_EQ(k.transmitter.tx_level().most, 20u);
+  EXPECT_EQ(k.transmitter.completion_level().now, 15u);
+  EXPECT_EQ(k.transmitter.collect([](FrameId) {}), 15u);
+  EXPECT_EQ(k.transmitter.completion_level().now, 0u);
+  EXPECT_EQ(k.transmitter.completion_level().most, 15u);
+}
+
 TEST(FreeList, HandsOutWhatWasUsedLast) {
   FreeList free(10, 4);
   EXPECT_EQ(free.pop(), 10u);

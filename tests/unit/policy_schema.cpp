@@ -47,9 +47,21 @@ Json specimen() {
         {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false}
     ]},
-    "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false},
+    "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
+           "busy_poll_us": 20, "busy_poll_budget": 64},
     "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us"}
   })");
+}
+
+// The specimen in which `key` of "io" stands, too: some of its keys exclude each other.
+Json specimen_with(std::string_view key) {
+  Json document = specimen();
+  if (key == "burst" || key == "link_gbps") {
+    document["io"].erase("frames_per_queue");
+    document["io"]["burst"] = "1ms";
+  }
+  if (key == "link_gbps") document["io"]["link_gbps"] = 10;
+  return document;
 }
 
 Diagnostics problems(const Json& document) {
@@ -95,7 +107,7 @@ const Json& definition(const std::string& name) {
 
 Json::json_pointer place_of(const ObjectKind& kind, const std::string& key) {
   for (const auto& at : kind.specimens)
-    if (auto place = Json::json_pointer(at) / key; specimen().contains(place)) return place;
+    if (auto place = Json::json_pointer(at) / key; specimen_with(key).contains(place)) return place;
   ADD_FAILURE() << "the specimen lacks " << kind.definition << "." << key;
   return Json::json_pointer();
 }
@@ -206,13 +218,30 @@ TEST(Schema, EveryPropertyIsExplained) {
   });
 }
 
-TEST(Specimen, IsAccepted) { EXPECT_THAT(text_of(problems(specimen())), testing::IsEmpty()); }
+TEST(Specimen, IsAccepted) {
+  for (const char* key : {"", "burst", "link_gbps"})
+    EXPECT_THAT(text_of(problems(specimen_with(key))), testing::IsEmpty()) << key;
+}
+
+TEST(Specimen, IoKeysThatExcludeEachOtherAreTheSchemas) {
+  const Json& io = definition("io");
+  Json both = specimen();
+  for (const auto& key : io.at("not").at("required"))
+    both["io"][key] = key == "burst" ? Json("1ms") : Json(8192);
+  EXPECT_THAT(text_of(problems(both)), testing::HasSubstr("leave one of them out"));
+  Json alone = specimen();
+  for (const auto& [key, needed] : io.at("dependentRequired").items()) {
+    EXPECT_EQ(needed, Json::array({"burst"}));
+    alone["io"][key] = 10;
+  }
+  EXPECT_THAT(text_of(problems(alone)), testing::HasSubstr("only matters for \"burst\""));
+}
 
 // A value of the wrong type must be noticed where it stands: the parser reads every key it lists.
 TEST(Specimen, EveryKeyIsRead) {
   each_property([](const ObjectKind& kind, const std::string& key, const Json&) {
     auto place = place_of(kind, key);
-    Json document = specimen();
+    Json document = specimen_with(key);
     document[place] = Json::parse("[[[]]]");
     auto found = problems(document);
     bool noticed = std::any_of(found.begin(), found.end(),
@@ -231,7 +260,7 @@ TEST(Specimen, RequiredKeysAreRequired) {
       if (std::string_view(kind.definition) == "rule" && (name == "action" || name == "limit"))
         continue;  // oneOf
       auto place = place_of(kind, name);
-      Json document = specimen();
+      Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
       if (name == "pipelines") document["rules"][0]["action"] = "drop";
       // An empty condition is what "control" and the sole keys of some objects leave behind: allowed.
@@ -249,7 +278,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     ++ranges;
     auto place = place_of(kind, key);
     auto refused = [&](const Json& value) {
-      Json document = specimen();
+      Json document = specimen_with(key);
       document[place] = value;
       return !problems(document).empty();
     };
@@ -262,7 +291,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 5u);
+  EXPECT_EQ(ranges, 8u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

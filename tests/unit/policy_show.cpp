@@ -99,6 +99,20 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
   EXPECT_EQ(to_json(policy), to_json(read_back(policy, files))) << "canonical: showing twice changes nothing";
 }
 
+TEST(Show, TheIoSettingsThatExcludeEachOtherComeBack) {
+  for (const char* io :
+       {R"({"burst": "1500us"})", R"({"burst": "2ms", "link_gbps": 25})", R"({"busy_poll": true})",
+        R"({"busy_poll": false, "busy_poll_us": 7, "busy_poll_budget": 8})", R"({"busy_poll": "auto"})"}) {
+    const Policy policy =
+        parse(std::string(R"({"version": 1, "io": )") + io + "}", "p", read_files_of({})).value();
+    expect_equal(policy, read_back(policy, read_files_of({})));
+    const auto shown = nlohmann::json::parse(to_json(policy))["io"];
+    const auto written = nlohmann::json::parse(io);
+    for (const auto& [key, value] : written.items()) EXPECT_EQ(shown[key], value) << io;
+    EXPECT_NE(shown.contains("burst"), shown.contains("frames_per_queue")) << io;
+  }
+}
+
 TEST(Values, DurationsAreWrittenInTheLargestUnitThatFits) {
   EXPECT_EQ(write_duration(50'000), "50us");
   EXPECT_EQ(write_duration(1'500'000'000), "1500ms");

@@ -5,6 +5,7 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/metrics.hpp"
 #include "userspace/control/summary.hpp"
 
 namespace xdpgpu::cli {
@@ -22,14 +23,20 @@ std::string text_of(const Json& report) {
       const auto& counters = queue.at("counters");
       const int cpu = queue.at("cpu").get<int>();
       text +=
-          fmt::format("  queue {}: {}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
+          fmt::format("  queue {}: {}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
                       queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
-                      cpu >= 0 ? fmt::format(" on core {}", cpu) : "", counters.at("received").get<u64>(),
-                      counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
-                      queue.at("credits").get<long>());
+                      cpu >= 0 ? fmt::format(" on core {}", cpu) : "",
+                      queue.at("busy_poll").get<bool>() ? ", polling the driver" : "",
+                      counters.at("received").get<u64>(), counters.at("flows_cached").get<u64>(),
+                      queue.at("in_user_space").get<u64>(), queue.at("credits").get<long>());
+      text += control::metrics_text(queue);
     }
   }
   text += "\n" + control::account_text(report);
+  const auto& latency = report.at("latency_ns");
+  if (latency.at("count").get<u64>())
+    text += fmt::format("\nfrom receipt to verdict, {} packets: {}\n", latency.at("count").get<u64>(),
+                        control::durations_text(latency));
   bool header = false;
   for (const auto& rule : report.at("rules")) {
     const u64 packets = rule.at("packets").get<u64>();
@@ -86,7 +93,8 @@ void add_status(CLI::App& app, Chosen& chosen) {
   describe(
       *command,
       "Prints the modes in use, what became of every packet and why, rules that matched, and who holds the\n"
-      "frames. Without an interface: every attached process.");
+      "frames; for each queue how full its rings are and were at most, and how long packets took from their\n"
+      "receipt to their verdict. Without an interface: every attached process.");
   add_interface(*command, "interface", *ifname, "An attached interface");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
@@ -70,9 +71,11 @@ std::string death(int status) {
 
 }  // namespace
 
-// Members are undone from the last to the first: pair, program, offloads.
+// Members are undone from the last to the first: pair, program, interrupts, offloads.
 struct Broker::Port {
   OffloadGuard offloads;
+  BusyPollGuard interrupts;
+  dataplane::BusyPoll busy_poll;
   std::unique_ptr<kernel::PortProgram> program;
   std::unique_ptr<kernel::Reinjection> reinjection;
   kernel::PortMaps maps;  // for installing policies
@@ -141,9 +144,30 @@ Result<void> Broker::make_port(u32 index) {
   auto mode = port.program->attach(required_mode(plan_.mode));
   if (!mode) return Error(mode.error());
   port.mode = *mode;
+  if (auto set = set_up_busy_poll(port, name); !set) return set;
   auto pair = kernel::Reinjection::create(name, planned.facts.ifindex, planned.queues, port.mode);
   if (!pair) return Error(pair.error());
   port.reinjection = std::move(*pair);
+  return {};
+}
+
+Result<void> Broker::set_up_busy_poll(Port& port, const std::string& name) {
+  const policy::Io& io = plan_.policy->policy.io;
+  const bool native = port.mode == kernel::XdpMode::native;
+  port.busy_poll.us = io.busy_poll_us;
+  port.busy_poll.budget = io.busy_poll_budget;
+  if (io.busy_poll == policy::Io::BusyPoll::automatic)
+    port.busy_poll.wanted = native && is_set_up_for_busy_poll(name);
+  if (io.busy_poll != policy::Io::BusyPoll::on) return {};
+  if (!native)
+    return Error(
+        fmt::format("{} runs generic XDP, where a worker cannot poll the driver; set io.busy_poll to "
+                    "\"auto\" or false",
+                    name));
+  auto interrupts = BusyPollGuard::set(name);
+  if (!interrupts) return Error(interrupts.error());
+  port.interrupts = std::move(*interrupts);
+  port.busy_poll.wanted = port.busy_poll.required = true;
   return {};
 }
 
@@ -178,6 +202,8 @@ void Broker::become_data_plane(Channel channel) {
     spec.ifname = facts.name;
     spec.ifindex = facts.ifindex;
     spec.queues = plan_.ports[i].queues;
+    spec.frames_per_queue = plan_.ports[i].frames_per_queue;
+    spec.busy_poll = port.busy_poll;
     spec.xdp_mode = port.mode;
     spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
     spec.forbid_zero_copy = plan_.mode == host::IoMode::copy;
@@ -256,6 +282,7 @@ void Broker::undo() noexcept {
     if (port->program) port->program->detach();
     port->reinjection.reset();
     port->program.reset();
+    port->interrupts.restore();
     port->offloads.restore();
   }
   ports_.clear();

@@ -32,6 +32,8 @@ class Broker {
 
   explicit Broker(Plan plan, const AttachOptions& options);
   Result<void> make_port(u32 index);
+  // Decides whether the port's workers poll its driver, and puts its interrupts off if asked for.
+  Result<void> set_up_busy_poll(Port& port, const std::string& name);
   Result<void> make_sockets();
   Result<pid_t> fork_data_plane();
   [[noreturn]] void become_data_plane(Channel channel);

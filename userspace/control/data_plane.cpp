@@ -27,6 +27,7 @@
 #include "userspace/control/report.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/summary.hpp"
+#include "userspace/host/doctor.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -115,6 +116,8 @@ class DataPlane {
   void print_live();
   // The first interface that is not there any more under its name, as a sentence.
   std::optional<std::string> lost_interface() const;
+  // Says so when an interface's MTU has come to let in frames that fit no chunk.
+  void watch_mtus();
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
@@ -156,6 +159,7 @@ class DataPlane {
   std::optional<Totals> last_totals_;
   Clock::time_point last_time_;
   int ticks_ = 0;
+  std::vector<u32> mtus_;  // by port, as last seen
   bool broker_gone_ = false;
   bool shutting_down_ = false;
   int status_ = 0;
@@ -176,7 +180,9 @@ Result<void> DataPlane::open_ports() {
 }
 
 Result<void> DataPlane::start() {
-  if (auto kept = keep_socket_privileges(); !kept) return kept;
+  const bool busy_poll = std::any_of(setup_.specs.begin(), setup_.specs.end(),
+                                     [](const auto& spec) { return spec.busy_poll.wanted; });
+  if (auto kept = keep_socket_privileges(busy_poll); !kept) return kept;
   if (auto opened = open_ports(); !opened) return opened;
   auto engine = dataplane::Engine::create(std::move(setup_.specs), setup_.plan.engine);
   if (!engine) return Error(engine.error());
@@ -231,12 +237,14 @@ void DataPlane::keep_house() {
     if (error || shutting_down_) return;
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (setup_.broker.take_pending_stop()) return shut_down({});
-    if (++ticks_ % kInterfaceTicks == 0)
+    if (++ticks_ % kInterfaceTicks == 0) {
+      watch_mtus();
       if (const auto lost = lost_interface()) {
         output_.problem(*lost);
         status_ = 1;
         return shut_down({});
       }
+    }
     keep_house();
   });
 }
@@ -260,11 +268,25 @@ std::optional<std::string> DataPlane::lost_interface() const {
   return std::nullopt;
 }
 
+void DataPlane::watch_mtus() {
+  mtus_.resize(setup_.plan.ports.size());
+  for (std::size_t i = 0; i < mtus_.size(); i++) {
+    const auto& name = setup_.plan.ports[i].facts.name;
+    const u32 mtu = host::interface_mtu(name).value_or(0);
+    if (std::exchange(mtus_[i], mtu) == mtu || mtu <= host::kMostMtu) continue;
+    output_.problem(
+        fmt::format("the MTU of {} was raised to {}: frames of more than {} bytes fit no {}-byte chunk, and "
+                    "those that are to be inspected are lost (lost_in_kernel); ip link set {} mtu {} or less",
+                    name, mtu, XG_FRAME_MAX, XG_CHUNK_SIZE, name, host::kMostMtu));
+  }
+}
+
 void DataPlane::broker_is_gone() {
   status_ = 1;
   if (std::exchange(broker_gone_, true)) return;
   const auto names = setup_.plan.interfaces();
   std::vector<std::string> cures;
+  cures.reserve(names.size());
   for (const auto& name : names) cures.push_back("xdpgpu detach " + name);
   output_.problem(
       fmt::format("the privileged half of this process was killed: the XDP program, the pins and the "

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "maps/control.h"
+#include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/kernel/netlink.hpp"
@@ -95,6 +96,7 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
     if (remove_pair(ifindex)) removed.emplace_back("reinjection pair");
     for (const auto& name : restore_offloads(ifname)) removed.push_back("changed offload " + name);
   }
+  for (const auto& name : restore_busy_poll(ifname)) removed.push_back("changed setting " + name);
   std::error_code error;
   const fs::path pins = fs::path(XG_PIN_ROOT) / ifname;
   if (fs::exists(pins, error)) {

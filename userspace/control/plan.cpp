@@ -14,6 +14,7 @@
 #include "maps/packet.h"
 #include "userspace/control/client.hpp"
 #include "userspace/control/privileges.hpp"
+#include "userspace/control/region_size.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::control {
@@ -109,6 +110,25 @@ tl::expected<PlannedPort, Refused> plan_port(const std::string& name, const host
   return port;
 }
 
+// What io.frames_per_queue says, or io.burst at this link's speed.
+tl::expected<u32, Refused> frames_for(const PlannedPort& port, const policy::Policy& policy) {
+  const policy::Io& io = policy.io;
+  if (io.burst_ns == 0) return io.frames_per_queue;
+  const u64 mbps = io.link_gbps != 0 ? u64{io.link_gbps} * 1000 : port.facts.speed_mbps.value_or(0);
+  if (mbps == 0)
+    return refuse(
+        fmt::format("{} does not tell its link's speed, so io.burst means no number of frames; say the speed "
+                    "in io.link_gbps, or set io.frames_per_queue instead of io.burst",
+                    port.facts.name));
+  auto frames = burst_frames({.ns = io.burst_ns,
+                              .link_mbps = mbps,
+                              .mtu = port.facts.mtu,
+                              .queues = port.queues,
+                              .least = io.ring_size + policy.compute.batch});
+  if (!frames) return refuse(fmt::format("{}: {}", port.facts.name, frames.error()));
+  return *frames;
+}
+
 }  // namespace
 
 std::vector<std::string> Plan::interfaces() const {
@@ -129,7 +149,6 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   plan.frames = frames_of(policy.compute.frames);
   plan.engine.drive = policy.compute.mode == "persistent" ? gpu::Drive::persistent : gpu::Drive::launched;
   plan.engine.ring_size = policy.io.ring_size;
-  plan.engine.frames_per_queue = policy.io.frames_per_queue;
   plan.engine.huge_pages = policy.io.huge_pages;
   plan.engine.batch = policy.compute.batch;
   plan.engine.max_wait_ns = policy.compute.max_wait_ns;
@@ -142,6 +161,9 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   for (const auto& name : options.interfaces) {
     auto port = plan_port(name, host, doctor, plan.warnings);
     if (!port) return Refusing(port.error());
+    auto frames = frames_for(*port, policy);
+    if (!frames) return Refusing(frames.error());
+    port->frames_per_queue = *frames;
     plan.ports.push_back(std::move(*port));
   }
   plan.engine.first_cpu = plan.ports.front().facts.ifindex;

@@ -17,6 +17,7 @@ namespace xdpgpu::control {
 struct PlannedPort {
   host::InterfaceFacts facts;
   u32 queues = 1;
+  u32 frames_per_queue = 0;
 };
 
 struct Plan {

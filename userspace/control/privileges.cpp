@@ -39,7 +39,7 @@ Result<void> failed(const char* what) {
                            errno ? std::strerror(errno) : "refused"));
 }
 
-Result<void> apply(bool keep_for_sockets) {
+Result<void> apply(bool keep_for_sockets, bool for_busy_poll) {
   errno = 0;
   const User user = data_plane_user();
   const auto groups = device_groups();
@@ -49,6 +49,9 @@ Result<void> apply(bool keep_for_sockets) {
       capng_updatev(CAPNG_ADD, static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED), CAP_NET_RAW,
                     CAP_IPC_LOCK, -1) != 0)
     return failed("capng_updatev");
+  if (for_busy_poll && capng_update(CAPNG_ADD, static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED),
+                                    CAP_NET_ADMIN) != 0)
+    return failed("capng_update");
   if (const int error = capng_change_id(static_cast<int>(user.uid), static_cast<int>(user.gid),
                                         static_cast<capng_flags_t>(CAPNG_NO_FLAG));
       error != 0)
@@ -59,7 +62,7 @@ Result<void> apply(bool keep_for_sockets) {
 
 }  // namespace
 
-Result<void> keep_socket_privileges() { return apply(true); }
+Result<void> keep_socket_privileges(bool for_busy_poll) { return apply(true, for_busy_poll); }
 
 Result<void> drop_all_privileges() {
   errno = 0;
@@ -70,6 +73,6 @@ Result<void> drop_all_privileges() {
   return {};
 }
 
-Result<void> become_nobody() { return apply(false); }
+Result<void> become_nobody() { return apply(false, false); }
 
 }  // namespace xdpgpu::control

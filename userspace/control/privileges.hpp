@@ -11,7 +11,8 @@ namespace xdpgpu::control {
 // the groups `render` and `video` where they exist, no_new_privs, and of all capabilities only
 // CAP_NET_RAW and CAP_IPC_LOCK: AF_XDP sockets and their locked memory are made with these. libxdp
 // cannot take over a socket with mapped rings from another process, so the data plane makes its own.
-Result<void> keep_socket_privileges();
+// for_busy_poll keeps CAP_NET_ADMIN, too, without which the kernel refuses SO_PREFER_BUSY_POLL.
+Result<void> keep_socket_privileges(bool for_busy_poll);
 
 // Step 2, once the sockets are there and before any device library, policy or client is touched: no
 // capability at all is left, nor can any be got again.

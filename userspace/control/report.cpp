@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "userspace/control/decide.hpp"
+#include "userspace/control/metrics.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -27,9 +28,12 @@ Json queue_json(const dataplane::QueueStatus& queue) {
           {"mode", mode_name(queue.mode)},
           {"metadata", queue.metadata},
           {"cpu", queue.cpu},
+          {"busy_poll", queue.busy_poll},
+          {"frames", queue.frames},
           {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
           {"in_user_space", queue.state.admitted - queue.state.retired},
-          {"counters", worker_json(queue.counters)}};
+          {"counters", worker_json(queue.counters)},
+          {"metrics", metrics_json(queue.metrics)}};
 }
 
 Json kernel_json(const std::vector<xg_counter>& counters) {
@@ -177,6 +181,8 @@ Result<Json> report(const ReportInput& input) {
     if (!made) return Error(made.error());
     rules = std::move(*made);
   }
+  xg_queue_metrics all{};
+  for (const auto& queue : status.queues) dataplane::add_histograms(all, queue.metrics);
   const auto& frames = status.frames;
   return Json{{"pid", getpid()},
               {"uptime_s", input.uptime_s},
@@ -192,6 +198,8 @@ Result<Json> report(const ReportInput& input) {
               {"ports", std::move(ports)},
               {"rules", std::move(rules)},
               {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
+              {"device_time_ns", to_json(dataplane::device_time_of(all))},
+              {"latency_ns", to_json(dataplane::latency_of(all))},
               {"frames",
                {{"total", frames.total},
                 {"free", frames.free},

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/dataplane/batcher.hpp"
 
+#include "userspace/dataplane/clock.hpp"
+
 namespace xdpgpu::dataplane {
 
 Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns)
     : queue_(queue), max_wait_ns_(max_wait_ns), batches_(depth), order_(depth) {
-  for (Batch& batch : batches_) batch.ports.resize(capacity);
+  for (Batch& batch : batches_) {
+    batch.ports.resize(capacity);
+    batch.rx_times_ns.resize(capacity);
+  }
 }
 
 Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
@@ -27,6 +32,7 @@ void Batcher::submit() noexcept {
   Batch* batch = current_;
   current_ = nullptr;
   held_submitted_ += batch->count;
+  batch->submitted_ns = monotonic_ns();
   order_[(oldest_ + submitted_++) % order_.size()] = batch;
   switch (queue_.submit(batch->slot, batch->count, batch->generation)) {
     case gpu::Submit::ok:

@@ -21,17 +21,20 @@ struct Batch {
   u32 generation = 0;
   u32 count = 0;
   u64 opened_ns = 0;
+  u64 submitted_ns = 0;
   Outcome outcome = Outcome::decided;
-  std::vector<u8> ports;  // of each packet
+  std::vector<u8> ports;         // of each packet
+  std::vector<u64> rx_times_ns;  // of each packet
   u32 port_mask = 0;
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
 
   bool full() const noexcept { return count == slot->capacity; }
-  void add(u64 offset, u32 length, u8 port, u32 sequence) noexcept {
+  void add(u64 offset, u32 length, u8 port, const xg_metadata& metadata) noexcept {
     slot->descriptors[count] = {offset, length, 0};
-    ports[count++] = port;
+    ports[count] = port;
+    rx_times_ns[count++] = metadata.rx_time_ns;
     port_mask |= 1u << port;
-    next_sequence[port] = sequence + 1;
+    next_sequence[port] = metadata.sequence + 1;
   }
 };
 

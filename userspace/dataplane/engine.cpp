@@ -29,6 +29,10 @@ std::vector<int> usable_cpus() {
   return cpus;
 }
 
+u32 frames_per_queue(const PortSpec& port, const EngineOptions& options) {
+  return port.frames_per_queue ? port.frames_per_queue : options.frames_per_queue;
+}
+
 Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& options) {
   if (ports.empty() || ports.size() > XG_MAX_PORTS)
     return tl::unexpected(
@@ -38,13 +42,14 @@ Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& opti
         fmt::format("io.ring_size {} is not a power of two of at least 64", options.ring_size));
   if (options.batch == 0 || options.batches_in_flight == 0)
     return tl::unexpected(std::string("compute.batch and the batches in flight must be at least 1"));
-  if (options.frames_per_queue < options.ring_size + options.batch)
-    return tl::unexpected(
-        fmt::format("io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
-                    "+ compute.batch)",
-                    options.frames_per_queue, options.ring_size + options.batch));
-  for (const PortSpec& port : ports)
+  for (const PortSpec& port : ports) {
     if (port.queues == 0) return tl::unexpected(fmt::format("{} is given no queue", port.ifname));
+    if (frames_per_queue(port, options) < options.ring_size + options.batch)
+      return tl::unexpected(fmt::format(
+          "io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
+          "+ compute.batch)",
+          frames_per_queue(port, options), options.ring_size + options.batch));
+  }
   return {};
 }
 
@@ -79,10 +84,12 @@ struct Engine::Impl {
     for (const auto& port : ports) most = std::max(most, port->spec().queues);
     return most;
   }
-  // Ports that have a queue of this index.
-  u32 queues_of(u32 worker) const {
-    return static_cast<u32>(std::count_if(ports.begin(), ports.end(),
-                                          [&](const auto& port) { return worker < port->spec().queues; }));
+  // Of the ports that have a queue of this index.
+  u32 frames_of(u32 worker) const {
+    u32 frames = 0;
+    for (const auto& port : ports)
+      if (worker < port->spec().queues) frames += frames_per_queue(port->spec(), options);
+    return frames;
   }
   void make_workers();
   bool left(const Retirement& retirement) const;
@@ -105,7 +112,7 @@ void Engine::Impl::make_workers() {
       worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());
     worker.credit_step = std::max(1u, options.ring_size / 16);
     worker.cpu = cpus.empty() ? -1 : cpus[(options.first_cpu + i) % cpus.size()];
-    const u32 frames = options.frames_per_queue * queues_of(i);
+    const u32 frames = frames_of(i);
     workers.push_back(
         std::make_unique<Worker>(worker, region->base(), std::move(queues), first, frames, policy));
     first += frames;
@@ -127,9 +134,10 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   u64 frames = 0;
-  for (const PortSpec& port : ports) frames += u64{port.queues} * options.frames_per_queue;
+  for (const PortSpec& port : ports) frames += u64{port.queues} * frames_per_queue(port, options);
   if (frames * XG_CHUNK_SIZE > u64{1} << 40)
-    return tl::unexpected(fmt::format("{} frames are too many; lower io.frames_per_queue", frames));
+    return tl::unexpected(
+        fmt::format("{} frames are too many; lower io.frames_per_queue or io.burst", frames));
   auto region = FrameRegion::create(static_cast<u32>(frames), options.huge_pages);
   if (!region) return tl::unexpected(region.error());
   impl->region = std::move(*region);
@@ -295,8 +303,11 @@ EngineStatus Engine::status() const {
       queue.mode = port->mode();
       queue.metadata = worker.report().delivers_metadata >> queue.port & 1;
       queue.cpu = worker.cpu();
+      queue.frames = frames_per_queue(port->spec(), impl_->options);
+      queue.busy_poll = worker.queue(queue.port)->busy_poll;
       queue.state = port->state(i);
       queue.counters = port->counters(i);
+      queue.metrics = port->metrics(i);
       status.queues.push_back(queue);
     }
   }

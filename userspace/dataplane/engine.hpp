@@ -16,6 +16,7 @@
 
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
+#include "userspace/dataplane/busy_poll.hpp"
 #include "userspace/dataplane/result.hpp"
 #include "userspace/kernel/kernel.hpp"
 
@@ -32,6 +33,8 @@ struct PortSpec {
   bool forbid_zero_copy = false;   // --mode copy
   bool repair_checksums = false;   // veth and container peers: partial checksums are completed
   bool cache_transmit = true;      // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
+  u32 frames_per_queue = 0;        // frames of each queue; 0: as EngineOptions say
+  BusyPoll busy_poll;              // of the port's own sockets
   std::string reinject_ifname;     // worker's end of the reinjection pair
   u32 reinject_ifindex = 0;
   kernel::PortMaps maps;
@@ -58,10 +61,13 @@ struct FrameCount {
 struct QueueStatus {
   u32 port = 0, queue = 0;
   PortMode mode = PortMode::copy;
-  bool metadata = false;  // the port delivers metadata (learnt at start)
-  int cpu = -1;           // core the worker is pinned to
+  bool metadata = false;   // the port delivers metadata (learnt at start)
+  int cpu = -1;            // core the worker is pinned to
+  u32 frames = 0;          // that this queue brought to its worker
+  bool busy_poll = false;  // the worker runs the driver itself
   xg_queue_state state{};
   xg_worker_counters counters{};
+  xg_queue_metrics metrics{};
 };
 
 struct EngineStatus {

@@ -45,6 +45,7 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   if (auto ok = map_into(port->states_, maps.queue_state, queues); !ok) return tl::unexpected(ok.error());
   if (auto ok = map_into(port->counters_, maps.worker_counters, queues); !ok)
     return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->metrics_, maps.queue_metrics, queues); !ok) return tl::unexpected(ok.error());
   if (auto ok = map_into(port->flows_, maps.flow_verdicts, queues * entries); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = map_into(port->stats_, maps.flow_stats, queues * entries); !ok)
@@ -54,11 +55,13 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   return port;
 }
 
-Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const std::string& ifname,
-                                                            bool receives, u32 mark) const {
+Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const SocketOptions& like) const {
   std::vector<std::unique_ptr<Socket>> sockets;
   for (u32 queue = 0; queue < spec_.queues; ++queue) {
-    auto socket = umem.open({ifname, queue, ring_size_, receives, mark});
+    SocketOptions options = like;
+    options.queue = queue;
+    options.ring_size = ring_size_;
+    auto socket = umem.open(options);
     if (!socket) return tl::unexpected(socket.error());
     sockets.push_back(std::move(*socket));
   }
@@ -71,7 +74,7 @@ Result<std::vector<std::unique_ptr<Socket>>> Port::open_zero_copy(const FrameReg
   // tries with a UMEM of its own while there is none.
   const bool first = !umems.zero_copy;
   if (first) umems.zero_copy = std::make_unique<Umem>(region, true);
-  auto sockets = open_all(*umems.zero_copy, spec_.ifname, true, 0);
+  auto sockets = open_all(*umems.zero_copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
   if (!sockets && first) umems.zero_copy.reset();
   return sockets;
 }
@@ -92,13 +95,14 @@ Result<void> Port::open_sockets(const FrameRegion& region, Umems& umems) {
   }
   if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false);
   if (sockets_.empty()) {
-    auto sockets = open_all(*umems.copy, spec_.ifname, true, 0);
+    auto sockets = open_all(*umems.copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
     if (!sockets) return tl::unexpected(sockets.error());
     sockets_ = std::move(*sockets);
     mode_ = generic ? PortMode::generic : PortMode::copy;
   }
   if (spec_.reinject_ifname.empty()) return {};
-  auto reinject = open_all(*umems.copy, spec_.reinject_ifname, false, XG_REINJECT_MARK);
+  auto reinject =
+      open_all(*umems.copy, {.ifname = spec_.reinject_ifname, .receives = false, .mark = XG_REINJECT_MARK});
   if (!reinject) return tl::unexpected(reinject.error());
   reinject_ = std::move(*reinject);
   return {};
@@ -126,11 +130,13 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .port = index_,
       .queue = queue,
       .traits = {spec_.repair_checksums, spec_.cache_transmit},
+      .busy_poll = sockets_[queue]->busy_polls(),
       .socket = std::move(sockets_[queue]),
       .reinject = reinject_.empty() ? nullptr : std::move(reinject_[queue]),
       .config = config_.data(),
       .state = &states_[queue],
       .counters = &counters_[queue],
+      .metrics = &metrics_[queue],
       .flows = gpu::FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
       .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
       .credits = Credits(admitted, ring_size_),
@@ -177,6 +183,12 @@ xg_queue_state Port::state(u32 queue) const noexcept {
 xg_worker_counters Port::counters(u32 queue) const noexcept {
   xg_worker_counters out;
   std::memcpy(&out, &counters_[queue], sizeof(out));
+  return out;
+}
+
+xg_queue_metrics Port::metrics(u32 queue) const noexcept {
+  xg_queue_metrics out;
+  std::memcpy(&out, &metrics_[queue], sizeof(out));
   return out;
 }
 

@@ -40,14 +40,14 @@ class Port {
 
   xg_queue_state state(u32 queue) const noexcept;
   xg_worker_counters counters(u32 queue) const noexcept;
+  xg_queue_metrics metrics(u32 queue) const noexcept;
   u32 admitted(u32 queue) const noexcept;
   u32 retired(u32 queue) const noexcept;
   u64 beat_timeout_ns() const noexcept { return config_[0].beat_timeout_ns; }
 
  private:
   Port() = default;
-  Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const std::string& ifname, bool receives,
-                                                        u32 mark) const;
+  Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;
   Result<std::vector<std::unique_ptr<Socket>>> open_zero_copy(const FrameRegion& region, Umems& umems) const;
 
   u32 index_ = 0, ring_size_ = 0;
@@ -56,6 +56,7 @@ class Port {
   kernel::MapView<xg_config> config_;
   kernel::MapView<xg_queue_state> states_;
   kernel::MapView<xg_worker_counters> counters_;
+  kernel::MapView<xg_queue_metrics> metrics_;
   kernel::MapView<xg_flow_verdict> flows_;
   kernel::MapView<xg_flow_stats> stats_;
   kernel::MapView<xg_rewrite> rewrites_;

@@ -8,6 +8,7 @@
 
 #include "gpu/flow_table.hpp"
 #include "maps/control.h"
+#include "maps/metrics.h"
 #include "userspace/dataplane/credits.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/dataplane/metadata.hpp"
@@ -25,11 +26,13 @@ struct PortTraits {
 struct PortQueue {
   u32 port = 0, queue = 0;
   PortTraits traits;
+  bool busy_poll = false;            // the worker runs the driver itself
   std::unique_ptr<Socket> socket;    // the port's own queue
   std::unique_ptr<Socket> reinject;  // its reinjection pair
   xg_config* config = nullptr;
   xg_queue_state* state = nullptr;
   xg_worker_counters* counters = nullptr;
+  xg_queue_metrics* metrics = nullptr;
 
   gpu::FlowTable flows;
   MetadataProbe metadata;
@@ -50,6 +53,17 @@ struct PortQueue {
     if (granted - published_granted < step) return;
     published_granted = granted;
     __atomic_store_n(&state->granted, granted, __ATOMIC_RELEASE);
+  }
+  // Packets that the XDP program may still send.
+  u32 credits_left() const noexcept {
+    const auto left = static_cast<std::int32_t>(published_granted - admitted());
+    return left > 0 ? static_cast<u32>(left) : 0;
+  }
+  // Packets of this port that are in a batch: taken, and in no other counter yet.
+  u64 in_batches() const noexcept {
+    const xg_worker_counters& c = *counters;
+    return c.received - (c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
+                         c.error_generation + c.error_target + c.error_ring_full + c.error_invalid);
   }
   void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
 };

@@ -9,6 +9,7 @@
 
 #include <xdp/xsk.h>
 
+#include "maps/metrics.h"
 #include "maps/packet.h"
 #include "userspace/dataplane/frame_region.hpp"
 
@@ -43,7 +44,12 @@ class Receiver {
 
   // Descriptors waiting, at most `most`; the first is at index *at of the RX ring. To be followed by
   // take() or put_back().
-  u32 peek(u32 most, u32* at) noexcept { return xsk_ring_cons__peek(&rx, most, at); }
+  u32 peek(u32 most, u32* at) noexcept {
+    const u32 taken = rx.cached_cons;
+    const u32 count = xsk_ring_cons__peek(&rx, most, at);
+    rx_most_ = std::max(rx_most_, rx.cached_prod - taken);
+    return count;
+  }
   // The first `taken` of `peeked` are the worker's now, the others stay on the ring.
   void take(u32 peeked, u32 taken) noexcept {
     if (taken < peeked) xsk_ring_cons__cancel(&rx, peeked - taken);
@@ -56,8 +62,22 @@ class Receiver {
   u64 received() const noexcept { return received_; }
   u64 held() const noexcept { return filled_ - received_; }  // frames that the kernel holds for receive
 
+  // Reads what the kernel's core writes: for now and then, not for each turn.
+  void look() noexcept {
+    rx_now_ = __atomic_load_n(rx.producer, __ATOMIC_RELAXED) - *rx.consumer;
+    fill_now_ = *fill.producer - __atomic_load_n(fill.consumer, __ATOMIC_RELAXED);
+    rx_most_ = std::max(rx_most_, rx_now_);
+    fill_most_ = std::max(fill_most_, fill_now_);
+    fill_least_ = std::min(fill_least_, fill_now_);
+  }
+  // As last looked at; `most` of the RX ring also as peek() knew.
+  xg_ring_level rx_level() const noexcept { return {rx_now_, rx_most_}; }
+  xg_ring_level fill_level() const noexcept { return {fill_now_, fill_most_}; }
+  u32 fill_least() const noexcept { return std::min(fill_least_, fill_most_); }
+
  private:
   u64 filled_ = 0, received_ = 0;
+  u32 rx_now_ = 0, rx_most_ = 0, fill_now_ = 0, fill_most_ = 0, fill_least_ = ~0u;
 };
 
 // Transmit side: TX ring and completion ring. A frame is the kernel's from push() until it is collected.
@@ -94,6 +114,7 @@ class Transmitter {
     u32 at = 0;
     const u32 count = xsk_ring_cons__peek(&completion, completion.size, &at);
     if (!count) return 0;
+    completion_most_ = std::max(completion_most_, count);
     for (u32 i = 0; i < count; ++i) over(frame_of(*xsk_ring_cons__comp_addr(&completion, at + i)));
     xsk_ring_cons__release(&completion, count);
     completed_ += count;
@@ -110,8 +131,15 @@ class Transmitter {
   u64 completed() const noexcept { return completed_; }
   u64 held() const noexcept { return submitted_ - completed_; }  // frames that the kernel holds to send
 
+  // `most`: as seen by kick() and by collect().
+  xg_ring_level tx_level() const noexcept { return {unsent(), tx_most_}; }
+  xg_ring_level completion_level() const noexcept {
+    return {__atomic_load_n(completion.producer, __ATOMIC_RELAXED) - *completion.consumer, completion_most_};
+  }
+
  private:
   u32 space_ = 0, unflushed_ = 0;
+  u32 tx_most_ = 0, completion_most_ = 0;
   u64 submitted_ = 0, completed_ = 0;
 };
 

@@ -43,11 +43,32 @@ std::string cause(int error, const SocketOptions& options) {
   }
 }
 
+#ifndef SO_PREFER_BUSY_POLL
+#define SO_PREFER_BUSY_POLL 69
+#define SO_BUSY_POLL_BUDGET 70
+#endif
+
+// The name of the option that the kernel refused, errno saying why; nullptr: all are set.
+const char* set_busy_poll(int fd, const BusyPoll& wanted) {
+  const struct {
+    int option;
+    const char* name;
+    int value;
+  } settings[] = {{SO_PREFER_BUSY_POLL, "SO_PREFER_BUSY_POLL", 1},
+                  {SO_BUSY_POLL, "SO_BUSY_POLL", static_cast<int>(wanted.us)},
+                  {SO_BUSY_POLL_BUDGET, "SO_BUSY_POLL_BUDGET", static_cast<int>(wanted.budget)}};
+  for (const auto& setting : settings)
+    if (setsockopt(fd, SOL_SOCKET, setting.option, &setting.value, sizeof(setting.value)) != 0)
+      return setting.name;
+  return nullptr;
+}
+
 }  // namespace
 
 void Transmitter::kick() noexcept {
   for (u32 i = 0; i < kMostKicks; ++i) {
     const u32 before = unsent();
+    tx_most_ = std::max(tx_most_, before);
     if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return;
     sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0);
     if (unsent() == before) return;
@@ -58,11 +79,11 @@ Socket::~Socket() {
   if (xsk_) xsk_socket__delete(xsk_);
 }
 
-u64 Socket::lost_in_kernel() const noexcept {
+SocketLosses Socket::losses() const noexcept {
   xdp_statistics statistics{};
   socklen_t size = sizeof(statistics);
-  if (getsockopt(fd_, SOL_XDP, XDP_STATISTICS, &statistics, &size) != 0) return 0;
-  return statistics.rx_dropped + statistics.rx_ring_full;
+  if (getsockopt(fd_, SOL_XDP, XDP_STATISTICS, &statistics, &size) != 0) return {};
+  return {statistics.rx_dropped, statistics.rx_ring_full, statistics.rx_fill_ring_empty_descs};
 }
 
 Umem::~Umem() {
@@ -147,6 +168,21 @@ Result<std::unique_ptr<Socket>> Umem::open(const SocketOptions& options) {
       static_cast<bool>(bound.flags & XDP_OPTIONS_ZEROCOPY) != zero_copy_)
     return tl::unexpected(fmt::format("{} queue {} was bound in another mode than asked for ({})",
                                       options.ifname, options.queue, zero_copy_ ? "zero-copy" : "copy"));
+
+  if (options.busy_poll.wanted) {
+    const char* refused = set_busy_poll(socket->fd_, options.busy_poll);
+    if (refused && options.busy_poll.required)
+      return tl::unexpected(
+          fmt::format("cannot poll the driver of {} queue {} from user space: the kernel refuses {} ({}); "
+                      "set io.busy_poll "
+                      "to \"auto\" or false{}",
+                      options.ifname, options.queue, refused, std::strerror(errno),
+                      errno == EPERM ? ", or grant CAP_NET_ADMIN" : ""));
+    // Half set it would cost a system call a turn and save nothing.
+    const int off = 0;
+    if (refused) setsockopt(socket->fd_, SOL_SOCKET, SO_PREFER_BUSY_POLL, &off, sizeof(off));
+    socket->busy_polls_ = !refused;
+  }
 
   // Best effort: without it a burst of more than the default buffer is sent in several turns.
   setsockopt(socket->fd_, SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof(kSendBuffer));

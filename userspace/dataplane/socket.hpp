@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "userspace/dataplane/busy_poll.hpp"
 #include "userspace/dataplane/frame_region.hpp"
 #include "userspace/dataplane/rings.hpp"
 
@@ -22,6 +23,14 @@ struct SocketOptions {
   u32 ring_size = 2048;
   bool receives = true;  // false: a TX-only socket (the reinjection pair)
   u32 mark = 0;          // SO_MARK of what it sends; 0: none
+  BusyPoll busy_poll{};
+};
+
+// What the kernel lost behind the redirect since the socket was made (XDP_STATISTICS).
+struct SocketLosses {
+  u64 dropped = 0, ring_full = 0;
+  u64 fill_ring_empty = 0;  // times that the kernel found no frame; such packets are among the dropped
+  u64 packets() const noexcept { return dropped + ring_full; }
 };
 
 // One socket with its four rings. Closed by the destructor: the kernel then gives up all its frames.
@@ -36,16 +45,17 @@ class Socket {
 
   int fd() const noexcept { return fd_; }
   bool receives() const noexcept { return receives_; }
-  // Packets that the kernel lost behind the redirect (XDP_STATISTICS), since the socket was made. A
-  // system call.
-  u64 lost_in_kernel() const noexcept;
+  // Each recvfrom() on it runs the driver's poll once, without waiting.
+  bool busy_polls() const noexcept { return busy_polls_; }
+  // A system call.
+  SocketLosses losses() const noexcept;
 
  private:
   friend class Umem;
   Socket() = default;
   xsk_socket* xsk_ = nullptr;
   int fd_ = -1;
-  bool receives_ = false;
+  bool receives_ = false, busy_polls_ = false;
 };
 
 // One registration of the whole region in one mode. Made with its first socket, as the kernel wants it.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "userspace/dataplane/clock.hpp"
+#include "userspace/dataplane/metrics.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -21,6 +22,8 @@ constexpr u64 kStatisticsEveryNs = 10'000'000;
 // would cost each packet some cache misses.
 constexpr u64 kPublishEveryNs = 20'000;
 constexpr u64 kBeatEveryNs = 1'000'000;
+// Half of what is looked at was last written by the kernel's core.
+constexpr u64 kLevelsEveryNs = 1'000'000;
 // From skb_orphan to the socket's queue a packet runs through without pause, interrupts aside.
 constexpr u64 kPassGraceNs = 50'000;
 constexpr u64 kCheckEveryTurns = 4096;
@@ -57,8 +60,10 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
       order_(static_cast<u32>(queues_.size()), frames, kPassGraceNs),
       router_(region, plain(queues_), free_, order_),
       idle_(receive_fds(queues_), longest_sleep_ms(options.beat_timeout_ns)) {
-  for (const auto& queue : queues_)
+  for (const auto& queue : queues_) {
     if (queue) active_.push_back(queue.get());
+    metrics_.push_back(queue ? queue->metrics : nullptr);
+  }
   report_.publish({.frames = count()});
 }
 
@@ -98,6 +103,7 @@ void Worker::stop() {
   stopping_.store(true);
   idle_.wake();
   thread_.join();
+  publish_levels(monotonic_ns());
   for (PortQueue* queue : active_) queue->publish_beat(0);
 }
 
@@ -137,8 +143,10 @@ Load Worker::turn(u64 now_ns) noexcept {
 }
 
 bool Worker::retire(u64 now_ns) noexcept {
-  bool any = false;
+  u64 done_ns = 0;
   while (Batch* batch = batcher_->poll()) {
+    if (!done_ns) done_ns = monotonic_ns();
+    count_batch(*batch, done_ns, metrics_);
     order_.begin();
     const Routed routed = router_.route(*batch, now_ns);
     order_.end(batch->port_mask, batch->next_sequence, routed.passed);
@@ -147,9 +155,8 @@ bool Worker::retire(u64 now_ns) noexcept {
     ++batches_;
     batch_packets_ += batch->count;
     batcher_->release(batch);
-    any = true;
   }
-  return any;
+  return done_ns != 0;
 }
 
 void Worker::refill(PortQueue& queue) noexcept {
@@ -199,7 +206,7 @@ bool Worker::take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept {
   Batch* batch = batcher_->open(metadata->generation, now_ns);
   if (!batch) [[unlikely]]
     return false;
-  batch->add(desc.addr, desc.len, static_cast<u8>(queue.port), metadata->sequence);
+  batch->add(desc.addr, desc.len, static_cast<u8>(queue.port), *metadata);
   if (!queue.metadata.delivers()) queue.next_sequence = metadata->sequence + 1;
   return true;
 }
@@ -219,7 +226,7 @@ void Worker::kick() noexcept {
   for (Transmitter* transmitter : router_.transmitters())
     if (transmitter->held()) transmitter->kick();
   for (PortQueue* queue : active_)
-    if (queue->socket->receiver.wants_wakeup())
+    if (queue->busy_poll || queue->socket->receiver.wants_wakeup())
       recvfrom(queue->socket->fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
 }
 
@@ -234,7 +241,11 @@ void Worker::account(u64 now_ns, bool rings_empty) noexcept {
     for (PortQueue* queue : active_) {
       const u64 received = queue->socket->receiver.received();
       if (queue->credits.under_way(queue->admitted(), received) <= 0) continue;
-      u64 lost = queue->credits.lost_total(queue->socket->lost_in_kernel());
+      const SocketLosses losses = queue->socket->losses();
+      queue->metrics->kernel_rx_dropped = losses.dropped;
+      queue->metrics->kernel_rx_ring_full = losses.ring_full;
+      queue->metrics->kernel_fill_ring_empty = losses.fill_ring_empty;
+      u64 lost = queue->credits.lost_total(losses.packets());
       if (empty_handed) lost += queue->credits.write_off(queue->admitted(), received, now_ns);
       queue->counters->lost_in_kernel += lost;
       if (!queue->metadata.delivers()) queue->next_sequence += static_cast<u32>(lost);
@@ -261,6 +272,7 @@ void Worker::publish(u64 now_ns) noexcept {
     beat_ns_ = now_ns;
     for (PortQueue* queue : active_) queue->publish_beat(now_ns);
   }
+  if (now_ns - levels_ns_ >= kLevelsEveryNs) publish_levels(now_ns);
   WorkerReport report;
   report.frames = count();
   report.batches = batches_;
@@ -274,6 +286,34 @@ void Worker::publish(u64 now_ns) noexcept {
 #ifndef NDEBUG
   if (turns_ % kCheckEveryTurns == 0) assert(report.frames.conserved());
 #endif
+}
+
+void Worker::publish_levels(u64 now_ns) noexcept {
+  levels_ns_ = now_ns;
+  for (PortQueue* queue : active_) {
+    Receiver& receiver = queue->socket->receiver;
+    const Transmitter& transmitter = queue->socket->transmitter;
+    xg_queue_metrics& metrics = *queue->metrics;
+    receiver.look();
+    metrics.updated_ns = now_ns;
+    metrics.ring_size = receiver.fill.size;
+    metrics.credits = queue->credits_left();
+    metrics.rx = receiver.rx_level();
+    metrics.fill = receiver.fill_level();
+    metrics.fill_least = receiver.fill_least();
+    metrics.tx = transmitter.tx_level();
+    metrics.completion = transmitter.completion_level();
+    metrics.frames_fill = static_cast<u32>(receiver.held());
+    metrics.frames_batch = static_cast<u32>(queue->in_batches());
+    metrics.frames_tx = static_cast<u32>(transmitter.held());
+    if (queue->reinject) {
+      metrics.reinject_tx = queue->reinject->transmitter.tx_level();
+      metrics.reinject_completion = queue->reinject->transmitter.completion_level();
+      metrics.frames_reinject = static_cast<u32>(queue->reinject->transmitter.held());
+    }
+    metrics.worker_frames = free_.capacity();
+    metrics.worker_free = free_.size();
+  }
 }
 
 FrameCount Worker::count() const noexcept {

@@ -87,12 +87,14 @@ class Worker {
   void kick() noexcept;
   void account(u64 now_ns, bool rings_empty) noexcept;
   void publish(u64 now_ns) noexcept;
+  void publish_levels(u64 now_ns) noexcept;
   FrameCount count() const noexcept;
 
   WorkerOptions options_;
   u8* region_;
   std::vector<std::unique_ptr<PortQueue>> queues_;  // by port
   std::vector<PortQueue*> active_;                  // those that exist
+  std::vector<xg_queue_metrics*> metrics_;          // by port, nullptr where there is no queue
   FreeList free_;
   const std::atomic<const CurrentPolicy*>& policy_;
   OrderLog order_;
@@ -100,7 +102,7 @@ class Worker {
   Idle idle_;
   std::unique_ptr<gpu::Queue> device_queue_;
   std::optional<Batcher> batcher_;
-  u64 statistics_ns_ = 0, published_ns_ = 0, beat_ns_ = 0;
+  u64 statistics_ns_ = 0, published_ns_ = 0, beat_ns_ = 0, levels_ns_ = 0;
   u64 turns_ = 0, batches_ = 0, batch_packets_ = 0;
   bool device_failed_ = false;
   bool quiet_ = false;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "maps/packet.h"
 #include "userspace/host/features.hpp"
 #include "userspace/host/interface.hpp"
 
@@ -53,6 +54,9 @@ std::vector<Finding> examine_interface(const HostFacts& host, const InterfaceFac
 
 // The first blocker's sentence.
 std::optional<std::string> first_blocker(const std::vector<Finding>& findings);
+
+// The largest MTU whose frames fit a chunk with two VLAN tags: XG_FRAME_MAX less 22 bytes.
+inline constexpr u32 kMostMtu = XG_FRAME_MAX - (14 + 2 * 4);
 
 // Whether packets sent by this interface's local peers may carry checksums that nobody filled in.
 bool partial_checksums(const InterfaceFacts& facts);

@@ -92,6 +92,21 @@ std::optional<u32> receive_channels(const std::string& ifname) {
   return count;
 }
 
+std::optional<u32> speed_mbps(const std::string& ifname) {
+  const Socket socket;
+  // The first answer only says, negated, how many words the bit maps behind the structure take.
+  Variable<ethtool_link_settings> settings(3 * 127 * sizeof(u32));
+  settings->cmd = ETHTOOL_GLINKSETTINGS;
+  if (!socket.request(ifname, settings.get()) || settings->link_mode_masks_nwords >= 0) return std::nullopt;
+  const auto words = static_cast<__s8>(-settings->link_mode_masks_nwords);
+  settings->cmd = ETHTOOL_GLINKSETTINGS;
+  settings->link_mode_masks_nwords = words;
+  if (!socket.request(ifname, settings.get())) return std::nullopt;
+  const u32 speed = settings->speed;
+  if (speed == 0 || speed == static_cast<u32>(SPEED_UNKNOWN)) return std::nullopt;
+  return speed;
+}
+
 std::map<std::string, Offload> offloads(const std::string& ifname) {
   const Socket socket;
   const auto names = feature_names(socket, ifname);

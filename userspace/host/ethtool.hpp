@@ -18,6 +18,9 @@ std::optional<std::string> driver(const std::string& ifname);
 // channels to tell of.
 std::optional<u32> receive_channels(const std::string& ifname);
 
+// The link's speed in Mbit/s; nothing where the driver does not tell it, or the link is down.
+std::optional<u32> speed_mbps(const std::string& ifname);
+
 // All offloads by the kernel's name of them; empty where they cannot be read.
 std::map<std::string, Offload> offloads(const std::string& ifname);
 

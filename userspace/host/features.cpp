@@ -166,7 +166,8 @@ std::vector<Feature> probe_features() {
       try_mmapable());
   add("need_wakeup", false, "the kernel is told of work only when it sleeps: fewer system calls",
       try_need_wakeup());
-  add("busy_poll", false, "a worker may run the driver itself instead of waiting for its interrupt",
+  add("busy_poll", false,
+      "a worker may run the driver itself instead of waiting for its interrupt (io.busy_poll)",
       try_busy_poll());
   add("dispatcher", false,
       "freplace programs, by which libxdp runs several XDP programs on one interface; without them attach "

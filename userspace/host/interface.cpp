@@ -9,11 +9,12 @@
 #include <netlink/cache.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -23,7 +24,6 @@
 namespace xdpgpu::host {
 namespace {
 
-namespace fs = std::filesystem;
 using NlSocket = std::unique_ptr<nl_sock, decltype(&nl_socket_free)>;
 using Link = std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)>;
 
@@ -101,11 +101,23 @@ Result<InterfaceFacts> read_interface(const std::string& name) {
       facts.master_kind = text_or_empty(rtnl_link_get_type(upper.get()));
     }
   }
+  facts.speed_mbps = ethtool::speed_mbps(name);
   facts.offloads = ethtool::offloads(name);
   facts.xdp_features = query_xdp_features(facts.ifindex);
   facts.numa_node = numa_node(name);
   read_xdp_program(facts);
   return facts;
+}
+
+std::optional<u32> interface_mtu(const std::string& name) {
+  ifreq request{};
+  if (name.empty() || name.size() >= IFNAMSIZ) return std::nullopt;
+  std::memcpy(request.ifr_name, name.data(), name.size());
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = fd >= 0 && ioctl(fd, SIOCGIFMTU, &request) == 0;
+  if (fd >= 0) close(fd);
+  if (!known) return std::nullopt;
+  return static_cast<u32>(request.ifr_mtu);
 }
 
 std::vector<std::string> list_interfaces() {

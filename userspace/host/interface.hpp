@@ -48,8 +48,9 @@ struct InterfaceFacts {
   bool carrier = false;
   u32 mtu = 0;
   u32 rx_queues = 1;
-  std::string master;       // bond, bridge or team it is a port of; "" if none
-  std::string master_kind;  // that interface's kind
+  std::optional<u32> speed_mbps;  // of the link; absent where nobody tells
+  std::string master;             // bond, bridge or team it is a port of; "" if none
+  std::string master_kind;        // that interface's kind
   std::map<std::string, Offload> offloads;
   std::optional<u64> xdp_features;  // absent before kernel 6.3
   u32 xdp_program_id = 0;           // attached XDP program, 0: none
@@ -67,6 +68,9 @@ Result<InterfaceFacts> read_interface(const std::string& name);
 
 // Ethernet interfaces of this namespace, loopback left out.
 std::vector<std::string> list_interfaces();
+
+// The MTU as it is now; nothing if there is no such interface. Needs no privilege.
+std::optional<u32> interface_mtu(const std::string& name);
 
 Result<void> set_offload(const std::string& ifname, const std::string& offload, bool on);
 

@@ -19,6 +19,7 @@
 
 #include "maps/control.h"
 #include "maps/flow.h"
+#include "maps/metrics.h"
 #include "maps/packet.h"
 #include "maps/tables.h"
 
@@ -71,7 +72,8 @@ struct PortOptions {
   X(queue_state)        \
   X(order_slots)        \
   X(flow_verdicts)      \
-  X(flow_stats) X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports)
+  X(flow_stats)         \
+  X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)

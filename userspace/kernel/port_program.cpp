@@ -50,6 +50,7 @@ Skeleton open_sized(const PortOptions& options) {
   const u32 flows = options.queues * options.flow_entries_per_queue;
   bpf_map__set_max_entries(skeleton->maps.queue_state, options.queues);
   bpf_map__set_max_entries(skeleton->maps.worker_counters, options.queues);
+  bpf_map__set_max_entries(skeleton->maps.queue_metrics, options.queues);
   bpf_map__set_max_entries(skeleton->maps.order_slots, options.queues * XG_ORDER_SLOTS);
   bpf_map__set_max_entries(skeleton->maps.flow_verdicts, flows);
   bpf_map__set_max_entries(skeleton->maps.flow_stats, flows);

@@ -21,6 +21,9 @@ constexpr u64 kMaxDescriptionBytes = 4096;
 constexpr u64 kMaxPps = 1'000'000'000;
 constexpr u64 kMaxBurstSeconds = 3600;
 constexpr u64 kMaxWaitNs = 100'000'000;
+constexpr u64 kMinBurstNs = 1'000;
+constexpr u64 kMaxBurstNs = 1'000'000'000;
+constexpr u64 kMaxLinkGbps = 1600;
 
 class PolicyReader {
  public:
@@ -273,11 +276,51 @@ class PolicyReader {
           report_.at(*size, fmt::format("must be a power of two (64, 128, ... 32768), is {}", *value));
         io.ring_size = static_cast<u32>(*value);
       }
-    if (auto frames = fields.get("frames_per_queue"))
-      if (auto value = read_integer(report_, *frames, 128, 1u << 20))
+    const auto frames = fields.get("frames_per_queue");
+    if (frames)
+      if (auto value = read_integer(report_, *frames, 128, kMaxFramesPerQueue))
         io.frames_per_queue = static_cast<u32>(*value);
+    const auto burst = fields.get("burst");
+    if (burst) this->burst(*burst);
+    if (burst && frames)
+      report_.at(
+          *burst,
+          "\"burst\" and \"frames_per_queue\" both say how many frames a queue has; leave one of them out");
+    if (auto link = fields.get("link_gbps")) {
+      if (auto value = read_integer(report_, *link, 1, kMaxLinkGbps)) io.link_gbps = static_cast<u32>(*value);
+      if (!burst)
+        report_.at(*link, "the link's speed only matters for \"burst\"; add that or leave this out");
+    }
     if (auto pages = fields.get("huge_pages"))
       if (auto value = read_bool(report_, *pages)) io.huge_pages = *value;
+    if (auto poll = fields.get("busy_poll")) busy_poll(*poll);
+    if (auto us = fields.get("busy_poll_us"))
+      if (auto value = read_integer(report_, *us, 1, 1'000'000)) io.busy_poll_us = static_cast<u32>(*value);
+    if (auto budget = fields.get("busy_poll_budget"))
+      if (auto value = read_integer(report_, *budget, 1, 65535))
+        io.busy_poll_budget = static_cast<u32>(*value);
+  }
+  void burst(const Place& place) {
+    const auto* text = place.node->as<std::string>();
+    if (text == nullptr)
+      return report_.at(place,
+                        fmt::format("must be a duration like \"2ms\", is {}", place.node->type_name()));
+    auto ns = read_duration(*text);
+    if (!ns)
+      report_.at(place, ns.error());
+    else if (*ns < kMinBurstNs || *ns > kMaxBurstNs)
+      report_.at(place, fmt::format("must be from {} to {}, is {}", write_duration(kMinBurstNs),
+                                    write_duration(kMaxBurstNs), *text));
+    else
+      policy_.io.burst_ns = *ns;
+  }
+  void busy_poll(const Place& place) {
+    const auto* text = place.node->as<std::string>();
+    const auto* on = place.node->as<bool>();
+    if (on != nullptr)
+      policy_.io.busy_poll = *on ? Io::BusyPoll::on : Io::BusyPoll::off;
+    else if (text == nullptr || *text != "auto")
+      report_.at(place, "must be \"auto\", true or false");
   }
 
   void compute(const Place& place) {

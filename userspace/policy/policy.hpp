@@ -129,7 +129,12 @@ struct Io {
   std::string mode = "auto";  // auto, zero-copy, copy, generic: what attach does without --mode
   u32 ring_size = 2048;       // descriptors, power of two
   u32 frames_per_queue = 8192;
+  u64 burst_ns = 0;   // 0: frames_per_queue holds; else as many frames as so long a burst at line rate needs
+  u32 link_gbps = 0;  // line rate for `burst`; 0: as the interface says
   bool huge_pages = false;
+  enum class BusyPoll { automatic, on, off } busy_poll = BusyPoll::automatic;
+  u32 busy_poll_us = 20;
+  u32 busy_poll_budget = 64;  // packets a poll
   bool operator==(const Io&) const = default;
 };
 struct Compute {
@@ -162,6 +167,7 @@ inline constexpr u64 kMaxFileBytes = 256ull << 20;
 inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists and rules together
 inline constexpr u32 kMaxPipelines = 1024;
+inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
 inline constexpr u32 kMaxDiagnostics = 20;  // problems reported of one document; the rest is counted
 
 // ---- Files (files.cpp) -----------------------------------------------------------------------------

@@ -133,6 +133,24 @@ Json list_json(const List& list) {
   return values;
 }
 
+Json io_json(const Io& io) {
+  Json json = {{"mode", io.mode}, {"ring_size", io.ring_size}};
+  if (io.burst_ns == 0) {
+    json["frames_per_queue"] = io.frames_per_queue;
+  } else {
+    json["burst"] = write_duration(io.burst_ns);
+    if (io.link_gbps != 0) json["link_gbps"] = io.link_gbps;
+  }
+  json["huge_pages"] = io.huge_pages;
+  if (io.busy_poll == Io::BusyPoll::automatic)
+    json["busy_poll"] = "auto";
+  else
+    json["busy_poll"] = io.busy_poll == Io::BusyPoll::on;
+  json["busy_poll_us"] = io.busy_poll_us;
+  json["busy_poll_budget"] = io.busy_poll_budget;
+  return json;
+}
+
 std::string_view word(Do decision) { return words::kFragments[static_cast<u32>(decision)]; }
 
 }  // namespace
@@ -157,10 +175,7 @@ std::string to_json(const Policy& policy) {
       stages.push_back(std::visit([](const auto& one) { return stage_json(one); }, stage));
     json["pipelines"][pipeline.name] = std::move(stages);
   }
-  json["io"] = {{"mode", policy.io.mode},
-                {"ring_size", policy.io.ring_size},
-                {"frames_per_queue", policy.io.frames_per_queue},
-                {"huge_pages", policy.io.huge_pages}};
+  json["io"] = io_json(policy.io);
   json["compute"] = {{"device", policy.compute.device},
                      {"mode", policy.compute.mode},
                      {"frames", policy.compute.frames},

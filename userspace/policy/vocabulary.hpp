@@ -35,7 +35,9 @@ inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
 inline constexpr std::array<std::string_view, 3> kLoadBalance{"stage", "backends", "cache"};
 inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight", "to"};
 inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
-inline constexpr std::array<std::string_view, 4> kIo{"mode", "ring_size", "frames_per_queue", "huge_pages"};
+inline constexpr std::array<std::string_view, 9> kIo{"mode",      "ring_size",    "frames_per_queue",
+                                                     "burst",     "link_gbps",    "huge_pages",
+                                                     "busy_poll", "busy_poll_us", "busy_poll_budget"};
 inline constexpr std::array<std::string_view, 5> kCompute{"device", "mode", "frames", "batch", "max_wait"};
 }  // namespace keys
 

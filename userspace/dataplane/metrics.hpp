@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/metrics.hpp: how long packets and batches take: what a worker counts into the map
+// `queue_metrics`, and what a reader makes of it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "maps/metrics.h"
+#include "userspace/dataplane/batcher.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Counts a batch that was seen to be over at `done_ns`: batch size and device time at the port of its
+// first packet, each packet's latency at its own. by_port[p] is there for every port that has a packet in
+// the batch. For the worker that owns the records; no allocation, no system call.
+inline void count_batch(const Batch& batch, u64 done_ns,
+                        std::span<xg_queue_metrics* const> by_port) noexcept {
+  if (!batch.count) return;
+  xg_queue_metrics& first = *by_port[batch.ports[0]];
+  const u64 device_ns = done_ns > batch.submitted_ns ? done_ns - batch.submitted_ns : 0;
+  ++first.batches;
+  first.batch_packets += batch.count;
+  first.device_ns_sum += device_ns;
+  first.device_ns_most = std::max(first.device_ns_most, device_ns);
+  ++first.batch_log2[xg_log2_bucket(batch.count, XG_BATCH_BUCKETS)];
+  ++first.device_ns_log2[xg_log2_bucket(device_ns, XG_DEVICE_BUCKETS)];
+  // Packets of one port tend to stand together: what is summed up stays in registers meanwhile.
+  for (u32 i = 0; i < batch.count;) {
+    const u8 port = batch.ports[i];
+    xg_queue_metrics& metrics = *by_port[port];
+    u64 sum = 0, most = 0;
+    for (; i < batch.count && batch.ports[i] == port; ++i) {
+      const u64 rx_ns = batch.rx_times_ns[i];
+      const u64 ns = done_ns > rx_ns ? done_ns - rx_ns : 0;
+      sum += ns;
+      most = std::max(most, ns);
+      ++metrics.latency_ns[xg_latency_bucket(ns)];
+    }
+    metrics.latency_ns_sum += sum;
+    metrics.latency_ns_most = std::max(metrics.latency_ns_most, most);
+  }
+}
+
+// Of a histogram. A percentile is the middle of the bucket that it falls in, at most `most`: latencies are
+// within 7 % of the true one, device times within a half.
+struct Durations {
+  u64 count = 0;
+  u64 mean_ns = 0, p50_ns = 0, p99_ns = 0, p99_9_ns = 0;
+  u64 most_ns = 0;
+};
+Durations latency_of(const xg_queue_metrics& metrics) noexcept;
+Durations device_time_of(const xg_queue_metrics& metrics) noexcept;
+
+// Adds counts and histograms of `other`, and keeps the larger of each `most`. Levels and frames stay.
+void add_histograms(xg_queue_metrics& sum, const xg_queue_metrics& other) noexcept;
+
+}  // namespace xdpgpu::dataplane
