@@ -81,8 +81,8 @@ struct Rule {
   std::string name;  // default "rule N", N counted from 1
   std::string description;
   Match match;
-  enum class Action { pass, drop, inspect, limit } action = Action::pass;
-  std::string pipeline;  // for inspect
+  enum class Action { pass, drop, inspect, limit, mirror } action = Action::pass;
+  std::string pipeline;  // for inspect and mirror
   Limit limit;           // for limit
   bool operator==(const Rule&) const = default;
 };
@@ -130,6 +130,8 @@ struct Io {
   u32 ring_size = 2048;       // descriptors, power of two
   u32 frames_per_queue = 8192;
   bool huge_pages = false;
+  u32 mirror_slots = 1024;  // records of each CPU's ring, power of two
+  u32 mirror_bytes = 128;   // of each mirrored packet
   bool operator==(const Io&) const = default;
 };
 struct Compute {

@@ -80,6 +80,9 @@ Json rule_json(const Rule& rule) {
     case Rule::Action::inspect:
       json["action"] = {{"inspect", rule.pipeline}};
       break;
+    case Rule::Action::mirror:
+      json["action"] = {{"mirror", rule.pipeline}};
+      break;
     case Rule::Action::limit:
       json["limit"] = {
           {"per", words::kLimitPer[rule.limit.per]}, {"pps", rule.limit.pps}, {"burst", rule.limit.burst}};
@@ -160,7 +163,9 @@ std::string to_json(const Policy& policy) {
   json["io"] = {{"mode", policy.io.mode},
                 {"ring_size", policy.io.ring_size},
                 {"frames_per_queue", policy.io.frames_per_queue},
-                {"huge_pages", policy.io.huge_pages}};
+                {"huge_pages", policy.io.huge_pages},
+                {"mirror_slots", policy.io.mirror_slots},
+                {"mirror_bytes", policy.io.mirror_bytes}};
   json["compute"] = {{"device", policy.compute.device},
                      {"mode", policy.compute.mode},
                      {"frames", policy.compute.frames},
