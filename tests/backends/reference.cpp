@@ -67,7 +67,8 @@ TEST(Reference, LoadBalancerSetsTheBackendsAddressAndTheFormerDestination) {
   settings.cache_ttl_ms = 60000;
   const xg_result result = answer(tcp4(), settings);
   EXPECT_EQ(result.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 0u));
-  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE);
+  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE |
+                              (XG_REWRITE_FIRST + result.detail) << 16);
   EXPECT_EQ(result.dst_mac[0], 0x01efbe02u);
   EXPECT_EQ(result.dst_mac[1], 0x0302u);
   EXPECT_EQ(result.src_mac[0], 0x00000002u);

@@ -181,8 +181,10 @@ TEST_P(Publication, AReaderInTheKernelSeesWholeVerdictsOfTheirOwnFlow) {
 
   const auto device = std::move(*opened);
   ASSERT_TRUE(device->register_frames(frames.base(), Frames::bytes(kBatch * kDepth), gpu::Frames::automatic));
-  const auto publishes = device->publish_flows(
-      {{.entries = entries, .stats = stats, .entries_per_queue = kEntries, .caches_transmit = true}});
+  std::vector<gpu::FlowTables> tables(program.config().port + 1);
+  tables.back() = {
+      .entries = entries, .stats = stats, .entries_per_queue = kEntries, .caches_transmit = true};
+  const auto publishes = device->publish_flows(tables);
   ASSERT_TRUE(publishes) << publishes.error();
   EXPECT_EQ(*publishes, device->info().kind == gpu::Kind::cuda);
   ASSERT_TRUE(device->load(generation, *pipelines));
