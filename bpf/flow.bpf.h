@@ -24,14 +24,14 @@ struct xg_cached {
 
 #define XG_FLOW_KEY_WORDS 5 /* u64 words in a key; 4 bytes are left */
 
-/* Reads entry `index` if its generation and key are the packet's. */
-XG_INLINE int xg_flow_read(const struct xg_run* run, u32 index, struct xg_cached* cached) {
+/* Reads entry `index` if its generation and key are those. */
+XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u32 generation, struct xg_cached* cached) {
   const u64* entry = bpf_map_lookup_elem(&flow_verdicts, &index);
   if (!entry) return 0;
   const u64 word = XG_READ(entry[0]);
-  if ((u32)word != run->generation) return 0;
+  if ((u32)word != generation) return 0;
   XG_READ_FENCE();
-  const u64* key = (const u64*)&run->packet.key;
+  const u64* key = (const u64*)sought;
   u64 differ = 0;
 #pragma unroll
   for (int i = 0; i < XG_FLOW_KEY_WORDS; i++) differ |= XG_READ(entry[1 + i]) ^ key[i];
@@ -49,13 +49,15 @@ XG_INLINE int xg_flow_read(const struct xg_run* run, u32 index, struct xg_cached
   return 1;
 }
 
-XG_INLINE int xg_flow_find(const struct xg_run* run, struct xg_cached* cached) {
-  const u32 entries = run->config->flow_entries_per_queue;
-  const u32 bucket = run->flow_hash & (entries / XG_FLOW_WAYS - 1);
-  const u32 first = run->queue * entries + bucket * XG_FLOW_WAYS;
+/* key: 8-aligned. */
+XG_INLINE int xg_flow_find(const xg_config* settings, u32 shard, const xg_flow_key* key, u32 flow_hash,
+                           u32 generation, struct xg_cached* cached) {
+  const u32 entries = settings->flow_entries_per_queue;
+  const u32 bucket = flow_hash & (entries / XG_FLOW_WAYS - 1);
+  const u32 first = shard * entries + bucket * XG_FLOW_WAYS;
 #pragma unroll
   for (u32 way = 0; way < XG_FLOW_WAYS; way++)
-    if (xg_flow_read(run, first + way, cached)) return 1;
+    if (xg_flow_read(first + way, key, generation, cached)) return 1;
   return 0;
 }
 
@@ -125,7 +127,9 @@ XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cach
 XG_INLINE int xg_flow_verdict_for(struct xg_run* run) {
   const xg_rewrite* rewrite = NULL;
   struct xg_cached cached;
-  if (run->queue >= run->config->queues || !xg_flow_find(run, &cached)) return XG_CONTINUE;
+  if (run->queue >= run->config->queues ||
+      !xg_flow_find(run->config, run->queue, &run->packet.key, run->flow_hash, run->generation, &cached))
+    return XG_CONTINUE;
   if (cached.action < XG_DROP || cached.action > XG_REDIRECT) return XG_CONTINUE;
   if (cached.flags & XG_FLOW_HAND_UP_TCP_END &&
       run->packet.tcp_flags & (XG_TCP_SYN | XG_TCP_FIN | XG_TCP_RST))

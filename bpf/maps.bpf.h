@@ -13,6 +13,7 @@
 #include "maps/control.h"
 #include "maps/flow.h"
 #include "maps/metrics.h"
+#include "maps/mirror.h"
 #include "maps/packet.h"
 #include "maps/tables.h"
 
@@ -29,11 +30,14 @@ XG_ARRAY(config, xg_config, 1, BPF_F_MMAPABLE);
 XG_ARRAY(policy, xg_policy, 2, BPF_F_MMAPABLE);
 XG_ARRAY(queue_state, xg_queue_state, 1, BPF_F_MMAPABLE);    /* queues */
 XG_ARRAY(order_slots, u32, 1, 0);                            /* queues * XG_ORDER_SLOTS */
-XG_ARRAY(flow_verdicts, xg_flow_verdict, 1, BPF_F_MMAPABLE); /* queues * entries a queue */
+XG_ARRAY(flow_verdicts, xg_flow_verdict, 1, BPF_F_MMAPABLE); /* 2 * queues * entries a queue */
 XG_ARRAY(flow_stats, xg_flow_stats, 1, BPF_F_MMAPABLE);      /* as flow_verdicts */
 XG_ARRAY(rewrites, xg_rewrite, XG_REWRITE_ENTRIES, BPF_F_MMAPABLE);
 XG_ARRAY(worker_counters, xg_worker_counters, 1, BPF_F_MMAPABLE); /* queues */
 XG_ARRAY(queue_metrics, xg_queue_metrics, 1, BPF_F_MMAPABLE);     /* queues */
+
+XG_ARRAY(mirror_rings, xg_mirror_record, 1, BPF_F_MMAPABLE); /* possible CPUs * slots */
+XG_ARRAY(mirror_state, xg_mirror_state, 1, BPF_F_MMAPABLE);  /* possible CPUs */
 
 #define XG_PERCPU(name_, value_, entries_)   \
   struct {                                   \

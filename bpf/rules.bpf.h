@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * bpf/rules.bpf.h: the rule walk: the first matching rule that decides, with limits on the way, and
- * what it does to the packet.
+ * bpf/rules.bpf.h: the rule walk: the first matching rule that decides, with limits and mirrors on the
+ * way, and what it does to the packet.
  */
 #ifndef XDPGPU_BPF_RULES_H
 #define XDPGPU_BPF_RULES_H
 
 #include "bpf/classify.bpf.h"
 #include "bpf/inspect.bpf.h"
+#include "bpf/mirror.bpf.h"
 
 #define XG_NO_RULE (-1)
 #define XG_BROKEN (-2)   /* the tables are not there or contradict each other */
 #define XG_EXCEEDED (-3) /* a limit's excess; counted under its rule */
+#define XG_WATCHED (-4)  /* what a mirror's pipeline has condemned; counted under its rule */
 
 #define XG_LIMIT_TRIES 16
 
@@ -61,7 +63,8 @@ struct xg_walk {
   struct xg_matches matches;
   u64 bits; /* matching rules of word `word` that are still to be asked */
   u32 word;
-  int result;   /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_BROKEN */
+  int result;   /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
+                   XG_BROKEN */
   u32 pipeline; /* of the rule that decided */
   u32 action;   /* likewise: one of XG_RULE_ */
 };
@@ -70,6 +73,17 @@ XG_INLINE void xg_next_word(struct xg_walk* walk) {
   walk->word = xg_lowest_bit(walk->matches.words);
   walk->matches.words = xg_without_lowest_bit(walk->matches.words);
   walk->bits = xg_matches_in(&walk->matches, walk->word);
+}
+
+/* A mirror rule. Returns 1 if the packet ends here. */
+XG_INLINE int xg_walk_mirror(struct xg_walk* walk, const xg_rule* rule, u32 index) {
+  const struct xg_run* run = walk->run;
+  if (run->packet.flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT) return 0;
+  const int done = xg_mirror(run->ctx, &run->packet, run->generation, run->flow_hash, rule->pipeline);
+  if (done != XG_MIRROR_NOTHING) xg_count_rule(run, index);
+  if (done != XG_MIRROR_DROP) return 0;
+  walk->result = XG_WATCHED;
+  return 1;
 }
 
 /* One turn takes the next rule, from the next word if the last one is used up. Returns 1 at the end. */
@@ -88,6 +102,7 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   const struct xg_run* run = walk->run;
   const xg_rule* rule = xg_rule_at(run, walk->lines, index);
   if (!rule) return 1;
+  if (rule->action == XG_RULE_MIRROR) return xg_walk_mirror(walk, rule, index);
   if (rule->action != XG_RULE_LIMIT) {
     walk->action = rule->action;
     walk->pipeline = rule->pipeline;
@@ -108,7 +123,7 @@ XG_INLINE void xg_walk(struct xg_walk* walk) {
   walk->pipeline = 0;
   walk->result = XG_BROKEN;
   xg_next_word(walk);
-  bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES, xg_walk_on, walk, 0);
+  bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk, 0);
 }
 
 /* What the policy's `fragments` says of a fragment that no rule passed or dropped. `inspects`: the rule
@@ -141,6 +156,7 @@ XG_INLINE int xg_rules(struct xg_run* run) {
   walk.lines = tables.lines;
   xg_walk(&walk);
   if (walk.result == XG_EXCEEDED) return xg_finish(run, XG_KERNEL_drop_limit, XDP_DROP);
+  if (walk.result == XG_WATCHED) return xg_finish(run, XG_KERNEL_drop_flow, XDP_DROP);
   if (walk.result == XG_NO_RULE) return xg_no_rule(run);
   if (walk.result < 0) return xg_fail(run);
   xg_count_rule(run, (u32)walk.result);

@@ -29,6 +29,9 @@
   })
 #endif
 
+/* Keeps stores in program order, for whoever looks from another processor. */
+#define XG_WRITE_FENCE() XG_READ_FENCE()
+
 #define XG_CONTINUE (-1) /* not finished: go on to the next step */
 
 struct xg_run {

@@ -6,7 +6,8 @@
  *   parse     once; what follows reads the parsed packet
  *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass unless a rule names them
  *   flow      does a verdict from user space speak for the packet's flow?
- *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default
+ *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default. A mirror on
+ *             the way shows the packet to a compute device, and the packet goes on
  *   inspect   to the queue's AF_XDP socket, if a worker lives and has credit
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by

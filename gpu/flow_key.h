@@ -44,7 +44,7 @@ XG_FN xg_flow_key xg_view_key(const xg_view& p) {
   key.protocol = (u8)(last >> 16);
   key.family = (u8)p.family;
   key.port = (u8)(last >> 24);
-  key.reserved = 0;
+  key.mirror = 0;
   return key;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/gpu.hpp: the compute interface. Five nouns:
+// gpu/gpu.hpp: the compute interface. Its nouns:
 //
 //   Device    a processor that decides packets: the CPU, a CUDA GPU, a Vulkan device
 //   Region    frame memory the device reads: registered in place, or staged
 //   Pipelines one policy generation's compiled pipelines
 //   Queue     a worker's own stream of batches to the device; batches finish in submission order
 //   Slot      one batch: descriptors in, results out, in memory that host and device share
+//   Mirror    the device's look at mirrored packets: rings of the kernel's in, flow verdicts out
 //
 //   auto device = gpu::open_device("auto");
 //   (*device)->register_frames(base, bytes, gpu::Frames::automatic);
@@ -33,6 +34,7 @@
 #include <vector>
 
 #include "maps/flow.h"
+#include "maps/mirror.h"
 #include "maps/packet.h"
 
 namespace xdpgpu::gpu {
@@ -135,6 +137,45 @@ struct FlowTables {
   bool repairs_checksums = false;  // but for packets of this port whose checksums want completing
 };
 
+// ---- Mirrored packets -------------------------------------------------------------------------------
+// One port's part: its rings (maps/mirror.h) and its mirrors' shards of the flow verdict table, as the
+// kernel's maps are mapped. Page-aligned memory that outlives the Mirror, except for the shards, which
+// begin inside of their maps.
+struct MirrorPort {
+  xg_mirror_record* records = nullptr;  // rings * slots
+  xg_mirror_state* states = nullptr;    // rings
+  u32 rings = 0;
+  u32 slots = 0;                        // of each ring, power of two
+  xg_flow_verdict* verdicts = nullptr;  // queues * entries: shard of queue 0 first
+  xg_flow_stats* stats = nullptr;       // likewise
+  u32 queues = 0;
+  u32 entries = 0;  // of each shard, power of two
+};
+
+struct MirrorOptions {
+  std::vector<MirrorPort> ports;  // of the process
+};
+
+struct MirrorCounters {
+  u64 taken = 0;      // records; each is counted once more below, or had a verdict that is not cached
+  u64 published = 0;  // verdicts that were not there yet
+  u64 evicted = 0;    // of them, those that took another flow's place
+  u64 unknown_generation = 0;  // records of a policy that is gone: skipped
+  u64 undecided = 0;           // the pipeline could not judge (XG_ABORTED), as when headers are cut off
+};
+
+// Takes mirrored packets from the rings of all ports, has the pipelines of their generation decide, and
+// publishes what is to be cached: it is the one writer of the shards. Works by itself from open_mirror on,
+// starting with the packets that come from then on, until it is destroyed, which takes at most 100 ms.
+// Destroyed before its device. A generation may be unloaded once the rings have been consumed up to where
+// their heads stood when the kernel had sent its last packet of it.
+class Mirror {
+ public:
+  virtual ~Mirror() = default;
+  // From any thread. Each count is right, if not of the same moment.
+  virtual MirrorCounters counters() const noexcept = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -160,6 +201,10 @@ class Device {
 
   // Fails where the device cannot be driven so.
   virtual Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) = 0;
+
+  // Starts to look at mirrored packets; queues may be running, and no frame region is needed. One at a
+  // time. Fails where the device cannot.
+  virtual Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) = 0;
 };
 
 // name: a DeviceInfo::name, a kind ("cuda", "vulkan": its first usable device), or "auto" (first

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace xdpgpu::gpu {
 
 Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& info) {
@@ -28,6 +30,20 @@ Result<void> check_region(const void* base, u64 bytes, bool registered) {
     return tl::unexpected(fmt::format(
         "a frame region of {} bytes at {} cannot be registered: start and size must be multiples of 4096",
         bytes, base));
+  return {};
+}
+
+Result<void> check_mirror_options(const MirrorOptions& options) {
+  for (const MirrorPort& port : options.ports) {
+    const bool there = port.records != nullptr && port.states != nullptr && port.verdicts != nullptr &&
+                       port.stats != nullptr;
+    if (!there || port.rings == 0 || !std::has_single_bit(port.slots) || !std::has_single_bit(port.entries) ||
+        port.entries < XG_FLOW_WAYS)
+      return tl::unexpected(
+          fmt::format("{} rings of {} mirrored packets and shards of {} flow verdicts cannot be: rings and "
+                      "shards have powers of two, shards at least {}",
+                      port.rings, port.slots, port.entries, XG_FLOW_WAYS));
+  }
   return {};
 }
 

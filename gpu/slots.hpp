@@ -79,5 +79,7 @@ class SlotRing {
 Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& info);
 // Checks what register_frames is asked for.
 Result<void> check_region(const void* base, u64 bytes, bool registered);
+// Checks what open_mirror is asked for: rings and shards of sizes that maps/ allows.
+Result<void> check_mirror_options(const MirrorOptions& options);
 
 }  // namespace xdpgpu::gpu

@@ -25,7 +25,8 @@ XG_RECORD(xg_config) {
   u32 queues;                 /* receive queues with a worker: 0..queues-1 */
   u32 flow_entries_per_queue; /* power of two */
   u32 tx_by_redirect;         /* a cached TX leaves by a redirect to its own port, see PortOptions */
-  u32 reserved;
+  u16 mirror_slots;           /* of each CPU's ring, power of two */
+  u16 mirror_bytes;           /* of a packet that are mirrored */
 };
 XG_ASSERT_SIZE(xg_config, 64);
 #define XG_ACTIVE_GENERATION(active) ((u32)((active) >> 32))

@@ -2,9 +2,11 @@
  *
  * maps/flow.h: the flow key and the flow verdict table.
  *
- * The table is a BPF_F_MMAPABLE array of 64-byte entries. A shard is one receive queue of the port and
- * has one writer; entry index = queue * entries_per_queue + bucket * XG_FLOW_WAYS + way, bucket =
- * flow_hash & (entries_per_queue / XG_FLOW_WAYS - 1).
+ * The table is a BPF_F_MMAPABLE array of 64-byte entries. A receive queue of the port has two shards,
+ * each with one writer: shard `queue` is its worker's, shard `queues + queue` that of the device which looks
+ * at mirrored packets (maps/mirror.h). Entry index = shard * entries_per_queue + bucket * XG_FLOW_WAYS +
+ * way, bucket = flow_hash & (entries_per_queue / XG_FLOW_WAYS - 1). flow_hash is that of the flow's key with
+ * `mirror` 0 in both.
  *
  * Publication protocol. Writer: store 0 to the entry's first 8 bytes, fence, store the body, fence,
  * store the first 8 bytes (generation, incarnation, action, target) in one 64-bit store. Reader: read the
@@ -33,7 +35,7 @@ XG_RECORD(xg_flow_key) {
   u8 protocol;
   u8 family; /* 4, 6; 0: not IP (such packets have no flow) */
   u8 port;   /* ingress port index */
-  u8 reserved;
+  u8 mirror; /* 0; of a mirror's verdict on the flow: 1 + the number of its pipeline */
 };
 XG_ASSERT_SIZE(xg_flow_key, 44);
 

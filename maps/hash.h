@@ -49,7 +49,7 @@ XG_FN u64 xg_pair(u32 low, u32 high) { return (u64)high << 32 | low; }
 XG_FN u64 xg_flow_hash(const xg_flow_key* key, u64 k0, u64 k1) {
   const u64 ports =
       xg_pair(key->src_port | (u32)key->dst_port << 16, key->vlan_outer | (u32)key->vlan_inner << 16);
-  const u32 tail = key->protocol | (u32)key->family << 8 | (u32)key->port << 16 | (u32)key->reserved << 24;
+  const u32 tail = key->protocol | (u32)key->family << 8 | (u32)key->port << 16 | (u32)key->mirror << 24;
   XG_SIP_BEGIN(k0, k1);
   if (key->family == 6) {
     XG_SIP_WORD(xg_pair(key->src[0], key->src[1]));

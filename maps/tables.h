@@ -27,9 +27,10 @@
 #include "types.h"
 
 #define XG_MAX_RULES 4096u
-#define XG_RULE_WORDS 64u      /* XG_MAX_RULES / 64 */
-#define XG_LINE_WORDS 8u       /* u64 words a line */
-#define XG_MAX_LIMIT_RULES 64u /* in one policy: a packet may have to pass them all */
+#define XG_RULE_WORDS 64u       /* XG_MAX_RULES / 64 */
+#define XG_LINE_WORDS 8u        /* u64 words a line */
+#define XG_MAX_LIMIT_RULES 64u  /* in one policy: a packet may have to pass them all */
+#define XG_MAX_MIRROR_RULES 64u /* likewise */
 #define XG_TABLE_FLAGS (BPF_F_INNER_MAP | BPF_F_MMAPABLE)
 
 XG_RECORD(xg_line) { u64 word[8]; };
@@ -135,6 +136,9 @@ XG_ASSERT_SIZE(xg_class_row, 512);
 #define XG_RULE_INSPECT 2u
 #define XG_RULE_LIMIT 3u      /* counts; drops the excess; what conforms goes on to the next rule */
 #define XG_RULE_MANAGEMENT 4u /* pass, before flow verdicts and in every state */
+#define XG_RULE_MIRROR                                                                \
+  5u /* shows the packet to the pipeline (maps/mirror.h); it goes on to the next rule \
+      */
 #define XG_LIMIT_PER_SRC 0u
 #define XG_LIMIT_PER_DST 1u
 #define XG_LIMIT_PER_RULE 2u
@@ -142,7 +146,7 @@ XG_ASSERT_SIZE(xg_class_row, 512);
 XG_RECORD(xg_rule) {
   u8 action;
   u8 limit_per;
-  u16 pipeline;    /* for XG_RULE_INSPECT */
+  u16 pipeline;    /* for XG_RULE_INSPECT and XG_RULE_MIRROR */
   u32 number;      /* position in the policy's `rules`, counted from 0; what counters and logs name */
   u64 interval_ns; /* for XG_RULE_LIMIT: 1e9 / pps, in ns << 8 (24.8 fixed point) */
   u64 burst_ns;    /* (burst - 1) * interval: a packet conforms while tat - now <= burst_ns (GCRA), and
@@ -156,7 +160,8 @@ XG_ASSERT_SIZE(xg_rule, 32);
 #define XG_DO_DROP 1u
 /* For `fragments` only. Fragments meet the rules as packets without ports, and what a rule passes, drops
  * or limits is done. `fragments` decides for those that match an inspect rule or none: PASS, DROP, or
- * INSPECT (the matching rule's pipeline; the default where none matches). */
+ * INSPECT (the matching rule's pipeline; the default where none matches). Only with INSPECT are they
+ * mirrored. */
 #define XG_DO_INSPECT 2u
 
 XG_RECORD(xg_trie) { u32 root; /* word index of the root word */ };
@@ -206,6 +211,7 @@ XG_ASSERT_SIZE(xg_limit_key, 24);
 XG_RECORD(xg_limit_state) { u64 tat; /* CLOCK_MONOTONIC ns << 8, wraps never in practice (2^56 ns) */ };
 
   /* Map `rule_counters` (per CPU): index slot * XG_MAX_RULES + compiled rule index. The packets that the
-   * rule decided; for a limit, the excess that it dropped. */
+   * rule decided; for a limit, the excess that it dropped; for a mirror, those that it showed to its
+   * pipeline or dropped by its verdict. */
 
 #endif

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/cpu/device.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <new>
 
+#include "gpu/cpu/mirror.hpp"
 #include "gpu/generations.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/slots.hpp"
@@ -141,6 +144,16 @@ class CpuDevice final : public Device {
       return std::make_unique<CpuQueue>(shared_, options);
     } catch (const std::bad_alloc&) {
       return tl::unexpected(std::string("there is not enough memory for the queue's batches"));
+    }
+  }
+
+  Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) override {
+    if (auto checked = check_mirror_options(options); !checked) return tl::unexpected(checked.error());
+    try {
+      return cpu::open_mirror(shared_.generations, options);
+    } catch (const std::exception& error) {
+      return tl::unexpected(fmt::format(
+          "the CPU cannot watch mirrored packets: {}; free some memory or threads", error.what()));
     }
   }
 

@@ -151,6 +151,12 @@ class CudaDevice final : public Device {
     }
   }
 
+  Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions&) override {
+    return tl::unexpected(fmt::format(
+        "{} cannot watch mirrored packets yet: use the device cpu, or leave out the rules that mirror",
+        info_.name));
+  }
+
  private:
   // Makes the GPU this thread's current one.
   Result<void> enter() {

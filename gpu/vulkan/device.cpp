@@ -68,6 +68,13 @@ class VulkanDevice final : public Device {
     }
   }
 
+  Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions&) override {
+    return tl::unexpected(
+        fmt::format("{} cannot watch mirrored packets, as Vulkan promises no view of the host's memory while "
+                    "a submission runs: use the device cpu, or leave out the rules that mirror",
+                    info().name));
+  }
+
  private:
   std::string lost() const {
     return fmt::format("{} is lost: open it again, or use another device", info().name);

@@ -97,7 +97,7 @@ TEST_F(FlowTest, SameBucketWithAnotherKeyDoesNotActByIt) {
   program_->verdict(index).key.src[0] ^= 1;
   EXPECT_EQ(reason(), "drop_default");
   program_->verdict(index).key.src[0] ^= 1;
-  program_->verdict(index).key.reserved ^= 1;
+  program_->verdict(index).key.mirror ^= 1;
   EXPECT_EQ(reason(), "drop_default") << "the last byte of the key counts too";
 }
 

@@ -56,7 +56,8 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
   libbpf_set_print(quiet);
   xdpgpu_bpf* skeleton = xdpgpu_bpf__open();
   if (skeleton == nullptr) fail("opening the program's object");
-  const u32 entries = options.queues * options.flow_entries_per_queue;
+  const u32 entries = 2 * options.queues * options.flow_entries_per_queue;
+  const u32 cpus = static_cast<u32>(libbpf_num_possible_cpus());
   bpf_map__set_max_entries(skeleton->maps.queue_state, options.queues);
   bpf_map__set_max_entries(skeleton->maps.order_slots, options.queues * XG_ORDER_SLOTS);
   bpf_map__set_max_entries(skeleton->maps.worker_counters, options.queues);
@@ -64,6 +65,8 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
   bpf_map__set_max_entries(skeleton->maps.flow_verdicts, entries);
   bpf_map__set_max_entries(skeleton->maps.flow_stats, entries);
+  bpf_map__set_max_entries(skeleton->maps.mirror_rings, cpus * options.mirror_slots);
+  bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.limits);
   if (int error = xdpgpu_bpf__load(skeleton); error != 0) {
     xdpgpu_bpf__destroy(skeleton);
@@ -123,6 +126,8 @@ struct Program::Maps {
   View<xg_flow_verdict> verdicts;
   View<xg_flow_stats> stats;
   View<xg_rewrite> rewrites;
+  View<xg_mirror_state> mirror_states;
+  View<xg_mirror_record> mirror_rings;
   std::vector<int> sockets;
 
   explicit Maps(const ProgramOptions& o)
@@ -130,9 +135,12 @@ struct Program::Maps {
         config(skeleton->maps.config, 1),
         policy(skeleton->maps.policy, 2),
         queues(skeleton->maps.queue_state, o.queues),
-        verdicts(skeleton->maps.flow_verdicts, o.queues * o.flow_entries_per_queue),
-        stats(skeleton->maps.flow_stats, o.queues * o.flow_entries_per_queue),
-        rewrites(skeleton->maps.rewrites, XG_REWRITE_ENTRIES) {}
+        verdicts(skeleton->maps.flow_verdicts, 2 * o.queues * o.flow_entries_per_queue),
+        stats(skeleton->maps.flow_stats, 2 * o.queues * o.flow_entries_per_queue),
+        rewrites(skeleton->maps.rewrites, XG_REWRITE_ENTRIES),
+        mirror_states(skeleton->maps.mirror_state, static_cast<u32>(libbpf_num_possible_cpus())),
+        mirror_rings(skeleton->maps.mirror_rings,
+                     static_cast<u32>(libbpf_num_possible_cpus()) * o.mirror_slots) {}
   ~Maps() {
     for (int fd : sockets) close(fd);
     xdpgpu_bpf__destroy(skeleton);
@@ -167,6 +175,8 @@ Program::Program(const ProgramOptions& options) : maps_(std::make_unique<Maps>(o
   c.beat_timeout_ns = 100'000'000;
   c.queues = options.queues;
   c.flow_entries_per_queue = options.flow_entries_per_queue;
+  c.mirror_slots = static_cast<u16>(options.mirror_slots);
+  c.mirror_bytes = static_cast<u16>(options.mirror_bytes);
   c.port = 3;
   c.state = XG_STATE_STARTING;
 }
@@ -228,6 +238,10 @@ xg_queue_state& Program::queue(u32 index) { return maps_->queues[index]; }
 xg_flow_verdict& Program::verdict(u32 index) { return maps_->verdicts[index]; }
 xg_flow_stats& Program::stats(u32 index) { return maps_->stats[index]; }
 xg_rewrite& Program::rewrite(u32 index) { return maps_->rewrites[index]; }
+xg_mirror_state& Program::mirror_state(u32 cpu) { return maps_->mirror_states[cpu]; }
+xg_mirror_record& Program::mirrored(u32 cpu, u64 n) {
+  return maps_->mirror_rings[cpu * options_.mirror_slots + static_cast<u32>(n % options_.mirror_slots)];
+}
 int Program::fd() const { return bpf_program__fd(maps_->skeleton->progs.xdpgpu); }
 
 u64 Program::counter(xg_kernel_reason reason) const {
@@ -265,12 +279,15 @@ void Program::renew(u32 queue_index, u32 credits) {
   queue(queue_index).beat_ns = monotonic_ns();
 }
 
-u32 Program::publish(const Frame& frame, u8 action, const VerdictDetails& details, u32 queue_index) {
+u32 Program::publish(const Frame& frame, u8 action, const VerdictDetails& details, u32 queue_index,
+                     u8 mirror) {
   xg_packet packet;
   xg_parse(frame.data(), frame.data() + frame.size(), static_cast<u8>(config().port), &packet);
   const u32 hash = static_cast<u32>(xg_flow_hash(&packet.key, config().hash_key[0], config().hash_key[1]));
   const u32 buckets = options_.flow_entries_per_queue / XG_FLOW_WAYS;
-  const u32 first = queue_index * options_.flow_entries_per_queue + (hash & (buckets - 1)) * XG_FLOW_WAYS;
+  const u32 shard = mirror == 0 ? queue_index : options_.queues + queue_index;
+  const u32 first = shard * options_.flow_entries_per_queue + (hash & (buckets - 1)) * XG_FLOW_WAYS;
+  packet.key.mirror = mirror;
   u32 index = first;
   for (u32 way = 0; way < XG_FLOW_WAYS; ++way)
     if (verdict(first + way).generation == 0) index = first + way;  // the last free one: all ways are used

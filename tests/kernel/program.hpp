@@ -20,6 +20,7 @@
 
 #include "maps/control.h"
 #include "maps/flow.h"
+#include "maps/mirror.h"
 #include "maps/packet.h"
 #include "maps/tables.h"
 #include "tests/kernel/frame.hpp"
@@ -46,6 +47,8 @@ struct ProgramOptions {
   u32 queues = 1;
   u32 flow_entries_per_queue = 64;
   u32 limits = 1024;
+  u32 mirror_slots = 8;
+  u32 mirror_bytes = 128;
 };
 
 // What a published verdict says beside its action.
@@ -80,6 +83,9 @@ class Program {
   xg_flow_verdict& verdict(u32 index);
   xg_flow_stats& stats(u32 index);
   xg_rewrite& rewrite(u32 index);
+  // Of a CPU's ring: its state, and its n-th packet's record, counted from 0.
+  xg_mirror_state& mirror_state(u32 cpu);
+  xg_mirror_record& mirrored(u32 cpu, u64 n);
 
   u64 counter(xg_kernel_reason reason) const;
   xg_counter rule_counter(u32 index) const;
@@ -91,8 +97,10 @@ class Program {
   void connect(u32 queue_index, u32 credits);
   // Renews a connected queue's credits and heartbeat.
   void renew(u32 queue_index, u32 credits);
-  // A verdict for the packet's flow, written as the publication protocol says. Returns its index.
-  u32 publish(const Frame& frame, u8 action, const VerdictDetails& details = {}, u32 queue_index = 0);
+  // A verdict for the packet's flow, written as the publication protocol says, in the shard of its queue's
+  // worker or, with `mirror` (1 + the pipeline's number), of the queue's mirrors. Returns its index.
+  u32 publish(const Frame& frame, u8 action, const VerdictDetails& details = {}, u32 queue_index = 0,
+              u8 mirror = 0);
 
   u32 generation() const { return generation_; }
   int fd() const;

@@ -191,6 +191,35 @@ TEST(ControlReplay, LimitsRunOnTheCapturesClock) {
   EXPECT_TRUE(passed(1, 10'000));
 }
 
+// Mirrored packets are told, with what decides on them all the same.
+TEST(ControlReplay, SaysWhatWasMirrored) {
+  const auto policy = compiled(R"({ "version": 1, "rules": [
+    { "name": "watch", "match": { "proto": "udp" }, "action": { "mirror": "scrub" } },
+    { "name": "slow", "match": { "dst_port": 53 }, "limit": { "per": "rule", "pps": 1, "burst": 1 } },
+    { "name": "all", "action": { "mirror": "log" } },
+    { "name": "https", "match": { "dst_port": 443 }, "action": "drop" } ],
+    "pipelines": { "scrub": [ { "stage": "acl", "rules": [], "default": "drop", "cache": true } ],
+                   "log": [ { "stage": "acl", "rules": [] } ] } })");
+  using Names = std::vector<std::string>;
+  for (const bool kernel : {false, true}) {
+    if (kernel && geteuid() != 0) continue;
+    SCOPED_TRACE(kernel ? "in the kernel" : "in user space");
+    auto replay = open_or_die(policy, kernel);
+    for (const u16 port : {u16{80}, u16{443}, u16{53}, u16{53}})
+      ASSERT_TRUE(replay->feed(udp(1, port), 60, 1));
+    ASSERT_TRUE(replay->finish());
+    const auto verdicts = replay->take();
+    ASSERT_EQ(verdicts.size(), 4u);
+    EXPECT_EQ(verdicts[0].action, XG_PASS) << "the mirror's verdict has no effect";
+    EXPECT_EQ(verdicts[0].mirrors, (Names{"scrub", "log"}));
+    EXPECT_EQ(verdicts[1].rule, "https");
+    EXPECT_EQ(verdicts[1].mirrors, (Names{"scrub", "log"}));
+    EXPECT_EQ(verdicts[2].mirrors, (Names{"scrub", "log"}));
+    EXPECT_EQ(verdicts[3].rule, "slow");
+    EXPECT_EQ(verdicts[3].mirrors, (Names{"scrub"})) << "the limit stands before the other mirror";
+  }
+}
+
 TEST(ControlReplay, ShortAndLongFramesAreJudged) {
   const auto policy = compiled(kMixed);
   for (const bool kernel : {false, true}) {

@@ -85,10 +85,17 @@ TEST_F(Port, LoadsWithoutTouchingTheInterface) {
   EXPECT_EQ((*config)[0].queues, 2u);
   EXPECT_EQ((*config)[0].flow_entries_per_queue, 64u);
   EXPECT_NE((*config)[0].hash_key[0], 0u);
-  EXPECT_TRUE(MapView<xg_flow_verdict>::open(maps->flow_verdicts.get(), 128));
-  const auto too_long = MapView<xg_flow_verdict>::open(maps->flow_verdicts.get(), 129);
+  // Two queues, two shards each.
+  EXPECT_TRUE(MapView<xg_flow_verdict>::open(maps->flow_verdicts.get(), 256));
+  const auto too_long = MapView<xg_flow_verdict>::open(maps->flow_verdicts.get(), 257);
   ASSERT_FALSE(too_long);
   EXPECT_THAT(too_long.error(), HasSubstr("flow_verdicts"));
+  const auto rings = map_entries(maps->mirror_state.get());
+  ASSERT_TRUE(rings) << rings.error();
+  EXPECT_EQ(*rings, static_cast<u32>(libbpf_num_possible_cpus()));
+  EXPECT_EQ((*config)[0].mirror_slots, 1024u);
+  EXPECT_EQ((*config)[0].mirror_bytes, 128u);
+  EXPECT_TRUE(MapView<xg_mirror_record>::open(maps->mirror_rings.get(), *rings * 1024));
 }
 
 TEST_F(Port, AttachesInTheModeAskedForAndDetaches) {
@@ -243,6 +250,12 @@ TEST_F(Port, ErrorsSayWhatToDo) {
     const auto loaded = PortProgram::load(wrong);
     ASSERT_FALSE(loaded);
     EXPECT_THAT(loaded.error(), HasSubstr("power of two"));
+    wrong = options();
+    wrong.mirror_slots = 100;
+    EXPECT_FALSE(PortProgram::load(wrong));
+    wrong = options();
+    wrong.mirror_bytes = XG_MIRROR_BYTES + 1;
+    EXPECT_FALSE(PortProgram::load(wrong));
     EXPECT_FALSE(Reinjection::create("absent0", 4242, 1, XdpMode::generic));
     EXPECT_EQ(if_nametoindex("xg4242w"), 0u);
   });

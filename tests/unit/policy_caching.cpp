@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Which verdicts may be remembered for a flow: not those of packets that a limit ahead must count, nor of
-// those that a rule treats by their TCP flags.
+// Which verdicts may be remembered for a flow: not those of packets that a limit or a mirror ahead must see,
+// nor of those that a rule treats by their TCP flags.
 #include "userspace/policy/caching.hpp"
 
 #include <fmt/format.h>
@@ -44,6 +44,34 @@ TEST(Caching, IsFineWhereTheLimitMeetsOtherPackets) {
   EXPECT_TRUE(parsed(limit(R"("src": "@few")") + other));
   EXPECT_TRUE(parsed(std::string(kLook) + "," + limit("").substr(0, limit("").size() - 1)))
       << "it comes after";
+}
+
+TEST(Caching, IsRefusedBehindAMirrorOfTheSameFlows) {
+  const auto watched = [](const std::string& match, const std::string& look) {
+    return parse(fmt::format(R"({{"version": 1, "rules": [
+        {{"name": "watch", "match": {{{}}}, "action": {{"mirror": "scrub"}}}}, {}],
+        "pipelines": {{"scrub": [{{"stage": "acl", "rules": [], "default": "drop", "cache": true}}],
+                       "look": [{{"stage": "acl", "rules": []{}}}]}}}})",
+                             match, kLook, look),
+                 "p.json", read_files_of({}));
+  };
+  for (const char* match : {R"("proto": "tcp")", ""}) {
+    const auto policy = watched(match, R"(, "cache": "60s")");
+    ASSERT_FALSE(policy) << match;
+    EXPECT_EQ(policy.error()[0].pointer, "/rules/1");
+    EXPECT_NE(policy.error()[0].message.find("the mirror \"watch\" ahead of this rule must see every packet"),
+              std::string::npos)
+        << policy.error()[0].message;
+    EXPECT_TRUE(watched(match, "")) << "nothing is cached behind it";
+  }
+  // Packets that a rule tells by their flags meet the rules whatever is cached.
+  for (const char* match : {R"("proto": "tcp", "tcp_flags": "syn,!ack")", R"("proto": "udp")"})
+    EXPECT_TRUE(watched(match, R"(, "cache": "60s")")) << match;
+}
+
+// A mirror's own verdicts act where it stands, behind the limits: nothing gets round them.
+TEST(Caching, OfAMirrorsPipelineIsFineBehindALimit) {
+  EXPECT_TRUE(parsed(limit("") + R"({"match": {"proto": "tcp"}, "action": {"mirror": "look"}})"));
 }
 
 bool special(const Tables& tables, u8 flags) {

@@ -133,6 +133,10 @@ TEST_P(BadDocuments, AreRefusedAtTheirPlace) {
 #define RULE(body) "{\"version\": 1,\n \"rules\": [\n  {" body "}]}"
 #define MATCH(body) RULE("\"action\": \"drop\", \"match\": {" body "}")
 #define STAGE(body) "{\"version\": 1,\n \"pipelines\": {\"p\": [\n  {" body "}]}}"
+#define MIRROR(stages)                                 \
+  "{\"version\": 1,\n \"pipelines\": {\"p\": [" stages \
+  "]},\n"                                              \
+  " \"rules\": [\n  {\"action\": {\"mirror\": \"p\"}}]}"
 #define COMPUTE(body) "{\"version\": 1,\n \"compute\": {" body "}}"
 
 const Bad kBad[] = {
@@ -198,9 +202,28 @@ const Bad kBad[] = {
      "either"},
     {"bad_action", RULE("\"action\": \"dorp\""), "/rules/0/action", 3, 14, "did you mean \"drop\"?"},
     {"action_number", RULE("\"action\": 1"), "/rules/0/action", 3, 14, "is a number"},
-    {"mirror", RULE("\"action\": {\"mirror\": \"scrub\"}"), "/rules/0/action", 3, 14,
-     "this version does not have the action \"mirror\"; it has \"pass\", \"drop\" or {\"inspect\": "
-     "PIPELINE}"},
+    {"action_empty", RULE("\"action\": {}"), "/rules/0/action", 3, 14,
+     "must be \"pass\", \"drop\", {\"inspect\": PIPELINE} or {\"mirror\": PIPELINE}"},
+    {"action_key", RULE("\"action\": {\"miror\": \"scrub\"}"), "/rules/0/action/miror", 3, 15,
+     "did you mean \"mirror\"?"},
+    {"mirror_and_inspect", RULE("\"action\": {\"mirror\": \"a\", \"inspect\": \"b\"}"), "/rules/0/action", 3,
+     14, "write two rules, the mirror first"},
+    {"mirror_nowhere", RULE("\"action\": {\"mirror\": \"scrub\"}"), "/rules/0/action/mirror", 3, 25,
+     "the policy has no \"pipelines\""},
+    {"mirror_number", RULE("\"action\": {\"mirror\": 1}"), "/rules/0/action/mirror", 3, 25,
+     "must be a string"},
+    {"mirror_l2fwd", MIRROR("{\"stage\": \"l2fwd\"}"), "/rules/0/action/mirror", 4, 25,
+     "pipeline \"p\" would send packets out again (stage 1 (l2fwd))"},
+    {"mirror_balance",
+     MIRROR("{\"stage\": \"acl\", \"rules\": []}, {\"stage\": \"load_balance\", \"backends\": [{\"mac\": "
+            "\"52:54:00:00:00:01\"}]}"),
+     "/rules/0/action/mirror", 4, 25, "(stage 2 (load_balance))"},
+    {"mirror_tx",
+     MIRROR("{\"stage\": \"acl\", \"rules\": [{\"action\": \"next\"}, {\"name\": \"back\", \"action\": "
+            "\"tx\"}]}"),
+     "/rules/0/action/mirror", 4, 25, "(stage 1 (acl), rule \"back\")"},
+    {"mirror_redirect", MIRROR("{\"stage\": \"acl\", \"rules\": [{\"action\": {\"redirect\": \"eth1\"}}]}"),
+     "/rules/0/action/mirror", 4, 25, "mirror to one that only drops and passes, or inspect with this one"},
     {"no_pipelines", RULE("\"action\": {\"inspect\": \"web\"}"), "/rules/0/action/inspect", 3, 26,
      "the policy has no \"pipelines\""},
     {"pipeline_name",
@@ -330,6 +353,10 @@ const Bad kBad[] = {
      "\"auto\", true or false"},
     {"busy_poll_budget", "{\"version\": 1, \"io\": {\"busy_poll_budget\": 0}}", "/io/busy_poll_budget", 1, 43,
      "1"},
+    {"mirror_slots", "{\"version\": 1, \"io\": {\"mirror_slots\": 100}}", "/io/mirror_slots", 1, 39,
+     "power of two"},
+    {"mirror_bytes", "{\"version\": 1, \"io\": {\"mirror_bytes\": 32}}", "/io/mirror_bytes", 1, 39,
+     "from 64 to 256"},
     {"huge_pages", "{\"version\": 1, \"io\": {\"huge_pages\": 1}}", "/io/huge_pages", 1, 37, "true or false"},
     {"device", COMPUTE("\"device\": \"gpu\""), "/compute/device", 2, 24, "\"vulkan:0\""},
     {"device_number", COMPUTE("\"device\": \"cuda:x\""), "/compute/device", 2, 24, "is no device"},

@@ -37,7 +37,8 @@ Json specimen() {
       {"name": "a", "description": "x", "action": {"inspect": "p"},
        "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
                  "tcp_flags": "syn", "vlan": 3, "family": "ipv4"}},
-      {"limit": {"per": "src", "pps": 1000000, "burst": 2000}, "match": {"control": "arp"}}
+      {"limit": {"per": "src", "pps": 1000000, "burst": 2000}, "match": {"control": "arp"}},
+      {"match": {"proto": "udp"}, "action": {"mirror": "watch"}}
     ],
     "pipelines": {"p": [
       {"stage": "acl", "default": "pass", "cache": true, "rules": [
@@ -46,9 +47,9 @@ Json specimen() {
       {"stage": "load_balance", "cache": "1s", "backends": [
         {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false}
-    ]},
+    ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
-           "busy_poll_us": 20, "busy_poll_budget": 64},
+           "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
     "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us"}
   })");
 }
@@ -89,6 +90,7 @@ const std::vector<ObjectKind>& object_kinds() {
       {"rule", {"/rules/0", "/rules/1"}, keys::kRule},
       {"limit", {"/rules/1/limit"}, keys::kLimit},
       {"inspect", {"/rules/0/action"}, keys::kInspect},
+      {"mirror", {"/rules/2/action"}, keys::kMirror},
       {"acl", {"/pipelines/p/0"}, keys::kAcl},
       {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
@@ -262,7 +264,7 @@ TEST(Specimen, RequiredKeysAreRequired) {
       auto place = place_of(kind, name);
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
-      if (name == "pipelines") document["rules"][0]["action"] = "drop";
+      if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
       // An empty condition is what "control" and the sole keys of some objects leave behind: allowed.
       EXPECT_EQ(problems(document).empty(), !required.contains(name))
           << kind.definition << "." << name << "\n"
@@ -291,7 +293,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 8u);
+  EXPECT_EQ(ranges, 9u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

@@ -79,9 +79,11 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
     "lists": {"f": {"file": "f.txt"}, "i": ["::/0", "0.0.0.0/0", "10.1.2.3"], "none": []},
     "rules": [
       {"match": {"src": ["@f", "::1"], "dst": "@i"}, "description": "why", "action": {"inspect": "z"}},
+      {"name": "watch", "match": {"proto": "udp"}, "action": {"mirror": "watched"}},
       {"match": {"control": "arp", "vlan": ["none", "priority", 7], "proto": [17, 200]}, "action": "drop"}],
     "pipelines": {
       "z": [{"stage": "l2fwd"}, {"stage": "l2fwd", "to": "eth9", "cache": "90m"}],
+      "watched": [{"stage": "acl", "rules": [{"action": "drop"}], "cache": true}],
       "a": [
         {"stage": "acl", "rules": [], "default": "pass"},
         {"stage": "acl", "cache": "1500ms", "rules": [
@@ -89,7 +91,8 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
           {"action": {"redirect": "eth1"}}]},
         {"stage": "load_balance", "cache": true, "backends": [
           {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]}]},
-    "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true},
+    "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
+           "mirror_bytes": 200},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";
   auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"}});
   Policy policy = parse(text, "p", files).value();

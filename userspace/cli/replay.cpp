@@ -2,6 +2,7 @@
 #include "userspace/control/replay.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 
@@ -22,6 +23,7 @@ std::string why_of(const control::PacketVerdict& verdict) {
   std::string why = verdict.reason;
   if (!verdict.rule.empty()) why += fmt::format(" by rule \"{}\"", verdict.rule);
   if (!verdict.pipeline.empty()) why += fmt::format(" in pipeline {}: {}", verdict.pipeline, verdict.stage);
+  if (!verdict.mirrors.empty()) why += fmt::format("; mirrored to {}", fmt::join(verdict.mirrors, ", "));
   return why;
 }
 
@@ -37,6 +39,7 @@ Json to_json(const control::PacketVerdict& verdict, u64 start_ns) {
   if (!verdict.rule.empty()) json["rule"] = verdict.rule;
   if (!verdict.pipeline.empty()) json["pipeline"] = verdict.pipeline;
   if (!verdict.stage.empty()) json["decided_by"] = verdict.stage;
+  if (!verdict.mirrors.empty()) json["mirrored_to"] = verdict.mirrors;
   return json;
 }
 
@@ -162,6 +165,9 @@ void add_replay(CLI::App& app, Chosen& chosen) {
       "capture's;\n"
       "limits run by the kernel's clock in the kernel part, and by the capture's where the rules are "
       "walked.\n"
+      "Packets that rules mirror are named; what a mirror's pipeline would say of them has no effect, as "
+      "the\n"
+      "moment at which it would be known is not in the capture.\n"
       "With -o json: one object a line, each packet's and at the end a summary "
       "({\"event\":\"summary\",...}).\n"
       "Exit status 1 if the capture is damaged, after what could be read.");

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 namespace xdpgpu::control {
 namespace {
@@ -15,14 +16,14 @@ constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kNames{XG_KERNEL_REASO
 constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kTexts{XG_KERNEL_REASONS(XG_X)};
 #undef XG_X
 
-Decision as(u32 what, u32 passed, u32 dropped) { return {what == XG_DO_DROP ? dropped : passed, -1, 0}; }
+Decision as(u32 what, u32 passed, u32 dropped) { return {what == XG_DO_DROP ? dropped : passed, -1, 0, {}}; }
 
 Decision decide_default(const policy::Tables& tables) {
   return as(tables.header.default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
 Decision inspect(const xg_rule& rule, u32 index) {
-  return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline};
+  return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline, {}};
 }
 
 // A fragment that no rule passed or dropped; `rule` is the matching inspect rule, if any.
@@ -57,30 +58,46 @@ xg_rule rule_at(const policy::Tables& tables, u32 index) {
   return rule;
 }
 
-Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms) {
+namespace {
+
+// What the rules say; notes those that mirror the packet on the way.
+Decision walk(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms,
+              std::vector<u32>& mirrors) {
   const xg_policy& header = tables.header;
   if (packet.control != XG_CONTROL_NONE && (header.control_named >> packet.control & 1) == 0)
-    return {XG_KERNEL_pass_control, -1, 0};
+    return {XG_KERNEL_pass_control, -1, 0, {}};
   const bool fragment = (packet.flags & XG_PKT_FRAGMENT) != 0;
   if (header.rule_count > 0) {
     for (const u32 index : policy::classify(tables, facts_of(packet, header.control_named))) {
       const xg_rule rule = rule_at(tables, index);
       switch (rule.action) {
         case XG_RULE_LIMIT:
-          if (!conforms(rule, index, packet)) return {XG_KERNEL_drop_limit, static_cast<int>(index), 0};
+          if (!conforms(rule, index, packet)) return {XG_KERNEL_drop_limit, static_cast<int>(index), 0, {}};
+          continue;
+        case XG_RULE_MIRROR:
+          if (!fragment || header.fragments == XG_DO_INSPECT) mirrors.push_back(index);
           continue;
         case XG_RULE_PASS:
-          return {XG_KERNEL_pass_rule, static_cast<int>(index), 0};
+          return {XG_KERNEL_pass_rule, static_cast<int>(index), 0, {}};
         case XG_RULE_DROP:
-          return {XG_KERNEL_drop_rule, static_cast<int>(index), 0};
+          return {XG_KERNEL_drop_rule, static_cast<int>(index), 0, {}};
         case XG_RULE_MANAGEMENT:
-          return {XG_KERNEL_pass_management, static_cast<int>(index), 0};
+          return {XG_KERNEL_pass_management, static_cast<int>(index), 0, {}};
         default:
           return fragment ? decide_fragment(tables, &rule, index) : inspect(rule, index);
       }
     }
   }
   return fragment ? decide_fragment(tables, nullptr, 0) : decide_default(tables);
+}
+
+}  // namespace
+
+Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms) {
+  std::vector<u32> mirrors;
+  Decision decision = walk(tables, packet, conforms, mirrors);
+  decision.mirrors = std::move(mirrors);
+  return decision;
 }
 
 u32 action_of(u32 reason) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "maps/control.h"
 #include "maps/parse.h"
@@ -17,6 +18,7 @@ struct Decision {
   u32 reason = XG_KERNEL_pass_default;  // XG_KERNEL_*; inspected: goes to `pipeline`
   int rule = -1;                        // compiled rule index that decided; -1: none
   u16 pipeline = 0;
+  std::vector<u32> mirrors;  // compiled rule indexes of the rules on the way that mirror the packet
 };
 
 // Does the packet conform to the limit of compiled rule `index`? Counts it if so.

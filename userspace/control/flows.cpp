@@ -42,8 +42,11 @@ bool expired(const xg_flow_verdict& entry, const xg_flow_stats& stats, u64 now) 
 Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& ports,
               const CompiledPolicy& policy) {
   const auto& settings = policy.pipelines->settings();
-  const gpu::PipelineSettings* pipeline = settings.size() == 1 ? settings.data() : nullptr;
   const xg_flow_key& key = entry.key;
+  const bool mirror = key.mirror != 0 && key.mirror <= settings.size();
+  const gpu::PipelineSettings* pipeline = mirror                 ? &settings[key.mirror - 1u]
+                                          : settings.size() == 1 ? settings.data()
+                                                                 : nullptr;
   Json json = {{"flow", flow_text(key)},
                {"family", key.family},
                {"protocol", protocol_name(key.protocol)},
@@ -55,6 +58,7 @@ Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& port
                {"decided_by", decider_text(entry.verdict, pipeline, nullptr)},
                {"generation", entry.generation},
                {"rewrite", entry.rewrite}};
+  if (mirror) json["mirror"] = pipeline->name;
   if (key.vlan_outer) json["vlan"] = key.vlan_outer == XG_VLAN_PRIORITY ? 0 : key.vlan_outer;
   if (key.vlan_inner) json["inner_vlan"] = key.vlan_inner == XG_VLAN_PRIORITY ? 0 : key.vlan_inner;
   if (entry.action == XG_REDIRECT && entry.target < ports.size())
@@ -81,7 +85,7 @@ Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& pol
       const u64 packets = stats.packets - stats.base_packets;
       Json json = describe(*entry, ports, policy);
       json["interface"] = port.ifname();
-      json["queue"] = index / port.flow_entries_per_queue();
+      json["queue"] = index / port.flow_entries_per_queue() % port.queues();
       json["index"] = index;
       json["bpftool_key"] = bpftool_key(index);
       json["packets"] = packets;

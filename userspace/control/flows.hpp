@@ -15,9 +15,10 @@ struct FlowQuery {
   u64 limit = 1000;       // entries listed; all are counted
 };
 
-// {"flows": [{"interface", "index", "queue", "flow", "action", ...}], "current": n, "listed": n}. Only
-// entries of the generation in force that have not expired. `index` is what
-// `bpftool map lookup pinned /sys/fs/bpf/xdpgpu/IF/flow_verdicts` takes.
+// {"flows": [{"interface", "index", "queue", "flow", "action", ...}], "current": n, "listed": n}. "mirror"
+// names the pipeline of a verdict that acts where the rules that mirror to it stand. Only entries of the
+// generation in force that have not expired. `index` is what `bpftool map lookup pinned
+// /sys/fs/bpf/xdpgpu/IF/flow_verdicts` takes.
 Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& policy, const FlowQuery& query);
 
 // The key argument of `bpftool map lookup ... key`: the index as four bytes, lowest first.

@@ -7,6 +7,7 @@
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/policy/mirroring.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -50,7 +51,9 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
   const u32 slot = slot_ ^ 1u;
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
   // its own, and must not be that of the generation in force.
-  if (auto loaded = engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy)); !loaded) {
+  if (auto loaded = engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy),
+                                        policy::mirrors(policy->policy));
+      !loaded) {
     --used_;
     return Error(loaded.error());
   }

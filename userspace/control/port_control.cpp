@@ -62,7 +62,7 @@ Result<PortControl> PortControl::open(std::string ifname, u32 queues, u32 flow_e
     view = std::move(*opened);
     return {};
   };
-  const u32 entries = queues * flow_entries_per_queue;
+  const u32 entries = 2 * queues * flow_entries_per_queue;
   if (auto r = take(port.config_, port.maps_.config, 1); !r) return tl::unexpected(r.error());
   if (auto r = take(port.policy_, port.maps_.policy, 2); !r) return tl::unexpected(r.error());
   if (auto r = take(port.flows_, port.maps_.flow_verdicts, entries); !r) return tl::unexpected(r.error());

@@ -175,10 +175,12 @@ Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, const xg
   if (!ask_kernel) return decision;
   const auto answer = kernel->run(frame);
   if (!answer) return Error(answer.error());
-  if (answer->reason == XG_KERNEL_drop_limit)
+  if (answer->reason == XG_KERNEL_drop_limit) {
     decision.rule = limit_that_dropped();
-  else if (answer->reason != decision.reason)
+    std::erase_if(decision.mirrors, [&](u32 rule) { return static_cast<int>(rule) > decision.rule; });
+  } else if (answer->reason != decision.reason) {
     decision.rule = -1;  // the kernel's answer counts; which rule gave it is not known
+  }
   decision.reason = answer->reason;
   if (answer->metadata) {
     *metadata = *answer->metadata;
@@ -203,6 +205,8 @@ Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 ti
   verdict.length = original_length;
   verdict.reason = reason_text(decision->reason);
   verdict.flow = flow_text(packet.key, packet.flags);
+  for (const u32 rule : decision->mirrors)
+    verdict.mirrors.push_back(impl.policy.policy.pipelines[rule_at(impl.policy.tables, rule).pipeline].name);
   const auto& names = impl.policy.tables.rule_names;
   if (decision->rule >= 0 && static_cast<std::size_t>(decision->rule) < names.size())
     verdict.rule = names[static_cast<std::size_t>(decision->rule)];

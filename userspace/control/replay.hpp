@@ -26,13 +26,14 @@ struct PacketVerdict {
   u64 number = 0;  // from 1
   u64 time_ns = 0;
   u32 length = 0;
-  u32 action = 0;        // XG_PASS, ...
-  std::string target;    // interface, for XG_REDIRECT
-  std::string reason;    // "passed by a rule", ...
-  std::string rule;      // the policy's rule that decided, or sent it to a pipeline; may be empty
-  std::string pipeline;  // when inspected
-  std::string stage;     // "1 load_balance: backend b2"; empty: the pipeline's end
-  std::string flow;      // "10.0.0.1:1234 > 10.0.0.2:80 tcp"
+  u32 action = 0;                    // XG_PASS, ...
+  std::string target;                // interface, for XG_REDIRECT
+  std::string reason;                // "passed by a rule", ...
+  std::string rule;                  // the policy's rule that decided, or sent it to a pipeline; may be empty
+  std::string pipeline;              // when inspected
+  std::string stage;                 // "1 load_balance: backend b2"; empty: the pipeline's end
+  std::vector<std::string> mirrors;  // pipelines that it was mirrored to; what they say has no effect here
+  std::string flow;                  // "10.0.0.1:1234 > 10.0.0.2:80 tcp"
 };
 
 class Replay {

@@ -59,6 +59,18 @@ Result<Json> rules_json(const std::vector<PortControl>& ports, const policy::Tab
   return json;
 }
 
+Json mirror_json(const dataplane::MirrorStatus& mirror) {
+  const gpu::MirrorCounters& counters = mirror.counters;
+  return {{"device", mirror.device},
+          {"mirrored", mirror.mirrored},
+          {"overruns", mirror.overruns},
+          {"taken", counters.taken},
+          {"published", counters.published},
+          {"evicted", counters.evicted},
+          {"unknown_generation", counters.unknown_generation},
+          {"undecided", counters.undecided}};
+}
+
 const char* frames_name(gpu::Frames frames) {
   return frames == gpu::Frames::in_place ? "in_place" : frames == gpu::Frames::staged ? "staged" : "auto";
 }
@@ -184,29 +196,29 @@ Result<Json> report(const ReportInput& input) {
   xg_queue_metrics all{};
   for (const auto& queue : status.queues) dataplane::add_histograms(all, queue.metrics);
   const auto& frames = status.frames;
-  return Json{{"pid", getpid()},
-              {"uptime_s", input.uptime_s},
-              {"device",
-               {{"name", status.device},
-                {"frames", frames_name(status.frames_mode)},
-                {"mode", status.drive == gpu::Drive::persistent ? "persistent" : "inline"}}},
-              {"policy",
-               {{"file", current ? current->source.file : ""},
-                {"generation", input.policy.generation()},
-                {"hash", fmt::format("{:016x}", current ? current->policy.hash : 0)}}},
-              {"packets", to_json(total(kernel_by_port, status.queues))},
-              {"ports", std::move(ports)},
-              {"rules", std::move(rules)},
-              {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
-              {"device_time_ns", to_json(dataplane::device_time_of(all))},
-              {"latency_ns", to_json(dataplane::latency_of(all))},
-              {"frames",
-               {{"total", frames.total},
-                {"free", frames.free},
-                {"fill", frames.fill},
-                {"batch", frames.batch},
-                {"tx", frames.tx},
-                {"conserved", frames.conserved()}}}};
+  Json json{{"pid", getpid()},
+            {"uptime_s", input.uptime_s},
+            {"device",
+             {{"name", status.device},
+              {"frames", frames_name(status.frames_mode)},
+              {"mode", status.drive == gpu::Drive::persistent ? "persistent" : "inline"}}},
+            {"policy",
+             {{"file", current ? current->source.file : ""},
+              {"generation", input.policy.generation()},
+              {"hash", fmt::format("{:016x}", current ? current->policy.hash : 0)}}},
+            {"packets", to_json(total(kernel_by_port, status.queues))},
+            {"ports", std::move(ports)},
+            {"rules", std::move(rules)},
+            {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
+            {"frames",
+             {{"total", frames.total},
+              {"free", frames.free},
+              {"fill", frames.fill},
+              {"batch", frames.batch},
+              {"tx", frames.tx},
+              {"conserved", frames.conserved()}}}};
+  if (status.mirror) json["mirror"] = mirror_json(*status.mirror);
+  return json;
 }
 
 }  // namespace xdpgpu::control

@@ -47,6 +47,9 @@ std::string ready_text(const Json& report) {
       report.at("device").at("name").get<std::string>(), report.at("device").at("frames").get<std::string>(),
       report.at("device").at("mode").get<std::string>(), report.at("policy").at("file").get<std::string>(),
       report.at("policy").at("generation").get<u32>());
+  if (const auto mirror = report.find("mirror"); mirror != report.end())
+    text +=
+        fmt::format("mirrored packets are looked at by device {}\n", mirror->at("device").get<std::string>());
   return text;
 }
 
@@ -73,6 +76,18 @@ std::string account_text(const Json& report) {
 #define XG_X(name, words) add_line(text, worker(#name), "user space: " words);
   XG_WORKER_REASONS(XG_X)
 #undef XG_X
+  if (const auto mirror = report.find("mirror"); mirror != report.end()) {
+    auto add = [&](const char* name, const char* what) {
+      add_line(text, mirror->at(name).get<u64>(), (std::string("mirror: ") + what).c_str());
+    };
+    add("mirrored", "shown to the device, while they went on");
+    add("overruns", "went on unseen, as the CPU's ring was full (io.mirror_slots)");
+    add("taken", "looked at by the device");
+    add("published", "flow verdicts published to the kernel");
+    add("evicted", "flow verdicts that gave way to another flow");
+    add("unknown_generation", "skipped: their policy is gone");
+    add("undecided", "not judged: their headers do not stand in what was shown (io.mirror_bytes)");
+  }
   return text;
 }
 

@@ -25,6 +25,7 @@ Result<std::unique_ptr<TestRun>> TestRun::open(const policy::Tables& tables, u32
   kernel::PortOptions options;
   options.ifname = "replay";
   options.flow_entries_per_queue = 64;
+  options.mirror_slots = 1;
   auto program = kernel::PortProgram::load(options);
   if (!program) return Error(program.error());
   made->program_ = std::move(*program);

@@ -62,6 +62,7 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<Port>> ports;
   std::unique_ptr<gpu::Device> device;  // after the workers' queues, before the ports' maps
   bool device_publishes = false;
+  std::unique_ptr<Mirroring> mirroring;  // before the device
   std::vector<std::unique_ptr<Worker>> workers;
 
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -69,10 +70,12 @@ struct Engine::Impl {
   std::atomic<const CurrentPolicy*> policy{nullptr};
   std::vector<u32> loaded;  // generations that the device knows
 
-  // Generations before `before` go once each queue has retired what it had admitted.
+  // Generations before `before` go once each queue has retired what it had admitted, and the device has
+  // looked at what was mirrored.
   struct Retirement {
     u32 before = 0;
     std::vector<std::vector<u32>> admitted;  // by port, queue
+    std::vector<u64> mirrored;               // by ring
   };
   std::list<Retirement> retirements;
   std::vector<std::string> events;
@@ -162,6 +165,9 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
     }
   }
   impl->make_workers();
+  std::vector<gpu::MirrorPort> mirrors;
+  for (auto& port : impl->ports) mirrors.push_back(port->mirror());
+  impl->mirroring = std::make_unique<Mirroring>(std::move(mirrors));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 
@@ -187,11 +193,16 @@ Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames
 }
 
 Result<void> Engine::load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
-                                 PipelineChooser chooser) {
+                                 PipelineChooser chooser, bool mirrors) {
   if (!impl_->device) return tl::unexpected(std::string("the engine has no device to load a policy into"));
   const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
   for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
   if (auto ok = impl_->device->load(generation, std::move(pipelines)); !ok) return ok;
+  if (mirrors)
+    if (auto ok = impl_->mirroring->open(*impl_->device); !ok) {
+      impl_->device->unload(generation);
+      return ok;
+    }
   impl_->loaded.push_back(generation);
   impl_->policies.push_back({generation, std::move(chooser)});
   return {};
@@ -216,6 +227,7 @@ void Engine::retire_generations_before(u32 generation) {
     auto& admitted = retirement.admitted.emplace_back();
     for (u32 queue = 0; queue < port->spec().queues; ++queue) admitted.push_back(port->admitted(queue));
   }
+  retirement.mirrored = impl_->mirroring->heads();
   impl_->retirements.push_back(std::move(retirement));
 }
 
@@ -224,7 +236,7 @@ bool Engine::Impl::left(const Retirement& retirement) const {
     for (u32 queue = 0; queue < ports[p]->spec().queues; ++queue)
       if (static_cast<std::int32_t>(retirement.admitted[p][queue] - ports[p]->retired(queue)) > 0)
         return false;
-  return true;
+  return mirroring->past(retirement.mirrored);
 }
 
 void Engine::Impl::unload_before(u32 generation) {
@@ -263,16 +275,22 @@ Result<void> Engine::drain(u32 timeout_ms) {
   // A worker that has turned twice since, and was quiet, has seen everything that came before.
   std::vector<u64> turns;
   for (const auto& worker : impl_->workers) turns.push_back(worker->report().turns + 2);
+  const std::vector<u64> mirrored = impl_->mirroring->heads();
   for (;;) {
     u32 busy = 0;
     for (std::size_t i = 0; i < turns.size(); ++i) {
       const WorkerReport report = impl_->workers[i]->report();
       busy += !report.quiet || report.turns < turns[i];
     }
-    if (!busy) return {};
-    if (monotonic_ns() >= end_ns)
-      return tl::unexpected(
-          fmt::format("{} worker(s) still had packets in hand after {} ms", busy, timeout_ms));
+    const bool looked = impl_->mirroring->past(mirrored);
+    if (!busy && looked) return {};
+    if (monotonic_ns() >= end_ns) {
+      if (busy)
+        return tl::unexpected(
+            fmt::format("{} worker(s) still had packets in hand after {} ms", busy, timeout_ms));
+      return tl::unexpected(fmt::format("device {} had still not looked at all mirrored packets after {} ms",
+                                        impl_->device->info().name, timeout_ms));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -280,6 +298,7 @@ Result<void> Engine::drain(u32 timeout_ms) {
 FrameCount Engine::stop() {
   if (impl_->final_count) return *impl_->final_count;
   FrameCount total;
+  impl_->mirroring->close();
   for (auto& worker : impl_->workers) worker->stop();
   for (auto& worker : impl_->workers) {
     const FrameCount frames = worker->reclaim();
@@ -329,6 +348,7 @@ EngineStatus Engine::status() const {
     status.drive = impl_->options.drive;
     status.device_publishes = impl_->device_publishes;
   }
+  status.mirror = impl_->mirroring->status();
   return status;
 }
 

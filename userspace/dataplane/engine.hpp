@@ -17,6 +17,7 @@
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
 #include "userspace/dataplane/busy_poll.hpp"
+#include "userspace/dataplane/mirroring.hpp"
 #include "userspace/dataplane/result.hpp"
 #include "userspace/kernel/kernel.hpp"
 
@@ -79,6 +80,7 @@ struct EngineStatus {
   gpu::Drive drive = gpu::Drive::launched;
   bool device_publishes = false;       // flow verdicts are written by the device, not at retirement
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
+  std::optional<MirrorStatus> mirror;  // once a policy mirrors
 };
 
 class Engine {
@@ -98,9 +100,10 @@ class Engine {
   using PipelineChooser = std::function<void(const u8* frame, u32 length, xg_metadata* metadata)>;
 
   // Makes a generation's pipelines known to the device; packets of it may arrive from now on. Without a
-  // chooser, ports without metadata send everything to pipeline 0.
+  // chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it mirrors; then the
+  // device looks at mirrored packets from now on, until stop(). Fails where it cannot.
   Result<void> load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
-                           PipelineChooser chooser = {});
+                           PipelineChooser chooser = {}, bool mirrors = false);
   // From now on packets without metadata count as of this generation, which is loaded.
   void make_current(u32 generation);
   // Takes back a load_policy that was not made current, and of which no packet came.

@@ -46,13 +46,25 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   if (auto ok = map_into(port->counters_, maps.worker_counters, queues); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = map_into(port->metrics_, maps.queue_metrics, queues); !ok) return tl::unexpected(ok.error());
-  if (auto ok = map_into(port->flows_, maps.flow_verdicts, queues * entries); !ok)
+  // A shard a queue for its worker, and behind them one for its mirrors.
+  if (auto ok = map_into(port->flows_, maps.flow_verdicts, 2 * queues * entries); !ok)
     return tl::unexpected(ok.error());
-  if (auto ok = map_into(port->stats_, maps.flow_stats, queues * entries); !ok)
+  if (auto ok = map_into(port->stats_, maps.flow_stats, 2 * queues * entries); !ok)
     return tl::unexpected(ok.error());
+  if (auto ok = port->map_mirror(); !ok) return tl::unexpected(ok.error());
   if (auto ok = map_into(port->rewrites_, maps.rewrites, XG_REWRITE_ENTRIES); !ok)
     return tl::unexpected(ok.error());
   return port;
+}
+
+Result<void> Port::map_mirror() {
+  const auto rings = kernel::map_entries(spec_.maps.mirror_state.get());
+  if (!rings) return tl::unexpected(rings.error());
+  const u32 slots = config_[0].mirror_slots;
+  if (!std::has_single_bit(slots))
+    return tl::unexpected(fmt::format("{}: {} mirror slots are not a power of two", spec_.ifname, slots));
+  if (auto ok = map_into(mirror_states_, spec_.maps.mirror_state, *rings); !ok) return ok;
+  return map_into(mirror_rings_, spec_.maps.mirror_rings, *rings * slots);
 }
 
 Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const SocketOptions& like) const {
@@ -155,6 +167,19 @@ gpu::FlowTables Port::flow_tables() noexcept {
           .entries_per_queue = config_[0].flow_entries_per_queue,
           .caches_transmit = spec_.cache_transmit,
           .repairs_checksums = spec_.repair_checksums};
+}
+
+gpu::MirrorPort Port::mirror() noexcept {
+  const u32 entries = config_[0].flow_entries_per_queue;
+  const u64 first = u64{spec_.queues} * entries;
+  return {.records = mirror_rings_.data(),
+          .states = mirror_states_.data(),
+          .rings = mirror_states_.size(),
+          .slots = config_[0].mirror_slots,
+          .verdicts = flows_.data() + first,
+          .stats = stats_.data() + first,
+          .queues = spec_.queues,
+          .entries = entries};
 }
 
 void Port::write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept {

@@ -37,6 +37,7 @@ class Port {
   void write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept;
 
   gpu::FlowTables flow_tables() noexcept;
+  gpu::MirrorPort mirror() noexcept;
 
   xg_queue_state state(u32 queue) const noexcept;
   xg_worker_counters counters(u32 queue) const noexcept;
@@ -47,6 +48,7 @@ class Port {
 
  private:
   Port() = default;
+  Result<void> map_mirror();
   Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;
   Result<std::vector<std::unique_ptr<Socket>>> open_zero_copy(const FrameRegion& region, Umems& umems) const;
 
@@ -59,6 +61,8 @@ class Port {
   kernel::MapView<xg_queue_metrics> metrics_;
   kernel::MapView<xg_flow_verdict> flows_;
   kernel::MapView<xg_flow_stats> stats_;
+  kernel::MapView<xg_mirror_state> mirror_states_;
+  kernel::MapView<xg_mirror_record> mirror_rings_;
   kernel::MapView<xg_rewrite> rewrites_;
   std::vector<std::unique_ptr<Socket>> sockets_, reinject_;
 };

@@ -20,6 +20,7 @@
 #include "maps/control.h"
 #include "maps/flow.h"
 #include "maps/metrics.h"
+#include "maps/mirror.h"
 #include "maps/packet.h"
 #include "maps/tables.h"
 
@@ -56,6 +57,8 @@ struct PortOptions {
   u32 flow_entries_per_queue = 16384;  // power of two
   u32 max_prefix_limits = 65536;       // entries of the `limits` map
   u64 beat_timeout_ns = 100'000'000;
+  u32 mirror_slots = 1024;  // records of each possible CPU's ring; power of two, at most 32768
+  u32 mirror_bytes = 128;   // of a packet that are mirrored; at most XG_MIRROR_BYTES
   // Cached TX verdicts leave by a redirect to the port itself instead of XDP_TX. For veth: its XDP_TX
   // wakes the peer only if that has an XDP program (veth_xdp_flush), else the frames lie there until
   // something else does; its ndo_xdp_xmit wakes any peer with NAPI.
@@ -73,6 +76,8 @@ struct PortOptions {
   X(order_slots)        \
   X(flow_verdicts)      \
   X(flow_stats)         \
+  X(mirror_rings)       \
+  X(mirror_state)       \
   X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
 struct PortMaps {
 #define XG_X(name) Fd name;
@@ -135,6 +140,7 @@ Result<void> install_policy_maps(const PortMaps& port, u32 slot, const PolicyMap
 // kernel). Unmapped by the destructor.
 Result<void*> map_array(int fd, u32 entries, u32 value_size);  // checks type, sizes and flags
 void unmap_array(void* data, u64 bytes) noexcept;
+Result<u32> map_entries(int fd);  // how many the map has room for
 
 template <class T>
 class MapView {

@@ -48,6 +48,14 @@ Result<void> install(const Fd& outer, u32 slot, const Fd& inner) {
 
 }  // namespace
 
+Result<u32> map_entries(int fd) {
+  bpf_map_info info{};
+  u32 size = sizeof(info);
+  if (bpf_obj_get_info_by_fd(fd, &info, &size) != 0)
+    return tl::unexpected(fmt::format("cannot look at a map: {}", std::strerror(errno)));
+  return info.max_entries;
+}
+
 Result<void*> map_array(int fd, u32 entries, u32 value_size) {
   bpf_map_info info{};
   u32 size = sizeof(info);

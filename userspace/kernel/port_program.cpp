@@ -41,19 +41,31 @@ Result<void> check(const PortOptions& options) {
   if (!std::has_single_bit(options.flow_entries_per_queue) || options.flow_entries_per_queue < XG_FLOW_WAYS)
     return tl::unexpected(fmt::format("{}: {} flow entries a queue are not a power of two of at least {}",
                                       options.ifname, options.flow_entries_per_queue, XG_FLOW_WAYS));
+  if (!std::has_single_bit(options.mirror_slots) || options.mirror_slots > 32768)
+    return tl::unexpected(fmt::format("{}: {} mirror slots are not a power of two of at most 32768",
+                                      options.ifname, options.mirror_slots));
+  if (options.mirror_bytes == 0 || options.mirror_bytes > XG_MIRROR_BYTES)
+    return tl::unexpected(fmt::format("{}: {} bytes of a packet cannot be mirrored, 1 to {} can",
+                                      options.ifname, options.mirror_bytes, XG_MIRROR_BYTES));
+  if (libbpf_num_possible_cpus() <= 0)
+    return tl::unexpected(fmt::format("{}: cannot tell how many CPUs the host may have", options.ifname));
   return {};
 }
 
 Skeleton open_sized(const PortOptions& options) {
   Skeleton skeleton(xdpgpu_bpf__open());
   if (!skeleton) return skeleton;
-  const u32 flows = options.queues * options.flow_entries_per_queue;
+  // A shard a queue for its worker, and one for the mirror's consumer.
+  const u32 flows = 2 * options.queues * options.flow_entries_per_queue;
+  const u32 cpus = static_cast<u32>(libbpf_num_possible_cpus());
   bpf_map__set_max_entries(skeleton->maps.queue_state, options.queues);
   bpf_map__set_max_entries(skeleton->maps.worker_counters, options.queues);
   bpf_map__set_max_entries(skeleton->maps.queue_metrics, options.queues);
   bpf_map__set_max_entries(skeleton->maps.order_slots, options.queues * XG_ORDER_SLOTS);
   bpf_map__set_max_entries(skeleton->maps.flow_verdicts, flows);
   bpf_map__set_max_entries(skeleton->maps.flow_stats, flows);
+  bpf_map__set_max_entries(skeleton->maps.mirror_rings, cpus * options.mirror_slots);
+  bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.max_prefix_limits);
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
   return skeleton;
@@ -131,6 +143,8 @@ Result<void> PortProgram::Impl::write_config() {
   config.queues = options.queues;
   config.flow_entries_per_queue = options.flow_entries_per_queue;
   config.tx_by_redirect = options.tx_by_redirect ? 1 : 0;
+  config.mirror_slots = static_cast<u16>(options.mirror_slots);
+  config.mirror_bytes = static_cast<u16>(options.mirror_bytes);
   const u32 zero = 0;
   if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.config), &zero, &config, BPF_ANY) != 0)
     return tl::unexpected(

@@ -80,14 +80,13 @@ bool caches(const Pipeline& pipeline) {
   });
 }
 
-std::optional<u32> limit_ahead_of_cache(const Policy& policy, u32 rule) {
+std::optional<u32> watcher_ahead_of_cache(const Policy& policy, u32 rule) {
   const Match& match = policy.rules[rule].match;
   if (!matches_ordinary(match)) return std::nullopt;  // its packets are not cached
   for (u32 i = 0; i < rule; ++i) {
-    const Rule& limit = policy.rules[i];
-    if (limit.action == Rule::Action::limit && matches_ordinary(limit.match) &&
-        may_both_match(policy, limit.match, match))
-      return i;
+    const Rule& ahead = policy.rules[i];
+    const bool watches = ahead.action == Rule::Action::limit || ahead.action == Rule::Action::mirror;
+    if (watches && matches_ordinary(ahead.match) && may_both_match(policy, ahead.match, match)) return i;
   }
   return std::nullopt;
 }

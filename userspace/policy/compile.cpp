@@ -99,11 +99,12 @@ class Compiler {
           fmt::format(
               "a policy has room for {} rules; here are {}, and {} management entries that count twice",
               XG_MAX_RULES, policy_.rules.size(), policy_.management.size()));
-    auto limits = std::count_if(policy_.rules.begin(), policy_.rules.end(),
-                                [](const Rule& rule) { return rule.action == Rule::Action::limit; });
-    if (limits > XG_MAX_LIMIT_RULES)
+    if (const auto limits = rules_that(Rule::Action::limit); limits > XG_MAX_LIMIT_RULES)
       return refuse("/rules",
                     fmt::format("a policy has room for {} limits, here are {}", XG_MAX_LIMIT_RULES, limits));
+    if (const auto mirrors = rules_that(Rule::Action::mirror); mirrors > XG_MAX_MIRROR_RULES)
+      return refuse("/rules", fmt::format("a policy has room for {} rules that mirror, here are {}",
+                                          XG_MAX_MIRROR_RULES, mirrors));
     add_rules();
     src_.build(0);
     dst_.build(src_.low_count());
@@ -123,6 +124,10 @@ class Compiler {
   }
 
  private:
+  std::ptrdiff_t rules_that(Rule::Action action) const {
+    return std::count_if(policy_.rules.begin(), policy_.rules.end(),
+                         [&](const Rule& rule) { return rule.action == action; });
+  }
   static tl::unexpected<Diagnostics> refuse(std::string pointer, std::string message) {
     return tl::unexpected(Diagnostics{{"", std::move(pointer), 0, 0, std::move(message)}});
   }
@@ -165,13 +170,14 @@ class Compiler {
       case Rule::Action::drop:
         out.action = XG_RULE_DROP;
         break;
-      case Rule::Action::inspect: {
+      case Rule::Action::inspect:
         out.action = XG_RULE_INSPECT;
-        auto at = std::find_if(policy_.pipelines.begin(), policy_.pipelines.end(),
-                               [&](const Pipeline& p) { return p.name == rule.pipeline; });
-        out.pipeline = static_cast<u16>(at - policy_.pipelines.begin());
+        out.pipeline = number_of(rule.pipeline);
         break;
-      }
+      case Rule::Action::mirror:
+        out.action = XG_RULE_MIRROR;
+        out.pipeline = number_of(rule.pipeline);
+        break;
       case Rule::Action::limit:
         out.action = XG_RULE_LIMIT;
         out.limit_per = static_cast<u8>(rule.limit.per);
@@ -180,6 +186,12 @@ class Compiler {
         break;
     }
     return out;
+  }
+
+  u16 number_of(const std::string& pipeline) const {
+    const auto at = std::find_if(policy_.pipelines.begin(), policy_.pipelines.end(),
+                                 [&](const Pipeline& p) { return p.name == pipeline; });
+    return static_cast<u16>(at - policy_.pipelines.begin());
   }
 
   void add_match(const Match& match, bool reverse) {

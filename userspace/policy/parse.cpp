@@ -9,6 +9,7 @@
 #include "userspace/policy/hash.hpp"
 #include "userspace/policy/list_file.hpp"
 #include "userspace/policy/match.hpp"
+#include "userspace/policy/mirroring.hpp"
 #include "userspace/policy/pipelines.hpp"
 #include "userspace/policy/reader.hpp"
 #include "userspace/policy/values.hpp"
@@ -148,9 +149,15 @@ class PolicyReader {
       policy_.rules.push_back(std::move(rule));
       check_caching(one);
     });
-    auto limits = std::count_if(policy_.rules.begin(), policy_.rules.end(),
-                                [](const Rule& rule) { return rule.action == Rule::Action::limit; });
-    if (limits > XG_MAX_LIMIT_RULES)
+    auto count = [&](Rule::Action action) {
+      return std::count_if(policy_.rules.begin(), policy_.rules.end(),
+                           [&](const Rule& rule) { return rule.action == action; });
+    };
+    if (auto mirrors = count(Rule::Action::mirror); mirrors > XG_MAX_MIRROR_RULES)
+      report_.at(place, fmt::format("a policy has room for {} rules that mirror, as a packet may meet them "
+                                    "all; here are {}",
+                                    XG_MAX_MIRROR_RULES, mirrors));
+    if (auto limits = count(Rule::Action::limit); limits > XG_MAX_LIMIT_RULES)
       report_.at(
           place,
           fmt::format("a policy has room for {} limits, as a packet may have to pass them all; here are {}",
@@ -173,12 +180,15 @@ class PolicyReader {
           return rule.action == Rule::Action::inspect && one.name == rule.pipeline;
         });
     if (pipeline == policy_.pipelines.end() || !caches(*pipeline)) return;
-    if (const auto limit = limit_ahead_of_cache(policy_, last))
-      report_.at(place,
-                 fmt::format("pipeline \"{}\" caches verdicts, but the limit \"{}\" ahead of this rule "
-                             "must count every packet of the same flows; leave out \"cache\", or "
-                             "narrow one of the two matches",
-                             rule.pipeline, policy_.rules[*limit].name));
+    const auto watcher = watcher_ahead_of_cache(policy_, last);
+    if (!watcher) return;
+    const bool limits = policy_.rules[*watcher].action == Rule::Action::limit;
+    report_.at(place,
+               fmt::format("pipeline \"{}\" caches verdicts, but the {} \"{}\" ahead of this rule must {} "
+                           "every packet of the same flows; leave out \"cache\", or narrow one of the two "
+                           "matches",
+                           rule.pipeline, limits ? "limit" : "mirror", policy_.rules[*watcher].name,
+                           limits ? "count" : "see"));
   }
 
   Rule rule(const Place& place) {
@@ -203,11 +213,12 @@ class PolicyReader {
       this->limit(*limit, rule);
     else
       report_.at(place,
-                 "a rule needs \"action\" (\"pass\", \"drop\" or {\"inspect\": PIPELINE}) or \"limit\"");
+                 "a rule needs \"action\" (\"pass\", \"drop\", {\"inspect\": PIPELINE} or {\"mirror\": "
+                 "PIPELINE}) or \"limit\"");
     return rule;
   }
   void action(const Place& place, Rule& rule) {
-    constexpr const char* kForms = "\"pass\", \"drop\" or {\"inspect\": PIPELINE}";
+    constexpr const char* kForms = "\"pass\", \"drop\", {\"inspect\": PIPELINE} or {\"mirror\": PIPELINE}";
     if (const auto* text = place.node->as<std::string>()) {
       auto word = find_word(words::kAction, *text);
       if (!word)
@@ -219,25 +230,50 @@ class PolicyReader {
     const auto* members = place.node->as<Object>();
     if (members == nullptr)
       return report_.at(place, fmt::format("an action must be {}, is {}", kForms, place.node->type_name()));
-    for (const auto& member : *members)
-      if (member.key == "mirror")
-        return report_.at(place,
-                          fmt::format("this version does not have the action \"mirror\"; it has {}", kForms));
-    Fields fields(report_, place, keys::kInspect, "an action");
-    auto inspect = fields.require("inspect");
-    if (!inspect) return;
-    auto name = read_string(report_, *inspect, 4096);
+    Fields fields(report_, place, keys::kAction, "an action");
+    auto inspect = fields.get("inspect");
+    auto mirror = fields.get("mirror");
+    if (inspect && mirror)
+      return report_.at(place,
+                        "is both; \"mirror\" shows the packet to a pipeline and goes on to the next rule, so "
+                        "write two rules, the mirror first");
+    if (!inspect && !mirror) {
+      if (members->empty()) report_.at(place, fmt::format("an action must be {}", kForms));
+      return;
+    }
+    const Place& named = mirror ? *mirror : *inspect;
+    auto name = read_string(report_, named, 4096);
     if (!name) return;
-    rule.action = Rule::Action::inspect;
+    rule.action = mirror ? Rule::Action::mirror : Rule::Action::inspect;
     rule.pipeline = *name;
+    if (auto at = this->pipeline(named); at && mirror) mirrored_pipeline(named, *at);
+  }
+  // The place of the pipeline that `place` names.
+  std::optional<u64> pipeline(const Place& place) {
+    const auto& name = *place.node->as<std::string>();
     std::vector<std::string_view> names;
-    for (const auto& pipeline : policy_.pipelines) names.push_back(pipeline.name);
-    if (!find_word(names, *name))
-      report_.at(*inspect, names.empty()
-                               ? fmt::format("there is no pipeline \"{}\": the policy has no \"pipelines\"",
-                                             name->substr(0, 80))
-                               : fmt::format("there is no pipeline \"{}\"{}", name->substr(0, 80),
-                                             suggestion(names, *name)));
+    for (const auto& one : policy_.pipelines) names.push_back(one.name);
+    if (auto at = find_word(names, name)) return *at;
+    report_.at(
+        place,
+        names.empty()
+            ? fmt::format("there is no pipeline \"{}\": the policy has no \"pipelines\"", name.substr(0, 80))
+            : fmt::format("there is no pipeline \"{}\"{}", name.substr(0, 80), suggestion(names, name)));
+    return std::nullopt;
+  }
+  void mirrored_pipeline(const Place& place, u64 at) {
+    const Pipeline& pipeline = policy_.pipelines[at];
+    if (at >= kMirrorPipelines)
+      report_.at(place,
+                 fmt::format("only a policy's first {} pipelines can be mirrored to, and \"{}\" stands "
+                             "at place {}; move it to the front",
+                             kMirrorPipelines, pipeline.name, at + 1));
+    if (auto sender = sender_in(pipeline))
+      report_.at(place,
+                 fmt::format("pipeline \"{}\" would send packets out again ({}), but a mirrored packet has "
+                             "gone on already; mirror to one that only drops and passes, or inspect with "
+                             "this one",
+                             pipeline.name, *sender));
   }
   static std::string nearest_note(std::string_view word) {
     auto near = nearest(words::kAction, word);
@@ -299,6 +335,14 @@ class PolicyReader {
     if (auto budget = fields.get("busy_poll_budget"))
       if (auto value = read_integer(report_, *budget, 1, 65535))
         io.busy_poll_budget = static_cast<u32>(*value);
+    if (auto slots = fields.get("mirror_slots"))
+      if (auto value = read_integer(report_, *slots, 64, 32768)) {
+        if ((*value & (*value - 1)) != 0)
+          report_.at(*slots, fmt::format("must be a power of two (64, 128, ... 32768), is {}", *value));
+        io.mirror_slots = static_cast<u32>(*value);
+      }
+    if (auto bytes = fields.get("mirror_bytes"))
+      if (auto value = read_integer(report_, *bytes, 64, 256)) io.mirror_bytes = static_cast<u32>(*value);
   }
   void burst(const Place& place) {
     const auto* text = place.node->as<std::string>();

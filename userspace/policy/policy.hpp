@@ -81,8 +81,8 @@ struct Rule {
   std::string name;  // default "rule N", N counted from 1
   std::string description;
   Match match;
-  enum class Action { pass, drop, inspect, limit } action = Action::pass;
-  std::string pipeline;  // for inspect
+  enum class Action { pass, drop, inspect, limit, mirror } action = Action::pass;
+  std::string pipeline;  // for inspect and mirror
   Limit limit;           // for limit
   bool operator==(const Rule&) const = default;
 };
@@ -135,6 +135,8 @@ struct Io {
   enum class BusyPoll { automatic, on, off } busy_poll = BusyPoll::automatic;
   u32 busy_poll_us = 20;
   u32 busy_poll_budget = 64;  // packets a poll
+  u32 mirror_slots = 1024;    // records of each CPU's ring, power of two
+  u32 mirror_bytes = 128;     // of each mirrored packet
   bool operator==(const Io&) const = default;
 };
 struct Compute {

@@ -80,6 +80,9 @@ Json rule_json(const Rule& rule) {
     case Rule::Action::inspect:
       json["action"] = {{"inspect", rule.pipeline}};
       break;
+    case Rule::Action::mirror:
+      json["action"] = {{"mirror", rule.pipeline}};
+      break;
     case Rule::Action::limit:
       json["limit"] = {
           {"per", words::kLimitPer[rule.limit.per]}, {"pps", rule.limit.pps}, {"burst", rule.limit.burst}};
@@ -148,6 +151,8 @@ Json io_json(const Io& io) {
     json["busy_poll"] = io.busy_poll == Io::BusyPoll::on;
   json["busy_poll_us"] = io.busy_poll_us;
   json["busy_poll_budget"] = io.busy_poll_budget;
+  json["mirror_slots"] = io.mirror_slots;
+  json["mirror_bytes"] = io.mirror_bytes;
   return json;
 }
 

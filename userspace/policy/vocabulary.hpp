@@ -27,7 +27,9 @@ inline constexpr std::array<std::string_view, 7> kManagement{"src",      "dst", 
 inline constexpr std::array<std::string_view, 1> kListFile{"file"};
 inline constexpr std::array<std::string_view, 5> kRule{"name", "description", "match", "action", "limit"};
 inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
+inline constexpr std::array<std::string_view, 2> kAction{"inspect", "mirror"};  // one of them
 inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
+inline constexpr std::array<std::string_view, 1> kMirror{"mirror"};
 inline constexpr std::array<std::string_view, 4> kAcl{"stage", "rules", "default", "cache"};
 inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "action"};
 inline constexpr std::array<std::string_view, 5> kAclMatch{"src", "dst", "proto", "src_port", "dst_port"};
@@ -35,16 +37,17 @@ inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
 inline constexpr std::array<std::string_view, 3> kLoadBalance{"stage", "backends", "cache"};
 inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight", "to"};
 inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
-inline constexpr std::array<std::string_view, 9> kIo{"mode",      "ring_size",    "frames_per_queue",
-                                                     "burst",     "link_gbps",    "huge_pages",
-                                                     "busy_poll", "busy_poll_us", "busy_poll_budget"};
+inline constexpr std::array<std::string_view, 11> kIo{
+    "mode",      "ring_size",    "frames_per_queue", "burst",        "link_gbps",   "huge_pages",
+    "busy_poll", "busy_poll_us", "busy_poll_budget", "mirror_slots", "mirror_bytes"};
 inline constexpr std::array<std::string_view, 5> kCompute{"device", "mode", "frames", "batch", "max_wait"};
 }  // namespace keys
 
 namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
 inline constexpr std::array<std::string_view, 3> kFragments{"pass", "drop", "inspect"};
-inline constexpr std::array<std::string_view, 2> kAction{"pass", "drop"};          // and {"inspect": NAME}
+inline constexpr std::array<std::string_view, 2> kAction{"pass",
+                                                         "drop"};  // and {"inspect": NAME}, {"mirror": NAME}
 inline constexpr std::array<std::string_view, 3> kLimitPer{"src", "dst", "rule"};  // XG_LIMIT_PER_*
 inline constexpr std::array<std::string_view, 2> kFamily{"ipv4", "ipv6"};
 inline constexpr std::array<std::string_view, 6> kControl{"arp",  "nd",   "dhcp",

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/cpu/mirror.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "gpu/flow_table.hpp"
+#include "gpu/mirror.h"
+
+namespace xdpgpu::gpu::cpu {
+namespace {
+
+// Records of one ring before the next one has its turn.
+constexpr u32 kBurst = 64;
+// Falling asleep and waking takes some 50 us: what comes within that finds the thread awake.
+constexpr u64 kSpinNs = 50'000;
+constexpr long kLeastSleepNs = 20'000;
+constexpr long kMostSleepNs = 1'000'000;
+
+u64 monotonic_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+// Written by the thread alone.
+class Count {
+ public:
+  void add(u64 n) noexcept { value_.store(read() + n, std::memory_order_relaxed); }
+  u64 read() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<u64> value_{0};
+};
+
+class CpuMirror final : public Mirror {
+ public:
+  CpuMirror(const Generations<std::shared_ptr<const Pipelines>>& generations, const MirrorOptions& options)
+      : generations_(generations) {
+    for (u32 p = 0; p < options.ports.size(); ++p) {
+      const MirrorPort& port = options.ports[p];
+      for (u32 cpu = 0; cpu < port.rings; ++cpu) rings_.push_back(mirror_ring(port, p, cpu));
+      Shards& shards = shards_.emplace_back();
+      for (u32 queue = 0; queue < port.queues; ++queue) {
+        const u64 first = u64{queue} * port.entries;
+        shards.emplace_back(std::span(port.verdicts + first, port.entries),
+                            std::span(port.stats + first, port.entries));
+      }
+    }
+    // Signals are for the process's own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "xdpgpu-mirror");
+  }
+  ~CpuMirror() override {
+    stopping_.store(true, std::memory_order_relaxed);
+    thread_.join();
+  }
+  CpuMirror(const CpuMirror&) = delete;
+  CpuMirror& operator=(const CpuMirror&) = delete;
+
+  MirrorCounters counters() const noexcept override {
+    return {taken_.read(), published_.read(), evicted_.read(), unknown_generation_.read(), undecided_.read()};
+  }
+
+ private:
+  using Shards = std::vector<FlowTable>;
+
+  void run() noexcept {
+    u64 busy_ns = monotonic_ns();
+    long sleep_ns = kLeastSleepNs;
+    while (!stopping_.load(std::memory_order_relaxed)) {
+      const u64 now_ns = monotonic_ns();
+      u32 taken = 0;
+      for (MirrorRing& ring : rings_) taken += take(ring, now_ns);
+      if (taken != 0) {
+        busy_ns = now_ns;
+        sleep_ns = kLeastSleepNs;
+      } else if (now_ns - busy_ns < kSpinNs) {
+        relax();
+      } else {
+        const timespec pause{0, sleep_ns};
+        nanosleep(&pause, nullptr);
+        sleep_ns = std::min(sleep_ns * 2, kMostSleepNs);
+      }
+    }
+  }
+
+  u32 take(MirrorRing& ring, u64 now_ns) noexcept {
+    u32 taken = 0;
+    for (const xg_mirror_record* record; taken < kBurst && (record = mirror_next(ring)); ++taken) {
+      look_at(*record, ring.port, now_ns);
+      ring.next++;
+    }
+    if (taken == 0) return 0;
+    taken_.add(taken);
+    mirror_consumed(ring);
+    return taken;
+  }
+
+  void look_at(const xg_mirror_record& record, u32 port, u64 now_ns) noexcept {
+    const auto* pipelines = generations_.find(record.metadata.generation);
+    if (pipelines == nullptr) return unknown_generation_.add(1);
+    const xg_result result = mirror_decide(&record, (*pipelines)->image().data());
+    if (XG_VERDICT_ACTION(result.verdict) == XG_ABORTED) return undecided_.add(1);
+    if (mirror_caches(&record, result, static_cast<u32>(shards_[port].size())))
+      publish(shards_[port][record.queue], record, result, now_ns);
+  }
+
+  void publish(FlowTable& shard, const xg_mirror_record& record, const xg_result& result,
+               u64 now_ns) noexcept {
+    FlowVerdict flow;
+    flow.key = record.key;
+    flow.flow_hash = record.metadata.flow_hash;
+    flow.generation = record.metadata.generation;
+    flow.verdict = result.verdict;
+    flow.ttl_ms = result.cache_ttl_ms;
+    const Published published = shard.publish(flow, now_ns);
+    if (published == Published::unchanged) return;
+    published_.add(1);
+    if (published == Published::evicted) evicted_.add(1);
+  }
+
+  const Generations<std::shared_ptr<const Pipelines>>& generations_;
+  std::vector<MirrorRing> rings_;
+  std::vector<Shards> shards_;  // by port, queue
+  Count taken_, published_, evicted_, unknown_generation_, undecided_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mirror> open_mirror(const Generations<std::shared_ptr<const Pipelines>>& generations,
+                                    const MirrorOptions& options) {
+  return std::make_unique<CpuMirror>(generations, options);
+}
+
+}  // namespace xdpgpu::gpu::cpu

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/mirroring.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+u64 load(const u64& value) noexcept { return __atomic_load_n(&value, __ATOMIC_ACQUIRE); }
+
+}  // namespace
+
+Result<void> Mirroring::open(gpu::Device& device) {
+  if (mirror_) return {};
+  auto mirror = device.open_mirror(options_);
+  if (!mirror) return tl::unexpected(mirror.error());
+  mirror_ = std::move(*mirror);
+  device_ = device.info().name;
+  return {};
+}
+
+void Mirroring::close() noexcept {
+  if (mirror_) last_ = mirror_->counters();
+  mirror_.reset();
+}
+
+std::vector<u64> Mirroring::heads() const {
+  std::vector<u64> heads;
+  each_state([&](const xg_mirror_state& state) { heads.push_back(load(state.head)); });
+  return heads;
+}
+
+bool Mirroring::past(const std::vector<u64>& heads) const noexcept {
+  if (!mirror_) return true;
+  std::size_t at = 0;
+  bool past = true;
+  each_state([&](const xg_mirror_state& state) { past &= load(state.consumed) >= heads[at++]; });
+  return past;
+}
+
+std::optional<MirrorStatus> Mirroring::status() const {
+  if (device_.empty()) return std::nullopt;
+  MirrorStatus status;
+  status.device = device_;
+  status.counters = mirror_ ? mirror_->counters() : last_;
+  each_state([&](const xg_mirror_state& state) {
+    status.mirrored += load(state.head);
+    status.overruns += load(state.overruns);
+  });
+  return status;
+}
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/mirroring.hpp: the device's look at the packets that the ports' XDP programs mirror
+// (maps/mirror.h), and how far it has come. Control thread only; packets pass through here by no way.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "userspace/dataplane/result.hpp"
+
+namespace xdpgpu::dataplane {
+
+struct MirrorStatus {
+  std::string device;
+  u64 mirrored = 0;  // packets that stood in a ring; those taken are part of them
+  u64 overruns = 0;  // packets that went on unseen, as their ring was full
+  gpu::MirrorCounters counters;
+};
+
+class Mirroring {
+ public:
+  // The ports' memory outlives this object.
+  explicit Mirroring(std::vector<gpu::MirrorPort> ports) : options_{std::move(ports)} {}
+
+  // Has the device look, unless it does already. The device outlives this object or close().
+  Result<void> open(gpu::Device& device);
+  // The last counts stay.
+  void close() noexcept;
+
+  // How many packets each ring has been given by now.
+  std::vector<u64> heads() const;
+  // Has the device taken so many of each ring? Also true when it does not look, and never will at these.
+  bool past(const std::vector<u64>& heads) const noexcept;
+
+  // Nothing if the device has never looked.
+  std::optional<MirrorStatus> status() const;
+
+ private:
+  template <class Visit>
+  void each_state(Visit visit) const {
+    for (const gpu::MirrorPort& port : options_.ports)
+      for (u32 ring = 0; ring < port.rings; ++ring) visit(port.states[ring]);
+  }
+
+  gpu::MirrorOptions options_;
+  std::unique_ptr<gpu::Mirror> mirror_;
+  std::string device_;
+  gpu::MirrorCounters last_;
+};
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/mirroring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/policy/vocabulary.hpp"
+
+namespace xdpgpu::policy {
+
+bool mirrors(const Policy& policy) {
+  return std::any_of(policy.rules.begin(), policy.rules.end(),
+                     [](const Rule& rule) { return rule.action == Rule::Action::mirror; });
+}
+
+std::optional<std::string> sender_in(const Pipeline& pipeline) {
+  for (u64 i = 0; i < pipeline.stages.size(); ++i) {
+    const Stage& stage = pipeline.stages[i];
+    const std::string where = fmt::format("stage {} ({})", i + 1, words::kStage[stage.index()]);
+    const auto* acl = std::get_if<AclStage>(&stage);
+    if (acl == nullptr) return where;
+    const auto rule = std::find_if(acl->rules.begin(), acl->rules.end(), [](const AclStageRule& one) {
+      return one.action == "tx" || one.action == "redirect";
+    });
+    if (rule != acl->rules.end()) return fmt::format("{}, rule \"{}\"", where, rule->name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace xdpgpu::policy
