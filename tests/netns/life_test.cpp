@@ -211,8 +211,9 @@ TEST_F(Pinned, EveryMapIsPinnedWithItsTypes) {
     EXPECT_NE(map.btf_value_type_id, 0U) << map.name;
     EXPECT_NE(map.btf_key_type_id, 0U) << map.name;
   }
-  for (const char* name : {"config", "policy", "queue_state", "order_slots", "flow_verdicts", "flow_stats",
-                           "mirror_rings", "mirror_state", "rewrites", "limits", "counters", "rule_counters", "worker_counters"})
+  for (const char* name :
+       {"config", "policy", "queue_state", "order_slots", "flow_verdicts", "flow_stats", "mirror_rings",
+        "mirror_state", "rewrites", "limits", "counters", "rule_counters", "worker_counters"})
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name << " is not pinned";
 }
 
