@@ -136,9 +136,8 @@ XG_ASSERT_SIZE(xg_class_row, 512);
 #define XG_RULE_INSPECT 2u
 #define XG_RULE_LIMIT 3u      /* counts; drops the excess; what conforms goes on to the next rule */
 #define XG_RULE_MANAGEMENT 4u /* pass, before flow verdicts and in every state */
-#define XG_RULE_MIRROR                                                                \
-  5u /* shows the packet to the pipeline (maps/mirror.h); it goes on to the next rule \
-      */
+/* Shows the packet to the pipeline (maps/mirror.h); it goes on to the next rule. */
+#define XG_RULE_MIRROR 5u
 #define XG_LIMIT_PER_SRC 0u
 #define XG_LIMIT_PER_DST 1u
 #define XG_LIMIT_PER_RULE 2u

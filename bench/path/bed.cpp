@@ -17,15 +17,19 @@ T value_of(tl::expected<T, E> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// Inspects whatever is IP, which leaves ARP and neighbour discovery to the stack.
-policy::Tables inspect_all(bool overload_drops) {
+// Rules that meet whatever is IP, which leaves ARP and neighbour discovery to the stack.
+policy::Tables tables_of(Rules rules, bool overload_drops) {
+  using Action = policy::Rule::Action;
   policy::Policy policy;
   if (overload_drops) policy.on_overload = policy::Do::drop;
-  policy::Rule rule;
-  rule.name = "all";
-  rule.action = policy::Rule::Action::inspect;
-  rule.pipeline = "main";
-  policy.rules.push_back(rule);
+  const auto add = [&](const char* name, Action action) {
+    policy::Rule& rule = policy.rules.emplace_back();
+    rule.name = name;
+    rule.action = action;
+    if (action == Action::inspect || action == Action::mirror) rule.pipeline = "main";
+  };
+  if (rules == Rules::mirror_and_drop) add("watch", Action::mirror);
+  add("all", rules == Rules::inspect ? Action::inspect : Action::drop);
   policy.pipelines.push_back({"main", {policy::L2fwdStage{}}});
   auto tables = policy::compile(policy);
   if (!tables) throw lab::Error(tables.error().front().sentence());
@@ -50,7 +54,10 @@ const char* name_of(dataplane::PortMode mode) {
 }
 
 Bed::Bed(const std::vector<const lab::Interface*>& interfaces, const Options& options)
-    : ns_(interfaces.front()->ns()), interfaces_(interfaces), overload_drops_(options.overload_drops) {
+    : ns_(interfaces.front()->ns()),
+      interfaces_(interfaces),
+      overload_drops_(options.overload_drops),
+      rules_(options.rules) {
   ns_.run([&] { attach(options); });
 }
 
@@ -88,14 +95,15 @@ void Bed::attach(const Options& options) {
   }
   engine_ = value_of(dataplane::Engine::create(std::move(specs), options.engine));
   value_of(engine_->use_device(value_of(gpu::open_device(options.device)), gpu::Frames::automatic));
-  value_of(engine_->load_policy(generation_, pipelines_of(options.stages)));
+  value_of(
+      engine_->load_policy(generation_, pipelines_of(options.stages), {}, rules_ == Rules::mirror_and_drop));
   engine_->make_current(generation_);
   value_of(engine_->start());
   set_state(XG_STATE_RUNNING);
 }
 
 void Bed::install_policy(u32 port, u32 slot, u32 generation) {
-  const policy::Tables tables = inspect_all(overload_drops_);
+  const policy::Tables tables = tables_of(rules_, overload_drops_);
   const kernel::PortMaps& maps = maps_[port];
   auto inner = value_of(kernel::create_policy_maps(static_cast<u32>(tables.lines.size()),
                                                    static_cast<u32>(tables.rows.size())));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/path/bed.hpp: the whole data path on interfaces of a laboratory namespace, in this process: XDP
-// program, reinjection pair, engine and device, with every IP packet inspected by one pipeline. What the
-// path's bench and the walking test stand on; the daemon is not in it.
+// program, reinjection pair, engine and device, with one pipeline and rules that meet every IP packet. What
+// the benches of the path and of mirroring and the walking test stand on; the daemon is not in it.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,9 @@
 
 namespace xdpgpu::bed {
 
+// What becomes of IP packets. The last two: the pipeline is shown them on the way, or is not.
+enum class Rules { inspect, mirror_and_drop, drop };
+
 struct Options {
   kernel::XdpMode mode = kernel::XdpMode::native;
   u32 queues = 1;
@@ -21,6 +24,7 @@ struct Options {
   dataplane::EngineOptions engine;
   bool repair_checksums = true;
   bool overload_drops = false;  // on_overload: drop, as a full ring of a bare loop does; else pass
+  Rules rules = Rules::inspect;
   std::vector<gpu::StageSettings> stages;
   u32 flow_entries_per_queue = 16384;
 };
@@ -56,6 +60,7 @@ class Bed {
   std::unique_ptr<dataplane::Engine> engine_;
   u32 generation_ = 1;
   bool overload_drops_;
+  Rules rules_;
 };
 
 // The mode names of reports.
