@@ -20,9 +20,10 @@ void Rows::leave_out(std::string sentence) {
 }
 
 double Rows::ratio(const Row& row) const {
-  const auto other =
-      std::find_if(rows_.begin(), rows_.end(), [&](const Row& one) { return one.name == row.against; });
-  const double base = other == rows_.end() ? 0 : other->median() * row.against_part;
+  const Row* other = nullptr;
+  for (const Row& one : rows_)
+    if (one.name == row.against && (other == nullptr || one.device == row.device)) other = &one;
+  const double base = other == nullptr ? 0 : other->median() * row.against_part;
   return base > 0 ? row.median() / base : 0;
 }
 
@@ -30,8 +31,11 @@ bool Rows::report(const std::string& json_file) {
   bool good = true;
   std::size_t wide = 24;
   for (const Row& row : rows_) wide = std::max(wide, row.name.size() + 2);
-  fmt::print("{:<{}}{:<17}{:>18}{:>9}{:>8}  {}\n", "row", wide, "device", "median", "ratio", "bar",
-             "verdicts");
+  const bool timed =
+      std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return !row.cpu_ns.empty(); });
+  const int cpu_wide = timed ? 12 : 0;
+  fmt::print("{:<{}}{:<17}{:>18}{:>{}}{:>9}{:>8}  {}\n", "row", wide, "device", "median",
+             timed ? "ns/packet" : "", cpu_wide, "ratio", "bar", "verdicts");
   for (const Row& row : rows_) {
     const double held = row.against.empty() ? 0 : ratio(row);
     const bool met = held >= row.bar;
@@ -41,13 +45,15 @@ bool Rows::report(const std::string& json_file) {
                            : row.aim > 0 && held < row.aim ? fmt::format("right, aim {:.2f} missed", row.aim)
                                                            : "right";
     if (!row.note.empty()) verdicts += "; " + row.note;
-    fmt::print("{:<{}}{:<17}{:>18}{:>9}{:>8}  {}\n", row.name, wide, row.device,
+    fmt::print("{:<{}}{:<17}{:>18}{:>{}}{:>9}{:>8}  {}\n", row.name, wide, row.device,
                fmt::format("{:.3f} {}", row.median() * row.scale, row.unit),
+               row.cpu_ns.empty() ? "" : fmt::format("{:.0f}", bench::median(row.cpu_ns)), cpu_wide,
                row.against.empty() ? "" : fmt::format("{:.2f}", held),
                row.bar > 0 ? fmt::format("{:.2f}", row.bar) : "", verdicts);
     nlohmann::json entry{{"row", row.name},       {"device", row.device},   {"unit", row.unit},
                          {"scale", row.scale},    {"median", row.median()}, {"runs", row.runs},
                          {"problem", row.problem}};
+    if (!row.cpu_ns.empty()) entry["cpu_ns_a_packet"] = bench::median(row.cpu_ns);
     if (!row.note.empty()) entry["note"] = row.note;
     if (!row.against.empty()) entry.update({{"against", row.against}, {"ratio", held}});
     if (row.bar > 0) entry.update({{"bar", row.bar}, {"met", met}});

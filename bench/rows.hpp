@@ -24,13 +24,14 @@ struct Row {
   std::string name, device{};
   std::string unit{};
   double scale = 1;         // a run's figure times this is in `unit`
-  std::string against{};    // the name of a row, of any device
+  std::string against{};    // the name of a row: of the same device, else of any
   double against_part = 1;  // the ratio is to this part of it
   double bar = 0;           // that the ratio should reach; 0: none
   double aim = 0;           // that it should reach later; 0: none
   std::string note{};       // printed behind the row
   std::string problem{};    // what the check of the run's verdicts found, if anything
   std::vector<double> runs{};
+  std::vector<double> cpu_ns{};  // CPU time a packet, of each run; printed where a row has it
 
   double median() const { return bench::median(runs); }
 };

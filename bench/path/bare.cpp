@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <linux/if_link.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -79,17 +80,17 @@ void TinyProgram::enter_socket(int fd) const {
 
 class BareSocket {
  public:
-  BareSocket(const lab::Interface& interface, bool receives) {
+  BareSocket(const lab::Interface& interface, bool receives, u32 queue = 0) {
     const std::size_t bytes = std::size_t{kFrames} * kFrameSize;
     void* at =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED) throw lab::Error("cannot map frames");
     area = static_cast<u8*>(at);
-    int error = bind(interface, receives);
+    int error = bind(interface, receives, queue);
     // The kernel takes its time to unbind the socket of the row before.
     for (int i = 0; i < 50 && error == -EBUSY; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      error = bind(interface, receives);
+      error = bind(interface, receives, queue);
     }
     if (error) throw lab::Error(std::string("cannot open the bare socket: ") + std::strerror(-error));
     fd = xsk_socket__fd(socket_);
@@ -112,7 +113,7 @@ class BareSocket {
   int fd = -1;
 
  private:
-  int bind(const lab::Interface& interface, bool receives) {
+  int bind(const lab::Interface& interface, bool receives, u32 queue) {
     xsk_umem_config umem_config{};
     umem_config.fill_size = umem_config.comp_size = kRing;
     umem_config.frame_size = kFrameSize;
@@ -123,7 +124,7 @@ class BareSocket {
     config.rx_size = config.tx_size = kRing;
     config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
     config.bind_flags = XDP_COPY | XDP_USE_NEED_WAKEUP;
-    const int error = xsk_socket__create(&socket_, interface.ifname().c_str(), 0, umem_,
+    const int error = xsk_socket__create(&socket_, interface.ifname().c_str(), queue, umem_,
                                          receives ? &rx : nullptr, &tx, &config);
     if (error) {
       socket_ = nullptr;
@@ -148,6 +149,7 @@ BareLoop::BareLoop(const lab::Interface& interface, Action action, int cpu) : ns
   });
   thread_ = std::thread([this, action, cpu] {
     pin_to(cpu);
+    pthread_setname_np(pthread_self(), "bare-loop");
     if (action == Action::drop)
       drop();
     else
@@ -207,9 +209,10 @@ void BareLoop::forward() {
   }
 }
 
-BareSender::BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu)
+BareSender::BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu,
+                       u32 queue)
     : ns_(interface.ns()), frames_(frames) {
-  ns_.run([&] { socket_ = std::make_unique<BareSocket>(interface, false); });
+  ns_.run([&] { socket_ = std::make_unique<BareSocket>(interface, false, queue); });
   for (u32 i = 0; i < kFrames; ++i) {
     const lab::Frame& frame = frames_[i % frames_.size()];
     std::memcpy(socket_->area + std::size_t{i} * kFrameSize, frame.data(), frame.size());

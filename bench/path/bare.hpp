@@ -33,11 +33,11 @@ class TinyProgram {
   kernel::Fd sockets_, program_;
 };
 
-// One socket on queue 0 with a UMEM of its own (4,096 frames, copy mode, need-wakeup).
+// One socket on a queue with a UMEM of its own (4,096 frames, copy mode, need-wakeup).
 class BareSocket;
 
-// Receives on queue 0 in a thread of its own that never sleeps, and drops, or swaps the MAC addresses
-// and sends back.
+// Receives on queue 0 in a thread of its own, named "bare-loop", that never sleeps, and drops, or swaps the
+// MAC addresses and sends back.
 class BareLoop {
  public:
   enum class Action { drop, forward };
@@ -57,10 +57,12 @@ class BareLoop {
   std::thread thread_;
 };
 
-// Sends `frames` round and round out of an interface by AF_XDP, as fast as one core can, until stopped.
+// Sends `frames` round and round out of a queue of an interface by AF_XDP, as fast as one core can, until
+// stopped. On veth, what one end sends out of queue i comes in on the other end's queue i, and is received
+// on the sender's core.
 class BareSender {
  public:
-  BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu);
+  BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu, u32 queue = 0);
   ~BareSender();
   void stop();
   std::uint64_t sent() const noexcept { return sent_.load(std::memory_order_relaxed); }
