@@ -105,6 +105,7 @@ class BareSocket {
   BareSocket(const BareSocket&) = delete;
   BareSocket& operator=(const BareSocket&) = delete;
 
+  bool unsent() const { return *tx.producer != __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE); }
   void kick() { sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0); }
 
   u8* area = nullptr;
@@ -205,13 +206,13 @@ void BareLoop::forward() {
       xsk_ring_cons__release(&s.rx, count);
       received_.store(received_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     }
-    if (*s.tx.producer != __atomic_load_n(s.tx.consumer, __ATOMIC_ACQUIRE)) s.kick();
+    if (s.unsent()) s.kick();
   }
 }
 
 BareSender::BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu,
-                       u32 queue)
-    : ns_(interface.ns()), frames_(frames) {
+                       u32 queue, Pace pace)
+    : ns_(interface.ns()), frames_(frames), pace_(pace) {
   ns_.run([&] { socket_ = std::make_unique<BareSocket>(interface, false, queue); });
   for (u32 i = 0; i < kFrames; ++i) {
     const lab::Frame& frame = frames_[i % frames_.size()];
@@ -231,8 +232,26 @@ void BareSender::stop() {
   socket_.reset();
 }
 
+// False: it is to stop.
+bool BareSender::wait_until(std::chrono::steady_clock::time_point due) const {
+  // Longer waits leave the core to whoever shares it; waking up takes some 50 us.
+  constexpr auto kWake = std::chrono::microseconds(200);
+  for (;;) {
+    if (stopping_.load(std::memory_order_relaxed)) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= due) return true;
+    if (due - now > kWake)
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(due - now - kWake, std::chrono::milliseconds(10)));
+  }
+}
+
 void BareSender::send() {
   BareSocket& s = *socket_;
+  const bool paced = pace_.packets_per_second > 0;
+  const auto gap = std::chrono::nanoseconds(
+      paced ? static_cast<std::int64_t>(1e9 * pace_.burst / pace_.packets_per_second) : 0);
+  auto due = std::chrono::steady_clock::now();
   u32 next = 0, under_way = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     u32 at = 0;
@@ -241,14 +260,20 @@ void BareSender::send() {
       under_way -= done;
       sent_.store(sent_.load(std::memory_order_relaxed) + done, std::memory_order_relaxed);
     }
-    if (under_way + kBurst <= kRing && xsk_ring_prod__reserve(&s.tx, kBurst, &at)) {
-      for (u32 i = 0; i < kBurst; ++i, next = (next + 1) % kFrames)
+    if (under_way + pace_.burst <= kRing && xsk_ring_prod__reserve(&s.tx, pace_.burst, &at)) {
+      if (paced) {
+        if (!wait_until(due)) return;
+        // What a busy host has missed is not made up for: bursts would run into each other.
+        due = std::max(due + gap, std::chrono::steady_clock::now());
+      }
+      for (u32 i = 0; i < pace_.burst; ++i, next = (next + 1) % kFrames)
         *xsk_ring_prod__tx_desc(&s.tx, at + i) = {u64{next} * kFrameSize,
                                                   static_cast<u32>(frames_[next % frames_.size()].size()), 0};
-      xsk_ring_prod__submit(&s.tx, kBurst);
-      under_way += kBurst;
+      xsk_ring_prod__submit(&s.tx, pace_.burst);
+      under_way += pace_.burst;
     }
     s.kick();
+    while (paced && s.unsent() && !stopping_.load(std::memory_order_relaxed)) s.kick();
   }
 }
 

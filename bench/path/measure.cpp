@@ -9,8 +9,8 @@
 #include <optional>
 #include <thread>
 
-#include "bench/path/cpu_time.hpp"
 #include "bench/path/tcp.hpp"
+#include "bench/path/threads.hpp"
 
 namespace xdpgpu::bed {
 namespace {

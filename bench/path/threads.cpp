@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/path/cpu_time.hpp"
+#include "bench/path/threads.hpp"
 
 #include <ctime>
 #include <filesystem>
@@ -15,15 +15,23 @@ clockid_t clock_of(int thread) { return static_cast<clockid_t>(~static_cast<unsi
 
 }  // namespace
 
-u64 cpu_ns_of_threads(std::string_view prefix) {
-  u64 sum = 0;
+std::vector<int> threads_named(std::string_view prefix) {
+  std::vector<int> threads;
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream file(task.path() / "comm");
     std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (std::getline(file, name) && name.starts_with(prefix))
+      threads.push_back(std::stoi(task.path().filename().string()));
+  }
+  return threads;
+}
+
+u64 cpu_ns_of_threads(std::string_view prefix) {
+  u64 sum = 0;
+  for (const int thread : threads_named(prefix)) {
     timespec used{};
-    if (!name.starts_with(prefix) || clock_gettime(clock_of(std::stoi(task.path().filename())), &used) != 0)
-      continue;
+    if (clock_gettime(clock_of(thread), &used) != 0) continue;
     sum += static_cast<u64>(used.tv_sec) * 1'000'000'000 + static_cast<u64>(used.tv_nsec);
   }
   return sum;
