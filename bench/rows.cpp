@@ -60,7 +60,8 @@ bool Rows::report(const std::string& json_file) {
     if (row.aim > 0) entry.update({{"aim", row.aim}, {"aim_met", held >= row.aim}});
     json_["rows"].push_back(entry);
   }
-  for (const std::string& sentence : left_out_) fmt::print("\nleft out: {}\n", sentence);
+  if (!left_out_.empty()) fmt::print("\n");
+  for (const std::string& sentence : left_out_) fmt::print("left out: {}\n", sentence);
   if (!left_out_.empty()) json_["left_out"] = left_out_;
   return write_json(json_file, json_) && good;
 }
