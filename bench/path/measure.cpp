@@ -30,9 +30,7 @@ lab::Namespace silent(std::string name) {
 
 Options options_for(const std::string& device) {
   Options options;
-  const auto slash = device.find('/');
-  options.device = device.substr(0, slash);
-  if (slash != std::string::npos) options.engine.drive = gpu::Drive::persistent;
+  choose_device(device, options);
   return options;
 }
 
