@@ -42,6 +42,24 @@ std::shared_ptr<const gpu::Pipelines> pipelines_of(std::vector<gpu::StageSetting
 
 }  // namespace
 
+void choose_device(const std::string& name, Options& options) {
+  const auto slash = name.find('/');
+  options.device = name.substr(0, slash);
+  if (slash == std::string::npos) return;
+  const std::string way = name.substr(slash + 1);
+  if (way != "inline" && way != "persistent")
+    throw lab::Error(name + " names no way to drive a device: the ways are inline and persistent");
+  options.engine.drive = way == "persistent" ? gpu::Drive::persistent : gpu::Drive::launched;
+}
+
+std::vector<std::string> ways_of(const std::string& device) {
+  const auto opened = gpu::open_device(device);
+  if (!opened) throw lab::Error(opened.error());
+  std::vector<std::string> ways{device + "/inline"};
+  if ((*opened)->info().persistent) ways.push_back(device + "/persistent");
+  return ways;
+}
+
 const char* name_of(dataplane::PortMode mode) {
   switch (mode) {
     case dataplane::PortMode::zero_copy:
