@@ -17,8 +17,7 @@ Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& 
   if (options.drive == Drive::persistent && !info.persistent)
     return tl::unexpected(
         fmt::format("{} cannot be driven by a kernel that stays on the device: set compute.mode to auto or "
-                    "inline, or use "
-                    "a CUDA device",
+                    "inline, or use a CUDA device or the cpu",
                     info.name));
   return {};
 }
