@@ -91,11 +91,14 @@ class Lab {
     return rate;
   }
 
-  // "cuda", or "cuda/persistent": driven by a kernel that stays.
+  // "cuda", or with the mode that drives it: "cuda/persistent".
   static void choose(const std::string& device, Options& options) {
     const auto slash = device.find('/');
     options.device = device.substr(0, slash);
-    if (slash != std::string::npos) options.engine.drive = gpu::Drive::persistent;
+    if (slash == std::string::npos) return;
+    const auto mode = dataplane::compute_mode_of(device.substr(slash + 1));
+    if (!mode) throw lab::Error(device + " names no mode that there is: auto, inline, split or persistent");
+    options.engine.compute_mode = *mode;
   }
 
   double tcp_plain() {
@@ -272,8 +275,8 @@ int main(int argc, char** argv) {
   xdpgpu::bed::Settings settings;
   CLI::App app("Packets per second of the whole path against bare AF_XDP loops, and TCP through PASS");
   app.add_option("--device", settings.devices,
-                 "compute devices, as `xdpgpu devices` names them; with /persistent behind, driven by a "
-                 "resident kernel")
+                 "compute devices, as `xdpgpu devices` names them, or with the mode that drives one, as in "
+                 "cpu/split: inline (not said), split, persistent or auto")
       ->delimiter(',');
   app.add_option("--repeats", settings.repeats, "runs of each row")->check(CLI::Range(1, 100));
   app.add_option("--seconds", settings.seconds, "length of a run")->check(CLI::Range(0.1, 60.0));

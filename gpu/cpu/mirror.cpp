@@ -9,9 +9,9 @@
 #include <atomic>
 #include <thread>
 
-#include "gpu/cpu/pause.hpp"
 #include "gpu/flow_table.hpp"
 #include "gpu/mirror.h"
+#include "gpu/pause.hpp"
 
 namespace xdpgpu::gpu::cpu {
 namespace {

@@ -8,8 +8,8 @@
 #include <new>
 #include <thread>
 
-#include "gpu/cpu/pause.hpp"
 #include "gpu/doorbell.hpp"
+#include "gpu/pause.hpp"
 #include "gpu/slots.hpp"
 #include "gpu/stages/pipeline.h"
 #include "gpu/staging.hpp"

@@ -18,11 +18,16 @@ namespace xdpgpu::lab {
 struct Config {
   bool generic = false;
   unsigned queues = 1;
+  std::string mode{};  // compute.mode of every policy; empty: as the policy says
 };
 void PrintTo(const Config& config, std::ostream* out);
 std::string config_name(const testing::TestParamInfo<Config>& info);  // "native_1queue"
 inline const auto kConfigs =
     testing::Values(Config{false, 1}, Config{false, 2}, Config{true, 1}, Config{true, 2});
+// The other ways to drive the device.
+inline const auto kModes =
+    testing::Values(Config{false, 1, "inline"}, Config{false, 1, "split"}, Config{false, 2, "split"},
+                    Config{true, 1, "split"}, Config{false, 1, "persistent"}, Config{false, 2, "persistent"});
 
 class OnOneWire : public testing::Test {
  protected:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/cpu/pause.hpp: what a thread of the CPU device does between two looks, and how it tells the time.
+// gpu/pause.hpp: what a device's thread does between two looks, and how it tells the time.
 #pragma once
 
 #include <time.h>
 
 #include "maps/types.h"
 
-namespace xdpgpu::gpu::cpu {
+namespace xdpgpu::gpu {
 
 inline u64 monotonic_ns() noexcept {
   timespec now{};
@@ -23,4 +23,4 @@ inline void relax() noexcept {
 #endif
 }
 
-}  // namespace xdpgpu::gpu::cpu
+}  // namespace xdpgpu::gpu
