@@ -62,9 +62,7 @@ class CudaQueue final : public Queue {
   DeviceMemory device_staging_;  // the same on the device
   u64 staging_bytes_ = 0;        // of one slot
   u64 frames_bytes_ = 0;         // of these, for frames
-  std::vector<u64> tickets_;     // by slot
   u32 receive_queue_ = 0;
-  u64 submitted_ = 0;
   u32 idle_polls_ = 0;
 };
 
