@@ -97,7 +97,8 @@ class Lab {
     options.device = device.substr(0, slash);
     if (slash == std::string::npos) return;
     const auto mode = dataplane::compute_mode_of(device.substr(slash + 1));
-    if (!mode) throw lab::Error(device + " names no mode that there is: auto, inline, split or persistent");
+    if (!mode)
+      throw lab::Error(device + " names no mode that there is: auto, inline, split, persistent or graph");
     options.engine.compute_mode = *mode;
   }
 
@@ -276,7 +277,7 @@ int main(int argc, char** argv) {
   CLI::App app("Packets per second of the whole path against bare AF_XDP loops, and TCP through PASS");
   app.add_option("--device", settings.devices,
                  "compute devices, as `xdpgpu devices` names them, or with the mode that drives one, as in "
-                 "cpu/split: inline (not said), split, persistent or auto")
+                 "cpu/split: inline (not said), split, persistent, graph or auto")
       ->delimiter(',');
   app.add_option("--repeats", settings.repeats, "runs of each row")->check(CLI::Range(1, 100));
   app.add_option("--seconds", settings.seconds, "length of a run")->check(CLI::Range(0.1, 60.0));

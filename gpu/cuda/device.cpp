@@ -5,8 +5,10 @@
 
 #include <new>
 
+#include "gpu/cuda/graph.hpp"
 #include "gpu/cuda/persistent.hpp"
 #include "gpu/cuda/queue.hpp"
+#include "gpu/cuda/stream_wait.hpp"
 #include "gpu/pipelines.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -72,6 +74,7 @@ DeviceInfo describe_device(int ordinal) {
     info.reason = "it cannot map host memory or has no memory pools: use another device";
   info.usable = info.reason.empty();
   info.persistent = info.usable;
+  info.graph = info.usable && has_stream_wait();
   info.in_place = info.usable && attribute(cudaDevAttrHostRegisterSupported, ordinal) != 0;
   return info;
 }
@@ -83,8 +86,8 @@ class CudaDevice final : public Device {
     device->shared_.ordinal = ordinal;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
-    if (const cudaError_t error = load_resident(); error != cudaSuccess)
-      return failure("loading the stages", error);
+    for (const cudaError_t error : {load_resident(), load_posted()})
+      if (error != cudaSuccess) return failure("loading the stages", error);
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
     device->shared_.control = *std::move(control);
@@ -144,8 +147,15 @@ class CudaDevice final : public Device {
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
     if (auto ready = enter(); !ready) return tl::unexpected(ready.error());
     try {
-      return options.drive == Drive::persistent ? PersistentQueue::create(shared_, options)
-                                                : CudaQueue::create(shared_, options);
+      switch (options.drive) {
+        case Drive::persistent:
+          return PersistentQueue::create(shared_, options);
+        case Drive::graph:
+          return GraphQueue::create(shared_, options);
+        case Drive::launched:
+          break;
+      }
+      return CudaQueue::create(shared_, options);
     } catch (const std::bad_alloc&) {
       return tl::unexpected(std::string("there is not enough memory for the queue's batches"));
     }
