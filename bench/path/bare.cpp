@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <linux/if_link.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -79,17 +80,17 @@ void TinyProgram::enter_socket(int fd) const {
 
 class BareSocket {
  public:
-  BareSocket(const lab::Interface& interface, bool receives) {
+  BareSocket(const lab::Interface& interface, bool receives, u32 queue = 0) {
     const std::size_t bytes = std::size_t{kFrames} * kFrameSize;
     void* at =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED) throw lab::Error("cannot map frames");
     area = static_cast<u8*>(at);
-    int error = bind(interface, receives);
+    int error = bind(interface, receives, queue);
     // The kernel takes its time to unbind the socket of the row before.
     for (int i = 0; i < 50 && error == -EBUSY; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      error = bind(interface, receives);
+      error = bind(interface, receives, queue);
     }
     if (error) throw lab::Error(std::string("cannot open the bare socket: ") + std::strerror(-error));
     fd = xsk_socket__fd(socket_);
@@ -104,6 +105,7 @@ class BareSocket {
   BareSocket(const BareSocket&) = delete;
   BareSocket& operator=(const BareSocket&) = delete;
 
+  bool unsent() const { return *tx.producer != __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE); }
   void kick() { sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0); }
 
   u8* area = nullptr;
@@ -112,7 +114,7 @@ class BareSocket {
   int fd = -1;
 
  private:
-  int bind(const lab::Interface& interface, bool receives) {
+  int bind(const lab::Interface& interface, bool receives, u32 queue) {
     xsk_umem_config umem_config{};
     umem_config.fill_size = umem_config.comp_size = kRing;
     umem_config.frame_size = kFrameSize;
@@ -123,7 +125,7 @@ class BareSocket {
     config.rx_size = config.tx_size = kRing;
     config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
     config.bind_flags = XDP_COPY | XDP_USE_NEED_WAKEUP;
-    const int error = xsk_socket__create(&socket_, interface.ifname().c_str(), 0, umem_,
+    const int error = xsk_socket__create(&socket_, interface.ifname().c_str(), queue, umem_,
                                          receives ? &rx : nullptr, &tx, &config);
     if (error) {
       socket_ = nullptr;
@@ -148,6 +150,7 @@ BareLoop::BareLoop(const lab::Interface& interface, Action action, int cpu) : ns
   });
   thread_ = std::thread([this, action, cpu] {
     pin_to(cpu);
+    pthread_setname_np(pthread_self(), "bare-loop");
     if (action == Action::drop)
       drop();
     else
@@ -203,13 +206,14 @@ void BareLoop::forward() {
       xsk_ring_cons__release(&s.rx, count);
       received_.store(received_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     }
-    if (*s.tx.producer != __atomic_load_n(s.tx.consumer, __ATOMIC_ACQUIRE)) s.kick();
+    if (s.unsent()) s.kick();
   }
 }
 
-BareSender::BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu)
-    : ns_(interface.ns()), frames_(frames) {
-  ns_.run([&] { socket_ = std::make_unique<BareSocket>(interface, false); });
+BareSender::BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu,
+                       u32 queue, Pace pace)
+    : ns_(interface.ns()), frames_(frames), pace_(pace) {
+  ns_.run([&] { socket_ = std::make_unique<BareSocket>(interface, false, queue); });
   for (u32 i = 0; i < kFrames; ++i) {
     const lab::Frame& frame = frames_[i % frames_.size()];
     std::memcpy(socket_->area + std::size_t{i} * kFrameSize, frame.data(), frame.size());
@@ -228,8 +232,26 @@ void BareSender::stop() {
   socket_.reset();
 }
 
+// False: it is to stop.
+bool BareSender::wait_until(std::chrono::steady_clock::time_point due) const {
+  // Longer waits leave the core to whoever shares it; waking up takes some 50 us.
+  constexpr auto kWake = std::chrono::microseconds(200);
+  for (;;) {
+    if (stopping_.load(std::memory_order_relaxed)) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= due) return true;
+    if (due - now > kWake)
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(due - now - kWake, std::chrono::milliseconds(10)));
+  }
+}
+
 void BareSender::send() {
   BareSocket& s = *socket_;
+  const bool paced = pace_.packets_per_second > 0;
+  const auto gap = std::chrono::nanoseconds(
+      paced ? static_cast<std::int64_t>(1e9 * pace_.burst / pace_.packets_per_second) : 0);
+  auto due = std::chrono::steady_clock::now();
   u32 next = 0, under_way = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     u32 at = 0;
@@ -238,14 +260,20 @@ void BareSender::send() {
       under_way -= done;
       sent_.store(sent_.load(std::memory_order_relaxed) + done, std::memory_order_relaxed);
     }
-    if (under_way + kBurst <= kRing && xsk_ring_prod__reserve(&s.tx, kBurst, &at)) {
-      for (u32 i = 0; i < kBurst; ++i, next = (next + 1) % kFrames)
+    if (under_way + pace_.burst <= kRing && xsk_ring_prod__reserve(&s.tx, pace_.burst, &at)) {
+      if (paced) {
+        if (!wait_until(due)) return;
+        // What a busy host has missed is not made up for: bursts would run into each other.
+        due = std::max(due + gap, std::chrono::steady_clock::now());
+      }
+      for (u32 i = 0; i < pace_.burst; ++i, next = (next + 1) % kFrames)
         *xsk_ring_prod__tx_desc(&s.tx, at + i) = {u64{next} * kFrameSize,
                                                   static_cast<u32>(frames_[next % frames_.size()].size()), 0};
-      xsk_ring_prod__submit(&s.tx, kBurst);
-      under_way += kBurst;
+      xsk_ring_prod__submit(&s.tx, pace_.burst);
+      under_way += pace_.burst;
     }
     s.kick();
+    while (paced && s.unsent() && !stopping_.load(std::memory_order_relaxed)) s.kick();
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -33,11 +34,11 @@ class TinyProgram {
   kernel::Fd sockets_, program_;
 };
 
-// One socket on queue 0 with a UMEM of its own (4,096 frames, copy mode, need-wakeup).
+// One socket on a queue with a UMEM of its own (4,096 frames, copy mode, need-wakeup).
 class BareSocket;
 
-// Receives on queue 0 in a thread of its own that never sleeps, and drops, or swaps the MAC addresses
-// and sends back.
+// Receives on queue 0 in a thread of its own, named "bare-loop", that never sleeps, and drops, or swaps the
+// MAC addresses and sends back.
 class BareLoop {
  public:
   enum class Action { drop, forward };
@@ -57,19 +58,29 @@ class BareLoop {
   std::thread thread_;
 };
 
-// Sends `frames` round and round out of an interface by AF_XDP, as fast as one core can, until stopped.
+// Packets a second, in bursts at equal distances; 0: as fast as one core can.
+struct Pace {
+  double packets_per_second = 0;
+  u32 burst = 64;
+};
+
+// Sends `frames` round and round out of a queue of an interface by AF_XDP until stopped. On veth, what one
+// end sends out of queue i comes in on the other end's queue i, and is received on the sender's core.
 class BareSender {
  public:
-  BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu);
+  BareSender(const lab::Interface& interface, const std::vector<lab::Frame>& frames, int cpu, u32 queue = 0,
+             Pace pace = {});
   ~BareSender();
   void stop();
   std::uint64_t sent() const noexcept { return sent_.load(std::memory_order_relaxed); }
 
  private:
   void send();
+  bool wait_until(std::chrono::steady_clock::time_point due) const;
   const lab::Namespace& ns_;
   std::unique_ptr<BareSocket> socket_;
   std::vector<lab::Frame> frames_;
+  Pace pace_;
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

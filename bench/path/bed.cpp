@@ -42,6 +42,24 @@ std::shared_ptr<const gpu::Pipelines> pipelines_of(std::vector<gpu::StageSetting
 
 }  // namespace
 
+void choose_device(const std::string& name, Options& options) {
+  const auto slash = name.find('/');
+  options.device = name.substr(0, slash);
+  if (slash == std::string::npos) return;
+  const auto mode = dataplane::compute_mode_of(name.substr(slash + 1));
+  if (!mode)
+    throw lab::Error(name + " names no mode that there is: auto, inline, split, persistent or graph");
+  options.engine.compute_mode = *mode;
+}
+
+std::vector<std::string> ways_of(const std::string& device) {
+  const auto opened = gpu::open_device(device);
+  if (!opened) throw lab::Error(opened.error());
+  std::vector<std::string> ways{device + "/auto", device + "/inline", device + "/split"};
+  if ((*opened)->info().persistent) ways.push_back(device + "/persistent");
+  return ways;
+}
+
 const char* name_of(dataplane::PortMode mode) {
   switch (mode) {
     case dataplane::PortMode::zero_copy:

@@ -29,6 +29,13 @@ struct Options {
   u32 flow_entries_per_queue = 16384;
 };
 
+// Sets what a bench calls a device: "cuda", or with the way it is driven behind it, "cuda/inline" or
+// "cuda/persistent". Throws lab::Error.
+void choose_device(const std::string& name, Options& options);
+// Such names, one for each way in which the device can be driven. Throws lab::Error where there is no such
+// device.
+std::vector<std::string> ways_of(const std::string& device);
+
 // Throws lab::Error. Everything is undone by the destructor.
 class Bed {
  public:

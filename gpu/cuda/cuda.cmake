@@ -5,6 +5,26 @@ set(XDPGPU_CUDA_ARCHITECTURES
     "75-virtual;90-real"
     CACHE STRING "GPU architectures to build for: <n>-real for machine code, <n>-virtual for PTX")
 
+# target_cuda_sources(<target> <file.cu>...): compiles kernel files of this folder into the target. Only where
+# the global property XDPGPU_NVCC is set: this build has CUDA.
+function(target_cuda_sources target)
+  get_property(nvcc GLOBAL PROPERTY XDPGPU_NVCC)
+  foreach(file IN LISTS ARGN)
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    string(REPLACE / _ name ${file})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.o)
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${nvcc} -I ${PROJECT_SOURCE_DIR} -MD -MF ${object}.d -MT ${object} -c ${source} -o ${object}
+      DEPENDS ${source}
+      DEPFILE ${object}.d
+      COMMENT "Compiling ${file} for CUDA"
+      COMMAND_EXPAND_LISTS VERBATIM)
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    target_sources(${target} PRIVATE ${object})
+  endforeach()
+endfunction()
+
 set(cuda_possible OFF)
 if(XDPGPU_CUDA)
   find_package(CUDAToolkit QUIET)
@@ -31,22 +51,10 @@ if(cuda_possible)
       message(FATAL_ERROR "XDPGPU_CUDA_ARCHITECTURES has \"${architecture}\": write 90-real or 90-virtual")
     endif()
   endforeach()
-  foreach(name IN ITEMS kernel posted resident)
-    set(source ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu)
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda_${name}.o)
-    add_custom_command(
-      OUTPUT ${object}
-      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags} -I ${PROJECT_SOURCE_DIR} -MD
-              -MF ${object}.d -MT ${object} -c ${source} -o ${object}
-      DEPENDS ${source}
-      DEPFILE ${object}.d
-      COMMENT "Compiling the stages for CUDA (${name})"
-      COMMAND_EXPAND_LISTS VERBATIM)
-    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-    target_sources(xdpgpu_gpu PRIVATE ${object})
-  endforeach()
-  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/memory.cpp cuda/persistent.cpp
-                                         cuda/queue.cpp cuda/stream_wait.cpp)
+  set_property(GLOBAL PROPERTY XDPGPU_NVCC ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags})
+  target_cuda_sources(xdpgpu_gpu cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
+  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/memory.cpp
+                                     cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/stream_wait.cpp)
   target_link_libraries(xdpgpu_gpu PRIVATE CUDA::cudart_static)
 else()
   message(STATUS "CUDA device: no")

@@ -22,6 +22,7 @@ Shared::~Shared() {
   control.abandon();
   region.abandon();
   flows.abandon();
+  images.abandon();
   generations.each([](DeviceMemory& image) { image.abandon(); });
 }
 

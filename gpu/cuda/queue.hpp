@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "gpu/cuda/flows.hpp"
+#include "gpu/cuda/images.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/generations.hpp"
 #include "gpu/slots.hpp"
@@ -23,6 +24,7 @@ struct Shared {
   Registration region;                    // in place only
   FlowWriter flows;                       // where the device publishes
   Generations<DeviceMemory> generations;  // the images; they go before `control`
+  Images images;                          // where they stand, for kernels that look for themselves
   // Once lost, a device stays lost. One that did not finish in time may still use its memory: nothing of
   // it is given back.
   std::atomic<bool> failed{false};

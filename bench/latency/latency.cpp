@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+//
+// bench/latency: how long packets take from XDP's timestamp until their verdict is known in user space, at
+// low rates and at parts of the capacity that the same run finds, in bursts of several lengths, for each
+// way in which the device can be driven: as the product's own map queue_metrics has it. At low load it is
+// held against the shortest round trip there is between a core and a kernel that stays on the GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "bench/cuda/ceilings.hpp"
+#include "bench/machine.hpp"
+#include "bench/path/bare.hpp"
+#include "bench/path/bed.hpp"
+#include "tests/netns/lab.hpp"
+#include "userspace/dataplane/metrics.hpp"
+
+namespace xdpgpu::bed {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using dataplane::Durations;
+
+constexpr double kLowRate = 1'000, kMidRate = 100'000;
+constexpr double kBarP50 = 3, kBarP99 = 6;
+constexpr u32 kRoundTrips = 20'000;
+
+struct Settings {
+  std::vector<std::string> devices{"cpu"};
+  std::vector<u32> bursts{1, 16, 32, 64, 128};
+  double seconds = 0.25;     // of a cell
+  double low_seconds = 0.6;  // of a cell at kLowRate
+  std::string json;
+};
+
+struct Cell {
+  std::string way;
+  double part = 0;  // of the capacity; 0: a rate of its own
+  double rate = 0;  // packets a second, asked for
+  u32 burst = 1;
+  double came = 0;       // packets a second
+  double batch = 0;      // packets, mean
+  double device_us = 0;  // from a batch's submission until it was seen to be over, mean
+  Durations latency{};
+};
+
+// What came between two readings of the map. The maximum is known to the width of a bucket.
+xg_queue_metrics between(const xg_queue_metrics& before, const xg_queue_metrics& after) {
+  xg_queue_metrics out{};
+  out.batches = after.batches - before.batches;
+  out.batch_packets = after.batch_packets - before.batch_packets;
+  out.device_ns_sum = after.device_ns_sum - before.device_ns_sum;
+  out.latency_ns_sum = after.latency_ns_sum - before.latency_ns_sum;
+  for (u32 i = 0; i < XG_LATENCY_BUCKETS; ++i) {
+    out.latency_ns[i] = after.latency_ns[i] - before.latency_ns[i];
+    if (out.latency_ns[i] != 0)
+      out.latency_ns_most = std::min(after.latency_ns_most, xg_latency_floor(i + 1));
+  }
+  return out;
+}
+
+class Lab {
+ public:
+  Lab() : near_(silent("near")), far_(silent("far")), wire_(near_, "n0", far_, "f0") {
+    wire_.up();
+    for (u16 i = 0; i < 64; ++i)
+      frames_.push_back(lab::build({.src = wire_.b().mac(),
+                                    .dst = wire_.a().mac(),
+                                    .src_port = static_cast<u16>(1000 + i),
+                                    .dst_port = 4000,
+                                    .payload = std::string(18, 'x')}));
+  }
+
+  // All cells of one way; `capacity`: packets a second at most. `problem`: what the accounts say.
+  std::vector<Cell> measure(const std::string& way, const Settings& settings, double& capacity,
+                            std::string& problem) {
+    Options options;
+    choose_device(way, options);
+    options.overload_drops = true;
+    gpu::AclSettings drop;
+    drop.otherwise = gpu::AclRule::Action::drop;
+    options.stages = {drop};
+    Bed bed({&wire_.a()}, options);
+    capacity = run(bed, {}, 2 * settings.seconds).came;
+    std::vector<Cell> cells;
+    for (const double rate : {kLowRate, kMidRate})
+      for (const u32 burst : settings.bursts) cells.push_back({.way = way, .rate = rate, .burst = burst});
+    for (const double part : {0.25, 0.5, 0.8})
+      for (const u32 burst : settings.bursts)
+        cells.push_back({.way = way, .part = part, .rate = part * capacity, .burst = burst});
+    for (Cell& cell : cells) {
+      const Cell seen = run(bed, {.packets_per_second = cell.rate, .burst = cell.burst},
+                            cell.rate <= kLowRate ? settings.low_seconds : settings.seconds);
+      cell.came = seen.came;
+      cell.batch = seen.batch;
+      cell.device_us = seen.device_us;
+      cell.latency = seen.latency;
+      if (cell.latency.count == 0)
+        problem = fmt::format("no packet came through at {:.0f} packets/s", cell.rate);
+    }
+    check(bed, problem);
+    return cells;
+  }
+
+ private:
+  // Without IPv6, whose own packets would be among those measured.
+  static lab::Namespace silent(std::string name) {
+    lab::Namespace ns(std::move(name));
+    ns.sysctl("ipv6/conf/all/disable_ipv6", "1");
+    ns.sysctl("ipv6/conf/default/disable_ipv6", "1");
+    return ns;
+  }
+
+  Cell run(Bed& bed, const Pace& pace, double seconds) {
+    const auto metrics = [&] { return bed.engine().status().queues.front().metrics; };
+    BareSender sender(wire_.b(), frames_, 0, 0, pace);
+    // The first packets find the worker asleep and the caches cold.
+    std::this_thread::sleep_for(50ms);
+    const auto start = Clock::now();
+    const xg_queue_metrics before = metrics();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    const xg_queue_metrics seen = between(before, metrics());
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    sender.stop();
+    Cell cell;
+    cell.came = static_cast<double>(seen.batch_packets) / elapsed;
+    if (seen.batches != 0) {
+      cell.batch = static_cast<double>(seen.batch_packets) / static_cast<double>(seen.batches);
+      cell.device_us = static_cast<double>(seen.device_ns_sum) / static_cast<double>(seen.batches) / 1e3;
+    }
+    cell.latency = dataplane::latency_of(seen);
+    return cell;
+  }
+
+  // inspected = received + lost; received = drop: to the packet.
+  static void check(Bed& bed, std::string& problem) {
+    xg_worker_counters counts{};
+    for (int i = 0; i < 100; ++i) {
+      counts = bed.worker_counts(0);
+      if (bed.kernel_count(0, XG_KERNEL_inspected) == counts.received + counts.lost_in_kernel &&
+          counts.received == counts.dropped)
+        return;
+      std::this_thread::sleep_for(10ms);
+    }
+    problem = fmt::format("accounts do not add up: inspected {}, received {}, lost {}, dropped {}",
+                          bed.kernel_count(0, XG_KERNEL_inspected), counts.received, counts.lost_in_kernel,
+                          counts.dropped);
+  }
+
+  lab::Namespace near_, far_;
+  lab::Veth wire_;
+  std::vector<lab::Frame> frames_;
+};
+
+double us(u64 ns) { return static_cast<double>(ns) / 1e3; }
+
+void print(const Cell& cell) {
+  const std::string rate =
+      cell.part > 0 ? fmt::format("{:.0f} %", cell.part * 100) : fmt::format("{:.0f} k/s", cell.rate / 1e3);
+  fmt::print("{:<18}{:>8}{:>7}{:>12.0f}{:>9.1f}{:>9.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}\n", cell.way,
+             rate, cell.burst, cell.came, cell.batch, cell.device_us, us(cell.latency.p50_ns),
+             us(cell.latency.p99_ns), us(cell.latency.p99_9_ns), us(cell.latency.most_ns));
+}
+
+nlohmann::json json_of(const Cell& cell) {
+  return {{"way", cell.way},
+          {"part_of_capacity", cell.part},
+          {"rate", cell.rate},
+          {"burst", cell.burst},
+          {"came", cell.came},
+          {"packets", cell.latency.count},
+          {"mean_batch", cell.batch},
+          {"mean_device_us", cell.device_us},
+          {"unit", "us"},
+          {"p50", us(cell.latency.p50_ns)},
+          {"p99", us(cell.latency.p99_ns)},
+          {"p99_9", us(cell.latency.p99_9_ns)},
+          {"max", us(cell.latency.most_ns)}};
+}
+
+// The cells at low load, one packet at a time: `auto`'s where the device has it, else the quickest way's.
+const Cell* at_low_load(const std::vector<Cell>& cells) {
+  const Cell* best = nullptr;
+  for (const Cell& cell : cells) {
+    if (cell.rate != kLowRate || cell.burst != cells.front().burst) continue;
+    if (cell.way.ends_with("/auto")) return &cell;
+    if (best == nullptr || cell.latency.p50_ns < best->latency.p50_ns) best = &cell;
+  }
+  return best;
+}
+
+// Against a bare round trip of the same GPU.
+nlohmann::json hold_against_round_trip(const std::string& device, const Cell& cell) {
+  auto trips = bench::round_trips_ns(static_cast<u32>(bench::gpu_number(device)), kRoundTrips);
+  if (!trips) {
+    fmt::print("\nleft out: {}: the bare round trip: {}\n", device, trips.error());
+    return {{"device", device}, {"left_out", trips.error()}};
+  }
+  std::sort(trips->begin(), trips->end());
+  const auto at = [&](double share) {
+    return us((*trips)[static_cast<std::size_t>(share * static_cast<double>(trips->size() - 1))]);
+  };
+  const double p50 = us(cell.latency.p50_ns) / at(0.5), p99 = us(cell.latency.p99_ns) / at(0.99);
+  const auto verdict = [](double ratio, double bar) { return ratio <= bar ? "met" : "MISSED"; };
+  fmt::print("\n{}: bare persistent round trip: p50 {:.1f} us, p99 {:.1f} us, max {:.1f} us\n", device,
+             at(0.5), at(0.99), at(1));
+  fmt::print("{} at low load against it: p50 {:.2f} x, bar {:.0f}: {}; p99 {:.2f} x, bar {:.0f}: {}\n",
+             cell.way, p50, kBarP50, verdict(p50, kBarP50), p99, kBarP99, verdict(p99, kBarP99));
+  return {{"device", device},           {"way", cell.way},  {"round_trip_p50", at(0.5)},
+          {"round_trip_p99", at(0.99)}, {"p50_ratio", p50}, {"p50_bar", kBarP50},
+          {"p50_met", p50 <= kBarP50},  {"p99_ratio", p99}, {"p99_bar", kBarP99},
+          {"p99_met", p99 <= kBarP99}};
+}
+
+int run(const Settings& settings) {
+  if (const std::string reason = lab::why_unavailable(); !reason.empty()) {
+    fmt::print(stderr, "bench-latency needs network namespaces and veth: {}\n", reason);
+    return 1;
+  }
+  nlohmann::json json{{"bench", "latency"}, {"seconds", settings.seconds}};
+  bool good = true;
+  Lab lab;
+  fmt::print(
+      "one veth queue, 60-byte frames, DROP; us from XDP's timestamp to the verdict in user space;"
+      " device: mean of the batches' own time there\n\n");
+  fmt::print("{:<18}{:>8}{:>7}{:>12}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}\n", "way", "rate", "burst",
+             "packets/s", "a batch", "device", "p50", "p99", "p99.9", "max");
+  for (const std::string& device : settings.devices) {
+    std::vector<std::string> ways;
+    try {
+      ways = ways_of(device);
+    } catch (const lab::Error& none) {
+      fmt::print("\nleft out: {}: {}\n", device, none.what());
+      json["left_out"].push_back(none.what());
+      continue;
+    }
+    std::vector<Cell> all;
+    for (const std::string& way : ways) {
+      double capacity = 0;
+      std::string problem;
+      const auto cells = lab.measure(way, settings, capacity, problem);
+      for (const Cell& cell : cells) {
+        print(cell);
+        json["rows"].push_back(json_of(cell));
+      }
+      fmt::print("{:<18}{:>8}{:>7}{:>12.0f}  verdicts {}\n", way, "100 %", "", capacity,
+                 problem.empty() ? "right" : "WRONG: " + problem);
+      json["capacity"].push_back({{"way", way}, {"packets_per_second", capacity}, {"problem", problem}});
+      good &= problem.empty();
+      all.insert(all.end(), cells.begin(), cells.end());
+    }
+    if (const Cell* low = at_low_load(all); low != nullptr && bench::gpu_number(device) >= 0)
+      json["bars"].push_back(hold_against_round_trip(device, *low));
+  }
+  return bench::write_json(settings.json, json) && good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace xdpgpu::bed
+
+int main(int argc, char** argv) {
+  xdpgpu::bed::Settings settings;
+  CLI::App app("How long packets take through user space, by rate, burst and the way the device is driven");
+  app.add_option("--device", settings.devices, "compute devices, as `xdpgpu devices` names them")
+      ->delimiter(',');
+  app.add_option("--burst", settings.bursts, "packets a burst")->delimiter(',')->check(CLI::Range(1, 1024));
+  app.add_option("--seconds", settings.seconds, "length of a run")->check(CLI::Range(0.05, 60.0));
+  app.add_option("--low-seconds", settings.low_seconds, "length of a run at a thousand packets a second")
+      ->check(CLI::Range(0.05, 60.0));
+  app.add_option("--json", settings.json, "write the figures to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return xdpgpu::bed::run(settings);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench-latency: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+//
+// What a worker asks of the system while packets flow through it, on real interfaces and sockets: no
+// memory, no lock, and system calls by the batch, not by the packet.
+//
+// Allocations and locks are counted where glibc is entered, by functions of this program that stand before
+// its own. System calls are counted by the kernel's own tracepoint on the worker's thread alone: that sees
+// also those which no library function makes, and costs the thread some nanoseconds a call; ptrace would
+// stop it twice a call, and a seccomp listener once.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "bench/path/bare.hpp"
+#include "bench/path/bed.hpp"
+#include "bench/path/threads.hpp"
+#include "tests/netns/lab.hpp"
+
+// The sanitizers bring an allocator and locks of their own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCounts = false;
+#else
+constexpr bool kCounts = true;
+#define XG_COUNTS
+#endif
+
+namespace {
+
+std::atomic<int> watched{0};  // a thread, by the kernel's number
+std::atomic<std::uint64_t> allocations{0}, locks{0};
+
+#ifdef XG_COUNTS
+void count(std::atomic<std::uint64_t>& counter) {
+  thread_local int self = 0;
+  if (watched.load(std::memory_order_relaxed) == 0) return;
+  if (self == 0) self = static_cast<int>(syscall(SYS_gettid));
+  if (self == watched.load(std::memory_order_relaxed)) counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <class Function>
+Function* next(std::atomic<Function*>& known, const char* name) {
+  if (Function* function = known.load(std::memory_order_relaxed)) return function;
+  known = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+  return known;
+}
+#endif
+
+}  // namespace
+
+#ifdef XG_COUNTS
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void __libc_free(void*);
+
+void* malloc(std::size_t bytes) {
+  count(allocations);
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t n, std::size_t bytes) {
+  count(allocations);
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* at, std::size_t bytes) {
+  count(allocations);
+  return __libc_realloc(at, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  count(allocations);
+  return __libc_memalign(alignment, bytes);
+}
+void free(void* at) {
+  if (at != nullptr) count(allocations);
+  __libc_free(at);
+}
+
+#define XG_LOCK(name, type)                      \
+  int name(type* lock) noexcept {                \
+    static std::atomic<int (*)(type*)> known;    \
+    count(locks);                                \
+    return next<int(type*)>(known, #name)(lock); \
+  }
+XG_LOCK(pthread_mutex_lock, pthread_mutex_t)
+XG_LOCK(pthread_mutex_trylock, pthread_mutex_t)
+XG_LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
+XG_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
+XG_LOCK(pthread_spin_lock, pthread_spinlock_t)
+}
+#endif
+
+namespace xdpgpu {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr u32 kBurst = 32;
+
+// The number of the tracepoint raw_syscalls:sys_enter; 0 with a reason. Where tracefs is not mounted, it
+// is for a moment, in a mount namespace of a thread's own.
+u64 tracepoint(std::string& reason) {
+  u64 id = 0;
+  std::thread([&] {
+    const char* const kFile = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id";
+    if (access(kFile, R_OK) != 0 &&
+        (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+         mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, nullptr) != 0))
+      reason = std::string("tracefs cannot be mounted: ") + std::strerror(errno);
+    std::ifstream(kFile) >> id;
+  }).join();
+  if (id == 0 && reason.empty()) reason = "the kernel has no tracepoint raw_syscalls:sys_enter";
+  return id;
+}
+
+// The system calls of one thread of this process, from now on.
+class SystemCalls {
+ public:
+  SystemCalls(int thread, u64 tracepoint) {
+    perf_event_attr what{};
+    what.size = sizeof(what);
+    what.type = PERF_TYPE_TRACEPOINT;
+    what.config = tracepoint;
+    fd_ =
+        lab::Fd(static_cast<int>(syscall(SYS_perf_event_open, &what, thread, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+    if (!fd_) reason_ = std::string("perf_event_open is refused: ") + std::strerror(errno);
+  }
+  const std::string& reason() const { return reason_; }
+  u64 count() const {
+    u64 value = 0;
+    return read(fd_.get(), &value, sizeof(value)) == sizeof(value) ? value : ~u64{0};
+  }
+
+ private:
+  lab::Fd fd_;
+  std::string reason_;
+};
+
+TEST(Counting, SeesWhatAThreadDoes) {
+  if (!kCounts) GTEST_SKIP() << "the sanitizers bring an allocator and locks of their own";
+  std::string reason;
+  const u64 id = tracepoint(reason);
+  u64 calls = 0;
+  std::thread([&] {
+    std::mutex mutex;
+    const SystemCalls counter(gettid(), id);
+    allocations = locks = 0;
+    watched = gettid();
+    {
+      auto* volatile kept = new int(1);
+      const std::lock_guard lock(mutex);
+      delete kept;
+    }
+    for (int i = 0; i < 10; ++i) syscall(SYS_getppid);
+    watched = 0;
+    reason += counter.reason();
+    calls = counter.count();
+  }).join();
+  EXPECT_EQ(allocations, 2u);
+  EXPECT_EQ(locks, 1u);
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EXPECT_GE(calls, 10u);
+  EXPECT_LE(calls, 20u);
+}
+
+enum class Way { drop, forward, pass };
+
+class Costs : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = lab::why_unavailable(); !why.empty()) GTEST_SKIP() << why;
+    near_.emplace("near");
+    far_.emplace("far");
+    wire_.emplace(*near_, "n0", *far_, "f0");
+    wire_->address("10.9.0.1/24", "10.9.0.2/24");
+    wire_->up();
+    bed::Options options;
+    options.overload_drops = true;
+    gpu::AclSettings acl;
+    acl.otherwise = GetParam() == Way::drop ? gpu::AclRule::Action::drop : gpu::AclRule::Action::pass;
+    options.stages = {GetParam() == Way::forward ? gpu::StageSettings{gpu::L2fwdSettings{}} : acl};
+    bed_.emplace(std::vector<const lab::Interface*>{&wire_->a()}, options);
+  }
+
+  std::vector<lab::Frame> frames() const {
+    std::vector<lab::Frame> out;
+    for (u16 i = 0; i < 64; ++i)
+      out.push_back(lab::build({.src = wire_->b().mac(),
+                                .dst = wire_->a().mac(),
+                                .src_port = static_cast<u16>(1000 + i),
+                                .dst_port = 4000,
+                                .payload = std::string(18, 'x')}));
+    return out;
+  }
+  int worker() const {
+    const auto threads = bed::threads_named("xdpgpu-");
+    return threads.size() == 1 ? threads.front() : 0;
+  }
+
+  std::optional<lab::Namespace> near_, far_;
+  std::optional<lab::Veth> wire_;
+  std::optional<bed::Bed> bed_;
+};
+
+TEST_P(Costs, AWorkerAsksForNothingAPacket) {
+  const int thread = worker();
+  ASSERT_NE(thread, 0);
+  std::string reason;
+  const SystemCalls calls(thread, tracepoint(reason));
+  reason += calls.reason();
+
+  // Less than the stack can take: what it drops, the kernel reports by a system call a packet.
+  bed::BareSender sender(wire_->b(), frames(), 0, 0, {.packets_per_second = 30'000, .burst = kBurst});
+  const auto received = [&] { return bed_->worker_counts(0).received; };
+  for (int i = 0; i < 500 && received() < 5'000; ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_GE(received(), 5'000u) << "packets do not flow";
+
+  allocations = locks = 0;
+  const auto before = bed_->engine().status();
+  const u64 calls_before = reason.empty() ? calls.count() : 0;
+  const auto start = std::chrono::steady_clock::now();
+  watched = thread;
+  std::this_thread::sleep_for(1s);
+  watched = 0;
+  const u64 made = reason.empty() ? calls.count() - calls_before : 0;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto after = bed_->engine().status();
+  sender.stop();
+
+  const u64 packets = after.batch_packets - before.batch_packets, batches = after.batches - before.batches;
+  RecordProperty("packets", std::to_string(packets));
+  RecordProperty("batches", std::to_string(batches));
+  RecordProperty("system_calls", std::to_string(made));
+  EXPECT_GT(packets, 10'000u);
+  if (kCounts) {
+    EXPECT_EQ(allocations, 0u) << packets << " packets";
+    EXPECT_EQ(locks, 0u) << packets << " packets";
+  }
+  if (!reason.empty()) GTEST_SKIP() << "system calls are not counted: " << reason;
+  // To send a batch takes a call for each 32 packets of it; the pause behind it may be slept through, and
+  // losses are asked for 100 times a second. Where nothing is sent there are the sleeps alone.
+  const u64 idle = static_cast<u64>(500 * seconds), bursts = packets / kBurst;
+  const u64 most = GetParam() == Way::drop ? 4 * bursts + idle : 3 * batches + packets / 32 + idle;
+  EXPECT_LE(made, most) << packets << " packets in " << batches << " batches";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Costs, testing::Values(Way::drop, Way::forward, Way::pass),
+                         [](const auto& tested) {
+                           return std::string(tested.param == Way::drop      ? "Drop"
+                                              : tested.param == Way::forward ? "Forward"
+                                                                             : "Pass");
+                         });
+
+}  // namespace
+}  // namespace xdpgpu
