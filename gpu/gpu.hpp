@@ -57,6 +57,7 @@ struct DeviceInfo {
   bool in_place = false;               // can read registered or imported host memory
   bool persistent = false;             // can be driven by a kernel or thread that stays
   bool persistent_takes_core = false;  // of the host, for each queue, while there is traffic
+  bool graph = false;                  // batches can be posted ahead; this GPU may still refuse
   u64 memory_bytes = 0;
 };
 
@@ -124,7 +125,11 @@ class Queue {
 //               back at the next batch. On the CPU device it is a thread of the queue's own, which spins for
 //               50 us after a batch and then sleeps until the next one. Vulkan has none: it promises no
 //               progress within a submission.
-enum class Drive { launched, persistent };
+//   graph       by letting run what was enqueued before: a wait for a number in memory, then a kernel that
+//               finds out which batch it has, some batches ahead. submit() is a store; release() enqueues the
+//               next ones. What stands enqueued is withdrawn after 100 ms without a batch. CUDA alone, where
+//               the driver has stream memory operations.
+enum class Drive { launched, persistent, graph };
 
 struct QueueOptions {
   u32 batch_capacity = 1024;  // packets

@@ -19,6 +19,11 @@ Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& 
         "{} cannot be driven by a kernel that stays on the device: set compute.mode to auto, inline or "
         "split, or use a CUDA device or the cpu",
         info.name));
+  if (options.drive == Drive::graph && !info.graph)
+    return tl::unexpected(
+        fmt::format("{} cannot have batches posted ahead, which takes a CUDA device and a driver with stream "
+                    "memory operations: set compute.mode to auto, inline or split",
+                    info.name));
   return {};
 }
 

@@ -47,7 +47,8 @@ void choose_device(const std::string& name, Options& options) {
   options.device = name.substr(0, slash);
   if (slash == std::string::npos) return;
   const auto mode = dataplane::compute_mode_of(name.substr(slash + 1));
-  if (!mode) throw lab::Error(name + " names no mode that there is: auto, inline, split or persistent");
+  if (!mode)
+    throw lab::Error(name + " names no mode that there is: auto, inline, split, persistent or graph");
   options.engine.compute_mode = *mode;
 }
 

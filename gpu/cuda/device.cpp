@@ -6,9 +6,11 @@
 #include <exception>
 #include <new>
 
+#include "gpu/cuda/graph.hpp"
 #include "gpu/cuda/mirror.hpp"
 #include "gpu/cuda/persistent.hpp"
 #include "gpu/cuda/queue.hpp"
+#include "gpu/cuda/stream_wait.hpp"
 #include "gpu/cuda/watch.hpp"
 #include "gpu/pipelines.hpp"
 
@@ -75,6 +77,7 @@ DeviceInfo describe_device(int ordinal) {
     info.reason = "it cannot map host memory or has no memory pools: use another device";
   info.usable = info.reason.empty();
   info.persistent = info.usable;
+  info.graph = info.usable && has_stream_wait();
   info.in_place = info.usable && attribute(cudaDevAttrHostRegisterSupported, ordinal) != 0;
   return info;
 }
@@ -86,7 +89,7 @@ class CudaDevice final : public Device {
     device->shared_.ordinal = ordinal;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
-    for (auto* load : {load_decide, load_resident, load_watch})
+    for (auto* load : {load_decide, load_posted, load_resident, load_watch})
       if (const cudaError_t error = load(); error != cudaSuccess) return failure("loading the stages", error);
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
@@ -154,8 +157,15 @@ class CudaDevice final : public Device {
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
     if (auto ready = enter(); !ready) return tl::unexpected(ready.error());
     try {
-      return options.drive == Drive::persistent ? PersistentQueue::create(shared_, options)
-                                                : CudaQueue::create(shared_, options);
+      switch (options.drive) {
+        case Drive::persistent:
+          return PersistentQueue::create(shared_, options);
+        case Drive::graph:
+          return GraphQueue::create(shared_, options);
+        case Drive::launched:
+          break;
+      }
+      return CudaQueue::create(shared_, options);
     } catch (const std::bad_alloc&) {
       return tl::unexpected(std::string("there is not enough memory for the queue's batches"));
     }

@@ -281,10 +281,13 @@ TEST(Drives, ADeviceSaysWhichItHas) {
     ASSERT_TRUE(device) << device.error();
     ASSERT_TRUE(
         (*device)->register_frames(traffic.region.base(), traffic.region.size(), gpu::Frames::automatic));
-    const auto queue = (*device)->open_queue({8, 1, gpu::Drive::persistent});
-    EXPECT_EQ(queue.has_value(), info.persistent) << info.name;
-    if (!queue) {
-      EXPECT_NE(queue.error().find("compute.mode"), std::string::npos) << queue.error();
+    for (const auto& [drive, has] :
+         {std::pair{gpu::Drive::persistent, info.persistent}, {gpu::Drive::graph, info.graph}}) {
+      const auto queue = (*device)->open_queue({8, 1, drive});
+      EXPECT_EQ(queue.has_value(), has) << info.name;
+      if (!queue) {
+        EXPECT_NE(queue.error().find("compute.mode"), std::string::npos) << queue.error();
+      }
     }
   }
 }

@@ -9,7 +9,9 @@ namespace xdpgpu::tests {
 
 std::string Target::name() const {
   return kind + (frames == gpu::Frames::staged ? "_staged" : "_in_place") +
-         (drive == gpu::Drive::persistent ? "_persistent" : "");
+         (drive == gpu::Drive::persistent ? "_persistent"
+          : drive == gpu::Drive::graph    ? "_graph"
+                                          : "");
 }
 
 std::vector<Target> all_targets() {
@@ -20,6 +22,8 @@ std::vector<Target> all_targets() {
   for (const char* kind : {"cpu", "cuda"})
     for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
       targets.push_back({kind, frames, gpu::Drive::persistent});
+  for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
+    targets.push_back({"cuda", frames, gpu::Drive::graph});
   return targets;
 }
 

@@ -7,7 +7,7 @@ namespace xdpgpu::dataplane {
 namespace {
 
 constexpr std::array kAll{ComputeMode::automatic, ComputeMode::inlined, ComputeMode::split,
-                          ComputeMode::persistent};
+                          ComputeMode::persistent, ComputeMode::graph};
 
 TEST(ComputeMode, NamesAreThePolicys) {
   for (const ComputeMode mode : kAll) EXPECT_EQ(compute_mode_of(name_of(mode)), mode);
@@ -32,6 +32,7 @@ TEST(ComputeMode, OnlyPersistentAsksTheDeviceForMore) {
   EXPECT_EQ(drive_of(ComputeMode::inlined), gpu::Drive::launched);
   EXPECT_EQ(drive_of(ComputeMode::split), gpu::Drive::launched);
   EXPECT_EQ(drive_of(ComputeMode::persistent), gpu::Drive::persistent);
+  EXPECT_EQ(drive_of(ComputeMode::graph), gpu::Drive::graph);
 }
 
 }  // namespace

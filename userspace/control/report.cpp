@@ -213,6 +213,8 @@ Result<Json> report(const ReportInput& input) {
             {"ports", std::move(ports)},
             {"rules", std::move(rules)},
             {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
+            {"device_time_ns", to_json(dataplane::device_time_of(all))},
+            {"latency_ns", to_json(dataplane::latency_of(all))},
             {"frames",
              {{"total", frames.total},
               {"free", frames.free},

@@ -11,7 +11,8 @@ struct Named {
   std::string_view name;
 };
 constexpr std::array kNames{Named{ComputeMode::automatic, "auto"}, Named{ComputeMode::inlined, "inline"},
-                            Named{ComputeMode::split, "split"}, Named{ComputeMode::persistent, "persistent"}};
+                            Named{ComputeMode::split, "split"}, Named{ComputeMode::persistent, "persistent"},
+                            Named{ComputeMode::graph, "graph"}};
 
 }  // namespace
 
@@ -33,7 +34,14 @@ ComputeMode resolve(ComputeMode mode, const gpu::DeviceInfo& device) noexcept {
 }
 
 gpu::Drive drive_of(ComputeMode mode) noexcept {
-  return mode == ComputeMode::persistent ? gpu::Drive::persistent : gpu::Drive::launched;
+  switch (mode) {
+    case ComputeMode::persistent:
+      return gpu::Drive::persistent;
+    case ComputeMode::graph:
+      return gpu::Drive::graph;
+    default:
+      return gpu::Drive::launched;
+  }
 }
 
 }  // namespace xdpgpu::dataplane

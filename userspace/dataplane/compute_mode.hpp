@@ -18,9 +18,10 @@ namespace xdpgpu::dataplane {
 //   inlined     one thread a queue feeds the device and retires what it has decided
 //   split       one thread a queue feeds, another one retires
 //   persistent  as inlined, by way of a kernel or thread that stays on the device (gpu::Drive::persistent)
-enum class ComputeMode { automatic, inlined, split, persistent };
+//   graph       as inlined, with the device's work enqueued ahead of the batches (gpu::Drive::graph)
+enum class ComputeMode { automatic, inlined, split, persistent, graph };
 
-// As the policy and `status` have it: "auto", "inline", "split", "persistent".
+// As the policy and `status` have it: "auto", "inline", "split", "persistent", "graph".
 std::string_view name_of(ComputeMode mode) noexcept;
 // Nothing where there is no such mode.
 std::optional<ComputeMode> compute_mode_of(std::string_view name) noexcept;

@@ -379,14 +379,9 @@ class PolicyReader {
                                  name->substr(0, 80)));
         compute.device = *name;
       }
-    if (auto mode = fields.get("mode")) {
-      const auto* name = mode->node->as<std::string>();
-      if (name != nullptr && find_word(words::kComputeModeAbsent, *name))
-        report_.at(*mode, fmt::format("this version does not have the mode \"{}\"; it has {}", *name,
-                                      quoted_list(words::kComputeMode)));
-      else if (auto word = read_word(report_, *mode, words::kComputeMode))
+    if (auto mode = fields.get("mode"))
+      if (auto word = read_word(report_, *mode, words::kComputeMode))
         compute.mode = words::kComputeMode[*word];
-    }
     if (auto frames = fields.get("frames"))
       if (auto word = read_word(report_, *frames, words::kComputeFrames))
         compute.frames = words::kComputeFrames[*word];

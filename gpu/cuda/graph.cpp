@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/cuda/graph.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "gpu/cuda/stream_wait.hpp"
+#include "gpu/pause.hpp"
+#include "gpu/staging.hpp"
+
+namespace xdpgpu::gpu::cuda {
+namespace {
+
+constexpr u64 kLine = 128;
+constexpr u64 kBellAt = 0, kWithdrawnAt = kLine, kFinishedAt = 2 * kLine, kRanAt = 3 * kLine,
+              kOrdersAt = 4 * kLine;
+// Blocks of a post: it does not know yet how large its batch is.
+constexpr u32 kMostBlocks = 64;
+// A kernel that faults never stores its number: this often, a poll in vain asks the driver.
+constexpr u32 kPollsPerQuery = 4096;
+constexpr u64 kLookEveryNs = 50'000'000;
+constexpr u64 kIdleNs = 100'000'000;
+constexpr u64 kLongNs = 3'600'000'000'000;
+constexpr std::chrono::seconds kDrainTimeout{5};
+
+}  // namespace
+
+Result<std::unique_ptr<Queue>> GraphQueue::create(Shared& shared, const QueueOptions& options) {
+  std::unique_ptr<GraphQueue> queue(new GraphQueue(shared, options));
+  if (auto done = queue->allocate(options).and_then([&] { return queue->try_wait(); }); !done)
+    return tl::unexpected(done.error());
+  queue->prepare();
+  // Signals are for the process's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    queue->watcher_ = std::thread([raw = queue.get()] { raw->watch(); });
+  } catch (const std::exception& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return tl::unexpected("the queue has no thread to watch its posts: " + std::string(error.what()) +
+                          "; free some threads, or set compute.mode to auto");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(queue->watcher_.native_handle(), "xdpgpu-posts");
+  return queue;
+}
+
+GraphQueue::GraphQueue(Shared& shared, const QueueOptions& options)
+    : shared_(shared),
+      ring_(options),
+      depth_(options.depth),
+      capacity_(options.batch_capacity),
+      places_(std::bit_ceil(options.depth)),
+      receive_queue_(options.receive_queue),
+      grid_(std::clamp((options.batch_capacity + kPostedBlock - 1) / kPostedBlock, 1u, kMostBlocks)) {}
+
+Result<void> GraphQueue::allocate(const QueueOptions& options) {
+  const u64 packets = u64{options.depth} * options.batch_capacity;
+  const auto pin = [](Pinned& to, u64 bytes) -> Result<void> {
+    return Pinned::create(bytes).map([&](Pinned&& made) { to = std::move(made); });
+  };
+  auto done = Stream::create()
+                  .map([&](Stream&& made) { stream_ = std::move(made); })
+                  .and_then([&] { return DeviceMemory::create(kLine, nullptr, stream_); })
+                  .map([&](DeviceMemory&& made) { blocks_ = std::move(made); })
+                  .and_then([&] { return pin(mailbox_, kOrdersAt + places_ * sizeof(Order)); })
+                  .and_then([&] { return pin(descriptors_, packets * sizeof(xg_descriptor)); })
+                  .and_then([&] { return pin(results_, packets * sizeof(xg_result)); });
+  if (done && shared_.frames == Frames::staged) {
+    staging_bytes_ = staging_bytes(options.batch_capacity);
+    unstaged_.resize(packets);
+    done = pin(staging_, depth_ * staging_bytes_);
+  }
+  if (!done) return done;
+  for (Slot& slot : ring_.all()) {
+    const u64 first = u64{slot.index} * slot.capacity;
+    slot.descriptors =
+        (unstaged_.empty() ? reinterpret_cast<xg_descriptor*>(descriptors_.host()) : unstaged_.data()) +
+        first;
+    slot.results = reinterpret_cast<xg_result*>(results_.host()) + first;
+  }
+  return {};
+}
+
+// A wait that is over before it begins.
+Result<void> GraphQueue::try_wait() {
+  cudaError_t error = wait_for(stream_.get(), reinterpret_cast<const u32*>(mailbox_.device() + kBellAt), 0);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream_.get());
+  if (error == cudaErrorNotSupported)
+    return tl::unexpected(std::string(
+        "the NVIDIA driver or this GPU cannot let a stream wait for memory (stream memory "
+        "operations), which compute.mode graph is made of: set compute.mode to persistent or auto"));
+  if (error != cudaSuccess) return failure("letting a stream wait for memory", error);
+  return {};
+}
+
+// What all posts have in common.
+void GraphQueue::prepare() {
+  posted_.orders = reinterpret_cast<const Order*>(mailbox_.device() + kOrdersAt);
+  posted_.places = places_;
+  posted_.capacity = capacity_;
+  if (shared_.frames == Frames::in_place) {
+    posted_.frames.v = reinterpret_cast<xg_word*>(shared_.region.device());
+    posted_.frames_bytes = shared_.bytes;
+  } else {
+    posted_.frames.v = reinterpret_cast<xg_word*>(staging_.device());
+    posted_.frames_bytes = posted_.frames_stride = staging_bytes_;
+  }
+  posted_.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device());
+  posted_.results.v = reinterpret_cast<xg_result*>(results_.device());
+  posted_.flows = {shared_.flows.device(), receive_queue_};
+  posted_.withdrawn = reinterpret_cast<const u64*>(mailbox_.device() + kWithdrawnAt);
+  posted_.finished = reinterpret_cast<u64*>(mailbox_.device() + kFinishedAt);
+  posted_.ran = reinterpret_cast<u64*>(mailbox_.device() + kRanAt);
+  posted_.blocks = reinterpret_cast<u32*>(blocks_.get());
+}
+
+GraphQueue::~GraphQueue() {
+  stopping_ = true;
+  watched_.ring();
+  if (watcher_.joinable()) watcher_.join();
+  (void)cudaSetDevice(shared_.ordinal);
+  const auto deadline = std::chrono::steady_clock::now() + kDrainTimeout;
+  const auto wait_while = [&](auto&& condition) {
+    while (!shared_.abandoned && condition()) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        shared_.failed = true;
+        shared_.abandoned = true;
+      }
+      std::this_thread::yield();
+    }
+  };
+  if (mailbox_.host() != nullptr) {
+    wait_while([&] { return finished() < ring_.submitted() && healthy(); });
+    wait_while([&] { return ran() < rung_ && healthy(); });
+    withdraw();
+    wait_while([&] { return cudaStreamQuery(stream_.get()) == cudaErrorNotReady; });
+  }
+  if (!shared_.abandoned) return;
+  for (Pinned* pinned : {&mailbox_, &descriptors_, &results_, &staging_}) pinned->abandon();
+  blocks_.abandon();
+  stream_.abandon();
+}
+
+u64 GraphQueue::finished() const noexcept {
+  return std::atomic_ref(*reinterpret_cast<u64*>(mailbox_.host() + kFinishedAt))
+      .load(std::memory_order_acquire);
+}
+
+u64 GraphQueue::ran() const noexcept {
+  return std::atomic_ref(*reinterpret_cast<u64*>(mailbox_.host() + kRanAt)).load(std::memory_order_acquire);
+}
+
+// All that was written for these posts is there before them. The waits compare 32 bits, as numbers that wrap.
+void GraphQueue::ring(u64 post) noexcept {
+  rung_.store(post, std::memory_order_relaxed);
+  std::atomic_ref(*reinterpret_cast<u32*>(mailbox_.host() + kBellAt))
+      .store(static_cast<u32>(post), std::memory_order_release);
+}
+
+Order& GraphQueue::order(u64 post) const noexcept {
+  return reinterpret_cast<Order*>(mailbox_.host() + kOrdersAt)[post & (places_ - 1)];
+}
+
+// Whether the device still works, by the driver's word.
+bool GraphQueue::healthy() noexcept {
+  if (shared_.failed.load(std::memory_order_relaxed)) return false;
+  const cudaError_t error = cudaStreamQuery(stream_.get());
+  if (error == cudaSuccess || error == cudaErrorNotReady) return true;
+  shared_.failed = true;
+  return false;
+}
+
+bool GraphQueue::try_post() noexcept { return !posting_.exchange(true, std::memory_order_acquire); }
+
+// There are posts that somebody may have to withdraw.
+void GraphQueue::end_posting() noexcept {
+  posting_.store(false, std::memory_order_release);
+  watched_.ring();
+}
+
+// While posting_ is this thread's. Every number has its post, whether it is rung for already or not. False:
+// the device failed.
+bool GraphQueue::post_up_to(u64 number) noexcept {
+  if (cudaSetDevice(shared_.ordinal) != cudaSuccess) shared_.failed = true;
+  while (!shared_.failed.load(std::memory_order_relaxed) && last_ < number) {
+    posted_.post = last_ + 1;
+    if (wait_for(stream_.get(), reinterpret_cast<const u32*>(mailbox_.device() + kBellAt),
+                 static_cast<u32>(posted_.post)) != cudaSuccess ||
+        launch_posted(posted_, grid_, stream_.get()) != cudaSuccess) {
+      shared_.failed = true;
+      return false;
+    }
+    last_.store(posted_.post, std::memory_order_release);
+  }
+  return !shared_.failed.load(std::memory_order_relaxed);
+}
+
+Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
+  if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
+  const DeviceMemory* image = shared_.generations.find(generation);
+  if (image == nullptr) return Submit::unknown_generation;
+  if (staging_.host() != nullptr)
+    stage_frames(shared_.base, shared_.bytes, slot->descriptors, count,
+                 staging_.host() + slot->index * staging_bytes_,
+                 reinterpret_cast<xg_descriptor*>(descriptors_.host()) + u64{slot->index} * capacity_);
+  Order made{};
+  made.image = reinterpret_cast<u64>(image->get());
+  made.ticket = ring_.submitted() + 1;
+  made.count = count;
+  made.generation = generation;
+  made.slot = slot->index;
+  // Before it can be finished: poll looks for the ticket once it is in there.
+  ring_.submitted(slot, count, generation);
+  submitting_.store(true);
+  while (withdrawing_.load()) relax();
+  const u64 post = rung_.load(std::memory_order_relaxed) + 1;
+  order(post) = made;
+  ring(post);
+  submitting_.store(false, std::memory_order_release);
+  // After a pause the post is not there. What another thread is posting meanwhile may be it.
+  while (last_.load(std::memory_order_acquire) < post) {
+    if (!try_post()) {
+      relax();
+      continue;
+    }
+    const bool good = post_up_to(post);
+    end_posting();
+    if (!good) break;  // poll says so of the batch
+  }
+  return Submit::ok;
+}
+
+Slot* GraphQueue::poll() noexcept {
+  if (ring_.oldest() == nullptr) return nullptr;
+  if (finished() >= ring_.oldest_ticket()) {
+    idle_polls_ = 0;
+    return ring_.retire(false);
+  }
+  if (shared_.failed.load(std::memory_order_relaxed)) return ring_.retire(true);
+  if (++idle_polls_ % kPollsPerQuery == 0 && !healthy()) return ring_.retire(true);
+  return nullptr;
+}
+
+void GraphQueue::release(Slot* slot) noexcept {
+  ring_.release(slot);
+  const u64 wanted = rung_.load(std::memory_order_relaxed) + depth_;
+  if (shared_.failed.load(std::memory_order_relaxed) || last_ >= wanted || !try_post()) return;
+  (void)post_up_to(wanted);
+  end_posting();
+}
+
+// Lets the posts that nobody has rung for run, and do nothing. Only while the posts that were rung for have
+// run, so that there is one range at a time; not while a batch is being submitted, which is to have the first
+// of them.
+void GraphQueue::withdraw() noexcept {
+  if (!try_post()) return;
+  withdrawing_.store(true);
+  const u64 rung = rung_.load(std::memory_order_relaxed);
+  const u64 last = last_.load(std::memory_order_relaxed);
+  if (!submitting_.load() && ran() == rung && rung != last) {
+    auto* const withdrawn = reinterpret_cast<u64*>(mailbox_.host() + kWithdrawnAt);
+    std::atomic_ref(withdrawn[0]).store(rung, std::memory_order_relaxed);
+    std::atomic_ref(withdrawn[1]).store(last, std::memory_order_relaxed);
+    ring(last);
+  }
+  withdrawing_.store(false);
+  posting_.store(false, std::memory_order_release);
+}
+
+bool GraphQueue::all_ran() const noexcept { return ran() == last_.load(std::memory_order_acquire); }
+
+void GraphQueue::watch() noexcept {
+  u64 seen = 0;
+  u64 since_ns = monotonic_ns();
+  while (!stopping_) {
+    const bool nothing_posted = all_ran();
+    watched_.sleep([&] { return stopping_.load() || (nothing_posted && !all_ran()); },
+                   nothing_posted ? kLongNs : kLookEveryNs);
+    const u64 rung = rung_.load(std::memory_order_relaxed);
+    const u64 now_ns = monotonic_ns();
+    if (rung != seen) {
+      seen = rung;
+      since_ns = now_ns;
+    } else if (now_ns - since_ns >= kIdleNs && !shared_.failed) {
+      withdraw();
+    }
+  }
+}
+
+}  // namespace xdpgpu::gpu::cuda

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/posted.cu: the kernel that waits in a stream for its batch. What it reads of the host stands still
+// from before it starts, so that all of its blocks see the same.
+#include "gpu/cuda/decide.cuh"
+#include "gpu/cuda/posted.hpp"
+
+namespace xdpgpu::gpu::cuda {
+namespace {
+
+__device__ bool is_withdrawn(const Posted& p) {
+  return __ldcv(p.withdrawn) < p.post && p.post <= __ldcv(p.withdrawn + 1);
+}
+
+__device__ Order fetch(const Order* from) {
+  const uint4* halves = reinterpret_cast<const uint4*>(from);
+  const uint4 a = __ldcv(halves);
+  const uint4 b = __ldcv(halves + 1);
+  return {u64{a.y} << 32 | a.x, u64{a.w} << 32 | a.z, b.x, b.y, b.z, b.w};
+}
+
+__device__ void work(const Posted& p, const Order& order) {
+  xg_batch batch;
+  batch.frames.v =
+      reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(p.frames.v) + order.slot * p.frames_stride);
+  batch.frames_bytes = p.frames_bytes;
+  batch.descriptors.v = p.descriptors.v + u64{order.slot} * p.capacity;
+  batch.results.v = p.results.v + u64{order.slot} * p.capacity;
+  batch.image.v = reinterpret_cast<xg_word*>(order.image);
+  batch.count = order.count;
+  batch.generation = order.generation;
+  for (u32 i = blockIdx.x * kPostedBlock + threadIdx.x; i < order.count; i += gridDim.x * kPostedBlock)
+    decide_packet(batch, i, p.flows.ports, p.flows.receive_queue);
+}
+
+__global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted posted) {
+  __shared__ Order order;
+  __shared__ u32 withdrawn;
+  if (threadIdx.x == 0) {
+    withdrawn = is_withdrawn(posted);
+    if (withdrawn == 0) order = fetch(posted.orders + (posted.post & (posted.places - 1)));
+  }
+  __syncthreads();
+  if (withdrawn == 0) work(posted, order);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  // The fence orders the whole block's results, which the barrier has put before it, for the host too.
+  __threadfence_system();
+  if (atomicAdd(posted.blocks, 1u) + 1u != gridDim.x) return;
+  *posted.blocks = 0;
+  __threadfence_system();
+  if (withdrawn == 0) *static_cast<volatile u64*>(posted.finished) = order.ticket;
+  *static_cast<volatile u64*>(posted.ran) = posted.post;
+}
+
+}  // namespace
+
+cudaError_t load_posted() noexcept {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&decide_posted));
+}
+
+cudaError_t launch_posted(const Posted& posted, u32 blocks, cudaStream_t stream) noexcept {
+  Posted argument = posted;
+  void* arguments[] = {&argument};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&decide_posted), dim3(blocks), dim3(kPostedBlock),
+                          arguments, 0, stream);
+}
+
+}  // namespace xdpgpu::gpu::cuda
