@@ -53,9 +53,10 @@ struct DeviceInfo {
   std::string description;  // "NVIDIA H200", "llvmpipe (LLVM 15.0.6, 256 bits)"
   bool software = false;    // runs on the CPU: `auto` never picks a software Vulkan
   bool usable = false;
-  std::string reason;       // why it is not usable; empty if it is
-  bool in_place = false;    // can read registered or imported host memory
-  bool persistent = false;  // can be driven by a kernel that stays
+  std::string reason;                  // why it is not usable; empty if it is
+  bool in_place = false;               // can read registered or imported host memory
+  bool persistent = false;             // can be driven by a kernel or thread that stays
+  bool persistent_takes_core = false;  // of the host, for each queue, while there is traffic
   u64 memory_bytes = 0;
 };
 
@@ -93,30 +94,36 @@ enum class Submit {
   device_failed,       // the device is lost; the slot is still the caller's
 };
 
-// A worker's stream of batches. Single-threaded: one worker owns it. No allocation, lock or virtual
-// call a packet. Destroying it waits for batches in flight (bounded by the device's own time-out); it is
-// destroyed before its device. Once the device has failed, poll hands out the batches in flight one
-// after the other, each with `failed` set.
+// A worker's stream of batches. Of two threads: one feeds it (acquire, submit), one retires (poll, release);
+// they may be one and the same. A slot goes from the one to the other by submit and back by release, with
+// what is in it; one that submit refused is released by the thread that retires, once it has it by some
+// ordered way of the caller's. in_flight is for either, and may be past when it returns: to the feeding
+// thread it is never too low, to the retiring one never too high. No allocation, lock or virtual call a
+// packet. Destroying it, when neither thread uses it any more, waits for batches in flight (bounded by the
+// device's own time-out); it is destroyed before its device. Once the device has failed, poll hands out the
+// batches in flight one after the other, each with `failed` set.
 class Queue {
  public:
   virtual ~Queue() = default;
-  // The next free slot, or nullptr while all are in flight or held.
+  // Feeding: the next free slot, or nullptr while all are in flight or held.
   virtual Slot* acquire() noexcept = 0;
-  // Starts the slot's first `count` descriptors. count 1..capacity.
+  // Feeding: starts the slot's first `count` descriptors. count 1..capacity.
   virtual Submit submit(Slot* slot, u32 count, u32 generation) noexcept = 0;
-  // The oldest submitted batch, once finished; nullptr while it runs or when there is none. Never
+  // Retiring: the oldest submitted batch, once finished; nullptr while it runs or when there is none. Never
   // blocks.
   virtual Slot* poll() noexcept = 0;
+  // Retiring, or feeding a slot that was acquired and never submitted.
   virtual void release(Slot* slot) noexcept = 0;
   virtual u32 in_flight() const noexcept = 0;
 };
 
 // How a queue's batches reach the device.
-//   launched    each by a call of the driver
+//   launched    each by a call of the driver; on the CPU device submit() decides
 //   persistent  through memory, by a kernel that stays on the device and polls for them: microseconds less.
-//               It ends when it has had nothing to do for 100 ms, or when the process is gone, and is back
-//               at the next batch. CUDA alone: Vulkan promises no progress within a submission, and the CPU
-//               device decides in submit().
+//               On CUDA it ends when it has had nothing to do for 100 ms, or when the process is gone, and is
+//               back at the next batch. On the CPU device it is a thread of the queue's own, which spins for
+//               50 us after a batch and then sleeps until the next one. Vulkan has none: it promises no
+//               progress within a submission.
 enum class Drive { launched, persistent };
 
 struct QueueOptions {

@@ -15,11 +15,10 @@ Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& 
     return tl::unexpected(
         fmt::format("{} batches in flight are not possible: choose 1 to 64", options.depth));
   if (options.drive == Drive::persistent && !info.persistent)
-    return tl::unexpected(
-        fmt::format("{} cannot be driven by a kernel that stays on the device: set compute.mode to auto or "
-                    "inline, or use "
-                    "a CUDA device",
-                    info.name));
+    return tl::unexpected(fmt::format(
+        "{} cannot be driven by a kernel that stays on the device: set compute.mode to auto, inline or "
+        "split, or use a CUDA device or the cpu",
+        info.name));
   return {};
 }
 

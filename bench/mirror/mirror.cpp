@@ -189,6 +189,7 @@ class Lab {
     options.device = settings_.device;
     options.rules = rules;
     options.stages = {drop(cache)};
+    options.flow_entries_per_queue = 1 << 17;  // so that none of the flows has to give way to another
     return options;
   }
   lab::Frame frame(u16 flow) const {

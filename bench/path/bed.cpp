@@ -46,16 +46,15 @@ void choose_device(const std::string& name, Options& options) {
   const auto slash = name.find('/');
   options.device = name.substr(0, slash);
   if (slash == std::string::npos) return;
-  const std::string way = name.substr(slash + 1);
-  if (way != "inline" && way != "persistent")
-    throw lab::Error(name + " names no way to drive a device: the ways are inline and persistent");
-  options.engine.drive = way == "persistent" ? gpu::Drive::persistent : gpu::Drive::launched;
+  const auto mode = dataplane::compute_mode_of(name.substr(slash + 1));
+  if (!mode) throw lab::Error(name + " names no mode that there is: auto, inline, split or persistent");
+  options.engine.compute_mode = *mode;
 }
 
 std::vector<std::string> ways_of(const std::string& device) {
   const auto opened = gpu::open_device(device);
   if (!opened) throw lab::Error(opened.error());
-  std::vector<std::string> ways{device + "/inline"};
+  std::vector<std::string> ways{device + "/auto", device + "/inline", device + "/split"};
   if ((*opened)->info().persistent) ways.push_back(device + "/persistent");
   return ways;
 }

@@ -93,8 +93,8 @@ int main(int argc, char** argv) {
   xdpgpu::bed::Settings settings;
   CLI::App app("Packets per second of the whole path against bare AF_XDP loops, and TCP through PASS");
   app.add_option("--device", settings.devices,
-                 "compute devices, as `xdpgpu devices` names them; with /persistent behind, driven by a "
-                 "resident kernel")
+                 "compute devices, as `xdpgpu devices` names them, or with the mode that drives one, as in "
+                 "cpu/split: inline (not said), split, persistent or auto")
       ->delimiter(',');
   app.add_option("--queues", settings.queues, "also this many queues, a worker and a sender each")
       ->check(CLI::Range(1, 32));

@@ -41,9 +41,10 @@ __u64 rule_sum = 0; /* of (packet + 1) * (rule + 1) over the packets that a rule
 __u64 trie_hits = 0;
 __u64 trie_sum = 0; /* of packet + 1 over the packets whose source is in the trie */
 
+/* What one packet hands on to the next; on the stack, of which the classifier leaves little. */
 struct progress {
+  struct xdp_md* ctx;
   __u64 last; /* what the last packet's lookup loaded */
-  __u64 rule_hits, rule_sum, trie_hits, trie_sum;
 };
 
 XG_INLINE __u64 look_up_trie(const xg_flow_key* flow) {
@@ -61,7 +62,7 @@ XG_INLINE __u64 look_up_trie(const xg_flow_key* flow) {
 }
 
 static long one_packet(__u32 number, struct progress* progress) {
-  struct xg_run run = {.slot = 0, .generation = 1};
+  struct xg_run run = {.ctx = progress->ctx, .slot = 0, .generation = 1};
   struct xg_walk walk;
   const __u32 zero = 0, at = number & (PREFILTER_PACKETS - 1);
   const struct prefilter_packet* packet = bpf_map_lookup_elem(&packets, &at);
@@ -86,28 +87,24 @@ static long one_packet(__u32 number, struct progress* progress) {
     walk.lines = tables.lines;
     xg_walk(&walk);
     if (walk.result >= 0) {
-      progress->rule_hits++;
-      progress->rule_sum += (__u64)(number + 1) * (__u64)(walk.result + 1);
+      rule_hits++;
+      rule_sum += (__u64)(number + 1) * (__u64)(walk.result + 1);
     }
   }
   if (use_trie) {
     const __u64 listed = look_up_trie(&run.packet.key);
     progress->last = listed;
-    progress->trie_hits += listed;
-    progress->trie_sum += listed * (number + 1);
+    trie_hits += listed;
+    trie_sum += listed * (number + 1);
   }
   return 0;
 }
 
 SEC("xdp")
 int prefilter(struct xdp_md* ctx) {
-  (void)ctx;
-  struct progress progress = {};
+  struct progress progress = {.ctx = ctx};
+  rule_hits = rule_sum = trie_hits = trie_sum = 0;
   bpf_loop(rounds, one_packet, &progress, 0);
-  rule_hits = progress.rule_hits;
-  rule_sum = progress.rule_sum;
-  trie_hits = progress.trie_hits;
-  trie_sum = progress.trie_sum;
   return XDP_PASS;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/cpu/device.hpp: the CPU as a compute device: a batch is decided in the worker's thread while it is
-// submitted, by the same stages as on the GPUs.
+// submitted, or by a thread of the queue's own (gpu/cpu/queue.hpp), by the same stages as on the GPUs.
 #pragma once
 
 #include <memory>

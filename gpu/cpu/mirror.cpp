@@ -11,6 +11,7 @@
 
 #include "gpu/flow_table.hpp"
 #include "gpu/mirror.h"
+#include "gpu/pause.hpp"
 
 namespace xdpgpu::gpu::cpu {
 namespace {
@@ -21,20 +22,6 @@ constexpr u32 kBurst = 64;
 constexpr u64 kSpinNs = 50'000;
 constexpr long kLeastSleepNs = 20'000;
 constexpr long kMostSleepNs = 1'000'000;
-
-u64 monotonic_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
-}
-
-void relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
 
 // Written by the thread alone.
 class Count {

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <new>
 
+#include "gpu/cuda/mirror.hpp"
 #include "gpu/cuda/persistent.hpp"
 #include "gpu/cuda/queue.hpp"
+#include "gpu/cuda/watch.hpp"
 #include "gpu/pipelines.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -83,11 +86,14 @@ class CudaDevice final : public Device {
     device->shared_.ordinal = ordinal;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
-    if (const cudaError_t error = load_resident(); error != cudaSuccess)
-      return failure("loading the stages", error);
+    for (auto* load : {load_decide, load_resident, load_watch})
+      if (const cudaError_t error = load(); error != cudaSuccess) return failure("loading the stages", error);
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
     device->shared_.control = *std::move(control);
+    auto images = Images::create(device->shared_.control);
+    if (!images) return tl::unexpected(images.error());
+    device->shared_.images = *std::move(images);
     return device;
   }
   explicit CudaDevice(DeviceInfo info) : info_(std::move(info)) {}
@@ -121,11 +127,15 @@ class CudaDevice final : public Device {
     const auto& words = pipelines->image();
     auto image = DeviceMemory::create(words.size() * sizeof(u32), words.data(), shared_.control);
     if (!image) return tl::unexpected(image.error());
-    return shared_.generations.add(generation, *std::move(image));
+    if (auto added = shared_.generations.add(generation, *std::move(image)); !added) return added;
+    auto announced = shared_.images.add(generation, *shared_.generations.find(generation), shared_.control);
+    if (!announced) shared_.generations.remove(generation);
+    return announced;
   }
   void unload(u32 generation) noexcept override {
     if (shared_.abandoned) return;
     (void)cudaSetDevice(shared_.ordinal);
+    shared_.images.remove(generation, shared_.control);
     shared_.generations.remove(generation);
   }
 
@@ -151,10 +161,15 @@ class CudaDevice final : public Device {
     }
   }
 
-  Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions&) override {
-    return tl::unexpected(fmt::format(
-        "{} cannot watch mirrored packets yet: use the device cpu, or leave out the rules that mirror",
-        info_.name));
+  Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) override {
+    if (auto checked = check_mirror_options(options); !checked) return tl::unexpected(checked.error());
+    if (auto ready = enter(); !ready) return tl::unexpected(ready.error());
+    try {
+      return cuda::open_mirror(shared_, info_.name, options);
+    } catch (const std::exception& error) {
+      return tl::unexpected(fmt::format("{} cannot watch mirrored packets: {}; free some memory or threads",
+                                        info_.name, error.what()));
+    }
   }
 
  private:

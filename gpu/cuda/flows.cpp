@@ -3,6 +3,8 @@
 
 #include <array>
 #include <bit>
+#include <functional>
+#include <memory>
 
 namespace xdpgpu::gpu::cuda {
 namespace {
@@ -40,6 +42,7 @@ Result<FlowWriter> FlowWriter::create(const std::vector<FlowTables>& ports, cons
   for (std::size_t p = 0; p < ports.size(); p++) {
     const FlowTables& port = ports[p];
     PortTable& table = tables[p];
+    writer.tables_.push_back({port.entries, port.entries_per_queue});
     table.caches_transmit = port.caches_transmit;
     table.repairs_checksums = port.repairs_checksums;
     if (port.entries.empty()) continue;
@@ -67,6 +70,22 @@ Result<FlowWriter> FlowWriter::create(const std::vector<FlowTables>& ports, cons
   if (!made) return tl::unexpected(made.error());
   writer.ports_ = std::move(*made);
   return writer;
+}
+
+std::optional<Shards> FlowWriter::find(std::span<const xg_flow_verdict> entries,
+                                       u32 entries_per_queue) const noexcept {
+  const std::less_equal<const xg_flow_verdict*> not_behind;
+  for (std::size_t p = 0; p < tables_.size(); p++) {
+    const Table& table = tables_[p];
+    const auto whole = std::to_address(table.entries.end()), wanted = std::to_address(entries.end());
+    if (entries.empty() || table.entries_per_queue != entries_per_queue ||
+        !not_behind(table.entries.data(), entries.data()) || !not_behind(wanted, whole))
+      continue;
+    const auto before = static_cast<u64>(entries.data() - table.entries.data());
+    if (before % entries_per_queue != 0) continue;
+    return Shards{device() + p, static_cast<u32>(before / entries_per_queue)};
+  }
+  return std::nullopt;
 }
 
 void FlowWriter::abandon() noexcept {

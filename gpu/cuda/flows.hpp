@@ -5,12 +5,19 @@
 // no crossing of the bus.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/publish.hpp"
 
 namespace xdpgpu::gpu::cuda {
+
+// Where some shards stand: in the table of a port, `first` being the first of them.
+struct Shards {
+  const PortTable* table = nullptr;  // device memory
+  u32 first = 0;
+};
 
 class FlowWriter {
  public:
@@ -21,9 +28,17 @@ class FlowWriter {
 
   // Device memory: XG_MAX_PORTS entries; nullptr without tables.
   const PortTable* device() const noexcept { return reinterpret_cast<const PortTable*>(ports_.get()); }
+  // Whole shards of `entries_per_queue` entries; nothing if they are not part of a table.
+  std::optional<Shards> find(std::span<const xg_flow_verdict> entries, u32 entries_per_queue) const noexcept;
   void abandon() noexcept;
 
  private:
+  struct Table {
+    std::span<const xg_flow_verdict> entries;
+    u32 entries_per_queue = 0;
+  };
+
+  std::vector<Table> tables_;  // by port, as the host sees them
   std::vector<Registration> registrations_;
   std::vector<DeviceMemory> directories_;
   DeviceMemory ports_;

@@ -25,6 +25,11 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
+cudaError_t load_decide() noexcept {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&decide));
+}
+
 cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion,
                    cudaStream_t stream) noexcept {
   xg_batch batch_argument = batch;

@@ -23,6 +23,9 @@ struct Flows {
   u32 receive_queue = 0;
 };
 
+// Loads the kernel while no other stays on the GPU, which would keep the driver waiting.
+cudaError_t load_decide() noexcept;
+
 // Enqueues the batch on `stream`; batches that share a Completion::blocks share the stream. The results'
 // array is 16-aligned. Any error is the device's end.
 cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion,

@@ -85,12 +85,12 @@ Result<Registration> Registration::create(void* base, u64 bytes) {
   if (const cudaError_t error =
           cudaHostRegister(base, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
       error != cudaSuccess)
-    return failure("registering the frame region", error);
+    return failure("registering host memory", error);
   Registration registration;
   registration.host_ = base;
   void* device = nullptr;
   if (const cudaError_t error = cudaHostGetDevicePointer(&device, base, 0); error != cudaSuccess)
-    return failure("mapping the frame region", error);
+    return failure("mapping host memory", error);
   registration.device_ = static_cast<u8*>(device);
   return registration;
 }

@@ -80,7 +80,7 @@ PersistentQueue::~PersistentQueue() {
     }
   };
   if (mailbox_.host() != nullptr) {
-    wait_while([&] { return finished() < submitted_ && keep_resident(); });
+    wait_while([&] { return finished() < ring_.submitted() && keep_resident(); });
     reinterpret_cast<volatile u32&>(*(mailbox_.host() + kBeatAt)) = kResidentStop;
     wait_while([&] { return running_ && !ended() && healthy(); });
     wait_while([&] { return running_ && cudaStreamQuery(stream_.get()) == cudaErrorNotReady; });
@@ -101,10 +101,11 @@ bool PersistentQueue::ended() const noexcept {
              .load(std::memory_order_acquire) == launch_;
 }
 
+// Where both threads beat at once, one beat counts: it is there all the same.
 void PersistentQueue::beat() noexcept {
-  u32& at = *reinterpret_cast<u32*>(mailbox_.host() + kBeatAt);
-  const u32 next = at + 1 == kResidentStop ? 0 : at + 1;
-  std::atomic_ref(at).store(next, std::memory_order_relaxed);
+  const std::atomic_ref at(*reinterpret_cast<u32*>(mailbox_.host() + kBeatAt));
+  const u32 now = at.load(std::memory_order_relaxed);
+  at.store(now + 1 == kResidentStop ? 0 : now + 1, std::memory_order_relaxed);
 }
 
 // Whether the device still works, by the driver's word.
@@ -116,11 +117,19 @@ bool PersistentQueue::healthy() noexcept {
   return false;
 }
 
-// Starts the kernel where there is none, from the first batch that is not finished. False: the device
-// failed.
+// Starts the kernel where there is none. False: the device failed. From either thread.
 bool PersistentQueue::keep_resident() noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return false;
   if (running_ && !ended()) return true;
+  // The kernel that the other thread is starting finds this one's batch, too.
+  if (starting_.exchange(true, std::memory_order_acquire)) return true;
+  const bool good = (running_ && !ended()) || start();
+  starting_.store(false, std::memory_order_release);
+  return good;
+}
+
+// From the first batch that is not finished.
+bool PersistentQueue::start() noexcept {
   Resident resident;
   resident.jobs = reinterpret_cast<const Job*>(mailbox_.device() + kJobsAt);
   resident.depth = depth_;
@@ -141,7 +150,8 @@ bool PersistentQueue::keep_resident() noexcept {
   resident.command = reinterpret_cast<Command*>(command_.get());
   resident.first = finished() + 1;
   resident.lease_ns = kLeaseNs;
-  resident.launch = ++launch_;
+  resident.launch = launch_ + 1;
+  launch_ = resident.launch;
   if (cudaSetDevice(shared_.ordinal) != cudaSuccess ||
       launch_resident(resident, blocks_, stream_.get()) != cudaSuccess) {
     shared_.failed = true;
@@ -154,8 +164,9 @@ bool PersistentQueue::keep_resident() noexcept {
 void PersistentQueue::put_job(const Slot& slot, const DeviceMemory& image, u32 count,
                               u32 generation) noexcept {
   const u64 address = reinterpret_cast<u64>(image.get());
-  const u32 ticket = static_cast<u32>(submitted_);
-  u8* const at = mailbox_.host() + kJobsAt + submitted_ % depth_ * sizeof(Job);
+  const u64 number = ring_.submitted() + 1;
+  const u32 ticket = static_cast<u32>(number);
+  u8* const at = mailbox_.host() + kJobsAt + number % depth_ * sizeof(Job);
   // What the job is about is there before it.
   std::atomic_thread_fence(std::memory_order_release);
   store_half(at, Half{static_cast<u32>(address), static_cast<u32>(address >> 32), count, ticket});
@@ -171,7 +182,6 @@ Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
                  staging_.host() + slot->index * staging_bytes_,
                  reinterpret_cast<xg_descriptor*>(descriptors_.host()) + u64{slot->index} * capacity_);
   beat();
-  ++submitted_;
   put_job(*slot, *image, count, generation);
   ring_.submitted(slot, count, generation);
   (void)keep_resident();  // where the device fails, poll says so of the batch
@@ -180,7 +190,7 @@ Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
 
 Slot* PersistentQueue::poll() noexcept {
   if (ring_.oldest() == nullptr) return nullptr;
-  if (finished() >= submitted_ - ring_.in_flight() + 1) {
+  if (finished() >= ring_.oldest_ticket()) {
     idle_polls_ = 0;
     return ring_.retire(false);
   }

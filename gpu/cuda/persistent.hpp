@@ -27,6 +27,7 @@ class PersistentQueue final : public Queue {
   PersistentQueue(Shared& shared, const QueueOptions& options);
   Result<void> allocate(const QueueOptions& options);
   bool keep_resident() noexcept;
+  bool start() noexcept;
   bool ended() const noexcept;
   bool healthy() noexcept;
   u64 finished() const noexcept;
@@ -45,9 +46,9 @@ class PersistentQueue final : public Queue {
   u32 depth_, capacity_;
   u32 receive_queue_;
   u32 blocks_;
-  u32 launch_ = 0;        // kernels started
-  bool running_ = false;  // as far as is known here
-  u64 submitted_ = 0;
+  std::atomic<u32> launch_{0};         // kernels started
+  std::atomic<bool> running_{false};   // as far as is known here
+  std::atomic<bool> starting_{false};  // by one of the two threads
   u32 idle_polls_ = 0;
 };
 

@@ -22,6 +22,7 @@ Shared::~Shared() {
   control.abandon();
   region.abandon();
   flows.abandon();
+  images.abandon();
   generations.each([](DeviceMemory& image) { image.abandon(); });
 }
 
@@ -32,7 +33,7 @@ Result<std::unique_ptr<Queue>> CudaQueue::create(Shared& shared, const QueueOpti
 }
 
 CudaQueue::CudaQueue(Shared& shared, const QueueOptions& options)
-    : shared_(shared), ring_(options), tickets_(options.depth, 0), receive_queue_(options.receive_queue) {}
+    : shared_(shared), ring_(options), receive_queue_(options.receive_queue) {}
 
 Result<void> CudaQueue::allocate(const QueueOptions& options) {
   const u64 packets = u64{options.depth} * options.batch_capacity;
@@ -69,7 +70,7 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
 CudaQueue::~CudaQueue() {
   (void)cudaSetDevice(shared_.ordinal);
   const auto deadline = std::chrono::steady_clock::now() + kDrainTimeout;
-  while (finished_.host() != nullptr && finished() < submitted_ && healthy()) {
+  while (finished_.host() != nullptr && finished() < ring_.submitted() && healthy()) {
     if (std::chrono::steady_clock::now() > deadline) {
       shared_.failed = true;
       shared_.abandoned = true;
@@ -131,21 +132,18 @@ Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
   const DeviceMemory* image = shared_.generations.find(generation);
   if (image == nullptr) return Submit::unknown_generation;
-  const u64 ticket = submitted_ + 1;
+  const u64 ticket = ring_.submitted() + 1;
   if (enqueue(*slot, count, generation, *image, ticket) != cudaSuccess) {
     shared_.failed = true;
     return Submit::device_failed;
   }
-  submitted_ = ticket;
-  tickets_[slot->index] = ticket;
   ring_.submitted(slot, count, generation);
   return Submit::ok;
 }
 
 Slot* CudaQueue::poll() noexcept {
-  const Slot* oldest = ring_.oldest();
-  if (oldest == nullptr) return nullptr;
-  if (finished() >= tickets_[oldest->index]) {
+  if (ring_.oldest() == nullptr) return nullptr;
+  if (finished() >= ring_.oldest_ticket()) {
     idle_polls_ = 0;
     return ring_.retire(false);
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "gpu/cuda/flows.hpp"
+#include "gpu/cuda/images.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/generations.hpp"
 #include "gpu/slots.hpp"
@@ -23,6 +24,7 @@ struct Shared {
   Registration region;                    // in place only
   FlowWriter flows;                       // where the device publishes
   Generations<DeviceMemory> generations;  // the images; they go before `control`
+  Images images;                          // where they stand, for kernels that look for themselves
   // Once lost, a device stays lost. One that did not finish in time may still use its memory: nothing of
   // it is given back.
   std::atomic<bool> failed{false};
@@ -60,9 +62,7 @@ class CudaQueue final : public Queue {
   DeviceMemory device_staging_;  // the same on the device
   u64 staging_bytes_ = 0;        // of one slot
   u64 frames_bytes_ = 0;         // of these, for frames
-  std::vector<u64> tickets_;     // by slot
   u32 receive_queue_ = 0;
-  u64 submitted_ = 0;
   u32 idle_polls_ = 0;
 };
 

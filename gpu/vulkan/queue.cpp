@@ -40,11 +40,7 @@ Result<std::unique_ptr<Queue>> VulkanQueue::create(Shared& shared, const QueueOp
 }
 
 VulkanQueue::VulkanQueue(Shared& shared, const QueueOptions& options)
-    : shared_(shared),
-      context_(*shared.context),
-      hardware_(context_.next_queue()),
-      ring_(options),
-      tickets_(options.depth, 0) {}
+    : shared_(shared), context_(*shared.context), hardware_(context_.next_queue()), ring_(options) {}
 
 Result<void> VulkanQueue::allocate(const QueueOptions& options) {
   const Dispatch& d = context_.dispatch();
@@ -93,8 +89,9 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
 }
 
 VulkanQueue::~VulkanQueue() {
-  if (ring_.in_flight() > 0 && finished_ < submitted_ && !context_.failed()) {
-    const vk::SemaphoreWaitInfo all({}, *timeline_, submitted_);
+  if (ring_.in_flight() > 0 && finished_ < ring_.submitted() && !context_.failed()) {
+    const u64 last = ring_.submitted();
+    const vk::SemaphoreWaitInfo all({}, *timeline_, last);
     if (context_.device().waitSemaphores(all, kDrainTimeoutNs, context_.dispatch()) != vk::Result::eSuccess) {
       context_.fail();
       context_.abandon();
@@ -148,7 +145,7 @@ Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
                  static_cast<xg_descriptor*>(staged_.mapped) + first);
   }
   const vk::CommandBuffer command = commands_[slot->index];
-  const u64 ticket = submitted_ + 1;
+  const u64 ticket = ring_.submitted() + 1;
   vk::Result result = record(command, *slot, count, generation, image->address);
   if (result == vk::Result::eSuccess) {
     const vk::TimelineSemaphoreSubmitInfo value({}, ticket);
@@ -160,22 +157,20 @@ Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
     context_.fail();
     return Submit::device_failed;
   }
-  submitted_ = ticket;
-  tickets_[slot->index] = ticket;
   ring_.submitted(slot, count, generation);
   return Submit::ok;
 }
 
 Slot* VulkanQueue::poll() noexcept {
-  const Slot* oldest = ring_.oldest();
-  if (oldest == nullptr) return nullptr;
-  const u64 ticket = tickets_[oldest->index];
+  if (ring_.oldest() == nullptr) return nullptr;
+  const u64 ticket = ring_.oldest_ticket();
   if (finished_ < ticket && !context_.failed()) {
     u64 value = 0;
     const vk::Result result =
         context_.device().getSemaphoreCounterValue(*timeline_, &value, context_.dispatch());
-    // Of a lost device some drivers report the greatest number there is.
-    if (result == vk::Result::eSuccess && value <= submitted_)
+    // Of a lost device some drivers report the greatest number there is. The last batch may be finished
+    // before the thread that feeds has counted it.
+    if (result == vk::Result::eSuccess && value <= ring_.submitted() + 1)
       finished_ = value;
     else
       context_.fail();

@@ -52,9 +52,7 @@ class VulkanQueue final : public Queue {
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;
   Unique<vk::Semaphore> timeline_;
-  std::vector<u64> tickets_;  // by slot: the timeline's value once it is finished
-  u64 submitted_ = 0;
-  u64 finished_ = 0;
+  u64 finished_ = 0;  // as last seen; a batch's number is the timeline's value once it is finished
 };
 
 }  // namespace xdpgpu::gpu::vulkan

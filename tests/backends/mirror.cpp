@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -141,22 +142,19 @@ class Mirror : public testing::TestWithParam<std::string> {
     device_ = std::move(*opened);
     ASSERT_TRUE(device_->load(kFirst, pipelines(kDrop)));
   }
-  // Tests skip where the device has no such thing.
-  bool open(u32 ports = 1) {
+  void open(u32 ports = 1) {
     gpu::MirrorOptions options;
     for (u32 p = 0; p < ports; ++p) options.ports.push_back(ports_[p].options());
     auto opened = device_->open_mirror(options);
-    EXPECT_TRUE(opened || GetParam() != "cpu") << opened.error();
-    if (opened) mirror_ = std::move(*opened);
-    return mirror_ != nullptr;
+    ASSERT_TRUE(opened) << opened.error();
+    mirror_ = std::move(*opened);
   }
 
   Port ports_[2];
   std::unique_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Mirror> mirror_;  // before its device
 };
-#define OPEN_OR_SKIP(...) \
-  if (!open(__VA_ARGS__)) GTEST_SKIP() << GetParam() << " does not watch mirrored packets"
+#define OPEN(...) ASSERT_NO_FATAL_FAILURE(open(__VA_ARGS__))
 INSTANTIATE_TEST_SUITE_P(Devices, Mirror, testing::Values("cpu", "cuda"),
                          [](const auto& target) { return target.param; });
 
@@ -171,7 +169,7 @@ TEST(MirrorOnVulkan, IsRefusedWithWhatToDo) {
 }
 
 TEST_P(Mirror, PublishesAVerdictForEachFlow) {
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   // Many times round the ring.
   for (u16 i = 0; i < 200; ++i)
@@ -196,7 +194,7 @@ TEST_P(Mirror, PublishesAVerdictForEachFlow) {
 }
 
 TEST_P(Mirror, ARecordIsThereWithItsTicket) {
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   for (u16 i = 0; i < kSlots + 2; ++i) port.push(0, udp_from(static_cast<u16>(2000 + i)), kFirst);
   ASSERT_TRUE(soon([&] { return port.all_consumed(0); }));
@@ -218,7 +216,7 @@ TEST_P(Mirror, WhatStoodThereBeforeIsNotLookedAt) {
     port.fill(0, udp_from(static_cast<u16>(1000 + i)), kFirst);
     port.publish(0);
   }
-  OPEN_OR_SKIP();
+  OPEN();
   EXPECT_EQ(port.consumed(0), 5u);
   port.push(0, udp_from(2000), kFirst);
   EXPECT_TRUE(soon([&] { return port.verdict(udp_from(2000), 0).has_value(); }));
@@ -227,7 +225,7 @@ TEST_P(Mirror, WhatStoodThereBeforeIsNotLookedAt) {
 }
 
 TEST_P(Mirror, GenerationsComeAndGo) {
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   port.push(0, udp_from(1000), kFirst + 1);
   EXPECT_TRUE(soon([&] { return mirror_->counters().unknown_generation == 1; }));
@@ -253,7 +251,7 @@ TEST_P(Mirror, GenerationsComeAndGo) {
 
 TEST_P(Mirror, OnlyWhatIsToBeCachedIsPublished) {
   ASSERT_TRUE(device_->load(kFirst + 1, pipelines(kDrop, false)));
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   port.push(0, udp_from(1000), kFirst + 1);
   port.push(0, udp_from(1001), kFirst, kQueues);  // a queue without a shard
@@ -270,7 +268,7 @@ TEST_P(Mirror, OnlyWhatIsToBeCachedIsPublished) {
 }
 
 TEST_P(Mirror, EachPipelineSpeaksForItself) {
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   port.push(0, udp_from(1000), kFirst, 0, 1);
   ASSERT_TRUE(soon([&] { return port.verdict(udp_from(1000), 0, 2).has_value(); }));
@@ -278,7 +276,7 @@ TEST_P(Mirror, EachPipelineSpeaksForItself) {
 }
 
 TEST_P(Mirror, HeadersThatAreCutOffAreNotJudged) {
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   port.fill(0, udp_from(1000), kFirst);
   port.next(0).captured = 36;  // the addresses, not the ports
@@ -294,7 +292,7 @@ TEST_P(Mirror, HeadersThatAreCutOffAreNotJudged) {
 }
 
 TEST_P(Mirror, PortsHaveTheirOwnRingsAndShards) {
-  OPEN_OR_SKIP(2);
+  OPEN(2);
   ports_[0].push(1, udp_from(1000), kFirst);
   ports_[1].push(0, udp_from(1001), kFirst, 1);
   EXPECT_TRUE(
@@ -303,7 +301,7 @@ TEST_P(Mirror, PortsHaveTheirOwnRingsAndShards) {
 }
 
 TEST_P(Mirror, GivesWayInAFullBucket) {
-  OPEN_OR_SKIP();
+  OPEN();
   const Port& port = ports_[0];
   u32 flows = 0;
   for (u16 i = 0; i < 4 * kEntries; ++i, ++flows) port.push(0, udp_from(i), kFirst);
@@ -315,7 +313,7 @@ TEST_P(Mirror, GivesWayInAFullBucket) {
 }
 
 TEST_P(Mirror, EndsWithinATenthOfASecondAndRestsMeanwhile) {
-  OPEN_OR_SKIP();
+  OPEN();
   rusage before{}, after{};
   std::this_thread::sleep_for(50ms);  // it falls asleep
   getrusage(RUSAGE_SELF, &before);
@@ -334,8 +332,58 @@ TEST_P(Mirror, EndsWithinATenthOfASecondAndRestsMeanwhile) {
   EXPECT_EQ(ports_[0].consumed(0), 0u);
 }
 
+// The device goes on deciding batches, by kernels that come and go or by one that stays, while a mirror is
+// opened, works, and is closed.
+TEST_P(Mirror, ComesAndGoesBesideAQueueThatNeverRests) {
+  for (const gpu::Drive drive : {gpu::Drive::launched, gpu::Drive::persistent}) {
+    if (drive == gpu::Drive::persistent && !device_->info().persistent) continue;
+    SCOPED_TRACE(drive == gpu::Drive::persistent ? "persistent" : "launched");
+    auto opened = gpu::open_device(GetParam());
+    ASSERT_TRUE(opened) << opened.error();
+    gpu::Device& device = **opened;
+    const Pages<u8> frames(1 << 16);
+    ASSERT_TRUE(device.register_frames(frames.data(), 1 << 16, gpu::Frames::automatic));
+    ASSERT_TRUE(device.load(kFirst, pipelines(kDrop)));
+    auto queue = device.open_queue({.batch_capacity = 64, .depth = 4, .drive = drive});
+    ASSERT_TRUE(queue) << queue.error();
+    std::atomic<bool> stop{false};
+    std::atomic<u64> batches{0};
+    std::thread busy([&] {
+      // Whoever waits for the device to rest is let go in the end, so that the test fails and ends.
+      const auto end = std::chrono::steady_clock::now() + 4s;
+      while (!stop && std::chrono::steady_clock::now() < end) {
+        if (gpu::Slot* slot = (*queue)->acquire()) {
+          for (u32 i = 0; i < 64; ++i) slot->descriptors[i] = {XG_METADATA_SIZE + 256 * i, 64, 0};
+          if ((*queue)->submit(slot, 64, kFirst) != gpu::Submit::ok) break;
+        }
+        while (gpu::Slot* done = (*queue)->poll()) {
+          ++batches;
+          (*queue)->release(done);
+        }
+      }
+    });
+    std::this_thread::sleep_for(50ms);
+    const auto start = std::chrono::steady_clock::now();
+    const Port port;
+    for (u16 round = 0; round < 3; ++round) {
+      auto mirror = device.open_mirror({{port.options()}});
+      EXPECT_TRUE(mirror) << mirror.error();
+      if (!mirror) break;
+      const u64 before = batches;
+      const Frame frame = udp_from(static_cast<u16>(1000 + round));
+      port.push(0, frame, kFirst);
+      EXPECT_TRUE(soon([&] { return port.verdict(frame, 0).has_value(); }));
+      EXPECT_TRUE(soon([&] { return batches > before + 2; })) << "the queue stands still";
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);
+    stop = true;
+    busy.join();
+    queue->reset();
+  }
+}
+
 TEST_P(Mirror, WrongSizesAreRefused) {
-  OPEN_OR_SKIP();
+  OPEN();
   for (const auto change :
        {+[](gpu::MirrorPort& port) { port.slots = 6; }, +[](gpu::MirrorPort& port) { port.rings = 0; },
         +[](gpu::MirrorPort& port) { port.entries = 2; },

@@ -3,6 +3,7 @@
 // Batches and generations: order, depth, what is refused, several queues at once.
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <thread>
 
 #include "gpu/slots.hpp"
@@ -176,6 +177,58 @@ TEST_P(Queues, TwoQueuesOfTwoThreadsWhileGenerationsComeAndGo) {
   for (const auto& result : results) expect_equal(result, should, traffic.descriptors);
 }
 
+// The queue's contract: one thread feeds, another one retires.
+TEST_P(Queues, OneThreadFeedsAndAnotherOneRetires) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("composed", random);
+  const Traffic traffic = random_traffic(random, 4000, static_cast<u32>(settings.size()));
+  const auto should = expected(traffic, settings);
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto opened = device->open_queue(GetParam().queue(256, 3));
+  ASSERT_TRUE(opened) << opened.error();
+  gpu::Queue& queue = **opened;
+
+  std::atomic<bool> over{false};
+  u32 refused = 0;
+  std::jthread feeder([&] {
+    for (u32 round = 0; round < 4; round++)
+      for (std::size_t first = 0; first < traffic.descriptors.size();) {
+        gpu::Slot* slot = queue.acquire();
+        if (slot == nullptr) {
+          std::this_thread::yield();
+          continue;
+        }
+        const u32 count = cut(traffic.descriptors, first, round == 0 ? 1 : 150, slot->capacity);
+        std::copy_n(traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first), count,
+                    slot->descriptors);
+        refused += queue.submit(slot, count, kGeneration) == gpu::Submit::ok ? 0 : 1;
+        first += count;
+      }
+    over = true;
+  });
+  std::vector<xg_result> results;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while ((!over || queue.in_flight() > 0) && std::chrono::steady_clock::now() < deadline) {
+    gpu::Slot* slot = queue.poll();
+    if (slot == nullptr) {
+      std::this_thread::yield();
+      continue;
+    }
+    EXPECT_FALSE(slot->failed);
+    results.insert(results.end(), slot->results, slot->results + slot->count);
+    queue.release(slot);
+  }
+  feeder.join();
+  EXPECT_EQ(refused, 0u);
+  ASSERT_EQ(results.size(), 4 * should.size());
+  for (std::size_t round = 0; round < 4; round++) {
+    const auto from = results.begin() + static_cast<std::ptrdiff_t>(round * should.size());
+    expect_equal({from, from + static_cast<std::ptrdiff_t>(should.size())}, should, traffic.descriptors);
+  }
+}
+
 // Batches that nobody waits for: the queue's destructor does.
 TEST_P(Queues, AQueueMayGoWhileItsBatchesFly) {
   const Traffic traffic = frames_of(std::vector<u32>(64, kGeneration));
@@ -233,6 +286,30 @@ TEST(Drives, ADeviceSaysWhichItHas) {
     if (!queue) {
       EXPECT_NE(queue.error().find("compute.mode"), std::string::npos) << queue.error();
     }
+  }
+}
+
+u64 process_cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+TEST(Drives, AThreadThatStaysSleepsWhenNothingComes) {
+  const Traffic traffic = frames_of(std::vector<u32>(8, kGeneration));
+  auto device = gpu::open_device("cpu");
+  ASSERT_TRUE(device) << device.error();
+  ASSERT_TRUE(
+      (*device)->register_frames(traffic.region.base(), traffic.region.size(), gpu::Frames::in_place));
+  ASSERT_TRUE((*device)->load(kGeneration, compiled(always(gpu::AclRule::Action::drop))));
+  auto queue = (*device)->open_queue({8, 2, gpu::Drive::persistent});
+  ASSERT_TRUE(queue) << queue.error();
+  for (u32 round = 0; round < 5; round++) {
+    EXPECT_EQ(judge(**queue, traffic.descriptors, 8, kGeneration).size(), 8u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const u64 before = process_cpu_ns();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_LT(process_cpu_ns() - before, 10'000'000u) << "round " << round;
   }
 }
 

@@ -17,8 +17,9 @@ std::vector<Target> all_targets() {
   for (const char* kind : {"cpu", "cuda", "vulkan"})
     for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
       targets.push_back({kind, frames, gpu::Drive::launched});
-  for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
-    targets.push_back({"cuda", frames, gpu::Drive::persistent});
+  for (const char* kind : {"cpu", "cuda"})
+    for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
+      targets.push_back({kind, frames, gpu::Drive::persistent});
   return targets;
 }
 

@@ -62,6 +62,7 @@ class Cached : public OnTheWire {
   std::optional<Sniffer> at_left_, at_right_, at_host_;
 };
 INSTANTIATE_TEST_SUITE_P(Netns, Cached, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Cached, kSplit, config_name);
 
 TEST_P(Cached, LaterPacketsStayInTheKernel) {
   for (const Case& one : cases()) {

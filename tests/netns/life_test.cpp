@@ -17,6 +17,7 @@ namespace {
 
 class Life : public OnTheWire {};
 INSTANTIATE_TEST_SUITE_P(Netns, Life, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Life, kSplit, config_name);
 
 constexpr const char* kPass = R"({"stage": "acl", "rules": [], "default": "pass"})";
 constexpr const char* kBounce = R"({"stage": "l2fwd"})";

@@ -41,6 +41,7 @@ class Metrics : public OnTheWire {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Netns, Metrics, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Metrics, kSplit, config_name);
 
 constexpr const char* kPass = R"({"stage": "acl", "rules": [], "default": "pass"})";
 constexpr const char* kBounce = R"({"stage": "l2fwd"})";

@@ -10,12 +10,24 @@ namespace xdpgpu::lab {
 
 void PrintTo(const Config& config, std::ostream* out) {
   *out << (config.generic ? "generic XDP, " : "native XDP, ") << config.queues << " queues";
+  if (!config.mode.empty()) *out << ", mode " << config.mode;
 }
 
 std::string config_name(const testing::TestParamInfo<Config>& info) {
-  return fmt::format("{}_{}queue{}", info.param.generic ? "generic" : "native", info.param.queues,
-                     info.param.queues == 1 ? "" : "s");
+  return fmt::format("{}_{}queue{}{}{}", info.param.generic ? "generic" : "native", info.param.queues,
+                     info.param.queues == 1 ? "" : "s", info.param.mode.empty() ? "" : "_", info.param.mode);
 }
+
+namespace {
+
+std::string with_mode(const std::string& policy, const std::string& mode) {
+  if (mode.empty()) return policy;
+  Json json = Json::parse(policy);
+  json["compute"]["mode"] = mode;
+  return json.dump();
+}
+
+}  // namespace
 
 void OnOneWire::SetUp() {
   if (const std::string reason = why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
@@ -49,13 +61,16 @@ void OnOneWire::TearDown() {
 }
 
 void OnOneWire::attach(const std::string& policy, std::vector<std::string> more) {
-  attached_ = std::make_unique<Attached>(
-      *host_, AttachSpec{{host_port().ifname()}, policy, config_.generic, config_.queues, std::move(more)});
+  attached_ = std::make_unique<Attached>(*host_, AttachSpec{{host_port().ifname()},
+                                                            with_mode(policy, config_.mode),
+                                                            config_.generic,
+                                                            config_.queues,
+                                                            std::move(more)});
 }
 
 void OnOneWire::attach_both(const std::string& policy, std::vector<std::string> more) {
   attached_ = std::make_unique<Attached>(*host_, AttachSpec{{host_port().ifname(), host_second().ifname()},
-                                                            policy,
+                                                            with_mode(policy, config_.mode),
                                                             config_.generic,
                                                             config_.queues,
                                                             std::move(more)});

@@ -18,11 +18,17 @@ namespace xdpgpu::lab {
 struct Config {
   bool generic = false;
   unsigned queues = 1;
+  std::string mode{};  // compute.mode of every policy; empty: as the policy says
 };
 void PrintTo(const Config& config, std::ostream* out);
 std::string config_name(const testing::TestParamInfo<Config>& info);  // "native_1queue"
 inline const auto kConfigs =
     testing::Values(Config{false, 1}, Config{false, 2}, Config{true, 1}, Config{true, 2});
+// The other ways to drive the device.
+inline const auto kModes = testing::Values(Config{false, 1, "inline"}, Config{false, 2, "split"},
+                                           Config{true, 1, "split"}, Config{false, 1, "persistent"});
+// Of them the one with the most threads.
+inline const auto kSplit = testing::Values(Config{false, 2, "split"});
 
 class OnOneWire : public testing::Test {
  protected:

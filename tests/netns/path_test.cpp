@@ -12,6 +12,7 @@ namespace {
 
 class Path : public OnTheWire {};
 INSTANTIATE_TEST_SUITE_P(Netns, Path, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Path, kModes, config_name);
 
 constexpr const char* kPass = R"({"stage": "acl", "rules": [], "default": "pass"})";
 constexpr const char* kDrop = R"({"stage": "acl", "rules": [], "default": "drop"})";
@@ -44,6 +45,21 @@ std::vector<Frame> swapped(std::vector<Frame> frames) {
   for (Frame& frame : frames) frame = with_macs_swapped(std::move(frame));
   std::sort(frames.begin(), frames.end());
   return frames;
+}
+
+TEST_P(Path, StatusTellsHowTheDeviceIsDriven) {
+  attach(inspect_all(kPass));
+  const Json status = attached_->status();
+  // On the CPU `auto` is inline.
+  const std::string mode = GetParam().mode.empty() ? "inline" : GetParam().mode;
+  if (device_under_test() == "cpu") {
+    EXPECT_EQ(status.at("device").at("mode"), mode);
+  }
+  EXPECT_EQ(status.at("device").at("auto"), GetParam().mode.empty());
+  for (const Json& queue : status.at("ports").at(0).at("queues")) {
+    EXPECT_EQ(queue.at("compute_mode"), status.at("device").at("mode"));
+    EXPECT_EQ(queue.at("retire_cpu") >= 0, mode == "split");
+  }
 }
 
 TEST_P(Path, PassReachesTheStack) {

@@ -64,7 +64,8 @@ class Device : public gpu::Queue {
 
 struct Bench {
   Device device;
-  Batcher batcher{device, kCapacity, kDepth, kWait};
+  Batcher batcher;
+  explicit Bench(Closing closing = Closing::patient) : batcher(device, kCapacity, kDepth, kWait, closing) {}
   bool add(u32 generation, u32 sequence, u8 port = 0, u64 now = 0) {
     Batch* batch = batcher.open(generation, now);
     if (!batch) return false;
@@ -234,6 +235,77 @@ TEST(Batcher, KeepsOrderAndLosesNothing) {
     ASSERT_EQ(b.batcher.held(), next - expected);
   }
   EXPECT_GT(expected, 50'000u);
+}
+
+// ---- Closing::by_load ------------------------------------------------------------------------------
+
+TEST(BatcherByLoad, NoPacketWaitsWhileTheDeviceHasNothingToDo) {
+  Random random(20261121);
+  Bench b(Closing::by_load);
+  u64 submitted = 0;
+  u32 next = 0;
+  for (u64 now = 0; now < 100'000; ++now) {
+    for (u32 burst = static_cast<u32>(random() % 4); burst; --burst)
+      if (b.add(1, next, 0, now)) ++next;
+    const bool idle = b.device.in_flight() == 0;
+    b.batcher.submit_if_due(now, random() % 2);
+    ASSERT_FALSE(idle && b.batcher.open_batch()) << "at " << now;
+    if (random() % 8 == 0) b.device.finished = static_cast<u32>(random() % 3);
+    while (Batch* batch = b.batcher.poll()) {
+      b.batcher.took(random() % 5000);
+      ++submitted;
+      b.batcher.release(batch);
+    }
+  }
+  EXPECT_GT(submitted, 10'000u);
+}
+
+TEST(BatcherByLoad, WaitsForHalfOfWhatTheDeviceTakesAndNoLongerThanMaxWait) {
+  for (const auto& [device_ns, wait_ns] : {std::pair<u64, u64>{200, 100}, {1000, 500}, {50'000, kWait}}) {
+    SCOPED_TRACE(device_ns);
+    Bench b(Closing::by_load);
+    b.batcher.took(device_ns);
+    b.add(1, 0, 0, 0);
+    b.batcher.submit_if_due(0, false);
+    ASSERT_EQ(b.device.in_flight(), 1u);
+    b.add(1, 1, 0, 10'000);
+    b.batcher.submit_if_due(10'000 + wait_ns - 1, true);
+    EXPECT_EQ(b.device.in_flight(), 1u);
+    b.batcher.submit_if_due(10'000 + wait_ns, true);
+    EXPECT_EQ(b.device.in_flight(), 2u);
+  }
+}
+
+// The same arrivals on a slower and slower device: batches grow with it.
+TEST(BatcherByLoad, BatchesGrowWithTheTimeThatTheDeviceTakes) {
+  u64 before = 0;
+  for (const u64 device_ns : {u64{2}, u64{8}, u64{16}}) {
+    Bench b(Closing::by_load);
+    std::deque<u64> done;  // when each batch in flight is
+    u64 batches = 0, packets = 0;
+    u32 next = 0;
+    for (u64 now = 0; now < 10'000; ++now) {
+      if (b.add(1, next, 0, now)) ++next;
+      const u32 flying = b.device.in_flight();
+      b.batcher.submit_if_due(now, true);
+      if (b.device.in_flight() > flying) done.push_back(now + device_ns);
+      while (!done.empty() && done.front() <= now) {
+        done.pop_front();
+        b.device.finished = 1;
+        Batch* batch = b.batcher.poll();
+        ASSERT_NE(batch, nullptr);
+        b.batcher.took(device_ns);
+        ++batches;
+        packets += batch->count;
+        b.batcher.release(batch);
+      }
+    }
+    ASSERT_GT(batches, 0u);
+    const u64 mean_times_100 = packets * 100 / batches;
+    EXPECT_GT(mean_times_100, before) << device_ns;
+    before = mean_times_100;
+  }
+  EXPECT_GE(before, 400u);
 }
 
 TEST(Batcher, KeepsWhenItsPacketsCameAndWhenItWasSubmitted) {

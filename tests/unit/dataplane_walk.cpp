@@ -4,6 +4,7 @@
 // the other host sees it. Needs root; the daemon and the command line have tests of their own.
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <thread>
 
 #include "bench/path/bed.hpp"
@@ -13,6 +14,7 @@ namespace xdpgpu {
 namespace {
 
 using namespace std::chrono_literals;
+using dataplane::ComputeMode;
 using gpu::AclRule;
 
 gpu::AclSettings acl(AclRule::Action otherwise, bool cache = false) {
@@ -35,6 +37,7 @@ gpu::AclSettings redirect_to(u32 port) {
 struct WalkParameters {
   kernel::XdpMode mode;
   u32 queues;
+  ComputeMode compute = ComputeMode::inlined;
 };
 
 class Walk : public testing::TestWithParam<WalkParameters> {
@@ -60,6 +63,7 @@ class Walk : public testing::TestWithParam<WalkParameters> {
     bed::Options options;
     options.mode = GetParam().mode;
     options.queues = GetParam().queues;
+    options.engine.compute_mode = GetParam().compute;
     options.stages = std::move(stages);
     std::vector<const lab::Interface*> ports{&wire_->a()};
     if (two_ports) ports.push_back(&second_->a());
@@ -109,6 +113,9 @@ TEST_P(Walk, DropIsSilence) {
     EXPECT_EQ(queue.mode, GetParam().mode == kernel::XdpMode::native ? dataplane::PortMode::copy
                                                                      : dataplane::PortMode::generic);
     EXPECT_EQ(queue.metadata, queue.counters.received != 0);
+    EXPECT_EQ(queue.compute_mode,
+              GetParam().compute == ComputeMode::automatic ? ComputeMode::inlined : GetParam().compute);
+    EXPECT_EQ(queue.retire_cpu >= 0, GetParam().compute == ComputeMode::split);
   }
   expect_clean_end();
 }
@@ -198,16 +205,67 @@ TEST_P(Walk, ASwapLosesAndMisjudgesNothing) {
   expect_clean_end();
 }
 
+// Frames are counted while they go from hand to hand, and flows stay in order, at full rate.
+TEST_P(Walk, FramesAreConservedWhileTheyMove) {
+  bed::Bed& bed = lay({gpu::L2fwdSettings{}});
+  const auto sent = frames(64, 1);
+  lab::Sender sender(wire_->b());
+  u64 reports = 0;
+  for (int round = 0; round < 100; ++round) {
+    sender.send(sent);
+    for (int i = 0; i < 5; ++i, ++reports) {
+      const dataplane::EngineStatus status = bed.engine().status();
+      const dataplane::FrameCount& frames = status.frames;
+      ASSERT_TRUE(frames.conserved()) << "report " << reports << ": " << frames.total << " = " << frames.free
+                                      << " + " << frames.fill << " + " << frames.batch << " + " << frames.tx;
+      // None of the parts has run below nothing.
+      for (const u64 part : {frames.free, frames.fill, frames.batch, frames.tx})
+        ASSERT_LE(part, frames.total);
+    }
+  }
+  EXPECT_TRUE(settles_at(1, [&] {
+    const xg_worker_counters counts = bed.worker_counts(0);
+    return bed.kernel_count(0, XG_KERNEL_inspected) == counts.received + counts.lost_in_kernel &&
+           counts.transmitted + counts.error_ring_full == counts.received;
+  }));
+  expect_clean_end();
+}
+
+u64 process_cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+TEST_P(Walk, AQuietLinkBurnsNoCore) {
+  bed::Bed& bed = lay({acl(AclRule::Action::drop)});
+  lab::Sender(wire_->b()).send(frames(500));
+  EXPECT_EQ(settles_at(500, [&] { return bed.worker_counts(0).dropped; }), 500u);
+  const u64 before = process_cpu_ns();
+  std::this_thread::sleep_for(1s);
+  EXPECT_LT(process_cpu_ns() - before, 100'000'000u) << "ns of CPU time in an idle second";
+  expect_clean_end();
+}
+
 std::string name_of(const testing::TestParamInfo<WalkParameters>& info) {
+  const auto compute = info.param.compute;
   return std::string(info.param.mode == kernel::XdpMode::native ? "native" : "generic") +
-         std::to_string(info.param.queues);
+         std::to_string(info.param.queues) +
+         (compute == ComputeMode::inlined ? "" : "_" + std::string(dataplane::name_of(compute)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Walk,
                          testing::Values(WalkParameters{kernel::XdpMode::native, 1},
                                          WalkParameters{kernel::XdpMode::native, 2},
                                          WalkParameters{kernel::XdpMode::generic, 1},
-                                         WalkParameters{kernel::XdpMode::generic, 2}),
+                                         WalkParameters{kernel::XdpMode::generic, 2},
+                                         WalkParameters{kernel::XdpMode::native, 1, ComputeMode::split},
+                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::split},
+                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
+                                         WalkParameters{kernel::XdpMode::native, 1, ComputeMode::persistent},
+                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
+                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic},
+                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::automatic}),
                          name_of);
 
 }  // namespace

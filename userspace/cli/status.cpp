@@ -21,14 +21,15 @@ std::string text_of(const Json& report) {
                         port.at("pins").get<std::string>());
     for (const auto& queue : port.at("queues")) {
       const auto& counters = queue.at("counters");
-      const int cpu = queue.at("cpu").get<int>();
-      text +=
-          fmt::format("  queue {}: {}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
-                      queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
-                      cpu >= 0 ? fmt::format(" on core {}", cpu) : "",
-                      queue.at("busy_poll").get<bool>() ? ", polling the driver" : "",
-                      counters.at("received").get<u64>(), counters.at("flows_cached").get<u64>(),
-                      queue.at("in_user_space").get<u64>(), queue.at("credits").get<long>());
+      const int cpu = queue.at("cpu").get<int>(), retire_cpu = queue.at("retire_cpu").get<int>();
+      text += fmt::format(
+          "  queue {}: {}, {}{}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
+          queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
+          queue.at("compute_mode").get<std::string>(), cpu >= 0 ? fmt::format(" on core {}", cpu) : "",
+          retire_cpu >= 0 ? fmt::format(" and {}", retire_cpu) : "",
+          queue.at("busy_poll").get<bool>() ? ", polling the driver" : "", counters.at("received").get<u64>(),
+          counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
+          queue.at("credits").get<long>());
       text += control::metrics_text(queue);
     }
   }

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/dataplane/batcher.hpp"
 
+#include <algorithm>
+
 #include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
 
-Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns)
-    : queue_(queue), max_wait_ns_(max_wait_ns), batches_(depth), order_(depth) {
+Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Closing closing,
+                 gpu::Doorbell* bell)
+    : queue_(queue),
+      max_wait_ns_(max_wait_ns),
+      closing_(closing),
+      bell_(bell),
+      batches_(depth),
+      order_(depth) {
   for (Batch& batch : batches_) {
     batch.ports.resize(capacity);
     batch.rx_times_ns.resize(capacity);
@@ -31,12 +39,11 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
 void Batcher::submit() noexcept {
   Batch* batch = current_;
   current_ = nullptr;
-  held_submitted_ += batch->count;
+  submitted_packets_ += batch->count;
   batch->submitted_ns = monotonic_ns();
-  order_[(oldest_ + submitted_++) % order_.size()] = batch;
   switch (queue_.submit(batch->slot, batch->count, batch->generation)) {
     case gpu::Submit::ok:
-      return;
+      break;
     case gpu::Submit::unknown_generation:
       batch->outcome = Outcome::unknown_generation;
       break;
@@ -44,31 +51,39 @@ void Batcher::submit() noexcept {
       batch->outcome = Outcome::device_failed;
       break;
   }
+  const u64 submitted = submitted_.load(std::memory_order_relaxed);
+  order_[submitted % order_.size()] = batch;
+  submitted_.store(submitted + 1, std::memory_order_release);
+  if (bell_) bell_->ring();
 }
 
 void Batcher::submit_if_due(u64 now_ns, bool rings_empty) noexcept {
   if (!current_ || !current_->count) return;
-  if (current_->full() || now_ns - current_->opened_ns >= max_wait_ns_ ||
-      (rings_empty && queue_.in_flight() == 0))
+  const bool by_load = closing_ == Closing::by_load;
+  const u64 wait_ns =
+      by_load ? std::min(max_wait_ns_, device_ns_.load(std::memory_order_relaxed) / 2) : max_wait_ns_;
+  if (current_->full() || now_ns - current_->opened_ns >= wait_ns ||
+      ((by_load || rings_empty) && queue_.in_flight() == 0))
     submit();
 }
 
 Batch* Batcher::poll() noexcept {
-  if (!submitted_) return nullptr;
-  Batch* batch = order_[oldest_];
+  const u64 polled = polled_.load(std::memory_order_relaxed);
+  if (submitted_.load(std::memory_order_acquire) == polled) return nullptr;
+  Batch* batch = order_[polled % order_.size()];
   // One that the device refused waits for those that were submitted before it, and nobody for it.
   if (batch->outcome == Outcome::decided) {
     const gpu::Slot* slot = queue_.poll();
     if (!slot) return nullptr;
     if (slot->failed) batch->outcome = Outcome::device_failed;
   }
-  oldest_ = (oldest_ + 1) % static_cast<u32>(order_.size());
-  --submitted_;
+  polled_.store(polled + 1, std::memory_order_release);
   return batch;
 }
 
 void Batcher::release(Batch* batch) noexcept {
-  held_submitted_ -= batch->count;
+  released_packets_.store(released_packets_.load(std::memory_order_relaxed) + batch->count,
+                          std::memory_order_release);
   queue_.release(batch->slot);
 }
 

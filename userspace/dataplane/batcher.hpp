@@ -6,12 +6,23 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <vector>
 
+#include "gpu/doorbell.hpp"
 #include "gpu/gpu.hpp"
 #include "userspace/dataplane/frame_region.hpp"
 
 namespace xdpgpu::dataplane {
+
+// When the open batch goes to the device, other than when it is full.
+//   patient  when its oldest packet has waited for max_wait, or the device has nothing to do and no packet is
+//            there to join: the largest batches that max_wait allows.
+//   by_load  when the device has nothing to do; while it has, when the oldest packet has waited for half of
+//            what the last batches took there (their mean, each counting an eighth), at most max_wait. So a
+//            device that answers in 5 us gets a batch every 2.5 us, of one packet or of many, and one that
+//            falls behind takes longer for each batch and gets larger ones, until they are full.
+enum class Closing { patient, by_load };
 
 enum class Outcome { decided, device_failed, unknown_generation };
 
@@ -38,11 +49,15 @@ struct Batch {
   }
 };
 
-// Single-threaded. No allocation after construction; virtual calls a batch, none a packet.
+// Of two threads, which may be one: one feeds (open, submit_if_due), one retires (poll, release); what goes
+// from the one to the other is ordered by it. No allocation after construction; virtual calls a batch, none a
+// packet.
 class Batcher {
  public:
-  // `queue` is the worker's own, opened with these capacity and depth; outlives the batcher.
-  Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns);
+  // `queue` is the worker's own, opened with these capacity and depth; outlives the batcher. bell: rung at
+  // each batch that is submitted, where another thread retires; nullptr where there is none.
+  Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Closing closing = Closing::patient,
+          gpu::Doorbell* bell = nullptr);
 
   // The batch to which a packet of `generation` is to be added, or nullptr while the device has no slot
   // free: the packet then waits in the RX ring. A batch of another generation, or a full one, is
@@ -52,21 +67,32 @@ class Batcher {
     return open_next(generation, now_ns);
   }
 
-  // Submits the open batch if it is time: it is full, or it has waited long enough, or the device has
-  // nothing to do and no packet is waiting to join (`rings_empty`).
+  // Submits the open batch if it is full, or it is time (Closing). rings_empty: no packet is there to join.
   void submit_if_due(u64 now_ns, bool rings_empty) noexcept;
 
-  // The oldest batch that is over, or nullptr. Its outcome says whether the results are valid. To be
-  // given back by release().
+  // Retiring: the oldest batch that is over, or nullptr. Its outcome says whether the results are valid. To
+  // be given back by release().
   Batch* poll() noexcept;
   void release(Batch* batch) noexcept;
+  // Retiring: how long a batch was with the device.
+  void took(u64 device_ns) noexcept {
+    const u64 mean = device_ns_.load(std::memory_order_relaxed);
+    device_ns_.store(mean ? mean - mean / 8 + device_ns / 8 : device_ns, std::memory_order_relaxed);
+  }
 
-  // Packets in the open batch and in submitted ones.
-  u64 held() const noexcept { return held_submitted_ + (current_ ? current_->count : 0); }
-  bool waiting() const noexcept { return submitted_ != 0; }
-  // When the oldest submitted batch was opened; only while waiting().
-  u64 oldest_ns() const noexcept { return order_[oldest_]->opened_ns; }
+  // Feeding: packets put into batches since the start.
+  u64 taken() const noexcept { return submitted_packets_ + (current_ ? current_->count : 0); }
+  // Feeding: packets in the open batch and in submitted ones.
+  u64 held() const noexcept { return taken() - released_packets_.load(std::memory_order_acquire); }
   bool open_batch() const noexcept { return current_ != nullptr; }
+  // Either: whether batches are submitted and not polled.
+  bool waiting() const noexcept {
+    return polled_.load(std::memory_order_acquire) != submitted_.load(std::memory_order_acquire);
+  }
+  // Retiring: when the oldest submitted batch was opened; only while waiting().
+  u64 oldest_ns() const noexcept {
+    return order_[polled_.load(std::memory_order_relaxed) % order_.size()]->opened_ns;
+  }
 
  private:
   Batch* open_next(u32 generation, u64 now_ns) noexcept;
@@ -74,11 +100,17 @@ class Batcher {
 
   gpu::Queue& queue_;
   u64 max_wait_ns_;
+  Closing closing_;
+  gpu::Doorbell* bell_;
   std::vector<Batch> batches_;  // by slot index
   Batch* current_ = nullptr;
+  u64 submitted_packets_ = 0;
   std::vector<Batch*> order_;  // ring of those submitted and not polled yet, refused ones included
-  u32 oldest_ = 0, submitted_ = 0;
-  u64 held_submitted_ = 0;
+  // Batches, each count on the line of the thread that writes it.
+  alignas(64) std::atomic<u64> submitted_{0};
+  alignas(64) std::atomic<u64> polled_{0};
+  std::atomic<u64> released_packets_{0};
+  std::atomic<u64> device_ns_{0};  // mean of the last batches
 };
 
 }  // namespace xdpgpu::dataplane

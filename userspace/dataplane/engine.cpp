@@ -62,7 +62,8 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<Port>> ports;
   std::unique_ptr<gpu::Device> device;  // after the workers' queues, before the ports' maps
   bool device_publishes = false;
-  std::unique_ptr<Mirroring> mirroring;  // before the device
+  ComputeMode compute_mode = ComputeMode::inlined;  // resolved
+  std::unique_ptr<Mirroring> mirroring;             // before the device
   std::vector<std::unique_ptr<Worker>> workers;
 
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -114,7 +115,14 @@ void Engine::Impl::make_workers() {
     for (const auto& port : ports)
       worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());
     worker.credit_step = std::max(1u, options.ring_size / 16);
-    worker.cpu = cpus.empty() ? -1 : cpus[(options.first_cpu + i) % cpus.size()];
+    worker.split = options.compute_mode == ComputeMode::split;
+    if (options.compute_mode == ComputeMode::automatic) worker.closing = Closing::by_load;
+    const u32 threads = worker.split ? 2 : 1;
+    const auto core = [&](u32 thread) {
+      return cpus.empty() ? -1 : cpus[(options.first_cpu + i * threads + thread) % cpus.size()];
+    };
+    worker.cpu = core(0);
+    if (worker.split) worker.retire_cpu = core(1);
     const u32 frames = frames_of(i);
     workers.push_back(
         std::make_unique<Worker>(worker, region->base(), std::move(queues), first, frames, policy));
@@ -179,15 +187,17 @@ Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames
   for (auto& port : impl_->ports) tables.push_back(port->flow_tables());
   const auto publishes = device->publish_flows(tables);
   if (!publishes) return tl::unexpected(publishes.error());
+  const ComputeMode mode = resolve(impl_->options.compute_mode, device->info());
   std::vector<std::unique_ptr<gpu::Queue>> queues;
   for (u32 i = 0; i < impl_->workers.size(); ++i) {
     auto queue =
-        device->open_queue({impl_->options.batch, impl_->options.batches_in_flight, impl_->options.drive, i});
+        device->open_queue({impl_->options.batch, impl_->options.batches_in_flight, drive_of(mode), i});
     if (!queue) return tl::unexpected(queue.error());
     queues.push_back(std::move(*queue));
   }
   for (std::size_t i = 0; i < queues.size(); ++i) impl_->workers[i]->use(std::move(queues[i]), *publishes);
   impl_->device_publishes = *publishes;
+  impl_->compute_mode = mode;
   impl_->device = std::move(device);
   return {};
 }
@@ -321,7 +331,9 @@ EngineStatus Engine::status() const {
       queue.queue = i;
       queue.mode = port->mode();
       queue.metadata = worker.report().delivers_metadata >> queue.port & 1;
+      queue.compute_mode = impl_->compute_mode;
       queue.cpu = worker.cpu();
+      queue.retire_cpu = worker.retire_cpu();
       queue.frames = frames_per_queue(port->spec(), impl_->options);
       queue.busy_poll = worker.queue(queue.port)->busy_poll;
       queue.state = port->state(i);
@@ -345,7 +357,8 @@ EngineStatus Engine::status() const {
   if (impl_->device) {
     status.device = impl_->device->info().name;
     status.frames_mode = impl_->device->frames();
-    status.drive = impl_->options.drive;
+    status.compute_mode = impl_->compute_mode;
+    status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
     status.device_publishes = impl_->device_publishes;
   }
   status.mirror = impl_->mirroring->status();

@@ -17,6 +17,7 @@
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
 #include "userspace/dataplane/busy_poll.hpp"
+#include "userspace/dataplane/compute_mode.hpp"
 #include "userspace/dataplane/mirroring.hpp"
 #include "userspace/dataplane/result.hpp"
 #include "userspace/kernel/kernel.hpp"
@@ -48,7 +49,7 @@ struct EngineOptions {
   u32 batch = 1024;          // most packets a batch
   u64 max_wait_ns = 50'000;  // longest wait for a batch to fill
   u32 batches_in_flight = 4;
-  gpu::Drive drive = gpu::Drive::launched;
+  ComputeMode compute_mode = ComputeMode::inlined;
   bool pin_threads = true;
   u32 first_cpu = 0;  // worker 0's place in the list of usable cores, so that processes can differ
 };
@@ -62,8 +63,10 @@ struct FrameCount {
 struct QueueStatus {
   u32 port = 0, queue = 0;
   PortMode mode = PortMode::copy;
-  bool metadata = false;   // the port delivers metadata (learnt at start)
-  int cpu = -1;            // core the worker is pinned to
+  bool metadata = false;                            // the port delivers metadata (learnt at start)
+  ComputeMode compute_mode = ComputeMode::inlined;  // never automatic
+  int cpu = -1;            // core the worker is pinned to; split: its thread that feeds
+  int retire_cpu = -1;     // split: core of the worker's other thread
   u32 frames = 0;          // that this queue brought to its worker
   bool busy_poll = false;  // the worker runs the driver itself
   xg_queue_state state{};
@@ -77,7 +80,8 @@ struct EngineStatus {
   u32 generation = 0;
   std::string device;
   gpu::Frames frames_mode = gpu::Frames::staged;
-  gpu::Drive drive = gpu::Drive::launched;
+  ComputeMode compute_mode = ComputeMode::inlined;  // of all queues; never automatic
+  bool automatic = false;                           // that mode was chosen, and batches close by load
   bool device_publishes = false;       // flow verdicts are written by the device, not at retirement
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
   std::optional<MirrorStatus> mirror;  // once a policy mirrors

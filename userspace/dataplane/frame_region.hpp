@@ -52,6 +52,12 @@ class FreeList {
   FreeList(FrameId first, u32 count) : first_(first), frames_(count), size_(count) {
     for (u32 i = 0; i < count; ++i) frames_[i] = first + count - 1 - i;
   }
+  // Room for the same frames, none of which is in it.
+  static FreeList empty_like(const FreeList& other) {
+    FreeList list(other.first_, other.capacity());
+    list.size_ = 0;
+    return list;
+  }
   FrameId first() const noexcept { return first_; }  // the worker's frames follow each other
   u32 size() const noexcept { return size_; }
   u32 capacity() const noexcept { return static_cast<u32>(frames_.size()); }

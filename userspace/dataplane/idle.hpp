@@ -33,23 +33,14 @@ enum class Load {
   idle,     // nothing until a packet comes
 };
 
-class Idle {
+// When to turn again at once, when to spin and when to sleep. Of one thread.
+class Pace {
  public:
-  // Sleeps end when one of `fds` is readable, or at wake(). The longest sleep keeps the heartbeat fresh.
-  Idle(const std::vector<int>& fds, int longest_ms)
-      : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), longest_ms_(longest_ms) {
-    for (const int fd : fds) polled_.push_back({fd, POLLIN, 0});
-    polled_.push_back({wake_.get(), POLLIN, 0});
-  }
+  explicit Pace(int longest_ms) : longest_ms_(longest_ms) {}
 
-  // From any thread: the worker's next or present sleep ends.
-  void wake() noexcept {
-    const u64 one = 1;
-    [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
-  }
-
-  // now_ns: when the turn began.
-  void rest(Load load, u64 now_ns) noexcept {
+  // now_ns: when the turn began. sleep(ms) may end early.
+  template <class Sleep>
+  void rest(Load load, u64 now_ns, Sleep&& sleep) noexcept {
     if (load == Load::busy) {
       busy_ns_ = now_ns;
       while (monotonic_ns() - now_ns < kLeastTurnNs) cpu_relax();
@@ -65,7 +56,7 @@ class Idle {
       cpu_relax();
       return;
     }
-    sleep(load == Load::sending ? 1 : longest_ms_);
+    sleep(load == Load::idle ? longest_ms_ : 1);
   }
 
  private:
@@ -80,6 +71,32 @@ class Idle {
   // one has left, the shorter the pause may be.
   static constexpr u64 kSpinMovingNs = 200'000;
 
+  int longest_ms_;
+  u64 busy_ns_ = 0;
+  u32 waits_ = 0;
+};
+
+class Idle {
+ public:
+  // Sleeps end when one of `fds` is readable, or at wake(). The longest sleep keeps the heartbeat fresh.
+  Idle(const std::vector<int>& fds, int longest_ms)
+      : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), pace_(longest_ms) {
+    for (const int fd : fds) polled_.push_back({fd, POLLIN, 0});
+    polled_.push_back({wake_.get(), POLLIN, 0});
+  }
+
+  // From any thread: the worker's next or present sleep ends.
+  void wake() noexcept {
+    const u64 one = 1;
+    [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+  }
+
+  // now_ns: when the turn began.
+  void rest(Load load, u64 now_ns) noexcept {
+    pace_.rest(load, now_ns, [this](int ms) { sleep(ms); });
+  }
+
+ private:
   void sleep(int most_ms) noexcept {
     ::poll(polled_.data(), polled_.size(), most_ms);
     if (polled_.back().revents & POLLIN) {
@@ -89,10 +106,8 @@ class Idle {
   }
 
   kernel::Fd wake_;
-  int longest_ms_;
+  Pace pace_;
   std::vector<pollfd> polled_;
-  u64 busy_ns_ = 0;
-  u32 waits_ = 0;
 };
 
 }  // namespace xdpgpu::dataplane

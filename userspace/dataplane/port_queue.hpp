@@ -22,7 +22,9 @@ struct PortTraits {
   bool cache_transmit = false;
 };
 
-// Owned by one worker once that runs; the maps' memory outlives it.
+// Owned by one worker once that runs; the maps' memory outlives it. Where two threads of the worker share it,
+// the one that retires has `flows`, the transmitters, and what says how packets ended; `published_retired`
+// goes to the other one while no packet is under way; all else is of the one that feeds.
 struct PortQueue {
   u32 port = 0, queue = 0;
   PortTraits traits;
@@ -59,11 +61,14 @@ struct PortQueue {
     const auto left = static_cast<std::int32_t>(published_granted - admitted());
     return left > 0 ? static_cast<u32>(left) : 0;
   }
-  // Packets of this port that are in a batch: taken, and in no other counter yet.
+  // Packets of this port that are in a batch: taken, and in no other counter yet. For the thread that
+  // retires: what another one receives meanwhile is counted last, so that there is never less than nothing.
   u64 in_batches() const noexcept {
     const xg_worker_counters& c = *counters;
-    return c.received - (c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
-                         c.error_generation + c.error_target + c.error_ring_full + c.error_invalid);
+    const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
+                     c.error_generation + c.error_target + c.error_ring_full +
+                     __atomic_load_n(&c.error_invalid, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
   }
   void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
 };

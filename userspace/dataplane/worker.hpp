@@ -1,55 +1,30 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/dataplane/worker.hpp: worker i: the one thread that owns queue i of every port, its
-// reinjection pairs' queues, a share of the frames and a queue to the device.
+// userspace/dataplane/worker.hpp: worker i: owns queue i of every port, its reinjection pairs' queues, a
+// share of the frames and a queue to the device. One thread does it all, or two share it: one feeds the
+// device (feeder.hpp), one retires what it has decided (retirer.hpp).
 //
-// A turn: completions → retire what the device has decided → refill → receive into batches → submit →
-// transmit → every few microseconds, publish (credits, order, heartbeat, report).
+// A turn of the one: completions → retire what the device has decided → refill → receive into batches →
+// submit → retire → transmit → every few microseconds, publish (credits, order, heartbeat, report). Of the
+// two, the one has the middle of this and the other its ends; frames that are free again come back by a ring.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "gpu/gpu.hpp"
 #include "userspace/dataplane/batcher.hpp"
-#include "userspace/dataplane/engine.hpp"
+#include "userspace/dataplane/feeder.hpp"
+#include "userspace/dataplane/frame_ring.hpp"
 #include "userspace/dataplane/idle.hpp"
-#include "userspace/dataplane/order.hpp"
-#include "userspace/dataplane/port_queue.hpp"
-#include "userspace/dataplane/router.hpp"
+#include "userspace/dataplane/retirer.hpp"
 #include "userspace/dataplane/snapshot.hpp"
+#include "userspace/dataplane/worker_state.hpp"
 
 namespace xdpgpu::dataplane {
-
-// The policy that packets without metadata are taken to be under.
-struct CurrentPolicy {
-  u32 generation = 0;
-  Engine::PipelineChooser chooser;
-};
-
-// What a worker tells the control thread, every few turns.
-struct WorkerReport {
-  FrameCount frames;
-  u64 batches = 0, batch_packets = 0;
-  u64 turns = 0;              // that were published
-  u64 quiet = 0;              // 1: no packet in hand or under way
-  u64 device_failed = 0;      // 1: the device failed; the worker has stopped its heartbeat
-  u64 delivers_metadata = 0;  // bit a port
-};
-
-struct WorkerOptions {
-  u32 index = 0;
-  u32 batch = 1024;
-  u32 batches_in_flight = 4;
-  u64 max_wait_ns = 50'000;
-  u64 beat_timeout_ns = 100'000'000;
-  u32 credit_step = 128;  // credits are published at once when so many have come together
-  int cpu = -1;           // to be pinned to; -1: not
-};
 
 class Worker {
  public:
@@ -63,53 +38,53 @@ class Worker {
 
   // Before start, from the control thread. publishes: the device writes flow verdicts itself.
   void use(std::unique_ptr<gpu::Queue> queue, bool publishes);
-  // Fills the fill rings, so that the kernel has frames before its first packet, and starts the thread.
+  // Fills the fill rings, so that the kernel has frames before its first packet, and starts the threads.
   Result<void> start();
-  // The thread ends after its turn. Packets in hand stay where they are.
+  // The threads end after their turn. Packets in hand stay where they are.
   void stop();
   // After stop: closes the sockets, takes all frames back and counts them. total differs from free only
   // if a frame was lost or counted twice.
   FrameCount reclaim();
 
+  // Of the thread that feeds, and of the one that retires if that is another; -1: not pinned.
   int cpu() const noexcept { return options_.cpu; }
+  int retire_cpu() const noexcept { return options_.retire_cpu; }
   WorkerReport report() const noexcept { return report_.read(); }
-  // The queue of a port, or nullptr. What is in it is the thread's; its maps may be read.
+  // The queue of a port, or nullptr. What is in it is the threads'; its maps may be read.
   const PortQueue* queue(u32 port) const noexcept { return queues_[port].get(); }
 
  private:
   void run() noexcept;
   Load turn(u64 now_ns) noexcept;
-  bool retire(u64 now_ns) noexcept;
-  bool receive(PortQueue& queue, u64 now_ns) noexcept;
-  bool take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept;
-  void fill_metadata(PortQueue& queue, u8* frame, u32 length, u64 now_ns) noexcept;
-  void refill(PortQueue& queue) noexcept;
-  void kick() noexcept;
-  void account(u64 now_ns, bool rings_empty) noexcept;
-  void publish(u64 now_ns) noexcept;
-  void publish_levels(u64 now_ns) noexcept;
-  FrameCount count() const noexcept;
+  void run_feeder() noexcept;
+  Load feed(u64 now_ns) noexcept;
+  void run_retirer() noexcept;
+  Load retire(u64 now_ns) noexcept;
+  void publish_retired(u64 now_ns) noexcept;
+  void publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept;
 
   WorkerOptions options_;
-  u8* region_;
   std::vector<std::unique_ptr<PortQueue>> queues_;  // by port
   std::vector<PortQueue*> active_;                  // those that exist
-  std::vector<xg_queue_metrics*> metrics_;          // by port, nullptr where there is no queue
   FreeList free_;
-  const std::atomic<const CurrentPolicy*>& policy_;
-  OrderLog order_;
-  Router router_;
+  std::optional<FreeList> freed_;       // split only: of the thread that retires
+  std::unique_ptr<FrameRing> returns_;  // split only: from there to free_
+  Feeder feeder_;
+  Retirer retirer_;
   Idle idle_;
+  gpu::Doorbell bell_;  // split only: wakes the thread that retires
   std::unique_ptr<gpu::Queue> device_queue_;
   std::optional<Batcher> batcher_;
-  u64 statistics_ns_ = 0, published_ns_ = 0, beat_ns_ = 0, levels_ns_ = 0;
-  u64 turns_ = 0, batches_ = 0, batch_packets_ = 0;
-  bool device_failed_ = false;
-  bool quiet_ = false;
-  bool moving_ = false;  // packets under way are of flows that the kernel takes over once they have left
+  u64 published_ns_ = 0, levels_ns_ = 0;
   Snapshot<WorkerReport> report_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
+
+  // Of the thread that retires, split only.
+  alignas(64) u64 retired_ns_ = 0;
+  u64 retired_levels_ns_ = 0;
+  Snapshot<Retired> retired_;
+  std::thread retire_thread_;
 };
 
 }  // namespace xdpgpu::dataplane

@@ -60,13 +60,13 @@ inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pas
                                                             "tx"};  // and {"redirect": IF}
 inline constexpr std::array<std::string_view, 3> kAclDefault{"next", "drop", "pass"};
 inline constexpr std::array<std::string_view, 4> kIoMode{"auto", "zero-copy", "copy", "generic"};
-inline constexpr std::array<std::string_view, 3> kComputeMode{"auto", "inline", "persistent"};
+inline constexpr std::array<std::string_view, 4> kComputeMode{"auto", "inline", "split", "persistent"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 // Named elsewhere for this product, not part of this version.
 inline constexpr std::array<std::string_view, 11> kStageAbsent{
     "conntrack", "pattern", "reputation", "rate_limit", "ddos",     "forward",
     "program",   "gtpu",    "crypto",     "model",      "telemetry"};
-inline constexpr std::array<std::string_view, 2> kComputeModeAbsent{"split", "graph"};
+inline constexpr std::array<std::string_view, 1> kComputeModeAbsent{"graph"};
 }  // namespace words
 
 struct ProtocolName {

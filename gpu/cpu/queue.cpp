@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/cpu/queue.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "gpu/doorbell.hpp"
+#include "gpu/pause.hpp"
+#include "gpu/slots.hpp"
+#include "gpu/stages/pipeline.h"
+#include "gpu/staging.hpp"
+
+namespace xdpgpu::gpu::cpu {
+namespace {
+
+struct Free {
+  void operator()(void* memory) const noexcept { std::free(memory); }
+};
+template <class T>
+using Memory = std::unique_ptr<T[], Free>;
+
+template <class T>
+Memory<T> allocate(u64 count) {
+  const u64 bytes = (count * sizeof(T) + 4095) & ~u64{4095};
+  void* memory = std::aligned_alloc(4096, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return Memory<T>(static_cast<T*>(memory));
+}
+
+// Packets between the one that is decided and the one whose first line is fetched.
+constexpr u32 kAhead = 8;
+
+// A hint only, so the descriptor need not have been checked.
+void prefetch(const xg_batch& batch, u32 i) {
+  const u64 metadata = batch.descriptors.v[i].offset - XG_METADATA_SIZE;
+  __builtin_prefetch(
+      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(batch.frames.v) + metadata));
+}
+
+// The slots' memory, and how a batch is decided: by one thread.
+class Batches {
+ public:
+  Batches(const Shared& device, const QueueOptions& options, SlotRing& ring) : device_(device) {
+    const u64 packets = u64{options.depth} * options.batch_capacity;
+    descriptors_ = allocate<xg_descriptor>(packets);
+    results_ = allocate<xg_result>(packets);
+    for (Slot& slot : ring.all()) {
+      slot.descriptors = descriptors_.get() + u64{slot.index} * options.batch_capacity;
+      slot.results = results_.get() + u64{slot.index} * options.batch_capacity;
+    }
+    if (device.frames == Frames::staged) {
+      staged_ = allocate<xg_descriptor>(options.batch_capacity);
+      staging_bytes_ = staging_bytes(options.batch_capacity);
+      staging_ = allocate<u8>(staging_bytes_);
+    }
+  }
+
+  void decide(const Slot& slot, u32 count, u32 generation, const Pipelines& pipelines) noexcept {
+    xg_batch batch{};
+    batch.frames.v = reinterpret_cast<xg_word*>(device_.base);
+    batch.frames_bytes = device_.bytes;
+    batch.descriptors.v = slot.descriptors;
+    batch.results.v = slot.results;
+    // The stages only read the image; their handles have no const.
+    batch.image.v = const_cast<xg_word*>(pipelines.image().data());
+    batch.count = count;
+    batch.generation = generation;
+    if (staging_ != nullptr) {
+      stage_frames(device_.base, device_.bytes, slot.descriptors, count, staging_.get(), staged_.get());
+      batch.frames.v = reinterpret_cast<xg_word*>(staging_.get());
+      batch.frames_bytes = staging_bytes_;
+      batch.descriptors.v = staged_.get();
+    }
+    for (u32 i = 0; i < count; i++) {
+      if (i + kAhead < count) prefetch(batch, i + kAhead);
+      xg_run(batch, i);
+    }
+  }
+
+ private:
+  const Shared& device_;
+  Memory<xg_descriptor> descriptors_;
+  Memory<xg_result> results_;
+  Memory<xg_descriptor> staged_;
+  Memory<u8> staging_;
+  u64 staging_bytes_ = 0;
+};
+
+class LaunchedQueue final : public Queue {
+ public:
+  LaunchedQueue(const Shared& device, const QueueOptions& options)
+      : device_(device), ring_(options), batches_(device, options, ring_) {}
+
+  Slot* acquire() noexcept override { return ring_.acquire(); }
+  Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
+    const auto* pipelines = device_.generations.find(generation);
+    if (pipelines == nullptr) return Submit::unknown_generation;
+    batches_.decide(*slot, count, generation, **pipelines);
+    ring_.submitted(slot, count, generation);
+    return Submit::ok;
+  }
+  Slot* poll() noexcept override { return ring_.oldest() == nullptr ? nullptr : ring_.retire(false); }
+  void release(Slot* slot) noexcept override { ring_.release(slot); }
+  u32 in_flight() const noexcept override { return ring_.in_flight(); }
+
+ private:
+  const Shared& device_;
+  SlotRing ring_;
+  Batches batches_;
+};
+
+// Falling asleep and being woken takes some 50 us: what comes within that finds the thread awake.
+constexpr u64 kSpinNs = 50'000;
+constexpr u64 kMostSleepNs = 1'000'000'000;
+
+class PersistentQueue final : public Queue {
+ public:
+  PersistentQueue(const Shared& device, const QueueOptions& options)
+      : device_(device), ring_(options), batches_(device, options, ring_), pipelines_(options.depth) {
+    // Signals are for the process's own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "xdpgpu-device");
+  }
+  // The thread first decides what was submitted: `depth` batches at most.
+  ~PersistentQueue() override {
+    stopping_.store(true, std::memory_order_release);
+    bell_.ring();
+    thread_.join();
+  }
+  PersistentQueue(const PersistentQueue&) = delete;
+  PersistentQueue& operator=(const PersistentQueue&) = delete;
+
+  Slot* acquire() noexcept override { return ring_.acquire(); }
+  Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
+    const auto* pipelines = device_.generations.find(generation);
+    if (pipelines == nullptr) return Submit::unknown_generation;
+    pipelines_[slot->index] = pipelines->get();
+    ring_.submitted(slot, count, generation);
+    bell_.ring();
+    return Submit::ok;
+  }
+  Slot* poll() noexcept override {
+    if (ring_.oldest() == nullptr || decided_.load(std::memory_order_acquire) < ring_.oldest_ticket())
+      return nullptr;
+    return ring_.retire(false);
+  }
+  void release(Slot* slot) noexcept override { ring_.release(slot); }
+  u32 in_flight() const noexcept override { return ring_.in_flight(); }
+
+ private:
+  void run() noexcept {
+    u64 decided = 0;
+    u64 busy_ns = monotonic_ns();
+    for (;;) {
+      // Before the look for batches: those that came before the end are still decided.
+      const bool stopping = stopping_.load(std::memory_order_acquire);
+      if (ring_.submitted() != decided) {
+        const Slot& slot = ring_.at(decided + 1);
+        batches_.decide(slot, slot.count, slot.generation, *pipelines_[slot.index]);
+        decided_.store(++decided, std::memory_order_release);
+        busy_ns = monotonic_ns();
+        continue;
+      }
+      if (stopping) return;
+      if (monotonic_ns() - busy_ns < kSpinNs) {
+        relax();
+        continue;
+      }
+      bell_.sleep([&] { return ring_.submitted() != decided || stopping_.load(std::memory_order_acquire); },
+                  kMostSleepNs);
+    }
+  }
+
+  const Shared& device_;
+  SlotRing ring_;
+  Batches batches_;
+  std::vector<const Pipelines*> pipelines_;  // by slot, while its batch is in flight
+  Doorbell bell_;
+  alignas(64) std::atomic<u64> decided_{0};  // number of the last batch that is
+  alignas(64) std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Queue> open_queue(const Shared& device, const QueueOptions& options) {
+  if (options.drive == Drive::persistent) return std::make_unique<PersistentQueue>(device, options);
+  return std::make_unique<LaunchedQueue>(device, options);
+}
+
+}  // namespace xdpgpu::gpu::cpu

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/feeder.hpp"
+
+#include <sys/socket.h>
+
+#include "userspace/dataplane/clock.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr u32 kReceiveBurst = 64;
+constexpr u32 kRefillStep = 64;
+constexpr u64 kStatisticsEveryNs = 10'000'000;
+constexpr u64 kBeatEveryNs = 1'000'000;
+
+}  // namespace
+
+Feeder::Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*> queues, FreeList& free,
+               FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy)
+    : options_(options),
+      region_(region),
+      queues_(std::move(queues)),
+      free_(free),
+      ring_(ring),
+      policy_(policy) {}
+
+void Feeder::refill(PortQueue& queue) noexcept {
+  queue.socket->receiver.refill(free_, kRefillStep,
+                                [&](FrameId frame) { queue.metadata.prepare(region_ + chunk_of(frame)); });
+}
+
+void Feeder::refill() noexcept {
+  for (PortQueue* queue : queues_) refill(*queue);
+}
+
+bool Feeder::receive(u64 now_ns) noexcept {
+  if (ring_) ring_->take(free_);
+  bool any = false;
+  for (PortQueue* queue : queues_) {
+    refill(*queue);
+    any |= receive(*queue, now_ns);
+  }
+  return any;
+}
+
+bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
+  Receiver& receiver = queue.socket->receiver;
+  bool any = false;
+  // One burst fills a batch at most, so that ports take turns.
+  for (u32 room = options_.batch; room;) {
+    u32 at = 0;
+    const u32 peeked = receiver.peek(std::min(kReceiveBurst, room), &at);
+    if (!peeked) break;
+    for (u32 i = 0; i < peeked; ++i)
+      __builtin_prefetch(region_ + xsk_ring_cons__rx_desc(&receiver.rx, at + i)->addr - XG_METADATA_SIZE);
+    u32 taken = 0;
+    while (taken < peeked && take(queue, *xsk_ring_cons__rx_desc(&receiver.rx, at + taken), now_ns)) ++taken;
+    receiver.take(peeked, taken);
+    queue.counters->received += taken;
+    any |= taken != 0;
+    room -= taken;
+    if (taken < peeked || peeked < kReceiveBurst) break;
+  }
+  return any;
+}
+
+// False: no batch can take the packet now; it stays in the ring.
+bool Feeder::take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept {
+  u8* const frame = region_ + desc.addr;
+  const FrameId id = frame_of(desc.addr);
+  const u64 start = desc.addr - chunk_of(id);
+  if (id - free_.first() >= free_.capacity() || start < XG_METADATA_SIZE || start + desc.len > XG_CHUNK_SIZE)
+      [[unlikely]] {
+    ++queue.counters->error_invalid;
+    if (id - free_.first() < free_.capacity()) free_.push(id);
+    return true;
+  }
+  if (!queue.metadata.known()) [[unlikely]]
+    queue.metadata.learn(region_ + chunk_of(id), start, desc.len,
+                         monotonic_ns());  // not the turn's beginning
+  auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
+  if (!queue.metadata.delivers()) [[unlikely]]
+    fill_metadata(queue, frame, desc.len, now_ns);
+
+  Batch* batch = batcher_->open(metadata->generation, now_ns);
+  if (!batch) [[unlikely]]
+    return false;
+  batch->add(desc.addr, desc.len, static_cast<u8>(queue.port), *metadata);
+  if (!queue.metadata.delivers()) queue.next_sequence = metadata->sequence + 1;
+  return true;
+}
+
+// Sequences that the worker counts itself are never ahead of the kernel's own, because losses become
+// known late: `retired` errs towards "still under way".
+void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 length, u64 now_ns) noexcept {
+  const CurrentPolicy* policy = policy_.load(std::memory_order_acquire);
+  auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
+  parse_metadata(frame, length, static_cast<u8>(queue.port), queue.config->hash_key, now_ns, metadata);
+  metadata->generation = policy->generation;
+  metadata->sequence = queue.next_sequence;
+  if (policy->chooser) policy->chooser(frame, length, metadata);
+}
+
+void Feeder::kick() noexcept {
+  for (PortQueue* queue : queues_)
+    if (queue->busy_poll || queue->socket->receiver.wants_wakeup())
+      recvfrom(queue->socket->fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+}
+
+void Feeder::account(u64 now_ns, bool empty_handed) noexcept {
+  if (now_ns - statistics_ns_ >= kStatisticsEveryNs) {
+    statistics_ns_ = now_ns;
+    for (PortQueue* queue : queues_) {
+      const u64 received = queue->socket->receiver.received();
+      if (queue->credits.under_way(queue->admitted(), received) <= 0) continue;
+      const SocketLosses losses = queue->socket->losses();
+      queue->metrics->kernel_rx_dropped = losses.dropped;
+      queue->metrics->kernel_rx_ring_full = losses.ring_full;
+      queue->metrics->kernel_fill_ring_empty = losses.fill_ring_empty;
+      u64 lost = queue->credits.lost_total(losses.packets());
+      if (empty_handed) lost += queue->credits.write_off(queue->admitted(), received, now_ns);
+      queue->counters->lost_in_kernel += lost;
+      if (!queue->metadata.delivers()) queue->next_sequence += static_cast<u32>(lost);
+    }
+  }
+  quiet_ = empty_handed;
+  for (PortQueue* queue : queues_) {
+    const u32 admitted = queue->admitted();
+    if (queue->credits.under_way(admitted, queue->socket->receiver.received()) > 0) {
+      quiet_ = false;
+    } else if (empty_handed) {
+      // Nothing is under way, so that everything has left, the lost ones at the end included. Whoever
+      // retires has nothing to say about this queue before the next batch.
+      queue->publish_retired(admitted);
+    }
+  }
+}
+
+void Feeder::publish_credits() noexcept {
+  for (PortQueue* queue : queues_) queue->publish_credits(options_.credit_step);
+}
+
+void Feeder::publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept {
+  account(now_ns, empty_handed(rings_empty, retired));
+  ++turns_;
+  for (PortQueue* queue : queues_) queue->publish_credits(1);
+  // No packet waits on a corpse: without a device, or while nobody retires, the kernel program is to see a
+  // dead worker.
+  const bool alive = !retired.failed && now_ns < retired.at_ns + options_.beat_timeout_ns;
+  if (now_ns - beat_ns_ < kBeatEveryNs || !alive) return;
+  beat_ns_ = now_ns;
+  for (PortQueue* queue : queues_) queue->publish_beat(now_ns);
+}
+
+void Feeder::publish_levels(u64 now_ns) noexcept {
+  for (PortQueue* queue : queues_) {
+    Receiver& receiver = queue->socket->receiver;
+    xg_queue_metrics& metrics = *queue->metrics;
+    receiver.look();
+    metrics.updated_ns = now_ns;
+    metrics.ring_size = receiver.fill.size;
+    metrics.credits = queue->credits_left();
+    metrics.rx = receiver.rx_level();
+    metrics.fill = receiver.fill_level();
+    metrics.fill_least = receiver.fill_least();
+    metrics.frames_fill = static_cast<u32>(receiver.held());
+    metrics.worker_frames = free_.capacity();
+    metrics.worker_free = free_.size();
+    if (ring_) metrics.worker_free += static_cast<u32>(ring_->given() - ring_->taken());
+  }
+}
+
+FrameCount Feeder::count(const Retired& retired) const noexcept {
+  FrameCount frames;
+  frames.total = free_.capacity();
+  frames.free = free_.size();
+  if (ring_) frames.free += retired.freed - ring_->taken();
+  for (const PortQueue* queue : queues_) frames.fill += queue->socket->receiver.held();
+  frames.batch = batcher_ ? batcher_->taken() - retired.packets : 0;
+  frames.tx = retired.sent;
+  return frames;
+}
+
+WorkerReport Feeder::report(const Retired& retired) const noexcept {
+  WorkerReport report;
+  report.frames = count(retired);
+  report.batches = retired.batches;
+  report.batch_packets = retired.packets;
+  report.turns = turns_;
+  report.quiet = quiet_;
+  report.device_failed = retired.failed;
+  for (const PortQueue* queue : queues_)
+    if (queue->metadata.delivers()) report.delivers_metadata |= 1u << queue->port;
+  return report;
+}
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/feeder.hpp: the half of a worker in front of the device: it gives the kernel frames,
+// receives packets into batches, grants credits, and reports for the whole worker.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/frame_ring.hpp"
+#include "userspace/dataplane/port_queue.hpp"
+#include "userspace/dataplane/worker_state.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Of the thread that feeds, unless it says otherwise. It alone touches the receivers, the credits and the
+// free list. No allocation after construction.
+class Feeder {
+ public:
+  // queues: those that exist. ring: from the thread that retires; nullptr where that is this one.
+  Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*> queues, FreeList& free,
+         FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy);
+
+  // Before the first turn.
+  void use(Batcher& batcher) noexcept { batcher_ = &batcher; }
+  // Gives the kernel frames for each queue, as many as it takes.
+  void refill() noexcept;
+  // Receives from each queue and refills it; whether packets came.
+  bool receive(u64 now_ns) noexcept;
+  // Runs the driver where it wants to be asked.
+  void kick() noexcept;
+  // Credits that have come together, between two calls of publish.
+  void publish_credits() noexcept;
+  // Losses, credits, heartbeat. rings_empty: the last receive() found nothing.
+  void publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept;
+  // Into the metrics: the receivers' rings, the credits, the free frames.
+  void publish_levels(u64 now_ns) noexcept;
+
+  // Whether every packet that was received has left, by what `retired` says.
+  bool empty_handed(bool rings_empty, const Retired& retired) const noexcept {
+    return rings_empty && retired.packets == batcher_->taken() && !retired.under_way;
+  }
+  FrameCount count(const Retired& retired) const noexcept;
+  WorkerReport report(const Retired& retired) const noexcept;
+
+ private:
+  void refill(PortQueue& queue) noexcept;
+  bool receive(PortQueue& queue, u64 now_ns) noexcept;
+  bool take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept;
+  void fill_metadata(PortQueue& queue, u8* frame, u32 length, u64 now_ns) noexcept;
+  void account(u64 now_ns, bool empty_handed) noexcept;
+
+  const WorkerOptions& options_;
+  u8* region_;
+  std::vector<PortQueue*> queues_;
+  FreeList& free_;
+  FrameRing* ring_;
+  const std::atomic<const CurrentPolicy*>& policy_;
+  Batcher* batcher_ = nullptr;
+  u64 statistics_ns_ = 0, beat_ns_ = 0;
+  u64 turns_ = 0;
+  bool quiet_ = false;
+};
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/retirer.hpp"
+
+#include <algorithm>
+
+#include "userspace/dataplane/clock.hpp"
+#include "userspace/dataplane/metrics.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+// From skb_orphan to the socket's queue a packet runs through without pause, interrupts aside.
+constexpr u64 kPassGraceNs = 50'000;
+// A batch that the device has had for so long will not come back: longer than any driver's own time-out.
+constexpr u64 kHungNs = 5'000'000'000;
+
+}  // namespace
+
+Retirer::Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring)
+    : free_(free),
+      ring_(ring),
+      queues_(queues),
+      order_(static_cast<u32>(queues.size()), free.capacity(), kPassGraceNs),
+      router_(region, queues, free, order_) {
+  for (const PortQueue* queue : queues_) metrics_.push_back(queue ? queue->metrics : nullptr);
+}
+
+void Retirer::use(Batcher& batcher, bool device_publishes) noexcept {
+  batcher_ = &batcher;
+  router_.leave_publishing_to_device(device_publishes);
+}
+
+bool Retirer::retire(u64 now_ns) noexcept {
+  u64 done_ns = 0;
+  while (Batch* batch = batcher_->poll()) {
+    if (!done_ns) done_ns = monotonic_ns();
+    count_batch(*batch, done_ns, metrics_);
+    batcher_->took(done_ns - std::min(done_ns, batch->submitted_ns));
+    order_.begin();
+    const Routed routed = router_.route(*batch, now_ns);
+    order_.end(batch->port_mask, batch->next_sequence, routed.passed);
+    moving_ |= routed.moving;
+    device_failed_ |= batch->outcome == Outcome::device_failed;
+    ++batches_;
+    packets_ += batch->count;
+    batcher_->release(batch);
+  }
+  return done_ns != 0;
+}
+
+void Retirer::kick() noexcept {
+  for (Transmitter* transmitter : router_.transmitters())
+    if (transmitter->held()) transmitter->kick();
+}
+
+void Retirer::settle(u64 now_ns) noexcept {
+  order_.advance(now_ns, [&](u32 port, u32 sequence) { queues_[port]->publish_retired(sequence); });
+  if (batcher_->waiting() && now_ns - batcher_->oldest_ns() > kHungNs) device_failed_ = true;
+}
+
+Load Retirer::load() noexcept {
+  if (batcher_->waiting()) return Load::waiting;
+  if (order_.empty()) {
+    moving_ = false;
+    return Load::idle;
+  }
+  return moving_ ? Load::moving : Load::sending;
+}
+
+Retired Retirer::state(u64 now_ns) const noexcept {
+  Retired state;
+  state.batches = batches_;
+  state.packets = packets_;
+  if (ring_) state.freed = ring_->given() + free_.size();
+  for (const Transmitter* transmitter : router_.transmitters()) state.sent += transmitter->held();
+  state.under_way = !order_.empty();
+  state.failed = device_failed_;
+  state.at_ns = now_ns;
+  return state;
+}
+
+void Retirer::publish_levels() noexcept {
+  for (const PortQueue* queue : queues_) {
+    if (!queue) continue;
+    const Transmitter& transmitter = queue->socket->transmitter;
+    xg_queue_metrics& metrics = *queue->metrics;
+    metrics.tx = transmitter.tx_level();
+    metrics.completion = transmitter.completion_level();
+    metrics.frames_batch = static_cast<u32>(queue->in_batches());
+    metrics.frames_tx = static_cast<u32>(transmitter.held());
+    if (queue->reinject) {
+      metrics.reinject_tx = queue->reinject->transmitter.tx_level();
+      metrics.reinject_completion = queue->reinject->transmitter.completion_level();
+      metrics.frames_reinject = static_cast<u32>(queue->reinject->transmitter.held());
+    }
+  }
+}
+
+}  // namespace xdpgpu::dataplane

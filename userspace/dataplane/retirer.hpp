@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/retirer.hpp: the half of a worker behind the device: it takes batches that are decided,
+// routes their packets, sends, collects what was sent, and says which packets have left.
+#pragma once
+
+#include <vector>
+
+#include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/frame_ring.hpp"
+#include "userspace/dataplane/idle.hpp"
+#include "userspace/dataplane/order.hpp"
+#include "userspace/dataplane/router.hpp"
+#include "userspace/dataplane/worker_state.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Of the thread that retires, unless it says otherwise. It alone touches the transmitters, the flow verdict
+// tables, and of counters and metrics what becomes of packets. No allocation after construction.
+class Retirer {
+ public:
+  // queues[port]: nullptr where there is none. free: where frames go whose packets are through, this
+  // thread's own. ring: to the thread that feeds; nullptr where that is this one.
+  Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring);
+
+  // Before the first turn.
+  void use(Batcher& batcher, bool device_publishes) noexcept;
+
+  // Takes back frames that were sent; whether there were any.
+  bool collect() noexcept { return router_.collect() != 0; }
+  // Routes all batches that are decided; whether there were any.
+  bool retire(u64 now_ns) noexcept;
+  // Asks the kernel to send.
+  void kick() noexcept;
+  // Says of packets that have left that they have.
+  void settle(u64 now_ns) noexcept;
+
+  // What there is to wait for.
+  Load load() noexcept;
+  Retired state(u64 now_ns) const noexcept;
+  // Frames that are to be given back.
+  u32 freed() const noexcept { return ring_ ? free_.size() : 0; }
+  // Gives them back. After state() was published, so that none is taken before it is counted.
+  void give_back() noexcept { ring_->give(free_); }
+  // Into the metrics: the transmitters' rings, and the frames behind the receive ring.
+  void publish_levels() noexcept;
+
+ private:
+  FreeList& free_;
+  FrameRing* ring_;
+  std::vector<PortQueue*> queues_;          // by port
+  std::vector<xg_queue_metrics*> metrics_;  // by port, nullptr where there is no queue
+  OrderLog order_;
+  Router router_;
+  Batcher* batcher_ = nullptr;
+  u64 batches_ = 0, packets_ = 0;
+  bool device_failed_ = false;
+  bool moving_ = false;  // packets under way are of flows that the kernel takes over once they have left
+};
+
+}  // namespace xdpgpu::dataplane
