@@ -34,8 +34,8 @@ constexpr u32 kRoundTrips = 20'000;
 struct Settings {
   std::vector<std::string> devices{"cpu"};
   std::vector<u32> bursts{1, 16, 32, 64, 128};
-  double seconds = 0.25;     // of a cell
-  double low_seconds = 0.6;  // of a cell at kLowRate
+  double seconds = 0.15;     // of a cell
+  double low_seconds = 0.5;  // of a cell at kLowRate
   std::string json;
 };
 
@@ -121,7 +121,7 @@ class Lab {
     const auto metrics = [&] { return bed.engine().status().queues.front().metrics; };
     BareSender sender(wire_.b(), frames_, 0, 0, pace);
     // The first packets find the worker asleep and the caches cold.
-    std::this_thread::sleep_for(50ms);
+    std::this_thread::sleep_for(20ms);
     const auto start = Clock::now();
     const xg_queue_metrics before = metrics();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));

@@ -53,6 +53,7 @@ TinyProgram::TinyProgram(const lab::Interface& interface, What what) : ifindex_(
     if (!sockets_) throw lab::Error(std::string("cannot make a socket map: ") + std::strerror(errno));
     code = {
         instruction(BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_1, offsetof(xdp_md, rx_queue_index), 0),
+        // NOLINTNEXTLINE(misc-redundant-expression): BPF_LD and BPF_IMM are both 0.
         instruction(BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, sockets_.get()),
         instruction(0, 0, 0, 0, 0),
         instruction(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_3, 0, 0, XDP_PASS),

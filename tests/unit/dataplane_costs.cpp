@@ -49,56 +49,68 @@ void count(std::atomic<std::uint64_t>& counter) {
   if (self == watched.load(std::memory_order_relaxed)) counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-template <class Function>
-Function* next(std::atomic<Function*>& known, const char* name) {
-  if (Function* function = known.load(std::memory_order_relaxed)) return function;
-  known = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-  return known;
+template <class Lock>
+using LockFunction = std::atomic<int (*)(Lock*)>;
+
+template <class Lock>
+int counted(LockFunction<Lock>& known, const char* name, Lock* lock) {
+  count(locks);
+  if (known.load(std::memory_order_relaxed) == nullptr)
+    known = reinterpret_cast<int (*)(Lock*)>(dlsym(RTLD_NEXT, name));
+  return known.load(std::memory_order_relaxed)(lock);
 }
+
+LockFunction<pthread_mutex_t> mutex_lock, mutex_trylock;
+LockFunction<pthread_rwlock_t> rwlock_rdlock, rwlock_wrlock;
+LockFunction<pthread_spinlock_t> spin_lock;
 #endif
 
 }  // namespace
 
 #ifdef XG_COUNTS
 extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-void __libc_free(void*);
+void* glibc_malloc(std::size_t) __asm__("__libc_malloc");
+void* glibc_calloc(std::size_t, std::size_t) __asm__("__libc_calloc");
+void* glibc_realloc(void*, std::size_t) __asm__("__libc_realloc");
+void* glibc_memalign(std::size_t, std::size_t) __asm__("__libc_memalign");
+void glibc_free(void*) __asm__("__libc_free");
 
 void* malloc(std::size_t bytes) {
   count(allocations);
-  return __libc_malloc(bytes);
+  return glibc_malloc(bytes);
 }
 void* calloc(std::size_t n, std::size_t bytes) {
   count(allocations);
-  return __libc_calloc(n, bytes);
+  return glibc_calloc(n, bytes);
 }
 void* realloc(void* at, std::size_t bytes) {
   count(allocations);
-  return __libc_realloc(at, bytes);
+  return glibc_realloc(at, bytes);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   count(allocations);
-  return __libc_memalign(alignment, bytes);
+  return glibc_memalign(alignment, bytes);
 }
 void free(void* at) {
   if (at != nullptr) count(allocations);
-  __libc_free(at);
+  glibc_free(at);
 }
 
-#define XG_LOCK(name, type)                      \
-  int name(type* lock) noexcept {                \
-    static std::atomic<int (*)(type*)> known;    \
-    count(locks);                                \
-    return next<int(type*)>(known, #name)(lock); \
-  }
-XG_LOCK(pthread_mutex_lock, pthread_mutex_t)
-XG_LOCK(pthread_mutex_trylock, pthread_mutex_t)
-XG_LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
-XG_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
-XG_LOCK(pthread_spin_lock, pthread_spinlock_t)
+int pthread_mutex_lock(pthread_mutex_t* lock) noexcept {
+  return counted(mutex_lock, "pthread_mutex_lock", lock);
+}
+int pthread_mutex_trylock(pthread_mutex_t* lock) noexcept {
+  return counted(mutex_trylock, "pthread_mutex_trylock", lock);
+}
+int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
+  return counted(rwlock_rdlock, "pthread_rwlock_rdlock", lock);
+}
+int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
+  return counted(rwlock_wrlock, "pthread_rwlock_wrlock", lock);
+}
+int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
+  return counted(spin_lock, "pthread_spin_lock", lock);
+}
 }
 #endif
 
