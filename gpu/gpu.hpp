@@ -151,8 +151,8 @@ struct FlowTables {
 
 // ---- Mirrored packets -------------------------------------------------------------------------------
 // One port's part: its rings (maps/mirror.h) and its mirrors' shards of the flow verdict table, as the
-// kernel's maps are mapped. Page-aligned memory that outlives the Mirror, except for the shards, which
-// begin inside of their maps.
+// kernel's maps are mapped. Page-aligned memory, except for the shards, which begin inside of their maps. It
+// outlives the device: a GPU keeps it registered.
 struct MirrorPort {
   xg_mirror_record* records = nullptr;  // rings * slots
   xg_mirror_state* states = nullptr;    // rings
@@ -162,10 +162,12 @@ struct MirrorPort {
   xg_flow_stats* stats = nullptr;       // likewise
   u32 queues = 0;
   u32 entries = 0;  // of each shard, power of two
+  bool operator==(const MirrorPort&) const = default;
 };
 
 struct MirrorOptions {
   std::vector<MirrorPort> ports;  // of the process
+  bool operator==(const MirrorOptions&) const = default;
 };
 
 struct MirrorCounters {

@@ -7,9 +7,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <thread>
 
-#include "gpu/cuda/watch.hpp"
 #include "gpu/mirror.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -26,85 +26,34 @@ constexpr auto kEndTimeout = 5s;
 // A map's memory is whole pages.
 u64 pages(u64 bytes) { return (bytes + 4095) & ~u64{4095}; }
 
-class CudaMirror final : public Mirror {
- public:
-  static Result<std::unique_ptr<Mirror>> create(Shared& shared, const MirrorOptions& options) {
-    std::unique_ptr<CudaMirror> mirror(new CudaMirror(shared));
-    if (auto ok = mirror->allocate(options); !ok) return tl::unexpected(ok.error());
-    if (auto ok = mirror->launch(); !ok) return tl::unexpected(ok.error());
-    mirror->beat_while_open();
-    return mirror;
-  }
-  ~CudaMirror() override;
-  CudaMirror(const CudaMirror&) = delete;
-  CudaMirror& operator=(const CudaMirror&) = delete;
-
-  MirrorCounters counters() const noexcept override {
-    MirrorCounters sum;
-    const auto add = [](u64& to, const u64& from) { to += __atomic_load_n(&from, __ATOMIC_ACQUIRE); };
-    for (u32 ring = 0; ring < rings_; ++ring) {
-      const WatchCounts& counts = counts_of()[ring];
-      add(sum.taken, counts.taken);
-      add(sum.published, counts.published);
-      add(sum.evicted, counts.evicted);
-      add(sum.unknown_generation, counts.unknown_generation);
-      add(sum.undecided, counts.undecided);
-    }
-    return sum;
-  }
-
- private:
-  explicit CudaMirror(Shared& shared) : shared_(shared) {}
-  Result<void> allocate(const MirrorOptions& options);
-  Result<Shards> shards_of(const std::vector<MirrorPort>& ports, std::size_t port);
-  Result<u8*> map(void* base, u64 bytes);
-  Result<void> launch();
-  void beat_while_open();
-  void watch_over() noexcept;
-  void put_beat(u32 beat) noexcept {
-    __atomic_store_n(reinterpret_cast<u32*>(mailbox_.host()), beat, __ATOMIC_RELAXED);
-  }
-  WatchCounts* counts_of() const noexcept {
-    return reinterpret_cast<WatchCounts*>(mailbox_.host() + kCountsAt);
-  }
-  // Whether the kernel stays; an error means that the device is lost.
-  cudaError_t state() const noexcept { return cudaStreamQuery(stream_.get()); }
-
-  Shared& shared_;
-  Stream stream_;
-  std::vector<Registration> registrations_;
-  FlowWriter own_flows_;  // where the device does not publish otherwise
-  Pinned mailbox_;        // the beat, then counts by ring
-  DeviceMemory rings_memory_, end_;
-  u32 rings_ = 0;
-  bool launched_ = false;
-
-  std::mutex mutex_;
-  std::condition_variable closing_;
-  bool closed_ = false;
-  std::thread thread_;
-};
-
-Result<u8*> CudaMirror::map(void* base, u64 bytes) {
+Result<u8*> map(std::vector<Registration>& registrations, void* base, u64 bytes) {
   auto made = Registration::create(base, pages(bytes));
   if (!made) return tl::unexpected(made.error());
-  registrations_.push_back(std::move(*made));
-  return registrations_.back().device();
+  registrations.push_back(std::move(*made));
+  return registrations.back().device();
 }
 
-Result<Shards> CudaMirror::shards_of(const std::vector<MirrorPort>& ports, std::size_t port) {
+}  // namespace
+
+Result<std::unique_ptr<MirrorMemory>> MirrorMemory::create(Shared& shared, const MirrorOptions& options) {
+  auto memory = std::make_unique<MirrorMemory>();
+  memory->options_ = options;
+  if (auto ok = memory->allocate(shared); !ok) return tl::unexpected(ok.error());
+  return memory;
+}
+
+Result<Shards> MirrorMemory::shards_of(Shared& shared, const MirrorPort& port) {
   const auto find = [&](const FlowWriter& flows) {
-    return flows.find({ports[port].verdicts, u64{ports[port].queues} * ports[port].entries},
-                      ports[port].entries);
+    return flows.find({port.verdicts, u64{port.queues} * port.entries}, port.entries);
   };
-  if (const auto found = find(shared_.flows)) return *found;
+  if (const auto found = find(shared.flows)) return *found;
   if (own_flows_.device() == nullptr) {
     std::vector<FlowTables> tables;
-    for (const MirrorPort& one : ports) {
+    for (const MirrorPort& one : options_.ports) {
       const u64 entries = u64{one.queues} * one.entries;
       tables.push_back({{one.verdicts, entries}, {one.stats, entries}, one.entries});
     }
-    auto made = FlowWriter::create(tables, shared_.control);
+    auto made = FlowWriter::create(tables, shared.control);
     if (!made) return tl::unexpected(made.error());
     own_flows_ = std::move(*made);
   }
@@ -112,21 +61,20 @@ Result<Shards> CudaMirror::shards_of(const std::vector<MirrorPort>& ports, std::
   return tl::unexpected(std::string("the mirrors' shards are not part of the flow verdict table"));
 }
 
-Result<void> CudaMirror::allocate(const MirrorOptions& options) {
+Result<void> MirrorMemory::allocate(Shared& shared) {
   auto stream = Stream::create();
   if (!stream) return tl::unexpected(stream.error());
   stream_ = std::move(*stream);
   std::vector<WatchedRing> rings;
-  for (std::size_t p = 0; p < options.ports.size(); ++p) {
-    const MirrorPort& port = options.ports[p];
-    const auto records = map(port.records, u64{port.rings} * port.slots * sizeof(xg_mirror_record));
+  for (const MirrorPort& port : options_.ports) {
+    const auto records =
+        map(registrations_, port.records, u64{port.rings} * port.slots * sizeof(xg_mirror_record));
     if (!records) return tl::unexpected(records.error());
-    const auto states = map(port.states, port.rings * sizeof(xg_mirror_state));
+    const auto states = map(registrations_, port.states, port.rings * sizeof(xg_mirror_state));
     if (!states) return tl::unexpected(states.error());
-    const auto shards = shards_of(options.ports, p);
+    const auto shards = shards_of(shared, port);
     if (!shards) return tl::unexpected(shards.error());
     for (u32 cpu = 0; cpu < port.rings; ++cpu) {
-      (void)mirror_ring(port, static_cast<u32>(p), cpu);  // what stands there now is not looked at
       WatchedRing& ring = rings.emplace_back();
       ring.records = reinterpret_cast<const xg_mirror_record*>(*records) + u64{cpu} * port.slots;
       ring.state = reinterpret_cast<xg_mirror_state*>(*states) + cpu;
@@ -137,7 +85,7 @@ Result<void> CudaMirror::allocate(const MirrorOptions& options) {
     }
   }
   u32 most = 0;
-  if (const cudaError_t error = most_watched_rings(shared_.ordinal, most); error != cudaSuccess)
+  if (const cudaError_t error = most_watched_rings(shared.ordinal, most); error != cudaSuccess)
     return failure("asking how much the GPU can watch", error);
   if (rings.size() > most)
     return tl::unexpected(fmt::format(
@@ -145,51 +93,105 @@ Result<void> CudaMirror::allocate(const MirrorOptions& options) {
         "fewer ports, use the device cpu, or leave out the rules that mirror",
         most, rings.size()));
   rings_ = static_cast<u32>(rings.size());
-  auto done = DeviceMemory::create(rings.size() * sizeof(WatchedRing), rings.data(), stream_)
-                  .map([&](DeviceMemory&& made) { rings_memory_ = std::move(made); })
-                  .and_then([&] { return DeviceMemory::create(sizeof(u32), nullptr, stream_); })
-                  .map([&](DeviceMemory&& made) { end_ = std::move(made); })
-                  .and_then([&] { return Pinned::create(kCountsAt + rings_ * sizeof(WatchCounts)); })
-                  .map([&](Pinned&& made) { mailbox_ = std::move(made); });
-  return done;
+  return DeviceMemory::create(rings.size() * sizeof(WatchedRing), rings.data(), stream_)
+      .map([&](DeviceMemory&& made) { rings_memory_ = std::move(made); })
+      .and_then([&] { return DeviceMemory::create(sizeof(u32), nullptr, stream_); })
+      .map([&](DeviceMemory&& made) { end_ = std::move(made); })
+      .and_then([&] { return Pinned::create(kCountsAt + rings_ * sizeof(WatchCounts)); })
+      .map([&](Pinned&& made) { mailbox_ = std::move(made); });
 }
 
-Result<void> CudaMirror::launch() {
+Watch MirrorMemory::watch(const Images& images) const noexcept {
   Watch watch;
   watch.rings = reinterpret_cast<const WatchedRing*>(rings_memory_.get());
   watch.counts = reinterpret_cast<WatchCounts*>(mailbox_.device() + kCountsAt);
   watch.ring_count = rings_;
-  watch.images = shared_.images.device();
+  watch.images = images.device();
   watch.image_count = Images::count();
   watch.beat = reinterpret_cast<const u32*>(mailbox_.device());
   watch.end = reinterpret_cast<u32*>(end_.get());
   watch.lease_ns = kLeaseNs;
-  if (const cudaError_t error = launch_watch(watch, stream_.get()); error != cudaSuccess)
-    return failure("starting to watch mirrored packets", error);
-  launched_ = true;
-  return {};
+  return watch;
 }
 
-void CudaMirror::beat_while_open() {
-  // Signals are for the process's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { watch_over(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_.native_handle(), "xdpgpu-mirror");
+void MirrorMemory::begin() noexcept {
+  for (std::size_t p = 0; p < options_.ports.size(); ++p)
+    for (u32 cpu = 0; cpu < options_.ports[p].rings; ++cpu)
+      (void)mirror_ring(options_.ports[p], static_cast<u32>(p), cpu);
+  std::memset(mailbox_.host() + kCountsAt, 0, rings_ * sizeof(WatchCounts));
 }
+
+std::span<const WatchCounts> MirrorMemory::counts() const noexcept {
+  return {reinterpret_cast<const WatchCounts*>(mailbox_.host() + kCountsAt), rings_};
+}
+
+void MirrorMemory::abandon() noexcept {
+  for (Registration& registration : registrations_) registration.abandon();
+  own_flows_.abandon();
+  mailbox_.abandon();
+  rings_memory_.abandon();
+  end_.abandon();
+  stream_.abandon();
+}
+
+namespace {
+
+class CudaMirror final : public Mirror {
+ public:
+  // The kernel has been launched.
+  explicit CudaMirror(Shared& shared) : shared_(shared), memory_(*shared.mirror) {
+    // Signals are for the process's own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { watch_over(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "xdpgpu-mirror");
+    memory_.in_use = true;
+  }
+  ~CudaMirror() override;
+  CudaMirror(const CudaMirror&) = delete;
+  CudaMirror& operator=(const CudaMirror&) = delete;
+
+  MirrorCounters counters() const noexcept override {
+    MirrorCounters sum;
+    const auto add = [](u64& to, const u64& from) { to += __atomic_load_n(&from, __ATOMIC_ACQUIRE); };
+    for (const WatchCounts& counts : memory_.counts()) {
+      add(sum.taken, counts.taken);
+      add(sum.published, counts.published);
+      add(sum.evicted, counts.evicted);
+      add(sum.unknown_generation, counts.unknown_generation);
+      add(sum.undecided, counts.undecided);
+    }
+    return sum;
+  }
+
+ private:
+  void watch_over() noexcept;
+  void put_beat(u32 beat) noexcept { __atomic_store_n(memory_.beat(), beat, __ATOMIC_RELAXED); }
+  // Whether the kernel stays; an error means that the device is lost.
+  cudaError_t state() const noexcept { return cudaStreamQuery(memory_.stream().get()); }
+
+  Shared& shared_;
+  MirrorMemory& memory_;
+  std::mutex mutex_;
+  std::condition_variable closing_;
+  bool closed_ = false;
+  std::thread thread_;
+};
 
 void CudaMirror::watch_over() noexcept {
   (void)cudaSetDevice(shared_.ordinal);
   std::unique_lock lock(mutex_);
   for (u32 beat = 1; !closed_; beat = beat + 1 == kWatchStop ? 0 : beat + 1) {
     put_beat(beat);
-    const cudaError_t now = state();
+    cudaError_t now = state();
     // The process was stopped for longer than the lease: go on where the kernel ended.
-    const bool lost = now == cudaSuccess ? !launch() : now != cudaErrorNotReady;
-    if (lost) shared_.failed = true;
-    if (lost) return;
+    if (now == cudaSuccess) now = launch_watch(memory_.watch(shared_.images), memory_.stream().get());
+    if (now != cudaSuccess && now != cudaErrorNotReady) {
+      shared_.failed = true;
+      return;
+    }
     closing_.wait_for(lock, kBeatEvery);
   }
 }
@@ -200,8 +202,7 @@ CudaMirror::~CudaMirror() {
     closed_ = true;
   }
   closing_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  if (!launched_) return;
+  thread_.join();
   (void)cudaSetDevice(shared_.ordinal);
   put_beat(kWatchStop);
   const auto deadline = std::chrono::steady_clock::now() + kEndTimeout;
@@ -212,20 +213,31 @@ CudaMirror::~CudaMirror() {
     }
     std::this_thread::yield();
   }
-  if (!shared_.abandoned) return;
-  for (Registration& registration : registrations_) registration.abandon();
-  own_flows_.abandon();
-  mailbox_.abandon();
-  rings_memory_.abandon();
-  end_.abandon();
-  stream_.abandon();
+  memory_.in_use = false;
+}
+
+Result<std::unique_ptr<Mirror>> begin(Shared& shared, const MirrorOptions& options) {
+  if (shared.mirror && shared.mirror->in_use)
+    return tl::unexpected(std::string("it watches already: close the other mirror first"));
+  if (!shared.mirror || shared.mirror->options() != options) {
+    shared.mirror.reset();
+    auto memory = MirrorMemory::create(shared, options);
+    if (!memory) return tl::unexpected(memory.error());
+    shared.mirror = std::move(*memory);
+  }
+  shared.mirror->begin();
+  if (const cudaError_t error =
+          launch_watch(shared.mirror->watch(shared.images), shared.mirror->stream().get());
+      error != cudaSuccess)
+    return failure("starting the kernel", error);
+  return std::make_unique<CudaMirror>(shared);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Mirror>> open_mirror(Shared& shared, const std::string& name,
                                             const MirrorOptions& options) {
-  auto made = CudaMirror::create(shared, options);
+  auto made = begin(shared, options);
   if (!made) return tl::unexpected(fmt::format("{} cannot watch mirrored packets: {}", name, made.error()));
   return made;
 }

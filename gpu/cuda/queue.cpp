@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "gpu/cuda/kernel.hpp"
+#include "gpu/cuda/mirror.hpp"
 #include "gpu/staging.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -17,12 +18,15 @@ constexpr std::chrono::seconds kDrainTimeout{5};
 
 }  // namespace
 
+Shared::Shared() = default;
+
 Shared::~Shared() {
   if (!abandoned) return;
   control.abandon();
   region.abandon();
   flows.abandon();
   images.abandon();
+  if (mirror) mirror->abandon();
   generations.each([](DeviceMemory& image) { image.abandon(); });
 }
 

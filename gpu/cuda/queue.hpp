@@ -14,6 +14,8 @@
 
 namespace xdpgpu::gpu::cuda {
 
+class MirrorMemory;
+
 // What the queues of a device share; the device outlives them.
 struct Shared {
   int ordinal = 0;
@@ -25,11 +27,13 @@ struct Shared {
   FlowWriter flows;                       // where the device publishes
   Generations<DeviceMemory> generations;  // the images; they go before `control`
   Images images;                          // where they stand, for kernels that look for themselves
+  std::unique_ptr<MirrorMemory> mirror;   // from the first mirror on
   // Once lost, a device stays lost. One that did not finish in time may still use its memory: nothing of
   // it is given back.
   std::atomic<bool> failed{false};
   std::atomic<bool> abandoned{false};
 
+  Shared();
   ~Shared();
 };
 

@@ -338,10 +338,11 @@ TEST_P(Mirror, ComesAndGoesBesideAQueueThatNeverRests) {
   for (const gpu::Drive drive : {gpu::Drive::launched, gpu::Drive::persistent}) {
     if (drive == gpu::Drive::persistent && !device_->info().persistent) continue;
     SCOPED_TRACE(drive == gpu::Drive::persistent ? "persistent" : "launched");
+    const Port port;
+    const Pages<u8> frames(1 << 16);
     auto opened = gpu::open_device(GetParam());
     ASSERT_TRUE(opened) << opened.error();
     gpu::Device& device = **opened;
-    const Pages<u8> frames(1 << 16);
     ASSERT_TRUE(device.register_frames(frames.data(), 1 << 16, gpu::Frames::automatic));
     ASSERT_TRUE(device.load(kFirst, pipelines(kDrop)));
     auto queue = device.open_queue({.batch_capacity = 64, .depth = 4, .drive = drive});
@@ -364,7 +365,6 @@ TEST_P(Mirror, ComesAndGoesBesideAQueueThatNeverRests) {
     });
     std::this_thread::sleep_for(50ms);
     const auto start = std::chrono::steady_clock::now();
-    const Port port;
     for (u16 round = 0; round < 3; ++round) {
       auto mirror = device.open_mirror({{port.options()}});
       EXPECT_TRUE(mirror) << mirror.error();

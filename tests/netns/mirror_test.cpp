@@ -26,7 +26,7 @@ std::string mirror_udp(const std::string& stages, const std::string& members = "
 class Mirrored : public OnTheWire {
  protected:
   void SetUp() override {
-    if (device_under_test() != "cpu") GTEST_SKIP() << "only the device cpu watches mirrored packets so far";
+    if (device_under_test().starts_with("vulkan")) GTEST_SKIP() << "Vulkan cannot watch mirrored packets";
     OnTheWire::SetUp();
   }
   void TearDown() override {
