@@ -258,21 +258,15 @@ std::string name_of(const testing::TestParamInfo<WalkParameters>& info) {
          (info.param.devices == 1 ? "" : "_" + std::to_string(info.param.devices) + "devices");
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, Walk,
-                         testing::Values(WalkParameters{kernel::XdpMode::native, 1},
-                                         WalkParameters{kernel::XdpMode::native, 2},
-                                         WalkParameters{kernel::XdpMode::generic, 1},
-                                         WalkParameters{kernel::XdpMode::generic, 2},
-                                         WalkParameters{kernel::XdpMode::native, 1, ComputeMode::split},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::split},
-                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
-                                         WalkParameters{kernel::XdpMode::native, 1, ComputeMode::persistent},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::inlined, 2},
-                                         WalkParameters{kernel::XdpMode::generic, 2, ComputeMode::split, 2},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic},
-                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::automatic}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Modes, Walk,
+    testing::Values(WalkParameters{kernel::XdpMode::native, 1}, WalkParameters{kernel::XdpMode::native, 2},
+                    WalkParameters{kernel::XdpMode::generic, 1}, WalkParameters{kernel::XdpMode::generic, 2},
+                    WalkParameters{kernel::XdpMode::native, 2, ComputeMode::split},
+                    WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
+                    WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
+                    WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic, 2}),
+    name_of);
 
 }  // namespace
 }  // namespace xdpgpu
