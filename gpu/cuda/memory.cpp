@@ -96,6 +96,7 @@ bool whole(const void* base, u64 bytes) noexcept {
 }  // namespace
 
 Result<Registration> Registration::create(void* base, u64 bytes) {
+  bytes = (bytes + 4095) & ~u64{4095};
   const cudaError_t registered =
       cudaHostRegister(base, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
   const bool borrowed = registered == cudaErrorHostMemoryAlreadyRegistered && whole(base, bytes);
