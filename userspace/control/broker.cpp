@@ -205,6 +205,7 @@ void Broker::become_data_plane(Channel channel) {
     spec.ifindex = facts.ifindex;
     spec.queues = plan_.ports[i].queues;
     spec.frames_per_queue = plan_.ports[i].frames_per_queue;
+    spec.numa_node = facts.numa_node;
     spec.busy_poll = port.busy_poll;
     spec.xdp_mode = port.mode;
     spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
