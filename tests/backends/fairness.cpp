@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr u32 kFloodBatch = 4096, kFloodDepth = 4;
-constexpr u32 kProbes = 60;
+constexpr u32 kProbes = 24;
 // What the scheduler of two busy cores may take from a thread.
 constexpr microseconds kScheduler{20'000};
 
