@@ -357,6 +357,8 @@ const Bad kBad[] = {
     {"burst_long", "{\"version\": 1, \"io\": {\"burst\": \"2s\"}}", "/io/burst", 1, 32, "from 1us to 1s"},
     {"burst_number", "{\"version\": 1, \"io\": {\"burst\": 5}}", "/io/burst", 1, 32,
      "a duration like \"2ms\""},
+    {"heartbeat_short", "{\"version\": 1, \"io\": {\"heartbeat\": \"5ms\"}}", "/io/heartbeat", 1, 36,
+     "from 10ms to 10s"},
     {"link_alone", "{\"version\": 1, \"io\": {\"link_gbps\": 10}}", "/io/link_gbps", 1, 36, "burst"},
     {"busy_poll", "{\"version\": 1, \"io\": {\"busy_poll\": \"on\"}}", "/io/busy_poll", 1, 36,
      "\"auto\", true or false"},

@@ -132,6 +132,7 @@ Result<void> Broker::make_port(u32 index) {
   port_options.flow_entries_per_queue = options_.flow_entries_per_queue;
   port_options.mirror_slots = plan_.policy->policy.io.mirror_slots;
   port_options.mirror_bytes = plan_.policy->policy.io.mirror_bytes;
+  port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
   auto program = kernel::PortProgram::load(port_options);
   if (!program) return Error(program.error());

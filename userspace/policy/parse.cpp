@@ -25,6 +25,8 @@ constexpr u64 kMaxBurstSeconds = 3600;
 constexpr u64 kMinBurstNs = 1'000;
 constexpr u64 kMaxBurstNs = 1'000'000'000;
 constexpr u64 kMaxLinkGbps = 1600;
+constexpr u64 kMinHeartbeatNs = 10'000'000;
+constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
 
 class PolicyReader {
  public:
@@ -317,7 +319,7 @@ class PolicyReader {
       if (auto value = read_integer(report_, *frames, 128, kMaxFramesPerQueue))
         io.frames_per_queue = static_cast<u32>(*value);
     const auto burst = fields.get("burst");
-    if (burst) this->burst(*burst);
+    if (burst) duration(*burst, "2ms", kMinBurstNs, kMaxBurstNs, io.burst_ns);
     if (burst && frames)
       report_.at(
           *burst,
@@ -327,6 +329,8 @@ class PolicyReader {
       if (!burst)
         report_.at(*link, "the link's speed only matters for \"burst\"; add that or leave this out");
     }
+    if (auto heartbeat = fields.get("heartbeat"))
+      duration(*heartbeat, "100ms", kMinHeartbeatNs, kMaxHeartbeatNs, io.heartbeat_ns);
     if (auto pages = fields.get("huge_pages"))
       if (auto value = read_bool(report_, *pages)) io.huge_pages = *value;
     if (auto poll = fields.get("busy_poll")) busy_poll(*poll);
@@ -344,19 +348,19 @@ class PolicyReader {
     if (auto bytes = fields.get("mirror_bytes"))
       if (auto value = read_integer(report_, *bytes, 64, 256)) io.mirror_bytes = static_cast<u32>(*value);
   }
-  void burst(const Place& place) {
+  void duration(const Place& place, const char* example, u64 least_ns, u64 most_ns, u64& to) {
     const auto* text = place.node->as<std::string>();
     if (text == nullptr)
-      return report_.at(place,
-                        fmt::format("must be a duration like \"2ms\", is {}", place.node->type_name()));
+      return report_.at(
+          place, fmt::format("must be a duration like \"{}\", is {}", example, place.node->type_name()));
     auto ns = read_duration(*text);
     if (!ns)
       report_.at(place, ns.error());
-    else if (*ns < kMinBurstNs || *ns > kMaxBurstNs)
-      report_.at(place, fmt::format("must be from {} to {}, is {}", write_duration(kMinBurstNs),
-                                    write_duration(kMaxBurstNs), *text));
+    else if (*ns < least_ns || *ns > most_ns)
+      report_.at(place, fmt::format("must be from {} to {}, is {}", write_duration(least_ns),
+                                    write_duration(most_ns), *text));
     else
-      policy_.io.burst_ns = *ns;
+      to = *ns;
   }
   void busy_poll(const Place& place) {
     const auto* text = place.node->as<std::string>();
