@@ -2,6 +2,7 @@
 //
 // The data path walked by real packets: veth → XDP → AF_XDP → the CPU device → what the verdict says, as
 // the other host sees it. Needs root; the daemon and the command line have tests of their own.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -163,6 +164,23 @@ TEST_P(Walk, PassReachesTheStack) {
   const xg_worker_counters counts = bed.worker_counts(0);
   EXPECT_GT(counts.passed, 20u);
   EXPECT_GT(counts.checksums_repaired, 0u);
+  expect_clean_end();
+}
+
+// The pair's other end does not take packets, as under a flood it may not: they are lost, and that is told.
+TEST_P(Walk, WhatTheStackRefusesIsCounted) {
+  bed::Bed& bed = lay({acl(AclRule::Action::pass)});
+  lab::Interface(*near_, fmt::format("xg{}k", wire_->a().ifindex())).down();
+  lab::Sender(wire_->b()).send(frames(100));
+  EXPECT_EQ(settles_at(100, [&] { return bed.worker_counts(0).passed; }), 100u);
+  EXPECT_EQ(settles_at(100,
+                       [&] {
+                         u64 refused = 0;
+                         for (const auto& queue : bed.engine().status().queues)
+                           refused += queue.metrics.reinject_refused;
+                         return refused;
+                       }),
+            100u);
   expect_clean_end();
 }
 

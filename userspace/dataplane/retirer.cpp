@@ -88,7 +88,9 @@ void Retirer::publish_levels() noexcept {
     metrics.completion = transmitter.completion_level();
     metrics.frames_batch = static_cast<u32>(queue->in_batches());
     metrics.frames_tx = static_cast<u32>(transmitter.held());
+    metrics.tx_refused = transmitter.refused();
     if (queue->reinject) {
+      metrics.reinject_refused = queue->reinject->transmitter.refused();
       metrics.reinject_tx = queue->reinject->transmitter.tx_level();
       metrics.reinject_completion = queue->reinject->transmitter.completion_level();
       metrics.frames_reinject = static_cast<u32>(queue->reinject->transmitter.held());

@@ -131,6 +131,10 @@ class Transmitter {
   u64 completed() const noexcept { return completed_; }
   u64 held() const noexcept { return submitted_ - completed_; }  // frames that the kernel holds to send
 
+  // Frames that kick() handed over and that the interface behind would not have: lost, and completed all the
+  // same.
+  u64 refused() const noexcept { return refused_; }
+
   // `most`: as seen by kick() and by collect().
   xg_ring_level tx_level() const noexcept { return {unsent(), tx_most_}; }
   xg_ring_level completion_level() const noexcept {
@@ -140,7 +144,7 @@ class Transmitter {
  private:
   u32 space_ = 0, unflushed_ = 0;
   u32 tx_most_ = 0, completion_most_ = 0;
-  u64 submitted_ = 0, completed_ = 0;
+  u64 submitted_ = 0, completed_ = 0, refused_ = 0;
 };
 
 }  // namespace xdpgpu::dataplane

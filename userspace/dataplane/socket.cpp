@@ -70,7 +70,9 @@ void Transmitter::kick() noexcept {
     const u32 before = unsent();
     tx_most_ = std::max(tx_most_, before);
     if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return;
-    sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    // In copy mode it ends at the first frame that the interface refuses, which is gone then
+    // (__xsk_generic_xmit).
+    if (sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 && errno == EBUSY) ++refused_;
     if (unsent() == before) return;
   }
 }
