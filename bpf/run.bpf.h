@@ -42,7 +42,7 @@ struct xg_run {
   u32 slot;
   u32 queue;
   u32 flow_hash; /* of packets that have a flow or are inspected */
-  u64 bytes;
+  u64 bytes;     /* of the whole frame, in all its buffers */
   xg_packet packet;
 };
 
@@ -79,7 +79,7 @@ XG_INLINE int xg_is_special(const struct xg_run* run) {
 XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx) {
   const u32 zero = 0;
   run->ctx = ctx;
-  run->bytes = (u64)((long)ctx->data_end - (long)ctx->data);
+  run->bytes = bpf_xdp_get_buff_len(ctx);
   run->queue = ctx->rx_queue_index;
   __builtin_memset(&run->packet, 0, sizeof(run->packet));
   xg_add(&counters, XG_KERNEL_received, run->bytes);

@@ -6,6 +6,8 @@
  *   xg_packet p;
  *   xg_parse(data, data_end, port, &p);
  *
+ * Of a frame of several buffers it reads the first one, where the headers have to stand (xg_parse_part).
+ *
  * It reads Ethernet, up to two VLAN tags, IPv4 with options, IPv6 with up to XG_PARSE_EXTENSIONS
  * extension headers, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer headers. It never
  * reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet padding), and it
@@ -322,13 +324,14 @@ XG_FN int xg_is_stp(const u8* frame, const xg_cursor* c, u32 ethertype) {
          c->at[2] == 3;
 }
 
-/* Parses the frame [data, data_end), at most 64 KiB, that came in on `port`. Fills all of *p. */
-XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
+/* Parses a frame of `length` bytes that came in on `port`, of which [data, data_end) can be read: all of it,
+ * or the first of its buffers. Fills all of *p. */
+XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port, xg_packet* p) {
   __builtin_memset(p, 0, sizeof(*p));
   p->key.port = port;
   p->control = XG_CONTROL_NONE;
   p->l4_index = XG_L4_OTHER;
-  xg_cursor c = {data, data_end, 0, (u32)(data_end - data)};
+  xg_cursor c = {data, data_end, 0, length};
   if (!XG_READABLE(c.at, 14, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
   u32 ethertype = xg_host16(xg_load16(data + 12));
   xg_advance(&c, 14);
@@ -353,6 +356,11 @@ XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
     p->control = XG_CONTROL_LLDP;
   else if (xg_is_stp(data, &c, ethertype))
     p->control = XG_CONTROL_STP;
+}
+
+/* Parses the frame [data, data_end), all of it, that came in on `port`. Fills all of *p. */
+XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
+  xg_parse_part(data, data_end, (u32)(data_end - data), port, p);
 }
 
 /* Does the packet have a flow, that is: may a flow verdict be looked up or cached for it? */

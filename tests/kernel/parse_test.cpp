@@ -191,6 +191,25 @@ TEST(Parse, CutAnywhere) {
   }
 }
 
+// Of a frame of several buffers the first one is enough, as long as the headers stand in it.
+TEST(Parse, TheFirstBufferIsEnough) {
+  u32 compared = 0;
+  for (const auto& sample : samples()) {
+    const xg_packet whole = parse(sample.frame);
+    if (whole.payload_offset == 0 || (whole.flags & XG_PKT_MALFORMED) != 0) continue;
+    const auto length = static_cast<u32>(sample.frame.size());
+    for (u32 readable = whole.payload_offset; readable <= length; ++readable, ++compared) {
+      const auto exact = std::make_unique<u8[]>(readable);
+      std::memcpy(exact.get(), sample.frame.data(), readable);
+      xg_packet part;
+      xg_parse_part(exact.get(), exact.get() + readable, length, 7, &part);
+      ASSERT_EQ(std::memcmp(&part, &whole, sizeof(part)), 0)
+          << sample.name << ": " << readable << " of " << length << " bytes";
+    }
+  }
+  EXPECT_GT(compared, 100u);
+}
+
 TEST(Parse, AnyBytes) {
   const u32 seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
