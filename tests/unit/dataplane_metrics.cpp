@@ -52,7 +52,7 @@ struct Counted {
   void batch(u64 submitted_ns, u64 done_ns, const std::vector<std::pair<u8, u64>>& packets) {
     Batch batch;
     batch.submitted_ns = submitted_ns;
-    batch.count = static_cast<u32>(packets.size());
+    batch.count = batch.packets = static_cast<u32>(packets.size());
     for (const auto& [port, rx_ns] : packets) {
       batch.ports.push_back(port);
       batch.rx_times_ns.push_back(rx_ns);

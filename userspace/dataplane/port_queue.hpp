@@ -28,6 +28,7 @@ struct PortTraits {
 struct PortQueue {
   u32 port = 0, queue = 0;
   PortTraits traits;
+  u32 packet_buffers = 1;            // that a packet has at most
   bool busy_poll = false;            // the worker runs the driver itself
   std::unique_ptr<Socket> socket;    // the port's own queue
   std::unique_ptr<Socket> reinject;  // its reinjection pair
@@ -41,6 +42,9 @@ struct PortQueue {
   Credits credits;
   u32 next_sequence = 0;  // for ports without metadata
   u32 published_granted = 0, published_retired = 0;
+  bool oversized = false;    // the rest of a packet of too many buffers is to come
+  u64 frames_batched = 0;    // put into batches since the start
+  u64 frames_unbatched = 0;  // of them, those that came out again: of the thread that retires
 
   // Packets admitted by the XDP program so far.
   u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
@@ -61,14 +65,14 @@ struct PortQueue {
     const auto left = static_cast<std::int32_t>(published_granted - admitted());
     return left > 0 ? static_cast<u32>(left) : 0;
   }
-  // Packets of this port that are in a batch: taken, and in no other counter yet. For the thread that
-  // retires: what another one receives meanwhile is counted last, so that there is never less than nothing.
-  u64 in_batches() const noexcept {
-    const xg_worker_counters& c = *counters;
-    const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
-                     c.error_generation + c.error_target + c.error_ring_full +
-                     __atomic_load_n(&c.error_invalid, __ATOMIC_ACQUIRE);
-    return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
+  // Before the batch can be over.
+  void batched(u32 frames) noexcept {
+    __atomic_store_n(&frames_batched, frames_batched + frames, __ATOMIC_RELAXED);
+  }
+  // Frames of this port that are in a batch. For the thread that retires: what another one receives meanwhile
+  // is counted last, so that there is never less than nothing.
+  u64 frames_in_batches() const noexcept {
+    return __atomic_load_n(&frames_batched, __ATOMIC_RELAXED) - frames_unbatched;
   }
   void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
 };

@@ -41,13 +41,14 @@ class Router {
 
  private:
   void drop_all(const Batch& batch) noexcept;
-  void decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
-  // The transmitter that the verdict names, or nullptr.
-  Transmitter* target_of(u32 verdict, const PortQueue& from) noexcept;
+  void decide(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  // The transmitter that the verdict names; nullptr: there is none, or it does not take such long frames.
+  Transmitter* target_of(u32 verdict, u32 buffers, const PortQueue& from) noexcept;
+  void give_up(Buffers packet) noexcept;
   u32 collect(Transmitter& from) noexcept;
-  void cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
-  bool transmit(Transmitter& to, const xg_descriptor& packet) noexcept;
-  void publish(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  bool transmit(Transmitter& to, Buffers packet) noexcept;
+  void publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
   std::vector<PortQueue*> queues_;
