@@ -69,7 +69,10 @@ TEST_F(Refused, APortOfABridge) {
 
 TEST_F(Refused, FramesThatDoNotFit) {
   host_port().set_mtu(9000);
-  expect_refusal({"attach", ifname()}, 1, {ifname(), "MTU", "9000", "1760", "1738", "ip link set"});
+  expect_refusal({"attach", ifname(), "--mode", "zero-copy"}, 1,
+                 {ifname(), "MTU", "9000", "1760", "1738", "ip link set"});
+  host_port().set_mtu(60000);
+  expect_refusal({"attach", ifname()}, 1, {ifname(), "MTU", "60000", "1760", "at most", "ip link set"});
 }
 
 TEST_F(Refused, ZeroCopyWhereThereIsNone) {
