@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <cassert>
 
@@ -87,22 +86,11 @@ Result<void> Worker::start() {
   if (options_.split) settle(now_ns);
   publish(now_ns, true, retirer_.state(now_ns));
   stopping_.store(false);
-  // Signals are for the process's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (options_.split) {
-    retire_thread_ = std::thread([this] { run_retirer(); });
-    thread_ = std::thread([this] { run_feeder(); });
-  } else {
-    thread_ = std::thread([this] { run(); });
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const std::string name = fmt::format("xdpgpu-{}", options_.index);
+  if (options_.split) retire_thread_ = gpu::start_thread(name + "r", [this] { run_retirer(); });
+  thread_ = gpu::start_thread(name, [this] { options_.split ? run_feeder() : run(); });
   options_.cpu = pin(thread_, options_.cpu);
-  pthread_setname_np(thread_.native_handle(), fmt::format("xdpgpu-{}", options_.index).c_str());
-  if (!options_.split) return {};
-  options_.retire_cpu = pin(retire_thread_, options_.retire_cpu);
-  pthread_setname_np(retire_thread_.native_handle(), fmt::format("xdpgpu-{}r", options_.index).c_str());
+  if (options_.split) options_.retire_cpu = pin(retire_thread_, options_.retire_cpu);
   return {};
 }
 
