@@ -21,8 +21,9 @@ XG_FN u32 xg_ones_fold(u32 sum) {
 }
 
 /* Offsets and flags from the packet's metadata; fragments, malformed packets and anything but TCP and UDP
- * are not partial. length: of the whole frame, of which the first `readable` bytes are read. */
-XG_FN xg_partial xg_partial_checksum(const u8* frame, u32 readable, u32 length, const xg_metadata* metadata) {
+ * are not partial. Reads the frame's first `length` bytes; the packet may go on behind them, as l4_bytes then
+ * says. */
+XG_FN xg_partial xg_partial_checksum(const u8* frame, u32 length, const xg_metadata* metadata) {
   const xg_partial none = {0, 0, 0};
   const u32 flags = metadata->flags;
   const bool tcp = (flags & XG_PKT_TCP) != 0;
@@ -33,11 +34,11 @@ XG_FN xg_partial xg_partial_checksum(const u8* frame, u32 readable, u32 length, 
   const u32 l4 = metadata->l4_offset;
   const u32 field = l4 + (tcp ? 16u : 6u);
   const bool v4 = (flags & XG_PKT_IPV4) != 0;
-  if (field + 2u > readable || l3 + (v4 ? 20u : 40u) > readable) return none;
+  if (field + 2u > length || l3 + (v4 ? 20u : 40u) > length) return none;
 
   const u32 end =
       v4 ? l3 + xg_host16(xg_load16(frame + l3 + 2)) : l3 + 40u + xg_host16(xg_load16(frame + l3 + 4));
-  if (end > length || end < field + 2u) return none;
+  if (end < field + 2u) return none;
   const u8* addresses = frame + l3 + (v4 ? 12 : 8);
   u32 pseudo = xg_host16((u16)(tcp ? 6 : 17)) + (u32)xg_host16((u16)(end - l4));
   for (u32 i = 0; i < (v4 ? 8u : 32u); i += 2u) pseudo += xg_load16(addresses + i);

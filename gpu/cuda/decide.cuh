@@ -13,7 +13,8 @@ namespace xdpgpu::gpu::cuda {
 __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTable* ports, u32 queue) {
   xg_view seen;
   xg_result r = xg_decide(batch, i, seen);
-  if (ports != nullptr && (r.flags & XG_RES_CACHE) != 0) publish_result(batch, i, seen, ports, queue, r);
+  if (ports != nullptr && (r.flags & XG_RES_CACHE) != 0)
+    publish_result(batch, batch.descriptors.v[i], seen, ports, queue, r);
   // Results cross the bus: two wide stores instead of eight narrow ones.
   static_assert(sizeof(xg_result) == 2 * sizeof(uint4));
   uint4* out = reinterpret_cast<uint4*>(batch.results.v + i);

@@ -138,16 +138,11 @@ __device__ inline void write(xg_flow_verdict* entry, xg_flow_stats* stats, Way* 
 
 }  // namespace detail
 
-// Of the packet whose first buffer is descriptor `i`.
-__device__ inline bool checksum_is_partial(const xg_batch& batch, u32 i) {
-  const xg_descriptor& descriptor = batch.descriptors.v[i];
-  u32 length = descriptor.length;
-  for (u32 j = i; (batch.descriptors.v[j].flags & XG_DESC_MORE) != 0 && j + 1 < batch.count; j++)
-    length += batch.descriptors.v[j + 1].length;
+__device__ inline bool checksum_is_partial(const xg_batch& batch, const xg_descriptor& descriptor) {
   const u8* frame = reinterpret_cast<const u8*>(batch.frames.v) + descriptor.offset;
   xg_metadata metadata;
   memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
-  return xg_partial_checksum(frame, descriptor.length, length, &metadata).field != 0;
+  return xg_partial_checksum(frame, descriptor.length, &metadata).field != 0;
 }
 
 // queue: below table.queues. now_ns: CLOCK_MONOTONIC, the packet's.
@@ -175,10 +170,11 @@ __device__ inline Published publish(const PortTable& table, u32 queue, const Flo
   return Published::busy;
 }
 
-// Publishes what was decided of packet i, where it is to be remembered and the kernel can act by it; notes
+// Publishes what was decided of a packet, where it is to be remembered and the kernel can act by it; notes
 // that in the result. ports: XG_MAX_PORTS tables; queue: the receive queue whose packets the batch holds.
-__device__ inline void publish_result(const xg_batch& batch, u32 i, const xg_view& seen,
-                                      const PortTable* ports, u32 queue, xg_result& result) {
+__device__ inline void publish_result(const xg_batch& batch, const xg_descriptor& descriptor,
+                                      const xg_view& seen, const PortTable* ports, u32 queue,
+                                      xg_result& result) {
   if ((seen.flags & XG_PKT_UNCACHED) != 0) return;
   FlowVerdict flow;
   flow.key = xg_view_key(seen);
@@ -189,7 +185,7 @@ __device__ inline void publish_result(const xg_batch& batch, u32 i, const xg_vie
   if (action == XG_TX || action == XG_REDIRECT) {
     const PortTable& target = action == XG_TX ? table : ports[XG_VERDICT_PORT(result.verdict)];
     if (target.caches_transmit == 0) return;
-    if (table.repairs_checksums != 0 && checksum_is_partial(batch, i)) return;
+    if (table.repairs_checksums != 0 && checksum_is_partial(batch, descriptor)) return;
   }
   flow.flow_hash = xg_metadata32(seen, 4);
   flow.generation = batch.generation;

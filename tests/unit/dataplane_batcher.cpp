@@ -126,10 +126,11 @@ TEST(Batcher, APacketsBuffersStayTogether) {
   Batch* batch = b.batcher.poll();
   ASSERT_NE(batch, nullptr);
   EXPECT_EQ(batch->slot->count, 7u) << "descriptors are submitted";
-  EXPECT_EQ(batch->packets, 2u);
+  EXPECT_EQ(batch->packets(), 2u);
   EXPECT_EQ(batch->ports[0], 2u);
-  EXPECT_EQ(batch->ports[1], 3u);
-  EXPECT_EQ(batch->rx_times_ns[1], 1011u);
+  for (u32 i = 1; i < 6; ++i) EXPECT_EQ(batch->ports[i], Batch::kLaterBuffer);
+  EXPECT_EQ(batch->ports[6], 3u);
+  EXPECT_EQ(batch->rx_times_ns[6], 1011u);
   EXPECT_EQ(batch->next_sequence[2], 11u);
   const Buffers first = packet_at(batch->slot->descriptors);
   ASSERT_EQ(first.size(), 6u);
@@ -284,7 +285,7 @@ TEST(Batcher, KeepsPacketsOfSeveralBuffersWhole) {
     if (random() % 3 == 0) b.device.finished = random() % 3;
     while (Batch* batch = b.batcher.poll()) {
       const xg_descriptor* at = batch->slot->descriptors;
-      for (u32 i = 0; i < batch->packets; ++i) {
+      for (u32 i = 0; i < batch->packets(); ++i) {
         const Buffers packet = packet_at(at);
         ASSERT_EQ(packet.size(), sizes.front());
         sizes.pop_front();

@@ -229,7 +229,11 @@ TEST(Receiver, APacketIsTakenWithAllItsBuffersOrNotAtAll) {
   k.receiver.take(5, 4, 2);
   EXPECT_EQ(k.receiver.received(), 2u);
   EXPECT_EQ(k.receiver.held(), kRing - 4);
+  EXPECT_EQ(k.receiver.peek(kRing, &at), 1u);
+  EXPECT_EQ(k.receiver.buffers_at(at, 1), 0u);
+  k.receiver.take(1, 0, 0);
   k.rx.put({k.fill.take(), 60, 0});
+  k.receiver.refresh();
   EXPECT_EQ(k.receiver.peek(kRing, &at), 2u);
   EXPECT_EQ(k.receiver.buffers_at(at, 2), 2u);
 }

@@ -28,7 +28,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   Batch& batch = batches_[slot->index];
   batch.slot = slot;
   batch.generation = generation;
-  batch.count = batch.packets = 0;
+  batch.count = batch.later = 0;
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
   batch.port_mask = 0;

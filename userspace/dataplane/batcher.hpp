@@ -30,30 +30,35 @@ enum class Outcome { decided, device_failed, unknown_generation };
 struct Batch {
   gpu::Slot* slot = nullptr;
   u32 generation = 0;
-  u32 count = 0;    // descriptors: a packet has one for each of its buffers
-  u32 packets = 0;  // that they make up
+  u32 count = 0;  // descriptors: a packet has one for each of its buffers
+  u32 later = 0;  // of them, those that are not their packet's first
   u64 opened_ns = 0;
   u64 submitted_ns = 0;
   Outcome outcome = Outcome::decided;
-  std::vector<u8> ports;         // of each packet
-  std::vector<u64> rx_times_ns;  // of each packet
+  std::vector<u8> ports;         // of each descriptor; kLaterBuffer for those that are not a packet's first
+  std::vector<u64> rx_times_ns;  // of each packet's first descriptor
   u32 port_mask = 0;
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
 
+  static constexpr u8 kLaterBuffer = 0xff;
+
+  u32 packets() const noexcept { return count - later; }
   bool full() const noexcept { return count == slot->capacity; }
   bool has_room(u32 buffers) const noexcept { return slot->capacity - count >= buffers; }
   // A packet, by its first buffer.
   void add(u64 offset, u32 length, u8 port, const xg_metadata& metadata) noexcept {
-    slot->descriptors[count++] = {offset, length, 0};
-    ports[packets] = port;
-    rx_times_ns[packets++] = metadata.rx_time_ns;
+    slot->descriptors[count] = {offset, length, 0};
+    ports[count] = port;
+    rx_times_ns[count++] = metadata.rx_time_ns;
     port_mask |= 1u << port;
     next_sequence[port] = metadata.sequence + 1;
   }
   // The next buffer of the packet that was added last.
   void extend(u64 offset, u32 length) noexcept {
     slot->descriptors[count - 1].flags |= XG_DESC_MORE;
-    slot->descriptors[count++] = {offset, length, 0};
+    slot->descriptors[count] = {offset, length, 0};
+    ports[count++] = kLaterBuffer;
+    ++later;
   }
 };
 

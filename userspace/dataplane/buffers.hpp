@@ -12,6 +12,8 @@ namespace xdpgpu::dataplane {
 
 // One packet's, in order, at least one. The headers and, in front of them, the metadata are in the first.
 using Buffers = std::span<const xg_descriptor>;
+// Those of a packet that has one: what is written for any number has no loop for it.
+using OneBuffer = std::span<const xg_descriptor, 1>;
 
 // Those of the packet that begins at descriptors[0].
 inline Buffers packet_at(const xg_descriptor* descriptors) noexcept {

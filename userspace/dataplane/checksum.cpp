@@ -48,8 +48,8 @@ u16 ones_sum(const u8* data, u32 bytes) noexcept {
 
 bool complete_checksum(u8* region, Buffers packet, const xg_metadata& metadata) noexcept {
   u8* const frame = region + packet.front().offset;
-  const xg_partial partial = xg_partial_checksum(frame, packet.front().length, bytes_of(packet), &metadata);
-  if (!partial.field) return false;
+  const xg_partial partial = xg_partial_checksum(frame, packet.front().length, &metadata);
+  if (!partial.field || metadata.l4_offset + partial.l4_bytes > bytes_of(packet)) return false;
   const u32 field = partial.field;
 
   const u16 zero = 0;

@@ -49,61 +49,79 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
   // One burst fills a batch at most, so that ports take turns.
   for (u32 room = options_.batch; room;) {
     u32 at = 0;
-    const u32 peeked = receiver.peek(kReceiveBurst, &at);
+    const u32 peeked = receiver.peek(std::min(kReceiveBurst, room), &at);
     if (!peeked) break;
-    for (u32 i = 0; i < std::min(peeked, room); ++i)
+    for (u32 i = 0; i < peeked; ++i)
       __builtin_prefetch(region_ + xsk_ring_cons__rx_desc(&receiver.rx, at + i)->addr - XG_METADATA_SIZE);
     u32 taken = 0, packets = 0;
-    bool full = false;
-    while (taken < peeked) {
-      const u32 left = peeked - taken;
-      const u32 buffers = receiver.buffers_at(at + taken, left);
-      if (queue.oversized || (!buffers && left == kReceiveBurst) || buffers > queue.packet_buffers)
-          [[unlikely]] {
-        // More than the MTU lets in, as segments that were to be cut later: not even its end may be there
-        // yet.
-        queue.oversized = !buffers;
-        const u32 gone = buffers ? buffers : left;
-        discard(queue, at + taken, gone);
-        taken += gone;
-        room -= std::min(room, gone);
-        packets += buffers != 0;
-        continue;
+    bool waits = false;  // the next packet, for a batch
+    while (taken < peeked && !waits) {
+      const xdp_desc& desc = *xsk_ring_cons__rx_desc(&receiver.rx, at + taken);
+      if ((desc.options | queue.dropping) & kContinued) [[unlikely]] {
+        const u32 left = peeked - taken;
+        const u32 buffers = receiver.buffers_at(at + taken, std::min(left, queue.packet_buffers));
+        if (queue.dropping || (!buffers && left >= queue.packet_buffers)) {
+          taken += drop_oversized(queue, at + taken, left);
+          packets += !queue.dropping;
+          continue;
+        }
+        if (!buffers) {  // its end is behind those peeked at
+          receiver.refresh();
+          break;
+        }
+        waits = !take_several(queue, at + taken, buffers, now_ns);
+        taken += waits ? 0 : buffers;
+      } else {
+        waits = !take(queue, at + taken, 1, now_ns);
+        taken += !waits;
       }
-      if (!buffers) break;  // its end is behind those peeked at
-      full = buffers > room || !take(queue, at + taken, buffers, now_ns);
-      if (full) break;
-      taken += buffers;
-      room -= buffers;
-      ++packets;
+      packets += !waits;
     }
     receiver.take(peeked, taken, packets);
     queue.counters->received += packets;
     any |= taken != 0;
-    if (full || peeked < kReceiveBurst) break;
+    room -= taken;
+    if (waits || !taken || peeked < kReceiveBurst) break;
   }
   return any;
 }
 
-// One that is not does not lie in a chunk of this worker's.
+// A buffer that is not valid does not lie in a chunk of this worker's.
 bool Feeder::valid(const xdp_desc& buffer, u32 least_start) const noexcept {
   const FrameId id = frame_of(buffer.addr);
   const u64 start = buffer.addr - chunk_of(id);
   return id - free_.first() < free_.capacity() && start >= least_start && start + buffer.len <= XG_CHUNK_SIZE;
 }
 
-// Of a packet that cannot be taken; it is counted where its last buffer is among them.
-void Feeder::discard(const PortQueue& queue, u32 at, u32 buffers) noexcept {
-  const xsk_ring_cons& rx = queue.socket->receiver.rx;
-  if (!(xsk_ring_cons__rx_desc(&rx, at + buffers - 1)->options & kContinued)) ++queue.counters->error_invalid;
+// Gives the buffers back; the packet is counted with its last one.
+void Feeder::discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept {
+  if (last) {
+    ++queue.counters->error_invalid;
+    if (!queue.metadata.delivers()) ++queue.next_sequence;
+  }
   for (u32 i = 0; i < buffers; ++i) {
-    const FrameId id = frame_of(xsk_ring_cons__rx_desc(&rx, at + i)->addr);
+    const FrameId id = frame_of(xsk_ring_cons__rx_desc(&queue.socket->receiver.rx, at + i)->addr);
     if (id - free_.first() < free_.capacity()) free_.push(id);
   }
 }
 
-// False: no batch can take the packet now; it stays in the ring.
-bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
+// More than the MTU lets in, such as segments that a generic port gets before they are cut, up to its end if
+// that is there. Returns the buffers.
+u32 Feeder::drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept {
+  const u32 to_end = queue.socket->receiver.buffers_at(at, left);
+  const u32 gone = to_end ? to_end : left;
+  discard(queue, at, gone, to_end != 0);
+  queue.dropping = to_end ? 0 : kContinued;
+  return gone;
+}
+
+bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
+  return take(queue, at, buffers, now_ns);
+}
+
+// False: no batch can take the packet now; it stays in the ring. Inlined for one buffer, where its loops are
+// none.
+[[gnu::always_inline]] inline bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
   const xsk_ring_cons& rx = queue.socket->receiver.rx;
   const xdp_desc& first = *xsk_ring_cons__rx_desc(&rx, at);
   bool usable = valid(first, XG_METADATA_SIZE);
@@ -114,14 +132,15 @@ bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
     length += buffer.len;
   }
   if (!usable) [[unlikely]] {
-    discard(queue, at, buffers);
+    discard(queue, at, buffers, true);
     return true;
   }
   u8* const frame = region_ + first.addr;
-  const u64 chunk = chunk_of(frame_of(first.addr));
-  if (!queue.metadata.known()) [[unlikely]]
+  if (!queue.metadata.known()) [[unlikely]] {
+    const u64 chunk = chunk_of(frame_of(first.addr));
     queue.metadata.learn(region_ + chunk, first.addr - chunk, first.len,
                          monotonic_ns());  // not the turn's beginning
+  }
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
   if (!queue.metadata.delivers()) [[unlikely]]
     fill_metadata(queue, frame, first.len, length, now_ns);
@@ -129,7 +148,7 @@ bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
   Batch* batch = batcher_->open(metadata->generation, now_ns, buffers);
   if (!batch) [[unlikely]]
     return false;
-  queue.batched(buffers);
+  if (buffers > 1) queue.batch_later(buffers - 1);
   batch->add(first.addr, first.len, static_cast<u8>(queue.port), *metadata);
   for (u32 i = 1; i < buffers; ++i) {
     const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);

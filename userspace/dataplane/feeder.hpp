@@ -48,8 +48,10 @@ class Feeder {
   void refill(PortQueue& queue) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
   bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
+  bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
+  u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
   bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;
-  void discard(const PortQueue& queue, u32 at, u32 buffers) noexcept;
+  void discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept;
   void fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept;
   void account(u64 now_ns, bool empty_handed) noexcept;
 

@@ -17,21 +17,26 @@ namespace xdpgpu::dataplane {
 // the batch. For the worker that owns the records; no allocation, no system call.
 inline void count_batch(const Batch& batch, u64 done_ns,
                         std::span<xg_queue_metrics* const> by_port) noexcept {
-  if (!batch.packets) return;
+  if (!batch.count) return;
+  const u32 packets = batch.packets();
   xg_queue_metrics& first = *by_port[batch.ports[0]];
   const u64 device_ns = done_ns > batch.submitted_ns ? done_ns - batch.submitted_ns : 0;
   ++first.batches;
-  first.batch_packets += batch.packets;
+  first.batch_packets += packets;
   first.device_ns_sum += device_ns;
   first.device_ns_most = std::max(first.device_ns_most, device_ns);
-  ++first.batch_log2[xg_log2_bucket(batch.packets, XG_BATCH_BUCKETS)];
+  ++first.batch_log2[xg_log2_bucket(packets, XG_BATCH_BUCKETS)];
   ++first.device_ns_log2[xg_log2_bucket(device_ns, XG_DEVICE_BUCKETS)];
   // Packets of one port tend to stand together: what is summed up stays in registers meanwhile.
-  for (u32 i = 0; i < batch.packets;) {
+  for (u32 i = 0; i < batch.count;) {
     const u8 port = batch.ports[i];
+    if (port == Batch::kLaterBuffer) {
+      ++i;
+      continue;
+    }
     xg_queue_metrics& metrics = *by_port[port];
     u64 sum = 0, most = 0;
-    for (; i < batch.packets && batch.ports[i] == port; ++i) {
+    for (; i < batch.count && batch.ports[i] == port; ++i) {
       const u64 rx_ns = batch.rx_times_ns[i];
       const u64 ns = done_ns > rx_ns ? done_ns - rx_ns : 0;
       sum += ns;

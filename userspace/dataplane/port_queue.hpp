@@ -42,9 +42,10 @@ struct PortQueue {
   Credits credits;
   u32 next_sequence = 0;  // for ports without metadata
   u32 published_granted = 0, published_retired = 0;
-  bool oversized = false;    // the rest of a packet of too many buffers is to come
-  u64 frames_batched = 0;    // put into batches since the start
-  u64 frames_unbatched = 0;  // of them, those that came out again: of the thread that retires
+  u32 dropping = 0;  // kContinued: the rest of a packet of too many buffers is to come, and to go
+  // Frames that are not their packet's first: put into batches since the start, and come out of them (of the
+  // thread that retires).
+  u64 later_batched = 0, later_unbatched = 0;
 
   // Packets admitted by the XDP program so far.
   u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
@@ -65,14 +66,21 @@ struct PortQueue {
     const auto left = static_cast<std::int32_t>(published_granted - admitted());
     return left > 0 ? static_cast<u32>(left) : 0;
   }
-  // Before the batch can be over.
-  void batched(u32 frames) noexcept {
-    __atomic_store_n(&frames_batched, frames_batched + frames, __ATOMIC_RELAXED);
+  // Packets of this port that are in a batch: taken, and in no other counter yet. For the thread that
+  // retires: what another one receives meanwhile is counted last, so that there is never less than nothing.
+  u64 in_batches() const noexcept {
+    const xg_worker_counters& c = *counters;
+    const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
+                     c.error_generation + c.error_target + c.error_ring_full +
+                     __atomic_load_n(&c.error_invalid, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
   }
-  // Frames of this port that are in a batch. For the thread that retires: what another one receives meanwhile
-  // is counted last, so that there is never less than nothing.
+  // Before their batch can be over.
+  void batch_later(u32 frames) noexcept {
+    __atomic_store_n(&later_batched, later_batched + frames, __ATOMIC_RELAXED);
+  }
   u64 frames_in_batches() const noexcept {
-    return __atomic_load_n(&frames_batched, __ATOMIC_RELAXED) - frames_unbatched;
+    return in_batches() + __atomic_load_n(&later_batched, __ATOMIC_RELAXED) - later_unbatched;
   }
   void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
 };

@@ -42,7 +42,7 @@ bool Retirer::retire(u64 now_ns) noexcept {
     moving_ |= routed.moving;
     device_failed_ |= batch->outcome == Outcome::device_failed;
     ++batches_;
-    packets_ += batch->packets;
+    packets_ += batch->packets();
     frames_ += batch->count;
     batcher_->release(batch);
   }

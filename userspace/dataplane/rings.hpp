@@ -55,6 +55,9 @@ class Receiver {
     rx_most_ = std::max(rx_most_, rx.cached_prod - taken);
     return count;
   }
+  // To be called where the end of a packet was not among those peeked at: while something that it saw is
+  // left, peek() does not look for more.
+  void refresh() noexcept { rx.cached_prod = __atomic_load_n(rx.producer, __ATOMIC_ACQUIRE); }
   // How many descriptors the packet at `at` has; 0: its last one is not among the `count` from there.
   u32 buffers_at(u32 at, u32 count) const noexcept {
     for (u32 i = 0; i < count; ++i)
@@ -102,8 +105,9 @@ class Transmitter {
   int fd = -1;
 
   // Queues a packet's frames; false, and none of them, if they do not fit into the ring now. The kernel sees
-  // them after flush().
-  bool push(Buffers packet) noexcept {
+  // them after flush(). Packet: Buffers, or OneBuffer.
+  template <class Packet = Buffers>
+  bool push(const Packet& packet) noexcept {
     const auto count = static_cast<u32>(packet.size());
     if (space_ < count) {
       space_ = xsk_prod_nb_free(&tx, count);

@@ -43,19 +43,19 @@ u32 Router::collect() noexcept {
 }
 
 void Router::drop_all(const Batch& batch) noexcept {
-  const xg_descriptor* at = batch.slot->descriptors;
-  for (u32 i = 0; i < batch.packets; ++i) {
+  for (u32 i = 0; i < batch.count;) {
+    const Buffers packet = packet_at(batch.slot->descriptors + i);
     PortQueue& from = *queues_[batch.ports[i]];
     xg_worker_counters& counters = *from.counters;
     ++(batch.outcome == Outcome::unknown_generation ? counters.error_generation : counters.error_device);
-    const Buffers packet = packet_at(at);
-    from.frames_unbatched += packet.size();
+    from.later_unbatched += packet.size() - 1;
     give_up(packet);
-    at += packet.size();
+    i += static_cast<u32>(packet.size());
   }
 }
 
-void Router::give_up(Buffers packet) noexcept {
+template <class Packet>
+void Router::give_up(Packet packet) noexcept {
   for (const xg_descriptor& buffer : packet) free_.push(frame_of(buffer.offset));
 }
 
@@ -65,21 +65,26 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
     return {};
   }
   routed_ = {};
-  const xg_descriptor* at = batch.slot->descriptors;
-  const xg_result* result = batch.slot->results;  // at the packet's first buffer
-  for (u32 i = 0; i < batch.packets; ++i) {
-    const Buffers packet = packet_at(at);
+  const xg_descriptor* descriptors = batch.slot->descriptors;
+  const xg_result* results = batch.slot->results;  // a packet's is at its first descriptor
+  for (u32 i = 0; i < batch.count; ++i) {
     PortQueue& from = *queues_[batch.ports[i]];
-    from.frames_unbatched += packet.size();
-    decide(packet, *result, from, now_ns);
-    at += packet.size();
-    result += packet.size();
+    if (!(descriptors[i].flags & XG_DESC_MORE)) [[likely]] {
+      decide(OneBuffer(descriptors + i, 1), results[i], from, now_ns);
+      continue;
+    }
+    const Buffers packet = packet_at(descriptors + i);
+    const auto later = static_cast<u32>(packet.size() - 1);
+    decide(packet, results[i], from, now_ns);
+    from.later_unbatched += later;
+    i += later;
   }
   for (Transmitter* transmitter : transmitters_) transmitter->flush();
   return routed_;
 }
 
-void Router::decide(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
+template <class Packet>
+void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
   xg_worker_counters& counters = *from.counters;
   const u32 action = XG_VERDICT_ACTION(result.verdict);
   if (action == XG_DROP) {
@@ -139,13 +144,15 @@ Transmitter* Router::target_of(u32 verdict, u32 buffers, const PortQueue& from) 
       return &from.socket->transmitter;
     default: {
       const u32 port = XG_VERDICT_PORT(verdict);
-      if (port >= queues_.size() || !queues_[port] || buffers > queues_[port]->packet_buffers) return nullptr;
+      if (port >= queues_.size() || !queues_[port]) return nullptr;
+      if (buffers > 1 && buffers > queues_[port]->packet_buffers) return nullptr;
       return &queues_[port]->socket->transmitter;
     }
   }
 }
 
-bool Router::transmit(Transmitter& to, Buffers packet) noexcept {
+template <class Packet>
+bool Router::transmit(Transmitter& to, Packet packet) noexcept {
   if (to.push(packet)) return true;
   for (u32 i = 0; i < kFullRingTries; ++i) {
     to.flush();
