@@ -9,9 +9,10 @@
  * Of a frame of several buffers it reads the first one, where the headers have to stand (xg_parse_part).
  *
  * It reads Ethernet, up to two VLAN tags, IPv4 with options, IPv6 with up to XG_PARSE_EXTENSIONS
- * extension headers, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer headers. It never
- * reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet padding), and it
- * always answers: what cannot be read stays zero and XG_PKT_MALFORMED says that something is wrong.
+ * extension headers within XG_PARSE_REACH bytes, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer
+ * headers. It never reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet
+ * padding), and it always answers: what cannot be read stays zero and XG_PKT_MALFORMED says that something is
+ * wrong.
  *
  * A malformed packet has no flow, like a fragment: it never matches a flow verdict and its verdict must
  * not be cached.
@@ -28,6 +29,9 @@
 #include "tables.h"
 
 #define XG_PARSE_EXTENSIONS 8
+/* Where extension headers may reach: the longest L4 header behind them stands in a frame's first buffer too,
+ * for the kernel, whose buffers are longer, as for user space and devices. */
+#define XG_PARSE_REACH (XG_FRAME_MAX - 60u)
 
 #define XG_IPPROTO_HOPOPTS 0u
 #define XG_IPPROTO_ICMP 1u
@@ -267,7 +271,7 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
                         offset + c->end - c->offset - 8);
     }
     next = c->at[0];
-    if (c->offset + length > c->end) break;
+    if (c->offset + length > c->end || c->offset + length > XG_PARSE_REACH) break;
     xg_advance(c, length);
     if (p->flags & XG_PKT_LATER_FRAGMENT) {
       xg_parse_protocol(p, next);
@@ -275,7 +279,7 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
       return 0;
     }
   }
-  /* Cut short, or more of them than anybody sends. */
+  /* Cut short, or more or longer ones than anybody sends. */
   xg_parse_set(p, XG_PKT_MALFORMED);
   xg_parse_protocol(p, next);
   return 0;
