@@ -14,8 +14,8 @@
  * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
  *
  * A frame may be of several buffers: what is read or rewritten of it stands in the first one, and its length
- * is asked for. Drivers and libxdp are told so (BPF_F_XDP_HAS_FRAGS) by who loads it, where the interface's
- * MTU needs several buffers a frame: section "xdp" says nothing of it.
+ * is asked for. Who loads the program says where the interface's MTU needs that, to the program
+ * (multi_buffer) and to drivers and libxdp (BPF_F_XDP_HAS_FRAGS): section "xdp" says nothing of it.
  */
 #include "bpf/flow.bpf.h"
 #include "bpf/rules.bpf.h"

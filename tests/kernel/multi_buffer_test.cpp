@@ -5,6 +5,7 @@
 #include "maps/hash.h"
 #include "maps/parse.h"
 #include "tests/kernel/kernel_test.hpp"
+#include "tests/kernel/samples.hpp"
 
 namespace xdpgpu::test {
 namespace {
@@ -72,6 +73,41 @@ TEST_F(MultiBufferTest, AMirrorIsToldTheWholeLength) {
     EXPECT_EQ(program.mirrored(cpu, 0).metadata.flags & XG_PKT_MALFORMED, 0);
   }
   EXPECT_EQ(shown, 1u);
+}
+
+// Where frames may be of several buffers, those of one are treated as everywhere.
+TEST_F(MultiBufferTest, ShortFramesAreTreatedAlike) {
+  Program several(kOptions), one;
+  for (Program* program : {&several, &one}) {
+    program->install(kInspectAll);
+    program->connect(0, 1000);
+  }
+  for (const Sample& sample : samples()) {
+    const Outcome outcome = several.run(sample.frame), wanted = one.run(sample.frame);
+    EXPECT_EQ(outcome.action, wanted.action) << sample.name;
+    EXPECT_EQ(outcome.reason, wanted.reason) << sample.name;
+    EXPECT_EQ(outcome.frame, wanted.frame) << sample.name;
+    ASSERT_EQ(outcome.metadata.has_value(), wanted.metadata.has_value()) << sample.name;
+    if (!wanted.metadata) continue;
+    EXPECT_EQ(outcome.metadata->flags, wanted.metadata->flags) << sample.name;
+    EXPECT_EQ(outcome.metadata->l4_offset, wanted.metadata->l4_offset) << sample.name;
+  }
+}
+
+// The kernel's buffers are longer than ours, which devices read: headers further back count as not there.
+TEST_F(MultiBufferTest, HeadersBehindOurFirstBufferAreNotLookedFor) {
+  Program program(kOptions);
+  program.install(kInspectAll);
+  program.connect(0, 10);
+  for (const u8 units : {u8{2}, u8{3}}) {
+    const Frame frame = ethernet() + ipv6({.next = 60}, extension(60, 100) + extension(60, 100) +
+                                                            extension(17, units) + udp(1000, 53, 6000));
+    const Outcome outcome = program.run(frame);
+    EXPECT_EQ(outcome.reason, "inspected");
+    ASSERT_TRUE(outcome.metadata);
+    EXPECT_EQ((outcome.metadata->flags & XG_PKT_MALFORMED) != 0, units == 3);
+    EXPECT_LE(outcome.metadata->payload_offset, XG_FRAME_MAX);
+  }
 }
 
 // Its IP header promises more than there is, in all buffers together.

@@ -68,6 +68,7 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.mirror_rings, cpus * options.mirror_slots);
   bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.limits);
+  skeleton->rodata->multi_buffer = options.multi_buffer ? 1 : 0;
   if (options.multi_buffer) bpf_program__set_flags(skeleton->progs.xdpgpu, BPF_F_XDP_HAS_FRAGS);
   if (int error = xdpgpu_bpf__load(skeleton); error != 0) {
     xdpgpu_bpf__destroy(skeleton);

@@ -68,6 +68,7 @@ Skeleton open_sized(const PortOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.max_prefix_limits);
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
+  skeleton->rodata->multi_buffer = options.multi_buffer ? 1 : 0;
   if (options.multi_buffer) bpf_program__set_flags(skeleton->progs.xdpgpu, BPF_F_XDP_HAS_FRAGS);
   return skeleton;
 }
