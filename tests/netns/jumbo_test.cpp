@@ -20,6 +20,7 @@ constexpr const char* kBounce = R"({"stage": "l2fwd"})";
 class Jumbo : public OnTheWire {
  protected:
   void SetUp() override {
+    if (!kernel_at_least(6, 7)) GTEST_SKIP() << "frames of several buffers take Linux 6.7";
     OnTheWire::SetUp();
     if (IsSkipped()) return;
     for (const Interface* end : {&host_port(), &left_port(), &host_second(), &right_port()})
@@ -41,7 +42,7 @@ class Jumbo : public OnTheWire {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Netns, Jumbo, kConfigs, config_name);
-INSTANTIATE_TEST_SUITE_P(Modes, Jumbo, kModes, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Jumbo, kSplit, config_name);
 
 std::vector<Frame> sorted_frames(const std::vector<Captured>& captured) {
   std::vector<Frame> frames;
@@ -110,7 +111,7 @@ TEST_P(Jumbo, RedirectArrivesWhereTheMtuIsAsLarge) {
 }
 
 TEST_P(Jumbo, WhatIsTooLongForTheOtherPortIsCountedAsSuch) {
-  host_second().set_mtu(1500);
+  for (const Interface* end : {&host_second(), &right_port()}) end->set_mtu(1500);
   attach_both(inspect_udp(
       7000, fmt::format(R"({{"stage": "l2fwd", "to": "{}", "cache": "60s"}})", host_second().ifname())));
   Sniffer right(right_port());

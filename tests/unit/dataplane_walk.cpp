@@ -255,6 +255,10 @@ TEST_P(Walk, AQuietLinkBurnsNoCore) {
 
 class JumboWalk : public Walk {
  protected:
+  void SetUp() override {
+    if (!lab::kernel_at_least(6, 7)) GTEST_SKIP() << "frames of several buffers take Linux 6.7";
+    Walk::SetUp();
+  }
   u32 mtu() const override { return 9000; }
 
   // Of all lengths up to the longest, which takes six buffers.
@@ -276,9 +280,16 @@ class JumboWalk : public Walk {
 TEST_P(JumboWalk, DropGivesEveryBufferBack) {
   bed::Bed& bed = lay({acl(AclRule::Action::drop)});
   for (int round = 0; round < 4; ++round) send(long_frames(1000, 16));
-  EXPECT_EQ(settles_at(4000, [&] { return bed.worker_counts(0).dropped; }), 4000u);
-  EXPECT_EQ(bed.worker_counts(0).received, 4000u) << "packets, not buffers";
-  EXPECT_EQ(bed.kernel_count(0, XG_KERNEL_inspected), 4000u);
+  // A loaded machine may be too slow for all of them: those were passed for want of a credit.
+  const auto entered = [&] {
+    return bed.kernel_count(0, XG_KERNEL_inspected) + bed.kernel_count(0, XG_KERNEL_pass_overload);
+  };
+  EXPECT_EQ(settles_at(4000, entered), 4000u);
+  const u64 inspected = bed.kernel_count(0, XG_KERNEL_inspected);
+  EXPECT_GT(inspected, 1000u);
+  EXPECT_EQ(settles_at(inspected, [&] { return bed.worker_counts(0).dropped; }), inspected);
+  EXPECT_EQ(bed.worker_counts(0).received, inspected) << "packets, not buffers";
+  EXPECT_EQ(bed.worker_counts(0).lost_in_kernel, 0u);
   expect_clean_end();
 }
 
@@ -323,9 +334,10 @@ TEST_P(JumboWalk, PassReachesTheStack) {
   expect_clean_end();
 }
 
+class OversizedWalk : public JumboWalk {};
+
 // Segments that the far host leaves to be cut later are longer than the MTU lets frames be.
-TEST_P(JumboWalk, WhatIsLongerThanTheMtuIsDroppedAndCounted) {
-  if (GetParam().mode == kernel::XdpMode::native) GTEST_SKIP() << "a driver with native XDP brings none";
+TEST_P(OversizedWalk, WhatIsLongerThanTheMtuIsDroppedAndCounted) {
   bed::Bed& bed = lay({acl(AclRule::Action::pass)});
   wire_->b().feature("tx-tcp-segmentation", true);
   lab::tcp_transfer(*far_, *near_, "10.9.0.1", {.bytes = 1 << 20, .timeout = lab::Millis(3000)});
@@ -374,6 +386,12 @@ INSTANTIATE_TEST_SUITE_P(Modes, Walk,
                                          WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
                                          WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
                                          WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic}),
+                         name_of);
+
+// A driver with native XDP brings none.
+INSTANTIATE_TEST_SUITE_P(Modes, OversizedWalk,
+                         testing::Values(WalkParameters{kernel::XdpMode::generic, 1},
+                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(Modes, JumboWalk,
