@@ -44,7 +44,7 @@ std::shared_ptr<const gpu::Pipelines> pipelines_of(std::vector<gpu::StageSetting
 
 void choose_device(const std::string& name, Options& options) {
   const auto slash = name.find('/');
-  options.device = name.substr(0, slash);
+  options.devices = {name.substr(0, slash)};
   if (slash == std::string::npos) return;
   const auto mode = dataplane::compute_mode_of(name.substr(slash + 1));
   if (!mode)
@@ -115,7 +115,9 @@ void Bed::attach(const Options& options) {
     specs.push_back(std::move(spec));
   }
   engine_ = value_of(dataplane::Engine::create(std::move(specs), options.engine));
-  value_of(engine_->use_device(value_of(gpu::open_device(options.device)), gpu::Frames::automatic));
+  std::vector<std::unique_ptr<gpu::Device>> devices;
+  for (const std::string& name : options.devices) devices.push_back(value_of(gpu::open_device(name)));
+  value_of(engine_->use_devices(std::move(devices), gpu::Frames::automatic));
   value_of(
       engine_->load_policy(generation_, pipelines_of(options.stages), {}, rules_ == Rules::mirror_and_drop));
   engine_->make_current(generation_);

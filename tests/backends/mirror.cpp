@@ -22,7 +22,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::Frame;
-using test::operator+;
 using testing::HasSubstr;
 
 constexpr u32 kRings = 2, kSlots = 8, kQueues = 2, kEntries = 1024;

@@ -170,7 +170,8 @@ Attached::Attached(const Namespace& ns, const AttachSpec& spec)
   std::vector<std::string> argv{product_path(), "attach"};
   argv.insert(argv.end(), interfaces_.begin(), interfaces_.end());
   if (!spec.policy.empty()) argv.insert(argv.end(), {"--policy", policy_.path()});
-  argv.insert(argv.end(), {"--mode", spec.generic ? "generic" : "copy", "--device", device_under_test()});
+  argv.insert(argv.end(), {"--mode", spec.generic ? "generic" : "copy"});
+  if (!spec.device_by_policy) argv.insert(argv.end(), {"--device", device_under_test()});
   if (spec.queues != 0) argv.insert(argv.end(), {"--queues", std::to_string(spec.queues)});
   argv.insert(argv.end(), {"-o", "json"});
   argv.insert(argv.end(), spec.more.begin(), spec.more.end());

@@ -117,6 +117,11 @@ TEST_F(Refused, ADeviceThatIsNotThere) {
   expect_refusal({"attach", ifname(), "--device", "abacus"}, 2, {"abacus", "cpu"});
 }
 
+TEST_F(Refused, OneOfSeveralDevicesThatIsNotThere) {
+  const TemporaryFile policy(R"({"version": 1, "compute": {"devices": ["cpu", "cuda:77"]}})");
+  expect_refusal({"attach", ifname(), "--policy", policy.path()}, 1, {"cuda:77"});
+}
+
 TEST_F(Refused, AModeThatTheDeviceDoesNotHave) {
   const TemporaryFile policy(R"({"version": 1, "compute": {"device": "cpu", "mode": "graph"}})");
   expect_refusal({"attach", ifname(), "--policy", policy.path()}, 1, {"cpu", "compute.mode", "inline"});

@@ -38,6 +38,7 @@ struct WalkParameters {
   kernel::XdpMode mode;
   u32 queues;
   ComputeMode compute = ComputeMode::inlined;
+  u32 devices = 1;
 };
 
 class Walk : public testing::TestWithParam<WalkParameters> {
@@ -68,6 +69,7 @@ class Walk : public testing::TestWithParam<WalkParameters> {
     options.queues = GetParam().queues;
     options.packet_buffers = (mtu() + 22 + XG_FRAME_MAX - 1) / XG_FRAME_MAX;
     options.engine.compute_mode = GetParam().compute;
+    options.devices.assign(GetParam().devices, "cpu");
     options.stages = std::move(stages);
     std::vector<const lab::Interface*> ports{&wire_->a()};
     if (two_ports) ports.push_back(&second_->a());
@@ -117,6 +119,7 @@ TEST_P(Walk, DropIsSilence) {
     EXPECT_EQ(queue.mode, GetParam().mode == kernel::XdpMode::native ? dataplane::PortMode::copy
                                                                      : dataplane::PortMode::generic);
     EXPECT_EQ(queue.metadata, queue.counters.received != 0);
+    EXPECT_EQ(queue.device, queue.queue % GetParam().devices);
     EXPECT_EQ(queue.compute_mode,
               GetParam().compute == ComputeMode::automatic ? ComputeMode::inlined : GetParam().compute);
     EXPECT_EQ(queue.retire_cpu >= 0, GetParam().compute == ComputeMode::split);
@@ -374,19 +377,19 @@ std::string name_of(const testing::TestParamInfo<WalkParameters>& info) {
   const auto compute = info.param.compute;
   return std::string(info.param.mode == kernel::XdpMode::native ? "native" : "generic") +
          std::to_string(info.param.queues) +
-         (compute == ComputeMode::inlined ? "" : "_" + std::string(dataplane::name_of(compute)));
+         (compute == ComputeMode::inlined ? "" : "_" + std::string(dataplane::name_of(compute))) +
+         (info.param.devices == 1 ? "" : "_" + std::to_string(info.param.devices) + "devices");
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, Walk,
-                         testing::Values(WalkParameters{kernel::XdpMode::native, 1},
-                                         WalkParameters{kernel::XdpMode::native, 2},
-                                         WalkParameters{kernel::XdpMode::generic, 1},
-                                         WalkParameters{kernel::XdpMode::generic, 2},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::split},
-                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Modes, Walk,
+    testing::Values(WalkParameters{kernel::XdpMode::native, 1}, WalkParameters{kernel::XdpMode::native, 2},
+                    WalkParameters{kernel::XdpMode::generic, 1}, WalkParameters{kernel::XdpMode::generic, 2},
+                    WalkParameters{kernel::XdpMode::native, 2, ComputeMode::split},
+                    WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
+                    WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
+                    WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic, 2}),
+    name_of);
 
 // A driver with native XDP brings none.
 INSTANTIATE_TEST_SUITE_P(Modes, OversizedWalk,

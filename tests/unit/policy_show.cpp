@@ -116,6 +116,16 @@ TEST(Show, TheIoSettingsThatExcludeEachOtherComeBack) {
   }
 }
 
+TEST(Show, SeveralDevicesComeBack) {
+  const Policy policy = parse(R"({"version": 1, "compute": {"devices": ["cuda:1", "cuda:0"], "batch": 7}})",
+                              "p", read_files_of({}))
+                            .value();
+  expect_equal(policy, read_back(policy, read_files_of({})));
+  const auto shown = nlohmann::json::parse(to_json(policy))["compute"];
+  EXPECT_EQ(shown["devices"], nlohmann::json::array({"cuda:1", "cuda:0"}));
+  EXPECT_FALSE(shown.contains("device"));
+}
+
 TEST(Values, DurationsAreWrittenInTheLargestUnitThatFits) {
   EXPECT_EQ(write_duration(50'000), "50us");
   EXPECT_EQ(write_duration(1'500'000'000), "1500ms");

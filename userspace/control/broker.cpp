@@ -210,6 +210,7 @@ void Broker::become_data_plane(Channel channel) {
     spec.queues = plan_.ports[i].queues;
     spec.packet_buffers = host::packet_buffers(facts.mtu);
     spec.frames_per_queue = plan_.ports[i].frames_per_queue;
+    spec.numa_node = facts.numa_node;
     spec.busy_poll = port.busy_poll;
     spec.xdp_mode = port.mode;
     spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;

@@ -110,6 +110,7 @@ class DataPlane {
  private:
   Result<void> start();
   Result<void> open_ports();
+  Result<void> open_devices();
   void announce();
   void watch_broker();
   void keep_house();
@@ -179,6 +180,16 @@ Result<void> DataPlane::open_ports() {
   return {};
 }
 
+Result<void> DataPlane::open_devices() {
+  std::vector<std::unique_ptr<gpu::Device>> devices;
+  for (const auto& name : setup_.plan.devices) {
+    auto device = gpu::open_device(name);
+    if (!device) return Error(device.error());
+    devices.push_back(std::move(*device));
+  }
+  return engine_->use_devices(std::move(devices), setup_.plan.frames);
+}
+
 Result<void> DataPlane::start() {
   const bool busy_poll = std::any_of(setup_.specs.begin(), setup_.specs.end(),
                                      [](const auto& spec) { return spec.busy_poll.wanted; });
@@ -189,9 +200,7 @@ Result<void> DataPlane::start() {
   engine_ = std::move(*engine);
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
-  auto device = gpu::open_device(setup_.plan.device);
-  if (!device) return Error(device.error());
-  if (auto used = engine_->use_device(std::move(*device), setup_.plan.frames); !used) return used;
+  if (auto opened = open_devices(); !opened) return opened;
   swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_);
   if (auto applied = swap_->apply(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();

@@ -35,6 +35,7 @@ std::vector<PortQueue*> existing(const std::vector<std::unique_ptr<PortQueue>>& 
 
 std::vector<int> receive_fds(const std::vector<PortQueue*>& queues) {
   std::vector<int> out;
+  out.reserve(queues.size());
   for (const PortQueue* queue : queues) out.push_back(queue->socket->fd());
   return out;
 }

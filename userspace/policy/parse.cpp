@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/compute.hpp"
 #include "userspace/policy/hash.hpp"
 #include "userspace/policy/list_file.hpp"
 #include "userspace/policy/match.hpp"
@@ -21,7 +22,6 @@ constexpr u64 kMaxNameBytes = 128;
 constexpr u64 kMaxDescriptionBytes = 4096;
 constexpr u64 kMaxPps = 1'000'000'000;
 constexpr u64 kMaxBurstSeconds = 3600;
-constexpr u64 kMaxWaitNs = 100'000'000;
 constexpr u64 kMinBurstNs = 1'000;
 constexpr u64 kMaxBurstNs = 1'000'000'000;
 constexpr u64 kMaxLinkGbps = 1600;
@@ -47,7 +47,7 @@ class PolicyReader {
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rules = fields.get("rules")) this->rules(*rules);
     if (auto io = fields.get("io")) this->io(*io);
-    if (auto compute = fields.get("compute")) this->compute(*compute);
+    if (auto compute = fields.get("compute")) policy_.compute = read_compute(report_, *compute);
     count_prefixes(root);
     return std::move(policy_);
   }
@@ -365,52 +365,6 @@ class PolicyReader {
       policy_.io.busy_poll = *on ? Io::BusyPoll::on : Io::BusyPoll::off;
     else if (text == nullptr || *text != "auto")
       report_.at(place, "must be \"auto\", true or false");
-  }
-
-  void compute(const Place& place) {
-    Fields fields(report_, place, keys::kCompute, "\"compute\"");
-    auto& compute = policy_.compute;
-    if (auto device = fields.get("device"))
-      if (auto name = read_string(report_, *device, 4096)) {
-        if (!is_device_name(*name))
-          report_.at(*device,
-                     fmt::format("\"{}\" is no device; it must be \"auto\", \"cpu\", \"cuda\", \"cuda:0\", "
-                                 "\"vulkan\" or \"vulkan:0\" (see xdpgpu devices)",
-                                 name->substr(0, 80)));
-        compute.device = *name;
-      }
-    if (auto mode = fields.get("mode"))
-      if (auto word = read_word(report_, *mode, words::kComputeMode))
-        compute.mode = words::kComputeMode[*word];
-    if (auto frames = fields.get("frames"))
-      if (auto word = read_word(report_, *frames, words::kComputeFrames))
-        compute.frames = words::kComputeFrames[*word];
-    if (auto batch = fields.get("batch"))
-      if (auto value = read_integer(report_, *batch, 1, 16384)) compute.batch = static_cast<u32>(*value);
-    if (auto wait = fields.get("max_wait")) max_wait(*wait);
-  }
-  void max_wait(const Place& place) {
-    const auto* text = place.node->as<std::string>();
-    if (text == nullptr)
-      return report_.at(place,
-                        fmt::format("must be a duration like \"50us\", is {}", place.node->type_name()));
-    auto ns = read_duration(*text);
-    if (!ns)
-      report_.at(place, ns.error());
-    else if (*ns > kMaxWaitNs)
-      report_.at(place, fmt::format("{} is too long to hold packets back; at most {}", *text,
-                                    write_duration(kMaxWaitNs)));
-    else
-      policy_.compute.max_wait_ns = *ns;
-  }
-  static bool is_device_name(std::string_view name) {
-    if (name == "auto" || name == "cpu" || name == "cuda" || name == "vulkan") return true;
-    for (std::string_view kind : {"cuda:", "vulkan:"})
-      if (name.starts_with(kind)) {
-        auto number = name.substr(kind.size());
-        return !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == number.npos;
-      }
-    return false;
   }
 
   void count_prefixes(const Place& root) {

@@ -141,6 +141,7 @@ struct Io {
 };
 struct Compute {
   std::string device = "auto";
+  std::vector<std::string> devices;  // several, as `xdpgpu devices` lists them; empty: `device` says
   std::string mode = "auto";
   std::string frames = "auto";  // auto, in_place, staged
   u32 batch = 1024;             // packets, most
@@ -169,6 +170,7 @@ inline constexpr u64 kMaxFileBytes = 256ull << 20;
 inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists and rules together
 inline constexpr u32 kMaxPipelines = 1024;
+inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
 inline constexpr u32 kMaxDiagnostics = 20;  // problems reported of one document; the rest is counted
 

@@ -156,6 +156,19 @@ Json io_json(const Io& io) {
   return json;
 }
 
+Json compute_json(const Compute& compute) {
+  Json json;
+  if (compute.devices.empty())
+    json["device"] = compute.device;
+  else
+    json["devices"] = compute.devices;
+  json["mode"] = compute.mode;
+  json["frames"] = compute.frames;
+  json["batch"] = compute.batch;
+  json["max_wait"] = write_duration(compute.max_wait_ns);
+  return json;
+}
+
 std::string_view word(Do decision) { return words::kFragments[static_cast<u32>(decision)]; }
 
 }  // namespace
@@ -181,11 +194,7 @@ std::string to_json(const Policy& policy) {
     json["pipelines"][pipeline.name] = std::move(stages);
   }
   json["io"] = io_json(policy.io);
-  json["compute"] = {{"device", policy.compute.device},
-                     {"mode", policy.compute.mode},
-                     {"frames", policy.compute.frames},
-                     {"batch", policy.compute.batch},
-                     {"max_wait", write_duration(policy.compute.max_wait_ns)}};
+  json["compute"] = compute_json(policy.compute);
   return json.dump(2) + "\n";
 }
 
