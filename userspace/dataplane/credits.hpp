@@ -22,8 +22,8 @@ class Credits {
   // in the fill ring and places in the RX ring, be each as long as it can. `held`: frames that the kernel
   // holds for receive.
   u32 granted(u64 received, u64 held) const noexcept {
-    return base_ +
-           static_cast<u32>(received + lost_ + static_cast<u32>(std::min<u64>(held, ring_)) / buffers_);
+    const auto places = static_cast<u32>(std::min<u64>(held, ring_));
+    return base_ + static_cast<u32>(received + lost_) + (buffers_ == 1 ? places : places / buffers_);
   }
 
   // Packets that XDP admitted and that are neither received nor known as lost.
