@@ -30,6 +30,7 @@ class Jumbo : public OnTheWire {
   // UDP frames to port 7000 of all lengths up to the longest, of 16 flows.
   std::vector<Frame> long_frames(std::size_t count) const {
     std::vector<Frame> frames;
+    frames.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       PacketSpec spec = from_left(static_cast<std::uint16_t>(1024 + i % 16), 7000, "");
       if (i % 4 == 1) spec.vlans.push_back({static_cast<std::uint16_t>(1 + i)});
@@ -77,6 +78,7 @@ TEST_P(Jumbo, EveryByteComesBack) {
   Sender(left_port()).send_paced(frames, 5000);
   const auto seen = left.take(frames.size(), 5000ms, udp_to(7000));
   std::vector<Frame> wanted;
+  wanted.reserve(frames.size());
   for (const Frame& frame : frames) wanted.push_back(with_macs_swapped(frame));
   std::sort(wanted.begin(), wanted.end());
   EXPECT_EQ(seen.size(), frames.size());
