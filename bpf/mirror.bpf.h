@@ -102,7 +102,7 @@ __noinline int xg_mirror(struct xdp_md* ctx, const xg_packet* packet, u32 genera
   const u32 zero = 0;
   const xg_config* settings = bpf_map_lookup_elem(&config, &zero);
   if (!packet || !settings) return XG_MIRROR_NOTHING;
-  const u32 length = (u32)((long)ctx->data_end - (long)ctx->data);
+  const u32 length = (u32)xg_frame_bytes(ctx);
   struct xg_watched flow = {.key = packet->key, .hash = flow_hash, .generation = generation};
   flow.key.mirror = (u8)(pipeline + 1);
   if (xg_has_flow(packet)) {

@@ -87,7 +87,7 @@ struct Slot {
   xg_descriptor* descriptors = nullptr;
   xg_result* results = nullptr;
   u32 capacity = 0;
-  u32 count = 0;  // packets submitted
+  u32 count = 0;  // descriptors submitted
   u32 generation = 0;
   u32 index = 0;        // 0..depth-1
   bool failed = false;  // set at poll: the device failed under this batch, results are not valid
@@ -136,7 +136,7 @@ class Queue {
 enum class Drive { launched, persistent, graph };
 
 struct QueueOptions {
-  u32 batch_capacity = 1024;  // packets
+  u32 batch_capacity = 1024;  // descriptors
   u32 depth = 4;              // batches in flight
   Drive drive = Drive::launched;
   u32 receive_queue = 0;  // whose packets come here: their shard of the ports' flow verdict tables

@@ -48,7 +48,7 @@ XG_RECORD(xg_queue_metrics) {
 
   /* Frames by owner. worker_frames = worker_free + the other four, summed over the worker's ports. */
   u32 frames_fill;     /* with the kernel, for receive: in the fill ring or the RX ring, or on the way */
-  u32 frames_batch;    /* this port's packets in batches */
+  u32 frames_batch;    /* this port's, in batches */
   u32 frames_tx;       /* with the kernel, to be sent out of this port, until it says they are */
   u32 frames_reinject; /* with the kernel, to be passed to this port's stack */
   u32 worker_frames;   /* that the worker has in all; the same number at each of its ports */

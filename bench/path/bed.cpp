@@ -91,6 +91,7 @@ void Bed::attach(const Options& options) {
     port_options.ifindex = interface.ifindex();
     port_options.port_index = port;
     port_options.queues = options.queues;
+    port_options.multi_buffer = options.packet_buffers > 1;
     port_options.flow_entries_per_queue = options.flow_entries_per_queue;
     // A shared two-core host may take a worker off its core for a while.
     port_options.beat_timeout_ns = 1'000'000'000;
@@ -105,6 +106,7 @@ void Bed::attach(const Options& options) {
     spec.ifname = interface.ifname();
     spec.ifindex = interface.ifindex();
     spec.queues = options.queues;
+    spec.packet_buffers = options.packet_buffers;
     spec.xdp_mode = options.mode;
     spec.repair_checksums = options.repair_checksums;
     spec.reinject_ifname = reinjections_.back()->worker_ifname();

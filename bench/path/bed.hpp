@@ -20,6 +20,7 @@ enum class Rules { inspect, mirror_and_drop, drop };
 struct Options {
   kernel::XdpMode mode = kernel::XdpMode::native;
   u32 queues = 1;
+  u32 packet_buffers = 1;  // that a frame takes at most: more than one where an MTU is above 1,738
   std::vector<std::string> devices{"cpu"};  // queues are spread over them in turn
   dataplane::EngineOptions engine;
   bool repair_checksums = true;

@@ -280,13 +280,18 @@ std::optional<std::string> DataPlane::lost_interface() const {
 void DataPlane::watch_mtus() {
   mtus_.resize(setup_.plan.ports.size());
   for (std::size_t i = 0; i < mtus_.size(); i++) {
-    const auto& name = setup_.plan.ports[i].facts.name;
-    const u32 mtu = host::interface_mtu(name).value_or(0);
-    if (std::exchange(mtus_[i], mtu) == mtu || mtu <= host::kMostMtu) continue;
+    const auto& facts = setup_.plan.ports[i].facts;
+    const u32 mtu = host::interface_mtu(facts.name).value_or(0);
+    const u32 buffers = host::packet_buffers(facts.mtu);
+    if (std::exchange(mtus_[i], mtu) == mtu || host::packet_buffers(mtu) <= buffers) continue;
+    const u32 most = buffers * XG_FRAME_MAX;
     output_.problem(
-        fmt::format("the MTU of {} was raised to {}: frames of more than {} bytes fit no {}-byte chunk, and "
-                    "those that are to be inspected are lost (lost_in_kernel); ip link set {} mtu {} or less",
-                    name, mtu, XG_FRAME_MAX, XG_CHUNK_SIZE, name, host::kMostMtu));
+        fmt::format("the MTU of {} was raised to {}: frames of more than {} bytes fit no {}, and "
+                    "those that are to be inspected are lost; ip link set {} mtu {} or less, or attach again",
+                    facts.name, mtu, most,
+                    buffers == 1 ? fmt::format("{}-byte chunk", XG_CHUNK_SIZE)
+                                 : fmt::format("{} chunks, for which this attach is laid out", buffers),
+                    facts.name, most - host::kFrameOverhead));
   }
 }
 

@@ -16,9 +16,9 @@ Json level_json(const xg_ring_level& level) { return {{"now", level.now}, {"most
   X(lost_in_kernel, "lost between redirect and RX ring") \
   X(error_device, "dropped for the device's failure")    \
   X(error_generation, "of a policy generation gone")     \
-  X(error_target, "without a target port")               \
+  X(error_target, "without a port to take them")         \
   X(error_ring_full, "dropped at a full TX ring")        \
-  X(error_invalid, "dropped for an invalid descriptor")
+  X(error_invalid, "invalid, or longer than the MTU")
 
 std::string rings_text(const Json& metrics) {
   const Json& rings = metrics.at("rings");

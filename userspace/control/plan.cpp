@@ -137,6 +137,7 @@ tl::expected<u32, Refused> frames_for(const PlannedPort& port, const policy::Pol
   auto frames = burst_frames({.ns = io.burst_ns,
                               .link_mbps = mbps,
                               .mtu = port.facts.mtu,
+                              .buffers = host::packet_buffers(port.facts.mtu),
                               .queues = port.queues,
                               .least = io.ring_size + policy.compute.batch});
   if (!frames) return refuse(fmt::format("{}: {}", port.facts.name, frames.error()));

@@ -64,6 +64,14 @@ Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& opti
     return tl::unexpected(std::string("compute.batch and the batches in flight must be at least 1"));
   for (const PortSpec& port : ports) {
     if (port.queues == 0) return tl::unexpected(fmt::format("{} is given no queue", port.ifname));
+    if (port.packet_buffers == 0 || port.packet_buffers > XG_PACKET_BUFFERS)
+      return tl::unexpected(fmt::format("{}: frames of {} buffers cannot be, 1 to {} can", port.ifname,
+                                        port.packet_buffers, XG_PACKET_BUFFERS));
+    if (options.batch < port.packet_buffers)
+      return tl::unexpected(
+          fmt::format("compute.batch {} is too small: a frame of {} takes up to {} buffers, which go to the "
+                      "device together; set compute.batch to {} or more",
+                      options.batch, port.ifname, port.packet_buffers, port.packet_buffers));
     if (frames_per_queue(port, options) < options.ring_size + options.batch)
       return tl::unexpected(fmt::format(
           "io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
@@ -169,6 +177,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
   impl->region = std::move(*region);
   impl->events = impl->region->notes();
 
+  impl->umems.multi_buffer =
+      std::any_of(ports.begin(), ports.end(), [](const PortSpec& port) { return port.packet_buffers > 1; });
   for (PortSpec& spec : ports) {
     auto port = Port::open(static_cast<u32>(impl->ports.size()), std::move(spec), options.ring_size);
     if (!port) return tl::unexpected(port.error());

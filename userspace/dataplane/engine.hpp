@@ -35,10 +35,13 @@ struct PortSpec {
   bool forbid_zero_copy = false;   // --mode copy
   bool repair_checksums = false;   // veth and container peers: partial checksums are completed
   bool cache_transmit = true;      // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
-  u32 frames_per_queue = 0;        // frames of each queue; 0: as EngineOptions say
-  int numa_node = -1;              // of the NIC; -1: on none
-  BusyPoll busy_poll;              // of the port's own sockets
-  std::string reinject_ifname;     // worker's end of the reinjection pair
+  // Buffers that a frame takes at most, 1 to XG_PACKET_BUFFERS. More than 1: the XDP program was loaded for
+  // it (PortOptions.multi_buffer), and the port runs in copy mode.
+  u32 packet_buffers = 1;
+  u32 frames_per_queue = 0;     // frames of each queue; 0: as EngineOptions say
+  int numa_node = -1;           // of the NIC; -1: on none
+  BusyPoll busy_poll;           // of the port's own sockets
+  std::string reinject_ifname;  // worker's end of the reinjection pair
   u32 reinject_ifindex = 0;
   kernel::PortMaps maps;
 };
@@ -47,7 +50,7 @@ struct EngineOptions {
   u32 ring_size = 2048;         // each of RX, TX, fill, completion; power of two
   u32 frames_per_queue = 8192;  // frames of each port's each queue; at least ring_size + batch
   bool huge_pages = false;
-  u32 batch = 1024;          // most packets a batch
+  u32 batch = 1024;          // most buffers, and so packets, a batch
   u64 max_wait_ns = 50'000;  // longest wait for a batch to fill
   u32 batches_in_flight = 4;
   ComputeMode compute_mode = ComputeMode::inlined;
@@ -110,8 +113,9 @@ class Engine {
 
   // Which pipeline a frame goes to, and whether its verdict may be cached (XG_PKT_UNCACHED), for ports that
   // deliver no metadata: the XDP program knew, but cannot tell. Called on worker threads, concurrently;
-  // the metadata has everything else.
-  using PipelineChooser = std::function<void(const u8* frame, u32 length, xg_metadata* metadata)>;
+  // the metadata has everything else. readable: bytes of the frame's first buffer; length: of all.
+  using PipelineChooser =
+      std::function<void(const u8* frame, u32 readable, u32 length, xg_metadata* metadata)>;
 
   // Makes a generation's pipelines known to each device, or to none; packets of it may arrive from now on.
   // Without a chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it

@@ -19,7 +19,8 @@
 namespace xdpgpu::dataplane {
 namespace {
 
-constexpr int kSendBuffer = 64 << 20;  // copy mode: bytes of skbs under way
+constexpr u16 kUseScatterGather = 1u << 4;  // XDP_USE_SG (linux/if_xdp.h, Linux 6.6)
+constexpr int kSendBuffer = 64 << 20;       // copy mode: bytes of skbs under way
 constexpr u32 kMostKicks = 128;
 constexpr u32 kBusyTries = 50;
 constexpr std::chrono::milliseconds kBusyPause{10};
@@ -133,7 +134,8 @@ Result<int> Umem::bind(Socket& socket, const SocketOptions& options) {
   config.rx_size = options.ring_size;
   config.tx_size = options.ring_size;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
-  config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY));
+  config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY) |
+                                       (multi_buffer_ ? kUseScatterGather : 0));
   const int error =
       xsk_socket__create_shared(&socket.xsk_, options.ifname.c_str(), options.queue, umem_,
                                 options.receives ? &socket.receiver.rx : nullptr, &socket.transmitter.tx,
