@@ -7,6 +7,7 @@
 #include <new>
 
 #include "gpu/acl_image.hpp"
+#include "gpu/reputation_image.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {
@@ -50,12 +51,18 @@ Check check(const AclRule& rule) {
       .and_then([&] { return check_target(rule.action == AclRule::Action::redirect, rule.target); });
 }
 
+// What stands for packets that nothing else decides.
+Check check_otherwise(AclRule::Action otherwise) {
+  if (otherwise == AclRule::Action::tx || otherwise == AclRule::Action::redirect)
+    return refuse("its action for packets that no rule matches must be next, drop or pass");
+  return {};
+}
+
 Check check(const AclSettings& stage) {
   if (stage.rules.size() > kAclMaxRules)
     return refuse("{} rules are more than the {} it takes: use a prefix list for addresses",
                   stage.rules.size(), kAclMaxRules);
-  if (stage.otherwise == AclRule::Action::tx || stage.otherwise == AclRule::Action::redirect)
-    return refuse("its action for packets that no rule matches must be next, drop or pass");
+  if (auto checked = check_otherwise(stage.otherwise); !checked) return checked;
   for (std::size_t i = 0; i < stage.rules.size(); i++)
     if (auto checked = check(stage.rules[i]); !checked)
       return refuse("rule {} (\"{}\"): {}", i + 1, stage.rules[i].name, checked.error());
@@ -76,8 +83,20 @@ Check check(const LoadBalanceSettings& stage) {
 
 Check check(const L2fwdSettings& stage) { return check_target(stage.to_port, stage.target); }
 
+Check check(const ReputationSettings& stage) {
+  if (stage.lists.empty() || stage.lists.size() > kMaxReputationLists)
+    return refuse("it has {} lists, 1 to {} are possible", stage.lists.size(), kMaxReputationLists);
+  for (const ReputationList& list : stage.lists) {
+    auto checked = check_prefixes(list.prefixes).and_then([&] {
+      return check_target(list.action == AclRule::Action::redirect, list.target);
+    });
+    if (!checked) return refuse("list \"{}\": {}", list.name, checked.error());
+  }
+  return check_otherwise(stage.otherwise);
+}
+
 const char* stage_name(const StageSettings& stage) {
-  constexpr std::array names{"acl", "load_balance", "l2fwd"};
+  constexpr std::array names{"acl", "load_balance", "l2fwd", "reputation"};
   static_assert(names.size() == std::variant_size_v<StageSettings>);
   return names[stage.index()];
 }
@@ -142,6 +161,12 @@ Result<Placed> append(const L2fwdSettings& stage, Compiled& to) {
   image.insert(image.end(),
                {stage.cache ? 1u : 0u, stage.cache_ttl_ms, forward_word(stage.to_port, stage.target)});
   return Placed{XG_KIND_L2FWD, at};
+}
+
+Result<Placed> append(const ReputationSettings& stage, Compiled& to) {
+  auto body = append_reputation(stage, to.image);
+  if (!body) return tl::unexpected(body.error());
+  return Placed{XG_KIND_REPUTATION, *body};
 }
 
 Result<Compiled> build(const std::vector<PipelineSettings>& settings) {

@@ -88,7 +88,29 @@ struct L2fwdSettings {
   u32 cache_ttl_ms = 0;
 };
 
-using StageSettings = std::variant<AclSettings, LoadBalanceSettings, L2fwdSettings>;
+// `reputation`: an address of the packet against lists of prefixes, each with an action. Of all prefixes that
+// hold the address the longest one counts, wherever it stands; of equal ones the one in the first list.
+// Packets without addresses, and addresses that no list has: `otherwise`. `next` ends the stage: the packet
+// goes on to the next one. Verdict's rule: the list's position + 1; 0: `otherwise`. At most 4,095 lists.
+struct ReputationList {
+  std::string name;
+  std::vector<Prefix> prefixes;
+  AclRule::Action action = AclRule::Action::drop;
+  u32 target = 0;  // port index, for redirect
+};
+struct ReputationSettings {
+  enum class Of {
+    src,
+    dst,
+    either
+  } of = Of::src;  // either: the source's, or, if no list has it, the other's
+  std::vector<ReputationList> lists;
+  AclRule::Action otherwise = AclRule::Action::next;  // next, drop or pass
+  bool cache = false;                                 // publish the verdict to the kernel
+  u32 cache_ttl_ms = 0;                               // 0: while the generation lives
+};
+
+using StageSettings = std::variant<AclSettings, LoadBalanceSettings, L2fwdSettings, ReputationSettings>;
 struct PipelineSettings {
   std::string name;
   std::vector<StageSettings> stages;  // a packet that no stage decides is passed

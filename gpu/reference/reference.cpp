@@ -109,18 +109,8 @@ struct Place {
   u32 first_rewrite = 0;  // number of its first backend's rewrite
 };
 
-bool decide(const AclSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
-  const u32 stage = place.position;
-  AclRule::Action action = settings.otherwise;
-  u32 target = 0;
-  u32 number = 0;
-  for (std::size_t i = 0; i < settings.rules.size(); i++) {
-    if (!matches(settings.rules[i], packet)) continue;
-    action = settings.rules[i].action;
-    target = settings.rules[i].target;
-    number = static_cast<u32>(i) + 1;
-    break;
-  }
+// False: the packet goes on.
+bool act(AclRule::Action action, u32 target, u32 stage, u32 number, xg_result& result) {
   switch (action) {
     case AclRule::Action::next:
       return false;
@@ -137,6 +127,22 @@ bool decide(const AclSettings& settings, const Packet& packet, const Place& plac
       result.verdict = XG_VERDICT(XG_REDIRECT, target, stage, number);
       break;
   }
+  return true;
+}
+
+bool decide(const AclSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  const u32 stage = place.position;
+  AclRule::Action action = settings.otherwise;
+  u32 target = 0;
+  u32 number = 0;
+  for (std::size_t i = 0; i < settings.rules.size(); i++) {
+    if (!matches(settings.rules[i], packet)) continue;
+    action = settings.rules[i].action;
+    target = settings.rules[i].target;
+    number = static_cast<u32>(i) + 1;
+    break;
+  }
+  if (!act(action, target, stage, number, result)) return false;
   set_cache(settings.cache, settings.cache_ttl_ms, packet, XG_REWRITE_NONE, result);
   return true;
 }
@@ -179,6 +185,36 @@ bool decide(const L2fwdSettings& settings, const Packet& packet, const Place& pl
   set_mac(result.dst_mac, packet.frame.subspan(6, 6));
   set_mac(result.src_mac, packet.frame.first(6));
   set_cache(settings.cache, settings.cache_ttl_ms, packet, XG_REWRITE_SWAP_MACS, result);
+  return true;
+}
+
+// 1 + the number of the list with the longest prefix that holds the address; 0: none has it.
+u32 reputation_of(const ReputationSettings& settings, std::span<const u8> address) {
+  u32 list = 0;
+  int longest = -1;
+  for (std::size_t i = 0; i < settings.lists.size(); i++)
+    for (const Prefix& prefix : settings.lists[i].prefixes)
+      if (contains(prefix, address) && prefix.length > longest) {
+        longest = prefix.length;
+        list = static_cast<u32>(i) + 1;
+      }
+  return list;
+}
+
+bool decide(const ReputationSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  u32 list = 0;
+  if (!packet.src.empty()) {
+    if (settings.of != ReputationSettings::Of::dst) list = reputation_of(settings, packet.src);
+    if (settings.of != ReputationSettings::Of::src && list == 0) list = reputation_of(settings, packet.dst);
+  }
+  AclRule::Action action = settings.otherwise;
+  u32 target = 0;
+  if (list != 0) {
+    action = settings.lists[list - 1].action;
+    target = settings.lists[list - 1].target;
+  }
+  if (!act(action, target, place.position, list, result)) return false;
+  set_cache(settings.cache, settings.cache_ttl_ms, packet, XG_REWRITE_NONE, result);
   return true;
 }
 

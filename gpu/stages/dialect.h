@@ -15,6 +15,7 @@
  *                                in C++ and CUDA, a buffer_reference block in GLSL
  * XG_AT(name, handle, bytes)     the same kind of handle, `bytes` (u64) further on
  * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
+ * XG_BITS_SET(x)                 how many bits are set
  */
 #ifndef XDPGPU_STAGES_DIALECT_H
 #define XDPGPU_STAGES_DIALECT_H
@@ -32,6 +33,7 @@
   layout(buffer_reference, scalar, buffer_reference_align = alignment) buffer name { T v[]; };
 #define XG_AT(name, handle, bytes) name(u64(handle) + (bytes))
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
+#define XG_BITS_SET(x) u32(bitCount(x))
 #define XG_WORD u32
 
 #else
@@ -48,8 +50,10 @@ XG_FN Handle xg_at(Handle handle, u64 bytes) {
 #define XG_AT(name, handle, bytes) xg_at((handle), (bytes))
 #ifdef __CUDA_ARCH__
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
+#define XG_BITS_SET(x) u32(__popc(x))
 #else
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
+#define XG_BITS_SET(x) u32(__builtin_popcount(x))
 #endif
 /* Frames are written as bytes and read as words. */
 typedef u32 __attribute__((__may_alias__)) xg_word;

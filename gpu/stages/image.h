@@ -30,6 +30,7 @@
 #define XG_KIND_ACL_BITS 1u
 #define XG_KIND_LOAD_BALANCE 2u
 #define XG_KIND_L2FWD 3u
+#define XG_KIND_REPUTATION 4u
 
 /* First words of every body. */
 #define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */
@@ -61,6 +62,41 @@
 #define XG_ACL_WORDS 29u
 #define XG_ACL_NO_PORT 65536u   /* value of the port dimensions where the packet has no ports */
 #define XG_ACL_NO_PROTOCOL 256u /* value of the protocol dimension where the packet is not IP */
+
+/* A table of prefixes of one address family, which names the longest one that holds an address: a tree of
+ * nodes that take five bits of the address each, their slots told by bit vectors (Poptrie: Asai and Ohara,
+ * SIGCOMM 2015), behind an array that takes its first bits. XG_LPM_WORDS words:
+ *
+ * entries   one for each value of the first bits: XG_LPM_LEAF | value, or the number of a node. The value is
+ *           that of the longest prefix, 0 where none holds the address.
+ * nodes     four words: bit vector of the slots that have a child; bit vector of the slots that have none and
+ *           another value than the last such slot in front of them; number of the first child, the others'
+ *           following; number of the first leaf. Where both vectors are 0, all prefixes beneath agree in more
+ *           bits than these, or there is but one: the third word is the number of a jump.
+ * leaves    values
+ * jumps     eight words: the bits in which they agree, most significant word first, and how many these are;
+ *           of an address that has these bits, the number of a node or, XG_LPM_LEAF | value, its value; the
+ * value of one that has not; 0 */
+#define XG_LPM_FIRST 0u   /* number of first bits, 1 to 31 */
+#define XG_LPM_ENTRIES 1u /* -> entries */
+#define XG_LPM_NODES 2u   /* -> nodes */
+#define XG_LPM_LEAVES 3u  /* -> leaves */
+#define XG_LPM_JUMPS 4u   /* -> jumps */
+#define XG_LPM_WORDS 5u
+#define XG_LPM_STEP 5u /* bits of the address that a node takes */
+#define XG_LPM_NODE 4u
+#define XG_LPM_JUMP 8u
+#define XG_LPM_LEAF 0x80000000u
+
+/* XG_KIND_REPUTATION: the value of a prefix is 1 + the number of its list. */
+#define XG_REP_SIDES 2u /* XG_REP_SRC, XG_REP_DST or both: whose address is looked up, source first */
+#define XG_REP_SRC 1u
+#define XG_REP_DST 2u
+#define XG_REP_OTHERWISE 3u /* action word where no list has the address */
+#define XG_REP_ACTIONS 4u   /* -> action words, one a list */
+#define XG_REP_V4 5u        /* a table of prefixes each */
+#define XG_REP_V6 10u
+#define XG_REP_WORDS 15u
 
 /* XG_KIND_LOAD_BALANCE: backend i owns the residues from the end of backend i-1 to its own. */
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */

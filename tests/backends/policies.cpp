@@ -17,6 +17,7 @@ using gpu::LoadBalanceSettings;
 using gpu::PipelineSettings;
 using gpu::PortRange;
 using gpu::Prefix;
+using gpu::ReputationSettings;
 using Action = gpu::AclRule::Action;
 
 Prefix random_prefix(Random& random) {
@@ -161,6 +162,42 @@ std::vector<PipelineSettings> l2fwd(Random&) {
           {"to port 0", {L2fwdSettings{true, 0, false, 0}}}};
 }
 
+ReputationSettings everything(Action action) {
+  ReputationSettings all;
+  all.lists.push_back({"all", {prefix4(0, 0), prefix6(std::array<u8, 16>{}, 0)}, action, 0});
+  return all;
+}
+
+// Each address of the pools under prefixes of all lengths, a list for each length.
+ReputationSettings nested(Random& random, ReputationSettings::Of of) {
+  ReputationSettings all;
+  all.of = of;
+  for (u8 length :
+       {u8{1}, u8{5}, u8{17}, u8{18}, u8{22}, u8{27}, u8{31}, u8{32}, u8{64}, u8{65}, u8{127}, u8{128}}) {
+    gpu::ReputationList list{fmt::format("/{}", length), {}, Action::drop, 0};
+    for (u32 i = 0; i < 5; i++) {
+      std::array<u8, 16> address{};
+      pool_address6(random, address);
+      list.prefixes.push_back(prefix6(address, length));
+      if (length <= 32) list.prefixes.push_back(prefix4(pool_address4(random), length));
+    }
+    all.lists.push_back(list);
+  }
+  all.cache = true;
+  return all;
+}
+
+std::vector<PipelineSettings> reputation(Random& random) {
+  using Of = ReputationSettings::Of;
+  std::vector<PipelineSettings> pipelines{{"all", {everything(Action::drop)}},
+                                          {"all go on", {everything(Action::next)}},
+                                          {"nested, source", {nested(random, Of::src)}},
+                                          {"nested, either", {nested(random, Of::either)}}};
+  for (u32 prefixes : {1u, 2u, 30u, 400u, 3000u})
+    pipelines.push_back({fmt::format("{} prefixes", prefixes), {random_reputation(random, prefixes)}});
+  return pipelines;
+}
+
 std::vector<PipelineSettings> composed(Random& random) {
   PipelineSettings longest{"62 stages", {}};
   for (u32 i = 0; i + 1 < XG_MAX_STAGES; i++) longest.stages.emplace_back(only(Action::next, false));
@@ -169,6 +206,7 @@ std::vector<PipelineSettings> composed(Random& random) {
           {"acl, then load balancer", {mostly_next(random), random_load_balance(random, 5)}},
           {"acl, then l2fwd", {mostly_next(random), L2fwdSettings{false, 0, true, 10}}},
           {"load balancer, then l2fwd", {random_load_balance(random, 3), L2fwdSettings{true, 2, false, 0}}},
+          {"reputation, then load balancer", {random_reputation(random, 10), random_load_balance(random, 4)}},
           {"two acls, then nothing", {mostly_next(random), mostly_next(random)}},
           {"l2fwd hides what follows", {L2fwdSettings{}, only(Action::drop, false)}},
           longest};
@@ -178,7 +216,8 @@ using Make = std::vector<PipelineSettings> (*)(Random&);
 const std::map<std::string, Make>& cases() {
   static const std::map<std::string, Make> table{
       {"acl_edges", acl_edges},       {"acl_random", acl_random}, {"acl_thousands", acl_thousands},
-      {"load_balance", load_balance}, {"l2fwd", l2fwd},           {"composed", composed}};
+      {"load_balance", load_balance}, {"l2fwd", l2fwd},           {"reputation", reputation},
+      {"composed", composed}};
   return table;
 }
 
@@ -235,6 +274,31 @@ LoadBalanceSettings random_load_balance(Random& random, u32 backends) {
     backend.target = random.below(XG_MAX_PORTS);
     settings.backends.push_back(backend);
   }
+  settings.cache = random.one_in(2);
+  settings.cache_ttl_ms = random.below(100000);
+  return settings;
+}
+
+ReputationSettings random_reputation(Random& random, u32 prefixes) {
+  ReputationSettings settings;
+  settings.of = random.pick(
+      std::array{ReputationSettings::Of::src, ReputationSettings::Of::dst, ReputationSettings::Of::either});
+  settings.lists.resize(random.between(1, 6));
+  for (std::size_t i = 0; i < settings.lists.size(); i++) {
+    gpu::ReputationList& list = settings.lists[i];
+    list.name = std::to_string(i);
+    list.action =
+        random.pick(std::array{Action::next, Action::drop, Action::pass, Action::tx, Action::redirect});
+    list.target = random.below(XG_MAX_PORTS);
+  }
+  for (u32 i = 0; i < prefixes; i++) {
+    gpu::ReputationList& list = settings.lists[random.below(static_cast<u32>(settings.lists.size()))];
+    list.prefixes.push_back(random_prefix(random));
+    // Beside the pools' addresses, so that there is something to tell them from.
+    if (random.one_in(2))
+      list.prefixes.back().address[random.below(16)] ^= static_cast<u8>(1u << random.below(8));
+  }
+  settings.otherwise = random.pick(std::array{Action::next, Action::drop, Action::pass});
   settings.cache = random.one_in(2);
   settings.cache_ttl_ms = random.below(100000);
   return settings;
