@@ -2,19 +2,19 @@
 #include "gpu/reputation_image.hpp"
 
 #include "gpu/acl_image.hpp"
-#include "gpu/lpm_image.hpp"
+#include "gpu/prefix_tree_image.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {
 namespace {
 
 // Of one family, in the order of the lists.
-std::vector<LpmPrefix> prefixes_of(const ReputationSettings& settings, u8 family) {
-  std::vector<LpmPrefix> prefixes;
+std::vector<TreePrefix> prefixes_of(const ReputationSettings& settings, u8 family) {
+  std::vector<TreePrefix> prefixes;
   for (std::size_t list = 0; list < settings.lists.size(); list++)
     for (const Prefix& prefix : settings.lists[list].prefixes) {
       if (prefix.family != family) continue;
-      LpmPrefix& one = prefixes.emplace_back();
+      TreePrefix& one = prefixes.emplace_back();
       for (u32 i = 0; i < (family == 4 ? 4u : 16u); i++)
         one.address[i / 4] |= u32{prefix.address[i]} << (24 - i % 4 * 8);
       one.length = prefix.length;
@@ -46,8 +46,8 @@ Result<u32> append_reputation(const ReputationSettings& settings, std::vector<u3
   body[XG_REP_ACTIONS] = static_cast<u32>(image.size());
   for (u32 i = 0; i < settings.lists.size(); i++)
     image.push_back(action_word(settings.lists[i].action, settings.lists[i].target, i + 1));
-  auto appended = append_lpm(prefixes_of(settings, 4), 32, image, &body[XG_REP_V4]).and_then([&] {
-    return append_lpm(prefixes_of(settings, 6), 128, image, &body[XG_REP_V6]);
+  auto appended = append_prefix_tree(prefixes_of(settings, 4), 32, image, &body[XG_REP_V4]).and_then([&] {
+    return append_prefix_tree(prefixes_of(settings, 6), 128, image, &body[XG_REP_V6]);
   });
   if (!appended) return tl::unexpected(appended.error());
   const u32 at = static_cast<u32>(image.size());

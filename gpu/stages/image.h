@@ -65,9 +65,9 @@
 
 /* A table of prefixes of one address family, which names the longest one that holds an address: a tree of
  * nodes that take five bits of the address each, their slots told by bit vectors (Poptrie: Asai and Ohara,
- * SIGCOMM 2015), behind an array that takes its first bits. XG_LPM_WORDS words:
+ * SIGCOMM 2015), behind an array that takes its first bits. XG_TREE_WORDS words:
  *
- * entries   one for each value of the first bits: XG_LPM_LEAF | value, or the number of a node. The value is
+ * entries   one for each value of the first bits: XG_TREE_LEAF | value, or the number of a node. The value is
  *           that of the longest prefix, 0 where none holds the address.
  * nodes     four words: bit vector of the slots that have a child; bit vector of the slots that have none and
  *           another value than the last such slot in front of them; number of the first child, the others'
@@ -75,18 +75,18 @@
  *           bits than these, or there is but one: the third word is the number of a jump.
  * leaves    values
  * jumps     eight words: the bits in which they agree, most significant word first, and how many these are;
- *           of an address that has these bits, the number of a node or, XG_LPM_LEAF | value, its value; the
+ *           of an address that has these bits, the number of a node or, XG_TREE_LEAF | value, its value; the
  * value of one that has not; 0 */
-#define XG_LPM_FIRST 0u   /* number of first bits, 1 to 31 */
-#define XG_LPM_ENTRIES 1u /* -> entries */
-#define XG_LPM_NODES 2u   /* -> nodes */
-#define XG_LPM_LEAVES 3u  /* -> leaves */
-#define XG_LPM_JUMPS 4u   /* -> jumps */
-#define XG_LPM_WORDS 5u
-#define XG_LPM_STEP 5u /* bits of the address that a node takes */
-#define XG_LPM_NODE 4u
-#define XG_LPM_JUMP 8u
-#define XG_LPM_LEAF 0x80000000u
+#define XG_TREE_FIRST 0u   /* number of first bits, 1 to 31 */
+#define XG_TREE_ENTRIES 1u /* -> entries */
+#define XG_TREE_NODES 2u   /* -> nodes */
+#define XG_TREE_LEAVES 3u  /* -> leaves */
+#define XG_TREE_JUMPS 4u   /* -> jumps */
+#define XG_TREE_WORDS 5u
+#define XG_TREE_STEP 5u /* bits of the address that a node takes */
+#define XG_TREE_NODE 4u
+#define XG_TREE_JUMP 8u
+#define XG_TREE_LEAF 0x80000000u
 
 /* XG_KIND_REPUTATION: the value of a prefix is 1 + the number of its list. */
 #define XG_REP_SIDES 2u /* XG_REP_SRC, XG_REP_DST or both: whose address is looked up, source first */

@@ -6,12 +6,12 @@
 #ifndef XDPGPU_STAGES_REPUTATION_H
 #define XDPGPU_STAGES_REPUTATION_H
 
-#include "lpm.h"
+#include "prefix_tree.h"
 
 /* 1 + the number of the list that has the address, 0: none. The address as in the packet. */
 XG_FN u32 xg_reputation_of(xg_words image, u32 body, u32 family, u32 a, u32 b, u32 c, u32 d) {
-  if (family == 4u) return xg_lpm(image, body + XG_REP_V4, xg_swap32(a), 0u, 0u, 0u);
-  return xg_lpm(image, body + XG_REP_V6, xg_swap32(a), xg_swap32(b), xg_swap32(c), xg_swap32(d));
+  if (family == 4u) return xg_tree(image, body + XG_REP_V4, xg_swap32(a), 0u, 0u, 0u);
+  return xg_tree(image, body + XG_REP_V6, xg_swap32(a), xg_swap32(b), xg_swap32(c), xg_swap32(d));
 }
 
 /* Returns an action word. */

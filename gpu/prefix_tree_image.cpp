@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "gpu/lpm_image.hpp"
+#include "gpu/prefix_tree_image.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 namespace xdpgpu::gpu {
 namespace {
 
-constexpr u32 kSlots = 1u << XG_LPM_STEP;
+constexpr u32 kSlots = 1u << XG_TREE_STEP;
 
 // The address's bits from `from` on, `count` of them, at most 31; bits beyond the address are 0.
 u32 bits_of(const std::array<u32, 4>& address, u32 from, u32 count) {
@@ -30,13 +30,13 @@ void clear_behind(std::array<u32, 4>& address, u32 length) {
 }
 
 // Sorted, so that a prefix stands in front of those inside it, each once.
-void put_in_order(std::vector<LpmPrefix>& prefixes) {
-  for (LpmPrefix& prefix : prefixes) clear_behind(prefix.address, prefix.length);
-  std::stable_sort(prefixes.begin(), prefixes.end(), [](const LpmPrefix& a, const LpmPrefix& b) {
+void put_in_order(std::vector<TreePrefix>& prefixes) {
+  for (TreePrefix& prefix : prefixes) clear_behind(prefix.address, prefix.length);
+  std::stable_sort(prefixes.begin(), prefixes.end(), [](const TreePrefix& a, const TreePrefix& b) {
     return a.address != b.address ? a.address < b.address : a.length < b.length;
   });
   prefixes.erase(std::unique(prefixes.begin(), prefixes.end(),
-                             [](const LpmPrefix& a, const LpmPrefix& b) {
+                             [](const TreePrefix& a, const TreePrefix& b) {
                                return a.address == b.address && a.length == b.length;
                              }),
                  prefixes.end());
@@ -44,24 +44,24 @@ void put_in_order(std::vector<LpmPrefix>& prefixes) {
 
 // As many first bits as about four prefixes share an entry, and as fit the steps behind them.
 u32 first_bits(u64 prefixes, u32 width) {
-  u32 bits = width % XG_LPM_STEP;
-  while (bits + XG_LPM_STEP <= 18 && prefixes >> (bits + 2) != 0) bits += XG_LPM_STEP;
+  u32 bits = width % XG_TREE_STEP;
+  while (bits + XG_TREE_STEP <= 18 && prefixes >> (bits + 2) != 0) bits += XG_TREE_STEP;
   return bits;
 }
 
 class Tree {
  public:
-  explicit Tree(std::vector<LpmPrefix> prefixes) : prefixes_(std::move(prefixes)) {}
+  explicit Tree(std::vector<TreePrefix> prefixes) : prefixes_(std::move(prefixes)) {}
 
   void build(u32 first) {
     const u32 count = 1u << first;
-    entries_.assign(count, XG_LPM_LEAF);
+    entries_.assign(count, XG_TREE_LEAF);
     std::vector<Range> children(count);
     std::vector<u32> values(count, 0);
     spread({0, static_cast<u32>(prefixes_.size())}, 0, first, values.data(), children.data());
     for (u32 slot = 0; slot < count; slot++) {
       if (children[slot].empty()) {
-        entries_[slot] = XG_LPM_LEAF | values[slot];
+        entries_[slot] = XG_TREE_LEAF | values[slot];
         continue;
       }
       const u32 node = add_nodes(1);
@@ -86,7 +86,7 @@ class Tree {
   // give their slots a value, the others are the slots' children.
   void spread(Range range, u32 depth, u32 bits, u32* values, Range* children) const {
     for (u32 i = range.first; i < range.end; i++) {
-      const LpmPrefix& prefix = prefixes_[i];
+      const TreePrefix& prefix = prefixes_[i];
       const u32 slot = bits_of(prefix.address, depth, bits);
       if (prefix.length <= depth + bits) {
         // A longer one stands behind it, and is written over it.
@@ -99,10 +99,10 @@ class Tree {
   }
 
   void fill(u32 node, Range range, u32 depth, u32 around) {
-    const LpmPrefix& one = prefixes_[range.first];
+    const TreePrefix& one = prefixes_[range.first];
     if (range.end - range.first == 1)
-      return jump(node, one.address, one.length, XG_LPM_LEAF | one.value, around);
-    if (const u32 agreed = agreement(range, depth); agreed >= depth + 2 * XG_LPM_STEP) {
+      return jump(node, one.address, one.length, XG_TREE_LEAF | one.value, around);
+    if (const u32 agreed = agreement(range, depth); agreed >= depth + 2 * XG_TREE_STEP) {
       const u32 next = add_nodes(1);
       jump(node, one.address, agreed, next, around);
       return fill(next, range, agreed, around);
@@ -110,7 +110,7 @@ class Tree {
     std::array<Range, kSlots> children{};
     std::array<u32, kSlots> values;
     values.fill(around);
-    spread(range, depth, XG_LPM_STEP, values.data(), children.data());
+    spread(range, depth, XG_TREE_STEP, values.data(), children.data());
     u32 has_child = 0, new_leaf = 0;
     const u32 first_leaf = static_cast<u32>(leaves_.size());
     for (u32 slot = 0; slot < kSlots; slot++) {
@@ -122,10 +122,10 @@ class Tree {
       }
     }
     u32 child = add_nodes(static_cast<u32>(__builtin_popcount(has_child)));
-    const std::array<u32, XG_LPM_NODE> words{has_child, new_leaf, child, first_leaf};
-    std::copy(words.begin(), words.end(), nodes_.begin() + u64{node} * XG_LPM_NODE);
+    const std::array<u32, XG_TREE_NODE> words{has_child, new_leaf, child, first_leaf};
+    std::copy(words.begin(), words.end(), nodes_.begin() + u64{node} * XG_TREE_NODE);
     for (u32 slot = 0; slot < kSlots; slot++)
-      if (!children[slot].empty()) fill(child++, children[slot], depth + XG_LPM_STEP, values[slot]);
+      if (!children[slot].empty()) fill(child++, children[slot], depth + XG_TREE_STEP, values[slot]);
   }
 
   // The depth of whole steps up to which all of the range agree and none of them ends.
@@ -135,32 +135,33 @@ class Tree {
     u32 bits = 0;
     while (bits < 128 && low[bits / 32] == high[bits / 32]) bits += 32;
     if (bits < 128) bits += static_cast<u32>(__builtin_clz(low[bits / 32] ^ high[bits / 32]));
-    if (bits < depth + 2 * XG_LPM_STEP) return depth;
+    if (bits < depth + 2 * XG_TREE_STEP) return depth;
     for (u32 i = range.first; i < range.end; i++) bits = std::min(bits, prefixes_[i].length - 1);
-    return depth + (bits - depth) / XG_LPM_STEP * XG_LPM_STEP;
+    return depth + (bits - depth) / XG_TREE_STEP * XG_TREE_STEP;
   }
 
   void jump(u32 node, std::array<u32, 4> address, u32 bits, u32 entry, u32 around) {
     clear_behind(address, bits);
-    nodes_[u64{node} * XG_LPM_NODE + 2] = static_cast<u32>(jumps_.size() / XG_LPM_JUMP);
+    nodes_[u64{node} * XG_TREE_NODE + 2] = static_cast<u32>(jumps_.size() / XG_TREE_JUMP);
     jumps_.insert(jumps_.end(), address.begin(), address.end());
     jumps_.insert(jumps_.end(), {bits, entry, around, 0});
   }
 
   // Their words are 0.
   u32 add_nodes(u32 count) {
-    const u32 first = static_cast<u32>(nodes_.size() / XG_LPM_NODE);
-    nodes_.resize(nodes_.size() + u64{count} * XG_LPM_NODE, 0);
+    const u32 first = static_cast<u32>(nodes_.size() / XG_TREE_NODE);
+    nodes_.resize(nodes_.size() + u64{count} * XG_TREE_NODE, 0);
     return first;
   }
 
-  std::vector<LpmPrefix> prefixes_;
+  std::vector<TreePrefix> prefixes_;
   std::vector<u32> entries_, nodes_, leaves_, jumps_;
 };
 
 }  // namespace
 
-Result<void> append_lpm(std::vector<LpmPrefix> prefixes, u32 width, std::vector<u32>& image, u32* table) {
+Result<void> append_prefix_tree(std::vector<TreePrefix> prefixes, u32 width, std::vector<u32>& image,
+                                u32* table) {
   put_in_order(prefixes);
   const u32 first = first_bits(prefixes.size(), width);
   Tree tree(std::move(prefixes));
@@ -169,10 +170,10 @@ Result<void> append_lpm(std::vector<LpmPrefix> prefixes, u32 width, std::vector<
     return tl::unexpected(
         fmt::format("its prefixes need more than the {} MiB that a policy's pipelines may have",
                     kImageMaxWords * sizeof(u32) >> 20));
-  table[XG_LPM_FIRST] = first;
+  table[XG_TREE_FIRST] = first;
   const std::vector<u32>* const parts[] = {&tree.entries(), &tree.nodes(), &tree.leaves(), &tree.jumps()};
   for (u32 i = 0; i < 4; i++) {
-    table[XG_LPM_ENTRIES + i] = static_cast<u32>(image.size());
+    table[XG_TREE_ENTRIES + i] = static_cast<u32>(image.size());
     image.insert(image.end(), parts[i]->begin(), parts[i]->end());
   }
   return {};
