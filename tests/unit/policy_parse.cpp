@@ -146,6 +146,9 @@ TEST_P(BadDocuments, AreRefusedAtTheirPlace) {
   "{\"version\": 1,\n \"pipelines\": {\"p\": [" stages \
   "]},\n"                                              \
   " \"rules\": [\n  {\"action\": {\"mirror\": \"p\"}}]}"
+#define LISTED(body)                                           \
+  "{\"version\": 1, \"lists\": {\"a\": [\"192.0.2.0/24\"]},\n" \
+  " \"pipelines\": {\"p\": [\n  {\"stage\": \"reputation\", " body "}]}}"
 #define COMPUTE(body) "{\"version\": 1,\n \"compute\": {" body "}}"
 
 const Bad kBad[] = {
@@ -311,7 +314,9 @@ const Bad kBad[] = {
     {"stage_nameless", STAGE("\"rules\": []"), "/pipelines/p/0", 3, 3, "needs the key \"stage\""},
     {"stage_unknown", STAGE("\"stage\": \"l2fw\""), "/pipelines/p/0/stage", 3, 13, "did you mean \"l2fwd\"?"},
     {"stage_absent", STAGE("\"stage\": \"conntrack\", \"on_invalid\": \"drop\""), "/pipelines/p/0/stage", 3,
-     13, "this version does not have the stage \"conntrack\"; it has \"acl\", \"load_balance\" or \"l2fwd\""},
+     13,
+     "this version does not have the stage \"conntrack\"; it has \"acl\", \"load_balance\", \"l2fwd\" or "
+     "\"reputation\""},
     {"stage_key", STAGE("\"stage\": \"l2fwd\", \"port\": \"eth1\""), "/pipelines/p/0/port", 3, 22,
      "unknown key \"port\""},
     {"acl_no_rules", STAGE("\"stage\": \"acl\""), "/pipelines/p/0", 3, 3, "needs the key \"rules\""},
@@ -328,6 +333,18 @@ const Bad kBad[] = {
      "interface's name"},
     {"redirect_long", STAGE("\"stage\": \"l2fwd\", \"to\": \"sixteen-letters-\""), "/pipelines/p/0/to", 3, 28,
      "1 to 15 characters"},
+    {"reputation_of", LISTED("\"of\": \"host\", \"lists\": [{\"list\": \"@a\", \"action\": \"drop\"}]"),
+     "/pipelines/p/0/of", 3, 33, "\"either\""},
+    {"reputation_no_list", LISTED("\"lists\": []"), "/pipelines/p/0/lists", 3, 36,
+     "1 to 4095 lists, here are 0"},
+    {"reputation_unknown", LISTED("\"lists\": [{\"list\": \"@b\", \"action\": \"drop\"}]"),
+     "/pipelines/p/0/lists/0/list", 3, 46, "there is no list \"b\"; known here: a"},
+    {"reputation_prefix", LISTED("\"lists\": [{\"list\": \"10.0.0.0/8\", \"action\": \"drop\"}]"),
+     "/pipelines/p/0/lists/0/list", 3, 46, "\"@known_bad\""},
+    {"reputation_twice",
+     LISTED(
+         "\"lists\": [{\"list\": \"@a\", \"action\": \"drop\"}, {\"list\": \"@a\", \"action\": \"pass\"}]"),
+     "/pipelines/p/0/lists/1/list", 3, 80, "twice"},
     {"no_backends", STAGE("\"stage\": \"load_balance\", \"backends\": []"), "/pipelines/p/0/backends", 3, 41,
      "1 to 256 backends, here are 0"},
     {"backend_mac", STAGE("\"stage\": \"load_balance\", \"backends\": [{\"mac\": \"52:54:0:0:0:1\"}]"),

@@ -46,7 +46,9 @@ Json specimen() {
          "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2}}]},
       {"stage": "load_balance", "cache": "1s", "backends": [
         {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
-      {"stage": "l2fwd", "to": "eth1", "cache": false}
+      {"stage": "l2fwd", "to": "eth1", "cache": false},
+      {"stage": "reputation", "of": "either", "default": "next", "cache": false,
+       "lists": [{"list": "@file", "action": "drop"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -102,6 +104,8 @@ const std::vector<ObjectKind>& object_kinds() {
       {"loadBalance", {"/pipelines/p/1"}, keys::kLoadBalance},
       {"backend", {"/pipelines/p/1/backends/0"}, keys::kBackend},
       {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
+      {"reputation", {"/pipelines/p/3"}, keys::kReputation},
+      {"reputationList", {"/pipelines/p/3/lists/0"}, keys::kReputationList},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };
@@ -174,6 +178,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"stageName", words::kStage},
                                            {"aclActionWord", words::kAclAction},
                                            {"aclDefault", words::kAclDefault},
+                                           {"reputationOf", words::kReputationOf},
                                            {"ioMode", words::kIoMode},
                                            {"computeMode", words::kComputeMode},
                                            {"computeFrames", words::kComputeFrames}};
@@ -291,6 +296,8 @@ TEST(Specimen, RequiredKeysAreRequired) {
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
       if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
+      if (name == "lists" && std::string_view(kind.definition).empty())
+        document["pipelines"]["p"].erase(3);  // which names one
       // An empty condition is what "control" and the sole keys of some objects leave behind: allowed.
       EXPECT_EQ(problems(document).empty(), !required.contains(name))
           << kind.definition << "." << name << "\n"

@@ -89,6 +89,8 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
         {"stage": "acl", "cache": "1500ms", "rules": [
           {"match": {"src": ["10.0.0.0/8", "::1"], "proto": "sctp", "src_port": [1, "2-3"]}, "action": "tx"},
           {"action": {"redirect": "eth1"}}]},
+        {"stage": "reputation", "of": "either", "default": "drop", "cache": "2s",
+         "lists": [{"list": "@f", "action": "next"}, {"list": "@i", "action": {"redirect": "eth3"}}]},
         {"stage": "load_balance", "cache": true, "backends": [
           {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,

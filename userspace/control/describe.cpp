@@ -12,6 +12,7 @@ namespace {
 const char* stage_name(const gpu::StageSettings& stage) {
   if (std::holds_alternative<gpu::AclSettings>(stage)) return "acl";
   if (std::holds_alternative<gpu::LoadBalanceSettings>(stage)) return "load_balance";
+  if (std::holds_alternative<gpu::ReputationSettings>(stage)) return "reputation";
   return "l2fwd";
 }
 
@@ -20,6 +21,10 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
     if (rule == 0) return " otherwise";
     const bool named = rule <= acl->rules.size() && !acl->rules[rule - 1].name.empty();
     return fmt::format(" rule {}{}", rule, named ? " (" + acl->rules[rule - 1].name + ")" : "");
+  }
+  if (const auto* reputation = std::get_if<gpu::ReputationSettings>(&stage)) {
+    if (rule == 0 || rule > reputation->lists.size()) return " otherwise";
+    return fmt::format(" list {}", reputation->lists[rule - 1].name);
   }
   const auto* balance = std::get_if<gpu::LoadBalanceSettings>(&stage);
   if (balance && result && result->detail < balance->backends.size()) {

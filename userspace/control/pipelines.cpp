@@ -38,7 +38,8 @@ std::vector<gpu::PortRange> device_ranges(const std::vector<policy::PortRange>& 
 
 class Converter {
  public:
-  explicit Converter(const std::vector<std::string>& ports) : ports_(ports) {}
+  Converter(const policy::Policy& policy, const std::vector<std::string>& ports)
+      : policy_(policy), ports_(ports) {}
 
   tl::expected<gpu::PipelineSettings, policy::Diagnostic> pipeline(const policy::Pipeline& from) {
     gpu::PipelineSettings to;
@@ -133,6 +134,30 @@ class Converter {
     return to;
   }
 
+  StageResult convert(const policy::ReputationStage& from) const {
+    gpu::ReputationSettings to;
+    using Of = gpu::ReputationSettings::Of;
+    to.of = from.of == "src" ? Of::src : from.of == "dst" ? Of::dst : Of::either;
+    for (std::size_t i = 0; i < from.lists.size(); i++) {
+      const auto& entry = from.lists[i];
+      gpu::ReputationList made;
+      made.name = entry.list;
+      made.prefixes = device_prefixes(policy_.lists.at(entry.list).prefixes);
+      made.action = action(entry.action);
+      if (made.action == gpu::AclRule::Action::redirect) {
+        const auto target = port(entry.to, fmt::format("/lists/{}/action/redirect", i));
+        if (!target) return Problem(target.error());
+        made.target = *target;
+      }
+      to.lists.push_back(std::move(made));
+    }
+    to.otherwise = action(from.otherwise);
+    to.cache = from.cache_ms.has_value();
+    to.cache_ttl_ms = from.cache_ms.value_or(0);
+    return to;
+  }
+
+  const policy::Policy& policy_;
   const std::vector<std::string>& ports_;
   std::string pointer_;
 };
@@ -141,7 +166,7 @@ class Converter {
 
 tl::expected<std::vector<gpu::PipelineSettings>, policy::Diagnostic> pipeline_settings(
     const policy::Policy& policy, const std::vector<std::string>& ports) {
-  Converter converter(ports);
+  Converter converter(policy, ports);
   std::vector<gpu::PipelineSettings> settings;
   for (const auto& pipeline : policy.pipelines) {
     auto converted = converter.pipeline(pipeline);
@@ -164,6 +189,8 @@ std::vector<std::string> mentioned_ports(const policy::Policy& policy) {
         for (const auto& backend : balance->backends) mention(backend.to);
       } else if (const auto* forward = std::get_if<policy::L2fwdStage>(&stage)) {
         mention(forward->to);
+      } else if (const auto* reputation = std::get_if<policy::ReputationStage>(&stage)) {
+        for (const auto& entry : reputation->lists) mention(entry.to);
       }
     }
   return names;

@@ -20,6 +20,14 @@ u32 families_of(const std::vector<Prefix>& prefixes) {
   return seen;
 }
 
+void report_unknown_list(Report& report, const Place& place, const KnownLists& lists,
+                         const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const auto& [known, families] : lists.families) names.push_back(known);
+  report.at(place, names.empty() ? fmt::format("there is no list \"{}\": the policy has no \"lists\"", name)
+                                 : fmt::format("there is no list \"{}\"{}", name, suggestion(names, name)));
+}
+
 class MatchReader {
  public:
   MatchReader(Report& report, const KnownLists* lists) : report_(report), lists_(lists) {}
@@ -120,11 +128,7 @@ class MatchReader {
                         "lists cannot be used here; write the prefixes themselves, or let a rule of "
                         "\"rules\" decide by the list in the kernel");
     if (lists_->families.contains(name)) return into.push_back(name);
-    std::vector<std::string_view> names;
-    for (const auto& [known, families] : lists_->families) names.push_back(known);
-    report_.at(place, names.empty()
-                          ? fmt::format("there is no list \"{}\": the policy has no \"lists\"", name)
-                          : fmt::format("there is no list \"{}\"{}", name, suggestion(names, name)));
+    report_unknown_list(report_, place, *lists_, name);
   }
   // An empty list may be filled later: it rules nothing out.
   u32 families(const std::vector<Prefix>& prefixes, const std::vector<std::string>& lists) const {
@@ -144,6 +148,19 @@ class MatchReader {
 
 KnownLists::KnownLists(const std::map<std::string, List>& lists) {
   for (const auto& [name, list] : lists) families[name] = families_of(list.prefixes);
+}
+
+std::string read_list_name(Report& report, const Place& place, const KnownLists& lists) {
+  const auto text = read_string(report, place, 128);
+  if (!text) return {};
+  if (!text->starts_with('@')) {
+    report.at(place, "must be the name of one of the policy's lists, like \"@known_bad\"");
+    return {};
+  }
+  std::string name = text->substr(1);
+  if (lists.families.contains(name)) return name;
+  report_unknown_list(report, place, lists, name);
+  return {};
 }
 
 Match read_match(Report& report, const Place& place, Words known, std::string_view what,

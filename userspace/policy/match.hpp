@@ -14,6 +14,9 @@ struct KnownLists {
   std::map<std::string, u32, std::less<>> families;
 };
 
+// Reads "@name"; empty where there is no such list, which is reported.
+std::string read_list_name(Report& report, const Place& place, const KnownLists& lists);
+
 // Reads an object of `known` keys (a subset of keys::kMatch). lists: what "@name" may name; null where
 // lists cannot be used. Conditions that no packet can meet are problems.
 Match read_match(Report& report, const Place& place, Words known, std::string_view what,

@@ -18,11 +18,15 @@ std::optional<std::string> sender_in(const Pipeline& pipeline) {
   for (u64 i = 0; i < pipeline.stages.size(); ++i) {
     const Stage& stage = pipeline.stages[i];
     const std::string where = fmt::format("stage {} ({})", i + 1, words::kStage[stage.index()]);
+    const auto sends = [](const auto& one) { return one.action == "tx" || one.action == "redirect"; };
+    if (const auto* reputation = std::get_if<ReputationStage>(&stage)) {
+      const auto list = std::find_if(reputation->lists.begin(), reputation->lists.end(), sends);
+      if (list != reputation->lists.end()) return fmt::format("{}, list \"{}\"", where, list->list);
+      continue;
+    }
     const auto* acl = std::get_if<AclStage>(&stage);
     if (acl == nullptr) return where;
-    const auto rule = std::find_if(acl->rules.begin(), acl->rules.end(), [](const AclStageRule& one) {
-      return one.action == "tx" || one.action == "redirect";
-    });
+    const auto rule = std::find_if(acl->rules.begin(), acl->rules.end(), sends);
     if (rule != acl->rules.end()) return fmt::format("{}, rule \"{}\"", where, rule->name);
   }
   return std::nullopt;

@@ -45,7 +45,8 @@ class PolicyReader {
     if (auto lists = fields.get("lists")) this->lists(*lists);
     KnownLists known(policy_.lists);
     known_lists_ = &known;
-    if (auto pipelines = fields.get("pipelines")) policy_.pipelines = read_pipelines(report_, *pipelines);
+    if (auto pipelines = fields.get("pipelines"))
+      policy_.pipelines = read_pipelines(report_, *pipelines, known);
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rules = fields.get("rules")) this->rules(*rules);
     if (auto io = fields.get("io")) this->io(*io);

@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "maps/packet.h"
-#include "userspace/policy/match.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -13,10 +14,11 @@ namespace {
 constexpr u64 kNanosecondsPerMs = 1'000'000;
 constexpr u64 kMaxCacheMs = 7ull * 24 * 3600 * 1000;
 constexpr u32 kMaxBackends = 256;
+constexpr u32 kMaxReputationLists = 4095;
 
 class StageReader {
  public:
-  explicit StageReader(Report& report) : report_(report) {}
+  StageReader(Report& report, const KnownLists& lists) : report_(report), lists_(lists) {}
 
   std::optional<Stage> stage(const Place& place) {
     const auto* members = place.node->as<Object>();
@@ -43,7 +45,8 @@ class StageReader {
     if (!which) return std::nullopt;
     if (*which == 0) return acl(place);
     if (*which == 1) return load_balance(place);
-    return l2fwd(place);
+    if (*which == 2) return l2fwd(place);
+    return reputation(place);
   }
 
  private:
@@ -73,18 +76,21 @@ class StageReader {
       if (auto text = read_string(report_, *name, 128)) rule.name = *text;
     if (auto match = fields.get("match"))
       rule.match = read_match(report_, *match, keys::kAclMatch, "the match of a stage's rule", nullptr);
-    auto action = fields.require("action");
-    if (!action) return rule;
-    if (action->node->as<Object>() != nullptr) {
-      Fields target(report_, *action, keys::kRedirect, "this action");
-      rule.action = "redirect";
-      if (auto to = target.require("redirect")) rule.to = interface(*to);
-    } else if (const auto* text = action->node->as<std::string>(); text != nullptr && *text == "redirect") {
-      report_.at(*action, "name the interface to send to: {\"redirect\": \"eth1\"}");
-    } else if (auto word = read_word(report_, *action, words::kAclAction)) {
-      rule.action = words::kAclAction[*word];
-    }
+    if (auto decision = fields.require("action")) action(*decision, rule.action, rule.to);
     return rule;
+  }
+
+  // One of the words, or {"redirect": IF}.
+  void action(const Place& place, std::string& into, std::string& to) {
+    if (place.node->as<Object>() != nullptr) {
+      Fields target(report_, place, keys::kRedirect, "this action");
+      into = "redirect";
+      if (auto port = target.require("redirect")) to = interface(*port);
+    } else if (const auto* text = place.node->as<std::string>(); text != nullptr && *text == "redirect") {
+      report_.at(place, "name the interface to send to: {\"redirect\": \"eth1\"}");
+    } else if (auto word = read_word(report_, place, words::kAclAction)) {
+      into = words::kAclAction[*word];
+    }
   }
 
   Stage load_balance(const Place& place) {
@@ -133,6 +139,40 @@ class StageReader {
     return stage;
   }
 
+  Stage reputation(const Place& place) {
+    ReputationStage stage;
+    Fields fields(report_, place, keys::kReputation, "the stage reputation");
+    if (auto of = fields.get("of"))
+      if (auto word = read_word(report_, *of, words::kReputationOf)) stage.of = words::kReputationOf[*word];
+    if (auto lists = fields.require("lists")) {
+      const auto* items = lists->node->as<Array>();
+      if (items != nullptr && (items->empty() || items->size() > kMaxReputationLists))
+        report_.at(*lists, fmt::format("the stage reputation needs 1 to {} lists, here are {}",
+                                       kMaxReputationLists, items->size()));
+      each_element(report_, *lists, [&](const Place& one) { reputation_list(one, stage.lists); });
+    }
+    if (auto otherwise = fields.get("default"))
+      if (auto word = read_word(report_, *otherwise, words::kAclDefault))
+        stage.otherwise = words::kAclDefault[*word];
+    stage.cache_ms = cache(fields);
+    return stage;
+  }
+
+  void reputation_list(const Place& place, std::vector<ReputationEntry>& into) {
+    ReputationEntry entry;
+    Fields fields(report_, place, keys::kReputationList, "a list of the stage reputation");
+    if (auto list = fields.require("list")) {
+      entry.list = read_list_name(report_, *list, lists_);
+      if (!entry.list.empty() &&
+          std::any_of(into.begin(), into.end(), [&](const auto& other) { return other.list == entry.list; }))
+        report_.at(*list, fmt::format("list \"{}\" stands here twice, and the first time decides; name each "
+                                      "once",
+                                      entry.list));
+    }
+    if (auto decision = fields.require("action")) action(*decision, entry.action, entry.to);
+    into.push_back(std::move(entry));
+  }
+
   std::optional<u32> cache(const Fields& fields) {
     auto place = fields.get("cache");
     if (!place) return std::nullopt;
@@ -171,11 +211,12 @@ class StageReader {
   }
 
   Report& report_;
+  const KnownLists& lists_;
 };
 
 }  // namespace
 
-std::vector<Pipeline> read_pipelines(Report& report, const Place& place) {
+std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists) {
   std::vector<Pipeline> pipelines;
   const auto* members = place.node->as<Object>();
   if (members == nullptr) {
@@ -186,7 +227,7 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place) {
   if (members->size() > kMaxPipelines)
     report.at(place,
               fmt::format("a policy has at most {} pipelines, here are {}", kMaxPipelines, members->size()));
-  StageReader reader(report);
+  StageReader reader(report, lists);
   for (const auto& member : *members) {
     Place at{&member.value, &place, member.key};
     if (!is_identifier(member.key))

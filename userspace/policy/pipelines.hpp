@@ -3,11 +3,11 @@
 // userspace/policy/pipelines.hpp: the policy's "pipelines", from JSON.
 #pragma once
 
-#include "userspace/policy/reader.hpp"
+#include "userspace/policy/match.hpp"
 
 namespace xdpgpu::policy {
 
-// Reads the object of pipelines, in the order of the text.
-std::vector<Pipeline> read_pipelines(Report& report, const Place& place);
+// Reads the object of pipelines, in the order of the text. lists: what "@name" may name.
+std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists);
 
 }  // namespace xdpgpu::policy

@@ -118,7 +118,20 @@ struct L2fwdStage {
   std::optional<u32> cache_ms;
   bool operator==(const L2fwdStage&) const = default;
 };
-using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage>;
+struct ReputationEntry {
+  std::string list;    // of Policy::lists, without the @
+  std::string action;  // next, drop, pass, tx, redirect
+  std::string to;      // interface, for redirect
+  bool operator==(const ReputationEntry&) const = default;
+};
+struct ReputationStage {
+  std::string of = "src";  // src, dst, either
+  std::vector<ReputationEntry> lists;
+  std::string otherwise = "next";
+  std::optional<u32> cache_ms;
+  bool operator==(const ReputationStage&) const = default;
+};
+using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage>;
 struct Pipeline {
   std::string name;
   std::vector<Stage> stages;  // a packet that none decides is passed

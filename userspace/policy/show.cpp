@@ -129,6 +129,18 @@ Json stage_json(const L2fwdStage& stage) {
   return json;
 }
 
+Json stage_json(const ReputationStage& stage) {
+  Json lists = Json::array();
+  for (const auto& entry : stage.lists)
+    lists.push_back(
+        {{"list", "@" + entry.list},
+         {"action", entry.action == "redirect" ? Json{{"redirect", entry.to}} : Json(entry.action)}});
+  Json json = {
+      {"stage", "reputation"}, {"of", stage.of}, {"lists", std::move(lists)}, {"default", stage.otherwise}};
+  add_cache(json, stage.cache_ms);
+  return json;
+}
+
 Json list_json(const List& list) {
   if (!list.file.empty()) return {{"file", list.file}};
   Json values = Json::array();
