@@ -29,8 +29,11 @@ __device__ void work(const Posted& p, const Order& order) {
   batch.image.v = reinterpret_cast<xg_word*>(order.image);
   batch.count = order.count;
   batch.generation = order.generation;
-  for (u32 i = blockIdx.x * kPostedBlock + threadIdx.x; i < order.count; i += gridDim.x * kPostedBlock)
-    decide_packet(batch, i, p.flows.ports, p.flows.receive_queue);
+  __shared__ Lines lines[kPostedBlock / kWarpLanes];
+  const u32 warp = threadIdx.x / kWarpLanes;
+  for (u32 first = blockIdx.x * kPostedBlock + warp * kWarpLanes; first < order.count;
+       first += gridDim.x * kPostedBlock)
+    decide_packet(batch, lane_of(first), p.flows.ports, p.flows.receive_queue, lines[warp]);
 }
 
 __global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted posted) {

@@ -54,8 +54,11 @@ __device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks) {
   batch.image.v = reinterpret_cast<xg_word*>(job.image);
   batch.count = job.count;
   batch.generation = job.generation;
-  for (u32 i = block * kResidentBlock + threadIdx.x; i < job.count; i += blocks * kResidentBlock)
-    decide_packet(batch, i, r.flows.ports, r.flows.receive_queue);
+  __shared__ Lines lines[kResidentBlock / kWarpLanes];
+  const u32 warp = threadIdx.x / kWarpLanes;
+  for (u32 first = block * kResidentBlock + warp * kWarpLanes; first < job.count;
+       first += blocks * kResidentBlock)
+    decide_packet(batch, lane_of(first), r.flows.ports, r.flows.receive_queue, lines[warp]);
 }
 
 __device__ void lead(const Resident& r, Job& job, u32& go_on) {
