@@ -35,6 +35,13 @@ constexpr u32 kTries = 200;
 
 __device__ inline u64 load_host(const u64* from) { return *reinterpret_cast<const volatile u64*>(from); }
 __device__ inline void store_host(u64* to, u64 value) { *reinterpret_cast<volatile u64*>(to) = value; }
+// Two words that stand next to each other, 16-aligned, in one request. Each word is whole.
+__device__ inline void load_host_pair(const u64* from, u64& a, u64& b) {
+  asm volatile("ld.volatile.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(from) : "memory");
+}
+__device__ inline void store_host_pair(u64* to, u64 a, u64 b) {
+  asm volatile("st.volatile.v2.u64 [%0], {%1, %2};" : : "l"(to), "l"(a), "l"(b) : "memory");
+}
 
 // The directory is read past the first-level cache, which does not see other threads' writes.
 __device__ inline bool same_key(const xg_flow_verdict* entry, const xg_flow_key& key) {
@@ -77,21 +84,28 @@ __device__ inline u32 choose(const Way* ways, const xg_flow_stats* stats, const 
   }
   if (free != XG_FLOW_WAYS) return free;
   evicts = true;
-  u64 seen[XG_FLOW_WAYS];
+  // None was used before it was published: a way that is known to have been idle since before the others were
+  // published has been idle the longest, and theirs need not be asked for across the bus.
+  u64 since[XG_FLOW_WAYS];
 #pragma unroll
-  for (u32 i = 0; i < XG_FLOW_WAYS; i++) seen[i] = load_host(&stats[i].last_seen_ns);
-  u32 victim = 0;
-  u64 oldest = ~u64{0};
+  for (u32 i = 0; i < XG_FLOW_WAYS; i++) since[i] = __ldcg(&ways[i].published_ns);
+  u32 asked = 0;
+  for (;;) {
+    u32 victim = 0;
+    u64 oldest = since[0];
 #pragma unroll
-  for (u32 i = 0; i < XG_FLOW_WAYS; i++) {
-    const u64 published = __ldcg(&ways[i].published_ns);
-    const u64 used = seen[i] > published ? seen[i] : published;
-    if (used < oldest) {
-      oldest = used;
+    for (u32 i = 1; i < XG_FLOW_WAYS; i++) {
+      if (since[i] >= oldest) continue;
+      oldest = since[i];
       victim = i;
     }
+    if ((asked >> victim & 1) != 0) return victim;
+    asked |= 1u << victim;
+    const u64 seen = load_host(&stats[victim].last_seen_ns);
+#pragma unroll
+    for (u32 i = 0; i < XG_FLOW_WAYS; i++)
+      if (i == victim && seen > since[i]) since[i] = seen;
   }
-  return victim;
 }
 
 __device__ inline void write(xg_flow_verdict* entry, xg_flow_stats* stats, Way* way, const FlowVerdict& flow,
@@ -123,15 +137,14 @@ __device__ inline void write(xg_flow_verdict* entry, xg_flow_stats* stats, Way* 
 
   u64* to = reinterpret_cast<u64*>(entry);
   store_host(to, 0);
-  const u64 packets = load_host(&stats->packets);
-  const u64 bytes = load_host(&stats->bytes);
+  u64 packets, bytes;
+  load_host_pair(&stats->packets, packets, bytes);
   __threadfence_system();
-  store_host(&stats->base_packets, packets);
-  store_host(&stats->base_bytes, bytes);
-  store_host(&stats->published_ns, now_ns);
-  store_host(&stats->publications, publications);
+  store_host_pair(&stats->base_packets, packets, bytes);
+  store_host_pair(&stats->published_ns, now_ns, publications);
+  store_host(to + 1, fresh.words[1]);
 #pragma unroll
-  for (u32 i = 1; i < 8; i++) store_host(to + i, fresh.words[i]);
+  for (u32 i = 2; i < 8; i += 2) store_host_pair(to + i, fresh.words[i], fresh.words[i + 1]);
   __threadfence_system();
   store_host(to, fresh.words[0]);
 }
