@@ -44,8 +44,12 @@ XG_INLINE u32 xg_mirror_verdict(const xg_config* settings, u32 queue, const stru
 /* Everything but the ticket. False if the packet cannot be read. */
 XG_INLINE int xg_mirror_fill(xg_mirror_record* record, struct xdp_md* ctx, u32 limit, u32 length) {
   u32 bytes = length < limit ? length : limit;
-  asm volatile("" : "+r"(bytes)); /* so that the bounds below are asked of this very register */
   if (bytes < 1 || bytes > XG_MIRROR_BYTES) return 0;
+  /* The same number, in a form in which Linux 6.1's verifier sees that it is 1 to 256; to it, not 0 is no
+   * bound. */
+  u32 less = bytes - 1;
+  asm volatile("" : "+r"(less));
+  bytes = (less & (XG_MIRROR_BYTES - 1)) + 1;
   if (bpf_xdp_load_bytes(ctx, 0, record->packet, bytes) != 0) return 0;
   record->captured = bytes;
   record->wire_length = length;

@@ -39,6 +39,7 @@ running != "" && index($0, "[  SKIPPED ] " running) {
 }
 # "file:line: Skipped" and "file:line: Failure" stand on lines of their own; the text follows.
 /: (Skipped|Failure)$/ && reason == "" { take = 1; next }
+take && /^Google Test trace:/ { take = taken = 0 }  # where it was, not why
 take && $0 != "" { reason = (reason == "" ? "" : reason " ") $0; if (++taken == 3) { take = taken = 0 } }
 take && $0 == "" { take = taken = 0 }
 /^\[==========\] [0-9]+ tests? from .* ran\./ { ended = 1 }

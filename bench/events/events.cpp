@@ -147,9 +147,11 @@ int run(const Settings& settings) {
       bench.on_cpu(rows);
       continue;
     }
-    const std::string reason = gpu_number(device) < 0
-                                   ? "only the CPU and CUDA are measured here, in builds that have it"
-                                   : bench.on_gpu(rows, device);
+    std::string reason = "only the CPU and CUDA are measured here, in builds that have it";
+    if (device.find('/') != std::string::npos)
+      reason = "the kernels are the bench's own, so that there is no way to choose of driving the device";
+    else if (gpu_number(device) >= 0)
+      reason = bench.on_gpu(rows, device);
     if (!reason.empty()) rows.leave_out(fmt::format("{}: {}", device, reason));
   }
   fmt::print(

@@ -244,7 +244,14 @@ int run(const Settings& settings) {
     for (const std::string& way : ways) {
       double capacity = 0;
       std::string problem;
-      const auto cells = lab.measure(way, settings, capacity, problem);
+      std::vector<Cell> cells;
+      try {
+        cells = lab.measure(way, settings, capacity, problem);
+      } catch (const lab::Error& refused) {
+        fmt::print("left out: {}: {}\n", way, refused.what());
+        json["left_out"].push_back(refused.what());
+        continue;
+      }
       for (const Cell& cell : cells) {
         print(cell);
         json["rows"].push_back(json_of(cell));

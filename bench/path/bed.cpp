@@ -57,6 +57,7 @@ std::vector<std::string> ways_of(const std::string& device) {
   if (!opened) throw lab::Error(opened.error());
   std::vector<std::string> ways{device + "/auto", device + "/inline", device + "/split"};
   if ((*opened)->info().persistent) ways.push_back(device + "/persistent");
+  if ((*opened)->info().graph) ways.push_back(device + "/graph");
   return ways;
 }
 

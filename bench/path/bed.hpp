@@ -33,7 +33,7 @@ struct Options {
 // "cuda/persistent". Throws lab::Error.
 void choose_device(const std::string& name, Options& options);
 // Such names, one for each way in which the device can be driven. Throws lab::Error where there is no such
-// device.
+// device. The device may still refuse one when it is asked for it.
 std::vector<std::string> ways_of(const std::string& device);
 
 // Throws lab::Error. Everything is undone by the destructor.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/device_name.hpp"
+
 namespace xdpgpu::bench {
 namespace {
 
@@ -17,24 +19,21 @@ constexpr auto kPatience = std::chrono::seconds(5);
 gpu::Result<std::unique_ptr<DeviceQueue>> DeviceQueue::open(const std::string& device, const Frames& frames,
                                                             Stage stage, gpu::Frames how, u32 batch,
                                                             u32 depth) {
-  const auto slash = device.find('/');
-  auto opened = gpu::open_device(device.substr(0, slash));
+  const auto name = device_name(device);
+  if (!name) return tl::unexpected(name.error());
+  auto opened = gpu::open_device(name->device);
   if (!opened) return tl::unexpected(opened.error());
   std::unique_ptr<DeviceQueue> made(new DeviceQueue(*std::move(opened), frames, batch, depth));
-  const std::string way = slash == std::string::npos ? "" : device.substr(slash + 1);
-  if (auto ready = made->prepare(way, stage, how); !ready) return tl::unexpected(ready.error());
+  if (auto ready = made->prepare(name->drive, stage, how); !ready) return tl::unexpected(ready.error());
   return made;
 }
 
-gpu::Result<void> DeviceQueue::prepare(const std::string& way, Stage stage, gpu::Frames how) {
+gpu::Result<void> DeviceQueue::prepare(gpu::Drive drive, Stage stage, gpu::Frames how) {
   if (auto ok = device_->register_frames(frames_.base(), frames_.bytes(), how); !ok) return ok;
   auto pipelines = gpu::Pipelines::compile(Frames::pipelines(stage));
   if (!pipelines) return tl::unexpected(pipelines.error());
   if (auto ok = device_->load(Frames::kGeneration, *pipelines); !ok) return ok;
-  auto queue =
-      device_->open_queue({.batch_capacity = batch_,
-                           .depth = depth_,
-                           .drive = way == "persistent" ? gpu::Drive::persistent : gpu::Drive::launched});
+  auto queue = device_->open_queue({.batch_capacity = batch_, .depth = depth_, .drive = drive});
   if (!queue) return tl::unexpected(queue.error());
   queue_ = *std::move(queue);
   expected_ = frames_.verdicts(stage);

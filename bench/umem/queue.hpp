@@ -30,7 +30,7 @@ class DeviceQueue {
   Rate run(double seconds);
 
  private:
-  gpu::Result<void> prepare(const std::string& way, Stage stage, gpu::Frames how);
+  gpu::Result<void> prepare(gpu::Drive drive, Stage stage, gpu::Frames how);
   // All frames once, checked.
   void check(std::string& problem);
   // The next batch that is over; nullptr where none is for five seconds.

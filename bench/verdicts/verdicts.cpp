@@ -16,6 +16,7 @@
 #include <numeric>
 #include <thread>
 
+#include "bench/device_name.hpp"
 #include "bench/rows.hpp"
 #include "bench/verdicts/flows.hpp"
 #include "bench/verdicts/updates.hpp"
@@ -157,12 +158,12 @@ class Deciding {
  public:
   static gpu::Result<std::unique_ptr<Deciding>> open(const std::string& name, Table& table,
                                                      const Settings& settings) {
-    const auto slash = name.find('/');
-    auto device = gpu::open_device(name.substr(0, slash));
+    const auto named = device_name(name);
+    if (!named) return tl::unexpected(named.error());
+    auto device = gpu::open_device(named->device);
     if (!device) return tl::unexpected(device.error());
     auto deciding = std::make_unique<Deciding>(*std::move(device), table, settings);
-    auto ready =
-        deciding->prepare(slash == std::string::npos ? gpu::Drive::launched : gpu::Drive::persistent);
+    auto ready = deciding->prepare(named->drive);
     if (!ready) return tl::unexpected(ready.error());
     return deciding;
   }

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/cpu/mirror.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 
 #include "gpu/flow_table.hpp"
 #include "gpu/mirror.h"
-#include "gpu/pause.hpp"
+#include "gpu/thread.hpp"
 
 namespace xdpgpu::gpu::cpu {
 namespace {
@@ -47,13 +44,7 @@ class CpuMirror final : public Mirror {
                             std::span(port.stats + first, port.entries));
       }
     }
-    // Signals are for the process's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_setname_np(thread_.native_handle(), "xdpgpu-mirror");
+    thread_ = start_thread("xdpgpu-mirror", [this] { run(); });
   }
   ~CpuMirror() override {
     stopping_.store(true, std::memory_order_relaxed);

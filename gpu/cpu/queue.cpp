@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/cpu/queue.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <cstdlib>
 #include <new>
-#include <thread>
 
 #include "gpu/doorbell.hpp"
-#include "gpu/pause.hpp"
 #include "gpu/slots.hpp"
 #include "gpu/stages/pipeline.h"
 #include "gpu/staging.hpp"
+#include "gpu/thread.hpp"
 
 namespace xdpgpu::gpu::cpu {
 namespace {
@@ -121,18 +117,7 @@ class PersistentQueue final : public Queue {
  public:
   PersistentQueue(const Shared& device, const QueueOptions& options)
       : device_(device), ring_(options), batches_(device, options, ring_), pipelines_(options.depth) {
-    // Signals are for the process's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_setname_np(thread_.native_handle(), "xdpgpu-device");
+    thread_ = start_thread("xdpgpu-device", [this] { run(); });
   }
   // The thread first decides what was submitted: `depth` batches at most.
   ~PersistentQueue() override {

@@ -9,9 +9,6 @@
 namespace xdpgpu::gpu::cuda {
 namespace {
 
-// A map's memory is whole pages.
-u64 pages(u64 bytes) { return (bytes + 4095) & ~u64{4095}; }
-
 // What stands in the table now.
 std::vector<Way> directory_of(const FlowTables& port) {
   std::vector<Way> ways(port.entries.size());
@@ -34,7 +31,7 @@ Result<FlowWriter> FlowWriter::create(const std::vector<FlowTables>& ports, cons
     return writer.directories_.back().get();
   };
   const auto add_registration = [&](void* base, u64 bytes) -> Result<u8*> {
-    auto made = Registration::create(base, pages(bytes));
+    auto made = Registration::create(base, bytes);
     if (!made) return tl::unexpected(made.error());
     writer.registrations_.push_back(std::move(*made));
     return writer.registrations_.back().device();

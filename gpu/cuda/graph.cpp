@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/cuda/graph.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
 
 #include "gpu/cuda/stream_wait.hpp"
-#include "gpu/pause.hpp"
 #include "gpu/staging.hpp"
+#include "gpu/thread.hpp"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
@@ -34,19 +31,12 @@ Result<std::unique_ptr<Queue>> GraphQueue::create(Shared& shared, const QueueOpt
   if (auto done = queue->allocate(options).and_then([&] { return queue->try_wait(); }); !done)
     return tl::unexpected(done.error());
   queue->prepare();
-  // Signals are for the process's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    queue->watcher_ = std::thread([raw = queue.get()] { raw->watch(); });
+    queue->watcher_ = start_thread("xdpgpu-posts", [raw = queue.get()] { raw->watch(); });
   } catch (const std::exception& error) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return tl::unexpected("the queue has no thread to watch its posts: " + std::string(error.what()) +
                           "; free some threads, or set compute.mode to auto");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(queue->watcher_.native_handle(), "xdpgpu-posts");
   return queue;
 }
 

@@ -82,8 +82,8 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 }
 
 Result<Registration> Registration::create(void* base, u64 bytes) {
-  if (const cudaError_t error =
-          cudaHostRegister(base, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (const cudaError_t error = cudaHostRegister(base, (bytes + 4095) & ~u64{4095},
+                                                 cudaHostRegisterPortable | cudaHostRegisterMapped);
       error != cudaSuccess)
     return failure("registering host memory", error);
   Registration registration;

@@ -67,7 +67,8 @@ class DeviceMemory {
   cudaStream_t stream_ = nullptr;
 };
 
-// A region of the caller's memory, registered with the driver.
+// A region of the caller's memory, registered with the driver; the whole pages that it stands on, as a map's
+// memory is.
 class Registration {
  public:
   static Result<Registration> create(void* base, u64 bytes);

@@ -2,15 +2,13 @@
 #include "gpu/cuda/mirror.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <thread>
 
 #include "gpu/mirror.h"
+#include "gpu/thread.hpp"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
@@ -23,11 +21,8 @@ constexpr u64 kLeaseNs = 100'000'000;
 constexpr auto kBeatEvery = 20ms;
 constexpr auto kEndTimeout = 5s;
 
-// A map's memory is whole pages.
-u64 pages(u64 bytes) { return (bytes + 4095) & ~u64{4095}; }
-
 Result<u8*> map(std::vector<Registration>& registrations, void* base, u64 bytes) {
-  auto made = Registration::create(base, pages(bytes));
+  auto made = Registration::create(base, bytes);
   if (!made) return tl::unexpected(made.error());
   registrations.push_back(std::move(*made));
   return registrations.back().device();
@@ -140,13 +135,7 @@ class CudaMirror final : public Mirror {
  public:
   // The kernel has been launched.
   explicit CudaMirror(Shared& shared) : shared_(shared), memory_(*shared.mirror) {
-    // Signals are for the process's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { watch_over(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_setname_np(thread_.native_handle(), "xdpgpu-mirror");
+    thread_ = start_thread("xdpgpu-mirror", [this] { watch_over(); });
     memory_.in_use = true;
   }
   ~CudaMirror() override;

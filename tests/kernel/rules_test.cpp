@@ -193,6 +193,7 @@ void expect_first_match(Program& program, const policy::Policy& policy, const Wo
 }
 
 TEST_F(RulesTest, FirstMatchOfManyRandomRules) {
+  u32 matched = 0;
   for (u32 count : {1u, 63u, 65u, 700u, 4096u})
     for (bool narrow : {false, true}) {
       const u32 seed = std::random_device{}();
@@ -207,14 +208,14 @@ TEST_F(RulesTest, FirstMatchOfManyRandomRules) {
       }
       Program program;
       program.install(compiled(policy));
-      u32 matched = 0;
       for (int i = 0; i < 1500 && !HasFatalFailure(); ++i)
         expect_first_match(
             program, policy,
             i % 2 == 0 ? draw.packet() : draw.packet_near(policy.rules[draw.below(count)].match), matched);
       if (HasFatalFailure()) return;
-      EXPECT_GT(matched, 100u) << "the packets hardly met the rules";
     }
+  // Of 15,000; a single policy's rules may well be hard to meet.
+  EXPECT_GT(matched, 5000u) << "the packets hardly met the rules";
 }
 
 // Rules that all match up to the last: the one before the end decides, wherever it stands.

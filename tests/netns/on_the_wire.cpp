@@ -31,6 +31,10 @@ std::string with_mode(const std::string& policy, const std::string& mode) {
 
 void OnOneWire::SetUp() {
   if (const std::string reason = why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::string device = device_under_test();
+  if ((config_.mode == "graph" && !device.starts_with("cuda")) ||
+      (config_.mode == "persistent" && device.starts_with("vulkan")))
+    GTEST_SKIP() << device << " cannot be driven so: " << config_.mode;
   host_.emplace("host");
   left_.emplace("left");
   right_.emplace("right");

@@ -24,9 +24,10 @@ void PrintTo(const Config& config, std::ostream* out);
 std::string config_name(const testing::TestParamInfo<Config>& info);  // "native_1queue"
 inline const auto kConfigs =
     testing::Values(Config{false, 1}, Config{false, 2}, Config{true, 1}, Config{true, 2});
-// The other ways to drive the device.
-inline const auto kModes = testing::Values(Config{false, 1, "inline"}, Config{false, 2, "split"},
-                                           Config{true, 1, "split"}, Config{false, 1, "persistent"});
+// The other ways to drive the device; those that it does not have are skipped.
+inline const auto kModes =
+    testing::Values(Config{false, 1, "inline"}, Config{false, 2, "split"}, Config{true, 1, "split"},
+                    Config{false, 1, "persistent"}, Config{false, 2, "graph"});
 // Of them the one with the most threads.
 inline const auto kSplit = testing::Values(Config{false, 2, "split"});
 

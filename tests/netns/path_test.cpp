@@ -56,6 +56,7 @@ TEST_P(Path, StatusTellsHowTheDeviceIsDriven) {
     EXPECT_EQ(status.at("device").at("mode"), mode);
   }
   EXPECT_EQ(status.at("device").at("auto"), GetParam().mode.empty());
+  EXPECT_EQ(status.at("device").at("publishes_flows"), device_under_test().starts_with("cuda"));
   for (const Json& queue : status.at("ports").at(0).at("queues")) {
     EXPECT_EQ(queue.at("compute_mode"), status.at("device").at("mode"));
     EXPECT_EQ(queue.at("retire_cpu") >= 0, mode == "split");

@@ -100,6 +100,11 @@ TEST_F(Refused, ADeviceThatIsNotThere) {
   expect_refusal({"attach", ifname(), "--device", "abacus"}, 2, {"abacus", "cpu"});
 }
 
+TEST_F(Refused, AModeThatTheDeviceDoesNotHave) {
+  const TemporaryFile policy(R"({"version": 1, "compute": {"device": "cpu", "mode": "graph"}})");
+  expect_refusal({"attach", ifname(), "--policy", policy.path()}, 1, {"cpu", "compute.mode", "inline"});
+}
+
 TEST_F(Refused, WithoutRoot) {
   // The program has to be readable for the user at all.
   const auto copy = std::filesystem::temp_directory_path() / fmt::format("xdpgpu-{}", getpid());

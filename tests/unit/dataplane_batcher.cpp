@@ -308,6 +308,21 @@ TEST(BatcherByLoad, BatchesGrowWithTheTimeThatTheDeviceTakes) {
   EXPECT_GE(before, 400u);
 }
 
+TEST(Batcher, ABatchIsOverdueByItsAgeAlone) {
+  constexpr u64 kOpened = 1'000'000, kLimit = 5000;
+  Bench b;
+  EXPECT_FALSE(b.batcher.overdue(kOpened, kLimit));
+  ASSERT_TRUE(b.add(1, 0, 0, kOpened));
+  EXPECT_FALSE(b.batcher.overdue(kOpened + 2 * kLimit, kLimit)) << "nobody waits for it yet";
+  b.batcher.submit_if_due(kOpened, true);
+  EXPECT_FALSE(b.batcher.overdue(kOpened + kLimit, kLimit));
+  EXPECT_TRUE(b.batcher.overdue(kOpened + kLimit + 1, kLimit));
+  EXPECT_FALSE(b.batcher.overdue(kOpened - 1, kLimit)) << "opened after the other thread looked at the clock";
+  b.device.finished = 1;
+  b.batcher.release(b.batcher.poll());
+  EXPECT_FALSE(b.batcher.overdue(kOpened + 2 * kLimit, kLimit));
+}
+
 TEST(Batcher, KeepsWhenItsPacketsCameAndWhenItWasSubmitted) {
   Bench b;
   ASSERT_TRUE(b.add(1, 4));

@@ -189,7 +189,12 @@ TEST(Counting, SeesWhatAThreadDoes) {
 
 enum class Way { drop, forward, pass };
 
-class Costs : public testing::TestWithParam<Way> {
+struct Path {
+  Way way;
+  dataplane::ComputeMode mode = dataplane::ComputeMode::inlined;
+};
+
+class Costs : public testing::TestWithParam<Path> {
  protected:
   void SetUp() override {
     if (const std::string why = lab::why_unavailable(); !why.empty()) GTEST_SKIP() << why;
@@ -201,8 +206,9 @@ class Costs : public testing::TestWithParam<Way> {
     bed::Options options;
     options.overload_drops = true;
     gpu::AclSettings acl;
-    acl.otherwise = GetParam() == Way::drop ? gpu::AclRule::Action::drop : gpu::AclRule::Action::pass;
-    options.stages = {GetParam() == Way::forward ? gpu::StageSettings{gpu::L2fwdSettings{}} : acl};
+    acl.otherwise = GetParam().way == Way::drop ? gpu::AclRule::Action::drop : gpu::AclRule::Action::pass;
+    options.engine.compute_mode = GetParam().mode;
+    options.stages = {GetParam().way == Way::forward ? gpu::StageSettings{gpu::L2fwdSettings{}} : acl};
     bed_.emplace(std::vector<const lab::Interface*>{&wire_->a()}, options);
   }
 
@@ -216,19 +222,16 @@ class Costs : public testing::TestWithParam<Way> {
                                 .payload = std::string(18, 'x')}));
     return out;
   }
-  int worker() const {
-    const auto threads = bed::threads_named("xdpgpu-");
-    return threads.size() == 1 ? threads.front() : 0;
-  }
+  // The worker's one or two, and the device's own.
+  static std::vector<int> threads() { return bed::threads_named("xdpgpu-"); }
+  void measure(int thread);
 
   std::optional<lab::Namespace> near_, far_;
   std::optional<lab::Veth> wire_;
   std::optional<bed::Bed> bed_;
 };
 
-TEST_P(Costs, AWorkerAsksForNothingAPacket) {
-  const int thread = worker();
-  ASSERT_NE(thread, 0);
+void Costs::measure(int thread) {
   std::string reason;
   const SystemCalls calls(thread, tracepoint(reason));
   reason += calls.reason();
@@ -264,15 +267,35 @@ TEST_P(Costs, AWorkerAsksForNothingAPacket) {
   // To send a batch takes a call for each 32 packets of it; the pause behind it may be slept through, and
   // losses are asked for 100 times a second. Where nothing is sent there are the sleeps alone.
   const u64 idle = static_cast<u64>(500 * seconds), bursts = packets / kBurst;
-  const u64 most = GetParam() == Way::drop ? 4 * bursts + idle : 3 * batches + packets / 32 + idle;
+  const u64 most = GetParam().way == Way::drop ? 4 * bursts + idle : 3 * batches + packets / 32 + idle;
   EXPECT_LE(made, most) << packets << " packets in " << batches << " batches";
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Costs, testing::Values(Way::drop, Way::forward, Way::pass),
+TEST_P(Costs, AWorkerAsksForNothingAPacket) {
+  using dataplane::ComputeMode;
+  const auto all = threads();
+  const ComputeMode mode = GetParam().mode;
+  ASSERT_EQ(all.size(), mode == ComputeMode::split || mode == ComputeMode::persistent ? 2u : 1u);
+  for (const int thread : all) {
+    SCOPED_TRACE(thread);
+    measure(thread);
+    if (HasFatalFailure() || IsSkipped()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Costs,
+                         testing::Values(Path{Way::drop}, Path{Way::forward}, Path{Way::pass},
+                                         Path{Way::forward, dataplane::ComputeMode::split},
+                                         Path{Way::forward, dataplane::ComputeMode::persistent},
+                                         Path{Way::forward, dataplane::ComputeMode::automatic}),
                          [](const auto& tested) {
-                           return std::string(tested.param == Way::drop      ? "Drop"
-                                              : tested.param == Way::forward ? "Forward"
-                                                                             : "Pass");
+                           const Path& path = tested.param;
+                           std::string name = path.way == Way::drop      ? "Drop"
+                                              : path.way == Way::forward ? "Forward"
+                                                                         : "Pass";
+                           if (path.mode != dataplane::ComputeMode::inlined)
+                             name += "_" + std::string(dataplane::name_of(path.mode));
+                           return name;
                          });
 
 }  // namespace

@@ -259,13 +259,10 @@ INSTANTIATE_TEST_SUITE_P(Modes, Walk,
                                          WalkParameters{kernel::XdpMode::native, 2},
                                          WalkParameters{kernel::XdpMode::generic, 1},
                                          WalkParameters{kernel::XdpMode::generic, 2},
-                                         WalkParameters{kernel::XdpMode::native, 1, ComputeMode::split},
                                          WalkParameters{kernel::XdpMode::native, 2, ComputeMode::split},
                                          WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::split},
-                                         WalkParameters{kernel::XdpMode::native, 1, ComputeMode::persistent},
                                          WalkParameters{kernel::XdpMode::native, 2, ComputeMode::persistent},
-                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic},
-                                         WalkParameters{kernel::XdpMode::generic, 1, ComputeMode::automatic}),
+                                         WalkParameters{kernel::XdpMode::native, 2, ComputeMode::automatic}),
                          name_of);
 
 }  // namespace

@@ -43,10 +43,11 @@ std::string ready_text(const Json& report) {
                         fmt::join(modes, ", "));
   }
   text += fmt::format(
-      "device {}, frames {}, mode {}{}; policy {}, generation {}\n",
+      "device {}, frames {}, mode {}{}{}; policy {}, generation {}\n",
       report.at("device").at("name").get<std::string>(), report.at("device").at("frames").get<std::string>(),
       report.at("device").at("mode").get<std::string>(),
       report.at("device").at("auto").get<bool>() ? " (auto)" : "",
+      report.at("device").at("publishes_flows").get<bool>() ? ", writes flow verdicts itself" : "",
       report.at("policy").at("file").get<std::string>(), report.at("policy").at("generation").get<u32>());
   if (const auto mirror = report.find("mirror"); mirror != report.end())
     text +=

@@ -89,9 +89,11 @@ class Batcher {
   bool waiting() const noexcept {
     return polled_.load(std::memory_order_acquire) != submitted_.load(std::memory_order_acquire);
   }
-  // Retiring: when the oldest submitted batch was opened; only while waiting().
-  u64 oldest_ns() const noexcept {
-    return order_[polled_.load(std::memory_order_relaxed) % order_.size()]->opened_ns;
+  // Retiring: whether the oldest submitted batch was opened more than `limit_ns` before `now_ns`. The other
+  // thread may have opened it since `now_ns` was read.
+  bool overdue(u64 now_ns, u64 limit_ns) const noexcept {
+    return waiting() &&
+           now_ns > order_[polled_.load(std::memory_order_relaxed) % order_.size()]->opened_ns + limit_ns;
   }
 
  private:

@@ -144,10 +144,7 @@ void Feeder::publish(u64 now_ns, bool rings_empty, const Retired& retired) noexc
   account(now_ns, empty_handed(rings_empty, retired));
   ++turns_;
   for (PortQueue* queue : queues_) queue->publish_credits(1);
-  // No packet waits on a corpse: without a device, or while nobody retires, the kernel program is to see a
-  // dead worker.
-  const bool alive = !retired.failed && now_ns < retired.at_ns + options_.beat_timeout_ns;
-  if (now_ns - beat_ns_ < kBeatEveryNs || !alive) return;
+  if (now_ns - beat_ns_ < kBeatEveryNs || !lives(retired, now_ns, options_.beat_timeout_ns)) return;
   beat_ns_ = now_ns;
   for (PortQueue* queue : queues_) queue->publish_beat(now_ns);
 }

@@ -16,14 +16,6 @@
 
 namespace xdpgpu::dataplane {
 
-inline void cpu_relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
 // What the worker found in its last turn, the more urgent first.
 enum class Load {
   busy,     // packets came or went: turn again at once
@@ -43,17 +35,17 @@ class Pace {
   void rest(Load load, u64 now_ns, Sleep&& sleep) noexcept {
     if (load == Load::busy) {
       busy_ns_ = now_ns;
-      while (monotonic_ns() - now_ns < kLeastTurnNs) cpu_relax();
+      while (monotonic_ns() - now_ns < kLeastTurnNs) gpu::relax();
       return;
     }
     if (load == Load::waiting) {
       // Long computations should not starve whoever shares the core.
       if (++waits_ % kWaitsBeforeYield == 0) sched_yield();
-      cpu_relax();
+      gpu::relax();
       return;
     }
     if (now_ns - busy_ns_ < (load == Load::moving ? kSpinMovingNs : kSpinNs)) {
-      cpu_relax();
+      gpu::relax();
       return;
     }
     sleep(load == Load::idle ? longest_ms_ : 1);

@@ -55,8 +55,7 @@ void Retirer::kick() noexcept {
 
 void Retirer::settle(u64 now_ns) noexcept {
   order_.advance(now_ns, [&](u32 port, u32 sequence) { queues_[port]->publish_retired(sequence); });
-  // The batch may have been opened since this turn began.
-  if (batcher_->waiting() && now_ns > batcher_->oldest_ns() + kHungNs) device_failed_ = true;
+  if (batcher_->overdue(now_ns, kHungNs)) device_failed_ = true;
 }
 
 Load Retirer::load() noexcept {

@@ -37,7 +37,7 @@ struct SocketLosses {
 class Socket {
  public:
   Receiver receiver;
-  Transmitter transmitter;
+  alignas(64) Transmitter transmitter;  // may be another thread's than the receiver
 
   ~Socket();
   Socket(const Socket&) = delete;

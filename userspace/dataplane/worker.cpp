@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <cassert>
 
@@ -36,6 +35,7 @@ std::vector<PortQueue*> existing(const std::vector<std::unique_ptr<PortQueue>>& 
 
 std::vector<int> receive_fds(const std::vector<PortQueue*>& queues) {
   std::vector<int> out;
+  out.reserve(queues.size());
   for (const PortQueue* queue : queues) out.push_back(queue->socket->fd());
   return out;
 }
@@ -84,34 +84,23 @@ Result<void> Worker::start() {
   if (!batcher_) return tl::unexpected(std::string("the worker has no device; call use_device first"));
   const u64 now_ns = monotonic_ns();
   feeder_.refill();
-  publish_retired(now_ns);
+  if (options_.split) settle(now_ns);
   publish(now_ns, true, retirer_.state(now_ns));
   stopping_.store(false);
-  // Signals are for the process's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (options_.split) {
-    retire_thread_ = std::thread([this] { run_retirer(); });
-    thread_ = std::thread([this] { run_feeder(); });
-  } else {
-    thread_ = std::thread([this] { run(); });
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const std::string name = fmt::format("xdpgpu-{}", options_.index);
+  if (options_.split) retire_thread_ = gpu::start_thread(name + "r", [this] { run_retirer(); });
+  thread_ = gpu::start_thread(name, [this] { options_.split ? run_feeder() : run(); });
   options_.cpu = pin(thread_, options_.cpu);
-  pthread_setname_np(thread_.native_handle(), fmt::format("xdpgpu-{}", options_.index).c_str());
-  if (!options_.split) return {};
-  options_.retire_cpu = pin(retire_thread_, options_.retire_cpu);
-  pthread_setname_np(retire_thread_.native_handle(), fmt::format("xdpgpu-{}r", options_.index).c_str());
+  if (options_.split) options_.retire_cpu = pin(retire_thread_, options_.retire_cpu);
   return {};
 }
 
 void Worker::stop() {
-  if (!thread_.joinable()) return;
+  if (!thread_.joinable() && !retire_thread_.joinable()) return;
   stopping_.store(true);
   idle_.wake();
   bell_.ring();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   if (retire_thread_.joinable()) {
     retire_thread_.join();
     retirer_.give_back();
@@ -190,9 +179,7 @@ void Worker::run_retirer() noexcept {
   while (!stopping_.load(std::memory_order_relaxed)) {
     const u64 now_ns = monotonic_ns();
     pace.rest(retire(now_ns), now_ns, [this](int ms) {
-      const u64 asleep_ns = monotonic_ns();
-      retirer_.settle(asleep_ns);
-      publish_retired(asleep_ns);
+      settle(monotonic_ns());
       bell_.sleep([this] { return batcher_->waiting() || stopping_.load(); }, u64(ms) * 1'000'000);
     });
   }
@@ -202,24 +189,26 @@ Load Worker::retire(u64 now_ns) noexcept {
   bool moved = retirer_.collect();
   moved |= retirer_.retire(now_ns);
   retirer_.kick();
-  if (now_ns - retired_ns_ >= kPublishEveryNs) {
-    retirer_.settle(now_ns);
+  if (now_ns - settled_ns_ >= kPublishEveryNs)
+    settle(now_ns);
+  else if (retirer_.freed() >= kGiveBackStep)
     publish_retired(now_ns);
-  } else if (retirer_.freed() >= kGiveBackStep) {
-    publish_retired(now_ns);
-  }
   return moved ? Load::busy : retirer_.load();
+}
+
+void Worker::settle(u64 now_ns) noexcept {
+  settled_ns_ = now_ns;
+  retirer_.settle(now_ns);
+  publish_retired(now_ns);
+  if (now_ns - retired_levels_ns_ < kLevelsEveryNs) return;
+  retired_levels_ns_ = now_ns;
+  retirer_.publish_levels();
 }
 
 // Frames are counted before they can be taken.
 void Worker::publish_retired(u64 now_ns) noexcept {
-  if (!options_.split) return;
-  retired_ns_ = now_ns;
   retired_.publish(retirer_.state(now_ns));
   retirer_.give_back();
-  if (now_ns - retired_levels_ns_ < kLevelsEveryNs) return;
-  retired_levels_ns_ = now_ns;
-  retirer_.publish_levels();
 }
 
 FrameCount Worker::reclaim() {

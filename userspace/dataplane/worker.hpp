@@ -60,6 +60,7 @@ class Worker {
   Load feed(u64 now_ns) noexcept;
   void run_retirer() noexcept;
   Load retire(u64 now_ns) noexcept;
+  void settle(u64 now_ns) noexcept;
   void publish_retired(u64 now_ns) noexcept;
   void publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept;
 
@@ -81,7 +82,7 @@ class Worker {
   std::thread thread_;
 
   // Of the thread that retires, split only.
-  alignas(64) u64 retired_ns_ = 0;
+  alignas(64) u64 settled_ns_ = 0;
   u64 retired_levels_ns_ = 0;
   Snapshot<Retired> retired_;
   std::thread retire_thread_;

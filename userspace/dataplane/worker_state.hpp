@@ -47,4 +47,10 @@ struct Retired {
   u64 at_ns = 0;                 // the moment
 };
 
+// Whether the worker may say that it lives: the device has not failed, and whoever retires has been heard of
+// within `timeout_ns`, be it after `now_ns`. No packet waits on a corpse.
+inline bool lives(const Retired& retired, u64 now_ns, u64 timeout_ns) noexcept {
+  return !retired.failed && now_ns < retired.at_ns + timeout_ns;
+}
+
 }  // namespace xdpgpu::dataplane
