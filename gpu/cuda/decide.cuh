@@ -34,12 +34,12 @@ __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLan
 
 namespace detail {
 
-// Whether the fields that the stages read of this packet stand in its line: addresses and ports, where the
-// metadata says. metadata: the line's copy.
+// Whether the fields that the stages and the flow's key read of this packet stand in its line, where the
+// metadata says: addresses, ports, an echo's identifier. metadata: the line's copy.
 __device__ inline bool line_has_all(const xg_metadata& metadata) {
   constexpr u32 kHeaders = kLineBytes - XG_METADATA_SIZE;
-  // 40: an IPv6 header, the longer one; 4: the ports.
-  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 4u <= kHeaders;
+  // 40: an IPv6 header, the longer one; 8: an ICMP header, the longest of what is read there.
+  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 8u <= kHeaders;
 }
 
 // What is fetched of packet i, if there is one: the offset of its line, or ~0 if it is not to be read so. For
@@ -83,12 +83,12 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
   if (mine) descriptor = batch.descriptors.v[i];
   const u64 at = detail::line_of(batch, i, descriptor);
   detail::fetch_lines(batch, at, lines);
+  xg_view seen{};
+  xg_result r{};
   if (mine) {
     const Line& line = lines.of[threadIdx.x % kWarpLanes];
     xg_metadata metadata;
     memcpy(&metadata, &line, sizeof(metadata));
-    xg_view seen;
-    xg_result r;
     if (at != ~u64{0} && detail::line_has_all(metadata)) {
       // The descriptor was found valid above; its length is the frame's, though the copy ends before.
       xg_descriptor here = {XG_METADATA_SIZE, descriptor.length, descriptor.flags};
@@ -101,8 +101,10 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
     } else {
       r = xg_decide(batch, i, seen);
     }
-    if (ports != nullptr && (r.flags & XG_RES_CACHE) != 0)
-      publish_result(batch, descriptor, seen, ports, queue, r);
+  }
+  __syncwarp();
+  if (ports != nullptr) publish_result(batch, descriptor, seen, ports, queue, r);
+  if (mine) {
     // Results cross the bus: two wide stores instead of eight narrow ones.
     static_assert(sizeof(xg_result) == 2 * sizeof(uint4));
     uint4* out = reinterpret_cast<uint4*>(batch.results.v + i);
