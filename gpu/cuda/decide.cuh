@@ -10,6 +10,7 @@
 #pragma once
 
 #include "gpu/cuda/publish.cuh"
+#include "gpu/cuda/slots_view.hpp"
 #include "gpu/stages/pipeline.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -113,6 +114,25 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
   }
   // The next packets' lines come in the same place.
   __syncwarp();
+}
+
+// Decides `count` packets of a slot, block `block` of the `blocks` that share them, kThreads each. lines: one
+// for each of the block's warps.
+template <u32 kThreads>
+__device__ inline void decide_slot(const SlotsView& slots, u32 slot, u64 image, u32 count, u32 generation,
+                                   u32 block, u32 blocks, Lines (&lines)[kThreads / kWarpLanes]) {
+  xg_batch batch;
+  batch.frames.v =
+      reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(slots.frames.v) + slot * slots.frames_stride);
+  batch.frames_bytes = slots.frames_bytes;
+  batch.descriptors.v = slots.descriptors.v + u64{slot} * slots.capacity;
+  batch.results.v = slots.results.v + u64{slot} * slots.capacity;
+  batch.image.v = reinterpret_cast<xg_word*>(image);
+  batch.count = count;
+  batch.generation = generation;
+  const u32 warp = threadIdx.x / kWarpLanes;
+  for (u32 first = block * kThreads + warp * kWarpLanes; first < count; first += blocks * kThreads)
+    decide_packet(batch, lane_of(first), slots.flows.ports, slots.flows.receive_queue, lines[warp]);
 }
 
 }  // namespace xdpgpu::gpu::cuda
