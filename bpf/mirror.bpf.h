@@ -60,9 +60,13 @@ XG_INLINE int xg_mirror_fill(xg_mirror_record* record, struct xdp_md* ctx, u32 l
 /* The ring's next record, or NULL: it is full, or is not there. */
 XG_INLINE xg_mirror_record* xg_mirror_slot(xg_mirror_state* state, u32 cpu, u32 slots) {
   const u64 head = state->head;
-  if (head - XG_READ(state->consumed) >= slots) {
-    XG_WRITE(state->overruns, state->overruns + 1);
-    return NULL;
+  if (head - state->consumed_seen >= slots) {
+    const u64 consumed = XG_READ(state->consumed);
+    if (head - consumed >= slots) {
+      XG_WRITE(state->overruns, state->overruns + 1);
+      return NULL;
+    }
+    state->consumed_seen = consumed;
   }
   const u32 index = cpu * slots + ((u32)head & (slots - 1));
   return bpf_map_lookup_elem(&mirror_rings, &index);
@@ -98,7 +102,7 @@ __noinline int xg_mirror(struct xdp_md* ctx, const xg_packet* packet, u32 genera
   const u32 zero = 0;
   const xg_config* settings = bpf_map_lookup_elem(&config, &zero);
   if (!packet || !settings) return XG_MIRROR_NOTHING;
-  const u32 length = (u32)((long)ctx->data_end - (long)ctx->data);
+  const u32 length = (u32)xg_frame_bytes(ctx);
   struct xg_watched flow = {.key = packet->key, .hash = flow_hash, .generation = generation};
   flow.key.mirror = (u8)(pipeline + 1);
   if (xg_has_flow(packet)) {

@@ -32,6 +32,10 @@
 /* Keeps stores in program order, for whoever looks from another processor. */
 #define XG_WRITE_FENCE() XG_READ_FENCE()
 
+/* Set before loading: 1 where frames may be of several buffers, which have to be asked for their length. To
+ * the verifier it is a constant, and the program of an ordinary MTU makes no such call. */
+const volatile u32 multi_buffer = 0;
+
 #define XG_CONTINUE (-1) /* not finished: go on to the next step */
 
 struct xg_run {
@@ -42,9 +46,13 @@ struct xg_run {
   u32 slot;
   u32 queue;
   u32 flow_hash; /* of packets that have a flow or are inspected */
-  u64 bytes;
+  u64 bytes;     /* of the whole frame, in all its buffers */
   xg_packet packet;
 };
+
+XG_INLINE u64 xg_frame_bytes(struct xdp_md* ctx) {
+  return multi_buffer ? bpf_xdp_get_buff_len(ctx) : (u64)((long)ctx->data_end - (long)ctx->data);
+}
 
 XG_INLINE void xg_add(void* map, u32 index, u64 bytes) {
   xg_counter* counter = bpf_map_lookup_elem(map, &index);
@@ -79,7 +87,7 @@ XG_INLINE int xg_is_special(const struct xg_run* run) {
 XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx) {
   const u32 zero = 0;
   run->ctx = ctx;
-  run->bytes = (u64)((long)ctx->data_end - (long)ctx->data);
+  run->bytes = xg_frame_bytes(ctx);
   run->queue = ctx->rx_queue_index;
   __builtin_memset(&run->packet, 0, sizeof(run->packet));
   xg_add(&counters, XG_KERNEL_received, run->bytes);

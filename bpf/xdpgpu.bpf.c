@@ -13,8 +13,9 @@
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
  * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
  *
- * Section "xdp": packets of one buffer. On an interface whose MTU needs several buffers a packet the
- * driver refuses to attach it, and so does libxdp.
+ * A frame may be of several buffers: what is read or rewritten of it stands in the first one, and its length
+ * is asked for. Who loads the program says where the interface's MTU needs that, to the program
+ * (multi_buffer) and to drivers and libxdp (BPF_F_XDP_HAS_FRAGS): section "xdp" says nothing of it.
  */
 #include "bpf/flow.bpf.h"
 #include "bpf/rules.bpf.h"
@@ -26,9 +27,9 @@ XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
 
 /* A function of its own for the verifier: the ways through the parser and the ways through the rest then
  * add up where they would multiply. */
-__noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port) {
+__noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port, u32 length) {
   if (!packet) return 0;
-  xg_parse((void*)(long)ctx->data, (void*)(long)ctx->data_end, (u8)port, packet);
+  xg_parse_part((void*)(long)ctx->data, (void*)(long)ctx->data_end, length, (u8)port, packet);
   return 0;
 }
 
@@ -37,7 +38,7 @@ int xdpgpu(struct xdp_md* ctx) {
   struct xg_run run;
   if (!xg_begin(&run, ctx)) return xg_finish(&run, XG_KERNEL_pass_bypass, XDP_PASS);
 
-  xg_parse_frame(ctx, &run.packet, run.config->port);
+  xg_parse_frame(ctx, &run.packet, run.config->port, (u32)run.bytes);
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
 
   run.flow_hash = (u32)xg_flow_hash(&run.packet.key, run.config->hash_key[0], run.config->hash_key[1]);

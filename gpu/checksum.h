@@ -21,7 +21,8 @@ XG_FN u32 xg_ones_fold(u32 sum) {
 }
 
 /* Offsets and flags from the packet's metadata; fragments, malformed packets and anything but TCP and UDP
- * are not partial. Reads the frame's first `length` bytes. */
+ * are not partial. Reads the frame's first `length` bytes; the packet may go on behind them, as l4_bytes then
+ * says. */
 XG_FN xg_partial xg_partial_checksum(const u8* frame, u32 length, const xg_metadata* metadata) {
   const xg_partial none = {0, 0, 0};
   const u32 flags = metadata->flags;
@@ -37,7 +38,7 @@ XG_FN xg_partial xg_partial_checksum(const u8* frame, u32 length, const xg_metad
 
   const u32 end =
       v4 ? l3 + xg_host16(xg_load16(frame + l3 + 2)) : l3 + 40u + xg_host16(xg_load16(frame + l3 + 4));
-  if (end > length || end < field + 2u) return none;
+  if (end < field + 2u) return none;
   const u8* addresses = frame + l3 + (v4 ? 12 : 8);
   u32 pseudo = xg_host16((u16)(tcp ? 6 : 17)) + (u32)xg_host16((u16)(end - l4));
   for (u32 i = 0; i < (v4 ? 8u : 32u); i += 2u) pseudo += xg_load16(addresses + i);

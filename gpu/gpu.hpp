@@ -22,6 +22,10 @@
 // list_devices and open_device load the GPUs' drivers, which do not survive fork(): fork before. Queues are
 // destroyed before their device, and the device before the frame region is unmapped.
 //
+// A process may have several devices, with the same frame region and the same flow verdict tables: host
+// memory is registered with the CUDA driver once, by the device that came first, and is lent to the others.
+// So they are destroyed in the opposite order.
+//
 // No exception crosses this interface. Nothing here knows AF_XDP or JSON. Control calls return
 // Result<T>, whose error is one sentence for the operator; the batch calls return small enums.
 #pragma once
@@ -83,7 +87,7 @@ struct Slot {
   xg_descriptor* descriptors = nullptr;
   xg_result* results = nullptr;
   u32 capacity = 0;
-  u32 count = 0;  // packets submitted
+  u32 count = 0;  // descriptors submitted
   u32 generation = 0;
   u32 index = 0;        // 0..depth-1
   bool failed = false;  // set at poll: the device failed under this batch, results are not valid
@@ -132,7 +136,7 @@ class Queue {
 enum class Drive { launched, persistent, graph };
 
 struct QueueOptions {
-  u32 batch_capacity = 1024;  // packets
+  u32 batch_capacity = 1024;  // descriptors
   u32 depth = 4;              // batches in flight
   Drive drive = Drive::launched;
   u32 receive_queue = 0;  // whose packets come here: their shard of the ports' flow verdict tables
@@ -208,9 +212,11 @@ class Device {
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;
 
-  // Offers the device the ports' flow verdict tables. True: from now on the device alone writes them; where
-  // a result has XG_RES_CACHE, XG_RES_PUBLISHED says whether there was something to write. False: the
-  // caller is to publish what it is told to. Once per device, before its first queue.
+  // Offers the device the ports' flow verdict tables. True: from now on the device alone writes the shards
+  // of the receive queues that it opens a queue for; where a result has XG_RES_CACHE, XG_RES_PUBLISHED says
+  // whether there was something to write. False: the caller is to publish what it is told to. Of several
+  // devices each is offered the whole tables, and a receive queue is one device's. Once per device, before
+  // its first queue.
   virtual Result<bool> publish_flows(const std::vector<FlowTables>& ports) = 0;
 
   // Fails where the device cannot be driven so.

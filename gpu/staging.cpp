@@ -2,6 +2,7 @@
 #include "gpu/staging.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "gpu/stages/view.h"
@@ -14,11 +15,18 @@ constexpr u64 kAlign = 16;
 constexpr u64 align(u64 bytes) { return (bytes + kAlign - 1) & ~(kAlign - 1); }
 constexpr u64 kMost = align(XG_METADATA_SIZE + XG_CHUNK_SIZE);
 
-// Where the furthest header that the stages read ends, were it there.
+// Of an L4 header: the ports, an ICMP header with an echo's identifier, TCP's checksum, which ends the
+// latest.
+constexpr u32 kL4Bytes = 18;
+// Frames between the one that is staged and the one whose first line is fetched.
+constexpr u32 kAhead = 8;
+
+// Where the furthest byte stands, were it there, that the stages and those who publish read (gpu/flow_key.h,
+// gpu/checksum.h).
 u32 reach(const u8* metadata_bytes, u32 length) {
   xg_metadata metadata;
   std::memcpy(&metadata, metadata_bytes, sizeof(metadata));
-  return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + 4));
+  return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + kL4Bytes));
 }
 
 }  // namespace
@@ -30,6 +38,10 @@ u64 stage_frames(const void* frames, u64 frames_bytes, const xg_descriptor* desc
   u64 used = 0;
   bool later_buffer = false;
   for (u32 i = 0; i < count; i++) {
+    // A hint: the descriptor need not be valid.
+    if (i + kAhead < count)
+      __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(frames) +
+                                                       descriptors[i + kAhead].offset - XG_METADATA_SIZE));
     const xg_descriptor& from = descriptors[i];
     staged[i] = {0, 0, from.flags};
     if (!later_buffer && xg_descriptor_valid(from, frames_bytes)) {

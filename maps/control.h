@@ -36,8 +36,9 @@ XG_ASSERT_SIZE(xg_config, 64);
  * program alone, the second 64 by the queue's worker alone. Counts wrap and are compared by difference.
  *
  * Credits: XDP admits a packet while (granted - admitted) > 0 as a signed 32-bit number. The worker
- * grants frames as it puts them on the fill ring, never more than fit into the RX ring, plus one for
- * each packet that the kernel lost after the redirect (XDP_STATISTICS). */
+ * grants packets as it puts frames on the fill ring, as many as there are frames for if each packet takes the
+ * most buffers that its port's MTU allows, and never more than fit into the RX ring, plus one for each packet
+ * that the kernel lost after the redirect (XDP_STATISTICS). */
 XG_RECORD(xg_queue_state) {
   u32 admitted; /* packets redirected to this queue's socket; the next one's metadata.sequence */
   u32 kernel_reserved[15];
@@ -94,9 +95,9 @@ XG_ASSERT_SIZE(xg_counter, 16);
   X(redirected, "sent out of another port")                            \
   X(error_device, "dropped: the device answered ABORTED or failed")    \
   X(error_generation, "dropped: its policy generation is gone")        \
-  X(error_target, "dropped: no such target port, or it has no queue")  \
+  X(error_target, "dropped: no such target port, no queue, too long")  \
   X(error_ring_full, "dropped: the TX ring of its target stayed full") \
-  X(error_invalid, "dropped: the kernel handed an invalid descriptor") \
+  X(error_invalid, "dropped: an invalid descriptor, or too long")      \
   X(flows_cached, "flow verdicts published to the kernel")             \
   X(flows_evicted, "flow verdicts that gave way to another flow")      \
   X(checksums_repaired, "partial checksums completed before sending")

@@ -48,7 +48,7 @@ XG_RECORD(xg_queue_metrics) {
 
   /* Frames by owner. worker_frames = worker_free + the other four, summed over the worker's ports. */
   u32 frames_fill;     /* with the kernel, for receive: in the fill ring or the RX ring, or on the way */
-  u32 frames_batch;    /* this port's packets in batches */
+  u32 frames_batch;    /* this port's, in batches */
   u32 frames_tx;       /* with the kernel, to be sent out of this port, until it says they are */
   u32 frames_reinject; /* with the kernel, to be passed to this port's stack */
   u32 worker_frames;   /* that the worker has in all; the same number at each of its ports */
@@ -69,7 +69,11 @@ XG_RECORD(xg_queue_metrics) {
   u64 batch_log2[XG_BATCH_BUCKETS];      /* batches by packets */
   u64 device_ns_log2[XG_DEVICE_BUCKETS]; /* batches by device time */
   u64 latency_ns[XG_LATENCY_BUCKETS];    /* packets by latency */
-  u64 reserved_end[7];                   /* up to full cache lines: the next queue has another writer */
+  /* Frames that the kernel took to send and the interface behind would not have: they are gone, though they
+   * were counted as sent or passed. Known in copy mode alone (sendto says EBUSY). */
+  u64 tx_refused;
+  u64 reinject_refused;
+  u64 reserved_end[5]; /* up to full cache lines: the next queue has another writer */
 };
 XG_ASSERT_SIZE(xg_queue_metrics, 2816);
 XG_ASSERT_OFFSET(xg_queue_metrics, frames_fill, 72);

@@ -8,7 +8,7 @@
  * from all rings of all ports. Map `mirror_rings` (mmapable): record index = cpu * slots + (n & (slots - 1))
  * for the ring's n-th packet, counted from 0. Map `mirror_state` (mmapable): an entry a CPU.
  *
- * Producer: if head - consumed == slots, counts an overrun and goes on. Else it writes the record but for
+ * Producer: if head - consumed >= slots, counts an overrun and goes on. Else it writes the record but for
  * its ticket, fence, ticket = head + 1, head = head + 1. Consumer: record n is there once its ticket is
  * n + 1 (load-acquire); when it needs the record no more it stores consumed = n + 1 (store-release).
  *
@@ -43,9 +43,11 @@ XG_ASSERT_OFFSET(xg_mirror_record, key, 320);
 
 /* The first 64 bytes are written by the kernel program alone, the second 64 by the consumer alone. */
 XG_RECORD(xg_mirror_state) {
-  u64 head;     /* packets mirrored so far */
-  u64 overruns; /* packets that went on unseen, as the ring was full */
-  u64 kernel_reserved[6];
+  u64 head;          /* packets mirrored so far */
+  u64 overruns;      /* packets that went on unseen, as the ring was full */
+  u64 consumed_seen; /* `consumed` as the kernel program last read it: read again when the ring looks full, as
+                        the line is the consumer's and costs a transfer between processors */
+  u64 kernel_reserved[5];
   u64 consumed; /* records before this one may be overwritten */
   u64 consumer_reserved[7];
 };

@@ -17,6 +17,10 @@
 #define XG_FRAME_DATA 288u
 #define XG_FRAME_MAX (XG_CHUNK_SIZE - XG_FRAME_DATA) /* longest frame that fits: 1,760 bytes */
 #define XG_METADATA_SIZE 32u
+/* A longer one is of several buffers, each in a chunk of its own from XG_FRAME_DATA on. The kernel joins 17
+ * and more to a packet when it sends (MAX_SKB_FRAGS). */
+#define XG_PACKET_BUFFERS 16u
+#define XG_PACKET_MAX (XG_PACKET_BUFFERS * XG_FRAME_MAX) /* 28,160 bytes */
 
 /* xg_metadata.flags */
 #define XG_PKT_IPV4 0x0001u

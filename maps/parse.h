@@ -6,10 +6,13 @@
  *   xg_packet p;
  *   xg_parse(data, data_end, port, &p);
  *
+ * Of a frame of several buffers it reads the first one, where the headers have to stand (xg_parse_part).
+ *
  * It reads Ethernet, up to two VLAN tags, IPv4 with options, IPv6 with up to XG_PARSE_EXTENSIONS
- * extension headers, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer headers. It never
- * reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet padding), and it
- * always answers: what cannot be read stays zero and XG_PKT_MALFORMED says that something is wrong.
+ * extension headers within XG_PARSE_REACH bytes, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer
+ * headers. It never reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet
+ * padding), and it always answers: what cannot be read stays zero and XG_PKT_MALFORMED says that something is
+ * wrong.
  *
  * A malformed packet has no flow, like a fragment: it never matches a flow verdict and its verdict must
  * not be cached.
@@ -26,6 +29,9 @@
 #include "tables.h"
 
 #define XG_PARSE_EXTENSIONS 8
+/* Where extension headers may reach: the longest L4 header behind them stands in a frame's first buffer too,
+ * for the kernel, whose buffers are longer, as for user space and devices. */
+#define XG_PARSE_REACH (XG_FRAME_MAX - 60u)
 
 #define XG_IPPROTO_HOPOPTS 0u
 #define XG_IPPROTO_ICMP 1u
@@ -265,7 +271,7 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
                         offset + c->end - c->offset - 8);
     }
     next = c->at[0];
-    if (c->offset + length > c->end) break;
+    if (c->offset + length > c->end || c->offset + length > XG_PARSE_REACH) break;
     xg_advance(c, length);
     if (p->flags & XG_PKT_LATER_FRAGMENT) {
       xg_parse_protocol(p, next);
@@ -273,7 +279,7 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
       return 0;
     }
   }
-  /* Cut short, or more of them than anybody sends. */
+  /* Cut short, or more or longer ones than anybody sends. */
   xg_parse_set(p, XG_PKT_MALFORMED);
   xg_parse_protocol(p, next);
   return 0;
@@ -322,13 +328,14 @@ XG_FN int xg_is_stp(const u8* frame, const xg_cursor* c, u32 ethertype) {
          c->at[2] == 3;
 }
 
-/* Parses the frame [data, data_end), at most 64 KiB, that came in on `port`. Fills all of *p. */
-XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
+/* Parses a frame of `length` bytes that came in on `port`, of which [data, data_end) can be read: all of it,
+ * or the first of its buffers. Fills all of *p. */
+XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port, xg_packet* p) {
   __builtin_memset(p, 0, sizeof(*p));
   p->key.port = port;
   p->control = XG_CONTROL_NONE;
   p->l4_index = XG_L4_OTHER;
-  xg_cursor c = {data, data_end, 0, (u32)(data_end - data)};
+  xg_cursor c = {data, data_end, 0, length};
   if (!XG_READABLE(c.at, 14, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
   u32 ethertype = xg_host16(xg_load16(data + 12));
   xg_advance(&c, 14);
@@ -353,6 +360,11 @@ XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
     p->control = XG_CONTROL_LLDP;
   else if (xg_is_stp(data, &c, ethertype))
     p->control = XG_CONTROL_STP;
+}
+
+/* Parses the frame [data, data_end), all of it, that came in on `port`. Fills all of *p. */
+XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
+  xg_parse_part(data, data_end, (u32)(data_end - data), port, p);
 }
 
 /* Does the packet have a flow, that is: may a flow verdict be looked up or cached for it? */

@@ -186,7 +186,7 @@ class Lab {
  private:
   Options options(Rules rules, bool cache) const {
     Options options;
-    options.device = settings_.device;
+    options.devices = {settings_.device};
     options.rules = rules;
     options.stages = {drop(cache)};
     options.flow_entries_per_queue = 1 << 17;  // so that none of the flows has to give way to another

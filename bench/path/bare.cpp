@@ -108,6 +108,17 @@ class BareSocket {
 
   bool unsent() const { return *tx.producer != __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE); }
   void kick() { sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0); }
+  // Gives the kernel `count` frames to receive into; address(i) lies in the i-th one.
+  template <class Address>
+  void fill_up(u32 count, Address&& address) {
+    u32 to = 0;
+    // The kernel shows a packet before it shows that the frame's place in the fill ring is free (xsk_flush).
+    while (!xsk_ring_prod__reserve(&fill, count, &to)) {
+    }
+    for (u32 i = 0; i < count; ++i)
+      *xsk_ring_prod__fill_addr(&fill, to + i) = address(i) & ~u64{kFrameSize - 1};
+    xsk_ring_prod__submit(&fill, count);
+  }
 
   u8* area = nullptr;
   xsk_ring_prod fill{}, tx{};
@@ -169,14 +180,10 @@ BareLoop::~BareLoop() {
 void BareLoop::drop() {
   BareSocket& s = *socket_;
   while (!stopping_.load(std::memory_order_relaxed)) {
-    u32 from = 0, to = 0;
+    u32 from = 0;
     const u32 count = xsk_ring_cons__peek(&s.rx, kBurst, &from);
     if (!count) continue;
-    xsk_ring_prod__reserve(&s.fill, count, &to);
-    for (u32 i = 0; i < count; ++i)
-      *xsk_ring_prod__fill_addr(&s.fill, to + i) =
-          xsk_ring_cons__rx_desc(&s.rx, from + i)->addr & ~u64{kFrameSize - 1};
-    xsk_ring_prod__submit(&s.fill, count);
+    s.fill_up(count, [&](u32 i) { return xsk_ring_cons__rx_desc(&s.rx, from + i)->addr; });
     xsk_ring_cons__release(&s.rx, count);
     received_.store(received_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
@@ -187,11 +194,7 @@ void BareLoop::forward() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     u32 from = 0, to = 0;
     if (const u32 done = xsk_ring_cons__peek(&s.completion, kRing, &from)) {
-      xsk_ring_prod__reserve(&s.fill, done, &to);
-      for (u32 i = 0; i < done; ++i)
-        *xsk_ring_prod__fill_addr(&s.fill, to + i) =
-            *xsk_ring_cons__comp_addr(&s.completion, from + i) & ~u64{kFrameSize - 1};
-      xsk_ring_prod__submit(&s.fill, done);
+      s.fill_up(done, [&](u32 i) { return *xsk_ring_cons__comp_addr(&s.completion, from + i); });
       xsk_ring_cons__release(&s.completion, done);
       transmitted_.store(transmitted_.load(std::memory_order_relaxed) + done, std::memory_order_relaxed);
     }

@@ -44,7 +44,7 @@ std::shared_ptr<const gpu::Pipelines> pipelines_of(std::vector<gpu::StageSetting
 
 void choose_device(const std::string& name, Options& options) {
   const auto slash = name.find('/');
-  options.device = name.substr(0, slash);
+  options.devices = {name.substr(0, slash)};
   if (slash == std::string::npos) return;
   const auto mode = dataplane::compute_mode_of(name.substr(slash + 1));
   if (!mode)
@@ -91,6 +91,7 @@ void Bed::attach(const Options& options) {
     port_options.ifindex = interface.ifindex();
     port_options.port_index = port;
     port_options.queues = options.queues;
+    port_options.multi_buffer = options.packet_buffers > 1;
     port_options.flow_entries_per_queue = options.flow_entries_per_queue;
     // A shared two-core host may take a worker off its core for a while.
     port_options.beat_timeout_ns = 1'000'000'000;
@@ -105,6 +106,7 @@ void Bed::attach(const Options& options) {
     spec.ifname = interface.ifname();
     spec.ifindex = interface.ifindex();
     spec.queues = options.queues;
+    spec.packet_buffers = options.packet_buffers;
     spec.xdp_mode = options.mode;
     spec.repair_checksums = options.repair_checksums;
     spec.reinject_ifname = reinjections_.back()->worker_ifname();
@@ -113,7 +115,9 @@ void Bed::attach(const Options& options) {
     specs.push_back(std::move(spec));
   }
   engine_ = value_of(dataplane::Engine::create(std::move(specs), options.engine));
-  value_of(engine_->use_device(value_of(gpu::open_device(options.device)), gpu::Frames::automatic));
+  std::vector<std::unique_ptr<gpu::Device>> devices;
+  for (const std::string& name : options.devices) devices.push_back(value_of(gpu::open_device(name)));
+  value_of(engine_->use_devices(std::move(devices), gpu::Frames::automatic));
   value_of(
       engine_->load_policy(generation_, pipelines_of(options.stages), {}, rules_ == Rules::mirror_and_drop));
   engine_->make_current(generation_);

@@ -20,7 +20,8 @@ enum class Rules { inspect, mirror_and_drop, drop };
 struct Options {
   kernel::XdpMode mode = kernel::XdpMode::native;
   u32 queues = 1;
-  std::string device = "cpu";
+  u32 packet_buffers = 1;  // that a frame takes at most: more than one where an MTU is above 1,738
+  std::vector<std::string> devices{"cpu"};  // queues are spread over them in turn
   dataplane::EngineOptions engine;
   bool repair_checksums = true;
   bool overload_drops = false;  // on_overload: drop, as a full ring of a bare loop does; else pass

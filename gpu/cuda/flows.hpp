@@ -22,7 +22,9 @@ struct Shards {
 class FlowWriter {
  public:
   // Registers the tables with the GPU, which is the calling thread's current one, and reads what stands in
-  // them. From then on nobody else writes there. On failure nothing stays.
+  // them. The directory is of all shards, at 80 bytes of device memory an entry; what it says holds for the
+  // shards of the receive queues that this GPU serves, which nobody else writes from then on. The other
+  // shards are other devices', and never written from here. On failure nothing stays.
   static Result<FlowWriter> create(const std::vector<FlowTables>& ports, const Stream& stream);
   FlowWriter() = default;
 

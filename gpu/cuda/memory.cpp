@@ -85,13 +85,30 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+// Whether this GPU, too, reaches the first and the last byte of what another one has registered, at one
+// stretch.
+bool whole(const void* base, u64 bytes) noexcept {
+  cudaPointerAttributes first{}, last{};
+  return cudaPointerGetAttributes(&first, base) == cudaSuccess && first.type == cudaMemoryTypeHost &&
+         cudaPointerGetAttributes(&last, static_cast<const u8*>(base) + bytes - 1) == cudaSuccess &&
+         last.type == cudaMemoryTypeHost && first.devicePointer != nullptr &&
+         static_cast<const u8*>(first.devicePointer) + bytes - 1 == last.devicePointer;
+}
+
+}  // namespace
+
 Result<Registration> Registration::create(void* base, u64 bytes) {
-  if (const cudaError_t error = cudaHostRegister(base, (bytes + 4095) & ~u64{4095},
-                                                 cudaHostRegisterPortable | cudaHostRegisterMapped);
-      error != cudaSuccess)
-    return failure("registering host memory", error);
+  bytes = (bytes + 4095) & ~u64{4095};
+  const cudaError_t registered =
+      cudaHostRegister(base, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  const bool borrowed = registered == cudaErrorHostMemoryAlreadyRegistered && whole(base, bytes);
+  if (registered != cudaSuccess && !borrowed) return failure("registering host memory", registered);
+  // The error of what is no failure is not for the next call to report.
+  if (borrowed) (void)cudaGetLastError();
   Registration registration;
-  registration.host_ = base;
+  if (!borrowed) registration.host_ = base;
   void* device = nullptr;
   if (const cudaError_t error = cudaHostGetDevicePointer(&device, base, 0); error != cudaSuccess)
     return failure("mapping host memory", error);

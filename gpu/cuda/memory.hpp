@@ -70,8 +70,9 @@ class DeviceMemory {
   cudaStream_t stream_ = nullptr;
 };
 
-// A region of the caller's memory, registered with the driver; the whole pages that it stands on, as a map's
-// memory is.
+// A region of the caller's memory, registered with the driver for all GPUs: the whole pages that it stands
+// on, as a map's memory is. What another GPU has registered already, in the same bounds, is borrowed from it:
+// it outlives the result.
 class Registration {
  public:
   static Result<Registration> create(void* base, u64 bytes);

@@ -1,28 +1,36 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/flow_key.h and gpu/checksum.h against the parser.
+// gpu/flow_key.h against the parser; gpu/staging.hpp against what keys and checksums are read from.
 #include "gpu/flow_key.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
+#include "gpu/checksum.h"
+#include "gpu/staging.hpp"
 #include "maps/parse.h"
+#include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/traffic.hpp"
 
 namespace xdpgpu::tests {
 namespace {
 
+xg_batch batch_of(const u8* frames, u64 bytes, const std::vector<u32>& image) {
+  xg_batch batch{};
+  batch.frames.v = reinterpret_cast<xg_word*>(const_cast<u8*>(frames));
+  batch.frames_bytes = bytes;
+  batch.image.v = const_cast<u32*>(image.data());
+  batch.generation = kGeneration;
+  return batch;
+}
+
 // How many packets had a flow; each one's key as a device sees it is the parser's.
 u32 compare(const Traffic& traffic, u32 pipelines) {
   std::vector<u32> image(XG_IMAGE_HEADER, 0);
   image[XG_IMAGE_PIPELINES_AT] = pipelines;
-  xg_batch batch{};
-  batch.frames.v = reinterpret_cast<xg_word*>(traffic.region.base());
-  batch.frames_bytes = traffic.region.size();
-  batch.image.v = image.data();
-  batch.generation = kGeneration;
+  const xg_batch batch = batch_of(traffic.region.base(), traffic.region.size(), image);
   u32 flows = 0;
   for (const xg_descriptor& descriptor : traffic.descriptors) {
     if (!xg_descriptor_valid(descriptor, traffic.region.size())) continue;
@@ -54,6 +62,68 @@ TEST(FlowKey, OfCapturedPacketsIsTheParsers) {
   const char* const elsewhere = std::getenv("XDPGPU_TEST_CAPTURES");
   const Traffic traffic = captured_traffic(elsewhere ? elsewhere : XDPGPU_TEST_CAPTURES, 1);
   EXPECT_GT(compare(traffic, 1), 100u);
+}
+
+u32 partial_field(const u8* frame, u32 length) {
+  xg_metadata metadata;
+  std::memcpy(&metadata, frame - sizeof(metadata), sizeof(metadata));
+  return xg_partial_checksum(frame, length, &metadata).field;
+}
+
+// Has the packet carry a checksum that is only begun, where it can: one of 65,536 is.
+bool make_partial(u8* frame, u32 length) {
+  xg_metadata metadata;
+  std::memcpy(&metadata, frame - sizeof(metadata), sizeof(metadata));
+  const u32 field = metadata.l4_offset + ((metadata.flags & XG_PKT_TCP) != 0 ? 16u : 6u);
+  if ((metadata.flags & (XG_PKT_TCP | XG_PKT_UDP)) == 0 || field + 2 > length) return false;
+  for (u32 sum = 0; sum < 0x10000; sum++) {
+    std::memcpy(frame + field, &sum, 2);
+    if (partial_field(frame, length) == field) return true;
+  }
+  return false;
+}
+
+// A device that publishes reads keys and checksums from the staged frames as well.
+TEST(Staging, KeepsWhatKeysAndChecksumsAreReadFrom) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const Traffic traffic = random_traffic(random, 2000, 4);
+  std::vector<u32> image(XG_IMAGE_HEADER, 0);
+  image[XG_IMAGE_PIPELINES_AT] = 4;
+  const xg_batch batch = batch_of(traffic.region.base(), traffic.region.size(), image);
+  std::vector<bool> first(traffic.descriptors.size());  // buffers of their packets, and valid
+  for (std::size_t i = 0; i < first.size(); i++)
+    first[i] = (i == 0 || (traffic.descriptors[i - 1].flags & XG_DESC_MORE) == 0) &&
+               xg_descriptor_valid(traffic.descriptors[i], traffic.region.size());
+  u32 tries = 0;
+  for (std::size_t i = 0; i < first.size() && tries < 300; i++)
+    if (first[i] &&
+        make_partial(traffic.region.base() + traffic.descriptors[i].offset, traffic.descriptors[i].length))
+      tries++;
+
+  const u32 count = static_cast<u32>(traffic.descriptors.size());
+  const FrameRegion staging(gpu::staging_bytes(count));
+  std::memset(staging.base(), kPoison, staging.size());
+  std::vector<xg_descriptor> staged(count);
+  gpu::stage_frames(traffic.region.base(), traffic.region.size(), traffic.descriptors.data(), count,
+                    staging.base(), staged.data());
+  const xg_batch copy = batch_of(staging.base(), staging.size(), image);
+  u32 keys = 0, partial = 0;
+  for (u32 i = 0; i < count; i++) {
+    const xg_descriptor& descriptor = traffic.descriptors[i];
+    xg_view seen, seen_staged;
+    if (!first[i] || !xg_view_packet(batch, descriptor, seen)) continue;
+    ASSERT_TRUE(xg_view_packet(copy, staged[i], seen_staged)) << "packet " << i;
+    const u32 field = partial_field(traffic.region.base() + descriptor.offset, descriptor.length);
+    EXPECT_EQ(partial_field(staging.base() + staged[i].offset, staged[i].length), field) << "packet " << i;
+    partial += field != 0;
+    if (!xg_cacheable(seen)) continue;
+    const xg_flow_key key = xg_view_key(seen), key_staged = xg_view_key(seen_staged);
+    EXPECT_EQ(std::memcmp(&key, &key_staged, sizeof(key)), 0) << "packet " << i;
+    keys++;
+  }
+  EXPECT_GT(keys, 500u);
+  EXPECT_GT(partial, 100u);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::Frame;
-using test::operator+;
+using test::operator+;  // NOLINT(misc-unused-using-decls): clang-tidy 14 does not see its uses
 using testing::HasSubstr;
 
 constexpr u32 kRings = 2, kSlots = 8, kQueues = 2, kEntries = 1024;

@@ -185,6 +185,13 @@ TEST_F(MirrorTest, AFullRingCountsOverrunsAndHoldsNobodyUp) {
   EXPECT_EQ(program.mirrored(cpu_, 8).ticket, 9u);
   EXPECT_EQ(program.mirrored(cpu_, 10).ticket, 11u);
   EXPECT_EQ(program.mirrored(cpu_, 3).ticket, 4u);
+  state.consumed = 12;  // what has not been shown cannot have been consumed
+  program.run(kUdp);
+  EXPECT_EQ(state.head, 11u);
+  EXPECT_EQ(state.overruns, 8u);
+  state.consumed = 11;
+  program.run(kUdp);
+  EXPECT_EQ(state.head, 12u);
 }
 
 TEST_F(MirrorTest, DropDropsTheFlowWhereTheRuleStands) {

@@ -191,6 +191,45 @@ TEST(Parse, CutAnywhere) {
   }
 }
 
+// Of a frame of several buffers the first one is enough, as long as the headers stand in it.
+TEST(Parse, TheFirstBufferIsEnough) {
+  u32 compared = 0;
+  for (const auto& sample : samples()) {
+    const xg_packet whole = parse(sample.frame);
+    if (whole.payload_offset == 0 || (whole.flags & XG_PKT_MALFORMED) != 0) continue;
+    const auto length = static_cast<u32>(sample.frame.size());
+    for (u32 readable = whole.payload_offset; readable <= length; ++readable, ++compared) {
+      const auto exact = std::make_unique<u8[]>(readable);
+      std::memcpy(exact.get(), sample.frame.data(), readable);
+      xg_packet part;
+      xg_parse_part(exact.get(), exact.get() + readable, length, 7, &part);
+      ASSERT_EQ(std::memcmp(&part, &whole, sizeof(part)), 0)
+          << sample.name << ": " << readable << " of " << length << " bytes";
+    }
+  }
+  EXPECT_GT(compared, 100u);
+}
+
+// Whoever can read more of a frame than its first buffer comes to the same answer.
+TEST(Parse, HeadersEndInTheFirstBuffer) {
+  u32 good = 0;
+  for (u8 units = 0; units < 20; ++units) {
+    const Frame frame = ethernet() + ipv6({.next = 60}, extension(60, 100) + extension(60, 100) +
+                                                            extension(17, units) + udp(1000, 53, 6000));
+    const u32 l4_offset = 14 + 40 + 2 * 808 + 8 + 8 * units;
+    const xg_packet whole = parse(frame);
+    EXPECT_EQ((whole.flags & XG_PKT_MALFORMED) != 0, l4_offset > XG_PARSE_REACH) << l4_offset;
+    xg_packet part;
+    xg_parse_part(frame.data(), frame.data() + XG_FRAME_MAX, static_cast<u32>(frame.size()), 7, &part);
+    EXPECT_EQ(std::memcmp(&part, &whole, sizeof(part)), 0) << l4_offset;
+    if ((whole.flags & XG_PKT_MALFORMED) != 0) continue;
+    EXPECT_EQ(whole.l4_offset, l4_offset);
+    EXPECT_LE(whole.payload_offset, XG_FRAME_MAX);
+    ++good;
+  }
+  EXPECT_EQ(good, 3u);
+}
+
 TEST(Parse, AnyBytes) {
   const u32 seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

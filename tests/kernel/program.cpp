@@ -68,6 +68,8 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.mirror_rings, cpus * options.mirror_slots);
   bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.limits);
+  skeleton->rodata->multi_buffer = options.multi_buffer ? 1 : 0;
+  if (options.multi_buffer) bpf_program__set_flags(skeleton->progs.xdpgpu, BPF_F_XDP_HAS_FRAGS);
   if (int error = xdpgpu_bpf__load(skeleton); error != 0) {
     xdpgpu_bpf__destroy(skeleton);
     errno = -error;
@@ -238,6 +240,7 @@ xg_queue_state& Program::queue(u32 index) { return maps_->queues[index]; }
 xg_flow_verdict& Program::verdict(u32 index) { return maps_->verdicts[index]; }
 xg_flow_stats& Program::stats(u32 index) { return maps_->stats[index]; }
 xg_rewrite& Program::rewrite(u32 index) { return maps_->rewrites[index]; }
+u32 Program::mirror_rings() const { return static_cast<u32>(libbpf_num_possible_cpus()); }
 xg_mirror_state& Program::mirror_state(u32 cpu) { return maps_->mirror_states[cpu]; }
 xg_mirror_record& Program::mirrored(u32 cpu, u64 n) {
   return maps_->mirror_rings[cpu * options_.mirror_slots + static_cast<u32>(n % options_.mirror_slots)];

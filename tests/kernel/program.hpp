@@ -49,6 +49,7 @@ struct ProgramOptions {
   u32 limits = 1024;
   u32 mirror_slots = 8;
   u32 mirror_bytes = 128;
+  bool multi_buffer = false;  // frames may be of several buffers, as those that are longer than a page are
 };
 
 // What a published verdict says beside its action.
@@ -83,6 +84,7 @@ class Program {
   xg_flow_verdict& verdict(u32 index);
   xg_flow_stats& stats(u32 index);
   xg_rewrite& rewrite(u32 index);
+  u32 mirror_rings() const;
   // Of a CPU's ring: its state, and its n-th packet's record, counted from 0.
   xg_mirror_state& mirror_state(u32 cpu);
   xg_mirror_record& mirrored(u32 cpu, u64 n);

@@ -3,10 +3,8 @@
 // tests/netns/cache_test.cpp: a flow that user space has judged once is handled in the kernel from then
 // on, in order, and only as long as its policy stands.
 #include <fmt/format.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -42,13 +40,7 @@ class Cached : public OnTheWire {
   }
   // Before Linux 6.3 no driver says whether it transmits for XDP, and a veth does not always: what
   // would be sent is not cached there (xdpgpu doctor).
-  bool kernel_transmits() const {
-    utsname host{};
-    unsigned major = 0, minor = 0;
-    uname(&host);
-    std::sscanf(host.release, "%u.%u", &major, &minor);
-    return generic() || major > 6 || (major == 6 && minor >= 3);
-  }
+  bool kernel_transmits() const { return generic() || kernel_at_least(6, 3); }
   // Frames of the probe flow that arrive where `action` sends them.
   std::size_t arrivals(std::uint8_t action, std::size_t expected) {
     Sniffer& sniffer = action == XG_TX ? *at_left_ : action == XG_REDIRECT ? *at_right_ : *at_host_;

@@ -99,8 +99,9 @@ TEST_P(Life, ADeadDataPlaneIsCleanedUp) {
 
 TEST_P(Life, AStoppedWorkerIsAFailureNotAHole) {
   for (const char* what : {"pass", "drop"}) {
-    attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})",
-                       fmt::format(R"("on_failure": "{}", "on_overload": "pass")", what)));
+    attach(inspect_all(
+        R"({"stage": "acl", "rules": [], "default": "pass"})",
+        fmt::format(R"("on_failure": "{}", "on_overload": "pass", "io": {{"heartbeat": "100ms"}})", what)));
     const Pins& pins = attached_->pins();
     const pid_t data_plane = attached_->data_plane();
     kill(data_plane, SIGSTOP);
@@ -115,6 +116,21 @@ TEST_P(Life, AStoppedWorkerIsAFailureNotAHole) {
     })) << "traffic did not come back with the worker";
     attached_.reset();
   }
+}
+
+TEST_P(Life, AWorkerMayBeSilentForAsLongAsThePolicySays) {
+  attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})", R"("io": {"heartbeat": "10s"})"));
+  const Pins& pins = attached_->pins();
+  const pid_t data_plane = attached_->data_plane();
+  const auto before = pins.worker("received");
+  kill(data_plane, SIGSTOP);
+  std::this_thread::sleep_for(400ms);
+  const PingResult result = ping(*left_, "10.9.0.1", {.count = 3, .timeout = 200ms});
+  const auto failed = pins.kernel("pass_failure");
+  kill(data_plane, SIGCONT);
+  EXPECT_EQ(result.received, 0U) << "they wait for the worker";
+  EXPECT_EQ(failed, 0U);
+  EXPECT_TRUE(eventually([&] { return pins.worker("received") >= before + 3; })) << pins.summary();
 }
 
 TEST_P(Life, KilledOutrightAttachesAgain) {

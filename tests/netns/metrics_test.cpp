@@ -156,9 +156,9 @@ TEST_F(MetricsPin, BpftoolPrintsItWithNames) {
       *host_, {"/bin/sh", "-c", "PATH=$PATH:/usr/sbin:/sbin; exec bpftool map dump pinned " + pin});
   if (dump.status == 127) GTEST_SKIP() << "no bpftool: " << dump.err;
   ASSERT_EQ(dump.status, 0) << dump.err;
-  for (const char* name :
-       {"\"fill_least\"", "\"reinject_tx\"", "\"now\"", "\"most\"", "\"worker_free\"",
-        "\"kernel_rx_ring_full\"", "\"device_ns_log2\"", "\"latency_ns_most\"", "\"latency_ns\""})
+  for (const char* name : {"\"fill_least\"", "\"reinject_tx\"", "\"now\"", "\"most\"", "\"worker_free\"",
+                           "\"kernel_rx_ring_full\"", "\"reinject_refused\"", "\"device_ns_log2\"",
+                           "\"latency_ns_most\"", "\"latency_ns\""})
     EXPECT_NE(dump.out.find(name), std::string::npos) << name << " is not in:\n" << dump.out;
 }
 

@@ -59,6 +59,7 @@ struct AttachSpec {
   bool generic = false;  // --mode generic, else --mode copy (native XDP; veth has no zero-copy)
   unsigned queues = 0;   // 0: not said
   std::vector<std::string> more{};
+  bool device_by_policy = false;  // else --device device_under_test()
 };
 
 // A file that goes with this object.

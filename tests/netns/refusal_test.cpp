@@ -69,7 +69,24 @@ TEST_F(Refused, APortOfABridge) {
 
 TEST_F(Refused, FramesThatDoNotFit) {
   host_port().set_mtu(9000);
-  expect_refusal({"attach", ifname()}, 1, {ifname(), "MTU", "9000", "1760", "1738", "ip link set"});
+  expect_refusal({"attach", ifname(), "--mode", "zero-copy"}, 1,
+                 {ifname(), "MTU", "9000", "1760", "1738", "ip link set"});
+  host_port().set_mtu(60000);
+  const char* most = kernel_at_least(6, 7) ? "28138" : "Linux 6.7";
+  for (const char* mode : {"auto", "copy", "generic"})
+    expect_refusal({"attach", ifname(), "--mode", mode}, 1,
+                   {ifname(), "MTU", "60000", "1760", most, "ip link set"});
+}
+
+TEST_F(Refused, JumboFramesOfAKernelThatCannotHandThemOver) {
+  if (kernel_at_least(6, 7)) GTEST_SKIP() << "this kernel can";
+  host_port().set_mtu(9000);
+  for (const char* mode : {"auto", "copy", "generic"})
+    expect_refusal({"attach", ifname(), "--mode", mode}, 1,
+                   {ifname(), "MTU 9000", "Linux 6.7", "1738", "ip link set"});
+  host_port().set_mtu(1738);
+  attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})"));
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
 }
 
 TEST_F(Refused, ZeroCopyWhereThereIsNone) {
@@ -98,6 +115,11 @@ TEST_F(Refused, AWrongPolicy) {
 TEST_F(Refused, ADeviceThatIsNotThere) {
   expect_refusal({"attach", ifname(), "--device", "cuda:77"}, 1, {"cuda:77"});
   expect_refusal({"attach", ifname(), "--device", "abacus"}, 2, {"abacus", "cpu"});
+}
+
+TEST_F(Refused, OneOfSeveralDevicesThatIsNotThere) {
+  const TemporaryFile policy(R"({"version": 1, "compute": {"devices": ["cpu", "cuda:77"]}})");
+  expect_refusal({"attach", ifname(), "--policy", policy.path()}, 1, {"cuda:77"});
 }
 
 TEST_F(Refused, AModeThatTheDeviceDoesNotHave) {

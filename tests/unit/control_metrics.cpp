@@ -57,6 +57,7 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   metrics.latency_ns_most = 3'000'000;
   metrics.latency_ns_sum = 999 * 20'000 + 3'000'000;
   metrics.kernel_rx_ring_full = 4;
+  metrics.reinject_refused = 6;
   Json counters = no_losses();
   counters["dropped"] = 500;
   counters["lost_in_kernel"] = 4;
@@ -67,6 +68,7 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   EXPECT_THAT(text, HasSubstr("latency: p50 19."));
   EXPECT_THAT(text, HasSubstr("at most 3.0 ms"));
   EXPECT_THAT(text, HasSubstr("2 of 500.0 packets"));
+  EXPECT_THAT(text, HasSubstr("0 of those sent, 6 of those passed"));
   EXPECT_THAT(text, HasSubstr("drops: 500 dropped by a pipeline, 4 lost between redirect and RX ring\n"));
   EXPECT_THAT(text, Not(HasSubstr("device's failure")));
   const Json& json = queue.at("metrics");

@@ -18,6 +18,9 @@ TEST(RegionSize, HoldsTheBurst) {
   EXPECT_EQ(burst_frames({.ns = 10 * kMs, .link_mbps = 100'000, .mtu = 1500, .queues = 8}), 10'160u);
   // 1 Gbit/s for 1 ms are 125,000 bytes.
   EXPECT_EQ(burst_frames({.ns = kMs, .link_mbps = 1000, .mtu = 1500, .queues = 1}), 82u);
+  // Six chunks a frame of 9,000 bytes: 10,000,000 ns x 1000 Mbit/s / 72,304,000 = 138.3 frames.
+  EXPECT_EQ(burst_frames({.ns = 10 * kMs, .link_mbps = 1000, .mtu = 9000, .buffers = 6, .queues = 1}),
+            139u * 6);
   // An exact number is not rounded up: 1,250 bytes a us, 1,538 us.
   EXPECT_EQ(burst_frames({.ns = 1'538'000, .link_mbps = 10'000, .mtu = 1500, .queues = 1}), 1250u);
   // Smaller frames are more.

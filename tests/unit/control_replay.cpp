@@ -234,6 +234,34 @@ TEST(ControlReplay, ShortAndLongFramesAreJudged) {
   }
 }
 
+// 200 of them, of six buffers each, are several batches.
+TEST(ControlReplay, AJumboFrameIsJudgedAsOnTheWire) {
+  const auto policy = compiled(kMixed);
+  auto jumbo = udp(1, 443);
+  jumbo.resize(9014, 'x');
+  jumbo[16] = 9000 >> 8, jumbo[17] = 9000 & 0xff;  // the IP packet's length
+  jumbo[38] = 8980 >> 8, jumbo[39] = 8980 & 0xff;  // the UDP datagram's
+  for (const bool kernel : {false, true}) {
+    if (kernel && geteuid() != 0) continue;
+    SCOPED_TRACE(kernel ? "in the kernel" : "in user space");
+    auto replay = open_or_die(policy, kernel);
+    ASSERT_TRUE(replay->feed(udp(1, 443), 60, 1));
+    for (int i = 0; i < 200; i++) ASSERT_TRUE(replay->feed(jumbo, static_cast<u32>(jumbo.size()), 1));
+    ASSERT_TRUE(replay->feed(udp(1, 443), 60, 1));
+    ASSERT_TRUE(replay->finish());
+    const auto verdicts = replay->take();
+    ASSERT_EQ(verdicts.size(), 202u);
+    for (const auto& verdict : verdicts) {
+      EXPECT_EQ(verdict.flow, verdicts[0].flow);
+      EXPECT_EQ(verdict.reason, verdicts[0].reason);
+      EXPECT_EQ(verdict.rule, verdicts[0].rule);
+      EXPECT_EQ(verdict.pipeline, verdicts[0].pipeline);
+      EXPECT_EQ(verdict.stage, verdicts[0].stage);
+      EXPECT_EQ(verdict.action, verdicts[0].action);
+    }
+  }
+}
+
 TEST(ControlReplay, AnUnknownDeviceIsRefused) {
   const auto policy = compiled(kMixed);
   ReplayOptions options;

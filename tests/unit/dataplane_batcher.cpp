@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "tests/unit/dataplane_random.hpp"
+#include "userspace/dataplane/buffers.hpp"
 #include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
@@ -66,13 +67,18 @@ struct Bench {
   Device device;
   Batcher batcher;
   explicit Bench(Closing closing = Closing::patient) : batcher(device, kCapacity, kDepth, kWait, closing) {}
+  // frame: of its first buffer, the others follow.
   bool add(u32 generation, u32 sequence, u8 port = 0, u64 now = 0) {
-    Batch* batch = batcher.open(generation, now);
+    return add_buffers(1, sequence, generation, sequence, port, now);
+  }
+  bool add_buffers(u32 buffers, u32 frame, u32 generation, u32 sequence, u8 port = 0, u64 now = 0) {
+    Batch* batch = batcher.open(generation, now, buffers);
     if (!batch) return false;
     xg_metadata metadata{};
     metadata.sequence = sequence;
     metadata.rx_time_ns = 1000 + sequence;
-    batch->add(u64{sequence} * XG_CHUNK_SIZE + XG_FRAME_DATA, 60, port, metadata);
+    batch->add(chunk_of(frame) + XG_FRAME_DATA, 60, port, metadata);
+    for (u32 i = 1; i < buffers; ++i) batch->extend(chunk_of(frame + i) + XG_FRAME_DATA, 60);
     return true;
   }
 };
@@ -107,6 +113,31 @@ TEST(Batcher, AFullBatchGoesAndTheNextOneOpens) {
   ASSERT_TRUE(b.add(1, kCapacity));
   EXPECT_EQ(b.device.in_flight(), 1u);
   EXPECT_EQ(b.batcher.held(), kCapacity + 1);
+}
+
+TEST(Batcher, APacketsBuffersStayTogether) {
+  Bench b;
+  ASSERT_TRUE(b.add_buffers(6, 0, 1, 10, 2));
+  ASSERT_TRUE(b.add_buffers(1, 6, 1, 11, 3));
+  ASSERT_TRUE(b.add_buffers(2, 7, 1, 12, 2));  // one place is left: not enough
+  EXPECT_EQ(b.device.in_flight(), 1u);
+  EXPECT_EQ(b.batcher.held(), 9u) << "frames";
+  b.device.finished = 1;
+  Batch* batch = b.batcher.poll();
+  ASSERT_NE(batch, nullptr);
+  EXPECT_EQ(batch->slot->count, 7u) << "descriptors are submitted";
+  EXPECT_EQ(batch->packets(), 2u);
+  EXPECT_EQ(batch->ports[0], 2u);
+  for (u32 i = 1; i < 6; ++i) EXPECT_EQ(batch->ports[i], Batch::kLaterBuffer);
+  EXPECT_EQ(batch->ports[6], 3u);
+  EXPECT_EQ(batch->rx_times_ns[6], 1011u);
+  EXPECT_EQ(batch->next_sequence[2], 11u);
+  const Buffers first = packet_at(batch->slot->descriptors);
+  ASSERT_EQ(first.size(), 6u);
+  EXPECT_EQ(bytes_of(first), 360u);
+  EXPECT_EQ(packet_at(batch->slot->descriptors + 6).size(), 1u);
+  b.batcher.release(batch);
+  EXPECT_EQ(b.batcher.held(), 2u);
 }
 
 TEST(Batcher, ABatchHasOneGeneration) {
@@ -235,6 +266,40 @@ TEST(Batcher, KeepsOrderAndLosesNothing) {
     ASSERT_EQ(b.batcher.held(), next - expected);
   }
   EXPECT_GT(expected, 50'000u);
+}
+
+// The same of packets that take up to a whole batch: each comes out with its buffers in a row.
+TEST(Batcher, KeepsPacketsOfSeveralBuffersWhole) {
+  Random random(20261121);
+  Bench b;
+  std::deque<u32> sizes;
+  u32 next = 0, sequence = 0, expected = 0, cut = 0;
+  for (u64 now = 0; now < 100'000; ++now) {
+    const u32 buffers = 1 + static_cast<u32>(random() % kCapacity);
+    if (random() % 2 && b.add_buffers(buffers, next, 1, sequence, 0, now)) {
+      next += buffers;
+      sizes.push_back(buffers);
+      ++sequence;
+    }
+    b.batcher.submit_if_due(now, random() % 2);
+    if (random() % 3 == 0) b.device.finished = random() % 3;
+    while (Batch* batch = b.batcher.poll()) {
+      const xg_descriptor* at = batch->slot->descriptors;
+      for (u32 i = 0; i < batch->packets(); ++i) {
+        const Buffers packet = packet_at(at);
+        ASSERT_EQ(packet.size(), sizes.front());
+        sizes.pop_front();
+        for (const auto& buffer : packet) ASSERT_EQ(frame_of(buffer.offset), expected++);
+        at += packet.size();
+      }
+      ASSERT_EQ(at - batch->slot->descriptors, batch->slot->count);
+      cut += batch->count < kCapacity;
+      b.batcher.release(batch);
+    }
+    ASSERT_EQ(b.batcher.held(), next - expected);
+  }
+  EXPECT_GT(expected, 50'000u);
+  EXPECT_GT(cut, 1'000u) << "batches that closed with places left";
 }
 
 // ---- Closing::by_load ------------------------------------------------------------------------------

@@ -90,8 +90,10 @@ Made make(const Shape& shape, Random& random) {
 bool repair(Made& m) {
   const u64 key[2] = {1, 2};
   xg_metadata metadata;
-  parse_metadata(m.frame.data(), static_cast<u32>(m.frame.size()), 0, key, 0, &metadata);
-  return complete_checksum(m.frame.data(), static_cast<u32>(m.frame.size()), metadata);
+  const auto length = static_cast<u32>(m.frame.size());
+  parse_metadata(m.frame.data(), length, length, 0, key, 0, &metadata);
+  const xg_descriptor whole{0, length, 0};
+  return complete_checksum(m.frame.data(), {&whole, 1}, metadata);
 }
 
 // A right checksum makes the whole sum, pseudo-header included, all ones.
@@ -128,6 +130,38 @@ TEST(Checksum, CompletesEveryShape) {
               repair(m);
               ASSERT_EQ(m.frame, before);
             }
+}
+
+// However a packet is cut into buffers, at odd places too, it gets the checksum that it gets whole.
+TEST(Checksum, OfSeveralBuffersIsThatOfTheWhole) {
+  Random random(20261121);
+  for (u32 round = 0; round < 2000; ++round) {
+    const Made made = make({round & 1 ? 4 : 6, (round & 2) != 0, static_cast<u32>(random() % 3),
+                            static_cast<u32>(200 + random() % 9000), static_cast<u32>(random() % 8), 0},
+                           random);
+    Made whole = made;
+    ASSERT_TRUE(repair(whole));
+    const u64 key[2] = {1, 2};
+    const auto length = static_cast<u32>(made.frame.size());
+    std::vector<xg_descriptor> packet;
+    std::vector<u8> region;
+    for (u32 at = 0; at < length;) {
+      const u32 bytes =
+          std::min(length - at, static_cast<u32>(at ? 1 + random() % 1760 : 100 + random() % 1660));
+      packet.push_back({region.size(), bytes, at + bytes < length ? XG_DESC_MORE : 0});
+      region.insert(region.end(), made.frame.begin() + at, made.frame.begin() + at + bytes);
+      region.resize(region.size() + random() % 3);  // they need not follow each other
+      at += bytes;
+    }
+    xg_metadata metadata;
+    parse_metadata(region.data(), packet[0].length, length, 0, key, 0, &metadata);
+    ASSERT_TRUE(complete_checksum(region.data(), packet, metadata)) << "round " << round;
+    std::vector<u8> joined;
+    for (const auto& buffer : packet)
+      joined.insert(joined.end(), region.begin() + static_cast<long>(buffer.offset),
+                    region.begin() + static_cast<long>(buffer.offset + buffer.length));
+    ASSERT_EQ(joined, whole.frame) << "round " << round;
+  }
 }
 
 TEST(Checksum, AWholeChecksumIsLeftAlone) {

@@ -49,10 +49,11 @@ struct Counted {
   explicit Counted(u32 ports) : records(ports) {
     for (auto& record : records) by_port.push_back(&record);
   }
-  void batch(u64 submitted_ns, u64 done_ns, const std::vector<std::pair<u8, u64>>& packets) {
+  void batch(u64 submitted_ns, u64 done_ns, const std::vector<std::pair<u8, u64>>& packets, u32 later = 0) {
     Batch batch;
     batch.submitted_ns = submitted_ns;
     batch.count = static_cast<u32>(packets.size());
+    batch.later = later;
     for (const auto& [port, rx_ns] : packets) {
       batch.ports.push_back(port);
       batch.rx_times_ns.push_back(rx_ns);
@@ -138,6 +139,19 @@ TEST(CountBatch, ABatchIsItsFirstPacketsPortsAndAPacketItsOwn) {
   EXPECT_EQ(third.latency_ns_most, 500u);
   EXPECT_EQ(third.latency_ns_sum, 600u);
   EXPECT_EQ(latency_of(second).count, 0u);
+}
+
+TEST(CountBatch, APacketOfSeveralBuffersIsOne) {
+  Counted counted(2);
+  constexpr u8 kLater = Batch::kLaterBuffer;
+  counted.batch(1000, 1400, {{1, 900}, {kLater, 0}, {kLater, 0}, {1, 800}, {0, 1300}, {kLater, 0}}, 3);
+  EXPECT_EQ(counted.records[1].batch_packets, 3u);
+  EXPECT_EQ(counted.records[1].batch_log2[xg_log2_bucket(3, XG_BATCH_BUCKETS)], 1u);
+  EXPECT_EQ(latency_of(counted.records[1]).count, 2u);
+  EXPECT_EQ(counted.records[1].latency_ns_sum, 1100u);
+  EXPECT_EQ(counted.records[1].latency_ns_most, 600u);
+  EXPECT_EQ(latency_of(counted.records[0]).count, 1u);
+  EXPECT_EQ(counted.records[0].latency_ns_sum, 100u);
 }
 
 TEST(CountBatch, AClockThatSeemsToRunBackwardsCountsAsNoTime) {

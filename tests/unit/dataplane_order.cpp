@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <vector>
 
 #include "tests/unit/dataplane_random.hpp"
@@ -201,6 +202,42 @@ TEST(Credits, NeverOverfillAndNeverLeak) {
   EXPECT_EQ(reported, lost);
   EXPECT_EQ(credits.under_way(admitted, received), static_cast<std::int32_t>(in_ring));
   EXPECT_GT(received, 50'000u);
+  EXPECT_GT(refused, 0u);
+}
+
+// Packets of up to six buffers: whatever their mix, there is a frame and a place for each admitted one.
+TEST(Credits, CountPacketsWhereFramesRunOut) {
+  Random random(20261121);
+  constexpr u32 kRing = 64, kBuffers = 6;
+  Credits credits(7, kRing, kBuffers);
+  u32 admitted = 7, granted = 7;
+  u64 received = 0, held = 0, refused = 0;
+  std::deque<u64> ring;  // buffers of each packet
+  u64 in_ring = 0;
+  for (u64 step = 0; step < 100'000; ++step) {
+    const u32 now = credits.granted(received, held);
+    ASSERT_GE(static_cast<std::int32_t>(now - granted), 0) << "a credit was taken back";
+    granted = now;
+    for (u32 n = random() % 20; n; --n) {
+      if (static_cast<std::int32_t>(granted - admitted) <= 0) {
+        ++refused;
+        break;
+      }
+      ++admitted;
+      ring.push_back(random() % 4 ? kBuffers : 1 + random() % kBuffers);
+      in_ring += ring.back();
+      ASSERT_LE(in_ring, kRing);
+      ASSERT_LE(in_ring, held);
+    }
+    for (u64 n = random() % 8; n && !ring.empty(); --n) {
+      in_ring -= ring.front();
+      held -= ring.front();
+      ring.pop_front();
+      ++received;
+    }
+    if (random() % 3 == 0) held += random() % (kRing * 2 - held + 1);
+  }
+  EXPECT_GT(received, 20'000u);
   EXPECT_GT(refused, 0u);
 }
 

@@ -62,7 +62,8 @@ class Model : public testing::TestWithParam<u32> {
   void check(u64 step) {
     std::multiset<FrameId> seen;
     for (u32 i = 0; i < free_.size(); ++i) seen.insert(free_.storage()[i]);
-    for (const auto& [offset, length] : in_hand_) seen.insert(frame_of(offset));
+    for (const auto& packet : in_hand_)
+      for (const auto& buffer : packet) seen.insert(frame_of(buffer.offset));
     for (u32 i = kernel_.fill.consumer; i != kernel_.fill.producer; ++i)
       seen.insert(frame_of(kernel_.fill.entries[i & (kRing - 1)]));
     for (const u64 offset : kernel_.receiving) seen.insert(frame_of(offset));
@@ -78,20 +79,27 @@ class Model : public testing::TestWithParam<u32> {
     ASSERT_EQ(std::set<FrameId>(seen.begin(), seen.end()).size(), kFrames) << "step " << step;
     ASSERT_GE(*seen.begin(), kFirst);
     ASSERT_LT(*seen.rbegin(), kFirst + kFrames);
-    ASSERT_EQ(free_.size() + in_hand_.size() + kernel_.receiver.held() + kernel_.transmitter.held(), kFrames)
+    ASSERT_EQ(free_.size() + frames_in_hand() + kernel_.receiver.held() + kernel_.transmitter.held(), kFrames)
         << "step " << step;
   }
 
   FreeList free_{kFirst, kFrames};
   Kernel kernel_;
-  std::deque<std::pair<u64, u32>> in_hand_;
+  std::deque<std::vector<xg_descriptor>> in_hand_;  // packets
+  u32 frames_in_hand() const {
+    u32 frames = 0;
+    for (const auto& packet : in_hand_) frames += static_cast<u32>(packet.size());
+    return frames;
+  }
   std::multiset<FrameId> unflushed_;
 };
 
 TEST_P(Model, EveryFrameHasOneOwner) {
   Random random(GetParam());
   Kernel& k = kernel_;
-  u64 refilled = 0, transmitted = 0, refused = 0;
+  u64 refilled = 0, transmitted = 0, refused = 0, joined = 0, received = 0, arrived = 0;
+  std::deque<u32> on_the_wire;  // buffers of each packet that was sent
+  u32 cut = 0;                  // buffers that the kernel has taken of the first one
   for (u64 step = 0; step < 20'000; ++step) {
     const bool slow = step / 1000 % 2;  // at times the kernel hardly sends
     switch (random() % 8) {
@@ -103,27 +111,39 @@ TEST_P(Model, EveryFrameHasOneOwner) {
         u32 at = 0;
         const u32 peeked = k.receiver.peek(random() % 40 + 1, &at);
         if (!peeked) break;
-        const u32 taken = random() % (peeked + 1);
-        for (u32 i = 0; i < taken; ++i) {
-          const xdp_desc& packet = *xsk_ring_cons__rx_desc(&k.receiver.rx, at + i);
-          in_hand_.emplace_back(packet.addr, packet.len);
+        u32 taken = 0, packets = 0;
+        for (u64 most = random() % (peeked + 1); packets < most; ++packets) {
+          const u32 buffers = k.receiver.buffers_at(at + taken, peeked - taken);
+          if (!buffers) break;
+          auto& packet = in_hand_.emplace_back();
+          for (u32 i = 0; i < buffers; ++i) {
+            const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&k.receiver.rx, at + taken + i);
+            packet.push_back({buffer.addr, buffer.len, i + 1 < buffers ? XG_DESC_MORE : 0});
+            ASSERT_EQ(buffer.len, 60 + i) << "buffers of one packet";
+          }
+          taken += buffers;
         }
-        k.receiver.take(peeked, taken);
+        k.receiver.take(peeked, taken, packets);
+        received += packets;
+        ASSERT_EQ(k.receiver.received(), received);
         break;
       }
       case 2:  // drop
         for (u32 n = random() % 20; n && !in_hand_.empty(); --n) {
-          free_.push(frame_of(in_hand_.front().first));
+          for (const auto& buffer : in_hand_.front()) free_.push(frame_of(buffer.offset));
           in_hand_.pop_front();
         }
         break;
       case 3:  // send
         for (u32 n = random() % 20; n && !in_hand_.empty(); --n) {
-          if (!k.transmitter.push(in_hand_.front().first, in_hand_.front().second)) {
+          const auto& packet = in_hand_.front();
+          if (!k.transmitter.push(packet)) {
             ++refused;
             break;
           }
-          unflushed_.insert(frame_of(in_hand_.front().first));
+          for (const auto& buffer : packet) unflushed_.insert(frame_of(buffer.offset));
+          joined += packet.size() > 1;
+          on_the_wire.push_back(static_cast<u32>(packet.size()));
           in_hand_.pop_front();
           ++transmitted;
         }
@@ -139,15 +159,28 @@ TEST_P(Model, EveryFrameHasOneOwner) {
         while (k.fill.filled() && random() % 8) k.receiving.push_back(k.fill.take());
         break;
       case 6:  // packets arrive
-        while (!k.receiving.empty() && k.rx.room() && random() % 8) {
-          const std::size_t which = random() % k.receiving.size();
-          k.rx.put({k.receiving[which] + XG_FRAME_DATA, 60, 0});
-          k.receiving.erase(k.receiving.begin() + static_cast<long>(which));
+        while (random() % 8) {
+          const u32 buffers = random() % 3 ? 1 : 1 + static_cast<u32>(random() % 6);
+          if (k.receiving.size() < buffers || kRing - k.rx.filled() < buffers) break;
+          for (u32 i = 0; i < buffers; ++i) {
+            const std::size_t which = random() % k.receiving.size();
+            k.rx.put({k.receiving[which] + XG_FRAME_DATA, 60 + i, i + 1 < buffers ? kContinued : 0});
+            k.receiving.erase(k.receiving.begin() + static_cast<long>(which));
+          }
+          ++arrived;
         }
         break;
       default:  // the kernel sends, and completes
         if (slow && random() % 16) break;
-        while (k.tx.filled() && random() % 16) k.sending.push_back(k.tx.take().addr);
+        while (k.tx.filled() && random() % 16) {
+          const xdp_desc sent = k.tx.take();
+          k.sending.push_back(sent.addr);
+          ASSERT_FALSE(on_the_wire.empty());
+          ASSERT_EQ((sent.options & kContinued) != 0, ++cut < on_the_wire.front()) << "step " << step;
+          if (cut < on_the_wire.front()) continue;
+          on_the_wire.pop_front();
+          cut = 0;
+        }
         while (!k.sending.empty() && k.completion.room() && random() % 16) {
           k.completion.put(k.sending.front());
           k.sending.pop_front();
@@ -159,6 +192,8 @@ TEST_P(Model, EveryFrameHasOneOwner) {
   EXPECT_GT(refilled, 1000u);
   EXPECT_GT(transmitted, 1000u);
   EXPECT_GT(refused, 0u);
+  EXPECT_GT(joined, 500u);
+  EXPECT_GE(arrived, received);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Model, testing::Values(1u, 2u, 3u, 20261120u));
@@ -169,15 +204,50 @@ TEST(Receiver, WaitsWithSmallRefillsUnlessTheKernelRunsDry) {
   EXPECT_EQ(k.receiver.refill(free, 16, [](FrameId) {}), kRing);
   for (u32 i = 0; i < 15; ++i) k.rx.put({k.fill.take() + XG_FRAME_DATA, 60, 0});
   u32 at = 0;
-  k.receiver.take(k.receiver.peek(kRing, &at), 15);
+  k.receiver.take(k.receiver.peek(kRing, &at), 15, 15);
   EXPECT_EQ(k.receiver.refill(free, 16, [](FrameId) {}), 0u);
   k.rx.put({k.fill.take() + XG_FRAME_DATA, 60, 0});
-  k.receiver.take(k.receiver.peek(kRing, &at), 1);
+  k.receiver.take(k.receiver.peek(kRing, &at), 1, 1);
   EXPECT_EQ(k.receiver.refill(free, 16, [](FrameId) {}), 16u);
   // Only a few frames are left at all: better few than none.
   FreeList few(0, 3);
   Kernel dry;
   EXPECT_EQ(dry.receiver.refill(few, 16, [](FrameId) {}), 3u);
+}
+
+TEST(Receiver, APacketIsTakenWithAllItsBuffersOrNotAtAll) {
+  Kernel k;
+  FreeList free(0, 200);
+  k.receiver.refill(free, 16, [](FrameId) {});
+  for (const u32 more : {kContinued, kContinued, 0u, 0u, kContinued}) k.rx.put({k.fill.take(), 60, more});
+  u32 at = 0;
+  EXPECT_EQ(k.receiver.peek(kRing, &at), 5u);
+  EXPECT_EQ(k.receiver.buffers_at(at, 5), 3u);
+  EXPECT_EQ(k.receiver.buffers_at(at, 2), 0u) << "its end was not peeked at";
+  EXPECT_EQ(k.receiver.buffers_at(at + 3, 2), 1u);
+  EXPECT_EQ(k.receiver.buffers_at(at + 4, 1), 0u) << "its end is still to come";
+  k.receiver.take(5, 4, 2);
+  EXPECT_EQ(k.receiver.received(), 2u);
+  EXPECT_EQ(k.receiver.held(), kRing - 4);
+  EXPECT_EQ(k.receiver.peek(kRing, &at), 1u);
+  EXPECT_EQ(k.receiver.buffers_at(at, 1), 0u);
+  k.receiver.take(1, 0, 0);
+  k.rx.put({k.fill.take(), 60, 0});
+  k.receiver.refresh();
+  EXPECT_EQ(k.receiver.peek(kRing, &at), 2u);
+  EXPECT_EQ(k.receiver.buffers_at(at, 2), 2u);
+}
+
+TEST(Transmitter, APacketThatDoesNotFitLeavesTheRingAsItWas) {
+  Kernel k;
+  std::vector<xg_descriptor> packet;
+  for (u32 i = 0; i < 6; ++i) packet.push_back({chunk_of(i), 60, i < 5 ? XG_DESC_MORE : 0});
+  for (u32 i = 0; i < kRing / 6; ++i) ASSERT_TRUE(k.transmitter.push(packet));
+  EXPECT_FALSE(k.transmitter.push(packet));
+  EXPECT_EQ(k.transmitter.held(), kRing / 6 * 6);
+  EXPECT_TRUE(k.transmitter.push(Buffers(packet).first(kRing % 6))) << "a shorter one still fits";
+  k.transmitter.flush();
+  EXPECT_EQ(k.tx.filled(), kRing);
 }
 
 TEST(Levels, OfTheReceiversRings) {
@@ -191,7 +261,7 @@ TEST(Levels, OfTheReceiversRings) {
   for (u32 i = 0; i < 40; ++i) k.rx.put({k.fill.take() + XG_FRAME_DATA, 60, 0});
   EXPECT_EQ(k.receiver.rx_level().now, 0u);  // as last looked at
   u32 at = 0;
-  k.receiver.take(k.receiver.peek(30, &at), 30);
+  k.receiver.take(k.receiver.peek(30, &at), 30, 30);
   EXPECT_EQ(k.receiver.rx_level().most, 40u);  // peek() saw them all
   k.receiver.look();
   EXPECT_EQ(k.receiver.rx_level().now, 10u);
@@ -206,7 +276,10 @@ TEST(Levels, OfTheReceiversRings) {
 
 TEST(Levels, OfTheTransmittersRings) {
   Kernel k;
-  for (u32 i = 0; i < 20; ++i) ASSERT_TRUE(k.transmitter.push(chunk_of(i), 60));
+  for (u32 i = 0; i < 20; ++i) {
+    const xg_descriptor packet{chunk_of(i), 60, 0};
+    ASSERT_TRUE(k.transmitter.push({&packet, 1}));
+  }
   k.transmitter.flush();
   k.transmitter.kick();
   for (u32 i = 0; i < 15; ++i) k.completion.put(k.tx.take().addr);

@@ -170,6 +170,60 @@ TEST(HostDoctor, InterfaceTable) {
   }
 }
 
+TEST(HostDoctor, JumboFramesWhereKernelDriverAndModeTakeThem) {
+  HostFacts newer = good_host();
+  newer.kernel = parse_kernel_release("6.12.0");
+  auto facts = good_interface();
+  facts.mtu = 9000;
+  const auto mtu_of = [&](IoMode mode) {
+    DoctorOptions options;
+    options.mode = mode;
+    for (const auto& finding : examine_interface(newer, facts, options))
+      if (finding.check == "mtu") return finding;
+    return Finding{};
+  };
+  struct {
+    IoMode mode;
+    bool driver;
+    Severity severity;
+    const char* says;
+  } const cases[] = {
+      {IoMode::automatic, true, Severity::ok, "6 buffers"},
+      {IoMode::copy, true, Severity::ok, "6 buffers"},
+      {IoMode::generic, true, Severity::ok, "6 buffers"},
+      {IoMode::zero_copy, true, Severity::blocker, "use --mode copy"},
+      {IoMode::automatic, false, Severity::warning, "generic"},
+      {IoMode::copy, false, Severity::blocker, "use --mode generic or ip link set eth0 mtu 1500"},
+      {IoMode::generic, false, Severity::ok, "6 buffers"},
+  };
+  for (const auto& c : cases) {
+    facts.xdp_features = *good_interface().xdp_features | (c.driver ? kXdpReceiveBuffers : 0);
+    const Finding finding = mtu_of(c.mode);
+    EXPECT_EQ(finding.severity, c.severity) << finding.sentence();
+    EXPECT_NE(finding.sentence().find(c.says), std::string::npos) << finding.sentence();
+    if (c.severity == Severity::ok) continue;
+    EXPECT_NE(finding.sentence().find("1738"), std::string::npos) << finding.sentence();
+  }
+  facts.xdp_features = std::nullopt;
+  facts.mtu = kMostJumboMtu;
+  EXPECT_EQ(packet_buffers(facts.mtu), XG_PACKET_BUFFERS);
+  EXPECT_EQ(mtu_of(IoMode::automatic).severity, Severity::ok);
+  facts.mtu++;
+  EXPECT_NE(mtu_of(IoMode::automatic).sentence().find("28138"), std::string::npos);
+  EXPECT_EQ(mtu_of(IoMode::automatic).severity, Severity::blocker);
+  newer.kernel = parse_kernel_release("6.6.80");
+  EXPECT_NE(mtu_of(IoMode::automatic).sentence().find("6.7"), std::string::npos);
+}
+
+TEST(HostDoctor, ThePortMustSendFramesOfAllTheirBuffers) {
+  auto facts = good_interface();
+  EXPECT_TRUE(can_transmit_xdp(facts, false));
+  EXPECT_FALSE(can_transmit_xdp(facts, false, 6));
+  EXPECT_TRUE(can_transmit_xdp(facts, true, 6));
+  *facts.xdp_features |= kXdpTransmitBuffers;
+  EXPECT_TRUE(can_transmit_xdp(facts, false, 6));
+}
+
 TEST(HostDoctor, TheLargestMtuThatFitsIsAllowed) {
   auto facts = good_interface();
   facts.mtu = 1738;

@@ -107,6 +107,15 @@ TEST(Parse, AWholePolicy) {
   EXPECT_EQ(policy.compute.max_wait_ns, 100'000u);
 }
 
+TEST(Parse, SeveralDevicesKeepTheirOrder) {
+  const auto devices = [](const std::string& list) {
+    return accepted("{\"version\": 1, \"compute\": {\"devices\": " + list + "}}").compute.devices;
+  };
+  EXPECT_THAT(devices(R"(["cuda:1", "vulkan:0", "cuda:0"])"), ElementsAre("cuda:1", "vulkan:0", "cuda:0"));
+  // Each is a device of its own, with queues of its own.
+  EXPECT_THAT(devices(R"(["cpu", "cpu"])"), ElementsAre("cpu", "cpu"));
+}
+
 // ---- Bad documents: each is refused at a place, with words that help ------------------------------------
 struct Bad {
   const char* name;
@@ -348,6 +357,8 @@ const Bad kBad[] = {
     {"burst_long", "{\"version\": 1, \"io\": {\"burst\": \"2s\"}}", "/io/burst", 1, 32, "from 1us to 1s"},
     {"burst_number", "{\"version\": 1, \"io\": {\"burst\": 5}}", "/io/burst", 1, 32,
      "a duration like \"2ms\""},
+    {"heartbeat_short", "{\"version\": 1, \"io\": {\"heartbeat\": \"5ms\"}}", "/io/heartbeat", 1, 36,
+     "from 10ms to 10s"},
     {"link_alone", "{\"version\": 1, \"io\": {\"link_gbps\": 10}}", "/io/link_gbps", 1, 36, "burst"},
     {"busy_poll", "{\"version\": 1, \"io\": {\"busy_poll\": \"on\"}}", "/io/busy_poll", 1, 36,
      "\"auto\", true or false"},
@@ -360,6 +371,14 @@ const Bad kBad[] = {
     {"huge_pages", "{\"version\": 1, \"io\": {\"huge_pages\": 1}}", "/io/huge_pages", 1, 37, "true or false"},
     {"device", COMPUTE("\"device\": \"gpu\""), "/compute/device", 2, 24, "\"vulkan:0\""},
     {"device_number", COMPUTE("\"device\": \"cuda:x\""), "/compute/device", 2, 24, "is no device"},
+    {"devices_string", COMPUTE("\"devices\": \"cuda:0\""), "/compute/devices", 2, 25, "must be an array"},
+    {"devices_none", COMPUTE("\"devices\": []"), "/compute/devices", 2, 25, "names no device"},
+    {"devices_auto", COMPUTE("\"devices\": [\"auto\"]"), "/compute/devices/0", 2, 26, "\"cuda:0\""},
+    {"devices_kind", COMPUTE("\"devices\": [\"cpu\", \"cuda\"]"), "/compute/devices/1", 2, 33,
+     "as xdpgpu devices lists them"},
+    {"devices_twice", COMPUTE("\"devices\": [\"cuda:1\", \"cuda:1\"]"), "/compute/devices/1", 2, 36, "twice"},
+    {"device_and_devices", COMPUTE("\"device\": \"cpu\", \"devices\": [\"cuda:0\"]"), "/compute/devices", 2,
+     42, "leave one of them out"},
     {"compute_mode", COMPUTE("\"mode\": \"graf\""), "/compute/mode", 2, 22, "did you mean \"graph\"?"},
     {"batch", COMPUTE("\"batch\": 0"), "/compute/batch", 2, 23, "from 1 to 16384"},
     {"max_wait", COMPUTE("\"max_wait\": \"1s\""), "/compute/max_wait", 2, 26, "at most 100ms"},

@@ -49,12 +49,12 @@ Json specimen() {
       {"stage": "l2fwd", "to": "eth1", "cache": false}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
-           "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
+           "heartbeat": "1s", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
     "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us"}
   })");
 }
 
-// The specimen in which `key` of "io" stands, too: some of its keys exclude each other.
+// The specimen in which `key` of "io" or "compute" stands, too: some of their keys exclude each other.
 Json specimen_with(std::string_view key) {
   Json document = specimen();
   if (key == "burst" || key == "link_gbps") {
@@ -62,6 +62,10 @@ Json specimen_with(std::string_view key) {
     document["io"]["burst"] = "1ms";
   }
   if (key == "link_gbps") document["io"]["link_gbps"] = 10;
+  if (key == "devices") {
+    document["compute"].erase("device");
+    document["compute"]["devices"] = Json::array({"cuda:0", "cuda:1"});
+  }
   return document;
 }
 
@@ -221,7 +225,7 @@ TEST(Schema, EveryPropertyIsExplained) {
 }
 
 TEST(Specimen, IsAccepted) {
-  for (const char* key : {"", "burst", "link_gbps"})
+  for (const char* key : {"", "burst", "link_gbps", "devices"})
     EXPECT_THAT(text_of(problems(specimen_with(key))), testing::IsEmpty()) << key;
 }
 
@@ -237,6 +241,28 @@ TEST(Specimen, IoKeysThatExcludeEachOtherAreTheSchemas) {
     alone["io"][key] = 10;
   }
   EXPECT_THAT(text_of(problems(alone)), testing::HasSubstr("only matters for \"burst\""));
+}
+
+TEST(Specimen, ComputeKeysThatExcludeEachOtherAreTheSchemas) {
+  EXPECT_EQ(definition("compute").at("not").at("required"), Json::array({"device", "devices"}));
+  Json both = specimen_with("devices");
+  both["compute"]["device"] = "auto";
+  EXPECT_THAT(text_of(problems(both)), testing::HasSubstr("leave one of them out"));
+}
+
+TEST(Specimen, AsManyDevicesAsTheSchemaSays) {
+  const Json& devices = definition("compute").at("properties").at("devices");
+  const auto refused = [](u32 count) {
+    Json document = specimen_with("devices");
+    document["compute"]["devices"] = Json::array();
+    for (u32 i = 0; i < count; ++i) document["compute"]["devices"].push_back(fmt::format("cuda:{}", i));
+    return !problems(document).empty();
+  };
+  const u32 least = devices.at("minItems"), most = devices.at("maxItems");
+  EXPECT_FALSE(refused(least));
+  EXPECT_FALSE(refused(most));
+  EXPECT_TRUE(refused(least - 1));
+  EXPECT_TRUE(refused(most + 1));
 }
 
 // A value of the wrong type must be noticed where it stands: the parser reads every key it lists.

@@ -68,7 +68,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
       ->add_option(
           "--device", options.device,
           "Compute device: auto, cpu, cuda, vulkan, or a name that \"xdpgpu devices\" lists. Default: "
-          "the policy's compute.device")
+          "the policy's compute.device or compute.devices")
       ->check(device_name())
       ->type_name("NAME");
   command->add_option("--queues", options.queues, "Receive queues to serve, from the first; default: all")

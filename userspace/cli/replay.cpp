@@ -103,7 +103,7 @@ std::vector<std::string> notes_of(const host::Capture& capture, const control::R
     notes.push_back(fmt::format("{} packets were cut by the capture and judged by what is there", odd.cut));
   if (odd.long_)
     notes.push_back(fmt::format("{} packets are longer than {} bytes and judged by their first bytes",
-                                odd.long_, XG_FRAME_MAX));
+                                odd.long_, XG_PACKET_MAX));
   if (capture.clamped())
     notes.push_back(fmt::format("the time of {} packets ran backwards and was held", capture.clamped()));
   return notes;
@@ -128,7 +128,7 @@ int run(const Arguments& arguments, Format format) {
   Oddities odd;
   while (const auto packet = (*capture)->next()) {
     odd.cut += packet->cut;
-    odd.long_ += packet->frame.size() > XG_FRAME_MAX;
+    odd.long_ += packet->frame.size() > XG_PACKET_MAX;
     if (auto fed = (*replay)->feed(packet->frame, packet->original_length, packet->time_ns); !fed)
       return fail(fed.error());
     account.take((*replay)->take());

@@ -11,10 +11,19 @@
 namespace xdpgpu::cli {
 namespace {
 
+// Where the worker is kept, and its frames if they came to stand elsewhere.
+std::string node_text(const Json& queue) {
+  const int node = queue.at("numa_node").get<int>(), frames = queue.at("frames_node").get<int>();
+  if (node < 0) return "";
+  return fmt::format(", NUMA node {}{}", node,
+                     frames >= 0 && frames != node ? fmt::format(" (its frames on node {})", frames) : "");
+}
+
 std::string text_of(const Json& report) {
   std::string text = fmt::format("process {}, up {:.0f} s\n", report.at("pid").get<int>(),
                                  report.at("uptime_s").get<double>());
   text += control::ready_text(report);
+  const bool several = report.at("devices").size() > 1;
   for (const auto& port : report.at("ports")) {
     const auto name = port.at("interface").get<std::string>();
     text += fmt::format("\n{}: {}; maps in {}\n", name, port.at("state").get<std::string>(),
@@ -23,10 +32,11 @@ std::string text_of(const Json& report) {
       const auto& counters = queue.at("counters");
       const int cpu = queue.at("cpu").get<int>(), retire_cpu = queue.at("retire_cpu").get<int>();
       text += fmt::format(
-          "  queue {}: {}, {}{}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
+          "  queue {}: {}, {}{}{}{}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
           queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
           queue.at("compute_mode").get<std::string>(), cpu >= 0 ? fmt::format(" on core {}", cpu) : "",
-          retire_cpu >= 0 ? fmt::format(" and {}", retire_cpu) : "",
+          retire_cpu >= 0 ? fmt::format(" and {}", retire_cpu) : "", node_text(queue),
+          several ? fmt::format(", device {}", queue.at("device").get<std::string>()) : "",
           queue.at("busy_poll").get<bool>() ? ", polling the driver" : "", counters.at("received").get<u64>(),
           counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
           queue.at("credits").get<long>());

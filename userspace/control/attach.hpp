@@ -22,7 +22,7 @@ struct AttachOptions {
   std::vector<std::string> interfaces;  // index = port index
   std::optional<PolicySource> policy;   // absent: pass everything
   std::optional<host::IoMode> mode;     // absent: the policy's io.mode
-  std::string device;                   // empty: the policy's compute.device
+  std::string device;                   // empty: the policy's compute.device or compute.devices
   u32 queues = 0;                       // 0: all
   u32 flow_entries_per_queue = 16384;
   bool daemon = false;

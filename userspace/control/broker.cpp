@@ -130,8 +130,10 @@ Result<void> Broker::make_port(u32 index) {
   port_options.port_index = index;
   port_options.queues = planned.queues;
   port_options.flow_entries_per_queue = options_.flow_entries_per_queue;
+  port_options.multi_buffer = host::packet_buffers(planned.facts.mtu) > 1;
   port_options.mirror_slots = plan_.policy->policy.io.mirror_slots;
   port_options.mirror_bytes = plan_.policy->policy.io.mirror_bytes;
+  port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
   auto program = kernel::PortProgram::load(port_options);
   if (!program) return Error(program.error());
@@ -189,6 +191,9 @@ Result<pid_t> Broker::fork_data_plane() {
 void Broker::become_data_plane(Channel channel) {
   DataPlaneSetup setup;
   std::vector<int> keep{channel.fd(), listener_.get()};
+  u32 most_buffers = 1;
+  for (const auto& port : plan_.ports)
+    most_buffers = std::max(most_buffers, host::packet_buffers(port.facts.mtu));
   for (u32 i = 0; i < ports_.size(); i++) {
     const Port& port = *ports_[i];
     const auto& facts = plan_.ports[i].facts;
@@ -204,13 +209,18 @@ void Broker::become_data_plane(Channel channel) {
     spec.ifname = facts.name;
     spec.ifindex = facts.ifindex;
     spec.queues = plan_.ports[i].queues;
+    spec.packet_buffers = host::packet_buffers(facts.mtu);
     spec.frames_per_queue = plan_.ports[i].frames_per_queue;
+    spec.numa_node = facts.numa_node;
     spec.busy_poll = port.busy_poll;
     spec.xdp_mode = port.mode;
     spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
     spec.forbid_zero_copy = plan_.mode == host::IoMode::copy;
     spec.repair_checksums = host::partial_checksums(facts);
-    spec.cache_transmit = host::can_transmit_xdp(facts, port.mode == kernel::XdpMode::generic);
+    // The kernel cannot hand back a frame that turns out to be too long for the port it is to leave by.
+    spec.cache_transmit =
+        spec.packet_buffers == most_buffers &&
+        host::can_transmit_xdp(facts, port.mode == kernel::XdpMode::generic, spec.packet_buffers);
     spec.reinject_ifname = port.reinjection->worker_ifname();
     spec.reinject_ifindex = port.reinjection->worker_ifindex();
     spec.maps = std::move(*maps);

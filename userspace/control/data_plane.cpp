@@ -110,6 +110,7 @@ class DataPlane {
  private:
   Result<void> start();
   Result<void> open_ports();
+  Result<void> open_devices();
   void announce();
   void watch_broker();
   void keep_house();
@@ -179,6 +180,16 @@ Result<void> DataPlane::open_ports() {
   return {};
 }
 
+Result<void> DataPlane::open_devices() {
+  std::vector<std::unique_ptr<gpu::Device>> devices;
+  for (const auto& name : setup_.plan.devices) {
+    auto device = gpu::open_device(name);
+    if (!device) return Error(device.error());
+    devices.push_back(std::move(*device));
+  }
+  return engine_->use_devices(std::move(devices), setup_.plan.frames);
+}
+
 Result<void> DataPlane::start() {
   const bool busy_poll = std::any_of(setup_.specs.begin(), setup_.specs.end(),
                                      [](const auto& spec) { return spec.busy_poll.wanted; });
@@ -189,9 +200,7 @@ Result<void> DataPlane::start() {
   engine_ = std::move(*engine);
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
-  auto device = gpu::open_device(setup_.plan.device);
-  if (!device) return Error(device.error());
-  if (auto used = engine_->use_device(std::move(*device), setup_.plan.frames); !used) return used;
+  if (auto opened = open_devices(); !opened) return opened;
   swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_);
   if (auto applied = swap_->apply(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
@@ -271,13 +280,18 @@ std::optional<std::string> DataPlane::lost_interface() const {
 void DataPlane::watch_mtus() {
   mtus_.resize(setup_.plan.ports.size());
   for (std::size_t i = 0; i < mtus_.size(); i++) {
-    const auto& name = setup_.plan.ports[i].facts.name;
-    const u32 mtu = host::interface_mtu(name).value_or(0);
-    if (std::exchange(mtus_[i], mtu) == mtu || mtu <= host::kMostMtu) continue;
+    const auto& facts = setup_.plan.ports[i].facts;
+    const u32 mtu = host::interface_mtu(facts.name).value_or(0);
+    const u32 buffers = host::packet_buffers(facts.mtu);
+    if (std::exchange(mtus_[i], mtu) == mtu || host::packet_buffers(mtu) <= buffers) continue;
+    const u32 most = buffers * XG_FRAME_MAX;
     output_.problem(
-        fmt::format("the MTU of {} was raised to {}: frames of more than {} bytes fit no {}-byte chunk, and "
-                    "those that are to be inspected are lost (lost_in_kernel); ip link set {} mtu {} or less",
-                    name, mtu, XG_FRAME_MAX, XG_CHUNK_SIZE, name, host::kMostMtu));
+        fmt::format("the MTU of {} was raised to {}: frames of more than {} bytes fit no {}, and "
+                    "those that are to be inspected are lost; ip link set {} mtu {} or less, or attach again",
+                    facts.name, mtu, most,
+                    buffers == 1 ? fmt::format("{}-byte chunk", XG_CHUNK_SIZE)
+                                 : fmt::format("{} chunks, for which this attach is laid out", buffers),
+                    facts.name, most - host::kFrameOverhead));
   }
 }
 

@@ -16,9 +16,9 @@ Json level_json(const xg_ring_level& level) { return {{"now", level.now}, {"most
   X(lost_in_kernel, "lost between redirect and RX ring") \
   X(error_device, "dropped for the device's failure")    \
   X(error_generation, "of a policy generation gone")     \
-  X(error_target, "without a target port")               \
+  X(error_target, "without a port to take them")         \
   X(error_ring_full, "dropped at a full TX ring")        \
-  X(error_invalid, "dropped for an invalid descriptor")
+  X(error_invalid, "invalid, or longer than the MTU")
 
 std::string rings_text(const Json& metrics) {
   const Json& rings = metrics.at("rings");
@@ -42,6 +42,15 @@ std::string losses_text(const Json& counters) {
   XG_LOSSES(XG_X)
 #undef XG_X
   return text.empty() ? text : text + "\n";
+}
+
+// Of packets that count as sent and as passed.
+std::string refusals_text(const Json& losses) {
+  const u64 sent = losses.at("tx_refused").get<u64>(), passed = losses.at("reinject_refused").get<u64>();
+  if (!sent && !passed) return "";
+  return fmt::format(
+      "    refused by the kernel behind user space: {} of those sent, {} of those passed to the stack\n",
+      sent, passed);
 }
 
 }  // namespace
@@ -74,7 +83,9 @@ Json metrics_json(const xg_queue_metrics& m) {
           {"kernel_losses",
            {{"rx_dropped", m.kernel_rx_dropped},
             {"rx_ring_full", m.kernel_rx_ring_full},
-            {"fill_ring_empty", m.kernel_fill_ring_empty}}},
+            {"fill_ring_empty", m.kernel_fill_ring_empty},
+            {"tx_refused", m.tx_refused},
+            {"reinject_refused", m.reinject_refused}}},
           {"batches", {{"count", m.batches}, {"packets", m.batch_packets}, {"log2", m.batch_log2}}},
           {"device_time_ns", std::move(device_time)},
           {"latency_ns", to_json(dataplane::latency_of(m))}};
@@ -104,6 +115,7 @@ std::string metrics_text(const Json& queue) {
     text += fmt::format("    batches: {} of {:.1f} packets on average; device time {}\n", count,
                         batches.at("packets").get<double>() / static_cast<double>(count),
                         durations_text(metrics.at("device_time_ns")));
+  text += refusals_text(metrics.at("kernel_losses"));
   return text + losses_text(queue.at("counters"));
 }
 

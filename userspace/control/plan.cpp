@@ -2,6 +2,7 @@
 #include "userspace/control/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,11 +89,24 @@ Result<void> try_device(const std::string& name) {
   return Error(problem);
 }
 
-std::string device_name(const AttachOptions& options, const policy::Policy& policy) {
+std::vector<std::string> device_names(const AttachOptions& options, const policy::Policy& policy) {
+  if (options.device.empty() && !policy.compute.devices.empty()) return policy.compute.devices;
   std::string name = options.device.empty() ? policy.compute.device : options.device;
-  if (name != "auto") return name;
+  if (name != "auto") return {name};
   const char* forced = std::getenv("XDPGPU_DEVICE");
-  return forced && *forced ? forced : name;
+  return {forced && *forced ? forced : name};
+}
+
+// A queue is served by one device, so more devices than queues is more than there is use for.
+std::optional<std::string> idle_devices(const Plan& plan) {
+  u32 queues = 0;
+  for (const auto& port : plan.ports) queues = std::max(queues, port.queues);
+  if (plan.devices.size() <= queues) return std::nullopt;
+  return fmt::format(
+      "compute.devices names {} devices, but each queue is served by one of them and there {} only {}: {} "
+      "will have nothing to do; set up more receive queues or name fewer devices",
+      plan.devices.size(), queues == 1 ? "is" : "are", queues,
+      fmt::join(plan.devices.begin() + queues, plan.devices.end(), ", "));
 }
 
 tl::expected<PlannedPort, Refused> plan_port(const std::string& name, const host::HostFacts& host,
@@ -123,6 +137,7 @@ tl::expected<u32, Refused> frames_for(const PlannedPort& port, const policy::Pol
   auto frames = burst_frames({.ns = io.burst_ns,
                               .link_mbps = mbps,
                               .mtu = port.facts.mtu,
+                              .buffers = host::packet_buffers(port.facts.mtu),
                               .queues = port.queues,
                               .least = io.ring_size + policy.compute.batch});
   if (!frames) return refuse(fmt::format("{}: {}", port.facts.name, frames.error()));
@@ -145,7 +160,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   if (!compiled) return wrong_usage(compiled.error().sentence);
   const policy::Policy& policy = compiled->policy;
   plan.mode = options.mode.value_or(mode_of(policy.io.mode));
-  plan.device = device_name(options, policy);
+  plan.devices = device_names(options, policy);
   plan.frames = frames_of(policy.compute.frames);
   plan.engine.compute_mode = dataplane::compute_mode_of(policy.compute.mode).value();
   plan.engine.ring_size = policy.io.ring_size;
@@ -173,8 +188,10 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
           fmt::format("{} is attached already; detach it first (xdpgpu detach {}) or change its "
                       "policy (xdpgpu policy apply {} FILE)",
                       name, name, name));
-  if (plan.device != "auto" && plan.device != "cpu")
-    if (auto tried = try_device(plan.device); !tried) return refuse(tried.error());
+  for (const auto& device : plan.devices)
+    if (device != "auto" && device != "cpu")
+      if (auto tried = try_device(device); !tried) return refuse(tried.error());
+  if (const auto warning = idle_devices(plan)) plan.warnings.push_back(*warning);
   plan.policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
   return plan;
 }

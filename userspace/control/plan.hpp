@@ -24,7 +24,7 @@ struct Plan {
   std::vector<PlannedPort> ports;
   std::shared_ptr<const CompiledPolicy> policy;
   host::IoMode mode = host::IoMode::automatic;
-  std::string device;
+  std::vector<std::string> devices;  // at least one
   gpu::Frames frames = gpu::Frames::automatic;
   dataplane::EngineOptions engine;
   std::vector<std::string> warnings;

@@ -74,13 +74,13 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
 }
 
 dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy) {
-  return [policy = std::move(policy)](const u8* frame, u32 length, xg_metadata* metadata) {
+  return [policy = std::move(policy)](const u8* frame, u32 readable, u32 length, xg_metadata* metadata) {
     // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP
     // flags make a difference.
     const bool choose = policy->policy.pipelines.size() > 1;
     if (!choose && !(metadata->flags & XG_PKT_TCP)) return;
     xg_packet packet;
-    xg_parse(frame, frame + length, metadata->port, &packet);
+    xg_parse_part(frame, frame + readable, length, metadata->port, &packet);
     const auto& header = policy->tables.header;
     if ((packet.flags & XG_PKT_TCP) &&
         (header.tcp_special[packet.tcp_flags / 64] >> packet.tcp_flags % 64 & 1))

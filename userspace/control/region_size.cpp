@@ -15,7 +15,7 @@ Result<u32> burst_frames(const Burst& burst) {
   constexpr u64 kWireOverhead = 14 + 4 + 20;
   const u64 frame_ns_mbps = (burst.mtu + kWireOverhead) * 8'000;  // ns x Mbit/s that carry one frame
   const u64 divisor = frame_ns_mbps * burst.queues;
-  const u64 frames = (burst.ns * burst.link_mbps + divisor - 1) / divisor;
+  const u64 frames = (burst.ns * burst.link_mbps + divisor - 1) / divisor * burst.buffers;
   if (frames > policy::kMaxFramesPerQueue)
     return Error(fmt::format(
         "io.burst {} at {} Gbit/s needs {} frames for each of {} queue{} ({} MiB), and a queue has at most "

@@ -191,10 +191,11 @@ Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, const xg
 
 Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 time_ns) {
   Impl& impl = *impl_;
-  const auto frame = whole.first(std::min<std::size_t>(whole.size(), XG_FRAME_MAX));
+  const auto frame = whole.first(std::min<std::size_t>(whole.size(), XG_PACKET_MAX));
   if (impl.packets == 0) impl.first_time = time_ns;
   xg_packet packet;
-  xg_parse(frame.data(), frame.data() + frame.size(), 0, &packet);
+  const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
+  xg_parse_part(first.data(), first.data() + first.size(), static_cast<u32>(frame.size()), 0, &packet);
   xg_metadata metadata{};
   const auto decision = impl.decide_packet(frame, packet, time_ns, &metadata);
   if (!decision) return Error(decision.error());
@@ -232,11 +233,17 @@ Result<void> Replay::Impl::submit_packet(std::span<const u8> frame, const xg_met
     if (!filling)
       if (auto done = retire(true); !done) return done;
   }
-  const u64 chunk = (u64{filling->index} * kBatch + filled) * XG_CHUNK_SIZE;
-  std::memcpy(region.base() + chunk + XG_FRAME_DATA - XG_METADATA_SIZE, &metadata, sizeof(metadata));
-  std::memcpy(region.base() + chunk + XG_FRAME_DATA, frame.data(), frame.size());
-  filling->descriptors[filled++] = {chunk + XG_FRAME_DATA, static_cast<u32>(frame.size()), 0};
-  return filled == kBatch ? flush() : Result<void>{};
+  const u64 metadata_at = (u64{filling->index} * kBatch + filled) * XG_CHUNK_SIZE + XG_FRAME_DATA;
+  std::memcpy(region.base() + metadata_at - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+  do {
+    const u64 at = (u64{filling->index} * kBatch + filled) * XG_CHUNK_SIZE + XG_FRAME_DATA;
+    const auto part = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
+    std::memcpy(region.base() + at, part.data(), part.size());
+    frame = frame.subspan(part.size());
+    filling->descriptors[filled++] = {at, static_cast<u32>(part.size()), frame.empty() ? 0 : XG_DESC_MORE};
+  } while (!frame.empty());
+  // There is always room for the longest packet.
+  return filled > kBatch - XG_PACKET_BUFFERS ? flush() : Result<void>{};
 }
 
 Result<void> Replay::Impl::flush() {
@@ -259,6 +266,7 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     for (u32 i = 0; i < done->count; i++) {
       finish_packet(inspected.front(), done->results[i]);
       inspected.pop_front();
+      while (done->descriptors[i].flags & XG_DESC_MORE) i++;
     }
     queue->release(done);
     wait_for_one = false;

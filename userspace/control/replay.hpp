@@ -41,7 +41,7 @@ class Replay {
   static Result<std::unique_ptr<Replay>> open(const CompiledPolicy& policy, const ReplayOptions& options);
   ~Replay();
   // Takes one Ethernet frame; verdicts come in order, possibly later (batches). A frame longer than
-  // XG_FRAME_MAX is judged by its first XG_FRAME_MAX bytes.
+  // XG_PACKET_MAX is judged by its first XG_PACKET_MAX bytes.
   Result<void> feed(std::span<const u8> frame, u32 original_length, u64 time_ns);
   Result<void> finish();
   // Verdicts that are ready, oldest first.

@@ -23,13 +23,16 @@ Json worker_json(const xg_worker_counters& counters) {
   return json;
 }
 
-Json queue_json(const dataplane::QueueStatus& queue) {
+Json queue_json(const dataplane::QueueStatus& queue, const std::vector<dataplane::DeviceStatus>& devices) {
   return {{"queue", queue.queue},
+          {"device", devices.at(queue.device).name},
           {"mode", mode_name(queue.mode)},
           {"metadata", queue.metadata},
           {"compute_mode", dataplane::name_of(queue.compute_mode)},
           {"cpu", queue.cpu},
           {"retire_cpu", queue.retire_cpu},
+          {"numa_node", queue.numa_node},
+          {"frames_node", queue.frames_node},
           {"busy_poll", queue.busy_poll},
           {"frames", queue.frames},
           {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
@@ -75,6 +78,14 @@ Json mirror_json(const dataplane::MirrorStatus& mirror) {
 
 const char* frames_name(gpu::Frames frames) {
   return frames == gpu::Frames::in_place ? "in_place" : frames == gpu::Frames::staged ? "staged" : "auto";
+}
+
+Json device_json(const dataplane::DeviceStatus& device, bool automatic) {
+  return {{"name", device.name},
+          {"frames", frames_name(device.frames_mode)},
+          {"mode", dataplane::name_of(device.compute_mode)},
+          {"auto", automatic},
+          {"publishes_flows", device.publishes}};
 }
 
 }  // namespace
@@ -178,7 +189,7 @@ Result<Json> report(const ReportInput& input) {
     if (!counters) return Error(counters.error());
     Json queues = Json::array();
     for (const auto& queue : status.queues)
-      if (queue.port == p) queues.push_back(queue_json(queue));
+      if (queue.port == p) queues.push_back(queue_json(queue, status.devices));
     ports.push_back({{"interface", port.ifname()},
                      {"port", p},
                      {"state", state_name(port.state())},
@@ -197,15 +208,13 @@ Result<Json> report(const ReportInput& input) {
   }
   xg_queue_metrics all{};
   for (const auto& queue : status.queues) dataplane::add_histograms(all, queue.metrics);
+  Json devices = Json::array();
+  for (const auto& device : status.devices) devices.push_back(device_json(device, status.automatic));
   const auto& frames = status.frames;
   Json json{{"pid", getpid()},
             {"uptime_s", input.uptime_s},
-            {"device",
-             {{"name", status.device},
-              {"frames", frames_name(status.frames_mode)},
-              {"mode", dataplane::name_of(status.compute_mode)},
-              {"auto", status.automatic},
-              {"publishes_flows", status.device_publishes}}},
+            {"device", devices.at(0)},
+            {"devices", devices},
             {"policy",
              {{"file", current ? current->source.file : ""},
               {"generation", input.policy.generation()},

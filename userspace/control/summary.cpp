@@ -22,6 +22,13 @@ void add_line(std::string& text, u64 packets, const char* what) {
   if (packets) text += fmt::format("  {:>14}  {}\n", packets, what);
 }
 
+std::string device_text(const Json& device) {
+  return fmt::format("device {}, frames {}, mode {}{}{}", device.at("name").get<std::string>(),
+                     device.at("frames").get<std::string>(), device.at("mode").get<std::string>(),
+                     device.at("auto").get<bool>() ? " (auto)" : "",
+                     device.at("publishes_flows").get<bool>() ? ", writes flow verdicts itself" : "");
+}
+
 }  // namespace
 
 std::string live_line(const Totals& before, const Totals& now, double seconds) {
@@ -42,13 +49,9 @@ std::string ready_text(const Json& report) {
                         port.at("xdp").get<std::string>(), queues, queues == 1 ? "" : "s",
                         fmt::join(modes, ", "));
   }
-  text += fmt::format(
-      "device {}, frames {}, mode {}{}{}; policy {}, generation {}\n",
-      report.at("device").at("name").get<std::string>(), report.at("device").at("frames").get<std::string>(),
-      report.at("device").at("mode").get<std::string>(),
-      report.at("device").at("auto").get<bool>() ? " (auto)" : "",
-      report.at("device").at("publishes_flows").get<bool>() ? ", writes flow verdicts itself" : "",
-      report.at("policy").at("file").get<std::string>(), report.at("policy").at("generation").get<u32>());
+  for (const auto& device : report.at("devices")) text += device_text(device) + "; ";
+  text += fmt::format("policy {}, generation {}\n", report.at("policy").at("file").get<std::string>(),
+                      report.at("policy").at("generation").get<u32>());
   if (const auto mirror = report.find("mirror"); mirror != report.end())
     text +=
         fmt::format("mirrored packets are looked at by device {}\n", mirror->at("device").get<std::string>());

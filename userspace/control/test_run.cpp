@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -26,6 +25,7 @@ Result<std::unique_ptr<TestRun>> TestRun::open(const policy::Tables& tables, u32
   options.ifname = "replay";
   options.flow_entries_per_queue = 64;
   options.mirror_slots = 1;
+  options.multi_buffer = true;
   auto program = kernel::PortProgram::load(options);
   if (!program) return Error(program.error());
   made->program_ = std::move(*program);
@@ -72,11 +72,11 @@ Result<void> TestRun::put_worker() {
 
 Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
   std::atomic_ref<u32>(queue_[0].granted).store(queue_[0].admitted + 1, std::memory_order_relaxed);
-  std::array<u8, XG_METADATA_SIZE + kMaxFrame> out{};
+  out_.resize(XG_METADATA_SIZE + kMaxFrame);
   xdp_md context{};
   context.data_end = static_cast<u32>(frame.size());
-  LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out.data(),
-              .data_size_in = static_cast<u32>(frame.size()), .data_size_out = static_cast<u32>(out.size()),
+  LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out_.data(),
+              .data_size_in = static_cast<u32>(frame.size()), .data_size_out = static_cast<u32>(out_.size()),
               .ctx_in = &context, .ctx_size_in = sizeof(context));
   if (bpf_prog_test_run_opts(program_->program_fd(), &options) != 0)
     return Error(fmt::format("the kernel does not run the program on a packet: {}", std::strerror(errno)));
@@ -90,7 +90,7 @@ Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
   // What comes back begins with the metadata, if the program put any there.
   if (answer.reason == XG_KERNEL_inspected && options.data_size_out == frame.size() + XG_METADATA_SIZE) {
     answer.metadata.emplace();
-    std::memcpy(&*answer.metadata, out.data(), sizeof(*answer.metadata));
+    std::memcpy(&*answer.metadata, out_.data(), sizeof(*answer.metadata));
   }
   return answer;
 }

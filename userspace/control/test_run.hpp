@@ -31,7 +31,7 @@ class TestRun {
   Result<std::vector<xg_counter>> rule_counters() const;
 
   static constexpr std::size_t kMinFrame = 14;
-  static constexpr std::size_t kMaxFrame = XG_FRAME_MAX;
+  static constexpr std::size_t kMaxFrame = XG_PACKET_MAX;
 
  private:
   TestRun() = default;
@@ -43,6 +43,7 @@ class TestRun {
   kernel::MapView<xg_queue_state> queue_;
   kernel::Fd socket_;
   u32 rules_ = 0;
+  std::vector<u8> out_;
   std::vector<xg_counter> seen_;
 };
 

@@ -28,7 +28,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   Batch& batch = batches_[slot->index];
   batch.slot = slot;
   batch.generation = generation;
-  batch.count = 0;
+  batch.count = batch.later = 0;
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
   batch.port_mask = 0;
@@ -39,7 +39,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
 void Batcher::submit() noexcept {
   Batch* batch = current_;
   current_ = nullptr;
-  submitted_packets_ += batch->count;
+  submitted_frames_ += batch->count;
   batch->submitted_ns = monotonic_ns();
   switch (queue_.submit(batch->slot, batch->count, batch->generation)) {
     case gpu::Submit::ok:
@@ -82,8 +82,8 @@ Batch* Batcher::poll() noexcept {
 }
 
 void Batcher::release(Batch* batch) noexcept {
-  released_packets_.store(released_packets_.load(std::memory_order_relaxed) + batch->count,
-                          std::memory_order_release);
+  released_frames_.store(released_frames_.load(std::memory_order_relaxed) + batch->count,
+                         std::memory_order_release);
   queue_.release(batch->slot);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/dataplane/batcher.hpp: a worker's packets, gathered into batches for the device. A batch
-// holds packets of one policy generation, in the order of arrival; batches come back in the order they
-// were submitted.
+// holds packets of one policy generation, each with all its buffers, in the order of arrival; batches come
+// back in the order they were submitted.
 #pragma once
 
 #include <array>
@@ -30,22 +30,35 @@ enum class Outcome { decided, device_failed, unknown_generation };
 struct Batch {
   gpu::Slot* slot = nullptr;
   u32 generation = 0;
-  u32 count = 0;
+  u32 count = 0;  // descriptors: a packet has one for each of its buffers
+  u32 later = 0;  // of them, those that are not their packet's first
   u64 opened_ns = 0;
   u64 submitted_ns = 0;
   Outcome outcome = Outcome::decided;
-  std::vector<u8> ports;         // of each packet
-  std::vector<u64> rx_times_ns;  // of each packet
+  std::vector<u8> ports;         // of each descriptor; kLaterBuffer for those that are not a packet's first
+  std::vector<u64> rx_times_ns;  // of each packet's first descriptor
   u32 port_mask = 0;
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
 
+  static constexpr u8 kLaterBuffer = 0xff;
+
+  u32 packets() const noexcept { return count - later; }
   bool full() const noexcept { return count == slot->capacity; }
+  bool has_room(u32 buffers) const noexcept { return slot->capacity - count >= buffers; }
+  // A packet, by its first buffer.
   void add(u64 offset, u32 length, u8 port, const xg_metadata& metadata) noexcept {
     slot->descriptors[count] = {offset, length, 0};
     ports[count] = port;
     rx_times_ns[count++] = metadata.rx_time_ns;
     port_mask |= 1u << port;
     next_sequence[port] = metadata.sequence + 1;
+  }
+  // The next buffer of the packet that was added last.
+  void extend(u64 offset, u32 length) noexcept {
+    slot->descriptors[count - 1].flags |= XG_DESC_MORE;
+    slot->descriptors[count] = {offset, length, 0};
+    ports[count++] = kLaterBuffer;
+    ++later;
   }
 };
 
@@ -59,11 +72,11 @@ class Batcher {
   Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Closing closing = Closing::patient,
           gpu::Doorbell* bell = nullptr);
 
-  // The batch to which a packet of `generation` is to be added, or nullptr while the device has no slot
-  // free: the packet then waits in the RX ring. A batch of another generation, or a full one, is
-  // submitted first.
-  Batch* open(u32 generation, u64 now_ns) noexcept {
-    if (current_ && current_->generation == generation && !current_->full()) return current_;
+  // The batch to which a packet of `generation` and so many buffers, at most the capacity, is to be added, or
+  // nullptr while the device has no slot free: the packet then waits in the RX ring. A batch of another
+  // generation, or one without room for all of them, is submitted first.
+  Batch* open(u32 generation, u64 now_ns, u32 buffers = 1) noexcept {
+    if (current_ && current_->generation == generation && current_->has_room(buffers)) return current_;
     return open_next(generation, now_ns);
   }
 
@@ -80,10 +93,10 @@ class Batcher {
     device_ns_.store(mean ? mean - mean / 8 + device_ns / 8 : device_ns, std::memory_order_relaxed);
   }
 
-  // Feeding: packets put into batches since the start.
-  u64 taken() const noexcept { return submitted_packets_ + (current_ ? current_->count : 0); }
-  // Feeding: packets in the open batch and in submitted ones.
-  u64 held() const noexcept { return taken() - released_packets_.load(std::memory_order_acquire); }
+  // Feeding: frames put into batches since the start.
+  u64 taken() const noexcept { return submitted_frames_ + (current_ ? current_->count : 0); }
+  // Feeding: frames in the open batch and in submitted ones.
+  u64 held() const noexcept { return taken() - released_frames_.load(std::memory_order_acquire); }
   bool open_batch() const noexcept { return current_ != nullptr; }
   // Either: whether batches are submitted and not polled.
   bool waiting() const noexcept {
@@ -106,12 +119,12 @@ class Batcher {
   gpu::Doorbell* bell_;
   std::vector<Batch> batches_;  // by slot index
   Batch* current_ = nullptr;
-  u64 submitted_packets_ = 0;
+  u64 submitted_frames_ = 0;
   std::vector<Batch*> order_;  // ring of those submitted and not polled yet, refused ones included
   // Batches, each count on the line of the thread that writes it.
   alignas(64) std::atomic<u64> submitted_{0};
   alignas(64) std::atomic<u64> polled_{0};
-  std::atomic<u64> released_packets_{0};
+  std::atomic<u64> released_frames_{0};
   std::atomic<u64> device_ns_{0};  // mean of the last batches
 };
 

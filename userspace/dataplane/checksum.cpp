@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/dataplane/checksum.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -45,15 +46,26 @@ u16 ones_sum(const u8* data, u32 bytes) noexcept {
   return fold(sum);
 }
 
-bool complete_checksum(u8* frame, u32 length, const xg_metadata& metadata) noexcept {
-  const xg_partial partial = xg_partial_checksum(frame, length, &metadata);
-  if (!partial.field) return false;
+bool complete_checksum(u8* region, Buffers packet, const xg_metadata& metadata) noexcept {
+  u8* const frame = region + packet.front().offset;
+  const xg_partial partial = xg_partial_checksum(frame, packet.front().length, &metadata);
+  if (!partial.field || metadata.l4_offset + partial.l4_bytes > bytes_of(packet)) return false;
   const u32 field = partial.field;
 
   const u16 zero = 0;
   std::memcpy(frame + field, &zero, sizeof(zero));
-  u16 checksum =
-      static_cast<u16>(~fold(u64{ones_sum(frame + metadata.l4_offset, partial.l4_bytes)} + partial.pseudo));
+  u64 sum = partial.pseudo;
+  u32 left = partial.l4_bytes, skip = metadata.l4_offset, before = 0;
+  for (const xg_descriptor& buffer : packet) {
+    const u32 bytes = std::min(left, buffer.length - skip);
+    const u16 part = ones_sum(region + buffer.offset + skip, bytes);
+    // Behind an odd number of bytes each one stands in the other half of its word (RFC 1071, section 2(B)).
+    sum += before % 2 ? std::rotl(part, 8) : part;
+    before += bytes;
+    left -= bytes;
+    skip = 0;
+  }
+  u16 checksum = static_cast<u16>(~fold(sum));
   // UDP says 0 for "none"; the sum 0 is sent as its other name.
   if (!(metadata.flags & XG_PKT_TCP) && checksum == 0) checksum = 0xffff;
   std::memcpy(frame + field, &checksum, sizeof(checksum));

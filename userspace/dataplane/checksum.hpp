@@ -5,7 +5,7 @@
 // not complemented, where the checksum should be (Linux CHECKSUM_PARTIAL). RFC 1071, 9293, 768, 8200.
 #pragma once
 
-#include "maps/packet.h"
+#include "userspace/dataplane/buffers.hpp"
 
 namespace xdpgpu::dataplane {
 
@@ -13,13 +13,14 @@ namespace xdpgpu::dataplane {
 // words, read as the host reads memory: RFC 1071, section 2(B)). Adding sums and folding is associative.
 u16 ones_sum(const u8* data, u32 bytes) noexcept;
 
-// Completes the TCP or UDP checksum of the frame in place if its field holds just the pseudo-header's
-// sum. Offsets and flags from the packet's metadata. Fragments, malformed packets, UDP without checksum
-// and anything else are left alone. True if it wrote.
+// Completes the TCP or UDP checksum of the packet in place if its field, in the first buffer, holds just the
+// pseudo-header's sum. The buffers' offsets count from `region`; offsets and flags from the packet's
+// metadata. Fragments, malformed packets, UDP without checksum and anything else are left alone. True if it
+// wrote.
 //
 // A packet whose full checksum happens to look partial is computed anew and comes out the same; only a
 // packet that was damaged on the way, and looks partial by chance (1 in 65,536), would be blessed, and
 // ports with real wires are not repaired.
-bool complete_checksum(u8* frame, u32 length, const xg_metadata& metadata) noexcept;
+bool complete_checksum(u8* region, Buffers packet, const xg_metadata& metadata) noexcept;
 
 }  // namespace xdpgpu::dataplane

@@ -14,13 +14,16 @@ namespace xdpgpu::dataplane {
 // `admitted`; a packet is lost when the kernel dropped it behind the redirect.
 class Credits {
  public:
-  // `admitted` is what the queue's state says before its first packet.
-  Credits(u32 admitted, u32 ring_size) : base_(admitted), ring_(ring_size) {}
+  // `admitted` is what the queue's state says before its first packet; a packet takes up to `buffers` frames.
+  Credits(u32 admitted, u32 ring_size, u32 buffers = 1)
+      : base_(admitted), ring_(ring_size), buffers_(buffers) {}
 
   // What to publish as `granted`: the packets taken or lost so far, and as many as there are frames for
-  // in the fill ring and places in the RX ring. `held`: frames that the kernel holds for receive.
+  // in the fill ring and places in the RX ring, be each as long as it can. `held`: frames that the kernel
+  // holds for receive.
   u32 granted(u64 received, u64 held) const noexcept {
-    return base_ + static_cast<u32>(received + lost_ + std::min<u64>(held, ring_));
+    const auto places = static_cast<u32>(std::min<u64>(held, ring_));
+    return base_ + static_cast<u32>(received + lost_) + (buffers_ == 1 ? places : places / buffers_);
   }
 
   // Packets that XDP admitted and that are neither received nor known as lost.
@@ -57,7 +60,7 @@ class Credits {
 
  private:
   static constexpr u64 kSettleNs = 500'000'000;
-  u32 base_, ring_;
+  u32 base_, ring_, buffers_;
   u64 lost_ = 0, reported_ = 0;
   u32 seen_admitted_ = 0;
   u64 seen_received_ = 0, seen_ns_ = 0;

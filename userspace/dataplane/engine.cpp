@@ -2,7 +2,6 @@
 #include "userspace/dataplane/engine.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,25 +11,46 @@
 #include <thread>
 
 #include "userspace/dataplane/clock.hpp"
+#include "userspace/dataplane/devices.hpp"
+#include "userspace/dataplane/placement.hpp"
 #include "userspace/dataplane/port.hpp"
 #include "userspace/dataplane/worker.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
 
-// Cores this process may use, the last first: interrupts tend to live on the first ones.
-std::vector<int> usable_cpus() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cpus;
-  for (int cpu = CPU_SETSIZE - 1; cpu >= 0; --cpu)
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) cpus.push_back(cpu);
-  return cpus;
-}
-
 u32 frames_per_queue(const PortSpec& port, const EngineOptions& options) {
   return port.frames_per_queue ? port.frames_per_queue : options.frames_per_queue;
+}
+
+u32 worker_count(const std::vector<PortSpec>& ports) {
+  u32 most = 0;
+  for (const PortSpec& port : ports) most = std::max(most, port.queues);
+  return most;
+}
+
+// By worker. Of the ports that feed it, the first that is on a node decides.
+std::vector<int> nic_nodes(const std::vector<PortSpec>& ports) {
+  std::vector<int> nodes(worker_count(ports), -1);
+  for (u32 worker = 0; worker < nodes.size(); ++worker)
+    for (const PortSpec& port : ports)
+      if (worker < port.queues && nodes[worker] < 0) nodes[worker] = port.numa_node;
+  return nodes;
+}
+
+// By worker: the frames of the queues that it has, one worker's after another's.
+std::vector<FrameShare> shares_of(const std::vector<PortSpec>& ports, const EngineOptions& options,
+                                  const std::vector<Placement>& placements) {
+  std::vector<FrameShare> shares;
+  FrameId first = 0;
+  for (u32 worker = 0; worker < placements.size(); ++worker) {
+    u32 frames = 0;
+    for (const PortSpec& port : ports)
+      if (worker < port.queues) frames += frames_per_queue(port, options);
+    shares.push_back({first, frames, placements[worker].node});
+    first += frames;
+  }
+  return shares;
 }
 
 Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& options) {
@@ -44,6 +64,14 @@ Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& opti
     return tl::unexpected(std::string("compute.batch and the batches in flight must be at least 1"));
   for (const PortSpec& port : ports) {
     if (port.queues == 0) return tl::unexpected(fmt::format("{} is given no queue", port.ifname));
+    if (port.packet_buffers == 0 || port.packet_buffers > XG_PACKET_BUFFERS)
+      return tl::unexpected(fmt::format("{}: frames of {} buffers cannot be, 1 to {} can", port.ifname,
+                                        port.packet_buffers, XG_PACKET_BUFFERS));
+    if (options.batch < port.packet_buffers)
+      return tl::unexpected(
+          fmt::format("compute.batch {} is too small: a frame of {} takes up to {} buffers, which go to the "
+                      "device together; set compute.batch to {} or more",
+                      options.batch, port.ifname, port.packet_buffers, port.packet_buffers));
     if (frames_per_queue(port, options) < options.ring_size + options.batch)
       return tl::unexpected(fmt::format(
           "io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
@@ -60,10 +88,10 @@ struct Engine::Impl {
   std::unique_ptr<FrameRegion> region;
   Umems umems;  // after the workers' sockets, before the region
   std::vector<std::unique_ptr<Port>> ports;
-  std::unique_ptr<gpu::Device> device;  // after the workers' queues, before the ports' maps
-  bool device_publishes = false;
-  ComputeMode compute_mode = ComputeMode::inlined;  // resolved
-  std::unique_ptr<Mirroring> mirroring;             // before the device
+  Devices devices;                       // after the workers' queues, before the ports' maps
+  std::unique_ptr<Mirroring> mirroring;  // before the devices
+  std::vector<Placement> placements;     // by worker
+  std::vector<int> frames_nodes;         // by worker, where its first frame stands
   std::vector<std::unique_ptr<Worker>> workers;
 
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -83,27 +111,16 @@ struct Engine::Impl {
   std::vector<bool> reported_failure;
   std::optional<FrameCount> final_count;  // once stopped
 
-  u32 worker_count() const {
-    u32 most = 0;
-    for (const auto& port : ports) most = std::max(most, port->spec().queues);
-    return most;
+  ComputeMode mode_of(const gpu::Device& device) const {
+    return resolve(options.compute_mode, device.info());
   }
-  // Of the ports that have a queue of this index.
-  u32 frames_of(u32 worker) const {
-    u32 frames = 0;
-    for (const auto& port : ports)
-      if (worker < port->spec().queues) frames += frames_per_queue(port->spec(), options);
-    return frames;
-  }
-  void make_workers();
+  void make_workers(const std::vector<FrameShare>& shares);
   bool left(const Retirement& retirement) const;
   void unload_before(u32 generation);
 };
 
-void Engine::Impl::make_workers() {
-  const std::vector<int> cpus = options.pin_threads ? usable_cpus() : std::vector<int>{};
-  FrameId first = 0;
-  for (u32 i = 0; i < worker_count(); ++i) {
+void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
+  for (u32 i = 0; i < shares.size(); ++i) {
     std::vector<std::unique_ptr<PortQueue>> queues;
     for (const auto& port : ports) queues.push_back(i < port->spec().queues ? port->queue(i) : nullptr);
     WorkerOptions worker;
@@ -117,16 +134,17 @@ void Engine::Impl::make_workers() {
     worker.credit_step = std::max(1u, options.ring_size / 16);
     worker.split = options.compute_mode == ComputeMode::split;
     if (options.compute_mode == ComputeMode::automatic) worker.closing = Closing::by_load;
-    const u32 threads = worker.split ? 2 : 1;
-    const auto core = [&](u32 thread) {
-      return cpus.empty() ? -1 : cpus[(options.first_cpu + i * threads + thread) % cpus.size()];
-    };
-    worker.cpu = core(0);
-    if (worker.split) worker.retire_cpu = core(1);
-    const u32 frames = frames_of(i);
-    workers.push_back(
-        std::make_unique<Worker>(worker, region->base(), std::move(queues), first, frames, policy));
-    first += frames;
+    worker.cpu = placements[i].cpu;
+    worker.retire_cpu = placements[i].retire_cpu;
+    workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i].first,
+                                               shares[i].count, policy));
+    const int node = node_of(region->base() + chunk_of(shares[i].first));
+    frames_nodes.push_back(node);
+    if (placements[i].node >= 0 && node >= 0 && node != placements[i].node)
+      events.push_back(fmt::format(
+          "the frames of worker {} are on NUMA node {}, though its NIC is on node {}, which has too little "
+          "free memory: packets cross between nodes",
+          i, node, placements[i].node));
   }
   reported_failure.resize(workers.size());
 }
@@ -136,7 +154,7 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() {
   stop();
   impl_->workers.clear();
-  impl_->device.reset();
+  impl_->devices = {};
   impl_->ports.clear();
 }
 
@@ -149,11 +167,18 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
   if (frames * XG_CHUNK_SIZE > u64{1} << 40)
     return tl::unexpected(
         fmt::format("{} frames are too many; lower io.frames_per_queue or io.burst", frames));
-  auto region = FrameRegion::create(static_cast<u32>(frames), options.huge_pages);
+  impl->placements = place(read_topology(), nic_nodes(ports),
+                           {.threads = options.compute_mode == ComputeMode::split ? 2u : 1u,
+                            .first_cpu = options.first_cpu,
+                            .pin = options.pin_threads});
+  const std::vector<FrameShare> shares = shares_of(ports, options, impl->placements);
+  auto region = FrameRegion::create(static_cast<u32>(frames), options.huge_pages, shares);
   if (!region) return tl::unexpected(region.error());
   impl->region = std::move(*region);
-  if (!impl->region->note().empty()) impl->events.push_back(impl->region->note());
+  impl->events = impl->region->notes();
 
+  impl->umems.multi_buffer =
+      std::any_of(ports.begin(), ports.end(), [](const PortSpec& port) { return port.packet_buffers > 1; });
   for (PortSpec& spec : ports) {
     auto port = Port::open(static_cast<u32>(impl->ports.size()), std::move(spec), options.ring_size);
     if (!port) return tl::unexpected(port.error());
@@ -172,45 +197,44 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
       return tl::unexpected(ok.error());
     }
   }
-  impl->make_workers();
+  impl->make_workers(shares);
   std::vector<gpu::MirrorPort> mirrors;
   for (auto& port : impl->ports) mirrors.push_back(port->mirror());
   impl->mirroring = std::make_unique<Mirroring>(std::move(mirrors));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 
-Result<void> Engine::use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames) {
-  if (impl_->device) return tl::unexpected(std::string("the engine has a device already"));
-  if (auto ok = device->register_frames(impl_->region->base(), impl_->region->bytes(), frames); !ok)
-    return tl::unexpected(ok.error());
+Result<void> Engine::use_devices(std::vector<std::unique_ptr<gpu::Device>> given, gpu::Frames frames) {
+  if (!impl_->devices.empty()) return tl::unexpected(std::string("the engine has its devices already"));
   std::vector<gpu::FlowTables> tables;
   for (auto& port : impl_->ports) tables.push_back(port->flow_tables());
-  const auto publishes = device->publish_flows(tables);
-  if (!publishes) return tl::unexpected(publishes.error());
-  const ComputeMode mode = resolve(impl_->options.compute_mode, device->info());
+  auto devices =
+      Devices::create(std::move(given), impl_->region->base(), impl_->region->bytes(), frames, tables);
+  if (!devices) return tl::unexpected(devices.error());
   std::vector<std::unique_ptr<gpu::Queue>> queues;
   for (u32 i = 0; i < impl_->workers.size(); ++i) {
-    auto queue =
-        device->open_queue({impl_->options.batch, impl_->options.batches_in_flight, drive_of(mode), i});
+    gpu::Device& device = *devices->of(i).device;
+    auto queue = device.open_queue(
+        {impl_->options.batch, impl_->options.batches_in_flight, drive_of(impl_->mode_of(device)), i});
     if (!queue) return tl::unexpected(queue.error());
     queues.push_back(std::move(*queue));
   }
-  for (std::size_t i = 0; i < queues.size(); ++i) impl_->workers[i]->use(std::move(queues[i]), *publishes);
-  impl_->device_publishes = *publishes;
-  impl_->compute_mode = mode;
-  impl_->device = std::move(device);
+  for (u32 i = 0; i < queues.size(); ++i)
+    impl_->workers[i]->use(std::move(queues[i]), devices->of(i).publishes);
+  impl_->devices = std::move(*devices);
   return {};
 }
 
-Result<void> Engine::load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
+Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
                                  PipelineChooser chooser, bool mirrors) {
-  if (!impl_->device) return tl::unexpected(std::string("the engine has no device to load a policy into"));
+  if (impl_->devices.empty())
+    return tl::unexpected(std::string("the engine has no device to load a policy into"));
   const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
   for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
-  if (auto ok = impl_->device->load(generation, std::move(pipelines)); !ok) return ok;
+  if (auto ok = impl_->devices.load(generation, pipelines); !ok) return ok;
   if (mirrors)
-    if (auto ok = impl_->mirroring->open(*impl_->device); !ok) {
-      impl_->device->unload(generation);
+    if (auto ok = impl_->mirroring->open(impl_->devices.first()); !ok) {
+      impl_->devices.unload(generation);
       return ok;
     }
   impl_->loaded.push_back(generation);
@@ -224,7 +248,7 @@ void Engine::make_current(u32 generation) {
 }
 
 void Engine::forget_policy(u32 generation) {
-  impl_->device->unload(generation);
+  impl_->devices.unload(generation);
   std::erase(impl_->loaded, generation);
   std::erase_if(impl_->policies,
                 [&](const CurrentPolicy& policy) { return policy.generation == generation; });
@@ -252,7 +276,7 @@ bool Engine::Impl::left(const Retirement& retirement) const {
 void Engine::Impl::unload_before(u32 generation) {
   std::erase_if(loaded, [&](u32 old) {
     if (static_cast<std::int32_t>(old - generation) >= 0) return false;
-    device->unload(old);
+    devices.unload(old);
     return true;
   });
 }
@@ -268,7 +292,7 @@ std::vector<std::string> Engine::poll() {
     impl_->events.push_back(fmt::format(
         "device {} failed under worker {}: its packets are dropped and new ones go by on_failure; detach and "
         "attach again, with another device if it persists",
-        impl_->device->info().name, i));
+        impl_->devices.of(static_cast<u32>(i)).device->info().name, i));
   }
   return std::exchange(impl_->events, {});
 }
@@ -299,7 +323,7 @@ Result<void> Engine::drain(u32 timeout_ms) {
         return tl::unexpected(
             fmt::format("{} worker(s) still had packets in hand after {} ms", busy, timeout_ms));
       return tl::unexpected(fmt::format("device {} had still not looked at all mirrored packets after {} ms",
-                                        impl_->device->info().name, timeout_ms));
+                                        impl_->devices.first().info().name, timeout_ms));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -331,9 +355,14 @@ EngineStatus Engine::status() const {
       queue.queue = i;
       queue.mode = port->mode();
       queue.metadata = worker.report().delivers_metadata >> queue.port & 1;
-      queue.compute_mode = impl_->compute_mode;
+      if (!impl_->devices.empty()) {
+        queue.device = i % static_cast<u32>(impl_->devices.all().size());
+        queue.compute_mode = impl_->mode_of(*impl_->devices.of(i).device);
+      }
       queue.cpu = worker.cpu();
       queue.retire_cpu = worker.retire_cpu();
+      queue.numa_node = impl_->placements[i].node;
+      queue.frames_node = impl_->frames_nodes[i];
       queue.frames = frames_per_queue(port->spec(), impl_->options);
       queue.busy_poll = worker.queue(queue.port)->busy_poll;
       queue.state = port->state(i);
@@ -354,13 +383,10 @@ EngineStatus Engine::status() const {
   }
   if (const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire))
     status.generation = policy->generation;
-  if (impl_->device) {
-    status.device = impl_->device->info().name;
-    status.frames_mode = impl_->device->frames();
-    status.compute_mode = impl_->compute_mode;
-    status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
-    status.device_publishes = impl_->device_publishes;
-  }
+  for (const Devices::Device& one : impl_->devices.all())
+    status.devices.push_back(
+        {one.device->info().name, one.device->frames(), impl_->mode_of(*one.device), one.publishes});
+  status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
   status.mirror = impl_->mirroring->status();
   return status;
 }

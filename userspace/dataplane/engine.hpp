@@ -3,7 +3,7 @@
 // userspace/dataplane/engine.hpp: the data plane of one process: the frame region, the ports' AF_XDP
 // sockets, the workers, and the hand-over between policy generations.
 //
-// Life: create (sockets open: needs CAP_NET_RAW, CAP_IPC_LOCK) → [drop privileges] → use_device →
+// Life: create (sockets open: needs CAP_NET_RAW, CAP_IPC_LOCK) → [drop privileges] → use_devices →
 // load_policy → start → ... → drain → stop → conservation report. All calls come from one control
 // thread; workers run on threads of their own.
 #pragma once
@@ -35,9 +35,13 @@ struct PortSpec {
   bool forbid_zero_copy = false;   // --mode copy
   bool repair_checksums = false;   // veth and container peers: partial checksums are completed
   bool cache_transmit = true;      // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
-  u32 frames_per_queue = 0;        // frames of each queue; 0: as EngineOptions say
-  BusyPoll busy_poll;              // of the port's own sockets
-  std::string reinject_ifname;     // worker's end of the reinjection pair
+  // Buffers that a frame takes at most, 1 to XG_PACKET_BUFFERS. More than 1: the XDP program was loaded for
+  // it (PortOptions.multi_buffer), and the port runs in copy mode.
+  u32 packet_buffers = 1;
+  u32 frames_per_queue = 0;     // frames of each queue; 0: as EngineOptions say
+  int numa_node = -1;           // of the NIC; -1: on none
+  BusyPoll busy_poll;           // of the port's own sockets
+  std::string reinject_ifname;  // worker's end of the reinjection pair
   u32 reinject_ifindex = 0;
   kernel::PortMaps maps;
 };
@@ -46,7 +50,7 @@ struct EngineOptions {
   u32 ring_size = 2048;         // each of RX, TX, fill, completion; power of two
   u32 frames_per_queue = 8192;  // frames of each port's each queue; at least ring_size + batch
   bool huge_pages = false;
-  u32 batch = 1024;          // most packets a batch
+  u32 batch = 1024;          // most buffers, and so packets, a batch
   u64 max_wait_ns = 50'000;  // longest wait for a batch to fill
   u32 batches_in_flight = 4;
   ComputeMode compute_mode = ComputeMode::inlined;
@@ -62,11 +66,14 @@ struct FrameCount {
 
 struct QueueStatus {
   u32 port = 0, queue = 0;
+  u32 device = 0;  // of EngineStatus::devices, once there are any
   PortMode mode = PortMode::copy;
   bool metadata = false;                            // the port delivers metadata (learnt at start)
   ComputeMode compute_mode = ComputeMode::inlined;  // never automatic
   int cpu = -1;            // core the worker is pinned to; split: its thread that feeds
   int retire_cpu = -1;     // split: core of the worker's other thread
+  int numa_node = -1;      // that the worker is kept on; -1: on none, or there is but one
+  int frames_node = -1;    // where its first frame stands; -1: the kernel does not tell
   u32 frames = 0;          // that this queue brought to its worker
   bool busy_poll = false;  // the worker runs the driver itself
   xg_queue_state state{};
@@ -74,15 +81,19 @@ struct QueueStatus {
   xg_queue_metrics metrics{};
 };
 
+struct DeviceStatus {
+  std::string name;
+  gpu::Frames frames_mode = gpu::Frames::staged;
+  ComputeMode compute_mode = ComputeMode::inlined;  // of its queues; never automatic
+  bool publishes = false;  // it writes flow verdicts itself, else they are written at retirement
+};
+
 struct EngineStatus {
   std::vector<QueueStatus> queues;
   FrameCount frames;
   u32 generation = 0;
-  std::string device;
-  gpu::Frames frames_mode = gpu::Frames::staged;
-  ComputeMode compute_mode = ComputeMode::inlined;  // of all queues; never automatic
-  bool automatic = false;                           // that mode was chosen, and batches close by load
-  bool device_publishes = false;       // flow verdicts are written by the device, not at retirement
+  std::vector<DeviceStatus> devices;
+  bool automatic = false;              // the devices' modes were chosen, and batches close by load
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
   std::optional<MirrorStatus> mirror;  // once a policy mirrors
 };
@@ -95,18 +106,22 @@ class Engine {
   static Result<std::unique_ptr<Engine>> create(std::vector<PortSpec> ports, const EngineOptions& options);
   ~Engine();
 
-  // Registers the frame region with the device and opens the workers' queues.
-  Result<void> use_device(std::unique_ptr<gpu::Device> device, gpu::Frames frames);
+  // Registers the frame region and the flow verdict tables with each device and opens the workers' queues:
+  // worker i's on device i modulo their number. The first one looks at what is mirrored. Once; on failure
+  // nothing of the devices stays.
+  Result<void> use_devices(std::vector<std::unique_ptr<gpu::Device>> devices, gpu::Frames frames);
 
   // Which pipeline a frame goes to, and whether its verdict may be cached (XG_PKT_UNCACHED), for ports that
   // deliver no metadata: the XDP program knew, but cannot tell. Called on worker threads, concurrently;
-  // the metadata has everything else.
-  using PipelineChooser = std::function<void(const u8* frame, u32 length, xg_metadata* metadata)>;
+  // the metadata has everything else. readable: bytes of the frame's first buffer; length: of all.
+  using PipelineChooser =
+      std::function<void(const u8* frame, u32 readable, u32 length, xg_metadata* metadata)>;
 
-  // Makes a generation's pipelines known to the device; packets of it may arrive from now on. Without a
-  // chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it mirrors; then the
-  // device looks at mirrored packets from now on, until stop(). Fails where it cannot.
-  Result<void> load_policy(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines,
+  // Makes a generation's pipelines known to each device, or to none; packets of it may arrive from now on.
+  // Without a chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it
+  // mirrors; then the first device looks at mirrored packets from now on, until stop(). Fails where it
+  // cannot.
+  Result<void> load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
                            PipelineChooser chooser = {}, bool mirrors = false);
   // From now on packets without metadata count as of this generation, which is loaded.
   void make_current(u32 generation);

@@ -53,52 +53,121 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
     if (!peeked) break;
     for (u32 i = 0; i < peeked; ++i)
       __builtin_prefetch(region_ + xsk_ring_cons__rx_desc(&receiver.rx, at + i)->addr - XG_METADATA_SIZE);
-    u32 taken = 0;
-    while (taken < peeked && take(queue, *xsk_ring_cons__rx_desc(&receiver.rx, at + taken), now_ns)) ++taken;
-    receiver.take(peeked, taken);
-    queue.counters->received += taken;
+    u32 taken = 0, packets = 0;
+    bool waits = false;  // the next packet, for a batch
+    while (taken < peeked && !waits) {
+      const xdp_desc& desc = *xsk_ring_cons__rx_desc(&receiver.rx, at + taken);
+      if ((desc.options | queue.dropping) & kContinued) [[unlikely]] {
+        const u32 left = peeked - taken;
+        const u32 buffers = receiver.buffers_at(at + taken, std::min(left, queue.packet_buffers));
+        if (queue.dropping || (!buffers && left >= queue.packet_buffers)) {
+          taken += drop_oversized(queue, at + taken, left);
+          packets += !queue.dropping;
+          continue;
+        }
+        if (!buffers) {  // its end is behind those peeked at
+          receiver.refresh();
+          break;
+        }
+        waits = !take_several(queue, at + taken, buffers, now_ns);
+        taken += waits ? 0 : buffers;
+      } else {
+        waits = !take(queue, at + taken, 1, now_ns);
+        taken += !waits;
+      }
+      packets += !waits;
+    }
+    receiver.take(peeked, taken, packets);
+    queue.counters->received += packets;
     any |= taken != 0;
     room -= taken;
-    if (taken < peeked || peeked < kReceiveBurst) break;
+    if (waits || !taken || peeked < kReceiveBurst) break;
   }
   return any;
 }
 
-// False: no batch can take the packet now; it stays in the ring.
-bool Feeder::take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept {
-  u8* const frame = region_ + desc.addr;
-  const FrameId id = frame_of(desc.addr);
-  const u64 start = desc.addr - chunk_of(id);
-  if (id - free_.first() >= free_.capacity() || start < XG_METADATA_SIZE || start + desc.len > XG_CHUNK_SIZE)
-      [[unlikely]] {
+// A buffer that is not valid does not lie in a chunk of this worker's.
+bool Feeder::valid(const xdp_desc& buffer, u32 least_start) const noexcept {
+  const FrameId id = frame_of(buffer.addr);
+  const u64 start = buffer.addr - chunk_of(id);
+  return id - free_.first() < free_.capacity() && start >= least_start && start + buffer.len <= XG_CHUNK_SIZE;
+}
+
+// Gives the buffers back; the packet is counted with its last one.
+void Feeder::discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept {
+  if (last) {
     ++queue.counters->error_invalid;
+    if (!queue.metadata.delivers()) ++queue.next_sequence;
+  }
+  for (u32 i = 0; i < buffers; ++i) {
+    const FrameId id = frame_of(xsk_ring_cons__rx_desc(&queue.socket->receiver.rx, at + i)->addr);
     if (id - free_.first() < free_.capacity()) free_.push(id);
+  }
+}
+
+// More than the MTU lets in, such as segments that a generic port gets before they are cut, up to its end if
+// that is there. Returns the buffers.
+u32 Feeder::drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept {
+  const u32 to_end = queue.socket->receiver.buffers_at(at, left);
+  const u32 gone = to_end ? to_end : left;
+  discard(queue, at, gone, to_end != 0);
+  queue.dropping = to_end ? 0 : kContinued;
+  return gone;
+}
+
+bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
+  return take(queue, at, buffers, now_ns);
+}
+
+// False: no batch can take the packet now; it stays in the ring. Inlined for one buffer, where its loops are
+// none.
+[[gnu::always_inline]] inline bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
+  const xsk_ring_cons& rx = queue.socket->receiver.rx;
+  const xdp_desc& first = *xsk_ring_cons__rx_desc(&rx, at);
+  bool usable = valid(first, XG_METADATA_SIZE);
+  u32 length = first.len;
+  for (u32 i = 1; i < buffers; ++i) {
+    const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);
+    usable &= valid(buffer, 0);
+    length += buffer.len;
+  }
+  if (!usable) [[unlikely]] {
+    discard(queue, at, buffers, true);
     return true;
   }
-  if (!queue.metadata.known()) [[unlikely]]
-    queue.metadata.learn(region_ + chunk_of(id), start, desc.len,
+  u8* const frame = region_ + first.addr;
+  if (!queue.metadata.known()) [[unlikely]] {
+    const u64 chunk = chunk_of(frame_of(first.addr));
+    queue.metadata.learn(region_ + chunk, first.addr - chunk, first.len,
                          monotonic_ns());  // not the turn's beginning
+  }
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
   if (!queue.metadata.delivers()) [[unlikely]]
-    fill_metadata(queue, frame, desc.len, now_ns);
+    fill_metadata(queue, frame, first.len, length, now_ns);
 
-  Batch* batch = batcher_->open(metadata->generation, now_ns);
+  Batch* batch = batcher_->open(metadata->generation, now_ns, buffers);
   if (!batch) [[unlikely]]
     return false;
-  batch->add(desc.addr, desc.len, static_cast<u8>(queue.port), *metadata);
+  if (buffers > 1) queue.batch_later(buffers - 1);
+  batch->add(first.addr, first.len, static_cast<u8>(queue.port), *metadata);
+  for (u32 i = 1; i < buffers; ++i) {
+    const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);
+    batch->extend(buffer.addr, buffer.len);
+  }
   if (!queue.metadata.delivers()) queue.next_sequence = metadata->sequence + 1;
   return true;
 }
 
 // Sequences that the worker counts itself are never ahead of the kernel's own, because losses become
 // known late: `retired` errs towards "still under way".
-void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 length, u64 now_ns) noexcept {
+void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept {
   const CurrentPolicy* policy = policy_.load(std::memory_order_acquire);
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
-  parse_metadata(frame, length, static_cast<u8>(queue.port), queue.config->hash_key, now_ns, metadata);
+  parse_metadata(frame, readable, length, static_cast<u8>(queue.port), queue.config->hash_key, now_ns,
+                 metadata);
   metadata->generation = policy->generation;
   metadata->sequence = queue.next_sequence;
-  if (policy->chooser) policy->chooser(frame, length, metadata);
+  if (policy->chooser) policy->chooser(frame, readable, length, metadata);
 }
 
 void Feeder::kick() noexcept {
@@ -173,7 +242,7 @@ FrameCount Feeder::count(const Retired& retired) const noexcept {
   frames.free = free_.size();
   if (ring_) frames.free += retired.freed - ring_->taken();
   for (const PortQueue* queue : queues_) frames.fill += queue->socket->receiver.held();
-  frames.batch = batcher_ ? batcher_->taken() - retired.packets : 0;
+  frames.batch = batcher_ ? batcher_->taken() - retired.frames : 0;
   frames.tx = retired.sent;
   return frames;
 }

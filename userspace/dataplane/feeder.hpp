@@ -39,7 +39,7 @@ class Feeder {
 
   // Whether every packet that was received has left, by what `retired` says.
   bool empty_handed(bool rings_empty, const Retired& retired) const noexcept {
-    return rings_empty && retired.packets == batcher_->taken() && !retired.under_way;
+    return rings_empty && retired.frames == batcher_->taken() && !retired.under_way;
   }
   FrameCount count(const Retired& retired) const noexcept;
   WorkerReport report(const Retired& retired) const noexcept;
@@ -47,8 +47,12 @@ class Feeder {
  private:
   void refill(PortQueue& queue) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
-  bool take(PortQueue& queue, const xdp_desc& desc, u64 now_ns) noexcept;
-  void fill_metadata(PortQueue& queue, u8* frame, u32 length, u64 now_ns) noexcept;
+  bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
+  bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
+  u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
+  bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;
+  void discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept;
+  void fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept;
   void account(u64 now_ns, bool empty_handed) noexcept;
 
   const WorkerOptions& options_;

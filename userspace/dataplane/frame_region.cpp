@@ -7,10 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "userspace/dataplane/placement.hpp"
+
 namespace xdpgpu::dataplane {
 namespace {
 
 constexpr u64 kHugePage = 2u << 20;
+constexpr u64 kPage = 4096;
 
 void* map_pages(u64 bytes, int extra) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | extra, -1, 0);
@@ -29,18 +32,29 @@ void* map_aligned(u64 bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 frames, bool huge_pages) {
+void FrameRegion::prefer(const FrameShare& share) {
+  if (share.node < 0 || share.count == 0) return;
+  if (auto preferred = prefer_node(base_ + chunk_of(share.first), chunk_of(share.count),
+                                   huge_ ? kHugePage : kPage, share.node);
+      !preferred)
+    notes_.push_back(fmt::format(
+        "{} frames are not kept on NUMA node {}, where their NIC is: {}; packets may cross between nodes",
+        share.count, share.node, preferred.error()));
+}
+
+Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 frames, bool huge_pages,
+                                                         std::span<const FrameShare> shares) {
   std::unique_ptr<FrameRegion> region(new FrameRegion);
   region->frames_ = frames;
   region->bytes_ = (u64{frames} * XG_CHUNK_SIZE + kHugePage - 1) / kHugePage * kHugePage;
   if (huge_pages) {
-    region->base_ = static_cast<u8*>(map_pages(region->bytes_, MAP_HUGETLB | MAP_POPULATE));
+    region->base_ = static_cast<u8*>(map_pages(region->bytes_, MAP_HUGETLB));
     region->huge_ = region->base_ != nullptr;
     if (!region->huge_)
-      region->note_ = fmt::format(
+      region->notes_.push_back(fmt::format(
           "the frame region uses ordinary pages: {} huge pages of 2 MiB are needed and could not be had "
           "({}); write their number to /proc/sys/vm/nr_hugepages",
-          region->bytes_ / kHugePage, std::strerror(errno));
+          region->bytes_ / kHugePage, std::strerror(errno)));
   }
   if (!region->base_) region->base_ = static_cast<u8*>(map_aligned(region->bytes_));
   if (!region->base_)
@@ -49,6 +63,8 @@ Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 frames, bool huge_p
   if (!region->huge_) madvise(region->base_, region->bytes_, MADV_HUGEPAGE);
   // Pinned pages and copy-on-write do not go together: a forked child has no use for the frames.
   madvise(region->base_, region->bytes_, MADV_DONTFORK);
+  // A page stands where it was wanted when it was touched first.
+  for (const FrameShare& share : shares) region->prefer(share);
   std::memset(region->base_, 0, region->bytes_);
   return region;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,23 @@ using FrameId = u32;
 inline FrameId frame_of(u64 offset) { return static_cast<FrameId>(offset / XG_CHUNK_SIZE); }
 inline u64 chunk_of(FrameId frame) { return u64{frame} * XG_CHUNK_SIZE; }
 
+// Frames that follow each other, and the NUMA node that they are to be on; -1: on any.
+struct FrameShare {
+  FrameId first = 0;
+  u32 count = 0;
+  int node = -1;
+};
+
 // Page-aligned, zeroed memory that is not inherited by fork. Unmapped by the destructor, so sockets,
 // UMEMs and devices that use it must be gone by then.
 class FrameRegion {
  public:
   // huge_pages asks for 2 MiB pages from the kernel's pool; where the pool is too small, ordinary
-  // pages are taken and note() says what to do.
-  static Result<std::unique_ptr<FrameRegion>> create(u32 frames, bool huge_pages);
+  // pages are taken. Frames that are to be on a node are there as far as it has memory; a page that two
+  // shares have a part of is where the later one wants it. notes() says what was not to be had, and what
+  // to do.
+  static Result<std::unique_ptr<FrameRegion>> create(u32 frames, bool huge_pages,
+                                                     std::span<const FrameShare> shares = {});
   ~FrameRegion();
   FrameRegion(const FrameRegion&) = delete;
   FrameRegion& operator=(const FrameRegion&) = delete;
@@ -34,15 +45,16 @@ class FrameRegion {
   u64 bytes() const noexcept { return bytes_; }
   u32 frames() const noexcept { return frames_; }
   bool huge() const noexcept { return huge_; }
-  const std::string& note() const noexcept { return note_; }
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
   FrameRegion() = default;
+  void prefer(const FrameShare& share);
   u8* base_ = nullptr;
   u64 bytes_ = 0;
   u32 frames_ = 0;
   bool huge_ = false;
-  std::string note_;
+  std::vector<std::string> notes_;
 };
 
 // The free frames of one worker: a stack, so that the frames used are the ones still in the caches.

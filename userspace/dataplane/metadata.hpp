@@ -45,11 +45,12 @@ class MetadataProbe {
   bool known_ = false, delivers_ = false;
 };
 
-// What the XDP program would have written, but for pipeline, generation and sequence.
-inline void parse_metadata(const u8* frame, u32 length, u8 port, const u64 hash_key[2], u64 now_ns,
-                           xg_metadata* out) noexcept {
+// What the XDP program would have written, but for pipeline, generation and sequence. readable: bytes of the
+// frame's first buffer; length: of all.
+inline void parse_metadata(const u8* frame, u32 readable, u32 length, u8 port, const u64 hash_key[2],
+                           u64 now_ns, xg_metadata* out) noexcept {
   xg_packet packet;
-  xg_parse(frame, frame + length, port, &packet);
+  xg_parse_part(frame, frame + readable, length, port, &packet);
   *out = {};
   xg_metadata_from(out, &packet, static_cast<u32>(xg_flow_hash(&packet.key, hash_key[0], hash_key[1])));
   out->rx_time_ns = now_ns;

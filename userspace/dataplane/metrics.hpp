@@ -18,17 +18,22 @@ namespace xdpgpu::dataplane {
 inline void count_batch(const Batch& batch, u64 done_ns,
                         std::span<xg_queue_metrics* const> by_port) noexcept {
   if (!batch.count) return;
+  const u32 packets = batch.packets();
   xg_queue_metrics& first = *by_port[batch.ports[0]];
   const u64 device_ns = done_ns > batch.submitted_ns ? done_ns - batch.submitted_ns : 0;
   ++first.batches;
-  first.batch_packets += batch.count;
+  first.batch_packets += packets;
   first.device_ns_sum += device_ns;
   first.device_ns_most = std::max(first.device_ns_most, device_ns);
-  ++first.batch_log2[xg_log2_bucket(batch.count, XG_BATCH_BUCKETS)];
+  ++first.batch_log2[xg_log2_bucket(packets, XG_BATCH_BUCKETS)];
   ++first.device_ns_log2[xg_log2_bucket(device_ns, XG_DEVICE_BUCKETS)];
   // Packets of one port tend to stand together: what is summed up stays in registers meanwhile.
   for (u32 i = 0; i < batch.count;) {
     const u8 port = batch.ports[i];
+    if (port == Batch::kLaterBuffer) {
+      ++i;
+      continue;
+    }
     xg_queue_metrics& metrics = *by_port[port];
     u64 sum = 0, most = 0;
     for (; i < batch.count && batch.ports[i] == port; ++i) {

@@ -96,7 +96,13 @@ Result<void> Port::open_sockets(const FrameRegion& region, Umems& umems) {
   if (spec_.require_zero_copy && generic)
     return tl::unexpected(fmt::format(
         "{}: zero-copy needs native XDP and the interface runs generic XDP; use --mode auto", spec_.ifname));
-  if (!generic && !spec_.forbid_zero_copy) {
+  const bool multi_buffer = spec_.packet_buffers > 1;
+  if (spec_.require_zero_copy && multi_buffer)
+    return tl::unexpected(
+        fmt::format("{}: its MTU needs frames of several buffers, which are received in copy "
+                    "mode alone; use --mode auto or copy, or lower the MTU",
+                    spec_.ifname));
+  if (!generic && !spec_.forbid_zero_copy && !multi_buffer) {
     auto sockets = open_zero_copy(region, umems);
     if (sockets) {
       sockets_ = std::move(*sockets);
@@ -105,7 +111,7 @@ Result<void> Port::open_sockets(const FrameRegion& region, Umems& umems) {
       return tl::unexpected(fmt::format("{}; use --mode auto or copy", sockets.error()));
     }
   }
-  if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false);
+  if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false, umems.multi_buffer);
   if (sockets_.empty()) {
     auto sockets = open_all(*umems.copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
     if (!sockets) return tl::unexpected(sockets.error());
@@ -142,6 +148,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .port = index_,
       .queue = queue,
       .traits = {spec_.repair_checksums, spec_.cache_transmit},
+      .packet_buffers = spec_.packet_buffers,
       .busy_poll = sockets_[queue]->busy_polls(),
       .socket = std::move(sockets_[queue]),
       .reinject = reinject_.empty() ? nullptr : std::move(reinject_[queue]),
@@ -151,7 +158,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .metrics = &metrics_[queue],
       .flows = gpu::FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
       .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
-      .credits = Credits(admitted, ring_size_),
+      .credits = Credits(admitted, ring_size_, spec_.packet_buffers),
       .next_sequence = admitted,
       .published_granted = admitted,
       .published_retired = admitted,

@@ -14,6 +14,7 @@ namespace xdpgpu::dataplane {
 // The two registrations of the region, each made with its first socket.
 struct Umems {
   std::unique_ptr<Umem> zero_copy, copy;
+  bool multi_buffer = false;  // of the copy ports; settled before the first socket
 };
 
 class Port {

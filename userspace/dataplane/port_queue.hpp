@@ -28,6 +28,7 @@ struct PortTraits {
 struct PortQueue {
   u32 port = 0, queue = 0;
   PortTraits traits;
+  u32 packet_buffers = 1;            // that a packet has at most
   bool busy_poll = false;            // the worker runs the driver itself
   std::unique_ptr<Socket> socket;    // the port's own queue
   std::unique_ptr<Socket> reinject;  // its reinjection pair
@@ -41,6 +42,10 @@ struct PortQueue {
   Credits credits;
   u32 next_sequence = 0;  // for ports without metadata
   u32 published_granted = 0, published_retired = 0;
+  u32 dropping = 0;  // kContinued: the rest of a packet of too many buffers is to come, and to go
+  // Frames that are not their packet's first: put into batches since the start, and come out of them (of the
+  // thread that retires).
+  u64 later_batched = 0, later_unbatched = 0;
 
   // Packets admitted by the XDP program so far.
   u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
@@ -69,6 +74,13 @@ struct PortQueue {
                      c.error_generation + c.error_target + c.error_ring_full +
                      __atomic_load_n(&c.error_invalid, __ATOMIC_ACQUIRE);
     return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
+  }
+  // Before their batch can be over.
+  void batch_later(u32 frames) noexcept {
+    __atomic_store_n(&later_batched, later_batched + frames, __ATOMIC_RELAXED);
+  }
+  u64 frames_in_batches() const noexcept {
+    return in_batches() + __atomic_load_n(&later_batched, __ATOMIC_RELAXED) - later_unbatched;
   }
   void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
 };

@@ -42,7 +42,8 @@ bool Retirer::retire(u64 now_ns) noexcept {
     moving_ |= routed.moving;
     device_failed_ |= batch->outcome == Outcome::device_failed;
     ++batches_;
-    packets_ += batch->count;
+    packets_ += batch->packets();
+    frames_ += batch->count;
     batcher_->release(batch);
   }
   return done_ns != 0;
@@ -71,6 +72,7 @@ Retired Retirer::state(u64 now_ns) const noexcept {
   Retired state;
   state.batches = batches_;
   state.packets = packets_;
+  state.frames = frames_;
   if (ring_) state.freed = ring_->given() + free_.size();
   for (const Transmitter* transmitter : router_.transmitters()) state.sent += transmitter->held();
   state.under_way = !order_.empty();
@@ -86,9 +88,11 @@ void Retirer::publish_levels() noexcept {
     xg_queue_metrics& metrics = *queue->metrics;
     metrics.tx = transmitter.tx_level();
     metrics.completion = transmitter.completion_level();
-    metrics.frames_batch = static_cast<u32>(queue->in_batches());
+    metrics.frames_batch = static_cast<u32>(queue->frames_in_batches());
     metrics.frames_tx = static_cast<u32>(transmitter.held());
+    metrics.tx_refused = transmitter.refused();
     if (queue->reinject) {
+      metrics.reinject_refused = queue->reinject->transmitter.refused();
       metrics.reinject_tx = queue->reinject->transmitter.tx_level();
       metrics.reinject_completion = queue->reinject->transmitter.completion_level();
       metrics.frames_reinject = static_cast<u32>(queue->reinject->transmitter.held());

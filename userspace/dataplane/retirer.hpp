@@ -53,7 +53,7 @@ class Retirer {
   OrderLog order_;
   Router router_;
   Batcher* batcher_ = nullptr;
-  u64 batches_ = 0, packets_ = 0;
+  u64 batches_ = 0, packets_ = 0, frames_ = 0;
   bool device_failed_ = false;
   bool moving_ = false;  // packets under way are of flows that the kernel takes over once they have left
 };

@@ -11,9 +11,14 @@
 
 #include "maps/metrics.h"
 #include "maps/packet.h"
+#include "userspace/dataplane/buffers.hpp"
 #include "userspace/dataplane/frame_region.hpp"
 
 namespace xdpgpu::dataplane {
+
+// XDP_PKT_CONTD in a ring's descriptor: the packet goes on in the next one. Newer than the oldest kernel
+// headers we build with (linux/if_xdp.h, Linux 6.6).
+inline constexpr u32 kContinued = 1u << 0;
 
 // Receive side: fill ring and RX ring. A frame is the kernel's from the moment it is on the fill ring
 // until its descriptor is taken from the RX ring.
@@ -50,17 +55,28 @@ class Receiver {
     rx_most_ = std::max(rx_most_, rx.cached_prod - taken);
     return count;
   }
-  // The first `taken` of `peeked` are the worker's now, the others stay on the ring.
-  void take(u32 peeked, u32 taken) noexcept {
+  // To be called where the end of a packet was not among those peeked at: while something that it saw is
+  // left, peek() does not look for more.
+  void refresh() noexcept { rx.cached_prod = __atomic_load_n(rx.producer, __ATOMIC_ACQUIRE); }
+  // How many descriptors the packet at `at` has; 0: its last one is not among the `count` from there.
+  u32 buffers_at(u32 at, u32 count) const noexcept {
+    for (u32 i = 0; i < count; ++i)
+      if (!(xsk_ring_cons__rx_desc(&rx, at + i)->options & kContinued)) return i + 1;
+    return 0;
+  }
+  // The first `taken` of `peeked`, which end `packets` packets, are the worker's now; the others stay on the
+  // ring.
+  void take(u32 peeked, u32 taken, u32 packets) noexcept {
     if (taken < peeked) xsk_ring_cons__cancel(&rx, peeked - taken);
     if (!taken) return;
     xsk_ring_cons__release(&rx, taken);
-    received_ += taken;
+    taken_ += taken;
+    received_ += packets;
   }
 
   bool wants_wakeup() noexcept { return xsk_ring_prod__needs_wakeup(&fill); }
-  u64 received() const noexcept { return received_; }
-  u64 held() const noexcept { return filled_ - received_; }  // frames that the kernel holds for receive
+  u64 received() const noexcept { return received_; }     // packets
+  u64 held() const noexcept { return filled_ - taken_; }  // frames that the kernel holds for receive
 
   // Reads what the kernel's core writes: for now and then, not for each turn.
   void look() noexcept {
@@ -76,7 +92,8 @@ class Receiver {
   u32 fill_least() const noexcept { return std::min(fill_least_, fill_most_); }
 
  private:
-  u64 filled_ = 0, received_ = 0;
+  u64 filled_ = 0, taken_ = 0;  // frames
+  u64 received_ = 0;            // packets
   u32 rx_now_ = 0, rx_most_ = 0, fill_now_ = 0, fill_most_ = 0, fill_least_ = ~0u;
 };
 
@@ -87,18 +104,23 @@ class Transmitter {
   xsk_ring_cons completion{};
   int fd = -1;
 
-  // Queues a frame; false if the ring is full. The kernel sees it after flush().
-  bool push(u64 offset, u32 length) noexcept {
-    if (!space_) {
-      space_ = xsk_prod_nb_free(&tx, 1);
-      if (!space_) return false;
+  // Queues a packet's frames; false, and none of them, if they do not fit into the ring now. The kernel sees
+  // them after flush(). Packet: Buffers, or OneBuffer.
+  template <class Packet = Buffers>
+  bool push(const Packet& packet) noexcept {
+    const auto count = static_cast<u32>(packet.size());
+    if (space_ < count) {
+      space_ = xsk_prod_nb_free(&tx, count);
+      if (space_ < count) return false;
     }
-    --space_;
+    space_ -= count;
     u32 at = 0;
-    xsk_ring_prod__reserve(&tx, 1, &at);
-    *xsk_ring_prod__tx_desc(&tx, at) = {offset, length, 0};
-    ++unflushed_;
-    ++submitted_;
+    xsk_ring_prod__reserve(&tx, count, &at);
+    for (u32 i = 0; i < count; ++i)
+      *xsk_ring_prod__tx_desc(&tx, at + i) = {packet[i].offset, packet[i].length,
+                                              i + 1 < count ? kContinued : 0};
+    unflushed_ += count;
+    submitted_ += count;
     return true;
   }
   void flush() noexcept {
@@ -131,6 +153,10 @@ class Transmitter {
   u64 completed() const noexcept { return completed_; }
   u64 held() const noexcept { return submitted_ - completed_; }  // frames that the kernel holds to send
 
+  // Frames that kick() handed over and that the interface behind would not have: lost, and completed all the
+  // same.
+  u64 refused() const noexcept { return refused_; }
+
   // `most`: as seen by kick() and by collect().
   xg_ring_level tx_level() const noexcept { return {unsent(), tx_most_}; }
   xg_ring_level completion_level() const noexcept {
@@ -140,7 +166,7 @@ class Transmitter {
  private:
   u32 space_ = 0, unflushed_ = 0;
   u32 tx_most_ = 0, completion_most_ = 0;
-  u64 submitted_ = 0, completed_ = 0;
+  u64 submitted_ = 0, completed_ = 0, refused_ = 0;
 };
 
 }  // namespace xdpgpu::dataplane

@@ -43,11 +43,20 @@ u32 Router::collect() noexcept {
 }
 
 void Router::drop_all(const Batch& batch) noexcept {
-  for (u32 i = 0; i < batch.count; ++i) {
-    xg_worker_counters& counters = *queues_[batch.ports[i]]->counters;
+  for (u32 i = 0; i < batch.count;) {
+    const Buffers packet = packet_at(batch.slot->descriptors + i);
+    PortQueue& from = *queues_[batch.ports[i]];
+    xg_worker_counters& counters = *from.counters;
     ++(batch.outcome == Outcome::unknown_generation ? counters.error_generation : counters.error_device);
-    free_.push(frame_of(batch.slot->descriptors[i].offset));
+    from.later_unbatched += packet.size() - 1;
+    give_up(packet);
+    i += static_cast<u32>(packet.size());
   }
+}
+
+template <class Packet>
+void Router::give_up(Packet packet) noexcept {
+  for (const xg_descriptor& buffer : packet) free_.push(frame_of(buffer.offset));
 }
 
 Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
@@ -56,38 +65,49 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
     return {};
   }
   routed_ = {};
-  const xg_descriptor* packets = batch.slot->descriptors;
-  const xg_result* results = batch.slot->results;
-  for (u32 i = 0; i < batch.count; ++i) decide(packets[i], results[i], *queues_[batch.ports[i]], now_ns);
+  const xg_descriptor* descriptors = batch.slot->descriptors;
+  const xg_result* results = batch.slot->results;  // a packet's is at its first descriptor
+  for (u32 i = 0; i < batch.count; ++i) {
+    PortQueue& from = *queues_[batch.ports[i]];
+    if (!(descriptors[i].flags & XG_DESC_MORE)) [[likely]] {
+      decide(OneBuffer(descriptors + i, 1), results[i], from, now_ns);
+      continue;
+    }
+    const Buffers packet = packet_at(descriptors + i);
+    const auto later = static_cast<u32>(packet.size() - 1);
+    decide(packet, results[i], from, now_ns);
+    from.later_unbatched += later;
+    i += later;
+  }
   for (Transmitter* transmitter : transmitters_) transmitter->flush();
   return routed_;
 }
 
-void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
-                    u64 now_ns) noexcept {
+template <class Packet>
+void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
   xg_worker_counters& counters = *from.counters;
   const u32 action = XG_VERDICT_ACTION(result.verdict);
   if (action == XG_DROP) {
     if (result.flags & XG_RES_CACHE) cache(packet, result, from, now_ns);
     ++counters.dropped;
-    free_.push(frame_of(packet.offset));
+    give_up(packet);
     return;
   }
   if (action == XG_ABORTED || action > XG_REDIRECT) {
     ++counters.error_device;
-    free_.push(frame_of(packet.offset));
+    give_up(packet);
     return;
   }
-  Transmitter* to = target_of(result.verdict, from);
+  Transmitter* to = target_of(result.verdict, static_cast<u32>(packet.size()), from);
   if (!to) {
     ++counters.error_target;
-    free_.push(frame_of(packet.offset));
+    give_up(packet);
     return;
   }
 
-  u8* frame = region_ + packet.offset;
+  u8* frame = region_ + packet.front().offset;
   const bool repaired =
-      from.traits.repair_checksums && complete_checksum(frame, packet.length, metadata_of(frame));
+      from.traits.repair_checksums && complete_checksum(region_, packet, metadata_of(frame));
   if (repaired) ++counters.checksums_repaired;
   // A flow whose checksums want completing cannot be sent out by the kernel program, which would not.
   const bool sends = action != XG_PASS;
@@ -99,10 +119,10 @@ void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQu
 
   if (!transmit(*to, packet)) {
     ++counters.error_ring_full;
-    free_.push(frame_of(packet.offset));
+    give_up(packet);
     return;
   }
-  order_.sent(frame_of(packet.offset) - free_.first());
+  for (const xg_descriptor& buffer : packet) order_.sent(frame_of(buffer.offset) - free_.first());
   switch (action) {
     case XG_PASS:
       routed_.passed = true;
@@ -116,7 +136,7 @@ void Router::decide(const xg_descriptor& packet, const xg_result& result, PortQu
   }
 }
 
-Transmitter* Router::target_of(u32 verdict, const PortQueue& from) noexcept {
+Transmitter* Router::target_of(u32 verdict, u32 buffers, const PortQueue& from) noexcept {
   switch (XG_VERDICT_ACTION(verdict)) {
     case XG_PASS:
       return from.reinject ? &from.reinject->transmitter : nullptr;
@@ -124,32 +144,33 @@ Transmitter* Router::target_of(u32 verdict, const PortQueue& from) noexcept {
       return &from.socket->transmitter;
     default: {
       const u32 port = XG_VERDICT_PORT(verdict);
-      return port < queues_.size() && queues_[port] ? &queues_[port]->socket->transmitter : nullptr;
+      if (port >= queues_.size() || !queues_[port]) return nullptr;
+      if (buffers > 1 && buffers > queues_[port]->packet_buffers) return nullptr;
+      return &queues_[port]->socket->transmitter;
     }
   }
 }
 
-bool Router::transmit(Transmitter& to, const xg_descriptor& packet) noexcept {
-  if (to.push(packet.offset, packet.length)) return true;
+template <class Packet>
+bool Router::transmit(Transmitter& to, Packet packet) noexcept {
+  if (to.push(packet)) return true;
   for (u32 i = 0; i < kFullRingTries; ++i) {
     to.flush();
     collect(to);
     to.kick();
-    if (to.push(packet.offset, packet.length)) return true;
+    if (to.push(packet)) return true;
   }
   return false;
 }
 
-void Router::cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
-                   u64 now_ns) noexcept {
+void Router::cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
   if (!device_publishes_) return publish(packet, result, from, now_ns);
   if (result.flags & XG_RES_PUBLISHED) ++from.counters->flows_cached;
   if (result.flags & XG_RES_EVICTED) ++from.counters->flows_evicted;
 }
 
-void Router::publish(const xg_descriptor& packet, const xg_result& result, PortQueue& from,
-                     u64 now_ns) noexcept {
-  const u8* frame = region_ + packet.offset;
+void Router::publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
+  const u8* frame = region_ + packet.front().offset;
   const xg_metadata& metadata = metadata_of(frame);
   if (metadata.flags & XG_PKT_UNCACHED) return;
   const u32 action = XG_VERDICT_ACTION(result.verdict);
@@ -157,7 +178,7 @@ void Router::publish(const xg_descriptor& packet, const xg_result& result, PortQ
   if (action == XG_REDIRECT && !queues_[XG_VERDICT_PORT(result.verdict)]->traits.cache_transmit) return;
 
   xg_packet parsed;
-  xg_parse(frame, frame + packet.length, static_cast<u8>(from.port), &parsed);
+  xg_parse_part(frame, frame + packet.front().length, bytes_of(packet), static_cast<u8>(from.port), &parsed);
   if (!xg_has_flow(&parsed)) return;
 
   gpu::FlowVerdict flow;

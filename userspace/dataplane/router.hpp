@@ -30,8 +30,8 @@ class Router {
   // Whether the device that decides is the one that writes flow verdicts, too.
   void leave_publishing_to_device(bool publishes) noexcept { device_publishes_ = publishes; }
 
-  // Every frame of the batch is on the free list or in a TX
-  // ring afterwards; TX rings are flushed, not kicked.
+  // Every frame of the batch is on the free list or in a TX ring afterwards, those of one packet all on the
+  // same; TX rings are flushed, not kicked.
   Routed route(const Batch& batch, u64 now_ns) noexcept;
   // Frames whose transmission is over go to the free list; returns how many.
   u32 collect() noexcept;
@@ -41,13 +41,18 @@ class Router {
 
  private:
   void drop_all(const Batch& batch) noexcept;
-  void decide(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
-  // The transmitter that the verdict names, or nullptr.
-  Transmitter* target_of(u32 verdict, const PortQueue& from) noexcept;
+  // Packet: Buffers, or OneBuffer.
+  template <class Packet>
+  void decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  // The transmitter that the verdict names; nullptr: there is none, or it does not take such long frames.
+  Transmitter* target_of(u32 verdict, u32 buffers, const PortQueue& from) noexcept;
+  template <class Packet>
+  void give_up(Packet packet) noexcept;
   u32 collect(Transmitter& from) noexcept;
-  void cache(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
-  bool transmit(Transmitter& to, const xg_descriptor& packet) noexcept;
-  void publish(const xg_descriptor& packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  template <class Packet>
+  bool transmit(Transmitter& to, Packet packet) noexcept;
+  void publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
   std::vector<PortQueue*> queues_;

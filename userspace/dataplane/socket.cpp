@@ -19,7 +19,8 @@
 namespace xdpgpu::dataplane {
 namespace {
 
-constexpr int kSendBuffer = 64 << 20;  // copy mode: bytes of skbs under way
+constexpr u16 kUseScatterGather = 1u << 4;  // XDP_USE_SG (linux/if_xdp.h, Linux 6.6)
+constexpr int kSendBuffer = 64 << 20;       // copy mode: bytes of skbs under way
 constexpr u32 kMostKicks = 128;
 constexpr u32 kBusyTries = 50;
 constexpr std::chrono::milliseconds kBusyPause{10};
@@ -70,7 +71,9 @@ void Transmitter::kick() noexcept {
     const u32 before = unsent();
     tx_most_ = std::max(tx_most_, before);
     if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return;
-    sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    // In copy mode it ends at the first frame that the interface refuses, which is gone then
+    // (__xsk_generic_xmit).
+    if (sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 && errno == EBUSY) ++refused_;
     if (unsent() == before) return;
   }
 }
@@ -131,7 +134,8 @@ Result<int> Umem::bind(Socket& socket, const SocketOptions& options) {
   config.rx_size = options.ring_size;
   config.tx_size = options.ring_size;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
-  config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY));
+  config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY) |
+                                       (multi_buffer_ ? kUseScatterGather : 0));
   const int error =
       xsk_socket__create_shared(&socket.xsk_, options.ifname.c_str(), options.queue, umem_,
                                 options.receives ? &socket.receiver.rx : nullptr, &socket.transmitter.tx,

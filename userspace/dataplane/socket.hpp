@@ -61,7 +61,10 @@ class Socket {
 // One registration of the whole region in one mode. Made with its first socket, as the kernel wants it.
 class Umem {
  public:
-  Umem(const FrameRegion& region, bool zero_copy) : region_(region), zero_copy_(zero_copy) {}
+  // multi_buffer: a packet may be of several descriptors, on all its sockets (XDP_USE_SG; Linux 6.7, where
+  // the sockets that share a UMEM take it from the first).
+  Umem(const FrameRegion& region, bool zero_copy, bool multi_buffer = false)
+      : region_(region), zero_copy_(zero_copy), multi_buffer_(multi_buffer) {}
   ~Umem();  // its sockets must be gone
   Umem(const Umem&) = delete;
   Umem& operator=(const Umem&) = delete;
@@ -78,7 +81,7 @@ class Umem {
   void discard(Socket& first, u32 ring_size) noexcept;
 
   const FrameRegion& region_;
-  bool zero_copy_;
+  bool zero_copy_, multi_buffer_;
   xsk_umem* umem_ = nullptr;
   u32 sockets_ = 0;
 };

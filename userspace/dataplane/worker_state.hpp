@@ -40,6 +40,7 @@ struct WorkerOptions {
 // What the half that retires tells the half that feeds. Counts are since the start, of the same moment.
 struct Retired {
   u64 batches = 0, packets = 0;  // that came out of batches
+  u64 frames = 0;                // likewise
   u64 freed = 0;                 // frames given back, or about to be; split only
   u64 sent = 0;                  // frames that the kernel holds to send
   u64 under_way = 0;             // 1: some of the packets have not left

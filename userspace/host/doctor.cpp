@@ -100,14 +100,58 @@ void examine_state(const InterfaceFacts& facts, Findings& out) {
   out.ok("state", facts.carrier ? "up, with carrier" : "up, no carrier");
 }
 
-void examine_mtu(const InterfaceFacts& facts, Findings& out) {
-  if (facts.mtu > kMostMtu)
-    return out.add(Severity::blocker, "mtu",
-                   fmt::format("{} has MTU {}, and frames of more than {} bytes do not fit a {}-byte chunk: "
-                               "the MTU can be {} at most",
-                               facts.name, facts.mtu, XG_FRAME_MAX, XG_CHUNK_SIZE, kMostMtu),
-                   fmt::format("ip link set {} mtu 1500", facts.name));
-  out.ok("mtu", fmt::format("{}, at most {}", facts.mtu, kMostMtu));
+// Frames that fit no single chunk.
+void examine_jumbo(const HostFacts& host, const InterfaceFacts& facts, const DoctorOptions& options,
+                   Findings& out) {
+  const auto add = [&](Severity severity, const std::string& why, const std::string& cure) {
+    out.add(
+        severity, "mtu",
+        fmt::format("{} has MTU {}, whose frames of more than {} bytes do not fit a {}-byte chunk, and {}",
+                    facts.name, facts.mtu, XG_FRAME_MAX, XG_CHUNK_SIZE, why),
+        cure);
+  };
+  const std::string lower = fmt::format("ip link set {} mtu 1500", facts.name);
+  if (!receives_buffers(host.kernel))
+    return add(
+        Severity::blocker,
+        fmt::format("several chunks a frame are for Linux 6.7 and later (this is {}): the MTU can be {} "
+                    "at most",
+                    host.kernel.release, kMostMtu),
+        lower);
+  if (facts.mtu > kMostJumboMtu)
+    return add(Severity::blocker,
+               fmt::format("a frame takes {} chunks at most: the MTU can be {} at most", XG_PACKET_BUFFERS,
+                           kMostJumboMtu),
+               fmt::format("ip link set {} mtu 9000", facts.name));
+  if (options.mode == IoMode::zero_copy)
+    return add(Severity::blocker,
+               fmt::format("several chunks a frame are for copy mode alone: with zero-copy the MTU can be {} "
+                           "at most",
+                           kMostMtu),
+               fmt::format("use --mode copy or {}", lower));
+  const bool driver_hands_them = !facts.xdp_features || (*facts.xdp_features & kXdpReceiveBuffers) != 0;
+  if (!driver_hands_them && options.mode == IoMode::copy)
+    return add(
+        Severity::blocker,
+        fmt::format("its driver ({}) hands native XDP no frames of several buffers: the MTU can be {} at "
+                    "most",
+                    facts.driver.empty() ? "unknown" : facts.driver, kMostMtu),
+        fmt::format("use --mode generic or {}", lower));
+  if (!driver_hands_them && options.mode == IoMode::automatic)
+    return add(
+        Severity::warning,
+        fmt::format("its driver ({}) hands native XDP no frames of several buffers: auto falls back to "
+                    "generic XDP, which is slower, unless the MTU is {} at most",
+                    facts.driver.empty() ? "unknown" : facts.driver, kMostMtu),
+        lower);
+  out.ok("mtu",
+         fmt::format("{}: frames of up to {} buffers, in copy mode", facts.mtu, packet_buffers(facts.mtu)));
+}
+
+void examine_mtu(const HostFacts& host, const InterfaceFacts& facts, const DoctorOptions& options,
+                 Findings& out) {
+  if (packet_buffers(facts.mtu) > 1) return examine_jumbo(host, facts, options, out);
+  out.ok("mtu", fmt::format("{}, at most {} in one buffer", facts.mtu, kMostMtu));
 }
 
 void examine_queues(const HostFacts& host, const InterfaceFacts& facts, const DoctorOptions& options,
@@ -219,7 +263,7 @@ std::vector<Finding> examine_interface(const HostFacts& host, const InterfaceFac
   Findings out;
   examine_kind(facts, out);
   examine_state(facts, out);
-  examine_mtu(facts, out);
+  examine_mtu(host, facts, options, out);
   examine_queues(host, facts, options, out);
   examine_xdp(facts, options, out);
   examine_transmit(facts, options, out);
@@ -239,9 +283,10 @@ bool partial_checksums(const InterfaceFacts& facts) {
          facts.driver == "virtio_net" || facts.kind == "macvlan" || facts.kind == "ipvlan";
 }
 
-bool can_transmit_xdp(const InterfaceFacts& facts, bool generic) {
+bool can_transmit_xdp(const InterfaceFacts& facts, bool generic, u32 buffers) {
   if (generic) return true;
-  if (facts.xdp_features) return (*facts.xdp_features & kXdpNdoXmit) != 0;
+  const u64 needed = kXdpNdoXmit | (buffers > 1 ? kXdpTransmitBuffers : 0);
+  if (facts.xdp_features) return (*facts.xdp_features & needed) == needed;
   // Before 6.3 nobody tells. A driver with native XDP transmits, but a veth only into a peer with NAPI.
   return facts.driver != "veth";
 }

@@ -55,12 +55,21 @@ std::vector<Finding> examine_interface(const HostFacts& host, const InterfaceFac
 // The first blocker's sentence.
 std::optional<std::string> first_blocker(const std::vector<Finding>& findings);
 
-// The largest MTU whose frames fit a chunk with two VLAN tags: XG_FRAME_MAX less 22 bytes.
-inline constexpr u32 kMostMtu = XG_FRAME_MAX - (14 + 2 * 4);
+// What a frame has beside the MTU: the Ethernet header and two VLAN tags.
+inline constexpr u32 kFrameOverhead = 14 + 2 * 4;
+// The largest MTU whose frames fit one chunk: 1,738 bytes.
+inline constexpr u32 kMostMtu = XG_FRAME_MAX - kFrameOverhead;
+// The largest MTU whose frames fit as many chunks as there can be: 28,138 bytes.
+inline constexpr u32 kMostJumboMtu = XG_PACKET_MAX - kFrameOverhead;
+// Buffers that a frame takes at most.
+constexpr u32 packet_buffers(u32 mtu) { return (mtu + kFrameOverhead + XG_FRAME_MAX - 1) / XG_FRAME_MAX; }
+// The first kernel where sockets that share a UMEM all receive frames of several buffers.
+inline bool receives_buffers(const KernelVersion& kernel) { return kernel.at_least(6, 7); }
 
 // Whether packets sent by this interface's local peers may carry checksums that nobody filled in.
 bool partial_checksums(const InterfaceFacts& facts);
-// Whether the kernel itself can transmit XDP frames here: what caching TX and REDIRECT verdicts needs.
-bool can_transmit_xdp(const InterfaceFacts& facts, bool generic);
+// Whether the kernel itself can transmit XDP frames here, which may be of so many buffers: what caching TX
+// and REDIRECT verdicts needs.
+bool can_transmit_xdp(const InterfaceFacts& facts, bool generic, u32 buffers = 1);
 
 }  // namespace xdpgpu::host

@@ -174,7 +174,8 @@ std::vector<Feature> probe_features() {
       "refuses an interface that has one already",
       try_program(BPF_PROG_TYPE_EXT));
   add("xdp_multi_buffer", false, "XDP on frames of more than one buffer (jumbo frames)", try_multi_buffer());
-  add("af_xdp_multi_buffer", false, "AF_XDP frames of more than one buffer", by_version(6, 6));
+  add("af_xdp_multi_buffer", false,
+      "AF_XDP frames of more than one buffer, on sockets that share their memory", by_version(6, 7));
   add("cmpxchg", false, "atomic compare-and-exchange in BPF", try_cmpxchg());
   add("xdp_features", false, "drivers tell what XDP modes they have; without it, attach finds out by trying",
       try_netdev_family());

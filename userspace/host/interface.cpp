@@ -49,10 +49,13 @@ u32 receive_queues(const std::string& ifname, rtnl_link* link) {
   return queues > 0 ? queues : 1;
 }
 
-int numa_node(const std::string& ifname) {
-  std::ifstream file("/sys/class/net/" + ifname + "/device/numa_node");
+int numa_node(const std::string& ifname, u32 ifindex) {
+  const std::string folder = "/sys/class/net/" + ifname;
+  // What is mounted at /sys may be another network namespace's, with another interface of this name.
+  u32 shown = 0;
+  std::ifstream(folder + "/ifindex") >> shown;
   int node = -1;
-  file >> node;
+  if (shown == ifindex && !(std::ifstream(folder + "/device/numa_node") >> node)) return -1;
   return node;
 }
 
@@ -104,7 +107,7 @@ Result<InterfaceFacts> read_interface(const std::string& name) {
   facts.speed_mbps = ethtool::speed_mbps(name);
   facts.offloads = ethtool::offloads(name);
   facts.xdp_features = query_xdp_features(facts.ifindex);
-  facts.numa_node = numa_node(name);
+  facts.numa_node = numa_node(name, facts.ifindex);
   read_xdp_program(facts);
   return facts;
 }

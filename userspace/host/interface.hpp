@@ -25,6 +25,8 @@ inline constexpr u64 kXdpBasic = 1;
 inline constexpr u64 kXdpRedirect = 2;
 inline constexpr u64 kXdpNdoXmit = 4;
 inline constexpr u64 kXdpZeroCopy = 8;
+inline constexpr u64 kXdpReceiveBuffers = 32;   // frames of several buffers come to the XDP program
+inline constexpr u64 kXdpTransmitBuffers = 64;  // and are taken by kXdpNdoXmit
 
 // ethtool's names of the offloads that concern an inline packet processor.
 inline constexpr const char* kRxVlan = "rx-vlan-hw-parse";  // ethtool -K IF rxvlan

@@ -59,6 +59,9 @@ struct PortOptions {
   u64 beat_timeout_ns = 100'000'000;
   u32 mirror_slots = 1024;  // records of each possible CPU's ring; power of two, at most 32768
   u32 mirror_bytes = 128;   // of a packet that are mirrored; at most XG_MIRROR_BYTES
+  // Whether a frame may be of several buffers: what drivers want to know before they take the program on an
+  // interface whose MTU needs that.
+  bool multi_buffer = false;
   // Cached TX verdicts leave by a redirect to the port itself instead of XDP_TX. For veth: its XDP_TX
   // wakes the peer only if that has an XDP program (veth_xdp_flush), else the frames lie there until
   // something else does; its ndo_xdp_xmit wakes any peer with NAPI.

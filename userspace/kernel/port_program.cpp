@@ -68,6 +68,8 @@ Skeleton open_sized(const PortOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.max_prefix_limits);
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
+  skeleton->rodata->multi_buffer = options.multi_buffer ? 1 : 0;
+  if (options.multi_buffer) bpf_program__set_flags(skeleton->progs.xdpgpu, BPF_F_XDP_HAS_FRAGS);
   return skeleton;
 }
 
@@ -191,6 +193,8 @@ int PortProgram::Impl::attach_by_dispatcher(XdpMode wanted) {
   xdp_program* program = xdp_program__from_bpf_obj(component_skeleton->obj, kSection);
   if (const long error = libxdp_get_error(program); error) return static_cast<int>(error);
   component.reset(program);
+  if (const int error = xdp_program__set_xdp_frags_support(program, options.multi_buffer); error)
+    return error;
   const int error = xdp_program__attach(program, ifindex(), libxdp_mode(wanted), 0);
   if (error == 0) attached = By::dispatcher;
   return error;

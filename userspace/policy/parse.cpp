@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/compute.hpp"
 #include "userspace/policy/hash.hpp"
 #include "userspace/policy/list_file.hpp"
 #include "userspace/policy/match.hpp"
@@ -21,10 +22,11 @@ constexpr u64 kMaxNameBytes = 128;
 constexpr u64 kMaxDescriptionBytes = 4096;
 constexpr u64 kMaxPps = 1'000'000'000;
 constexpr u64 kMaxBurstSeconds = 3600;
-constexpr u64 kMaxWaitNs = 100'000'000;
 constexpr u64 kMinBurstNs = 1'000;
 constexpr u64 kMaxBurstNs = 1'000'000'000;
 constexpr u64 kMaxLinkGbps = 1600;
+constexpr u64 kMinHeartbeatNs = 10'000'000;
+constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
 
 class PolicyReader {
  public:
@@ -47,7 +49,7 @@ class PolicyReader {
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rules = fields.get("rules")) this->rules(*rules);
     if (auto io = fields.get("io")) this->io(*io);
-    if (auto compute = fields.get("compute")) this->compute(*compute);
+    if (auto compute = fields.get("compute")) policy_.compute = read_compute(report_, *compute);
     count_prefixes(root);
     return std::move(policy_);
   }
@@ -317,7 +319,7 @@ class PolicyReader {
       if (auto value = read_integer(report_, *frames, 128, kMaxFramesPerQueue))
         io.frames_per_queue = static_cast<u32>(*value);
     const auto burst = fields.get("burst");
-    if (burst) this->burst(*burst);
+    if (burst) duration(*burst, "2ms", kMinBurstNs, kMaxBurstNs, io.burst_ns);
     if (burst && frames)
       report_.at(
           *burst,
@@ -327,6 +329,8 @@ class PolicyReader {
       if (!burst)
         report_.at(*link, "the link's speed only matters for \"burst\"; add that or leave this out");
     }
+    if (auto heartbeat = fields.get("heartbeat"))
+      duration(*heartbeat, "100ms", kMinHeartbeatNs, kMaxHeartbeatNs, io.heartbeat_ns);
     if (auto pages = fields.get("huge_pages"))
       if (auto value = read_bool(report_, *pages)) io.huge_pages = *value;
     if (auto poll = fields.get("busy_poll")) busy_poll(*poll);
@@ -344,19 +348,19 @@ class PolicyReader {
     if (auto bytes = fields.get("mirror_bytes"))
       if (auto value = read_integer(report_, *bytes, 64, 256)) io.mirror_bytes = static_cast<u32>(*value);
   }
-  void burst(const Place& place) {
+  void duration(const Place& place, const char* example, u64 least_ns, u64 most_ns, u64& to) {
     const auto* text = place.node->as<std::string>();
     if (text == nullptr)
-      return report_.at(place,
-                        fmt::format("must be a duration like \"2ms\", is {}", place.node->type_name()));
+      return report_.at(
+          place, fmt::format("must be a duration like \"{}\", is {}", example, place.node->type_name()));
     auto ns = read_duration(*text);
     if (!ns)
       report_.at(place, ns.error());
-    else if (*ns < kMinBurstNs || *ns > kMaxBurstNs)
-      report_.at(place, fmt::format("must be from {} to {}, is {}", write_duration(kMinBurstNs),
-                                    write_duration(kMaxBurstNs), *text));
+    else if (*ns < least_ns || *ns > most_ns)
+      report_.at(place, fmt::format("must be from {} to {}, is {}", write_duration(least_ns),
+                                    write_duration(most_ns), *text));
     else
-      policy_.io.burst_ns = *ns;
+      to = *ns;
   }
   void busy_poll(const Place& place) {
     const auto* text = place.node->as<std::string>();
@@ -365,52 +369,6 @@ class PolicyReader {
       policy_.io.busy_poll = *on ? Io::BusyPoll::on : Io::BusyPoll::off;
     else if (text == nullptr || *text != "auto")
       report_.at(place, "must be \"auto\", true or false");
-  }
-
-  void compute(const Place& place) {
-    Fields fields(report_, place, keys::kCompute, "\"compute\"");
-    auto& compute = policy_.compute;
-    if (auto device = fields.get("device"))
-      if (auto name = read_string(report_, *device, 4096)) {
-        if (!is_device_name(*name))
-          report_.at(*device,
-                     fmt::format("\"{}\" is no device; it must be \"auto\", \"cpu\", \"cuda\", \"cuda:0\", "
-                                 "\"vulkan\" or \"vulkan:0\" (see xdpgpu devices)",
-                                 name->substr(0, 80)));
-        compute.device = *name;
-      }
-    if (auto mode = fields.get("mode"))
-      if (auto word = read_word(report_, *mode, words::kComputeMode))
-        compute.mode = words::kComputeMode[*word];
-    if (auto frames = fields.get("frames"))
-      if (auto word = read_word(report_, *frames, words::kComputeFrames))
-        compute.frames = words::kComputeFrames[*word];
-    if (auto batch = fields.get("batch"))
-      if (auto value = read_integer(report_, *batch, 1, 16384)) compute.batch = static_cast<u32>(*value);
-    if (auto wait = fields.get("max_wait")) max_wait(*wait);
-  }
-  void max_wait(const Place& place) {
-    const auto* text = place.node->as<std::string>();
-    if (text == nullptr)
-      return report_.at(place,
-                        fmt::format("must be a duration like \"50us\", is {}", place.node->type_name()));
-    auto ns = read_duration(*text);
-    if (!ns)
-      report_.at(place, ns.error());
-    else if (*ns > kMaxWaitNs)
-      report_.at(place, fmt::format("{} is too long to hold packets back; at most {}", *text,
-                                    write_duration(kMaxWaitNs)));
-    else
-      policy_.compute.max_wait_ns = *ns;
-  }
-  static bool is_device_name(std::string_view name) {
-    if (name == "auto" || name == "cpu" || name == "cuda" || name == "vulkan") return true;
-    for (std::string_view kind : {"cuda:", "vulkan:"})
-      if (name.starts_with(kind)) {
-        auto number = name.substr(kind.size());
-        return !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == number.npos;
-      }
-    return false;
   }
 
   void count_prefixes(const Place& root) {

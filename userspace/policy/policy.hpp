@@ -131,6 +131,7 @@ struct Io {
   u32 frames_per_queue = 8192;
   u64 burst_ns = 0;   // 0: frames_per_queue holds; else as many frames as so long a burst at line rate needs
   u32 link_gbps = 0;  // line rate for `burst`; 0: as the interface says
+  u64 heartbeat_ns = 100'000'000;  // silence of a worker after which it counts as failed
   bool huge_pages = false;
   enum class BusyPoll { automatic, on, off } busy_poll = BusyPoll::automatic;
   u32 busy_poll_us = 20;
@@ -141,6 +142,7 @@ struct Io {
 };
 struct Compute {
   std::string device = "auto";
+  std::vector<std::string> devices;  // several, as `xdpgpu devices` lists them; empty: `device` says
   std::string mode = "auto";
   std::string frames = "auto";  // auto, in_place, staged
   u32 batch = 1024;             // packets, most
@@ -169,6 +171,7 @@ inline constexpr u64 kMaxFileBytes = 256ull << 20;
 inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists and rules together
 inline constexpr u32 kMaxPipelines = 1024;
+inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
 inline constexpr u32 kMaxDiagnostics = 20;  // problems reported of one document; the rest is counted
 

@@ -144,6 +144,7 @@ Json io_json(const Io& io) {
     json["burst"] = write_duration(io.burst_ns);
     if (io.link_gbps != 0) json["link_gbps"] = io.link_gbps;
   }
+  json["heartbeat"] = write_duration(io.heartbeat_ns);
   json["huge_pages"] = io.huge_pages;
   if (io.busy_poll == Io::BusyPoll::automatic)
     json["busy_poll"] = "auto";
@@ -153,6 +154,19 @@ Json io_json(const Io& io) {
   json["busy_poll_budget"] = io.busy_poll_budget;
   json["mirror_slots"] = io.mirror_slots;
   json["mirror_bytes"] = io.mirror_bytes;
+  return json;
+}
+
+Json compute_json(const Compute& compute) {
+  Json json;
+  if (compute.devices.empty())
+    json["device"] = compute.device;
+  else
+    json["devices"] = compute.devices;
+  json["mode"] = compute.mode;
+  json["frames"] = compute.frames;
+  json["batch"] = compute.batch;
+  json["max_wait"] = write_duration(compute.max_wait_ns);
   return json;
 }
 
@@ -181,11 +195,7 @@ std::string to_json(const Policy& policy) {
     json["pipelines"][pipeline.name] = std::move(stages);
   }
   json["io"] = io_json(policy.io);
-  json["compute"] = {{"device", policy.compute.device},
-                     {"mode", policy.compute.mode},
-                     {"frames", policy.compute.frames},
-                     {"batch", policy.compute.batch},
-                     {"max_wait", write_duration(policy.compute.max_wait_ns)}};
+  json["compute"] = compute_json(policy.compute);
   return json.dump(2) + "\n";
 }
 

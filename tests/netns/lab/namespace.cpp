@@ -9,9 +9,11 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace xdpgpu::lab {
@@ -49,6 +51,14 @@ std::string why_unavailable() {
     if (!packet) reason = fmt::format("no packet sockets here: socket(AF_PACKET): {}", std::strerror(errno));
   }).join();
   return reason;
+}
+
+bool kernel_at_least(unsigned major, unsigned minor) {
+  utsname host{};
+  unsigned has_major = 0, has_minor = 0;
+  uname(&host);
+  std::sscanf(host.release, "%u.%u", &has_major, &has_minor);
+  return has_major > major || (has_major == major && has_minor >= minor);
 }
 
 Namespace::Namespace(std::string name) : name_(std::move(name)) {

@@ -22,6 +22,8 @@ struct Error : std::runtime_error {
 
 // Empty if namespaces, veth pairs and packet sockets can be had here; else the one reason.
 std::string why_unavailable();
+// Whether this host's Linux is of that version or a later one.
+bool kernel_at_least(unsigned major, unsigned minor);
 
 // A descriptor that closes itself.
 class Fd {

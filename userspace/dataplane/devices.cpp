@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/devices.hpp"
+
+#include <fmt/format.h>
+
+namespace xdpgpu::dataplane {
+
+Devices::~Devices() {
+  while (!devices_.empty()) devices_.pop_back();
+}
+
+Result<Devices> Devices::create(std::vector<std::unique_ptr<gpu::Device>> devices, void* region, u64 bytes,
+                                gpu::Frames frames, const std::vector<gpu::FlowTables>& tables) {
+  if (devices.empty()) return tl::unexpected(std::string("the engine is given no device"));
+  const bool several = devices.size() > 1;
+  const auto refused = [&](const gpu::Device& device, const std::string& why) {
+    return tl::unexpected(several ? fmt::format("device {}: {}", device.info().name, why) : why);
+  };
+  Devices made;
+  for (auto& device : devices) {
+    made.devices_.push_back({std::move(device), false});
+    Device& one = made.devices_.back();
+    if (auto ok = one.device->register_frames(region, bytes, frames); !ok)
+      return refused(*one.device, ok.error());
+    const auto publishes = one.device->publish_flows(tables);
+    if (!publishes) return refused(*one.device, publishes.error());
+    one.publishes = *publishes;
+  }
+  return made;
+}
+
+Result<void> Devices::load(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines) {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    auto loaded = devices_[i].device->load(generation, pipelines);
+    if (loaded) continue;
+    for (std::size_t before = 0; before < i; ++before) devices_[before].device->unload(generation);
+    if (devices_.size() == 1) return loaded;
+    return tl::unexpected(fmt::format("device {}: {}", devices_[i].device->info().name, loaded.error()));
+  }
+  return {};
+}
+
+void Devices::unload(u32 generation) noexcept {
+  for (const Device& one : devices_) one.device->unload(generation);
+}
+
+}  // namespace xdpgpu::dataplane

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/devices.hpp: the compute devices of one engine. Each has the whole frame region and
+// the flow verdict tables of all ports; each knows every generation; each serves workers of its own, worker
+// i on device i modulo their number, so that a queue's packets, and the shard of the flow verdict tables
+// that is the queue's, belong to one device alone (DESIGN 4.5: no stage keeps state on the device yet).
+// Control thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "gpu/pipelines.hpp"
+#include "userspace/dataplane/result.hpp"
+
+namespace xdpgpu::dataplane {
+
+class Devices {
+ public:
+  Devices() = default;
+  // The last device first: what one of several GPUs has registered, the later ones borrow (gpu.hpp).
+  ~Devices();
+  Devices(Devices&&) noexcept = default;
+  Devices& operator=(Devices&& other) noexcept {
+    devices_.swap(other.devices_);
+    return *this;
+  }
+
+  struct Device {
+    std::unique_ptr<gpu::Device> device;
+    bool publishes = false;  // it writes the flow verdicts of its queues itself
+  };
+
+  // Registers region and tables with each device, whose queues are yet to be opened. Both outlive the
+  // result. On failure nothing stays; the error names the device where there are several.
+  static Result<Devices> create(std::vector<std::unique_ptr<gpu::Device>> devices, void* region, u64 bytes,
+                                gpu::Frames frames, const std::vector<gpu::FlowTables>& tables);
+
+  bool empty() const noexcept { return devices_.empty(); }
+  const std::vector<Device>& all() const noexcept { return devices_; }
+  // Where there is one; the mirror's.
+  gpu::Device& first() const noexcept { return *devices_.front().device; }
+  const Device& of(u32 worker) const noexcept { return devices_[worker % devices_.size()]; }
+
+  // Into each, or, if one of them fails, into none.
+  Result<void> load(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines);
+  void unload(u32 generation) noexcept;
+
+ private:
+  std::vector<Device> devices_;
+};
+
+}  // namespace xdpgpu::dataplane
