@@ -54,11 +54,11 @@ __device__ inline bool dead(const Way& way, u32 generation, u64 now_ns) {
 
 // Does the bucket say all this already?
 __device__ inline bool says_so(const Way* ways, const FlowVerdict& flow, u64 now_ns) {
-  if (flow.ttl_ms != 0) return false;
   for (u32 i = 0; i < XG_FLOW_WAYS; i++) {
     const Way& way = ways[i];
     if (__ldcg(&way.entry.verdict) == flow.verdict && !dead(way, flow.generation, now_ns) &&
-        __ldcg(&way.entry.expires_ms) == 0 && same_key(&way.entry, flow.key) &&
+        xg_flow_lives_on(__ldcg(&way.entry.expires_ms), flow.ttl_ms, static_cast<u32>(now_ns / kMs)) != 0 &&
+        same_key(&way.entry, flow.key) &&
         *reinterpret_cast<const volatile u16*>(&way.entry.rewrite) == flow.rewrite)
       return true;
   }
