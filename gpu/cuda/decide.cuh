@@ -43,15 +43,33 @@ __device__ inline bool line_has_all(const xg_metadata& metadata) {
   return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 8u <= kHeaders;
 }
 
-// What is fetched of packet i, if there is one: the offset of its line, or ~0 if it is not to be read so. For
-// whole warps.
-__device__ inline u64 line_of(const xg_batch& batch, u32 i, const xg_descriptor& descriptor) {
-  u32 before = __shfl_up_sync(~0u, descriptor.flags, 1);
-  if (threadIdx.x % kWarpLanes == 0) before = i > 0 && i < batch.count ? batch.descriptors.v[i - 1].flags : 0;
-  const bool goes_on = (before & XG_DESC_MORE) != 0;  // the packet before; this one has no beginning
-  if (i >= batch.count || goes_on || !xg_descriptor_valid(descriptor, batch.frames_bytes)) return ~u64{0};
-  const u64 at = descriptor.offset - XG_METADATA_SIZE;
-  return at % kLineBytes == 0 && at + kLineBytes <= batch.frames_bytes ? at : ~u64{0};
+// What a lane knows of its packet before the frame is looked at.
+struct Order {
+  xg_descriptor descriptor;
+  bool goes_on;  // the packet before; this one has no beginning
+};
+
+// For whole warps. One crossing of the bus: the descriptors are fetched in one piece each, and beside the
+// first one the flags of that before it.
+__device__ inline Order order_of(const xg_batch& batch, u32 i) {
+  static_assert(sizeof(xg_descriptor) == sizeof(uint4) && offsetof(xg_descriptor, flags) == 12);
+  const bool mine = i < batch.count;
+  uint4 raw = make_uint4(0, 0, 0, 0);
+  u32 ahead = 0;
+  if (mine) raw = __ldcv(reinterpret_cast<const uint4*>(batch.descriptors.v + i));
+  if (mine && i > 0 && threadIdx.x % kWarpLanes == 0) ahead = __ldcv(&batch.descriptors.v[i - 1].flags);
+  const u32 before = __shfl_up_sync(~0u, raw.w, 1);
+  if (threadIdx.x % kWarpLanes != 0) ahead = before;
+  return {{u64{raw.y} << 32 | raw.x, raw.z, raw.w}, (ahead & XG_DESC_MORE) != 0};
+}
+
+// What is fetched of packet i, if there is one: the offset of its line, or ~0 if it is not to be read so.
+// Frames in place have their line where the bus has one; staged ones stand at any multiple of 16.
+__device__ inline u64 line_of(const xg_batch& batch, u32 i, const Order& order) {
+  if (i >= batch.count || order.goes_on || !xg_descriptor_valid(order.descriptor, batch.frames_bytes))
+    return ~u64{0};
+  const u64 at = order.descriptor.offset - XG_METADATA_SIZE;
+  return at % sizeof(uint4) == 0 && at + kLineBytes <= batch.frames_bytes ? at : ~u64{0};
 }
 
 // Fetches the lines of the warp's packets; every lane's is there afterwards if its `at` is not ~0.
@@ -80,9 +98,9 @@ __device__ inline void fetch_lines(const xg_batch& batch, u64 at, Lines& lines) 
 __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTable* ports, u32 queue,
                                      Lines& lines) {
   const bool mine = i < batch.count;
-  xg_descriptor descriptor{};
-  if (mine) descriptor = batch.descriptors.v[i];
-  const u64 at = detail::line_of(batch, i, descriptor);
+  const detail::Order order = detail::order_of(batch, i);
+  const xg_descriptor& descriptor = order.descriptor;
+  const u64 at = detail::line_of(batch, i, order);
   detail::fetch_lines(batch, at, lines);
   xg_view seen{};
   xg_result r{};

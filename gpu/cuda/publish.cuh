@@ -78,15 +78,16 @@ __device__ inline bool dead(const Bucket& bucket, u32 i, u32 generation, u64 now
 }
 
 // Does the bucket say all this already?
-__device__ inline bool says_so(const Bucket& bucket, const Way* ways, const FlowVerdict& flow) {
-  if (flow.ttl_ms != 0) return false;
+__device__ inline bool says_so(const Bucket& bucket, const Way* ways, const FlowVerdict& flow, u64 now_ns) {
   const u32* key = reinterpret_cast<const u32*>(&flow.key);
+  const u32 now_ms = static_cast<u32>(now_ns / kMs);
   bool found = false;
 #pragma unroll
   for (u32 i = 0; i < XG_FLOW_WAYS; i++) {
     const uint4& tail = bucket.tail[i];
-    if (bucket.head[i].x == flow.generation && tail.y == flow.verdict && tail.z == 0 &&
-        (tail.w & 0xffffu) == flow.rewrite && same_key(bucket, ways, i, key))
+    if (tail.y == flow.verdict && !dead(bucket, i, flow.generation, now_ns) &&
+        xg_flow_lives_on(tail.z, flow.ttl_ms, now_ms) != 0 && (tail.w & 0xffffu) == flow.rewrite &&
+        same_key(bucket, ways, i, key))
       found = true;
   }
   return found;
@@ -94,7 +95,7 @@ __device__ inline bool says_so(const Bucket& bucket, const Way* ways, const Flow
 
 // The way of the same key, else a dead one, else the one used or published the longest ago. evicts: it is
 // another flow's, and alive.
-__device__ inline u32 choose(const Bucket& bucket, const Way* ways, const xg_flow_stats* stats,
+__device__ inline u32 choose(const Bucket& bucket, Way* ways, const xg_flow_stats* stats,
                              const FlowVerdict& flow, u64 now_ns, bool& evicts) {
   evicts = false;
   const u32* key = reinterpret_cast<const u32*>(&flow.key);
@@ -111,7 +112,7 @@ __device__ inline u32 choose(const Bucket& bucket, const Way* ways, const xg_flo
   // published has been idle the longest, and theirs need not be asked for across the bus.
   u64 since[XG_FLOW_WAYS];
 #pragma unroll
-  for (u32 i = 0; i < XG_FLOW_WAYS; i++) since[i] = __ldcg(&ways[i].published_ns);
+  for (u32 i = 0; i < XG_FLOW_WAYS; i++) since[i] = __ldcg(&ways[i].used_ns);
   u32 asked = 0;
   for (;;) {
     u32 victim = 0;
@@ -125,9 +126,12 @@ __device__ inline u32 choose(const Bucket& bucket, const Way* ways, const xg_flo
     if ((asked >> victim & 1) != 0) return victim;
     asked |= 1u << victim;
     const u64 seen = load_host(&stats[victim].last_seen_ns);
+    if (seen <= oldest) return victim;
+    // Whoever looks next need not ask again. The lock is held.
+    __stcg(reinterpret_cast<unsigned long long*>(&ways[victim].used_ns), seen);
 #pragma unroll
     for (u32 i = 0; i < XG_FLOW_WAYS; i++)
-      if (i == victim && seen > since[i]) since[i] = seen;
+      if (i == victim) since[i] = seen;
   }
 }
 
@@ -159,7 +163,7 @@ class Publication {
     uint4* copy = reinterpret_cast<uint4*>(&way->entry);
 #pragma unroll
     for (u32 i = 4; i-- > 0;) __stcg(copy + i, fresh_.pieces[i]);
-    way->published_ns = now_ns;
+    way->used_ns = now_ns;
     way->publications = publications_;
 
     // An entry's first publication has nobody's word to take away, and no counts to begin from.
@@ -214,7 +218,7 @@ __device__ inline Published publish(const PortTable* table, u32 queue, const Flo
     lock = table->locks + bucket;
   }
   for (u32 i = 0; i < detail::kTries; i++) {
-    if (wants && detail::says_so(detail::look_up(ways), ways, flow)) {
+    if (wants && detail::says_so(detail::look_up(ways), ways, flow, now_ns)) {
       outcome = Published::unchanged;
       wants = false;
     }

@@ -16,7 +16,7 @@ namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u32 kWarp = 32;
-constexpr u32 kWarps = 4;  // a block
+constexpr u32 kWarps = 1;  // a block: fences of one ring would hold up others on the same processor
 // Records that a warp takes at a time: what its part of the shared memory holds.
 constexpr u32 kRound = 16;
 constexpr u32 kPieces = sizeof(xg_mirror_record) / sizeof(uint4);
@@ -25,8 +25,10 @@ constexpr u32 kLooksPerBeat = 32;
 // An empty ring is looked at less and less often: each look crosses the bus, and takes the line away from
 // the core that writes it.
 constexpr u32 kEagerLooks = 256;
+// After so many looks in vain there is time to say what has been consumed.
+constexpr u32 kIdleLooks = 8;
 constexpr u32 kLeastPauseNs = 250;
-constexpr u32 kMostPauseNs = 1000;
+constexpr u32 kMostPauseNs = 500;
 
 __device__ u64 now_ns() {
   u64 now;
@@ -77,14 +79,14 @@ struct Place {
 
 // Tells the kernel that the records taken are its own again, and the host what became of them.
 __device__ void give_back(const WatchedRing& ring, volatile WatchCounts* counts, Place& place) {
+  __syncwarp();
   if (threadIdx.x % kWarp == 0) {
     counts->taken = place.sum.taken;
     counts->published = place.sum.published;
     counts->evicted = place.sum.evicted;
     counts->unknown_generation = place.sum.unknown_generation;
     counts->undecided = place.sum.undecided;
-    // Verdicts of all lanes and counts stand before the records are the kernel's.
-    __threadfence_system();
+    // Verdicts of all lanes, behind their own fences, and counts stand before the records are the kernel's.
     mirror_store(&ring.state->consumed, place.next);
   }
   place.told = place.next;
@@ -104,11 +106,23 @@ __device__ u32 take(const Watch& watch, const WatchedRing& ring, Place& place, x
   place.width = taken < kRound / 2 ? 2 * taken + 1 : kRound;
   if (taken == 0) return 0;
 
-  for (u32 piece = lane; piece < taken * kPieces; piece += kWarp) {
+  // What the lanes acquired with the tickets holds for all of them.
+  __syncwarp();
+  // All loads before the first store, so that they cross the bus together.
+  constexpr u32 kMostPieces = kRound * kPieces / kWarp;
+  static_assert(kRound * kPieces % kWarp == 0);
+  uint4 got[kMostPieces];
+#pragma unroll
+  for (u32 i = 0; i < kMostPieces; i++) {
+    const u32 piece = i * kWarp + lane;
+    if (piece >= taken * kPieces) continue;
     const auto* from =
         reinterpret_cast<const uint4*>(ring.records + ((place.next + piece / kPieces) & ring.mask));
-    reinterpret_cast<uint4*>(round)[piece] = __ldcv(from + piece % kPieces);
+    got[i] = __ldcv(from + piece % kPieces);
   }
+#pragma unroll
+  for (u32 i = 0; i < kMostPieces; i++)
+    if (i * kWarp + lane < taken * kPieces) reinterpret_cast<uint4*>(round)[i * kWarp + lane] = got[i];
   __syncwarp();
 
   bool unknown = false, undecided = false, caches = false;
@@ -177,11 +191,10 @@ __global__ void __launch_bounds__(kWarps* kWarp) look(const Watch watch) {
     u32 said = 0;
     const u32 taken =
         take(watch, ring, place, round, asks ? (leads ? watch.beat : watch.end) : nullptr, said);
-    if (place.told != place.next && (taken == 0 || place.next - place.told >= held))
+    empty = taken == 0 ? empty + 1 : 0;
+    if (place.told != place.next && (empty >= kIdleLooks || place.next - place.told >= held))
       give_back(ring, watch.counts + ring_index, place);
-    if (taken != 0) {
-      empty = 0;
-    } else if (++empty > kEagerLooks) {
+    if (empty > kEagerLooks) {
       const u32 pause = kLeastPauseNs * (empty / kEagerLooks);
       __nanosleep(pause < kMostPauseNs ? pause : kMostPauseNs);
     }
