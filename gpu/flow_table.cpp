@@ -55,7 +55,8 @@ Published FlowTable::publish(const FlowVerdict& flow, u64 now_ns) noexcept {
     const bool is_dead = dead(i, flow.generation, now_ns);
     if (entry.generation && std::memcmp(&entry.key, &flow.key, sizeof(flow.key)) == 0) {
       // An entry that goes on saying the same must not blink: packets would come up for nothing.
-      if (!is_dead && !entry.expires_ms && !flow.ttl_ms && entry.verdict == flow.verdict &&
+      if (!is_dead && entry.verdict == flow.verdict &&
+          xg_flow_lives_on(entry.expires_ms, flow.ttl_ms, static_cast<u32>(now_ns / kMs)) &&
           entry.rewrite == flow.rewrite && entry.idle_s == flow.idle_s && entry.flags == flow.flags)
         return Published::unchanged;
       write(i, flow, now_ns);

@@ -68,6 +68,16 @@ XG_FN int xg_flow_expired(u32 expires_ms, u32 now_ms) {
   return expires_ms != 0u && expires_ms - now_ms - 1u >= XG_FLOW_MAX_TTL_MS;
 }
 
+/* Does an entry that expires at `expires_ms` do for a verdict that is to live for `ttl_ms` from now on (0 in
+ * both: for ever)? It may expire early or late by a sixteenth of that and a millisecond: written anew, it
+ * would be gone for a moment in which packets come up that would have it written anew. (Late: the packet may
+ * be older than the one by which it was published.) */
+XG_FN int xg_flow_lives_on(u32 expires_ms, u32 ttl_ms, u32 now_ms) {
+  const u32 slack_ms = ttl_ms / 16u + 1u;
+  if (expires_ms == 0u || ttl_ms == 0u) return expires_ms == ttl_ms;
+  return now_ms + ttl_ms + slack_ms - expires_ms <= 2u * slack_ms;
+}
+
 /* Same index as the entry, mmapable. The first half is written by the XDP program, the second by the
  * entry's writer. Nobody zeroes the counts: the writer notes what it found, and what the flow has had is
  * the difference. A writer that publishes an entry with idle_s stores the time of publication in

@@ -3,26 +3,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 
 #include "gpu/cuda/stream_wait.hpp"
-#include "gpu/staging.hpp"
 #include "gpu/thread.hpp"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
 
-constexpr u64 kLine = 128;
-constexpr u64 kBellAt = 0, kWithdrawnAt = kLine, kFinishedAt = 2 * kLine, kRanAt = 3 * kLine,
-              kOrdersAt = 4 * kLine;
 // Blocks of a post: it does not know yet how large its batch is.
 constexpr u32 kMostBlocks = 64;
-// A kernel that faults never stores its number: this often, a poll in vain asks the driver.
-constexpr u32 kPollsPerQuery = 4096;
 constexpr u64 kLookEveryNs = 50'000'000;
 constexpr u64 kIdleNs = 100'000'000;
 constexpr u64 kLongNs = 3'600'000'000'000;
-constexpr std::chrono::seconds kDrainTimeout{5};
 
 }  // namespace
 
@@ -44,37 +36,18 @@ GraphQueue::GraphQueue(Shared& shared, const QueueOptions& options)
     : shared_(shared),
       ring_(options),
       depth_(options.depth),
-      capacity_(options.batch_capacity),
       places_(std::bit_ceil(options.depth)),
       receive_queue_(options.receive_queue),
       grid_(std::clamp((options.batch_capacity + kPostedBlock - 1) / kPostedBlock, 1u, kMostBlocks)) {}
 
 Result<void> GraphQueue::allocate(const QueueOptions& options) {
-  const u64 packets = u64{options.depth} * options.batch_capacity;
-  const auto pin = [](Pinned& to, u64 bytes) -> Result<void> {
-    return Pinned::create(bytes).map([&](Pinned&& made) { to = std::move(made); });
-  };
-  auto done = Stream::create()
-                  .map([&](Stream&& made) { stream_ = std::move(made); })
-                  .and_then([&] { return DeviceMemory::create(kLine, nullptr, stream_); })
-                  .map([&](DeviceMemory&& made) { blocks_ = std::move(made); })
-                  .and_then([&] { return pin(mailbox_, kOrdersAt + places_ * sizeof(Order)); })
-                  .and_then([&] { return pin(descriptors_, packets * sizeof(xg_descriptor)); })
-                  .and_then([&] { return pin(results_, packets * sizeof(xg_result)); });
-  if (done && shared_.frames == Frames::staged) {
-    staging_bytes_ = staging_bytes(options.batch_capacity);
-    unstaged_.resize(packets);
-    done = pin(staging_, depth_ * staging_bytes_);
-  }
-  if (!done) return done;
-  for (Slot& slot : ring_.all()) {
-    const u64 first = u64{slot.index} * slot.capacity;
-    slot.descriptors =
-        (unstaged_.empty() ? reinterpret_cast<xg_descriptor*>(descriptors_.host()) : unstaged_.data()) +
-        first;
-    slot.results = reinterpret_cast<xg_result*>(results_.host()) + first;
-  }
-  return {};
+  return Stream::create()
+      .map([&](Stream&& made) { stream_ = std::move(made); })
+      .and_then([&] { return DeviceMemory::create(kLine, nullptr, stream_); })
+      .map([&](DeviceMemory&& made) { blocks_ = std::move(made); })
+      .and_then([&] { return pin(mailbox_, kOrdersAt + places_ * sizeof(Order)); })
+      .and_then([&] { return SlotMemory::create(shared_, options, ring_); })
+      .map([&](SlotMemory&& made) { slots_ = std::move(made); });
 }
 
 // A wait that is over before it begins.
@@ -93,17 +66,7 @@ Result<void> GraphQueue::try_wait() {
 void GraphQueue::prepare() {
   posted_.orders = reinterpret_cast<const Order*>(mailbox_.device() + kOrdersAt);
   posted_.places = places_;
-  posted_.capacity = capacity_;
-  if (shared_.frames == Frames::in_place) {
-    posted_.frames.v = reinterpret_cast<xg_word*>(shared_.region.device());
-    posted_.frames_bytes = shared_.bytes;
-  } else {
-    posted_.frames.v = reinterpret_cast<xg_word*>(staging_.device());
-    posted_.frames_bytes = posted_.frames_stride = staging_bytes_;
-  }
-  posted_.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device());
-  posted_.results.v = reinterpret_cast<xg_result*>(results_.device());
-  posted_.flows = {shared_.flows.device(), receive_queue_};
+  posted_.slots = slots_.view(shared_, receive_queue_);
   posted_.withdrawn = reinterpret_cast<const u64*>(mailbox_.device() + kWithdrawnAt);
   posted_.finished = reinterpret_cast<u64*>(mailbox_.device() + kFinishedAt);
   posted_.ran = reinterpret_cast<u64*>(mailbox_.device() + kRanAt);
@@ -115,35 +78,17 @@ GraphQueue::~GraphQueue() {
   watched_.ring();
   if (watcher_.joinable()) watcher_.join();
   (void)cudaSetDevice(shared_.ordinal);
-  const auto deadline = std::chrono::steady_clock::now() + kDrainTimeout;
-  const auto wait_while = [&](auto&& condition) {
-    while (!shared_.abandoned && condition()) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        shared_.failed = true;
-        shared_.abandoned = true;
-      }
-      std::this_thread::yield();
-    }
-  };
   if (mailbox_.host() != nullptr) {
-    wait_while([&] { return finished() < ring_.submitted() && healthy(); });
-    wait_while([&] { return ran() < rung_ && healthy(); });
+    progress_.drain_while([&] { return finished() < ring_.submitted() && progress_.healthy(); });
+    progress_.drain_while([&] { return ran() < rung_ && progress_.healthy(); });
     withdraw();
-    wait_while([&] { return cudaStreamQuery(stream_.get()) == cudaErrorNotReady; });
+    progress_.drain_while([&] { return cudaStreamQuery(stream_.get()) == cudaErrorNotReady; });
   }
   if (!shared_.abandoned) return;
-  for (Pinned* pinned : {&mailbox_, &descriptors_, &results_, &staging_}) pinned->abandon();
+  mailbox_.abandon();
+  slots_.abandon();
   blocks_.abandon();
   stream_.abandon();
-}
-
-u64 GraphQueue::finished() const noexcept {
-  return std::atomic_ref(*reinterpret_cast<u64*>(mailbox_.host() + kFinishedAt))
-      .load(std::memory_order_acquire);
-}
-
-u64 GraphQueue::ran() const noexcept {
-  return std::atomic_ref(*reinterpret_cast<u64*>(mailbox_.host() + kRanAt)).load(std::memory_order_acquire);
 }
 
 // All that was written for these posts is there before them. The waits compare 32 bits, as numbers that wrap.
@@ -155,15 +100,6 @@ void GraphQueue::ring(u64 post) noexcept {
 
 Order& GraphQueue::order(u64 post) const noexcept {
   return reinterpret_cast<Order*>(mailbox_.host() + kOrdersAt)[post & (places_ - 1)];
-}
-
-// Whether the device still works, by the driver's word.
-bool GraphQueue::healthy() noexcept {
-  if (shared_.failed.load(std::memory_order_relaxed)) return false;
-  const cudaError_t error = cudaStreamQuery(stream_.get());
-  if (error == cudaSuccess || error == cudaErrorNotReady) return true;
-  shared_.failed = true;
-  return false;
 }
 
 bool GraphQueue::try_post() noexcept { return !posting_.exchange(true, std::memory_order_acquire); }
@@ -195,10 +131,7 @@ Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
   const DeviceMemory* image = shared_.generations.find(generation);
   if (image == nullptr) return Submit::unknown_generation;
-  if (staging_.host() != nullptr)
-    stage_frames(shared_.base, shared_.bytes, slot->descriptors, count,
-                 staging_.host() + slot->index * staging_bytes_,
-                 reinterpret_cast<xg_descriptor*>(descriptors_.host()) + u64{slot->index} * capacity_);
+  slots_.stage(shared_, *slot, count);
   Order made{};
   made.image = reinterpret_cast<u64>(image->get());
   made.ticket = ring_.submitted() + 1;
@@ -224,17 +157,6 @@ Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
     if (!good) break;  // poll says so of the batch
   }
   return Submit::ok;
-}
-
-Slot* GraphQueue::poll() noexcept {
-  if (ring_.oldest() == nullptr) return nullptr;
-  if (finished() >= ring_.oldest_ticket()) {
-    idle_polls_ = 0;
-    return ring_.retire(false);
-  }
-  if (shared_.failed.load(std::memory_order_relaxed)) return ring_.retire(true);
-  if (++idle_polls_ % kPollsPerQuery == 0 && !healthy()) return ring_.retire(true);
-  return nullptr;
 }
 
 void GraphQueue::release(Slot* slot) noexcept {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "gpu/cuda/posted.hpp"
-#include "gpu/cuda/queue.hpp"
+#include "gpu/cuda/slot_memory.hpp"
 #include "gpu/doorbell.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -24,7 +24,7 @@ class GraphQueue final : public Queue {
 
   Slot* acquire() noexcept override { return ring_.acquire(); }
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override;
-  Slot* poll() noexcept override;
+  Slot* poll() noexcept override { return progress_.poll(ring_, finished()); }
   void release(Slot* slot) noexcept override;
   u32 in_flight() const noexcept override { return ring_.in_flight(); }
 
@@ -39,9 +39,12 @@ class GraphQueue final : public Queue {
   void withdraw() noexcept;
   void watch() noexcept;
   bool all_ran() const noexcept;
-  bool healthy() noexcept;
-  u64 finished() const noexcept;
-  u64 ran() const noexcept;
+  // Lines of the mailbox.
+  static constexpr u64 kLine = 128;
+  static constexpr u64 kBellAt = 0, kWithdrawnAt = kLine, kFinishedAt = 2 * kLine, kRanAt = 3 * kLine,
+                       kOrdersAt = 4 * kLine;
+  u64 finished() const noexcept { return Progress::load(mailbox_, kFinishedAt); }
+  u64 ran() const noexcept { return Progress::load(mailbox_, kRanAt); }
   void ring(u64 post) noexcept;
   Order& order(u64 post) const noexcept;
 
@@ -50,11 +53,9 @@ class GraphQueue final : public Queue {
   Stream stream_;
   DeviceMemory blocks_;
   Pinned mailbox_;  // a line each: bell, withdrawn, finished, ran; then the orders
-  Pinned descriptors_, results_;
-  Pinned staging_;  // staged only, per slot: the frames; the kernel reads them where they are
-  std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes
-  u64 staging_bytes_ = 0;                // of one slot
-  u32 depth_, capacity_, places_;
+  SlotMemory slots_;
+  Progress progress_{shared_, stream_};
+  u32 depth_, places_;
   u32 receive_queue_;
   u32 grid_;
   Posted posted_{};                   // as the next one is posted
@@ -64,7 +65,6 @@ class GraphQueue final : public Queue {
   // The one waits for the other to be over, which gives up for the one.
   alignas(64) std::atomic<bool> submitting_{false};
   std::atomic<bool> withdrawing_{false};
-  u32 idle_polls_ = 0;
   Doorbell watched_;
   std::atomic<bool> stopping_{false};
   std::thread watcher_;

@@ -11,8 +11,9 @@ constexpr u32 kBlock = 128;
 
 __global__ void __launch_bounds__(kBlock)
     decide(const xg_batch batch, const Flows flows, const Completion completion) {
-  const u32 i = blockIdx.x * kBlock + threadIdx.x;
-  if (i < batch.count) decide_packet(batch, i, flows.ports, flows.receive_queue);
+  __shared__ Lines lines[kBlock / kWarpLanes];
+  decide_packet(batch, blockIdx.x * kBlock + threadIdx.x, flows.ports, flows.receive_queue,
+                lines[threadIdx.x / kWarpLanes]);
   __syncthreads();
   if (threadIdx.x != 0) return;
   // The fence orders the whole block's results, which the barrier has put before it, for the host too.

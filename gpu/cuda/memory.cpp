@@ -56,6 +56,10 @@ Pinned& Pinned::operator=(Pinned&& other) noexcept {
   return *this;
 }
 
+Result<void> pin(Pinned& to, u64 bytes) {
+  return Pinned::create(bytes).map([&](Pinned&& made) { to = std::move(made); });
+}
+
 Result<DeviceMemory> DeviceMemory::create(u64 bytes, const void* from, const Stream& stream) {
   void* memory = nullptr;
   if (const cudaError_t error = cudaMallocAsync(&memory, bytes, stream.get()); error != cudaSuccess)

@@ -48,6 +48,9 @@ class Pinned {
   u8* device_ = nullptr;
 };
 
+// Pinned::create() into `to`, which is empty.
+Result<void> pin(Pinned& to, u64 bytes);
+
 // Device memory, taken and given back in the order of a stream, which outlives it: the device is not
 // stopped for it.
 class DeviceMemory {

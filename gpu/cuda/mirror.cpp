@@ -114,6 +114,7 @@ void MirrorMemory::begin() noexcept {
     for (u32 cpu = 0; cpu < options_.ports[p].rings; ++cpu)
       (void)mirror_ring(options_.ports[p], static_cast<u32>(p), cpu);
   std::memset(mailbox_.host() + kCountsAt, 0, rings_ * sizeof(WatchCounts));
+  *beat() = 0;  // the last mirror's told its kernel to end
 }
 
 std::span<const WatchCounts> MirrorMemory::counts() const noexcept {

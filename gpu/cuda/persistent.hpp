@@ -7,8 +7,8 @@
 // when the process is gone, and is started again by the next batch.
 #pragma once
 
-#include "gpu/cuda/queue.hpp"
 #include "gpu/cuda/resident.hpp"
+#include "gpu/cuda/slot_memory.hpp"
 
 namespace xdpgpu::gpu::cuda {
 
@@ -29,8 +29,10 @@ class PersistentQueue final : public Queue {
   bool keep_resident() noexcept;
   bool start() noexcept;
   bool ended() const noexcept;
-  bool healthy() noexcept;
-  u64 finished() const noexcept;
+  // Lines of the mailbox.
+  static constexpr u64 kLine = 128;
+  static constexpr u64 kBeatAt = 0, kEndedAt = kLine, kFinishedAt = 2 * kLine, kJobsAt = 3 * kLine;
+  u64 finished() const noexcept { return Progress::load(mailbox_, kFinishedAt); }
   void beat() noexcept;
   void put_job(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept;
 
@@ -39,17 +41,14 @@ class PersistentQueue final : public Queue {
   Stream stream_;
   DeviceMemory command_;
   Pinned mailbox_;  // a line each: beat, ended, finished; then the jobs
-  Pinned descriptors_, results_;
-  Pinned staging_;  // staged only, per slot: the frames; the kernel reads them where they are
-  std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes
-  u64 staging_bytes_ = 0;                // of one slot
-  u32 depth_, capacity_;
+  SlotMemory slots_;
+  Progress progress_{shared_, stream_};
+  u32 depth_;
   u32 receive_queue_;
   u32 blocks_;
   std::atomic<u32> launch_{0};         // kernels started
   std::atomic<bool> running_{false};   // as far as is known here
   std::atomic<bool> starting_{false};  // by one of the two threads
-  u32 idle_polls_ = 0;
 };
 
 }  // namespace xdpgpu::gpu::cuda

@@ -19,20 +19,6 @@ __device__ Order fetch(const Order* from) {
   return {u64{a.y} << 32 | a.x, u64{a.w} << 32 | a.z, b.x, b.y, b.z, b.w};
 }
 
-__device__ void work(const Posted& p, const Order& order) {
-  xg_batch batch;
-  batch.frames.v =
-      reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(p.frames.v) + order.slot * p.frames_stride);
-  batch.frames_bytes = p.frames_bytes;
-  batch.descriptors.v = p.descriptors.v + u64{order.slot} * p.capacity;
-  batch.results.v = p.results.v + u64{order.slot} * p.capacity;
-  batch.image.v = reinterpret_cast<xg_word*>(order.image);
-  batch.count = order.count;
-  batch.generation = order.generation;
-  for (u32 i = blockIdx.x * kPostedBlock + threadIdx.x; i < order.count; i += gridDim.x * kPostedBlock)
-    decide_packet(batch, i, p.flows.ports, p.flows.receive_queue);
-}
-
 __global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted posted) {
   __shared__ Order order;
   __shared__ u32 withdrawn;
@@ -41,7 +27,10 @@ __global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted poste
     if (withdrawn == 0) order = fetch(posted.orders + (posted.post & (posted.places - 1)));
   }
   __syncthreads();
-  if (withdrawn == 0) work(posted, order);
+  __shared__ Lines lines[kPostedBlock / kWarpLanes];
+  if (withdrawn == 0)
+    decide_slot<kPostedBlock>(posted.slots, order.slot, order.image, order.count, order.generation,
+                              blockIdx.x, gridDim.x, lines);
   __syncthreads();
   if (threadIdx.x != 0) return;
   // The fence orders the whole block's results, which the barrier has put before it, for the host too.

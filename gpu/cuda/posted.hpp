@@ -6,8 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "gpu/cuda/kernel.hpp"
-#include "gpu/stages/view.h"
+#include "gpu/cuda/slots_view.hpp"
 
 namespace xdpgpu::gpu::cuda {
 
@@ -26,13 +25,7 @@ static_assert(sizeof(Order) == 32);
 struct Posted {
   const Order* orders = nullptr;  // pinned: post p's stands at p % places
   u32 places = 0;                 // power of two
-  u32 capacity = 0;               // packets in a slot
-  xg_words frames{};
-  u64 frames_bytes = 0;   // of the region, or of one slot's staging buffer
-  u64 frames_stride = 0;  // between the slots' staging buffers; 0: all read the region
-  xg_descriptors descriptors{};
-  xg_results results{};
-  Flows flows;
+  SlotsView slots;
   const u64* withdrawn = nullptr;  // pinned, two: posts behind the first and up to the second do nothing
   u64* finished = nullptr;         // pinned: ticket of the last batch that is through
   u64* ran = nullptr;              // pinned: the last post that is through

@@ -10,7 +10,7 @@ namespace xdpgpu::gpu::cuda {
 // What stands in an entry, as the device knows without looking there; device memory.
 struct Way {
   xg_flow_verdict entry;
-  u64 published_ns;
+  u64 used_ns;  // when it was published, or a later use that is known of
   u64 publications;
 };
 static_assert(sizeof(Way) == 80);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/cuda/queue.hpp"
 
-#include <chrono>
-#include <thread>
-
 #include "gpu/cuda/kernel.hpp"
 #include "gpu/cuda/mirror.hpp"
 #include "gpu/staging.hpp"
@@ -12,9 +9,6 @@ namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u64 kLine = 128;
-// A kernel that faults never stores its number: this often, a poll in vain asks the driver.
-constexpr u32 kPollsPerQuery = 4096;
-constexpr std::chrono::seconds kDrainTimeout{5};
 
 }  // namespace
 
@@ -30,6 +24,25 @@ Shared::~Shared() {
   generations.each([](DeviceMemory& image) { image.abandon(); });
 }
 
+bool Progress::healthy() noexcept {
+  if (shared_.failed.load(std::memory_order_relaxed)) return false;
+  const cudaError_t error = cudaStreamQuery(stream_.get());
+  if (error == cudaSuccess || error == cudaErrorNotReady) return true;
+  shared_.failed = true;
+  return false;
+}
+
+Slot* Progress::poll(SlotRing& ring, u64 finished) noexcept {
+  if (ring.oldest() == nullptr) return nullptr;
+  if (finished >= ring.oldest_ticket()) {
+    idle_polls_ = 0;
+    return ring.retire(false);
+  }
+  if (shared_.failed.load(std::memory_order_relaxed)) return ring.retire(true);
+  if (++idle_polls_ % kPollsPerQuery == 0 && !healthy()) return ring.retire(true);
+  return nullptr;
+}
+
 Result<std::unique_ptr<Queue>> CudaQueue::create(Shared& shared, const QueueOptions& options) {
   std::unique_ptr<CudaQueue> queue(new CudaQueue(shared, options));
   if (auto allocated = queue->allocate(options); !allocated) return tl::unexpected(allocated.error());
@@ -41,9 +54,6 @@ CudaQueue::CudaQueue(Shared& shared, const QueueOptions& options)
 
 Result<void> CudaQueue::allocate(const QueueOptions& options) {
   const u64 packets = u64{options.depth} * options.batch_capacity;
-  const auto pin = [](Pinned& to, u64 bytes) -> Result<void> {
-    return Pinned::create(bytes).map([&](Pinned&& made) { to = std::move(made); });
-  };
   const auto allocate_device = [&](DeviceMemory& to, u64 bytes) -> Result<void> {
     return DeviceMemory::create(bytes, nullptr, stream_).map([&](DeviceMemory&& made) {
       to = std::move(made);
@@ -73,31 +83,12 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
 
 CudaQueue::~CudaQueue() {
   (void)cudaSetDevice(shared_.ordinal);
-  const auto deadline = std::chrono::steady_clock::now() + kDrainTimeout;
-  while (finished_.host() != nullptr && finished() < ring_.submitted() && healthy()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      shared_.failed = true;
-      shared_.abandoned = true;
-    }
-    std::this_thread::yield();
-  }
+  if (finished_.host() != nullptr)
+    progress_.drain_while([&] { return finished() < ring_.submitted() && progress_.healthy(); });
   if (!shared_.abandoned) return;
   for (Pinned* pinned : {&finished_, &descriptors_, &results_, &staging_}) pinned->abandon();
   for (DeviceMemory* memory : {&blocks_, &device_staging_}) memory->abandon();
   stream_.abandon();
-}
-
-u64 CudaQueue::finished() const noexcept {
-  return std::atomic_ref(*reinterpret_cast<u64*>(finished_.host())).load(std::memory_order_acquire);
-}
-
-// Whether the device still works, by the driver's word.
-bool CudaQueue::healthy() noexcept {
-  if (shared_.failed.load(std::memory_order_relaxed)) return false;
-  const cudaError_t error = cudaStreamQuery(stream_.get());
-  if (error == cudaSuccess || error == cudaErrorNotReady) return true;
-  shared_.failed = true;
-  return false;
 }
 
 cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, const DeviceMemory& image,
@@ -143,17 +134,6 @@ Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   }
   ring_.submitted(slot, count, generation);
   return Submit::ok;
-}
-
-Slot* CudaQueue::poll() noexcept {
-  if (ring_.oldest() == nullptr) return nullptr;
-  if (finished() >= ring_.oldest_ticket()) {
-    idle_polls_ = 0;
-    return ring_.retire(false);
-  }
-  if (shared_.failed.load(std::memory_order_relaxed)) return ring_.retire(true);
-  if (++idle_polls_ % kPollsPerQuery == 0 && !healthy()) return ring_.retire(true);
-  return nullptr;
 }
 
 }  // namespace xdpgpu::gpu::cuda

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "gpu/cuda/flows.hpp"
 #include "gpu/cuda/images.hpp"
@@ -37,6 +39,49 @@ struct Shared {
   ~Shared();
 };
 
+// How far the batches of a queue's stream are: they finish in order, each by storing its number.
+class Progress {
+ public:
+  // Both outlive it.
+  Progress(Shared& shared, const Stream& stream) : shared_(shared), stream_(stream) {}
+
+  // A number that the device stores in pinned memory, and all that it wrote before.
+  static u64 load(const Pinned& from, u64 at) noexcept {
+    return std::atomic_ref(*reinterpret_cast<u64*>(from.host() + at)).load(std::memory_order_acquire);
+  }
+  // Whether the device still works, by the driver's word.
+  bool healthy() noexcept;
+  // What Queue::poll() returns where batches up to `finished` have finished. A kernel that faults never
+  // stores its number: now and then a poll in vain asks the driver.
+  Slot* poll(SlotRing& ring, u64 finished) noexcept;
+  // The last poll() was in vain, and asked.
+  bool asked() const noexcept { return idle_polls_ % kPollsPerQuery == 0; }
+
+  // The queue goes: waits while `condition` holds, and gives the device up where that takes too long. All
+  // waits of a queue share one deadline, which begins with the first.
+  template <class Condition>
+  void drain_while(Condition&& condition) {
+    if (deadline_ == Clock::time_point{}) deadline_ = Clock::now() + kDrainTimeout;
+    while (!shared_.abandoned && condition()) {
+      if (Clock::now() > deadline_) {
+        shared_.failed = true;
+        shared_.abandoned = true;
+      }
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr u32 kPollsPerQuery = 4096;
+  static constexpr std::chrono::seconds kDrainTimeout{5};
+
+  Shared& shared_;
+  const Stream& stream_;
+  u32 idle_polls_ = 0;
+  Clock::time_point deadline_{};
+};
+
 class CudaQueue final : public Queue {
  public:
   static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
@@ -44,7 +89,7 @@ class CudaQueue final : public Queue {
 
   Slot* acquire() noexcept override { return ring_.acquire(); }
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override;
-  Slot* poll() noexcept override;
+  Slot* poll() noexcept override { return progress_.poll(ring_, finished()); }
   void release(Slot* slot) noexcept override { ring_.release(slot); }
   u32 in_flight() const noexcept override { return ring_.in_flight(); }
 
@@ -52,12 +97,12 @@ class CudaQueue final : public Queue {
   CudaQueue(Shared& shared, const QueueOptions& options);
   Result<void> allocate(const QueueOptions& options);
   cudaError_t enqueue(const Slot& slot, u32 count, u32 generation, const DeviceMemory& image, u64 ticket);
-  u64 finished() const noexcept;
-  bool healthy() noexcept;
+  u64 finished() const noexcept { return Progress::load(finished_, 0); }
 
   Shared& shared_;
   SlotRing ring_;
   Stream stream_;
+  Progress progress_{shared_, stream_};
   Pinned finished_;  // one u64, on a line of its own
   DeviceMemory blocks_;
   Pinned descriptors_;  // per slot, one behind the other
@@ -67,7 +112,6 @@ class CudaQueue final : public Queue {
   u64 staging_bytes_ = 0;        // of one slot
   u64 frames_bytes_ = 0;         // of these, for frames
   u32 receive_queue_ = 0;
-  u32 idle_polls_ = 0;
 };
 
 }  // namespace xdpgpu::gpu::cuda

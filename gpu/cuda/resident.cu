@@ -46,16 +46,8 @@ __device__ bool await(const Resident& r, u64 ticket, Job& job) {
 }
 
 __device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks) {
-  xg_batch batch;
-  batch.frames.v = reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(r.frames.v) + job.slot * r.frames_stride);
-  batch.frames_bytes = r.frames_bytes;
-  batch.descriptors.v = r.descriptors.v + u64{job.slot} * r.capacity;
-  batch.results.v = r.results.v + u64{job.slot} * r.capacity;
-  batch.image.v = reinterpret_cast<xg_word*>(job.image);
-  batch.count = job.count;
-  batch.generation = job.generation;
-  for (u32 i = block * kResidentBlock + threadIdx.x; i < job.count; i += blocks * kResidentBlock)
-    decide_packet(batch, i, r.flows.ports, r.flows.receive_queue);
+  __shared__ Lines lines[kResidentBlock / kWarpLanes];
+  decide_slot<kResidentBlock>(r.slots, job.slot, job.image, job.count, job.generation, block, blocks, lines);
 }
 
 __device__ void lead(const Resident& r, Job& job, u32& go_on) {

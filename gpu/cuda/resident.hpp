@@ -6,8 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "gpu/cuda/kernel.hpp"
-#include "gpu/stages/view.h"
+#include "gpu/cuda/slots_view.hpp"
 
 namespace xdpgpu::gpu::cuda {
 
@@ -38,13 +37,7 @@ inline constexpr u64 kResidentEnd = ~u64{0};
 struct Resident {
   const Job* jobs = nullptr;  // pinned: ticket t stands at t % depth
   u32 depth = 0;
-  u32 capacity = 0;  // packets in a slot
-  xg_words frames{};
-  u64 frames_bytes = 0;   // of the region, or of one slot's staging buffer
-  u64 frames_stride = 0;  // between the slots' staging buffers; 0: all read the region
-  xg_descriptors descriptors{};
-  xg_results results{};
-  Flows flows;
+  SlotsView slots;
   const u32* beat = nullptr;   // pinned: the host counts up while it has use for the kernel
   u64* finished = nullptr;     // pinned: ticket of the last batch that is through
   u32* ended = nullptr;        // pinned: `launch` is stored here as the kernel's last act

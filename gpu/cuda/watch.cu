@@ -4,7 +4,10 @@
 // loads, and each lane decides and publishes one packet.
 //
 // What the bus carries: a ticket (one crossing), then all of the round's records at once (a second one),
-// then posted writes. Nothing else of the host's memory is read, but for an entry that is taken.
+// then posted writes. Nothing else of the host's memory is read, but for an entry that is taken; and now and
+// then, beside a look for a ticket, the word that says whether to go on. That records are the kernel's again
+// is said when there is nothing better to do, or when a good part of the ring waits for it: the fence that it
+// takes would hold up the next verdict.
 #include "gpu/cuda/publish.cuh"
 #include "gpu/cuda/watch.hpp"
 #include "gpu/mirror.h"
@@ -13,7 +16,7 @@ namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u32 kWarp = 32;
-constexpr u32 kWarps = 4;  // a block
+constexpr u32 kWarps = 1;  // a block: fences of one ring would hold up others on the same processor
 // Records that a warp takes at a time: what its part of the shared memory holds.
 constexpr u32 kRound = 16;
 constexpr u32 kPieces = sizeof(xg_mirror_record) / sizeof(uint4);
@@ -22,8 +25,10 @@ constexpr u32 kLooksPerBeat = 32;
 // An empty ring is looked at less and less often: each look crosses the bus, and takes the line away from
 // the core that writes it.
 constexpr u32 kEagerLooks = 256;
+// After so many looks in vain there is time to say what has been consumed.
+constexpr u32 kIdleLooks = 8;
 constexpr u32 kLeastPauseNs = 250;
-constexpr u32 kMostPauseNs = 2000;
+constexpr u32 kMostPauseNs = 500;
 
 __device__ u64 now_ns() {
   u64 now;
@@ -44,30 +49,56 @@ __device__ const u32* image_of(const Watch& watch, u32 generation, u32& hint) {
   return nullptr;
 }
 
+// For whole warps; `caches`: this lane's result is one to remember.
 __device__ Published publish_record(const WatchedRing& ring, const xg_mirror_record& record,
-                                    const xg_result& result) {
-  FlowVerdict flow;
-  flow.key = record.key;
-  flow.flow_hash = record.metadata.flow_hash;
-  flow.generation = record.metadata.generation;
-  flow.verdict = result.verdict;
-  flow.rewrite = 0;
-  flow.ttl_ms = result.cache_ttl_ms;
-  return publish(*ring.table, ring.first_shard + record.queue, flow, record.metadata.rx_time_ns);
+                                    const xg_result& result, bool caches) {
+  FlowVerdict flow{};
+  u32 queue = 0;
+  u64 rx_time_ns = 0;
+  if (caches) {
+    flow.key = record.key;
+    flow.flow_hash = record.metadata.flow_hash;
+    flow.generation = record.metadata.generation;
+    flow.verdict = result.verdict;
+    flow.rewrite = 0;
+    flow.ttl_ms = result.cache_ttl_ms;
+    queue = ring.first_shard + record.queue;
+    rx_time_ns = record.metadata.rx_time_ns;
+  }
+  return publish(ring.table, queue, flow, rx_time_ns, caches);
 }
 
 // A ring as its warp sees it; the same in all lanes, but for `hint`.
 struct Place {
   u64 next;         // number of the record to be taken next
+  u64 told;         // what the kernel was last told of that
   u32 width = 1;    // records to look for at once
   u32 hint = 0;     // where the last generation stood
   WatchCounts sum;  // what the host is told, and is not asked for
 };
 
-// Takes what has come, at most kRound records; their number.
-__device__ u32 take(const Watch& watch, const WatchedRing& ring, volatile WatchCounts* counts, Place& place,
-                    xg_mirror_record* round) {
+// Tells the kernel that the records taken are its own again, and the host what became of them.
+__device__ void give_back(const WatchedRing& ring, volatile WatchCounts* counts, Place& place) {
+  __syncwarp();
+  if (threadIdx.x % kWarp == 0) {
+    counts->taken = place.sum.taken;
+    counts->published = place.sum.published;
+    counts->evicted = place.sum.evicted;
+    counts->unknown_generation = place.sum.unknown_generation;
+    counts->undecided = place.sum.undecided;
+    // Verdicts of all lanes, behind their own fences, and counts stand before the records are the kernel's.
+    mirror_store(&ring.state->consumed, place.next);
+  }
+  place.told = place.next;
+}
+
+// Takes what has come, at most kRound records; their number. word, if there is one, is read in the same
+// crossing of the bus, by the last lane alone.
+__device__ u32 take(const Watch& watch, const WatchedRing& ring, Place& place, xg_mirror_record* round,
+                    const u32* word, u32& read) {
   const u32 lane = threadIdx.x % kWarp;
+  static_assert(kRound < kWarp);
+  if (word != nullptr && lane == kWarp - 1) read = __ldcv(word);
   bool there = false;
   if (lane < place.width)
     there = mirror_load(&ring.records[(place.next + lane) & ring.mask].ticket) == place.next + lane + 1;
@@ -75,26 +106,40 @@ __device__ u32 take(const Watch& watch, const WatchedRing& ring, volatile WatchC
   place.width = taken < kRound / 2 ? 2 * taken + 1 : kRound;
   if (taken == 0) return 0;
 
-  for (u32 piece = lane; piece < taken * kPieces; piece += kWarp) {
+  // What the lanes acquired with the tickets holds for all of them.
+  __syncwarp();
+  // All loads before the first store, so that they cross the bus together.
+  constexpr u32 kMostPieces = kRound * kPieces / kWarp;
+  static_assert(kRound * kPieces % kWarp == 0);
+  uint4 got[kMostPieces];
+#pragma unroll
+  for (u32 i = 0; i < kMostPieces; i++) {
+    const u32 piece = i * kWarp + lane;
+    if (piece >= taken * kPieces) continue;
     const auto* from =
         reinterpret_cast<const uint4*>(ring.records + ((place.next + piece / kPieces) & ring.mask));
-    reinterpret_cast<uint4*>(round)[piece] = __ldcv(from + piece % kPieces);
+    got[i] = __ldcv(from + piece % kPieces);
   }
+#pragma unroll
+  for (u32 i = 0; i < kMostPieces; i++)
+    if (i * kWarp + lane < taken * kPieces) reinterpret_cast<uint4*>(round)[i * kWarp + lane] = got[i];
   __syncwarp();
 
-  bool unknown = false, undecided = false;
-  Published published = Published::unchanged;
+  bool unknown = false, undecided = false, caches = false;
+  xg_result result{};
   if (lane < taken) {
     const xg_mirror_record& record = round[lane];
     const u32* image = image_of(watch, record.metadata.generation, place.hint);
     unknown = image == nullptr;
     if (!unknown) {
-      const xg_result result = mirror_decide(&record, image);
+      result = mirror_decide(&record, image);
       undecided = XG_VERDICT_ACTION(result.verdict) == XG_ABORTED;
-      if (!undecided && mirror_caches(&record, result, ring.queues))
-        published = publish_record(ring, record, result);
+      caches = !undecided && mirror_caches(&record, result, ring.queues);
     }
   }
+  __syncwarp();
+  Published published = Published::unchanged;
+  if (__any_sync(~0u, caches)) published = publish_record(ring, round[lane % kRound], result, caches);
   __syncwarp();
   const bool evicts = published == Published::evicted;
   place.next += taken;
@@ -103,25 +148,15 @@ __device__ u32 take(const Watch& watch, const WatchedRing& ring, volatile WatchC
   place.sum.evicted += __popc(__ballot_sync(~0u, evicts));
   place.sum.unknown_generation += __popc(__ballot_sync(~0u, unknown));
   place.sum.undecided += __popc(__ballot_sync(~0u, undecided));
-  if (lane == 0) {
-    counts->taken = place.sum.taken;
-    counts->published = place.sum.published;
-    counts->evicted = place.sum.evicted;
-    counts->unknown_generation = place.sum.unknown_generation;
-    counts->undecided = place.sum.undecided;
-    // Verdicts of all lanes and counts stand before the records are the kernel's again.
-    __threadfence_system();
-    mirror_store(&ring.state->consumed, place.next);
-  }
   return taken;
 }
 
-// The leading warp's look whether somebody still wants this kernel.
+// The leading warp's knowledge whether somebody still wants this kernel.
 class Lease {
  public:
   __device__ explicit Lease(const Watch& watch) : beat_(__ldcv(watch.beat)), since_(now_ns()) {}
-  __device__ bool over(const Watch& watch) {
-    const u32 seen = __ldcv(watch.beat);
+  // seen: the beat now.
+  __device__ bool over(const Watch& watch, u32 seen) {
     const u64 now = now_ns();
     if (seen == kWatchStop) return true;
     if (seen != beat_) {
@@ -144,25 +179,34 @@ __global__ void __launch_bounds__(kWarps* kWarp) look(const Watch watch) {
   if (ring_index >= watch.ring_count) return;
   const bool leads = ring_index == 0;
   const WatchedRing ring = watch.rings[ring_index];
+  // At most this many wait to be given back.
+  const u64 held = (u64{ring.mask} + 1) / 4;
   Place place;
-  place.next = mirror_load(&ring.state->consumed);
+  place.next = place.told = mirror_load(&ring.state->consumed);
   place.sum = watch.counts[ring_index];
   Lease lease(watch);
   u32 empty = 0;
   for (u32 looks = 0;; looks++) {
-    if (take(watch, ring, watch.counts + ring_index, place, round) != 0) {
-      empty = 0;
-    } else if (++empty > kEagerLooks) {
+    const bool asks = looks % kLooksPerBeat == 0;
+    u32 said = 0;
+    const u32 taken =
+        take(watch, ring, place, round, asks ? (leads ? watch.beat : watch.end) : nullptr, said);
+    empty = taken == 0 ? empty + 1 : 0;
+    if (place.told != place.next && (empty >= kIdleLooks || place.next - place.told >= held))
+      give_back(ring, watch.counts + ring_index, place);
+    if (empty > kEagerLooks) {
       const u32 pause = kLeastPauseNs * (empty / kEagerLooks);
       __nanosleep(pause < kMostPauseNs ? pause : kMostPauseNs);
     }
-    if (looks % kLooksPerBeat != 0) continue;
+    if (!asks) continue;
     u32 over = 0;
-    if (lane == 0) {
-      over = leads ? lease.over(watch) : __ldcv(watch.end);
+    if (lane == kWarp - 1) {
+      over = leads ? lease.over(watch, said) : said;
       if (leads && over != 0) *static_cast<volatile u32*>(watch.end) = 1;
     }
-    if (__shfl_sync(~0u, over, 0) != 0) return;
+    if (__shfl_sync(~0u, over, kWarp - 1) == 0) continue;
+    if (place.told != place.next) give_back(ring, watch.counts + ring_index, place);
+    return;
   }
 }
 

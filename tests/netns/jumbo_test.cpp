@@ -45,14 +45,6 @@ class Jumbo : public OnTheWire {
 INSTANTIATE_TEST_SUITE_P(Netns, Jumbo, kConfigs, config_name);
 INSTANTIATE_TEST_SUITE_P(Modes, Jumbo, kSplit, config_name);
 
-std::vector<Frame> sorted_frames(const std::vector<Captured>& captured) {
-  std::vector<Frame> frames;
-  frames.reserve(captured.size());
-  for (const Captured& c : captured) frames.push_back(c.frame);
-  std::sort(frames.begin(), frames.end());
-  return frames;
-}
-
 TEST_P(Jumbo, PassReachesTheStack) {
   attach(inspect_all(kPass));
   const auto before = attached_->pins().worker("passed");

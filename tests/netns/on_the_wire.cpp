@@ -2,7 +2,9 @@
 #include "tests/netns/on_the_wire.hpp"
 
 #include <fmt/format.h>
+
 #include <unistd.h>
+#include <algorithm>
 
 #include <charconv>
 
@@ -162,6 +164,14 @@ std::optional<std::uint64_t> sequence_of(std::string_view payload) {
   const auto [end, error] = std::from_chars(payload.data() + 4, payload.data() + payload.size(), number);
   if (error != std::errc()) return std::nullopt;
   return number;
+}
+
+std::vector<Frame> sorted_frames(const std::vector<Captured>& captured) {
+  std::vector<Frame> frames;
+  frames.reserve(captured.size());
+  for (const Captured& c : captured) frames.push_back(c.frame);
+  std::sort(frames.begin(), frames.end());
+  return frames;
 }
 
 std::vector<std::uint64_t> sequences(const std::vector<Captured>& frames, std::uint16_t src_port) {

@@ -79,6 +79,8 @@ std::string inspect_all(const std::string& stages, const std::string& members = 
 
 // The number behind "seq ".
 std::optional<std::uint64_t> sequence_of(std::string_view payload);
+// To compare with what was sent, whatever the order it came in.
+std::vector<Frame> sorted_frames(const std::vector<Captured>& captured);
 // The sequence numbers of a flow's frames, in the order of their arrival.
 std::vector<std::uint64_t> sequences(const std::vector<Captured>& frames, std::uint16_t src_port);
 

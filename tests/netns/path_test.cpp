@@ -34,13 +34,6 @@ std::vector<Frame> assorted(PacketSpec spec, std::size_t count) {
   return frames;
 }
 
-std::vector<Frame> sorted_frames(const std::vector<Captured>& captured) {
-  std::vector<Frame> frames;
-  frames.reserve(captured.size());
-  for (const Captured& c : captured) frames.push_back(c.frame);
-  std::sort(frames.begin(), frames.end());
-  return frames;
-}
 std::vector<Frame> swapped(std::vector<Frame> frames) {
   for (Frame& frame : frames) frame = with_macs_swapped(std::move(frame));
   std::sort(frames.begin(), frames.end());

@@ -106,6 +106,36 @@ TEST(FlowTable, TakesEmptyThenStaleThenExpiredThenTheLeastRecentlySeen) {
   for (u32 n = 2; n < 5; ++n) EXPECT_NE(u.find(flow(n), now + kSecond), nullptr) << n;
 }
 
+// A flow whose verdict has a time to live is published by each of its packets that still come up: it must not
+// blink for each of them, nor die while they come.
+TEST(FlowTable, AnEntryThatLivesLongEnoughDoesNotBlink) {
+  Table t;
+  const u64 now = 50 * kSecond;
+  FlowVerdict brief = flow(1);
+  brief.ttl_ms = 1600;
+  EXPECT_EQ(t.table.publish(brief, now), Published::fresh);
+  for (const u64 later : {0u, 1u, 99u, 100u})
+    EXPECT_EQ(t.table.publish(brief, now + later * kMs), Published::unchanged) << later;
+  EXPECT_EQ(t.table.publish(brief, now + 102 * kMs), Published::updated);
+  EXPECT_NE(t.find(brief, now + 1700 * kMs), nullptr);
+  EXPECT_EQ(t.find(brief, now + 1703 * kMs), nullptr);
+  EXPECT_EQ(t.table.publish(brief, now + 102 * kMs), Published::unchanged);
+  EXPECT_EQ(t.table.publish(brief, now + 50 * kMs), Published::unchanged) << "a packet from before";
+  // Another life is something else to say: shorter, longer, or for ever.
+  for (const u32 ttl_ms : {1000u, 4000u, 0u, 1600u}) {
+    brief.ttl_ms = ttl_ms;
+    EXPECT_EQ(t.table.publish(brief, now + 102 * kMs), Published::updated) << ttl_ms;
+    EXPECT_EQ(t.table.publish(brief, now + 102 * kMs), Published::unchanged) << ttl_ms;
+  }
+  // Over the edge of the 32-bit clock as well.
+  const u64 edge = ((u64{1} << 32) - 50) * kMs;
+  EXPECT_NE(t.table.publish(brief, edge), Published::unchanged);
+  EXPECT_EQ(t.table.publish(brief, edge + 90 * kMs), Published::unchanged);
+  brief.ttl_ms = 1;
+  EXPECT_NE(t.table.publish(brief, now), Published::unchanged);
+  EXPECT_EQ(t.table.publish(brief, now), Published::unchanged);
+}
+
 TEST(FlowTable, AnIdleEntryGivesWay) {
   Table t;
   const u64 now = 50 * kSecond;

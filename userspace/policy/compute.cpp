@@ -62,15 +62,11 @@ void read_devices(Report& report, const Place& place, Compute& compute) {
 }
 
 void read_max_wait(Report& report, const Place& place, Compute& compute) {
-  const auto* text = place.node->as<std::string>();
-  if (text == nullptr)
-    return report.at(place, fmt::format("must be a duration like \"50us\", is {}", place.node->type_name()));
-  auto ns = read_duration(*text);
-  if (!ns)
-    report.at(place, ns.error());
-  else if (*ns > kMaxWaitNs)
-    report.at(place, fmt::format("{} is too long to hold packets back; at most {}", *text,
-                                 write_duration(kMaxWaitNs)));
+  const auto ns = read_time(report, place, "50us");
+  if (!ns) return;
+  if (*ns > kMaxWaitNs)
+    report.at(place, fmt::format("{} is too long to hold packets back; at most {}",
+                                 *place.node->as<std::string>(), write_duration(kMaxWaitNs)));
   else
     compute.max_wait_ns = *ns;
 }

@@ -350,16 +350,11 @@ class PolicyReader {
       if (auto value = read_integer(report_, *bytes, 64, 256)) io.mirror_bytes = static_cast<u32>(*value);
   }
   void duration(const Place& place, const char* example, u64 least_ns, u64 most_ns, u64& to) {
-    const auto* text = place.node->as<std::string>();
-    if (text == nullptr)
-      return report_.at(
-          place, fmt::format("must be a duration like \"{}\", is {}", example, place.node->type_name()));
-    auto ns = read_duration(*text);
-    if (!ns)
-      report_.at(place, ns.error());
-    else if (*ns < least_ns || *ns > most_ns)
+    const auto ns = read_time(report_, place, example);
+    if (!ns) return;
+    if (*ns < least_ns || *ns > most_ns)
       report_.at(place, fmt::format("must be from {} to {}, is {}", write_duration(least_ns),
-                                    write_duration(most_ns), *text));
+                                    write_duration(most_ns), *place.node->as<std::string>()));
     else
       to = *ns;
   }

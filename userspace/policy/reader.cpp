@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "userspace/policy/values.hpp"
+
 namespace xdpgpu::policy {
 
 std::string Diagnostic::sentence() const {
@@ -107,6 +109,18 @@ std::optional<u64> read_integer(Report& report, const Place& place, u64 least, u
   report.at(place, number ? fmt::format("must be a whole number from {} to {}", least, most)
                           : fmt::format("must be a whole number from {} to {}, is {}", least, most,
                                         place.node->type_name()));
+  return std::nullopt;
+}
+
+std::optional<u64> read_time(Report& report, const Place& place, std::string_view example) {
+  const auto* text = place.node->as<std::string>();
+  if (text == nullptr) {
+    report.at(place, fmt::format("must be a duration like \"{}\", is {}", example, place.node->type_name()));
+    return std::nullopt;
+  }
+  const auto ns = read_duration(*text);
+  if (ns) return *ns;
+  report.at(place, ns.error());
   return std::nullopt;
 }
 

@@ -68,6 +68,8 @@ class Fields {
 std::optional<std::string> read_string(Report& report, const Place& place, u64 max_length);
 std::optional<bool> read_bool(Report& report, const Place& place);
 std::optional<u64> read_integer(Report& report, const Place& place, u64 least, u64 most);
+// A duration in nanoseconds. example: one that would do here, like "2ms".
+std::optional<u64> read_time(Report& report, const Place& place, std::string_view example);
 // The place of the value among `words`.
 std::optional<u32> read_word(Report& report, const Place& place, Words words);
 // A name of letters, digits, '_', '-' and '.', at most 64 (lists, pipelines).

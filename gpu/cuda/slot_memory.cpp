@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/cuda/slot_memory.hpp"
+
+#include "gpu/staging.hpp"
+
+namespace xdpgpu::gpu::cuda {
+
+Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& options, SlotRing& ring) {
+  const u64 packets = u64{options.depth} * options.batch_capacity;
+  SlotMemory memory;
+  memory.capacity_ = options.batch_capacity;
+  auto done = pin(memory.descriptors_, packets * sizeof(xg_descriptor)).and_then([&] {
+    return pin(memory.results_, packets * sizeof(xg_result));
+  });
+  if (done && shared.frames == Frames::staged) {
+    memory.staging_bytes_ = staging_bytes(options.batch_capacity);
+    memory.unstaged_.resize(packets);
+    done = pin(memory.staging_, options.depth * memory.staging_bytes_);
+  }
+  if (!done) return tl::unexpected(done.error());
+  for (Slot& slot : ring.all()) {
+    const u64 first = u64{slot.index} * slot.capacity;
+    slot.descriptors =
+        (memory.unstaged_.empty() ? reinterpret_cast<xg_descriptor*>(memory.descriptors_.host())
+                                  : memory.unstaged_.data()) +
+        first;
+    slot.results = reinterpret_cast<xg_result*>(memory.results_.host()) + first;
+  }
+  return memory;
+}
+
+void SlotMemory::stage(const Shared& shared, const Slot& slot, u32 count) noexcept {
+  if (staging_.host() == nullptr) return;
+  stage_frames(shared.base, shared.bytes, slot.descriptors, count,
+               staging_.host() + slot.index * staging_bytes_,
+               reinterpret_cast<xg_descriptor*>(descriptors_.host()) + u64{slot.index} * capacity_);
+}
+
+SlotsView SlotMemory::view(const Shared& shared, u32 receive_queue) const noexcept {
+  SlotsView view;
+  view.capacity = capacity_;
+  if (shared.frames == Frames::in_place) {
+    view.frames.v = reinterpret_cast<xg_word*>(shared.region.device());
+    view.frames_bytes = shared.bytes;
+  } else {
+    view.frames.v = reinterpret_cast<xg_word*>(staging_.device());
+    view.frames_bytes = view.frames_stride = staging_bytes_;
+  }
+  view.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device());
+  view.results.v = reinterpret_cast<xg_result*>(results_.device());
+  view.flows = {shared.flows.device(), receive_queue};
+  return view;
+}
+
+void SlotMemory::abandon() noexcept {
+  for (Pinned* pinned : {&descriptors_, &results_, &staging_}) pinned->abandon();
+}
+
+}  // namespace xdpgpu::gpu::cuda
