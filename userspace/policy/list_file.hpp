@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/policy/list_file.hpp: the text of a list file: one address or prefix a line; '#' or ';'
-// begins a comment, also behind a prefix; blank lines count for nothing.
+// userspace/policy/list_file.hpp: the text of a list file: one address or prefix a line, or an intrusion
+// detection system's rule (rule_line.hpp); '#' or ';' begins a comment, also behind a prefix; blank lines
+// count for nothing.
 #pragma once
 
 #include <string_view>

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "userspace/policy/prefix_scan.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::policy {
@@ -72,6 +73,9 @@ Address parse_prefix(std::string_view text, Prefix& prefix) {
 
 std::optional<Prefix> try_prefix(std::string_view text) {
   Prefix prefix;
+  const char* const end = text.data() + text.size();
+  if (scan_prefix(text.data(), end, prefix) == end && !text.empty()) return prefix;
+  prefix = {};
   if (parse_prefix(text, prefix) != Address::ok) return std::nullopt;
   return prefix;
 }
