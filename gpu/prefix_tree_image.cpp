@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "gpu/acl_image.hpp"
+#include "gpu/prefix_order.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {
@@ -13,33 +15,11 @@ namespace {
 
 constexpr u32 kSlots = 1u << XG_TREE_STEP;
 
-// The address's bits from `from` on, `count` of them, at most 31; bits beyond the address are 0.
-u32 bits_of(const std::array<u32, 4>& address, u32 from, u32 count) {
-  const u32 word = from / 32, shift = from % 32;
-  if (word > 3) return 0;
-  u64 two = u64{address[word]} << 32;
-  if (word < 3) two |= address[word + 1];
-  return static_cast<u32>(two << shift >> (64 - count));
-}
-
-void clear_behind(std::array<u32, 4>& address, u32 length) {
+void clear_behind(TreeAddress& address, u32 length) {
   for (u32 i = 0; i < 4; i++) {
     const u32 kept = length > i * 32 ? std::min(length - i * 32, 32u) : 0;
     if (kept < 32) address[i] &= kept == 0 ? 0 : ~u32{0} << (32 - kept);
   }
-}
-
-// Sorted, so that a prefix stands in front of those inside it, each once.
-void put_in_order(std::vector<TreePrefix>& prefixes) {
-  for (TreePrefix& prefix : prefixes) clear_behind(prefix.address, prefix.length);
-  std::stable_sort(prefixes.begin(), prefixes.end(), [](const TreePrefix& a, const TreePrefix& b) {
-    return a.address != b.address ? a.address < b.address : a.length < b.length;
-  });
-  prefixes.erase(std::unique(prefixes.begin(), prefixes.end(),
-                             [](const TreePrefix& a, const TreePrefix& b) {
-                               return a.address == b.address && a.length == b.length;
-                             }),
-                 prefixes.end());
 }
 
 // As many first bits as about four prefixes share an entry, and as fit the steps behind them.
@@ -49,9 +29,16 @@ u32 first_bits(u64 prefixes, u32 width) {
   return bits;
 }
 
+template <class Prefix>
 class Tree {
  public:
-  explicit Tree(std::vector<TreePrefix> prefixes) : prefixes_(std::move(prefixes)) {}
+  // The jumps, which are the most, go behind the image at once.
+  Tree(LargeVector<Prefix> prefixes, std::vector<u32>& image)
+      : prefixes_(std::move(prefixes)), image_(image), jumps_(image.size()) {
+    // Address space only, until it is used.
+    nodes_.reserve(prefixes_.size() * XG_TREE_NODE);
+    leaves_.reserve(prefixes_.size());
+  }
 
   void build(u32 first) {
     const u32 count = 1u << first;
@@ -70,11 +57,13 @@ class Tree {
     }
   }
 
-  u64 words() const { return entries_.size() + nodes_.size() + leaves_.size() + jumps_.size(); }
-  const std::vector<u32>& entries() const { return entries_; }
-  const std::vector<u32>& nodes() const { return nodes_; }
-  const std::vector<u32>& leaves() const { return leaves_; }
-  const std::vector<u32>& jumps() const { return jumps_; }
+  // What is not in the image yet.
+  u64 words() const { return entries_.size() + nodes_.size() + leaves_.size(); }
+  const LargeVector<u32>& entries() const { return entries_; }
+  const LargeVector<u32>& nodes() const { return nodes_; }
+  const LargeVector<u32>& leaves() const { return leaves_; }
+  // Where they begin in the image.
+  u64 jumps() const { return jumps_; }
 
  private:
   struct Range {
@@ -86,11 +75,11 @@ class Tree {
   // give their slots a value, the others are the slots' children.
   void spread(Range range, u32 depth, u32 bits, u32* values, Range* children) const {
     for (u32 i = range.first; i < range.end; i++) {
-      const TreePrefix& prefix = prefixes_[i];
-      const u32 slot = bits_of(prefix.address, depth, bits);
-      if (prefix.length <= depth + bits) {
+      const Prefix& prefix = prefixes_[i];
+      const u32 slot = prefix.bits(depth, bits);
+      if (prefix.length() <= depth + bits) {
         // A longer one stands behind it, and is written over it.
-        std::fill_n(values + slot, 1u << (depth + bits - prefix.length), prefix.value);
+        std::fill_n(values + slot, 1u << (depth + bits - prefix.length()), prefix.value());
       } else {
         if (children[slot].empty()) children[slot].first = i;
         children[slot].end = i + 1;
@@ -99,12 +88,12 @@ class Tree {
   }
 
   void fill(u32 node, Range range, u32 depth, u32 around) {
-    const TreePrefix& one = prefixes_[range.first];
+    const Prefix& one = prefixes_[range.first];
     if (range.end - range.first == 1)
-      return jump(node, one.address, one.length, XG_TREE_LEAF | one.value, around);
+      return jump(node, one.address(), one.length(), XG_TREE_LEAF | one.value(), around);
     if (const u32 agreed = agreement(range, depth); agreed >= depth + 2 * XG_TREE_STEP) {
       const u32 next = add_nodes(1);
-      jump(node, one.address, agreed, next, around);
+      jump(node, one.address(), agreed, next, around);
       return fill(next, range, agreed, around);
     }
     std::array<Range, kSlots> children{};
@@ -130,21 +119,20 @@ class Tree {
 
   // The depth of whole steps up to which all of the range agree and none of them ends.
   u32 agreement(Range range, u32 depth) const {
-    const auto& low = prefixes_[range.first].address;
-    const auto& high = prefixes_[range.end - 1].address;
+    const TreeAddress low = prefixes_[range.first].address();
+    const TreeAddress high = prefixes_[range.end - 1].address();
     u32 bits = 0;
     while (bits < 128 && low[bits / 32] == high[bits / 32]) bits += 32;
     if (bits < 128) bits += static_cast<u32>(__builtin_clz(low[bits / 32] ^ high[bits / 32]));
     if (bits < depth + 2 * XG_TREE_STEP) return depth;
-    for (u32 i = range.first; i < range.end; i++) bits = std::min(bits, prefixes_[i].length - 1);
+    for (u32 i = range.first; i < range.end; i++) bits = std::min(bits, prefixes_[i].length() - 1);
     return depth + (bits - depth) / XG_TREE_STEP * XG_TREE_STEP;
   }
 
-  void jump(u32 node, std::array<u32, 4> address, u32 bits, u32 entry, u32 around) {
+  void jump(u32 node, TreeAddress address, u32 bits, u32 entry, u32 around) {
     clear_behind(address, bits);
-    nodes_[u64{node} * XG_TREE_NODE + 2] = static_cast<u32>(jumps_.size() / XG_TREE_JUMP);
-    jumps_.insert(jumps_.end(), address.begin(), address.end());
-    jumps_.insert(jumps_.end(), {bits, entry, around, 0});
+    nodes_[u64{node} * XG_TREE_NODE + 2] = static_cast<u32>((image_.size() - jumps_) / XG_TREE_JUMP);
+    image_.insert(image_.end(), {address[0], address[1], address[2], address[3], bits, entry, around, 0});
   }
 
   // Their words are 0.
@@ -154,29 +142,47 @@ class Tree {
     return first;
   }
 
-  std::vector<TreePrefix> prefixes_;
-  std::vector<u32> entries_, nodes_, leaves_, jumps_;
+  LargeVector<Prefix> prefixes_;
+  LargeVector<u32> entries_, nodes_, leaves_;
+  std::vector<u32>& image_;
+  const u64 jumps_;
 };
 
-}  // namespace
-
-Result<void> append_prefix_tree(std::vector<TreePrefix> prefixes, u32 width, std::vector<u32>& image,
-                                u32* table) {
+template <class Prefix>
+Result<void> append(LargeVector<Prefix> prefixes, std::vector<u32>& image, u32* table) {
   put_in_order(prefixes);
-  const u32 first = first_bits(prefixes.size(), width);
-  Tree tree(std::move(prefixes));
+  const u32 first = first_bits(prefixes.size(), Prefix::kWidth);
+  Tree tree(std::move(prefixes), image);
   tree.build(first);
   if (image.size() + tree.words() > kImageMaxWords)
     return tl::unexpected(
         fmt::format("its prefixes need more than the {} MiB that a policy's pipelines may have",
                     kImageMaxWords * sizeof(u32) >> 20));
   table[XG_TREE_FIRST] = first;
-  const std::vector<u32>* const parts[] = {&tree.entries(), &tree.nodes(), &tree.leaves(), &tree.jumps()};
-  for (u32 i = 0; i < 4; i++) {
+  table[XG_TREE_JUMPS] = static_cast<u32>(tree.jumps());
+  const LargeVector<u32>* const parts[] = {&tree.entries(), &tree.nodes(), &tree.leaves()};
+  for (u32 i = 0; i < std::size(parts); i++) {
     table[XG_TREE_ENTRIES + i] = static_cast<u32>(image.size());
     image.insert(image.end(), parts[i]->begin(), parts[i]->end());
   }
   return {};
+}
+
+}  // namespace
+
+void make_room_for_trees(u64 prefixes, std::vector<u32>& image) {
+  constexpr u64 kEach = XG_TREE_NODE + XG_TREE_JUMP + 2;
+  const u64 used = image.size();
+  image.reserve(std::min(used + (prefixes * kEach + 4096), std::max(kImageMaxWords, used)));
+  advise_huge_pages(image.data() + used, (image.capacity() - used) * sizeof(u32));
+}
+
+Result<void> append_prefix_tree(LargeVector<TreePrefix4> prefixes, std::vector<u32>& image, u32* table) {
+  return append(std::move(prefixes), image, table);
+}
+
+Result<void> append_prefix_tree(LargeVector<TreePrefix6> prefixes, std::vector<u32>& image, u32* table) {
+  return append(std::move(prefixes), image, table);
 }
 
 }  // namespace xdpgpu::gpu

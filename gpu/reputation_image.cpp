@@ -9,16 +9,20 @@ namespace xdpgpu::gpu {
 namespace {
 
 // Of one family, in the order of the lists.
-std::vector<TreePrefix> prefixes_of(const ReputationSettings& settings, u8 family) {
-  std::vector<TreePrefix> prefixes;
+template <class To>
+LargeVector<To> prefixes_of(const ReputationSettings& settings) {
+  constexpr u8 kFamily = To::kWidth == 32 ? 4 : 6;
+  std::size_t count = 0;
+  for (const ReputationList& list : settings.lists)
+    for (const Prefix& prefix : list.prefixes) count += prefix.family == kFamily ? 1 : 0;
+  LargeVector<To> prefixes;
+  prefixes.reserve(count);
   for (std::size_t list = 0; list < settings.lists.size(); list++)
     for (const Prefix& prefix : settings.lists[list].prefixes) {
-      if (prefix.family != family) continue;
-      TreePrefix& one = prefixes.emplace_back();
-      for (u32 i = 0; i < (family == 4 ? 4u : 16u); i++)
-        one.address[i / 4] |= u32{prefix.address[i]} << (24 - i % 4 * 8);
-      one.length = prefix.length;
-      one.value = static_cast<u32>(list) + 1;
+      if (prefix.family != kFamily) continue;
+      TreeAddress address{};
+      for (u32 i = 0; i < To::kWidth / 8; i++) address[i / 4] |= u32{prefix.address[i]} << (24 - i % 4 * 8);
+      prefixes.emplace_back(address, prefix.length, static_cast<u32>(list) + 1);
     }
   return prefixes;
 }
@@ -46,9 +50,13 @@ Result<u32> append_reputation(const ReputationSettings& settings, std::vector<u3
   body[XG_REP_ACTIONS] = static_cast<u32>(image.size());
   for (u32 i = 0; i < settings.lists.size(); i++)
     image.push_back(action_word(settings.lists[i].action, settings.lists[i].target, i + 1));
-  auto appended = append_prefix_tree(prefixes_of(settings, 4), 32, image, &body[XG_REP_V4]).and_then([&] {
-    return append_prefix_tree(prefixes_of(settings, 6), 128, image, &body[XG_REP_V6]);
-  });
+  u64 prefixes = 0;
+  for (const ReputationList& list : settings.lists) prefixes += list.prefixes.size();
+  make_room_for_trees(prefixes, image);
+  auto appended =
+      append_prefix_tree(prefixes_of<TreePrefix4>(settings), image, &body[XG_REP_V4]).and_then([&] {
+        return append_prefix_tree(prefixes_of<TreePrefix6>(settings), image, &body[XG_REP_V6]);
+      });
   if (!appended) return tl::unexpected(appended.error());
   const u32 at = static_cast<u32>(image.size());
   image.insert(image.end(), body.begin(), body.end());
