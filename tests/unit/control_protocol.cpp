@@ -9,15 +9,31 @@ namespace xdpgpu::control {
 namespace {
 
 TEST(ControlProtocol, RequestsComeBackAsTheyWere) {
-  Request request{"policy.apply",
-                  {{"text", "{\n \"version\": 1\n}"}, {"files", {{"a.txt", "10.0.0.0/8\n"}}}}};
+  const Request request{
+      "policy.apply", {{"text", "{\n \"version\": 1\n}"}}, {{"a.txt", "10.0.0.0/8\n"}, {"b", ""}}};
   const std::string line = encode(request);
   EXPECT_EQ(line.find('\n'), line.size() - 1) << "a message is one line";
   const auto back = decode_request(line);
   ASSERT_TRUE(back) << back.error();
   EXPECT_EQ(back->name, "policy.apply");
   EXPECT_EQ(back->arguments.at("text"), "{\n \"version\": 1\n}");
-  EXPECT_EQ(back->arguments.at("files").at("a.txt"), "10.0.0.0/8\n");
+  EXPECT_EQ(back->files.at("a.txt").size(), 11u) << "its content is to follow the line";
+  EXPECT_EQ(back->files.at("b"), "");
+}
+
+TEST(ControlProtocol, FilesHaveALengthAndABound) {
+  const auto refused = [](const std::string& files) {
+    const auto request = decode_request("{\"request\": \"policy.apply\", \"files\": " + files + "}");
+    return !request && request.error().find("length") != std::string::npos;
+  };
+  EXPECT_TRUE(refused("[]"));
+  EXPECT_TRUE(refused("{\"a\": \"10.0.0.0/8\"}"));
+  EXPECT_TRUE(refused("{\"a\": -1}"));
+  EXPECT_TRUE(refused("{\"a\": 1.5}"));
+  EXPECT_TRUE(refused("{\"a\": 18446744073709551615}"));
+  EXPECT_TRUE(refused("{\"a\": 1, \"b\": " + std::to_string(kMaxFilesBytes) + "}"));
+  EXPECT_FALSE(refused("{}"));
+  EXPECT_FALSE(refused("{\"a\": 0}"));
 }
 
 TEST(ControlProtocol, AnswersComeBackAsTheyWere) {

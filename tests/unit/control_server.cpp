@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <thread>
 
 namespace xdpgpu::control {
@@ -40,7 +41,11 @@ class ControlServer : public ::testing::Test {
         context_, std::move(*listener),
         [this](const Request& request, const Server::Reply& reply) {
           handled_++;
-          reply(Response::success({{"said", request.arguments.value("say", "")}, {"name", request.name}}));
+          Json said = {{"said", request.arguments.value("say", "")}, {"name", request.name}};
+          for (const auto& [path, content] : request.files)
+            said["files"][path] = {{"bytes", content.size()},
+                                   {"sum", std::accumulate(content.begin(), content.end(), 0u)}};
+          reply(Response::success(std::move(said)));
         },
         Server::Limits{.sessions = 4, .idle_s = 1});
     thread_ = std::thread([this] { context_.run(); });
@@ -94,6 +99,44 @@ TEST_F(ControlServer, AnswersInOrderOnOneConnection) {
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->result.at("said"), "one");
   EXPECT_EQ(second->result.at("said"), "two");
+}
+
+TEST_F(ControlServer, TakesFilesBehindTheLineAndWhatComesBehindThem) {
+  const Request request{
+      "apply",
+      {{"say", "files"}},
+      {{"a", "line\n{\"request\": \"no\"}\n"}, {"b", ""}, {"c", std::string(3'000'000, 'c')}}};
+  std::string message = encode(request);
+  for (const auto& [name, content] : request.files) message += content;
+  message += encode(Request{"status", {{"say", "behind"}}});
+  const auto client = connect_client();
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{20}, std::size_t{100}, std::size_t{1'000'000}}) {
+    // What is cut off comes later.
+    std::thread sender([&] {
+      say(client, message.substr(0, cut));
+      std::this_thread::sleep_for(20ms);
+      for (std::size_t at = cut; at < message.size(); at += 100'000) say(client, message.substr(at, 100'000));
+    });
+    const auto files = decode_response(hear(client));
+    const auto behind = decode_response(hear(client));
+    sender.join();
+    ASSERT_TRUE(files && behind) << cut;
+    EXPECT_EQ(files->result.at("said"), "files");
+    for (const auto& [name, content] : request.files) {
+      const Json& heard = files->result.at("files").at(name);
+      EXPECT_EQ(heard.at("bytes"), content.size()) << name;
+      EXPECT_EQ(heard.at("sum"), std::accumulate(content.begin(), content.end(), 0u)) << name;
+    }
+    EXPECT_EQ(behind->result.at("said"), "behind");
+  }
+  EXPECT_EQ(handled_, 8);
+}
+
+TEST_F(ControlServer, AFileThatNeverComesIsNotWaitedForLong) {
+  const auto client = connect_client();
+  say(client, encode(Request{"apply", {}, {{"a", "0123456789"}}}) + "01234");
+  EXPECT_EQ(hear(client, 5s), "");
+  EXPECT_EQ(handled_, 0);
 }
 
 TEST_F(ControlServer, NonsenseGetsASentenceAndTheConnectionEnds) {

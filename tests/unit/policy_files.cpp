@@ -40,14 +40,14 @@ class Files : public testing::Test {
 
 TEST_F(Files, AreFoundFromThePolicysDirectory) {
   auto reader = read_files_from(directory_);
-  EXPECT_EQ(reader("lists/good.txt"), "192.0.2.1\n");
-  EXPECT_EQ(reader("./lists/../lists/good.txt"), "192.0.2.1\n");
-  EXPECT_EQ(reader((directory_ / "lists/good.txt").string()), "192.0.2.1\n");
+  EXPECT_EQ(*reader("lists/good.txt").value(), "192.0.2.1\n");
+  EXPECT_EQ(*reader("./lists/../lists/good.txt").value(), "192.0.2.1\n");
+  EXPECT_EQ(*reader((directory_ / "lists/good.txt").string()).value(), "192.0.2.1\n");
 }
 
 TEST_F(Files, SymbolicLinksToFilesAreFollowed) {
   fs::create_symlink("good.txt", directory_ / "lists/link.txt");
-  EXPECT_EQ(read_files_from(directory_)("lists/link.txt"), "192.0.2.1\n");
+  EXPECT_EQ(*read_files_from(directory_)("lists/link.txt").value(), "192.0.2.1\n");
   fs::create_symlink("nowhere", directory_ / "dangling");
   EXPECT_THAT(refusal("dangling"), HasSubstr("No such file"));
   fs::create_symlink("loop", directory_ / "loop");
@@ -84,14 +84,17 @@ TEST_F(Files, SizesAreBounded) {
 TEST_F(Files, AFileThatSaysItIsEmptyIsReadAllTheSame) {
   auto content = read_files_from("/proc/self")("status");  // st_size is 0
   ASSERT_TRUE(content);
-  EXPECT_THAT(*content, HasSubstr("Name:"));
+  EXPECT_THAT(**content, HasSubstr("Name:"));
 }
 
-TEST_F(Files, WhatOneReaderRecordsAnotherGives) {
+TEST_F(Files, WhatOneReaderCollectsAnotherGives) {
   const char* text =
       R"({"version": 1, "lists": {"a": {"file": "lists/good.txt"}, "b": {"file": "lists/good.txt"}}})";
   FileContents sent;
-  auto here = parse(text, "p", record_files(read_files_from(directory_), sent));
+  auto empty = parse(text, "p", collect_files_from(directory_, sent));
+  ASSERT_TRUE(empty);
+  EXPECT_TRUE(empty->lists.at("a").prefixes.empty());
+  auto here = parse(text, "p", read_files_from(directory_));
   ASSERT_TRUE(here);
   EXPECT_THAT(sent, testing::ElementsAre(testing::Pair("lists/good.txt", "192.0.2.1\n")));
   auto there = parse(text, "p", read_files_of(sent));

@@ -100,10 +100,10 @@ int refuse(const std::vector<std::string>& diagnostics, Format format) {
 }
 
 std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        Format format) {
+                        Format format, control::Files files) {
   // Compiling a large policy is the longest that a request takes.
   constexpr std::chrono::seconds kTimeout{60};
-  const auto response = control::ask(ifname, {request, std::move(arguments)}, kTimeout);
+  const auto response = control::ask(ifname, {request, std::move(arguments), std::move(files)}, kTimeout);
   if (!response) {
     status = fail(response.error());
     return std::nullopt;

@@ -84,7 +84,7 @@ void print(const std::string& text);
 // Asks the process that attached the interface. Prints what went wrong and gives nothing then; `status`
 // is what to exit with: kUsage where a policy is wrong, and its diagnostics are printed in `format` then.
 std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        Format format = Format::text);
+                        Format format = Format::text, control::Files files = {});
 // What is wrong with a policy: a sentence each and, if wanted, {"ok": false, "diagnostics": [...]}. Returns
 // kUsage.
 int refuse(const std::vector<std::string>& diagnostics, Format format);

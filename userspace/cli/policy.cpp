@@ -74,10 +74,9 @@ int apply(const std::string& ifname, const std::string& file, const std::string&
   if (!source) return refuse(source.error().diagnostics, format);
   arguments["file"] = source->file;
   arguments["text"] = std::move(source->text);
-  arguments["files"] = std::move(source->files);
   int status = kFailed;
-  const auto result =
-      ask(ifname, std::string(control::request::kPolicyApply), std::move(arguments), status, format);
+  const auto result = ask(ifname, std::string(control::request::kPolicyApply), std::move(arguments), status,
+                          format, std::move(source->files));
   if (!result) return status;
   if (format == Format::json) {
     print_json(*result);

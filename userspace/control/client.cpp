@@ -107,9 +107,18 @@ Result<Response> ask(const std::string& ifname, const Request& request, std::chr
   if (line.size() > kMaxMessage)
     return tl::unexpected(
         fmt::format("the request is longer than {} MiB; shorten the policy or its lists", kMaxMessage >> 20));
+  std::vector<asio::const_buffer> message{asio::buffer(line)};
+  std::size_t bytes = 0;
+  for (const auto& [name, content] : request.files) {
+    message.push_back(asio::buffer(content));
+    bytes += content.size();
+  }
+  if (bytes > kMaxFilesBytes)
+    return tl::unexpected(
+        fmt::format("the policy's files are longer than {} MiB; shorten its lists", kMaxFilesBytes >> 20));
   std::string answer;
   error_code failure = asio::error::would_block;
-  asio::async_write(socket, asio::buffer(line), [&](const error_code& error, std::size_t) {
+  asio::async_write(socket, message, [&](const error_code& error, std::size_t) {
     if (error && error != asio::error::broken_pipe) {
       failure = error;
       return;

@@ -81,11 +81,14 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
   }
   source.text = std::move(*text);
   const std::string directory = std::filesystem::path(path).parent_path();
-  const auto reader =
-      policy::record_files(policy::read_files_from(directory.empty() ? "." : directory), source.files);
-  const auto parsed = policy::parse(source.text, path, reader);
-  if (!parsed) return Refused(refusal(parsed.error()));
-  return source;
+  const std::string files = directory.empty() ? "." : directory;
+  // What is in the lists is for whoever compiles the policy to read.
+  auto parsed = policy::parse(source.text, path, policy::collect_files_from(files, source.files));
+  if (parsed) return source;
+  // It is wrong without them; with them it may be wrong in more than that.
+  if (auto whole = policy::parse(source.text, path, policy::read_files_from(files)); !whole)
+    parsed = std::move(whole);
+  return Refused(refusal(parsed.error()));
 }
 
 PolicySource pass_everything() {
@@ -96,13 +99,13 @@ PolicySource pass_everything() {
 
 tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
                                                      const std::vector<std::string>& ports) {
-  auto policy = policy::parse(source.text, source.file, policy::read_files_of(source.files));
+  auto policy = policy::parse(source.text, source.file, policy::read_files_in(source.files));
   if (!policy) return Refused(refusal(policy.error()));
   return compile(std::move(source), std::move(*policy), ports);
 }
 
 tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first) {
-  auto policy = policy::parse(source.text, source.file, policy::read_files_of(source.files));
+  auto policy = policy::parse(source.text, source.file, policy::read_files_in(source.files));
   if (!policy) return Refused(refusal(policy.error()));
   std::vector<std::string> ports{first};
   for (auto& name : mentioned_ports(*policy))

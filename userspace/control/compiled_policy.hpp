@@ -36,7 +36,8 @@ struct Refusal {
   std::vector<std::string> diagnostics;
 };
 
-// Reads a policy file and the files that it names (relative paths start where the policy file is).
+// Reads a policy file and the files that it names (relative paths start where the policy file is). Of a
+// policy that is right in itself what its list files say is not looked at: compiling it does.
 tl::expected<PolicySource, Refusal> read_policy(const std::string& path);
 
 // The policy of an attach without one: pass everything.

@@ -128,9 +128,9 @@ class DataPlane {
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   void shut_down(const Server::Reply& reply);
 
-  void handle(const Request& request, const Server::Reply& reply);
+  void handle(Request request, const Server::Reply& reply);
   Response status() const;
-  Response apply(const Json& arguments);
+  Response apply(Request request);
   Response confirm();
   Response show() const;
   Response list(const Json& arguments) const;
@@ -209,7 +209,7 @@ Result<void> DataPlane::start() {
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
-      [this](const Request& request, const Server::Reply& reply) { handle(request, reply); });
+      [this](Request request, const Server::Reply& reply) { handle(std::move(request), reply); });
   announce();
   return setup_.broker.send(Message::make(MessageType::ready));
 }
@@ -386,12 +386,12 @@ void DataPlane::shut_down(const Server::Reply& reply) {
 
 // ---- requests ---------------------------------------------------------------------------------------
 
-void DataPlane::handle(const Request& request, const Server::Reply& reply) {
+void DataPlane::handle(Request request, const Server::Reply& reply) {
   const auto& name = request.name;
   if (shutting_down_) return reply(Response::failure("it is being detached"));
   if (name == request::kDetach) return shut_down(reply);
   if (name == request::kStatus) return reply(status());
-  if (name == request::kPolicyApply) return reply(apply(request.arguments));
+  if (name == request::kPolicyApply) return reply(apply(std::move(request)));
   if (name == request::kPolicyConfirm) return reply(confirm());
   if (name == request::kPolicyShow) return reply(show());
   if (name == request::kFlowsList) return reply(list(request.arguments));
@@ -406,15 +406,13 @@ Response DataPlane::status() const {
   return made ? Response::success(std::move(*made)) : Response::failure(made.error());
 }
 
-Response DataPlane::apply(const Json& arguments) {
+Response DataPlane::apply(Request request) {
+  const Json& arguments = request.arguments;
   const auto text = arguments.find("text");
   const auto file = arguments.find("file");
   if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string())
     return Response::failure("policy.apply needs \"text\" and \"file\"");
-  PolicySource source{file->get<std::string>(), text->get<std::string>(), {}};
-  if (const auto files = arguments.find("files"); files != arguments.end() && files->is_object())
-    for (const auto& [path, content] : files->items())
-      if (content.is_string()) source.files[path] = content.get<std::string>();
+  PolicySource source{file->get<std::string>(), text->get<std::string>(), std::move(request.files)};
   u64 confirm_s = 0;
   if (const auto wanted = arguments.find("confirm_s"); wanted != arguments.end()) {
     if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirmSeconds)

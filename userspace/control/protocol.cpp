@@ -26,6 +26,25 @@ Result<Json> parse_object(std::string_view line, std::string_view what) {
   return json;
 }
 
+Result<void> announce_files(const Json& json, Files& files) {
+  const auto announced = json.find("files");
+  if (announced == json.end()) return {};
+  const auto refuse = [] {
+    return tl::unexpected(
+        fmt::format("\"files\" must name each file with its length, {} MiB at most of all; the contents "
+                    "follow the line",
+                    kMaxFilesBytes >> 20));
+  };
+  if (!announced->is_object()) return refuse();
+  std::size_t total = 0;
+  for (const auto& [name, length] : announced->items()) {
+    if (!length.is_number_unsigned() || length.get<std::size_t>() > kMaxFilesBytes - total) return refuse();
+    total += length.get<std::size_t>();
+  }
+  for (const auto& [name, length] : announced->items()) files[name].resize(length.get<std::size_t>());
+  return {};
+}
+
 }  // namespace
 
 Response Response::success(Json result) {
@@ -39,6 +58,7 @@ Response Response::failure(std::string error, std::vector<std::string> diagnosti
 std::string encode(const Request& request) {
   Json json = request.arguments.is_object() ? request.arguments : Json::object();
   json["request"] = request.name;
+  for (const auto& [name, content] : request.files) json["files"][name] = content.size();
   return line_of(json);
 }
 
@@ -57,6 +77,8 @@ Result<Request> decode_request(std::string_view line) {
     return tl::unexpected(std::string("the request does not name itself: {\"request\": \"status\"}"));
   Request request;
   request.name = name->get<std::string>();
+  if (auto announced = announce_files(*json, request.files); !announced)
+    return tl::unexpected(announced.error());
   request.arguments = std::move(*json);
   return request;
 }

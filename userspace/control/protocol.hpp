@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/control/protocol.hpp: what is said on the control socket: one JSON object a line, each
-// request answered by one line, in order.
+// request answered by one line, in order. The files that a policy names are too long to be quoted: a request
+// says how many bytes each has, and they follow its line as they are, in the order of their names.
 //
-//   → {"request": "policy.apply", "text": "...", "file": "policy.json", "files": {"a.txt": "..."}}
+//   → {"request": "policy.apply", "text": "...", "file": "policy.json", "files": {"a.txt": 11}}
+//     10.0.0.0/8
 //   ← {"ok": true, "result": {...}}
 //   ← {"ok": false, "error": "one sentence", "diagnostics": ["...", ...]}
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -20,7 +23,8 @@ namespace xdpgpu::control {
 using Json = nlohmann::json;
 // Longest line in either direction, its newline included.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
-inline constexpr int kMaxDepth = 16;  // of nested values
+inline constexpr std::size_t kMaxFilesBytes = std::size_t{1} << 30;  // of all files behind a request
+inline constexpr int kMaxDepth = 16;                                 // of nested values
 // Longest time within which an applied policy can be asked to be confirmed.
 inline constexpr unsigned kMaxConfirmSeconds = 24 * 3600;
 
@@ -36,9 +40,12 @@ inline constexpr std::string_view kDetach = "detach";  // answered when everythi
 inline constexpr std::string_view kBypass = "bypass";  // on: bool
 }  // namespace request
 
+using Files = std::map<std::string, std::string>;  // contents by name
+
 struct Request {
   std::string name;
   Json arguments;  // the whole object
+  Files files{};
 };
 
 struct Response {
@@ -51,9 +58,11 @@ struct Response {
 };
 
 // Encoded lines end in '\n'. Invalid UTF-8 is replaced, never an exception.
+// Of a request its line; the files' contents are to follow it.
 std::string encode(const Request& request);
 std::string encode(const Response& response);
-// One line, with or without its newline. The error is a sentence.
+// One line, with or without its newline. The error is a sentence. A request's files have their length, for
+// the reader to fill them with what follows the line.
 Result<Request> decode_request(std::string_view line);
 Result<Response> decode_response(std::string_view line);
 

@@ -10,12 +10,15 @@
 
 #include <algorithm>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace xdpgpu::control {
@@ -143,7 +146,27 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
     auto request = decode_request(std::string_view(input_).substr(0, length));
     input_.erase(0, length);
     if (!request) return refuse(request.error());
-    server_->handler(std::move(*request),
+    request_ = std::move(*request);
+    read_files(request_.files.begin());
+  }
+
+  // What follows the request's line; then has it handled.
+  void read_files(Files::iterator file) {
+    for (; file != request_.files.end(); ++file) {
+      std::string& content = file->second;
+      const std::size_t here = std::min(content.size(), input_.size());
+      input_.copy(content.data(), here);
+      input_.erase(0, here);
+      if (here == content.size()) continue;
+      limit_time();
+      asio::async_read(socket_, asio::buffer(content.data() + here, content.size() - here),
+                       [self = shared_from_this(), file](const error_code& error, std::size_t) {
+                         self->deadline_.cancel();
+                         if (!error && !self->server_->stopped) self->read_files(std::next(file));
+                       });
+      return;
+    }
+    server_->handler(std::exchange(request_, {}),
                      [self = shared_from_this()](Response response) { self->write(response, true); });
   }
 
@@ -164,6 +187,7 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
   Protocol::socket socket_;
   asio::steady_timer deadline_;
   std::string input_;
+  Request request_;
   std::string output_;
 };
 

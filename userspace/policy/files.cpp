@@ -60,31 +60,51 @@ tl::expected<std::string, std::string> read_regular(const std::string& path, u64
   return content;
 }
 
+tl::expected<std::string, std::string> read_named(const std::string& directory, const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    return tl::unexpected(std::string("the path contains a zero byte"));
+  return read_regular((std::filesystem::path(directory) / path).string(), kMaxFileBytes);
+}
+
+using FileResult = tl::expected<FileText, std::string>;
+
+// Not owned by what it gives.
+FileResult find_in(const FileContents& contents, const std::string& path) {
+  const auto at = contents.find(path);
+  if (at == contents.end())
+    return tl::unexpected(fmt::format("the file {} did not come with the policy", path));
+  return FileText(FileText(), &at->second);
+}
+
 }  // namespace
 
 FileReader read_files_from(std::string directory) {
-  return
-      [directory = std::move(directory)](const std::string& path) -> tl::expected<std::string, std::string> {
-        if (path.find('\0') != std::string::npos)
-          return tl::unexpected(std::string("the path contains a zero byte"));
-        return read_regular((std::filesystem::path(directory) / path).string(), kMaxFileBytes);
-      };
-}
-
-FileReader read_files_of(FileContents contents) {
-  return [contents = std::move(contents)](const std::string& path) -> tl::expected<std::string, std::string> {
-    auto at = contents.find(path);
-    if (at == contents.end())
-      return tl::unexpected(fmt::format("the file {} did not come with the policy", path));
-    return at->second;
+  return [directory = std::move(directory)](const std::string& path) -> FileResult {
+    auto content = read_named(directory, path);
+    if (!content) return tl::unexpected(std::move(content.error()));
+    return std::make_shared<const std::string>(*std::move(content));
   };
 }
 
-FileReader record_files(FileReader reader, FileContents& contents) {
-  return [reader = std::move(reader), &contents](const std::string& path) {
-    auto content = reader(path);
-    if (content) contents[path] = *content;
+FileReader read_files_of(FileContents contents) {
+  auto kept = std::make_shared<const FileContents>(std::move(contents));
+  return [kept](const std::string& path) -> FileResult {
+    auto content = find_in(*kept, path);
+    if (content) *content = FileText(kept, content->get());
     return content;
+  };
+}
+
+FileReader read_files_in(const FileContents& contents) {
+  return [&contents](const std::string& path) { return find_in(contents, path); };
+}
+
+FileReader collect_files_from(std::string directory, FileContents& contents) {
+  return [directory = std::move(directory), &contents](const std::string& path) -> FileResult {
+    auto content = read_named(directory, path);
+    if (!content) return tl::unexpected(std::move(content.error()));
+    contents[path] = *std::move(content);
+    return std::make_shared<const std::string>();
   };
 }
 

@@ -111,9 +111,9 @@ class PolicyReader {
       return list;
     }
     hash_.add(*path);
-    hash_.add(*content);
+    hash_.add(**content);
     list.file = *path;
-    read_list_file(report_, *content, *path, *file, list.prefixes);
+    read_list_file(report_, **content, *path, *file, list.prefixes);
     return list;
   }
   void list_entry(const Place& place, List& list) {

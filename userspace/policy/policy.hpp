@@ -13,6 +13,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -189,8 +190,10 @@ inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
 inline constexpr u32 kMaxDiagnostics = 20;  // problems reported of one document; the rest is counted
 
 // ---- Files (files.cpp) -----------------------------------------------------------------------------
+// A file's content, which may have many megabytes and is not copied on its way.
+using FileText = std::shared_ptr<const std::string>;
 // Gives a list file's content by the path written in the policy, or a sentence why not.
-using FileReader = std::function<tl::expected<std::string, std::string>(const std::string& path)>;
+using FileReader = std::function<tl::expected<FileText, std::string>(const std::string& path)>;
 using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
@@ -198,9 +201,11 @@ using FileContents = std::map<std::string, std::string>;  // by the path written
 FileReader read_files_from(std::string directory);
 // Gives files that were read elsewhere: what the daemon uses for a policy that came over the socket.
 FileReader read_files_of(FileContents contents);
-// Passes on to `reader` and keeps each content it gave in `contents`, which must outlive the result:
-// what a client uses to send a policy and all that it names.
-FileReader record_files(FileReader reader, FileContents& contents);
+// The same without a copy of its own: `contents` must outlive the result and what it gives.
+FileReader read_files_in(const FileContents& contents);
+// Reads as read_files_from does, but keeps what it reads in `contents`, which must outlive the result, and
+// gives empty files: for looking through a policy for the files that it names, and for sending them along.
+FileReader collect_files_from(std::string directory, FileContents& contents);
 // The policy file itself, by the same rules; at most kMaxTextBytes.
 tl::expected<std::string, std::string> read_policy_text(const std::string& path);
 
