@@ -63,7 +63,7 @@ Frames::Frames(u32 count, u32 length, bool huge)
     xg_parse(frame, frame + length, 0, &parsed);
     xg_metadata metadata{};
     metadata.rx_time_ns = i + 1;
-    metadata.generation = kGeneration;
+    metadata.generation = DeviceQueue::kGeneration;
     metadata.sequence = i;
     xg_metadata_from(&metadata, &parsed, static_cast<u32>(random()));
     std::memcpy(frame - sizeof(metadata), &metadata, sizeof(metadata));
@@ -96,7 +96,8 @@ std::vector<gpu::PipelineSettings> Frames::pipelines(Stage stage) {
 
 std::vector<u32> Frames::verdicts(Stage stage) const {
   std::vector<xg_result> results(descriptors_.size());
-  gpu::reference::decide({base(), bytes()}, descriptors_, kGeneration, pipelines(stage), results);
+  gpu::reference::decide({base(), bytes()}, descriptors_, DeviceQueue::kGeneration, pipelines(stage),
+                         results);
   std::vector<u32> out;
   out.reserve(results.size());
   for (const xg_result& result : results) out.push_back(result.verdict);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/pages.hpp"
+#include "bench/umem/queue.hpp"
 #include "gpu/pipelines.hpp"
 
 namespace xdpgpu::bench {
@@ -17,8 +18,6 @@ enum class Stage { acl, l2fwd };
 
 class Frames {
  public:
-  static constexpr u32 kGeneration = 1;
-
   // `count` frames of `length` bytes, a multiple of 4: IPv4, TCP or UDP, of random flows, the rest of each
   // chunk random too. huge: on huge pages. Throws std::runtime_error, a sentence.
   Frames(u32 count, u32 length, bool huge);
@@ -27,6 +26,7 @@ class Frames {
   u64 bytes() const { return pages_.bytes(); }
   // In the order of receipt.
   std::span<const xg_descriptor> descriptors() const { return descriptors_; }
+  FrameRegion region() const { return {base(), bytes(), descriptors_}; }
   // The number of the 128-byte line in which each frame's metadata and headers are.
   std::vector<u32> lines() const;
 

@@ -16,33 +16,36 @@ constexpr auto kPatience = std::chrono::seconds(5);
 
 }  // namespace
 
-gpu::Result<std::unique_ptr<DeviceQueue>> DeviceQueue::open(const std::string& device, const Frames& frames,
-                                                            Stage stage, gpu::Frames how, u32 batch,
-                                                            u32 depth) {
+gpu::Result<std::unique_ptr<DeviceQueue>> DeviceQueue::open(const std::string& device, FrameRegion frames,
+                                                            gpu::Frames how, u32 batch, u32 depth) {
   const auto name = device_name(device);
   if (!name) return tl::unexpected(name.error());
   auto opened = gpu::open_device(name->device);
   if (!opened) return tl::unexpected(opened.error());
   std::unique_ptr<DeviceQueue> made(new DeviceQueue(*std::move(opened), frames, batch, depth));
-  if (auto ready = made->prepare(name->drive, stage, how); !ready) return tl::unexpected(ready.error());
+  if (auto ready = made->prepare(name->drive, how); !ready) return tl::unexpected(ready.error());
   return made;
 }
 
-gpu::Result<void> DeviceQueue::prepare(gpu::Drive drive, Stage stage, gpu::Frames how) {
-  if (auto ok = device_->register_frames(frames_.base(), frames_.bytes(), how); !ok) return ok;
-  auto pipelines = gpu::Pipelines::compile(Frames::pipelines(stage));
-  if (!pipelines) return tl::unexpected(pipelines.error());
-  if (auto ok = device_->load(Frames::kGeneration, *pipelines); !ok) return ok;
+gpu::Result<void> DeviceQueue::prepare(gpu::Drive drive, gpu::Frames how) {
+  if (auto ok = device_->register_frames(frames_.base, frames_.bytes, how); !ok) return ok;
   auto queue = device_->open_queue({.batch_capacity = batch_, .depth = depth_, .drive = drive});
   if (!queue) return tl::unexpected(queue.error());
   queue_ = *std::move(queue);
-  expected_ = frames_.verdicts(stage);
   std::vector<gpu::Slot*> slots;
   while (gpu::Slot* slot = queue_->acquire()) {
-    std::copy_n(frames_.descriptors().begin() + slot->index * batch_, batch_, slot->descriptors);
+    std::copy_n(frames_.descriptors.begin() + slot->index * batch_, batch_, slot->descriptors);
     slots.push_back(slot);
   }
   for (gpu::Slot* slot : slots) queue_->release(slot);
+  return {};
+}
+
+gpu::Result<void> DeviceQueue::load(std::shared_ptr<const gpu::Pipelines> pipelines) {
+  if (loaded_) device_->unload(kGeneration);
+  loaded_ = false;
+  if (auto ok = device_->load(kGeneration, std::move(pipelines)); !ok) return ok;
+  loaded_ = true;
   return {};
 }
 
@@ -66,7 +69,7 @@ bool DeviceQueue::submit(std::string& problem, bool forget) {
   if (slot == nullptr) return false;
   // What is found there later is to be what the device writes, not what it wrote.
   for (u32 i = 0; forget && i < batch_; ++i) slot->results[i].verdict = ~0u;
-  if (queue_->submit(slot, batch_, Frames::kGeneration) == gpu::Submit::ok) return true;
+  if (queue_->submit(slot, batch_, kGeneration) == gpu::Submit::ok) return true;
   problem = "the device takes no batch: it is lost";
   return false;
 }

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "bench/umem/frames.hpp"
-#include "gpu/gpu.hpp"
+#include "gpu/pipelines.hpp"
 
 namespace xdpgpu::bench {
 
@@ -18,31 +18,46 @@ struct Rate {
   std::string problem;  // what the verdicts say, or why it came to an end
 };
 
+// Frames in their region, metadata in front of each, whose generation is kGeneration.
+struct FrameRegion {
+  u8* base = nullptr;
+  u64 bytes = 0;
+  std::span<const xg_descriptor> descriptors;  // in the order of receipt
+};
+
 class DeviceQueue {
  public:
+  static constexpr u32 kGeneration = 1;
+
   // device: "cuda:1", or with the way it is driven behind, "cuda/persistent". The frames outlive it; they
   // are `depth` times `batch`. Fails with a sentence.
-  static gpu::Result<std::unique_ptr<DeviceQueue>> open(const std::string& device, const Frames& frames,
-                                                        Stage stage, gpu::Frames how, u32 batch, u32 depth);
+  static gpu::Result<std::unique_ptr<DeviceQueue>> open(const std::string& device, FrameRegion frames,
+                                                        gpu::Frames how, u32 batch, u32 depth);
+
+  // Makes these the pipelines that decide, in place of those before.
+  gpu::Result<void> load(std::shared_ptr<const gpu::Pipelines> pipelines);
+  // The right verdicts, in the order of receipt.
+  void expect(std::vector<u32> verdicts) { expected_ = std::move(verdicts); }
 
   // Decides for so many seconds, or until the device has answered nothing for five; before and behind it,
   // all frames once with their verdicts checked.
   Rate run(double seconds);
+  // All frames once. Sets `problem` if a verdict is wrong.
+  void check(std::string& problem);
 
  private:
-  gpu::Result<void> prepare(gpu::Drive drive, Stage stage, gpu::Frames how);
-  // All frames once, checked.
-  void check(std::string& problem);
+  gpu::Result<void> prepare(gpu::Drive drive, gpu::Frames how);
   // The next batch that is over; nullptr where none is for five seconds.
   gpu::Slot* wait(std::string& problem);
   bool submit(std::string& problem, bool forget);
   void drain(std::string& problem);
 
-  DeviceQueue(std::unique_ptr<gpu::Device> device, const Frames& frames, u32 batch, u32 depth)
+  DeviceQueue(std::unique_ptr<gpu::Device> device, FrameRegion frames, u32 batch, u32 depth)
       : frames_(frames), batch_(batch), depth_(depth), device_(std::move(device)) {}
 
-  const Frames& frames_;
+  FrameRegion frames_;
   u32 batch_, depth_;
+  bool loaded_ = false;
   std::vector<u32> expected_;  // by slot and place
   std::unique_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Queue> queue_;

@@ -12,7 +12,7 @@
 
 #include "bench/cuda/ceilings.hpp"
 #include "bench/rows.hpp"
-#include "bench/umem/queue.hpp"
+#include "bench/umem/frames.hpp"
 
 namespace xdpgpu::bench {
 namespace {
@@ -41,6 +41,17 @@ std::string name_of_region(bool huge) { return fmt::format("all read in order, {
 std::string name_of(const char* stage, u32 length, gpu::Frames how, bool huge) {
   return fmt::format("{} B {}, {}, {}", length, stage, how == gpu::Frames::in_place ? "in place" : "staged",
                      name_of(huge));
+}
+
+gpu::Result<std::unique_ptr<DeviceQueue>> open(const std::string& device, const Frames& frames, Stage stage,
+                                               gpu::Frames how, u32 batch, u32 depth) {
+  auto pipelines = gpu::Pipelines::compile(Frames::pipelines(stage));
+  if (!pipelines) return tl::unexpected(pipelines.error());
+  auto queue = DeviceQueue::open(device, frames.region(), how, batch, depth);
+  if (!queue) return queue;
+  if (auto ok = (*queue)->load(*std::move(pipelines)); !ok) return tl::unexpected(ok.error());
+  (*queue)->expect(frames.verdicts(stage));
+  return queue;
 }
 
 class Bench {
@@ -106,7 +117,7 @@ class Bench {
 
   void stage(const std::string& device, const Frames& frames, Stage which, gpu::Frames how, bool huge) {
     const u32 length = frames.descriptors().front().length;
-    auto queue = DeviceQueue::open(device, frames, which, how, settings_.batch, settings_.depth);
+    auto queue = open(device, frames, which, how, settings_.batch, settings_.depth);
     if (!queue) {
       rows_.leave_out(fmt::format("{}: {}", device, queue.error()));
       return;
@@ -133,8 +144,8 @@ class Bench {
     std::vector<std::unique_ptr<DeviceQueue>> queues;
     for (u32 i = 0; i < count; ++i) {
       frames.push_back(std::make_unique<Frames>(settings_.frames(), 64, false));
-      auto queue = DeviceQueue::open(fmt::format("cuda:{}", i), *frames.back(), Stage::acl,
-                                     gpu::Frames::in_place, settings_.batch, settings_.depth);
+      auto queue = open(fmt::format("cuda:{}", i), *frames.back(), Stage::acl, gpu::Frames::in_place,
+                        settings_.batch, settings_.depth);
       if (!queue) {
         rows_.leave_out(fmt::format("{}: {}", what, queue.error()));
         return;
