@@ -257,7 +257,7 @@ TEST_F(CliErrors, AMissingInterfaceBlocksAndHidesNoOther) {
 }
 
 TEST_F(CliErrors, TheExamplesAreRight) {
-  for (const char* name : {"firewall", "l2-bounce", "load-balancer", "quickstart"}) {
+  for (const char* name : {"firewall", "l2-bounce", "load-balancer", "quickstart", "reputation", "scrub"}) {
     const auto outcome =
         run({"policy", "check", XDPGPU_SOURCE_DIR "/config/examples/" + std::string(name) + ".json"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;

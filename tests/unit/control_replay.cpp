@@ -262,6 +262,113 @@ TEST(ControlReplay, AJumboFrameIsJudgedAsOnTheWire) {
   }
 }
 
+constexpr const char* kReputation = R"({
+  "version": 1,
+  "lists": { "bad": { "file": "bad.txt" }, "good": ["192.0.78.23", "::1"], "here": ["192.168.170.0/24"] },
+  "rules": [ { "name": "all", "match": {}, "action": { "inspect": "who" } } ],
+  "pipelines": { "who": [
+    { "stage": "reputation", "of": "OF", "default": "next",
+      "lists": [ { "list": "@bad", "action": "drop" }, { "list": "@good", "action": "tx" },
+                 { "list": "@here", "action": { "redirect": "eth9" } } ] },
+    { "stage": "acl", "rules": [], "default": "pass" } ] }
+})";
+constexpr const char* kBadList =
+    "; as a feed has it\n"
+    "192.0.0.0/16 ; SBL1\n"
+    "alert ip [75.126.0.0/16,2001:db8:1::/64] any -> $HOME_NET any (msg:\"one # two\"; sid:1;)\n"
+    "::/8 # less than ::1 says\n";
+
+CompiledPolicy reputation_of(const std::string& of) {
+  std::string text = kReputation;
+  text.replace(text.find("OF"), 2, of);
+  auto policy = compile_policy_anywhere({"p.json", text, {{"bad.txt", kBadList}}}, "(capture)");
+  EXPECT_TRUE(policy) << policy.error().sentence;
+  return std::move(*policy);
+}
+
+// What each packet's list said, by its flow.
+TEST(ControlReplay, ReputationActsByTheListOfTheLongestPrefix) {
+  struct Case {
+    const char *of, *file, *flow;
+    u32 action;
+    const char* stage;
+  };
+  constexpr const char *kGood = "stage 1 (reputation) list good", *kBad = "stage 1 (reputation) list bad",
+                       *kNone = "stage 2 (acl) otherwise";
+  for (const Case& one : {
+           Case{"src", "quic.pcap", "192.0.78.23:443 > ", XG_TX, kGood},  // in bad's /16, too
+           Case{"src", "quic.pcap", "192.168.178.252:49979 > ", XG_PASS, kNone},
+           Case{"dst", "quic.pcap", " > 192.0.78.23:443", XG_TX, kGood},
+           Case{"either", "quic.pcap", "192.168.178.252:49979 > 192.0.78.23:443", XG_TX, kGood},
+           Case{"src", "teredo.pcap", "75.126.130.163:80 > ", XG_DROP, kBad},
+           Case{"src", "teredo.pcap", "192.168.2.16:1576 > ", XG_PASS, kNone},
+           Case{"src", "http.pcap", "[::1]:", XG_TX, kGood},
+           Case{"src", "ipv6-fragments.pcap", "2001:db8:1::2 > 2001:db8:1::1 icmpv6 type", XG_DROP, kBad},
+           Case{"src", "sctp.pcap", "192.168.170.56", XG_REDIRECT, "stage 1 (reputation) list here"},
+       }) {
+    for (const bool kernel : {false, true}) {
+      if (kernel && geteuid() != 0) continue;
+      SCOPED_TRACE(std::string(one.file) + ", of " + one.of + (kernel ? ", in the kernel" : ""));
+      const auto policy = reputation_of(one.of);
+      auto replay = open_or_die(policy, kernel);
+      int found = 0;
+      for (const PacketVerdict& verdict : replay_file(*replay, one.file)) {
+        if (verdict.flow.find(one.flow) == std::string::npos) continue;
+        found++;
+        EXPECT_EQ(verdict.action, one.action) << verdict.flow;
+        EXPECT_EQ(verdict.stage, one.stage) << verdict.flow;
+        EXPECT_EQ(verdict.target, one.action == XG_REDIRECT ? "eth9" : "") << verdict.flow;
+      }
+      EXPECT_GT(found, 0) << "no packet of " << one.flow;
+    }
+  }
+}
+
+// A UDP or, with SYN, a TCP packet.
+std::vector<u8> from_address(const char* source, bool tcp, u16 port) {
+  auto frame = udp(1, port);
+  inet_pton(AF_INET, source, frame.data() + 26);
+  if (tcp) {
+    frame[23] = 6;
+    frame[46] = 5 << 4;
+    frame[47] = 2;
+  }
+  return frame;
+}
+
+TEST(ControlReplay, TheReputationExampleDoesAsItSays) {
+  auto source = read_policy(XDPGPU_SOURCE_DIR "/config/examples/reputation.json");
+  ASSERT_TRUE(source) << source.error().sentence;
+  auto compiled = compile_policy_anywhere(*std::move(source), "(capture)");
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  EXPECT_EQ(compiled->policy.lists.at("hijacked").prefixes.size(), 1247u);
+  EXPECT_EQ(compiled->policy.lists.at("taken_over").prefixes.size(), 398u);
+  auto replay = open_or_die(*compiled, false);
+  struct Case {
+    const char* source;
+    bool tcp;
+    u16 port;
+    u32 action;
+    const char* stage;
+  };
+  const std::vector<Case> cases{
+      {"2.57.235.1", true, 80, XG_DROP, "stage 1 (reputation) list hijacked"},
+      {"2.57.234.53", true, 80, XG_PASS, "stage 1 (reputation) list partners"},
+      {"101.43.12.185", true, 80, XG_PASS, "stage 2 (acl) otherwise"},
+      {"101.43.12.185", true, 22, XG_DROP, "stage 2 (acl) rule 1 (no logins)"},
+      {"101.43.12.185", false, 22, XG_PASS, "stage 2 (acl) otherwise"},
+      {"8.8.8.8", true, 22, XG_PASS, "stage 1 (reputation) otherwise"},
+  };
+  for (const Case& one : cases) ASSERT_TRUE(replay->feed(from_address(one.source, one.tcp, one.port), 60, 1));
+  ASSERT_TRUE(replay->finish());
+  const auto verdicts = replay->take();
+  ASSERT_EQ(verdicts.size(), cases.size());
+  for (std::size_t i = 0; i < cases.size(); i++) {
+    EXPECT_EQ(verdicts[i].action, cases[i].action) << verdicts[i].flow;
+    EXPECT_EQ(verdicts[i].stage, cases[i].stage) << verdicts[i].flow;
+  }
+}
+
 TEST(ControlReplay, AnUnknownDeviceIsRefused) {
   const auto policy = compiled(kMixed);
   ReplayOptions options;
