@@ -37,9 +37,10 @@ inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
 inline constexpr std::array<std::string_view, 3> kLoadBalance{"stage", "backends", "cache"};
 inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight", "to"};
 inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
-inline constexpr std::array<std::string_view, 12> kIo{
-    "mode",      "ring_size",    "frames_per_queue", "burst",        "link_gbps",   "heartbeat", "huge_pages",
-    "busy_poll", "busy_poll_us", "busy_poll_budget", "mirror_slots", "mirror_bytes"};
+inline constexpr std::array<std::string_view, 13> kIo{
+    "mode",        "ring_size",  "frames_per_queue", "burst",        "link_gbps",        "heartbeat",
+    "spin",        "huge_pages", "busy_poll",        "busy_poll_us", "busy_poll_budget", "mirror_slots",
+    "mirror_bytes"};
 inline constexpr std::array<std::string_view, 6> kCompute{"device", "devices", "mode",
                                                           "frames", "batch",   "max_wait"};
 }  // namespace keys
