@@ -15,10 +15,6 @@
 #include "userspace/dataplane/metrics.hpp"
 
 namespace xdpgpu::dataplane {
-
-// What main() says with its exit status.
-bool all_right = true;
-
 namespace {
 
 constexpr u32 kPorts = 2;        // of the worker
@@ -60,10 +56,7 @@ struct Bed {
   std::vector<xg_metadata> metadata = packets(monotonic_ns());
 };
 
-void wrong(benchmark::State& state, const char* what) {
-  state.SkipWithError(what);
-  all_right = false;
-}
+bool all_right = true;  // what main() says with its exit status
 
 void per_packet(benchmark::State& state, u32 size) {
   using benchmark::Counter;
@@ -123,8 +116,9 @@ void count_when_over(benchmark::State& state) {
     batches += record.batches;
   }
   const auto rounds = static_cast<u64>(state.iterations());
-  if (counted != rounds * bed.size || batches != rounds)
-    wrong(state, "WRONG: the histograms do not hold every packet");
+  if (counted == rounds * bed.size && batches == rounds) return;
+  state.SkipWithError("WRONG: the histograms do not hold every packet");
+  all_right = false;
 }
 
 void sizes(benchmark::internal::Benchmark* bench) {
@@ -138,19 +132,8 @@ BENCHMARK(count_when_over)->Apply(sizes);
 }  // namespace xdpgpu::dataplane
 
 int main(int argc, char** argv) {
-  // --json, as the other benches have it.
-  std::vector<std::string> words(argv, argv + argc);
-  for (auto word = words.begin(); word != words.end(); ++word)
-    if (*word == "--json" && word + 1 != words.end()) {
-      *word = "--benchmark_out=" + *(word + 1);
-      words.erase(word + 1);
-    }
-  std::vector<char*> arguments;
-  arguments.reserve(words.size());
-  for (std::string& word : words) arguments.push_back(word.data());
-  int count = static_cast<int>(arguments.size());
-  benchmark::Initialize(&count, arguments.data());
-  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 2;
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   const nlohmann::json circumstances = xdpgpu::bench::circumstances();
   for (const char* key : {"commit", "machine"}) {
     const nlohmann::json& value = circumstances.at(key);

@@ -110,7 +110,7 @@ TEST(OrderLog, NobodyOvertakes) {
 // exact in the end.
 TEST(OrderLog, IsNeverEarly) {
   Random random(20261120);
-  for (u32 round = 0; round < 20; ++round) {
+  for (u32 round = 0; round < 50; ++round) {
     Log l;
     struct Batch {
       u32 mask;
