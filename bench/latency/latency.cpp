@@ -36,6 +36,7 @@ struct Settings {
   std::vector<u32> bursts{1, 16, 32, 64, 128};
   double seconds = 0.15;     // of a cell
   double low_seconds = 0.5;  // of a cell at kLowRate
+  u64 spin_us = 20;          // io.spin
   std::string json;
 };
 
@@ -82,6 +83,7 @@ class Lab {
                             std::string& problem) {
     Options options;
     choose_device(way, options);
+    options.engine.spin_ns = settings.spin_us * 1000;
     options.overload_drops = true;
     gpu::AclSettings drop;
     drop.otherwise = gpu::AclRule::Action::drop;
@@ -223,12 +225,13 @@ int run(const Settings& settings) {
     fmt::print(stderr, "bench-latency needs network namespaces and veth: {}\n", reason);
     return 1;
   }
-  nlohmann::json json{{"bench", "latency"}, {"seconds", settings.seconds}};
+  nlohmann::json json{{"bench", "latency"}, {"seconds", settings.seconds}, {"spin_us", settings.spin_us}};
   bool good = true;
   Lab lab;
   fmt::print(
       "one veth queue, 60-byte frames, DROP; us from XDP's timestamp to the verdict in user space;"
-      " device: mean of the batches' own time there\n\n");
+      " device: mean of the batches' own time there; workers sleep {} us after the last packet\n\n",
+      settings.spin_us);
   fmt::print("{:<18}{:>8}{:>7}{:>12}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}\n", "way", "rate", "burst",
              "packets/s", "a batch", "device", "p50", "p99", "p99.9", "max");
   for (const std::string& device : settings.devices) {
@@ -280,6 +283,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", settings.seconds, "length of a run")->check(CLI::Range(0.05, 60.0));
   app.add_option("--low-seconds", settings.low_seconds, "length of a run at a thousand packets a second")
       ->check(CLI::Range(0.05, 60.0));
+  app.add_option("--spin", settings.spin_us, "io.spin in microseconds")->check(CLI::Range(1, 1'000'000));
   app.add_option("--json", settings.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/metrics: what it costs a worker to measure its packets: gathering them into batches with and
-// without their receive times, and counting the batches that are over. Rounds of the three take turns;
-// what counts is the median. The histograms of the same run are checked to hold every packet.
-#include <fmt/format.h>
+// without their receive times, and counting the batches that are over. The histograms of the same run are
+// checked to hold every packet.
+#include <benchmark/benchmark.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "bench/machine.hpp"
@@ -20,30 +17,51 @@
 namespace xdpgpu::dataplane {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-struct Settings {
-  u32 ports = 2;
-  u32 rounds = 201;
-  std::vector<u32> batches{1, 32, 1024};
-  std::string json;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+constexpr u32 kPorts = 2;        // of the worker
+constexpr u32 kPackets = 16384;  // that take turns, so that the histograms' places do too
 
 // Latencies as they come: around 30 us, with a long tail.
-std::vector<xg_metadata> packets(u32 count, u64 now_ns) {
+std::vector<xg_metadata> packets(u64 now_ns) {
   std::mt19937_64 random(1);
   std::lognormal_distribution<> latency(10.3, 0.7);
-  std::vector<xg_metadata> out(count);
-  for (u32 i = 0; i < count; ++i) {
+  std::vector<xg_metadata> out(kPackets);
+  for (u32 i = 0; i < kPackets; ++i) {
     out[i].sequence = i;
     out[i].rx_time_ns = now_ns - static_cast<u64>(std::min(latency(random), 1e9));
   }
   return out;
+}
+
+// A worker's batch of `size` packets, filled again and again.
+struct Bed {
+  explicit Bed(u32 packets_a_batch) : size(packets_a_batch), descriptors(size) {
+    slot.descriptors = descriptors.data();
+    slot.capacity = size;
+    batch.slot = &slot;
+    batch.ports.resize(size);
+    batch.rx_times_ns.resize(size);
+  }
+  // The next batch's packets.
+  const xg_metadata* next() {
+    at = at + size <= kPackets - size ? at + size : 0;
+    return metadata.data() + at;
+  }
+  static u8 port_of(u32 i) { return static_cast<u8>(i / 64 % kPorts); }
+
+  u32 size;
+  u32 at = 0;
+  std::vector<xg_descriptor> descriptors;
+  gpu::Slot slot;
+  Batch batch;
+  std::vector<xg_metadata> metadata = packets(monotonic_ns());
+};
+
+bool all_right = true;  // what main() says with its exit status
+
+void per_packet(benchmark::State& state, u32 size) {
+  using benchmark::Counter;
+  state.counters["packet"] =
+      Counter(static_cast<double>(state.iterations()) * size, Counter::kIsRate | Counter::kInvert);
 }
 
 // What Batch::add did before it kept the time.
@@ -54,98 +72,74 @@ void add_untimed(Batch& batch, u64 offset, u8 port, const xg_metadata& metadata)
   batch.next_sequence[port] = metadata.sequence + 1;
 }
 
-struct Row {
-  u32 batch = 0;
-  double add_ns = 0, add_untimed_ns = 0, count_ns = 0;  // a packet
-};
-
-// Several batches a round, so that the clock that measures does not count.
-Row measure(const Settings& settings, u32 size, bool& right) {
-  const u32 repeats = std::max(1u, 16384 / size);
-  std::vector<xg_descriptor> descriptors(size);
-  gpu::Slot slot;
-  slot.descriptors = descriptors.data();
-  slot.capacity = size;
-  Batch batch;
-  batch.slot = &slot;
-  batch.ports.resize(size);
-  batch.rx_times_ns.resize(size);
-  std::vector<xg_queue_metrics> records(settings.ports);
-  std::vector<xg_queue_metrics*> by_port;
-  by_port.reserve(records.size());
-  for (auto& record : records) by_port.push_back(&record);
-  const u64 now_ns = monotonic_ns();
-  const auto metadata = packets(size * repeats, now_ns);
-
-  std::vector<double> timed, untimed, counted;
-  const auto per_packet = [&](auto&& one_batch) {
-    const auto start = Clock::now();
-    for (u32 r = 0; r < repeats; ++r) one_batch(&metadata[r * size]);
-    return std::chrono::duration<double, std::nano>(Clock::now() - start).count() / (size * repeats);
-  };
-  const auto port_of = [&](u32 i) { return static_cast<u8>(i / 64 % settings.ports); };
-  const auto keep = [&] { asm volatile("" : : "r"(&batch), "r"(descriptors.data()) : "memory"); };
-  for (u32 round = 0; round < settings.rounds; ++round) {
-    untimed.push_back(per_packet([&](const xg_metadata* at) {
-      batch.count = 0;
-      for (u32 i = 0; i < size; ++i) add_untimed(batch, i * u64{XG_CHUNK_SIZE}, port_of(i), at[i]);
-      keep();
-    }));
-    timed.push_back(per_packet([&](const xg_metadata* at) {
-      batch.count = 0;
-      for (u32 i = 0; i < size; ++i) batch.add(i * u64{XG_CHUNK_SIZE}, 60, port_of(i), at[i]);
-      keep();
-    }));
-    // Two clocks a batch: when it is submitted and when it is over.
-    counted.push_back(per_packet([&](const xg_metadata* at) {
-      for (u32 i = 0; i < size; ++i) batch.rx_times_ns[i] = at[i].rx_time_ns;
-      batch.submitted_ns = monotonic_ns();
-      count_batch(batch, monotonic_ns(), by_port);
-    }));
+void gather_untimed(benchmark::State& state) {
+  Bed bed(static_cast<u32>(state.range(0)));
+  while (state.KeepRunning()) {
+    const xg_metadata* at = bed.next();
+    bed.batch.count = 0;
+    for (u32 i = 0; i < bed.size; ++i) add_untimed(bed.batch, i * u64{XG_CHUNK_SIZE}, Bed::port_of(i), at[i]);
+    benchmark::ClobberMemory();
   }
-  u64 packets_counted = 0, batches = 0;
+  per_packet(state, bed.size);
+}
+
+void gather(benchmark::State& state) {
+  Bed bed(static_cast<u32>(state.range(0)));
+  while (state.KeepRunning()) {
+    const xg_metadata* at = bed.next();
+    bed.batch.count = 0;
+    for (u32 i = 0; i < bed.size; ++i) bed.batch.add(i * u64{XG_CHUNK_SIZE}, 60, Bed::port_of(i), at[i]);
+    benchmark::ClobberMemory();
+  }
+  per_packet(state, bed.size);
+}
+
+// With two clocks a batch: when it is submitted and when it is over.
+void count_when_over(benchmark::State& state) {
+  Bed bed(static_cast<u32>(state.range(0)));
+  for (u32 i = 0; i < bed.size; ++i)
+    bed.batch.add(i * u64{XG_CHUNK_SIZE}, 60, Bed::port_of(i), bed.metadata[i]);
+  std::vector<xg_queue_metrics> records(kPorts);
+  std::vector<xg_queue_metrics*> by_port;
+  by_port.reserve(kPorts);
+  for (auto& record : records) by_port.push_back(&record);
+  while (state.KeepRunning()) {
+    const xg_metadata* at = bed.next();
+    for (u32 i = 0; i < bed.size; ++i) bed.batch.rx_times_ns[i] = at[i].rx_time_ns;
+    bed.batch.submitted_ns = monotonic_ns();
+    count_batch(bed.batch, monotonic_ns(), by_port);
+  }
+  per_packet(state, bed.size);
+  u64 counted = 0, batches = 0;
   for (const auto& record : records) {
-    packets_counted += latency_of(record).count;
+    counted += latency_of(record).count;
     batches += record.batches;
   }
-  right &=
-      packets_counted == u64{size} * repeats * settings.rounds && batches == u64{repeats} * settings.rounds;
-  return {size, median(timed), median(untimed), median(counted)};
+  const auto rounds = static_cast<u64>(state.iterations());
+  if (counted == rounds * bed.size && batches == rounds) return;
+  state.SkipWithError("WRONG: the histograms do not hold every packet");
+  all_right = false;
 }
 
-int run(const Settings& settings) {
-  bool right = true;
-  nlohmann::json json{{"bench", "metrics"}, {"rounds", settings.rounds}, {"ports", settings.ports}};
-  fmt::print("ns a packet, one worker with {} ports, median of {} rounds\n\n", settings.ports,
-             settings.rounds);
-  fmt::print("{:>14}{:>16}{:>16}{:>18}{:>12}\n", "packets a batch", "add, no times", "add", "count when over",
-             "in all");
-  for (const u32 size : settings.batches) {
-    const Row row = measure(settings, size, right);
-    const double cost = row.add_ns - row.add_untimed_ns + row.count_ns;
-    fmt::print("{:>15}{:>16.2f}{:>16.2f}{:>18.2f}{:>12.2f}\n", row.batch, row.add_untimed_ns, row.add_ns,
-               row.count_ns, cost);
-    json["rows"].push_back({{"batch", row.batch},
-                            {"add_without_times_ns", row.add_untimed_ns},
-                            {"add_ns", row.add_ns},
-                            {"count_ns", row.count_ns},
-                            {"cost_ns", cost}});
-  }
-  fmt::print("\nin all: what measuring adds to a packet; the two clocks a batch are in it\n");
-  if (!right) fmt::print(stderr, "bench-metrics: the histograms do not hold every packet\n");
-  return bench::write_json(settings.json, json) && right ? 0 : 1;
+void sizes(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("batch")->Arg(1)->Arg(32)->Arg(1024)->Repetitions(5)->ReportAggregatesOnly();
 }
+BENCHMARK(gather_untimed)->Apply(sizes);
+BENCHMARK(gather)->Apply(sizes);
+BENCHMARK(count_when_over)->Apply(sizes);
 
 }  // namespace
 }  // namespace xdpgpu::dataplane
 
 int main(int argc, char** argv) {
-  xdpgpu::dataplane::Settings settings;
-  CLI::App app("What it costs a worker to measure its packets and batches");
-  app.add_option("--ports", settings.ports, "ports of the worker")->check(CLI::Range(1, 32));
-  app.add_option("--rounds", settings.rounds, "rounds of each row")->check(CLI::Range(1, 100000));
-  app.add_option("--batch", settings.batches, "packets a batch")->delimiter(',')->check(CLI::Range(1, 16384));
-  app.add_option("--json", settings.json, "write the figures to this file");
-  CLI11_PARSE(app, argc, argv);
-  return xdpgpu::dataplane::run(settings);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  const nlohmann::json circumstances = xdpgpu::bench::circumstances();
+  for (const char* key : {"commit", "machine"}) {
+    const nlohmann::json& value = circumstances.at(key);
+    benchmark::AddCustomContext(key, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return xdpgpu::dataplane::all_right ? 0 : 1;
 }

@@ -9,26 +9,14 @@
 // does not lie so, is read where it is.
 #pragma once
 
+#include "gpu/cuda/lines.cuh"
 #include "gpu/cuda/publish.cuh"
 #include "gpu/cuda/slots_view.hpp"
 #include "gpu/stages/pipeline.h"
 
 namespace xdpgpu::gpu::cuda {
 
-constexpr u32 kWarpLanes = 32;
-constexpr u32 kLineBytes = 128;
-constexpr u32 kLanesPerLine = kLineBytes / sizeof(uint4);
-constexpr u32 kLinesPerLoad = kWarpLanes / kLanesPerLine;
 static_assert((XG_FRAME_DATA - XG_METADATA_SIZE) % kLineBytes == 0);
-
-// Lines of a warp's packets, in shared memory. The padding spreads what the lanes read at once over the
-// banks.
-struct alignas(16) Line {
-  uint4 pieces[kLanesPerLine + 1];
-};
-struct Lines {
-  Line of[kWarpLanes];
-};
 
 // Number of the packet that this thread decides where its warp's first one is `first`.
 __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLanes; }
@@ -91,10 +79,28 @@ __device__ inline void fetch_lines(const xg_batch& batch, u64 at, Lines& lines) 
   __syncwarp();
 }
 
+// Stores the results of the warp's packets, each lane's that of packet i, if there is one. They cross the bus
+// in whole lines.
+__device__ inline void store_results(const xg_batch& batch, u32 i, const xg_result& r, Lines& lines) {
+  constexpr u32 kPieces = sizeof(xg_result) / sizeof(uint4);
+  static_assert(sizeof(xg_result) == kPieces * sizeof(uint4) && kPieces == 2);
+  const u32 lane = threadIdx.x % kWarpLanes;
+  lines.of[lane].pieces[0] = make_uint4(r.verdict, r.flags, r.dst_mac[0], r.dst_mac[1]);
+  lines.of[lane].pieces[1] = make_uint4(r.src_mac[0], r.src_mac[1], r.cache_ttl_ms, r.detail);
+  __syncwarp();
+  const u32 first = i - lane;
+  auto* out = reinterpret_cast<uint4*>(batch.results.v + first);
+#pragma unroll
+  for (u32 piece = lane; piece < kPieces * kWarpLanes; piece += kWarpLanes)
+    if (first + piece / kPieces < batch.count) out[piece] = lines.of[piece / kPieces].pieces[piece % kPieces];
+}
+
 }  // namespace detail
 
 // Decides packet i of the batch, publishes its flow's verdict where there is one to publish, and writes the
 // result. For whole warps: lanes whose i is not a packet of the batch help to fetch. lines: the warp's own.
+// kOverlaps: the batch before may still be at work: only what the host wrote is read until it is over.
+template <bool kOverlaps = false>
 __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTable* ports, u32 queue,
                                      Lines& lines) {
   const bool mine = i < batch.count;
@@ -102,6 +108,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
   const xg_descriptor& descriptor = order.descriptor;
   const u64 at = detail::line_of(batch, i, order);
   detail::fetch_lines(batch, at, lines);
+  if constexpr (kOverlaps) cudaGridDependencySynchronize();
   xg_view seen{};
   xg_result r{};
   if (mine) {
@@ -122,14 +129,8 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
     }
   }
   __syncwarp();
-  if (ports != nullptr) publish_result(batch, descriptor, seen, ports, queue, r);
-  if (mine) {
-    // Results cross the bus: two wide stores instead of eight narrow ones.
-    static_assert(sizeof(xg_result) == 2 * sizeof(uint4));
-    uint4* out = reinterpret_cast<uint4*>(batch.results.v + i);
-    out[0] = make_uint4(r.verdict, r.flags, r.dst_mac[0], r.dst_mac[1]);
-    out[1] = make_uint4(r.src_mac[0], r.src_mac[1], r.cache_ttl_ms, r.detail);
-  }
+  if (ports != nullptr) publish_result(batch, descriptor, seen, ports, queue, r, lines);
+  detail::store_results(batch, i, r, lines);
   // The next packets' lines come in the same place.
   __syncwarp();
 }

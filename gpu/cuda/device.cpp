@@ -87,6 +87,7 @@ class CudaDevice final : public Device {
   static Result<std::unique_ptr<Device>> create(const DeviceInfo& info, int ordinal) {
     auto device = std::make_unique<CudaDevice>(info);
     device->shared_.ordinal = ordinal;
+    device->shared_.overlaps = attribute(cudaDevAttrComputeCapabilityMajor, ordinal) >= 9;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
     for (auto* load : {load_decide, load_posted, load_resident, load_watch})

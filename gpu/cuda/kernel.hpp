@@ -27,8 +27,10 @@ struct Flows {
 cudaError_t load_decide() noexcept;
 
 // Enqueues the batch on `stream`; batches that share a Completion::blocks share the stream. The results'
-// array is 16-aligned. Any error is the device's end.
-cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion,
+// array is 16-aligned. overlaps: its packets may be fetched while the batch before is still at work (compute
+// capability 9.0 and later; CUDA's programmatic dependent launch); it is decided after that one all the same.
+// Any error is the device's end.
+cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion, bool overlaps,
                    cudaStream_t stream) noexcept;
 
 }  // namespace xdpgpu::gpu::cuda

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "gpu/checksum.h"
+#include "gpu/cuda/lines.cuh"
 #include "gpu/cuda/publish.hpp"
 #include "gpu/flow_key.h"
 
@@ -41,8 +42,11 @@ __device__ inline void store_host(u64* to, u64 value) { *reinterpret_cast<volati
 __device__ inline void load_host_pair(const u64* from, u64& a, u64& b) {
   asm volatile("ld.volatile.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(from) : "memory");
 }
-__device__ inline void store_host_pair(u64* to, u64 a, u64 b) {
-  asm volatile("st.volatile.v2.u64 [%0], {%1, %2};" : : "l"(to), "l"(a), "l"(b) : "memory");
+__device__ inline void store_host_piece(u64 to, uint4 piece) {
+  asm volatile("st.volatile.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(to), "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w)
+               : "memory");
 }
 
 // A bucket as the directory shows it: of each way the words that tell most entries apart, all fetched at
@@ -135,6 +139,31 @@ __device__ inline u32 choose(const Bucket& bucket, Way* ways, const xg_flow_stat
   }
 }
 
+// What an entry's writer stores besides the word, as it lies in a line: the entry, its word empty, then the
+// writer's half of the counts.
+constexpr u32 kEntryPieces = sizeof(xg_flow_verdict) / sizeof(uint4);
+constexpr u32 kCountsPieces = 2;
+constexpr u32 kCountsOffset = offsetof(xg_flow_stats, base_packets);
+static_assert(kEntryPieces + kCountsPieces <= kLanesPerLine && kCountsOffset % sizeof(uint4) == 0 &&
+              kCountsOffset + kCountsPieces * sizeof(uint4) == sizeof(xg_flow_stats));
+
+// Stores what the lanes of `taken` have laid in their lines. For whole warps: eight lanes together store one
+// lane's, so that an entry crosses the bus in one piece. entry, stats: addresses.
+__device__ inline void store_bodies(const Lines& lines, u32 taken, u64 entry, u64 stats) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 piece = lane % kLanesPerLine;
+#pragma unroll
+  for (u32 i = 0; i < kLanesPerLine; i++) {
+    if ((taken >> i * kLinesPerLoad & ((1u << kLinesPerLoad) - 1)) == 0) continue;
+    const u32 whose = i * kLinesPerLoad + lane / kLanesPerLine;
+    const u64 to_entry = __shfl_sync(~0u, entry, whose) + piece * sizeof(uint4);
+    const u64 to_counts =
+        __shfl_sync(~0u, stats, whose) + kCountsOffset + (piece - kEntryPieces) * sizeof(uint4);
+    if ((taken >> whose & 1) == 0 || piece >= kEntryPieces + kCountsPieces) continue;
+    store_host_piece(piece < kEntryPieces ? to_entry : to_counts, lines.of[whose].pieces[piece]);
+  }
+}
+
 // A verdict on its way into an entry. The steps are the protocol's, a fence between each two.
 class Publication {
  public:
@@ -162,7 +191,7 @@ class Publication {
 
     uint4* copy = reinterpret_cast<uint4*>(&way->entry);
 #pragma unroll
-    for (u32 i = 4; i-- > 0;) __stcg(copy + i, fresh_.pieces[i]);
+    for (u32 i = kEntryPieces; i-- > 0;) __stcg(copy + i, fresh_.pieces[i]);
     way->used_ns = now_ns;
     way->publications = publications_;
 
@@ -172,20 +201,28 @@ class Publication {
     load_host_pair(&stats_->packets, base_packets_, base_bytes_);
     return true;
   }
-  __device__ void body() const {
-    store_host_pair(&stats_->base_packets, base_packets_, base_bytes_);
-    store_host_pair(&stats_->published_ns, now_ns_, publications_);
-    store_host(entry_ + 1, fresh_.words[1]);
+  // Lays what store_bodies() is to store. The word stays empty, which it is by now.
+  __device__ void lay(Line& line) const {
 #pragma unroll
-    for (u32 i = 2; i < 8; i += 2) store_host_pair(entry_ + i, fresh_.words[i], fresh_.words[i + 1]);
+    for (u32 i = 0; i < kEntryPieces; i++) line.pieces[i] = fresh_.pieces[i];
+    line.pieces[0].x = line.pieces[0].y = 0;
+    line.pieces[kEntryPieces] = pair(base_packets_, base_bytes_);
+    line.pieces[kEntryPieces + 1] = pair(now_ns_, publications_);
   }
+  __device__ u64 entry_at() const { return reinterpret_cast<u64>(entry_); }
+  __device__ u64 stats_at() const { return reinterpret_cast<u64>(stats_); }
   __device__ void word() const { store_host(entry_, fresh_.words[0]); }
 
  private:
+  __device__ static uint4 pair(u64 a, u64 b) {
+    return make_uint4(static_cast<u32>(a), static_cast<u32>(a >> 32), static_cast<u32>(b),
+                      static_cast<u32>(b >> 32));
+  }
+
   union {
     xg_flow_verdict entry;
     u64 words[8];
-    uint4 pieces[4];
+    uint4 pieces[kEntryPieces];
   } fresh_{};
   u64* entry_ = nullptr;
   xg_flow_stats* stats_ = nullptr;
@@ -202,9 +239,10 @@ __device__ inline bool checksum_is_partial(const xg_batch& batch, const xg_descr
 }
 
 // For whole warps; `wants`: this lane has something to publish. Then queue is below table->queues, and now_ns
-// is CLOCK_MONOTONIC, the packet's. Any number of lanes may want the same bucket, or the same flow.
+// is CLOCK_MONOTONIC, the packet's. Any number of lanes may want the same bucket, or the same flow. lines:
+// the warp's own, overwritten.
 __device__ inline Published publish(const PortTable* table, u32 queue, const FlowVerdict& flow, u64 now_ns,
-                                    bool wants) {
+                                    bool wants, Lines& lines) {
   constexpr u32 kAll = ~0u;
   Published outcome = wants ? Published::busy : Published::unchanged;
   u64 first = 0;  // the bucket's first entry
@@ -236,7 +274,9 @@ __device__ inline Published publish(const PortTable* table, u32 queue, const Flo
       replaces = publication.begin(*table, first + way, flow, now_ns);
     }
     if (__any_sync(kAll, replaces)) __threadfence_system();
-    if (taken) publication.body();
+    if (taken) publication.lay(lines.of[threadIdx.x % kWarpLanes]);
+    __syncwarp();
+    detail::store_bodies(lines, __ballot_sync(kAll, taken), publication.entry_at(), publication.stats_at());
     __syncwarp();
     __threadfence_system();
     if (taken) publication.word();
@@ -282,10 +322,11 @@ __device__ inline const PortTable* remembered(const xg_batch& batch, const xg_de
 
 // Publishes what was decided of each lane's packet, where it is to be remembered (XG_RES_CACHE) and the
 // kernel can act by it; notes that in the result. For whole warps; a lane without a packet has a result
-// without flags. ports: XG_MAX_PORTS tables; queue: the receive queue whose packets the batch holds.
+// without flags. ports: XG_MAX_PORTS tables; queue: the receive queue whose packets the batch holds; lines:
+// the warp's own, overwritten.
 __device__ inline void publish_result(const xg_batch& batch, const xg_descriptor& descriptor,
                                       const xg_view& seen, const PortTable* ports, u32 queue,
-                                      xg_result& result) {
+                                      xg_result& result, Lines& lines) {
   const bool caches = (result.flags & XG_RES_CACHE) != 0;
   if (!__any_sync(~0u, caches)) return;
   FlowVerdict flow{};
@@ -293,7 +334,7 @@ __device__ inline void publish_result(const xg_batch& batch, const xg_descriptor
   if (caches) table = detail::remembered(batch, descriptor, seen, ports, queue, result, flow);
   u64 rx_time_ns = 0;
   if (table != nullptr) rx_time_ns = u64{xg_metadata32(seen, 1)} << 32 | xg_metadata32(seen, 0);
-  const Published published = publish(table, queue, flow, rx_time_ns, table != nullptr);
+  const Published published = publish(table, queue, flow, rx_time_ns, table != nullptr, lines);
   if (published == Published::fresh || published == Published::evicted) result.flags |= XG_RES_PUBLISHED;
   if (published == Published::evicted) result.flags |= XG_RES_EVICTED;
 }

@@ -15,7 +15,6 @@
 namespace xdpgpu::gpu::cuda {
 namespace {
 
-constexpr u32 kWarp = 32;
 constexpr u32 kWarps = 1;  // a block: fences of one ring would hold up others on the same processor
 // Records that a warp takes at a time: what its part of the shared memory holds.
 constexpr u32 kRound = 16;
@@ -51,7 +50,7 @@ __device__ const u32* image_of(const Watch& watch, u32 generation, u32& hint) {
 
 // For whole warps; `caches`: this lane's result is one to remember.
 __device__ Published publish_record(const WatchedRing& ring, const xg_mirror_record& record,
-                                    const xg_result& result, bool caches) {
+                                    const xg_result& result, bool caches, Lines& lines) {
   FlowVerdict flow{};
   u32 queue = 0;
   u64 rx_time_ns = 0;
@@ -65,7 +64,7 @@ __device__ Published publish_record(const WatchedRing& ring, const xg_mirror_rec
     queue = ring.first_shard + record.queue;
     rx_time_ns = record.metadata.rx_time_ns;
   }
-  return publish(ring.table, queue, flow, rx_time_ns, caches);
+  return publish(ring.table, queue, flow, rx_time_ns, caches, lines);
 }
 
 // A ring as its warp sees it; the same in all lanes, but for `hint`.
@@ -80,7 +79,7 @@ struct Place {
 // Tells the kernel that the records taken are its own again, and the host what became of them.
 __device__ void give_back(const WatchedRing& ring, volatile WatchCounts* counts, Place& place) {
   __syncwarp();
-  if (threadIdx.x % kWarp == 0) {
+  if (threadIdx.x % kWarpLanes == 0) {
     counts->taken = place.sum.taken;
     counts->published = place.sum.published;
     counts->evicted = place.sum.evicted;
@@ -95,10 +94,10 @@ __device__ void give_back(const WatchedRing& ring, volatile WatchCounts* counts,
 // Takes what has come, at most kRound records; their number. word, if there is one, is read in the same
 // crossing of the bus, by the last lane alone.
 __device__ u32 take(const Watch& watch, const WatchedRing& ring, Place& place, xg_mirror_record* round,
-                    const u32* word, u32& read) {
-  const u32 lane = threadIdx.x % kWarp;
-  static_assert(kRound < kWarp);
-  if (word != nullptr && lane == kWarp - 1) read = __ldcv(word);
+                    const u32* word, u32& read, Lines& lines) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  static_assert(kRound < kWarpLanes);
+  if (word != nullptr && lane == kWarpLanes - 1) read = __ldcv(word);
   bool there = false;
   if (lane < place.width)
     there = mirror_load(&ring.records[(place.next + lane) & ring.mask].ticket) == place.next + lane + 1;
@@ -109,12 +108,12 @@ __device__ u32 take(const Watch& watch, const WatchedRing& ring, Place& place, x
   // What the lanes acquired with the tickets holds for all of them.
   __syncwarp();
   // All loads before the first store, so that they cross the bus together.
-  constexpr u32 kMostPieces = kRound * kPieces / kWarp;
-  static_assert(kRound * kPieces % kWarp == 0);
+  constexpr u32 kMostPieces = kRound * kPieces / kWarpLanes;
+  static_assert(kRound * kPieces % kWarpLanes == 0);
   uint4 got[kMostPieces];
 #pragma unroll
   for (u32 i = 0; i < kMostPieces; i++) {
-    const u32 piece = i * kWarp + lane;
+    const u32 piece = i * kWarpLanes + lane;
     if (piece >= taken * kPieces) continue;
     const auto* from =
         reinterpret_cast<const uint4*>(ring.records + ((place.next + piece / kPieces) & ring.mask));
@@ -122,7 +121,8 @@ __device__ u32 take(const Watch& watch, const WatchedRing& ring, Place& place, x
   }
 #pragma unroll
   for (u32 i = 0; i < kMostPieces; i++)
-    if (i * kWarp + lane < taken * kPieces) reinterpret_cast<uint4*>(round)[i * kWarp + lane] = got[i];
+    if (i * kWarpLanes + lane < taken * kPieces)
+      reinterpret_cast<uint4*>(round)[i * kWarpLanes + lane] = got[i];
   __syncwarp();
 
   bool unknown = false, undecided = false, caches = false;
@@ -139,7 +139,7 @@ __device__ u32 take(const Watch& watch, const WatchedRing& ring, Place& place, x
   }
   __syncwarp();
   Published published = Published::unchanged;
-  if (__any_sync(~0u, caches)) published = publish_record(ring, round[lane % kRound], result, caches);
+  if (__any_sync(~0u, caches)) published = publish_record(ring, round[lane % kRound], result, caches, lines);
   __syncwarp();
   const bool evicts = published == Published::evicted;
   place.next += taken;
@@ -171,11 +171,13 @@ class Lease {
   u64 since_;
 };
 
-__global__ void __launch_bounds__(kWarps* kWarp) look(const Watch watch) {
+__global__ void __launch_bounds__(kWarps* kWarpLanes) look(const Watch watch) {
   __shared__ __align__(16) u8 rounds[kWarps][kRound * sizeof(xg_mirror_record)];
-  auto* round = reinterpret_cast<xg_mirror_record*>(rounds[threadIdx.x / kWarp]);
-  const u32 lane = threadIdx.x % kWarp;
-  const u32 ring_index = (blockIdx.x * blockDim.x + threadIdx.x) / kWarp;
+  __shared__ Lines warps_lines[kWarps];
+  Lines& lines = warps_lines[threadIdx.x / kWarpLanes];
+  auto* round = reinterpret_cast<xg_mirror_record*>(rounds[threadIdx.x / kWarpLanes]);
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 ring_index = (blockIdx.x * blockDim.x + threadIdx.x) / kWarpLanes;
   if (ring_index >= watch.ring_count) return;
   const bool leads = ring_index == 0;
   const WatchedRing ring = watch.rings[ring_index];
@@ -190,7 +192,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) look(const Watch watch) {
     const bool asks = looks % kLooksPerBeat == 0;
     u32 said = 0;
     const u32 taken =
-        take(watch, ring, place, round, asks ? (leads ? watch.beat : watch.end) : nullptr, said);
+        take(watch, ring, place, round, asks ? (leads ? watch.beat : watch.end) : nullptr, said, lines);
     empty = taken == 0 ? empty + 1 : 0;
     if (place.told != place.next && (empty >= kIdleLooks || place.next - place.told >= held))
       give_back(ring, watch.counts + ring_index, place);
@@ -200,11 +202,11 @@ __global__ void __launch_bounds__(kWarps* kWarp) look(const Watch watch) {
     }
     if (!asks) continue;
     u32 over = 0;
-    if (lane == kWarp - 1) {
+    if (lane == kWarpLanes - 1) {
       over = leads ? lease.over(watch, said) : said;
       if (leads && over != 0) *static_cast<volatile u32*>(watch.end) = 1;
     }
-    if (__shfl_sync(~0u, over, kWarp - 1) == 0) continue;
+    if (__shfl_sync(~0u, over, kWarpLanes - 1) == 0) continue;
     if (place.told != place.next) give_back(ring, watch.counts + ring_index, place);
     return;
   }
@@ -221,7 +223,7 @@ cudaError_t most_watched_rings(int ordinal, u32& rings) noexcept {
   int processors = 0, blocks = 0;
   cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal);
   if (error == cudaSuccess)
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, look, kWarps * kWarp, 0);
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, look, kWarps * kWarpLanes, 0);
   // Half the GPU is for the packets that are inspected.
   rings = error == cudaSuccess ? static_cast<u32>(processors * blocks) * kWarps / 2 : 0;
   return error;
@@ -233,8 +235,8 @@ cudaError_t launch_watch(const Watch& watch, cudaStream_t stream) noexcept {
     return error;
   Watch argument = watch;
   void* arguments[] = {&argument};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&look), dim3(blocks), dim3(kWarps * kWarp), arguments,
-                          0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&look), dim3(blocks), dim3(kWarps * kWarpLanes),
+                          arguments, 0, stream);
 }
 
 }  // namespace xdpgpu::gpu::cuda

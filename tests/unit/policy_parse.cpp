@@ -376,6 +376,7 @@ const Bad kBad[] = {
      "a duration like \"2ms\""},
     {"heartbeat_short", "{\"version\": 1, \"io\": {\"heartbeat\": \"5ms\"}}", "/io/heartbeat", 1, 36,
      "from 10ms to 10s"},
+    {"spin_long", "{\"version\": 1, \"io\": {\"spin\": \"2s\"}}", "/io/spin", 1, 31, "from 1us to 1s"},
     {"link_alone", "{\"version\": 1, \"io\": {\"link_gbps\": 10}}", "/io/link_gbps", 1, 36, "burst"},
     {"busy_poll", "{\"version\": 1, \"io\": {\"busy_poll\": \"on\"}}", "/io/busy_poll", 1, 36,
      "\"auto\", true or false"},

@@ -94,7 +94,7 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
         {"stage": "load_balance", "cache": true, "backends": [
           {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
-           "mirror_bytes": 200, "heartbeat": "25ms"},
+           "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";
   auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"}});
   Policy policy = parse(text, "p", files).value();

@@ -167,6 +167,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   plan.engine.huge_pages = policy.io.huge_pages;
   plan.engine.batch = policy.compute.batch;
   plan.engine.max_wait_ns = policy.compute.max_wait_ns;
+  plan.engine.spin_ns = policy.io.spin_ns;
 
   const auto host = host::read_host(false);
   host::DoctorOptions doctor;

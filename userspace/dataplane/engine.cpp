@@ -128,6 +128,7 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.batch = options.batch;
     worker.batches_in_flight = options.batches_in_flight;
     worker.max_wait_ns = options.max_wait_ns;
+    worker.spin_ns = options.spin_ns;
     worker.beat_timeout_ns = ports.front()->beat_timeout_ns();
     for (const auto& port : ports)
       worker.beat_timeout_ns = std::min(worker.beat_timeout_ns, port->beat_timeout_ns());

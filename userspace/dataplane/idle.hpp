@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "userspace/dataplane/clock.hpp"
@@ -28,7 +29,9 @@ enum class Load {
 // When to turn again at once, when to spin and when to sleep. Of one thread.
 class Pace {
  public:
-  explicit Pace(int longest_ms) : longest_ms_(longest_ms) {}
+  // longest_ms: of a sleep; spin_ns: looking on after the last packet, before the first sleep.
+  Pace(int longest_ms, u64 spin_ns)
+      : longest_ms_(longest_ms), spin_ns_(spin_ns), spin_moving_ns_(std::max(spin_ns, kSpinMovingNs)) {}
 
   // now_ns: when the turn began. sleep(ms) may end early.
   template <class Sleep>
@@ -44,7 +47,7 @@ class Pace {
       gpu::relax();
       return;
     }
-    if (now_ns - busy_ns_ < (load == Load::moving ? kSpinMovingNs : kSpinNs)) {
+    if (now_ns - busy_ns_ < (load == Load::moving ? spin_moving_ns_ : spin_ns_)) {
       gpu::relax();
       return;
     }
@@ -56,14 +59,12 @@ class Pace {
   // Looking at a ring while another core writes to it costs that core; what comes within a microsecond
   // is taken together.
   static constexpr u64 kLeastTurnNs = 1'000;
-  // Falling asleep and being woken costs the sender's core some microseconds a time; above this gap
-  // between packets that does not matter.
-  static constexpr u64 kSpinNs = 20'000;
   // A flow moves into the kernel in a pause between its packets: the sooner it is known that the last
   // one has left, the shorter the pause may be.
   static constexpr u64 kSpinMovingNs = 200'000;
 
   int longest_ms_;
+  u64 spin_ns_, spin_moving_ns_;
   u64 busy_ns_ = 0;
   u32 waits_ = 0;
 };
@@ -71,8 +72,8 @@ class Pace {
 class Idle {
  public:
   // Sleeps end when one of `fds` is readable, or at wake(). The longest sleep keeps the heartbeat fresh.
-  Idle(const std::vector<int>& fds, int longest_ms)
-      : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), pace_(longest_ms) {
+  Idle(const std::vector<int>& fds, int longest_ms, u64 spin_ns)
+      : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), pace_(longest_ms, spin_ns) {
     for (const int fd : fds) polled_.push_back({fd, POLLIN, 0});
     polled_.push_back({wake_.get(), POLLIN, 0});
   }

@@ -33,8 +33,11 @@ class Receiver {
   template <class Prepare>
   u32 refill(FreeList& free, u32 step, Prepare&& prepare) noexcept {
     const u32 with_kernel = static_cast<u32>(held());
-    const u32 count = std::min(fill.size - with_kernel, free.size());
+    u32 count = std::min(fill.size - with_kernel, free.size());
     if (!count || (count < step && with_kernel >= step)) return 0;
+    // In copy mode the kernel shows a packet before it frees the place of its frame (xsk_flush).
+    count = std::min(count, xsk_prod_nb_free(&fill, count));
+    if (!count) return 0;
     u32 at = 0;
     xsk_ring_prod__reserve(&fill, count, &at);
     for (u32 i = 0; i < count; ++i) {

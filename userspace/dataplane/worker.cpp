@@ -65,7 +65,7 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
       returns_(options.split ? std::make_unique<FrameRing>(frames) : nullptr),
       feeder_(options_, region, active_, free_, returns_.get(), policy),
       retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get()),
-      idle_(receive_fds(active_), longest_sleep_ms(options.beat_timeout_ns)) {
+      idle_(receive_fds(active_), longest_sleep_ms(options.beat_timeout_ns), options.spin_ns) {
   report_.publish({.frames = feeder_.count({})});
 }
 
@@ -175,7 +175,7 @@ Load Worker::feed(u64 now_ns) noexcept {
 }
 
 void Worker::run_retirer() noexcept {
-  Pace pace(longest_sleep_ms(options_.beat_timeout_ns));
+  Pace pace(longest_sleep_ms(options_.beat_timeout_ns), options_.spin_ns);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const u64 now_ns = monotonic_ns();
     pace.rest(retire(now_ns), now_ns, [this](int ms) {

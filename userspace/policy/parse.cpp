@@ -25,6 +25,8 @@ constexpr u64 kMaxBurstSeconds = 3600;
 constexpr u64 kMinBurstNs = 1'000;
 constexpr u64 kMaxBurstNs = 1'000'000'000;
 constexpr u64 kMaxLinkGbps = 1600;
+constexpr u64 kMinSpinNs = 1'000;
+constexpr u64 kMaxSpinNs = 1'000'000'000;
 constexpr u64 kMinHeartbeatNs = 10'000'000;
 constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
 
@@ -332,6 +334,7 @@ class PolicyReader {
     }
     if (auto heartbeat = fields.get("heartbeat"))
       duration(*heartbeat, "100ms", kMinHeartbeatNs, kMaxHeartbeatNs, io.heartbeat_ns);
+    if (auto spin = fields.get("spin")) duration(*spin, "20us", kMinSpinNs, kMaxSpinNs, io.spin_ns);
     if (auto pages = fields.get("huge_pages"))
       if (auto value = read_bool(report_, *pages)) io.huge_pages = *value;
     if (auto poll = fields.get("busy_poll")) busy_poll(*poll);

@@ -157,6 +157,7 @@ Json io_json(const Io& io) {
     if (io.link_gbps != 0) json["link_gbps"] = io.link_gbps;
   }
   json["heartbeat"] = write_duration(io.heartbeat_ns);
+  json["spin"] = write_duration(io.spin_ns);
   json["huge_pages"] = io.huge_pages;
   if (io.busy_poll == Io::BusyPoll::automatic)
     json["busy_poll"] = "auto";

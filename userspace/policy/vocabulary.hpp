@@ -39,9 +39,10 @@ inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight
 inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
 inline constexpr std::array<std::string_view, 5> kReputation{"stage", "of", "lists", "default", "cache"};
 inline constexpr std::array<std::string_view, 2> kReputationList{"list", "action"};
-inline constexpr std::array<std::string_view, 12> kIo{
-    "mode",      "ring_size",    "frames_per_queue", "burst",        "link_gbps",   "heartbeat", "huge_pages",
-    "busy_poll", "busy_poll_us", "busy_poll_budget", "mirror_slots", "mirror_bytes"};
+inline constexpr std::array<std::string_view, 13> kIo{
+    "mode",        "ring_size",  "frames_per_queue", "burst",        "link_gbps",        "heartbeat",
+    "spin",        "huge_pages", "busy_poll",        "busy_poll_us", "busy_poll_budget", "mirror_slots",
+    "mirror_bytes"};
 inline constexpr std::array<std::string_view, 6> kCompute{"device", "devices", "mode",
                                                           "frames", "batch",   "max_wait"};
 }  // namespace keys
