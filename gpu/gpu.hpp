@@ -206,9 +206,16 @@ class Device {
   // What register_frames settled on: in_place or staged.
   virtual Frames frames() const noexcept = 0;
 
-  // Adds a generation's pipelines; queues may be running. Fails without effect; also where the generation
-  // is loaded already, or 64 others are.
+  // Adds a generation's pipelines; queues may be running. Tables of stages that another loaded generation has
+  // too, with the same settings in the same pipeline, are taken over with what is in them. Fails without
+  // effect; also where the generation is loaded already, or 64 others are.
+  //
+  // A table sees the packets of a queue in their order, and those of several queues batch by batch.
   virtual Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) = 0;
+  // Copies words.size() words of a stage's table (Pipelines::states()), from word `first` on, as they are at
+  // some moment; while batches are in flight not all of the same one. Fails where there is no such table or
+  // the words are not in it.
+  virtual Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) = 0;
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;
 

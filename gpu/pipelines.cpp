@@ -4,16 +4,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <new>
 
 #include "gpu/acl_image.hpp"
 #include "gpu/reputation_image.hpp"
 #include "gpu/stages/image.h"
+#include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
 namespace {
 
 using Check = Result<void>;
+
+__extension__ typedef unsigned __int128 Wide;
+
+constexpr u64 kGiga = 1'000'000'000;
+constexpr u64 kTera = 1'000'000'000'000;
+constexpr u64 kDay = 86'400;  // seconds
+constexpr u64 kMaxTableEntries = u64{1} << 26;
 
 template <class... Args>
 tl::unexpected<std::string> refuse(fmt::format_string<Args...> format, Args&&... args) {
@@ -95,8 +105,51 @@ Check check(const ReputationSettings& stage) {
   return check_otherwise(stage.otherwise);
 }
 
+Check check_number(const char* what, u64 value, u64 least, u64 most) {
+  if (value < least || value > most) return refuse("its {} {} is not in {} to {}", what, value, least, most);
+  return {};
+}
+
+Check check(const TableSettings& table) {
+  return check_number("number of entries", table.entries, 1, kMaxTableEntries);
+}
+
+Check check(const RateLimitSettings& stage) {
+  if (stage.packets_per_second == 0 && stage.bytes_per_second == 0)
+    return refuse("it limits neither packets nor bytes: give it a rate");
+  if (stage.excess != AclRule::Action::drop && stage.excess != AclRule::Action::pass)
+    return refuse("its action for packets over the limit must be drop or pass");
+  Check checked = check(stage.table)
+                      .and_then([&] { return check_number("IPv4 prefix length", stage.bits4, 1, 32); })
+                      .and_then([&] { return check_number("IPv6 prefix length", stage.bits6, 1, 128); });
+  if (checked && stage.packets_per_second != 0)
+    checked = check_number("rate in packets", stage.packets_per_second, 1, kGiga).and_then([&] {
+      return check_number("burst in packets", stage.burst_packets, 1, kGiga);
+    });
+  if (checked && stage.packets_per_second != 0 && stage.burst_packets > stage.packets_per_second * kDay)
+    return refuse("its burst of packets is more than a day's at its rate");
+  if (checked && stage.bytes_per_second != 0 && stage.burst_bytes > stage.bytes_per_second * kDay)
+    return refuse("its burst of bytes is more than a day's at its rate");
+  if (checked && stage.bytes_per_second != 0)
+    checked = check_number("rate in bytes", stage.bytes_per_second, 1000, kTera).and_then([&] {
+      return check_number("burst in bytes", stage.burst_bytes, 1, kTera);
+    });
+  return checked;
+}
+
+Check check(const ConntrackSettings& stage) {
+  for (const AclRule::Action action : {stage.on_new, stage.on_invalid})
+    if (auto checked = check_otherwise(action); !checked)
+      return refuse("its actions for new and invalid packets must be next, drop or pass");
+  const ConntrackSettings::Timeouts& t = stage.timeouts;
+  for (const u32 timeout : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed,
+                            t.udp, t.udp_replied, t.icmp, t.other})
+    if (timeout == 0) return refuse("a timeout of 0 forgets connections at once: give it a time");
+  return check(stage.table);
+}
+
 const char* stage_name(const StageSettings& stage) {
-  constexpr std::array names{"acl", "load_balance", "l2fwd", "reputation"};
+  constexpr std::array names{"acl", "load_balance", "l2fwd", "reputation", "rate_limit", "conntrack"};
   static_assert(names.size() == std::variant_size_v<StageSettings>);
   return names[stage.index()];
 }
@@ -116,12 +169,28 @@ std::array<u32, 2> mac_words(const Mac& mac) {
 struct Compiled {
   std::vector<u32> image;
   std::vector<xg_rewrite> rewrites;
+  std::vector<StateSpec> states;
 };
 
 struct Placed {
   u32 kind;
   u32 body;
+  u64 entries = 0;  // of its table, if it has one
 };
+
+void append64(std::vector<u32>& image, u64 value) {
+  image.insert(image.end(), {static_cast<u32>(value), static_cast<u32>(value >> 32)});
+}
+
+// The first words of the body of a stage with a table, which is never cached. Which table, and its round, is
+// filled in when the pipeline is known.
+u32 append_stateful(const TableSettings& table, std::vector<u32>& image) {
+  const u32 at = static_cast<u32>(image.size());
+  const u32 sets = std::bit_ceil((table.entries + XG_WAYS - 1) / XG_WAYS);
+  image.insert(image.end(), {0, 0, 0, 0, sets, static_cast<u32>(table.evict), 0, 0, 0, 0});
+  static_assert(static_cast<u32>(TableSettings::Evict::refuse) == XG_EVICT_REFUSE);
+  return at;
+}
 
 Result<Placed> append(const AclSettings& stage, Compiled& to) {
   auto body = append_acl(stage, to.image);
@@ -169,11 +238,64 @@ Result<Placed> append(const ReputationSettings& stage, Compiled& to) {
   return Placed{XG_KIND_REPUTATION, *body};
 }
 
-Result<Compiled> build(const std::vector<PipelineSettings>& settings) {
+Result<Placed> append(const RateLimitSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  const u32 at = append_stateful(stage.table, image);
+  constexpr u64 ticks_per_second = XG_TICKS_PER_NS * kGiga;
+  const bool address = stage.per != RateLimitSettings::Per::flow;
+  u32 per = XG_RATE_SRC | XG_RATE_DST | XG_RATE_PORTS;
+  if (stage.per == RateLimitSettings::Per::src) per = XG_RATE_SRC;
+  if (stage.per == RateLimitSettings::Per::dst) per = XG_RATE_DST;
+  image.insert(image.end(), {per, address ? stage.bits4 : 32u, address ? stage.bits6 : 128u});
+  const u64 packet = stage.packets_per_second == 0 ? 0 : ticks_per_second / stage.packets_per_second;
+  append64(image, packet);
+  append64(image, packet * stage.burst_packets);
+  const Wide byte = stage.bytes_per_second == 0
+                        ? 0
+                        : (Wide{ticks_per_second} << XG_RATE_BYTE_SHIFT) / stage.bytes_per_second;
+  append64(image, static_cast<u64>(byte));
+  append64(image, static_cast<u64>((byte * stage.burst_bytes) >> XG_RATE_BYTE_SHIFT));
+  image.push_back(action_word(stage.excess, 0, 0));
+  return Placed{XG_KIND_RATE_LIMIT, at, stage.table.entries};
+}
+
+Result<Placed> append(const ConntrackSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  const u32 at = append_stateful(stage.table, image);
+  image.insert(image.end(), {stage.loose ? 1u : 0u, action_word(stage.on_new, 0, kConntrackNew),
+                             action_word(stage.on_invalid, 0, kConntrackInvalid)});
+  const ConntrackSettings::Timeouts& t = stage.timeouts;
+  for (const u32 ms : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed, t.udp,
+                       t.udp_replied, t.icmp, t.icmp, t.other, t.other})
+    append64(image, u64{ms} * 1'000'000 * XG_TICKS_PER_NS);
+  return Placed{XG_KIND_CONNTRACK, at, stage.table.entries};
+}
+
+// Gives a stage its table, in the first round that its pipeline has left.
+void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed, u32 round, u32 kind_before,
+               const CompileOptions& options, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  for (u32 i = 0; i < 4; i++)
+    image[placed.body + XG_BODY_HASH_KEY + i] = static_cast<u32>(options.hash_key[i / 2] >> i % 2 * 32);
+  StateSpec spec;
+  spec.pipeline = pipeline.name;
+  spec.stage = stage;
+  spec.entries = u64{image[placed.body + XG_BODY_SETS]} * XG_WAYS;
+  spec.words = XG_TABLE_HEAD + u64{image[placed.body + XG_BODY_SETS]} * XG_SET_WORDS;
+  // The body says all there is to say of the stage's settings.
+  spec.identity = fmt::format("{}\n{} {}\n{}", pipeline.name, placed.kind, kind_before,
+                              fmt::join(image.begin() + placed.body + XG_BODY_SETS, image.end(), " "));
+  image[placed.body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
+  image[placed.body + XG_BODY_ROUND] = round;
+  image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);
+  to.states.push_back(std::move(spec));
+}
+
+Result<Compiled> build(const std::vector<PipelineSettings>& settings, const CompileOptions& options) {
   const u32 pipelines = static_cast<u32>(settings.size());
   Compiled compiled;
   std::vector<u32>& image = compiled.image;
-  image.resize(XG_IMAGE_HEADER + pipelines * 2, 0);
+  image.resize(XG_IMAGE_HEADER + pipelines * XG_PIPELINE_WORDS, 0);
   image[XG_IMAGE_MAGIC_AT] = XG_IMAGE_MAGIC;
   image[XG_IMAGE_PIPELINES_AT] = pipelines;
   image[XG_IMAGE_TABLE_AT] = XG_IMAGE_HEADER;
@@ -183,6 +305,9 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings) {
       return refuse("pipeline \"{}\" has {} stages, {} are possible", pipeline.name, pipeline.stages.size(),
                     XG_MAX_STAGES);
     std::vector<u32> stages;
+    u32 first_with_table = static_cast<u32>(pipeline.stages.size());
+    std::map<u32, u32> with_table;  // kind -> how many there have been
+    u32 rounds = 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
       const StageSettings& stage = pipeline.stages[s];
       auto placed = std::visit([](const auto& what) { return check(what); }, stage).and_then([&] {
@@ -192,31 +317,52 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings) {
         return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage),
                       placed.error());
       stages.insert(stages.end(), {placed->kind, placed->body});
+      if (placed->entries == 0) continue;
+      const u32 position = static_cast<u32>(s);
+      first_with_table = std::min(first_with_table, position);
+      add_state(pipeline, position, *placed, rounds++, with_table[placed->kind]++, options, compiled);
     }
-    image[XG_IMAGE_HEADER + p * 2] = static_cast<u32>(image.size());
-    image[XG_IMAGE_HEADER + p * 2 + 1] = static_cast<u32>(pipeline.stages.size());
+    const u32 at = XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS;
+    image[at] = static_cast<u32>(image.size());
+    image[at + 1] = static_cast<u32>(pipeline.stages.size());
+    image[at + 2] = first_with_table;
     image.insert(image.end(), stages.begin(), stages.end());
   }
+  image[XG_IMAGE_STATES_AT] = static_cast<u32>(compiled.states.size());
+  // Devices put the tables' addresses, of eight bytes each, right behind.
+  if (image.size() % 2 != 0) image.push_back(0);
   image[XG_IMAGE_WORDS_AT] = static_cast<u32>(image.size());
   return compiled;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<PipelineSettings> settings) {
+Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<PipelineSettings> settings,
+                                                            const CompileOptions& options) {
   if (settings.size() > 65535)
     return refuse("a policy has {} pipelines, 65535 are possible", settings.size());
   try {
-    auto compiled = build(settings);
+    auto compiled = build(settings, options);
     if (!compiled) return tl::unexpected(compiled.error());
     std::shared_ptr<Pipelines> pipelines(new Pipelines);
     pipelines->settings_ = std::move(settings);
     pipelines->image_ = std::move(compiled->image);
     pipelines->rewrites_ = std::move(compiled->rewrites);
+    pipelines->states_ = std::move(compiled->states);
     return pipelines;
   } catch (const std::bad_alloc&) {
     return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");
   }
+}
+
+Result<void> check_state_range(const Pipelines* pipelines, u32 table, u64 first, u64 count) {
+  if (pipelines == nullptr) return refuse("the generation is not loaded");
+  if (table >= pipelines->states().size())
+    return refuse("the pipelines have {} tables, there is no number {}", pipelines->states().size(), table);
+  const u64 words = pipelines->states()[table].words;
+  if (first > words || count > words - first)
+    return refuse("the table has {} words, {} from word {} on are not in it", words, count, first);
+  return {};
 }
 
 }  // namespace xdpgpu::gpu

@@ -110,29 +110,125 @@ struct ReputationSettings {
   u32 cache_ttl_ms = 0;                               // 0: while the generation lives
 };
 
-using StageSettings = std::variant<AclSettings, LoadBalanceSettings, L2fwdSettings, ReputationSettings>;
+// What a stage remembers of packets, by key: a table of the device's own memory (gpu/stages/table.h). It is
+// divided into sets of eight; a key's set is told by the keyed hash of the key (CompileOptions::hash_key),
+// and a newcomer to a full set takes the place of one of the eight, or gets none. Packets with timestamps
+// that run backwards count as of the latest time that their set has seen.
+struct TableSettings {
+  enum class Evict {
+    fifo,    // the entry that has been there longest
+    lru,     // the one not used for longest
+    lfu,     // the one used least often
+    random,  // any of them, by the newcomer's hash
+    refuse,  // none
+  };
+  u32 entries = 65536;  // 1..67,108,864; rounded up so that there is a power of two of sets; 72 bytes each
+  Evict evict = Evict::lru;
+};
+
+// `rate_limit`: a token bucket for each source, destination, or flow (addresses, ports and protocol). A
+// packet that finds too few tokens in it is decided by `excess` and takes none; the others go on. Limits in
+// packets and in bytes (from the Ethernet header on) may both be set: then a packet needs both. A key for
+// which there is no place is not limited. Packets without addresses go on. In fragments the ports count as 0.
+// Verdict's rule: 0.
+struct RateLimitSettings {
+  enum class Per { src, dst, flow } per = Per::src;
+  u8 bits4 = 32;  // bits of the address that count, for src and dst: whole prefixes share a bucket
+  u8 bits6 = 128;
+  u64 packets_per_second = 0;                      // 0: not limited in packets; to 10^9
+  u64 burst_packets = 0;                           // tokens that a full bucket has, 1..10^9
+  u64 bytes_per_second = 0;                        // 0: not limited in bytes; 1,000 to 10^12
+  u64 burst_bytes = 0;                             // 1..10^12; a longer frame never fits
+  AclRule::Action excess = AclRule::Action::drop;  // drop or pass
+  TableSettings table;
+};
+
+// `conntrack`: tells packets of connections from others; what is neither new nor invalid goes on, and so do
+// packets that are not tracked: not IP, fragments, ICMP but for echo and errors.
+//
+// TCP goes by the flags alone; sequence numbers and windows are not checked. A SYN makes a connection; the
+// other side's SYN and ACK, then an ACK open it; a FIN of each side or a RST end it, and a SYN then makes a
+// new one. New: SYN of a connection, until the other side has answered. Invalid: flags that no packet has
+// (two of SYN, FIN and RST, or none of SYN, RST and ACK), a packet that its connection's state does not
+// allow, and, unless `loose`, one of no connection that is not a SYN. UDP, and any other protocol, by
+// addresses and ports; ICMP echo by its identifier: new until the other side has answered. ICMP errors are of
+// the connection that they quote; if there is none, they are invalid (`loose`: not tracked). Malformed
+// packets are invalid.
+//
+// loose: only one direction may be seen. Then connections are also taken up in the middle (as new), and
+// from the answer to what was not seen.
+//
+// Where a new connection has no place in the table, its packets count as invalid. Verdict's rule: the class
+// of the packet, kConntrackNew or kConntrackInvalid.
+struct ConntrackSettings {
+  bool loose = false;
+  AclRule::Action on_new = AclRule::Action::next;      // next, pass or drop
+  AclRule::Action on_invalid = AclRule::Action::drop;  // likewise
+  // Milliseconds without a packet after which a connection is forgotten, 1..2^32-1.
+  struct Timeouts {
+    u32 syn_sent = 120'000;
+    u32 syn_received = 60'000;
+    u32 established = 3'600'000;
+    u32 fin_wait = 120'000;
+    u32 time_wait = 120'000;
+    u32 closed = 10'000;
+    u32 udp = 30'000;
+    u32 udp_replied = 120'000;
+    u32 icmp = 30'000;    // replied or not
+    u32 other = 600'000;  // likewise
+    bool operator==(const Timeouts&) const = default;
+  } timeouts;
+  TableSettings table{.entries = 1'048'576};
+};
+inline constexpr u32 kConntrackNew = 1;
+inline constexpr u32 kConntrackInvalid = 4;
+
+using StageSettings = std::variant<AclSettings, LoadBalanceSettings, L2fwdSettings, ReputationSettings,
+                                   RateLimitSettings, ConntrackSettings>;
 struct PipelineSettings {
   std::string name;
   std::vector<StageSettings> stages;  // a packet that no stage decides is passed
+};
+
+// A stage's table. Two of equal identity are one: a device hands it on from generation to generation.
+struct StateSpec {
+  std::string identity;  // pipeline, which of its stages of that kind, and the stage's settings
+  std::string pipeline;
+  u32 stage = 0;  // position in it, from 0
+  u64 words = 0;  // of memory
+  u64 entries = 0;
+};
+
+struct CompileOptions {
+  // SipHash key of the tables, as hard to guess for those who send packets as the caller makes it. Another
+  // key is another table.
+  std::array<u64, 2> hash_key{};
 };
 
 class Pipelines {
  public:
   // Compiles all pipelines of a policy; xg_metadata.pipeline indexes `settings`. The error names the
   // pipeline and stage.
-  static Result<std::shared_ptr<const Pipelines>> compile(std::vector<PipelineSettings> settings);
+  static Result<std::shared_ptr<const Pipelines>> compile(std::vector<PipelineSettings> settings,
+                                                          const CompileOptions& options = {});
 
   const std::vector<PipelineSettings>& settings() const noexcept { return settings_; }
   const std::vector<u32>& image() const noexcept { return image_; }
   // The records that cached verdicts name, from number XG_REWRITE_FIRST on (maps/flow.h); their generation
   // is for the loader to fill in.
   const std::vector<xg_rewrite>& rewrites() const noexcept { return rewrites_; }
+  // The stages' tables, as the image numbers them.
+  const std::vector<StateSpec>& states() const noexcept { return states_; }
 
  private:
   Pipelines() = default;
   std::vector<PipelineSettings> settings_;
   std::vector<u32> image_;
   std::vector<xg_rewrite> rewrites_;
+  std::vector<StateSpec> states_;
 };
+
+// Whether words [first, first + count) of a table of `pipelines` (nullptr: there are none) can be read.
+Result<void> check_state_range(const Pipelines* pipelines, u32 table, u64 first, u64 count);
 
 }  // namespace xdpgpu::gpu

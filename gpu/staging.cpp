@@ -18,6 +18,8 @@ constexpr u64 kMost = align(XG_METADATA_SIZE + XG_CHUNK_SIZE);
 // Of an L4 header: the ports, an ICMP header with an echo's identifier, TCP's checksum, which ends the
 // latest.
 constexpr u32 kL4Bytes = 18;
+// Of an ICMP error: the packet that it quotes, up to its ports or an echo's identifier.
+constexpr u32 kIcmpBytes = 8 + 60 + 8;
 // Frames between the one that is staged and the one whose first line is fetched.
 constexpr u32 kAhead = 8;
 
@@ -26,7 +28,8 @@ constexpr u32 kAhead = 8;
 u32 reach(const u8* metadata_bytes, u32 length) {
   xg_metadata metadata;
   std::memcpy(&metadata, metadata_bytes, sizeof(metadata));
-  return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + kL4Bytes));
+  const u32 l4_bytes = (metadata.flags & XG_PKT_ICMP) != 0 ? kIcmpBytes : kL4Bytes;
+  return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + l4_bytes));
 }
 
 }  // namespace
@@ -43,7 +46,8 @@ u64 stage_frames(const void* frames, u64 frames_bytes, const xg_descriptor* desc
       __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(frames) +
                                                        descriptors[i + kAhead].offset - XG_METADATA_SIZE));
     const xg_descriptor& from = descriptors[i];
-    staged[i] = {0, 0, from.flags};
+    // Names nothing; the length counts to the packet's.
+    staged[i] = {0, from.length, from.flags};
     if (!later_buffer && xg_descriptor_valid(from, frames_bytes)) {
       const u8* metadata = static_cast<const u8*>(frames) + from.offset - XG_METADATA_SIZE;
       const u64 bytes = XG_METADATA_SIZE + u64{reach(metadata, from.length)};

@@ -10,7 +10,7 @@
 #ifndef XDPGPU_MAPS_HASH_H
 #define XDPGPU_MAPS_HASH_H
 
-#include "flow.h"
+#include "types.h"
 
 #define XG_SIP_ROTATE(x, n) (((x) << (n)) | ((x) >> (64 - (n))))
 
@@ -42,6 +42,8 @@
   XG_SIP_ROUND()
 
 #ifndef XG_GLSL
+
+#include "flow.h"
 
 XG_FN u64 xg_pair(u32 low, u32 high) { return (u64)high << 32 | low; }
 

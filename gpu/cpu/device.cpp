@@ -8,6 +8,7 @@
 #include "gpu/cpu/mirror.hpp"
 #include "gpu/cpu/queue.hpp"
 #include "gpu/slots.hpp"
+#include "gpu/states.hpp"
 
 namespace xdpgpu::gpu::cpu {
 namespace {
@@ -34,7 +35,31 @@ class CpuDevice final : public Device {
   Frames frames() const noexcept override { return shared_.frames; }
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
-    return shared_.generations.add(generation, std::move(pipelines));
+    try {
+      auto tables =
+          tables_.take(*pipelines, [](const StateSpec& spec) -> Result<Table> { return Table(spec.words); });
+      if (!tables) return tl::unexpected(tables.error());
+      Loaded loaded{std::move(pipelines), *std::move(tables), {}};
+      for (const auto& table : loaded.tables) {
+        const u64 address = reinterpret_cast<std::uintptr_t>(table->data());
+        loaded.addresses.insert(loaded.addresses.end(),
+                                {static_cast<u32>(address), static_cast<u32>(address >> 32)});
+      }
+      return shared_.generations.add(generation, std::move(loaded));
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(
+          std::string("there is not enough memory for the stages' tables: make them smaller"));
+    }
+  }
+  Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
+    const Loaded* loaded = shared_.generations.find(generation);
+    auto checked =
+        check_state_range(loaded == nullptr ? nullptr : loaded->pipelines.get(), table, first, words.size());
+    if (!checked) return checked;
+    Table& from = *loaded->tables[table];
+    for (u64 i = 0; i < words.size(); i++)
+      words[i] = std::atomic_ref(from[first + i]).load(std::memory_order_relaxed);
+    return {};
   }
   void unload(u32 generation) noexcept override { shared_.generations.remove(generation); }
 
@@ -63,8 +88,11 @@ class CpuDevice final : public Device {
   }
 
  private:
+  using Table = std::vector<u32>;
+
   DeviceInfo info_ = describe();
   Shared shared_;
+  States<Table> tables_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class Count {
 
 class CpuMirror final : public Mirror {
  public:
-  CpuMirror(const Generations<std::shared_ptr<const Pipelines>>& generations, const MirrorOptions& options)
+  CpuMirror(const Generations<Loaded>& generations, const MirrorOptions& options)
       : generations_(generations) {
     for (u32 p = 0; p < options.ports.size(); ++p) {
       const MirrorPort& port = options.ports[p];
@@ -93,9 +93,9 @@ class CpuMirror final : public Mirror {
   }
 
   void look_at(const xg_mirror_record& record, u32 port, u64 now_ns) noexcept {
-    const auto* pipelines = generations_.find(record.metadata.generation);
-    if (pipelines == nullptr) return unknown_generation_.add(1);
-    const xg_result result = mirror_decide(&record, (*pipelines)->image().data());
+    const Loaded* loaded = generations_.find(record.metadata.generation);
+    if (loaded == nullptr) return unknown_generation_.add(1);
+    const xg_result result = mirror_decide(&record, loaded->pipelines->image().data());
     if (XG_VERDICT_ACTION(result.verdict) == XG_ABORTED) return undecided_.add(1);
     if (mirror_caches(&record, result, static_cast<u32>(shards_[port].size())))
       publish(shards_[port][record.queue], record, result, now_ns);
@@ -115,7 +115,7 @@ class CpuMirror final : public Mirror {
     if (published == Published::evicted) evicted_.add(1);
   }
 
-  const Generations<std::shared_ptr<const Pipelines>>& generations_;
+  const Generations<Loaded>& generations_;
   std::vector<MirrorRing> rings_;
   std::vector<Shards> shards_;  // by port, queue
   Count taken_, published_, evicted_, unknown_generation_, undecided_;
@@ -125,8 +125,7 @@ class CpuMirror final : public Mirror {
 
 }  // namespace
 
-std::unique_ptr<Mirror> open_mirror(const Generations<std::shared_ptr<const Pipelines>>& generations,
-                                    const MirrorOptions& options) {
+std::unique_ptr<Mirror> open_mirror(const Generations<Loaded>& generations, const MirrorOptions& options) {
   return std::make_unique<CpuMirror>(generations, options);
 }
 

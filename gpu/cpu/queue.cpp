@@ -55,14 +55,15 @@ class Batches {
     }
   }
 
-  void decide(const Slot& slot, u32 count, u32 generation, const Pipelines& pipelines) noexcept {
+  void decide(const Slot& slot, u32 count, u32 generation, const Loaded& loaded) noexcept {
     xg_batch batch{};
     batch.frames.v = reinterpret_cast<xg_word*>(device_.base);
     batch.frames_bytes = device_.bytes;
     batch.descriptors.v = slot.descriptors;
     batch.results.v = slot.results;
     // The stages only read the image; their handles have no const.
-    batch.image.v = const_cast<xg_word*>(pipelines.image().data());
+    batch.image.v = const_cast<xg_word*>(loaded.pipelines->image().data());
+    batch.states.v = const_cast<xg_word*>(loaded.addresses.data());
     batch.count = count;
     batch.generation = generation;
     if (staging_ != nullptr) {
@@ -71,13 +72,28 @@ class Batches {
       batch.frames_bytes = staging_bytes_;
       batch.descriptors.v = staged_.get();
     }
-    for (u32 i = 0; i < count; i++) {
-      if (i + kAhead < count) prefetch(batch, i + kAhead);
-      xg_run(batch, i);
-    }
+    if (loaded.tables.empty())
+      decide_each(batch, [](const xg_batch& of, u32 i) {
+        xg_view seen;
+        return xg_decide(of, i, seen);
+      });
+    else
+      decide_in_order(batch);
   }
 
  private:
+  template <class Decide>
+  static void decide_each(const xg_batch& batch, Decide decide_one) noexcept {
+    for (u32 i = 0; i < batch.count; i++) {
+      if (i + kAhead < batch.count) prefetch(batch, i + kAhead);
+      batch.results.v[i] = decide_one(batch, i);
+    }
+  }
+  void decide_in_order(const xg_batch& batch) noexcept {
+    const std::lock_guard lock(device_.tables);
+    decide_each(batch, [](const xg_batch& of, u32 i) { return xg_decide_in_order(of, i); });
+  }
+
   const Shared& device_;
   Memory<xg_descriptor> descriptors_;
   Memory<xg_result> results_;
@@ -93,9 +109,9 @@ class LaunchedQueue final : public Queue {
 
   Slot* acquire() noexcept override { return ring_.acquire(); }
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
-    const auto* pipelines = device_.generations.find(generation);
-    if (pipelines == nullptr) return Submit::unknown_generation;
-    batches_.decide(*slot, count, generation, **pipelines);
+    const Loaded* loaded = device_.generations.find(generation);
+    if (loaded == nullptr) return Submit::unknown_generation;
+    batches_.decide(*slot, count, generation, *loaded);
     ring_.submitted(slot, count, generation);
     return Submit::ok;
   }
@@ -116,7 +132,7 @@ constexpr u64 kMostSleepNs = 1'000'000'000;
 class PersistentQueue final : public Queue {
  public:
   PersistentQueue(const Shared& device, const QueueOptions& options)
-      : device_(device), ring_(options), batches_(device, options, ring_), pipelines_(options.depth) {
+      : device_(device), ring_(options), batches_(device, options, ring_), loaded_(options.depth) {
     thread_ = start_thread("xdpgpu-device", [this] { run(); });
   }
   // The thread first decides what was submitted: `depth` batches at most.
@@ -130,9 +146,9 @@ class PersistentQueue final : public Queue {
 
   Slot* acquire() noexcept override { return ring_.acquire(); }
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
-    const auto* pipelines = device_.generations.find(generation);
-    if (pipelines == nullptr) return Submit::unknown_generation;
-    pipelines_[slot->index] = pipelines->get();
+    const Loaded* loaded = device_.generations.find(generation);
+    if (loaded == nullptr) return Submit::unknown_generation;
+    loaded_[slot->index] = loaded;
     ring_.submitted(slot, count, generation);
     bell_.ring();
     return Submit::ok;
@@ -154,7 +170,7 @@ class PersistentQueue final : public Queue {
       const bool stopping = stopping_.load(std::memory_order_acquire);
       if (ring_.submitted() != decided) {
         const Slot& slot = ring_.at(decided + 1);
-        batches_.decide(slot, slot.count, slot.generation, *pipelines_[slot.index]);
+        batches_.decide(slot, slot.count, slot.generation, *loaded_[slot.index]);
         decided_.store(++decided, std::memory_order_release);
         busy_ns = monotonic_ns();
         continue;
@@ -172,7 +188,7 @@ class PersistentQueue final : public Queue {
   const Shared& device_;
   SlotRing ring_;
   Batches batches_;
-  std::vector<const Pipelines*> pipelines_;  // by slot, while its batch is in flight
+  std::vector<const Loaded*> loaded_;  // by slot, while its batch is in flight
   Doorbell bell_;
   alignas(64) std::atomic<u64> decided_{0};  // number of the last batch that is
   alignas(64) std::atomic<bool> stopping_{false};

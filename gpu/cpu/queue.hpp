@@ -5,8 +5,10 @@
 // another. That thread spins for a while after each batch, then sleeps until the next one.
 #pragma once
 
+#include <mutex>
+
+#include "gpu/cpu/loaded.hpp"
 #include "gpu/generations.hpp"
-#include "gpu/pipelines.hpp"
 
 namespace xdpgpu::gpu::cpu {
 
@@ -15,7 +17,10 @@ struct Shared {
   u8* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
-  Generations<std::shared_ptr<const Pipelines>> generations;
+  Generations<Loaded> generations;
+  // Held while a batch of a generation with tables is decided, so that each table sees one batch after the
+  // other: once a batch.
+  mutable std::mutex tables;
 };
 
 // The options were checked (check_queue_options). Throws where there is no memory or no thread to be had.

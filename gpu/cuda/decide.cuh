@@ -11,6 +11,7 @@
 
 #include "gpu/cuda/lines.cuh"
 #include "gpu/cuda/publish.cuh"
+#include "gpu/cuda/scratch.hpp"
 #include "gpu/cuda/slots_view.hpp"
 #include "gpu/stages/pipeline.h"
 
@@ -79,9 +80,10 @@ __device__ inline void fetch_lines(const xg_batch& batch, u64 at, Lines& lines) 
   __syncwarp();
 }
 
-// Stores the results of the warp's packets, each lane's that of packet i, if there is one. They cross the bus
-// in whole lines.
-__device__ inline void store_results(const xg_batch& batch, u32 i, const xg_result& r, Lines& lines) {
+// Stores the results of the warp's packets, each lane's that of packet i, if there is one and the lane wants
+// it. They cross the bus in whole lines.
+__device__ inline void store_results(const xg_batch& batch, u32 i, const xg_result& r, bool wants,
+                                     Lines& lines) {
   constexpr u32 kPieces = sizeof(xg_result) / sizeof(uint4);
   static_assert(sizeof(xg_result) == kPieces * sizeof(uint4) && kPieces == 2);
   const u32 lane = threadIdx.x % kWarpLanes;
@@ -89,10 +91,30 @@ __device__ inline void store_results(const xg_batch& batch, u32 i, const xg_resu
   lines.of[lane].pieces[1] = make_uint4(r.src_mac[0], r.src_mac[1], r.cache_ttl_ms, r.detail);
   __syncwarp();
   const u32 first = i - lane;
+  const u32 wanted = __ballot_sync(~0u, wants && i < batch.count);
   auto* out = reinterpret_cast<uint4*>(batch.results.v + first);
 #pragma unroll
   for (u32 piece = lane; piece < kPieces * kWarpLanes; piece += kWarpLanes)
-    if (first + piece / kPieces < batch.count) out[piece] = lines.of[piece / kPieces].pieces[piece % kPieces];
+    if ((wanted >> piece / kPieces & 1u) != 0) out[piece] = lines.of[piece / kPieces].pieces[piece % kPieces];
+}
+
+// Keeps for the second part what the packets wait for, and their lines. For whole warps, packet i each
+// lane's.
+__device__ inline void keep(const xg_batch& batch, u32 i, const xg_way& way, bool has_line,
+                            const Scratch& scratch, const Lines& lines) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 first = i - lane;
+  const bool waits = way.kind != 0;
+  if (i < batch.count) scratch.marks[i] = waits ? way.position + 1u | (has_line ? kMarkLine : 0u) : 0u;
+  const u32 kept = __ballot_sync(~0u, waits && has_line);
+#pragma unroll
+  for (u32 store = 0; store < kLanesPerLine; store++) {
+    const u32 packet = store * kLinesPerLoad + lane / kLanesPerLine;
+    if ((kept >> packet & 1u) != 0)
+      scratch.lines[u64{first + packet} * kLanesPerLine + lane % kLanesPerLine] =
+          lines.of[packet].pieces[lane % kLanesPerLine];
+  }
+  __syncwarp();
 }
 
 }  // namespace detail
@@ -100,8 +122,10 @@ __device__ inline void store_results(const xg_batch& batch, u32 i, const xg_resu
 // Decides packet i of the batch, publishes its flow's verdict where there is one to publish, and writes the
 // result. For whole warps: lanes whose i is not a packet of the batch help to fetch. lines: the warp's own.
 // kOverlaps: the batch before may still be at work: only what the host wrote is read until it is over.
-template <bool kOverlaps = false>
-__device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTable* ports, u32 queue,
+// kTables: the packet goes as far as the first stage with a table; what waits there is kept in `scratch`, for
+// finish_tables().
+template <bool kOverlaps, bool kTables>
+__device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& flows, const Scratch& scratch,
                                      Lines& lines) {
   const bool mine = i < batch.count;
   const detail::Order order = detail::order_of(batch, i);
@@ -111,11 +135,15 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
   if constexpr (kOverlaps) cudaGridDependencySynchronize();
   xg_view seen{};
   xg_result r{};
+  xg_way way{};
+  bool has_line = false;
   if (mine) {
     const Line& line = lines.of[threadIdx.x % kWarpLanes];
     xg_metadata metadata;
     memcpy(&metadata, &line, sizeof(metadata));
-    if (at != ~u64{0} && detail::line_has_all(metadata)) {
+    has_line = at != ~u64{0} && detail::line_has_all(metadata);
+    bool judged = false;
+    if (has_line) {
       // The descriptor was found valid above; its length is the frame's, though the copy ends before.
       xg_descriptor here = {XG_METADATA_SIZE, descriptor.length, descriptor.flags};
       xg_batch copy = batch;
@@ -123,24 +151,25 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const PortTab
       copy.frames_bytes = XG_METADATA_SIZE + XG_CHUNK_SIZE;
       copy.descriptors.v = &here;
       copy.count = 1;
-      r = xg_decide(copy, 0, seen);
+      judged = xg_begin(copy, 0, seen, way, r);
     } else {
-      r = xg_decide(batch, i, seen);
+      judged = xg_begin(batch, i, seen, way, r);
     }
+    if (judged) xg_advance(batch, seen, way, r);
+    if (!kTables && way.kind != 0) r = xg_no_result();
   }
   __syncwarp();
-  if (ports != nullptr) publish_result(batch, descriptor, seen, ports, queue, r, lines);
-  detail::store_results(batch, i, r, lines);
+  if constexpr (kTables) detail::keep(batch, i, way, has_line, scratch, lines);
+  if (flows.ports != nullptr)
+    publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, lines);
+  detail::store_results(batch, i, r, !kTables || way.kind == 0, lines);
   // The next packets' lines come in the same place.
   __syncwarp();
 }
 
-// Decides `count` packets of a slot, block `block` of the `blocks` that share them, kThreads each. lines: one
-// for each of the block's warps.
-template <u32 kThreads>
-__device__ inline void decide_slot(const SlotsView& slots, u32 slot, u64 image, u32 count, u32 generation,
-                                   u32 block, u32 blocks, Lines (&lines)[kThreads / kWarpLanes]) {
-  xg_batch batch;
+// The batch of a slot.
+__device__ inline xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, u32 generation) {
+  xg_batch batch{};
   batch.frames.v =
       reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(slots.frames.v) + slot * slots.frames_stride);
   batch.frames_bytes = slots.frames_bytes;
@@ -149,9 +178,25 @@ __device__ inline void decide_slot(const SlotsView& slots, u32 slot, u64 image, 
   batch.image.v = reinterpret_cast<xg_word*>(image);
   batch.count = count;
   batch.generation = generation;
+  return batch;
+}
+
+// Whether its pipelines have tables.
+__device__ inline bool has_tables(const xg_batch& batch) { return batch.image.v[XG_IMAGE_ROUNDS_AT] != 0; }
+
+// Block `block` of the `blocks` that share the batch, kThreads each, decides its packets, or, where there are
+// tables, brings them there. lines: one for each of the block's warps.
+template <u32 kThreads>
+__device__ inline void decide_share(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
+                                    u32 block, u32 blocks, Lines (&lines)[kThreads / kWarpLanes]) {
   const u32 warp = threadIdx.x / kWarpLanes;
-  for (u32 first = block * kThreads + warp * kWarpLanes; first < count; first += blocks * kThreads)
-    decide_packet(batch, lane_of(first), slots.flows.ports, slots.flows.receive_queue, lines[warp]);
+  const bool tables = has_tables(batch);
+  for (u32 first = block * kThreads + warp * kWarpLanes; first < batch.count; first += blocks * kThreads) {
+    if (tables)
+      decide_packet<false, true>(batch, lane_of(first), flows, scratch, lines[warp]);
+    else
+      decide_packet<false, false>(batch, lane_of(first), flows, scratch, lines[warp]);
+  }
 }
 
 }  // namespace xdpgpu::gpu::cuda

@@ -95,6 +95,9 @@ class CudaDevice final : public Device {
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
     device->shared_.control = *std::move(control);
+    auto lock = DeviceMemory::create(sizeof(u32), nullptr, device->shared_.control);
+    if (!lock) return tl::unexpected(lock.error());
+    device->shared_.tables_lock = *std::move(lock);
     auto images = Images::create(device->shared_.control);
     if (!images) return tl::unexpected(images.error());
     device->shared_.images = *std::move(images);
@@ -128,13 +131,25 @@ class CudaDevice final : public Device {
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (auto ready = enter(); !ready) return ready;
-    const auto& words = pipelines->image();
-    auto image = DeviceMemory::create(words.size() * sizeof(u32), words.data(), shared_.control);
-    if (!image) return tl::unexpected(image.error());
-    if (auto added = shared_.generations.add(generation, *std::move(image)); !added) return added;
-    auto announced = shared_.images.add(generation, *shared_.generations.find(generation), shared_.control);
+    auto loaded = load_pipelines(std::move(pipelines), states_, shared_.control);
+    if (!loaded) return tl::unexpected(loaded.error());
+    if (auto added = shared_.generations.add(generation, *std::move(loaded)); !added) return added;
+    auto announced =
+        shared_.images.add(generation, shared_.generations.find(generation)->image, shared_.control);
     if (!announced) shared_.generations.remove(generation);
     return announced;
+  }
+  Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
+    if (auto ready = enter(); !ready) return ready;
+    const Loaded* loaded = shared_.generations.find(generation);
+    auto checked =
+        check_state_range(loaded == nullptr ? nullptr : loaded->pipelines.get(), table, first, words.size());
+    if (!checked) return checked;
+    if (const cudaError_t error =
+            loaded->tables[table]->read(first * sizeof(u32), words.data(), words.size_bytes());
+        error != cudaSuccess)
+      return failure("reading a table", error);
+    return {};
   }
   void unload(u32 generation) noexcept override {
     if (shared_.abandoned) return;
@@ -195,6 +210,7 @@ class CudaDevice final : public Device {
 
   DeviceInfo info_;
   Shared shared_;
+  States<DeviceMemory> states_;
 };
 
 int ordinal_of(const DeviceInfo& info) { return std::stoi(info.name.substr(info.name.find(':') + 1)); }

@@ -46,7 +46,7 @@ Result<void> GraphQueue::allocate(const QueueOptions& options) {
       .and_then([&] { return DeviceMemory::create(kLine, nullptr, stream_); })
       .map([&](DeviceMemory&& made) { blocks_ = std::move(made); })
       .and_then([&] { return pin(mailbox_, kOrdersAt + places_ * sizeof(Order)); })
-      .and_then([&] { return SlotMemory::create(shared_, options, ring_); })
+      .and_then([&] { return SlotMemory::create(shared_, options, ring_, stream_); })
       .map([&](SlotMemory&& made) { slots_ = std::move(made); });
 }
 
@@ -129,11 +129,11 @@ bool GraphQueue::post_up_to(u64 number) noexcept {
 
 Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
-  const DeviceMemory* image = shared_.generations.find(generation);
-  if (image == nullptr) return Submit::unknown_generation;
+  const Loaded* loaded = shared_.generations.find(generation);
+  if (loaded == nullptr) return Submit::unknown_generation;
   slots_.stage(shared_, *slot, count);
   Order made{};
-  made.image = reinterpret_cast<u64>(image->get());
+  made.image = reinterpret_cast<u64>(loaded->image.get());
   made.ticket = ring_.submitted() + 1;
   made.count = count;
   made.generation = generation;

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/cuda/publish.hpp"
+#include "gpu/cuda/scratch.hpp"
 #include "gpu/stages/view.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -26,11 +27,12 @@ struct Flows {
 // Loads the kernel while no other stays on the GPU, which would keep the driver waiting.
 cudaError_t load_decide() noexcept;
 
-// Enqueues the batch on `stream`; batches that share a Completion::blocks share the stream. The results'
-// array is 16-aligned. overlaps: its packets may be fetched while the batch before is still at work (compute
-// capability 9.0 and later; CUDA's programmatic dependent launch); it is decided after that one all the same.
-// Any error is the device's end.
-cudaError_t launch(const xg_batch& batch, const Flows& flows, const Completion& completion, bool overlaps,
-                   cudaStream_t stream) noexcept;
+// Enqueues the batch on `stream`; batches that share a Completion::blocks or a Scratch share the stream. The
+// results' array is 16-aligned. tables: its pipelines have some; their addresses stand behind the image.
+// overlaps: its packets may be fetched while the batch before is still at work (compute capability 9.0 and
+// later; CUDA's programmatic dependent launch); it is decided after that one all the same. Any error is the
+// device's end.
+cudaError_t launch(const xg_batch& batch, const Flows& flows, bool tables, const Scratch& scratch,
+                   const Completion& completion, bool overlaps, cudaStream_t stream) noexcept;
 
 }  // namespace xdpgpu::gpu::cuda

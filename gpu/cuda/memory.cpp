@@ -75,6 +75,16 @@ Result<DeviceMemory> DeviceMemory::create(u64 bytes, const void* from, const Str
   return made;
 }
 
+cudaError_t DeviceMemory::write(u64 at, const void* from, u64 bytes) noexcept {
+  const cudaError_t error = cudaMemcpyAsync(memory_ + at, from, bytes, cudaMemcpyHostToDevice, stream_);
+  return error != cudaSuccess ? error : cudaStreamSynchronize(stream_);
+}
+
+cudaError_t DeviceMemory::read(u64 at, void* to, u64 bytes) const noexcept {
+  const cudaError_t error = cudaMemcpyAsync(to, memory_ + at, bytes, cudaMemcpyDeviceToHost, stream_);
+  return error != cudaSuccess ? error : cudaStreamSynchronize(stream_);
+}
+
 DeviceMemory::~DeviceMemory() {
   if (memory_ != nullptr) (void)cudaFreeAsync(memory_, stream_);
 }

@@ -64,6 +64,9 @@ class DeviceMemory {
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
   void abandon() noexcept { memory_ = nullptr; }
   u8* get() const noexcept { return memory_; }
+  // Done once they return.
+  cudaError_t write(u64 at, const void* from, u64 bytes) noexcept;
+  cudaError_t read(u64 at, void* to, u64 bytes) const noexcept;
 
  private:
   u8* memory_ = nullptr;

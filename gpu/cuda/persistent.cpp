@@ -36,7 +36,7 @@ Result<void> PersistentQueue::allocate(const QueueOptions& options) {
       .and_then([&] { return DeviceMemory::create(sizeof(Command), nullptr, stream_); })
       .map([&](DeviceMemory&& made) { command_ = std::move(made); })
       .and_then([&] { return pin(mailbox_, kJobsAt + depth_ * sizeof(Job)); })
-      .and_then([&] { return SlotMemory::create(shared_, options, ring_); })
+      .and_then([&] { return SlotMemory::create(shared_, options, ring_, stream_); })
       .map([&](SlotMemory&& made) { slots_ = std::move(made); });
 }
 
@@ -115,11 +115,11 @@ void PersistentQueue::put_job(const Slot& slot, const DeviceMemory& image, u32 c
 
 Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
-  const DeviceMemory* image = shared_.generations.find(generation);
-  if (image == nullptr) return Submit::unknown_generation;
+  const Loaded* loaded = shared_.generations.find(generation);
+  if (loaded == nullptr) return Submit::unknown_generation;
   slots_.stage(shared_, *slot, count);
   beat();
-  put_job(*slot, *image, count, generation);
+  put_job(*slot, loaded->image, count, generation);
   ring_.submitted(slot, count, generation);
   (void)keep_resident();  // where the device fails, poll says so of the batch
   return Submit::ok;

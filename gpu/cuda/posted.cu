@@ -2,11 +2,13 @@
 //
 // gpu/cuda/posted.cu: the kernel that waits in a stream for its batch. What it reads of the host stands still
 // from before it starts, so that all of its blocks see the same.
-#include "gpu/cuda/decide.cuh"
 #include "gpu/cuda/posted.hpp"
+#include "gpu/cuda/tables.cuh"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
+
+static_assert(kPostedBlock == kTablesBlock);
 
 __device__ bool is_withdrawn(const Posted& p) {
   return __ldcv(p.withdrawn) < p.post && p.post <= __ldcv(p.withdrawn + 1);
@@ -28,14 +30,28 @@ __global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted poste
   }
   __syncthreads();
   __shared__ Lines lines[kPostedBlock / kWarpLanes];
-  if (withdrawn == 0)
-    decide_slot<kPostedBlock>(posted.slots, order.slot, order.image, order.count, order.generation,
-                              blockIdx.x, gridDim.x, lines);
+  __shared__ bool last;
+  const SlotsView& slots = posted.slots;
+  xg_batch batch{};
+  if (withdrawn == 0) {
+    batch = batch_of(slots, order.slot, order.image, order.count, order.generation);
+    decide_share<kPostedBlock>(batch, slots.flows, slots.scratch, blockIdx.x, gridDim.x, lines);
+  }
   __syncthreads();
+  if (threadIdx.x == 0) {
+    // The fence orders the whole block's results, which the barrier has put before it, for the host too.
+    __threadfence_system();
+    last = atomicAdd(posted.blocks, 1u) + 1u == gridDim.x;
+  }
+  __syncthreads();
+  if (!last) return;
+  if (withdrawn == 0 && has_tables(batch)) {
+    // What the other blocks kept is read after it was seen that they are through.
+    __threadfence();
+    finish_tables(batch, slots.flows, slots.scratch, lines);
+    __syncthreads();
+  }
   if (threadIdx.x != 0) return;
-  // The fence orders the whole block's results, which the barrier has put before it, for the host too.
-  __threadfence_system();
-  if (atomicAdd(posted.blocks, 1u) + 1u != gridDim.x) return;
   *posted.blocks = 0;
   __threadfence_system();
   if (withdrawn == 0) *static_cast<volatile u64*>(posted.finished) = order.ticket;

@@ -21,7 +21,23 @@ Shared::~Shared() {
   flows.abandon();
   images.abandon();
   if (mirror) mirror->abandon();
-  generations.each([](DeviceMemory& image) { image.abandon(); });
+  tables_lock.abandon();
+  generations.each([](Loaded& loaded) { loaded.abandon(); });
+}
+
+Result<ScratchMemory> ScratchMemory::create(u32 packets, const Stream& stream) {
+  return DeviceMemory::create(scratch_bytes(packets), nullptr, stream).map([&](DeviceMemory&& made) {
+    ScratchMemory scratch;
+    scratch.memory_ = std::move(made);
+    scratch.packets_ = packets;
+    return scratch;
+  });
+}
+
+Scratch ScratchMemory::view(const Shared& shared) const noexcept {
+  return {reinterpret_cast<u32*>(shared.tables_lock.get()),
+          reinterpret_cast<u32*>(memory_.get() + u64{packets_} * kLine),
+          reinterpret_cast<uint4*>(memory_.get())};
 }
 
 bool Progress::healthy() noexcept {
@@ -63,6 +79,8 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
                   .map([&](Stream&& made) { stream_ = std::move(made); })
                   .and_then([&] { return pin(finished_, kLine); })
                   .and_then([&] { return allocate_device(blocks_, kLine); })
+                  .and_then([&] { return ScratchMemory::create(options.batch_capacity, stream_); })
+                  .map([&](ScratchMemory&& made) { scratch_ = std::move(made); })
                   .and_then([&] { return pin(descriptors_, packets * sizeof(xg_descriptor)); })
                   .and_then([&] { return pin(results_, packets * sizeof(xg_result)); });
   if (done && shared_.frames == Frames::staged) {
@@ -88,16 +106,17 @@ CudaQueue::~CudaQueue() {
   if (!shared_.abandoned) return;
   for (Pinned* pinned : {&finished_, &descriptors_, &results_, &staging_}) pinned->abandon();
   for (DeviceMemory* memory : {&blocks_, &device_staging_}) memory->abandon();
+  scratch_.abandon();
   stream_.abandon();
 }
 
-cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, const DeviceMemory& image,
+cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, const Loaded& loaded,
                                u64 ticket) {
   if (const cudaError_t error = cudaSetDevice(shared_.ordinal); error != cudaSuccess) return error;
   const u64 first = u64{slot.index} * slot.capacity;
   xg_batch batch{};
   batch.results.v = reinterpret_cast<xg_result*>(results_.device()) + first;
-  batch.image.v = reinterpret_cast<xg_word*>(image.get());
+  batch.image.v = reinterpret_cast<xg_word*>(loaded.image.get());
   batch.count = count;
   batch.generation = generation;
   if (shared_.frames == Frames::in_place) {
@@ -120,15 +139,16 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   }
   const Completion completion{reinterpret_cast<u32*>(blocks_.get()),
                               reinterpret_cast<u64*>(finished_.device()), ticket};
-  return launch(batch, {shared_.flows.device(), receive_queue_}, completion, shared_.overlaps, stream_.get());
+  return launch(batch, {shared_.flows.device(), receive_queue_}, !loaded.tables.empty(),
+                scratch_.view(shared_), completion, shared_.overlaps, stream_.get());
 }
 
 Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
-  const DeviceMemory* image = shared_.generations.find(generation);
-  if (image == nullptr) return Submit::unknown_generation;
+  const Loaded* loaded = shared_.generations.find(generation);
+  if (loaded == nullptr) return Submit::unknown_generation;
   const u64 ticket = ring_.submitted() + 1;
-  if (enqueue(*slot, count, generation, *image, ticket) != cudaSuccess) {
+  if (enqueue(*slot, count, generation, *loaded, ticket) != cudaSuccess) {
     shared_.failed = true;
     return Submit::device_failed;
   }

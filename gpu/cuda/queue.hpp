@@ -10,7 +10,9 @@
 
 #include "gpu/cuda/flows.hpp"
 #include "gpu/cuda/images.hpp"
+#include "gpu/cuda/loaded.hpp"
 #include "gpu/cuda/memory.hpp"
+#include "gpu/cuda/scratch.hpp"
 #include "gpu/generations.hpp"
 #include "gpu/slots.hpp"
 
@@ -24,13 +26,14 @@ struct Shared {
   void* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
-  bool overlaps = false;                  // a batch may begin before the one before it ends
-  Stream control;                         // loads and unloads
-  Registration region;                    // in place only
-  FlowWriter flows;                       // where the device publishes
-  Generations<DeviceMemory> generations;  // the images; they go before `control`
-  Images images;                          // where they stand, for kernels that look for themselves
-  std::unique_ptr<MirrorMemory> mirror;   // from the first mirror on
+  bool overlaps = false;                 // a batch may begin before the one before it ends
+  Stream control;                        // loads and unloads
+  Registration region;                   // in place only
+  FlowWriter flows;                      // where the device publishes
+  DeviceMemory tables_lock;              // one u32: Scratch::lock
+  Generations<Loaded> generations;       // they go before `control`
+  Images images;                         // where they stand, for kernels that look for themselves
+  std::unique_ptr<MirrorMemory> mirror;  // from the first mirror on
   // Once lost, a device stays lost. One that did not finish in time may still use its memory: nothing of
   // it is given back.
   std::atomic<bool> failed{false};
@@ -38,6 +41,18 @@ struct Shared {
 
   Shared();
   ~Shared();
+};
+
+// A queue's scratch memory.
+class ScratchMemory {
+ public:
+  static Result<ScratchMemory> create(u32 packets, const Stream& stream);
+  Scratch view(const Shared& shared) const noexcept;
+  void abandon() noexcept { memory_.abandon(); }
+
+ private:
+  DeviceMemory memory_;  // lines, then marks
+  u32 packets_ = 0;
 };
 
 // How far the batches of a queue's stream are: they finish in order, each by storing its number.
@@ -97,7 +112,7 @@ class CudaQueue final : public Queue {
  private:
   CudaQueue(Shared& shared, const QueueOptions& options);
   Result<void> allocate(const QueueOptions& options);
-  cudaError_t enqueue(const Slot& slot, u32 count, u32 generation, const DeviceMemory& image, u64 ticket);
+  cudaError_t enqueue(const Slot& slot, u32 count, u32 generation, const Loaded& loaded, u64 ticket);
   u64 finished() const noexcept { return Progress::load(finished_, 0); }
 
   Shared& shared_;
@@ -106,6 +121,7 @@ class CudaQueue final : public Queue {
   Progress progress_{shared_, stream_};
   Pinned finished_;  // one u64, on a line of its own
   DeviceMemory blocks_;
+  ScratchMemory scratch_;
   Pinned descriptors_;  // per slot, one behind the other
   Pinned results_;
   Pinned staging_;               // staged only, per slot: descriptors, then frames

@@ -3,11 +3,13 @@
 // gpu/cuda/resident.cu: the kernel that stays. Its first block leads: it alone looks at the host's memory,
 // takes small batches by itself and shares larger ones with the others, so that all blocks agree on
 // which batch is next and when to end.
-#include "gpu/cuda/decide.cuh"
 #include "gpu/cuda/resident.hpp"
+#include "gpu/cuda/tables.cuh"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
+
+static_assert(kResidentBlock == kTablesBlock);
 
 // Looking at the clock and the beat costs as much as looking for a job.
 constexpr u32 kLooksPerBeat = 64;
@@ -45,12 +47,24 @@ __device__ bool await(const Resident& r, u64 ticket, Job& job) {
   }
 }
 
-__device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks) {
-  __shared__ Lines lines[kResidentBlock / kWarpLanes];
-  decide_slot<kResidentBlock>(r.slots, job.slot, job.image, job.count, job.generation, block, blocks, lines);
+using BlockLines = Lines[kResidentBlock / kWarpLanes];
+
+__device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks, BlockLines& lines) {
+  const xg_batch batch = batch_of(r.slots, job.slot, job.image, job.count, job.generation);
+  decide_share<kResidentBlock>(batch, r.slots.flows, r.slots.scratch, block, blocks, lines);
 }
 
-__device__ void lead(const Resident& r, Job& job, u32& go_on) {
+// The leader's, after all blocks' work.
+__device__ void finish(const Resident& r, const Job& job, BlockLines& lines) {
+  const xg_batch batch = batch_of(r.slots, job.slot, job.image, job.count, job.generation);
+  if (!has_tables(batch)) return;
+  // What the other blocks kept is read after it was seen that they are through.
+  __threadfence();
+  finish_tables(batch, r.slots.flows, r.slots.scratch, lines);
+  __syncthreads();
+}
+
+__device__ void lead(const Resident& r, Job& job, u32& go_on, BlockLines& lines) {
   volatile Command* command = r.command;
   for (u64 ticket = r.first;; ticket++) {
     if (threadIdx.x == 0) go_on = await(r, ticket, job);
@@ -65,11 +79,15 @@ __device__ void lead(const Resident& r, Job& job, u32& go_on) {
       __threadfence();
       command->ticket = ticket;
     }
-    work(r, job, 0, shared ? gridDim.x : 1);
+    work(r, job, 0, shared ? gridDim.x : 1, lines);
     __syncthreads();
     if (threadIdx.x == 0) {
       while (shared && command->through != gridDim.x - 1) {
       }
+    }
+    __syncthreads();
+    finish(r, job, lines);
+    if (threadIdx.x == 0) {
       __threadfence_system();
       *static_cast<volatile u64*>(r.finished) = ticket;
     }
@@ -80,7 +98,7 @@ __device__ void lead(const Resident& r, Job& job, u32& go_on) {
   *static_cast<volatile u32*>(r.ended) = r.launch;
 }
 
-__device__ void follow(const Resident& r, Job& job, u32& go_on) {
+__device__ void follow(const Resident& r, Job& job, u32& go_on, BlockLines& lines) {
   volatile Command* command = r.command;
   u64 last = 0;
   for (;;) {
@@ -95,7 +113,7 @@ __device__ void follow(const Resident& r, Job& job, u32& go_on) {
     __syncthreads();
     if (go_on == 0) return;
     __threadfence_system();
-    work(r, job, blockIdx.x, gridDim.x);
+    work(r, job, blockIdx.x, gridDim.x, lines);
     // The fence orders the whole block's results, which the barrier has put before it, for the host too.
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -108,10 +126,11 @@ __device__ void follow(const Resident& r, Job& job, u32& go_on) {
 __global__ void __launch_bounds__(kResidentBlock) reside(const Resident resident) {
   __shared__ Job job;
   __shared__ u32 go_on;
+  __shared__ BlockLines lines;
   if (blockIdx.x == 0)
-    lead(resident, job, go_on);
+    lead(resident, job, go_on, lines);
   else
-    follow(resident, job, go_on);
+    follow(resident, job, go_on, lines);
 }
 
 }  // namespace

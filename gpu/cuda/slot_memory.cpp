@@ -5,13 +5,15 @@
 
 namespace xdpgpu::gpu::cuda {
 
-Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& options, SlotRing& ring) {
+Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& options, SlotRing& ring,
+                                      const Stream& stream) {
   const u64 packets = u64{options.depth} * options.batch_capacity;
   SlotMemory memory;
   memory.capacity_ = options.batch_capacity;
-  auto done = pin(memory.descriptors_, packets * sizeof(xg_descriptor)).and_then([&] {
-    return pin(memory.results_, packets * sizeof(xg_result));
-  });
+  auto done = pin(memory.descriptors_, packets * sizeof(xg_descriptor))
+                  .and_then([&] { return pin(memory.results_, packets * sizeof(xg_result)); })
+                  .and_then([&] { return ScratchMemory::create(options.batch_capacity, stream); })
+                  .map([&](ScratchMemory&& made) { memory.scratch_ = std::move(made); });
   if (done && shared.frames == Frames::staged) {
     memory.staging_bytes_ = staging_bytes(options.batch_capacity);
     memory.unstaged_.resize(packets);
@@ -49,11 +51,13 @@ SlotsView SlotMemory::view(const Shared& shared, u32 receive_queue) const noexce
   view.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device());
   view.results.v = reinterpret_cast<xg_result*>(results_.device());
   view.flows = {shared.flows.device(), receive_queue};
+  view.scratch = scratch_.view(shared);
   return view;
 }
 
 void SlotMemory::abandon() noexcept {
   for (Pinned* pinned : {&descriptors_, &results_, &staging_}) pinned->abandon();
+  scratch_.abandon();
 }
 
 }  // namespace xdpgpu::gpu::cuda

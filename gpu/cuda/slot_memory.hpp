@@ -16,7 +16,9 @@ class SlotMemory {
  public:
   SlotMemory() = default;
   // The ring's slots get their pointers into it.
-  static Result<SlotMemory> create(const Shared& shared, const QueueOptions& options, SlotRing& ring);
+  // Device memory is taken in the order of `stream`.
+  static Result<SlotMemory> create(const Shared& shared, const QueueOptions& options, SlotRing& ring,
+                                   const Stream& stream);
 
   // Makes the slot's first `count` packets ready for a kernel. The feeding thread.
   void stage(const Shared& shared, const Slot& slot, u32 count) noexcept;
@@ -26,7 +28,8 @@ class SlotMemory {
   void abandon() noexcept;
 
  private:
-  Pinned descriptors_, results_;         // per slot, one behind the other
+  Pinned descriptors_, results_;  // per slot, one behind the other
+  ScratchMemory scratch_;
   Pinned staging_;                       // staged only, per slot: the frames
   std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes
   u64 staging_bytes_ = 0;                // of one slot

@@ -17,6 +17,7 @@ struct SlotsView {
   xg_results results{};          // likewise
   u32 capacity = 0;              // packets in a slot
   Flows flows;
+  Scratch scratch;
 };
 
 }  // namespace xdpgpu::gpu::cuda

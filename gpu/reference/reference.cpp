@@ -5,24 +5,13 @@
 #include <cstring>
 #include <optional>
 
+#include "gpu/reference/connections.hpp"
+#include "gpu/reference/packet.hpp"
+#include "gpu/reference/table.hpp"
+#include "gpu/stages/table.h"
+
 namespace xdpgpu::gpu::reference {
 namespace {
-
-struct Packet {
-  xg_metadata metadata{};
-  std::span<const u8> frame;
-  std::span<const u8> src;  // 4 or 16 bytes, or none
-  std::span<const u8> dst;
-  std::span<const u8> ports;  // 4 bytes, or none
-
-  bool is(u32 flag) const { return (metadata.flags & flag) != 0; }
-};
-
-// `bytes` of the frame from `offset`, nothing where they are not in it.
-std::span<const u8> header(const Packet& packet, u32 offset, u32 bytes) {
-  if (offset == 0 || offset + bytes > packet.frame.size()) return {};
-  return packet.frame.subspan(offset, bytes);
-}
 
 // The packet as the metadata describes it; nothing where it is not to be judged.
 std::optional<Packet> read_packet(std::span<const u8> region, const xg_descriptor& descriptor) {
@@ -107,6 +96,7 @@ u32 forward(bool to_port, u32 target, u32 stage) {
 struct Place {
   u32 position = 0;       // in its pipeline, from 1
   u32 first_rewrite = 0;  // number of its first backend's rewrite
+  Table* table = nullptr;
 };
 
 // False: the packet goes on.
@@ -218,23 +208,119 @@ bool decide(const ReputationSettings& settings, const Packet& packet, const Plac
   return true;
 }
 
+// ---- Stages with tables ----------------------------------------------------------------------------
+
+__extension__ typedef unsigned __int128 Wide;
+
+// As much of an address as counts.
+void put_prefix(std::span<u8> to, std::span<const u8> address, u32 bits) {
+  for (u32 bit = 0; bit < bits; bit++)
+    to[bit / 8] = static_cast<u8>(to[bit / 8] | (address[bit / 8] & (0x80 >> bit % 8)));
+}
+
+bool decide(const RateLimitSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  if (packet.src.empty()) {
+    place.table->count(3);
+    return false;
+  }
+  const bool flow = settings.per == RateLimitSettings::Per::flow;
+  const u32 whole = static_cast<u32>(packet.src.size()) * 8;
+  const u32 bits = flow ? whole : packet.src.size() == 4 ? settings.bits4 : settings.bits6;
+  Key key{};
+  if (settings.per != RateLimitSettings::Per::dst) put_prefix(std::span(key).first(16), packet.src, bits);
+  if (settings.per != RateLimitSettings::Per::src)
+    put_prefix(std::span(key).subspan(16, 16), packet.dst, bits);
+  if (flow && !packet.ports.empty() && !packet.is(XG_PKT_FRAGMENT))
+    std::copy(packet.ports.begin(), packet.ports.end(), key.begin() + 32);
+  key[36] = packet.src.size() == 4 ? 4 : 6;
+  if (flow) key[37] = packet.metadata.protocol;
+
+  Table& table = *place.table;
+  table.come(key, packet.metadata.rx_time_ns * XG_TICKS_PER_NS);
+  const u64 now = table.now();
+  constexpr u64 second = XG_TICKS_PER_NS * 1'000'000'000;
+  // Each bucket is known by the time at which it is full again, in ticks; one that is full, by now.
+  u64 packets_full = now;
+  u64 bytes_full = now;
+  Entry* entry = table.find(true);
+  if (entry != nullptr) {
+    const u64 other = u64{entry->value[1]} << 32 | entry->value[0];
+    packets_full = std::max(now, entry->value[2] != 0 ? entry->deadline : other);
+    bytes_full = std::max(now, entry->value[2] != 0 ? other : entry->deadline);
+  }
+  bool fits = true;
+  if (settings.packets_per_second != 0) {
+    const u64 one = second / settings.packets_per_second;
+    packets_full += one;
+    fits = packets_full - now <= one * settings.burst_packets;
+  }
+  if (settings.bytes_per_second != 0) {
+    // In 2^-20 ticks.
+    const Wide one = (Wide{second} << 20) / settings.bytes_per_second;
+    bytes_full += static_cast<u64>((one * packet.bytes) >> 20);
+    fits = fits && bytes_full - now <= static_cast<u64>((one * settings.burst_bytes) >> 20);
+  }
+  if (!fits) {
+    table.count(1);
+    return act(settings.excess, 0, place.position, 0, result);
+  }
+  const u64 later = std::max(packets_full, bytes_full);
+  if (entry == nullptr) entry = table.insert(later);
+  table.count(entry == nullptr ? 2 : 0);
+  if (entry == nullptr) return false;
+  const u64 earlier = std::min(packets_full, bytes_full);
+  entry->deadline = later;
+  entry->value = {static_cast<u32>(earlier), static_cast<u32>(earlier >> 32),
+                  packets_full > bytes_full ? 1u : 0u};
+  return false;
+}
+
+bool decide(const ConntrackSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  const Class what = classify(settings, packet, *place.table);
+  place.table->count(static_cast<u32>(what));
+  if (what == Class::fresh) return act(settings.on_new, 0, place.position, kConntrackNew, result);
+  if (what == Class::invalid || what == Class::no_place)
+    return act(settings.on_invalid, 0, place.position, kConntrackInvalid, result);
+  return false;
+}
+
 u32 rewrites_of(const StageSettings& stage) {
   const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
   return balance != nullptr && balance->cache ? static_cast<u32>(balance->backends.size()) : 0;
 }
 
-xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 generation,
-                        const std::vector<PipelineSettings>& settings) {
+const TableSettings* table_of(const StageSettings& stage) {
+  if (const auto* limit = std::get_if<RateLimitSettings>(&stage)) return &limit->table;
+  if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage)) return &conntrack->table;
+  return nullptr;
+}
+
+// By pipeline, stage; nullptr: the stage has none.
+using Tables = std::vector<std::vector<std::unique_ptr<Table>>>;
+
+xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
+                        u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables) {
   xg_result result{};
-  const auto packet = read_packet(region, descriptor);
+  auto packet = read_packet(region, descriptor);
   if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size())
     return result;  // XG_ABORTED
-  Place place{1, XG_REWRITE_FIRST};
-  for (u32 p = 0; p < packet->metadata.pipeline; p++)
+  packet->bytes = bytes;
+  const u32 pipeline = packet->metadata.pipeline;
+  Place place{1, XG_REWRITE_FIRST, nullptr};
+  for (u32 p = 0; p < pipeline; p++)
     for (const StageSettings& stage : settings[p].stages) place.first_rewrite += rewrites_of(stage);
-  for (const StageSettings& stage : settings[packet->metadata.pipeline].stages) {
-    if (std::visit([&](const auto& what) { return decide(what, *packet, place, result); }, stage))
+  bool seen_by_table = false;
+  for (const StageSettings& stage : settings[pipeline].stages) {
+    place.table = tables[pipeline][place.position - 1].get();
+    if (std::visit([&](const auto& what) { return decide(what, *packet, place, result); }, stage)) {
+      // A table that let the packet go on has to see the flow's later ones, unless they are dropped.
+      if (seen_by_table && XG_VERDICT_ACTION(result.verdict) != XG_DROP) {
+        result.flags &= ~(XG_RES_CACHE | 0xffff0000u);
+        result.cache_ttl_ms = 0;
+      }
       return result;
+    }
+    seen_by_table = seen_by_table || place.table != nullptr;
     place.position++;
     place.first_rewrite += rewrites_of(stage);
   }
@@ -244,13 +330,52 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
 
 }  // namespace
 
-void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
-            const std::vector<PipelineSettings>& settings, std::span<xg_result> results) {
+struct Judge::State {
+  std::vector<PipelineSettings> settings;
+  Tables tables;
+};
+
+Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& options)
+    : state_(std::make_unique<State>()) {
+  for (const PipelineSettings& pipeline : settings) {
+    auto& tables = state_->tables.emplace_back();
+    for (const StageSettings& stage : pipeline.stages) {
+      const TableSettings* table = table_of(stage);
+      tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, options.hash_key));
+    }
+  }
+  state_->settings = std::move(settings);
+}
+Judge::~Judge() = default;
+Judge::Judge(Judge&&) noexcept = default;
+
+void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
+                   std::span<xg_result> results) {
   bool later_buffer = false;
   for (std::size_t i = 0; i < descriptors.size(); i++) {
-    results[i] = later_buffer ? xg_result{} : decide_packet(region, descriptors[i], generation, settings);
+    u32 bytes = 0;
+    for (std::size_t at = i; at < descriptors.size(); at++) {
+      bytes += descriptors[at].length;
+      if ((descriptors[at].flags & XG_DESC_MORE) == 0) break;
+    }
+    results[i] = later_buffer ? xg_result{}
+                              : decide_packet(region, descriptors[i], bytes, generation, state_->settings,
+                                              state_->tables);
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
+}
+
+std::vector<std::vector<u32>> Judge::tables() const {
+  std::vector<std::vector<u32>> all;
+  for (const auto& pipeline : state_->tables)
+    for (const auto& table : pipeline)
+      if (table != nullptr) all.push_back(table->words());
+  return all;
+}
+
+void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
+            const std::vector<PipelineSettings>& settings, std::span<xg_result> results) {
+  Judge(settings, {}).decide(region, descriptors, generation, results);
 }
 
 }  // namespace xdpgpu::gpu::reference

@@ -5,6 +5,7 @@
 // conformance suite (tests/backends) compares every device with it, byte for byte.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,8 +13,26 @@
 
 namespace xdpgpu::gpu::reference {
 
-// Answers descriptors[i] in results[i] for a batch of `generation`, whose pipelines are `settings`.
-// `region` is the frame region. Results mean what gpu/gpu.hpp and gpu/pipelines.hpp say.
+// Answers streams of packets, and remembers what stages remember from one to the next.
+class Judge {
+ public:
+  explicit Judge(std::vector<PipelineSettings> settings, const CompileOptions& options = {});
+  ~Judge();
+  Judge(Judge&&) noexcept;
+
+  // Answers descriptors[i] in results[i], of packets of `generation`. `region` is the frame region. Results
+  // mean what gpu/gpu.hpp and gpu/pipelines.hpp say.
+  void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
+              std::span<xg_result> results);
+  // The stages' tables in the order of Pipelines::states(), each word for word as a device has it.
+  std::vector<std::vector<u32>> tables() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One stream, with tables that are empty at first.
 void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
             const std::vector<PipelineSettings>& settings, std::span<xg_result> results);
 

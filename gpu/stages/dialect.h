@@ -13,7 +13,10 @@
  *
  * XG_ARRAY(name, T, alignment)   a typed handle of memory, read and written as handle.v[i]: a pointer
  *                                in C++ and CUDA, a buffer_reference block in GLSL
+ * XG_ARRAY_SHARED(name, T, al.)  the same for memory that invocations write while others read it
  * XG_AT(name, handle, bytes)     the same kind of handle, `bytes` (u64) further on
+ * XG_HANDLE(name, address)       the handle of what stands at a u64 address
+ * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
  * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
  * XG_BITS_SET(x)                 how many bits are set
  */
@@ -31,7 +34,11 @@
 #define XG_INOUT(T) inout T
 #define XG_ARRAY(name, T, alignment) \
   layout(buffer_reference, scalar, buffer_reference_align = alignment) buffer name { T v[]; };
+#define XG_ARRAY_SHARED(name, T, alignment) \
+  layout(buffer_reference, scalar, buffer_reference_align = alignment) coherent buffer name { T v[]; };
 #define XG_AT(name, handle, bytes) name(u64(handle) + (bytes))
+#define XG_HANDLE(name, address) name(address)
+#define XG_ADD(handle, index, n) atomicAdd((handle).v[index], (n))
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
 #define XG_BITS_SET(x) u32(bitCount(x))
 #define XG_WORD u32
@@ -48,12 +55,20 @@ XG_FN Handle xg_at(Handle handle, u64 bytes) {
   return {reinterpret_cast<decltype(handle.v)>(reinterpret_cast<u8*>(handle.v) + bytes)};
 }
 #define XG_AT(name, handle, bytes) xg_at((handle), (bytes))
+#define XG_ARRAY_SHARED(name, T, alignment) XG_ARRAY(name, T, alignment)
+template <class Handle>
+XG_FN Handle xg_handle(u64 address) {
+  return {reinterpret_cast<decltype(Handle::v)>(address)};
+}
+#define XG_HANDLE(name, address) xg_handle<name>(address)
 #ifdef __CUDA_ARCH__
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
 #define XG_BITS_SET(x) u32(__popc(x))
+#define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
 #else
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
+#define XG_ADD(handle, index, n) __atomic_fetch_add(&(handle).v[index], (n), __ATOMIC_RELAXED)
 #endif
 /* Frames are written as bytes and read as words. */
 typedef u32 __attribute__((__may_alias__)) xg_word;
@@ -64,6 +79,7 @@ typedef u32 __attribute__((__may_alias__)) xg_word;
 XG_ARRAY(xg_words, XG_WORD, 4)
 XG_ARRAY(xg_descriptors, xg_descriptor, 8)
 XG_ARRAY(xg_results, xg_result, 4)
+XG_ARRAY_SHARED(xg_state, u32, 4)
 
 XG_FN u32 xg_swap32(u32 x) { return (x << 24) | ((x & 0xff00u) << 8) | ((x >> 8) & 0xff00u) | (x >> 24); }
 

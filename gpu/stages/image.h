@@ -5,7 +5,8 @@
  * every device; it holds no addresses: "-> x" below is the index of x's first word in the image.
  *
  *   header     XG_IMAGE_HEADER words
- *   pipelines  two words each: -> its stages, number of stages
+ *   pipelines  three words each: -> its stages, number of stages, position of the first one with a table
+ *              (the number of stages: none has one)
  *   stages     two words each: kind, -> body
  *   bodies     one a stage, laid out by its kind
  *
@@ -19,11 +20,17 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 4u
+#define XG_IMAGE_HEADER 6u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
 #define XG_IMAGE_TABLE_AT 3u     /* -> pipelines */
+/* Stages with tables (gpu/stages/table.h) are taken in rounds. A table is of one round, and a pipeline meets
+ * its tables in ascending rounds: when all packets of a batch are through a round in their order, each table
+ * of it has seen its packets in their order. */
+#define XG_IMAGE_ROUNDS_AT 4u /* number of rounds, 0: no stage has a table */
+#define XG_IMAGE_STATES_AT 5u /* number of tables */
+#define XG_PIPELINE_WORDS 3u
 
 #define XG_NEXT 7u
 
@@ -31,6 +38,10 @@
 #define XG_KIND_LOAD_BALANCE 2u
 #define XG_KIND_L2FWD 3u
 #define XG_KIND_REPUTATION 4u
+/* From here on kinds with tables. */
+#define XG_KIND_STATEFUL 64u
+#define XG_KIND_RATE_LIMIT 64u
+#define XG_KIND_CONNTRACK 65u
 
 /* First words of every body. */
 #define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */
@@ -110,6 +121,31 @@
   4u /* number of the rewrite, XG_LB_NO_REWRITE: none was left, verdicts are not cached \
       */
 #define XG_LB_NO_REWRITE 0u
+
+/* XG_KIND_RATE_LIMIT, behind XG_BODY_STATEFUL words */
+#define XG_RATE_PER 10u /* XG_RATE_* of what keys have */
+#define XG_RATE_SRC 1u
+#define XG_RATE_DST 2u
+#define XG_RATE_PORTS 4u  /* and the protocol */
+#define XG_RATE_BITS4 11u /* bits of an address that count */
+#define XG_RATE_BITS6 12u
+#define XG_RATE_PACKET                                                                \
+  13u /* ticks that a packet takes; two words as all that follow; 0: packets are free \
+       */
+#define XG_RATE_PACKET_BURST 15u /* ticks that a bucket holds */
+#define XG_RATE_BYTE 17u         /* 2^-XG_RATE_BYTE_SHIFT ticks that a byte takes */
+#define XG_RATE_BYTE_SHIFT 20u
+#define XG_RATE_BYTE_BURST 19u
+#define XG_RATE_ACTION 21u /* of what is too much, one word */
+#define XG_RATE_WORDS 22u
+
+/* XG_KIND_CONNTRACK, behind XG_BODY_STATEFUL words */
+#define XG_CT_LOOSE 10u
+#define XG_CT_ON_NEW 11u /* action words */
+#define XG_CT_ON_INVALID 12u
+#define XG_CT_TIMEOUTS 13u /* ticks, two words for each state of a connection */
+#define XG_CT_STATES 12u
+#define XG_CT_WORDS (XG_CT_TIMEOUTS + XG_CT_STATES * 2u)
 
 /* XG_KIND_L2FWD */
 #define XG_L2FWD_ACTION 2u

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/stages/pipeline.comp: the Vulkan entry: one invocation a packet. The push constants are the batch.
+// gpu/stages/pipeline.comp: the Vulkan entries. The push constants are the batch.
+//
+//   KIND 0   decides a batch: one invocation a packet
+//   KIND 1   brings a batch's packets to the first stage with a table: one invocation a packet
+//   KIND 2   takes them through the tables (gpu/stages/table.h): one workgroup, so many packets at a time as it
+//            has invocations. In each round the packets of one set are one invocation's, which applies them in
+//            their order; those of different sets do not wait for each other.
 #version 460
 #define XG_GLSL 1
 #extension GL_GOOGLE_include_directive : require
@@ -11,9 +17,116 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #include "pipeline.h"
 
-layout(local_size_x = 64) in;
-layout(push_constant, scalar) uniform Arguments { xg_batch batch; };
+#if KIND == 2
+#define INVOCATIONS 128
+#else
+#define INVOCATIONS 64
+#endif
+
+layout(local_size_x = INVOCATIONS) in;
+// marks: one word a packet. 0: it is decided; else 1 + the position of the stage that it waits for.
+layout(push_constant, scalar) uniform Arguments {
+  xg_batch batch;
+  xg_state marks;
+};
+
+#if KIND == 0
 
 void main() {
-  if (gl_GlobalInvocationID.x < batch.count) xg_run(batch, gl_GlobalInvocationID.x);
+  u32 i = gl_GlobalInvocationID.x;
+  if (i >= batch.count) return;
+  xg_view seen;
+  batch.results.v[i] = xg_decide(batch, i, seen);
 }
+
+#elif KIND == 1
+
+void main() {
+  u32 i = gl_GlobalInvocationID.x;
+  if (i >= batch.count) return;
+  xg_view seen;
+  xg_way way;
+  xg_result r;
+  if (xg_begin(batch, i, seen, way, r)) xg_advance(batch, seen, way, r);
+  marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
+  if (way.kind == 0u) batch.results.v[i] = r;
+}
+
+#else
+
+// Sets are told apart by so many groups: packets whose sets share one are applied by one invocation, too.
+#define GROUPS 256u
+#define GROUP_WORDS (INVOCATIONS / 32u)
+
+shared xg_touch touches[INVOCATIONS];
+shared u32 kinds[INVOCATIONS];
+shared u32 bodies[INVOCATIONS];
+shared u32 outcomes[INVOCATIONS];
+shared u32 members[GROUPS * GROUP_WORDS];  // one bit a packet; 0 between rounds
+
+// Whether packet `mine` is the first of the group whose words begin at `at`.
+bool is_first(u32 at, u32 mine) {
+  for (u32 word = 0u; word < mine / 32u; word++)
+    if (members[at + word] != 0u) return false;
+  return (members[at + mine / 32u] & ((1u << (mine & 31u)) - 1u)) == 0u;
+}
+
+void apply_all(u32 at) {
+  for (u32 word = 0u; word < GROUP_WORDS; word++) {
+    for (u32 left = members[at + word]; left != 0u; left &= left - 1u) {
+      u32 packet = word * 32u + XG_LOWEST_BIT(left);
+      outcomes[packet] = xg_stage_apply(batch, kinds[packet], bodies[packet], touches[packet]);
+    }
+    members[at + word] = 0u;
+  }
+}
+
+void main() {
+  u32 mine = gl_LocalInvocationID.x;
+  u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
+  for (u32 word = mine; word < GROUPS * GROUP_WORDS; word += INVOCATIONS) members[word] = 0u;
+  memoryBarrierShared();
+  barrier();
+  for (u32 first = 0u; first < batch.count; first += INVOCATIONS) {
+    u32 i = first + mine;
+    u32 mark = i < batch.count ? marks.v[i] : 0u;
+    xg_view seen;
+    xg_result r = xg_no_result();
+    xg_way way;
+    way.position = 0u;
+    way.kind = 0u;
+    way.body = 0u;
+    if (mark != 0u) {
+      xg_view_packet(batch, batch.descriptors.v[i], seen);
+      way.position = mark - 1u;
+      xg_advance(batch, seen, way, r);
+    }
+    for (u32 number = 0u; number < rounds; number++) {
+      bool here = false;
+      bool tracked = false;
+      u32 group = 0u;
+      if (way.kind != 0u) here = batch.image.v[way.body + XG_BODY_ROUND] == number;
+      if (here) {
+        touches[mine] = xg_stage_touch(batch, way.kind, way.body, seen, xg_packet_bytes(batch, i));
+        kinds[mine] = way.kind;
+        bodies[mine] = way.body;
+        outcomes[mine] = touches[mine].facts;
+        tracked = touches[mine].tag != XG_UNTRACKED;
+        group = ((touches[mine].set ^ way.body) & (GROUPS - 1u)) * GROUP_WORDS;
+        if (tracked) atomicOr(members[group + mine / 32u], 1u << (mine & 31u));
+      }
+      memoryBarrierShared();
+      barrier();
+      if (tracked) tracked = is_first(group, mine);
+      // apply_all clears what the others look at.
+      barrier();
+      if (tracked) apply_all(group);
+      memoryBarrier();
+      barrier();
+      if (here) xg_settle(batch, seen, outcomes[mine], way, r);
+    }
+    if (mark != 0u) batch.results.v[i] = r;
+  }
+}
+
+#endif

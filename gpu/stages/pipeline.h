@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * gpu/stages/pipeline.h: one packet's way through its pipeline. Each device's entry file calls
- * xg_run once for every descriptor of a batch; descriptors do not depend on each other.
+ * these for every descriptor of a batch. Packets do not depend on each other but in stages with tables, where
+ * those of one set have to be taken in their order (gpu/stages/table.h).
  */
 #ifndef XDPGPU_STAGES_PIPELINE_H
 #define XDPGPU_STAGES_PIPELINE_H
 
 #include "acl.h"
+#include "conntrack.h"
 #include "l2fwd.h"
 #include "load_balance.h"
+#include "rate_limit.h"
 #include "reputation.h"
 
 XG_FN xg_result xg_no_result() {
@@ -24,6 +27,7 @@ XG_FN xg_result xg_no_result() {
   return r;
 }
 
+/* A stage without a table. Returns an action word. */
 XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
   if (kind == XG_KIND_ACL_BITS) return xg_stage_acl(b, body, p, r);
   if (kind == XG_KIND_LOAD_BALANCE) return xg_stage_load_balance(b, body, p, r);
@@ -32,30 +36,114 @@ XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result
   return XG_ABORTED;
 }
 
-/* p: what was seen of the packet, for whoever publishes the verdict; only where one is to be cached. */
-XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
-  xg_result r = xg_no_result();
-  /* The later buffers of a packet: its answer stands at the first one. */
-  if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return r;
-  if (!xg_view_packet(b, b.descriptors.v[i], p)) return r;
+/* A stage with a table, in three steps: what the packet brings to the table; what comes of it, which is for
+ * the packets of one set in their order; and the action word that follows. bytes: the whole packet's. */
+XG_FN xg_touch xg_stage_touch(xg_batch b, u32 kind, u32 body, xg_view p, u32 bytes) {
+  if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_touch(b, body, p, bytes);
+  return xg_conntrack_touch(b, body, p);
+}
 
-  u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * 2u;
+XG_FN u32 xg_stage_apply(xg_batch b, u32 kind, u32 body, xg_touch t) {
+  if (t.tag == XG_UNTRACKED) return t.facts;
+  if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_apply(b, body, t);
+  return xg_conntrack_apply(b, body, t);
+}
+
+XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome) {
+  if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_settle(b, body, outcome);
+  return xg_conntrack_settle(b, body, outcome);
+}
+
+/* Where a packet stands in its pipeline. */
+struct xg_way {
+  u32 position; /* of the stage that it has come to */
+  u32 kind;     /* of that stage, if it has a table; 0: the packet is decided */
+  u32 body;
+};
+
+/* Ends a packet's way by the action of the stage that it stands at. A packet that a table has let go on is
+ * not the last of its flow that the table is to see: only a drop holds for those that follow. */
+XG_FN void xg_end(xg_batch b, u32 pipeline, u32 action, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
+  r.verdict = action | ((way.position + 1u) << 8);
+  way.kind = 0u;
+  if (way.position > b.image.v[pipeline + 2u] && XG_VERDICT_ACTION(action) != XG_DROP) {
+    r.flags &= ~(XG_RES_CACHE | 0xffff0000u);
+    r.cache_ttl_ms = 0u;
+  }
+}
+
+/* From the stage at way.position on to the next one with a table, or to the packet's end. */
+XG_FN void xg_advance(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
+  u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS;
   u32 stages = b.image.v[pipeline];
   u32 count = b.image.v[pipeline + 1u];
-  for (u32 s = 0u; s < count; s++) {
-    u32 action = xg_stage(b, b.image.v[stages + s * 2u], b.image.v[stages + s * 2u + 1u], p, r);
+  for (; way.position < count; way.position++) {
+    way.kind = b.image.v[stages + way.position * 2u];
+    way.body = b.image.v[stages + way.position * 2u + 1u];
+    if (way.kind >= XG_KIND_STATEFUL) return;
+    u32 action = xg_stage(b, way.kind, way.body, p, r);
     if (XG_VERDICT_ACTION(action) != XG_NEXT) {
-      r.verdict = action | ((s + 1u) << 8);
-      return r;
+      xg_end(b, pipeline, action, way, r);
+      return;
     }
   }
+  way.kind = 0u;
   r.verdict = XG_PASS;
+}
+
+/* After the table's answer to the packet: on to the next stage with a table, or to its end. */
+XG_FN void xg_settle(xg_batch b, xg_view p, u32 outcome, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
+  u32 action = xg_stage_settle(b, way.kind, way.body, outcome);
+  if (XG_VERDICT_ACTION(action) != XG_NEXT) {
+    xg_end(b, b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS, action, way, r);
+    return;
+  }
+  way.position++;
+  xg_advance(b, p, way, r);
+}
+
+/* Packet i at the first stage. False: it is not to be judged, or what stands there is a later buffer of a
+ * packet, whose answer stands at the first one. */
+XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
+  r = xg_no_result();
+  way.position = 0u;
+  way.kind = 0u;
+  way.body = 0u;
+  if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return false;
+  return xg_view_packet(b, b.descriptors.v[i], p);
+}
+
+/* Bytes of the packet that begins at descriptor i. */
+XG_FN u32 xg_packet_bytes(xg_batch b, u32 i) {
+  u32 bytes = b.descriptors.v[i].length;
+  for (u32 at = i; at + 1u < b.count && (b.descriptors.v[at].flags & XG_DESC_MORE) != 0u; at++)
+    bytes += b.descriptors.v[at + 1u].length;
+  return bytes;
+}
+
+/* Of a pipeline without tables. p: what was seen of the packet, for whoever publishes the verdict; only where
+ * one is to be cached. */
+XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
+  xg_result r;
+  xg_way way;
+  if (!xg_begin(b, i, p, way, r)) return r;
+  xg_advance(b, p, way, r);
+  if (way.kind != 0u) r = xg_no_result();
   return r;
 }
 
-XG_FN void xg_run(xg_batch b, u32 i) {
+/* Of any pipeline, where one after the other is decided. */
+XG_FN xg_result xg_decide_in_order(xg_batch b, u32 i) {
   xg_view p;
-  b.results.v[i] = xg_decide(b, i, p);
+  xg_result r;
+  xg_way way;
+  if (!xg_begin(b, i, p, way, r)) return r;
+  xg_advance(b, p, way, r);
+  while (way.kind != 0u) {
+    xg_touch t = xg_stage_touch(b, way.kind, way.body, p, xg_packet_bytes(b, i));
+    xg_settle(b, p, xg_stage_apply(b, way.kind, way.body, t), way, r);
+  }
+  return r;
 }
 
 #endif

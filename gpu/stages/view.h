@@ -17,6 +17,7 @@ struct xg_batch {
   xg_descriptors descriptors;
   xg_results results;
   xg_words image;
+  xg_words states; /* addresses of the image's tables, two words each (low, high); only where it has any */
   u64 frames_bytes;
   u32 count;
   u32 generation;
@@ -29,8 +30,9 @@ struct xg_view {
   u32 flags; /* XG_PKT_* */
   u32 pipeline;
   u32 protocol;
-  u32 family; /* 4 or 6: src and dst are there; else 0 */
-  u32 src[4]; /* as in the packet, byte 0 in the low bits */
+  u32 l4_offset; /* as the metadata has it; not checked */
+  u32 family;    /* 4 or 6: src and dst are there; else 0 */
+  u32 src[4];    /* as in the packet, byte 0 in the low bits */
   u32 dst[4];
   u32 has_ports;
   u32 ports; /* as in the packet: source port in bytes 0-1, destination port in bytes 2-3 */
@@ -78,6 +80,7 @@ XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
   p.flags = flags_l3 & 0xffffu;
   p.pipeline = last & 0xffffu;
   p.protocol = (last >> 16) & 0xffu;
+  p.l4_offset = l4_offset;
   if (generation != b.generation || p.pipeline >= b.image.v[XG_IMAGE_PIPELINES_AT]) return false;
 
   bool malformed = (p.flags & XG_PKT_MALFORMED) != 0u;

@@ -10,10 +10,19 @@ namespace xdpgpu::gpu::vulkan {
 namespace {
 
 constexpr u32 kMostQueues = 8;
-constexpr u32 kShader[] = {
-#include "pipeline_spirv.inc"
+constexpr u32 kDecide[] = {
+#include "pipeline_0_spirv.inc"
 };
-static_assert(kShader[0] == 0x07230203, "not SPIR-V");
+constexpr u32 kBegin[] = {
+#include "pipeline_1_spirv.inc"
+};
+constexpr u32 kTables[] = {
+#include "pipeline_2_spirv.inc"
+};
+static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203, "not SPIR-V");
+
+// In the order of Context::Entry.
+constexpr std::array<std::span<const u32>, kEntries> kShaders{kDecide, kBegin, kTables};
 
 bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
   const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);
@@ -155,14 +164,14 @@ Result<std::unique_ptr<Context>> Context::create(const DeviceInfo& info) {
   if (!self->candidate_.info.usable)
     return tl::unexpected(
         fmt::format("Vulkan: {} ({}) is gone: list the devices again", info.name, info.description));
-  auto opened = self->open().and_then([&] { return self->build_pipeline(); });
+  auto opened = self->open().and_then([&] { return self->build_pipelines(); });
   if (!opened) return tl::unexpected(opened.error());
   return self;
 }
 
 Context::~Context() {
   if (!abandoned()) return;
-  (void)pipeline_.release();
+  for (auto& pipeline : pipelines_) (void)pipeline.release();
   (void)layout_.release();
   (void)device_.release();
 }
@@ -193,25 +202,29 @@ Result<void> Context::open() {
   return {};
 }
 
-Result<void> Context::build_pipeline() {
+Result<void> Context::build_pipelines() {
   const Dispatch& d = dispatch();
-  static_assert(sizeof(xg_batch) <= 128, "every device takes 128 bytes of push constants");
-  const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, sizeof(xg_batch));
+  static_assert(sizeof(Arguments) <= 128, "every device takes 128 bytes of push constants");
+  const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, sizeof(Arguments));
   auto layout = checked(
       "creating the pipeline layout",
       device_->createPipelineLayoutUnique(vk::PipelineLayoutCreateInfo({}, {}, constants), nullptr, d));
   if (!layout) return tl::unexpected(layout.error());
   layout_ = *std::move(layout);
-  auto shader = checked("loading the stages",
-                        device_->createShaderModuleUnique(
-                            vk::ShaderModuleCreateInfo({}, sizeof(kShader), kShader), nullptr, d));
-  if (!shader) return tl::unexpected(shader.error());
-  const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, **shader, "main");
-  auto pipeline = checked("compiling the stages",
-                          device_->createComputePipelineUnique(
-                              nullptr, vk::ComputePipelineCreateInfo({}, stage, *layout_), nullptr, d));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  pipeline_ = *std::move(pipeline);
+  for (u32 entry = 0; entry < kEntries; entry++) {
+    auto shader =
+        checked("loading the stages",
+                device_->createShaderModuleUnique(
+                    vk::ShaderModuleCreateInfo({}, kShaders[entry].size_bytes(), kShaders[entry].data()),
+                    nullptr, d));
+    if (!shader) return tl::unexpected(shader.error());
+    const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, **shader, "main");
+    auto pipeline = checked("compiling the stages",
+                            device_->createComputePipelineUnique(
+                                nullptr, vk::ComputePipelineCreateInfo({}, stage, *layout_), nullptr, d));
+    if (!pipeline) return tl::unexpected(pipeline.error());
+    pipelines_[entry] = *std::move(pipeline);
+  }
   return {};
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/vulkan/context.hpp: what the parts of a Vulkan device stand on: the loader and instance, and one
-// opened device with its hardware queues and its one compute pipeline.
+// opened device with its hardware queues and its compute pipelines.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,25 @@ class Instance {
   Unique<vk::Instance> instance_;
 };
 
+// The push constants: xg_batch as the shaders see it, with addresses in the place of pointers, and a word for
+// each packet to note in where it waits.
+struct Arguments {
+  vk::DeviceAddress frames;
+  vk::DeviceAddress descriptors;
+  vk::DeviceAddress results;
+  vk::DeviceAddress image;
+  vk::DeviceAddress states;
+  u64 frames_bytes;
+  u32 count;
+  u32 generation;
+  vk::DeviceAddress marks;
+};
+
+// The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what
+// takes it through them.
+enum class Entry : u32 { decide, begin, tables };
+inline constexpr u32 kEntries = 3;
+
 // Several of the interface's queues may share one of the hardware's: a submission holds its lock.
 struct HardwareQueue {
   vk::Queue queue;
@@ -57,7 +77,9 @@ class Context {
   vk::Device device() const { return *device_; }
   vk::PhysicalDevice physical() const { return candidate_.device; }
   vk::PipelineLayout layout() const { return *layout_; }
-  vk::Pipeline pipeline() const { return *pipeline_; }
+  vk::Pipeline pipeline(Entry entry) const { return *pipelines_[static_cast<u32>(entry)]; }
+  // The one to which all batches with tables go, so that they are one after the other.
+  HardwareQueue& table_queue() { return *queues_.front(); }
   HardwareQueue& next_queue() { return *queues_[turn_++ % queues_.size()]; }
 
   // Once lost, a device stays lost.
@@ -70,13 +92,13 @@ class Context {
  private:
   Context() = default;
   Result<void> open();
-  Result<void> build_pipeline();
+  Result<void> build_pipelines();
 
   Dispatch dispatch_;  // the device's own functions
   Instance::Candidate candidate_;
   Unique<vk::Device> device_;
   Unique<vk::PipelineLayout> layout_;
-  Unique<vk::Pipeline> pipeline_;
+  std::array<Unique<vk::Pipeline>, kEntries> pipelines_;
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
   std::atomic<u32> turn_{0};
   std::atomic<bool> failed_{false};

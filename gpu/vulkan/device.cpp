@@ -44,9 +44,23 @@ class VulkanDevice final : public Device {
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (shared_.context->failed()) return tl::unexpected(lost());
-    auto image = device_buffer(*shared_.context, pipelines->image());
+    Context& context = *shared_.context;
+    auto tables = states_.take(
+        *pipelines, [&](const StateSpec& spec) { return zeroed_buffer(context, spec.words * sizeof(u32)); });
+    if (!tables) return tl::unexpected(tables.error());
+    std::vector<u64> addresses;
+    for (const auto& table : *tables) addresses.push_back(table->address);
+    auto image = device_buffer(context, pipelines->image(), addresses);
     if (!image) return tl::unexpected(image.error());
-    return shared_.generations.add(generation, *std::move(image));
+    return shared_.generations.add(generation, {std::move(pipelines), *std::move(image), *std::move(tables)});
+  }
+  Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
+    if (shared_.context->failed()) return tl::unexpected(lost());
+    const Loaded* loaded = shared_.generations.find(generation);
+    auto checked =
+        check_state_range(loaded == nullptr ? nullptr : loaded->pipelines.get(), table, first, words.size());
+    if (!checked) return checked;
+    return read_buffer(*shared_.context, *loaded->tables[table], first, words);
   }
   void unload(u32 generation) noexcept override {
     // The images of a device that hangs stay: it may still read them.
@@ -81,6 +95,7 @@ class VulkanDevice final : public Device {
   }
 
   Shared shared_;
+  States<Buffer> states_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using Property = vk::MemoryPropertyFlagBits;
 
-constexpr u64 kUploadTimeoutNs = 10'000'000'000;
+constexpr u64 kTimeoutNs = 10'000'000'000;
 
 // The first memory type of `allowed` with all of `wanted`.
 std::optional<u32> memory_type(const Context& context, u32 allowed, vk::MemoryPropertyFlags wanted) {
@@ -68,8 +68,9 @@ Result<Buffer> allocate(const Context& context, u64 bytes, vk::BufferUsageFlags 
   return tl::unexpected(std::string("Vulkan: the device has no memory of the kind that is needed"));
 }
 
-// Copies and waits until it is done.
-Result<void> copy(Context& context, vk::Buffer from, vk::Buffer to, u64 bytes) {
+// Has the device do what `record` writes into a command buffer, and waits until it is done. what: "uploading"
+template <class Record>
+Result<void> run_once(Context& context, const char* what, Record record) {
   const Dispatch& d = context.dispatch();
   const vk::Device device = context.device();
   auto pool = checked("creating a command pool",
@@ -83,28 +84,35 @@ Result<void> copy(Context& context, vk::Buffer from, vk::Buffer to, u64 bytes) {
   const vk::CommandBuffer command = commands->front();
   auto recorded = checked("recording", command.begin({vk::CommandBufferUsageFlagBits::eOneTimeSubmit}, d));
   if (!recorded) return recorded;
-  command.copyBuffer(from, to, vk::BufferCopy(0, 0, bytes), d);
+  record(command);
   // Later submissions of other queues start after the host has seen the fence.
-  const vk::MemoryBarrier barrier(vk::AccessFlagBits::eTransferWrite, vk::AccessFlagBits::eMemoryRead);
-  command.pipelineBarrier(vk::PipelineStageFlagBits::eTransfer, vk::PipelineStageFlagBits::eAllCommands, {},
+  const vk::MemoryBarrier barrier(vk::AccessFlagBits::eTransferWrite,
+                                  vk::AccessFlagBits::eMemoryRead | vk::AccessFlagBits::eHostRead);
+  command.pipelineBarrier(vk::PipelineStageFlagBits::eTransfer,
+                          vk::PipelineStageFlagBits::eAllCommands | vk::PipelineStageFlagBits::eHost, {},
                           barrier, {}, {}, d);
   recorded = checked("recording", command.end(d));
   if (!recorded) return recorded;
   HardwareQueue& queue = context.next_queue();
   {
     const std::lock_guard lock(queue.mutex);
-    const auto submitted =
-        checked("uploading", queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d));
+    const auto submitted = checked(what, queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d));
     if (!submitted) return submitted;
   }
-  const vk::Result done = device.waitForFences(**fence, VK_TRUE, kUploadTimeoutNs, d);
+  const vk::Result done = device.waitForFences(**fence, VK_TRUE, kTimeoutNs, d);
   if (done == vk::Result::eSuccess) return {};
   // The device may still be at it: its memory stays.
   context.fail();
   context.abandon();
   (void)fence->release();
   (void)pool->release();
-  return failure("uploading", done);
+  return failure(what, done);
+}
+
+Result<Buffer> own_buffer(const Context& context, u64 bytes) {
+  return allocate(context, bytes,
+                  vk::BufferUsageFlagBits::eTransferDst | vk::BufferUsageFlagBits::eTransferSrc,
+                  {vk::MemoryPropertyFlags(Property::eDeviceLocal), vk::MemoryPropertyFlags()});
 }
 
 }  // namespace
@@ -116,8 +124,9 @@ void Buffer::abandon() noexcept {
 
 Result<Buffer> host_buffer(const Context& context, u64 bytes) {
   constexpr auto shared = Property::eHostVisible | Property::eHostCoherent;
-  auto buffer = allocate(context, bytes, vk::BufferUsageFlagBits::eTransferSrc,
-                         {shared | Property::eHostCached, shared});
+  auto buffer =
+      allocate(context, bytes, vk::BufferUsageFlagBits::eTransferSrc | vk::BufferUsageFlagBits::eTransferDst,
+               {shared | Property::eHostCached, shared});
   if (!buffer) return buffer;
   auto mapped = checked("mapping memory", context.device().mapMemory(*buffer->memory, 0, VK_WHOLE_SIZE, {},
                                                                      context.dispatch()));
@@ -126,21 +135,51 @@ Result<Buffer> host_buffer(const Context& context, u64 bytes) {
   return buffer;
 }
 
-Result<Buffer> device_buffer(Context& context, const std::vector<u32>& words) {
-  const u64 bytes = words.size() * sizeof(u32);
+Result<Buffer> device_buffer(Context& context, std::span<const u32> words, std::span<const u64> behind) {
+  const u64 bytes = words.size_bytes() + behind.size_bytes();
   auto from = host_buffer(context, bytes);
   if (!from) return from;
-  std::memcpy(from->mapped, words.data(), bytes);
-  auto to = allocate(context, bytes, vk::BufferUsageFlagBits::eTransferDst,
-                     {vk::MemoryPropertyFlags(Property::eDeviceLocal), vk::MemoryPropertyFlags()});
+  std::memcpy(from->mapped, words.data(), words.size_bytes());
+  if (!behind.empty())
+    std::memcpy(static_cast<u8*>(from->mapped) + words.size_bytes(), behind.data(), behind.size_bytes());
+  auto to = own_buffer(context, bytes);
   if (!to) return to;
-  auto copied = copy(context, *from->buffer, *to->buffer, bytes);
+  auto copied = run_once(context, "uploading", [&](vk::CommandBuffer command) {
+    command.copyBuffer(*from->buffer, *to->buffer, vk::BufferCopy(0, 0, bytes), context.dispatch());
+  });
   if (copied) return to;
   if (context.abandoned()) {
     from->abandon();
     to->abandon();
   }
   return tl::unexpected(copied.error());
+}
+
+Result<Buffer> zeroed_buffer(Context& context, u64 bytes) {
+  auto buffer = own_buffer(context, bytes);
+  if (!buffer) return buffer;
+  auto filled = run_once(context, "clearing memory", [&](vk::CommandBuffer command) {
+    command.fillBuffer(*buffer->buffer, 0, VK_WHOLE_SIZE, 0, context.dispatch());
+  });
+  if (filled) return buffer;
+  if (context.abandoned()) buffer->abandon();
+  return tl::unexpected(filled.error());
+}
+
+Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::span<u32> words) {
+  if (words.empty()) return {};
+  auto to = host_buffer(context, words.size_bytes());
+  if (!to) return tl::unexpected(to.error());
+  auto copied = run_once(context, "reading memory", [&](vk::CommandBuffer command) {
+    command.copyBuffer(*from.buffer, *to->buffer, vk::BufferCopy(first * sizeof(u32), 0, words.size_bytes()),
+                       context.dispatch());
+  });
+  if (copied) {
+    std::memcpy(words.data(), to->mapped, words.size_bytes());
+  } else if (context.abandoned()) {
+    to->abandon();
+  }
+  return copied;
 }
 
 Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes) {

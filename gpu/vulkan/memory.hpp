@@ -3,6 +3,8 @@
 // gpu/vulkan/memory.hpp: buffers that shaders reach by address.
 #pragma once
 
+#include <span>
+
 #include "gpu/vulkan/context.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -19,8 +21,12 @@ struct Buffer {
 
 // Memory that host and device share without flushes; cached by the host where possible.
 Result<Buffer> host_buffer(const Context& context, u64 bytes);
-// The device's own memory, with `words` in it once this returns. `pool` makes a command buffer for it.
-Result<Buffer> device_buffer(Context& context, const std::vector<u32>& words);
+// The device's own memory, with `words` in it and `behind` right after them, once this returns.
+Result<Buffer> device_buffer(Context& context, std::span<const u32> words, std::span<const u64> behind);
+// The device's own memory, zeroed once this returns.
+Result<Buffer> zeroed_buffer(Context& context, u64 bytes);
+// Copies words.size() words of the device's own memory, from word `first` on.
+Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::span<u32> words);
 // The host's memory [base, base + bytes), imported. The error says what of it the device does not take.
 Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes);
 

@@ -10,17 +10,7 @@ namespace {
 constexpr u32 kGroup = 64;  // local_size_x of gpu/stages/pipeline.comp
 constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 
-// xg_batch as the shader sees it, with addresses in the place of pointers.
-struct Arguments {
-  vk::DeviceAddress frames;
-  vk::DeviceAddress descriptors;
-  vk::DeviceAddress results;
-  vk::DeviceAddress image;
-  u64 frames_bytes;
-  u32 count;
-  u32 generation;
-};
-static_assert(sizeof(Arguments) == sizeof(xg_batch));
+static_assert(offsetof(Arguments, marks) == sizeof(xg_batch));
 static_assert(offsetof(Arguments, image) == offsetof(xg_batch, image));
 static_assert(offsetof(Arguments, generation) == offsetof(xg_batch, generation));
 
@@ -29,7 +19,10 @@ static_assert(offsetof(Arguments, generation) == offsetof(xg_batch, generation))
 Shared::~Shared() {
   if (context != nullptr && context->abandoned()) {
     region.abandon();
-    generations.each([](Buffer& image) { image.abandon(); });
+    generations.each([](Loaded& loaded) {
+      loaded.image.abandon();
+      for (const auto& table : loaded.tables) table->abandon();
+    });
   }
 }
 
@@ -56,6 +49,9 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
   auto given = give(descriptors_, packets * sizeof(xg_descriptor)).and_then([&] {
     return give(results_, packets * sizeof(xg_result));
   });
+  if (given)
+    given =
+        zeroed_buffer(context_, packets * sizeof(u32)).map([&](Buffer&& made) { marks_ = std::move(made); });
   if (given && shared_.frames == Frames::staged) {
     staging_bytes_ = staging_bytes(options.batch_capacity);
     given = give(staging_, options.depth * staging_bytes_).and_then([&] {
@@ -98,18 +94,25 @@ VulkanQueue::~VulkanQueue() {
     }
   }
   if (!context_.abandoned()) return;
-  for (Buffer* buffer : {&descriptors_, &results_, &staging_, &staged_}) buffer->abandon();
+  for (Buffer* buffer : {&descriptors_, &results_, &staging_, &staged_, &marks_}) buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
 }
 
+void VulkanQueue::run(vk::CommandBuffer command, Entry entry, u32 groups) {
+  command.bindPipeline(vk::PipelineBindPoint::eCompute, context_.pipeline(entry), context_.dispatch());
+  command.dispatch(groups, 1, 1, context_.dispatch());
+}
+
 vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 count, u32 generation,
-                               vk::DeviceAddress image) {
+                               const Loaded& loaded) {
   const Dispatch& d = context_.dispatch();
   const u64 first = u64{slot.index} * slot.capacity;
   Arguments arguments{};
   arguments.results = results_.address + first * sizeof(xg_result);
-  arguments.image = image;
+  arguments.image = loaded.image.address;
+  arguments.states = arguments.image + loaded.pipelines->image().size() * sizeof(u32);
+  arguments.marks = marks_.address + first * sizeof(u32);
   arguments.count = count;
   arguments.generation = generation;
   if (shared_.frames == Frames::in_place) {
@@ -124,10 +127,20 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   if (const auto begun = command.begin({vk::CommandBufferUsageFlagBits::eOneTimeSubmit}, d);
       begun != vk::Result::eSuccess)
     return begun;
-  command.bindPipeline(vk::PipelineBindPoint::eCompute, context_.pipeline(), d);
   command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
                         &arguments, d);
-  command.dispatch((count + kGroup - 1) / kGroup, 1, 1, d);
+  const u32 groups = (count + kGroup - 1) / kGroup;
+  if (loaded.tables.empty()) {
+    run(command, Entry::decide, groups);
+  } else {
+    run(command, Entry::begin, groups);
+    // Also behind all that this hardware queue was given before: other batches of these tables.
+    const vk::MemoryBarrier in_order(vk::AccessFlagBits::eShaderWrite,
+                                     vk::AccessFlagBits::eShaderRead | vk::AccessFlagBits::eShaderWrite);
+    command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
+                            vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
+    run(command, Entry::tables, 1);
+  }
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},
                           to_host, {}, {}, d);
@@ -136,8 +149,8 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
 
 Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (context_.failed()) return Submit::device_failed;
-  const Buffer* image = shared_.generations.find(generation);
-  if (image == nullptr) return Submit::unknown_generation;
+  const Loaded* loaded = shared_.generations.find(generation);
+  if (loaded == nullptr) return Submit::unknown_generation;
   if (shared_.frames == Frames::staged) {
     const u64 first = u64{slot->index} * slot->capacity;
     stage_frames(shared_.base, shared_.bytes, slot->descriptors, count,
@@ -146,12 +159,18 @@ Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   }
   const vk::CommandBuffer command = commands_[slot->index];
   const u64 ticket = ring_.submitted() + 1;
-  vk::Result result = record(command, *slot, count, generation, image->address);
+  vk::Result result = record(command, *slot, count, generation, *loaded);
   if (result == vk::Result::eSuccess) {
-    const vk::TimelineSemaphoreSubmitInfo value({}, ticket);
-    const vk::SubmitInfo info({}, {}, command, *timeline_, &value);
-    const std::lock_guard lock(hardware_.mutex);
-    result = hardware_.queue.submit(info, nullptr, context_.dispatch());
+    HardwareQueue& hardware = loaded->tables.empty() ? hardware_ : context_.table_queue();
+    // Batches finish in their order, and one hardware queue does not wait for another by itself.
+    const bool changes = last_ != nullptr && last_ != &hardware;
+    const u64 before = ticket - 1;
+    const vk::TimelineSemaphoreSubmitInfo value(changes ? 1 : 0, &before, 1, &ticket);
+    const vk::PipelineStageFlags all = vk::PipelineStageFlagBits::eAllCommands;
+    const vk::SubmitInfo info(changes ? 1 : 0, &*timeline_, &all, 1, &command, 1, &*timeline_, &value);
+    const std::lock_guard lock(hardware.mutex);
+    result = hardware.queue.submit(info, nullptr, context_.dispatch());
+    last_ = &hardware;
   }
   if (result != vk::Result::eSuccess) {
     context_.fail();

@@ -6,9 +6,17 @@
 
 #include "gpu/generations.hpp"
 #include "gpu/slots.hpp"
+#include "gpu/states.hpp"
 #include "gpu/vulkan/memory.hpp"
 
 namespace xdpgpu::gpu::vulkan {
+
+// A loaded generation: its image, with the addresses of its tables right behind it, and these.
+struct Loaded {
+  std::shared_ptr<const Pipelines> pipelines;
+  Buffer image;
+  States<Buffer>::Held tables;
+};
 
 // What the queues of a device share; the device outlives them.
 struct Shared {
@@ -16,8 +24,8 @@ struct Shared {
   void* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
-  Buffer region;                    // in place only
-  Generations<Buffer> generations;  // the images
+  Buffer region;  // in place only
+  Generations<Loaded> generations;
 
   ~Shared();
 };
@@ -37,11 +45,13 @@ class VulkanQueue final : public Queue {
   VulkanQueue(Shared& shared, const QueueOptions& options);
   Result<void> allocate(const QueueOptions& options);
   vk::Result record(vk::CommandBuffer command, const Slot& slot, u32 count, u32 generation,
-                    vk::DeviceAddress image);
+                    const Loaded& loaded);
+  void run(vk::CommandBuffer command, Entry entry, u32 groups);
 
   Shared& shared_;
   Context& context_;
-  HardwareQueue& hardware_;
+  HardwareQueue& hardware_;        // where batches without tables go
+  HardwareQueue* last_ = nullptr;  // where the last batch went
   SlotRing ring_;
   // Per slot, one behind the other.
   Buffer descriptors_;
@@ -49,6 +59,7 @@ class VulkanQueue final : public Queue {
   Buffer staging_;  // staged only: the frames
   u64 staging_bytes_ = 0;
   Buffer staged_;  // staged only: their descriptors
+  Buffer marks_;   // one word a packet, per slot
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;
   Unique<vk::Semaphore> timeline_;

@@ -14,24 +14,28 @@ endif()
 if(vulkan_possible)
   message(STATUS "Vulkan device: yes (${XDPGPU_GLSLC})")
   set(shader ${CMAKE_CURRENT_SOURCE_DIR}/stages/pipeline.comp)
-  set(spirv ${CMAKE_CURRENT_BINARY_DIR}/pipeline.spv)
-  set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_spirv.inc)
-  add_custom_command(
-    OUTPUT ${spirv}
-    COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -I ${PROJECT_SOURCE_DIR} -MD -MF ${spirv}.d -MT
-            ${spirv} -o ${spirv} ${shader}
-    DEPENDS ${shader}
-    DEPFILE ${spirv}.d
-    COMMENT "Compiling the stages to SPIR-V"
-    VERBATIM)
-  add_custom_command(
-    OUTPUT ${spirv_words}
-    COMMAND ${CMAKE_COMMAND} -DINPUT=${spirv} -DOUTPUT=${spirv_words} -P
-            ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
-    DEPENDS ${spirv} ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
-    VERBATIM)
+  set(shader_words)
+  foreach(kind 0 1 2)
+    set(spirv ${CMAKE_CURRENT_BINARY_DIR}/pipeline_${kind}.spv)
+    set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_${kind}_spirv.inc)
+    add_custom_command(
+      OUTPUT ${spirv}
+      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -DKIND=${kind} -I ${PROJECT_SOURCE_DIR} -MD -MF
+              ${spirv}.d -MT ${spirv} -o ${spirv} ${shader}
+      DEPENDS ${shader}
+      DEPFILE ${spirv}.d
+      COMMENT "Compiling the stages to SPIR-V (${kind})"
+      VERBATIM)
+    add_custom_command(
+      OUTPUT ${spirv_words}
+      COMMAND ${CMAKE_COMMAND} -DINPUT=${spirv} -DOUTPUT=${spirv_words} -P
+              ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
+      DEPENDS ${spirv} ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
+      VERBATIM)
+    list(APPEND shader_words ${spirv_words})
+  endforeach()
   target_sources(xdpgpu_gpu PRIVATE vulkan/context.cpp vulkan/device.cpp vulkan/memory.cpp vulkan/queue.cpp
-                                    ${spirv_words})
+                                    ${shader_words})
   target_include_directories(xdpgpu_gpu PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vulkan)
   target_include_directories(xdpgpu_gpu SYSTEM PRIVATE ${XDPGPU_VULKAN_INCLUDE})
   target_link_libraries(xdpgpu_gpu PRIVATE ${CMAKE_DL_LIBS})

@@ -167,14 +167,6 @@ xg_metadata parse_metadata(std::span<const u8> frame, u16 pipeline, u32 sequence
   return metadata;
 }
 
-xg_descriptor place(const FrameRegion& region, u64 offset, std::span<const u8> frame, u16 pipeline,
-                    u32 sequence) {
-  const xg_metadata metadata = parse_metadata(frame, pipeline, sequence);
-  std::memcpy(region.base() + offset, frame.data(), frame.size());
-  std::memcpy(region.base() + offset - XG_METADATA_SIZE, &metadata, sizeof(metadata));
-  return {offset, static_cast<u32>(frame.size()), 0};
-}
-
 // A number that is often just inside or outside of something.
 u16 odd_number(Random& random, u32 length) {
   const std::array<u32, 9> numbers{0,           1,           13,     length - 4,         length - 20,
@@ -256,6 +248,14 @@ void read_capture(const std::string& path, std::vector<Bytes>& frames) {
 }
 
 }  // namespace
+
+xg_descriptor place(const FrameRegion& region, u64 offset, std::span<const u8> frame, u16 pipeline,
+                    u32 sequence) {
+  const xg_metadata metadata = parse_metadata(frame, pipeline, sequence);
+  std::memcpy(region.base() + offset, frame.data(), frame.size());
+  std::memcpy(region.base() + offset - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+  return {offset, static_cast<u32>(frame.size()), 0};
+}
 
 u64 test_seed() {
   static const u64 seed = [] {

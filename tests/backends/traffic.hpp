@@ -69,8 +69,18 @@ Traffic random_traffic(Random& random, u32 packets, u32 pipelines);
 // The captures in `directory`, in order of their names, each packet cut to what fits a chunk.
 Traffic captured_traffic(const std::string& directory, u32 pipelines);
 
+// A frame placed at `offset` of the region with its metadata, as the kernel would have parsed it.
+xg_descriptor place(const FrameRegion& region, u64 offset, std::span<const u8> frame, u16 pipeline,
+                    u32 sequence);
+
 // One well-formed frame, written to the start of a region of its own.
 Traffic single_frame(std::span<const u8> frame, u16 pipeline);
+
+// Packets between a few hosts: TCP with every flag in every state, UDP, ICMP echo, ICMP errors that quote
+// such packets, IPv4 and IPv6, whole, cut off and garbled, over and over in both directions, among them some
+// of random_traffic(). Their times go on by up to 40 ms, jump by up to an hour, and now and then run
+// backwards.
+Traffic conversations(Random& random, u32 packets, u32 pipelines);
 
 // The pools.
 u32 pool_address4(Random& random);                        // as a number, host order

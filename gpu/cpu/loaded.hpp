@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cpu/loaded.hpp: a loaded generation, as the CPU device's queues and its mirror look it up.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gpu/pipelines.hpp"
+
+namespace xdpgpu::gpu::cpu {
+
+struct Loaded {
+  std::shared_ptr<const Pipelines> pipelines;
+  std::vector<std::shared_ptr<std::vector<u32>>> tables;  // of the stages that have one
+  std::vector<u32> addresses;                             // of these, as xg_batch has them
+};
+
+}  // namespace xdpgpu::gpu::cpu

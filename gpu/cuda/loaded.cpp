@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/cuda/loaded.hpp"
+
+namespace xdpgpu::gpu::cuda {
+
+Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines, States<DeviceMemory>& states,
+                              const Stream& stream) {
+  const auto& words = pipelines->image();
+  const u64 bytes = words.size() * sizeof(u32);
+  Loaded loaded;
+  auto tables = states.take(*pipelines, [&](const StateSpec& spec) {
+    return DeviceMemory::create(spec.words * sizeof(u32), nullptr, stream);
+  });
+  if (!tables) return tl::unexpected(tables.error());
+  auto image = tables->empty() ? DeviceMemory::create(bytes, words.data(), stream)
+                               : DeviceMemory::create(bytes + tables->size() * sizeof(u64), nullptr, stream);
+  if (!image) return tl::unexpected(image.error());
+  if (!tables->empty()) {
+    std::vector<u64> addresses;
+    for (const auto& table : *tables) addresses.push_back(reinterpret_cast<u64>(table->get()));
+    cudaError_t error = image->write(0, words.data(), bytes);
+    if (error == cudaSuccess) error = image->write(bytes, addresses.data(), addresses.size() * sizeof(u64));
+    if (error != cudaSuccess) return failure("filling device memory", error);
+  }
+  loaded.pipelines = std::move(pipelines);
+  loaded.image = *std::move(image);
+  loaded.tables = *std::move(tables);
+  return loaded;
+}
+
+}  // namespace xdpgpu::gpu::cuda

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/loaded.hpp: a loaded generation: its image, with the addresses of its tables right behind it, and
+// these.
+#pragma once
+
+#include "gpu/cuda/memory.hpp"
+#include "gpu/states.hpp"
+
+namespace xdpgpu::gpu::cuda {
+
+struct Loaded {
+  std::shared_ptr<const Pipelines> pipelines;
+  DeviceMemory image;
+  States<DeviceMemory>::Held tables;
+
+  void abandon() noexcept {
+    image.abandon();
+    for (const auto& table : tables) table->abandon();
+  }
+};
+
+// Takes the tables that `states` has. Fails without effect.
+Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines, States<DeviceMemory>& states,
+                              const Stream& stream);
+
+}  // namespace xdpgpu::gpu::cuda

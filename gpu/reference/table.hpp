@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/reference/table.hpp: what stages remember (TableSettings), as plain as it can be said: a set is eight
+// entries, or nothing where there has been none, and packets come one after the other.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "gpu/pipelines.hpp"
+
+namespace xdpgpu::gpu::reference {
+
+// Two addresses of 16 bytes (IPv4 in the first four), two ports as in packets, family, protocol, 0, 0.
+using Key = std::array<u8, 40>;
+
+u64 siphash13(const Key& key, const std::array<u64, 2>& secret);
+
+struct Entry {
+  Key key{};
+  u32 tag = 0;  // what the table knows the key's hash by
+  u64 deadline = 0;
+  u32 rank = 0;                // when it was made or last used, in its set's turns, or how often it was used
+  std::array<u32, 3> value{};  // the stage's
+};
+
+class Table {
+ public:
+  Table(const TableSettings& settings, const std::array<u64, 2>& secret);
+
+  // A packet of this key comes at `now` (ticks). What is done next is about it.
+  void come(const Key& key, u64 now);
+  // The latest time that its set has seen.
+  u64 now() const { return set_->clock; }
+  // Its entry, nullptr if there is none. uses: the entry is used.
+  Entry* find(bool uses);
+  // A new entry for it, its value all 0; nullptr: there is no place. Only where find() found none.
+  Entry* insert(u64 deadline);
+  // Counts an outcome of the stage's own.
+  void count(u32 outcome) { outcomes_[outcome]++; }
+
+  // Everything, laid out as devices have it (gpu/stages/table.h).
+  std::vector<u32> words() const;
+
+ private:
+  struct Set {
+    u64 clock = 0;
+    u32 turns = 0;
+    std::array<std::optional<Entry>, 8> ways;
+  };
+  std::optional<Entry>* choose_way();
+
+  TableSettings settings_;
+  std::array<u64, 2> secret_;
+  std::vector<Set> sets_;
+  Set* set_ = nullptr;
+  Key key_{};
+  u32 tag_ = 0;
+  u64 touches_ = 0, hits_ = 0, inserted_ = 0, evicted_ = 0, refused_ = 0, occupied_ = 0;
+  std::array<u64, 8> outcomes_{};
+};
+
+}  // namespace xdpgpu::gpu::reference

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+//
+// Stages with tables on every device: answers, counters and what is remembered at the end are the sequential
+// reference's, however the stream is cut into batches.
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "gpu/stages/table.h"
+#include "tests/backends/judge.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/backends/targets.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+using Evict = gpu::TableSettings::Evict;
+using Action = gpu::AclRule::Action;
+
+constexpr u32 kPackets = 3000;
+constexpr u32 kCapacity = 8192 + 64;
+constexpr std::array<u32, 5> kCuts{1, 7, 64, 1024, 8192};
+constexpr gpu::CompileOptions kOptions{{0x0123456789abcdef, 0xfedcba9876543210}};
+
+gpu::RateLimitSettings limit(gpu::RateLimitSettings::Per per, u64 pps, u64 bps, gpu::TableSettings table) {
+  gpu::RateLimitSettings stage;
+  stage.per = per;
+  stage.packets_per_second = pps;
+  stage.burst_packets = pps == 0 ? 0 : 3;
+  stage.bytes_per_second = bps;
+  stage.burst_bytes = bps == 0 ? 0 : 400;
+  stage.table = table;
+  return stage;
+}
+
+gpu::ConntrackSettings conntrack(bool loose, gpu::TableSettings table) {
+  gpu::ConntrackSettings stage;
+  stage.loose = loose;
+  stage.table = table;
+  return stage;
+}
+
+std::vector<gpu::PipelineSettings> limits() {
+  using Per = gpu::RateLimitSettings::Per;
+  auto prefixes = limit(Per::dst, 3, 0, {16, Evict::lru});
+  prefixes.bits4 = 31;
+  prefixes.bits6 = 125;
+  auto passes = limit(Per::src, 2, 1000, {8, Evict::random});
+  passes.excess = Action::pass;
+  return {{"src", {limit(Per::src, 5, 0, {64, Evict::lru})}},
+          {"dst", {prefixes}},
+          {"flow", {limit(Per::flow, 0, 2000, {32, Evict::fifo}), limit(Per::src, 7, 1500, {8, Evict::lfu})}},
+          {"refuses", {limit(Per::flow, 1, 0, {8, Evict::refuse}), passes}}};
+}
+
+std::vector<gpu::PipelineSettings> connections() {
+  auto drops_new = conntrack(true, {1024, Evict::lru});
+  drops_new.on_new = Action::drop;
+  auto passes_invalid = conntrack(false, {16, Evict::refuse});
+  passes_invalid.on_invalid = Action::pass;
+  return {{"strict", {conntrack(false, {4096, Evict::lru})}},
+          {"loose", {conntrack(true, {16, Evict::fifo})}},
+          {"no_new", {drops_new}},
+          {"small", {passes_invalid}},
+          {"lfu", {conntrack(false, {8, Evict::lfu})}},
+          {"random", {conntrack(true, {8, Evict::random})}}};
+}
+
+std::vector<gpu::PipelineSettings> composed() {
+  using Per = gpu::RateLimitSettings::Per;
+  gpu::AclSettings acl;
+  acl.rules.resize(3);
+  acl.rules[0].src = {prefix4(0x0a000002, 31)};
+  acl.rules[0].action = Action::drop;
+  acl.rules[1].dst_ports = {{53, 53}};
+  acl.rules[1].protocols = {17};
+  acl.rules[1].action = Action::pass;
+  acl.cache = true;
+  gpu::ReputationSettings reputation;
+  reputation.lists = {{"some", {prefix4(0x0a000030, 28)}, Action::drop}};
+  reputation.cache = true;
+  gpu::L2fwdSettings forward;
+  forward.cache = true;
+  auto ignores_invalid = conntrack(true, {256, Evict::lru});
+  ignores_invalid.on_invalid = Action::next;
+  return {{"firewall",
+           {reputation, acl, conntrack(false, {64, Evict::lru}), limit(Per::src, 5, 4000, {64, Evict::lru})}},
+          {"turned", {limit(Per::dst, 9, 0, {16, Evict::fifo}), ignores_invalid, acl, reputation, forward}},
+          {"thrice",
+           {limit(Per::src, 4, 0, {8, Evict::lru}), limit(Per::src, 4, 0, {8, Evict::lru}),
+            limit(Per::src, 2, 0, {64, Evict::lru}), forward}},
+          {"none", {acl, forward}}};
+}
+
+struct Case {
+  const char* name;
+  std::vector<gpu::PipelineSettings> (*settings)();
+};
+constexpr std::array<Case, 3> kCases{
+    {{"limits", limits}, {"connections", connections}, {"composed", composed}}};
+void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
+
+std::vector<std::vector<u32>> tables_of(gpu::Device& device, const gpu::Pipelines& pipelines,
+                                        u32 generation) {
+  std::vector<std::vector<u32>> all;
+  for (u32 i = 0; i < pipelines.states().size(); i++) {
+    std::vector<u32> words(pipelines.states()[i].words);
+    const auto read = device.read_state(generation, i, 0, words);
+    EXPECT_TRUE(read) << read.error();
+    all.push_back(std::move(words));
+  }
+  return all;
+}
+
+// Names the first word that differs.
+void expect_equal_tables(const std::vector<std::vector<u32>>& is,
+                         const std::vector<std::vector<u32>>& should) {
+  ASSERT_EQ(is.size(), should.size());
+  for (std::size_t t = 0; t < is.size(); t++) {
+    ASSERT_EQ(is[t].size(), should[t].size());
+    const auto [at, other] = std::mismatch(is[t].begin(), is[t].end(), should[t].begin());
+    if (at == is[t].end()) continue;
+    const auto word = at - is[t].begin();
+    const auto in_set = (word - XG_TABLE_HEAD) % XG_SET_WORDS;
+    ADD_FAILURE() << "table " << t << " word " << word << " (of a set: " << in_set << ") is " << *at
+                  << ", the reference has " << *other;
+  }
+}
+
+class Tables : public testing::TestWithParam<std::tuple<Target, Case>> {
+ protected:
+  void check(const Traffic& traffic, const std::vector<gpu::PipelineSettings>& settings) {
+    const Target& target = std::get<0>(GetParam());
+    const auto pipelines = gpu::Pipelines::compile(settings, kOptions);
+    ASSERT_TRUE(pipelines) << pipelines.error();
+    gpu::reference::Judge reference(settings, kOptions);
+    std::vector<xg_result> should(traffic.descriptors.size());
+    reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+    const auto remembered = reference.tables();
+
+    XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());
+    auto queue = device->open_queue(target.queue(kCapacity, 4));
+    ASSERT_TRUE(queue) << queue.error();
+    for (u32 batch : kCuts) {
+      SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
+                               test_seed()));
+      ASSERT_TRUE(device->load(kGeneration, *pipelines));
+      expect_equal(judge(**queue, traffic.descriptors, batch, kGeneration), should, traffic.descriptors);
+      expect_equal_tables(tables_of(*device, **pipelines, kGeneration), remembered);
+      // So that the next cut begins with empty tables.
+      device->unload(kGeneration);
+      if (HasFailure()) return;
+    }
+  }
+};
+
+TEST_P(Tables, Conversations) {
+  Random random(test_seed());
+  const auto settings = std::get<1>(GetParam()).settings();
+  check(conversations(random, kPackets, static_cast<u32>(settings.size())), settings);
+}
+
+TEST_P(Tables, CapturedPackets) {
+  const auto settings = std::get<1>(GetParam()).settings();
+  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
+  check(captured_traffic(directory != nullptr ? directory : XDPGPU_TEST_CAPTURES,
+                         static_cast<u32>(settings.size())),
+        settings);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Tables,
+                         testing::Combine(testing::ValuesIn(all_targets()), testing::ValuesIn(kCases)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name() + "_" + std::get<1>(test.param).name;
+                         });
+
+// The comparison is worth something only if the traffic reaches what it is meant to reach.
+class TablesVariety : public testing::TestWithParam<Case> {};
+
+TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
+  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
+  Random random(test_seed());
+  const auto settings = GetParam().settings();
+  const Traffic traffic = conversations(random, kPackets, static_cast<u32>(settings.size()));
+  gpu::reference::Judge reference(settings, kOptions);
+  std::vector<xg_result> results(traffic.descriptors.size());
+  reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, results);
+  std::array<u64, XG_TABLE_OWN + 8> sums{};
+  for (const auto& words : reference.tables()) {
+    for (u32 i = 0; i < sums.size(); i++) sums[i] += words[2 * i];
+    // Pressure never passes 100 %.
+    EXPECT_LE(words[2 * XG_TABLE_OCCUPIED], (words.size() - XG_TABLE_HEAD) / XG_SET_WORDS * XG_WAYS);
+  }
+  const auto counted = [&](u32 counter) { return sums[counter]; };
+  EXPECT_GT(counted(XG_TABLE_TOUCHES), 2000u);
+  EXPECT_GT(counted(XG_TABLE_HITS), 200u);
+  EXPECT_GT(counted(XG_TABLE_INSERTED), 300u);
+  EXPECT_GT(counted(XG_TABLE_EVICTED), 3u);
+  const std::string name = GetParam().name;
+  if (name != "composed") {
+    EXPECT_GT(counted(XG_TABLE_REFUSED), 5u);
+  }
+  const u32 outcomes = name == "connections" ? 6 : 2;
+  for (u32 i = 0; i < outcomes; i++) EXPECT_GT(counted(XG_TABLE_OWN + i), 5u) << i;
+  if (name == "composed") {
+    u32 cached_drops = 0;
+    u32 let_go = 0;  // forwarded behind a table: not cached
+    for (const xg_result& result : results) {
+      const bool caches = (result.flags & XG_RES_CACHE) != 0;
+      cached_drops += caches && XG_VERDICT_ACTION(result.verdict) == XG_DROP ? 1 : 0;
+      let_go += !caches && XG_VERDICT_ACTION(result.verdict) == XG_TX ? 1 : 0;
+    }
+    EXPECT_GT(cached_drops, 30u);
+    EXPECT_GT(let_go, 50u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, TablesVariety, testing::ValuesIn(kCases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace xdpgpu::tests
