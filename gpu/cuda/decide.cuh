@@ -24,11 +24,12 @@ __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLan
 namespace detail {
 
 // Whether the fields that the stages and the flow's key read of this packet stand in its line, where the
-// metadata says: addresses, ports, an echo's identifier. metadata: the line's copy.
+// metadata says: addresses, ports, TCP flags, an echo's identifier. metadata: the line's copy.
 __device__ inline bool line_has_all(const xg_metadata& metadata) {
   constexpr u32 kHeaders = kLineBytes - XG_METADATA_SIZE;
-  // 40: an IPv6 header, the longer one; 8: an ICMP header, the longest of what is read there.
-  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 8u <= kHeaders;
+  // 40: an IPv6 header, the longer one; 14: a TCP header with its flags, the longest of what is read there.
+  // VLAN tags are in front of both.
+  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 14u <= kHeaders;
 }
 
 // What a lane knows of its packet before the frame is looked at.
