@@ -195,7 +195,7 @@ AclGrid build_acl_grid(const std::vector<AclClasses>& dimensions, u32 rules, u32
   for (u32 d = 0; d < XG_ACL_DIMENSIONS; ++d) grid.coarse[d].assign(dimensions[d].size(), 0);
   const u32 words = dimensions[0].words();
   const u32 blocks = (words + block - 1) / block;
-  grid.cells.assign(1, blocks == 64 ? ~u64{0} : (u64{1} << blocks) - 1);
+  grid.cells.assign(1, rules == 0 ? 0 : blocks == 64 ? ~u64{0} : (u64{1} << blocks) - 1);
   if (blocks <= 2) return grid;  // there is hardly one to be spared
 
   std::vector<Cuts> cuts;

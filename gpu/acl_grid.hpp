@@ -16,7 +16,7 @@
 
 namespace xdpgpu::gpu {
 
-inline constexpr u64 kAclMaxCells = u64{1} << 20;
+inline constexpr u64 kAclMaxCells = u64{1} << 18;
 
 struct AclGrid {
   std::array<std::vector<u32>, XG_ACL_DIMENSIONS> coarse;  // by class; they add up to the cell's number

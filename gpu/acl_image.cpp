@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "gpu/acl_classes.hpp"
 #include "gpu/acl_grid.hpp"
+#include "gpu/large_vector.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {
@@ -92,7 +95,7 @@ class Builder {
     if (flags) body_[XG_ACL_USED] |= XG_ACL_USES_FLAGS;
     if (words_needed() > kImageMaxWords) return too_large();
     write();
-    if (image_.size() > kImageMaxWords) return too_large();
+    if (too_large_ || image_.size() > kImageMaxWords) return too_large();
     const u32 at = position();
     image_.insert(image_.end(), body_.begin(), body_.end());
     return at;
@@ -100,11 +103,12 @@ class Builder {
 
  private:
   u32 position() const { return static_cast<u32>(image_.size()); }
-  u32 row_words() const { return (dimensions_[0].words() + block_ - 1) / block_ * block_ * 2; }
+  u32 blocks() const { return (dimensions_[0].words() + block_ - 1) / block_; }
+  // What is known of the size before it is written.
   u64 words_needed() const {
-    u64 classes = 1;
+    u64 classes = 0;
     for (const AclClasses& dimension : dimensions_) classes += dimension.size();
-    return image_.size() + classes * (row_words() + XG_ACL_HEAD);
+    return image_.size() + classes * (blocks() + XG_ACL_HEAD);
   }
   tl::unexpected<std::string> too_large() const {
     return tl::unexpected(
@@ -148,16 +152,44 @@ class Builder {
     return {};
   }
 
-  // Returns where the row starts: no block of it lies across a boundary of its own size.
-  u32 write_row(std::span<const u64> rules) {
-    image_.resize((image_.size() + block_ * 2 - 1) / (block_ * 2) * (block_ * 2), 0);
-    const u32 at = position();
-    image_.resize(at + row_words(), 0);
-    for (u32 w = 0; w < rules.size(); w++) {
-      image_[at + w * 2] = static_cast<u32>(rules[w]);
-      image_[at + w * 2 + 1] = static_cast<u32>(rules[w] >> 32);
+  // Returns where the block's bits are, which do not lie across a boundary of their own size.
+  u32 store(std::span<const u64> bits) {
+    const std::size_t hash =
+        std::hash<std::string_view>{}({reinterpret_cast<const char*>(bits.data()), bits.size_bytes()});
+    std::vector<u32> words(block_ * 2, 0);
+    for (u32 w = 0; w < bits.size(); w++) {
+      words[w * 2] = static_cast<u32>(bits[w]);
+      words[w * 2 + 1] = static_cast<u32>(bits[w] >> 32);
     }
+    for (auto [known, end] = stored_.equal_range(hash); known != end; ++known)
+      if (std::equal(words.begin(), words.end(), image_.begin() + known->second)) return known->second;
+    align(block_ * 2);
+    const u32 at = position();
+    too_large_ |= image_.size() + words.size() > kImageMaxWords;
+    if (too_large_) return 0;
+    image_.insert(image_.end(), words.begin(), words.end());
+    stored_.emplace(hash, at);
     return at;
+  }
+  void align(u32 words) { image_.resize((image_.size() + words - 1) / words * words, 0); }
+
+  std::span<const u64> bits(u32 dimension, u32 number, u32 block) const {
+    const auto rules = dimensions_[dimension][number].subspan(u64{block} * block_);
+    return rules.first(std::min<std::size_t>(rules.size(), block_));
+  }
+
+  // By block and class: where the bits are. Neighbours differ in few blocks.
+  std::vector<u32> store_rows(u32 dimension) {
+    const u32 classes = dimensions_[dimension].size();
+    std::vector<u32> rows;
+    rows.reserve(u64{blocks()} * classes);
+    for (u32 block = 0; block < blocks(); block++)
+      for (u32 id = 0; id < classes; id++) {
+        const auto own = bits(dimension, id, block);
+        const bool same = id != 0 && std::ranges::equal(own, bits(dimension, id - 1, block));
+        rows.push_back(same ? rows.back() : store(own));
+      }
+    return rows;
   }
 
   u64 blocks_in(std::span<const u64> rules) const {
@@ -167,33 +199,41 @@ class Builder {
   }
 
   void write() {
-    std::vector<u64> all(dimensions_[0].words(), 0);
-    for (u32 i = 0; i < rules_; i++) all[i / 64] |= u64{1} << i % 64;
-    body_[XG_ACL_ANY] = write_row(all);
     const AclGrid grid = build_acl_grid(dimensions_, rules_, block_);
+    const u64 used = image_.size();
+    image_.reserve(words_needed() + grid.cells.size() * 2 + kRoom);
+    // A packet reads a few words here and there.
+    advise_huge_pages(image_.data() + used, (image_.capacity() - used) * sizeof(u32));
     body_[XG_ACL_CELLS] = position();
     for (const u64 blocks : grid.cells)
       image_.insert(image_.end(), {static_cast<u32>(blocks), static_cast<u32>(blocks >> 32)});
     for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++) {
-      std::vector<u32> heads;
-      for (u32 id = 0; id < dimensions_[d].size(); id++) {
-        const u64 blocks = blocks_in(dimensions_[d][id]);
-        // Two words a cell.
-        heads.insert(heads.end(), {grid.coarse[d][id] * 2, write_row(dimensions_[d][id]),
-                                   static_cast<u32>(blocks), static_cast<u32>(blocks >> 32)});
-      }
-      image_.resize((image_.size() + XG_ACL_HEAD - 1) / XG_ACL_HEAD * XG_ACL_HEAD, 0);
+      const AclClasses& classes = dimensions_[d];
+      const auto rows = store_rows(d);
+      body_[XG_ACL_ROWS + d] = position();
+      body_[XG_ACL_CLASSES + d] = classes.size();
+      image_.insert(image_.end(), rows.begin(), rows.end());
+      align(XG_ACL_HEAD);
       body_[XG_ACL_HEADS + d] = position();
-      image_.insert(image_.end(), heads.begin(), heads.end());
+      for (u32 id = 0; id < classes.size(); id++) {
+        const u64 blocks = blocks_in(classes[id]);
+        // Two words a cell.
+        image_.insert(image_.end(),
+                      {grid.coarse[d][id] * 2, static_cast<u32>(blocks), static_cast<u32>(blocks >> 32), 0});
+      }
     }
   }
+
+  static constexpr u64 kRoom = u64{1} << 20;  // words for the bits, where they are few, and for what follows
 
   const AclSettings& settings_;
   std::vector<u32>& image_;
   u32 rules_;
   u32 block_ = 1;
+  bool too_large_ = false;
   std::vector<AclClasses> dimensions_;
   std::array<u32, XG_ACL_WORDS> body_{};
+  std::unordered_multimap<std::size_t, u32> stored_;  // hash of a block's bits -> where they are
 };
 
 }  // namespace

@@ -72,35 +72,43 @@ XG_FN u32 xg_acl_class_of(xg_words image, u32 body, u32 dimension, xg_view p, bo
   return xg_acl_class(image, image.v[body + XG_ACL_TABLES + dimension], index);
 }
 
-/* The action word of the first rule that is in all rows, of those in `block`; XG_ACL_NO_RULE: none is. */
-XG_FN u32 xg_acl_block(xg_words image, u32 body, u32 block, u32 rows[XG_ACL_DIMENSIONS]) {
+/* The action word of the first rule in `block` that is in the classes' rows of all `used` dimensions;
+ * XG_ACL_NO_RULE: none is. */
+XG_FN u32 xg_acl_block(xg_words image, u32 body, u32 used, u32 block, u32 classes[XG_ACL_DIMENSIONS]) {
+  u32 rows[XG_ACL_DIMENSIONS];
+  for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
+    rows[d] = 0u;
+    if (((used >> d) & 1u) != 0u)
+      rows[d] =
+          image.v[image.v[body + XG_ACL_ROWS + d] + block * image.v[body + XG_ACL_CLASSES + d] + classes[d]];
+  }
   u32 words = image.v[body + XG_ACL_BLOCK];
-  u32 first = block * words;
-  for (u32 w = first; w < first + words; w++) {
-    u32 rules = image.v[rows[0] + w];
-    for (u32 d = 1u; d < XG_ACL_DIMENSIONS; d++) rules &= image.v[rows[d] + w];
-    if (rules != 0u) return image.v[image.v[body + XG_ACL_ACTIONS] + w * 32u + XG_LOWEST_BIT(rules)];
+  for (u32 w = 0u; w < words; w++) {
+    u32 rules = ~0u;
+    for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++)
+      if (((used >> d) & 1u) != 0u) rules &= image.v[rows[d] + w];
+    if (rules != 0u)
+      return image.v[image.v[body + XG_ACL_ACTIONS] + (block * words + w) * 32u + XG_LOWEST_BIT(rules)];
   }
   return XG_ACL_NO_RULE;
 }
 
 /* The action word of the first rule that matches, or the body's "otherwise". */
 XG_FN u32 xg_acl_first(xg_words image, u32 body, xg_view p) {
-  u32 dimensions = image.v[body + XG_ACL_USED];
-  bool flags = (dimensions & XG_ACL_USES_FLAGS) != 0u;
-  u32 rows[XG_ACL_DIMENSIONS];
-  u32 any = image.v[body + XG_ACL_ANY];
+  u32 used = image.v[body + XG_ACL_USED];
+  bool flags = (used & XG_ACL_USES_FLAGS) != 0u;
+  u32 classes[XG_ACL_DIMENSIONS];
   u32 cell = image.v[body + XG_ACL_CELLS];
   u32 low = ~0u;
   u32 high = ~0u;
   for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
-    rows[d] = any;
-    if (((dimensions >> d) & 1u) != 0u) {
-      u32 head = image.v[body + XG_ACL_HEADS + d] + xg_acl_class_of(image, body, d, p, flags) * XG_ACL_HEAD;
+    classes[d] = 0u;
+    if (((used >> d) & 1u) != 0u) {
+      classes[d] = xg_acl_class_of(image, body, d, p, flags);
+      u32 head = image.v[body + XG_ACL_HEADS + d] + classes[d] * XG_ACL_HEAD;
       cell += image.v[head];
-      rows[d] = image.v[head + 1u];
-      low &= image.v[head + 2u];
-      high &= image.v[head + 3u];
+      low &= image.v[head + 1u];
+      high &= image.v[head + 2u];
     }
   }
   low &= image.v[cell];
@@ -114,7 +122,7 @@ XG_FN u32 xg_acl_first(xg_words image, u32 body, xg_view p) {
       block = 32u + XG_LOWEST_BIT(high);
       high &= high - 1u;
     }
-    u32 action = xg_acl_block(image, body, block, rows);
+    u32 action = xg_acl_block(image, body, used, block, classes);
     if (action != XG_ACL_NO_RULE) return action;
   }
   return image.v[body + XG_ACL_OTHERWISE];

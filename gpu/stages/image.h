@@ -44,10 +44,12 @@
  * for them, 64 at most, each class has a set in its head, and so has each cell of the grid. A class has a
  * coarse coordinate in its dimension; these, already multiplied into place, add up to the cell. Its set says
  * which blocks have a rule that touches the cell at all, so that rules which overlap in every dimension by
- * itself, but not in all, do not lead through all blocks.
+ * itself, but not in all, do not lead through all blocks. Equal blocks of rows are stored once: neighbours
+ * differ in few, so that ten thousand rules take a few megabytes.
  *
- * heads   of each dimension: by class, XG_ACL_HEAD words: the coordinate, -> row, the blocks in which it has
- *         a rule (two words, the low one first)
+ * heads   of each dimension: by class, XG_ACL_HEAD words: the coordinate; the blocks in which it has a rule
+ *         (two words, the low one first); 0
+ * rows    of each dimension: by block and, within it, by class: -> the block's bits
  * cells   two words each: blocks, as in a head
  * tables  of classes, 16 bits each, two a word, the first one in the low half: of ports by number; by
  *         protocol, and behind them, from XG_ACL_L4_TCP on, of TCP by flags; of VLANs by the outer tag's id
@@ -61,16 +63,17 @@
 #define XG_ACL_DIMENSIONS 6u
 #define XG_ACL_USED 2u          /* bit a dimension that has more than class 0; the others are not looked at */
 #define XG_ACL_USES_FLAGS 0x80u /* ... and this one: some rule asks for TCP flags */
-#define XG_ACL_ANY 3u           /* -> a row with all rules, in place of those of dimensions not looked at */
-#define XG_ACL_BLOCK 4u         /* words of a row in a block */
-#define XG_ACL_ACTIONS 5u       /* -> action words, one a rule */
-#define XG_ACL_OTHERWISE 6u
-#define XG_ACL_CELLS 7u      /* -> cells */
-#define XG_ACL_HEADS 8u      /* six words: -> heads */
-#define XG_ACL_TABLES 14u    /* six words: -> table; those of the addresses are 0 */
-#define XG_ACL_SRC_TREES 20u /* two tables of prefixes, IPv4's and IPv6's */
-#define XG_ACL_DST_TREES 30u
-#define XG_ACL_WORDS 40u
+#define XG_ACL_BLOCK 3u         /* words of a row in a block */
+#define XG_ACL_ACTIONS 4u       /* -> action words, one a rule */
+#define XG_ACL_OTHERWISE 5u
+#define XG_ACL_CELLS 6u      /* -> cells */
+#define XG_ACL_HEADS 7u      /* by dimension: -> heads */
+#define XG_ACL_TABLES 13u    /* by dimension: -> table; those of the addresses are 0 */
+#define XG_ACL_ROWS 19u      /* by dimension: -> rows */
+#define XG_ACL_CLASSES 25u   /* by dimension: number of classes */
+#define XG_ACL_SRC_TREES 31u /* two tables of prefixes, IPv4's and IPv6's */
+#define XG_ACL_DST_TREES 41u
+#define XG_ACL_WORDS 51u
 #define XG_ACL_HEAD 4u
 #define XG_ACL_PORTS 65536u /* entries of the tables */
 #define XG_ACL_L4_TCP 256u
