@@ -53,7 +53,17 @@ XG_FN Handle xg_at(Handle handle, u64 bytes) {
 #define XG_BITS_SET(x) u32(__popc(x))
 #else
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
+#ifdef __POPCNT__
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
+#else
+/* For CPUs of which less is known the compiler would call a function. */
+XG_FN u32 xg_bits_set(u32 x) {
+  x -= (x >> 1) & 0x55555555u;
+  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
+  return (((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24;
+}
+#define XG_BITS_SET(x) xg_bits_set(x)
+#endif
 #endif
 /* Frames are written as bytes and read as words. */
 typedef u32 __attribute__((__may_alias__)) xg_word;
