@@ -4,206 +4,236 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <string_view>
 #include <unordered_map>
 
+#include "gpu/acl_classes.hpp"
+#include "gpu/acl_grid.hpp"
+#include "gpu/large_vector.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {
 namespace {
 
-__extension__ typedef unsigned __int128 u128;
+constexpr u32 kMostClasses = 1u << 20;  // of addresses
+constexpr u32 kMostIndexed = 65536;     // that a table of 16-bit numbers can name
+constexpr u8 kTcp = 6;
+static_assert(XG_ACL_PRIORITY_VLAN == XG_VLAN_PRIORITY);
 
-// The values first..last of a dimension on which a rule's condition holds.
-template <class Key>
-struct Range {
-  Key first;
-  Key last;
-  u32 rule;
+// What the rules ask of one field: the values for which each one's condition holds, and those without any.
+struct Asked {
+  explicit Asked(u32 words) : always(words, 0) {}
+  void nothing(u32 rule) { always[rule / 64] |= u64{1} << rule % 64; }
+
+  std::vector<u64> always;
+  std::vector<AclRange> ranges;
+  std::vector<AclPrefix> prefixes;
 };
 
-Range<u128> range6(const Prefix& prefix, u32 rule) {
-  u128 address = 0;
-  for (u8 byte : prefix.address) address = address << 8 | byte;
-  const u128 host = prefix.length == 0 ? ~u128{0} : (u128{1} << (128 - prefix.length)) - 1;
-  return {address & ~host, address | host, rule};
+void ask(const std::vector<Prefix>& prefixes, u32 rule, Asked& asked) {
+  if (prefixes.empty()) asked.nothing(rule);
+  for (const Prefix& prefix : prefixes) asked.prefixes.push_back({prefix, rule});
 }
 
-Range<u32> range4(const Prefix& prefix, u32 rule) {
-  u32 address = 0;
-  for (u32 i = 0; i < 4; i++) address = address << 8 | prefix.address[i];
-  const u32 host = prefix.length == 0 ? ~u32{0} : static_cast<u32>((u64{1} << (32 - prefix.length)) - 1);
-  return {address & ~host, address | host, rule};
+void ask(const std::vector<PortRange>& ports, u32 rule, Asked& asked) {
+  if (ports.empty()) asked.nothing(rule);
+  for (const PortRange& range : ports) asked.ranges.push_back({range.first, range.last, rule});
 }
 
-void append_key(std::vector<u32>& image, u32 key) { image.push_back(key); }
-void append_key(std::vector<u32>& image, u128 key) {
-  for (int shift = 96; shift >= 0; shift -= 32) image.push_back(static_cast<u32>(key >> shift));
-}
-
-// A row under construction. Ranges of one rule may overlap, so it counts how many of them hold.
-class Row {
- public:
-  Row(u32 rules, u32 bits) : holding_(rules, 0), bits_(bits, 0) {}
-
-  void add(u32 rule) {
-    if (holding_[rule]++ == 0) bits_[rule / 32] |= 1u << rule % 32;
+void ask_vlans(const std::vector<u16>& vlans, u32 rule, Asked& asked) {
+  if (vlans.empty()) asked.nothing(rule);
+  for (const u32 id : vlans) {
+    const u32 index = id == 0 ? XG_ACL_NO_VLAN : id;
+    asked.ranges.push_back({index, index, rule});
   }
-  void remove(u32 rule) {
-    if (--holding_[rule] == 0) bits_[rule / 32] &= ~(1u << rule % 32);
-  }
-  const std::vector<u32>& bits() const { return bits_; }
+}
 
- private:
-  std::vector<u32> holding_;
-  std::vector<u32> bits_;
-};
+void ask_l4(const AclRule& rule, u32 number, Asked& asked) {
+  const auto& protocols = rule.protocols;
+  const bool tcp =
+      protocols.empty() || std::find(protocols.begin(), protocols.end(), kTcp) != protocols.end();
+  if (rule.tcp_flags) {
+    for (u32 flags = 0; flags < 256 && tcp; flags++)
+      if ((flags & rule.tcp_flags->mask) == rule.tcp_flags->value)
+        asked.ranges.push_back({XG_ACL_L4_TCP + flags, XG_ACL_L4_TCP + flags, number});
+    return;
+  }
+  if (protocols.empty()) asked.nothing(number);
+  for (const u32 protocol : protocols) asked.ranges.push_back({protocol, protocol, number});
+  if (!protocols.empty() && tcp) asked.ranges.push_back({XG_ACL_L4_TCP, XG_ACL_L4S - 1, number});
+}
+
+// 64-rule words in a block, a power of two, so that there are at most 64 blocks.
+u32 block_of(u32 words) {
+  u32 block = 1;
+  while (block * 64 < words) block *= 2;
+  return block;
+}
 
 class Builder {
  public:
   Builder(const AclSettings& settings, std::vector<u32>& image)
-      : settings_(settings),
-        image_(image),
-        rules_(static_cast<u32>(settings.rules.size())),
-        bits_(std::max<u32>(1, (rules_ + 31) / 32)),
-        summary_((bits_ + 31) / 32) {}
+      : settings_(settings), image_(image), rules_(static_cast<u32>(settings.rules.size())) {
+    dimensions_.reserve(XG_ACL_DIMENSIONS);
+    for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++)
+      dimensions_.emplace_back(rules_, d == XG_ACL_SRC || d == XG_ACL_DST ? kMostClasses : kMostIndexed);
+    block_ = block_of(dimensions_[0].words());
+  }
 
   Result<u32> build() {
-    std::vector<u32> body(XG_ACL_WORDS, 0);
-    body[XG_BODY_CACHE] = settings_.cache ? 1 : 0;
-    body[XG_BODY_TTL] = settings_.cache_ttl_ms;
-    body[XG_ACL_BITS] = bits_;
-    body[XG_ACL_SUMMARY] = summary_;
-    body[XG_ACL_OTHERWISE] = action_word(settings_.otherwise, 0, 0);
-    body[XG_ACL_ACTIONS] = position();
+    body_[XG_BODY_CACHE] = settings_.cache ? 1 : 0;
+    body_[XG_BODY_TTL] = settings_.cache_ttl_ms;
+    body_[XG_ACL_BLOCK] = block_ * 2;
+    body_[XG_ACL_OTHERWISE] = action_word(settings_.otherwise, 0, 0);
+    body_[XG_ACL_ACTIONS] = position();
     for (u32 i = 0; i < rules_; i++)
       image_.push_back(action_word(settings_.rules[i].action, settings_.rules[i].target, i + 1));
-
-    addresses(&AclRule::src, &body[XG_ACL_NO_SRC], &body[XG_ACL_SRC4], &body[XG_ACL_SRC6]);
-    addresses(&AclRule::dst, &body[XG_ACL_NO_DST], &body[XG_ACL_DST4], &body[XG_ACL_DST6]);
-    ports(&AclRule::src_ports, &body[XG_ACL_SRC_PORT]);
-    ports(&AclRule::dst_ports, &body[XG_ACL_DST_PORT]);
-    protocols(&body[XG_ACL_PROTOCOL]);
-    if (too_large_)
-      return tl::unexpected(fmt::format(
-          "its {} rules overlap so much that their table would exceed {} MiB: give it fewer rules", rules_,
-          kImageMaxWords * sizeof(u32) >> 20));
+    for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++)
+      if (auto classified = classify(d); !classified) return tl::unexpected(classified.error());
+    const bool flags = std::any_of(settings_.rules.begin(), settings_.rules.end(),
+                                   [](const AclRule& rule) { return rule.tcp_flags.has_value(); });
+    if (flags) body_[XG_ACL_USED] |= XG_ACL_USES_FLAGS;
+    if (words_needed() > kImageMaxWords) return too_large();
+    write();
+    if (too_large_ || image_.size() > kImageMaxWords) return too_large();
     const u32 at = position();
-    image_.insert(image_.end(), body.begin(), body.end());
+    image_.insert(image_.end(), body_.begin(), body_.end());
     return at;
   }
 
  private:
   u32 position() const { return static_cast<u32>(image_.size()); }
+  u32 blocks() const { return (dimensions_[0].words() + block_ - 1) / block_; }
+  // What is known of the size before it is written.
+  u64 words_needed() const {
+    u64 classes = 0;
+    for (const AclClasses& dimension : dimensions_) classes += dimension.size();
+    return image_.size() + classes * (blocks() + XG_ACL_HEAD);
+  }
+  tl::unexpected<std::string> too_large() const {
+    return tl::unexpected(
+        fmt::format("its {} rules overlap so much that their table would exceed {} MiB: give it fewer rules",
+                    rules_, kImageMaxWords * sizeof(u32) >> 20));
+  }
 
-  // Equal rows are stored once.
-  u32 store(const std::vector<u32>& bits) {
-    const std::string_view bytes(reinterpret_cast<const char*>(bits.data()), bits.size() * sizeof(u32));
-    auto [known, end] = rows_.equal_range(std::hash<std::string_view>{}(bytes));
-    for (; known != end; ++known)
-      if (std::equal(bits.begin(), bits.end(), image_.begin() + known->second + summary_))
-        return known->second;
-    if (image_.size() + summary_ + bits_ > kImageMaxWords) {
-      too_large_ = true;
-      return 0;
+  Asked asked(u32 dimension) const {
+    Asked asked(dimensions_[dimension].words());
+    for (u32 i = 0; i < rules_; i++) {
+      const AclRule& rule = settings_.rules[i];
+      if (dimension == XG_ACL_SRC) ask(rule.src, i, asked);
+      if (dimension == XG_ACL_DST) ask(rule.dst, i, asked);
+      if (dimension == XG_ACL_SRC_PORT) ask(rule.src_ports, i, asked);
+      if (dimension == XG_ACL_DST_PORT) ask(rule.dst_ports, i, asked);
+      if (dimension == XG_ACL_L4) ask_l4(rule, i, asked);
+      if (dimension == XG_ACL_VLAN) ask_vlans(rule.vlans, i, asked);
     }
+    return asked;
+  }
+
+  // Finds the dimension's classes and appends what leads to them.
+  Result<void> classify(u32 dimension) {
+    constexpr std::array<u32, XG_ACL_DIMENSIONS> kSizes{0,          0,           XG_ACL_PORTS, XG_ACL_PORTS,
+                                                        XG_ACL_L4S, XG_ACL_VLANS};
+    const Asked asked = this->asked(dimension);
+    AclClasses& classes = dimensions_[dimension];
+    classes.number_of(asked.always);
+    if (kSizes[dimension] == 0) {
+      u32* const trees = &body_[dimension == XG_ACL_SRC ? XG_ACL_SRC_TREES : XG_ACL_DST_TREES];
+      if (auto appended = append_addresses(asked.always, asked.prefixes, classes, image_, trees); !appended)
+        return appended;
+    } else if (!asked.ranges.empty()) {
+      body_[XG_ACL_TABLES + dimension] = position();
+      const auto of_value = add_ranges(asked.always, asked.ranges, kSizes[dimension], classes);
+      for (std::size_t i = 0; i < of_value.size(); i += 2)
+        image_.push_back(of_value[i] | u32{of_value[i + 1]} << 16);
+    }
+    if (classes.full()) return too_large();
+    if (classes.size() > 1) body_[XG_ACL_USED] |= 1u << dimension;
+    return {};
+  }
+
+  // Returns where the block's bits are, which do not lie across a boundary of their own size.
+  u32 store(std::span<const u64> bits) {
+    const std::size_t hash =
+        std::hash<std::string_view>{}({reinterpret_cast<const char*>(bits.data()), bits.size_bytes()});
+    std::vector<u32> words(block_ * 2, 0);
+    for (u32 w = 0; w < bits.size(); w++) {
+      words[w * 2] = static_cast<u32>(bits[w]);
+      words[w * 2 + 1] = static_cast<u32>(bits[w] >> 32);
+    }
+    for (auto [known, end] = stored_.equal_range(hash); known != end; ++known)
+      if (std::equal(words.begin(), words.end(), image_.begin() + known->second)) return known->second;
+    align(block_ * 2);
     const u32 at = position();
-    image_.resize(image_.size() + summary_, 0);
-    for (u32 i = 0; i < bits_; i++)
-      if (bits[i] != 0) image_[at + i / 32] |= 1u << i % 32;
-    image_.insert(image_.end(), bits.begin(), bits.end());
-    rows_.emplace(std::hash<std::string_view>{}(bytes), at);
+    too_large_ |= image_.size() + words.size() > kImageMaxWords;
+    if (too_large_) return 0;
+    image_.insert(image_.end(), words.begin(), words.end());
+    stored_.emplace(hash, at);
     return at;
   }
+  void align(u32 words) { image_.resize((image_.size() + words - 1) / words * words, 0); }
 
-  // Sweeps over the dimension's values and cuts it where a condition begins or ends. `always`: the rules
-  // that have no condition there. Fills the three words of a dimension.
-  template <class Key>
-  void dimension(const Row& always, const std::vector<Range<Key>>& ranges, u32* words) {
-    struct Event {
-      Key at;
-      u32 rule;
-      bool begins;
-    };
-    std::vector<Event> events;
-    for (const auto& range : ranges) {
-      events.push_back({range.first, range.rule, true});
-      if (range.last != static_cast<Key>(~Key{0})) events.push_back({range.last + 1, range.rule, false});
-    }
-    std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.at < b.at; });
+  std::span<const u64> bits(u32 dimension, u32 number, u32 block) const {
+    const auto rules = dimensions_[dimension][number].subspan(u64{block} * block_);
+    return rules.first(std::min<std::size_t>(rules.size(), block_));
+  }
 
-    std::vector<Key> starts;
+  // By block and class: where the bits are. Neighbours differ in few blocks.
+  std::vector<u32> store_rows(u32 dimension) {
+    const u32 classes = dimensions_[dimension].size();
     std::vector<u32> rows;
-    Row row = always;
-    Key start = 0;
-    for (std::size_t i = 0; !too_large_;) {
-      for (; i < events.size() && events[i].at == start; i++)
-        if (events[i].begins) row.add(events[i].rule);
-      // An interval may begin and end rules at one value: ends come second so that no count goes below 0.
-      for (std::size_t j = i; j-- > 0 && events[j].at == start;)
-        if (!events[j].begins) row.remove(events[j].rule);
-      const u32 stored = store(row.bits());
-      if (rows.empty() || rows.back() != stored) {
-        starts.push_back(start);
-        rows.push_back(stored);
+    rows.reserve(u64{blocks()} * classes);
+    for (u32 block = 0; block < blocks(); block++)
+      for (u32 id = 0; id < classes; id++) {
+        const auto own = bits(dimension, id, block);
+        const bool same = id != 0 && std::ranges::equal(own, bits(dimension, id - 1, block));
+        rows.push_back(same ? rows.back() : store(own));
       }
-      if (i == events.size()) break;
-      start = events[i].at;
-    }
-    words[0] = position();
-    words[1] = static_cast<u32>(starts.size());
-    for (Key key : starts) append_key(image_, key);
-    words[2] = position();
-    image_.insert(image_.end(), rows.begin(), rows.end());
+    return rows;
   }
 
-  void addresses(std::vector<Prefix> AclRule::*field, u32* none, u32* v4, u32* v6) {
-    Row always(rules_, bits_);
-    std::vector<Range<u32>> ranges4;
-    std::vector<Range<u128>> ranges6;
-    for (u32 i = 0; i < rules_; i++) {
-      const auto& prefixes = settings_.rules[i].*field;
-      if (prefixes.empty()) always.add(i);
-      for (const Prefix& prefix : prefixes) {
-        if (prefix.family == 4)
-          ranges4.push_back(range4(prefix, i));
-        else
-          ranges6.push_back(range6(prefix, i));
+  u64 blocks_in(std::span<const u64> rules) const {
+    u64 blocks = 0;
+    for (u32 w = 0; w < rules.size(); w++) blocks |= u64{rules[w] != 0} << w / block_;
+    return blocks;
+  }
+
+  void write() {
+    const AclGrid grid = build_acl_grid(dimensions_, rules_, block_);
+    const u64 used = image_.size();
+    image_.reserve(words_needed() + grid.cells.size() * 2 + kRoom);
+    // A packet reads a few words here and there.
+    advise_huge_pages(image_.data() + used, (image_.capacity() - used) * sizeof(u32));
+    body_[XG_ACL_CELLS] = position();
+    for (const u64 blocks : grid.cells)
+      image_.insert(image_.end(), {static_cast<u32>(blocks), static_cast<u32>(blocks >> 32)});
+    for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++) {
+      const AclClasses& classes = dimensions_[d];
+      const auto rows = store_rows(d);
+      body_[XG_ACL_ROWS + d] = position();
+      body_[XG_ACL_CLASSES + d] = classes.size();
+      image_.insert(image_.end(), rows.begin(), rows.end());
+      align(XG_ACL_HEAD);
+      body_[XG_ACL_HEADS + d] = position();
+      for (u32 id = 0; id < classes.size(); id++) {
+        const u64 blocks = blocks_in(classes[id]);
+        // Two words a cell.
+        image_.insert(image_.end(),
+                      {grid.coarse[d][id] * 2, static_cast<u32>(blocks), static_cast<u32>(blocks >> 32), 0});
       }
     }
-    *none = store(always.bits());
-    dimension(always, ranges4, v4);
-    dimension(always, ranges6, v6);
   }
 
-  void ports(std::vector<PortRange> AclRule::*field, u32* words) {
-    Row always(rules_, bits_);
-    std::vector<Range<u32>> ranges;
-    for (u32 i = 0; i < rules_; i++) {
-      if ((settings_.rules[i].*field).empty()) always.add(i);
-      for (const PortRange& range : settings_.rules[i].*field) ranges.push_back({range.first, range.last, i});
-    }
-    dimension(always, ranges, words);
-  }
-
-  void protocols(u32* words) {
-    Row always(rules_, bits_);
-    std::vector<Range<u32>> ranges;
-    for (u32 i = 0; i < rules_; i++) {
-      if (settings_.rules[i].protocols.empty()) always.add(i);
-      for (u8 protocol : settings_.rules[i].protocols) ranges.push_back({protocol, protocol, i});
-    }
-    dimension(always, ranges, words);
-  }
+  static constexpr u64 kRoom = u64{1} << 20;  // words for the bits, where they are few, and for what follows
 
   const AclSettings& settings_;
   std::vector<u32>& image_;
   u32 rules_;
-  u32 bits_;
-  u32 summary_;
+  u32 block_ = 1;
   bool too_large_ = false;
-  std::unordered_multimap<std::size_t, u32> rows_;  // hash of the bits -> row
+  std::vector<AclClasses> dimensions_;
+  std::array<u32, XG_ACL_WORDS> body_{};
+  std::unordered_multimap<std::size_t, u32> stored_;  // hash of a block's bits -> where they are
 };
 
 }  // namespace

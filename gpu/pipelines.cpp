@@ -53,11 +53,26 @@ Check check_ports(const std::vector<PortRange>& ranges) {
   return {};
 }
 
+Check check_tcp_flags(const std::optional<TcpFlags>& flags) {
+  if (flags && (flags->value & ~flags->mask) != 0)
+    return refuse("TCP flags {:#04x} are wanted, of which {:#04x} are not looked at", flags->value,
+                  flags->value & ~flags->mask);
+  return {};
+}
+
+Check check_vlans(const std::vector<u16>& vlans) {
+  for (const u32 id : vlans)
+    if (id > XG_VLAN_PRIORITY) return refuse("VLAN {} does not exist", id);
+  return {};
+}
+
 Check check(const AclRule& rule) {
   return check_prefixes(rule.src)
       .and_then([&] { return check_prefixes(rule.dst); })
       .and_then([&] { return check_ports(rule.src_ports); })
       .and_then([&] { return check_ports(rule.dst_ports); })
+      .and_then([&] { return check_tcp_flags(rule.tcp_flags); })
+      .and_then([&] { return check_vlans(rule.vlans); })
       .and_then([&] { return check_target(rule.action == AclRule::Action::redirect, rule.target); });
 }
 

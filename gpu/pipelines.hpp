@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -39,15 +40,26 @@ using Mac = std::array<u8, 6>;
 // malformed, no packet without addresses; the rewrite that the kernel is to apply is said at each stage,
 // none where it is not. A packet that no stage decides: XG_PASS, stage 0, rule 0.
 
-// `acl`: ordered 5-tuple rules, first match wins. Empty lists match everything; a rule that names
-// addresses or protocols matches only packets that have addresses (of that family), one that names
-// ports only packets that have ports. `next` ends the stage: the packet goes on to the next one.
-// Verdict's rule: the rule's position + 1; 0: `otherwise`. At most 16,384 rules.
+// Holds for TCP packets in whose flag byte (RFC 9293) the bits in `mask` are those in `value`.
+struct TcpFlags {
+  u8 mask = 0;
+  u8 value = 0;  // no bits outside `mask`
+};
+
+// `acl`: ordered rules, first match wins. Empty lists match everything; a rule that names addresses or
+// protocols matches only packets that have addresses (of that family), one that names ports only packets
+// that have ports. TCP flags has a packet that has addresses, XG_PKT_TCP set, protocol 6, and is no fragment,
+// if the 20 bytes of its header are in the frame, and in the IP packet; a VLAN one with XG_PKT_VLAN set, that
+// of its outer tag: the bytes behind the MAC addresses, if 18 bytes are in the frame. `next` ends the stage:
+// the packet goes on to the next one. Verdict's rule: the rule's position + 1; 0: `otherwise`. At most 16,384
+// rules.
 struct AclRule {
   std::string name;
   std::vector<Prefix> src, dst;
   std::vector<u8> protocols;
   std::vector<PortRange> src_ports, dst_ports;
+  std::optional<TcpFlags> tcp_flags;
+  std::vector<u16> vlans;  // ids; 0: no tag, XG_VLAN_PRIORITY: a tag with id 0
   enum class Action { next, drop, pass, tx, redirect } action = Action::next;
   u32 target = 0;  // port index, for redirect
 };

@@ -192,9 +192,9 @@ XG_RECORD(xg_policy) {
   u32 grid_bits;
   u32 first_row[6]; /* first head and row of each dimension; its index = first_row[d] + class */
   u32 reserved;
-  /* Bit a value of the TCP flags: some rule treats packets with them unlike the others of a connection
-   * (those with ACK alone). Such packets meet the rules whether their flow has a verdict or not, and
-   * verdicts on them are not cached. */
+  /* Bit a value of the TCP flags: some rule, or some stage of a pipeline that caches, treats packets with
+   * them unlike the others of a connection (those with ACK alone). Such packets meet the rules whether their
+   * flow has a verdict or not, and verdicts on them are not cached. */
   u64 tcp_special[4];
 };
 XG_ASSERT_SIZE(xg_policy, 136);

@@ -25,11 +25,12 @@ __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLan
 namespace detail {
 
 // Whether the fields that the stages and the flow's key read of this packet stand in its line, where the
-// metadata says: addresses, ports, an echo's identifier. metadata: the line's copy.
+// metadata says: addresses, ports, TCP flags, an echo's identifier. metadata: the line's copy.
 __device__ inline bool line_has_all(const xg_metadata& metadata) {
   constexpr u32 kHeaders = kLineBytes - XG_METADATA_SIZE;
-  // 40: an IPv6 header, the longer one; 8: an ICMP header, the longest of what is read there.
-  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 8u <= kHeaders;
+  // 40: an IPv6 header, the longer one; 14: a TCP header with its flags, the longest of what is read there.
+  // VLAN tags are in front of both.
+  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 14u <= kHeaders;
 }
 
 // What a lane knows of its packet before the frame is looked at.
@@ -134,8 +135,8 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
   detail::fetch_lines(batch, at, lines);
   if constexpr (kOverlaps) cudaGridDependencySynchronize();
   xg_view seen{};
-  xg_result r{};
-  xg_way way{};
+  xg_result r = xg_no_result();
+  xg_way way = xg_way_from(0);
   bool has_line = false;
   if (mine) {
     const Line& line = lines.of[threadIdx.x % kWarpLanes];
@@ -151,9 +152,9 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
       copy.frames_bytes = XG_METADATA_SIZE + XG_CHUNK_SIZE;
       copy.descriptors.v = &here;
       copy.count = 1;
-      judged = xg_begin(copy, 0, seen, way, r);
+      judged = xg_begin(copy, 0, seen);
     } else {
-      judged = xg_begin(batch, i, seen, way, r);
+      judged = xg_begin(batch, i, seen);
     }
     if (judged) xg_advance(batch, seen, way, r);
     if (!kTables && way.kind != 0) r = xg_no_result();

@@ -115,7 +115,7 @@ static __device__ __noinline__ void finish_tables(const xg_batch& of, const Flow
     xg_descriptor descriptor{};
     xg_view seen{};
     xg_result r = xg_no_result();
-    xg_way way{};
+    xg_way way = xg_way_from(0);
     if (mark != 0) {
       descriptor = batch.descriptors.v[i];
       if ((mark & kMarkLine) != 0) {

@@ -15,6 +15,8 @@ struct Packet {
   std::span<const u8> src;  // 4 or 16 bytes, or none
   std::span<const u8> dst;
   std::span<const u8> ports;  // 4 bytes, or none
+  std::span<const u8> tcp;    // 20 bytes, or none
+  u16 vlan = 0;               // outer tag's id, 0: none, XG_VLAN_PRIORITY: id 0
   u32 bytes = 0;              // of all its buffers
 
   bool is(u32 flag) const { return (metadata.flags & flag) != 0; }

@@ -13,6 +13,32 @@
 namespace xdpgpu::gpu::reference {
 namespace {
 
+u32 number(std::span<const u8> bytes, u32 at) { return bytes[at] * 256u + bytes[at + 1]; }
+
+// Where the IP packet ends, which has addresses.
+u32 ip_end(const Packet& packet) {
+  const u32 l3 = packet.metadata.l3_offset;
+  if (packet.src.size() == 4) return l3 + number(packet.frame, l3 + 2);
+  const u32 payload = number(packet.frame, l3 + 4);
+  const bool jumbogram = payload == 0 && packet.frame[l3 + 6] == 0;
+  return jumbogram ? static_cast<u32>(packet.frame.size()) : l3 + 40 + payload;
+}
+
+std::span<const u8> tcp_header(const Packet& packet) {
+  const xg_metadata& metadata = packet.metadata;
+  if (packet.src.empty() || !packet.is(XG_PKT_TCP) || packet.is(XG_PKT_FRAGMENT) || metadata.protocol != 6)
+    return {};
+  // Whatever is well-formed has its header in the packet.
+  if (packet.is(XG_PKT_MALFORMED) && metadata.l4_offset + 20u > ip_end(packet)) return {};
+  return header(packet, metadata.l4_offset, 20);
+}
+
+u16 outer_vlan(const Packet& packet) {
+  if (!packet.is(XG_PKT_VLAN) || packet.frame.size() < 18) return 0;
+  const u32 id = number(packet.frame, 14) & 0xfff;
+  return static_cast<u16>(id != 0 ? id : XG_VLAN_PRIORITY);
+}
+
 // The packet as the metadata describes it; nothing where it is not to be judged.
 std::optional<Packet> read_packet(std::span<const u8> region, const xg_descriptor& descriptor) {
   if (descriptor.length < 14 || descriptor.length > XG_CHUNK_SIZE) return std::nullopt;
@@ -32,6 +58,8 @@ std::optional<Packet> read_packet(std::span<const u8> region, const xg_descripto
     }
   }
   if (packet.is(XG_PKT_PORTS)) packet.ports = header(packet, packet.metadata.l4_offset, 4);
+  packet.tcp = tcp_header(packet);
+  packet.vlan = outer_vlan(packet);
 
   const bool contradiction =
       ((v4 || v6) && packet.src.empty()) || (packet.is(XG_PKT_PORTS) && packet.ports.empty());
@@ -69,9 +97,18 @@ bool matches(const std::vector<u8>& protocols, const Packet& packet) {
   return std::find(protocols.begin(), protocols.end(), packet.metadata.protocol) != protocols.end();
 }
 
+bool matches(const std::optional<TcpFlags>& flags, const Packet& packet) {
+  return !flags || (!packet.tcp.empty() && (packet.tcp[13] & flags->mask) == flags->value);
+}
+
+bool matches(const std::vector<u16>& vlans, const Packet& packet) {
+  return vlans.empty() || std::find(vlans.begin(), vlans.end(), packet.vlan) != vlans.end();
+}
+
 bool matches(const AclRule& rule, const Packet& packet) {
   return matches(rule.src, packet.src) && matches(rule.dst, packet.dst) && matches(rule.protocols, packet) &&
-         matches(rule.src_ports, packet, 0) && matches(rule.dst_ports, packet, 2);
+         matches(rule.src_ports, packet, 0) && matches(rule.dst_ports, packet, 2) &&
+         matches(rule.tcp_flags, packet) && matches(rule.vlans, packet);
 }
 
 // ---- The stages: each says whether it decides, and fills in the result if so -----------------------

@@ -1,99 +1,160 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpu/stages/acl.h: `acl`, ordered 5-tuple rules, first match wins (gpu/pipelines.hpp says what a rule
- * matches, gpu/stages/image.h how the rules are laid out).
+ * gpu/stages/acl.h: `acl`, ordered rules, first match wins (gpu/pipelines.hpp says what a rule matches,
+ * gpu/stages/image.h how the rules are laid out).
+ *
+ * What one field says takes a few loads that hang on each other, the fields' loads do not: so a packet costs
+ * about the same whether there are ten rules or ten thousand.
  */
 #ifndef XDPGPU_STAGES_ACL_H
 #define XDPGPU_STAGES_ACL_H
 
-#include "view.h"
+#include "prefix_tree.h"
 
-/* -> row of the interval that holds `key`. */
-XG_FN u32 xg_acl_row(xg_words image, u32 dimension, u32 key) {
-  u32 starts = image.v[dimension];
-  u32 count = image.v[dimension + 1u];
-  u32 low = 0u;
-  while (count > 1u) {
-    u32 step_size = count >> 1;
-    if (image.v[starts + low + step_size] <= key) low += step_size;
-    count -= step_size;
-  }
-  return image.v[image.v[dimension + 2u] + low];
+/* A TCP header of 20 bytes stands at `l4`, in the packet itself and not in what pads its frame. Only of
+ * malformed packets the parser has not seen to that. */
+XG_FN bool xg_acl_tcp_inside(xg_view p, u32 l4) {
+  if (!xg_inside(p, l4, 20u)) return false;
+  if ((p.flags & XG_PKT_MALFORMED) == 0u) return true;
+  u32 l3 = xg_metadata32(p, 5u) >> 16;
+  if (p.family == 4u) return l4 + 20u <= l3 + xg_view16(p, l3 + 2u);
+  u32 payload = xg_view16(p, l3 + 4u);
+  /* The length of a jumbogram stands elsewhere: the frame's has to do. */
+  if (payload == 0u && xg_view8(p, l3 + 6u) == 0u) return true;
+  return l4 + 20u <= l3 + 40u + payload;
 }
 
-/* a, b, c, d: the address's four words, the most significant one first. */
-XG_FN u32 xg_acl_row6(xg_words image, u32 dimension, u32 a, u32 b, u32 c, u32 d) {
-  u32 starts = image.v[dimension];
-  u32 count = image.v[dimension + 1u];
-  u32 low = 0u;
-  while (count > 1u) {
-    u32 step_size = count >> 1;
-    u32 at = starts + (low + step_size) * 4u;
-    u32 word = image.v[at];
-    u32 key = a;
-    if (word == key) {
-      word = image.v[at + 1u];
-      key = b;
-    }
-    if (word == key) {
-      word = image.v[at + 2u];
-      key = c;
-    }
-    if (word == key) {
-      word = image.v[at + 3u];
-      key = d;
-    }
-    if (word <= key) low += step_size;
-    count -= step_size;
-  }
-  return image.v[image.v[dimension + 2u] + low];
+/* Index in the table of protocols; the packet has addresses. */
+XG_FN u32 xg_acl_l4(xg_view p, bool flags) {
+  if (!flags || p.protocol != 6u || (p.flags & (XG_PKT_TCP | XG_PKT_FRAGMENT)) != XG_PKT_TCP)
+    return p.protocol;
+  u32 l4 = xg_metadata32(p, 6u) & 0xffffu;
+  return xg_acl_tcp_inside(p, l4) ? XG_ACL_L4_TCP + xg_view8(p, l4 + 13u) : p.protocol;
 }
 
-/* The action word of the first rule that is in all five rows, or the body's "otherwise". */
-XG_FN u32 xg_acl_first(xg_words image, u32 body, u32 src, u32 dst, u32 src_port, u32 dst_port, u32 protocol) {
-  u32 summaries = image.v[body + XG_ACL_SUMMARY];
-  for (u32 s = 0u; s < summaries; s++) {
-    u32 words = image.v[src + s] & image.v[dst + s] & image.v[src_port + s] & image.v[dst_port + s] &
-                image.v[protocol + s];
-    while (words != 0u) {
-      u32 word = s * 32u + XG_LOWEST_BIT(words);
-      words &= words - 1u;
-      u32 at = summaries + word;
-      u32 rules = image.v[src + at] & image.v[dst + at] & image.v[src_port + at] & image.v[dst_port + at] &
-                  image.v[protocol + at];
-      if (rules != 0u) return image.v[image.v[body + XG_ACL_ACTIONS] + word * 32u + XG_LOWEST_BIT(rules)];
+/* Index in the table of VLANs. */
+XG_FN u32 xg_acl_vlan(xg_view p) {
+  if ((p.flags & XG_PKT_VLAN) == 0u || !xg_inside(p, 14u, 4u)) return XG_ACL_NO_VLAN;
+  u32 id = xg_view16(p, 14u) & 0xfffu;
+  return id == 0u ? XG_ACL_PRIORITY_VLAN : id;
+}
+
+/* Entry `index` of a table of classes. */
+XG_FN u32 xg_acl_class(xg_words image, u32 table, u32 index) {
+  return (image.v[table + (index >> 1)] >> ((index & 1u) * 16u)) & 0xffffu;
+}
+
+/* The class of the packet's address in the trees of one side. a, b, c, d as in the packet. */
+XG_FN u32 xg_acl_address(xg_words image, u32 trees, u32 family, u32 a, u32 b, u32 c, u32 d) {
+  if (family == 4u) return xg_tree(image, trees, xg_swap32(a), 0u, 0u, 0u);
+  if (family == 6u)
+    return xg_tree(image, trees + XG_TREE_WORDS, xg_swap32(a), xg_swap32(b), xg_swap32(c), xg_swap32(d));
+  return 0u;
+}
+
+/* The packet's class in a dimension in which packets are told apart. */
+XG_FN u32 xg_acl_class_of(xg_words image, u32 body, u32 dimension, xg_view p, bool flags) {
+  if (dimension == XG_ACL_SRC)
+    return xg_acl_address(image, body + XG_ACL_SRC_TREES, p.family, p.src[0], p.src[1], p.src[2], p.src[3]);
+  if (dimension == XG_ACL_DST)
+    return xg_acl_address(image, body + XG_ACL_DST_TREES, p.family, p.dst[0], p.dst[1], p.dst[2], p.dst[3]);
+  u32 index;
+  if (dimension == XG_ACL_VLAN) {
+    index = xg_acl_vlan(p);
+  } else if (dimension == XG_ACL_L4) {
+    if (p.family == 0u) return 0u;
+    index = xg_acl_l4(p, flags);
+  } else {
+    if (p.has_ports == 0u) return 0u;
+    u32 ports = xg_swap32(p.ports);
+    index = dimension == XG_ACL_SRC_PORT ? ports >> 16 : ports & 0xffffu;
+  }
+  return xg_acl_class(image, image.v[body + XG_ACL_TABLES + dimension], index);
+}
+
+/* The action word of the first rule in `block` that is in the classes' rows of all `used` dimensions;
+ * XG_ACL_NO_RULE: none is. */
+XG_FN u32 xg_acl_block(xg_words image, u32 body, u32 used, u32 block, u32 classes[XG_ACL_DIMENSIONS]) {
+  u32 rows[XG_ACL_DIMENSIONS];
+  for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
+    rows[d] = 0u;
+    if (((used >> d) & 1u) != 0u)
+      rows[d] =
+          image.v[image.v[body + XG_ACL_ROWS + d] + block * image.v[body + XG_ACL_CLASSES + d] + classes[d]];
+  }
+  u32 words = image.v[body + XG_ACL_BLOCK];
+  for (u32 w = 0u; w < words; w++) {
+    u32 rules = ~0u;
+    for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++)
+      if (((used >> d) & 1u) != 0u) rules &= image.v[rows[d] + w];
+    if (rules != 0u)
+      return image.v[image.v[body + XG_ACL_ACTIONS] + (block * words + w) * 32u + XG_LOWEST_BIT(rules)];
+  }
+  return XG_ACL_NO_RULE;
+}
+
+/* Where a packet stands among the rules. The steps from it to the answer are apart for the CPU device, which
+ * takes each for several packets together (gpu/cpu/group.hpp). */
+struct xg_acl_place {
+  u32 classes[XG_ACL_DIMENSIONS];
+  u32 cell; /* -> its set of blocks */
+  u32 low;  /* blocks in which all classes have rules */
+  u32 high;
+};
+
+/* By the classes. */
+XG_FN void xg_acl_locate(xg_words image, u32 body, XG_INOUT(xg_acl_place) place) {
+  u32 used = image.v[body + XG_ACL_USED];
+  place.cell = image.v[body + XG_ACL_CELLS];
+  place.low = ~0u;
+  place.high = ~0u;
+  for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
+    if (((used >> d) & 1u) != 0u) {
+      u32 head = image.v[body + XG_ACL_HEADS + d] + place.classes[d] * XG_ACL_HEAD;
+      place.cell += image.v[head];
+      place.low &= image.v[head + 1u];
+      place.high &= image.v[head + 2u];
     }
+  }
+}
+
+/* The action word of the first rule that matches, or the body's "otherwise". */
+XG_FN u32 xg_acl_first(xg_words image, u32 body, xg_acl_place place) {
+  u32 used = image.v[body + XG_ACL_USED];
+  u32 low = place.low & image.v[place.cell];
+  u32 high = place.high & image.v[place.cell + 1u];
+  while ((low | high) != 0u) {
+    u32 block;
+    if (low != 0u) {
+      block = XG_LOWEST_BIT(low);
+      low &= low - 1u;
+    } else {
+      block = 32u + XG_LOWEST_BIT(high);
+      high &= high - 1u;
+    }
+    u32 action = xg_acl_block(image, body, used, block, place.classes);
+    if (action != XG_ACL_NO_RULE) return action;
   }
   return image.v[body + XG_ACL_OTHERWISE];
 }
 
 /* Returns an action word. */
-XG_FN u32 xg_stage_acl(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
-  u32 src = b.image.v[body + XG_ACL_NO_SRC];
-  u32 dst = b.image.v[body + XG_ACL_NO_DST];
-  u32 src_port = XG_ACL_NO_PORT;
-  u32 dst_port = XG_ACL_NO_PORT;
-  u32 protocol = XG_ACL_NO_PROTOCOL;
-  if (p.family == 4u) {
-    src = xg_acl_row(b.image, body + XG_ACL_SRC4, xg_swap32(p.src[0]));
-    dst = xg_acl_row(b.image, body + XG_ACL_DST4, xg_swap32(p.dst[0]));
-  } else if (p.family == 6u) {
-    src = xg_acl_row6(b.image, body + XG_ACL_SRC6, xg_swap32(p.src[0]), xg_swap32(p.src[1]),
-                      xg_swap32(p.src[2]), xg_swap32(p.src[3]));
-    dst = xg_acl_row6(b.image, body + XG_ACL_DST6, xg_swap32(p.dst[0]), xg_swap32(p.dst[1]),
-                      xg_swap32(p.dst[2]), xg_swap32(p.dst[3]));
-  }
-  if (p.family != 0u) protocol = p.protocol;
-  if (p.has_ports != 0u) {
-    u32 ports = xg_swap32(p.ports);
-    src_port = ports >> 16;
-    dst_port = ports & 0xffffu;
-  }
-  u32 action = xg_acl_first(b.image, body, src, dst, xg_acl_row(b.image, body + XG_ACL_SRC_PORT, src_port),
-                            xg_acl_row(b.image, body + XG_ACL_DST_PORT, dst_port),
-                            xg_acl_row(b.image, body + XG_ACL_PROTOCOL, protocol));
+XG_FN u32 xg_acl_answer(xg_batch b, u32 body, xg_view p, xg_acl_place place, XG_INOUT(xg_result) r) {
+  u32 action = xg_acl_first(b.image, body, place);
   if (XG_VERDICT_ACTION(action) != XG_NEXT) xg_set_cache(b, body, p, XG_REWRITE_NONE, r);
   return action;
+}
+
+XG_FN u32 xg_stage_acl(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  u32 used = b.image.v[body + XG_ACL_USED];
+  xg_acl_place place;
+  for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
+    place.classes[d] = 0u;
+    if (((used >> d) & 1u) != 0u)
+      place.classes[d] = xg_acl_class_of(b.image, body, d, p, (used & XG_ACL_USES_FLAGS) != 0u);
+  }
+  xg_acl_locate(b.image, body, place);
+  return xg_acl_answer(b, body, p, place, r);
 }
 
 #endif

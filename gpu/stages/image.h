@@ -47,32 +47,52 @@
 #define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */
 #define XG_BODY_TTL 1u   /* xg_result.cache_ttl_ms */
 
-/* XG_KIND_ACL_BITS: aggregated bit vectors (Baboescu and Varghese, SIGCOMM 2001). Each field of the
- * packet falls into one interval of its dimension; the interval names a row with one bit a rule: the
- * rules whose condition on that field holds. The lowest bit set in the rows of all five fields is the
- * first rule that matches. In front of a row's bits stands its summary, one bit for each word of them
- * that is not 0. A field that the packet lacks (address of a packet that is not IP, port where there
- * is none) has a row of its own.
+/* XG_KIND_ACL_BITS: aggregated bit vectors (Baboescu and Varghese, SIGCOMM 2001) behind a grid. In each
+ * dimension a packet is of one class: the packets for which the same rules' conditions on that field hold.
+ * The class has a row with one bit a rule: these rules. The lowest bit set in the rows of all dimensions is
+ * the first rule that matches. Class 0 is the rules that have no condition there: that of packets which lack
+ * the field. Rows are looked at a block at a time, and only those blocks that may hold a match: of the bits
+ * for them, 64 at most, each class has a set in its head, and so has each cell of the grid. A class has a
+ * coarse coordinate in its dimension; these, already multiplied into place, add up to the cell. Its set says
+ * which blocks have a rule that touches the cell at all, so that rules which overlap in every dimension by
+ * itself, but not in all, do not lead through all blocks. Equal blocks of rows are stored once: neighbours
+ * differ in few, so that ten thousand rules take a few megabytes.
  *
- * A dimension is three words: -> starts, number of intervals n, -> rows. starts: the intervals' first
- * values in ascending order, the first one 0; one word each, in IPv6 dimensions four (most significant
- * first). rows: n times "-> row". */
-#define XG_ACL_BITS 2u    /* words of bits in a row */
-#define XG_ACL_SUMMARY 3u /* words of summary in front of them */
-#define XG_ACL_ACTIONS 4u /* -> action words, one a rule */
+ * heads   of each dimension: by class, XG_ACL_HEAD words: the coordinate; the blocks in which it has a rule
+ *         (two words, the low one first); 0
+ * rows    of each dimension: by block and, within it, by class: -> the block's bits
+ * cells   two words each: blocks, as in a head
+ * tables  of classes, 16 bits each, two a word, the first one in the low half: of ports by number; by
+ *         protocol, and behind them, from XG_ACL_L4_TCP on, of TCP by flags; of VLANs by the outer tag's id
+ * trees   of addresses: tables of prefixes, below, whose values are classes */
+#define XG_ACL_SRC 0u /* dimensions */
+#define XG_ACL_DST 1u
+#define XG_ACL_SRC_PORT 2u
+#define XG_ACL_DST_PORT 3u
+#define XG_ACL_L4 4u
+#define XG_ACL_VLAN 5u
+#define XG_ACL_DIMENSIONS 6u
+#define XG_ACL_USED 2u          /* bit a dimension that has more than class 0; the others are not looked at */
+#define XG_ACL_USES_FLAGS 0x80u /* ... and this one: some rule asks for TCP flags */
+#define XG_ACL_BLOCK 3u         /* words of a row in a block */
+#define XG_ACL_ACTIONS 4u       /* -> action words, one a rule */
 #define XG_ACL_OTHERWISE 5u
-#define XG_ACL_NO_SRC 6u /* -> row of packets without addresses */
-#define XG_ACL_NO_DST 7u
-#define XG_ACL_SRC4 8u
-#define XG_ACL_DST4 11u
-#define XG_ACL_SRC6 14u
-#define XG_ACL_DST6 17u
-#define XG_ACL_SRC_PORT 20u
-#define XG_ACL_DST_PORT 23u
-#define XG_ACL_PROTOCOL 26u
-#define XG_ACL_WORDS 29u
-#define XG_ACL_NO_PORT 65536u   /* value of the port dimensions where the packet has no ports */
-#define XG_ACL_NO_PROTOCOL 256u /* value of the protocol dimension where the packet is not IP */
+#define XG_ACL_CELLS 6u      /* -> cells */
+#define XG_ACL_HEADS 7u      /* by dimension: -> heads */
+#define XG_ACL_TABLES 13u    /* by dimension: -> table; those of the addresses are 0 */
+#define XG_ACL_ROWS 19u      /* by dimension: -> rows */
+#define XG_ACL_CLASSES 25u   /* by dimension: number of classes */
+#define XG_ACL_SRC_TREES 31u /* two tables of prefixes, IPv4's and IPv6's */
+#define XG_ACL_DST_TREES 41u
+#define XG_ACL_WORDS 51u
+#define XG_ACL_HEAD 4u
+#define XG_ACL_PORTS 65536u /* entries of the tables */
+#define XG_ACL_L4_TCP 256u
+#define XG_ACL_L4S 512u
+#define XG_ACL_PRIORITY_VLAN 4096u /* a tag with id 0 */
+#define XG_ACL_NO_VLAN 4097u
+#define XG_ACL_VLANS 4098u
+#define XG_ACL_NO_RULE 0xffffffffu /* no action word */
 
 /* A table of prefixes of one address family, which names the longest one that holds an address: a tree of
  * nodes that take five bits of the address each, their slots told by bit vectors (Poptrie: Asai and Ohara,

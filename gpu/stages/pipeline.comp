@@ -45,9 +45,9 @@ void main() {
   u32 i = gl_GlobalInvocationID.x;
   if (i >= batch.count) return;
   xg_view seen;
-  xg_way way;
-  xg_result r;
-  if (xg_begin(batch, i, seen, way, r)) xg_advance(batch, seen, way, r);
+  xg_way way = xg_way_from(0u);
+  xg_result r = xg_no_result();
+  if (xg_begin(batch, i, seen)) xg_advance(batch, seen, way, r);
   marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
   if (way.kind == 0u) batch.results.v[i] = r;
 }
@@ -92,10 +92,7 @@ void main() {
     u32 mark = i < batch.count ? marks.v[i] : 0u;
     xg_view seen;
     xg_result r = xg_no_result();
-    xg_way way;
-    way.position = 0u;
-    way.kind = 0u;
-    way.body = 0u;
+    xg_way way = xg_way_from(0u);
     if (mark != 0u) {
       xg_view_packet(batch, batch.descriptors.v[i], seen);
       way.position = mark - 1u;

@@ -102,13 +102,18 @@ XG_FN void xg_settle(xg_batch b, xg_view p, u32 outcome, XG_INOUT(xg_way) way, X
   xg_advance(b, p, way, r);
 }
 
-/* Packet i at the first stage. False: it is not to be judged, or what stands there is a later buffer of a
- * packet, whose answer stands at the first one. */
-XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
-  r = xg_no_result();
-  way.position = 0u;
+/* The way of a packet that stands at a stage: its first one, 0. */
+XG_FN xg_way xg_way_from(u32 position) {
+  xg_way way;
+  way.position = position;
   way.kind = 0u;
   way.body = 0u;
+  return way;
+}
+
+/* Packet i. False: it is not to be judged, the result is xg_no_result(). */
+XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
+  /* The later buffers of a packet: its answer stands at the first one. */
   if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return false;
   return xg_view_packet(b, b.descriptors.v[i], p);
 }
@@ -121,23 +126,28 @@ XG_FN u32 xg_packet_bytes(xg_batch b, u32 i) {
   return bytes;
 }
 
-/* Of a pipeline without tables. p: what was seen of the packet, for whoever publishes the verdict; only where
- * one is to be cached. */
-XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
-  xg_result r;
-  xg_way way;
-  if (!xg_begin(b, i, p, way, r)) return r;
+/* The stages of a pipeline without tables, from number `first` on. */
+XG_FN xg_result xg_go_on(xg_batch b, u32 first, xg_view p) {
+  xg_result r = xg_no_result();
+  xg_way way = xg_way_from(first);
   xg_advance(b, p, way, r);
   if (way.kind != 0u) r = xg_no_result();
   return r;
 }
 
+/* Of a pipeline without tables. p: what was seen of the packet, for whoever publishes the verdict; only where
+ * one is to be cached. */
+XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
+  if (!xg_begin(b, i, p)) return xg_no_result();
+  return xg_go_on(b, 0u, p);
+}
+
 /* Of any pipeline, where one after the other is decided. */
 XG_FN xg_result xg_decide_in_order(xg_batch b, u32 i) {
   xg_view p;
-  xg_result r;
-  xg_way way;
-  if (!xg_begin(b, i, p, way, r)) return r;
+  xg_result r = xg_no_result();
+  if (!xg_begin(b, i, p)) return r;
+  xg_way way = xg_way_from(0u);
   xg_advance(b, p, way, r);
   while (way.kind != 0u) {
     xg_touch t = xg_stage_touch(b, way.kind, way.body, p, xg_packet_bytes(b, i));

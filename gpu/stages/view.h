@@ -47,6 +47,13 @@ XG_FN u32 xg_view32(xg_view p, u32 offset) {
   return (low >> bits) | (p.words.v[(at >> 2) + 1u] << (32u - bits));
 }
 
+/* One byte, and two as a number in network order; likewise. */
+XG_FN u32 xg_view8(xg_view p, u32 offset) {
+  u32 at = p.shift + XG_METADATA_SIZE + offset;
+  return (p.words.v[at >> 2] >> ((at & 3u) * 8u)) & 0xffu;
+}
+XG_FN u32 xg_view16(xg_view p, u32 offset) { return xg_view8(p, offset) << 8 | xg_view8(p, offset + 1u); }
+
 XG_FN u32 xg_metadata32(xg_view p, u32 word) {
   u32 low = p.words.v[word];
   if (p.shift == 0u) return low;

@@ -92,8 +92,9 @@ TEST_P(Variety, TrafficMeetsTheStages) {
     EXPECT_GT(rewritten, 5000u);
   }
   const std::map<std::string, std::size_t> at_least{
-      {"acl_edges", 9}, {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
-      {"l2fwd", 4},     {"composed", 8},    {"reputation", 15}};
+      {"acl_edges", 9},   {"acl_flags", 150},     {"acl_overlapping", 100},
+      {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
+      {"l2fwd", 4},       {"composed", 8},        {"reputation", 15}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
 }
 

@@ -52,6 +52,12 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   rule.dst = {gpu::Prefix{5, {}, 0}};
   EXPECT_THAT(error_of(acl_with(rule)), HasSubstr("family 5"));
   rule = AclRule{};
+  rule.tcp_flags = gpu::TcpFlags{0x02, 0x12};
+  EXPECT_THAT(error_of(acl_with(rule)), AllOf(HasSubstr("0x12"), HasSubstr("0x10")));
+  rule = AclRule{};
+  rule.vlans = {0, XG_VLAN_PRIORITY, XG_VLAN_PRIORITY + 1};
+  EXPECT_THAT(error_of(acl_with(rule)), HasSubstr("VLAN 4097"));
+  rule = AclRule{};
   rule.action = AclRule::Action::redirect;
   rule.target = XG_MAX_PORTS;
   EXPECT_THAT(error_of(acl_with(rule)), HasSubstr("target port 32"));

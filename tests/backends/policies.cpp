@@ -45,6 +45,16 @@ std::vector<T> some(Random& random, T (*make)(Random&)) {
   return values;
 }
 
+gpu::TcpFlags random_flags(Random& random) {
+  // Few bits, so that some packets match.
+  const u32 mask = 1u << random.below(8) | (random.one_in(2) ? 1u << random.below(8) : 0u);
+  return {static_cast<u8>(mask), static_cast<u8>(mask & random.bits())};
+}
+
+u16 random_vlan(Random& random) {
+  return random.pick(std::array<u16, 6>{0, 0, 10, 100, XG_VLAN_PRIORITY, 7});
+}
+
 // A rule with every field named, so that few packets match it and the later rules count too.
 AclRule narrow_rule(Random& random) {
   AclRule rule;
@@ -128,6 +138,79 @@ std::vector<PipelineSettings> acl_edges(Random&) {
           {"no rules, next", {only(Action::next, true)}},
           {"no rules, drop", {only(Action::drop, true)}},
           {"no rules, pass", {only(Action::pass, false)}}};
+}
+
+// Flags and VLANs alone, with each other, and with protocols that have no flags.
+std::vector<PipelineSettings> acl_flags(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  const auto add = [&](const char* name, u32 rules, auto change) {
+    AclSettings acl;
+    for (u32 i = 0; i < rules; i++) {
+      AclRule rule = rule_of(random.pick(std::array{Action::drop, Action::pass, Action::tx}));
+      change(rule);
+      acl.rules.push_back(rule);
+    }
+    acl.cache = true;
+    pipelines.push_back({name, {acl}});
+  };
+  add("flags", 12, [&](AclRule& r) {
+    r.tcp_flags = random_flags(random);
+    r.dst_ports.push_back(random_range(random));
+  });
+  add("all flags", 256, [i = 0](AclRule& r) mutable {
+    r.tcp_flags = gpu::TcpFlags{0xff, static_cast<u8>(i++)};
+  });
+  add("any flags", 1, [&](AclRule& r) { r.tcp_flags = gpu::TcpFlags{}; });
+  add("flags of protocols", 40, [&](AclRule& r) {
+    r.tcp_flags = random_flags(random);
+    r.protocols = {pool_protocol(random), pool_protocol(random)};
+  });
+  add("protocols beside flags", 20, [&](AclRule& r) {
+    r.protocols = {pool_protocol(random)};
+    if (random.one_in(2)) r.dst_ports.push_back(random_range(random));
+    if (r.protocols[0] == 6) r.tcp_flags = random_flags(random);
+  });
+  add("VLANs", 3, [&](AclRule& r) { r.vlans = {random_vlan(random)}; });
+  add("VLANs and flags", 30, [&](AclRule& r) {
+    r.vlans = {random_vlan(random), random_vlan(random)};
+    if (random.one_in(2)) r.tcp_flags = random_flags(random);
+    r.src_ports.push_back(random_range(random));
+  });
+  return pipelines;
+}
+
+// Every rule meets many others in every field: what packets match is in few of the rows that they have.
+std::vector<PipelineSettings> acl_overlapping(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  for (u32 rules : {300u, 2000u}) {
+    AclSettings acl;
+    for (u32 i = 0; i < rules; i++) {
+      AclRule rule = rule_of(random.pick(std::array{Action::drop, Action::pass, Action::tx}));
+      rule.src = {prefix4(pool_address4(random), static_cast<u8>(random.between(22, 32)))};
+      rule.dst = {prefix4(pool_address4(random), static_cast<u8>(random.between(22, 32)))};
+      for (auto* ports : {&rule.src_ports, &rule.dst_ports}) {
+        const u32 port = pool_port(random);
+        *ports = {{static_cast<u16>(port - random.below(std::min(port + 1, 9000u))),
+                   static_cast<u16>(port + random.below(std::min(65536 - port, 9000u)))}};
+      }
+      if (random.one_in(3)) rule.tcp_flags = random_flags(random);
+      acl.rules.push_back(rule);
+    }
+    pipelines.push_back({fmt::format("{} rules", rules), {acl}});
+  }
+  // Each word of rules promises a match in both dimensions, and has none, but for the last rule.
+  AclSettings crossing;
+  for (u32 i = 0; i < 3000; i++) {
+    AclRule rule = rule_of(Action::drop);
+    const u16 own = static_cast<u16>(10000 + i);
+    (i % 2 == 0 ? rule.src_ports : rule.dst_ports) = {{0, 9999}};
+    (i % 2 == 0 ? rule.dst_ports : rule.src_ports) = {{own, own}};
+    crossing.rules.push_back(rule);
+  }
+  crossing.rules.push_back(rule_of(Action::tx));
+  crossing.rules.back().dst_ports = {{80, 80}};
+  pipelines.push_back({"crossing", {crossing}});
+  return pipelines;
 }
 
 // Enough narrow rules that every word of the summary is used, with a broad one at the very end.
@@ -215,9 +298,9 @@ std::vector<PipelineSettings> composed(Random& random) {
 using Make = std::vector<PipelineSettings> (*)(Random&);
 const std::map<std::string, Make>& cases() {
   static const std::map<std::string, Make> table{
-      {"acl_edges", acl_edges},       {"acl_random", acl_random}, {"acl_thousands", acl_thousands},
-      {"load_balance", load_balance}, {"l2fwd", l2fwd},           {"reputation", reputation},
-      {"composed", composed}};
+      {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
+      {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
+      {"l2fwd", l2fwd},         {"reputation", reputation},           {"composed", composed}};
   return table;
 }
 
@@ -253,6 +336,8 @@ AclSettings random_acl(Random& random, u32 rules) {
       if (rule.dst.empty()) rule.dst.push_back(random_prefix(random));
       if (rule.dst_ports.empty()) rule.dst_ports.push_back(random_range(random));
     }
+    if (random.one_in(5)) rule.tcp_flags = random_flags(random);
+    if (random.one_in(5)) rule.vlans = some(random, random_vlan);
     rule.action =
         random.pick(std::array{Action::next, Action::drop, Action::pass, Action::tx, Action::redirect});
     rule.target = random.below(XG_MAX_PORTS);

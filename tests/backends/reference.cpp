@@ -128,6 +128,81 @@ TEST(Reference, RulesThatNamePortsLetLaterFragmentsBy) {
   EXPECT_EQ(answer(later, acl).verdict, XG_PASS);
 }
 
+AclSettings dropping(const AclRule& rule) {
+  AclSettings acl;
+  acl.rules = {rule};
+  acl.rules[0].action = AclRule::Action::drop;
+  return acl;
+}
+
+bool dropped(const Bytes& frame, const AclRule& rule) {
+  return answer(frame, dropping(rule)).verdict == XG_VERDICT(XG_DROP, 0u, 1u, 1u);
+}
+
+AclRule flags(u8 mask, u8 value) {
+  AclRule rule;
+  rule.tcp_flags = gpu::TcpFlags{mask, value};
+  return rule;
+}
+
+// As the kernel's rules do (bpf/classify.bpf.h): fragments have none, the first one included.
+TEST(Reference, RulesThatNameTcpFlagsMatchWholeTcpHeadersOnly) {
+  EXPECT_TRUE(dropped(tcp4(), flags(0x12, 0x02))) << "SYN and no ACK";
+  EXPECT_FALSE(dropped(tcp4(), flags(0x10, 0x10)));
+  EXPECT_TRUE(dropped(tcp4(), flags(0, 0))) << "any flags";
+  EXPECT_FALSE(dropped(udp6(), flags(0, 0)));
+  EXPECT_FALSE(dropped(first_fragment(tcp4()), flags(0x12, 0x02)));
+  AclRule udp = flags(0x12, 0x02);
+  udp.protocols = {17};
+  EXPECT_FALSE(dropped(tcp4(), udp));
+  AclRule tcp = flags(0x12, 0x02);
+  tcp.protocols = {17, 6};
+  EXPECT_TRUE(dropped(tcp4(), tcp));
+  Bytes short_offset = tcp4();
+  short_offset[46] = 0x40;
+  EXPECT_TRUE(dropped(short_offset, flags(0x12, 0x02))) << "malformed, but the flags are there";
+}
+
+TEST(Reference, TcpFlagsBehindThePacketsEndAreNone) {
+  Bytes cut = tcp4();
+  cut.pop_back();
+  EXPECT_FALSE(dropped(cut, flags(0, 0))) << "19 bytes in the frame";
+  Bytes padded = tcp4();
+  padded[17] = 39;
+  padded.resize(60);
+  EXPECT_FALSE(dropped(padded, flags(0, 0))) << "19 bytes in the packet, the rest is Ethernet's";
+  padded[17] = 40;
+  EXPECT_TRUE(dropped(padded, flags(0x12, 0x02)));
+}
+
+TEST(Reference, VlanIsTheOuterTags) {
+  const auto tagged = [](std::initializer_list<u32> ids) {
+    Bytes frame = tcp4();
+    Bytes tags;
+    for (u32 id : ids)
+      tags.insert(tags.end(), {0x81, 0x00, static_cast<u8>(0xe0 | id >> 8), static_cast<u8>(id)});
+    frame.insert(frame.begin() + 12, tags.begin(), tags.end());
+    return frame;
+  };
+  const auto on = [](std::vector<u16> ids) {
+    AclRule rule;
+    rule.vlans = std::move(ids);
+    return rule;
+  };
+  EXPECT_TRUE(dropped(tcp4(), on({0})));
+  EXPECT_FALSE(dropped(tcp4(), on({XG_VLAN_PRIORITY, 10})));
+  EXPECT_TRUE(dropped(tagged({10}), on({11, 10})));
+  EXPECT_FALSE(dropped(tagged({10}), on({0, 11})));
+  EXPECT_TRUE(dropped(tagged({0}), on({XG_VLAN_PRIORITY})));
+  EXPECT_FALSE(dropped(tagged({0}), on({0}))) << "a priority tag is a tag";
+  EXPECT_TRUE(dropped(tagged({10, 20}), on({10})));
+  EXPECT_FALSE(dropped(tagged({10, 20}), on({20}))) << "the inner one is not looked at";
+  Bytes arp(60, 0);
+  arp[12] = 0x08;
+  arp[13] = 0x06;
+  EXPECT_TRUE(dropped(arp, on({0}))) << "IP or not";
+}
+
 TEST(Reference, PacketsWithoutAddressesPassTheLoadBalancer) {
   Bytes arp(60, 0);
   arp[12] = 0x08;

@@ -74,6 +74,12 @@ void put_l4(Random& random, Bytes& frame, u8 protocol) {
   if (protocol == XG_IPPROTO_UDP) set16(frame, start + 4, frame.size() - start);
 }
 
+// The length that an IP header says for `bytes`, `least` of them its own: at times less than there is.
+std::size_t said_length(Random& random, std::size_t bytes, std::size_t least) {
+  if (!random.one_in(12)) return bytes;
+  return std::max(least, bytes - std::min<std::size_t>(bytes, random.below(48)));
+}
+
 void put_ipv4(Random& random, Bytes& frame) {
   const std::size_t start = frame.size();
   const u32 options = random.one_in(4) ? random.below(11) : 0;
@@ -91,7 +97,7 @@ void put_ipv4(Random& random, Bytes& frame) {
   put32(frame, pool_address4(random));
   put_random(random, frame, options * 4);
   put_l4(random, frame, protocol);
-  set16(frame, start + 2, frame.size() - start);
+  set16(frame, start + 2, said_length(random, frame.size() - start, 20 + options * 4));
 }
 
 void put_ipv6(Random& random, Bytes& frame) {
@@ -119,7 +125,7 @@ void put_ipv6(Random& random, Bytes& frame) {
     put_random(random, frame, (kind == XG_IPPROTO_AH ? (units + 2) * 4 : (units + 1) * 8) - 4);
   }
   put_l4(random, frame, protocol);
-  set16(frame, start + 4, frame.size() - start - 40);
+  set16(frame, start + 4, said_length(random, frame.size() - start - 40, 0));
 }
 
 Bytes random_frame(Random& random) {

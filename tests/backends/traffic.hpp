@@ -60,10 +60,10 @@ struct Traffic {
 inline constexpr u32 kGeneration = 7;
 
 // `packets` random packets: VLAN tags, IPv4 with options, IPv6 with extension headers, fragments, TCP, UDP,
-// ICMP, SCTP, GRE, ARP, LLDP, truncated and garbled ones, at every alignment; metadata by maps/parse.h. One
-// in eight is hostile: descriptors that leave the region, metadata that lies. Their pipelines are below
-// `pipelines`, hostile ones excepted. Addresses and ports come from the small pools that policies.hpp draws
-// its rules from.
+// ICMP, SCTP, GRE, ARP, LLDP, truncated and garbled ones, IP packets that end before their frame does, at
+// every alignment; metadata by maps/parse.h. One in eight is hostile: descriptors that leave the region,
+// metadata that lies. Their pipelines are below `pipelines`, hostile ones excepted. Addresses and ports come
+// from the small pools that policies.hpp draws its rules from.
 Traffic random_traffic(Random& random, u32 packets, u32 pipelines);
 
 // The captures in `directory`, in order of their names, each packet cut to what fits a chunk.

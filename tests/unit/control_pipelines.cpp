@@ -23,7 +23,7 @@ constexpr const char* kEverything = R"({
         { "name": "a", "match": { "src": ["203.0.113.7/32", "10.0.0.0/8"], "proto": "tcp", "dst_port": [80, "8000-8099"] },
           "action": { "redirect": "eth1" } },
         { "match": { "dst": "2001:db8::/32" }, "action": "tx" },
-        { "match": {}, "action": "next" } ] } ],
+        { "match": { "tcp_flags": "syn,!ack", "vlan": ["none", 7] }, "action": "next" } ] } ],
     "second": [
       { "stage": "load_balance", "cache": true, "backends": [
         { "name": "b1", "mac": "02:00:00:00:00:01", "weight": 3 },
@@ -59,6 +59,11 @@ TEST(ControlPipelines, EverySettingArrives) {
   EXPECT_EQ(acl.rules[1].dst[0].length, 32);
   EXPECT_EQ(acl.rules[1].dst[0].address[1], 1);
   EXPECT_EQ(acl.rules[2].action, gpu::AclRule::Action::next);
+  EXPECT_FALSE(acl.rules[1].tcp_flags);
+  ASSERT_TRUE(acl.rules[2].tcp_flags);
+  EXPECT_EQ(acl.rules[2].tcp_flags->mask, 0x12);
+  EXPECT_EQ(acl.rules[2].tcp_flags->value, 0x02);
+  EXPECT_EQ(acl.rules[2].vlans, (std::vector<u16>{0, 7}));
 
   const auto& balance = std::get<gpu::LoadBalanceSettings>(settings[1].stages.at(0));
   EXPECT_TRUE(balance.cache);

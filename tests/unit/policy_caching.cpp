@@ -95,5 +95,27 @@ TEST(Caching, PacketsThatARuleTellsByTheirFlagsAreSpecial) {
         << flags;
 }
 
+// Behind a stage that asks for flags a later one's cache would hide packets from it, too.
+TEST(Caching, PacketsThatAStageTellsByTheirFlagsAreSpecial) {
+  const auto tables_of = [](const std::string& stages) {
+    const auto policy =
+        parse(fmt::format(R"({{"version": 1, "rules": [{}], "pipelines": {{"look": [{}]}}}})", kLook, stages),
+              "p.json", read_files_of({}));
+    return compile(policy.value()).value();
+  };
+  const std::string asks = R"({"stage": "acl", "rules": [
+      {"match": {"tcp_flags": "syn,!ack"}, "action": "drop"}, {"match": {"tcp_flags": "fin"}, "action": "next"}]
+      )";
+  for (const std::string& stages :
+       {asks + R"(, "cache": "60s"})", asks + R"(}, {"stage": "l2fwd", "cache": true})"}) {
+    const Tables tables = tables_of(stages);
+    for (u32 flags = 0; flags < 256; ++flags)
+      EXPECT_EQ(special(tables, static_cast<u8>(flags)), (flags & 0x12) == 0x02 || (flags & 0x01) != 0)
+          << flags;
+  }
+  const Tables uncached = tables_of(asks + "}");
+  for (u32 flags = 0; flags < 256; ++flags) EXPECT_FALSE(special(uncached, static_cast<u8>(flags))) << flags;
+}
+
 }  // namespace
 }  // namespace xdpgpu::policy

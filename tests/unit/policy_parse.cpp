@@ -63,7 +63,7 @@ TEST(Parse, AWholePolicy) {
       "web": [
         {"stage": "acl", "default": "drop", "cache": true, "rules": [
           {"name": "a", "match": {"src": "10.0.0.0/8", "dst_port": 443}, "action": {"redirect": "eth1"}},
-          {"action": "next"}]},
+          {"match": {"tcp_flags": "syn,!ack", "vlan": ["none", 7, "priority"]}, "action": "next"}]},
         {"stage": "load_balance", "cache": "60s", "backends": [
           {"name": "one", "mac": "52:54:00:00:00:01", "weight": 3, "to": "eth1"}, {"mac": "52:54:00:0a:0B:02"}]},
         {"stage": "l2fwd"}
@@ -98,6 +98,9 @@ TEST(Parse, AWholePolicy) {
   EXPECT_EQ(acl.cache_ms, 0u);
   EXPECT_EQ(acl.rules[0].action, "redirect");
   EXPECT_EQ(acl.rules[0].to, "eth1");
+  EXPECT_EQ(acl.rules[1].match.tcp_flags_mask, 0x12);
+  EXPECT_EQ(acl.rules[1].match.tcp_flags_value, 0x02);
+  EXPECT_EQ(acl.rules[1].match.vlans, (std::vector<u16>{0, 7, XG_VLAN_PRIORITY}));
   const auto& balance = std::get<LoadBalanceStage>(policy.pipelines[0].stages[1]);
   EXPECT_EQ(balance.cache_ms, 60'000u);
   EXPECT_EQ(balance.backends[1].mac, (std::array<u8, 6>{0x52, 0x54, 0, 0xa, 0xb, 2}));
@@ -323,8 +326,24 @@ const Bad kBad[] = {
     {"acl_list",
      STAGE("\"stage\": \"acl\", \"rules\": [{\"match\": {\"src\": \"@x\"}, \"action\": \"drop\"}]"),
      "/pipelines/p/0/rules/0/match/src", 3, 48, "lists cannot be used here"},
-    {"acl_vlan", STAGE("\"stage\": \"acl\", \"rules\": [{\"match\": {\"vlan\": 3}, \"action\": \"drop\"}]"),
-     "/pipelines/p/0/rules/0/match/vlan", 3, 41, "unknown key \"vlan\""},
+    {"acl_vlan", STAGE("\"stage\": \"acl\", \"rules\": [{\"match\": {\"vlan\": 0}, \"action\": \"drop\"}]"),
+     "/pipelines/p/0/rules/0/match/vlan", 3, 49, "0 is no VLAN"},
+    {"acl_tcp_flags",
+     STAGE(
+         "\"stage\": \"acl\", \"rules\": [{\"match\": {\"tcp_flags\": \"syn,sny\"}, \"action\": \"drop\"}]"),
+     "/pipelines/p/0/rules/0/match/tcp_flags", 3, 54, "sny"},
+    {"acl_tcp_flags_of_udp",
+     STAGE("\"stage\": \"acl\", \"rules\": [{\"match\": {\"tcp_flags\": \"syn\", \"proto\": \"udp\"}, "
+           "\"action\": \"drop\"}]"),
+     "/pipelines/p/0/rules/0/match", 3, 40, "\"proto\" leaves tcp out"},
+    {"acl_family",
+     STAGE("\"stage\": \"acl\", \"rules\": [{\"match\": {\"family\": \"ipv4\"}, \"action\": \"drop\"}]"),
+     "/pipelines/p/0/rules/0/match/family", 3, 41, "unknown key \"family\""},
+    {"mirror_cached_flags",
+     MIRROR(
+         "{\"stage\": \"acl\", \"cache\": true, \"rules\": [{\"name\": \"syn\", \"match\": {\"tcp_flags\": "
+         "\"syn\"}, \"action\": \"drop\"}]}"),
+     "/rules/0/action/mirror", 4, 25, "decides by TCP flags (stage 1 (acl), rule \"syn\") and caches"},
     {"acl_action", STAGE("\"stage\": \"acl\", \"rules\": [{\"action\": \"redirect\"}]"),
      "/pipelines/p/0/rules/0/action", 3, 41, "name the interface"},
     {"acl_default", STAGE("\"stage\": \"acl\", \"rules\": [], \"default\": \"tx\""), "/pipelines/p/0/default",

@@ -43,7 +43,8 @@ Json specimen() {
     "pipelines": {"p": [
       {"stage": "acl", "default": "pass", "cache": true, "rules": [
         {"name": "a", "action": {"redirect": "eth1"},
-         "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2}}]},
+         "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
+                   "tcp_flags": "syn", "vlan": 3}}]},
       {"stage": "load_balance", "cache": "1s", "backends": [
         {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false},

@@ -88,6 +88,7 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
         {"stage": "acl", "rules": [], "default": "pass"},
         {"stage": "acl", "cache": "1500ms", "rules": [
           {"match": {"src": ["10.0.0.0/8", "::1"], "proto": "sctp", "src_port": [1, "2-3"]}, "action": "tx"},
+          {"match": {"tcp_flags": "syn,!ack", "vlan": ["none", "priority", 7]}, "action": "drop"},
           {"action": {"redirect": "eth1"}}]},
         {"stage": "reputation", "of": "either", "default": "drop", "cache": "2s",
          "lists": [{"list": "@f", "action": "next"}, {"list": "@i", "action": {"redirect": "eth3"}}]},

@@ -86,6 +86,9 @@ class Converter {
       made.protocols = rule.match.protocols;
       made.src_ports = device_ranges(rule.match.src_ports);
       made.dst_ports = device_ranges(rule.match.dst_ports);
+      if (rule.match.tcp_flags_mask)
+        made.tcp_flags = gpu::TcpFlags{*rule.match.tcp_flags_mask, rule.match.tcp_flags_value};
+      made.vlans = rule.match.vlans;
       made.action = action(rule.action);
       if (made.action == gpu::AclRule::Action::redirect) {
         const auto target = port(rule.to, fmt::format("/rules/{}/action/redirect", i));

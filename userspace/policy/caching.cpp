@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/policy/caching.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -68,8 +70,19 @@ bool may_both_match(const Policy& policy, const Match& a, const Match& b) {
          addresses_overlap(policy, a.dst, a.dst_lists, b.dst, b.dst_lists);
 }
 
-bool matches_ordinary(const Match& match) {
-  return !match.tcp_flags_mask || (kOrdinaryTcpFlags & *match.tcp_flags_mask) == match.tcp_flags_value;
+bool matches_flags(const Match& match, u8 flags) {
+  return !match.tcp_flags_mask || (flags & *match.tcp_flags_mask) == match.tcp_flags_value;
+}
+bool matches_ordinary(const Match& match) { return matches_flags(match, kOrdinaryTcpFlags); }
+
+// Whether `found` says true of one of the rules of the pipeline's stages that ask for TCP flags.
+template <class F>
+bool any_flags_rule(const Pipeline& pipeline, F&& found) {
+  for (u64 i = 0; i < pipeline.stages.size(); ++i)
+    if (const auto* acl = std::get_if<AclStage>(&pipeline.stages[i]))
+      for (const AclStageRule& rule : acl->rules)
+        if (rule.match.tcp_flags_mask && found(i, rule)) return true;
+  return false;
 }
 
 }  // namespace
@@ -77,6 +90,23 @@ bool matches_ordinary(const Match& match) {
 bool caches(const Pipeline& pipeline) {
   return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& stage) {
     return std::visit([](const auto& one) { return one.cache_ms.has_value(); }, stage);
+  });
+}
+
+std::optional<std::string> flags_asked_in(const Pipeline& pipeline) {
+  std::optional<std::string> where;
+  any_flags_rule(pipeline, [&](u64 stage, const AclStageRule& rule) {
+    where = fmt::format("stage {} (acl), rule \"{}\"", stage + 1, rule.name);
+    return true;
+  });
+  return where;
+}
+
+bool stages_tell_apart(const Policy& policy, u8 flags) {
+  return std::any_of(policy.pipelines.begin(), policy.pipelines.end(), [&](const Pipeline& pipeline) {
+    return caches(pipeline) && any_flags_rule(pipeline, [&](u64, const AclStageRule& rule) {
+             return matches_flags(rule.match, flags) != matches_ordinary(rule.match);
+           });
   });
 }
 

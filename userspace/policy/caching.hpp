@@ -15,7 +15,8 @@
 namespace xdpgpu::policy {
 
 // TCP flags of a packet in the middle of a connection. Flow verdicts are made of, and act on, packets that
-// all rules treat as such a one; others (a SYN, where a rule asks for it) meet the rules, cached or not.
+// all rules, and the stages of pipelines that cache, treat as such a one; others (a SYN, where one asks for
+// it) meet the rules and the pipeline, cached or not.
 inline constexpr u8 kOrdinaryTcpFlags = 0x10;  // ACK
 
 // The first limit or mirror ahead of rule `rule`, an inspect rule whose pipeline caches, that may have to
@@ -25,5 +26,11 @@ std::optional<u32> watcher_ahead_of_cache(const Policy& policy, u32 rule);
 
 // Does any stage of the pipeline cache?
 bool caches(const Pipeline& pipeline);
+
+// The first rule of the pipeline's stages that asks for TCP flags, as `stage 1 (acl), rule "x"`.
+std::optional<std::string> flags_asked_in(const Pipeline& pipeline);
+
+// Does a stage of any pipeline that caches treat TCP packets with these flags unlike ordinary ones?
+bool stages_tell_apart(const Policy& policy, u8 flags);
 
 }  // namespace xdpgpu::policy

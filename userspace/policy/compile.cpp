@@ -241,10 +241,11 @@ class Compiler {
   }
   void note_special_flags() {
     const auto table = l4_.table();
-    for (const u32 base : {XG_L4_V4_TCP, XG_L4_V6_TCP})
-      for (u32 flags = 0; flags < 256; ++flags)
-        if (table[base + flags] != table[base + kOrdinaryTcpFlags])
-          tables_.header.tcp_special[flags / 64] |= 1ull << flags % 64;
+    for (u32 flags = 0; flags < 256; ++flags)
+      if (table[XG_L4_V4_TCP + flags] != table[XG_L4_V4_TCP + kOrdinaryTcpFlags] ||
+          table[XG_L4_V6_TCP + flags] != table[XG_L4_V6_TCP + kOrdinaryTcpFlags] ||
+          stages_tell_apart(policy_, static_cast<u8>(flags)))
+        tables_.header.tcp_special[flags / 64] |= 1ull << flags % 64;
   }
 
   // Returns the first line; there is at least one.

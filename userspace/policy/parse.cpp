@@ -279,6 +279,13 @@ class PolicyReader {
                              "gone on already; mirror to one that only drops and passes, or inspect with "
                              "this one",
                              pipeline.name, *sender));
+    if (auto flags = flags_asked_in(pipeline); flags && caches(pipeline))
+      report_.at(
+          place,
+          fmt::format("pipeline \"{}\" decides by TCP flags ({}) and caches, so what one packet's flags "
+                      "decide would count for the flow's others; let the mirror's own match ask for "
+                      "\"tcp_flags\", or leave out \"cache\"",
+                      pipeline.name, *flags));
   }
   static std::string nearest_note(std::string_view word) {
     auto near = nearest(words::kAction, word);

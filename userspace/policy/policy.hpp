@@ -91,7 +91,7 @@ struct Rule {
 // Stages, as written; ports are interface names, resolved when the policy meets its interfaces.
 struct AclStageRule {
   std::string name;
-  Match match;         // src, dst, protocols, ports only
+  Match match;         // no lists, control protocols or family
   std::string action;  // next, drop, pass, tx, redirect
   std::string to;      // interface, for redirect
   bool operator==(const AclStageRule&) const = default;

@@ -32,7 +32,8 @@ inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
 inline constexpr std::array<std::string_view, 1> kMirror{"mirror"};
 inline constexpr std::array<std::string_view, 4> kAcl{"stage", "rules", "default", "cache"};
 inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "action"};
-inline constexpr std::array<std::string_view, 5> kAclMatch{"src", "dst", "proto", "src_port", "dst_port"};
+inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
+                                                           "dst_port", "tcp_flags", "vlan"};
 inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
 inline constexpr std::array<std::string_view, 3> kLoadBalance{"stage", "backends", "cache"};
 inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight", "to"};

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+//
+// bench/stages/frames.hpp: a case's packets in a frame region, as a NIC and the XDP program leave them: one
+// in each chunk of XG_CHUNK_SIZE bytes, metadata in front, one after the other in chunks of no order.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "bench/pages.hpp"
+#include "bench/stages/stage_case.hpp"
+#include "bench/umem/queue.hpp"
+
+namespace xdpgpu::bench {
+
+class StageFrames {
+ public:
+  // Throws std::runtime_error, a sentence.
+  StageFrames(u32 count, bool huge);
+
+  // Frame i becomes packet i modulo their number.
+  void fill(std::span<const StagePacket> packets);
+  // The first `count` of them in the order of receipt.
+  FrameRegion region(u32 count) const {
+    return {pages_.base(), pages_.bytes(), std::span(descriptors_).first(count)};
+  }
+  u32 count() const { return static_cast<u32>(descriptors_.size()); }
+
+ private:
+  Pages pages_;
+  std::vector<xg_descriptor> descriptors_;
+};
+
+}  // namespace xdpgpu::bench

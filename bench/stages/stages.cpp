@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+//
+// bench/stages: packets a second that a stage decides, by device and size of a batch, from frames that lie as
+// a NIC lays them to verdicts in host memory; and what another library on one core does of the same frames.
+// All verdicts of every run are checked.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+
+#include "bench/rows.hpp"
+#include "bench/stages/acl_cases.hpp"
+#include "bench/stages/frames.hpp"
+#include "gpu/reference/reference.hpp"
+
+namespace xdpgpu::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr u32 kPackets = 65536;  // different ones in a case
+constexpr u32 kMostDepth = 64;   // batches in flight
+
+struct Settings {
+  std::vector<std::string> devices{"cpu"};
+  std::vector<u32> batches{64, 1024, 16384, 65536};
+  std::vector<u32> rules{64, 1000, 10000};
+  u32 frames = 131072;
+  u32 reference = 256;
+  int repeats = 3;
+  double seconds = 0.2;
+  bool huge = false;
+  std::string json;
+};
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class Bench {
+ public:
+  Bench(const Settings& settings, Rows& rows)
+      : settings_(settings), rows_(rows), frames_(settings.frames, settings.huge) {}
+
+  void measure(const StageCase& one) {
+    frames_.fill(one.packets);
+    std::vector<u32> of_packet;
+    for (const StagePacket& packet : one.packets) of_packet.push_back(one.verdict(packet));
+    verdicts_.resize(frames_.count());
+    for (std::size_t i = 0; i < verdicts_.size(); ++i) verdicts_[i] = of_packet[i % of_packet.size()];
+    const auto start = Clock::now();
+    const auto pipelines = gpu::Pipelines::compile({{"main", one.stages}});
+    const double seconds = since(start);
+    const std::string wrong = pipelines ? reference(**pipelines) : pipelines.error();
+    const std::string note =
+        pipelines ? fmt::format("compiled in {:.0f} ms to {:.1f} MiB", seconds * 1e3,
+                                static_cast<double>((*pipelines)->image().size()) * 4 / (1 << 20))
+                  : "";
+    for (const std::string& device : settings_.devices)
+      for (const u32 batch : settings_.batches) {
+        Row row{.name = name_of(one.name, batch), .device = device, .unit = "M/s", .scale = 1e-6};
+        if (!one.against.empty()) row.against = name_of(one.against, batch), row.bar = one.bar;
+        row.note = note;
+        row.problem = wrong;
+        if (wrong.empty()) decide(*pipelines, batch, std::move(row));
+      }
+    if (!wrong.empty()) rows_.add({.name = one.name, .unit = "M/s", .problem = wrong});
+    for (const Peer& peer : one.peers) decide(peer);
+  }
+
+ private:
+  static std::string name_of(const std::string& one, u32 batch) {
+    return fmt::format("{}, batches of {}", one, batch);
+  }
+
+  // What the sequential reference says otherwise than the right verdicts.
+  std::string reference(const gpu::Pipelines& pipelines) const {
+    const FrameRegion region = frames_.region(std::min(settings_.reference, frames_.count()));
+    std::vector<xg_result> results(region.descriptors.size());
+    gpu::reference::decide({region.base, region.bytes}, region.descriptors, DeviceQueue::kGeneration,
+                           pipelines.settings(), results);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (results[i].verdict != verdicts_[i])
+        return fmt::format("frame {}: the sequential reference says {:#x}, {:#x} is right", i,
+                           results[i].verdict, verdicts_[i]);
+    return {};
+  }
+
+  void decide(const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made) {
+    const u32 depth = std::clamp(frames_.count() / batch, 1u, kMostDepth);
+    auto queue =
+        DeviceQueue::open(made.device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
+    auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
+    if (!queue || !loaded) {
+      rows_.leave_out(fmt::format("{}: {}", made.device, !queue ? queue.error() : loaded.error()));
+      return;
+    }
+    (*queue)->expect({verdicts_.begin(), verdicts_.begin() + batch * depth});
+    Row& row = rows_.add(std::move(made));
+    for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+      const Rate rate = (*queue)->run(settings_.seconds);
+      row.problem = rate.problem;
+      if (i >= 0) row.runs.push_back(rate.packets_per_second);
+    }
+  }
+
+  void decide(const Peer& peer) {
+    const auto start_building = Clock::now();
+    auto decide = peer.prepare();
+    if (!decide) {
+      rows_.leave_out(fmt::format("{}: {}", peer.name.substr(0, peer.name.find(',')), decide.error()));
+      return;
+    }
+    Row& row = rows_.add({.name = peer.name, .device = "one CPU", .unit = "M/s", .scale = 1e-6});
+    row.note = fmt::format("built in {:.0f} ms", since(start_building) * 1e3);
+    const FrameRegion region = frames_.region(frames_.count());
+    std::vector<u32> answers(region.descriptors.size());
+    for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+      u64 packets = 0;
+      const auto start = Clock::now();
+      do {
+        (*decide)(region.base, region.descriptors, answers.data());
+        packets += answers.size();
+      } while (since(start) < settings_.seconds);
+      if (i >= 0) row.runs.push_back(static_cast<double>(packets) / since(start));
+      for (std::size_t f = 0; f < answers.size() && row.problem.empty(); ++f)
+        if (answers[f] != peer.answer_of(verdicts_[f]))
+          row.problem = fmt::format("frame {} got the answer {}, {} is right", f, answers[f],
+                                    peer.answer_of(verdicts_[f]));
+    }
+  }
+
+  const Settings& settings_;
+  Rows& rows_;
+  StageFrames frames_;
+  std::vector<u32> verdicts_;  // by frame, in the order of receipt
+};
+
+int run(const Settings& settings) {
+  Rows rows("stages");
+  rows["frames"] = settings.frames;
+  rows["packets"] = kPackets;
+  rows["seconds"] = settings.seconds;
+  rows["repeats"] = settings.repeats;
+  Bench bench(settings, rows);
+  for (const AclShape shape : {AclShape::mixed, AclShape::overlapping, AclShape::crossing})
+    for (const StageCase& one : acl_cases(shape, settings.rules, std::min(kPackets, settings.frames)))
+      bench.measure(one);
+  fmt::print(
+      "up to {} frames in chunks of {} bytes, in no order; up to {} batches in flight; median of {} runs of "
+      "{} "
+      "s\n\n",
+      settings.frames, XG_CHUNK_SIZE, kMostDepth, settings.repeats, settings.seconds);
+  return rows.report(settings.json) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace xdpgpu::bench
+
+int main(int argc, char** argv) {
+  xdpgpu::bench::Settings settings;
+  CLI::App app("Packets a second that a stage decides, frames in host memory to verdicts in host memory");
+  app.add_option("--device", settings.devices,
+                 "compute devices, as `xdpgpu devices` names them; with /persistent behind, driven by a "
+                 "resident kernel")
+      ->delimiter(',');
+  app.add_option("--batch", settings.batches, "packets a batch")
+      ->delimiter(',')
+      ->check(CLI::Range(64, 65536));
+  app.add_option("--rules", settings.rules, "rules of acl; the others are held against the first")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 16384));
+  app.add_option("--frames", settings.frames, "frames in memory, of 2 KiB each")
+      ->check(CLI::Range(64, 1 << 22));
+  app.add_option("--reference", settings.reference,
+                 "packets of a case that the sequential reference is asked about")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--seconds", settings.seconds, "length of a run")->check(CLI::Range(0.01, 60.0));
+  app.add_option("--repeats", settings.repeats, "runs of each row")->check(CLI::Range(1, 100));
+  app.add_flag("--huge", settings.huge, "frames on pages of 2 MiB");
+  app.add_option("--json", settings.json, "write the figures to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return xdpgpu::bench::run(settings);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench-stages: {}\n", error.what());
+    return 1;
+  }
+}
