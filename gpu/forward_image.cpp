@@ -11,7 +11,10 @@
 namespace xdpgpu::gpu {
 namespace {
 
-static_assert(kMaxNextHops < XG_FWD_RULE_PASS && XG_FWD_RULE_MTU <= XG_MAX_STAGE_RULES);
+static_assert(forward_rule::kPass == XG_FWD_RULE_PASS && forward_rule::kDrop == XG_FWD_RULE_DROP &&
+              forward_rule::kInvalid == XG_FWD_RULE_INVALID && forward_rule::kTtl == XG_FWD_RULE_TTL &&
+              forward_rule::kOptions == XG_FWD_RULE_OPTIONS && forward_rule::kMtu == XG_FWD_RULE_MTU);
+static_assert(kMaxNextHops < forward_rule::kPass && forward_rule::kMtu <= XG_MAX_STAGE_RULES);
 
 // Behind the next hops stand the two other ways that a route may lead.
 u32 value_of(const Route& route, u32 next_hops) {

@@ -118,7 +118,7 @@ struct ReputationSettings {
 // on their last hop (TTL 0 or 1), those with IPv4 options or IPv6 hop-by-hop options, and those longer than
 // the next hop's MTU. Fragments are sent on as they are. Packets without addresses go on to the next stage,
 // as do those without a route where `otherwise` is `next`. Verdict's rule: the next hop's position + 1; 0:
-// `otherwise`; or one of XG_FWD_RULE_* (gpu/stages/image.h). The result's detail: the next hop's position.
+// `otherwise`; or one of forward_rule. The result's detail: the next hop's position.
 // Rewrite: next hops are numbered as backends are, together with them.
 struct NextHop {
   std::string name;
@@ -130,6 +130,14 @@ struct NextHop {
   u32 mtu = 65535;          // longest IP packet, bytes
 };
 inline constexpr u32 kMaxNextHops = 4096;
+namespace forward_rule {
+inline constexpr u32 kPass = 0x30000;     // a route that leads to the host
+inline constexpr u32 kDrop = 0x30001;     // a route that leads nowhere
+inline constexpr u32 kInvalid = 0x30002;  // malformed, or an address that no router sends on
+inline constexpr u32 kTtl = 0x30003;      // its last hop
+inline constexpr u32 kOptions = 0x30004;  // IPv4 options, hop-by-hop options
+inline constexpr u32 kMtu = 0x30005;      // longer than the next hop takes
+}  // namespace forward_rule
 inline constexpr u32 kRoutePass = ~u32{0};      // to the host
 inline constexpr u32 kRouteDrop = ~u32{0} - 1;  // nowhere
 struct Route {

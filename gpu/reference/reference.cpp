@@ -5,8 +5,6 @@
 #include <cstring>
 #include <optional>
 
-#include "gpu/stages/image.h"
-
 namespace xdpgpu::gpu::reference {
 namespace {
 
@@ -256,7 +254,7 @@ bool decide(const ForwardSettings& settings, const Packet& packet, const Place& 
   };
   if (packet.is(XG_PKT_MALFORMED) || (packet.frame[0] & 1) != 0 || stays_on_its_link(packet.src) ||
       stays_on_its_link(packet.dst))
-    return pass(XG_FWD_RULE_INVALID);
+    return pass(forward_rule::kInvalid);
 
   const Route* route = route_to(settings, packet.dst);
   if (route == nullptr) {
@@ -266,8 +264,8 @@ bool decide(const ForwardSettings& settings, const Packet& packet, const Place& 
   }
   if (route->next_hop == kRoutePass || route->next_hop == kRouteDrop) {
     result.verdict = route->next_hop == kRoutePass
-                         ? XG_VERDICT(XG_PASS, 0u, place.position, XG_FWD_RULE_PASS)
-                         : XG_VERDICT(XG_DROP, 0u, place.position, XG_FWD_RULE_DROP);
+                         ? XG_VERDICT(XG_PASS, 0u, place.position, forward_rule::kPass)
+                         : XG_VERDICT(XG_DROP, 0u, place.position, forward_rule::kDrop);
     set_cache(settings.cache, settings.cache_ttl_ms, packet, XG_REWRITE_NONE, result);
     return true;
   }
@@ -278,9 +276,9 @@ bool decide(const ForwardSettings& settings, const Packet& packet, const Place& 
   const u32 ttl = v4 ? ip[8] : ip[7];
   const bool options = v4 ? ip[0] != 0x45 : ip[6] == 0;
   const u32 length = v4 ? number16(ip, 2) : 40 + number16(ip, 4);
-  if (ttl <= 1) return pass(XG_FWD_RULE_TTL);
-  if (options) return pass(XG_FWD_RULE_OPTIONS);
-  if (length > hop.mtu) return pass(XG_FWD_RULE_MTU);
+  if (ttl <= 1) return pass(forward_rule::kTtl);
+  if (options) return pass(forward_rule::kOptions);
+  if (length > hop.mtu) return pass(forward_rule::kMtu);
 
   const u32 number = route->next_hop;
   result.verdict = hop.to_port ? XG_VERDICT(XG_REDIRECT, hop.target, place.position, number + 1)

@@ -114,13 +114,13 @@
 #define XG_FWD_MTU 6u     /* longest IP packet */
 #define XG_FWD_REWRITE 7u /* number of the rewrite, XG_FWD_NO_REWRITE: none was left */
 #define XG_FWD_NO_REWRITE 0u
-/* The verdict's rule, besides 0 and 1 + the number of the next hop. */
-#define XG_FWD_RULE_PASS 0x30000u    /* a route that leads to the host */
-#define XG_FWD_RULE_DROP 0x30001u    /* a route that leads nowhere */
-#define XG_FWD_RULE_INVALID 0x30002u /* malformed, or an address that no router sends on */
-#define XG_FWD_RULE_TTL 0x30003u     /* its last hop */
-#define XG_FWD_RULE_OPTIONS 0x30004u /* IPv4 options, hop-by-hop options */
-#define XG_FWD_RULE_MTU 0x30005u     /* longer than the next hop takes */
+/* The verdict's rule, besides 0 and 1 + the number of the next hop: forward_rule of gpu/pipelines.hpp. */
+#define XG_FWD_RULE_PASS 0x30000u
+#define XG_FWD_RULE_DROP 0x30001u
+#define XG_FWD_RULE_INVALID 0x30002u
+#define XG_FWD_RULE_TTL 0x30003u
+#define XG_FWD_RULE_OPTIONS 0x30004u
+#define XG_FWD_RULE_MTU 0x30005u
 
 /* XG_KIND_LOAD_BALANCE: backend i owns the residues from the end of backend i-1 to its own. */
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */

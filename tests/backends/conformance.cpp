@@ -6,7 +6,6 @@
 
 #include <set>
 
-#include "gpu/stages/image.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -101,7 +100,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   if (name != "forward") return;
   EXPECT_GT(ttls, 1500u);
   EXPECT_GT(cached, 300u);
-  for (u32 rule = XG_FWD_RULE_INVALID; rule <= XG_FWD_RULE_MTU; rule++)
+  for (u32 rule = gpu::forward_rule::kInvalid; rule <= gpu::forward_rule::kMtu; rule++)
     EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_PASS, 0u, 1u, rule))) << std::hex << rule;
 }
 

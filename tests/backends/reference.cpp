@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/stages/image.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 
@@ -228,28 +227,28 @@ TEST(Reference, ARouterLeavesTheRestToTheHost) {
   };
   const auto pass = [](u32 rule) { return XG_VERDICT(XG_PASS, 0u, 1u, rule); };
   EXPECT_EQ(verdict(22, 2), XG_VERDICT(XG_TX, 0u, 1u, 2u));
-  EXPECT_EQ(verdict(22, 1), pass(XG_FWD_RULE_TTL));
-  EXPECT_EQ(verdict(22, 0), pass(XG_FWD_RULE_TTL));
-  EXPECT_EQ(verdict(25, 1, udp6()), pass(XG_FWD_RULE_TTL));
-  EXPECT_EQ(verdict(0, 0x03), pass(XG_FWD_RULE_INVALID)) << "a group's MAC address";
-  EXPECT_EQ(verdict(30, 224), pass(XG_FWD_RULE_INVALID));
-  EXPECT_EQ(verdict(26, 127), pass(XG_FWD_RULE_INVALID)) << "from the loopback";
-  EXPECT_EQ(verdict(42, 0xff, udp6()), pass(XG_FWD_RULE_INVALID));
-  EXPECT_EQ(verdict(17, 41), pass(XG_FWD_RULE_INVALID)) << "longer than the frame";
+  EXPECT_EQ(verdict(22, 1), pass(gpu::forward_rule::kTtl));
+  EXPECT_EQ(verdict(22, 0), pass(gpu::forward_rule::kTtl));
+  EXPECT_EQ(verdict(25, 1, udp6()), pass(gpu::forward_rule::kTtl));
+  EXPECT_EQ(verdict(0, 0x03), pass(gpu::forward_rule::kInvalid)) << "a group's MAC address";
+  EXPECT_EQ(verdict(30, 224), pass(gpu::forward_rule::kInvalid));
+  EXPECT_EQ(verdict(26, 127), pass(gpu::forward_rule::kInvalid)) << "from the loopback";
+  EXPECT_EQ(verdict(42, 0xff, udp6()), pass(gpu::forward_rule::kInvalid));
+  EXPECT_EQ(verdict(17, 41), pass(gpu::forward_rule::kInvalid)) << "longer than the frame";
   Bytes options = tcp4();
   options.insert(options.begin() + 34, {1, 1, 1, 1});
   options[14] = 0x46;
   options[17] = 44;
-  EXPECT_EQ(verdict(22, 64, options), pass(XG_FWD_RULE_OPTIONS));
+  EXPECT_EQ(verdict(22, 64, options), pass(gpu::forward_rule::kOptions));
   Bytes longer = tcp4();
   longer.push_back(0);
   EXPECT_EQ(verdict(22, 64, longer), XG_VERDICT(XG_TX, 0u, 1u, 2u)) << "padding is not the packet's";
   longer[17] = 41;
-  EXPECT_EQ(verdict(22, 64, longer), pass(XG_FWD_RULE_MTU));
+  EXPECT_EQ(verdict(22, 64, longer), pass(gpu::forward_rule::kMtu));
   settings.routes.push_back({prefix4(0xc6336407, 32), gpu::kRoutePass});
-  EXPECT_EQ(verdict(22, 1), pass(XG_FWD_RULE_PASS));
+  EXPECT_EQ(verdict(22, 1), pass(gpu::forward_rule::kPass));
   settings.routes.back().next_hop = gpu::kRouteDrop;
-  EXPECT_EQ(verdict(22, 1), XG_VERDICT(XG_DROP, 0u, 1u, XG_FWD_RULE_DROP));
+  EXPECT_EQ(verdict(22, 1), XG_VERDICT(XG_DROP, 0u, 1u, gpu::forward_rule::kDrop));
   settings.routes.clear();
   EXPECT_EQ(verdict(22, 1), pass(0));
   settings.otherwise = AclRule::Action::next;
