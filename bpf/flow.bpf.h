@@ -3,8 +3,8 @@
  * bpf/flow.bpf.h: what the kernel remembers of user space's verdicts: the lookup of a flow verdict, by
  * the reader's side of the publication protocol in maps/flow.h, and acting on it.
  *
- * Whatever keeps an entry from acting (torn, stale, expired, idle, its rewrite gone, earlier packets
- * still in user space) makes it a miss: the packet goes the ordinary way through the rules.
+ * Whatever keeps an entry from acting (torn, stale, expired, idle, its rewrite gone or not for this packet,
+ * earlier packets still in user space) makes it a miss: the packet goes the ordinary way through the rules.
  */
 #ifndef XDPGPU_BPF_FLOW_H
 #define XDPGPU_BPF_FLOW_H
@@ -103,6 +103,26 @@ XG_INLINE void xg_apply_rewrite(const struct xg_run* run, const struct xg_cached
   if (rewrite && rewrite->flags & XG_RES_SET_SRC_MAC) xg_copy_mac(frame + 6, rewrite->src_mac);
 }
 
+/* The IP header's share of a rewrite that forwards. 0: the packet is one for user space, and unchanged. */
+XG_INLINE int xg_take_hop(const struct xg_run* run, u32 mtu) {
+  u8* frame = (u8*)(long)run->ctx->data;
+  const u8* end = (u8*)(long)run->ctx->data_end;
+  u8* ip = frame + (run->packet.l3_offset & 31);
+  XG_OPAQUE(ip);
+  if (frame + 14 > end || ip + 20 > end || frame[0] & 1) return 0;
+  if (run->packet.key.family == 4) {
+    if (ip[0] != 0x45 || ip[8] <= 1 || xg_host16(xg_load16(ip + 2)) > mtu) return 0;
+    /* RFC 1624, as the header's 16-bit word went down by one (in the byte order of a little-endian CPU). */
+    const u32 checksum = xg_load16(ip + 10) + 1u;
+    *(u16*)(ip + 10) = (u16)(checksum + (checksum >= 0xffff));
+    ip[8]--;
+  } else {
+    if (ip[6] == XG_IPPROTO_HOPOPTS || ip[7] <= 1 || 40u + xg_host16(xg_load16(ip + 4)) > mtu) return 0;
+    ip[7]--;
+  }
+  return 1;
+}
+
 XG_INLINE int xg_flow_redirect(const struct xg_run* run, u32 port, enum xg_kernel_reason reason) {
   if (bpf_redirect_map(&tx_ports, port, XDP_ABORTED) == XDP_REDIRECT)
     return xg_finish(run, reason, XDP_REDIRECT);
@@ -142,6 +162,7 @@ XG_INLINE int xg_flow_verdict_for(struct xg_run* run) {
   if (cached.rewrite > XG_REWRITE_SWAP_MACS) {
     rewrite = xg_flow_rewrite(run, cached.rewrite);
     if (!rewrite) return XG_CONTINUE;
+    if (rewrite->flags & XG_REWRITE_FORWARD && !xg_take_hop(run, rewrite->mtu)) return XG_CONTINUE;
   }
   stats->packets++;
   stats->bytes += run->bytes;

@@ -9,6 +9,8 @@
 #include <new>
 
 #include "gpu/acl_image.hpp"
+#include "gpu/forward_image.hpp"
+#include "gpu/image_words.hpp"
 #include "gpu/reputation_image.hpp"
 #include "gpu/stages/image.h"
 #include "gpu/stages/table.h"
@@ -36,13 +38,17 @@ Check check_target(bool used, u32 target) {
   return {};
 }
 
+Check check_prefix(const Prefix& prefix) {
+  if (prefix.family != 4 && prefix.family != 6)
+    return refuse("address family {} is not 4 or 6", prefix.family);
+  if (const u32 most = prefix.family == 4 ? 32 : 128; prefix.length > most)
+    return refuse("prefix length {} is more than {}", prefix.length, most);
+  return {};
+}
+
 Check check_prefixes(const std::vector<Prefix>& prefixes) {
-  for (const Prefix& prefix : prefixes) {
-    if (prefix.family != 4 && prefix.family != 6)
-      return refuse("address family {} is not 4 or 6", prefix.family);
-    if (const u32 most = prefix.family == 4 ? 32 : 128; prefix.length > most)
-      return refuse("prefix length {} is more than {}", prefix.length, most);
-  }
+  for (const Prefix& prefix : prefixes)
+    if (auto checked = check_prefix(prefix); !checked) return checked;
   return {};
 }
 
@@ -163,21 +169,26 @@ Check check(const ConntrackSettings& stage) {
   return check(stage.table);
 }
 
+Check check(const ForwardSettings& stage) {
+  if (stage.next_hops.size() > kMaxNextHops)
+    return refuse("it has {} next hops, {} are possible", stage.next_hops.size(), kMaxNextHops);
+  for (const NextHop& hop : stage.next_hops)
+    if (auto checked = check_target(hop.to_port, hop.target); !checked)
+      return refuse("next hop \"{}\": {}", hop.name, checked.error());
+  for (const Route& route : stage.routes) {
+    if (auto checked = check_prefix(route.prefix); !checked) return checked;
+    if (route.next_hop >= stage.next_hops.size() && route.next_hop != kRoutePass &&
+        route.next_hop != kRouteDrop)
+      return refuse("a route leads to next hop {}, there are {}", route.next_hop + 1, stage.next_hops.size());
+  }
+  return check_otherwise(stage.otherwise);
+}
+
 const char* stage_name(const StageSettings& stage) {
-  constexpr std::array names{"acl", "load_balance", "l2fwd", "reputation", "rate_limit", "conntrack"};
+  constexpr std::array names{"acl",     "load_balance", "l2fwd",    "reputation",
+                             "forward", "rate_limit",   "conntrack"};
   static_assert(names.size() == std::variant_size_v<StageSettings>);
   return names[stage.index()];
-}
-
-u32 forward_word(bool to_port, u32 target) {
-  return to_port ? XG_VERDICT(XG_REDIRECT, target, 0u, 0u) : XG_VERDICT(XG_TX, 0u, 0u, 0u);
-}
-
-// As in xg_result.
-std::array<u32, 2> mac_words(const Mac& mac) {
-  std::array<u32, 2> words{};
-  for (u32 i = 0; i < mac.size(); i++) words[i / 4] |= u32{mac[i]} << i % 4 * 8;
-  return words;
 }
 
 // What a policy is compiled into.
@@ -232,7 +243,7 @@ Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
   for (const Backend& backend : stage.backends) {
     end += backend.weight;
     const auto mac = mac_words(backend.mac);
-    image.insert(image.end(), {end, mac[0], mac[1], forward_word(backend.to_port, backend.target),
+    image.insert(image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
                                stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
   }
   image[at + XG_LB_TOTAL] = end;
@@ -243,7 +254,7 @@ Result<Placed> append(const L2fwdSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   const u32 at = static_cast<u32>(image.size());
   image.insert(image.end(),
-               {stage.cache ? 1u : 0u, stage.cache_ttl_ms, forward_word(stage.to_port, stage.target)});
+               {stage.cache ? 1u : 0u, stage.cache_ttl_ms, send_word(stage.to_port, stage.target, 0)});
   return Placed{XG_KIND_L2FWD, at};
 }
 
@@ -304,6 +315,12 @@ void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed
   image[placed.body + XG_BODY_ROUND] = round;
   image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);
   to.states.push_back(std::move(spec));
+}
+
+Result<Placed> append(const ForwardSettings& stage, Compiled& to) {
+  auto body = append_forward(stage, to.image, to.rewrites);
+  if (!body) return tl::unexpected(body.error());
+  return Placed{XG_KIND_FORWARD, *body};
 }
 
 Result<Compiled> build(const std::vector<PipelineSettings>& settings, const CompileOptions& options) {

@@ -106,14 +106,20 @@ XG_ASSERT_OFFSET(xg_flow_stats, base_packets, 32);
   ((number) < XG_REWRITE_FIRST ? (number) : (number) + ((generation)&1u) * XG_REWRITE_HALF)
 /* xg_rewrite.flags, besides XG_RES_SET_DST_MAC and XG_RES_SET_SRC_MAC */
 #define XG_REWRITE_SRC_FROM_DST 0x04u /* the frame's former destination becomes its source */
+/* The TTL or hop limit goes down by one. Packets for which that is not all (its last hop, header options that
+ * a router has to look at, longer than `mtu`, a broadcast frame) are user space's: the verdict is none of
+ * theirs. */
+#define XG_REWRITE_FORWARD 0x08u
 XG_RECORD(xg_rewrite) {
   u32 generation;
   u32 flags;
   u8 dst_mac[6];
   u8 src_mac[6];
-  u32 reserved[3];
+  u32 mtu; /* with XG_REWRITE_FORWARD: longest IP packet, bytes */
+  u32 reserved[2];
 };
 XG_ASSERT_SIZE(xg_rewrite, 32);
+XG_ASSERT_OFFSET(xg_rewrite, mtu, 20);
 
 /* Order: per queue, one past the sequence of the last packet of each flow-hash slot that went to user
  * space. XDP writes order_slots[queue * XG_ORDER_SLOTS + (flow_hash & (XG_ORDER_SLOTS - 1))]; cached

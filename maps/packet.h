@@ -92,6 +92,7 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 #define XG_RES_CACHE 0x04u     /* the flow's later packets get the same verdict: cache it in the kernel */
 #define XG_RES_PUBLISHED 0x08u /* with XG_RES_CACHE: the device has published the verdict itself */
 #define XG_RES_EVICTED 0x10u   /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
+#define XG_RES_SET_TTL 0x20u   /* and the IPv4 header checksum that goes with it */
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)
@@ -101,14 +102,18 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 
 /* A device's answer for one packet. The rewrite is absolute values: applying it twice is harmless.
  * MAC addresses are in network byte order, mac[0] = bytes 0-3 read as a little-endian word, mac[1] =
- * bytes 4-5 in its low half. */
+ * bytes 4-5 in its low half. With XG_RES_SET_TTL the upper halves hold the IP header's, where the metadata
+ * says that it stands: that of src_mac[1] the new TTL or hop limit, that of dst_mac[1] the new checksum, its
+ * bytes as in the packet (IPv6: 0). */
+#define XG_RES_TTL(src_mac_1) ((src_mac_1) >> 16)
+#define XG_RES_CHECKSUM(dst_mac_1) ((dst_mac_1) >> 16)
 XG_RECORD(xg_result) {
   u32 verdict;
   u32 flags;
   u32 dst_mac[2];
   u32 src_mac[2];
   u32 cache_ttl_ms; /* 0: as long as the policy generation lives */
-  u32 detail;       /* stage's own: backend index for load_balance */
+  u32 detail;       /* stage's own: backend index for load_balance, next hop's for forward */
 };
 XG_ASSERT_SIZE(xg_result, 32);
 

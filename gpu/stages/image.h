@@ -38,6 +38,7 @@
 #define XG_KIND_LOAD_BALANCE 2u
 #define XG_KIND_L2FWD 3u
 #define XG_KIND_REPUTATION 4u
+#define XG_KIND_FORWARD 5u
 /* From here on kinds with tables. */
 #define XG_KIND_STATEFUL 64u
 #define XG_KIND_RATE_LIMIT 64u
@@ -128,6 +129,29 @@
 #define XG_REP_V4 5u        /* a table of prefixes each */
 #define XG_REP_V6 10u
 #define XG_REP_WORDS 15u
+
+/* XG_KIND_FORWARD: the value of a prefix is 1 + the number of its next hop. */
+#define XG_FWD_OTHERWISE 2u /* action word where there is no route */
+#define XG_FWD_HOPS 3u      /* -> next hops, XG_FWD_HOP words each */
+#define XG_FWD_V4 4u        /* a table of prefixes each */
+#define XG_FWD_V6 9u
+#define XG_FWD_WORDS 14u
+/* A next hop. Where the action is to drop or to pass, that is all of it. */
+#define XG_FWD_HOP 8u
+#define XG_FWD_ACTION 0u
+#define XG_FWD_DST 1u     /* two words, as in xg_result */
+#define XG_FWD_SRC 3u     /* two words, with XG_FWD_OWN_SRC */
+#define XG_FWD_OWN_SRC 5u /* 0: the frame's former destination becomes its source */
+#define XG_FWD_MTU 6u     /* longest IP packet */
+#define XG_FWD_REWRITE 7u /* number of the rewrite, XG_FWD_NO_REWRITE: none was left */
+#define XG_FWD_NO_REWRITE 0u
+/* The verdict's rule, besides 0 and 1 + the number of the next hop: forward_rule of gpu/pipelines.hpp. */
+#define XG_FWD_RULE_PASS 0x30000u
+#define XG_FWD_RULE_DROP 0x30001u
+#define XG_FWD_RULE_INVALID 0x30002u
+#define XG_FWD_RULE_TTL 0x30003u
+#define XG_FWD_RULE_OPTIONS 0x30004u
+#define XG_FWD_RULE_MTU 0x30005u
 
 /* XG_KIND_LOAD_BALANCE: backend i owns the residues from the end of backend i-1 to its own. */
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */

@@ -9,6 +9,7 @@
 
 #include "acl.h"
 #include "conntrack.h"
+#include "forward.h"
 #include "l2fwd.h"
 #include "load_balance.h"
 #include "rate_limit.h"
@@ -33,6 +34,7 @@ XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result
   if (kind == XG_KIND_LOAD_BALANCE) return xg_stage_load_balance(b, body, p, r);
   if (kind == XG_KIND_L2FWD) return xg_stage_l2fwd(b, body, p, r);
   if (kind == XG_KIND_REPUTATION) return xg_stage_reputation(b, body, p, r);
+  if (kind == XG_KIND_FORWARD) return xg_stage_forward(b, body, p, r);
   return XG_ABORTED;
 }
 

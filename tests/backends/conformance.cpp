@@ -75,11 +75,13 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   u32 aborted = 0;
   u32 cached = 0;
   u32 rewritten = 0;
+  u32 ttls = 0;
   for (const xg_result& result : expected(traffic, settings)) {
     verdicts.insert(result.verdict);
     aborted += XG_VERDICT_ACTION(result.verdict) == XG_ABORTED ? 1 : 0;
     cached += (result.flags & XG_RES_CACHE) != 0 ? 1 : 0;
     rewritten += (result.flags & XG_RES_SET_DST_MAC) != 0 ? 1 : 0;
+    ttls += (result.flags & XG_RES_SET_TTL) != 0 ? 1 : 0;
   }
   EXPECT_GT(aborted, 300u);
   EXPECT_LT(aborted, 3000u);
@@ -94,8 +96,14 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   const std::map<std::string, std::size_t> at_least{
       {"acl_edges", 9},   {"acl_flags", 150},     {"acl_overlapping", 100},
       {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
-      {"l2fwd", 4},       {"composed", 8},        {"reputation", 15}};
+      {"l2fwd", 4},       {"composed", 8},        {"reputation", 15},
+      {"forward", 14}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
+  if (name != "forward") return;
+  EXPECT_GT(ttls, 1500u);
+  EXPECT_GT(cached, 300u);
+  for (u32 rule = gpu::forward_rule::kInvalid; rule <= gpu::forward_rule::kMtu; rule++)
+    EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_PASS, 0u, 1u, rule))) << std::hex << rule;
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Variety, testing::ValuesIn(policy_cases()),

@@ -12,6 +12,7 @@ namespace {
 
 using gpu::AclRule;
 using gpu::AclSettings;
+using gpu::ForwardSettings;
 using gpu::L2fwdSettings;
 using gpu::LoadBalanceSettings;
 using gpu::PipelineSettings;
@@ -281,6 +282,22 @@ std::vector<PipelineSettings> reputation(Random& random) {
   return pipelines;
 }
 
+// No route, a default route alone, and tables of all sizes.
+std::vector<PipelineSettings> forward(Random& random) {
+  ForwardSettings none;
+  none.otherwise = Action::drop;
+  none.cache = true;
+  ForwardSettings all = random_forward(random, 0);
+  all.next_hops.resize(1);
+  all.next_hops[0].mtu = 65535;
+  all.routes = {{prefix4(0, 0), 0}, {prefix6(std::array<u8, 16>{}, 0), 0}};
+  all.cache = true;
+  std::vector<PipelineSettings> pipelines{{"no routes", {none}}, {"default routes", {all}}};
+  for (u32 routes : {2u, 30u, 400u, 3000u})
+    pipelines.push_back({fmt::format("{} routes", routes), {random_forward(random, routes)}});
+  return pipelines;
+}
+
 std::vector<PipelineSettings> composed(Random& random) {
   PipelineSettings longest{"62 stages", {}};
   for (u32 i = 0; i + 1 < XG_MAX_STAGES; i++) longest.stages.emplace_back(only(Action::next, false));
@@ -290,6 +307,8 @@ std::vector<PipelineSettings> composed(Random& random) {
           {"acl, then l2fwd", {mostly_next(random), L2fwdSettings{false, 0, true, 10}}},
           {"load balancer, then l2fwd", {random_load_balance(random, 3), L2fwdSettings{true, 2, false, 0}}},
           {"reputation, then load balancer", {random_reputation(random, 10), random_load_balance(random, 4)}},
+          {"acl, then router", {mostly_next(random), random_forward(random, 60)}},
+          {"two routers", {random_forward(random, 8), random_forward(random, 500)}},
           {"two acls, then nothing", {mostly_next(random), mostly_next(random)}},
           {"l2fwd hides what follows", {L2fwdSettings{}, only(Action::drop, false)}},
           longest};
@@ -300,7 +319,8 @@ const std::map<std::string, Make>& cases() {
   static const std::map<std::string, Make> table{
       {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
       {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
-      {"l2fwd", l2fwd},         {"reputation", reputation},           {"composed", composed}};
+      {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
+      {"composed", composed}};
   return table;
 }
 
@@ -382,6 +402,31 @@ ReputationSettings random_reputation(Random& random, u32 prefixes) {
     // Beside the pools' addresses, so that there is something to tell them from.
     if (random.one_in(2))
       list.prefixes.back().address[random.below(16)] ^= static_cast<u8>(1u << random.below(8));
+  }
+  settings.otherwise = random.pick(std::array{Action::next, Action::drop, Action::pass});
+  settings.cache = random.one_in(2);
+  settings.cache_ttl_ms = random.below(100000);
+  return settings;
+}
+
+ForwardSettings random_forward(Random& random, u32 routes) {
+  ForwardSettings settings;
+  for (u32 left = random.between(4, 9); left > 0; left--) {
+    gpu::NextHop& hop = settings.next_hops.emplace_back();
+    for (u8& byte : hop.mac) byte = static_cast<u8>(random.bits());
+    for (u8& byte : hop.source) byte = static_cast<u8>(random.bits());
+    hop.own_source = random.one_in(2);
+    hop.to_port = random.one_in(2);
+    hop.target = random.below(XG_MAX_PORTS);
+    if (random.one_in(3)) hop.mtu = random.between(68, 600);
+  }
+  for (u32 i = 0; i < routes; i++) {
+    gpu::Route& route = settings.routes.emplace_back();
+    route.prefix = random_prefix(random);
+    // Beside the pools' addresses, so that there is something to tell them from.
+    if (random.one_in(2)) route.prefix.address[random.below(16)] ^= static_cast<u8>(1u << random.below(8));
+    route.next_hop = random.below(static_cast<u32>(settings.next_hops.size()));
+    if (random.one_in(8)) route.next_hop = random.pick(std::array{gpu::kRoutePass, gpu::kRouteDrop});
   }
   settings.otherwise = random.pick(std::array{Action::next, Action::drop, Action::pass});
   settings.cache = random.one_in(2);

@@ -19,6 +19,7 @@ std::vector<gpu::PipelineSettings> policy_case(const std::string& name, Random& 
 gpu::AclSettings random_acl(Random& random, u32 rules);
 gpu::LoadBalanceSettings random_load_balance(Random& random, u32 backends);
 gpu::ReputationSettings random_reputation(Random& random, u32 prefixes);
+gpu::ForwardSettings random_forward(Random& random, u32 routes);
 
 gpu::Prefix prefix4(u32 address, u8 length);
 gpu::Prefix prefix6(std::span<const u8> address, u8 length);

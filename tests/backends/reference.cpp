@@ -212,5 +212,124 @@ TEST(Reference, PacketsWithoutAddressesPassTheLoadBalancer) {
   EXPECT_EQ(answer(arp, settings).verdict, XG_PASS);
 }
 
+// To next hop 0 everything, to next hop 1 198.51.100.0/24.
+gpu::ForwardSettings two_next_hops() {
+  gpu::ForwardSettings settings;
+  settings.next_hops.resize(2);
+  settings.next_hops[0] = {"up", {0x02, 0xbe, 0xef, 1, 2, 3}, true, {0x02, 0xaa, 4, 5, 6, 7}, true, 4};
+  settings.next_hops[1] = {"down", {0x02, 0xbe, 0xef, 1, 2, 4}};
+  settings.routes = {{prefix4(0, 0), 0},
+                     {prefix4(0xc6336400, 24), 1},
+                     {prefix4(0xc6336400, 24), 0},
+                     {prefix6(std::array<u8, 16>{}, 0), 0}};
+  settings.cache = true;
+  settings.cache_ttl_ms = 9;
+  return settings;
+}
+
+TEST(Reference, ARouterTakesAHopAndSetsTheNextHopsAddresses) {
+  const auto settings = two_next_hops();
+  const xg_result six = answer(udp6(), settings);
+  EXPECT_EQ(six.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 1u));
+  EXPECT_EQ(six.flags,
+            XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL | XG_RES_CACHE | XG_REWRITE_FIRST << 16);
+  EXPECT_EQ(six.dst_mac[0], 0x01efbe02u);
+  EXPECT_EQ(six.dst_mac[1], 0x0302u) << "IPv6 has no checksum";
+  EXPECT_EQ(six.src_mac[0], 0x0504aa02u);
+  EXPECT_EQ(six.src_mac[1], 63u << 16 | 0x0706u);
+  EXPECT_EQ(six.cache_ttl_ms, 9u);
+  EXPECT_EQ(six.detail, 0u);
+  const xg_result four = answer(tcp4(), settings);
+  EXPECT_EQ(four.verdict, XG_VERDICT(XG_TX, 0u, 1u, 2u)) << "the longest prefix, and the first of equals";
+  EXPECT_EQ(XG_RES_REWRITE(four.flags), XG_REWRITE_FIRST + 1);
+  EXPECT_EQ(four.src_mac[0], 0x00000002u);
+  EXPECT_EQ(four.src_mac[1], 63u << 16 | 0x0a00u) << "the frame's former destination";
+  EXPECT_EQ(four.detail, 1u);
+  EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags,
+            XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL);
+}
+
+// 192.168.0.1 to 192.168.0.199 is the example that everybody's checksum is tried on: 0xb861.
+TEST(Reference, ARouterUpdatesTheChecksumByRfc1624) {
+  Bytes frame = tcp4();
+  const Bytes ip{0x45, 0,    0,    0x28, 0,    0,    0x40, 0,    0x40, 0x06,
+                 0xb8, 0xb7, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7};
+  std::copy(ip.begin(), ip.end(), frame.begin() + 14);
+  const auto updated = [&](u32 ttl, u32 checksum) {
+    frame[22] = static_cast<u8>(ttl);
+    frame[24] = static_cast<u8>(checksum >> 8);
+    frame[25] = static_cast<u8>(checksum);
+    const xg_result result = answer(frame, two_next_hops());
+    EXPECT_EQ(XG_RES_TTL(result.src_mac[1]), ttl - 1);
+    const u32 bytes = XG_RES_CHECKSUM(result.dst_mac[1]);
+    return (bytes & 0xff) << 8 | bytes >> 8;
+  };
+  const auto right = [&](u32 ttl) {
+    u32 sum = 0;
+    frame[22] = static_cast<u8>(ttl);
+    for (u32 at = 14; at < 34; at += 2)
+      if (at != 24) sum += frame[at] * 256u + frame[at + 1];
+    while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+    return ~sum & 0xffff;
+  };
+  for (u32 ttl : {2u, 64u, 255u}) EXPECT_EQ(updated(ttl, right(ttl)), right(ttl - 1)) << ttl;
+  EXPECT_EQ(updated(64, right(64) ^ 0x0040), right(63) ^ 0x0040) << "a wrong one stays wrong";
+  EXPECT_EQ(updated(64, 0xfeff), 0u);
+  EXPECT_EQ(updated(64, 0xffff), 0x0100u);
+  EXPECT_EQ(updated(64, 0), 0x0100u);
+  // Where the right one is 0, RFC 1141's equation would make it 0xffff.
+  for (u32 id = 0; id < 0x10000; id += 7) {
+    frame[18] = static_cast<u8>(id >> 8);
+    frame[19] = static_cast<u8>(id);
+    const u32 before = right(17);
+    const u32 after = right(16);
+    if (before > 0xfe80 || before < 0x40) {
+      ASSERT_EQ(updated(17, before), after) << id;
+    }
+  }
+}
+
+TEST(Reference, ARouterLeavesTheRestToTheHost) {
+  auto settings = two_next_hops();
+  settings.next_hops[1].mtu = 40;
+  const auto verdict = [&](u32 at, u8 value, Bytes frame = tcp4()) {
+    frame[at] = value;
+    const xg_result result = answer(frame, settings);
+    if (XG_VERDICT_ACTION(result.verdict) == XG_PASS) {
+      EXPECT_EQ(result.flags & ~(XG_RES_CACHE | 0xffff0000u), 0u) << "nothing is rewritten";
+    }
+    return result.verdict;
+  };
+  const auto pass = [](u32 rule) { return XG_VERDICT(XG_PASS, 0u, 1u, rule); };
+  EXPECT_EQ(verdict(22, 2), XG_VERDICT(XG_TX, 0u, 1u, 2u));
+  EXPECT_EQ(verdict(22, 1), pass(gpu::forward_rule::kTtl));
+  EXPECT_EQ(verdict(22, 0), pass(gpu::forward_rule::kTtl));
+  EXPECT_EQ(verdict(25, 1, udp6()), pass(gpu::forward_rule::kTtl));
+  EXPECT_EQ(verdict(0, 0x03), pass(gpu::forward_rule::kInvalid)) << "a group's MAC address";
+  EXPECT_EQ(verdict(30, 224), pass(gpu::forward_rule::kInvalid));
+  EXPECT_EQ(verdict(26, 127), pass(gpu::forward_rule::kInvalid)) << "from the loopback";
+  EXPECT_EQ(verdict(42, 0xff, udp6()), pass(gpu::forward_rule::kInvalid));
+  EXPECT_EQ(verdict(17, 41), pass(gpu::forward_rule::kInvalid)) << "longer than the frame";
+  Bytes options = tcp4();
+  options.insert(options.begin() + 34, {1, 1, 1, 1});
+  options[14] = 0x46;
+  options[17] = 44;
+  EXPECT_EQ(verdict(22, 64, options), pass(gpu::forward_rule::kOptions));
+  Bytes longer = tcp4();
+  longer.push_back(0);
+  EXPECT_EQ(verdict(22, 64, longer), XG_VERDICT(XG_TX, 0u, 1u, 2u)) << "padding is not the packet's";
+  longer[17] = 41;
+  EXPECT_EQ(verdict(22, 64, longer), pass(gpu::forward_rule::kMtu));
+  settings.routes.push_back({prefix4(0xc6336407, 32), gpu::kRoutePass});
+  EXPECT_EQ(verdict(22, 1), pass(gpu::forward_rule::kPass));
+  settings.routes.back().next_hop = gpu::kRouteDrop;
+  EXPECT_EQ(verdict(22, 1), XG_VERDICT(XG_DROP, 0u, 1u, gpu::forward_rule::kDrop));
+  settings.routes.clear();
+  EXPECT_EQ(verdict(22, 1), pass(0));
+  settings.otherwise = AclRule::Action::next;
+  EXPECT_EQ(verdict(22, 1), XG_PASS) << "no stage decides";
+  EXPECT_EQ(verdict(13, 0x06), XG_PASS) << "not IP";
+}
+
 }  // namespace
 }  // namespace xdpgpu::tests

@@ -80,6 +80,25 @@ std::size_t said_length(Random& random, std::size_t bytes, std::size_t least) {
   return std::max(least, bytes - std::min<std::size_t>(bytes, random.below(48)));
 }
 
+u8 random_ttl(Random& random) { return random.pick(std::array<u8, 9>{0, 1, 2, 3, 64, 64, 128, 254, 255}); }
+
+// Those that stay on their link, and their neighbours.
+constexpr std::array<u32, 15> kOddAddresses4{0,          0x00ffffff, 0x01000000, 0x7effffff, 0x7f000001,
+                                             0x80000000, 0xa9fdffff, 0xa9fe0000, 0xa9feffff, 0xa9ff0000,
+                                             0xdfffffff, 0xe0000001, 0xf0000000, 0xfffffffe, 0xffffffff};
+// By their first two bytes and the last one.
+constexpr std::array<std::array<u8, 3>, 11> kOddAddresses6{{{0, 0, 0},
+                                                            {0, 0, 1},
+                                                            {0, 0, 2},
+                                                            {0, 1, 1},
+                                                            {0xfe, 0x7f, 1},
+                                                            {0xfe, 0x80, 1},
+                                                            {0xfe, 0xbf, 1},
+                                                            {0xfe, 0xc0, 1},
+                                                            {0xff, 0x02, 1},
+                                                            {0xff, 0xff, 0xff},
+                                                            {0xfd, 0, 1}}};
+
 void put_ipv4(Random& random, Bytes& frame) {
   const std::size_t start = frame.size();
   const u32 options = random.one_in(4) ? random.below(11) : 0;
@@ -90,11 +109,13 @@ void put_ipv4(Random& random, Bytes& frame) {
   put16(frame, 0);
   put16(frame, static_cast<u32>(random.bits()));
   put16(frame, fragment);
-  put8(frame, 64);
+  put8(frame, random_ttl(random));
   put8(frame, protocol);
-  put16(frame, 0);
-  put32(frame, pool_address4(random));
-  put32(frame, pool_address4(random));
+  // Right, wrong, and where ones' complement has two zeros.
+  put16(frame, random.one_in(2) ? static_cast<u32>(random.bits())
+                                : random.pick(std::array<u32, 6>{0, 1, 0xfeff, 0xff00, 0xfffe, 0xffff}));
+  for (int i = 0; i < 2; i++)
+    put32(frame, random.one_in(24) ? random.pick(kOddAddresses4) : pool_address4(random));
   put_random(random, frame, options * 4);
   put_l4(random, frame, protocol);
   set16(frame, start + 2, said_length(random, frame.size() - start, 20 + options * 4));
@@ -106,16 +127,21 @@ void put_ipv6(Random& random, Bytes& frame) {
   put32(frame, 0x60000000);
   put16(frame, 0);
   put8(frame, protocol);
-  put8(frame, 255);
+  put8(frame, random.one_in(3) ? 255 : random_ttl(random));
   std::array<u8, 16> address{};
   for (int i = 0; i < 2; i++) {
     pool_address6(random, address);
+    if (random.one_in(24)) {
+      const auto odd = random.pick(kOddAddresses6);
+      address = {odd[0], odd[1]};
+      address[15] = odd[2];
+    }
     frame.insert(frame.end(), address.begin(), address.end());
   }
   std::size_t next = start + 6;
   for (u32 left = random.one_in(3) ? random.between(1, 3) : 0; left > 0; left--) {
-    const u8 kind = random.pick(
-        std::array<u8, 4>{XG_IPPROTO_ROUTING, XG_IPPROTO_DSTOPTS, XG_IPPROTO_AH, XG_IPPROTO_FRAGMENT});
+    const u8 kind = random.pick(std::array<u8, 5>{XG_IPPROTO_HOPOPTS, XG_IPPROTO_ROUTING, XG_IPPROTO_DSTOPTS,
+                                                  XG_IPPROTO_AH, XG_IPPROTO_FRAGMENT});
     const u32 units = kind == XG_IPPROTO_FRAGMENT ? 0 : random.below(4);
     frame[next] = kind;
     next = frame.size();
@@ -131,7 +157,7 @@ void put_ipv6(Random& random, Bytes& frame) {
 Bytes random_frame(Random& random) {
   Bytes frame;
   // Few MAC addresses, but never the same one twice in a frame.
-  put32(frame, 0x02000000 + random.below(8));
+  put32(frame, (random.one_in(30) ? 0x03000000 : 0x02000000) + random.below(8));
   put16(frame, random.below(3));
   put32(frame, 0x02010000 + random.below(8));
   put16(frame, random.below(3));

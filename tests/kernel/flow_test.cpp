@@ -241,6 +241,7 @@ TEST_F(FlowTest, RewritesTheMacAddresses) {
             .flags = XG_RES_SET_DST_MAC,
             .dst_mac = {2, 1, 2, 3, 4, 5},
             .src_mac = {2, 9, 8, 7, 6, 5},
+            .mtu = 0,
             .reserved = {}};
   program_->publish(kFlow, XG_PASS, {.rewrite = index});
   Frame expected = kFlow;
@@ -259,6 +260,7 @@ TEST_F(FlowTest, ARewriteOfAnotherGenerationIsAMiss) {
                            .flags = XG_RES_SET_DST_MAC,
                            .dst_mac = {},
                            .src_mac = {},
+                           .mtu = 0,
                            .reserved = {}};
   program_->publish(kFlow, XG_PASS, {.rewrite = 40});
   const Outcome outcome = program_->run(kFlow);

@@ -105,6 +105,48 @@ TEST(ControlPipelines, WithoutInterfacesEachNameIsOne) {
   EXPECT_EQ(compiled->ports, (std::vector<std::string>{"(ingress)", "eth1", "eth0"}));
 }
 
+TEST(ControlPipelines, NextHopsAndRoutesArrive) {
+  const std::string text =
+      R"({ "version": 1, "pipelines": { "p": [ { "stage": "forward", "cache": "2s", "default": "drop",
+    "next_hops": { "up": { "mac": "02:00:00:00:00:01", "mtu": 1400 },
+                   "down": { "mac": "02:00:00:00:00:02", "src_mac": "02:00:00:00:00:03", "to": "eth1" } },
+    "routes": [ { "prefix": ["::/0", "0.0.0.0/0"], "next_hop": "up" }, { "file": "bad.txt" } ] } ] } })";
+  PolicySource from = source(text);
+  from.files["bad.txt"] = "10.0.0.0/8 down\n192.0.2.1 pass\n192.0.2.2 drop\n";
+  const auto compiled = compile_policy(from, {"eth0", "eth1"});
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  const auto& router = std::get<gpu::ForwardSettings>(compiled->pipelines->settings()[0].stages.at(0));
+  EXPECT_TRUE(router.cache);
+  EXPECT_EQ(router.cache_ttl_ms, 2000u);
+  EXPECT_EQ(router.otherwise, gpu::AclRule::Action::drop);
+  ASSERT_EQ(router.next_hops.size(), 2u);
+  const gpu::NextHop &up = router.next_hops[0], &down = router.next_hops[1];
+  EXPECT_EQ(up.name, "up");
+  EXPECT_EQ(up.mac, (gpu::Mac{2, 0, 0, 0, 0, 1}));
+  EXPECT_FALSE(up.own_source);
+  EXPECT_FALSE(up.to_port);
+  EXPECT_EQ(up.mtu, 1400u);
+  EXPECT_TRUE(down.own_source);
+  EXPECT_EQ(down.source, (gpu::Mac{2, 0, 0, 0, 0, 3}));
+  EXPECT_TRUE(down.to_port);
+  EXPECT_EQ(down.target, 1u);
+  EXPECT_EQ(down.mtu, 65535u);
+  ASSERT_EQ(router.routes.size(), 5u);
+  EXPECT_EQ(router.routes[0].prefix.family, 6);
+  EXPECT_EQ(router.routes[1].next_hop, 0u);
+  EXPECT_EQ(router.routes[2].prefix.address[0], 10);
+  EXPECT_EQ(router.routes[2].prefix.length, 8);
+  EXPECT_EQ(router.routes[2].next_hop, 1u);
+  EXPECT_EQ(router.routes[3].next_hop, gpu::kRoutePass);
+  EXPECT_EQ(router.routes[4].next_hop, gpu::kRouteDrop);
+  EXPECT_EQ(mentioned_ports(compiled->policy), std::vector<std::string>{"eth1"});
+  const auto refused = compile_policy(from, {"eth0"});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().sentence.find("/pipelines/p/0/next_hops/down/to"), std::string::npos)
+      << refused.error().sentence;
+  EXPECT_EQ(refused.error().sentence.find("p.json:3:"), 0u) << refused.error().sentence;
+}
+
 TEST(ControlPipelines, AMissingFileOfTheSourceIsADiagnostic) {
   auto incomplete = source(kEverything);
   incomplete.files.clear();

@@ -369,6 +369,47 @@ TEST(ControlReplay, TheReputationExampleDoesAsItSays) {
   }
 }
 
+TEST(ControlReplay, TheRouterExampleDoesAsItSays) {
+  auto source = read_policy(XDPGPU_SOURCE_DIR "/config/examples/router.json");
+  ASSERT_TRUE(source) << source.error().sentence;
+  const auto compiled = compile_policy_anywhere(*std::move(source), "(capture)");
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  struct Case {
+    const char* destination;
+    u8 ttl;
+    u32 action;
+    const char* target;
+    const char* stage;
+  };
+  const std::vector<Case> cases{
+      {"198.19.7.7", 64, XG_REDIRECT, "eth1", "stage 1 (forward) next hop isp-b"},
+      {"8.8.8.8", 64, XG_REDIRECT, "eth0", "stage 1 (forward) next hop isp-a"},
+      {"203.0.113.9", 2, XG_REDIRECT, "eth2", "stage 1 (forward) next hop site"},
+      {"203.0.113.9", 1, XG_PASS, "", "stage 1 (forward) last hop"},
+      {"203.0.113.200", 64, XG_DROP, "", "stage 1 (forward) route to nowhere"},
+      {"203.0.113.1", 64, XG_PASS, "", "stage 1 (forward) route to the host"},
+      {"224.0.0.5", 1, XG_PASS, "", "stage 1 (forward) not to be forwarded"},
+  };
+  for (const bool kernel : {false, true}) {
+    if (kernel && geteuid() != 0) continue;
+    auto replay = open_or_die(*compiled, kernel);
+    for (const Case& one : cases) {
+      auto frame = udp(1, 53);
+      inet_pton(AF_INET, one.destination, frame.data() + 30);
+      frame[22] = one.ttl;
+      ASSERT_TRUE(replay->feed(frame, 60, 1));
+    }
+    ASSERT_TRUE(replay->finish());
+    const auto verdicts = replay->take();
+    ASSERT_EQ(verdicts.size(), cases.size());
+    for (std::size_t i = 0; i < cases.size(); i++) {
+      EXPECT_EQ(verdicts[i].action, cases[i].action) << verdicts[i].flow;
+      EXPECT_EQ(verdicts[i].target, cases[i].target) << verdicts[i].flow;
+      EXPECT_EQ(verdicts[i].stage, cases[i].stage) << verdicts[i].flow;
+    }
+  }
+}
+
 TEST(ControlReplay, AnUnknownDeviceIsRefused) {
   const auto policy = compiled(kMixed);
   ReplayOptions options;

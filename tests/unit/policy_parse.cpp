@@ -152,6 +152,11 @@ TEST_P(BadDocuments, AreRefusedAtTheirPlace) {
 #define LISTED(body)                                           \
   "{\"version\": 1, \"lists\": {\"a\": [\"192.0.2.0/24\"]},\n" \
   " \"pipelines\": {\"p\": [\n  {\"stage\": \"reputation\", " body "}]}}"
+#define ROUTED(hops, routes)                                \
+  "{\"version\": 1,\n"                                      \
+  " \"pipelines\": {\"p\": [\n  {\"stage\": \"forward\",\n" \
+  "\"next_hops\": {" hops "},\n\"routes\": [" routes "]}]}}"
+#define HOP "\"up\": {\"mac\": \"52:54:00:00:00:01\"}"
 #define COMPUTE(body) "{\"version\": 1,\n \"compute\": {" body "}}"
 
 const Bad kBad[] = {
@@ -318,8 +323,8 @@ const Bad kBad[] = {
     {"stage_unknown", STAGE("\"stage\": \"l2fw\""), "/pipelines/p/0/stage", 3, 13, "did you mean \"l2fwd\"?"},
     {"stage_absent", STAGE("\"stage\": \"conntrack\", \"on_invalid\": \"drop\""), "/pipelines/p/0/stage", 3,
      13,
-     "this version does not have the stage \"conntrack\"; it has \"acl\", \"load_balance\", \"l2fwd\" or "
-     "\"reputation\""},
+     "this version does not have the stage \"conntrack\"; it has \"acl\", \"load_balance\", \"l2fwd\", "
+     "\"reputation\" or \"forward\""},
     {"stage_key", STAGE("\"stage\": \"l2fwd\", \"port\": \"eth1\""), "/pipelines/p/0/port", 3, 22,
      "unknown key \"port\""},
     {"acl_no_rules", STAGE("\"stage\": \"acl\""), "/pipelines/p/0", 3, 3, "needs the key \"rules\""},
@@ -364,6 +369,24 @@ const Bad kBad[] = {
      LISTED(
          "\"lists\": [{\"list\": \"@a\", \"action\": \"drop\"}, {\"list\": \"@a\", \"action\": \"pass\"}]"),
      "/pipelines/p/0/lists/1/list", 3, 80, "twice"},
+    {"forward_no_hop", ROUTED("", ""), "/pipelines/p/0/next_hops", 4, 14, "1 to 4096 next hops, here are 0"},
+    {"forward_hop_named_pass", ROUTED("\"pass\": {\"mac\": \"52:54:00:00:00:01\"}", ""),
+     "/pipelines/p/0/next_hops/pass", 4, 23, "cannot be named \"pass\""},
+    {"forward_hop_named_badly", ROUTED("\"a b\": {\"mac\": \"52:54:00:00:00:01\"}", ""),
+     "/pipelines/p/0/next_hops/a b", 4, 22, "letters, digits"},
+    {"forward_hop_mac", ROUTED("\"up\": {\"mac\": \"01:00:5e:00:00:01\"}", ""),
+     "/pipelines/p/0/next_hops/up/mac", 4, 29, "multicast"},
+    {"forward_hop_source", ROUTED("\"up\": {\"mac\": \"52:54:00:00:00:01\", \"to\": \"eth1\"}", ""),
+     "/pipelines/p/0/next_hops/up", 4, 21, "needs \"src_mac\", the MAC address of eth1"},
+    {"forward_mtu", ROUTED("\"up\": {\"mac\": \"52:54:00:00:00:01\", \"mtu\": 67}", ""),
+     "/pipelines/p/0/next_hops/up/mtu", 4, 57, "from 68 to 65535"},
+    {"route_unknown", ROUTED(HOP, "{\"prefix\": \"::/0\", \"next_hop\": \"down\"}"),
+     "/pipelines/p/0/routes/0/next_hop", 5, 43, "there is no next hop \"down\""},
+    {"route_prefix", ROUTED(HOP, "{\"prefix\": \"10.0.0.1/8\", \"next_hop\": \"up\"}"),
+     "/pipelines/p/0/routes/0/prefix", 5, 23, "10.0.0.1/8"},
+    {"route_no_prefix", ROUTED(HOP, "{\"prefix\": [], \"next_hop\": \"up\"}"),
+     "/pipelines/p/0/routes/0/prefix", 5, 23, "array is empty"},
+    {"route_no_file", ROUTED(HOP, "{\"file\": \"r\"}"), "/pipelines/p/0/routes/0/file", 5, 21, "r"},
     {"no_backends", STAGE("\"stage\": \"load_balance\", \"backends\": []"), "/pipelines/p/0/backends", 3, 41,
      "1 to 256 backends, here are 0"},
     {"backend_mac", STAGE("\"stage\": \"load_balance\", \"backends\": [{\"mac\": \"52:54:0:0:0:1\"}]"),

@@ -49,7 +49,11 @@ Json specimen() {
         {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false},
       {"stage": "reputation", "of": "either", "default": "next", "cache": false,
-       "lists": [{"list": "@file", "action": "drop"}]}
+       "lists": [{"list": "@file", "action": "drop"}]},
+      {"stage": "forward", "default": "drop", "cache": "1s",
+       "next_hops": {"a": {"mac": "52:54:00:00:00:01", "src_mac": "52:54:00:00:00:02", "mtu": 1500},
+                     "b": {"mac": "52:54:00:00:00:03", "src_mac": "52:54:00:00:00:04", "to": "eth1"}},
+       "routes": [{"prefix": ["10.0.0.0/8", "::/0"], "next_hop": "a"}, {"file": "r.txt"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -73,7 +77,8 @@ Json specimen_with(std::string_view key) {
 }
 
 Diagnostics problems(const Json& document) {
-  auto policy = parse(document.dump(), "p.json", read_files_of({{"l.txt", ""}}));
+  auto policy =
+      parse(document.dump(), "p.json", read_files_of({{"l.txt", ""}, {"r.txt", "10.1.0.0/16 b\n"}}));
   return policy ? Diagnostics{} : policy.error();
 }
 std::string text_of(const Diagnostics& found) {
@@ -107,6 +112,10 @@ const std::vector<ObjectKind>& object_kinds() {
       {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
       {"reputation", {"/pipelines/p/3"}, keys::kReputation},
       {"reputationList", {"/pipelines/p/3/lists/0"}, keys::kReputationList},
+      {"forward", {"/pipelines/p/4"}, keys::kForward},
+      {"nextHop", {"/pipelines/p/4/next_hops/a", "/pipelines/p/4/next_hops/b"}, keys::kNextHop},
+      {"route", {"/pipelines/p/4/routes/0"}, keys::kRoute},
+      {"routeFile", {"/pipelines/p/4/routes/1"}, keys::kRouteFile},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };
@@ -256,6 +265,14 @@ TEST(Specimen, ComputeKeysThatExcludeEachOtherAreTheSchemas) {
   EXPECT_THAT(text_of(problems(both)), testing::HasSubstr("leave one of them out"));
 }
 
+TEST(Specimen, ANextHopBehindAnInterfaceNeedsItsAddressAsTheSchemaSays) {
+  Json document = specimen();
+  for (const auto& [key, needed] : definition("nextHop").at("dependentRequired").items())
+    for (const auto& one : needed)
+      document["pipelines"]["p"][4]["next_hops"]["b"].erase(one.get<std::string>());
+  EXPECT_THAT(text_of(problems(document)), testing::HasSubstr("needs \"src_mac\""));
+}
+
 TEST(Specimen, AsManyDevicesAsTheSchemaSays) {
   const Json& devices = definition("compute").at("properties").at("devices");
   const auto refused = [](u32 count) {
@@ -327,7 +344,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 9u);
+  EXPECT_EQ(ranges, 10u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

@@ -92,16 +92,27 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
           {"action": {"redirect": "eth1"}}]},
         {"stage": "reputation", "of": "either", "default": "drop", "cache": "2s",
          "lists": [{"list": "@f", "action": "next"}, {"list": "@i", "action": {"redirect": "eth3"}}]},
+        {"stage": "forward", "default": "next", "cache": "3s",
+         "next_hops": {"z": {"mac": "02:00:00:00:00:03", "mtu": 1400},
+                       "y": {"mac": "02:00:00:00:00:04", "src_mac": "02:00:00:00:00:05", "to": "eth4"}},
+         "routes": [{"prefix": "10.0.0.0/8", "next_hop": "y"}, {"file": "r.txt"},
+                    {"prefix": ["::/0", "192.0.2.1"], "next_hop": "drop"}]},
         {"stage": "load_balance", "cache": true, "backends": [
           {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";
-  auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"}});
+  auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"},
+                              {"r.txt", "0.0.0.0/0 z\n 2001:db8::/32\ty # why\n198.51.100.1 pass"}});
   Policy policy = parse(text, "p", files).value();
   expect_equal(policy, read_back(policy, files));
   auto shown = nlohmann::json::parse(to_json(policy));
   EXPECT_EQ(shown["lists"]["f"]["file"], "f.txt") << "a list from a file is shown by its file";
+  EXPECT_EQ(shown["pipelines"]["a"][3]["routes"][1], nlohmann::json({{"file", "r.txt"}}));
+  const auto& forward = std::get<ForwardStage>(policy.pipelines[2].stages[3]);
+  ASSERT_EQ(forward.routes[1].routes.size(), 3u);
+  EXPECT_EQ(forward.routes[1].routes[1].next_hop, 1u);
+  EXPECT_EQ(forward.routes[1].routes[2].next_hop, kRoutePass);
   EXPECT_EQ(to_json(policy), to_json(read_back(policy, files))) << "canonical: showing twice changes nothing";
 }
 

@@ -13,7 +13,29 @@ const char* stage_name(const gpu::StageSettings& stage) {
   if (std::holds_alternative<gpu::AclSettings>(stage)) return "acl";
   if (std::holds_alternative<gpu::LoadBalanceSettings>(stage)) return "load_balance";
   if (std::holds_alternative<gpu::ReputationSettings>(stage)) return "reputation";
+  if (std::holds_alternative<gpu::ForwardSettings>(stage)) return "forward";
   return "l2fwd";
+}
+
+std::string route_text(const gpu::ForwardSettings& router, u32 rule) {
+  if (rule != 0 && rule <= router.next_hops.size())
+    return fmt::format(" next hop {}", router.next_hops[rule - 1].name);
+  switch (rule) {
+    case gpu::forward_rule::kPass:
+      return " route to the host";
+    case gpu::forward_rule::kDrop:
+      return " route to nowhere";
+    case gpu::forward_rule::kInvalid:
+      return " not to be forwarded";
+    case gpu::forward_rule::kTtl:
+      return " last hop";
+    case gpu::forward_rule::kOptions:
+      return " header options";
+    case gpu::forward_rule::kMtu:
+      return " longer than the MTU";
+    default:
+      return " no route";
+  }
 }
 
 std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_result* result) {
@@ -26,6 +48,7 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
     if (rule == 0 || rule > reputation->lists.size()) return " otherwise";
     return fmt::format(" list {}", reputation->lists[rule - 1].name);
   }
+  if (const auto* router = std::get_if<gpu::ForwardSettings>(&stage)) return route_text(*router, rule);
   const auto* balance = std::get_if<gpu::LoadBalanceSettings>(&stage);
   if (balance && result && result->detail < balance->backends.size()) {
     const auto& name = balance->backends[result->detail].name;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "userspace/policy/document.hpp"
+#include "userspace/policy/routes.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -160,6 +161,34 @@ class Converter {
     return to;
   }
 
+  StageResult convert(const policy::ForwardStage& from) const {
+    gpu::ForwardSettings to;
+    for (const auto& hop : from.next_hops) {
+      gpu::NextHop made;
+      made.name = hop.name;
+      made.mac = hop.mac;
+      made.own_source = hop.src_mac.has_value();
+      if (made.own_source) made.source = *hop.src_mac;
+      made.to_port = !hop.to.empty();
+      if (made.to_port) {
+        const auto target = port(hop.to, fmt::format("/next_hops{}/to", policy::pointer_token(hop.name)));
+        if (!target) return Problem(target.error());
+        made.target = *target;
+      }
+      made.mtu = hop.mtu.value_or(made.mtu);
+      to.next_hops.push_back(std::move(made));
+    }
+    to.routes.reserve(policy::count_routes(from));
+    static_assert(policy::kRoutePass == gpu::kRoutePass && policy::kRouteDrop == gpu::kRouteDrop);
+    for (const auto& source : from.routes)
+      for (const auto& route : source.routes)
+        to.routes.push_back({device_prefix(route.prefix), route.next_hop});
+    to.otherwise = action(from.otherwise);
+    to.cache = from.cache_ms.has_value();
+    to.cache_ttl_ms = from.cache_ms.value_or(0);
+    return to;
+  }
+
   const policy::Policy& policy_;
   const std::vector<std::string>& ports_;
   std::string pointer_;
@@ -194,6 +223,8 @@ std::vector<std::string> mentioned_ports(const policy::Policy& policy) {
         mention(forward->to);
       } else if (const auto* reputation = std::get_if<policy::ReputationStage>(&stage)) {
         for (const auto& entry : reputation->lists) mention(entry.to);
+      } else if (const auto* router = std::get_if<policy::ForwardStage>(&stage)) {
+        for (const auto& hop : router->next_hops) mention(hop.to);
       }
     }
   return names;

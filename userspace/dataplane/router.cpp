@@ -19,6 +19,18 @@ const xg_metadata& metadata_of(const u8* frame) noexcept {
 void apply_rewrite(u8* frame, const xg_result& result) noexcept {
   if (result.flags & XG_RES_SET_DST_MAC) std::memcpy(frame, result.dst_mac, 6);
   if (result.flags & XG_RES_SET_SRC_MAC) std::memcpy(frame + 6, result.src_mac, 6);
+  if (!(result.flags & XG_RES_SET_TTL)) return;
+  // The device has found the header in the frame.
+  const xg_metadata& metadata = metadata_of(frame);
+  u8* const ip = frame + metadata.l3_offset;
+  const u8 ttl = static_cast<u8>(XG_RES_TTL(result.src_mac[1]));
+  if (metadata.flags & XG_PKT_IPV6) {
+    ip[7] = ttl;
+    return;
+  }
+  const u16 checksum = static_cast<u16>(XG_RES_CHECKSUM(result.dst_mac[1]));
+  ip[8] = ttl;
+  std::memcpy(ip + 10, &checksum, sizeof(checksum));
 }
 
 Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order)

@@ -63,7 +63,8 @@ class Router {
   Routed routed_;
 };
 
-// Writes the MAC addresses that the result names over the frame's.
+// Writes the MAC addresses, TTL and IPv4 header checksum that the result names over the frame's, whose
+// metadata stand in front of it.
 void apply_rewrite(u8* frame, const xg_result& result) noexcept;
 
 }  // namespace xdpgpu::dataplane

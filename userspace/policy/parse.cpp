@@ -13,6 +13,7 @@
 #include "userspace/policy/mirroring.hpp"
 #include "userspace/policy/pipelines.hpp"
 #include "userspace/policy/reader.hpp"
+#include "userspace/policy/routes.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -48,7 +49,8 @@ class PolicyReader {
     KnownLists known(policy_.lists);
     known_lists_ = &known;
     if (auto pipelines = fields.get("pipelines"))
-      policy_.pipelines = read_pipelines(report_, *pipelines, known);
+      policy_.pipelines = read_pipelines(report_, *pipelines, known,
+                                         [this](const Place& place) { return named_file(place); });
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rules = fields.get("rules")) this->rules(*rules);
     if (auto io = fields.get("io")) this->io(*io);
@@ -105,18 +107,23 @@ class PolicyReader {
     Fields fields(report_, place, keys::kListFile, "a list");
     auto file = fields.require("file");
     if (!file) return list;
-    auto path = read_string(report_, *file, 4096);
-    if (!path) return list;
+    auto named = named_file(*file);
+    if (!named) return list;
+    list.file = named->path;
+    read_list_file(report_, *named->text, named->path, *file, list.prefixes);
+    return list;
+  }
+  std::optional<NamedFile> named_file(const Place& place) {
+    auto path = read_string(report_, place, 4096);
+    if (!path) return std::nullopt;
     auto content = files_(*path);
     if (!content) {
-      report_.at(*file, content.error());
-      return list;
+      report_.at(place, content.error());
+      return std::nullopt;
     }
     hash_.add(*path);
     hash_.add(**content);
-    list.file = *path;
-    read_list_file(report_, **content, *path, *file, list.prefixes);
-    return list;
+    return NamedFile{*std::move(path), *std::move(content)};
   }
   void list_entry(const Place& place, List& list) {
     const auto* text = place.node->as<std::string>();
@@ -382,9 +389,13 @@ class PolicyReader {
     for (const auto& [name, list] : policy_.lists) count += list.prefixes.size();
     for (const auto& rule : policy_.rules) count += rule.match.src.size() + rule.match.dst.size();
     for (const auto& match : policy_.management) count += 2 * (match.src.size() + match.dst.size());
+    for (const auto& pipeline : policy_.pipelines)
+      for (const auto& stage : pipeline.stages)
+        if (const auto* forward = std::get_if<ForwardStage>(&stage)) count += count_routes(*forward);
     if (count > kMaxPrefixes)
-      report_.at(root, fmt::format("the lists and rules hold more prefixes than the {} there is room for",
-                                   kMaxPrefixes));
+      report_.at(root,
+                 fmt::format("the lists, rules and routes hold more prefixes than the {} there is room for",
+                             kMaxPrefixes));
   }
 
   Report& report_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "maps/packet.h"
+#include "userspace/policy/routes.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -18,7 +19,8 @@ constexpr u32 kMaxReputationLists = 4095;
 
 class StageReader {
  public:
-  StageReader(Report& report, const KnownLists& lists) : report_(report), lists_(lists) {}
+  StageReader(Report& report, const KnownLists& lists, const NamedFileReader& files)
+      : report_(report), lists_(lists), files_(files) {}
 
   std::optional<Stage> stage(const Place& place) {
     const auto* members = place.node->as<Object>();
@@ -46,7 +48,8 @@ class StageReader {
     if (*which == 0) return acl(place);
     if (*which == 1) return load_balance(place);
     if (*which == 2) return l2fwd(place);
-    return reputation(place);
+    if (*which == 3) return reputation(place);
+    return forward(place);
   }
 
  private:
@@ -115,16 +118,8 @@ class StageReader {
     Fields fields(report_, place, keys::kBackend, "a backend");
     if (auto name = fields.get("name"))
       if (auto text = read_string(report_, *name, 128)) backend.name = *text;
-    if (auto mac = fields.require("mac")) {
-      if (const auto* text = mac->node->as<std::string>()) {
-        if (auto value = read_mac(*text))
-          backend.mac = *value;
-        else
-          report_.at(*mac, value.error());
-      } else {
-        report_.at(*mac, fmt::format("must be a MAC address as a string, is {}", mac->node->type_name()));
-      }
-    }
+    if (auto mac = fields.require("mac"))
+      if (auto value = read_mac_at(report_, *mac)) backend.mac = *value;
     if (auto weight = fields.get("weight"))
       if (auto value = read_integer(report_, *weight, 1, 1000)) backend.weight = static_cast<u32>(*value);
     if (auto to = fields.get("to")) backend.to = interface(*to);
@@ -173,6 +168,19 @@ class StageReader {
     into.push_back(std::move(entry));
   }
 
+  Stage forward(const Place& place) {
+    ForwardStage stage;
+    Fields fields(report_, place, keys::kForward, "the stage forward");
+    if (auto hops = fields.require("next_hops")) stage.next_hops = read_next_hops(report_, *hops);
+    if (auto routes = fields.require("routes"))
+      stage.routes = read_routes(report_, *routes, stage.next_hops, files_);
+    if (auto otherwise = fields.get("default"))
+      if (auto word = read_word(report_, *otherwise, words::kAclDefault))
+        stage.otherwise = words::kAclDefault[*word];
+    stage.cache_ms = cache(fields);
+    return stage;
+  }
+
   std::optional<u32> cache(const Fields& fields) {
     auto place = fields.get("cache");
     if (!place) return std::nullopt;
@@ -197,26 +205,17 @@ class StageReader {
     return std::nullopt;
   }
 
-  std::string interface(const Place& place) {
-    auto name = read_string(report_, place, 4096);
-    if (!name) return {};
-    if (!is_interface_name(*name)) {
-      report_.at(
-          place,
-          fmt::format("\"{}\" cannot be an interface's name (1 to 15 characters, no blanks, '/' or ':')",
-                      name->substr(0, 80)));
-      return {};
-    }
-    return *name;
-  }
+  std::string interface(const Place& place) { return read_interface(report_, place); }
 
   Report& report_;
   const KnownLists& lists_;
+  const NamedFileReader& files_;
 };
 
 }  // namespace
 
-std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists) {
+std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
+                                     const NamedFileReader& files) {
   std::vector<Pipeline> pipelines;
   const auto* members = place.node->as<Object>();
   if (members == nullptr) {
@@ -227,7 +226,7 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
   if (members->size() > kMaxPipelines)
     report.at(place,
               fmt::format("a policy has at most {} pipelines, here are {}", kMaxPipelines, members->size()));
-  StageReader reader(report, lists);
+  StageReader reader(report, lists, files);
   for (const auto& member : *members) {
     Place at{&member.value, &place, member.key};
     if (!is_identifier(member.key))

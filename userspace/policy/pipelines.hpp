@@ -7,7 +7,9 @@
 
 namespace xdpgpu::policy {
 
-// Reads the object of pipelines, in the order of the text. lists: what "@name" may name.
-std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists);
+// Reads the object of pipelines, in the order of the text. lists: what "@name" may name; files: reads the
+// files that are named.
+std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
+                                     const NamedFileReader& files);
 
 }  // namespace xdpgpu::policy

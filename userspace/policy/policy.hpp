@@ -132,7 +132,34 @@ struct ReputationStage {
   std::optional<u32> cache_ms;
   bool operator==(const ReputationStage&) const = default;
 };
-using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage>;
+struct NextHopSpec {
+  std::string name;
+  std::array<u8, 6> mac{};
+  std::optional<std::array<u8, 6>> src_mac;  // always where `to` is not empty
+  std::string to;                            // interface; empty: out of the one it came in on
+  std::optional<u32> mtu;                    // longest IP packet, bytes
+  bool operator==(const NextHopSpec&) const = default;
+};
+inline constexpr u32 kRoutePass = ~0u, kRouteDrop = ~0u - 1;  // where routes named "pass" and "drop" lead
+struct Route {
+  Prefix prefix;
+  u32 next_hop = 0;  // position in ForwardStage::next_hops, kRoutePass or kRouteDrop
+  bool operator==(const Route&) const = default;
+};
+// One entry of "routes": written in place, all to one next hop, or read from a file.
+struct RouteSource {
+  std::string file;  // as the policy names it; empty: written in place
+  std::vector<Route> routes;
+  bool operator==(const RouteSource&) const = default;
+};
+struct ForwardStage {
+  std::vector<NextHopSpec> next_hops;
+  std::vector<RouteSource> routes;  // of equal prefixes the first one counts
+  std::string otherwise = "pass";
+  std::optional<u32> cache_ms;
+  bool operator==(const ForwardStage&) const = default;
+};
+using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage, ForwardStage>;
 struct Pipeline {
   std::string name;
   std::vector<Stage> stages;  // a packet that none decides is passed
@@ -184,7 +211,7 @@ struct Policy {
 inline constexpr u64 kMaxTextBytes = 64ull << 20;
 inline constexpr u64 kMaxFileBytes = 256ull << 20;
 inline constexpr u32 kMaxNesting = 32;
-inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists and rules together
+inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists, rules and routes together
 inline constexpr u32 kMaxPipelines = 1024;
 inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;

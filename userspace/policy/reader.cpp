@@ -112,6 +112,28 @@ std::optional<u64> read_integer(Report& report, const Place& place, u64 least, u
   return std::nullopt;
 }
 
+std::optional<std::array<u8, 6>> read_mac_at(Report& report, const Place& place) {
+  const auto* text = place.node->as<std::string>();
+  if (text == nullptr) {
+    report.at(place, fmt::format("must be a MAC address as a string, is {}", place.node->type_name()));
+    return std::nullopt;
+  }
+  const auto value = read_mac(*text);
+  if (value) return *value;
+  report.at(place, value.error());
+  return std::nullopt;
+}
+
+std::string read_interface(Report& report, const Place& place) {
+  auto name = read_string(report, place, 4096);
+  if (!name) return {};
+  if (is_interface_name(*name)) return *name;
+  report.at(place,
+            fmt::format("\"{}\" cannot be an interface's name (1 to 15 characters, no blanks, '/' or ':')",
+                        name->substr(0, 80)));
+  return {};
+}
+
 std::optional<u64> read_time(Report& report, const Place& place, std::string_view example) {
   const auto* text = place.node->as<std::string>();
   if (text == nullptr) {

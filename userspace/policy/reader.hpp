@@ -68,12 +68,24 @@ class Fields {
 std::optional<std::string> read_string(Report& report, const Place& place, u64 max_length);
 std::optional<bool> read_bool(Report& report, const Place& place);
 std::optional<u64> read_integer(Report& report, const Place& place, u64 least, u64 most);
+// A MAC address of one interface.
+std::optional<std::array<u8, 6>> read_mac_at(Report& report, const Place& place);
+// An interface's name; empty where it cannot be one.
+std::string read_interface(Report& report, const Place& place);
 // A duration in nanoseconds. example: one that would do here, like "2ms".
 std::optional<u64> read_time(Report& report, const Place& place, std::string_view example);
 // The place of the value among `words`.
 std::optional<u32> read_word(Report& report, const Place& place, Words words);
 // A name of letters, digits, '_', '-' and '.', at most 64 (lists, pipelines).
 bool is_identifier(std::string_view name);
+
+// A file that the policy names.
+struct NamedFile {
+  std::string path;
+  FileText text;
+};
+// Reads the one that is named at a place; nothing where that fails, having reported it.
+using NamedFileReader = std::function<std::optional<NamedFile>(const Place&)>;
 
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.
 template <class F>

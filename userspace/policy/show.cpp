@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "userspace/policy/policy.hpp"
+#include "userspace/policy/routes.hpp"
 #include "userspace/policy/values.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
@@ -137,6 +138,32 @@ Json stage_json(const ReputationStage& stage) {
          {"action", entry.action == "redirect" ? Json{{"redirect", entry.to}} : Json(entry.action)}});
   Json json = {
       {"stage", "reputation"}, {"of", stage.of}, {"lists", std::move(lists)}, {"default", stage.otherwise}};
+  add_cache(json, stage.cache_ms);
+  return json;
+}
+
+Json route_json(const ForwardStage& stage, const RouteSource& source) {
+  if (!source.file.empty()) return {{"file", source.file}};
+  Json prefixes = Json::array();
+  for (const auto& route : source.routes) prefixes.push_back(write_prefix(route.prefix));
+  return {{"prefix", one_or_more(std::move(prefixes))},
+          {"next_hop", route_target(stage, source.routes.front().next_hop)}};
+}
+
+Json stage_json(const ForwardStage& stage) {
+  Json hops = Json::object(), routes = Json::array();
+  for (const auto& hop : stage.next_hops) {
+    Json one = {{"mac", write_mac(hop.mac)}};
+    if (hop.src_mac) one["src_mac"] = write_mac(*hop.src_mac);
+    if (!hop.to.empty()) one["to"] = hop.to;
+    if (hop.mtu) one["mtu"] = *hop.mtu;
+    hops[hop.name] = std::move(one);
+  }
+  for (const auto& source : stage.routes) routes.push_back(route_json(stage, source));
+  Json json = {{"stage", "forward"},
+               {"next_hops", std::move(hops)},
+               {"routes", std::move(routes)},
+               {"default", stage.otherwise}};
   add_cache(json, stage.cache_ms);
   return json;
 }

@@ -40,6 +40,10 @@ inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight
 inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
 inline constexpr std::array<std::string_view, 5> kReputation{"stage", "of", "lists", "default", "cache"};
 inline constexpr std::array<std::string_view, 2> kReputationList{"list", "action"};
+inline constexpr std::array<std::string_view, 5> kForward{"stage", "next_hops", "routes", "default", "cache"};
+inline constexpr std::array<std::string_view, 4> kNextHop{"mac", "src_mac", "to", "mtu"};
+inline constexpr std::array<std::string_view, 2> kRoute{"prefix", "next_hop"};
+inline constexpr std::array<std::string_view, 1> kRouteFile{"file"};
 inline constexpr std::array<std::string_view, 13> kIo{
     "mode",        "ring_size",  "frames_per_queue", "burst",        "link_gbps",        "heartbeat",
     "spin",        "huge_pages", "busy_poll",        "busy_poll_us", "busy_poll_budget", "mirror_slots",
@@ -60,7 +64,9 @@ inline constexpr std::array<std::string_view, 6> kControl{"arp",  "nd",   "dhcp"
 inline constexpr std::array<std::string_view, 2> kVlan{"none", "priority"};
 inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", "psh",
                                                            "ack", "urg", "ece", "cwr"};  // bit by bit
-inline constexpr std::array<std::string_view, 4> kStage{"acl", "load_balance", "l2fwd", "reputation"};
+inline constexpr std::array<std::string_view, 5> kStage{"acl", "load_balance", "l2fwd", "reputation",
+                                                        "forward"};
+inline constexpr std::array<std::string_view, 2> kRouteTo{"pass", "drop"};  // and next hops by name
 inline constexpr std::array<std::string_view, 3> kReputationOf{"src", "dst", "either"};
 inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pass",
                                                             "tx"};  // and {"redirect": IF}
@@ -70,9 +76,8 @@ inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", 
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 // Named elsewhere for this product, not part of this version.
-inline constexpr std::array<std::string_view, 10> kStageAbsent{
-    "conntrack", "pattern", "rate_limit", "ddos",  "forward",
-    "program",   "gtpu",    "crypto",     "model", "telemetry"};
+inline constexpr std::array<std::string_view, 9> kStageAbsent{
+    "conntrack", "pattern", "rate_limit", "ddos", "program", "gtpu", "crypto", "model", "telemetry"};
 }  // namespace words
 
 struct ProtocolName {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/image_words.hpp: values as the words of an image (gpu/stages/image.h).
+#pragma once
+
+#include <array>
+
+#include "gpu/pipelines.hpp"
+
+namespace xdpgpu::gpu {
+
+// As in xg_result.
+inline std::array<u32, 2> mac_words(const Mac& mac) {
+  std::array<u32, 2> words{};
+  for (u32 i = 0; i < mac.size(); i++) words[i / 4] |= u32{mac[i]} << i % 4 * 8;
+  return words;
+}
+
+// The action word that sends a frame to a port, or back where it came from.
+inline u32 send_word(bool to_port, u32 target, u32 rule) {
+  return to_port ? XG_VERDICT(XG_REDIRECT, target, 0u, rule) : XG_VERDICT(XG_TX, 0u, 0u, rule);
+}
+
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/netns/forward_test.cpp: the stage `forward` on the wire: the host routes between left and right with
+// its own forwarding switched off, and what is not for a fast path is answered by its stack.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/netns/on_the_wire.hpp"
+
+namespace xdpgpu::lab {
+namespace {
+
+constexpr std::uint16_t kPort = 7000;
+
+class Forward : public OnTheWire {
+ protected:
+  // Both neighbours by their host routes. mtu: of the next hop on the right.
+  std::string policy(unsigned mtu, bool cache) const {
+    const auto hop = [](const Interface& to, const Interface& out) {
+      return fmt::format(R"({{"mac": "{}", "src_mac": "{}", "to": "{}")", to_string(to.mac()),
+                         to_string(out.mac()), out.ifname());
+    };
+    return inspect_all(
+        fmt::format(R"({{"stage": "forward",
+          "next_hops": {{"right": {}, "mtu": {}}}, "left": {}}}}},
+          "routes": [{{"prefix": ["10.9.1.2", "fd09:1::2", "10.9.1.128/25"], "next_hop": "right"}},
+                     {{"prefix": ["10.9.0.2", "fd09::2"], "next_hop": "left"}},
+                     {{"prefix": "10.9.1.192/26", "next_hop": "drop"}}], "cache": {}}})",
+                    hop(right_port(), host_second()), mtu, hop(left_port(), host_port()), cache),
+        R"("fragments": "inspect")");
+  }
+  void add_routes() const {
+    left_port().add_route("10.9.1.0/24", "10.9.0.1");
+    left_port().add_route("fd09:1::/64", "fd09:0::1");
+    right_port().add_route("10.9.0.0/24", "10.9.1.1");
+    right_port().add_route("fd09:0::/64", "fd09:1::1");
+  }
+  PacketSpec to_right(std::string payload, bool six = false) const {
+    PacketSpec spec = from_left(1000, kPort, std::move(payload));
+    spec.dst_ip = six ? "fd09:1::2" : "10.9.1.2";
+    if (six) spec.src_ip = "fd09::2";
+    return spec;
+  }
+  // As it comes out towards right.
+  void expect_forwarded(const PacketSpec& sent, const std::vector<Captured>& got) const {
+    PacketSpec wanted = sent;
+    wanted.src = host_second().mac();
+    wanted.dst = right_port().mac();
+    wanted.ttl--;
+    ASSERT_EQ(got.size(), 1U) << sent.payload;
+    EXPECT_EQ(got[0].frame, build(wanted)) << sent.payload;
+  }
+  // The type of the ICMP or ICMPv6 message that the host sends left about a packet like this one.
+  std::optional<std::uint8_t> answer_to(const PacketSpec& spec) const {
+    Sniffer sniffer(left_port());
+    Sender(left_port()).send(build(spec));
+    const bool six = spec.src_ip.find(':') != std::string::npos;
+    const auto answers = sniffer.take(1, 2000ms, [&](const Captured& one) {
+      const auto parsed = parse(one.frame);
+      return parsed && parsed->protocol == (six ? kIcmp6 : kIcmp) &&
+             parsed->src_ip == (six ? "fd09::1" : "10.9.0.1") && parsed->dst_ip == spec.src_ip &&
+             one.frame[six ? 54 : 34] != 135 && one.frame[six ? 54 : 34] != 136;
+    });
+    if (answers.empty()) return std::nullopt;
+    return answers[0].frame[six ? 54 : 34];
+  }
+  // Before Linux 6.3 the kernel program sends nothing out of a veth (cache_test.cpp).
+  bool kernel_transmits() const { return generic() || kernel_at_least(6, 3); }
+};
+INSTANTIATE_TEST_SUITE_P(Netns, Forward, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Forward, kModes, config_name);
+
+TEST_P(Forward, CarriesPingAndTcpBothWays) {
+  add_routes();
+  for (const bool cached : {false, true}) {
+    SCOPED_TRACE(cached ? "cached" : "not cached");
+    attach_both(policy(1500, cached));
+    for (const char* address : {"10.9.1.2", "fd09:1::2"}) {
+      EXPECT_EQ(ping(*left_, address, {.count = 5, .interval = 2ms}).received, 5U) << address;
+      EXPECT_EQ(
+          ping(*right_, *address == '1' ? "10.9.0.2" : "fd09::2", {.count = 5, .interval = 2ms}).received,
+          5U);
+      const TransferResult result = tcp_transfer(*left_, *right_, address, {.bytes = 2 << 20});
+      EXPECT_TRUE(result.intact) << address << ": " << result.problem;
+    }
+    for (std::size_t port : {0, 1}) {
+      const Pins& pins = attached_->pins(port);
+      EXPECT_GT(pins.worker("redirected"), cached ? 3U : 100U) << "port " << port;
+      if (cached && kernel_transmits()) {
+        EXPECT_GT(pins.kernel("redirect_flow"), 100U) << "port " << port;
+      }
+      expect_conserved(pins);
+    }
+    attached_.reset();
+  }
+}
+
+// The same frame from user space as from the kernel, which has the flow's verdict.
+TEST_P(Forward, TakesAHopOffEachPacket) {
+  for (const bool cached : {false, true}) {
+    SCOPED_TRACE(cached ? "cached" : "not cached");
+    attach_both(policy(1500, cached));
+    Sniffer right(right_port());
+    for (const bool six : {false, true})
+      for (const bool tagged : {false, true})
+        for (const int ttl : {64, 2, 255}) {
+          PacketSpec spec = to_right(fmt::format("probe {} {} {}", six, tagged, ttl), six);
+          spec.ttl = static_cast<std::uint8_t>(ttl);
+          if (tagged) spec.vlans = {{10}};
+          Sender(left_port()).send(build(spec));
+          expect_forwarded(spec, right.take(1, 2000ms, with_payload(spec.payload)));
+          std::this_thread::sleep_for(20ms);  // so that a cached verdict may act
+        }
+    const Pins& pins = attached_->pins();
+    // All but the first ones of four flows; several queues each have a first one.
+    const auto by_kernel = pins.kernel("redirect_flow");
+    if (cached && kernel_transmits()) {
+      EXPECT_GE(by_kernel, 8U / queues());
+    } else {
+      EXPECT_EQ(by_kernel, 0U);
+    }
+    EXPECT_EQ(by_kernel + pins.worker("redirected"), 12U);
+    attached_.reset();
+  }
+}
+
+// As traceroute asks: the host's own stack answers, whether the kernel has the flow's verdict or not.
+TEST_P(Forward, TheStackAnswersPacketsOnTheirLastHop) {
+  constexpr std::uint8_t kTimeExceeded4 = 11, kTimeExceeded6 = 3;
+  host_->sysctl("ipv4/ip_forward", "1");
+  host_->sysctl("ipv6/conf/all/forwarding", "1");
+  attach_both(policy(1500, true));
+  Sniffer right(right_port());
+  for (const bool six : {false, true}) {
+    PacketSpec spec = to_right("reaches it", six);
+    for (int i = 0; i < 2; ++i) {
+      spec.ttl = 64;
+      Sender(left_port()).send(build(spec));
+      expect_forwarded(spec, right.take(1, 2000ms, with_payload(spec.payload)));
+      spec.ttl = 1;
+      EXPECT_EQ(answer_to(spec), six ? kTimeExceeded6 : kTimeExceeded4) << spec.dst_ip << ", time " << i;
+    }
+  }
+  EXPECT_EQ(attached_->pins().worker("passed"), 4U);
+  EXPECT_TRUE(right.drain(50ms, 1s, with_payload("reaches it")).empty());
+}
+
+TEST_P(Forward, TheStackAnswersPacketsThatAreTooLong) {
+  constexpr std::uint8_t kPacketTooBig = 2;
+  host_->sysctl("ipv6/conf/all/forwarding", "1");
+  host_second().set_mtu(1400);
+  attach_both(policy(1400, true));
+  Sniffer right(right_port());
+  PacketSpec spec = to_right(std::string(1400 - 48, 'x'), true);
+  Sender(left_port()).send(build(spec));
+  expect_forwarded(spec, right.take(1, 2000ms, with_payload(spec.payload)));
+  std::this_thread::sleep_for(20ms);
+  spec.payload += 'x';
+  EXPECT_EQ(answer_to(spec), kPacketTooBig);
+  EXPECT_TRUE(right.drain(50ms, 1s, with_payload("xxx")).empty());
+}
+
+TEST_P(Forward, FragmentsGoOnAndTheRestAsTheRoutesSay) {
+  attach_both(policy(1500, true));
+  Sniffer right(right_port());
+  const UdpSocket host(*host_, "10.9.0.1", kPort);
+  PacketSpec spec = to_right("fragment " + std::string(1000, 'f'));
+  for (const Frame& fragment : build_fragments(spec, 400)) Sender(left_port()).send(fragment);
+  spec.src = host_second().mac();
+  spec.dst = right_port().mac();
+  spec.ttl--;
+  const auto wanted = build_fragments(spec, 400);
+  const auto got = right.take(wanted.size(), 2000ms, [&](const Captured& one) {
+    const auto parsed = parse(one.frame);
+    return parsed && parsed->fragment;
+  });
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].frame, wanted[i]) << "fragment " << i;
+
+  PacketSpec other = from_left(1000, kPort, "to the host");  // no route: to the stack
+  Sender(left_port()).send(build(other));
+  EXPECT_EQ(host.receive(2000ms), other.payload);
+  other.dst_ip = "10.9.1.200";
+  Sender(left_port()).send(build(other));
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") == 1; }));
+  other.dst_ip = "10.9.1.130";
+  other.payload = "by the shorter prefix";
+  Sender(left_port()).send(build(other));
+  EXPECT_EQ(right.take(1, 2000ms, with_payload(other.payload)).size(), 1U);
+  EXPECT_EQ(attached_->pins().worker("flows_cached"), 3U - (kernel_transmits() ? 0 : 1))
+      << "the fragments' is none";
+  expect_conserved(attached_->pins());
+}
+
+}  // namespace
+}  // namespace xdpgpu::lab

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// What retirement writes over a frame by a device's result.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "userspace/dataplane/router.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+// A frame with its metadata, in which every byte says where it stands.
+class Rewrite : public testing::Test {
+ protected:
+  Rewrite() { std::iota(frame(), frame() + 100, u8{0}); }
+  u8* frame() { return memory_.data() + XG_METADATA_SIZE; }
+  std::array<u8, 100> rewritten(u16 flags, u16 l3_offset, const xg_result& result) {
+    xg_metadata metadata{};
+    metadata.flags = flags;
+    metadata.l3_offset = l3_offset;
+    std::memcpy(memory_.data(), &metadata, sizeof(metadata));
+    apply_rewrite(frame(), result);
+    std::array<u8, 100> once{}, twice{};
+    std::copy_n(frame(), once.size(), once.begin());
+    apply_rewrite(frame(), result);
+    std::copy_n(frame(), twice.size(), twice.begin());
+    EXPECT_EQ(once, twice) << "applying it twice is harmless";
+    return once;
+  }
+  static std::array<u8, 100> numbered() {
+    std::array<u8, 100> bytes{};
+    std::iota(bytes.begin(), bytes.end(), u8{0});
+    return bytes;
+  }
+  static constexpr xg_result kAll{.verdict = XG_TX,
+                                  .flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL,
+                                  .dst_mac = {0xd3d2d1d0, 0xccc0d5d4},
+                                  .src_mac = {0xe3e2e1e0, 0x003fe5e4},
+                                  .cache_ttl_ms = 0,
+                                  .detail = 0};
+  static std::array<u8, 100> with_macs() {
+    auto bytes = numbered();
+    for (u8 i = 0; i < 6; ++i) {
+      bytes[i] = static_cast<u8>(0xd0 + i);
+      bytes[6u + i] = static_cast<u8>(0xe0 + i);
+    }
+    return bytes;
+  }
+
+  alignas(8) std::array<u8, XG_METADATA_SIZE + 100> memory_{};
+};
+
+TEST_F(Rewrite, SetsAddressesTtlAndChecksumOfIpv4) {
+  for (u16 l3 : {u16{14}, u16{18}, u16{22}}) {
+    auto expected = with_macs();
+    expected[l3 + 8u] = 0x3f;
+    expected[l3 + 10u] = 0xc0;
+    expected[l3 + 11u] = 0xcc;
+    std::iota(frame(), frame() + 100, u8{0});
+    EXPECT_EQ(rewritten(XG_PKT_IPV4, l3, kAll), expected) << l3;
+  }
+}
+
+TEST_F(Rewrite, SetsAddressesAndHopLimitOfIpv6) {
+  auto expected = with_macs();
+  expected[18 + 7] = 0x3f;
+  EXPECT_EQ(rewritten(XG_PKT_IPV6, 18, kAll), expected);
+}
+
+TEST_F(Rewrite, LeavesTheHeaderAloneUnlessToldTo) {
+  xg_result result = kAll;
+  result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, result), with_macs());
+  std::iota(frame(), frame() + 100, u8{0});
+  result.flags = XG_RES_CACHE;
+  EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, result), numbered());
+}
+
+}  // namespace
+}  // namespace xdpgpu::dataplane
