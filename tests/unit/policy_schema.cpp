@@ -53,7 +53,12 @@ Json specimen() {
       {"stage": "forward", "default": "drop", "cache": "1s",
        "next_hops": {"a": {"mac": "52:54:00:00:00:01", "src_mac": "52:54:00:00:00:02", "mtu": 1500},
                      "b": {"mac": "52:54:00:00:00:03", "src_mac": "52:54:00:00:00:04", "to": "eth1"}},
-       "routes": [{"prefix": ["10.0.0.0/8", "::/0"], "next_hop": "a"}, {"file": "r.txt"}]}
+       "routes": [{"prefix": ["10.0.0.0/8", "::/0"], "next_hop": "a"}, {"file": "r.txt"}]},
+      {"stage": "rate_limit", "per": "src", "prefix4": 24, "prefix6": 56, "pps": 1000000, "burst": 2000,
+       "bytes_per_second": 1000000, "burst_bytes": 2000, "excess": "pass", "entries": 1, "evict": "fifo"},
+      {"stage": "conntrack", "on_new": "drop", "on_invalid": "next", "loose": false, "entries": 1, "evict": "refuse",
+       "timeouts": {"syn_sent": "1s", "syn_received": "1s", "established": "1s", "fin_wait": "1s", "time_wait": "1s",
+                    "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -116,6 +121,9 @@ const std::vector<ObjectKind>& object_kinds() {
       {"nextHop", {"/pipelines/p/4/next_hops/a", "/pipelines/p/4/next_hops/b"}, keys::kNextHop},
       {"route", {"/pipelines/p/4/routes/0"}, keys::kRoute},
       {"routeFile", {"/pipelines/p/4/routes/1"}, keys::kRouteFile},
+      {"rateLimit", {"/pipelines/p/5"}, keys::kRateLimit},
+      {"conntrack", {"/pipelines/p/6"}, keys::kConntrack},
+      {"connectionTimeouts", {"/pipelines/p/6/timeouts"}, keys::kTimeouts},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };
@@ -189,6 +197,8 @@ TEST(Schema, HasTheParsersWords) {
                                            {"aclActionWord", words::kAclAction},
                                            {"aclDefault", words::kAclDefault},
                                            {"reputationOf", words::kReputationOf},
+                                           {"evict", words::kEvict},
+                                           {"ratePer", words::kRatePer},
                                            {"ioMode", words::kIoMode},
                                            {"computeMode", words::kComputeMode},
                                            {"computeFrames", words::kComputeFrames}};

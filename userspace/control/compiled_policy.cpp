@@ -2,8 +2,12 @@
 #include "userspace/control/compiled_policy.hpp"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 
@@ -57,13 +61,28 @@ policy::Diagnostic placed(policy::Diagnostic diagnostic, const PolicySource& sou
   return diagnostic;
 }
 
+// The key of the stages' tables: one for the process's life, so that a table outlives the policy that made
+// it.
+tl::expected<std::array<u64, 2>, std::string> table_key() {
+  static const auto key = []() -> tl::expected<std::array<u64, 2>, std::string> {
+    std::array<u64, 2> random{};
+    if (getrandom(random.data(), sizeof(random), 0) != sizeof(random))
+      return tl::unexpected(std::string(std::strerror(errno)));
+    return random;
+  }();
+  return key;
+}
+
 tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
                                               const std::vector<std::string>& ports) {
   auto tables = policy::compile(policy);
   if (!tables) return Refused(refusal(tables.error()));
   auto settings = pipeline_settings(policy, ports);
   if (!settings) return Refused(refusal({placed(settings.error(), source)}));
-  auto pipelines = gpu::Pipelines::compile(std::move(*settings));
+  const auto key = table_key();
+  if (!key)
+    return Refused(refusal(fmt::format("the system has no random numbers to hash with: {}", key.error())));
+  auto pipelines = gpu::Pipelines::compile(std::move(*settings), {*key});
   if (!pipelines) return Refused(refusal(fmt::format("{}: {}", source.file, pipelines.error())));
   return CompiledPolicy{std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines),
                         ports};

@@ -14,6 +14,8 @@ const char* stage_name(const gpu::StageSettings& stage) {
   if (std::holds_alternative<gpu::LoadBalanceSettings>(stage)) return "load_balance";
   if (std::holds_alternative<gpu::ReputationSettings>(stage)) return "reputation";
   if (std::holds_alternative<gpu::ForwardSettings>(stage)) return "forward";
+  if (std::holds_alternative<gpu::RateLimitSettings>(stage)) return "rate_limit";
+  if (std::holds_alternative<gpu::ConntrackSettings>(stage)) return "conntrack";
   return "l2fwd";
 }
 
@@ -49,6 +51,9 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
     return fmt::format(" list {}", reputation->lists[rule - 1].name);
   }
   if (const auto* router = std::get_if<gpu::ForwardSettings>(&stage)) return route_text(*router, rule);
+  if (std::holds_alternative<gpu::RateLimitSettings>(stage)) return " over the limit";
+  if (std::holds_alternative<gpu::ConntrackSettings>(stage))
+    return rule == gpu::kConntrackNew ? " new connection" : " invalid";
   const auto* balance = std::get_if<gpu::LoadBalanceSettings>(&stage);
   if (balance && result && result->detail < balance->backends.size()) {
     const auto& name = balance->backends[result->detail].name;

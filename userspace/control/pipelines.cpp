@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "userspace/policy/document.hpp"
 #include "userspace/policy/routes.hpp"
+#include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -186,6 +188,40 @@ class Converter {
     to.otherwise = action(from.otherwise);
     to.cache = from.cache_ms.has_value();
     to.cache_ttl_ms = from.cache_ms.value_or(0);
+    return to;
+  }
+
+  static gpu::TableSettings table(const policy::TableSpec& from) {
+    using Evict = gpu::TableSettings::Evict;
+    constexpr std::array kEvict{Evict::fifo, Evict::lru, Evict::lfu, Evict::random, Evict::refuse};
+    static_assert(kEvict.size() == policy::words::kEvict.size());
+    const auto word = std::find(policy::words::kEvict.begin(), policy::words::kEvict.end(), from.evict);
+    return {from.entries, kEvict[static_cast<std::size_t>(word - policy::words::kEvict.begin())]};
+  }
+
+  StageResult convert(const policy::RateLimitStage& from) const {
+    gpu::RateLimitSettings to;
+    using Per = gpu::RateLimitSettings::Per;
+    to.per = from.per == "src" ? Per::src : from.per == "dst" ? Per::dst : Per::flow;
+    to.bits4 = from.prefix4;
+    to.bits6 = from.prefix6;
+    to.packets_per_second = from.pps;
+    to.burst_packets = from.burst;
+    to.bytes_per_second = from.bytes_per_second;
+    to.burst_bytes = from.burst_bytes;
+    to.excess = action(from.excess);
+    to.table = table(from.table);
+    return to;
+  }
+
+  StageResult convert(const policy::ConntrackStage& from) const {
+    gpu::ConntrackSettings to;
+    to.loose = from.loose;
+    to.on_new = action(from.on_new);
+    to.on_invalid = action(from.on_invalid);
+    const auto& ms = from.timeouts_ms;
+    to.timeouts = {ms[0], ms[1], ms[2], ms[3], ms[4], ms[5], ms[6], ms[7], ms[8], ms[9]};
+    to.table = table(from.table);
     return to;
   }
 

@@ -87,10 +87,18 @@ bool any_flags_rule(const Pipeline& pipeline, F&& found) {
 
 }  // namespace
 
+std::optional<u32> cache_of(const Stage& stage) {
+  return std::visit(
+      [](const auto& one) -> std::optional<u32> {
+        if constexpr (requires { one.cache_ms; }) return one.cache_ms;
+        return std::nullopt;
+      },
+      stage);
+}
+
 bool caches(const Pipeline& pipeline) {
-  return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& stage) {
-    return std::visit([](const auto& one) { return one.cache_ms.has_value(); }, stage);
-  });
+  return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
+                     [](const Stage& stage) { return cache_of(stage).has_value(); });
 }
 
 std::optional<std::string> flags_asked_in(const Pipeline& pipeline) {

@@ -24,6 +24,9 @@ inline constexpr u8 kOrdinaryTcpFlags = 0x10;  // ACK
 // long lists would have to be compared; never misses one.
 std::optional<u32> watcher_ahead_of_cache(const Policy& policy, u32 rule);
 
+// For how long a stage's verdicts are remembered, in milliseconds, 0: while the policy is active; nothing:
+// they are not.
+std::optional<u32> cache_of(const Stage& stage);
 // Does any stage of the pipeline cache?
 bool caches(const Pipeline& pipeline);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::policy {
@@ -24,6 +25,7 @@ std::optional<std::string> sender_in(const Pipeline& pipeline) {
       if (list != reputation->lists.end()) return fmt::format("{}, list \"{}\"", where, list->list);
       continue;
     }
+    if (has_table(stage)) continue;
     const auto* acl = std::get_if<AclStage>(&stage);
     if (acl == nullptr) return where;
     const auto rule = std::find_if(acl->rules.begin(), acl->rules.end(), sends);

@@ -14,6 +14,7 @@
 #include "userspace/policy/pipelines.hpp"
 #include "userspace/policy/reader.hpp"
 #include "userspace/policy/routes.hpp"
+#include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -280,6 +281,11 @@ class PolicyReader {
                  fmt::format("only a policy's first {} pipelines can be mirrored to, and \"{}\" stands "
                              "at place {}; move it to the front",
                              kMirrorPipelines, pipeline.name, at + 1));
+    if (auto table = table_in(pipeline))
+      return report_.at(place,
+                        fmt::format("pipeline \"{}\" remembers what it sees ({}), but of mirrored packets "
+                                    "some may be missed; inspect with this one",
+                                    pipeline.name, *table));
     if (auto sender = sender_in(pipeline))
       report_.at(place,
                  fmt::format("pipeline \"{}\" would send packets out again ({}), but a mirrored packet has "

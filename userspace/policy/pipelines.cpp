@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "maps/packet.h"
+#include "userspace/policy/caching.hpp"
 #include "userspace/policy/routes.hpp"
+#include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -49,7 +51,9 @@ class StageReader {
     if (*which == 1) return load_balance(place);
     if (*which == 2) return l2fwd(place);
     if (*which == 3) return reputation(place);
-    return forward(place);
+    if (*which == 4) return forward(place);
+    if (*which == 5) return read_rate_limit(report_, place);
+    return read_conntrack(report_, place);
   }
 
  private:
@@ -212,6 +216,10 @@ class StageReader {
   const NamedFileReader& files_;
 };
 
+bool may_drop(const Stage& stage) {
+  return !std::holds_alternative<LoadBalanceStage>(stage) && !std::holds_alternative<L2fwdStage>(stage);
+}
+
 }  // namespace
 
 std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
@@ -238,7 +246,14 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
       report.at(at,
                 fmt::format("a pipeline needs 1 to {} stages, here are {}", XG_MAX_STAGES, stages->size()));
     each_element(report, at, [&](const Place& one) {
-      if (auto stage = reader.stage(one)) pipeline.stages.push_back(std::move(*stage));
+      auto stage = reader.stage(one);
+      if (!stage) return;
+      if (const auto table = table_in(pipeline); table && cache_of(*stage) && !may_drop(*stage))
+        report.at(one, fmt::format(
+                           "{} has to see every packet of a flow, so that verdicts of a stage behind it are "
+                           "not cached unless they drop: take \"cache\" out here",
+                           *table));
+      pipeline.stages.push_back(std::move(*stage));
     });
     pipelines.push_back(std::move(pipeline));
   }

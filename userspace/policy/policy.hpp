@@ -159,7 +159,33 @@ struct ForwardStage {
   std::optional<u32> cache_ms;
   bool operator==(const ForwardStage&) const = default;
 };
-using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage, ForwardStage>;
+// What a stage remembers.
+struct TableSpec {
+  u32 entries = 65536;
+  std::string evict = "lru";  // fifo, lru, lfu, random, refuse
+  bool operator==(const TableSpec&) const = default;
+};
+struct RateLimitStage {
+  std::string per = "src";  // src, dst, flow
+  u8 prefix4 = 32, prefix6 = 128;
+  u64 pps = 0, burst = 0;                     // 0: not limited in packets
+  u64 bytes_per_second = 0, burst_bytes = 0;  // 0: not limited in bytes
+  std::string excess = "drop";                // pass, drop
+  TableSpec table;
+  bool operator==(const RateLimitStage&) const = default;
+};
+struct ConntrackStage {
+  std::string on_new = "next";      // next, drop, pass
+  std::string on_invalid = "drop";  // likewise
+  bool loose = true;                // only one direction may be seen
+  // In the order of keys::kTimeouts.
+  std::array<u32, 10> timeouts_ms{120'000, 60'000, 3'600'000, 120'000, 120'000,
+                                  10'000,  30'000, 120'000,   30'000,  600'000};
+  TableSpec table{.entries = 1'048'576, .evict = "lru"};
+  bool operator==(const ConntrackStage&) const = default;
+};
+using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage, ForwardStage,
+                           RateLimitStage, ConntrackStage>;
 struct Pipeline {
   std::string name;
   std::vector<Stage> stages;  // a packet that none decides is passed

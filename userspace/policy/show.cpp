@@ -168,6 +168,43 @@ Json stage_json(const ForwardStage& stage) {
   return json;
 }
 
+void add_table(Json& json, const TableSpec& table) {
+  json["entries"] = table.entries;
+  json["evict"] = table.evict;
+}
+
+Json stage_json(const RateLimitStage& stage) {
+  Json json = {{"stage", "rate_limit"}, {"per", stage.per}};
+  if (stage.per != "flow") {
+    json["prefix4"] = stage.prefix4;
+    json["prefix6"] = stage.prefix6;
+  }
+  if (stage.pps != 0) {
+    json["pps"] = stage.pps;
+    json["burst"] = stage.burst;
+  }
+  if (stage.bytes_per_second != 0) {
+    json["bytes_per_second"] = stage.bytes_per_second;
+    json["burst_bytes"] = stage.burst_bytes;
+  }
+  json["excess"] = stage.excess;
+  add_table(json, stage.table);
+  return json;
+}
+
+Json stage_json(const ConntrackStage& stage) {
+  Json timeouts = Json::object();
+  for (std::size_t i = 0; i < keys::kTimeouts.size(); i++)
+    timeouts[std::string(keys::kTimeouts[i])] = write_duration(u64{stage.timeouts_ms[i]} * 1'000'000);
+  Json json = {{"stage", "conntrack"},
+               {"on_new", stage.on_new},
+               {"on_invalid", stage.on_invalid},
+               {"loose", stage.loose},
+               {"timeouts", std::move(timeouts)}};
+  add_table(json, stage.table);
+  return json;
+}
+
 Json list_json(const List& list) {
   if (!list.file.empty()) return {{"file", list.file}};
   Json values = Json::array();

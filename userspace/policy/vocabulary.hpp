@@ -41,6 +41,14 @@ inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
 inline constexpr std::array<std::string_view, 5> kReputation{"stage", "of", "lists", "default", "cache"};
 inline constexpr std::array<std::string_view, 2> kReputationList{"list", "action"};
 inline constexpr std::array<std::string_view, 5> kForward{"stage", "next_hops", "routes", "default", "cache"};
+inline constexpr std::array<std::string_view, 11> kRateLimit{
+    "stage",       "per",    "prefix4", "prefix6", "pps", "burst", "bytes_per_second",
+    "burst_bytes", "excess", "entries", "evict"};
+inline constexpr std::array<std::string_view, 7> kConntrack{"stage",    "on_new",  "on_invalid", "loose",
+                                                            "timeouts", "entries", "evict"};
+inline constexpr std::array<std::string_view, 10> kTimeouts{
+    "syn_sent", "syn_received", "established", "fin_wait", "time_wait",
+    "closed",   "udp",          "udp_replied", "icmp",     "other"};
 inline constexpr std::array<std::string_view, 4> kNextHop{"mac", "src_mac", "to", "mtu"};
 inline constexpr std::array<std::string_view, 2> kRoute{"prefix", "next_hop"};
 inline constexpr std::array<std::string_view, 1> kRouteFile{"file"};
@@ -64,8 +72,10 @@ inline constexpr std::array<std::string_view, 6> kControl{"arp",  "nd",   "dhcp"
 inline constexpr std::array<std::string_view, 2> kVlan{"none", "priority"};
 inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", "psh",
                                                            "ack", "urg", "ece", "cwr"};  // bit by bit
-inline constexpr std::array<std::string_view, 5> kStage{"acl", "load_balance", "l2fwd", "reputation",
-                                                        "forward"};
+inline constexpr std::array<std::string_view, 7> kStage{"acl",     "load_balance", "l2fwd",    "reputation",
+                                                        "forward", "rate_limit",   "conntrack"};
+inline constexpr std::array<std::string_view, 5> kEvict{"fifo", "lru", "lfu", "random", "refuse"};
+inline constexpr std::array<std::string_view, 3> kRatePer{"src", "dst", "flow"};
 inline constexpr std::array<std::string_view, 2> kRouteTo{"pass", "drop"};  // and next hops by name
 inline constexpr std::array<std::string_view, 3> kReputationOf{"src", "dst", "either"};
 inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pass",
@@ -76,8 +86,8 @@ inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", 
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 // Named elsewhere for this product, not part of this version.
-inline constexpr std::array<std::string_view, 9> kStageAbsent{
-    "conntrack", "pattern", "rate_limit", "ddos", "program", "gtpu", "crypto", "model", "telemetry"};
+inline constexpr std::array<std::string_view, 7> kStageAbsent{"pattern", "ddos",  "program",  "gtpu",
+                                                              "crypto",  "model", "telemetry"};
 }  // namespace words
 
 struct ProtocolName {

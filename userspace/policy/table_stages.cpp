@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/table_stages.hpp"
+
+#include <fmt/format.h>
+
+#include "userspace/policy/values.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u64 kMaxEntries = u64{1} << 26;
+constexpr u64 kGiga = 1'000'000'000;
+constexpr u64 kTera = 1'000'000'000'000;
+constexpr u64 kDay = 86'400;  // seconds
+constexpr u64 kNanosecondsPerMs = 1'000'000;
+constexpr u64 kMaxTimeoutMs = 7ull * 24 * 3600 * 1000;
+
+void read_table(Report& report, const Fields& fields, TableSpec& table) {
+  if (auto entries = fields.get("entries"))
+    if (auto value = read_integer(report, *entries, 1, kMaxEntries)) table.entries = static_cast<u32>(*value);
+  if (auto evict = fields.get("evict"))
+    if (auto word = read_word(report, *evict, words::kEvict)) table.evict = words::kEvict[*word];
+}
+
+// A rate, and how much of it may come at once, a second's unless the policy says.
+struct RateKeys {
+  const char* rate;
+  const char* burst;
+  const char* unit;
+  u64 least, most;
+};
+void read_rate(Report& report, const Fields& fields, const RateKeys& keys, u64& rate, u64& burst) {
+  const auto rate_at = fields.get(keys.rate);
+  const auto burst_at = fields.get(keys.burst);
+  if (rate_at)
+    if (auto value = read_integer(report, *rate_at, keys.least, keys.most)) rate = burst = *value;
+  if (!burst_at) return;
+  if (!rate_at)
+    return report.at(*burst_at, fmt::format("a burst of {} needs a rate: add \"{}\"", keys.unit, keys.rate));
+  if (auto value = read_integer(report, *burst_at, 1, keys.most)) {
+    burst = *value;
+    if (rate != 0 && burst / kDay > rate)
+      report.at(*burst_at,
+                fmt::format("this burst is more than a day's {} at its rate: make it smaller", keys.unit));
+  }
+}
+
+void read_timeout(Report& report, const Fields& fields, const char* key, u32& ms) {
+  const auto place = fields.get(key);
+  if (!place) return;
+  const auto ns = read_time(report, *place, "30s");
+  if (!ns) return;
+  if (*ns < kNanosecondsPerMs || *ns % kNanosecondsPerMs != 0 || *ns / kNanosecondsPerMs > kMaxTimeoutMs)
+    report.at(*place, "connections are forgotten after whole milliseconds, from 1ms to 168h");
+  else
+    ms = static_cast<u32>(*ns / kNanosecondsPerMs);
+}
+
+}  // namespace
+
+RateLimitStage read_rate_limit(Report& report, const Place& place) {
+  RateLimitStage stage;
+  Fields fields(report, place, keys::kRateLimit, "the stage rate_limit");
+  if (!fields.is_object()) return stage;
+  if (auto per = fields.require("per"))
+    if (auto word = read_word(report, *per, words::kRatePer)) stage.per = words::kRatePer[*word];
+  for (const auto& [key, most, to] :
+       {std::tuple("prefix4", u64{32}, &stage.prefix4), std::tuple("prefix6", u64{128}, &stage.prefix6)}) {
+    const auto prefix = fields.get(key);
+    if (!prefix) continue;
+    if (stage.per == "flow")
+      report.at(*prefix, "a flow has whole addresses: take this out, or limit per \"src\" or \"dst\"");
+    if (auto value = read_integer(report, *prefix, 1, most)) *to = static_cast<u8>(*value);
+  }
+  read_rate(report, fields, {"pps", "burst", "packets", 1, kGiga}, stage.pps, stage.burst);
+  read_rate(report, fields, {"bytes_per_second", "burst_bytes", "bytes", 1000, kTera}, stage.bytes_per_second,
+            stage.burst_bytes);
+  if (!fields.get("pps") && !fields.get("bytes_per_second"))
+    report.at(place, "the stage rate_limit needs a rate: \"pps\", \"bytes_per_second\" or both");
+  if (auto excess = fields.get("excess"))
+    if (auto word = read_word(report, *excess, words::kDo)) stage.excess = words::kDo[*word];
+  read_table(report, fields, stage.table);
+  return stage;
+}
+
+ConntrackStage read_conntrack(Report& report, const Place& place) {
+  ConntrackStage stage;
+  Fields fields(report, place, keys::kConntrack, "the stage conntrack");
+  for (const auto& [key, to] :
+       {std::pair("on_new", &stage.on_new), std::pair("on_invalid", &stage.on_invalid)})
+    if (auto action = fields.get(key))
+      if (auto word = read_word(report, *action, words::kAclDefault)) *to = words::kAclDefault[*word];
+  if (auto loose = fields.get("loose"))
+    if (auto value = read_bool(report, *loose)) stage.loose = *value;
+  if (auto timeouts = fields.get("timeouts")) {
+    Fields times(report, *timeouts, keys::kTimeouts, "\"timeouts\"");
+    for (std::size_t i = 0; i < keys::kTimeouts.size(); i++)
+      read_timeout(report, times, keys::kTimeouts[i].data(), stage.timeouts_ms[i]);
+  }
+  read_table(report, fields, stage.table);
+  return stage;
+}
+
+bool has_table(const Stage& stage) {
+  return std::holds_alternative<RateLimitStage>(stage) || std::holds_alternative<ConntrackStage>(stage);
+}
+
+std::optional<std::string> table_in(const Pipeline& pipeline) {
+  for (u64 i = 0; i < pipeline.stages.size(); ++i)
+    if (has_table(pipeline.stages[i]))
+      return fmt::format("stage {} ({})", i + 1, words::kStage[pipeline.stages[i].index()]);
+  return std::nullopt;
+}
+
+}  // namespace xdpgpu::policy

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/policy/table_stages.hpp: stages that remember what they saw, from JSON.
+#pragma once
+
+#include "userspace/policy/reader.hpp"
+
+namespace xdpgpu::policy {
+
+RateLimitStage read_rate_limit(Report& report, const Place& place);
+ConntrackStage read_conntrack(Report& report, const Place& place);
+
+// Whether a stage remembers packets, and so has to see all of them.
+bool has_table(const Stage& stage);
+// The first such stage of the pipeline, as "stage 2 (conntrack)".
+std::optional<std::string> table_in(const Pipeline& pipeline);
+
+}  // namespace xdpgpu::policy
