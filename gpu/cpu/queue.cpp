@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "gpu/cpu/group.hpp"
 #include "gpu/doorbell.hpp"
 #include "gpu/slots.hpp"
 #include "gpu/stages/pipeline.h"
@@ -28,12 +29,11 @@ Memory<T> allocate(u64 count) {
   return Memory<T>(static_cast<T*>(memory));
 }
 
-// So many packets are fetched together, before those in front of them are decided: the CPU finds their pages
-// side by side, where it would wait for each one by one.
-constexpr u32 kAhead = 16;
 constexpr u32 kCacheLine = 64;
 
-// Metadata and headers, which lie in 128 bytes. A hint only, so the descriptor need not have been checked.
+// Metadata and headers, which lie in 128 bytes; of a whole group, before the one in front of it is decided:
+// the CPU finds their pages side by side, where it would wait for each one by one. A hint only, so the
+// descriptor need not have been checked.
 void prefetch(const xg_batch& batch, u32 i) {
   const u64 metadata = batch.descriptors.v[i].offset - XG_METADATA_SIZE;
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(batch.frames.v) + metadata;
@@ -75,10 +75,11 @@ class Batches {
       batch.frames_bytes = staging_bytes_;
       batch.descriptors.v = staged_.get();
     }
-    for (u32 i = 0; i < count; i++) {
-      if (i % kAhead == 0)
-        for (u32 next = i + kAhead; next < std::min(count, i + 2 * kAhead); next++) prefetch(batch, next);
-      xg_run(batch, i);
+    Group group(batch);
+    for (u32 first = 0; first < count; first += Group::kPackets) {
+      const u32 end = std::min(count, first + Group::kPackets);
+      for (u32 next = end; next < std::min(count, end + Group::kPackets); next++) prefetch(batch, next);
+      group.decide(first, end - first);
     }
   }
 

@@ -93,26 +93,36 @@ XG_FN u32 xg_acl_block(xg_words image, u32 body, u32 used, u32 block, u32 classe
   return XG_ACL_NO_RULE;
 }
 
-/* The action word of the first rule that matches, or the body's "otherwise". */
-XG_FN u32 xg_acl_first(xg_words image, u32 body, xg_view p) {
-  u32 used = image.v[body + XG_ACL_USED];
-  bool flags = (used & XG_ACL_USES_FLAGS) != 0u;
+/* Where a packet stands among the rules. The steps from it to the answer are apart for the CPU device, which
+ * takes each for several packets together (gpu/cpu/group.hpp). */
+struct xg_acl_place {
   u32 classes[XG_ACL_DIMENSIONS];
-  u32 cell = image.v[body + XG_ACL_CELLS];
-  u32 low = ~0u;
-  u32 high = ~0u;
+  u32 cell; /* -> its set of blocks */
+  u32 low;  /* blocks in which all classes have rules */
+  u32 high;
+};
+
+/* By the classes. */
+XG_FN void xg_acl_locate(xg_words image, u32 body, XG_INOUT(xg_acl_place) place) {
+  u32 used = image.v[body + XG_ACL_USED];
+  place.cell = image.v[body + XG_ACL_CELLS];
+  place.low = ~0u;
+  place.high = ~0u;
   for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
-    classes[d] = 0u;
     if (((used >> d) & 1u) != 0u) {
-      classes[d] = xg_acl_class_of(image, body, d, p, flags);
-      u32 head = image.v[body + XG_ACL_HEADS + d] + classes[d] * XG_ACL_HEAD;
-      cell += image.v[head];
-      low &= image.v[head + 1u];
-      high &= image.v[head + 2u];
+      u32 head = image.v[body + XG_ACL_HEADS + d] + place.classes[d] * XG_ACL_HEAD;
+      place.cell += image.v[head];
+      place.low &= image.v[head + 1u];
+      place.high &= image.v[head + 2u];
     }
   }
-  low &= image.v[cell];
-  high &= image.v[cell + 1u];
+}
+
+/* The action word of the first rule that matches, or the body's "otherwise". */
+XG_FN u32 xg_acl_first(xg_words image, u32 body, xg_acl_place place) {
+  u32 used = image.v[body + XG_ACL_USED];
+  u32 low = place.low & image.v[place.cell];
+  u32 high = place.high & image.v[place.cell + 1u];
   while ((low | high) != 0u) {
     u32 block;
     if (low != 0u) {
@@ -122,17 +132,29 @@ XG_FN u32 xg_acl_first(xg_words image, u32 body, xg_view p) {
       block = 32u + XG_LOWEST_BIT(high);
       high &= high - 1u;
     }
-    u32 action = xg_acl_block(image, body, used, block, classes);
+    u32 action = xg_acl_block(image, body, used, block, place.classes);
     if (action != XG_ACL_NO_RULE) return action;
   }
   return image.v[body + XG_ACL_OTHERWISE];
 }
 
 /* Returns an action word. */
-XG_FN u32 xg_stage_acl(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
-  u32 action = xg_acl_first(b.image, body, p);
+XG_FN u32 xg_acl_answer(xg_batch b, u32 body, xg_view p, xg_acl_place place, XG_INOUT(xg_result) r) {
+  u32 action = xg_acl_first(b.image, body, place);
   if (XG_VERDICT_ACTION(action) != XG_NEXT) xg_set_cache(b, body, p, XG_REWRITE_NONE, r);
   return action;
+}
+
+XG_FN u32 xg_stage_acl(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  u32 used = b.image.v[body + XG_ACL_USED];
+  xg_acl_place place;
+  for (u32 d = 0u; d < XG_ACL_DIMENSIONS; d++) {
+    place.classes[d] = 0u;
+    if (((used >> d) & 1u) != 0u)
+      place.classes[d] = xg_acl_class_of(b.image, body, d, p, (used & XG_ACL_USES_FLAGS) != 0u);
+  }
+  xg_acl_locate(b.image, body, place);
+  return xg_acl_answer(b, body, p, place, r);
 }
 
 #endif

@@ -32,17 +32,20 @@ XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result
   return XG_ABORTED;
 }
 
-/* p: what was seen of the packet, for whoever publishes the verdict; only where one is to be cached. */
-XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
-  xg_result r = xg_no_result();
+/* False: nothing is to be decided, the result is xg_no_result(). */
+XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   /* The later buffers of a packet: its answer stands at the first one. */
-  if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return r;
-  if (!xg_view_packet(b, b.descriptors.v[i], p)) return r;
+  if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return false;
+  return xg_view_packet(b, b.descriptors.v[i], p);
+}
 
+/* The stages of the packet's pipeline from number `first` on. */
+XG_FN xg_result xg_go_on(xg_batch b, u32 first, xg_view p) {
+  xg_result r = xg_no_result();
   u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * 2u;
   u32 stages = b.image.v[pipeline];
   u32 count = b.image.v[pipeline + 1u];
-  for (u32 s = 0u; s < count; s++) {
+  for (u32 s = first; s < count; s++) {
     u32 action = xg_stage(b, b.image.v[stages + s * 2u], b.image.v[stages + s * 2u + 1u], p, r);
     if (XG_VERDICT_ACTION(action) != XG_NEXT) {
       r.verdict = action | ((s + 1u) << 8);
@@ -51,6 +54,12 @@ XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   }
   r.verdict = XG_PASS;
   return r;
+}
+
+/* p: what was seen of the packet, for whoever publishes the verdict; only where one is to be cached. */
+XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
+  if (!xg_begin(b, i, p)) return xg_no_result();
+  return xg_go_on(b, 0u, p);
 }
 
 XG_FN void xg_run(xg_batch b, u32 i) {
