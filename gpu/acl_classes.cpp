@@ -122,7 +122,7 @@ std::vector<u16> add_ranges(std::span<const u64> always, std::span<const AclRang
   return of_value;
 }
 
-Result<void> append_addresses(std::span<const u64> always, std::vector<AclPrefix> prefixes,
+Result<void> append_addresses(std::span<const u64> always, const std::vector<AclPrefix>& prefixes,
                               AclClasses& classes, std::vector<u32>& image, u32* trees) {
   std::vector<Placed> v4, v6;
   for (const AclPrefix& one : prefixes)

@@ -55,7 +55,7 @@ std::vector<u16> add_ranges(std::span<const u64> always, std::span<const AclRang
 
 // Adds the classes of addresses, and appends the tables of prefixes, IPv4's and IPv6's, that name them;
 // writes these tables' words to `trees`. Fails as append_prefix_tree does.
-Result<void> append_addresses(std::span<const u64> always, std::vector<AclPrefix> prefixes,
+Result<void> append_addresses(std::span<const u64> always, const std::vector<AclPrefix>& prefixes,
                               AclClasses& classes, std::vector<u32>& image, u32* trees);
 
 }  // namespace xdpgpu::gpu

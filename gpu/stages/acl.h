@@ -3,8 +3,8 @@
  * gpu/stages/acl.h: `acl`, ordered rules, first match wins (gpu/pipelines.hpp says what a rule matches,
  * gpu/stages/image.h how the rules are laid out).
  *
- * What one field says takes a few loads that hang on each other, the fields' loads do not: so a packet costs
- * about the same whether there are ten rules or ten thousand.
+ * What one field says takes a few loads that hang on each other, the fields' loads do not: their number is
+ * about the same whether there are ten rules or ten thousand, but not how near the tables are.
  */
 #ifndef XDPGPU_STAGES_ACL_H
 #define XDPGPU_STAGES_ACL_H
