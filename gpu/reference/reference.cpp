@@ -181,7 +181,7 @@ u32 fnv1a(u32 hash, std::span<const u8> bytes) {
 
 bool decide(const LoadBalanceSettings& settings, const Packet& packet, const Place& place,
             xg_result& result) {
-  if (packet.src.empty() || settings.backends.empty()) return false;
+  if (packet.src.empty()) return false;
   constexpr std::array<u8, 4> no_ports{};
   const bool with_ports = !packet.ports.empty() && !packet.is(XG_PKT_FRAGMENT);
   u32 hash = fnv1a(2166136261u, packet.src);
@@ -191,6 +191,7 @@ bool decide(const LoadBalanceSettings& settings, const Packet& packet, const Pla
 
   u32 total = 0;
   for (const Backend& backend : settings.backends) total += backend.weight;
+  if (total == 0) return false;  // no backends
   u32 residue = hash % total;
   u32 chosen = 0;
   while (residue >= settings.backends[chosen].weight) residue -= settings.backends[chosen++].weight;
