@@ -67,17 +67,7 @@ XG_FN Handle xg_handle(u64 address) {
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
 #else
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
-#ifdef __POPCNT__
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
-#else
-/* For CPUs of which less is known the compiler would call a function. */
-XG_FN u32 xg_bits_set(u32 x) {
-  x -= (x >> 1) & 0x55555555u;
-  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
-  return (((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24;
-}
-#define XG_BITS_SET(x) xg_bits_set(x)
-#endif
 #define XG_ADD(handle, index, n) __atomic_fetch_add(&(handle).v[index], (n), __ATOMIC_RELAXED)
 #endif
 /* Frames are written as bytes and read as words. */
