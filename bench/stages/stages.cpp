@@ -11,6 +11,7 @@
 
 #include "bench/rows.hpp"
 #include "bench/stages/acl_cases.hpp"
+#include "bench/stages/flow_cases.hpp"
 #include "bench/stages/frames.hpp"
 #include "gpu/reference/reference.hpp"
 
@@ -19,12 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr u32 kPackets = 65536;  // different ones in a case
-constexpr u32 kMostDepth = 64;   // batches in flight
+constexpr u32 kFilterRules = 1000;
+constexpr u32 kMostDepth = 64;  // batches in flight
 
 struct Settings {
   std::vector<std::string> devices{"cpu"};
   std::vector<u32> batches{64, 1024, 16384, 65536};
   std::vector<u32> rules{64, 1000, 10000};
+  u32 entries = 1 << 22;
   u32 frames = 131072;
   u32 reference = 256;
   int repeats = 3;
@@ -144,6 +147,9 @@ int run(const Settings& settings) {
   for (const AclShape shape : {AclShape::mixed, AclShape::overlapping, AclShape::crossing})
     for (const StageCase& one : acl_cases(shape, settings.rules, std::min(kPackets, settings.frames)))
       bench.measure(one);
+  const u32 packets = std::min(kPackets, settings.frames);
+  const StageCase filter = acl_cases(AclShape::mixed, {kFilterRules}, packets).front();
+  for (const StageCase& one : flow_cases(settings.entries, packets, filter)) bench.measure(one);
   fmt::print(
       "up to {} frames in chunks of {} bytes, in no order; up to {} batches in flight; median of {} runs of "
       "{} "
@@ -168,6 +174,8 @@ int main(int argc, char** argv) {
   app.add_option("--rules", settings.rules, "rules of acl; the others are held against the first")
       ->delimiter(',')
       ->check(CLI::Range(1, 16384));
+  app.add_option("--entries", settings.entries, "flows that rate_limit and conntrack have room for")
+      ->check(CLI::Range(1, 1 << 26));
   app.add_option("--frames", settings.frames, "frames in memory, of 2 KiB each")
       ->check(CLI::Range(64, 1 << 22));
   app.add_option("--reference", settings.reference,

@@ -98,7 +98,12 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
          "routes": [{"prefix": "10.0.0.0/8", "next_hop": "y"}, {"file": "r.txt"},
                     {"prefix": ["::/0", "192.0.2.1"], "next_hop": "drop"}]},
         {"stage": "load_balance", "cache": true, "backends": [
-          {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]}]},
+          {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]},
+        {"stage": "rate_limit", "per": "dst", "prefix4": 24, "prefix6": 48, "pps": 10, "burst": 7, "entries": 100,
+         "evict": "random"},
+        {"stage": "rate_limit", "per": "flow", "bytes_per_second": 12345, "burst_bytes": 54321, "excess": "pass"},
+        {"stage": "conntrack", "on_new": "pass", "on_invalid": "next", "loose": false, "entries": 9, "evict": "lfu",
+         "timeouts": {"syn_sent": "1ms", "udp_replied": "90m"}}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";

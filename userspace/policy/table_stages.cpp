@@ -39,7 +39,7 @@ void read_rate(Report& report, const Fields& fields, const RateKeys& keys, u64& 
     return report.at(*burst_at, fmt::format("a burst of {} needs a rate: add \"{}\"", keys.unit, keys.rate));
   if (auto value = read_integer(report, *burst_at, 1, keys.most)) {
     burst = *value;
-    if (rate != 0 && burst / kDay > rate)
+    if (rate != 0 && burst > rate * kDay)
       report.at(*burst_at,
                 fmt::format("this burst is more than a day's {} at its rate: make it smaller", keys.unit));
   }

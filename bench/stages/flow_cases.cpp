@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "bench/stages/flow_cases.hpp"
+
+#include <fmt/format.h>
+
+namespace xdpgpu::bench {
+namespace {
+
+constexpr u64 kFar = 1'000'000'000;  // packets a second, and at once: the frames' times stand still
+
+gpu::RateLimitSettings limit(u32 entries) {
+  gpu::RateLimitSettings stage;
+  stage.per = gpu::RateLimitSettings::Per::flow;
+  stage.packets_per_second = kFar;
+  stage.burst_packets = kFar;
+  stage.table.entries = entries;
+  return stage;
+}
+
+gpu::ConntrackSettings connections(u32 entries) {
+  gpu::ConntrackSettings stage;
+  stage.loose = true;
+  stage.table.entries = entries;
+  return stage;
+}
+
+std::vector<StagePacket> flows(u32 packets) {
+  Random random(20261122);
+  std::vector<StagePacket> made(packets);
+  for (StagePacket& packet : made) {
+    packet.src = 0x0a000000 + below(random, 1 << 24);
+    packet.dst = 0xc0a80000 + below(random, 256);
+    packet.src_port = static_cast<u16>(1024 + below(random, 64000));
+    packet.dst_port = 443;
+    packet.protocol = below(random, 2) == 0 ? 6 : 17;
+    if (packet.protocol == 6) packet.tcp_flags = 0x10;
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& filter) {
+  const std::vector<StagePacket> traffic = flows(packets);
+  const auto passes = [](const StagePacket&) { return XG_PASS; };
+  const std::string of = fmt::format("{} flows, room for {}", packets, entries);
+  std::vector<StageCase> cases(3);
+  cases[0].name = "rate_limit, " + of;
+  cases[0].stages = {limit(entries)};
+  cases[1].name = "conntrack, " + of;
+  cases[1].stages = {connections(entries)};
+  for (u32 i = 0; i < 2; ++i) {
+    cases[i].packets = traffic;
+    cases[i].verdict = passes;
+  }
+  StageCase& firewall = cases[2];
+  firewall.name = "composed: " + filter.name + ", conntrack, rate_limit";
+  firewall.stages = filter.stages;
+  firewall.packets = filter.packets;
+  firewall.verdict = [verdict = filter.verdict](const StagePacket& packet) {
+    const u32 said = verdict(packet);
+    return XG_VERDICT_ACTION(said) == XG_DROP ? said : XG_PASS;
+  };
+  // Most of the filter's own packets are dropped there.
+  for (std::size_t i = 0; i < firewall.packets.size(); i += 2) firewall.packets[i] = traffic[i];
+  std::get<gpu::AclSettings>(firewall.stages.front()).otherwise = gpu::AclRule::Action::next;
+  gpu::ConntrackSettings tracks = connections(entries);
+  tracks.on_invalid = gpu::AclRule::Action::next;
+  firewall.stages.emplace_back(tracks);
+  firewall.stages.emplace_back(limit(entries));
+  return cases;
+}
+
+}  // namespace xdpgpu::bench

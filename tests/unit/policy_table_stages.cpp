@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//
+// Stages that remember packets: what a policy may say of them, and what it may not.
+#include "userspace/policy/table_stages.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace xdpgpu::policy {
+namespace {
+
+Result<Policy> parsed(const std::string& stages, const std::string& action = R"({"inspect": "p"})") {
+  return parse(fmt::format(R"({{"version": 1, "rules": [{{"action": {}}}], "pipelines": {{"p": [{}]}}}})",
+                           action, stages),
+               "p.json", read_files_of({}));
+}
+
+template <class Kind>
+Kind stage_of(const std::string& stages) {
+  const auto policy = parsed(stages);
+  EXPECT_TRUE(policy) << policy.error().front().sentence();
+  return policy ? std::get<Kind>(policy->pipelines.front().stages.front()) : Kind{};
+}
+
+// The first problem, and where it is.
+std::string problem(const std::string& stages, const std::string& action = R"({"inspect": "p"})") {
+  const auto policy = parsed(stages, action);
+  return policy ? "none" : policy.error().front().pointer + ": " + policy.error().front().message;
+}
+void expect_problem(const std::string& stages, const std::string& where, const std::string& said) {
+  const std::string found = problem(stages);
+  EXPECT_EQ(found.substr(0, where.size() + 2), where + ": ") << found;
+  EXPECT_NE(found.find(said), std::string::npos) << found;
+}
+
+TEST(RateLimitStage, HasASecondsBurstUnlessItSays) {
+  auto stage = stage_of<RateLimitStage>(R"({"stage": "rate_limit", "per": "src", "pps": 100})");
+  EXPECT_EQ(stage.pps, 100u);
+  EXPECT_EQ(stage.burst, 100u);
+  EXPECT_EQ(stage.bytes_per_second, 0u);
+  EXPECT_EQ(stage.prefix4, 32);
+  EXPECT_EQ(stage.prefix6, 128);
+  EXPECT_EQ(stage.excess, "drop");
+  EXPECT_EQ(stage.table.entries, 65536u);
+  EXPECT_EQ(stage.table.evict, "lru");
+  stage = stage_of<RateLimitStage>(R"({"stage": "rate_limit", "per": "dst", "bytes_per_second": 5000,
+      "burst_bytes": 9000, "prefix4": 24, "prefix6": 56, "excess": "pass", "entries": 10, "evict": "refuse"})");
+  EXPECT_EQ(stage.pps, 0u);
+  EXPECT_EQ(stage.bytes_per_second, 5000u);
+  EXPECT_EQ(stage.burst_bytes, 9000u);
+  EXPECT_EQ(stage.prefix4, 24);
+  EXPECT_EQ(stage.prefix6, 56);
+  EXPECT_EQ(stage.excess, "pass");
+  EXPECT_EQ(stage.table.entries, 10u);
+  EXPECT_EQ(stage.table.evict, "refuse");
+}
+
+TEST(RateLimitStage, RefusesWhatMeansNothing) {
+  expect_problem(R"({"stage": "rate_limit", "per": "src"})", "/pipelines/p/0", "needs a rate");
+  expect_problem(R"({"stage": "rate_limit", "pps": 1})", "/pipelines/p/0", "\"per\"");
+  expect_problem(R"({"stage": "rate_limit", "per": "src", "pps": 1, "burst_bytes": 1})",
+                 "/pipelines/p/0/burst_bytes", "needs a rate: add \"bytes_per_second\"");
+  expect_problem(R"({"stage": "rate_limit", "per": "flow", "pps": 1, "prefix4": 24})",
+                 "/pipelines/p/0/prefix4", "whole addresses");
+  expect_problem(R"({"stage": "rate_limit", "per": "src", "pps": 1, "burst": 86401})",
+                 "/pipelines/p/0/burst", "more than a day's packets");
+  expect_problem(R"({"stage": "rate_limit", "per": "src", "bytes_per_second": 999})",
+                 "/pipelines/p/0/bytes_per_second", "from 1000");
+  expect_problem(R"({"stage": "rate_limit", "per": "source", "pps": 1})", "/pipelines/p/0/per", "\"src\"");
+  expect_problem(R"({"stage": "rate_limit", "per": "src", "pps": 1, "entries": 0})", "/pipelines/p/0/entries",
+                 "from 1 to 67108864");
+  expect_problem(R"({"stage": "rate_limit", "per": "src", "pps": 1, "cache": true})", "/pipelines/p/0/cache",
+                 "");
+}
+
+TEST(ConntrackStage, IsLooseAndDropsWhatIsInvalidUnlessItSays) {
+  auto stage = stage_of<ConntrackStage>(R"({"stage": "conntrack"})");
+  EXPECT_EQ(stage, ConntrackStage{});
+  EXPECT_TRUE(stage.loose);
+  EXPECT_EQ(stage.on_new, "next");
+  EXPECT_EQ(stage.on_invalid, "drop");
+  stage = stage_of<ConntrackStage>(
+      R"({"stage": "conntrack", "on_new": "drop", "on_invalid": "pass", "loose": false,
+      "timeouts": {"established": "168h", "other": "1ms"}, "entries": 4194304, "evict": "fifo"})");
+  EXPECT_FALSE(stage.loose);
+  EXPECT_EQ(stage.on_new, "drop");
+  EXPECT_EQ(stage.on_invalid, "pass");
+  EXPECT_EQ(stage.timeouts_ms[2], 168u * 3'600'000);
+  EXPECT_EQ(stage.timeouts_ms[9], 1u);
+  EXPECT_EQ(stage.table.entries, 4194304u);
+}
+
+TEST(ConntrackStage, RefusesWhatMeansNothing) {
+  expect_problem(R"({"stage": "conntrack", "on_new": "tx"})", "/pipelines/p/0/on_new", "\"next\"");
+  expect_problem(R"({"stage": "conntrack", "timeouts": {"tcp": "1s"}})", "/pipelines/p/0/timeouts/tcp", "");
+  expect_problem(R"({"stage": "conntrack", "timeouts": {"udp": "1us"}})", "/pipelines/p/0/timeouts/udp",
+                 "whole milliseconds");
+  expect_problem(R"({"stage": "conntrack", "timeouts": {"udp": "169h"}})", "/pipelines/p/0/timeouts/udp",
+                 "168h");
+  expect_problem(R"({"stage": "conntrack", "evict": "lifo"})", "/pipelines/p/0/evict", "\"lru\"");
+}
+
+// They have to see every packet of a flow.
+TEST(TableStages, NothingBehindThemIsCachedButDrops) {
+  constexpr const char* kTrack = R"({"stage": "conntrack"}, )";
+  expect_problem(kTrack + std::string(R"({"stage": "l2fwd", "cache": true})"), "/pipelines/p/1",
+                 "stage 1 (conntrack) has to see every packet");
+  EXPECT_EQ(problem(kTrack + std::string(R"({"stage": "l2fwd"})")), "none");
+  EXPECT_EQ(problem(kTrack + std::string(R"({"stage": "acl", "rules": [], "cache": true})")), "none");
+  EXPECT_EQ(problem(R"({"stage": "l2fwd", "cache": true}, {"stage": "conntrack"})"), "none") << "in front";
+}
+
+TEST(TableStages, NoMirrorLeadsToThem) {
+  const std::string found = problem(R"({"stage": "conntrack"})", R"({"mirror": "p"})");
+  EXPECT_NE(found.find("stage 1 (conntrack)"), std::string::npos) << found;
+  EXPECT_EQ(found.substr(0, 8), "/rules/0") << found;
+}
+
+}  // namespace
+}  // namespace xdpgpu::policy
