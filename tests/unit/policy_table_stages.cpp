@@ -62,8 +62,8 @@ TEST(RateLimitStage, RefusesWhatMeansNothing) {
                  "/pipelines/p/0/burst_bytes", "needs a rate: add \"bytes_per_second\"");
   expect_problem(R"({"stage": "rate_limit", "per": "flow", "pps": 1, "prefix4": 24})",
                  "/pipelines/p/0/prefix4", "whole addresses");
-  expect_problem(R"({"stage": "rate_limit", "per": "src", "pps": 1, "burst": 86401})",
-                 "/pipelines/p/0/burst", "more than a day's packets");
+  expect_problem(R"({"stage": "rate_limit", "per": "src", "pps": 1, "burst": 86401})", "/pipelines/p/0/burst",
+                 "more than a day's packets");
   expect_problem(R"({"stage": "rate_limit", "per": "src", "bytes_per_second": 999})",
                  "/pipelines/p/0/bytes_per_second", "from 1000");
   expect_problem(R"({"stage": "rate_limit", "per": "source", "pps": 1})", "/pipelines/p/0/per", "\"src\"");
