@@ -25,12 +25,20 @@ __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLan
 namespace detail {
 
 // Whether the fields that the stages and the flow's key read of this packet stand in its line, where the
-// metadata says: addresses, ports, TCP flags, an echo's identifier. metadata: the line's copy.
-__device__ inline bool line_has_all(const xg_metadata& metadata) {
+// metadata says: addresses, ports, TCP flags, an echo's identifier, the packet that an ICMP error quotes.
+__device__ inline bool line_has_all(const Line& line) {
   constexpr u32 kHeaders = kLineBytes - XG_METADATA_SIZE;
+  xg_metadata metadata;
+  memcpy(&metadata, &line, sizeof(metadata));
   // 40: an IPv6 header, the longer one; 14: a TCP header with its flags, the longest of what is read there.
   // VLAN tags are in front of both.
-  return metadata.l3_offset + 40u <= kHeaders && metadata.l4_offset + 14u <= kHeaders;
+  if (metadata.l3_offset + 40u > kHeaders || metadata.l4_offset + 14u > kHeaders) return false;
+  if ((metadata.flags & XG_PKT_ICMP) == 0) return true;
+  const u32 type = reinterpret_cast<const u8*>(&line)[XG_METADATA_SIZE + metadata.l4_offset];
+  const bool echo =
+      (metadata.flags & XG_PKT_IPV6) != 0 ? type == 128u || type == 129u : type == 8u || type == 0u;
+  // 8 of its own, 60 of the longest IP header, 8 behind that.
+  return echo || metadata.l4_offset + 76u <= kHeaders;
 }
 
 // What a lane knows of its packet before the frame is looked at.
@@ -140,9 +148,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
   bool has_line = false;
   if (mine) {
     const Line& line = lines.of[threadIdx.x % kWarpLanes];
-    xg_metadata metadata;
-    memcpy(&metadata, &line, sizeof(metadata));
-    has_line = at != ~u64{0} && detail::line_has_all(metadata);
+    has_line = at != ~u64{0} && detail::line_has_all(line);
     bool judged = false;
     if (has_line) {
       // The descriptor was found valid above; its length is the frame's, though the copy ends before.

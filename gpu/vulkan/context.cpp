@@ -164,7 +164,9 @@ Result<std::unique_ptr<Context>> Context::create(const DeviceInfo& info) {
   if (!self->candidate_.info.usable)
     return tl::unexpected(
         fmt::format("Vulkan: {} ({}) is gone: list the devices again", info.name, info.description));
-  auto opened = self->open().and_then([&] { return self->build_pipelines(); });
+  auto opened = self->open().and_then([&] { return self->build_layout(); }).and_then([&] {
+    return self->build(Entry::decide);
+  });
   if (!opened) return tl::unexpected(opened.error());
   return self;
 }
@@ -202,7 +204,7 @@ Result<void> Context::open() {
   return {};
 }
 
-Result<void> Context::build_pipelines() {
+Result<void> Context::build_layout() {
   const Dispatch& d = dispatch();
   static_assert(sizeof(Arguments) <= 128, "every device takes 128 bytes of push constants");
   const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, sizeof(Arguments));
@@ -211,20 +213,24 @@ Result<void> Context::build_pipelines() {
       device_->createPipelineLayoutUnique(vk::PipelineLayoutCreateInfo({}, {}, constants), nullptr, d));
   if (!layout) return tl::unexpected(layout.error());
   layout_ = *std::move(layout);
-  for (u32 entry = 0; entry < kEntries; entry++) {
-    auto shader =
-        checked("loading the stages",
-                device_->createShaderModuleUnique(
-                    vk::ShaderModuleCreateInfo({}, kShaders[entry].size_bytes(), kShaders[entry].data()),
-                    nullptr, d));
-    if (!shader) return tl::unexpected(shader.error());
-    const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, **shader, "main");
-    auto pipeline = checked("compiling the stages",
-                            device_->createComputePipelineUnique(
-                                nullptr, vk::ComputePipelineCreateInfo({}, stage, *layout_), nullptr, d));
-    if (!pipeline) return tl::unexpected(pipeline.error());
-    pipelines_[entry] = *std::move(pipeline);
-  }
+  return {};
+}
+
+Result<void> Context::build(Entry entry) {
+  const u32 number = static_cast<u32>(entry);
+  if (pipelines_[number]) return {};
+  const Dispatch& d = dispatch();
+  const std::span<const u32> words = kShaders[number];
+  auto shader = checked("loading the stages",
+                        device_->createShaderModuleUnique(
+                            vk::ShaderModuleCreateInfo({}, words.size_bytes(), words.data()), nullptr, d));
+  if (!shader) return tl::unexpected(shader.error());
+  const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, **shader, "main");
+  auto pipeline = checked("compiling the stages",
+                          device_->createComputePipelineUnique(
+                              nullptr, vk::ComputePipelineCreateInfo({}, stage, *layout_), nullptr, d));
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  pipelines_[number] = *std::move(pipeline);
   return {};
 }
 

@@ -77,6 +77,9 @@ class Context {
   vk::Device device() const { return *device_; }
   vk::PhysicalDevice physical() const { return candidate_.device; }
   vk::PipelineLayout layout() const { return *layout_; }
+  // Has the driver compile an entry, which takes it some seconds, if that is not done yet; `decide` is from
+  // the start. Control thread, before the entry's first use.
+  Result<void> build(Entry entry);
   vk::Pipeline pipeline(Entry entry) const { return *pipelines_[static_cast<u32>(entry)]; }
   // The one to which all batches with tables go, so that they are one after the other.
   HardwareQueue& table_queue() { return *queues_.front(); }
@@ -92,7 +95,7 @@ class Context {
  private:
   Context() = default;
   Result<void> open();
-  Result<void> build_pipelines();
+  Result<void> build_layout();
 
   Dispatch dispatch_;  // the device's own functions
   Instance::Candidate candidate_;

@@ -45,6 +45,10 @@ class VulkanDevice final : public Device {
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (shared_.context->failed()) return tl::unexpected(lost());
     Context& context = *shared_.context;
+    if (!pipelines->states().empty())
+      if (auto built = context.build(Entry::begin).and_then([&] { return context.build(Entry::tables); });
+          !built)
+        return built;
     auto tables = states_.take(
         *pipelines, [&](const StateSpec& spec) { return zeroed_buffer(context, spec.words * sizeof(u32)); });
     if (!tables) return tl::unexpected(tables.error());
