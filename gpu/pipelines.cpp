@@ -387,11 +387,10 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<Pipeline
   }
 }
 
-Result<void> check_state_range(const Pipelines* pipelines, u32 table, u64 first, u64 count) {
-  if (pipelines == nullptr) return refuse("the generation is not loaded");
-  if (table >= pipelines->states().size())
-    return refuse("the pipelines have {} tables, there is no number {}", pipelines->states().size(), table);
-  const u64 words = pipelines->states()[table].words;
+Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {
+  if (table >= pipelines.states().size())
+    return refuse("the pipelines have {} tables, there is no number {}", pipelines.states().size(), table);
+  const u64 words = pipelines.states()[table].words;
   if (first > words || count > words - first)
     return refuse("the table has {} words, {} from word {} on are not in it", words, count, first);
   return {};

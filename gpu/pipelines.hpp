@@ -282,7 +282,7 @@ class Pipelines {
   std::vector<StateSpec> states_;
 };
 
-// Whether words [first, first + count) of a table of `pipelines` (nullptr: there are none) can be read.
-Result<void> check_state_range(const Pipelines* pipelines, u32 table, u64 first, u64 count);
+// Whether words [first, first + count) of a table can be read.
+Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count);
 
 }  // namespace xdpgpu::gpu

@@ -53,9 +53,9 @@ class CpuDevice final : public Device {
   }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     const Loaded* loaded = shared_.generations.find(generation);
-    auto checked =
-        check_state_range(loaded == nullptr ? nullptr : loaded->pipelines.get(), table, first, words.size());
-    if (!checked) return checked;
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_state_range(*loaded->pipelines, table, first, words.size()); !checked)
+      return checked;
     Table& from = *loaded->tables[table];
     for (u64 i = 0; i < words.size(); i++)
       words[i] = std::atomic_ref(from[first + i]).load(std::memory_order_relaxed);

@@ -142,9 +142,9 @@ class CudaDevice final : public Device {
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     if (auto ready = enter(); !ready) return ready;
     const Loaded* loaded = shared_.generations.find(generation);
-    auto checked =
-        check_state_range(loaded == nullptr ? nullptr : loaded->pipelines.get(), table, first, words.size());
-    if (!checked) return checked;
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_state_range(*loaded->pipelines, table, first, words.size()); !checked)
+      return checked;
     if (const cudaError_t error =
             loaded->tables[table]->read(first * sizeof(u32), words.data(), words.size_bytes());
         error != cudaSuccess)

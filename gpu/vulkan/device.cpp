@@ -61,9 +61,9 @@ class VulkanDevice final : public Device {
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     if (shared_.context->failed()) return tl::unexpected(lost());
     const Loaded* loaded = shared_.generations.find(generation);
-    auto checked =
-        check_state_range(loaded == nullptr ? nullptr : loaded->pipelines.get(), table, first, words.size());
-    if (!checked) return checked;
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_state_range(*loaded->pipelines, table, first, words.size()); !checked)
+      return checked;
     return read_buffer(*shared_.context, *loaded->tables[table], first, words);
   }
   void unload(u32 generation) noexcept override {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/vulkan/memory.hpp"
 
-#include <bit>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 namespace xdpgpu::gpu::vulkan {
@@ -69,8 +69,8 @@ Result<Buffer> allocate(const Context& context, u64 bytes, vk::BufferUsageFlags 
 }
 
 // Has the device do what `record` writes into a command buffer, and waits until it is done. what: "uploading"
-template <class Record>
-Result<void> run_once(Context& context, const char* what, Record record) {
+Result<void> run_once(Context& context, const char* what,
+                      const std::function<void(vk::CommandBuffer)>& record) {
   const Dispatch& d = context.dispatch();
   const vk::Device device = context.device();
   auto pool = checked("creating a command pool",
@@ -96,7 +96,7 @@ Result<void> run_once(Context& context, const char* what, Record record) {
   HardwareQueue& queue = context.next_queue();
   {
     const std::lock_guard lock(queue.mutex);
-    const auto submitted = checked(what, queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d));
+    auto submitted = checked(what, queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d));
     if (!submitted) return submitted;
   }
   const vk::Result done = device.waitForFences(**fence, VK_TRUE, kTimeoutNs, d);
@@ -188,7 +188,7 @@ Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes) {
     return tl::unexpected(fmt::format("Vulkan: {} cannot import host memory (no {}): use staged frames",
                                       candidate.info.description,
                                       VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME));
-  if (std::bit_cast<std::uintptr_t>(base) % candidate.import_alignment != 0 ||
+  if (reinterpret_cast<std::uintptr_t>(base) % candidate.import_alignment != 0 ||
       bytes % candidate.import_alignment != 0)
     return tl::unexpected(
         fmt::format("Vulkan: {} imports host memory in pieces of {} bytes: use staged frames",
