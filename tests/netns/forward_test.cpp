@@ -69,7 +69,7 @@ class Forward : public OnTheWire {
   bool kernel_transmits() const { return generic() || kernel_at_least(6, 3); }
 };
 INSTANTIATE_TEST_SUITE_P(Netns, Forward, kConfigs, config_name);
-INSTANTIATE_TEST_SUITE_P(Modes, Forward, kModes, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Forward, kSplit, config_name);
 
 TEST_P(Forward, CarriesPingAndTcpBothWays) {
   add_routes();

@@ -35,7 +35,7 @@ class TablesOnTheWire : public OnTheWire {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Netns, TablesOnTheWire, kConfigs, config_name);
-INSTANTIATE_TEST_SUITE_P(Modes, TablesOnTheWire, kModes, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, TablesOnTheWire, kSplit, config_name);
 
 TEST_P(TablesOnTheWire, WhatIsKnownOutlivesAPolicyThatKeepsTheStage) {
   attach(limited(1, 40));
