@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+//
+// Batches through tables from several queues of a device, and beside batches whose pipelines have none.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "tests/backends/judge.hpp"
+#include "tests/backends/targets.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+constexpr u32 kPackets = 1500, kPacketsOnVulkan = 400;
+constexpr u32 kBatch = 48, kCapacity = kBatch + 64;
+constexpr u32 kTableless = kGeneration + 1;
+constexpr gpu::CompileOptions kOptions{{0x0123456789abcdef, 0xfedcba9876543210}};
+
+std::vector<gpu::PipelineSettings> with_tables() {
+  gpu::RateLimitSettings limit;
+  limit.packets_per_second = 5;
+  limit.burst_packets = 3;
+  limit.table = {64, gpu::TableSettings::Evict::lru};
+  gpu::ConntrackSettings connections;
+  connections.table = {512, gpu::TableSettings::Evict::lru};
+  return {{"both", {connections, limit}}};
+}
+
+std::vector<std::vector<u32>> tables_of(gpu::Device& device, const gpu::Pipelines& pipelines) {
+  std::vector<std::vector<u32>> all;
+  for (u32 i = 0; i < pipelines.states().size(); i++) {
+    const auto read =
+        device.read_state(kGeneration, i, 0, all.emplace_back(std::vector<u32>(pipelines.states()[i].words)));
+    EXPECT_TRUE(read) << read.error();
+  }
+  return all;
+}
+
+class Turns : public testing::TestWithParam<Target> {
+ protected:
+  Traffic make_traffic() const {
+    Random random(test_seed());
+    return conversations(random, GetParam().kind == "vulkan" ? kPacketsOnVulkan : kPackets, 1);
+  }
+};
+
+std::vector<Target> launched_targets() {
+  std::vector<Target> targets;
+  for (const Target& target : all_targets())
+    if (target.drive == gpu::Drive::launched) targets.push_back(target);
+  return targets;
+}
+INSTANTIATE_TEST_SUITE_P(Backends, Turns, testing::ValuesIn(launched_targets()), target_name);
+
+// Two queues of every way in which the device can be driven, each batch another one's, each over before the
+// next one begins: the order of the batches is the order at the tables.
+TEST_P(Turns, QueuesShareTheTables) {
+  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
+  const Traffic traffic = make_traffic();
+  const auto pipelines = gpu::Pipelines::compile(with_tables(), kOptions).value();
+  gpu::reference::Judge reference(with_tables(), kOptions);
+  std::vector<xg_result> should(traffic.descriptors.size());
+  reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  std::vector<gpu::Drive> drives(2, gpu::Drive::launched);
+  if (device->info().persistent) drives.insert(drives.end(), 2, gpu::Drive::persistent);
+  if (device->info().graph) drives.insert(drives.end(), 2, gpu::Drive::graph);
+  ASSERT_TRUE(device->load(kGeneration, pipelines));
+  std::vector<std::unique_ptr<gpu::Queue>> queues;
+  for (const gpu::Drive drive : drives) {
+    auto queue = device->open_queue({kCapacity, 2, drive});
+    ASSERT_TRUE(queue) << queue.error();
+    queues.push_back(*std::move(queue));
+  }
+
+  std::vector<xg_result> is;
+  for (std::size_t first = 0, turn = 0; first < traffic.descriptors.size(); turn++) {
+    const u32 count = cut(traffic.descriptors, first, kBatch, kCapacity);
+    const std::vector<xg_descriptor> batch(
+        traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first),
+        traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first + count));
+    const auto answers = judge(*queues[turn % queues.size()], batch, count, kGeneration);
+    if (HasFatalFailure()) return;
+    is.insert(is.end(), answers.begin(), answers.end());
+    first += count;
+  }
+  expect_equal(is, should, traffic.descriptors);
+  EXPECT_EQ(tables_of(*device, *pipelines), reference.tables());
+}
+
+// Every third batch is of a generation without tables, and as many are in flight as the queue takes: they
+// come back in their order.
+TEST_P(Turns, BatchesWithoutTablesKeepTheirPlace) {
+  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
+  const Traffic traffic = make_traffic();
+  const std::vector<gpu::PipelineSettings> tableless{{"main", {gpu::L2fwdSettings{}}}};
+  const auto pipelines = gpu::Pipelines::compile(with_tables(), kOptions).value();
+  gpu::reference::Judge reference(with_tables(), kOptions);
+
+  struct Batch {
+    std::vector<xg_descriptor> descriptors;
+    u32 generation;
+    std::vector<xg_result> should;
+  };
+  std::vector<Batch> batches;
+  for (std::size_t first = 0; first < traffic.descriptors.size();) {
+    const u32 count = cut(traffic.descriptors, first, kBatch, kCapacity);
+    Batch& batch = batches.emplace_back();
+    const auto begin = traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first);
+    batch.descriptors.assign(begin, begin + count);
+    batch.generation = batches.size() % 3 == 0 ? kTableless : kGeneration;
+    for (const xg_descriptor& one : batch.descriptors) {
+      if (one.offset < XG_METADATA_SIZE || one.offset > traffic.region.size()) continue;
+      u8* const at =
+          traffic.region.base() + one.offset - XG_METADATA_SIZE + offsetof(xg_metadata, generation);
+      std::memcpy(at, &batch.generation, sizeof(batch.generation));
+    }
+    first += count;
+  }
+  for (Batch& batch : batches) {
+    batch.should.resize(batch.descriptors.size());
+    if (batch.generation == kGeneration)
+      reference.decide(traffic.region.bytes(), batch.descriptors, kGeneration, batch.should);
+    else
+      gpu::reference::decide(traffic.region.bytes(), batch.descriptors, kTableless, tableless, batch.should);
+  }
+
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  auto queue = device->open_queue(GetParam().queue(kCapacity, 8));
+  ASSERT_TRUE(queue) << queue.error();
+  ASSERT_TRUE(device->load(kGeneration, pipelines));
+  ASSERT_TRUE(device->load(kTableless, gpu::Pipelines::compile(tableless).value()));
+  std::size_t taken = 0;
+  const auto take = [&] {
+    gpu::Slot* slot = wait(**queue);
+    ASSERT_NE(slot, nullptr) << "a batch did not come back";
+    const Batch& batch = batches[taken++];
+    ASSERT_FALSE(slot->failed);
+    ASSERT_EQ(slot->generation, batch.generation);
+    ASSERT_EQ(slot->count, batch.descriptors.size());
+    expect_equal({slot->results, slot->results + slot->count}, batch.should, batch.descriptors);
+    (*queue)->release(slot);
+  };
+  for (const Batch& batch : batches) {
+    gpu::Slot* slot = (*queue)->acquire();
+    if (slot == nullptr) {
+      take();
+      if (HasFatalFailure()) return;
+      slot = (*queue)->acquire();
+      ASSERT_NE(slot, nullptr);
+    }
+    poison(slot, static_cast<u32>(batch.descriptors.size()));
+    std::copy(batch.descriptors.begin(), batch.descriptors.end(), slot->descriptors);
+    ASSERT_EQ((*queue)->submit(slot, static_cast<u32>(batch.descriptors.size()), batch.generation),
+              gpu::Submit::ok);
+  }
+  while (taken < batches.size() && !HasFatalFailure()) take();
+  EXPECT_EQ(tables_of(*device, *pipelines), reference.tables());
+}
+
+}  // namespace
+}  // namespace xdpgpu::tests
