@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 #include <new>
+#include <set>
 
 #include "gpu/acl_image.hpp"
 #include "gpu/forward_image.hpp"
@@ -100,6 +101,17 @@ Check check(const AclSettings& stage) {
   return {};
 }
 
+Check check_maglev(const LoadBalanceSettings& stage) {
+  if (stage.table_size < kMinMaglevTable || stage.table_size > kMaxMaglevTable || !is_prime(stage.table_size))
+    return refuse("its table_size {} is not a prime from {} to {}", stage.table_size, kMinMaglevTable,
+                  kMaxMaglevTable);
+  std::set<std::string_view> names;
+  for (const Backend& backend : stage.backends)
+    if (!names.insert(backend.name).second)
+      return refuse("two backends have the name \"{}\", by which maglev tells them apart", backend.name);
+  return {};
+}
+
 Check check(const LoadBalanceSettings& stage) {
   if (stage.backends.empty() || stage.backends.size() > 256)
     return refuse("it has {} backends, 1 to 256 are possible", stage.backends.size());
@@ -109,7 +121,7 @@ Check check(const LoadBalanceSettings& stage) {
     if (auto checked = check_target(backend.to_port, backend.target); !checked)
       return refuse("backend \"{}\": {}", backend.name, checked.error());
   }
-  return {};
+  return stage.algorithm == LoadBalanceSettings::Algorithm::maglev ? check_maglev(stage) : Check{};
 }
 
 Check check(const L2fwdSettings& stage) { return check_target(stage.to_port, stage.target); }
@@ -196,6 +208,7 @@ struct Compiled {
   std::vector<u32> image;
   std::vector<xg_rewrite> rewrites;
   std::vector<StateSpec> states;
+  std::array<u64, 2> hash_key{};
 };
 
 struct Placed {
@@ -234,19 +247,55 @@ u32 add_rewrite(const Backend& backend, std::vector<xg_rewrite>& rewrites) {
   return number;
 }
 
-Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
-  std::vector<u32>& image = to.image;
-  const u32 at = static_cast<u32>(image.size());
-  image.insert(image.end(),
-               {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0u, static_cast<u32>(stage.backends.size())});
+// XG_LB_BACKEND words each.
+void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
   u32 end = 0;
   for (const Backend& backend : stage.backends) {
     end += backend.weight;
     const auto mac = mac_words(backend.mac);
-    image.insert(image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
-                               stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
+    to.image.insert(to.image.end(),
+                    {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
+                     stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
   }
-  image[at + XG_LB_TOTAL] = end;
+}
+
+// Fills in the XG_MAGLEV_WORDS words that stand at `at`.
+Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  std::vector<MaglevBackend> shares;
+  for (const Backend& backend : stage.backends) shares.push_back({backend.name, backend.weight});
+  const auto table = maglev_table(shares, stage.table_size);
+  std::vector<bool> has_share(shares.size());
+  for (const u16 backend : table) has_share[backend] = true;
+  for (std::size_t i = 0; i < shares.size(); i++)
+    if (shares[i].weight != 0 && !has_share[i])
+      return refuse("backend \"{}\" has no share in a table of {}: take a larger table_size", shares[i].name,
+                    stage.table_size);
+  image[at + XG_MAGLEV_SIZE] = stage.table_size;
+  image[at + XG_MAGLEV_TABLE] = static_cast<u32>(image.size());
+  for (std::size_t i = 0; i < table.size(); i += 2)
+    image.push_back(table[i] | (i + 1 < table.size() ? u32{table[i + 1]} << 16 : 0u));
+  image[at + XG_MAGLEV_BACKENDS] = static_cast<u32>(image.size());
+  append_backends(stage, to);
+  return {};
+}
+
+Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  if (stage.algorithm == LoadBalanceSettings::Algorithm::maglev) {
+    const u32 body = static_cast<u32>(image.size());
+    image.insert(image.end(), {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0, 0, 0});
+    for (const u64 key : to.hash_key) append64(image, key);
+    if (auto made = append_maglev(stage, body + XG_MAGLEV, to); !made) return tl::unexpected(made.error());
+    return Placed{XG_KIND_MAGLEV, body};
+  }
+  const u32 at = static_cast<u32>(image.size());
+  image.insert(image.end(),
+               {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0u, static_cast<u32>(stage.backends.size())});
+  u32 total = 0;
+  for (const Backend& backend : stage.backends) total += backend.weight;
+  image[at + XG_LB_TOTAL] = total;
+  append_backends(stage, to);
   return Placed{XG_KIND_LOAD_BALANCE, at};
 }
 
@@ -326,6 +375,7 @@ Result<Placed> append(const ForwardSettings& stage, Compiled& to) {
 Result<Compiled> build(const std::vector<PipelineSettings>& settings, const CompileOptions& options) {
   const u32 pipelines = static_cast<u32>(settings.size());
   Compiled compiled;
+  compiled.hash_key = options.hash_key;
   std::vector<u32>& image = compiled.image;
   image.resize(XG_IMAGE_HEADER + pipelines * XG_PIPELINE_WORDS, 0);
   image[XG_IMAGE_MAGIC_AT] = XG_IMAGE_MAGIC;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
+#include "gpu/maglev.hpp"
 #include "maps/flow.h"
 
 namespace xdpgpu::gpu {
@@ -74,7 +75,15 @@ struct AclSettings {
 // destination address, source port, destination port (each in network byte order as in the packet; 4 or
 // 16 address bytes) and protocol, modulo the sum of the weights; backend i owns weight_i consecutive
 // residues. The ports count as 0 where the packet has none and in all fragments, so that the fragments
-// of one packet stay together. Sets the backend's MAC as destination and the frame's former destination
+// of one packet stay together.
+//
+// By maglev: the backend that stands in Maglev's lookup table of `table_size` entries (gpu/maglev.hpp) at the
+// upper 32 bits of the flow's SipHash-1-3 (CompileOptions::hash_key), modulo the size; hashed are the forty
+// bytes of the key that `rate_limit` has for flows: source and destination in sixteen bytes each, the ports as
+// above, family, protocol, 0, 0. Each backend has its own name then, and each a share in the table. Who does
+// not know the key cannot aim at a backend, and one that is taken out moves its own flows and few others.
+//
+// Sets the backend's MAC as destination and the frame's former destination
 // as source. Packets without addresses go on to the next stage. Verdict's rule: 0; the result's detail:
 // the backend's position. Rewrite: the backends of stages that cache are numbered from XG_REWRITE_FIRST on
 // in the order of the settings; verdicts for those from XG_REWRITE_HALF on are not cached.
@@ -86,9 +95,12 @@ struct Backend {
   u32 target = 0;        // port index when to_port
 };
 struct LoadBalanceSettings {
+  enum class Algorithm { hash, maglev };
   std::vector<Backend> backends;  // 1..256
   bool cache = false;
   u32 cache_ttl_ms = 0;
+  Algorithm algorithm = Algorithm::hash;
+  u32 table_size = kMaglevTable;  // with maglev: a prime, kMinMaglevTable..kMaxMaglevTable
 };
 
 // `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port. Decides every
@@ -254,8 +266,8 @@ struct StateSpec {
 };
 
 struct CompileOptions {
-  // SipHash key of the tables, as hard to guess for those who send packets as the caller makes it. Another
-  // key is another table.
+  // SipHash key of the tables and of Maglev, as hard to guess for those who send packets as the caller makes
+  // it. Another key is another table, and leads flows to other backends.
   std::array<u64, 2> hash_key{};
 };
 

@@ -39,6 +39,7 @@
 #define XG_KIND_L2FWD 3u
 #define XG_KIND_REPUTATION 4u
 #define XG_KIND_FORWARD 5u
+#define XG_KIND_MAGLEV 6u
 /* From here on kinds with tables. */
 #define XG_KIND_STATEFUL 64u
 #define XG_KIND_RATE_LIMIT 64u
@@ -153,18 +154,28 @@
 #define XG_FWD_RULE_OPTIONS 0x30004u
 #define XG_FWD_RULE_MTU 0x30005u
 
-/* XG_KIND_LOAD_BALANCE: backend i owns the residues from the end of backend i-1 to its own. */
+/* `load_balance` by "hash": backend i owns the residues from the end of backend i-1 to its own. */
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */
 #define XG_LB_COUNT 3u    /* backends, 1 or more */
 #define XG_LB_BACKENDS 4u /* XG_LB_BACKEND words each follow */
+/* A backend, in whichever way it is chosen. */
 #define XG_LB_BACKEND 5u
-#define XG_LB_END 0u /* first residue that is not its own */
+#define XG_LB_END 0u /* by "hash": first residue that is not its own */
 #define XG_LB_MAC 1u /* two words, as in xg_result */
 #define XG_LB_ACTION 3u
 #define XG_LB_REWRITE                                                                   \
   4u /* number of the rewrite, XG_LB_NO_REWRITE: none was left, verdicts are not cached \
       */
 #define XG_LB_NO_REWRITE 0u
+
+/* XG_KIND_MAGLEV: `load_balance` by "maglev": a flow's backend is the one whose number stands in the lookup
+ * table (gpu/maglev.hpp) at the flow's keyed hash, modulo the table's size. */
+#define XG_MAGLEV 2u      /* XG_MAGLEV_WORDS words: */
+#define XG_MAGLEV_SIZE 0u /* of the table, a prime */
+#define XG_MAGLEV_TABLE 1u /* -> numbers of backends, 16 bits each, two a word, the first one in the low half */
+#define XG_MAGLEV_BACKENDS 2u /* -> backends, XG_LB_BACKEND words each */
+#define XG_MAGLEV_WORDS 3u
+#define XG_MAGLEV_HASH_KEY 5u /* four words: k0, k1 */
 
 /* XG_KIND_RATE_LIMIT, behind XG_BODY_STATEFUL words */
 #define XG_RATE_PER 10u /* XG_RATE_* of what keys have */

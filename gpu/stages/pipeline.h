@@ -32,6 +32,7 @@ XG_FN xg_result xg_no_result() {
 XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
   if (kind == XG_KIND_ACL_BITS) return xg_stage_acl(b, body, p, r);
   if (kind == XG_KIND_LOAD_BALANCE) return xg_stage_load_balance(b, body, p, r);
+  if (kind == XG_KIND_MAGLEV) return xg_stage_maglev(b, body, p, r);
   if (kind == XG_KIND_L2FWD) return xg_stage_l2fwd(b, body, p, r);
   if (kind == XG_KIND_REPUTATION) return xg_stage_reputation(b, body, p, r);
   if (kind == XG_KIND_FORWARD) return xg_stage_forward(b, body, p, r);

@@ -78,6 +78,15 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   EXPECT_THAT(error_of(balancer), HasSubstr("weight 1001"));
   balancer.backends = {{"alpha", {}, 1, true, 40}};
   EXPECT_THAT(error_of(balancer), AllOf(HasSubstr("alpha"), HasSubstr("target port 40")));
+  balancer.backends = {{"alpha", {}, 1000}, {"beta", {}, 1}};
+  balancer.algorithm = LoadBalanceSettings::Algorithm::maglev;
+  EXPECT_EQ(error_of(balancer), "accepted");
+  balancer.table_size = 65'536;
+  EXPECT_THAT(error_of(balancer), HasSubstr("table_size 65536 is not a prime from 251 to 1048573"));
+  balancer.table_size = 251;
+  EXPECT_THAT(error_of(balancer), HasSubstr("\"beta\" has no share in a table of 251"));
+  balancer.backends[1].name = "alpha";
+  EXPECT_THAT(error_of(balancer), HasSubstr("two backends have the name \"alpha\""));
   EXPECT_THAT(error_of(L2fwdSettings{true, 32}), HasSubstr("target port 32"));
   EXPECT_EQ(error_of(L2fwdSettings{false, 32}), "accepted");
 

@@ -45,7 +45,7 @@ Json specimen() {
         {"name": "a", "action": {"redirect": "eth1"},
          "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
                    "tcp_flags": "syn", "vlan": 3}}]},
-      {"stage": "load_balance", "cache": "1s", "backends": [
+      {"stage": "load_balance", "algorithm": "hash", "cache": "1s", "backends": [
         {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false},
       {"stage": "reputation", "of": "either", "default": "next", "cache": false,
@@ -58,7 +58,9 @@ Json specimen() {
        "bytes_per_second": 100000000, "burst_bytes": 2000, "excess": "pass", "entries": 1, "evict": "fifo"},
       {"stage": "conntrack", "on_new": "drop", "on_invalid": "next", "loose": false, "entries": 1, "evict": "refuse",
        "timeouts": {"syn_sent": "1s", "syn_received": "1s", "established": "1s", "fin_wait": "1s", "time_wait": "1s",
-                    "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}}
+                    "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}},
+      {"stage": "load_balance", "algorithm": "maglev", "table_size": 251,
+       "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -112,7 +114,7 @@ const std::vector<ObjectKind>& object_kinds() {
       {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
       {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
-      {"loadBalance", {"/pipelines/p/1"}, keys::kLoadBalance},
+      {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7"}, keys::kLoadBalance},
       {"backend", {"/pipelines/p/1/backends/0"}, keys::kBackend},
       {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
       {"reputation", {"/pipelines/p/3"}, keys::kReputation},
@@ -197,6 +199,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"aclActionWord", words::kAclAction},
                                            {"aclDefault", words::kAclDefault},
                                            {"reputationOf", words::kReputationOf},
+                                           {"balanceAlgorithm", words::kBalance},
                                            {"evict", words::kEvict},
                                            {"ratePer", words::kRatePer},
                                            {"ioMode", words::kIoMode},
@@ -356,7 +359,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 18u);
+  EXPECT_EQ(ranges, 19u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

@@ -108,6 +108,9 @@ class Converter {
 
   StageResult convert(const policy::LoadBalanceStage& from) const {
     gpu::LoadBalanceSettings to;
+    using Algorithm = gpu::LoadBalanceSettings::Algorithm;
+    to.algorithm = from.algorithm == "maglev" ? Algorithm::maglev : Algorithm::hash;
+    to.table_size = from.table_size;
     for (std::size_t i = 0; i < from.backends.size(); i++) {
       const auto& backend = from.backends[i];
       gpu::Backend made;

@@ -110,6 +110,8 @@ struct BackendSpec {
   bool operator==(const BackendSpec&) const = default;
 };
 struct LoadBalanceStage {
+  std::string algorithm = "hash";  // hash, maglev
+  u32 table_size = 65'537;         // with maglev: a prime
   std::vector<BackendSpec> backends;
   std::optional<u32> cache_ms;
   bool operator==(const LoadBalanceStage&) const = default;

@@ -118,7 +118,9 @@ Json stage_json(const LoadBalanceStage& stage) {
     if (!backend.to.empty()) one["to"] = backend.to;
     backends.push_back(std::move(one));
   }
-  Json json = {{"stage", "load_balance"}, {"backends", std::move(backends)}};
+  Json json = {{"stage", "load_balance"}, {"algorithm", stage.algorithm}};
+  if (stage.algorithm == "maglev") json["table_size"] = stage.table_size;
+  json["backends"] = std::move(backends);
   add_cache(json, stage.cache_ms);
   return json;
 }

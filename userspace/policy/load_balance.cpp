@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/load_balance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u32 kMaxBackends = 256;
+constexpr u32 kMinTable = 251;
+constexpr u32 kMaxTable = 1'048'573;
+
+bool is_prime(u64 number) {
+  for (u64 factor = 2; factor * factor <= number; factor++)
+    if (number % factor == 0) return false;
+  return true;
+}
+
+class LoadBalanceReader {
+ public:
+  explicit LoadBalanceReader(Report& report) : report_(report) {}
+
+  LoadBalanceStage stage(const Place& place) {
+    Fields fields(report_, place, keys::kLoadBalance, "the stage load_balance");
+    if (auto algorithm = fields.get("algorithm"))
+      if (auto word = read_word(report_, *algorithm, words::kBalance))
+        stage_.algorithm = words::kBalance[*word];
+    if (auto size = fields.get("table_size")) table_size(*size);
+    if (auto backends = fields.require("backends")) {
+      const auto* items = backends->node->as<Array>();
+      if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
+        report_.at(*backends, fmt::format("a load balancer needs 1 to {} backends, here are {}", kMaxBackends,
+                                          items->size()));
+      each_element(report_, *backends, [&](const Place& one) { stage_.backends.push_back(backend(one)); });
+    }
+    stage_.cache_ms = read_cache(report_, fields);
+    return std::move(stage_);
+  }
+
+ private:
+  bool by_name() const { return stage_.algorithm == "maglev"; }
+
+  void table_size(const Place& place) {
+    const auto value = read_integer(report_, place, kMinTable, kMaxTable);
+    if (!value) return;
+    if (!by_name())
+      report_.at(place, "only maglev has a lookup table: take this out, or add \"algorithm\": \"maglev\"");
+    u64 prime = *value;
+    while (!is_prime(prime)) prime++;
+    if (prime != *value)
+      report_.at(place, fmt::format("{} is no prime number, and only of those do all backends reach every "
+                                    "entry; the next one is {}",
+                                    *value, prime));
+    stage_.table_size = static_cast<u32>(*value);
+  }
+
+  BackendSpec backend(const Place& place) {
+    BackendSpec backend;
+    Fields fields(report_, place, keys::kBackend, "a backend");
+    if (auto name = fields.get("name")) {
+      if (auto text = read_string(report_, *name, 128)) backend.name = *text;
+      if (by_name() && std::any_of(stage_.backends.begin(), stage_.backends.end(),
+                                   [&](const auto& other) { return other.name == backend.name; }))
+        report_.at(*name, fmt::format("another backend is \"{}\", too, and maglev tells them apart by name: "
+                                      "give each its own",
+                                      backend.name));
+    } else if (by_name()) {
+      report_.at(place, "maglev tells backends apart by name: add a \"name\" of its own here");
+    }
+    if (backend.name.empty()) backend.name = fmt::format("backend {}", stage_.backends.size() + 1);
+    if (auto mac = fields.require("mac"))
+      if (auto value = read_mac_at(report_, *mac)) backend.mac = *value;
+    if (auto weight = fields.get("weight"))
+      if (auto value = read_integer(report_, *weight, 1, 1000)) backend.weight = static_cast<u32>(*value);
+    if (auto to = fields.get("to")) backend.to = read_interface(report_, *to);
+    return backend;
+  }
+
+  Report& report_;
+  LoadBalanceStage stage_;
+};
+
+}  // namespace
+
+LoadBalanceStage read_load_balance(Report& report, const Place& place) {
+  return LoadBalanceReader(report).stage(place);
+}
+
+}  // namespace xdpgpu::policy
