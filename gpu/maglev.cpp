@@ -38,6 +38,8 @@ struct Filler {
 
 }  // namespace
 
+u64 backend_id(std::string_view name) { return hash_of(name, 2); }
+
 bool is_prime(u32 number) {
   if (number < 4) return number > 1;
   if (number % 2 == 0) return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/maglev.hpp: Maglev's consistent hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network
-// Load Balancer", NSDI 2016, section 3.4): a lookup table in which every backend has a share of the entries by
-// its weight, and which changes little beside a backend's own entries when that backend comes or goes.
+// Load Balancer", NSDI 2016, section 3.4): a lookup table in which every backend has a share of the entries
+// by its weight, and which changes little beside a backend's own entries when that backend comes or goes.
 //
 // Each backend fills the table along a permutation of its own. Permutation and order of turns hang on the
 // backends' names alone, so two tables of the same backends are the same, whatever the order in which they
@@ -27,6 +27,9 @@ struct MaglevBackend {
   std::string_view name;  // of its own
   u32 weight = 1;         // of turns at filling the table; 0: none
 };
+
+// What a backend is known by, whatever other backends there are.
+u64 backend_id(std::string_view name);
 
 // Positions in `backends` (at most 65,535, one at least with a weight), `size` of them: a prime. A backend's
 // number of entries differs from its share by weight by no more than there are backends.

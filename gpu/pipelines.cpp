@@ -101,6 +101,15 @@ Check check(const AclSettings& stage) {
   return {};
 }
 
+Check check_number(const char* what, u64 value, u64 least, u64 most) {
+  if (value < least || value > most) return refuse("its {} {} is not in {} to {}", what, value, least, most);
+  return {};
+}
+
+Check check(const TableSettings& table) {
+  return check_number("number of entries", table.entries, 1, kMaxTableEntries);
+}
+
 Check check_maglev(const LoadBalanceSettings& stage) {
   if (stage.table_size < kMinMaglevTable || stage.table_size > kMaxMaglevTable || !is_prime(stage.table_size))
     return refuse("its table_size {} is not a prime from {} to {}", stage.table_size, kMinMaglevTable,
@@ -109,12 +118,24 @@ Check check_maglev(const LoadBalanceSettings& stage) {
   for (const Backend& backend : stage.backends)
     if (!names.insert(backend.name).second)
       return refuse("two backends have the name \"{}\", by which maglev tells them apart", backend.name);
-  return {};
+  if (!stage.affinity) return {};
+  const AffinitySettings& affinity = *stage.affinity;
+  if (affinity.idle_ms == 0) return refuse("an affinity's idle time of 0 forgets at once: give it a time");
+  if (stage.cache && (stage.cache_ttl_ms == 0 || stage.cache_ttl_ms > affinity.idle_ms / 2))
+    return refuse(
+        "its verdicts are cached for longer than half of the affinity's idle time of {} ms: what the "
+        "kernel deals with would be forgotten",
+        affinity.idle_ms);
+  return check(affinity.table);
 }
 
 Check check(const LoadBalanceSettings& stage) {
   if (stage.backends.empty() || stage.backends.size() > 256)
     return refuse("it has {} backends, 1 to 256 are possible", stage.backends.size());
+  if (std::all_of(stage.backends.begin(), stage.backends.end(), [](const auto& one) { return one.drains; }))
+    return refuse("all of its backends drain, so there is none for new flows");
+  if (stage.affinity && stage.algorithm != LoadBalanceSettings::Algorithm::maglev)
+    return refuse("affinity goes with maglev only");
   for (const Backend& backend : stage.backends) {
     if (backend.weight < 1 || backend.weight > 1000)
       return refuse("backend \"{}\" has weight {}, 1 to 1000 is possible", backend.name, backend.weight);
@@ -136,15 +157,6 @@ Check check(const ReputationSettings& stage) {
     if (!checked) return refuse("list \"{}\": {}", list.name, checked.error());
   }
   return check_otherwise(stage.otherwise);
-}
-
-Check check_number(const char* what, u64 value, u64 least, u64 most) {
-  if (value < least || value > most) return refuse("its {} {} is not in {} to {}", what, value, least, most);
-  return {};
-}
-
-Check check(const TableSettings& table) {
-  return check_number("number of entries", table.entries, 1, kMaxTableEntries);
 }
 
 Check check(const RateLimitSettings& stage) {
@@ -215,6 +227,7 @@ struct Placed {
   u32 kind;
   u32 body;
   u64 entries = 0;  // of its table, if it has one
+  u32 own = 0;      // end of the words of the body that say which table it is, 0: all do
 };
 
 void append64(std::vector<u32>& image, u64 value) {
@@ -247,15 +260,27 @@ u32 add_rewrite(const Backend& backend, std::vector<xg_rewrite>& rewrites) {
   return number;
 }
 
+// By position, what each backend takes of new flows.
+std::vector<u32> weights_now(const LoadBalanceSettings& stage) {
+  const bool some_up = std::any_of(stage.backends.begin(), stage.backends.end(),
+                                   [](const Backend& one) { return !one.drains && !one.down; });
+  std::vector<u32> weights;
+  for (const Backend& one : stage.backends)
+    weights.push_back(one.drains || (some_up && one.down) ? 0 : one.weight);
+  return weights;
+}
+
 // XG_LB_BACKEND words each.
 void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
+  const auto weights = weights_now(stage);
   u32 end = 0;
-  for (const Backend& backend : stage.backends) {
-    end += backend.weight;
+  for (std::size_t i = 0; i < weights.size(); i++) {
+    const Backend& backend = stage.backends[i];
+    end += weights[i];
     const auto mac = mac_words(backend.mac);
-    to.image.insert(to.image.end(),
-                    {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
-                     stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
+    to.image.insert(to.image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
+                                     stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
+    append64(to.image, backend_id(backend.name));
   }
 }
 
@@ -263,7 +288,8 @@ void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
 Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
   std::vector<u32>& image = to.image;
   std::vector<MaglevBackend> shares;
-  for (const Backend& backend : stage.backends) shares.push_back({backend.name, backend.weight});
+  const auto weights = weights_now(stage);
+  for (std::size_t i = 0; i < weights.size(); i++) shares.push_back({stage.backends[i].name, weights[i]});
   const auto table = maglev_table(shares, stage.table_size);
   std::vector<bool> has_share(shares.size());
   for (const u16 backend : table) has_share[backend] = true;
@@ -280,7 +306,33 @@ Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
   return {};
 }
 
+Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  const AffinitySettings& affinity = *stage.affinity;
+  const u32 body = append_stateful(affinity.table, image);
+  image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
+  image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
+  image.push_back(affinity.per == AffinitySettings::Per::src ? XG_RATE_SRC : 0);
+  image.insert(image.end(), XG_MAGLEV_WORDS, 0);
+  append64(image, u64{affinity.idle_ms} * 1'000'000 * XG_TICKS_PER_NS);
+  image.insert(image.end(), {0, 0});
+  if (auto made = append_maglev(stage, body + XG_AFFINITY_MAGLEV, to); !made)
+    return tl::unexpected(made.error());
+  const auto weights = weights_now(stage);
+  std::map<u64, u32> kept;
+  for (u32 i = 0; i < weights.size(); i++)
+    if (!stage.backends[i].down || weights[i] != 0) kept.emplace(backend_id(stage.backends[i].name), i);
+  image[body + XG_AFFINITY_IDS] = static_cast<u32>(image.size());
+  image[body + XG_AFFINITY_COUNT] = static_cast<u32>(kept.size());
+  for (const auto& [id, number] : kept) {
+    append64(image, id);
+    image.push_back(number);
+  }
+  return Placed{XG_KIND_AFFINITY, body, affinity.table.entries, body + XG_AFFINITY_OWN};
+}
+
 Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
+  if (stage.affinity) return append_affinity(stage, to);
   std::vector<u32>& image = to.image;
   if (stage.algorithm == LoadBalanceSettings::Algorithm::maglev) {
     const u32 body = static_cast<u32>(image.size());
@@ -293,7 +345,7 @@ Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
   image.insert(image.end(),
                {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0u, static_cast<u32>(stage.backends.size())});
   u32 total = 0;
-  for (const Backend& backend : stage.backends) total += backend.weight;
+  for (const u32 weight : weights_now(stage)) total += weight;
   image[at + XG_LB_TOTAL] = total;
   append_backends(stage, to);
   return Placed{XG_KIND_LOAD_BALANCE, at};
@@ -357,9 +409,11 @@ void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed
   spec.stage = stage;
   spec.entries = u64{image[placed.body + XG_BODY_SETS]} * XG_WAYS;
   spec.words = XG_TABLE_HEAD + u64{image[placed.body + XG_BODY_SETS]} * XG_SET_WORDS;
-  // The body says all there is to say of the stage's settings.
+  // The body says all there is to say of the stage's settings; where what is remembered outlives some of
+  // them, its first words do.
+  const auto end = placed.own == 0 ? image.end() : image.begin() + placed.own;
   spec.identity = fmt::format("{}\n{} {}\n{}", pipeline.name, placed.kind, kind_before,
-                              fmt::join(image.begin() + placed.body + XG_BODY_SETS, image.end(), " "));
+                              fmt::join(image.begin() + placed.body + XG_BODY_SETS, end, " "));
   image[placed.body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
   image[placed.body + XG_BODY_ROUND] = round;
   image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "gpu/stages/table.h"
+
 namespace xdpgpu::gpu::reference {
 namespace {
 
@@ -30,6 +32,25 @@ Key flow_key(const Packet& packet) {
   return key;
 }
 
+Key source_key(const Packet& packet) {
+  Key key{};
+  std::copy(packet.src.begin(), packet.src.end(), key.begin());
+  key[36] = packet.src.size() == 4 ? 4 : 6;
+  return key;
+}
+
+// Those that drain get no new flows, nor do those that are down, unless that leaves none.
+std::vector<u32> new_flow_weights(const std::vector<Backend>& backends) {
+  std::vector<u32> weights(backends.size());
+  u32 sum = 0;
+  for (std::size_t i = 0; i < backends.size(); i++)
+    if (!backends[i].drains && !backends[i].down) sum += weights[i] = backends[i].weight;
+  if (sum != 0) return weights;
+  for (std::size_t i = 0; i < backends.size(); i++)
+    if (!backends[i].drains) weights[i] = backends[i].weight;
+  return weights;
+}
+
 u64 name_hash(const std::string& name, u64 which) {
   const std::array<u64, 2> key{0x76656c67616d, which};
   return siphash13({reinterpret_cast<const u8*>(name.data()), name.size()}, key);
@@ -38,7 +59,7 @@ u64 name_hash(const std::string& name, u64 which) {
 }  // namespace
 
 Balancer::Balancer(const LoadBalanceSettings& settings, const std::array<u64, 2>& secret)
-    : settings_(settings), secret_(secret) {
+    : settings_(settings), secret_(secret), weights_(new_flow_weights(settings.backends)) {
   if (settings.algorithm == LoadBalanceSettings::Algorithm::maglev) fill();
 }
 
@@ -55,9 +76,9 @@ void Balancer::fill() {
   u64 most = 0;
   for (u32 i = 0; i < settings_.backends.size(); i++) {
     const Backend& backend = settings_.backends[i];
-    if (backend.weight == 0) continue;
-    most = std::max<u64>(most, backend.weight);
-    fillers.emplace(backend.name, Filler{i, backend.weight, name_hash(backend.name, 0) % size,
+    if (weights_[i] == 0) continue;
+    most = std::max<u64>(most, weights_[i]);
+    fillers.emplace(backend.name, Filler{i, weights_[i], name_hash(backend.name, 0) % size,
                                          name_hash(backend.name, 1) % (size - 1) + 1});
   }
   constexpr u32 kNone = ~u32{0};
@@ -80,17 +101,53 @@ u32 Balancer::by_residue(const Packet& packet) const {
   hash = fnv1a(hash, ports_of(packet));
   hash = fnv1a(hash, std::span<const u8>(&packet.metadata.protocol, 1));
   u32 total = 0;
-  for (const Backend& backend : settings_.backends) total += backend.weight;
+  for (const u32 weight : weights_) total += weight;
   u32 residue = hash % total;
   u32 chosen = 0;
-  while (residue >= settings_.backends[chosen].weight) residue -= settings_.backends[chosen++].weight;
+  while (residue >= weights_[chosen]) residue -= weights_[chosen++];
   return chosen;
 }
 
-std::optional<u32> Balancer::choose(const Packet& packet) const {
-  if (packet.src.empty()) return std::nullopt;
+u32 Balancer::by_affinity(const Packet& packet, u32 otherwise, Table& table) const {
+  // What the stage counts, in this order.
+  enum : u32 { kept, fresh, moved, no_place };
+  const bool clients = settings_.affinity->per == AffinitySettings::Per::src;
+  table.come(clients ? source_key(packet) : flow_key(packet), packet.metadata.rx_time_ns * XG_TICKS_PER_NS);
+  const u64 deadline = table.now() + u64{settings_.affinity->idle_ms} * 1'000'000 * XG_TICKS_PER_NS;
+  const auto name_of = [&](u32 position) {
+    const u64 id = name_hash(settings_.backends[position].name, 2);
+    return std::array<u32, 3>{static_cast<u32>(id), static_cast<u32>(id >> 32), 0};
+  };
+  Entry* entry = table.find(true);
+  if (entry != nullptr) {
+    entry->deadline = deadline;
+    for (u32 i = 0; i < settings_.backends.size(); i++) {
+      const bool keeps = !settings_.backends[i].down || weights_[i] != 0;
+      if (!keeps || name_of(i) != entry->value) continue;
+      table.count(kept);
+      return i;
+    }
+    table.count(moved);
+  } else {
+    entry = table.insert(deadline);
+    table.count(entry == nullptr ? no_place : fresh);
+    if (entry == nullptr) return otherwise;
+  }
+  entry->value = name_of(otherwise);
+  return otherwise;
+}
+
+std::optional<u32> Balancer::choose(const Packet& packet, Table* table) const {
+  constexpr u32 kNoKey = 4;
+  if (packet.src.empty()) {
+    if (table != nullptr) table->count(kNoKey);
+    return std::nullopt;
+  }
   if (lookup_.empty()) return by_residue(packet);
-  return lookup_[(siphash13(flow_key(packet), secret_) >> 32) % lookup_.size()];
+  const bool clients = settings_.affinity && settings_.affinity->per == AffinitySettings::Per::src;
+  const u64 hash = siphash13(clients ? source_key(packet) : flow_key(packet), secret_);
+  const u32 chosen = lookup_[(hash >> 32) % lookup_.size()];
+  return table == nullptr ? chosen : by_affinity(packet, chosen, *table);
 }
 
 }  // namespace xdpgpu::gpu::reference

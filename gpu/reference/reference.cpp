@@ -178,7 +178,7 @@ bool decide(const AclSettings& settings, const Packet& packet, const Place& plac
 
 bool decide(const LoadBalanceSettings& settings, const Packet& packet, const Place& place,
             xg_result& result) {
-  const auto chosen = place.balancer->choose(packet);
+  const auto chosen = place.balancer->choose(packet, place.table);
   if (!chosen) return false;
   const Backend& backend = settings.backends[*chosen];
   result.verdict = forward(backend.to_port, backend.target, place.position);
@@ -393,6 +393,8 @@ u32 rewrites_of(const StageSettings& stage) {
 const TableSettings* table_of(const StageSettings& stage) {
   if (const auto* limit = std::get_if<RateLimitSettings>(&stage)) return &limit->table;
   if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage)) return &conntrack->table;
+  const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+  if (balance != nullptr && balance->affinity) return &balance->affinity->table;
   return nullptr;
 }
 
@@ -438,25 +440,36 @@ struct Judge::State {
   std::vector<PipelineSettings> settings;
   Tables tables;
   Balancers balancers;
+  std::array<u64, 2> hash_key{};
 };
 
 Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& options)
     : state_(std::make_unique<State>()) {
-  state_->settings = std::move(settings);
-  for (const PipelineSettings& pipeline : state_->settings) {
+  state_->hash_key = options.hash_key;
+  for (const PipelineSettings& pipeline : settings) {
     auto& tables = state_->tables.emplace_back();
-    auto& balancers = state_->balancers.emplace_back();
     for (const StageSettings& stage : pipeline.stages) {
       const TableSettings* table = table_of(stage);
       tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, options.hash_key));
-      const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
-      balancers.push_back(balance == nullptr ? nullptr
-                                             : std::make_unique<Balancer>(*balance, options.hash_key));
     }
   }
+  change(std::move(settings));
 }
 Judge::~Judge() = default;
 Judge::Judge(Judge&&) noexcept = default;
+
+void Judge::change(std::vector<PipelineSettings> settings) {
+  state_->balancers.clear();
+  state_->settings = std::move(settings);
+  for (const PipelineSettings& pipeline : state_->settings) {
+    auto& balancers = state_->balancers.emplace_back();
+    for (const StageSettings& stage : pipeline.stages) {
+      const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+      balancers.push_back(balance == nullptr ? nullptr
+                                             : std::make_unique<Balancer>(*balance, state_->hash_key));
+    }
+  }
+}
 
 void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
                    std::span<xg_result> results) {

@@ -87,4 +87,79 @@ XG_FN u32 xg_stage_maglev(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r
   return xg_balance_to(b, body, b.image.v[at + XG_MAGLEV_BACKENDS], number, p, r);
 }
 
+/* What becomes of a packet, and with it the number of its backend: outcome << 16 | number. */
+#define XG_AFFINITY_KEPT 0u     /* it goes where its flow went */
+#define XG_AFFINITY_NEW 1u      /* nothing is known of its flow */
+#define XG_AFFINITY_MOVED 2u    /* the backend of its flow is gone */
+#define XG_AFFINITY_NO_PLACE 3u /* as with new, but there is no place to note it */
+#define XG_AFFINITY_NO_KEY 4u   /* no addresses: it goes on */
+
+/* facts: number of the backend that Maglev would choose. */
+XG_FN xg_touch xg_affinity_touch(xg_batch b, u32 body, xg_view p) {
+  xg_touch t = xg_untracked();
+  if (p.family == 0u) {
+    t.facts = XG_AFFINITY_NO_KEY << 16;
+    return t;
+  }
+  if (b.image.v[body + XG_AFFINITY_PER] == XG_RATE_SRC) {
+    for (u32 i = 0u; i < 4u; i++) t.key[i] = p.src[i];
+    t.key[9] = p.family;
+  } else {
+    xg_flow_touch(p, t);
+  }
+  t.now = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)) * XG_TICKS_PER_NS;
+  u64 hash = xg_touch_hash(b, body, t);
+  t.facts = xg_maglev_backend(b, body + XG_AFFINITY_MAGLEV, hash);
+  return t;
+}
+
+#define XG_NO_BACKEND 0xffffffffu
+
+/* Number of the backend with this id that keeps what it has, XG_NO_BACKEND: there is none. */
+XG_FN u32 xg_backend_with(xg_batch b, u32 body, u64 id) {
+  u32 low = b.image.v[body + XG_AFFINITY_IDS]; /* -> the last one that is not above it */
+  u32 count = b.image.v[body + XG_AFFINITY_COUNT];
+  while (count > 1u) {
+    u32 step_size = count >> 1;
+    u32 middle = low + step_size * XG_LB_KEPT;
+    if (xg_word_pair(b.image.v[middle], b.image.v[middle + 1u]) <= id) low = middle;
+    count -= step_size;
+  }
+  if (xg_word_pair(b.image.v[low], b.image.v[low + 1u]) != id) return XG_NO_BACKEND;
+  return b.image.v[low + 2u];
+}
+
+XG_FN u32 xg_affinity_apply(xg_batch b, u32 body, xg_touch t) {
+  xg_state s = xg_state_of(b, body);
+  u32 evict = b.image.v[body + XG_BODY_EVICT];
+  u64 now = u64(0);
+  u32 set = xg_come(s, t, now);
+  u32 entry = xg_find(s, set, now, evict, t);
+  u32 at = body + XG_AFFINITY_IDLE;
+  u64 deadline = now + xg_word_pair(b.image.v[at], b.image.v[at + 1u]);
+  u32 outcome = XG_AFFINITY_NEW << 16;
+  if (entry != 0u) {
+    xg_set_state64(s, entry + XG_ENTRY_DEADLINE, deadline);
+    u32 kept = xg_backend_with(b, body, xg_state64(s, entry + XG_ENTRY_VALUE));
+    if (kept != XG_NO_BACKEND) return XG_AFFINITY_KEPT << 16 | kept;
+    outcome = XG_AFFINITY_MOVED << 16;
+  } else {
+    entry = xg_insert(s, set, now, evict, deadline, t);
+    if (entry == 0u) return XG_AFFINITY_NO_PLACE << 16 | t.facts;
+  }
+  u32 backend =
+      b.image.v[body + XG_AFFINITY_MAGLEV + XG_MAGLEV_BACKENDS] + t.facts * XG_LB_BACKEND + XG_LB_ID;
+  s.v[entry + XG_ENTRY_VALUE] = b.image.v[backend];
+  s.v[entry + XG_ENTRY_VALUE + 1u] = b.image.v[backend + 1u];
+  return outcome | t.facts;
+}
+
+/* Returns an action word. */
+XG_FN u32 xg_affinity_settle(xg_batch b, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
+  xg_count(xg_state_of(b, body), XG_TABLE_OWN + (outcome >> 16));
+  if (outcome >> 16 == XG_AFFINITY_NO_KEY) return XG_NEXT;
+  u32 backends = b.image.v[body + XG_AFFINITY_MAGLEV + XG_MAGLEV_BACKENDS];
+  return xg_balance_to(b, body, backends, outcome & 0xffffu, p, r);
+}
+
 #endif

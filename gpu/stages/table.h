@@ -98,10 +98,12 @@ XG_FN u64 xg_key_hash(xg_batch b, u32 at, xg_touch t) {
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
-XG_FN void xg_touch_hash(xg_batch b, u32 body, XG_INOUT(xg_touch) t) {
+/* Finds the key's set. Returns the hash. */
+XG_FN u64 xg_touch_hash(xg_batch b, u32 body, XG_INOUT(xg_touch) t) {
   u64 hash = xg_key_hash(b, body + XG_BODY_HASH_KEY, t);
   t.set = u32(hash) & (b.image.v[body + XG_BODY_SETS] - 1u);
   t.tag = u32(hash >> 32) | 1u;
+  return hash;
 }
 
 XG_FN xg_state xg_state_of(xg_batch b, u32 body) {

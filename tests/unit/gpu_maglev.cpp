@@ -118,8 +118,10 @@ TEST(Maglev, AnotherNameHasAnotherPlace) {
 }
 
 TEST(Maglev, KnowsPrimes) {
-  for (const u32 prime : {2u, 3u, 251u, 65'537u, 655'373u, kMaxMaglevTable}) EXPECT_TRUE(is_prime(prime)) << prime;
-  for (const u32 other : {0u, 1u, 4u, 9u, 65'535u, 65'536u, 1'048'575u}) EXPECT_FALSE(is_prime(other)) << other;
+  for (const u32 prime : {2u, 3u, 251u, 65'537u, 655'373u, kMaxMaglevTable})
+    EXPECT_TRUE(is_prime(prime)) << prime;
+  for (const u32 other : {0u, 1u, 4u, 9u, 65'535u, 65'536u, 1'048'575u})
+    EXPECT_FALSE(is_prime(other)) << other;
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ Json specimen() {
          "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
                    "tcp_flags": "syn", "vlan": 3}}]},
       {"stage": "load_balance", "algorithm": "hash", "cache": "1s", "backends": [
-        {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
+        {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "drain": false, "to": "eth1"},
+        {"name": "c", "mac": "52:54:00:00:00:02"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false},
       {"stage": "reputation", "of": "either", "default": "next", "cache": false,
        "lists": [{"list": "@file", "action": "drop"}]},
@@ -60,6 +61,7 @@ Json specimen() {
        "timeouts": {"syn_sent": "1s", "syn_received": "1s", "established": "1s", "fin_wait": "1s", "time_wait": "1s",
                     "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}},
       {"stage": "load_balance", "algorithm": "maglev", "table_size": 251,
+       "affinity": {"per": "flow", "idle": "1s", "entries": 1, "evict": "lru"},
        "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
@@ -115,6 +117,7 @@ const std::vector<ObjectKind>& object_kinds() {
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
       {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
       {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7"}, keys::kLoadBalance},
+      {"affinity", {"/pipelines/p/7/affinity"}, keys::kAffinity},
       {"backend", {"/pipelines/p/1/backends/0"}, keys::kBackend},
       {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
       {"reputation", {"/pipelines/p/3"}, keys::kReputation},
@@ -199,6 +202,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"aclActionWord", words::kAclAction},
                                            {"aclDefault", words::kAclDefault},
                                            {"reputationOf", words::kReputationOf},
+                                           {"affinityPer", words::kAffinityPer},
                                            {"balanceAlgorithm", words::kBalance},
                                            {"evict", words::kEvict},
                                            {"ratePer", words::kRatePer},
@@ -359,7 +363,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 19u);
+  EXPECT_EQ(ranges, 20u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

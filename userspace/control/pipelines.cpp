@@ -111,12 +111,18 @@ class Converter {
     using Algorithm = gpu::LoadBalanceSettings::Algorithm;
     to.algorithm = from.algorithm == "maglev" ? Algorithm::maglev : Algorithm::hash;
     to.table_size = from.table_size;
+    if (from.affinity) {
+      using Per = gpu::AffinitySettings::Per;
+      to.affinity = {from.affinity->per == "src" ? Per::src : Per::flow, from.affinity->idle_ms,
+                     table(from.affinity->table)};
+    }
     for (std::size_t i = 0; i < from.backends.size(); i++) {
       const auto& backend = from.backends[i];
       gpu::Backend made;
       made.name = backend.name;
       made.mac = backend.mac;
       made.weight = backend.weight;
+      made.drains = backend.drain;
       made.to_port = !backend.to.empty();
       if (made.to_port) {
         const auto target = port(backend.to, fmt::format("/backends/{}/to", i));

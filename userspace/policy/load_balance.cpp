@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "userspace/policy/table_stages.hpp"
+#include "userspace/policy/values.hpp"
+
 namespace xdpgpu::policy {
 namespace {
 
@@ -35,12 +38,29 @@ class LoadBalanceReader {
                                           items->size()));
       each_element(report_, *backends, [&](const Place& one) { stage_.backends.push_back(backend(one)); });
     }
-    stage_.cache_ms = read_cache(report_, fields);
+    if (const auto backends = fields.get("backends");
+        backends && !stage_.backends.empty() &&
+        std::all_of(stage_.backends.begin(), stage_.backends.end(),
+                    [](const auto& one) { return one.drain; }))
+      report_.at(*backends, "all backends drain, so there is none for new flows: leave one that does not");
+    if (auto affinity = fields.get("affinity")) stage_.affinity = this->affinity(*affinity);
+    cache(fields);
     return std::move(stage_);
   }
 
  private:
   bool by_name() const { return stage_.algorithm == "maglev"; }
+
+  void cache(const Fields& fields) {
+    stage_.cache_ms = read_cache(report_, fields);
+    if (!stage_.affinity || !stage_.cache_ms) return;
+    const u32 most = stage_.affinity->idle_ms / 2;
+    if (*stage_.cache_ms == 0 || *stage_.cache_ms > most)
+      report_.at(*fields.get("cache"),
+                 fmt::format("what the kernel deals with is not seen here, and would be forgotten: cache "
+                             "verdicts for at most half of the affinity's \"idle\", \"{}\"",
+                             write_duration(u64{most} * 1'000'000)));
+  }
 
   void table_size(const Place& place) {
     const auto value = read_integer(report_, place, kMinTable, kMaxTable);
@@ -54,6 +74,19 @@ class LoadBalanceReader {
                                     "entry; the next one is {}",
                                     *value, prime));
     stage_.table_size = static_cast<u32>(*value);
+  }
+
+  AffinitySpec affinity(const Place& place) {
+    AffinitySpec affinity;
+    Fields fields(report_, place, keys::kAffinity, "\"affinity\"");
+    if (!by_name())
+      report_.at(place, "affinity knows backends by name, as maglev does: add \"algorithm\": \"maglev\"");
+    if (auto per = fields.get("per"))
+      if (auto word = read_word(report_, *per, words::kAffinityPer))
+        affinity.per = words::kAffinityPer[*word];
+    read_timeout(report_, fields, "idle", affinity.idle_ms);
+    read_table(report_, fields, affinity.table);
+    return affinity;
   }
 
   BackendSpec backend(const Place& place) {
@@ -73,7 +106,13 @@ class LoadBalanceReader {
     if (auto mac = fields.require("mac"))
       if (auto value = read_mac_at(report_, *mac)) backend.mac = *value;
     if (auto weight = fields.get("weight"))
-      if (auto value = read_integer(report_, *weight, 1, 1000)) backend.weight = static_cast<u32>(*value);
+      if (auto value = read_integer(report_, *weight, 0, 1000)) backend.weight = static_cast<u32>(*value);
+    if (auto drain = fields.get("drain"))
+      if (auto value = read_bool(report_, *drain)) backend.drain = *value;
+    if (backend.weight == 0) {
+      backend.drain = true;
+      backend.weight = 1;
+    }
     if (auto to = fields.get("to")) backend.to = read_interface(report_, *to);
     return backend;
   }

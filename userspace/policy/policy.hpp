@@ -106,14 +106,28 @@ struct BackendSpec {
   std::string name;
   std::array<u8, 6> mac{};
   u32 weight = 1;
-  std::string to;  // interface; empty: out of the one it came in on
+  bool drain = false;  // no new flows
+  std::string to;      // interface; empty: out of the one it came in on
   bool operator==(const BackendSpec&) const = default;
+};
+// What a stage remembers.
+struct TableSpec {
+  u32 entries = 65536;
+  std::string evict = "lru";  // fifo, lru, lfu, random, refuse
+  bool operator==(const TableSpec&) const = default;
+};
+struct AffinitySpec {
+  std::string per = "flow";  // flow, src
+  u32 idle_ms = 300'000;
+  TableSpec table{.entries = 1'048'576, .evict = "lru"};
+  bool operator==(const AffinitySpec&) const = default;
 };
 struct LoadBalanceStage {
   std::string algorithm = "hash";  // hash, maglev
   u32 table_size = 65'537;         // with maglev: a prime
   std::vector<BackendSpec> backends;
-  std::optional<u32> cache_ms;
+  std::optional<AffinitySpec> affinity;  // with maglev
+  std::optional<u32> cache_ms;           // with affinity at most half of its idle time
   bool operator==(const LoadBalanceStage&) const = default;
 };
 struct L2fwdStage {
@@ -160,12 +174,6 @@ struct ForwardStage {
   std::string otherwise = "pass";
   std::optional<u32> cache_ms;
   bool operator==(const ForwardStage&) const = default;
-};
-// What a stage remembers.
-struct TableSpec {
-  u32 entries = 65536;
-  std::string evict = "lru";  // fifo, lru, lfu, random, refuse
-  bool operator==(const TableSpec&) const = default;
 };
 struct RateLimitStage {
   std::string per = "src";  // src, dst, flow

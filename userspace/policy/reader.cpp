@@ -154,8 +154,8 @@ std::optional<u32> read_cache(Report& report, const Fields& fields) {
   if (const auto* flag = place->node->as<bool>()) return *flag ? std::optional<u32>(0) : std::nullopt;
   const auto* text = place->node->as<std::string>();
   if (text == nullptr) {
-    report.at(*place, fmt::format("must be true, false or a duration like \"60s\", is {}",
-                                  place->node->type_name()));
+    report.at(*place,
+              fmt::format("must be true, false or a duration like \"60s\", is {}", place->node->type_name()));
     return std::nullopt;
   }
   auto ns = read_duration(*text);
