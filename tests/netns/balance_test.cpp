@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/netns/balance_test.cpp: load balancing on the wire while backends come, drain and go.
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -102,6 +107,64 @@ TEST_F(Balance, TheKernelSendsAFlowWhereTheTableDoesAndLetsItComeUpInTime) {
   ASSERT_EQ(attached_->apply(balance({{3, R"(, "weight": 9)"}, {1, ""}, {2, ""}}, affinity)).status, 0);
   EXPECT_EQ(backends_of(), before) << "and is known still";
   expect_conserved(pins);
+}
+
+// Takes connections on a port of an address.
+Fd listener(const Namespace& ns, const std::string& address, std::uint16_t port) {
+  return ns.run([&] {
+    const bool v6 = address.find(':') != std::string::npos;
+    Fd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    sockaddr_in6 at6{};
+    sockaddr_in at4{};
+    at6.sin6_family = AF_INET6;
+    at4.sin_family = AF_INET;
+    at6.sin6_port = at4.sin_port = htons(port);
+    inet_pton(AF_INET6, address.c_str(), &at6.sin6_addr);
+    inet_pton(AF_INET, address.c_str(), &at4.sin_addr);
+    const auto* at = v6 ? reinterpret_cast<const sockaddr*>(&at6) : reinterpret_cast<const sockaddr*>(&at4);
+    if (bind(fd.get(), at, v6 ? sizeof(at6) : sizeof(at4)) != 0 || listen(fd.get(), 4096) != 0)
+      throw Error(fmt::format("cannot listen on {} port {}: {}", address, port, std::strerror(errno)));
+    return fd;
+  });
+}
+
+TEST_F(Balance, ABackendThatDoesNotAnswerGetsNoFlowsUntilItDoes) {
+  constexpr std::uint16_t kCheck = 7100;
+  const std::string more = R"(, "affinity": {"idle": "60s"},
+      "health": {"port": 7100, "interval": "100ms", "timeout": "100ms", "fall": 2, "rise": 2})";
+  const auto policy = balance({{1, R"(, "address": "10.9.1.2")"}, {2, R"(, "address": "fd09:1::2")"}}, more);
+  const Fd one = listener(*right_, "10.9.1.2", kCheck);
+  Fd two = listener(*right_, "fd09:1::2", kCheck);
+  attach_both(policy);
+  const auto is_up = [&](std::size_t backend, bool up) {
+    return eventually([&] { return attached_->status().at("health").at(backend).at("up") == up; }, 10s);
+  };
+  ASSERT_TRUE(is_up(0, true) && is_up(1, true));
+  const auto before = backends_of();
+  ASSERT_EQ(used(before), (std::set<Mac>{kOne, kTwo}));
+
+  two = Fd();
+  ASSERT_TRUE(is_up(1, false));
+  EXPECT_TRUE(eventually([&] { return used(backends_of()) == std::set<Mac>{kOne}; })) << "two is down";
+  const auto down = attached_->status();
+  EXPECT_NE(down.at("health").at(1).at("problem").get<std::string>(), "");
+  EXPECT_TRUE(down.at("health").at(0).at("up").get<bool>());
+  EXPECT_NE(attached_->process().err().find("backend \"two\" (fd09:1::2 port 7100) is down"),
+            std::string::npos)
+      << attached_->process().err();
+  ASSERT_EQ(attached_->apply(policy).status, 0);
+  EXPECT_EQ(used(backends_of(30000)), std::set<Mac>{kOne}) << "what is known outlives a change of policy";
+
+  two = listener(*right_, "fd09:1::2", kCheck);
+  ASSERT_TRUE(is_up(1, true));
+  EXPECT_TRUE(eventually([&] {
+    static std::uint16_t port = 40000;
+    return used(backends_of(port = static_cast<std::uint16_t>(port + kFlows))).contains(kTwo);
+  })) << "two is up again";
+  EXPECT_EQ(used(backends_of()), std::set<Mac>{kOne}) << "flows that have moved stay where they are";
+  expect_conserved(attached_->pins());
 }
 
 }  // namespace

@@ -62,7 +62,9 @@ Json specimen() {
                     "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}},
       {"stage": "load_balance", "algorithm": "maglev", "table_size": 251,
        "affinity": {"per": "flow", "idle": "1s", "entries": 1, "evict": "lru"},
-       "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]}
+       "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]},
+      {"stage": "load_balance", "health": {"port": 80, "interval": "1s", "timeout": "1s", "fall": 1, "rise": 1},
+       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -116,9 +118,10 @@ const std::vector<ObjectKind>& object_kinds() {
       {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
       {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
-      {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7"}, keys::kLoadBalance},
+      {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8"}, keys::kLoadBalance},
       {"affinity", {"/pipelines/p/7/affinity"}, keys::kAffinity},
-      {"backend", {"/pipelines/p/1/backends/0"}, keys::kBackend},
+      {"health", {"/pipelines/p/8/health"}, keys::kHealth},
+      {"backend", {"/pipelines/p/1/backends/0", "/pipelines/p/8/backends/0"}, keys::kBackend},
       {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
       {"reputation", {"/pipelines/p/3"}, keys::kReputation},
       {"reputationList", {"/pipelines/p/3/lists/0"}, keys::kReputationList},
@@ -329,9 +332,11 @@ TEST(Specimen, RequiredKeysAreRequired) {
         continue;  // oneOf
       if (std::string_view(kind.definition) == "rateLimit" && (name == "pps" || name == "bytes_per_second"))
         continue;  // the burst beside it needs it
+      if (std::string_view(kind.definition) == "backend" && name == "address") continue;  // health needs it
       auto place = place_of(kind, name);
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
+      if (name == "health") document["pipelines"]["p"][8]["backends"][0].erase("address");  // for it
       if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
       if (name == "lists" && std::string_view(kind.definition).empty())
         document["pipelines"]["p"].erase(3);  // which names one
@@ -363,7 +368,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 20u);
+  EXPECT_EQ(ranges, 23u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

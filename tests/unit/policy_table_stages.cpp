@@ -124,6 +124,28 @@ TEST(LoadBalanceStage, RefusesWhatMeansNothing) {
       "/pipelines/p/0/backends/1/name", "give each its own");
 }
 
+TEST(LoadBalanceStage, ChecksBackendsByTheirAddresses) {
+  const auto stage =
+      stage_of<LoadBalanceStage>(balance(R"(, "health": {"port": 80})", R"("address": "10.0.0.1")"));
+  HealthSpec health;
+  health.port = 80;
+  EXPECT_EQ(stage.health, health);
+  EXPECT_EQ(stage.backends.at(0).address, (Prefix{4, 32, {10, 0, 0, 1}}));
+  EXPECT_EQ(stage_of<LoadBalanceStage>(
+                balance(R"(, "health": {"port": 80, "interval": "100ms"})", R"("address": "::1")"))
+                .health->timeout_ms,
+            100u)
+      << "a default is no longer than the interval";
+  expect_problem(balance(R"(, "health": {"port": 80})"), "/pipelines/p/0/backends/0", "add its \"address\"");
+  expect_problem(balance("", R"("address": "10.0.0.1")"), "/pipelines/p/0/backends/0/address", "take it out");
+  expect_problem(balance(R"(, "health": {"port": 80})", R"("address": "10.0.0.0/24")"),
+                 "/pipelines/p/0/backends/0/address", "is a network");
+  expect_problem(balance(R"(, "health": {"port": 80, "timeout": "3s"})", R"("address": "10.0.0.1")"),
+                 "/pipelines/p/0/health/timeout", "make it shorter");
+  expect_problem(balance(R"(, "health": {"port": 80, "interval": "1ms"})", R"("address": "10.0.0.1")"),
+                 "/pipelines/p/0/health/interval", "from 10ms");
+}
+
 TEST(LoadBalanceStage, IsCachedOnlyWhereNoOtherTableStandsAhead) {
   const std::string cached = balance(R"(, "algorithm": "maglev", "affinity": {}, "cache": "60s")");
   EXPECT_EQ(problem(cached), "none");

@@ -31,6 +31,7 @@ class LoadBalanceReader {
       if (auto word = read_word(report_, *algorithm, words::kBalance))
         stage_.algorithm = words::kBalance[*word];
     if (auto size = fields.get("table_size")) table_size(*size);
+    if (auto health = fields.get("health")) stage_.health = this->health(*health);
     if (auto backends = fields.require("backends")) {
       const auto* items = backends->node->as<Array>();
       if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
@@ -50,6 +51,55 @@ class LoadBalanceReader {
 
  private:
   bool by_name() const { return stage_.algorithm == "maglev"; }
+
+  HealthSpec health(const Place& place) {
+    HealthSpec health;
+    Fields fields(report_, place, keys::kHealth, "\"health\"");
+    if (auto port = fields.require("port"))
+      if (auto value = read_integer(report_, *port, 1, 65535)) health.port = static_cast<u16>(*value);
+    if (auto interval = fields.get("interval")) health_time(*interval, health.interval_ms);
+    const auto timeout = fields.get("timeout");
+    if (timeout)
+      health_time(*timeout, health.timeout_ms);
+    else
+      health.timeout_ms = std::min(health.timeout_ms, health.interval_ms);
+    if (health.timeout_ms > health.interval_ms)
+      report_.at(timeout.value_or(place),
+                 "a connect that is waited for longer than \"interval\" meets the next one: make it shorter");
+    for (const auto& [key, to] : {std::pair("fall", &health.fall), std::pair("rise", &health.rise)})
+      if (auto count = fields.get(key))
+        if (auto value = read_integer(report_, *count, 1, 100)) *to = static_cast<u32>(*value);
+    return health;
+  }
+
+  void health_time(const Place& place, u32& ms) {
+    const auto ns = read_time(report_, place, "2s");
+    if (!ns) return;
+    if (*ns < 10'000'000 || *ns % 1'000'000 != 0 || *ns > 3'600'000'000'000)
+      report_.at(place, "backends are checked in whole milliseconds, from 10ms to 1h");
+    else
+      ms = static_cast<u32>(*ns / 1'000'000);
+  }
+
+  // What is connected to.
+  void address(const Fields& fields, const Place& place, BackendSpec& backend) {
+    const auto at = fields.get("address");
+    if (!at) {
+      if (stage_.health) report_.at(place, "\"health\" connects to each backend: add its \"address\"");
+      return;
+    }
+    if (!stage_.health)
+      report_.at(*at, "an address is for \"health\", which this stage has not: take it out");
+    const auto text = read_string(report_, *at, 64);
+    if (!text) return;
+    const auto address = read_prefix(*text);
+    if (!address)
+      report_.at(*at, address.error());
+    else if (address->length != (address->family == 4 ? 32 : 128))
+      report_.at(*at, fmt::format("\"{}\" is a network: a backend has one address", *text));
+    else
+      backend.address = *address;
+  }
 
   void cache(const Fields& fields) {
     stage_.cache_ms = read_cache(report_, fields);
@@ -113,6 +163,7 @@ class LoadBalanceReader {
       backend.drain = true;
       backend.weight = 1;
     }
+    address(fields, place, backend);
     if (auto to = fields.get("to")) backend.to = read_interface(report_, *to);
     return backend;
   }

@@ -121,6 +121,7 @@ Json stage_json(const LoadBalanceStage& stage) {
   for (const auto& backend : stage.backends) {
     Json one = {{"name", backend.name}, {"mac", write_mac(backend.mac)}, {"weight", backend.weight}};
     if (backend.drain) one["drain"] = true;
+    if (backend.address) one["address"] = write_prefix(*backend.address);
     if (!backend.to.empty()) one["to"] = backend.to;
     backends.push_back(std::move(one));
   }
@@ -132,6 +133,12 @@ Json stage_json(const LoadBalanceStage& stage) {
                         {"idle", write_duration(u64{stage.affinity->idle_ms} * 1'000'000)}};
     add_table(json["affinity"], stage.affinity->table);
   }
+  if (const auto& health = stage.health)
+    json["health"] = {{"port", health->port},
+                      {"interval", write_duration(u64{health->interval_ms} * 1'000'000)},
+                      {"timeout", write_duration(u64{health->timeout_ms} * 1'000'000)},
+                      {"fall", health->fall},
+                      {"rise", health->rise}};
   add_cache(json, stage.cache_ms);
   return json;
 }
