@@ -219,6 +219,7 @@ const char* stage_name(const StageSettings& stage) {
 struct Compiled {
   std::vector<u32> image;
   std::vector<xg_rewrite> rewrites;
+  std::vector<std::string> backends;  // by rewrite
   std::vector<StateSpec> states;
   std::array<u64, 2> hash_key{};
 };
@@ -251,10 +252,12 @@ Result<Placed> append(const AclSettings& stage, Compiled& to) {
 }
 
 // The number of the rewrite that leads a cached flow to `backend`.
-u32 add_rewrite(const Backend& backend, std::vector<xg_rewrite>& rewrites) {
-  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(rewrites.size());
+u32 add_rewrite(const Backend& backend, Compiled& to) {
+  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(to.rewrites.size());
   if (number >= XG_REWRITE_HALF) return XG_LB_NO_REWRITE;
-  xg_rewrite& rewrite = rewrites.emplace_back();
+  to.backends.resize(to.rewrites.size());
+  to.backends.push_back(backend.name);
+  xg_rewrite& rewrite = to.rewrites.emplace_back();
   rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
   std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
   return number;
@@ -279,7 +282,7 @@ void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
     end += weights[i];
     const auto mac = mac_words(backend.mac);
     to.image.insert(to.image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
-                                     stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
+                                     stage.cache ? add_rewrite(backend, to) : XG_LB_NO_REWRITE});
     append64(to.image, backend_id(backend.name));
   }
 }
@@ -484,11 +487,17 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<Pipeline
     pipelines->settings_ = std::move(settings);
     pipelines->image_ = std::move(compiled->image);
     pipelines->rewrites_ = std::move(compiled->rewrites);
+    pipelines->backends_ = std::move(compiled->backends);
     pipelines->states_ = std::move(compiled->states);
     return pipelines;
   } catch (const std::bad_alloc&) {
     return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");
   }
+}
+
+std::string_view Pipelines::backend_of(u32 number) const noexcept {
+  if (number < XG_REWRITE_FIRST || number - XG_REWRITE_FIRST >= backends_.size()) return {};
+  return backends_[number - XG_REWRITE_FIRST];
 }
 
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {

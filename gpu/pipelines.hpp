@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -302,6 +303,9 @@ class Pipelines {
   // The records that cached verdicts name, from number XG_REWRITE_FIRST on (maps/flow.h); their generation
   // is for the loader to fill in.
   const std::vector<xg_rewrite>& rewrites() const noexcept { return rewrites_; }
+  // Name of the backend to which rewrite `number` leads, as a cached verdict has it: empty if it leads to
+  // none.
+  std::string_view backend_of(u32 number) const noexcept;
   // The stages' tables, as the image numbers them.
   const std::vector<StateSpec>& states() const noexcept { return states_; }
 
@@ -310,6 +314,7 @@ class Pipelines {
   std::vector<PipelineSettings> settings_;
   std::vector<u32> image_;
   std::vector<xg_rewrite> rewrites_;
+  std::vector<std::string> backends_;  // by rewrite
   std::vector<StateSpec> states_;
 };
 

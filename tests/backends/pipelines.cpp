@@ -108,6 +108,25 @@ TEST(Compile, KeepsTheSettingsAndGivesTheImageItsHeader) {
   EXPECT_EQ(image[XG_IMAGE_PIPELINES_AT], 2u);
 }
 
+TEST(Compile, KnowsWhichBackendARewriteLeadsTo) {
+  gpu::ForwardSettings router;
+  router.next_hops = {{"up", {}}};
+  router.routes = {{prefix4(0, 0), 0}};
+  router.cache = true;
+  LoadBalanceSettings balancer;
+  balancer.backends = {{"alpha", {}}, {"beta", {}}};
+  const auto uncached = balancer;
+  balancer.cache = true;
+  const auto compiled = Pipelines::compile({{"route", {router}}, {"none", {uncached}}, {"web", {balancer}}});
+  ASSERT_TRUE(compiled) << compiled.error();
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_NONE), "");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_SWAP_MACS), "");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST), "");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 1), "alpha");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 2), "beta");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 3), "");
+}
+
 // Rows are shared: the table of many rules on few prefixes stays small.
 TEST(Compile, ManyRulesOfFewConditionsMakeASmallImage) {
   AclSettings acl;

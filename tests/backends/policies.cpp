@@ -325,11 +325,17 @@ std::vector<PipelineSettings> composed(Random& random) {
 
 using Make = std::vector<PipelineSettings> (*)(Random&);
 const std::map<std::string, Make>& cases() {
-  static const std::map<std::string, Make> table{
-      {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
-      {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
-      {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
-      {"maglev", maglev},       {"composed", composed}};
+  static const std::map<std::string, Make> table{{"acl_edges", acl_edges},
+                                                 {"acl_random", acl_random},
+                                                 {"acl_thousands", acl_thousands},
+                                                 {"acl_flags", acl_flags},
+                                                 {"acl_overlapping", acl_overlapping},
+                                                 {"load_balance", load_balance},
+                                                 {"l2fwd", l2fwd},
+                                                 {"reputation", reputation},
+                                                 {"forward", forward},
+                                                 {"maglev", maglev},
+                                                 {"composed", composed}};
   return table;
 }
 

@@ -109,6 +109,30 @@ TEST_F(Balance, TheKernelSendsAFlowWhereTheTableDoesAndLetsItComeUpInTime) {
   expect_conserved(pins);
 }
 
+TEST_F(Balance, ListedFlowsNameTheirBackends) {
+  if (!kernel_at_least(6, 3)) GTEST_SKIP() << "this kernel does not say that veth transmits for XDP";
+  const auto policy = balance({{1, ""}, {2, ""}}, R"(, "cache": true)");
+  attach_both(policy);
+  // Rewrites of odd and even generations stand in different halves of their table.
+  for (const bool again : {false, true}) {
+    if (again) {
+      ASSERT_EQ(attached_->apply(policy).status, 0);
+    }
+    const auto backends = backends_of();
+    ASSERT_TRUE(eventually([&] { return attached_->pins().flows().size() == kFlows; }));
+    const Outcome list = product(*host_, {"flows", "list", host_port().ifname(), "-o", "json"});
+    ASSERT_EQ(list.status, 0) << list.err;
+    const Json listed = Json::parse(list.out);
+    ASSERT_EQ(listed.at("flows").size(), kFlows);
+    for (const Json& flow : listed.at("flows"))
+      EXPECT_EQ(flow.at("backend"),
+                backends.at(flow.at("src_port").get<std::uint16_t>()) == kOne ? "one" : "two")
+          << flow;
+    const Outcome text = product(*host_, {"flows", "list", host_port().ifname()});
+    EXPECT_NE(text.out.find("backend one"), std::string::npos) << text.out;
+  }
+}
+
 // Takes connections on a port of an address.
 Fd listener(const Namespace& ns, const std::string& address, std::uint16_t port) {
   return ns.run([&] {
