@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "gpu/acl_classes.hpp"
-#include "gpu/acl_grid.hpp"
 #include "gpu/large_vector.hpp"
+#include "gpu/rule_grid.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {
@@ -18,6 +18,8 @@ namespace {
 constexpr u32 kMostClasses = 1u << 20;  // of addresses
 constexpr u32 kMostIndexed = 65536;     // that a table of 16-bit numbers can name
 constexpr u8 kTcp = 6;
+constexpr u64 kMaxCells = u64{1} << 18;
+constexpr u32 kWorstBlocks = 4;  // to look into, where the most have to be
 static_assert(XG_ACL_PRIORITY_VLAN == XG_VLAN_PRIORITY);
 
 // What the rules ask of one field: the values for which each one's condition holds, and those without any.
@@ -199,7 +201,10 @@ class Builder {
   }
 
   void write() {
-    const AclGrid grid = build_acl_grid(dimensions_, rules_, block_);
+    std::vector<RuleClasses> all;
+    for (const AclClasses& classes : dimensions_)
+      all.push_back({classes[0].data(), classes.words(), classes.size()});
+    const RuleGrid grid = build_rule_grid(all, rules_, {kMaxCells, kWorstBlocks, block_});
     const u64 used = image_.size();
     image_.reserve(words_needed() + grid.cells.size() * 2 + kRoom);
     // A packet reads a few words here and there.

@@ -12,6 +12,8 @@ namespace {
 
 constexpr u64 kSeed = 20261122;
 constexpr double kFlat = 1 / 1.3;
+constexpr u32 kManyRules = 10000;
+constexpr double kPeerBar = 20;  // with so many rules
 constexpr u8 kTcp = 6, kUdp = 17;
 constexpr u32 kNetworks = 256;
 
@@ -158,6 +160,8 @@ std::vector<StageCase> acl_cases(AclShape shape, const std::vector<u32>& rules, 
     StageCase& made = cases.emplace_back();
     made.name = fmt::format("acl, {} rules, {}", count, name_of(shape));
     if (cases.size() > 1) made.against = cases.front().name, made.bar = kFlat;
+    made.plain_bar = kHeaderBar;
+    if (count >= kManyRules) made.peer_bar = kPeerBar;
     made.stages = {settings_of(*set)};
     for (u32 i = 0; i < packets; ++i) made.packets.push_back(packet_for(shape, *set, random));
     made.verdict = [set](const StagePacket& packet) { return first_match(*set, packet); };

@@ -27,7 +27,7 @@ enum class AclShape { mixed, overlapping, crossing };
 // A case for each number of rules, held against the first one's.
 std::vector<StageCase> acl_cases(AclShape shape, const std::vector<u32>& rules, u32 packets);
 
-// rte_acl (DPDK) on one core, by these rules; its answer is 1 + the rule's number, 0: none.
+// rte_acl (DPDK) by these rules; its answer is 1 + the rule's number, 0: none.
 Peer rte_acl_peer(std::shared_ptr<const std::vector<PlainRule>> rules);
 
 }  // namespace xdpgpu::bench

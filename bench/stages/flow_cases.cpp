@@ -6,6 +6,7 @@
 namespace xdpgpu::bench {
 namespace {
 
+constexpr double kPeerBar = 25;
 constexpr u64 kFar = 1'000'000'000;  // packets a second, and at once: the frames' times stand still
 
 gpu::RateLimitSettings limit(u32 entries) {
@@ -49,9 +50,14 @@ std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& fil
   cases[0].stages = {limit(entries)};
   cases[1].name = "conntrack, " + of;
   cases[1].stages = {connections(entries)};
+  const auto kept = std::make_shared<const std::vector<StagePacket>>(traffic);
   for (u32 i = 0; i < 2; ++i) {
     cases[i].packets = traffic;
     cases[i].verdict = passes;
+    cases[i].peer_bar = kPeerBar;
+    cases[i].peers = {rte_hash_peer(kept, entries)};
+    // One is enough of the same.
+    if (i != 0) cases[i].peers.front().prepare = nullptr;
   }
   StageCase& firewall = cases[2];
   firewall.name = "composed: " + filter.name + ", conntrack, rate_limit";
@@ -68,6 +74,7 @@ std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& fil
   tracks.on_invalid = gpu::AclRule::Action::next;
   firewall.stages.emplace_back(tracks);
   firewall.stages.emplace_back(limit(entries));
+  for (StageCase& one : cases) one.plain_bar = kTableBar;
   return cases;
 }
 

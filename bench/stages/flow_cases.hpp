@@ -9,6 +9,11 @@ namespace xdpgpu::bench {
 
 // `rate_limit` and `conntrack`, each with a table of `entries` in which the flows of the packets stand, and a
 // firewall of `filter`'s acl with both behind it. All that the acl lets go on is passed: the limits are far.
+// Half of the firewall's packets are its acl's.
 std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& filter);
+
+// rte_hash (DPDK) with these packets' flows in a table of so many entries; its answer is XG_PASS where it has
+// the flow.
+Peer rte_hash_peer(std::shared_ptr<const std::vector<StagePacket>> packets, u32 entries);
 
 }  // namespace xdpgpu::bench

@@ -12,6 +12,7 @@ namespace xdpgpu::bench {
 namespace {
 
 constexpr u32 kLength = 64;
+constexpr u32 kLine = 128;
 
 void put16(u8* at, u32 value) {
   at[0] = static_cast<u8>(value >> 8);
@@ -61,6 +62,24 @@ StageFrames::StageFrames(u32 count, bool huge)
   std::shuffle(chunks.begin(), chunks.end(), Random(20261122));
   for (u32 i = 0; i < count; ++i)
     descriptors_[i] = {u64{chunks[i]} * XG_CHUNK_SIZE + XG_FRAME_DATA, kLength, 0};
+}
+
+std::vector<u32> StageFrames::lines() const {
+  std::vector<u32> numbers;
+  for (const xg_descriptor& one : descriptors_)
+    numbers.push_back(static_cast<u32>((one.offset - XG_METADATA_SIZE) / kLine));
+  return numbers;
+}
+
+u32 StageFrames::sum_of_lines() const {
+  u32 sum = 0;
+  for (const u32 number : lines())
+    for (u32 at = 0; at < kLine; at += sizeof(u32)) {
+      u32 word;
+      std::memcpy(&word, pages_.base() + u64{number} * kLine + at, sizeof(word));
+      sum += word;
+    }
+  return sum;
 }
 
 void StageFrames::fill(std::span<const StagePacket> packets) {

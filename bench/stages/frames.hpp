@@ -24,6 +24,10 @@ class StageFrames {
   FrameRegion region(u32 count) const {
     return {pages_.base(), pages_.bytes(), std::span(descriptors_).first(count)};
   }
+  // The number of the 128-byte line in which each frame's metadata and headers are, and the sum of all of
+  // their 32-bit words, modulo 2^32.
+  std::vector<u32> lines() const;
+  u32 sum_of_lines() const;
   u32 count() const { return static_cast<u32>(descriptors_.size()); }
 
  private:

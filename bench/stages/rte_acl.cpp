@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// DPDK's packet classification on one core. As an application would, it takes each packet's fields from the
-// frame to where the library wants them, and has a burst of packets classified at once.
-#include <fmt/format.h>
+// DPDK's packet classification.
 #include <rte_acl.h>
-#include <rte_eal.h>
-#include <rte_errno.h>
-
-#include <cstring>
 
 #include "bench/stages/acl_cases.hpp"
-#include "maps/packet.h"
+#include "bench/stages/dpdk.hpp"
 
 namespace xdpgpu::bench {
 namespace {
 
-constexpr u32 kBurst = 64;
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of its tables
 
 struct Key {
@@ -46,18 +39,6 @@ constexpr std::array<rte_acl_field_def, kFields> kDefinition{
     field(RTE_ACL_FIELD_TYPE_BITMASK, 1, 6, 4, offsetof(Key, reserved2)),
     field(RTE_ACL_FIELD_TYPE_BITMASK, 2, 7, 4, offsetof(Key, vlan))};
 
-bool start_dpdk() {
-  static const bool started = [] {
-    std::vector<std::string> words{"bench-stages", "--no-huge", "--no-pci",   "--no-telemetry",
-                                   "-l",           "0",         "-m",         "4096",
-                                   "--log-level",  "1",         "--no-shconf"};
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    return rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) >= 0;
-  }();
-  return started;
-}
-
 struct Free {
   void operator()(rte_acl_ctx* context) const { rte_acl_free(context); }
 };
@@ -80,8 +61,7 @@ Rule rule_of(const PlainRule& from, u32 number, u32 count) {
 }
 
 gpu::Result<Context> build(const std::vector<PlainRule>& rules) {
-  static u32 made = 0;
-  const std::string name = fmt::format("bench{}", made++);
+  const std::string name = dpdk_name();
   rte_acl_param parameters{};
   parameters.name = name.c_str();
   parameters.socket_id = SOCKET_ID_ANY;
@@ -110,8 +90,7 @@ gpu::Result<Context> build(const std::vector<PlainRule>& rules) {
 }
 
 Key key_of(const u8* frame) {
-  xg_metadata metadata;
-  std::memcpy(&metadata, frame - sizeof(metadata), sizeof(metadata));
+  const xg_metadata metadata = metadata_of(frame);
   Key key{};
   key.protocol = metadata.protocol;
   std::memcpy(&key.src, frame + metadata.l3_offset + 12, 8);
@@ -126,15 +105,11 @@ void classify(const rte_acl_ctx* context, const u8* base, std::span<const xg_des
   std::array<Key, kBurst> keys;
   std::array<const u8*, kBurst> data;
   for (u32 i = 0; i < kBurst; ++i) data[i] = reinterpret_cast<const u8*>(&keys[i]);
-  for (std::size_t first = 0; first < frames.size(); first += kBurst) {
-    const u32 count = static_cast<u32>(std::min<std::size_t>(kBurst, frames.size() - first));
-    for (u32 i = 0; i < count; ++i) {
-      if (first + i + kBurst < frames.size())
-        __builtin_prefetch(base + frames[first + i + kBurst].offset - XG_METADATA_SIZE);
-      keys[i] = key_of(base + frames[first + i].offset);
-    }
-    rte_acl_classify(context, data.data(), answers + first, count, 1);
-  }
+  in_bursts(
+      base, frames, [&](const u8* frame, u32 i) { keys[i] = key_of(frame); },
+      [&](std::size_t first, u32 count) {
+        rte_acl_classify(context, data.data(), answers + first, count, 1);
+      });
 }
 
 }  // namespace
@@ -142,7 +117,7 @@ void classify(const rte_acl_ctx* context, const u8* base, std::span<const xg_des
 Peer rte_acl_peer(std::shared_ptr<const std::vector<PlainRule>> rules) {
   Peer peer;
   peer.prepare = [rules]() -> gpu::Result<Peer::Decide> {
-    if (!start_dpdk()) return tl::unexpected(fmt::format("DPDK does not start: {}", rte_strerror(rte_errno)));
+    if (auto started = start_dpdk(); !started) return tl::unexpected(started.error());
     auto context = build(*rules);
     if (!context) return tl::unexpected(context.error());
     return [kept = std::shared_ptr<rte_acl_ctx>(std::move(*context))](

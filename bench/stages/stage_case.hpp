@@ -26,12 +26,14 @@ struct StagePacket {
   u16 vlan = 0;  // 0: no tag
 };
 
-// The same question put to another library, by one CPU that reads the same frames.
+// The same question put to another library, by CPUs that read the same frames.
 struct Peer {
   std::string name;
-  // Decides the frames whose metadata and headers these descriptors name. answers: one a frame.
+  // Decides the frames whose metadata and headers these descriptors name. answers: one a frame. From several
+  // threads at a time, each with frames of its own.
   using Decide = std::function<void(const u8* base, std::span<const xg_descriptor> frames, u32* answers)>;
-  // Gets ready; a sentence where the library is absent or has no room for the case.
+  // Gets ready; a sentence where the library is absent or has no room for the case. None: a case before this
+  // one has been put to it by that name.
   std::function<gpu::Result<Decide>()> prepare;
   // The answer that stands for a verdict.
   u32 (*answer_of)(u32 verdict) = nullptr;
@@ -47,6 +49,14 @@ struct StageCase {
   // against the sequential reference, which is asked about some.
   std::function<u32(const StagePacket&)> verdict;
   std::vector<Peer> peers;
+  // Bars for a GPU's rate in the largest batches: against the first peer on one core, and against a plain
+  // kernel that reads the same lines and does nothing with them. 0: none.
+  double peer_bar = 0;
+  double plain_bar = 0;
 };
+
+// What header stages and stages with tables are to keep of a plain kernel's rate.
+inline constexpr double kHeaderBar = 0.85;
+inline constexpr double kTableBar = 0.5;
 
 }  // namespace xdpgpu::bench

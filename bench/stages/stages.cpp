@@ -1,33 +1,43 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/stages: packets a second that a stage decides, by device and size of a batch, from frames that lie as
-// a NIC lays them to verdicts in host memory; and what another library on one core does of the same frames.
-// All verdicts of every run are checked.
+// a NIC lays them to verdicts in host memory; what another library does of the same frames, on one core and
+// on all; and what a kernel on the GPU does that only reads them. All verdicts of every run are checked.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <set>
+#include <thread>
 
+#include "bench/cuda/ceilings.hpp"
 #include "bench/rows.hpp"
 #include "bench/stages/acl_cases.hpp"
 #include "bench/stages/flow_cases.hpp"
 #include "bench/stages/frames.hpp"
+#include "bench/stages/prefix_cases.hpp"
 #include "gpu/reference/reference.hpp"
 
 namespace xdpgpu::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr u32 kPackets = 65536;  // different ones in a case
+constexpr u32 kPackets = 65536;  // different ones in a case without a table
 constexpr u32 kFilterRules = 1000;
 constexpr u32 kMostDepth = 64;  // batches in flight
+constexpr u32 kPasses = 20;     // of the plain kernel, a run
+constexpr const char* kPlain = "128 B lines, read by a plain kernel";
 
 struct Settings {
   std::vector<std::string> devices{"cpu"};
   std::vector<u32> batches{64, 1024, 16384, 65536};
+  std::vector<std::string> stages{"acl", "prefixes", "flows"};
   std::vector<u32> rules{64, 1000, 10000};
+  u32 prefixes = 1'000'000;
   u32 entries = 1 << 22;
+  u32 flows = 65536;
   u32 frames = 131072;
   u32 reference = 256;
   int repeats = 3;
@@ -57,16 +67,45 @@ class Bench {
         pipelines ? fmt::format("compiled in {:.0f} ms to {:.1f} MiB", seconds * 1e3,
                                 static_cast<double>((*pipelines)->image().size()) * 4 / (1 << 20))
                   : "";
+    std::vector<const Row*> largest;  // of each GPU
     for (const std::string& device : settings_.devices)
       for (const u32 batch : settings_.batches) {
         Row row{.name = name_of(one.name, batch), .device = device, .unit = "M/s", .scale = 1e-6};
         if (!one.against.empty()) row.against = name_of(one.against, batch), row.bar = one.bar;
         row.note = note;
         row.problem = wrong;
-        if (wrong.empty()) decide(*pipelines, batch, std::move(row));
+        const Row* made = wrong.empty() ? decide(*pipelines, batch, std::move(row)) : nullptr;
+        if (made != nullptr && batch == settings_.batches.back() && gpu_number(device) >= 0)
+          largest.push_back(made);
       }
     if (!wrong.empty()) rows_.add({.name = one.name, .unit = "M/s", .problem = wrong});
-    for (const Peer& peer : one.peers) decide(peer);
+    for (const Peer& peer : one.peers)
+      if (peer.prepare != nullptr) ask(peer);
+    for (const Row* row : largest) {
+      if (!one.peers.empty()) hold(*row, on_cores(one.peers.front().name, 1), one.peer_bar);
+      hold(*row, kPlain, one.plain_bar);
+    }
+  }
+
+  // What a kernel on the GPU reads of the frames at most.
+  void plain(const std::string& device) {
+    const auto number = static_cast<u32>(gpu_number(device));
+    const FrameRegion region = frames_.region(frames_.count());
+    auto reader = HostReader::open(number, region.base, region.bytes);
+    if (!reader) {
+      rows_.leave_out(fmt::format("{}: a plain kernel: {}", device, reader.error()));
+      return;
+    }
+    const auto lines = frames_.lines();
+    const u32 sum = frames_.sum_of_lines() * kPasses;
+    Row& row = rows_.add({.name = kPlain, .device = device, .unit = "M/s", .scale = 1e-6});
+    measured_.insert(row.name);
+    for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+      const auto read = (*reader)->lines(lines, 128, kPasses);
+      if (!read) row.problem = read.error();
+      if (read && read->sum != sum) row.problem = "the sum of what was read is wrong";
+      if (read && i >= 0) row.runs.push_back(static_cast<double>(lines.size()) / read->seconds);
+    }
   }
 
  private:
@@ -87,14 +126,30 @@ class Bench {
     return {};
   }
 
-  void decide(const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made) {
+  static std::string on_cores(const std::string& peer, u32 cores) {
+    return fmt::format("{}, {}", peer, cores == 1 ? "one core" : fmt::format("{} cores", cores));
+  }
+
+  // The row once more, against another one, if that was measured.
+  void hold(const Row& row, const std::string& against, double bar) {
+    if (bar == 0 || !measured_.contains(against)) return;
+    Row held = row;
+    held.name = fmt::format("{}, against {}", row.name, against);
+    held.against = against;
+    held.bar = bar;
+    held.note.clear();
+    rows_.add(std::move(held));
+  }
+
+  // nullptr: it was left out.
+  const Row* decide(const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made) {
     const u32 depth = std::clamp(frames_.count() / batch, 1u, kMostDepth);
     auto queue =
         DeviceQueue::open(made.device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
     auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
     if (!queue || !loaded) {
       rows_.leave_out(fmt::format("{}: {}", made.device, !queue ? queue.error() : loaded.error()));
-      return;
+      return nullptr;
     }
     (*queue)->expect({verdicts_.begin(), verdicts_.begin() + batch * depth});
     Row& row = rows_.add(std::move(made));
@@ -103,53 +158,86 @@ class Bench {
       row.problem = rate.problem;
       if (i >= 0) row.runs.push_back(rate.packets_per_second);
     }
+    return &row;
   }
 
-  void decide(const Peer& peer) {
+  void ask(const Peer& peer) {
     const auto start_building = Clock::now();
     auto decide = peer.prepare();
     if (!decide) {
       rows_.leave_out(fmt::format("{}: {}", peer.name.substr(0, peer.name.find(',')), decide.error()));
       return;
     }
-    Row& row = rows_.add({.name = peer.name, .device = "one CPU", .unit = "M/s", .scale = 1e-6});
-    row.note = fmt::format("built in {:.0f} ms", since(start_building) * 1e3);
+    const std::string note = fmt::format("built in {:.0f} ms", since(start_building) * 1e3);
+    for (const u32 cores : std::set<u32>{1, std::max(1u, std::thread::hardware_concurrency())}) {
+      Row& row =
+          rows_.add({.name = on_cores(peer.name, cores), .device = "CPU", .unit = "M/s", .scale = 1e-6});
+      row.note = note;
+      measured_.insert(row.name);
+      for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+        const double rate = run(*decide, cores, peer, row.problem);
+        if (i >= 0) row.runs.push_back(rate);
+      }
+    }
+  }
+
+  // Packets a second of so many threads, each with its part of the frames.
+  double run(const Peer::Decide& decide, u32 cores, const Peer& peer, std::string& problem) const {
     const FrameRegion region = frames_.region(frames_.count());
     std::vector<u32> answers(region.descriptors.size());
-    for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
-      u64 packets = 0;
-      const auto start = Clock::now();
-      do {
-        (*decide)(region.base, region.descriptors, answers.data());
-        packets += answers.size();
-      } while (since(start) < settings_.seconds);
-      if (i >= 0) row.runs.push_back(static_cast<double>(packets) / since(start));
-      for (std::size_t f = 0; f < answers.size() && row.problem.empty(); ++f)
-        if (answers[f] != peer.answer_of(verdicts_[f]))
-          row.problem = fmt::format("frame {} got the answer {}, {} is right", f, answers[f],
-                                    peer.answer_of(verdicts_[f]));
-    }
+    std::vector<double> rates(cores);
+    std::vector<std::thread> threads;
+    for (u32 core = 0; core < cores; ++core)
+      threads.emplace_back([&, core] {
+        const std::size_t first = answers.size() * core / cores;
+        const auto part = region.descriptors.subspan(first, answers.size() * (core + 1) / cores - first);
+        u64 packets = 0;
+        const auto start = Clock::now();
+        do {
+          decide(region.base, part, answers.data() + first);
+          packets += part.size();
+        } while (since(start) < settings_.seconds);
+        rates[core] = static_cast<double>(packets) / since(start);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t f = 0; f < answers.size() && problem.empty(); ++f)
+      if (answers[f] != peer.answer_of(verdicts_[f]))
+        problem = fmt::format("frame {} got the answer {}, {} is right", f, answers[f],
+                              peer.answer_of(verdicts_[f]));
+    return std::accumulate(rates.begin(), rates.end(), 0.0);
   }
 
   const Settings& settings_;
   Rows& rows_;
   StageFrames frames_;
-  std::vector<u32> verdicts_;  // by frame, in the order of receipt
+  std::vector<u32> verdicts_;       // by frame, in the order of receipt
+  std::set<std::string> measured_;  // names of rows that others may be held against
 };
 
 int run(const Settings& settings) {
   Rows rows("stages");
   rows["frames"] = settings.frames;
-  rows["packets"] = kPackets;
+  rows["flows"] = settings.flows;
   rows["seconds"] = settings.seconds;
   rows["repeats"] = settings.repeats;
-  Bench bench(settings, rows);
-  for (const AclShape shape : {AclShape::mixed, AclShape::overlapping, AclShape::crossing})
-    for (const StageCase& one : acl_cases(shape, settings.rules, std::min(kPackets, settings.frames)))
-      bench.measure(one);
+  const auto wanted = [&](const char* stage) {
+    return std::find(settings.stages.begin(), settings.stages.end(), stage) != settings.stages.end();
+  };
   const u32 packets = std::min(kPackets, settings.frames);
-  const StageCase filter = acl_cases(AclShape::mixed, {kFilterRules}, packets).front();
-  for (const StageCase& one : flow_cases(settings.entries, packets, filter)) bench.measure(one);
+  Bench bench(settings, rows);
+  std::set<int> gpus;
+  for (const std::string& device : settings.devices)
+    if (gpu_number(device) >= 0 && gpus.insert(gpu_number(device)).second) bench.plain(device);
+  if (wanted("acl"))
+    for (const AclShape shape : {AclShape::mixed, AclShape::overlapping, AclShape::crossing})
+      for (const StageCase& one : acl_cases(shape, settings.rules, packets)) bench.measure(one);
+  if (wanted("prefixes"))
+    for (const StageCase& one : prefix_cases(settings.prefixes, packets)) bench.measure(one);
+  if (wanted("flows")) {
+    const u32 flows = std::min({settings.flows, settings.frames, settings.entries});
+    const StageCase filter = acl_cases(AclShape::mixed, {kFilterRules}, flows).front();
+    for (const StageCase& one : flow_cases(settings.entries, flows, filter)) bench.measure(one);
+  }
   fmt::print(
       "up to {} frames in chunks of {} bytes, in no order; up to {} batches in flight; median of {} runs of "
       "{} "
@@ -171,9 +259,17 @@ int main(int argc, char** argv) {
   app.add_option("--batch", settings.batches, "packets a batch")
       ->delimiter(',')
       ->check(CLI::Range(64, 65536));
+  app.add_option("--stages", settings.stages, "what is measured: acl, prefixes, flows")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"acl", "prefixes", "flows"}));
   app.add_option("--rules", settings.rules, "rules of acl; the others are held against the first")
       ->delimiter(',')
       ->check(CLI::Range(1, 16384));
+  app.add_option("--prefixes", settings.prefixes, "prefixes of reputation, routes of forward")
+      ->check(CLI::Range(100, 1 << 21));
+  app.add_option("--flows", settings.flows,
+                 "different flows for rate_limit and conntrack, as many as there are frames at most")
+      ->check(CLI::Range(64, 1 << 22));
   app.add_option("--entries", settings.entries, "flows that rate_limit and conntrack have room for")
       ->check(CLI::Range(1, 1 << 26));
   app.add_option("--frames", settings.frames, "frames in memory, of 2 KiB each")

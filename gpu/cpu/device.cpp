@@ -88,7 +88,7 @@ class CpuDevice final : public Device {
   }
 
  private:
-  using Table = std::vector<u32>;
+  using Table = LargeVector<u32>;
 
   DeviceInfo info_ = describe();
   Shared shared_;

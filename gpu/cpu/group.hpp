@@ -2,8 +2,9 @@
 //
 // gpu/cpu/group.hpp: several packets side by side on one CPU. A packet's way through large tables is a chain
 // of loads that hang on each other, and a CPU that follows it to its end waits for memory at every step: so
-// an `acl` at the head of a pipeline takes each step for all packets of a group. The other stages, and those
-// behind, decide packet by packet, in order. The answers are those of xg_decide.
+// an `acl` at the head of a pipeline takes each step for all packets of a group, and where stages have tables
+// the group's packets come to each table together, their sets and entries on their way into the cache. The
+// other stages decide packet by packet, in order. The answers are those of xg_decide_in_order.
 #pragma once
 
 #include <array>
@@ -18,7 +19,8 @@ class Group {
 
   explicit Group(const xg_batch& batch) : batch_(batch), image_(batch.image) {}
 
-  // Decides packets first..first + count - 1 of the batch, at most kPackets.
+  // Decides packets first..first + count - 1 of the batch, at most kPackets. Where the batch's pipelines have
+  // tables, the groups come in their order and nobody else is at the tables.
   void decide(u32 first, u32 count) {
     u32 looked_up = 0;
     for (u32 i = 0; i < count; i++) {
@@ -29,7 +31,15 @@ class Group {
       if (packet.acl != 0) with_acl_[looked_up++] = &packet;
     }
     look_up(looked_up);
-    for (u32 i = 0; i < count; i++) batch_.results.v[first + i] = answer(packets_[i]);
+    u32 waiting = 0;
+    for (u32 i = 0; i < count; i++) {
+      Packet& packet = packets_[i];
+      packet.number = first + i;
+      set_out(packet);
+      if (packet.way.kind != 0) waiting_[waiting++] = &packet;
+    }
+    while (waiting != 0) waiting = go_through_tables(waiting);
+    for (u32 i = 0; i < count; i++) batch_.results.v[first + i] = packets_[i].result;
   }
 
  private:
@@ -39,6 +49,10 @@ class Group {
     u32 acl;  // its body, 0: the pipeline begins with none
     xg_acl_place place;
     std::array<u32, XG_ACL_DIMENSIONS> rows;  // -> where the first block's bits are named
+    u32 number;                               // in the batch
+    xg_way way;
+    xg_touch touch;  // where way.kind is not 0
+    xg_result result;
   };
 
   u32 leading_acl(u32 pipeline) const {
@@ -87,20 +101,60 @@ class Group {
     }
   }
 
-  xg_result answer(const Packet& packet) const {
-    if (!packet.there) return xg_no_result();
-    if (packet.acl == 0) return xg_go_on(batch_, 0, packet.seen);
-    xg_result result = xg_no_result();
-    const u32 action = xg_acl_answer(batch_, packet.acl, packet.seen, packet.place, result);
-    if (XG_VERDICT_ACTION(action) == XG_NEXT) return xg_go_on(batch_, 1, packet.seen);
-    result.verdict = action | 1u << 8;
-    return result;
+  // As far as the packet comes without a table.
+  void set_out(Packet& packet) const {
+    packet.result = xg_no_result();
+    packet.way = xg_way_from(0);
+    if (!packet.there) return;
+    if (packet.acl != 0) {
+      const u32 action = xg_acl_answer(batch_, packet.acl, packet.seen, packet.place, packet.result);
+      if (XG_VERDICT_ACTION(action) != XG_NEXT) {
+        const u32 pipeline = image_.v[XG_IMAGE_TABLE_AT] + packet.seen.pipeline * XG_PIPELINE_WORDS;
+        return xg_end(batch_, pipeline, action, packet.way, packet.result);
+      }
+      packet.way.position = 1;
+    }
+    xg_advance(batch_, packet.seen, packet.way, packet.result);
+    if (packet.way.kind != 0) come(packet);
+  }
+
+  void come(Packet& packet) const {
+    packet.touch = xg_stage_touch(batch_, packet.way.kind, packet.way.body, packet.seen,
+                                  xg_packet_bytes(batch_, packet.number));
+    if (packet.touch.tag == XG_UNTRACKED) return;
+    __builtin_prefetch(xg_state_of(batch_, packet.way.body).v + xg_set_at(packet.touch.set), 1);
+  }
+
+  void fetch_entry(const Packet& packet) const {
+    if (packet.touch.tag == XG_UNTRACKED) return;
+    const xg_state state = xg_state_of(batch_, packet.way.body);
+    const u32 set = xg_set_at(packet.touch.set);
+    for (u32 way = 0; way < XG_WAYS; way++)
+      if (state.v[set + XG_SET_TAGS + way] == packet.touch.tag)
+        __builtin_prefetch(state.v + xg_entry_at(set, way), 1);
+  }
+
+  // The first `count` packets in waiting_, each at its next table: all of them have been through as many.
+  // -> how many wait for another one, in the same order.
+  u32 go_through_tables(u32 count) {
+    for (u32 k = 0; k < count; k++) fetch_entry(*waiting_[k]);
+    u32 waiting = 0;
+    for (u32 k = 0; k < count; k++) {
+      Packet& packet = *waiting_[k];
+      const u32 outcome = xg_stage_apply(batch_, packet.way.kind, packet.way.body, packet.touch);
+      xg_settle(batch_, packet.seen, outcome, packet.way, packet.result);
+      if (packet.way.kind == 0) continue;
+      come(packet);
+      waiting_[waiting++] = &packet;
+    }
+    return waiting;
   }
 
   const xg_batch& batch_;
   const xg_words image_;
   std::array<Packet, kPackets> packets_;
   std::array<Packet*, kPackets> with_acl_;
+  std::array<Packet*, kPackets> waiting_;
 };
 
 }  // namespace xdpgpu::gpu::cpu

@@ -6,13 +6,14 @@
 #include <memory>
 #include <vector>
 
+#include "gpu/large_vector.hpp"
 #include "gpu/pipelines.hpp"
 
 namespace xdpgpu::gpu::cpu {
 
 struct Loaded {
   std::shared_ptr<const Pipelines> pipelines;
-  std::vector<std::shared_ptr<std::vector<u32>>> tables;  // of the stages that have one
+  std::vector<std::shared_ptr<LargeVector<u32>>> tables;  // of the stages that have one
   std::vector<u32> addresses;                             // of these, as xg_batch has them
 };
 

@@ -76,7 +76,8 @@ class Batches {
       batch.frames_bytes = staging_bytes_;
       batch.descriptors.v = staged_.get();
     }
-    if (!loaded.tables.empty()) return decide_in_order(batch);
+    std::unique_lock<std::mutex> tables;
+    if (!loaded.tables.empty()) tables = std::unique_lock(device_.tables);
     Group group(batch);
     for (u32 first = 0; first < count; first += Group::kPackets) {
       const u32 end = std::min(count, first + Group::kPackets);
@@ -86,14 +87,6 @@ class Batches {
   }
 
  private:
-  void decide_in_order(const xg_batch& batch) noexcept {
-    const std::lock_guard lock(device_.tables);
-    for (u32 i = 0; i < batch.count; i++) {
-      if (i + Group::kPackets < batch.count) prefetch(batch, i + Group::kPackets);
-      batch.results.v[i] = xg_decide_in_order(batch, i);
-    }
-  }
-
   const Shared& device_;
   Memory<xg_descriptor> descriptors_;
   Memory<xg_result> results_;

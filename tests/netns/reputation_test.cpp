@@ -43,7 +43,7 @@ class Reputation : public OnTheWire {
   int probes_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Netns, Reputation, kConfigs, config_name);
-INSTANTIATE_TEST_SUITE_P(Modes, Reputation, kModes, config_name);
+INSTANTIATE_TEST_SUITE_P(Modes, Reputation, kSplit, config_name);
 
 // `of` and default as given; four lists, each with an action of its own.
 std::string by_lists(const std::string& of, const std::string& otherwise, const std::string& redirect_to) {

@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "gpu/rule_grid.hpp"
 #include "maps/flow.h"
 #include "userspace/policy/address_classes.hpp"
 #include "userspace/policy/caching.hpp"
-#include "userspace/policy/grid.hpp"
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
 
@@ -15,6 +16,8 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr u8 kTcp = 6, kUdp = 17, kIcmp6 = 58;
+constexpr u64 kMaxCells = u64{1} << 20;
+constexpr u32 kWorstWords = 8;  // to look into, where the most have to be
 constexpr u64 kRulesPerLine = sizeof(xg_line) / sizeof(xg_rule);
 constexpr u64 kHeadsPerLine = sizeof(xg_line) / sizeof(xg_class_head);
 constexpr u64 kIndexesPerLine = sizeof(xg_line) / sizeof(u16);
@@ -256,7 +259,10 @@ class Compiler {
   }
 
   void write_classes() {
-    Grid grid = build_grid(dimensions_, static_cast<u32>(rules_.size()));
+    std::vector<gpu::RuleClasses> all;
+    for (const Classes* classes : dimensions_)
+      all.push_back({(*classes)[0].word.data(), sizeof(RuleSet) / sizeof(u64), classes->size()});
+    gpu::RuleGrid grid = gpu::build_rule_grid(all, static_cast<u32>(rules_.size()), {kMaxCells, kWorstWords});
     std::vector<xg_class_head> heads;
     for (u32 d = 0; d < XG_DIMS; ++d) {
       const Classes& classes = *dimensions_[d];
@@ -275,7 +281,8 @@ class Compiler {
     }
     tables_.header.heads_line =
         append(heads.data(), heads.size() * sizeof(xg_class_head), lines_for(heads.size(), kHeadsPerLine));
-    tables_.header.grid_bits = grid.bits;
+    tables_.header.grid_bits = static_cast<u32>(std::bit_width(grid.cells.size() - 1));
+    grid.cells.resize(u64{1} << tables_.header.grid_bits);
     tables_.header.grid_line = append(grid.cells.data(), grid.cells.size() * sizeof(u64),
                                       lines_for(grid.cells.size(), XG_LINE_WORDS));
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "gpu/acl_grid.hpp"
+#include "gpu/rule_grid.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace xdpgpu::gpu {
@@ -9,21 +10,23 @@ namespace {
 
 constexpr u32 kMaxLevel = 12;         // a dimension has at most 2^12 coordinates
 constexpr double kEnough = 0.5;       // rules an average cell is touched by needlessly: no finer than this
-constexpr u32 kWorstBlocks = 4;       // in any cell: no finer than this
 constexpr double kWorthWhile = 0.03;  // least part of the cost that a doubling of the grid must save
+
+u32 words_of(u32 rules) { return std::max(1u, (rules + 63) / 64); }
 
 // One dimension cut at all levels: level b has at most 2^b coordinates.
 class Cuts {
  public:
-  Cuts(const AclClasses& classes, u32 rules)
-      : classes_(classes.size()), words_(classes.words()), rules_(rules) {
+  Cuts(const RuleClasses& classes, u32 rules)
+      : classes_(classes.count), words_(words_of(rules)), rules_(rules) {
     top_ = std::min(kMaxLevel, static_cast<u32>(std::bit_width(classes_ - 1)));
     finest_ = std::min(classes_, 1u << top_);
     levels_.resize(top_ + 1);
     Level& finest = levels_[top_];
     finest.sets.assign(u64{finest_} * words_, 0);
     for (u32 id = 0; id < classes_; ++id)
-      for (u32 w = 0; w < words_; ++w) finest.sets[u64{coordinate(id, top_)} * words_ + w] |= classes[id][w];
+      for (u32 w = 0; w < words_; ++w)
+        finest.sets[u64{coordinate(id, top_)} * words_ + w] |= classes.sets[id * classes.stride + w];
     for (u32 level = top_;; --level) {
       levels_[level].touched = count(levels_[level].sets);
       if (level == 0) break;
@@ -80,7 +83,7 @@ class Cuts {
   std::vector<Level> levels_;
 };
 
-using Levels = std::array<u32, XG_ACL_DIMENSIONS>;
+using Levels = std::vector<u32>;  // by dimension
 
 u64 cell_count(const std::vector<Cuts>& cuts, const Levels& levels) {
   u64 cells = 1;
@@ -90,8 +93,8 @@ u64 cell_count(const std::vector<Cuts>& cuts, const Levels& levels) {
 
 // How finely each dimension is cut, so that an average cell is touched by `enough` rules more than in the
 // finest grid there could be.
-Levels choose(const std::vector<Cuts>& cuts, u32 rules, double enough) {
-  Levels levels{};
+Levels choose(const std::vector<Cuts>& cuts, u32 rules, u64 most_cells, double enough) {
+  Levels levels(cuts.size(), 0);
   std::vector<double> share(rules, 1.0);  // of the cells that each rule touches
   // Rules that no cut can thin out cost the same in any grid.
   double least = 0;
@@ -105,18 +108,18 @@ Levels choose(const std::vector<Cuts>& cuts, u32 rules, double enough) {
   for (double one : share) cost += one;
   while (cost - least > enough) {
     double best_cost = cost;
-    u32 best = XG_ACL_DIMENSIONS;
-    for (u32 d = 0; d < cuts.size(); ++d) {
+    std::size_t best = cuts.size();
+    for (std::size_t d = 0; d < cuts.size(); ++d) {
       if (levels[d] == cuts[d].top()) continue;
       Levels finer = levels;
       ++finer[d];
-      if (cell_count(cuts, finer) > kAclMaxCells) continue;
+      if (cell_count(cuts, finer) > most_cells) continue;
       double sum = 0;
       for (u32 r = 0; r < rules; ++r)
         if (share[r] != 0) sum += share[r] / cuts[d].share(levels[d], r) * cuts[d].share(finer[d], r);
       if (sum < best_cost) best_cost = sum, best = d;
     }
-    if (best == XG_ACL_DIMENSIONS || cost - best_cost < kWorthWhile * (cost - least)) break;
+    if (best == cuts.size() || cost - best_cost < kWorthWhile * (cost - least)) break;
     for (u32 r = 0; r < rules; ++r)
       if (share[r] != 0)
         share[r] *= cuts[best].share(levels[best] + 1, r) / cuts[best].share(levels[best], r);
@@ -129,9 +132,9 @@ Levels choose(const std::vector<Cuts>& cuts, u32 rules, double enough) {
 // Fills the sets of all cells, dimension by dimension, carrying only the words that are still not empty.
 class Filler {
  public:
-  Filler(const std::vector<Cuts>& cuts, const Levels& levels,
-         const std::array<u64, XG_ACL_DIMENSIONS>& strides, u32 block, std::vector<u64>& cells)
-      : cuts_(cuts), levels_(levels), strides_(strides), block_(block), cells_(cells) {}
+  Filler(const std::vector<Cuts>& cuts, const Levels& levels, const std::vector<u64>& strides, u32 block,
+         std::vector<u64>& cells)
+      : cuts_(cuts), levels_(levels), strides_(strides), block_(block), cells_(cells), next_(cuts.size()) {}
 
   struct Word {
     u32 index;
@@ -142,7 +145,7 @@ class Filler {
     std::vector<Word>& next = next_[dimension];
     for (u32 c = 0; c < coordinates; ++c, cell += strides_[dimension]) {
       const auto set = cuts_[dimension].set(levels_[dimension], c);
-      if (dimension + 1 >= XG_ACL_DIMENSIONS) {
+      if (dimension + 1 >= cuts_.size()) {
         u64 blocks = 0;
         for (const Word& word : live)
           blocks |= u64{(word.rules & set[word.index]) != 0} << (word.index / block_);
@@ -159,30 +162,30 @@ class Filler {
  private:
   const std::vector<Cuts>& cuts_;
   const Levels& levels_;
-  const std::array<u64, XG_ACL_DIMENSIONS>& strides_;
+  const std::vector<u64>& strides_;
   u32 block_;
   std::vector<u64>& cells_;
-  std::array<std::vector<Word>, XG_ACL_DIMENSIONS> next_;
+  std::vector<std::vector<Word>> next_;  // by dimension
 };
 
-void fill_grid(AclGrid& grid, const std::vector<AclClasses>& dimensions, const std::vector<Cuts>& cuts,
-               const Levels& levels, u32 block) {
-  std::array<u64, XG_ACL_DIMENSIONS> strides{};
+void fill_grid(RuleGrid& grid, std::span<const RuleClasses> dimensions, const std::vector<Cuts>& cuts,
+               const Levels& levels, u32 rules, u32 block) {
+  std::vector<u64> strides(cuts.size());
   u64 stride = 1;
-  for (u32 d = XG_ACL_DIMENSIONS; d-- > 0;) {
+  for (std::size_t d = cuts.size(); d-- > 0;) {
     strides[d] = stride;
     stride *= cuts[d].coordinates(levels[d]);
-    for (u32 id = 0; id < dimensions[d].size(); ++id)
+    for (u32 id = 0; id < dimensions[d].count; ++id)
       grid.coarse[d][id] = static_cast<u32>(cuts[d].coordinate(id, levels[d]) * strides[d]);
   }
   grid.cells.assign(stride, 0);
   std::vector<Filler::Word> all;
-  for (u32 w = 0; w < dimensions[0].words(); ++w) all.push_back({w, ~u64{0}});
+  for (u32 w = 0; w < words_of(rules); ++w) all.push_back({w, ~u64{0}});
   Filler(cuts, levels, strides, block, grid.cells).fill(0, 0, all);
 }
 
 // Blocks to look into where the most have to be.
-u32 worst_cell(const AclGrid& grid) {
+u32 worst_cell(const RuleGrid& grid) {
   u32 worst = 0;
   for (u64 blocks : grid.cells) worst = std::max(worst, static_cast<u32>(std::popcount(blocks)));
   return worst;
@@ -190,25 +193,24 @@ u32 worst_cell(const AclGrid& grid) {
 
 }  // namespace
 
-AclGrid build_acl_grid(const std::vector<AclClasses>& dimensions, u32 rules, u32 block) {
-  AclGrid grid;
-  for (u32 d = 0; d < XG_ACL_DIMENSIONS; ++d) grid.coarse[d].assign(dimensions[d].size(), 0);
-  const u32 words = dimensions[0].words();
-  const u32 blocks = (words + block - 1) / block;
+RuleGrid build_rule_grid(std::span<const RuleClasses> dimensions, u32 rules, const RuleGridLimits& limits) {
+  RuleGrid grid;
+  for (const RuleClasses& classes : dimensions) grid.coarse.emplace_back(classes.count, 0);
+  const u32 blocks = (words_of(rules) + limits.block - 1) / limits.block;
   grid.cells.assign(1, rules == 0 ? 0 : blocks == 64 ? ~u64{0} : (u64{1} << blocks) - 1);
   if (blocks <= 2) return grid;  // there is hardly one to be spared
 
   std::vector<Cuts> cuts;
-  cuts.reserve(XG_ACL_DIMENSIONS);
-  for (const AclClasses& classes : dimensions) cuts.emplace_back(classes, rules);
+  cuts.reserve(dimensions.size());
+  for (const RuleClasses& classes : dimensions) cuts.emplace_back(classes, rules);
   // The average cell is what is made cheap; where an adversary could sit in a cell that is not, finer.
   double enough = kEnough;
-  for (Levels levels = choose(cuts, rules, enough);; enough /= 8) {
-    fill_grid(grid, dimensions, cuts, levels, block);
-    if (worst_cell(grid) <= kWorstBlocks) break;
-    const Levels finer = choose(cuts, rules, enough / 8);
+  for (Levels levels = choose(cuts, rules, limits.cells, enough);; enough /= 8) {
+    fill_grid(grid, dimensions, cuts, levels, rules, limits.block);
+    if (worst_cell(grid) <= limits.worst) break;
+    Levels finer = choose(cuts, rules, limits.cells, enough / 8);
     if (finer == levels) break;
-    levels = finer;
+    levels = std::move(finer);
   }
   return grid;
 }
