@@ -182,9 +182,8 @@
 
 /* XG_KIND_AFFINITY, behind XG_BODY_STATEFUL words: `load_balance` by "maglev" that keeps flows where they
  * are. An entry's value is the id of its backend. */
-#define XG_AFFINITY_PER 10u /* XG_RATE_SRC: clients; else flows */
-#define XG_AFFINITY_OWN 11u /* so many words are the table's; those behind may differ from policy to policy \
-                             */
+#define XG_AFFINITY_PER 10u    /* XG_RATE_SRC: clients; else flows */
+#define XG_AFFINITY_OWN 11u    /* so many words are the table's; those behind are the policy's */
 #define XG_AFFINITY_MAGLEV 11u /* XG_MAGLEV_WORDS words */
 #define XG_AFFINITY_IDLE 14u   /* ticks, two words */
 /* -> ids of the backends that keep what they have, in ascending order, XG_LB_KEPT words each: the id, and the

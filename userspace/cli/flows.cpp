@@ -73,7 +73,8 @@ void add_flows(CLI::App& app, Chosen& chosen) {
   describe(
       *list_command,
       "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, which\n"
-      "backend a load balancer chose, how many packets it has handled so, and the entry's index for bpftool.");
+      "backend a load balancer chose, how many packets it has handled so, and the entry's index for\n"
+      "bpftool.");
   add_interface(*list_command, "interface", arguments->ifname, "An attached interface")->required();
   list_command->add_option("--limit", arguments->limit, "Print at most so many; default 1000")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
