@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 #include <new>
+#include <set>
 
 #include "gpu/acl_image.hpp"
 #include "gpu/forward_image.hpp"
@@ -100,16 +101,48 @@ Check check(const AclSettings& stage) {
   return {};
 }
 
+Check check_number(const char* what, u64 value, u64 least, u64 most) {
+  if (value < least || value > most) return refuse("its {} {} is not in {} to {}", what, value, least, most);
+  return {};
+}
+
+Check check(const TableSettings& table) {
+  return check_number("number of entries", table.entries, 1, kMaxTableEntries);
+}
+
+Check check_maglev(const LoadBalanceSettings& stage) {
+  if (stage.table_size < kMinMaglevTable || stage.table_size > kMaxMaglevTable || !is_prime(stage.table_size))
+    return refuse("its table_size {} is not a prime from {} to {}", stage.table_size, kMinMaglevTable,
+                  kMaxMaglevTable);
+  std::set<std::string_view> names;
+  for (const Backend& backend : stage.backends)
+    if (!names.insert(backend.name).second)
+      return refuse("two backends have the name \"{}\", by which maglev tells them apart", backend.name);
+  if (!stage.affinity) return {};
+  const AffinitySettings& affinity = *stage.affinity;
+  if (affinity.idle_ms == 0) return refuse("an affinity's idle time of 0 forgets at once: give it a time");
+  if (stage.cache && (stage.cache_ttl_ms == 0 || stage.cache_ttl_ms > affinity.idle_ms / 2))
+    return refuse(
+        "its verdicts are cached for longer than half of the affinity's idle time of {} ms: what the "
+        "kernel deals with would be forgotten",
+        affinity.idle_ms);
+  return check(affinity.table);
+}
+
 Check check(const LoadBalanceSettings& stage) {
   if (stage.backends.empty() || stage.backends.size() > 256)
     return refuse("it has {} backends, 1 to 256 are possible", stage.backends.size());
+  if (std::all_of(stage.backends.begin(), stage.backends.end(), [](const auto& one) { return one.drains; }))
+    return refuse("all of its backends drain, so there is none for new flows");
+  if (stage.affinity && stage.algorithm != LoadBalanceSettings::Algorithm::maglev)
+    return refuse("affinity goes with maglev only");
   for (const Backend& backend : stage.backends) {
     if (backend.weight < 1 || backend.weight > 1000)
       return refuse("backend \"{}\" has weight {}, 1 to 1000 is possible", backend.name, backend.weight);
     if (auto checked = check_target(backend.to_port, backend.target); !checked)
       return refuse("backend \"{}\": {}", backend.name, checked.error());
   }
-  return {};
+  return stage.algorithm == LoadBalanceSettings::Algorithm::maglev ? check_maglev(stage) : Check{};
 }
 
 Check check(const L2fwdSettings& stage) { return check_target(stage.to_port, stage.target); }
@@ -124,15 +157,6 @@ Check check(const ReputationSettings& stage) {
     if (!checked) return refuse("list \"{}\": {}", list.name, checked.error());
   }
   return check_otherwise(stage.otherwise);
-}
-
-Check check_number(const char* what, u64 value, u64 least, u64 most) {
-  if (value < least || value > most) return refuse("its {} {} is not in {} to {}", what, value, least, most);
-  return {};
-}
-
-Check check(const TableSettings& table) {
-  return check_number("number of entries", table.entries, 1, kMaxTableEntries);
 }
 
 Check check(const RateLimitSettings& stage) {
@@ -195,13 +219,16 @@ const char* stage_name(const StageSettings& stage) {
 struct Compiled {
   std::vector<u32> image;
   std::vector<xg_rewrite> rewrites;
+  std::vector<std::string> backends;  // by rewrite
   std::vector<StateSpec> states;
+  std::array<u64, 2> hash_key{};
 };
 
 struct Placed {
   u32 kind;
   u32 body;
   u64 entries = 0;  // of its table, if it has one
+  u32 own = 0;      // end of the words of the body that say which table it is, 0: all do
 };
 
 void append64(std::vector<u32>& image, u64 value) {
@@ -225,28 +252,105 @@ Result<Placed> append(const AclSettings& stage, Compiled& to) {
 }
 
 // The number of the rewrite that leads a cached flow to `backend`.
-u32 add_rewrite(const Backend& backend, std::vector<xg_rewrite>& rewrites) {
-  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(rewrites.size());
+u32 add_rewrite(const Backend& backend, Compiled& to) {
+  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(to.rewrites.size());
   if (number >= XG_REWRITE_HALF) return XG_LB_NO_REWRITE;
-  xg_rewrite& rewrite = rewrites.emplace_back();
+  to.backends.resize(to.rewrites.size());
+  to.backends.push_back(backend.name);
+  xg_rewrite& rewrite = to.rewrites.emplace_back();
   rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
   std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
   return number;
 }
 
-Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
+// By position, what each backend takes of new flows.
+std::vector<u32> weights_now(const LoadBalanceSettings& stage) {
+  const bool some_up = std::any_of(stage.backends.begin(), stage.backends.end(),
+                                   [](const Backend& one) { return !one.drains && !one.down; });
+  std::vector<u32> weights;
+  for (const Backend& one : stage.backends)
+    weights.push_back(one.drains || (some_up && one.down) ? 0 : one.weight);
+  return weights;
+}
+
+// XG_LB_BACKEND words each.
+void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
+  const auto weights = weights_now(stage);
+  u32 end = 0;
+  for (std::size_t i = 0; i < weights.size(); i++) {
+    const Backend& backend = stage.backends[i];
+    end += weights[i];
+    const auto mac = mac_words(backend.mac);
+    to.image.insert(to.image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
+                                     stage.cache ? add_rewrite(backend, to) : XG_LB_NO_REWRITE});
+    append64(to.image, backend_id(backend.name));
+  }
+}
+
+// Fills in the XG_MAGLEV_WORDS words that stand at `at`.
+Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
   std::vector<u32>& image = to.image;
+  std::vector<MaglevBackend> shares;
+  const auto weights = weights_now(stage);
+  for (std::size_t i = 0; i < weights.size(); i++) shares.push_back({stage.backends[i].name, weights[i]});
+  const auto table = maglev_table(shares, stage.table_size);
+  std::vector<bool> has_share(shares.size());
+  for (const u16 backend : table) has_share[backend] = true;
+  for (std::size_t i = 0; i < shares.size(); i++)
+    if (shares[i].weight != 0 && !has_share[i])
+      return refuse("backend \"{}\" has no share in a table of {}: take a larger table_size", shares[i].name,
+                    stage.table_size);
+  image[at + XG_MAGLEV_SIZE] = stage.table_size;
+  image[at + XG_MAGLEV_TABLE] = static_cast<u32>(image.size());
+  for (std::size_t i = 0; i < table.size(); i += 2)
+    image.push_back(table[i] | (i + 1 < table.size() ? u32{table[i + 1]} << 16 : 0u));
+  image[at + XG_MAGLEV_BACKENDS] = static_cast<u32>(image.size());
+  append_backends(stage, to);
+  return {};
+}
+
+Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  const AffinitySettings& affinity = *stage.affinity;
+  const u32 body = append_stateful(affinity.table, image);
+  image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
+  image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
+  image.push_back(affinity.per == AffinitySettings::Per::src ? XG_RATE_SRC : 0);
+  image.insert(image.end(), XG_MAGLEV_WORDS, 0);
+  append64(image, u64{affinity.idle_ms} * 1'000'000 * XG_TICKS_PER_NS);
+  image.insert(image.end(), {0, 0});
+  if (auto made = append_maglev(stage, body + XG_AFFINITY_MAGLEV, to); !made)
+    return tl::unexpected(made.error());
+  const auto weights = weights_now(stage);
+  std::map<u64, u32> kept;
+  for (u32 i = 0; i < weights.size(); i++)
+    if (!stage.backends[i].down || weights[i] != 0) kept.emplace(backend_id(stage.backends[i].name), i);
+  image[body + XG_AFFINITY_IDS] = static_cast<u32>(image.size());
+  image[body + XG_AFFINITY_COUNT] = static_cast<u32>(kept.size());
+  for (const auto& [id, number] : kept) {
+    append64(image, id);
+    image.push_back(number);
+  }
+  return Placed{XG_KIND_AFFINITY, body, affinity.table.entries, body + XG_AFFINITY_OWN};
+}
+
+Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
+  if (stage.affinity) return append_affinity(stage, to);
+  std::vector<u32>& image = to.image;
+  if (stage.algorithm == LoadBalanceSettings::Algorithm::maglev) {
+    const u32 body = static_cast<u32>(image.size());
+    image.insert(image.end(), {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0, 0, 0});
+    for (const u64 key : to.hash_key) append64(image, key);
+    if (auto made = append_maglev(stage, body + XG_MAGLEV, to); !made) return tl::unexpected(made.error());
+    return Placed{XG_KIND_MAGLEV, body};
+  }
   const u32 at = static_cast<u32>(image.size());
   image.insert(image.end(),
                {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0u, static_cast<u32>(stage.backends.size())});
-  u32 end = 0;
-  for (const Backend& backend : stage.backends) {
-    end += backend.weight;
-    const auto mac = mac_words(backend.mac);
-    image.insert(image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
-                               stage.cache ? add_rewrite(backend, to.rewrites) : XG_LB_NO_REWRITE});
-  }
-  image[at + XG_LB_TOTAL] = end;
+  u32 total = 0;
+  for (const u32 weight : weights_now(stage)) total += weight;
+  image[at + XG_LB_TOTAL] = total;
+  append_backends(stage, to);
   return Placed{XG_KIND_LOAD_BALANCE, at};
 }
 
@@ -308,9 +412,11 @@ void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed
   spec.stage = stage;
   spec.entries = u64{image[placed.body + XG_BODY_SETS]} * XG_WAYS;
   spec.words = XG_TABLE_HEAD + u64{image[placed.body + XG_BODY_SETS]} * XG_SET_WORDS;
-  // The body says all there is to say of the stage's settings.
+  // The body says all there is to say of the stage's settings; where what is remembered outlives some of
+  // them, its first words do.
+  const auto end = placed.own == 0 ? image.end() : image.begin() + placed.own;
   spec.identity = fmt::format("{}\n{} {}\n{}", pipeline.name, placed.kind, kind_before,
-                              fmt::join(image.begin() + placed.body + XG_BODY_SETS, image.end(), " "));
+                              fmt::join(image.begin() + placed.body + XG_BODY_SETS, end, " "));
   image[placed.body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
   image[placed.body + XG_BODY_ROUND] = round;
   image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);
@@ -326,6 +432,7 @@ Result<Placed> append(const ForwardSettings& stage, Compiled& to) {
 Result<Compiled> build(const std::vector<PipelineSettings>& settings, const CompileOptions& options) {
   const u32 pipelines = static_cast<u32>(settings.size());
   Compiled compiled;
+  compiled.hash_key = options.hash_key;
   std::vector<u32>& image = compiled.image;
   image.resize(XG_IMAGE_HEADER + pipelines * XG_PIPELINE_WORDS, 0);
   image[XG_IMAGE_MAGIC_AT] = XG_IMAGE_MAGIC;
@@ -380,11 +487,17 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<Pipeline
     pipelines->settings_ = std::move(settings);
     pipelines->image_ = std::move(compiled->image);
     pipelines->rewrites_ = std::move(compiled->rewrites);
+    pipelines->backends_ = std::move(compiled->backends);
     pipelines->states_ = std::move(compiled->states);
     return pipelines;
   } catch (const std::bad_alloc&) {
     return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");
   }
+}
+
+std::string_view Pipelines::backend_of(u32 number) const noexcept {
+  if (number < XG_REWRITE_FIRST || number - XG_REWRITE_FIRST >= backends_.size()) return {};
+  return backends_[number - XG_REWRITE_FIRST];
 }
 
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {

@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "gpu/gpu.hpp"
+#include "gpu/maglev.hpp"
 #include "maps/flow.h"
 
 namespace xdpgpu::gpu {
@@ -70,11 +72,46 @@ struct AclSettings {
   u32 cache_ttl_ms = 0;                               // 0: while the generation lives
 };
 
+// What a stage remembers of packets, by key: a table of the device's own memory (gpu/stages/table.h). It is
+// divided into sets of eight; a key's set is told by the keyed hash of the key (CompileOptions::hash_key),
+// and a newcomer to a full set takes the place of one of the eight, or gets none. Packets with timestamps
+// that run backwards count as of the latest time that their set has seen.
+struct TableSettings {
+  enum class Evict {
+    fifo,    // the entry that has been there longest
+    lru,     // the one not used for longest
+    lfu,     // the one used least often
+    random,  // any of them, by the newcomer's hash
+    refuse,  // none
+  };
+  u32 entries = 65536;  // 1..67,108,864; rounded up so that there is a power of two of sets; 72 bytes each
+  Evict evict = Evict::lru;
+};
+
 // `load_balance`: FNV-1a (32-bit, as the published "XDP on GPU" prototype uses it) over source address,
 // destination address, source port, destination port (each in network byte order as in the packet; 4 or
 // 16 address bytes) and protocol, modulo the sum of the weights; backend i owns weight_i consecutive
 // residues. The ports count as 0 where the packet has none and in all fragments, so that the fragments
-// of one packet stay together. Sets the backend's MAC as destination and the frame's former destination
+// of one packet stay together.
+//
+// By maglev: the backend that stands in Maglev's lookup table of `table_size` entries (gpu/maglev.hpp) at the
+// upper 32 bits of the flow's SipHash-1-3 (CompileOptions::hash_key), modulo the size; hashed are the forty
+// bytes of the key that `rate_limit` has for flows: source and destination in sixteen bytes each, the ports
+// as above, family, protocol, 0, 0. Each backend has its own name then, and each a share in the table. Who
+// does not know the key cannot aim at a backend, and one that is taken out moves its own flows and few
+// others.
+//
+// With `affinity` (by maglev only) a table remembers where each flow, or each client, went: while its entry
+// lives it goes there, although other backends come and go or weights change. It moves when its backend is
+// gone or down. Entries name backends by their names (backend_id), and the table is the same one whatever the
+// backends are. Verdicts may be cached all the same, unless another table stands in front: the kernel then
+// sends the flow where this table does. The flow must not be forgotten meanwhile, so that cache_ttl_ms is at
+// most half of `idle_ms`, and it comes up again in time.
+//
+// A backend that drains gets no new flows; one that is down gets none at all. Where all that do not drain are
+// down, none counts as down: what cannot be reached from here may well be reached from elsewhere.
+//
+// Sets the backend's MAC as destination and the frame's former destination
 // as source. Packets without addresses go on to the next stage. Verdict's rule: 0; the result's detail:
 // the backend's position. Rewrite: the backends of stages that cache are numbered from XG_REWRITE_FIRST on
 // in the order of the settings; verdicts for those from XG_REWRITE_HALF on are not cached.
@@ -84,11 +121,22 @@ struct Backend {
   u32 weight = 1;        // 1..1000
   bool to_port = false;  // false: TX, out of the port it came in on
   u32 target = 0;        // port index when to_port
+  bool drains = false;
+  bool down = false;
+};
+struct AffinitySettings {
+  enum class Per { flow, src } per = Per::flow;  // src: all flows of a source address go together
+  u32 idle_ms = 300'000;                         // without a packet, after which it is forgotten, 1..2^32-1
+  TableSettings table{.entries = 1'048'576};
 };
 struct LoadBalanceSettings {
+  enum class Algorithm { hash, maglev };
   std::vector<Backend> backends;  // 1..256
   bool cache = false;
   u32 cache_ttl_ms = 0;
+  Algorithm algorithm = Algorithm::hash;
+  u32 table_size = kMaglevTable;  // with maglev: a prime, kMinMaglevTable..kMaxMaglevTable
+  std::optional<AffinitySettings> affinity{};
 };
 
 // `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port. Decides every
@@ -120,22 +168,6 @@ struct ReputationSettings {
   AclRule::Action otherwise = AclRule::Action::next;  // next, drop or pass
   bool cache = false;                                 // publish the verdict to the kernel
   u32 cache_ttl_ms = 0;                               // 0: while the generation lives
-};
-
-// What a stage remembers of packets, by key: a table of the device's own memory (gpu/stages/table.h). It is
-// divided into sets of eight; a key's set is told by the keyed hash of the key (CompileOptions::hash_key),
-// and a newcomer to a full set takes the place of one of the eight, or gets none. Packets with timestamps
-// that run backwards count as of the latest time that their set has seen.
-struct TableSettings {
-  enum class Evict {
-    fifo,    // the entry that has been there longest
-    lru,     // the one not used for longest
-    lfu,     // the one used least often
-    random,  // any of them, by the newcomer's hash
-    refuse,  // none
-  };
-  u32 entries = 65536;  // 1..67,108,864; rounded up so that there is a power of two of sets; 72 bytes each
-  Evict evict = Evict::lru;
 };
 
 // `rate_limit`: a token bucket for each source, destination, or flow (addresses, ports and protocol). A
@@ -254,8 +286,8 @@ struct StateSpec {
 };
 
 struct CompileOptions {
-  // SipHash key of the tables, as hard to guess for those who send packets as the caller makes it. Another
-  // key is another table.
+  // SipHash key of the tables and of Maglev, as hard to guess for those who send packets as the caller makes
+  // it. Another key is another table, and leads flows to other backends.
   std::array<u64, 2> hash_key{};
 };
 
@@ -271,6 +303,9 @@ class Pipelines {
   // The records that cached verdicts name, from number XG_REWRITE_FIRST on (maps/flow.h); their generation
   // is for the loader to fill in.
   const std::vector<xg_rewrite>& rewrites() const noexcept { return rewrites_; }
+  // Name of the backend to which rewrite `number` leads, as a cached verdict has it: empty if it leads to
+  // none.
+  std::string_view backend_of(u32 number) const noexcept;
   // The stages' tables, as the image numbers them.
   const std::vector<StateSpec>& states() const noexcept { return states_; }
 
@@ -279,6 +314,7 @@ class Pipelines {
   std::vector<PipelineSettings> settings_;
   std::vector<u32> image_;
   std::vector<xg_rewrite> rewrites_;
+  std::vector<std::string> backends_;  // by rewrite
   std::vector<StateSpec> states_;
 };
 

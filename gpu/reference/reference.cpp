@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "gpu/reference/balance.hpp"
 #include "gpu/reference/connections.hpp"
 #include "gpu/reference/packet.hpp"
 #include "gpu/reference/table.hpp"
@@ -134,6 +135,7 @@ struct Place {
   u32 position = 0;       // in its pipeline, from 1
   u32 first_rewrite = 0;  // number of its first backend's or next hop's rewrite
   Table* table = nullptr;
+  const Balancer* balancer = nullptr;
 };
 
 // False: the packet goes on.
@@ -174,35 +176,17 @@ bool decide(const AclSettings& settings, const Packet& packet, const Place& plac
   return true;
 }
 
-u32 fnv1a(u32 hash, std::span<const u8> bytes) {
-  for (u8 byte : bytes) hash = (hash ^ byte) * 16777619u;
-  return hash;
-}
-
 bool decide(const LoadBalanceSettings& settings, const Packet& packet, const Place& place,
             xg_result& result) {
-  if (packet.src.empty()) return false;
-  constexpr std::array<u8, 4> no_ports{};
-  const bool with_ports = !packet.ports.empty() && !packet.is(XG_PKT_FRAGMENT);
-  u32 hash = fnv1a(2166136261u, packet.src);
-  hash = fnv1a(hash, packet.dst);
-  hash = fnv1a(hash, with_ports ? packet.ports : std::span<const u8>(no_ports));
-  hash = fnv1a(hash, std::span<const u8>(&packet.metadata.protocol, 1));
-
-  u32 total = 0;
-  for (const Backend& backend : settings.backends) total += backend.weight;
-  if (total == 0) return false;  // no backends
-  u32 residue = hash % total;
-  u32 chosen = 0;
-  while (residue >= settings.backends[chosen].weight) residue -= settings.backends[chosen++].weight;
-
-  const Backend& backend = settings.backends[chosen];
+  const auto chosen = place.balancer->choose(packet, place.table);
+  if (!chosen) return false;
+  const Backend& backend = settings.backends[*chosen];
   result.verdict = forward(backend.to_port, backend.target, place.position);
   result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
   set_mac(result.dst_mac, backend.mac);
   set_mac(result.src_mac, packet.frame.first(6));
-  result.detail = chosen;
-  const u32 rewrite = place.first_rewrite + chosen;
+  result.detail = *chosen;
+  const u32 rewrite = place.first_rewrite + *chosen;
   set_cache(settings.cache && rewrite < XG_REWRITE_HALF, settings.cache_ttl_ms, packet, rewrite, result);
   return true;
 }
@@ -409,26 +393,31 @@ u32 rewrites_of(const StageSettings& stage) {
 const TableSettings* table_of(const StageSettings& stage) {
   if (const auto* limit = std::get_if<RateLimitSettings>(&stage)) return &limit->table;
   if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage)) return &conntrack->table;
+  const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+  if (balance != nullptr && balance->affinity) return &balance->affinity->table;
   return nullptr;
 }
 
 // By pipeline, stage; nullptr: the stage has none.
 using Tables = std::vector<std::vector<std::unique_ptr<Table>>>;
+using Balancers = std::vector<std::vector<std::unique_ptr<Balancer>>>;
 
 xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
-                        u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables) {
+                        u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables,
+                        const Balancers& balancers) {
   xg_result result{};
   auto packet = read_packet(region, descriptor);
   if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size())
     return result;  // XG_ABORTED
   packet->bytes = bytes;
   const u32 pipeline = packet->metadata.pipeline;
-  Place place{1, XG_REWRITE_FIRST, nullptr};
+  Place place{1, XG_REWRITE_FIRST, nullptr, nullptr};
   for (u32 p = 0; p < pipeline; p++)
     for (const StageSettings& stage : settings[p].stages) place.first_rewrite += rewrites_of(stage);
   bool seen_by_table = false;
   for (const StageSettings& stage : settings[pipeline].stages) {
     place.table = tables[pipeline][place.position - 1].get();
+    place.balancer = balancers[pipeline][place.position - 1].get();
     if (std::visit([&](const auto& what) { return decide(what, *packet, place, result); }, stage)) {
       // A table that let the packet go on has to see the flow's later ones, unless they are dropped.
       if (seen_by_table && XG_VERDICT_ACTION(result.verdict) != XG_DROP) {
@@ -450,10 +439,13 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
 struct Judge::State {
   std::vector<PipelineSettings> settings;
   Tables tables;
+  Balancers balancers;
+  std::array<u64, 2> hash_key{};
 };
 
 Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& options)
     : state_(std::make_unique<State>()) {
+  state_->hash_key = options.hash_key;
   for (const PipelineSettings& pipeline : settings) {
     auto& tables = state_->tables.emplace_back();
     for (const StageSettings& stage : pipeline.stages) {
@@ -461,10 +453,23 @@ Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& optio
       tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, options.hash_key));
     }
   }
-  state_->settings = std::move(settings);
+  change(std::move(settings));
 }
 Judge::~Judge() = default;
 Judge::Judge(Judge&&) noexcept = default;
+
+void Judge::change(std::vector<PipelineSettings> settings) {
+  state_->balancers.clear();
+  state_->settings = std::move(settings);
+  for (const PipelineSettings& pipeline : state_->settings) {
+    auto& balancers = state_->balancers.emplace_back();
+    for (const StageSettings& stage : pipeline.stages) {
+      const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+      balancers.push_back(balance == nullptr ? nullptr
+                                             : std::make_unique<Balancer>(*balance, state_->hash_key));
+    }
+  }
+}
 
 void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
                    std::span<xg_result> results) {
@@ -477,7 +482,7 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
     }
     results[i] = later_buffer ? xg_result{}
                               : decide_packet(region, descriptors[i], bytes, generation, state_->settings,
-                                              state_->tables);
+                                              state_->tables, state_->balancers);
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }

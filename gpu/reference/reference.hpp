@@ -24,6 +24,8 @@ class Judge {
   // mean what gpu/gpu.hpp and gpu/pipelines.hpp say.
   void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
               std::span<xg_result> results);
+  // Judges by other settings from here on, whose stages have the same tables at the same places.
+  void change(std::vector<PipelineSettings> settings);
   // The stages' tables in the order of Pipelines::states(), each word for word as a device has it.
   std::vector<std::vector<u32>> tables() const;
 

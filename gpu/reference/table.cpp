@@ -25,13 +25,14 @@ void put64(std::vector<u32>& words, u64 at, u64 value) {
 }  // namespace
 
 // SipHash (Aumasson and Bernstein, 2012) with one round a word and three at the end.
-u64 siphash13(const Key& key, const std::array<u64, 2>& secret) {
+u64 siphash13(std::span<const u8> message, const std::array<u64, 2>& secret) {
   std::array<u64, 4> v{secret[0] ^ 0x736f6d6570736575, secret[1] ^ 0x646f72616e646f6d,
                        secret[0] ^ 0x6c7967656e657261, secret[1] ^ 0x7465646279746573};
-  std::array<u64, sizeof(Key) / 8 + 1> message{};
-  std::memcpy(message.data(), key.data(), key.size());
-  message.back() = u64{key.size()} << 56;
-  for (const u64 word : message) {
+  // In words of eight bytes, the last one ending in the number of bytes.
+  std::vector<u64> words(message.size() / 8 + 1);
+  std::memcpy(words.data(), message.data(), message.size());
+  words.back() |= u64{message.size()} << 56;
+  for (const u64 word : words) {
     v[3] ^= word;
     round(v);
     v[0] ^= word;

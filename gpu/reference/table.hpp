@@ -6,6 +6,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "gpu/pipelines.hpp"
@@ -15,7 +16,7 @@ namespace xdpgpu::gpu::reference {
 // Two addresses of 16 bytes (IPv4 in the first four), two ports as in packets, family, protocol, 0, 0.
 using Key = std::array<u8, 40>;
 
-u64 siphash13(const Key& key, const std::array<u64, 2>& secret);
+u64 siphash13(std::span<const u8> message, const std::array<u64, 2>& secret);
 
 struct Entry {
   Key key{};

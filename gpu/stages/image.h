@@ -39,10 +39,12 @@
 #define XG_KIND_L2FWD 3u
 #define XG_KIND_REPUTATION 4u
 #define XG_KIND_FORWARD 5u
+#define XG_KIND_MAGLEV 6u
 /* From here on kinds with tables. */
 #define XG_KIND_STATEFUL 64u
 #define XG_KIND_RATE_LIMIT 64u
 #define XG_KIND_CONNTRACK 65u
+#define XG_KIND_AFFINITY 68u
 
 /* First words of every body. */
 #define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */
@@ -153,18 +155,43 @@
 #define XG_FWD_RULE_OPTIONS 0x30004u
 #define XG_FWD_RULE_MTU 0x30005u
 
-/* XG_KIND_LOAD_BALANCE: backend i owns the residues from the end of backend i-1 to its own. */
+/* `load_balance` by "hash": backend i owns the residues from the end of backend i-1 to its own. */
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */
 #define XG_LB_COUNT 3u    /* backends, 1 or more */
 #define XG_LB_BACKENDS 4u /* XG_LB_BACKEND words each follow */
-#define XG_LB_BACKEND 5u
-#define XG_LB_END 0u /* first residue that is not its own */
+/* A backend, in whichever way it is chosen. */
+#define XG_LB_BACKEND 7u
+#define XG_LB_END 0u /* by "hash": first residue that is not its own */
 #define XG_LB_MAC 1u /* two words, as in xg_result */
 #define XG_LB_ACTION 3u
 #define XG_LB_REWRITE                                                                   \
   4u /* number of the rewrite, XG_LB_NO_REWRITE: none was left, verdicts are not cached \
       */
 #define XG_LB_NO_REWRITE 0u
+#define XG_LB_ID 5u /* what tables know it by, whatever other backends there are: two words (low, high) */
+
+/* XG_KIND_MAGLEV: `load_balance` by "maglev": a flow's backend is the one whose number stands in the lookup
+ * table (gpu/maglev.hpp) at the flow's keyed hash, modulo the table's size. */
+#define XG_MAGLEV 2u      /* XG_MAGLEV_WORDS words: */
+#define XG_MAGLEV_SIZE 0u /* of the table, a prime */
+#define XG_MAGLEV_TABLE \
+  1u /* -> numbers of backends, 16 bits each, two a word, the first one in the low half */
+#define XG_MAGLEV_BACKENDS 2u /* -> backends, XG_LB_BACKEND words each */
+#define XG_MAGLEV_WORDS 3u
+#define XG_MAGLEV_HASH_KEY 5u /* four words: k0, k1 */
+
+/* XG_KIND_AFFINITY, behind XG_BODY_STATEFUL words: `load_balance` by "maglev" that keeps flows where they
+ * are. An entry's value is the id of its backend. */
+#define XG_AFFINITY_PER 10u    /* XG_RATE_SRC: clients; else flows */
+#define XG_AFFINITY_OWN 11u    /* so many words are the table's; those behind are the policy's */
+#define XG_AFFINITY_MAGLEV 11u /* XG_MAGLEV_WORDS words */
+#define XG_AFFINITY_IDLE 14u   /* ticks, two words */
+/* -> ids of the backends that keep what they have, in ascending order, XG_LB_KEPT words each: the id, and the
+ * backend's number. */
+#define XG_AFFINITY_IDS 16u
+#define XG_AFFINITY_COUNT 17u /* of ids, 1 or more */
+#define XG_AFFINITY_WORDS 18u
+#define XG_LB_KEPT 3u
 
 /* XG_KIND_RATE_LIMIT, behind XG_BODY_STATEFUL words */
 #define XG_RATE_PER 10u /* XG_RATE_* of what keys have */

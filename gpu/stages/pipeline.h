@@ -32,6 +32,7 @@ XG_FN xg_result xg_no_result() {
 XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
   if (kind == XG_KIND_ACL_BITS) return xg_stage_acl(b, body, p, r);
   if (kind == XG_KIND_LOAD_BALANCE) return xg_stage_load_balance(b, body, p, r);
+  if (kind == XG_KIND_MAGLEV) return xg_stage_maglev(b, body, p, r);
   if (kind == XG_KIND_L2FWD) return xg_stage_l2fwd(b, body, p, r);
   if (kind == XG_KIND_REPUTATION) return xg_stage_reputation(b, body, p, r);
   if (kind == XG_KIND_FORWARD) return xg_stage_forward(b, body, p, r);
@@ -42,16 +43,19 @@ XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result
  * the packets of one set in their order; and the action word that follows. bytes: the whole packet's. */
 XG_FN xg_touch xg_stage_touch(xg_batch b, u32 kind, u32 body, xg_view p, u32 bytes) {
   if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_touch(b, body, p, bytes);
+  if (kind == XG_KIND_AFFINITY) return xg_affinity_touch(b, body, p);
   return xg_conntrack_touch(b, body, p);
 }
 
 XG_FN u32 xg_stage_apply(xg_batch b, u32 kind, u32 body, xg_touch t) {
   if (t.tag == XG_UNTRACKED) return t.facts;
   if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_apply(b, body, t);
+  if (kind == XG_KIND_AFFINITY) return xg_affinity_apply(b, body, t);
   return xg_conntrack_apply(b, body, t);
 }
 
-XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome) {
+XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
+  if (kind == XG_KIND_AFFINITY) return xg_affinity_settle(b, body, outcome, p, r);
   if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_settle(b, body, outcome);
   return xg_conntrack_settle(b, body, outcome);
 }
@@ -95,7 +99,7 @@ XG_FN void xg_advance(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_r
 
 /* After the table's answer to the packet: on to the next stage with a table, or to its end. */
 XG_FN void xg_settle(xg_batch b, xg_view p, u32 outcome, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
-  u32 action = xg_stage_settle(b, way.kind, way.body, outcome);
+  u32 action = xg_stage_settle(b, way.kind, way.body, outcome, p, r);
   if (XG_VERDICT_ACTION(action) != XG_NEXT) {
     xg_end(b, b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS, action, way, r);
     return;

@@ -83,9 +83,8 @@ XG_FN xg_touch xg_untracked() {
 
 XG_FN u64 xg_word_pair(u32 low, u32 high) { return u64(low) | (u64(high) << 32); }
 
-/* SipHash-1-3 of the key's forty bytes, its words as little-endian ones. */
-XG_FN void xg_touch_hash(xg_batch b, u32 body, XG_INOUT(xg_touch) t) {
-  u32 at = body + XG_BODY_HASH_KEY;
+/* SipHash-1-3 of the key's forty bytes, its words as little-endian ones. at: -> the hash's key. */
+XG_FN u64 xg_key_hash(xg_batch b, u32 at, xg_touch t) {
   u64 k0 = xg_word_pair(b.image.v[at], b.image.v[at + 1u]);
   u64 k1 = xg_word_pair(b.image.v[at + 2u], b.image.v[at + 3u]);
   XG_SIP_BEGIN(k0, k1);
@@ -96,9 +95,15 @@ XG_FN void xg_touch_hash(xg_batch b, u32 body, XG_INOUT(xg_touch) t) {
   u64 tail = u64(XG_KEY_WORDS * 4u) << 56;
   XG_SIP_WORD(tail);
   XG_SIP_END();
-  u64 hash = v0 ^ v1 ^ v2 ^ v3;
+  return v0 ^ v1 ^ v2 ^ v3;
+}
+
+/* Finds the key's set. Returns the hash. */
+XG_FN u64 xg_touch_hash(xg_batch b, u32 body, XG_INOUT(xg_touch) t) {
+  u64 hash = xg_key_hash(b, body + XG_BODY_HASH_KEY, t);
   t.set = u32(hash) & (b.image.v[body + XG_BODY_SETS] - 1u);
   t.tag = u32(hash >> 32) | 1u;
+  return hash;
 }
 
 XG_FN xg_state xg_state_of(xg_batch b, u32 body) {

@@ -90,14 +90,14 @@ TEST_P(Variety, TrafficMeetsTheStages) {
     EXPECT_GT(cached, 500u);
     EXPECT_LT(cached, 9000u);
   }
-  if (name == "l2fwd" || name == "load_balance") {
+  if (name == "l2fwd" || name == "load_balance" || name == "maglev") {
     EXPECT_GT(rewritten, 5000u);
   }
   const std::map<std::string, std::size_t> at_least{
       {"acl_edges", 9},   {"acl_flags", 150},     {"acl_overlapping", 100},
       {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
       {"l2fwd", 4},       {"composed", 8},        {"reputation", 15},
-      {"forward", 14}};
+      {"forward", 14},    {"maglev", 10}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
   if (name != "forward") return;
   EXPECT_GT(ttls, 1500u);

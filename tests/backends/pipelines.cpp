@@ -78,6 +78,15 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   EXPECT_THAT(error_of(balancer), HasSubstr("weight 1001"));
   balancer.backends = {{"alpha", {}, 1, true, 40}};
   EXPECT_THAT(error_of(balancer), AllOf(HasSubstr("alpha"), HasSubstr("target port 40")));
+  balancer.backends = {{"alpha", {}, 1000}, {"beta", {}, 1}};
+  balancer.algorithm = LoadBalanceSettings::Algorithm::maglev;
+  EXPECT_EQ(error_of(balancer), "accepted");
+  balancer.table_size = 65'536;
+  EXPECT_THAT(error_of(balancer), HasSubstr("table_size 65536 is not a prime from 251 to 1048573"));
+  balancer.table_size = 251;
+  EXPECT_THAT(error_of(balancer), HasSubstr("\"beta\" has no share in a table of 251"));
+  balancer.backends[1].name = "alpha";
+  EXPECT_THAT(error_of(balancer), HasSubstr("two backends have the name \"alpha\""));
   EXPECT_THAT(error_of(L2fwdSettings{true, 32}), HasSubstr("target port 32"));
   EXPECT_EQ(error_of(L2fwdSettings{false, 32}), "accepted");
 
@@ -97,6 +106,25 @@ TEST(Compile, KeepsTheSettingsAndGivesTheImageItsHeader) {
   EXPECT_EQ(image[XG_IMAGE_MAGIC_AT], XG_IMAGE_MAGIC);
   EXPECT_EQ(image[XG_IMAGE_WORDS_AT], image.size());
   EXPECT_EQ(image[XG_IMAGE_PIPELINES_AT], 2u);
+}
+
+TEST(Compile, KnowsWhichBackendARewriteLeadsTo) {
+  gpu::ForwardSettings router;
+  router.next_hops = {{"up", {}}};
+  router.routes = {{prefix4(0, 0), 0}};
+  router.cache = true;
+  LoadBalanceSettings balancer;
+  balancer.backends = {{"alpha", {}}, {"beta", {}}};
+  const auto uncached = balancer;
+  balancer.cache = true;
+  const auto compiled = Pipelines::compile({{"route", {router}}, {"none", {uncached}}, {"web", {balancer}}});
+  ASSERT_TRUE(compiled) << compiled.error();
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_NONE), "");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_SWAP_MACS), "");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST), "");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 1), "alpha");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 2), "beta");
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 3), "");
 }
 
 // Rows are shared: the table of many rules on few prefixes stays small.

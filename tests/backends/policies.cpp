@@ -239,6 +239,13 @@ std::vector<PipelineSettings> load_balance(Random& random) {
   return pipelines;
 }
 
+std::vector<PipelineSettings> maglev(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  for (u32 backends : {1u, 2u, 3u, 7u, 256u})
+    pipelines.push_back({fmt::format("{} backends", backends), {random_maglev(random, backends)}});
+  return pipelines;
+}
+
 std::vector<PipelineSettings> l2fwd(Random&) {
   return {{"back", {L2fwdSettings{}}},
           {"back, cached", {L2fwdSettings{false, 0, true, 60000}}},
@@ -304,6 +311,8 @@ std::vector<PipelineSettings> composed(Random& random) {
   longest.stages.emplace_back(L2fwdSettings{true, 9, true, 5});
   return {{"no stages", {}},
           {"acl, then load balancer", {mostly_next(random), random_load_balance(random, 5)}},
+          {"acl, then maglev, then hash",
+           {mostly_next(random), random_maglev(random, 9), random_load_balance(random, 2)}},
           {"acl, then l2fwd", {mostly_next(random), L2fwdSettings{false, 0, true, 10}}},
           {"load balancer, then l2fwd", {random_load_balance(random, 3), L2fwdSettings{true, 2, false, 0}}},
           {"reputation, then load balancer", {random_reputation(random, 10), random_load_balance(random, 4)}},
@@ -316,11 +325,17 @@ std::vector<PipelineSettings> composed(Random& random) {
 
 using Make = std::vector<PipelineSettings> (*)(Random&);
 const std::map<std::string, Make>& cases() {
-  static const std::map<std::string, Make> table{
-      {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
-      {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
-      {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
-      {"composed", composed}};
+  static const std::map<std::string, Make> table{{"acl_edges", acl_edges},
+                                                 {"acl_random", acl_random},
+                                                 {"acl_thousands", acl_thousands},
+                                                 {"acl_flags", acl_flags},
+                                                 {"acl_overlapping", acl_overlapping},
+                                                 {"load_balance", load_balance},
+                                                 {"l2fwd", l2fwd},
+                                                 {"reputation", reputation},
+                                                 {"forward", forward},
+                                                 {"maglev", maglev},
+                                                 {"composed", composed}};
   return table;
 }
 
@@ -373,6 +388,7 @@ LoadBalanceSettings random_load_balance(Random& random, u32 backends) {
   LoadBalanceSettings settings;
   for (u32 i = 0; i < backends; i++) {
     gpu::Backend backend;
+    backend.name = fmt::format("backend {}", i);
     for (u8& byte : backend.mac) byte = static_cast<u8>(random.bits());
     backend.weight = random.one_in(3) ? random.between(1, 1000) : random.between(1, 3);
     backend.to_port = random.one_in(2);
@@ -381,6 +397,15 @@ LoadBalanceSettings random_load_balance(Random& random, u32 backends) {
   }
   settings.cache = random.one_in(2);
   settings.cache_ttl_ms = random.below(100000);
+  return settings;
+}
+
+LoadBalanceSettings random_maglev(Random& random, u32 backends) {
+  LoadBalanceSettings settings = random_load_balance(random, backends);
+  settings.algorithm = LoadBalanceSettings::Algorithm::maglev;
+  // So that the lightest one has its share.
+  for (gpu::Backend& backend : settings.backends) backend.weight = random.between(1, 50);
+  if (random.one_in(2)) settings.table_size = random.pick(std::array<u32, 3>{20'011, 99'991, 655'373});
   return settings;
 }
 

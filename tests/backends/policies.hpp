@@ -18,6 +18,8 @@ std::vector<gpu::PipelineSettings> policy_case(const std::string& name, Random& 
 
 gpu::AclSettings random_acl(Random& random, u32 rules);
 gpu::LoadBalanceSettings random_load_balance(Random& random, u32 backends);
+// By maglev.
+gpu::LoadBalanceSettings random_maglev(Random& random, u32 backends);
 gpu::ReputationSettings random_reputation(Random& random, u32 prefixes);
 gpu::ForwardSettings random_forward(Random& random, u32 routes);
 

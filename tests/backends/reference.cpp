@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 
@@ -82,6 +84,36 @@ TEST(Reference, WeightsOwnConsecutiveResidues) {
   const u32 residue = kHashTcp4 % 6;
   settings.backends = {{"a", {}, 1}, {"b", {}, 2}, {"c", {}, 3}};
   EXPECT_EQ(answer(tcp4(), settings).detail, residue < 1 ? 0u : residue < 3 ? 1u : 2u);
+}
+
+// By Maglev: how many of `flows` each backend gets, by name.
+std::map<std::string, u32> maglev_shares(const std::vector<gpu::Backend>& backends,
+                                         const std::array<u64, 2>& key, u32 flows) {
+  LoadBalanceSettings settings;
+  settings.algorithm = LoadBalanceSettings::Algorithm::maglev;
+  settings.backends = backends;
+  gpu::reference::Judge judge({{"web", {settings}}}, {key});
+  std::map<std::string, u32> shares;
+  Bytes frame = tcp4();
+  for (u32 i = 0; i < flows; i++) {
+    frame[34] = static_cast<u8>(i >> 8);
+    frame[35] = static_cast<u8>(i);
+    const Traffic traffic = single_frame(frame, 0);
+    xg_result result{};
+    judge.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, {&result, 1});
+    shares[backends.at(result.detail).name]++;
+  }
+  return shares;
+}
+
+TEST(Reference, MaglevSpreadsFlowsByWeightWhateverTheKey) {
+  const std::vector<gpu::Backend> backends{{"a", {}, 1}, {"b", {}, 2}, {"c", {}, 5}};
+  const auto shares = maglev_shares(backends, {1, 2}, 8000);
+  EXPECT_NEAR(shares.at("a"), 1000, 150);
+  EXPECT_NEAR(shares.at("b"), 2000, 200);
+  EXPECT_NEAR(shares.at("c"), 5000, 200);
+  EXPECT_NE(shares, maglev_shares(backends, {3, 4}, 8000)) << "another key, other flows";
+  EXPECT_EQ(shares, maglev_shares({backends[2], backends[0], backends[1]}, {1, 2}, 8000));
 }
 
 TEST(Reference, L2fwdSwapsTheAddresses) {

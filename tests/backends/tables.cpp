@@ -94,12 +94,40 @@ std::vector<gpu::PipelineSettings> composed() {
           {"none", {acl, forward}}};
 }
 
+gpu::LoadBalanceSettings affinity(gpu::AffinitySettings::Per per, u32 idle_ms, gpu::TableSettings table) {
+  gpu::LoadBalanceSettings stage;
+  stage.algorithm = gpu::LoadBalanceSettings::Algorithm::maglev;
+  stage.table_size = 251;
+  for (u32 i = 0; i < 7; i++)
+    stage.backends.push_back(
+        {fmt::format("b{}", i), {2, 0, 0, 0, 0, static_cast<u8>(i)}, 1 + i % 3, i == 5, 9});
+  stage.backends[2].drains = true;
+  stage.backends[3].down = true;
+  stage.affinity = gpu::AffinitySettings{per, idle_ms, table};
+  return stage;
+}
+
+std::vector<gpu::PipelineSettings> affinities() {
+  using Per = gpu::AffinitySettings::Per;
+  auto cached = affinity(Per::flow, 60'000, {1024, Evict::lru});
+  cached.cache = true;
+  cached.cache_ttl_ms = 30'000;
+  auto behind = cached;
+  behind.affinity->table = {64, Evict::fifo};
+  return {{"flows", {cached}},
+          {"clients", {affinity(Per::src, 3'600'000, {8, Evict::refuse}), gpu::L2fwdSettings{}}},
+          {"behind a limit",
+           {limit(gpu::RateLimitSettings::Per::src, 9, 0, {64, Evict::lru}), behind, gpu::L2fwdSettings{}}},
+          {"lfu", {affinity(Per::flow, 10'000'000, {8, Evict::lfu})}},
+          {"random", {affinity(Per::src, 500, {8, Evict::random})}}};
+}
+
 struct Case {
   const char* name;
   std::vector<gpu::PipelineSettings> (*settings)();
 };
-constexpr std::array<Case, 3> kCases{
-    {{"limits", limits}, {"connections", connections}, {"composed", composed}}};
+constexpr std::array<Case, 4> kCases{
+    {{"limits", limits}, {"connections", connections}, {"composed", composed}, {"affinities", affinities}}};
 void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
 
 std::vector<std::vector<u32>> tables_of(gpu::Device& device, const gpu::Pipelines& pipelines,

@@ -45,8 +45,9 @@ Json specimen() {
         {"name": "a", "action": {"redirect": "eth1"},
          "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
                    "tcp_flags": "syn", "vlan": 3}}]},
-      {"stage": "load_balance", "cache": "1s", "backends": [
-        {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "to": "eth1"}]},
+      {"stage": "load_balance", "algorithm": "hash", "cache": "1s", "backends": [
+        {"name": "b", "mac": "52:54:00:00:00:01", "weight": 1, "drain": false, "to": "eth1"},
+        {"name": "c", "mac": "52:54:00:00:00:02"}]},
       {"stage": "l2fwd", "to": "eth1", "cache": false},
       {"stage": "reputation", "of": "either", "default": "next", "cache": false,
        "lists": [{"list": "@file", "action": "drop"}]},
@@ -58,7 +59,12 @@ Json specimen() {
        "bytes_per_second": 100000000, "burst_bytes": 2000, "excess": "pass", "entries": 1, "evict": "fifo"},
       {"stage": "conntrack", "on_new": "drop", "on_invalid": "next", "loose": false, "entries": 1, "evict": "refuse",
        "timeouts": {"syn_sent": "1s", "syn_received": "1s", "established": "1s", "fin_wait": "1s", "time_wait": "1s",
-                    "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}}
+                    "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}},
+      {"stage": "load_balance", "algorithm": "maglev", "table_size": 251,
+       "affinity": {"per": "flow", "idle": "1s", "entries": 1, "evict": "lru"},
+       "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]},
+      {"stage": "load_balance", "health": {"port": 80, "interval": "1s", "timeout": "1s", "fall": 1, "rise": 1},
+       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -112,8 +118,10 @@ const std::vector<ObjectKind>& object_kinds() {
       {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
       {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
-      {"loadBalance", {"/pipelines/p/1"}, keys::kLoadBalance},
-      {"backend", {"/pipelines/p/1/backends/0"}, keys::kBackend},
+      {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8"}, keys::kLoadBalance},
+      {"affinity", {"/pipelines/p/7/affinity"}, keys::kAffinity},
+      {"health", {"/pipelines/p/8/health"}, keys::kHealth},
+      {"backend", {"/pipelines/p/1/backends/0", "/pipelines/p/8/backends/0"}, keys::kBackend},
       {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
       {"reputation", {"/pipelines/p/3"}, keys::kReputation},
       {"reputationList", {"/pipelines/p/3/lists/0"}, keys::kReputationList},
@@ -197,6 +205,8 @@ TEST(Schema, HasTheParsersWords) {
                                            {"aclActionWord", words::kAclAction},
                                            {"aclDefault", words::kAclDefault},
                                            {"reputationOf", words::kReputationOf},
+                                           {"affinityPer", words::kAffinityPer},
+                                           {"balanceAlgorithm", words::kBalance},
                                            {"evict", words::kEvict},
                                            {"ratePer", words::kRatePer},
                                            {"ioMode", words::kIoMode},
@@ -322,9 +332,11 @@ TEST(Specimen, RequiredKeysAreRequired) {
         continue;  // oneOf
       if (std::string_view(kind.definition) == "rateLimit" && (name == "pps" || name == "bytes_per_second"))
         continue;  // the burst beside it needs it
+      if (std::string_view(kind.definition) == "backend" && name == "address") continue;  // health needs it
       auto place = place_of(kind, name);
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
+      if (name == "health") document["pipelines"]["p"][8]["backends"][0].erase("address");  // for it
       if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
       if (name == "lists" && std::string_view(kind.definition).empty())
         document["pipelines"]["p"].erase(3);  // which names one
@@ -356,7 +368,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 18u);
+  EXPECT_EQ(ranges, 23u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

@@ -99,6 +99,11 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
                     {"prefix": ["::/0", "192.0.2.1"], "next_hop": "drop"}]},
         {"stage": "load_balance", "cache": true, "backends": [
           {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]},
+        {"stage": "load_balance", "algorithm": "maglev", "table_size": 251, "cache": "7s",
+         "affinity": {"per": "src", "idle": "90s", "entries": 77, "evict": "refuse"},
+         "health": {"port": 81, "interval": "250ms", "timeout": "30ms", "fall": 9, "rise": 8}, "backends": [
+          {"name": "v4", "mac": "02:00:00:00:00:01", "address": "192.0.2.9", "weight": 0},
+          {"name": "v6", "mac": "02:00:00:00:00:02", "address": "2001:db8::9"}]},
         {"stage": "rate_limit", "per": "dst", "prefix4": 24, "prefix6": 48, "pps": 10, "burst": 7, "entries": 100,
          "evict": "random"},
         {"stage": "rate_limit", "per": "flow", "bytes_per_second": 12345, "burst_bytes": 54321, "excess": "pass"},

@@ -73,6 +73,85 @@ TEST(RateLimitStage, RefusesWhatMeansNothing) {
                  "");
 }
 
+std::string balance(const std::string& more, const std::string& backend = R"("name": "b")") {
+  return R"({"stage": "load_balance", "backends": [{"mac": "52:54:00:00:00:01", )" + backend + "}]" + more +
+         "}";
+}
+
+TEST(LoadBalanceStage, HashesUnlessItSays) {
+  auto stage = stage_of<LoadBalanceStage>(balance(""));
+  EXPECT_EQ(stage.algorithm, "hash");
+  EXPECT_FALSE(stage.affinity);
+  stage = stage_of<LoadBalanceStage>(balance(R"(, "algorithm": "maglev", "affinity": {})"));
+  EXPECT_EQ(stage.table_size, 65'537u);
+  EXPECT_EQ(stage.affinity, AffinitySpec{});
+  stage = stage_of<LoadBalanceStage>(balance(
+      R"(, "algorithm": "maglev", "table_size": 251, "cache": "30s",
+         "affinity": {"per": "src", "idle": "1m", "entries": 10, "evict": "fifo"})"));
+  EXPECT_EQ(stage.table_size, 251u);
+  EXPECT_EQ(stage.affinity, (AffinitySpec{"src", 60'000, {10, "fifo"}}));
+  EXPECT_EQ(stage.cache_ms, 30'000u);
+}
+
+TEST(LoadBalanceStage, ABackendOfNoWeightDrains) {
+  const std::string two = R"({"stage": "load_balance", "backends": [{"mac": "52:54:00:00:00:01", "weight": 0},
+      {"mac": "52:54:00:00:00:02", "drain": true, "weight": 7}, {"mac": "52:54:00:00:00:03"}]})";
+  const auto stage = stage_of<LoadBalanceStage>(two);
+  ASSERT_EQ(stage.backends.size(), 3u);
+  EXPECT_TRUE(stage.backends[0].drain);
+  EXPECT_EQ(stage.backends[0].weight, 1u);
+  EXPECT_TRUE(stage.backends[1].drain);
+  EXPECT_EQ(stage.backends[1].weight, 7u);
+  EXPECT_FALSE(stage.backends[2].drain);
+}
+
+TEST(LoadBalanceStage, RefusesWhatMeansNothing) {
+  const std::string maglev = R"(, "algorithm": "maglev")";
+  expect_problem(balance(maglev, R"("weight": 2)"), "/pipelines/p/0/backends/0", "add a \"name\"");
+  expect_problem(balance(R"(, "table_size": 251)"), "/pipelines/p/0/table_size", "only maglev");
+  expect_problem(balance(maglev + R"(, "table_size": 65536)"), "/pipelines/p/0/table_size",
+                 "the next one is 65537");
+  expect_problem(balance("", R"("drain": true)"), "/pipelines/p/0/backends", "all backends drain");
+  expect_problem(balance(R"(, "affinity": {})"), "/pipelines/p/0/affinity", "add \"algorithm\": \"maglev\"");
+  expect_problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": "5001ms")"),
+                 "/pipelines/p/0/cache", "at most half of the affinity's \"idle\", \"5s\"");
+  expect_problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": true)"), "/pipelines/p/0/cache",
+                 "half");
+  EXPECT_EQ(problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": "5s")")), "none");
+  expect_problem(
+      R"({"stage": "load_balance", "algorithm": "maglev", "backends": [
+          {"name": "b", "mac": "52:54:00:00:00:01"}, {"name": "b", "mac": "52:54:00:00:00:02"}]})",
+      "/pipelines/p/0/backends/1/name", "give each its own");
+}
+
+TEST(LoadBalanceStage, ChecksBackendsByTheirAddresses) {
+  const auto stage =
+      stage_of<LoadBalanceStage>(balance(R"(, "health": {"port": 80})", R"("address": "10.0.0.1")"));
+  HealthSpec health;
+  health.port = 80;
+  EXPECT_EQ(stage.health, health);
+  EXPECT_EQ(stage.backends.at(0).address, (Prefix{4, 32, {10, 0, 0, 1}}));
+  EXPECT_EQ(stage_of<LoadBalanceStage>(
+                balance(R"(, "health": {"port": 80, "interval": "100ms"})", R"("address": "::1")"))
+                .health->timeout_ms,
+            100u)
+      << "a default is no longer than the interval";
+  expect_problem(balance(R"(, "health": {"port": 80})"), "/pipelines/p/0/backends/0", "add its \"address\"");
+  expect_problem(balance("", R"("address": "10.0.0.1")"), "/pipelines/p/0/backends/0/address", "take it out");
+  expect_problem(balance(R"(, "health": {"port": 80})", R"("address": "10.0.0.0/24")"),
+                 "/pipelines/p/0/backends/0/address", "is a network");
+  expect_problem(balance(R"(, "health": {"port": 80, "timeout": "3s"})", R"("address": "10.0.0.1")"),
+                 "/pipelines/p/0/health/timeout", "make it shorter");
+  expect_problem(balance(R"(, "health": {"port": 80, "interval": "1ms"})", R"("address": "10.0.0.1")"),
+                 "/pipelines/p/0/health/interval", "from 10ms");
+}
+
+TEST(LoadBalanceStage, IsCachedOnlyWhereNoOtherTableStandsAhead) {
+  const std::string cached = balance(R"(, "algorithm": "maglev", "affinity": {}, "cache": "60s")");
+  EXPECT_EQ(problem(cached), "none");
+  expect_problem(R"({"stage": "conntrack"}, )" + cached, "/pipelines/p/1", "stage 1 (conntrack) has to see");
+}
+
 TEST(ConntrackStage, IsLooseAndDropsWhatIsInvalidUnlessItSays) {
   auto stage = stage_of<ConntrackStage>(R"({"stage": "conntrack"})");
   EXPECT_EQ(stage, ConntrackStage{});

@@ -13,12 +13,14 @@ namespace {
 std::string line_of(const Json& flow) {
   std::string action = flow.at("action").get<std::string>();
   if (flow.contains("target")) action += " to " + flow.at("target").get<std::string>();
+  const std::string backend =
+      flow.contains("backend") ? fmt::format(", backend {}", flow.at("backend").get<std::string>()) : "";
   std::string age;
   if (flow.contains("idle_s")) age = fmt::format(", last {:.1f} s ago", flow.at("idle_s").get<double>());
   if (flow.contains("expires_in_s"))
     age += fmt::format(", ends in {:.0f} s", flow.at("expires_in_s").get<double>());
-  return fmt::format("{:>8}  {:<16} {}  ({}; {} packets{})\n", flow.at("index").get<u32>(), action,
-                     flow.at("flow").get<std::string>(), flow.at("decided_by").get<std::string>(),
+  return fmt::format("{:>8}  {:<16} {}  ({}{}; {} packets{})\n", flow.at("index").get<u32>(), action,
+                     flow.at("flow").get<std::string>(), flow.at("decided_by").get<std::string>(), backend,
                      flow.at("packets").get<u64>(), age);
 }
 
@@ -70,9 +72,9 @@ void add_flows(CLI::App& app, Chosen& chosen) {
   auto* list_command = flows->add_subcommand("list", "Print cached verdicts");
   describe(
       *list_command,
-      "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, how "
-      "many\n"
-      "packets it has handled so, and the entry's index for bpftool.");
+      "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, which\n"
+      "backend a load balancer chose, how many packets it has handled so, and the entry's index for\n"
+      "bpftool.");
   add_interface(*list_command, "interface", arguments->ifname, "An attached interface")->required();
   list_command->add_option("--limit", arguments->limit, "Print at most so many; default 1000")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))

@@ -73,19 +73,27 @@ tl::expected<std::array<u64, 2>, std::string> table_key() {
   return key;
 }
 
-tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
-                                              const std::vector<std::string>& ports) {
-  auto tables = policy::compile(policy);
-  if (!tables) return Refused(refusal(tables.error()));
-  auto settings = pipeline_settings(policy, ports);
+tl::expected<std::shared_ptr<const gpu::Pipelines>, Refusal> compile_pipelines(
+    const PolicySource& source, const policy::Policy& policy, const std::vector<std::string>& ports,
+    const DownBackends& down) {
+  auto settings = pipeline_settings(policy, ports, down);
   if (!settings) return Refused(refusal({placed(settings.error(), source)}));
   const auto key = table_key();
   if (!key)
     return Refused(refusal(fmt::format("the system has no random numbers to hash with: {}", key.error())));
   auto pipelines = gpu::Pipelines::compile(std::move(*settings), {*key});
   if (!pipelines) return Refused(refusal(fmt::format("{}: {}", source.file, pipelines.error())));
-  return CompiledPolicy{std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines),
-                        ports};
+  return std::move(*pipelines);
+}
+
+tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
+                                              const std::vector<std::string>& ports) {
+  auto tables = policy::compile(policy);
+  if (!tables) return Refused(refusal(tables.error()));
+  auto pipelines = compile_pipelines(source, policy, ports, {});
+  if (!pipelines) return Refused(pipelines.error());
+  return CompiledPolicy{
+      std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines), ports, {}};
 }
 
 }  // namespace
@@ -121,6 +129,16 @@ tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
   auto policy = policy::parse(source.text, source.file, policy::read_files_in(source.files));
   if (!policy) return Refused(refusal(policy.error()));
   return compile(std::move(source), std::move(*policy), ports);
+}
+
+tl::expected<CompiledPolicy, Refusal> compile_with_down(const CompiledPolicy& policy,
+                                                        const DownBackends& down) {
+  auto pipelines = compile_pipelines(policy.source, policy.policy, policy.ports, down);
+  if (!pipelines) return Refused(pipelines.error());
+  CompiledPolicy with = policy;
+  with.pipelines = std::move(*pipelines);
+  with.down = down;
+  return with;
 }
 
 tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first) {

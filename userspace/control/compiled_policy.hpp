@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/pipelines.hpp"
+#include "userspace/control/pipelines.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::control {
@@ -28,6 +29,7 @@ struct CompiledPolicy {
   policy::Tables tables;
   std::shared_ptr<const gpu::Pipelines> pipelines;
   std::vector<std::string> ports;  // names that the pipelines' port indexes stand for
+  DownBackends down{};             // for the pipelines
 };
 
 // Why a policy was refused: one sentence, and every problem found.
@@ -46,6 +48,10 @@ PolicySource pass_everything();
 // ports: interface names by port index, for the pipelines' redirects.
 tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
                                                      const std::vector<std::string>& ports);
+
+// The same policy while these backends are down: only its pipelines differ.
+tl::expected<CompiledPolicy, Refusal> compile_with_down(const CompiledPolicy& policy,
+                                                        const DownBackends& down);
 
 // As compile_policy, with an index for each interface that the policy mentions, in the order of their
 // mention behind `first`: what a check without interfaces does.

@@ -22,6 +22,7 @@
 #include "gpu/gpu.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/control/health.hpp"
 #include "userspace/control/policy_swap.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/report.hpp"
@@ -39,6 +40,9 @@ using Clock = std::chrono::steady_clock;
 constexpr u32 kDrainMs = 2000;
 constexpr std::chrono::milliseconds kHousekeeping{100};
 constexpr std::chrono::seconds kGoneTimeout{20};
+// Backends that change within it make one new generation.
+constexpr std::chrono::milliseconds kHealthTogether{20};
+constexpr std::chrono::seconds kHealthRetry{5};
 constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
 
 // Where sentences go: to the terminal, or, in the background, to the system log.
@@ -93,7 +97,12 @@ class DataPlane {
         broker_events_(context_),
         housekeeping_(context_),
         live_timer_(context_),
-        confirm_timer_(context_) {}
+        confirm_timer_(context_),
+        health_timer_(context_),
+        health_(context_, [this](const std::string& news) {
+          output_.problem(news);
+          follow_health(kHealthTogether);
+        }) {}
 
   int run() {
     if (auto started = start(); !started) {
@@ -137,9 +146,18 @@ class DataPlane {
   Response flush();
   Response bypass(const Json& arguments);
 
+  // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
+  Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy);
+  // Puts the policy in force again after so long, as its backends are then; until that works.
+  void follow_health(std::chrono::milliseconds after);
+
   Result<Json> make_report() const {
-    return report(
+    auto made = report(
         {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
+    if (!made) return made;
+    if (Json health = health_.report(swap_->current()->policy); !health.empty())
+      (*made)["health"] = std::move(health);
+    return made;
   }
 
   DataPlaneSetup setup_;
@@ -155,6 +173,8 @@ class DataPlane {
   asio::steady_timer housekeeping_;
   asio::steady_timer live_timer_;
   asio::steady_timer confirm_timer_;
+  asio::steady_timer health_timer_;
+  HealthChecks health_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
   std::optional<Totals> last_totals_;
@@ -202,7 +222,7 @@ Result<void> DataPlane::start() {
 
   if (auto opened = open_devices(); !opened) return opened;
   swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_);
-  if (auto applied = swap_->apply(setup_.plan.policy); !applied) return applied;
+  if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
   set_state(XG_STATE_RUNNING);
@@ -324,6 +344,36 @@ void DataPlane::print_live() {
   });
 }
 
+// ---- backends ---------------------------------------------------------------------------------------
+
+Result<void> DataPlane::put_in_force(std::shared_ptr<const CompiledPolicy> policy) {
+  if (const auto down = health_.down(policy->policy); down != policy->down) {
+    auto compiled = compile_with_down(*policy, down);
+    if (!compiled) return Error(compiled.error().sentence);
+    policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
+  }
+  if (auto applied = swap_->apply(std::move(policy)); !applied) return applied;
+  health_.watch(swap_->current()->policy);
+  return {};
+}
+
+void DataPlane::follow_health(std::chrono::milliseconds after) {
+  health_timer_.expires_after(after);
+  health_timer_.async_wait([this](const error_code& error) {
+    if (error || shutting_down_) return;
+    const bool was_confirmed = confirmed_ == swap_->current();
+    if (auto applied = put_in_force(swap_->current()); !applied) {
+      output_.problem(
+          fmt::format("flows still go to the backends as they were, as the policy could not be put in force "
+                      "again: {}; it "
+                      "is tried again in {} s",
+                      applied.error(), kHealthRetry.count()));
+      return follow_health(kHealthRetry);
+    }
+    if (was_confirmed) confirmed_ = swap_->current();
+  });
+}
+
 // ---- the end ----------------------------------------------------------------------------------------
 
 void DataPlane::shut_down(const Server::Reply& reply) {
@@ -334,6 +384,8 @@ void DataPlane::shut_down(const Server::Reply& reply) {
   housekeeping_.cancel();
   live_timer_.cancel();
   confirm_timer_.cancel();
+  health_timer_.cancel();
+  health_.watch({});
   error_code ignored;
   broker_events_.close(ignored);
 
@@ -422,7 +474,7 @@ Response DataPlane::apply(Request request) {
   }
   auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
   if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
-  if (auto applied = swap_->apply(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
+  if (auto applied = put_in_force(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
     return Response::failure("the policy was not applied, nothing has changed: " + applied.error());
 
   confirm_timer_.cancel();
@@ -432,10 +484,11 @@ Response DataPlane::apply(Request request) {
     confirm_timer_.expires_after(std::chrono::seconds(confirm_s));
     confirm_timer_.async_wait([this](const error_code& error) {
       if (error || shutting_down_) return;
-      if (auto back = swap_->apply(confirmed_))
+      if (auto back = put_in_force(confirmed_)) {
+        confirmed_ = swap_->current();
         output_.problem(fmt::format("policy {} is in force again: its successor was not confirmed",
                                     confirmed_->source.file));
-      else
+      } else
         output_.problem(
             fmt::format("cannot go back to policy {}: {}", confirmed_->source.file, back.error()));
     });

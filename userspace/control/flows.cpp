@@ -58,6 +58,10 @@ Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& port
                {"decided_by", decider_text(entry.verdict, pipeline, nullptr)},
                {"generation", entry.generation},
                {"rewrite", entry.rewrite}};
+  // The number that the pipelines know it by.
+  const u32 half = XG_REWRITE_INDEX(XG_REWRITE_FIRST, entry.generation) - XG_REWRITE_FIRST;
+  if (const auto backend = policy.pipelines->backend_of(entry.rewrite - half); !backend.empty())
+    json["backend"] = backend;
   if (mirror) json["mirror"] = pipeline->name;
   if (key.vlan_outer) json["vlan"] = key.vlan_outer == XG_VLAN_PRIORITY ? 0 : key.vlan_outer;
   if (key.vlan_inner) json["inner_vlan"] = key.vlan_inner == XG_VLAN_PRIORITY ? 0 : key.vlan_inner;

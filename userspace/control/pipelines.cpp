@@ -41,8 +41,8 @@ std::vector<gpu::PortRange> device_ranges(const std::vector<policy::PortRange>& 
 
 class Converter {
  public:
-  Converter(const policy::Policy& policy, const std::vector<std::string>& ports)
-      : policy_(policy), ports_(ports) {}
+  Converter(const policy::Policy& policy, const std::vector<std::string>& ports, const DownBackends& down)
+      : policy_(policy), ports_(ports), down_(down) {}
 
   tl::expected<gpu::PipelineSettings, policy::Diagnostic> pipeline(const policy::Pipeline& from) {
     gpu::PipelineSettings to;
@@ -108,12 +108,22 @@ class Converter {
 
   StageResult convert(const policy::LoadBalanceStage& from) const {
     gpu::LoadBalanceSettings to;
+    using Algorithm = gpu::LoadBalanceSettings::Algorithm;
+    to.algorithm = from.algorithm == "maglev" ? Algorithm::maglev : Algorithm::hash;
+    to.table_size = from.table_size;
+    if (from.affinity) {
+      using Per = gpu::AffinitySettings::Per;
+      to.affinity = {from.affinity->per == "src" ? Per::src : Per::flow, from.affinity->idle_ms,
+                     table(from.affinity->table)};
+    }
     for (std::size_t i = 0; i < from.backends.size(); i++) {
       const auto& backend = from.backends[i];
       gpu::Backend made;
       made.name = backend.name;
       made.mac = backend.mac;
       made.weight = backend.weight;
+      made.drains = backend.drain;
+      made.down = from.health && backend.address && down_.contains({*backend.address, *from.health});
       made.to_port = !backend.to.empty();
       if (made.to_port) {
         const auto target = port(backend.to, fmt::format("/backends/{}/to", i));
@@ -227,14 +237,15 @@ class Converter {
 
   const policy::Policy& policy_;
   const std::vector<std::string>& ports_;
+  const DownBackends& down_;
   std::string pointer_;
 };
 
 }  // namespace
 
 tl::expected<std::vector<gpu::PipelineSettings>, policy::Diagnostic> pipeline_settings(
-    const policy::Policy& policy, const std::vector<std::string>& ports) {
-  Converter converter(policy, ports);
+    const policy::Policy& policy, const std::vector<std::string>& ports, const DownBackends& down) {
+  Converter converter(policy, ports, down);
   std::vector<gpu::PipelineSettings> settings;
   for (const auto& pipeline : policy.pipelines) {
     auto converted = converter.pipeline(pipeline);

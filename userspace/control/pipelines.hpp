@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -14,10 +15,19 @@
 
 namespace xdpgpu::control {
 
-// ports: interface names by port index. An unknown name is a diagnostic with its JSON pointer (file, line
-// and column are left to the caller, who has the text) that names the ports there are.
+// What is connected to, to see whether a backend is up, and how.
+struct HealthTarget {
+  policy::Prefix address;
+  policy::HealthSpec health;
+  auto operator<=>(const HealthTarget&) const = default;
+};
+using DownBackends = std::set<HealthTarget>;
+
+// ports: interface names by port index. down: backends that do not answer. An unknown name is a diagnostic
+// with its JSON pointer (file, line and column are left to the caller, who has the text) that names the ports
+// there are.
 tl::expected<std::vector<gpu::PipelineSettings>, policy::Diagnostic> pipeline_settings(
-    const policy::Policy& policy, const std::vector<std::string>& ports);
+    const policy::Policy& policy, const std::vector<std::string>& ports, const DownBackends& down = {});
 
 // The interface names that a policy's pipelines mention, each once, in the order of their mention.
 std::vector<std::string> mentioned_ports(const policy::Policy& policy);

@@ -52,6 +52,12 @@ std::string ready_text(const Json& report) {
   for (const auto& device : report.at("devices")) text += device_text(device) + "; ";
   text += fmt::format("policy {}, generation {}\n", report.at("policy").at("file").get<std::string>(),
                       report.at("policy").at("generation").get<u32>());
+  if (const auto health = report.find("health"); health != report.end())
+    for (const auto& backend : *health)
+      text += fmt::format(
+          "backend {} ({} port {}): {}\n", backend.at("backend").get<std::string>(),
+          backend.at("address").get<std::string>(), backend.at("port").get<u32>(),
+          backend.at("up").get<bool>() ? "up" : "down, " + backend.at("problem").get<std::string>());
   if (const auto mirror = report.find("mirror"); mirror != report.end())
     text +=
         fmt::format("mirrored packets are looked at by device {}\n", mirror->at("device").get<std::string>());

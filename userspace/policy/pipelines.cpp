@@ -7,6 +7,7 @@
 
 #include "maps/packet.h"
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/load_balance.hpp"
 #include "userspace/policy/routes.hpp"
 #include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
@@ -14,9 +15,6 @@
 namespace xdpgpu::policy {
 namespace {
 
-constexpr u64 kNanosecondsPerMs = 1'000'000;
-constexpr u64 kMaxCacheMs = 7ull * 24 * 3600 * 1000;
-constexpr u32 kMaxBackends = 256;
 constexpr u32 kMaxReputationLists = 4095;
 
 class StageReader {
@@ -48,7 +46,7 @@ class StageReader {
     auto which = read_word(report_, kind_place, words::kStage);
     if (!which) return std::nullopt;
     if (*which == 0) return acl(place);
-    if (*which == 1) return load_balance(place);
+    if (*which == 1) return read_load_balance(report_, place);
     if (*which == 2) return l2fwd(place);
     if (*which == 3) return reputation(place);
     if (*which == 4) return forward(place);
@@ -71,7 +69,7 @@ class StageReader {
     if (auto otherwise = fields.get("default"))
       if (auto word = read_word(report_, *otherwise, words::kAclDefault))
         stage.otherwise = words::kAclDefault[*word];
-    stage.cache_ms = cache(fields);
+    stage.cache_ms = read_cache(report_, fields);
     return stage;
   }
 
@@ -100,41 +98,11 @@ class StageReader {
     }
   }
 
-  Stage load_balance(const Place& place) {
-    LoadBalanceStage stage;
-    Fields fields(report_, place, keys::kLoadBalance, "the stage load_balance");
-    if (auto backends = fields.require("backends")) {
-      const auto* items = backends->node->as<Array>();
-      if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
-        report_.at(*backends, fmt::format("a load balancer needs 1 to {} backends, here are {}", kMaxBackends,
-                                          items->size()));
-      each_element(report_, *backends, [&](const Place& one) {
-        stage.backends.push_back(backend(one, stage.backends.size() + 1));
-      });
-    }
-    stage.cache_ms = cache(fields);
-    return stage;
-  }
-
-  BackendSpec backend(const Place& place, u64 number) {
-    BackendSpec backend;
-    backend.name = fmt::format("backend {}", number);
-    Fields fields(report_, place, keys::kBackend, "a backend");
-    if (auto name = fields.get("name"))
-      if (auto text = read_string(report_, *name, 128)) backend.name = *text;
-    if (auto mac = fields.require("mac"))
-      if (auto value = read_mac_at(report_, *mac)) backend.mac = *value;
-    if (auto weight = fields.get("weight"))
-      if (auto value = read_integer(report_, *weight, 1, 1000)) backend.weight = static_cast<u32>(*value);
-    if (auto to = fields.get("to")) backend.to = interface(*to);
-    return backend;
-  }
-
   Stage l2fwd(const Place& place) {
     L2fwdStage stage;
     Fields fields(report_, place, keys::kL2fwd, "the stage l2fwd");
     if (auto to = fields.get("to")) stage.to = interface(*to);
-    stage.cache_ms = cache(fields);
+    stage.cache_ms = read_cache(report_, fields);
     return stage;
   }
 
@@ -153,7 +121,7 @@ class StageReader {
     if (auto otherwise = fields.get("default"))
       if (auto word = read_word(report_, *otherwise, words::kAclDefault))
         stage.otherwise = words::kAclDefault[*word];
-    stage.cache_ms = cache(fields);
+    stage.cache_ms = read_cache(report_, fields);
     return stage;
   }
 
@@ -181,32 +149,8 @@ class StageReader {
     if (auto otherwise = fields.get("default"))
       if (auto word = read_word(report_, *otherwise, words::kAclDefault))
         stage.otherwise = words::kAclDefault[*word];
-    stage.cache_ms = cache(fields);
+    stage.cache_ms = read_cache(report_, fields);
     return stage;
-  }
-
-  std::optional<u32> cache(const Fields& fields) {
-    auto place = fields.get("cache");
-    if (!place) return std::nullopt;
-    if (const auto* flag = place->node->as<bool>()) return *flag ? std::optional<u32>(0) : std::nullopt;
-    const auto* text = place->node->as<std::string>();
-    if (text == nullptr) {
-      report_.at(*place, fmt::format("must be true, false or a duration like \"60s\", is {}",
-                                     place->node->type_name()));
-      return std::nullopt;
-    }
-    auto ns = read_duration(*text);
-    if (!ns) {
-      report_.at(*place, ns.error());
-    } else if (*ns < kNanosecondsPerMs || *ns % kNanosecondsPerMs != 0 ||
-               *ns / kNanosecondsPerMs > kMaxCacheMs) {
-      report_.at(*place,
-                 "verdicts are cached for whole milliseconds, from 1ms to 168h; true keeps them until the "
-                 "next policy");
-    } else {
-      return static_cast<u32>(*ns / kNanosecondsPerMs);
-    }
-    return std::nullopt;
   }
 
   std::string interface(const Place& place) { return read_interface(report_, place); }

@@ -43,6 +43,7 @@ struct Prefix {
   u8 length = 0;        // bits
   u8 address[16] = {};  // network order, host bits zero; IPv4 in the first four
   bool operator==(const Prefix&) const = default;
+  auto operator<=>(const Prefix&) const = default;
 };
 struct PortRange {
   u16 first = 0, last = 65535;  // host order, inclusive
@@ -106,12 +107,38 @@ struct BackendSpec {
   std::string name;
   std::array<u8, 6> mac{};
   u32 weight = 1;
-  std::string to;  // interface; empty: out of the one it came in on
+  bool drain = false;             // no new flows
+  std::optional<Prefix> address;  // of one host; always where the stage has `health`
+  std::string to;                 // interface; empty: out of the one it came in on
   bool operator==(const BackendSpec&) const = default;
 };
+// What a stage remembers.
+struct TableSpec {
+  u32 entries = 65536;
+  std::string evict = "lru";  // fifo, lru, lfu, random, refuse
+  bool operator==(const TableSpec&) const = default;
+};
+struct AffinitySpec {
+  std::string per = "flow";  // flow, src
+  u32 idle_ms = 300'000;
+  TableSpec table{.entries = 1'048'576, .evict = "lru"};
+  bool operator==(const AffinitySpec&) const = default;
+};
+// A TCP connect to each backend's address.
+struct HealthSpec {
+  u16 port = 0;
+  u32 interval_ms = 2'000;  // from the beginning of one connect to that of the next
+  u32 timeout_ms = 1'000;   // at most interval_ms
+  u32 fall = 3, rise = 2;   // failures, successes in a row after which a backend is down, up
+  auto operator<=>(const HealthSpec&) const = default;
+};
 struct LoadBalanceStage {
+  std::string algorithm = "hash";  // hash, maglev
+  u32 table_size = 65'537;         // with maglev: a prime
   std::vector<BackendSpec> backends;
-  std::optional<u32> cache_ms;
+  std::optional<AffinitySpec> affinity;  // with maglev
+  std::optional<HealthSpec> health;
+  std::optional<u32> cache_ms;  // with affinity at most half of its idle time
   bool operator==(const LoadBalanceStage&) const = default;
 };
 struct L2fwdStage {
@@ -158,12 +185,6 @@ struct ForwardStage {
   std::string otherwise = "pass";
   std::optional<u32> cache_ms;
   bool operator==(const ForwardStage&) const = default;
-};
-// What a stage remembers.
-struct TableSpec {
-  u32 entries = 65536;
-  std::string evict = "lru";  // fifo, lru, lfu, random, refuse
-  bool operator==(const TableSpec&) const = default;
 };
 struct RateLimitStage {
   std::string per = "src";  // src, dst, flow

@@ -146,6 +146,32 @@ std::optional<u64> read_time(Report& report, const Place& place, std::string_vie
   return std::nullopt;
 }
 
+std::optional<u32> read_cache(Report& report, const Fields& fields) {
+  constexpr u64 kNanosecondsPerMs = 1'000'000;
+  constexpr u64 kMaxCacheMs = 7ull * 24 * 3600 * 1000;
+  auto place = fields.get("cache");
+  if (!place) return std::nullopt;
+  if (const auto* flag = place->node->as<bool>()) return *flag ? std::optional<u32>(0) : std::nullopt;
+  const auto* text = place->node->as<std::string>();
+  if (text == nullptr) {
+    report.at(*place,
+              fmt::format("must be true, false or a duration like \"60s\", is {}", place->node->type_name()));
+    return std::nullopt;
+  }
+  auto ns = read_duration(*text);
+  if (!ns) {
+    report.at(*place, ns.error());
+  } else if (*ns < kNanosecondsPerMs || *ns % kNanosecondsPerMs != 0 ||
+             *ns / kNanosecondsPerMs > kMaxCacheMs) {
+    report.at(*place,
+              "verdicts are cached for whole milliseconds, from 1ms to 168h; true keeps them until the next "
+              "policy");
+  } else {
+    return static_cast<u32>(*ns / kNanosecondsPerMs);
+  }
+  return std::nullopt;
+}
+
 std::optional<u32> read_word(Report& report, const Place& place, Words words) {
   const auto* text = place.node->as<std::string>();
   if (text == nullptr) {

@@ -111,14 +111,34 @@ Json stage_json(const AclStage& stage) {
   return json;
 }
 
+void add_table(Json& json, const TableSpec& table) {
+  json["entries"] = table.entries;
+  json["evict"] = table.evict;
+}
+
 Json stage_json(const LoadBalanceStage& stage) {
   Json backends = Json::array();
   for (const auto& backend : stage.backends) {
     Json one = {{"name", backend.name}, {"mac", write_mac(backend.mac)}, {"weight", backend.weight}};
+    if (backend.drain) one["drain"] = true;
+    if (backend.address) one["address"] = write_prefix(*backend.address);
     if (!backend.to.empty()) one["to"] = backend.to;
     backends.push_back(std::move(one));
   }
-  Json json = {{"stage", "load_balance"}, {"backends", std::move(backends)}};
+  Json json = {{"stage", "load_balance"}, {"algorithm", stage.algorithm}};
+  if (stage.algorithm == "maglev") json["table_size"] = stage.table_size;
+  json["backends"] = std::move(backends);
+  if (stage.affinity) {
+    json["affinity"] = {{"per", stage.affinity->per},
+                        {"idle", write_duration(u64{stage.affinity->idle_ms} * 1'000'000)}};
+    add_table(json["affinity"], stage.affinity->table);
+  }
+  if (const auto& health = stage.health)
+    json["health"] = {{"port", health->port},
+                      {"interval", write_duration(u64{health->interval_ms} * 1'000'000)},
+                      {"timeout", write_duration(u64{health->timeout_ms} * 1'000'000)},
+                      {"fall", health->fall},
+                      {"rise", health->rise}};
   add_cache(json, stage.cache_ms);
   return json;
 }
@@ -166,11 +186,6 @@ Json stage_json(const ForwardStage& stage) {
                {"default", stage.otherwise}};
   add_cache(json, stage.cache_ms);
   return json;
-}
-
-void add_table(Json& json, const TableSpec& table) {
-  json["entries"] = table.entries;
-  json["evict"] = table.evict;
 }
 
 Json stage_json(const RateLimitStage& stage) {

@@ -15,13 +15,6 @@ constexpr u64 kDay = 86'400;  // seconds
 constexpr u64 kNanosecondsPerMs = 1'000'000;
 constexpr u64 kMaxTimeoutMs = 7ull * 24 * 3600 * 1000;
 
-void read_table(Report& report, const Fields& fields, TableSpec& table) {
-  if (auto entries = fields.get("entries"))
-    if (auto value = read_integer(report, *entries, 1, kMaxEntries)) table.entries = static_cast<u32>(*value);
-  if (auto evict = fields.get("evict"))
-    if (auto word = read_word(report, *evict, words::kEvict)) table.evict = words::kEvict[*word];
-}
-
 // A rate, and how much of it may come at once, a second's unless the policy says.
 struct RateKeys {
   const char* rate;
@@ -45,18 +38,25 @@ void read_rate(Report& report, const Fields& fields, const RateKeys& keys, u64& 
   }
 }
 
+}  // namespace
+
+void read_table(Report& report, const Fields& fields, TableSpec& table) {
+  if (auto entries = fields.get("entries"))
+    if (auto value = read_integer(report, *entries, 1, kMaxEntries)) table.entries = static_cast<u32>(*value);
+  if (auto evict = fields.get("evict"))
+    if (auto word = read_word(report, *evict, words::kEvict)) table.evict = words::kEvict[*word];
+}
+
 void read_timeout(Report& report, const Fields& fields, const char* key, u32& ms) {
   const auto place = fields.get(key);
   if (!place) return;
   const auto ns = read_time(report, *place, "30s");
   if (!ns) return;
   if (*ns < kNanosecondsPerMs || *ns % kNanosecondsPerMs != 0 || *ns / kNanosecondsPerMs > kMaxTimeoutMs)
-    report.at(*place, "connections are forgotten after whole milliseconds, from 1ms to 168h");
+    report.at(*place, "what is remembered is forgotten after whole milliseconds, from 1ms to 168h");
   else
     ms = static_cast<u32>(*ns / kNanosecondsPerMs);
 }
-
-}  // namespace
 
 RateLimitStage read_rate_limit(Report& report, const Place& place) {
   RateLimitStage stage;
@@ -102,6 +102,8 @@ ConntrackStage read_conntrack(Report& report, const Place& place) {
 }
 
 bool has_table(const Stage& stage) {
+  const auto* balance = std::get_if<LoadBalanceStage>(&stage);
+  if (balance != nullptr && balance->affinity) return true;
   return std::holds_alternative<RateLimitStage>(stage) || std::holds_alternative<ConntrackStage>(stage);
 }
 

@@ -7,6 +7,11 @@
 
 namespace xdpgpu::policy {
 
+// A table's "entries" and "evict".
+void read_table(Report& report, const Fields& fields, TableSpec& table);
+// The time under `key` after which something is forgotten, in milliseconds.
+void read_timeout(Report& report, const Fields& fields, const char* key, u32& ms);
+
 RateLimitStage read_rate_limit(Report& report, const Place& place);
 ConntrackStage read_conntrack(Report& report, const Place& place);
 

@@ -35,8 +35,11 @@ inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "acti
 inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
                                                            "dst_port", "tcp_flags", "vlan"};
 inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
-inline constexpr std::array<std::string_view, 3> kLoadBalance{"stage", "backends", "cache"};
-inline constexpr std::array<std::string_view, 4> kBackend{"name", "mac", "weight", "to"};
+inline constexpr std::array<std::string_view, 7> kLoadBalance{
+    "stage", "algorithm", "table_size", "backends", "affinity", "health", "cache"};
+inline constexpr std::array<std::string_view, 5> kHealth{"port", "interval", "timeout", "fall", "rise"};
+inline constexpr std::array<std::string_view, 4> kAffinity{"per", "idle", "entries", "evict"};
+inline constexpr std::array<std::string_view, 6> kBackend{"name", "mac", "weight", "drain", "address", "to"};
 inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
 inline constexpr std::array<std::string_view, 5> kReputation{"stage", "of", "lists", "default", "cache"};
 inline constexpr std::array<std::string_view, 2> kReputationList{"list", "action"};
@@ -74,6 +77,8 @@ inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", 
                                                            "ack", "urg", "ece", "cwr"};  // bit by bit
 inline constexpr std::array<std::string_view, 7> kStage{"acl",     "load_balance", "l2fwd",    "reputation",
                                                         "forward", "rate_limit",   "conntrack"};
+inline constexpr std::array<std::string_view, 2> kBalance{"hash", "maglev"};
+inline constexpr std::array<std::string_view, 2> kAffinityPer{"flow", "src"};
 inline constexpr std::array<std::string_view, 5> kEvict{"fifo", "lru", "lfu", "random", "refuse"};
 inline constexpr std::array<std::string_view, 3> kRatePer{"src", "dst", "flow"};
 inline constexpr std::array<std::string_view, 2> kRouteTo{"pass", "drop"};  // and next hops by name

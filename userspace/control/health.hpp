@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/health.hpp: which backends of a policy's load balancers can be reached: a TCP connect to
+// each of them, again and again, beside the packet path and without a thread of its own.
+//
+//   HealthChecks checks(context, [&](const std::string& news) { ... compile again with checks.down(policy)
+//   ... }); checks.watch(policy);
+//
+// A backend counts as up until `fall` connects in a row have failed, and as down until `rise` in a row have
+// succeeded. Backends with the same address and the same settings are checked once.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "userspace/control/pipelines.hpp"
+#include "userspace/control/protocol.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::control {
+
+class HealthChecks {
+ public:
+  // news: one sentence about a backend that went down or came up, called from the context's thread after
+  // down() has changed. context: outlives this object, and is run by the thread that calls everything here.
+  using Changed = std::function<void(const std::string& news)>;
+  HealthChecks(boost::asio::io_context& context, Changed changed);
+  ~HealthChecks();
+  HealthChecks(const HealthChecks&) = delete;
+  HealthChecks& operator=(const HealthChecks&) = delete;
+
+  // Checks the backends of this policy from here on, and no others. Those checked before stay as they are.
+  void watch(const policy::Policy& policy);
+  // Those of this policy's backends that are down; what is not checked is not.
+  DownBackends down(const policy::Policy& policy) const;
+  // By backend of the policy: {"pipeline", "stage" (from 1), "backend", "address", "port", "up", and the last
+  // failed connect's "problem" while it is down}.
+  Json report(const policy::Policy& policy) const;
+
+ private:
+  class Check;
+  boost::asio::io_context& context_;
+  Changed changed_;
+  std::map<HealthTarget, std::shared_ptr<Check>> checks_;
+};
+
+}  // namespace xdpgpu::control

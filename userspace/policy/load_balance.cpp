@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/load_balance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/policy/table_stages.hpp"
+#include "userspace/policy/values.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u32 kMaxBackends = 256;
+constexpr u32 kMinTable = 251;
+constexpr u32 kMaxTable = 1'048'573;
+
+bool is_prime(u64 number) {
+  for (u64 factor = 2; factor * factor <= number; factor++)
+    if (number % factor == 0) return false;
+  return true;
+}
+
+class LoadBalanceReader {
+ public:
+  explicit LoadBalanceReader(Report& report) : report_(report) {}
+
+  LoadBalanceStage stage(const Place& place) {
+    Fields fields(report_, place, keys::kLoadBalance, "the stage load_balance");
+    if (auto algorithm = fields.get("algorithm"))
+      if (auto word = read_word(report_, *algorithm, words::kBalance))
+        stage_.algorithm = words::kBalance[*word];
+    if (auto size = fields.get("table_size")) table_size(*size);
+    if (auto health = fields.get("health")) stage_.health = this->health(*health);
+    if (auto backends = fields.require("backends")) {
+      const auto* items = backends->node->as<Array>();
+      if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
+        report_.at(*backends, fmt::format("a load balancer needs 1 to {} backends, here are {}", kMaxBackends,
+                                          items->size()));
+      each_element(report_, *backends, [&](const Place& one) { stage_.backends.push_back(backend(one)); });
+    }
+    if (const auto backends = fields.get("backends");
+        backends && !stage_.backends.empty() &&
+        std::all_of(stage_.backends.begin(), stage_.backends.end(),
+                    [](const auto& one) { return one.drain; }))
+      report_.at(*backends, "all backends drain, so there is none for new flows: leave one that does not");
+    if (auto affinity = fields.get("affinity")) stage_.affinity = this->affinity(*affinity);
+    cache(fields);
+    return std::move(stage_);
+  }
+
+ private:
+  bool by_name() const { return stage_.algorithm == "maglev"; }
+
+  HealthSpec health(const Place& place) {
+    HealthSpec health;
+    Fields fields(report_, place, keys::kHealth, "\"health\"");
+    if (auto port = fields.require("port"))
+      if (auto value = read_integer(report_, *port, 1, 65535)) health.port = static_cast<u16>(*value);
+    if (auto interval = fields.get("interval")) health_time(*interval, health.interval_ms);
+    const auto timeout = fields.get("timeout");
+    if (timeout)
+      health_time(*timeout, health.timeout_ms);
+    else
+      health.timeout_ms = std::min(health.timeout_ms, health.interval_ms);
+    if (health.timeout_ms > health.interval_ms)
+      report_.at(timeout.value_or(place),
+                 "a connect that is waited for longer than \"interval\" meets the next one: make it shorter");
+    for (const auto& [key, to] : {std::pair("fall", &health.fall), std::pair("rise", &health.rise)})
+      if (auto count = fields.get(key))
+        if (auto value = read_integer(report_, *count, 1, 100)) *to = static_cast<u32>(*value);
+    return health;
+  }
+
+  void health_time(const Place& place, u32& ms) {
+    const auto ns = read_time(report_, place, "2s");
+    if (!ns) return;
+    if (*ns < 10'000'000 || *ns % 1'000'000 != 0 || *ns > 3'600'000'000'000)
+      report_.at(place, "backends are checked in whole milliseconds, from 10ms to 1h");
+    else
+      ms = static_cast<u32>(*ns / 1'000'000);
+  }
+
+  // What is connected to.
+  void address(const Fields& fields, const Place& place, BackendSpec& backend) {
+    const auto at = fields.get("address");
+    if (!at) {
+      if (stage_.health) report_.at(place, "\"health\" connects to each backend: add its \"address\"");
+      return;
+    }
+    if (!stage_.health)
+      report_.at(*at, "an address is for \"health\", which this stage has not: take it out");
+    const auto text = read_string(report_, *at, 64);
+    if (!text) return;
+    const auto address = read_prefix(*text);
+    if (!address)
+      report_.at(*at, address.error());
+    else if (address->length != (address->family == 4 ? 32 : 128))
+      report_.at(*at, fmt::format("\"{}\" is a network: a backend has one address", *text));
+    else
+      backend.address = *address;
+  }
+
+  void cache(const Fields& fields) {
+    stage_.cache_ms = read_cache(report_, fields);
+    if (!stage_.affinity || !stage_.cache_ms) return;
+    const u32 most = stage_.affinity->idle_ms / 2;
+    if (*stage_.cache_ms == 0 || *stage_.cache_ms > most)
+      report_.at(*fields.get("cache"),
+                 fmt::format("what the kernel deals with is not seen here, and would be forgotten: cache "
+                             "verdicts for at most half of the affinity's \"idle\", \"{}\"",
+                             write_duration(u64{most} * 1'000'000)));
+  }
+
+  void table_size(const Place& place) {
+    const auto value = read_integer(report_, place, kMinTable, kMaxTable);
+    if (!value) return;
+    if (!by_name())
+      report_.at(place, "only maglev has a lookup table: take this out, or add \"algorithm\": \"maglev\"");
+    u64 prime = *value;
+    while (!is_prime(prime)) prime++;
+    if (prime != *value)
+      report_.at(place, fmt::format("{} is no prime number, and only of those do all backends reach every "
+                                    "entry; the next one is {}",
+                                    *value, prime));
+    stage_.table_size = static_cast<u32>(*value);
+  }
+
+  AffinitySpec affinity(const Place& place) {
+    AffinitySpec affinity;
+    Fields fields(report_, place, keys::kAffinity, "\"affinity\"");
+    if (!by_name())
+      report_.at(place, "affinity knows backends by name, as maglev does: add \"algorithm\": \"maglev\"");
+    if (auto per = fields.get("per"))
+      if (auto word = read_word(report_, *per, words::kAffinityPer))
+        affinity.per = words::kAffinityPer[*word];
+    read_timeout(report_, fields, "idle", affinity.idle_ms);
+    read_table(report_, fields, affinity.table);
+    return affinity;
+  }
+
+  BackendSpec backend(const Place& place) {
+    BackendSpec backend;
+    Fields fields(report_, place, keys::kBackend, "a backend");
+    if (auto name = fields.get("name")) {
+      if (auto text = read_string(report_, *name, 128)) backend.name = *text;
+      if (by_name() && std::any_of(stage_.backends.begin(), stage_.backends.end(),
+                                   [&](const auto& other) { return other.name == backend.name; }))
+        report_.at(*name, fmt::format("another backend is \"{}\", too, and maglev tells them apart by name: "
+                                      "give each its own",
+                                      backend.name));
+    } else if (by_name()) {
+      report_.at(place, "maglev tells backends apart by name: add a \"name\" of its own here");
+    }
+    if (backend.name.empty()) backend.name = fmt::format("backend {}", stage_.backends.size() + 1);
+    if (auto mac = fields.require("mac"))
+      if (auto value = read_mac_at(report_, *mac)) backend.mac = *value;
+    if (auto weight = fields.get("weight"))
+      if (auto value = read_integer(report_, *weight, 0, 1000)) backend.weight = static_cast<u32>(*value);
+    if (auto drain = fields.get("drain"))
+      if (auto value = read_bool(report_, *drain)) backend.drain = *value;
+    if (backend.weight == 0) {
+      backend.drain = true;
+      backend.weight = 1;
+    }
+    address(fields, place, backend);
+    if (auto to = fields.get("to")) backend.to = read_interface(report_, *to);
+    return backend;
+  }
+
+  Report& report_;
+  LoadBalanceStage stage_;
+};
+
+}  // namespace
+
+LoadBalanceStage read_load_balance(Report& report, const Place& place) {
+  return LoadBalanceReader(report).stage(place);
+}
+
+}  // namespace xdpgpu::policy

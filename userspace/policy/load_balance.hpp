@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/policy/load_balance.hpp: the stage `load_balance`, from JSON.
+#pragma once
+
+#include "userspace/policy/reader.hpp"
+
+namespace xdpgpu::policy {
+
+LoadBalanceStage read_load_balance(Report& report, const Place& place);
+
+}  // namespace xdpgpu::policy
