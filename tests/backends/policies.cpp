@@ -162,6 +162,10 @@ std::vector<PipelineSettings> acl_flags(Random& random) {
     r.tcp_flags = gpu::TcpFlags{0xff, static_cast<u8>(i++)};
   });
   add("any flags", 1, [&](AclRule& r) { r.tcp_flags = gpu::TcpFlags{}; });
+  add("flags of none", 1, [&](AclRule& r) {
+    r.tcp_flags = gpu::TcpFlags{};
+    r.protocols = {47};
+  });
   add("flags of protocols", 40, [&](AclRule& r) {
     r.tcp_flags = random_flags(random);
     r.protocols = {pool_protocol(random), pool_protocol(random)};

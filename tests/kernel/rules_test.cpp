@@ -236,6 +236,21 @@ TEST_F(RulesTest, OrderHoldsAcrossWords) {
   }
 }
 
+// Nobody is in a list of nobody, whatever else a rule asks for.
+TEST_F(RulesTest, AnEmptyListHoldsNoPacket) {
+  for (const bool with_protocol : {false, true}) {
+    policy::Policy policy;
+    policy.lists["empty"] = {};
+    policy::Rule& rule = policy.rules.emplace_back();
+    rule.match.src_lists = {"empty"};
+    if (with_protocol) rule.match.protocols = {17};
+    rule.action = policy::Rule::Action::drop;
+    Program program;
+    program.install(compiled(policy));
+    EXPECT_EQ(program.run(ethernet() + ipv4({}, udp(1, 53))).reason, "pass_default");
+  }
+}
+
 // A large list against sets by prefix length: all kinds of trie words are walked.
 TEST_F(RulesTest, LargePrefixList) {
   const u32 seed = std::random_device{}();

@@ -220,6 +220,38 @@ TEST(Conditions, WithoutPortsOrFlagsOnlyRulesThatDoNotAskForThem) {
   EXPECT_THAT(classify(tables, PacketFacts{}), testing::ElementsAre(3));
 }
 
+// Where no rule's condition on a field can be met, all packets look alike there, and none meets those rules.
+TEST(Conditions, AnEmptyListHoldsNoPacket) {
+  for (const bool another : {false, true}) {
+    Policy policy;
+    policy.lists["empty"] = {};
+    policy.lists["some"].prefixes = {make_prefix(4, {10, 0, 0, 0}, 8)};
+    for (u32 i = 0; i < 3; ++i) policy.rules.push_back(drop_rule(i));
+    policy.rules[0].match.src_lists = {"empty"};
+    policy.rules[1].match.dst_lists = {"empty"};
+    if (another) policy.rules[2].match.src_lists = {"some"};
+    const Tables tables = compiled(policy);
+    for (const u8 family : {u8{0}, u8{4}, u8{6}}) {
+      const PacketFacts packet{.family = family, .src = {10, 1, 1, 1}, .l4 = XG_L4_V4 + 17};
+      EXPECT_EQ(classify(tables, packet), match_linear(policy, packet)) << describe(packet);
+      if (!another) {
+        EXPECT_THAT(classify(tables, packet), testing::ElementsAre(2));
+      }
+    }
+  }
+}
+
+TEST(Conditions, AnEmptyListAloneHoldsNoPacket) {
+  Policy policy;
+  policy.lists["empty"] = {};
+  policy.rules.push_back(drop_rule(0));
+  policy.rules[0].match.src_lists = {"empty"};
+  const Tables tables = compiled(policy);
+  EXPECT_THAT(classify(tables, PacketFacts{.family = 4, .src = {10, 1, 1, 1}, .l4 = XG_L4_V4 + 17}),
+              testing::ElementsAre());
+  EXPECT_THAT(classify(tables, PacketFacts{}), testing::ElementsAre());
+}
+
 TEST(Conditions, ControlProtocolsMatchTheirNameAndTheirCarrier) {
   Policy policy;
   for (u32 i = 0; i < 5; ++i) policy.rules.push_back(drop_rule(i));

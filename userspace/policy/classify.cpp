@@ -26,6 +26,7 @@ class Walk {
     u64 mask = ~0ull;
     u32 cell = 0;
     for (u32 d = 0; d < XG_DIMS; ++d) {
+      if (!used(d)) continue;
       u32 row = header_.first_row[d] + classes[d];
       u64 at = u64{header_.heads_line} * XG_LINE_WORDS + u64{row} * 2;
       mask &= word(at);
@@ -34,12 +35,15 @@ class Walk {
     return mask & word(u64{header_.grid_line} * XG_LINE_WORDS + cell);
   }
   u64 rules(const std::array<u32, XG_DIMS>& classes, u32 w) const {
-    u64 found = ~0ull;
-    for (u32 d = 0; d < XG_DIMS; ++d) found &= tables_.rows[header_.first_row[d] + classes[d]].rules[w];
+    // Where no dimension is used, any row will do.
+    u64 found = header_.dims == 0 ? tables_.rows[header_.first_row[0]].rules[w] : ~0ull;
+    for (u32 d = 0; d < XG_DIMS; ++d)
+      if (used(d)) found &= tables_.rows[header_.first_row[d] + classes[d]].rules[w];
     return found;
   }
 
  private:
+  bool used(u32 dimension) const { return (header_.dims >> dimension & 1) != 0; }
   u64 word(u64 index) const { return tables_.lines.at(index / XG_LINE_WORDS).word[index % XG_LINE_WORDS]; }
 
   u32 index(u32 first_line, u32 i) const {
