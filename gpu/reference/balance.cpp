@@ -73,7 +73,7 @@ void Balancer::fill() {
     u64 tried = 0;  // entries of its permutation
   };
   std::map<std::string, Filler> fillers;
-  u64 most = 0;
+  u64 most = 1;
   for (u32 i = 0; i < settings_.backends.size(); i++) {
     const Backend& backend = settings_.backends[i];
     if (weights_[i] == 0) continue;
@@ -102,6 +102,7 @@ u32 Balancer::by_residue(const Packet& packet) const {
   hash = fnv1a(hash, std::span<const u8>(&packet.metadata.protocol, 1));
   u32 total = 0;
   for (const u32 weight : weights_) total += weight;
+  if (total == 0) return 0;  // no backends
   u32 residue = hash % total;
   u32 chosen = 0;
   while (residue >= weights_[chosen]) residue -= weights_[chosen++];

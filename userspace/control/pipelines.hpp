@@ -19,6 +19,7 @@ namespace xdpgpu::control {
 struct HealthTarget {
   policy::Prefix address;
   policy::HealthSpec health;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const HealthTarget&) const = default;
 };
 using DownBackends = std::set<HealthTarget>;

@@ -43,6 +43,7 @@ struct Prefix {
   u8 length = 0;        // bits
   u8 address[16] = {};  // network order, host bits zero; IPv4 in the first four
   bool operator==(const Prefix&) const = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Prefix&) const = default;
 };
 struct PortRange {
@@ -130,6 +131,7 @@ struct HealthSpec {
   u32 interval_ms = 2'000;  // from the beginning of one connect to that of the next
   u32 timeout_ms = 1'000;   // at most interval_ms
   u32 fall = 3, rise = 2;   // failures, successes in a row after which a backend is down, up
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const HealthSpec&) const = default;
 };
 struct LoadBalanceStage {
