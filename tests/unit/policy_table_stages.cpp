@@ -110,6 +110,26 @@ TEST(TableStages, NothingBehindThemIsCachedButDrops) {
   EXPECT_EQ(problem(R"({"stage": "l2fwd", "cache": true}, {"stage": "conntrack"})"), "none") << "in front";
 }
 
+// Each device would have a table of its own.
+TEST(TableStages, HaveOneDevice) {
+  const auto on = [](const std::string& devices, const std::string& stage) {
+    const auto policy = parse(fmt::format(R"({{"version": 1, "rules": [{{"action": {{"inspect": "p"}}}}],
+        "pipelines": {{"p": [{{"stage": "l2fwd"}}], "q": [{}]}}, "compute": {{"devices": [{}]}}}})",
+                                          stage, devices),
+                              "p.json", read_files_of({}));
+    return policy ? "none" : policy.error().front().pointer + ": " + policy.error().front().message;
+  };
+  const std::string limit = R"({"stage": "rate_limit", "per": "src", "pps": 1})";
+  const std::string found = on(R"("cuda:0", "cuda:1")", limit);
+  EXPECT_EQ(found.substr(0, 19), "/compute/devices: p") << found;
+  EXPECT_NE(found.find("pipeline \"q\" remembers packets (stage 1 (rate_limit)), and each of 2 devices"),
+            std::string::npos)
+      << found;
+  EXPECT_NE(on(R"("cpu", "cpu")", R"({"stage": "conntrack"})"), "none");
+  EXPECT_EQ(on(R"("cuda:0")", limit), "none");
+  EXPECT_EQ(on(R"("cuda:0", "cuda:1")", R"({"stage": "l2fwd"})"), "none");
+}
+
 TEST(TableStages, NoMirrorLeadsToThem) {
   const std::string found = problem(R"({"stage": "conntrack"})", R"({"mirror": "p"})");
   EXPECT_NE(found.find("stage 1 (conntrack)"), std::string::npos) << found;
