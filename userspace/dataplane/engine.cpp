@@ -8,6 +8,7 @@
 #include <bit>
 #include <chrono>
 #include <list>
+#include <map>
 #include <thread>
 
 #include "userspace/dataplane/clock.hpp"
@@ -97,7 +98,8 @@ struct Engine::Impl {
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
   std::list<CurrentPolicy> policies;
   std::atomic<const CurrentPolicy*> policy{nullptr};
-  std::vector<u32> loaded;  // generations that the device knows
+  std::vector<u32> loaded;                                         // generations that the device knows
+  std::map<u32, std::shared_ptr<const gpu::Pipelines>> pipelines;  // of these
 
   // Generations before `before` go once each queue has retired what it had admitted, and the device has
   // looked at what was mirrored.
@@ -240,6 +242,7 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
     }
   impl_->loaded.push_back(generation);
   impl_->policies.push_back({generation, std::move(chooser)});
+  impl_->pipelines[generation] = pipelines;
   return {};
 }
 
@@ -251,6 +254,7 @@ void Engine::make_current(u32 generation) {
 void Engine::forget_policy(u32 generation) {
   impl_->devices.unload(generation);
   std::erase(impl_->loaded, generation);
+  impl_->pipelines.erase(generation);
   std::erase_if(impl_->policies,
                 [&](const CurrentPolicy& policy) { return policy.generation == generation; });
 }
@@ -278,6 +282,7 @@ void Engine::Impl::unload_before(u32 generation) {
   std::erase_if(loaded, [&](u32 old) {
     if (static_cast<std::int32_t>(old - generation) >= 0) return false;
     devices.unload(old);
+    pipelines.erase(old);
     return true;
   });
 }
@@ -390,6 +395,14 @@ EngineStatus Engine::status() const {
   status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
   status.mirror = impl_->mirroring->status();
   return status;
+}
+
+Result<std::vector<gpu::TableReport>> Engine::tables() const {
+  const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
+  if (policy == nullptr) return std::vector<gpu::TableReport>{};
+  // Where stages have tables there is one device (Devices::load).
+  return gpu::report_tables(impl_->devices.first(), policy->generation,
+                            *impl_->pipelines.at(policy->generation), monotonic_ns());
 }
 
 }  // namespace xdpgpu::dataplane
