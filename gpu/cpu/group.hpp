@@ -25,7 +25,8 @@ class Group {
       Packet& packet = packets_[i];
       packet.acl = 0;
       packet.there = xg_begin(batch_, first + i, packet.seen);
-      if (packet.there) packet.acl = leading_acl(packet.seen.pipeline);
+      if (packet.there && (packet.seen.flags & XG_PKT_EGRESS) == 0)
+        packet.acl = leading_acl(packet.seen.pipeline);
       if (packet.acl != 0) with_acl_[looked_up++] = &packet;
     }
     look_up(looked_up);

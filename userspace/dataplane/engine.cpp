@@ -101,8 +101,8 @@ struct Engine::Impl {
   std::vector<u32> loaded;                                         // generations that the device knows
   std::map<u32, std::shared_ptr<const gpu::Pipelines>> pipelines;  // of these
 
-  // Generations before `before` go once each queue has retired what it had admitted, and the device has
-  // looked at what was mirrored.
+  // Generations before `before` go once each queue has retired what it had admitted, the device has looked at
+  // what was mirrored, and each worker has done with what the host sent.
   struct Retirement {
     u32 before = 0;
     std::vector<std::vector<u32>> admitted;  // by port, queue
@@ -122,11 +122,14 @@ struct Engine::Impl {
 };
 
 void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
+  std::vector<EgressLogs> egress;
+  for (const auto& port : ports) egress.push_back(port->egress());
   for (u32 i = 0; i < shares.size(); ++i) {
     std::vector<std::unique_ptr<PortQueue>> queues;
     for (const auto& port : ports) queues.push_back(i < port->spec().queues ? port->queue(i) : nullptr);
     WorkerOptions worker;
     worker.index = i;
+    worker.workers = static_cast<u32>(shares.size());
     worker.batch = options.batch;
     worker.batches_in_flight = options.batches_in_flight;
     worker.max_wait_ns = options.max_wait_ns;
@@ -140,7 +143,7 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.cpu = placements[i].cpu;
     worker.retire_cpu = placements[i].retire_cpu;
     workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i].first,
-                                               shares[i].count, policy));
+                                               shares[i].count, policy, egress));
     const int node = node_of(region->base() + chunk_of(shares[i].first));
     frames_nodes.push_back(node);
     if (placements[i].node >= 0 && node >= 0 && node != placements[i].node)
@@ -241,7 +244,7 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
       return ok;
     }
   impl_->loaded.push_back(generation);
-  impl_->policies.push_back({generation, std::move(chooser)});
+  impl_->policies.push_back({generation, std::move(chooser), gpu::fed_by_egress(*pipelines)});
   impl_->pipelines[generation] = pipelines;
   return {};
 }
@@ -275,6 +278,12 @@ bool Engine::Impl::left(const Retirement& retirement) const {
     for (u32 queue = 0; queue < ports[p]->spec().queues; ++queue)
       if (static_cast<std::int32_t>(retirement.admitted[p][queue] - ports[p]->retired(queue)) > 0)
         return false;
+  for (const auto& worker : workers) {
+    const WorkerReport report = worker->report();
+    if (static_cast<std::int32_t>(static_cast<u32>(report.generation) - retirement.before) < 0 ||
+        report.older_under_way)
+      return false;
+  }
   return mirroring->past(retirement.mirrored);
 }
 
