@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "maps/control.h"
+#include "maps/egress.h"
 #include "maps/flow.h"
 #include "maps/metrics.h"
 #include "maps/mirror.h"
@@ -38,6 +39,10 @@ XG_ARRAY(queue_metrics, xg_queue_metrics, 1, BPF_F_MMAPABLE);     /* queues */
 
 XG_ARRAY(mirror_rings, xg_mirror_record, 1, BPF_F_MMAPABLE); /* possible CPUs * slots */
 XG_ARRAY(mirror_state, xg_mirror_state, 1, BPF_F_MMAPABLE);  /* possible CPUs */
+
+/* The egress feed's, which another program writes (bpf/egress.bpf.c). */
+XG_ARRAY(egress_records, xg_egress_record, 1, BPF_F_MMAPABLE); /* possible CPUs * XG_EGRESS_SLOTS */
+XG_ARRAY(egress_heads, xg_egress_head, 1, BPF_F_MMAPABLE);     /* possible CPUs */
 
 #define XG_PERCPU(name_, value_, entries_)   \
   struct {                                   \

@@ -500,6 +500,17 @@ std::string_view Pipelines::backend_of(u32 number) const noexcept {
   return backends_[number - XG_REWRITE_FIRST];
 }
 
+std::vector<u16> fed_by_egress(const Pipelines& pipelines) {
+  std::vector<u16> fed;
+  for (std::size_t i = 0; i < pipelines.settings().size(); i++)
+    for (const StageSettings& stage : pipelines.settings()[i].stages)
+      if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage); conntrack && conntrack->egress) {
+        fed.push_back(static_cast<u16>(i));
+        break;
+      }
+  return fed;
+}
+
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {
   if (table >= pipelines.states().size())
     return refuse("the pipelines have {} tables, there is no number {}", pipelines.states().size(), table);

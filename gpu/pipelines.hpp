@@ -204,8 +204,14 @@ struct RateLimitSettings {
 //
 // Where a new connection has no place in the table, its packets count as invalid. Verdict's rule: the class
 // of the packet, kConntrackNew or kConntrackInvalid.
+//
+// egress: the pipeline is shown what the host sends (XG_PKT_EGRESS). Such packets meet the stages `conntrack`
+// alone, which note them as any packet of the other direction, and always as `loose`: what the host says of
+// its connections is so. They are decided by no stage: XG_PASS, stage 0, rule 0, and nothing else set. (That
+// holds for packets with the mark in any pipeline.)
 struct ConntrackSettings {
   bool loose = false;
+  bool egress = false;
   AclRule::Action on_new = AclRule::Action::next;      // next, pass or drop
   AclRule::Action on_invalid = AclRule::Action::drop;  // likewise
   // Milliseconds without a packet after which a connection is forgotten, 1..2^32-1.
@@ -317,6 +323,9 @@ class Pipelines {
   std::vector<std::string> backends_;  // by rewrite
   std::vector<StateSpec> states_;
 };
+
+// The pipelines that are to be shown what the host sends.
+std::vector<u16> fed_by_egress(const Pipelines& pipelines);
 
 // Whether words [first, first + count) of a table can be read.
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count);

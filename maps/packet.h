@@ -38,6 +38,8 @@
 #define XG_PKT_MANAGEMENT 0x0400u
 #define XG_PKT_VLAN 0x0800u     /* at least one tag stands in the frame */
 #define XG_PKT_UNCACHED 0x1000u /* its verdict holds for it alone (xg_policy.tcp_special): never cached */
+#define XG_PKT_EGRESS \
+  0x2000u /* the host sends it (maps/egress.h): shown to stages that follow connections, decided by none */
 
 /* Written by the XDP program in front of each inspected frame (bpf_xdp_adjust_meta), or by the worker
  * where the port does not deliver metadata. Offsets count from the frame's first byte; an offset that

@@ -27,7 +27,8 @@ class Group {
       Packet& packet = packets_[i];
       packet.acl = 0;
       packet.there = xg_begin(batch_, first + i, packet.seen);
-      if (packet.there) packet.acl = leading_acl(packet.seen.pipeline);
+      if (packet.there && (packet.seen.flags & XG_PKT_EGRESS) == 0)
+        packet.acl = leading_acl(packet.seen.pipeline);
       if (packet.acl != 0) with_acl_[looked_up++] = &packet;
     }
     look_up(looked_up);
@@ -38,7 +39,7 @@ class Group {
       set_out(packet);
       if (packet.way.kind != 0) waiting_[waiting++] = &packet;
     }
-    while (waiting != 0) waiting = go_through_tables(waiting);
+    for (u32 round = 0; waiting != 0; round++) waiting = go_through_tables(waiting, round);
     for (u32 i = 0; i < count; i++) batch_.results.v[first + i] = packets_[i].result;
   }
 
@@ -134,17 +135,23 @@ class Group {
         __builtin_prefetch(state.v + xg_entry_at(set, way), 1);
   }
 
-  // The first `count` packets in waiting_, each at its next table: all of them have been through as many.
-  // -> how many wait for another one, in the same order.
-  u32 go_through_tables(u32 count) {
-    for (u32 k = 0; k < count; k++) fetch_entry(*waiting_[k]);
+  // Of the first `count` packets in waiting_ those that stand at a table of this round; the others' comes
+  // later. -> how many wait for another one, in the same order.
+  u32 go_through_tables(u32 count, u32 round) {
+    const auto is_now = [&](const Packet& packet) {
+      return image_.v[packet.way.body + XG_BODY_ROUND] == round;
+    };
+    for (u32 k = 0; k < count; k++)
+      if (is_now(*waiting_[k])) fetch_entry(*waiting_[k]);
     u32 waiting = 0;
     for (u32 k = 0; k < count; k++) {
       Packet& packet = *waiting_[k];
-      const u32 outcome = xg_stage_apply(batch_, packet.way.kind, packet.way.body, packet.touch);
-      xg_settle(batch_, packet.seen, outcome, packet.way, packet.result);
-      if (packet.way.kind == 0) continue;
-      come(packet);
+      if (is_now(packet)) {
+        const u32 outcome = xg_stage_apply(batch_, packet.way.kind, packet.way.body, packet.touch);
+        xg_settle(batch_, packet.seen, outcome, packet.way, packet.result);
+        if (packet.way.kind == 0) continue;
+        come(packet);
+      }
       waiting_[waiting++] = &packet;
     }
     return waiting;

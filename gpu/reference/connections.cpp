@@ -204,7 +204,10 @@ Step pseudo_goes_on(Connection c, bool from, State one_way) {
 class Tracker {
  public:
   Tracker(const ConntrackSettings& settings, const Packet& packet, Table& table)
-      : settings_(settings), packet_(packet), table_(table) {}
+      : settings_(settings),
+        packet_(packet),
+        table_(table),
+        loose_(settings.loose || packet.is(XG_PKT_EGRESS)) {}
 
   Class tcp() {
     const Bytes l4 = header(packet_, packet_.metadata.l4_offset, 14);
@@ -215,8 +218,8 @@ class Tracker {
     const Ends who = ends(packet_.src, packet_.dst, packet_.ports.first(2), packet_.ports.subspan(2, 2),
                           packet_.metadata.protocol);
     Entry* const entry = come(who, true);
-    return note(entry, entry == nullptr ? tcp_begins(who.from_upper, flags, settings_.loose)
-                                        : tcp_goes_on(read(*entry), who.from_upper, flags, settings_.loose));
+    return note(entry, entry == nullptr ? tcp_begins(who.from_upper, flags, loose_)
+                                        : tcp_goes_on(read(*entry), who.from_upper, flags, loose_));
   }
 
   Class icmp() {
@@ -227,7 +230,7 @@ class Tracker {
       const auto who = quoted(packet_.frame.subspan(packet_.metadata.l4_offset + 8u), v4);
       if (!who) return Class::invalid;
       if (come(*who, false) != nullptr) return Class::related;
-      return settings_.loose ? Class::untracked : Class::invalid;
+      return loose_ ? Class::untracked : Class::invalid;
     }
     const bool request = is_echo_request(v4, l4[0]);
     if (!request && !is_echo_reply(v4, l4[0])) return Class::untracked;
@@ -235,7 +238,7 @@ class Tracker {
     Entry* const entry = come(who, true);
     if (entry != nullptr) return note(entry, pseudo_goes_on(read(*entry), who.from_upper, State::icmp));
     if (request) return note(entry, {Class::fresh, Connection{State::icmp, who.from_upper}});
-    if (!settings_.loose) return Class::invalid;
+    if (!loose_) return Class::invalid;
     return note(entry, {Class::established, Connection{State::icmp_replied, !who.from_upper}});
   }
 
@@ -273,6 +276,7 @@ class Tracker {
   const ConntrackSettings& settings_;
   const Packet& packet_;
   Table& table_;
+  const bool loose_;  // what the host sends of a connection is so
 };
 
 }  // namespace

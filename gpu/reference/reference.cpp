@@ -418,6 +418,12 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
   for (const StageSettings& stage : settings[pipeline].stages) {
     place.table = tables[pipeline][place.position - 1].get();
     place.balancer = balancers[pipeline][place.position - 1].get();
+    if (packet->is(XG_PKT_EGRESS)) {
+      if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage))
+        place.table->count(static_cast<u32>(classify(*conntrack, *packet, *place.table)));
+      place.position++;
+      continue;
+    }
     if (std::visit([&](const auto& what) { return decide(what, *packet, place, result); }, stage)) {
       // A table that let the packet go on has to see the flow's later ones, unless they are dropped.
       if (seen_by_table && XG_VERDICT_ACTION(result.verdict) != XG_DROP) {

@@ -36,12 +36,13 @@
 /* An entry's first word of value: state, direction of its originator << 8, directions that sent FIN << 16. */
 #define XG_CT_VALUE(state, originator, fins) ((state) | ((originator) << 8) | ((fins) << 16))
 
-/* xg_touch.facts: direction, what it carries << 1, for TCP its flags << 8, else its state where new << 8. Of
- * an untracked packet: its class. */
+/* xg_touch.facts: direction, what it carries << 1, XG_CT_LEAVES, for TCP its flags << 8, else its state where
+ * new << 8. Of an untracked packet: its class. */
 #define XG_CT_TCP 1u
 #define XG_CT_ASKS 2u    /* may begin a connection without a handshake */
 #define XG_CT_ANSWERS 3u /* only answers */
 #define XG_CT_REPORTS 4u /* an ICMP error about another packet, whose key this is */
+#define XG_CT_LEAVES 16u /* the host sends it */
 
 #define XG_CT_FIN 1u
 #define XG_CT_SYN 2u
@@ -169,6 +170,7 @@ XG_FN xg_touch xg_conntrack_touch(xg_batch b, u32 body, xg_view p) {
     t.tag = 1u;
   }
   if (t.tag == XG_UNTRACKED) return t;
+  if ((p.flags & XG_PKT_EGRESS) != 0u) t.facts |= XG_CT_LEAVES;
   t.now = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)) * XG_TICKS_PER_NS;
   xg_touch_hash(b, body, t);
   return t;
@@ -268,7 +270,7 @@ XG_FN xg_ct_step xg_ct_goes_on(u32 value, u32 facts, bool loose) {
 XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
   xg_state s = xg_state_of(b, body);
   u32 evict = b.image.v[body + XG_BODY_EVICT];
-  bool loose = b.image.v[body + XG_CT_LOOSE] != 0u;
+  bool loose = b.image.v[body + XG_CT_LOOSE] != 0u || (t.facts & XG_CT_LEAVES) != 0u;
   bool reports = ((t.facts >> 1) & 7u) == XG_CT_REPORTS;
   u64 now = u64(0);
   u32 set = xg_come(s, t, now);

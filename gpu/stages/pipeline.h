@@ -78,14 +78,17 @@ XG_FN void xg_end(xg_batch b, u32 pipeline, u32 action, XG_INOUT(xg_way) way, XG
   }
 }
 
-/* From the stage at way.position on to the next one with a table, or to the packet's end. */
+/* From the stage at way.position on to the next one with a table, or to the packet's end. A packet that the
+ * host sends meets those alone that follow connections. */
 XG_FN void xg_advance(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
   u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS;
   u32 stages = b.image.v[pipeline];
   u32 count = b.image.v[pipeline + 1u];
+  bool leaves = (p.flags & XG_PKT_EGRESS) != 0u;
   for (; way.position < count; way.position++) {
     way.kind = b.image.v[stages + way.position * 2u];
     way.body = b.image.v[stages + way.position * 2u + 1u];
+    if (leaves && way.kind != XG_KIND_CONNTRACK) continue;
     if (way.kind >= XG_KIND_STATEFUL) return;
     u32 action = xg_stage(b, way.kind, way.body, p, r);
     if (XG_VERDICT_ACTION(action) != XG_NEXT) {
@@ -100,7 +103,7 @@ XG_FN void xg_advance(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_r
 /* After the table's answer to the packet: on to the next stage with a table, or to its end. */
 XG_FN void xg_settle(xg_batch b, xg_view p, u32 outcome, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
   u32 action = xg_stage_settle(b, way.kind, way.body, outcome, p, r);
-  if (XG_VERDICT_ACTION(action) != XG_NEXT) {
+  if (XG_VERDICT_ACTION(action) != XG_NEXT && (p.flags & XG_PKT_EGRESS) == 0u) {
     xg_end(b, b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS, action, way, r);
     return;
   }

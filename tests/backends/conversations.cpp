@@ -147,6 +147,10 @@ Traffic conversations(Random& random, u32 packets, u32 pipelines) {
           place(traffic.region, offset, frame_of(random), static_cast<u16>(random.below(pipelines)), i);
       traffic.descriptors[i].flags = flags;
     }
+    if (random.one_in(5)) {
+      u8* const flags = traffic.region.base() + offset - XG_METADATA_SIZE + offsetof(xg_metadata, flags);
+      flags[1] |= XG_PKT_EGRESS >> 8;
+    }
     now_ns += random_pause_ns(random);
     const u64 seen_ns = random.one_in(16) ? now_ns - random.below(500) * kMillisecond : now_ns;
     // What is elsewhere in its chunk is hostile traffic, with whatever time it has.

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <map>
 
 #include "tests/backends/judge.hpp"
@@ -361,6 +364,76 @@ TEST(Reference, ARouterLeavesTheRestToTheHost) {
   settings.otherwise = AclRule::Action::next;
   EXPECT_EQ(verdict(22, 1), XG_PASS) << "no stage decides";
   EXPECT_EQ(verdict(13, 0x06), XG_PASS) << "not IP";
+}
+
+// tcp4() with other flags; answered: from the other end.
+Bytes tcp4_with(u8 flags, bool answered) {
+  Bytes frame = tcp4();
+  frame[47] = flags;
+  if (!answered) return frame;
+  std::swap_ranges(&frame[26], &frame[30], &frame[30]);
+  std::swap_ranges(&frame[34], &frame[36], &frame[36]);
+  return frame;
+}
+
+// What the host sends is noted by the stage that follows connections, and decided by nobody.
+TEST(Reference, WhatTheHostSendsIsOneDirectionOfItsConnections) {
+  constexpr u8 kSyn = 2, kRst = 4, kAck = 16;
+  gpu::ConntrackSettings conntrack;
+  conntrack.on_new = AclRule::Action::drop;
+  conntrack.table.entries = 8;
+  gpu::RateLimitSettings one;
+  one.packets_per_second = one.burst_packets = 1;
+  AclSettings drop;
+  drop.otherwise = AclRule::Action::drop;
+  gpu::reference::Judge judge({{"answers", {conntrack}}, {"others", {one, drop}}});
+  const FrameRegion region(XG_CHUNK_SIZE * 2);
+  const auto verdict = [&](u8 flags, bool answered, bool sent, u16 pipeline = 0) {
+    const xg_descriptor at = place(region, XG_FRAME_DATA, tcp4_with(flags, answered), pipeline, 0);
+    if (sent) {
+      xg_metadata metadata;
+      std::memcpy(&metadata, region.base() + at.offset - sizeof(metadata), sizeof(metadata));
+      metadata.flags |= XG_PKT_EGRESS;
+      std::memcpy(region.base() + at.offset - sizeof(metadata), &metadata, sizeof(metadata));
+    }
+    xg_result result;
+    judge.decide(region.bytes(), {&at, 1}, kGeneration, {&result, 1});
+    EXPECT_TRUE(!sent || result.flags == 0);
+    return result.verdict;
+  };
+  const u32 invalid = XG_VERDICT(XG_DROP, 0u, 1u, gpu::kConntrackInvalid);
+  EXPECT_EQ(verdict(kSyn | kAck, true, false), invalid) << "it answers nothing";
+  EXPECT_EQ(verdict(kSyn, false, true), XG_PASS) << "new, and not dropped";
+  EXPECT_EQ(verdict(kSyn | kAck, true, false), XG_PASS);
+  EXPECT_EQ(verdict(kAck, false, true), XG_PASS);
+  EXPECT_EQ(verdict(kAck, true, false), XG_PASS);
+  EXPECT_EQ(verdict(kRst, false, true), XG_PASS);
+  EXPECT_EQ(verdict(kAck, true, false), invalid) << "the host has closed it";
+  EXPECT_EQ(verdict(kAck, false, true), XG_PASS);
+  EXPECT_EQ(verdict(kSyn, true, false), XG_VERDICT(XG_DROP, 0u, 1u, gpu::kConntrackNew));
+
+  for (int i = 0; i < 3; i++) EXPECT_EQ(verdict(kAck, false, true, 1), XG_PASS) << "of no other stage";
+  const auto words = judge.tables().at(1);
+  EXPECT_TRUE(std::all_of(words.begin(), words.end(), [](u32 word) { return word == 0; }));
+}
+
+// The host knows its connections: one that stood before is taken up by what it sends, and by nothing else.
+TEST(Reference, WhatTheHostSendsTakesUpAConnectionInTheMiddle) {
+  constexpr u8 kAck = 16;
+  gpu::ConntrackSettings conntrack;
+  gpu::reference::Judge judge({{"strict", {conntrack}}});
+  const FrameRegion region(XG_CHUNK_SIZE * 2);
+  const auto verdict = [&](bool answered, bool sent) {
+    const xg_descriptor at = place(region, XG_FRAME_DATA, tcp4_with(kAck, answered), 0, 0);
+    u8* const flags = region.base() + at.offset - sizeof(xg_metadata) + offsetof(xg_metadata, flags);
+    if (sent) flags[1] |= XG_PKT_EGRESS >> 8;
+    xg_result result;
+    judge.decide(region.bytes(), {&at, 1}, kGeneration, {&result, 1});
+    return XG_VERDICT_ACTION(result.verdict);
+  };
+  EXPECT_EQ(verdict(true, false), XG_DROP);
+  EXPECT_EQ(verdict(false, true), XG_PASS);
+  EXPECT_EQ(verdict(true, false), XG_PASS);
 }
 
 }  // namespace

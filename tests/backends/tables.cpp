@@ -4,6 +4,7 @@
 // reference's, however the stream is cut into batches.
 #include <fmt/format.h>
 
+#include <cstring>
 #include <functional>
 
 #include "gpu/stages/table.h"
@@ -233,6 +234,18 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   }
   const u32 outcomes = name == "connections" ? 6 : 2;
   for (u32 i = 0; i < outcomes; i++) EXPECT_GT(counted(XG_TABLE_OWN + i), 5u) << i;
+  u32 sent = 0;  // by the host
+  for (std::size_t i = 0; i < results.size(); i++) {
+    const xg_descriptor& at = traffic.descriptors[i];
+    if (at.offset < XG_METADATA_SIZE || at.offset > traffic.region.size()) continue;
+    xg_metadata metadata;
+    std::memcpy(&metadata, traffic.region.base() + at.offset - XG_METADATA_SIZE, sizeof(metadata));
+    if ((metadata.flags & XG_PKT_EGRESS) == 0 || results[i].verdict == XG_ABORTED) continue;
+    sent++;
+    EXPECT_EQ(results[i].verdict, XG_PASS) << "no stage decides it";
+    EXPECT_EQ(results[i].flags, 0u);
+  }
+  EXPECT_GT(sent, results.size() / 10);
   if (name == "composed") {
     u32 cached_drops = 0;
     u32 let_go = 0;  // forwarded behind a table: not cached

@@ -101,6 +101,18 @@ TEST_F(SeveralDevices, APolicyIsSwappedOnAllOfThem) {
   EXPECT_EQ(attached_->detach().status, 0);
 }
 
+// The policy that is applied names one device, but the process has two.
+TEST_F(SeveralDevices, NoPolicyThatRemembersPacketsComesToThem) {
+  attach_by_policy(bounce_on(two_devices()));
+  const Outcome outcome = attached_->apply(inspect_udp(7000, R"({"stage": "conntrack"})"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.err.find("each of the 2 devices would remember only its own queues'"), std::string::npos)
+      << outcome.err;
+  Sniffer left(left_port());
+  Sender(left_port()).send(build(from_left(1000, 7000, "the old policy's")));
+  EXPECT_EQ(left.take(1, 2000ms, udp_to(7000)).size(), 1U);
+}
+
 // On the CPU, which mirrors with a thread of the first device.
 TEST_F(SeveralDevices, TheFirstLooksAtWhatIsMirrored) {
   const auto names = two_devices();

@@ -259,6 +259,8 @@ std::vector<std::string> leftovers(const Namespace& ns, const std::vector<std::s
     const XdpState xdp = xdp_state(Interface(ns, name));
     if (xdp.mode != XdpAttach::none)
       found.push_back(fmt::format("XDP program {} on {}", xdp.program_name, name));
+    if (const auto programs = tcx_egress_programs(Interface(ns, name)); programs != 0)
+      found.push_back(fmt::format("{} tc egress programs on {}", programs, name));
     if (access(Pins::directory(name).c_str(), F_OK) == 0) found.push_back("pins " + Pins::directory(name));
     if (access(socket_path(name).c_str(), F_OK) == 0) found.push_back("socket " + socket_path(name));
   }

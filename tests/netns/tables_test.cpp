@@ -72,6 +72,21 @@ TEST_P(TablesOnTheWire, ConnectionsLiveAndStraysAreDropped) {
   EXPECT_TRUE(is_dropped(0));
   EXPECT_TRUE(is_dropped(kFin | kPsh));
   expect_conserved(pins);
+
+  const Json tables = attached_->status().at("tables");
+  ASSERT_EQ(tables.size(), 1U);
+  const Json& table = tables.at(0);
+  EXPECT_EQ(table.at("pipeline"), "p");
+  EXPECT_EQ(table.at("stage"), 1);
+  EXPECT_EQ(table.at("kind"), "conntrack");
+  EXPECT_EQ(table.at("entries"), 1048576);
+  EXPECT_EQ(table.at("packets").at("invalid"), 3);
+  EXPECT_GT(table.at("packets").at("established"), 100);
+  EXPECT_GE(table.at("occupied"), 5) << "three connections, two sides' echoes";
+  EXPECT_EQ(table.at("inserted"), table.at("occupied"));
+  EXPECT_LT(table.at("pressure_percent"), 1);
+  const std::string text = product(*host_, {"status", host_port().ifname()}).out;
+  EXPECT_NE(text.find("pipeline p, stage 1 (conntrack): "), std::string::npos) << text;
 }
 
 class LimitOverTime : public OnOneWire {};

@@ -79,6 +79,8 @@ TEST(ControlChannel, WhatIsAskedForIsBounded) {
   EXPECT_TRUE(ok(MessageType::install_maps, 1, 0));
   EXPECT_FALSE(ok(MessageType::install_maps, 2, 0));
   EXPECT_FALSE(ok(MessageType::stopped, 2, 0));
+  EXPECT_TRUE(ok(MessageType::watch_egress, 1, 0));
+  EXPECT_FALSE(ok(MessageType::watch_egress, 2, 0));
   EXPECT_FALSE(ok(MessageType::maps_created, 0, 0, 1));
   EXPECT_TRUE(ok(MessageType::maps_created, 0, 0, 2));
   EXPECT_FALSE(ok(static_cast<MessageType>(0), 0, 0));

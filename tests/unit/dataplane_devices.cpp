@@ -84,6 +84,15 @@ TEST_F(SeveralDevices, ALoadThatFailsOnOneIsTakenBackOnTheOthers) {
   EXPECT_EQ(who_knows(8), (std::vector{true, true, true}));
 }
 
+TEST_F(SeveralDevices, WhatRemembersPacketsIsLoadedOnNone) {
+  open(2);
+  const auto tracking = gpu::Pipelines::compile({{"web", {gpu::ConntrackSettings{}}}}).value();
+  const auto loaded = devices_.load(7, tracking);
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error(), HasSubstr("pipeline \"web\", stage 1, remembers packets"));
+  EXPECT_EQ(who_knows(7), (std::vector{false, false}));
+}
+
 TEST_F(SeveralDevices, ADeviceThatTakesNoFramesIsNamed) {
   std::vector<std::unique_ptr<gpu::Device>> devices;
   for (int i = 0; i < 2; ++i) devices.push_back(gpu::open_device("cpu").value());

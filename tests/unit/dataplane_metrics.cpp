@@ -154,6 +154,22 @@ TEST(CountBatch, APacketOfSeveralBuffersIsOne) {
   EXPECT_EQ(counted.records[0].latency_ns_sum, 100u);
 }
 
+TEST(CountBatch, WhatTheHostSentCountsNowhere) {
+  Counted counted(2);
+  constexpr u8 kSent = Batch::kEgress;
+  counted.batch(1000, 1400, {{kSent, 0}, {kSent | 1, 0}}, 2);
+  for (const auto& record : counted.records) {
+    EXPECT_EQ(record.batches, 0u);
+    EXPECT_EQ(latency_of(record).count, 0u);
+  }
+  counted.batch(1000, 1400, {{kSent, 0}, {1, 900}, {kSent, 0}, {1, 800}, {kSent | 1, 0}}, 3);
+  EXPECT_EQ(counted.records[0].batches, 0u);
+  EXPECT_EQ(counted.records[1].batches, 1u);
+  EXPECT_EQ(counted.records[1].batch_packets, 2u);
+  EXPECT_EQ(latency_of(counted.records[1]).count, 2u);
+  EXPECT_EQ(counted.records[1].latency_ns_sum, 1100u);
+}
+
 TEST(CountBatch, AClockThatSeemsToRunBackwardsCountsAsNoTime) {
   Counted counted(1);
   counted.batch(1000, 900, {{0, 950}});

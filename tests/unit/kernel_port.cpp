@@ -15,7 +15,9 @@
 
 #include "bench/path/bare.hpp"
 #include "tests/netns/lab.hpp"
+#include "userspace/kernel/egress_feed.hpp"
 #include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/netlink.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -241,6 +243,51 @@ TEST_F(Port, TheReinjectionPairIsSilentMarkedAndGone) {
       EXPECT_EQ(if_nametoindex(worker.c_str()), 0u);
     });
   }
+}
+
+// On, off, on again, and beside somebody else's filter.
+TEST_F(Port, TheEgressFeedIsGoneWithoutATrace) {
+  const auto program = load();
+  const auto maps = program->maps();
+  ASSERT_TRUE(maps) << maps.error();
+  const auto attach = [&](EgressFeed::How how) {
+    return near_->run([&] { return EgressFeed::attach("xgn0", wire_->a().ifindex(), *maps, how); });
+  };
+  const auto drop = [&](std::unique_ptr<EgressFeed>& feed) { near_->run([&] { feed.reset(); }); };
+  for (const auto how : {EgressFeed::How::link_or_filter, EgressFeed::How::filter}) {
+    auto feed = attach(how);
+    ASSERT_TRUE(feed) << feed.error();
+    if (how == EgressFeed::How::filter) {
+      EXPECT_EQ(lab::qdiscs(*near_), std::vector<std::string>{"xgn0 clsact"});
+    }
+    drop(*feed);
+    EXPECT_TRUE(lab::qdiscs(*near_).empty());
+  }
+
+  // One whose process died is found, and what is not ours stays.
+  auto feed = attach(EgressFeed::How::filter);
+  ASSERT_TRUE(feed) << feed.error();
+  EXPECT_TRUE(near_->run([&] { return EgressFeed::remove_leftover(wire_->a().ifindex()); }));
+  EXPECT_FALSE(near_->run([&] { return EgressFeed::remove_leftover(wire_->a().ifindex()); }));
+  EXPECT_TRUE(lab::qdiscs(*near_).empty());
+  drop(*feed);
+
+  feed = attach(EgressFeed::How::filter);
+  ASSERT_TRUE(feed) << feed.error();
+  auto other =
+      near_->run([&] { return Reinjection::create("xgn0", wire_->a().ifindex(), 1, XdpMode::native); });
+  ASSERT_TRUE(other) << other.error();
+  near_->run([&] {
+    auto netlink = Netlink::open();
+    ASSERT_TRUE(netlink) << netlink.error();
+    ASSERT_TRUE(netlink->redirect_ingress(wire_->a().ifindex(), 9, (*other)->worker_ifindex()));
+    EXPECT_EQ(netlink->clsact_filters(wire_->a().ifindex()), 2u);
+  });
+  drop(*feed);
+  near_->run([&] {
+    EXPECT_EQ(Netlink::open()->clsact_filters(wire_->a().ifindex()), 1u) << "somebody else's filter stays";
+    other->reset();
+  });
 }
 
 TEST_F(Port, ErrorsSayWhatToDo) {

@@ -152,10 +152,45 @@ TEST(LoadBalanceStage, IsCachedOnlyWhereNoOtherTableStandsAhead) {
   expect_problem(R"({"stage": "conntrack"}, )" + cached, "/pipelines/p/1", "stage 1 (conntrack) has to see");
 }
 
-TEST(ConntrackStage, IsLooseAndDropsWhatIsInvalidUnlessItSays) {
+TEST(ConntrackStage, IsStrictWithWhatTheHostSendsAndLooseWithout) {
+  const auto of = [](const std::string& members) {
+    return stage_of<ConntrackStage>(R"({"stage": "conntrack")" + members + "}");
+  };
+  EXPECT_TRUE(of("").egress);
+  EXPECT_FALSE(of("").loose);
+  EXPECT_TRUE(of(R"(, "loose": true)").egress);
+  EXPECT_TRUE(of(R"(, "loose": true)").loose);
+  EXPECT_FALSE(of(R"(, "egress": false)").egress);
+  EXPECT_TRUE(of(R"(, "egress": false)").loose);
+  EXPECT_FALSE(of(R"(, "egress": false, "loose": false)").loose);
+  expect_problem(R"({"stage": "conntrack", "egress": "no"})", "/pipelines/p/0/egress", "");
+}
+
+TEST(ConntrackStage, SaysWhatFollowsWhereTheHostIsNotHeard) {
+  const auto notes = [](const std::string& stages) {
+    const auto policy = parsed(stages);
+    return policy ? conntrack_notes(*policy) : std::vector<std::string>{"wrong"};
+  };
+  EXPECT_TRUE(notes(R"({"stage": "conntrack"})").empty());
+  const auto loose = notes(R"({"stage": "l2fwd"}, {"stage": "conntrack", "egress": false})");
+  ASSERT_EQ(loose.size(), 1u);
+  EXPECT_EQ(loose[0].find(R"(pipeline "p", stage 2 (conntrack), is not shown what the host sends ("egress": )"
+                          R"(false), so it is loose)"),
+            0u)
+      << loose[0];
+  const auto strict = notes(R"({"stage": "conntrack", "egress": false, "loose": false})");
+  ASSERT_EQ(strict.size(), 1u);
+  EXPECT_NE(strict[0].find("does not come in by an attached interface"), std::string::npos) << strict[0];
+  EXPECT_TRUE(wants_egress(*parsed(R"({"stage": "conntrack", "loose": true})")));
+  EXPECT_FALSE(wants_egress(*parsed(R"({"stage": "conntrack", "egress": false})")));
+  EXPECT_FALSE(wants_egress(*parsed(R"({"stage": "l2fwd"})")));
+  EXPECT_EQ(compile(*parsed(R"({"stage": "conntrack"})"))->header.feeds_egress, 1u);
+  EXPECT_EQ(compile(*parsed(R"({"stage": "l2fwd"})"))->header.feeds_egress, 0u);
+}
+
+TEST(ConntrackStage, DropsWhatIsInvalidUnlessItSays) {
   auto stage = stage_of<ConntrackStage>(R"({"stage": "conntrack"})");
   EXPECT_EQ(stage, ConntrackStage{});
-  EXPECT_TRUE(stage.loose);
   EXPECT_EQ(stage.on_new, "next");
   EXPECT_EQ(stage.on_invalid, "drop");
   stage = stage_of<ConntrackStage>(
@@ -187,6 +222,26 @@ TEST(TableStages, NothingBehindThemIsCachedButDrops) {
   EXPECT_EQ(problem(kTrack + std::string(R"({"stage": "l2fwd"})")), "none");
   EXPECT_EQ(problem(kTrack + std::string(R"({"stage": "acl", "rules": [], "cache": true})")), "none");
   EXPECT_EQ(problem(R"({"stage": "l2fwd", "cache": true}, {"stage": "conntrack"})"), "none") << "in front";
+}
+
+// Each device would have a table of its own.
+TEST(TableStages, HaveOneDevice) {
+  const auto on = [](const std::string& devices, const std::string& stage) {
+    const auto policy = parse(fmt::format(R"({{"version": 1, "rules": [{{"action": {{"inspect": "p"}}}}],
+        "pipelines": {{"p": [{{"stage": "l2fwd"}}], "q": [{}]}}, "compute": {{"devices": [{}]}}}})",
+                                          stage, devices),
+                              "p.json", read_files_of({}));
+    return policy ? "none" : policy.error().front().pointer + ": " + policy.error().front().message;
+  };
+  const std::string limit = R"({"stage": "rate_limit", "per": "src", "pps": 1})";
+  const std::string found = on(R"("cuda:0", "cuda:1")", limit);
+  EXPECT_EQ(found.substr(0, 19), "/compute/devices: p") << found;
+  EXPECT_NE(found.find("pipeline \"q\" remembers packets (stage 1 (rate_limit)), and each of 2 devices"),
+            std::string::npos)
+      << found;
+  EXPECT_NE(on(R"("cpu", "cpu")", R"({"stage": "conntrack"})"), "none");
+  EXPECT_EQ(on(R"("cuda:0")", limit), "none");
+  EXPECT_EQ(on(R"("cuda:0", "cuda:1")", R"({"stage": "l2fwd"})"), "none");
 }
 
 TEST(TableStages, NoMirrorLeadsToThem) {

@@ -3,6 +3,7 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -19,6 +20,7 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
   const u64 bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row);
   std::size_t prefixes = 0;
   for (const auto& [name, list] : compiled->policy.lists) prefixes += list.prefixes.size();
+  const auto notes = policy::conntrack_notes(compiled->policy);
   if (format == Format::json) {
     print_json({{"ok", true},
                 {"file", file},
@@ -28,13 +30,15 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
                 {"lists", compiled->policy.lists.size()},
                 {"prefixes", prefixes},
                 {"pipelines", compiled->policy.pipelines.size()},
-                {"table_bytes", bytes}});
+                {"table_bytes", bytes},
+                {"notes", notes}});
   } else {
     print(
         fmt::format("{} is right: {} rules, {} lists with {} prefixes, {} pipelines; {} KiB of tables, hash "
                     "{:016x}\n",
                     file, compiled->policy.rules.size(), compiled->policy.lists.size(), prefixes,
                     compiled->policy.pipelines.size(), (bytes + 1023) / 1024, compiled->policy.hash));
+    for (const auto& note : notes) print(note + "\n");
   }
   return kDone;
 }

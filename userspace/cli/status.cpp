@@ -56,6 +56,7 @@ std::string text_of(const Json& report) {
     header = true;
     text += fmt::format("  {:>14}  {}\n", packets, rule.at("name").get<std::string>());
   }
+  text += control::tables_text(report);
   const auto& frames = report.at("frames");
   text +=
       fmt::format("\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}\n",
@@ -105,7 +106,9 @@ void add_status(CLI::App& app, Chosen& chosen) {
       *command,
       "Prints the modes in use, what became of every packet and why, rules that matched, and who holds the\n"
       "frames; for each queue how full its rings are and were at most, and how long packets took from their\n"
-      "receipt to their verdict. Without an interface: every attached process.");
+      "receipt to their verdict; for each stage that remembers packets how full its table is and what it "
+      "took\n"
+      "them for. Without an interface: every attached process.");
   add_interface(*command, "interface", *ifname, "An attached interface");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,

@@ -21,6 +21,7 @@
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/server.hpp"
+#include "userspace/kernel/egress_feed.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -71,13 +72,14 @@ std::string death(int status) {
 
 }  // namespace
 
-// Members are undone from the last to the first: pair, program, interrupts, offloads.
+// Members are undone from the last to the first: egress feed, pair, program, interrupts, offloads.
 struct Broker::Port {
   OffloadGuard offloads;
   BusyPollGuard interrupts;
   dataplane::BusyPoll busy_poll;
   std::unique_ptr<kernel::PortProgram> program;
   std::unique_ptr<kernel::Reinjection> reinjection;
+  std::unique_ptr<kernel::EgressFeed> egress;
   kernel::PortMaps maps;  // for installing policies
   kernel::XdpMode mode = kernel::XdpMode::native;
 };
@@ -257,6 +259,24 @@ void Broker::install(u32 slot) {
                                 : Message::make(MessageType::refused, 0, 0, installed.error()));
 }
 
+void Broker::watch_egress(bool on) {
+  Result<void> watched{};
+  for (std::size_t i = 0; i < ports_.size() && watched; i++) {
+    Port& port = *ports_[i];
+    const auto& facts = plan_.ports[i].facts;
+    if (!on || port.egress) continue;
+    auto feed = kernel::EgressFeed::attach(facts.name, facts.ifindex, port.maps);
+    if (feed)
+      port.egress = std::move(*feed);
+    else
+      watched = Error(feed.error());
+  }
+  if (!on || !watched)
+    for (const auto& port : ports_) port->egress.reset();
+  (void)channel_.send(watched ? Message::make(MessageType::done)
+                              : Message::make(MessageType::refused, 0, 0, watched.error()));
+}
+
 void Broker::answer(const Received& received, const std::function<void()>& on_ready) {
   const Message& message = received.message;
   switch (message.type) {
@@ -272,6 +292,8 @@ void Broker::answer(const Received& received, const std::function<void()>& on_re
     }
     case MessageType::install_maps:
       return install(message.a);
+    case MessageType::watch_egress:
+      return watch_egress(message.a == 1);
     case MessageType::ready:
       if (state_ == State::starting) {
         state_ = State::running;
@@ -291,6 +313,7 @@ void Broker::undo() noexcept {
   if (std::exchange(state_, State::undone) == State::undone) return;
   for (auto& port : ports_) {
     if (!port) continue;
+    port->egress.reset();
     if (port->program) port->program->detach();
     port->reinjection.reset();
     port->program.reset();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/control/broker.hpp: the privileged half of attach. It makes what only root can make, hands
-// the data plane descriptors, answers its two requests, and undoes everything when the data plane ends,
+// the data plane descriptors, answers its requests, and undoes everything when the data plane ends,
 // is told to end, or dies.
 #pragma once
 
@@ -39,6 +39,8 @@ class Broker {
   [[noreturn]] void become_data_plane(Channel channel);
   void answer(const Received& received, const std::function<void()>& on_ready);
   void install(u32 slot);
+  // Puts the egress feed on every port, or takes it off.
+  void watch_egress(bool on);
   void undo() noexcept;
 
   Plan plan_;

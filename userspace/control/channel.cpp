@@ -51,6 +51,7 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a >= 1 && message.a <= kMaxLines && message.b >= 1 && message.b <= kMaxRows;
     case MessageType::install_maps:
     case MessageType::stopped:
+    case MessageType::watch_egress:
       return message.a <= 1;
     case MessageType::ready:
     case MessageType::maps_created:

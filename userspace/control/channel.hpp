@@ -22,6 +22,7 @@ enum class MessageType : u32 {
   install_maps,     // a: slot (0, 1): the maps made last go into every port's slot; done or refused
   ready,            // traffic flows
   stopped,          // a: 1 if every frame came home, else 0; sockets are closed; answered by gone
+  watch_egress,     // a: 1 if user space is to be shown what the host sends, else 0; done or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,

@@ -22,6 +22,7 @@
 #include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/offloads.hpp"
+#include "userspace/kernel/egress_feed.hpp"
 #include "userspace/kernel/netlink.hpp"
 #include "userspace/kernel/pins.hpp"
 #include "userspace/policy/values.hpp"
@@ -93,6 +94,7 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
                              ifname, ifname));
   if (const unsigned ifindex = if_nametoindex(ifname.c_str())) {
     if (remove_program(static_cast<int>(ifindex))) removed.emplace_back("XDP program");
+    if (kernel::EgressFeed::remove_leftover(ifindex)) removed.emplace_back("egress filter");
     if (remove_pair(ifindex)) removed.emplace_back("reinjection pair");
     for (const auto& name : restore_offloads(ifname)) removed.push_back("changed offload " + name);
   }

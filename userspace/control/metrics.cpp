@@ -119,4 +119,27 @@ std::string metrics_text(const Json& queue) {
   return text + losses_text(queue.at("counters"));
 }
 
+std::string tables_text(const Json& report) {
+  if (const auto error = report.find("tables_error"); error != report.end())
+    return fmt::format("\ntables of stages: {}\n", error->get<std::string>());
+  std::string text;
+  for (const auto& table : report.at("tables")) {
+    auto n = [&](const char* name) { return table.at(name).get<u64>(); };
+    const bool exact = n("live_counted_in") == n("entries");
+    text += fmt::format(
+        "  pipeline {}, stage {} ({}): {}{} of {} entries live, pressure {:.1f} %, {} ever used\n",
+        table.at("pipeline").get<std::string>(), n("stage"), table.at("kind").get<std::string>(),
+        exact ? "" : "about ", n("live"), n("entries"), table.at("pressure_percent").get<double>(),
+        n("occupied"));
+    text += fmt::format("    {} packets looked, {} found theirs; entries: {} made, {} evicted, {} refused\n",
+                        n("touches"), n("hits"), n("inserted"), n("evicted"), n("refused"));
+    std::string packets;
+    for (const auto& [name, count] : table.at("packets").items())
+      if (count.get<u64>())
+        packets += fmt::format("{}{} {}", packets.empty() ? "    packets: " : ", ", count.get<u64>(), name);
+    if (!packets.empty()) text += packets + "\n";
+  }
+  return text.empty() ? text : "\ntables of stages:\n" + text;
+}
+
 }  // namespace xdpgpu::control

@@ -18,6 +18,8 @@ Json metrics_json(const xg_queue_metrics& metrics);
 // Of such a queue as JSON, with its "counters": some lines, each indented by four spaces. What never
 // happened is left out.
 std::string metrics_text(const Json& queue);
+// What the stages of a report remember, one table after the other; empty where none does.
+std::string tables_text(const Json& report);
 // "p50 12 us, p99 80 us, p99.9 1.2 ms, at most 3 ms", from to_json(Durations).
 std::string durations_text(const Json& durations);
 // "850 ns", "12.3 us", "1.2 ms", "5.0 s".

@@ -227,6 +227,7 @@ class Converter {
   StageResult convert(const policy::ConntrackStage& from) const {
     gpu::ConntrackSettings to;
     to.loose = from.loose;
+    to.egress = from.egress;
     to.on_new = action(from.on_new);
     to.on_invalid = action(from.on_invalid);
     const auto& ms = from.timeouts_ms;

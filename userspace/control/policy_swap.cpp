@@ -18,6 +18,15 @@ std::string text_of(const Received& received) { return received.message.text; }
 
 }  // namespace
 
+Result<void> PolicySwap::watch_egress(bool on) {
+  if (watches_egress_ == on) return {};
+  auto answer = broker_.call(Message::make(MessageType::watch_egress, on ? 1 : 0), kBrokerTimeout);
+  if (!answer) return Error(answer.error());
+  if (answer->message.type != MessageType::done) return Error(text_of(*answer));
+  watches_egress_ = on;
+  return {};
+}
+
 Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, u32 generation, u32 slot) {
   const auto lines = std::max<std::size_t>(policy.tables.lines.size(), 1);
   const auto rows = std::max<std::size_t>(policy.tables.rows.size(), 1);
@@ -57,7 +66,12 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
     --used_;
     return Error(loaded.error());
   }
-  if (auto prepared = prepare_slot(*policy, generation, slot); !prepared) {
+  const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
+  auto prepared = prepare_slot(*policy, generation, slot);
+  // Before the policy is in force: connections that stand are then known by what the host sends of them.
+  if (prepared && wants_egress) prepared = watch_egress(true);
+  if (!prepared) {
+    if (!watched) (void)watch_egress(false);
     engine_.forget_policy(generation);
     --used_;
     return Error(prepared.error());
@@ -70,6 +84,8 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
   generation_ = generation;
   slot_ = slot;
   current_ = std::move(policy);
+  // A program that stays on shows nothing while the policy does not want it.
+  if (!wants_egress) (void)watch_egress(false);
   return {};
 }
 

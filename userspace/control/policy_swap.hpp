@@ -30,6 +30,8 @@ class PolicySwap {
   const std::shared_ptr<const CompiledPolicy>& current() const noexcept { return current_; }
 
  private:
+  // Has the broker show what the host sends, or stop to.
+  Result<void> watch_egress(bool on);
   Result<void> prepare_slot(const CompiledPolicy& policy, u32 generation, u32 slot);
 
   Channel& broker_;
@@ -39,6 +41,7 @@ class PolicySwap {
   u32 used_ = 0;  // last generation given out
   u32 generation_ = 0;
   u32 slot_ = 0;
+  bool watches_egress_ = false;
 };
 
 // Which pipeline a frame goes to by this policy's rules.

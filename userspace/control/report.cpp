@@ -76,6 +76,25 @@ Json mirror_json(const dataplane::MirrorStatus& mirror) {
           {"undecided", counters.undecided}};
 }
 
+Json table_json(const gpu::TableReport& table) {
+  Json outcomes = Json::object();
+  for (const auto& [name, packets] : table.outcomes) outcomes[std::string(name)] = packets;
+  return {{"pipeline", table.pipeline},
+          {"stage", table.stage + 1},
+          {"kind", table.kind},
+          {"entries", table.entries},
+          {"occupied", table.occupied},
+          {"live", table.live},
+          {"live_counted_in", table.counted},
+          {"pressure_percent", table.pressure()},
+          {"touches", table.touches},
+          {"hits", table.hits},
+          {"inserted", table.inserted},
+          {"evicted", table.evicted},
+          {"refused", table.refused},
+          {"packets", std::move(outcomes)}};
+}
+
 const char* frames_name(gpu::Frames frames) {
   return frames == gpu::Frames::in_place ? "in_place" : frames == gpu::Frames::staged ? "staged" : "auto";
 }
@@ -233,6 +252,13 @@ Result<Json> report(const ReportInput& input) {
               {"tx", frames.tx},
               {"conserved", frames.conserved()}}}};
   if (status.mirror) json["mirror"] = mirror_json(*status.mirror);
+  // A device that has failed still has the rest of this report to be told about.
+  if (const auto tables = input.engine.tables()) {
+    json["tables"] = Json::array();
+    for (const auto& table : *tables) json["tables"].push_back(table_json(table));
+  } else {
+    json["tables_error"] = tables.error();
+  }
   return json;
 }
 

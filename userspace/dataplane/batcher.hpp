@@ -31,16 +31,20 @@ struct Batch {
   gpu::Slot* slot = nullptr;
   u32 generation = 0;
   u32 count = 0;  // descriptors: a packet has one for each of its buffers
-  u32 later = 0;  // of them, those that are not their packet's first
+  u32 later = 0;  // of them, those that are not a received packet's first
   u64 opened_ns = 0;
   u64 submitted_ns = 0;
   Outcome outcome = Outcome::decided;
-  std::vector<u8> ports;         // of each descriptor; kLaterBuffer for those that are not a packet's first
+  std::vector<u8>
+      ports;  // of each descriptor; kLaterBuffer or kEgress, where it is no received packet's first
   std::vector<u64> rx_times_ns;  // of each packet's first descriptor
   u32 port_mask = 0;
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
 
   static constexpr u8 kLaterBuffer = 0xff;
+  static constexpr u8 kEgress = 0x80;  // + port: the host sends it there; nobody asks what became of it
+  static bool is_received(u8 port) noexcept { return port < kEgress; }
+  static u8 egress_port(u8 port) noexcept { return port & (kEgress - 1); }
 
   u32 packets() const noexcept { return count - later; }
   bool full() const noexcept { return count == slot->capacity; }
@@ -52,6 +56,12 @@ struct Batch {
     rx_times_ns[count++] = metadata.rx_time_ns;
     port_mask |= 1u << port;
     next_sequence[port] = metadata.sequence + 1;
+  }
+  // What the host sends out of `port`.
+  void add_egress(u64 offset, u32 length, u8 port) noexcept {
+    slot->descriptors[count] = {offset, length, 0};
+    ports[count++] = static_cast<u8>(kEgress | port);
+    ++later;
   }
   // The next buffer of the packet that was added last.
   void extend(u64 offset, u32 length) noexcept {

@@ -30,6 +30,13 @@ Result<Devices> Devices::create(std::vector<std::unique_ptr<gpu::Device>> device
 }
 
 Result<void> Devices::load(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines) {
+  if (devices_.size() > 1 && !pipelines->states().empty()) {
+    const gpu::StateSpec& state = pipelines->states().front();
+    return tl::unexpected(
+        fmt::format("pipeline \"{}\", stage {}, remembers packets, and each of the {} devices would remember "
+                    "only its own queues': attach with one device, or take the stage out",
+                    state.pipeline, state.stage + 1, devices_.size()));
+  }
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     auto loaded = devices_[i].device->load(generation, pipelines);
     if (loaded) continue;

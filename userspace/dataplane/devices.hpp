@@ -3,7 +3,8 @@
 // userspace/dataplane/devices.hpp: the compute devices of one engine. Each has the whole frame region and
 // the flow verdict tables of all ports; each knows every generation; each serves workers of its own, worker
 // i on device i modulo their number, so that a queue's packets, and the shard of the flow verdict tables
-// that is the queue's, belong to one device alone (DESIGN 4.5: no stage keeps state on the device yet).
+// that is the queue's, belong to one device alone. Pipelines whose stages remember packets have one device:
+// each of several would know its own queues' packets only (DESIGN 4.5).
 // Control thread.
 #pragma once
 
@@ -43,7 +44,7 @@ class Devices {
   gpu::Device& first() const noexcept { return *devices_.front().device; }
   const Device& of(u32 worker) const noexcept { return devices_[worker % devices_.size()]; }
 
-  // Into each, or, if one of them fails, into none.
+  // Into each, or, if one of them fails, into none. Fails where there are several and a stage has a table.
   Result<void> load(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines);
   void unload(u32 generation) noexcept;
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <chrono>
 #include <list>
+#include <map>
 #include <thread>
 
 #include "userspace/dataplane/clock.hpp"
@@ -97,10 +98,11 @@ struct Engine::Impl {
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
   std::list<CurrentPolicy> policies;
   std::atomic<const CurrentPolicy*> policy{nullptr};
-  std::vector<u32> loaded;  // generations that the device knows
+  std::vector<u32> loaded;                                         // generations that the device knows
+  std::map<u32, std::shared_ptr<const gpu::Pipelines>> pipelines;  // of these
 
-  // Generations before `before` go once each queue has retired what it had admitted, and the device has
-  // looked at what was mirrored.
+  // Generations before `before` go once each queue has retired what it had admitted, the device has looked at
+  // what was mirrored, and each worker has done with what the host sent.
   struct Retirement {
     u32 before = 0;
     std::vector<std::vector<u32>> admitted;  // by port, queue
@@ -120,11 +122,14 @@ struct Engine::Impl {
 };
 
 void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
+  std::vector<EgressLogs> egress;
+  for (const auto& port : ports) egress.push_back(port->egress());
   for (u32 i = 0; i < shares.size(); ++i) {
     std::vector<std::unique_ptr<PortQueue>> queues;
     for (const auto& port : ports) queues.push_back(i < port->spec().queues ? port->queue(i) : nullptr);
     WorkerOptions worker;
     worker.index = i;
+    worker.workers = static_cast<u32>(shares.size());
     worker.batch = options.batch;
     worker.batches_in_flight = options.batches_in_flight;
     worker.max_wait_ns = options.max_wait_ns;
@@ -138,7 +143,7 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.cpu = placements[i].cpu;
     worker.retire_cpu = placements[i].retire_cpu;
     workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i].first,
-                                               shares[i].count, policy));
+                                               shares[i].count, policy, egress));
     const int node = node_of(region->base() + chunk_of(shares[i].first));
     frames_nodes.push_back(node);
     if (placements[i].node >= 0 && node >= 0 && node != placements[i].node)
@@ -239,7 +244,8 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
       return ok;
     }
   impl_->loaded.push_back(generation);
-  impl_->policies.push_back({generation, std::move(chooser)});
+  impl_->policies.push_back({generation, std::move(chooser), gpu::fed_by_egress(*pipelines)});
+  impl_->pipelines[generation] = pipelines;
   return {};
 }
 
@@ -251,6 +257,7 @@ void Engine::make_current(u32 generation) {
 void Engine::forget_policy(u32 generation) {
   impl_->devices.unload(generation);
   std::erase(impl_->loaded, generation);
+  impl_->pipelines.erase(generation);
   std::erase_if(impl_->policies,
                 [&](const CurrentPolicy& policy) { return policy.generation == generation; });
 }
@@ -271,6 +278,12 @@ bool Engine::Impl::left(const Retirement& retirement) const {
     for (u32 queue = 0; queue < ports[p]->spec().queues; ++queue)
       if (static_cast<std::int32_t>(retirement.admitted[p][queue] - ports[p]->retired(queue)) > 0)
         return false;
+  for (const auto& worker : workers) {
+    const WorkerReport report = worker->report();
+    if (static_cast<std::int32_t>(static_cast<u32>(report.generation) - retirement.before) < 0 ||
+        report.older_under_way)
+      return false;
+  }
   return mirroring->past(retirement.mirrored);
 }
 
@@ -278,6 +291,7 @@ void Engine::Impl::unload_before(u32 generation) {
   std::erase_if(loaded, [&](u32 old) {
     if (static_cast<std::int32_t>(old - generation) >= 0) return false;
     devices.unload(old);
+    pipelines.erase(old);
     return true;
   });
 }
@@ -390,6 +404,14 @@ EngineStatus Engine::status() const {
   status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
   status.mirror = impl_->mirroring->status();
   return status;
+}
+
+Result<std::vector<gpu::TableReport>> Engine::tables() const {
+  const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
+  if (policy == nullptr) return std::vector<gpu::TableReport>{};
+  // Where stages have tables there is one device (Devices::load).
+  return gpu::report_tables(impl_->devices.first(), policy->generation,
+                            *impl_->pipelines.at(policy->generation), monotonic_ns());
 }
 
 }  // namespace xdpgpu::dataplane

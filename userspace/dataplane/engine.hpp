@@ -16,6 +16,7 @@
 
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
+#include "gpu/table_report.hpp"
 #include "userspace/dataplane/busy_poll.hpp"
 #include "userspace/dataplane/compute_mode.hpp"
 #include "userspace/dataplane/mirroring.hpp"
@@ -146,6 +147,9 @@ class Engine {
   FrameCount stop();
 
   EngineStatus status() const;
+  // How the tables of the current generation's stages stand; none before make_current(). Reads some of the
+  // device's memory: for whoever asks, not for every second.
+  Result<std::vector<gpu::TableReport>> tables() const;
 
  private:
   struct Impl;

@@ -16,13 +16,14 @@ constexpr u64 kBeatEveryNs = 1'000'000;
 }  // namespace
 
 Feeder::Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*> queues, FreeList& free,
-               FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy)
+               FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy, EgressFeed& egress)
     : options_(options),
       region_(region),
       queues_(std::move(queues)),
       free_(free),
       ring_(ring),
-      policy_(policy) {}
+      policy_(policy),
+      egress_(egress) {}
 
 void Feeder::refill(PortQueue& queue) noexcept {
   queue.socket->receiver.refill(free_, kRefillStep,
@@ -36,6 +37,8 @@ void Feeder::refill() noexcept {
 bool Feeder::receive(u64 now_ns) noexcept {
   if (ring_) ring_->take(free_);
   bool any = false;
+  // Also where nothing is received: a log holds no more than a burst.
+  egress_.take(now_ns, &any);
   for (PortQueue* queue : queues_) {
     refill(*queue);
     any |= receive(*queue, now_ns);
@@ -51,6 +54,11 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
     u32 at = 0;
     const u32 peeked = receiver.peek(std::min(kReceiveBurst, room), &at);
     if (!peeked) break;
+    // What was sent before these packets came goes ahead of them: they may be its answers.
+    if (!egress_.take(now_ns, &any)) [[unlikely]] {
+      receiver.take(peeked, 0, 0);
+      break;
+    }
     for (u32 i = 0; i < peeked; ++i)
       __builtin_prefetch(region_ + xsk_ring_cons__rx_desc(&receiver.rx, at + i)->addr - XG_METADATA_SIZE);
     u32 taken = 0, packets = 0;
@@ -254,6 +262,8 @@ WorkerReport Feeder::report(const Retired& retired) const noexcept {
   report.batch_packets = retired.packets;
   report.turns = turns_;
   report.quiet = quiet_;
+  report.generation = egress_.generation();
+  report.older_under_way = retired.frames < egress_.frames_before();
   report.device_failed = retired.failed;
   for (const PortQueue* queue : queues_)
     if (queue->metadata.delivers()) report.delivers_metadata |= 1u << queue->port;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/egress_feed.hpp"
 #include "userspace/dataplane/frame_ring.hpp"
 #include "userspace/dataplane/port_queue.hpp"
 #include "userspace/dataplane/worker_state.hpp"
@@ -18,12 +19,16 @@ namespace xdpgpu::dataplane {
 // free list. No allocation after construction.
 class Feeder {
  public:
-  // queues: those that exist. ring: from the thread that retires; nullptr where that is this one.
+  // queues: those that exist. ring: from the thread that retires; nullptr where that is this one. egress:
+  // what the host sends; used by this thread alone.
   Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*> queues, FreeList& free,
-         FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy);
+         FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy, EgressFeed& egress);
 
   // Before the first turn.
-  void use(Batcher& batcher) noexcept { batcher_ = &batcher; }
+  void use(Batcher& batcher) noexcept {
+    batcher_ = &batcher;
+    egress_.use(batcher);
+  }
   // Gives the kernel frames for each queue, as many as it takes.
   void refill() noexcept;
   // Receives from each queue and refills it; whether packets came.
@@ -61,6 +66,7 @@ class Feeder {
   FreeList& free_;
   FrameRing* ring_;
   const std::atomic<const CurrentPolicy*>& policy_;
+  EgressFeed& egress_;
   Batcher* batcher_ = nullptr;
   u64 statistics_ns_ = 0, beat_ns_ = 0;
   u64 turns_ = 0;

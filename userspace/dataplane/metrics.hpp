@@ -13,13 +13,16 @@
 namespace xdpgpu::dataplane {
 
 // Counts a batch that was seen to be over at `done_ns`: batch size and device time at the port of its
-// first packet, each packet's latency at its own. by_port[p] is there for every port that has a packet in
-// the batch. For the worker that owns the records; no allocation, no system call.
+// first packet, each packet's latency at its own; what the host sent counts nowhere. by_port[p] is there for
+// every port that has a packet in the batch. For the worker that owns the records; no allocation, no system
+// call.
 inline void count_batch(const Batch& batch, u64 done_ns,
                         std::span<xg_queue_metrics* const> by_port) noexcept {
-  if (!batch.count) return;
   const u32 packets = batch.packets();
-  xg_queue_metrics& first = *by_port[batch.ports[0]];
+  if (!packets) return;
+  u32 at = 0;
+  while (!Batch::is_received(batch.ports[at])) ++at;
+  xg_queue_metrics& first = *by_port[batch.ports[at]];
   const u64 device_ns = done_ns > batch.submitted_ns ? done_ns - batch.submitted_ns : 0;
   ++first.batches;
   first.batch_packets += packets;
@@ -28,9 +31,9 @@ inline void count_batch(const Batch& batch, u64 done_ns,
   ++first.batch_log2[xg_log2_bucket(packets, XG_BATCH_BUCKETS)];
   ++first.device_ns_log2[xg_log2_bucket(device_ns, XG_DEVICE_BUCKETS)];
   // Packets of one port tend to stand together: what is summed up stays in registers meanwhile.
-  for (u32 i = 0; i < batch.count;) {
+  for (u32 i = at; i < batch.count;) {
     const u8 port = batch.ports[i];
-    if (port == Batch::kLaterBuffer) {
+    if (!Batch::is_received(port)) {
       ++i;
       continue;
     }

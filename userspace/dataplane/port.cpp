@@ -52,6 +52,7 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   if (auto ok = map_into(port->stats_, maps.flow_stats, 2 * queues * entries); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = port->map_mirror(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = port->map_egress(); !ok) return tl::unexpected(ok.error());
   if (auto ok = map_into(port->rewrites_, maps.rewrites, XG_REWRITE_ENTRIES); !ok)
     return tl::unexpected(ok.error());
   return port;
@@ -65,6 +66,13 @@ Result<void> Port::map_mirror() {
     return tl::unexpected(fmt::format("{}: {} mirror slots are not a power of two", spec_.ifname, slots));
   if (auto ok = map_into(mirror_states_, spec_.maps.mirror_state, *rings); !ok) return ok;
   return map_into(mirror_rings_, spec_.maps.mirror_rings, *rings * slots);
+}
+
+Result<void> Port::map_egress() {
+  const auto logs = kernel::map_entries(spec_.maps.egress_heads.get());
+  if (!logs) return tl::unexpected(logs.error());
+  if (auto ok = map_into(egress_heads_, spec_.maps.egress_heads, *logs); !ok) return ok;
+  return map_into(egress_records_, spec_.maps.egress_records, *logs * XG_EGRESS_SLOTS);
 }
 
 Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const SocketOptions& like) const {
@@ -187,6 +195,13 @@ gpu::MirrorPort Port::mirror() noexcept {
           .stats = stats_.data() + first,
           .queues = spec_.queues,
           .entries = entries};
+}
+
+EgressLogs Port::egress() const noexcept {
+  return {.records = egress_records_.data(),
+          .heads = egress_heads_.data(),
+          .logs = egress_heads_.size(),
+          .config = config_.data()};
 }
 
 void Port::write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "userspace/dataplane/egress_feed.hpp"
 #include "userspace/dataplane/port_queue.hpp"
 
 namespace xdpgpu::dataplane {
@@ -39,6 +40,7 @@ class Port {
 
   gpu::FlowTables flow_tables() noexcept;
   gpu::MirrorPort mirror() noexcept;
+  EgressLogs egress() const noexcept;
 
   xg_queue_state state(u32 queue) const noexcept;
   xg_worker_counters counters(u32 queue) const noexcept;
@@ -50,6 +52,7 @@ class Port {
  private:
   Port() = default;
   Result<void> map_mirror();
+  Result<void> map_egress();
   Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;
   Result<std::vector<std::unique_ptr<Socket>>> open_zero_copy(const FrameRegion& region, Umems& umems) const;
 
@@ -64,6 +67,8 @@ class Port {
   kernel::MapView<xg_flow_stats> stats_;
   kernel::MapView<xg_mirror_state> mirror_states_;
   kernel::MapView<xg_mirror_record> mirror_rings_;
+  kernel::MapView<xg_egress_record> egress_records_;
+  kernel::MapView<xg_egress_head> egress_heads_;
   kernel::MapView<xg_rewrite> rewrites_;
   std::vector<std::unique_ptr<Socket>> sockets_, reinject_;
 };

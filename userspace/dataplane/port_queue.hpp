@@ -43,8 +43,8 @@ struct PortQueue {
   u32 next_sequence = 0;  // for ports without metadata
   u32 published_granted = 0, published_retired = 0;
   u32 dropping = 0;  // kContinued: the rest of a packet of too many buffers is to come, and to go
-  // Frames that are not their packet's first: put into batches since the start, and come out of them (of the
-  // thread that retires).
+  // Frames that are not a received packet's first: put into batches since the start, and come out of them (of
+  // the thread that retires).
   u64 later_batched = 0, later_unbatched = 0;
 
   // Packets admitted by the XDP program so far.

@@ -54,8 +54,18 @@ u32 Router::collect() noexcept {
   return frames;
 }
 
+void Router::forget_egress(u8 port, const xg_descriptor& descriptor) noexcept {
+  ++queues_[Batch::egress_port(port)]->later_unbatched;
+  free_.push(frame_of(descriptor.offset));
+}
+
 void Router::drop_all(const Batch& batch) noexcept {
   for (u32 i = 0; i < batch.count;) {
+    if (!Batch::is_received(batch.ports[i])) {
+      forget_egress(batch.ports[i], batch.slot->descriptors[i]);
+      ++i;
+      continue;
+    }
     const Buffers packet = packet_at(batch.slot->descriptors + i);
     PortQueue& from = *queues_[batch.ports[i]];
     xg_worker_counters& counters = *from.counters;
@@ -80,6 +90,10 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   const xg_descriptor* descriptors = batch.slot->descriptors;
   const xg_result* results = batch.slot->results;  // a packet's is at its first descriptor
   for (u32 i = 0; i < batch.count; ++i) {
+    if (!Batch::is_received(batch.ports[i])) [[unlikely]] {
+      forget_egress(batch.ports[i], descriptors[i]);
+      continue;
+    }
     PortQueue& from = *queues_[batch.ports[i]];
     if (!(descriptors[i].flags & XG_DESC_MORE)) [[likely]] {
       decide(OneBuffer(descriptors + i, 1), results[i], from, now_ns);

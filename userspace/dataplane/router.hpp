@@ -41,6 +41,8 @@ class Router {
 
  private:
   void drop_all(const Batch& batch) noexcept;
+  // A descriptor of what the host sent.
+  void forget_egress(u8 port, const xg_descriptor& descriptor) noexcept;
   // Packet: Buffers, or OneBuffer.
   template <class Packet>
   void decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;

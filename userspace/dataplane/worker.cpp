@@ -33,6 +33,14 @@ std::vector<PortQueue*> existing(const std::vector<std::unique_ptr<PortQueue>>& 
   return out;
 }
 
+// By port: where what is not received there is counted, too.
+std::vector<PortQueue*> accounts(const std::vector<std::unique_ptr<PortQueue>>& queues) {
+  std::vector<PortQueue*> out = plain(queues);
+  for (PortQueue*& queue : out)
+    if (!queue) queue = existing(queues).front();
+  return out;
+}
+
 std::vector<int> receive_fds(const std::vector<PortQueue*>& queues) {
   std::vector<int> out;
   out.reserve(queues.size());
@@ -56,14 +64,16 @@ int pin(std::thread& thread, int cpu) {
 }  // namespace
 
 Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
-               FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy)
+               FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy,
+               std::vector<EgressLogs> egress)
     : options_(options),
       queues_(std::move(queues)),
       active_(existing(queues_)),
       free_(first_frame, frames),
       freed_(options.split ? std::optional(FreeList::empty_like(free_)) : std::nullopt),
       returns_(options.split ? std::make_unique<FrameRing>(frames) : nullptr),
-      feeder_(options_, region, active_, free_, returns_.get(), policy),
+      egress_(std::move(egress), accounts(queues_), options.index, options.workers, region, free_, policy),
+      feeder_(options_, region, active_, free_, returns_.get(), policy, egress_),
       retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get()),
       idle_(receive_fds(active_), longest_sleep_ms(options.beat_timeout_ns), options.spin_ns) {
   report_.publish({.frames = feeder_.count({})});
@@ -136,7 +146,12 @@ Load Worker::turn(u64 now_ns) noexcept {
     feeder_.publish_credits();
   }
   if (moved || received) return Load::busy;
-  return batcher_->open_batch() ? Load::waiting : retirer_.load();
+  return batcher_->open_batch() ? Load::waiting : attentive(retirer_.load(), now_ns);
+}
+
+// No descriptor announces what the host sends.
+Load Worker::attentive(Load load, u64 now_ns) const noexcept {
+  return load == Load::idle && egress_.flows(now_ns) ? Load::sending : load;
 }
 
 void Worker::publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept {
@@ -171,7 +186,7 @@ Load Worker::feed(u64 now_ns) noexcept {
   if (received) return Load::busy;
   if (batcher_->open_batch() || batcher_->waiting()) return Load::waiting;
   // Frames that come back announce themselves to nobody.
-  return feeder_.empty_handed(true, retired_.read()) ? Load::idle : Load::sending;
+  return feeder_.empty_handed(true, retired_.read()) ? attentive(Load::idle, now_ns) : Load::sending;
 }
 
 void Worker::run_retirer() noexcept {

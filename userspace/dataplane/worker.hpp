@@ -30,8 +30,10 @@ class Worker {
  public:
   // queues[port]: nullptr where the port has no queue of this index. The frames [first, first + count)
   // of the region are this worker's.
+  // egress: what the host sends out of each port; outlives the worker.
   Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
-         FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy);
+         FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy,
+         std::vector<EgressLogs> egress);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -56,6 +58,7 @@ class Worker {
  private:
   void run() noexcept;
   Load turn(u64 now_ns) noexcept;
+  Load attentive(Load load, u64 now_ns) const noexcept;
   void run_feeder() noexcept;
   Load feed(u64 now_ns) noexcept;
   void run_retirer() noexcept;
@@ -70,6 +73,7 @@ class Worker {
   FreeList free_;
   std::optional<FreeList> freed_;       // split only: of the thread that retires
   std::unique_ptr<FrameRing> returns_;  // split only: from there to free_
+  EgressFeed egress_;
   Feeder feeder_;
   Retirer retirer_;
   Idle idle_;

@@ -12,6 +12,7 @@ namespace xdpgpu::dataplane {
 struct CurrentPolicy {
   u32 generation = 0;
   Engine::PipelineChooser chooser;
+  std::vector<u16> fed_by_egress;  // pipelines that are shown what the host sends
 };
 
 // What a worker tells the control thread, every few turns.
@@ -22,10 +23,13 @@ struct WorkerReport {
   u64 quiet = 0;              // 1: no packet in hand or under way
   u64 device_failed = 0;      // 1: the device failed; the worker has stopped its heartbeat
   u64 delivers_metadata = 0;  // bit a port
+  u64 generation = 0;         // of the policy that the worker has seen in force
+  u64 older_under_way = 0;    // 1: of what the host sent, something of an older one may be in a batch
 };
 
 struct WorkerOptions {
   u32 index = 0;
+  u32 workers = 1;  // that there are
   u32 batch = 1024;
   u32 batches_in_flight = 4;
   u64 max_wait_ns = 50'000;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "maps/control.h"
+#include "maps/egress.h"
 #include "maps/flow.h"
 #include "maps/metrics.h"
 #include "maps/mirror.h"
@@ -81,6 +82,8 @@ struct PortOptions {
   X(flow_stats)         \
   X(mirror_rings)       \
   X(mirror_state)       \
+  X(egress_records)     \
+  X(egress_heads)       \
   X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
 struct PortMaps {
 #define XG_X(name) Fd name;

@@ -172,6 +172,31 @@ Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifi
   return {};
 }
 
+std::optional<u32> Netlink::clsact_filters(u32 ifindex) const noexcept {
+  u32 filters = 0;
+  const std::unique_ptr<nl_cb, void (*)(nl_cb*)> callbacks(nl_cb_alloc(NL_CB_DEFAULT), nl_cb_put);
+  if (!callbacks) return std::nullopt;
+  nl_cb_set(
+      callbacks.get(), NL_CB_VALID, NL_CB_CUSTOM,
+      [](nl_msg* message, void* count) -> int {
+        // The kernel tells of each chain's priorities, too, by messages without a filter in them.
+        const auto* filter = static_cast<const tcmsg*>(nlmsg_data(nlmsg_hdr(message)));
+        *static_cast<u32*>(count) += filter->tcm_handle != 0;
+        return NL_OK;
+      },
+      &filters);
+  for (const u32 way : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
+    tcmsg wanted{};
+    wanted.tcm_family = AF_UNSPEC;
+    wanted.tcm_ifindex = static_cast<int>(ifindex);
+    wanted.tcm_parent = TC_H_MAKE(TC_H_CLSACT, way);
+    if (nl_send_simple(socket_, RTM_GETTFILTER, NLM_F_DUMP, &wanted, sizeof(wanted)) < 0 ||
+        nl_recvmsgs(socket_, callbacks.get()) < 0)
+      return std::nullopt;
+  }
+  return filters;
+}
+
 void set_offload(const std::string& ifname, Offload offload, bool on) noexcept {
   const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ethtool_value value{};

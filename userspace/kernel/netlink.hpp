@@ -33,6 +33,8 @@ class Netlink {
   // On `ifindex`'s clsact ingress, with this priority: everything goes to target's ingress, as if it had
   // been received there (mirred).
   Result<void> redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex) const;
+  // How many filters the interface's clsact qdisc has, both ways; nothing where that cannot be told.
+  std::optional<u32> clsact_filters(u32 ifindex) const noexcept;
 
  private:
   explicit Netlink(nl_sock* socket) : socket_(socket) {}

@@ -66,6 +66,8 @@ Skeleton open_sized(const PortOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.flow_stats, flows);
   bpf_map__set_max_entries(skeleton->maps.mirror_rings, cpus * options.mirror_slots);
   bpf_map__set_max_entries(skeleton->maps.mirror_state, cpus);
+  bpf_map__set_max_entries(skeleton->maps.egress_records, cpus * XG_EGRESS_SLOTS);
+  bpf_map__set_max_entries(skeleton->maps.egress_heads, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.max_prefix_limits);
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
   skeleton->rodata->multi_buffer = options.multi_buffer ? 1 : 0;

@@ -11,6 +11,7 @@
 #include "userspace/policy/caching.hpp"
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
+#include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::policy {
 namespace {
@@ -229,6 +230,7 @@ class Compiler {
     header.on_failure = policy_.on_failure == Do::pass ? XG_DO_PASS : XG_DO_DROP;
     header.on_overload = policy_.on_overload == Do::pass ? XG_DO_PASS : XG_DO_DROP;
     header.fragments = static_cast<u8>(policy_.fragments);
+    header.feeds_egress = wants_egress(policy_) ? 1 : 0;
     // Address space only, until it is used.
     store_.reserve(65536 + (src_.boundary_count() + dst_.boundary_count()) * 2 / 3);
     header.rules_line =

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -71,15 +72,28 @@ void read_max_wait(Report& report, const Place& place, Compute& compute) {
     compute.max_wait_ns = *ns;
 }
 
+// A pipeline's state has one home (DESIGN 4.5).
+void check_homes(Report& report, const Place& place, const Compute& compute,
+                 const std::vector<Pipeline>& pipelines) {
+  if (compute.devices.size() < 2) return;
+  for (const auto& pipeline : pipelines)
+    if (const auto table = table_in(pipeline))
+      return report.at(place,
+                       fmt::format("pipeline \"{}\" remembers packets ({}), and each of {} devices would "
+                                   "remember only its own queues'; name one device, or take the stage out",
+                                   pipeline.name, *table, compute.devices.size()));
+}
+
 }  // namespace
 
-Compute read_compute(Report& report, const Place& place) {
+Compute read_compute(Report& report, const Place& place, const std::vector<Pipeline>& pipelines) {
   Compute compute;
   Fields fields(report, place, keys::kCompute, "\"compute\"");
   const auto device = fields.get("device");
   if (device) read_device(report, *device, compute);
   const auto devices = fields.get("devices");
   if (devices) read_devices(report, *devices, compute);
+  if (devices) check_homes(report, *devices, compute, pipelines);
   if (device && devices)
     report.at(*devices, "\"devices\" and \"device\" both say what runs the pipelines; leave one of them out");
   if (auto mode = fields.get("mode"))

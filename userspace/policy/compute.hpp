@@ -7,6 +7,7 @@
 
 namespace xdpgpu::policy {
 
-Compute read_compute(Report& report, const Place& place);
+// pipelines: the policy's; those that remember packets have one device.
+Compute read_compute(Report& report, const Place& place, const std::vector<Pipeline>& pipelines);
 
 }  // namespace xdpgpu::policy

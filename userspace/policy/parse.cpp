@@ -55,7 +55,8 @@ class PolicyReader {
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rules = fields.get("rules")) this->rules(*rules);
     if (auto io = fields.get("io")) this->io(*io);
-    if (auto compute = fields.get("compute")) policy_.compute = read_compute(report_, *compute);
+    if (auto compute = fields.get("compute"))
+      policy_.compute = read_compute(report_, *compute, policy_.pipelines);
     count_prefixes(root);
     return std::move(policy_);
   }

@@ -200,7 +200,8 @@ struct RateLimitStage {
 struct ConntrackStage {
   std::string on_new = "next";      // next, drop, pass
   std::string on_invalid = "drop";  // likewise
-  bool loose = true;                // only one direction may be seen
+  bool egress = true;               // it is shown what the host sends
+  bool loose = false;               // one direction of a connection may do
   // In the order of keys::kTimeouts.
   std::array<u32, 10> timeouts_ms{120'000, 60'000, 3'600'000, 120'000, 120'000,
                                   10'000,  30'000, 120'000,   30'000,  600'000};

@@ -90,6 +90,10 @@ ConntrackStage read_conntrack(Report& report, const Place& place) {
        {std::pair("on_new", &stage.on_new), std::pair("on_invalid", &stage.on_invalid)})
     if (auto action = fields.get(key))
       if (auto word = read_word(report, *action, words::kAclDefault)) *to = words::kAclDefault[*word];
+  if (auto egress = fields.get("egress"))
+    if (auto value = read_bool(report, *egress)) stage.egress = *value;
+  // Who sees one direction alone has to take the other one's word.
+  stage.loose = !stage.egress;
   if (auto loose = fields.get("loose"))
     if (auto value = read_bool(report, *loose)) stage.loose = *value;
   if (auto timeouts = fields.get("timeouts")) {
@@ -112,6 +116,32 @@ std::optional<std::string> table_in(const Pipeline& pipeline) {
     if (has_table(pipeline.stages[i]))
       return fmt::format("stage {} ({})", i + 1, words::kStage[pipeline.stages[i].index()]);
   return std::nullopt;
+}
+
+bool wants_egress(const Policy& policy) {
+  for (const auto& pipeline : policy.pipelines)
+    for (const auto& stage : pipeline.stages)
+      if (const auto* conntrack = std::get_if<ConntrackStage>(&stage); conntrack && conntrack->egress)
+        return true;
+  return false;
+}
+
+std::vector<std::string> conntrack_notes(const Policy& policy) {
+  std::vector<std::string> notes;
+  for (const auto& pipeline : policy.pipelines)
+    for (u64 i = 0; i < pipeline.stages.size(); ++i) {
+      const auto* conntrack = std::get_if<ConntrackStage>(&pipeline.stages[i]);
+      if (!conntrack || conntrack->egress) continue;
+      notes.push_back(fmt::format(
+          "pipeline \"{}\", stage {} (conntrack), is not shown what the host sends (\"egress\": false), so "
+          "{}",
+          pipeline.name, i + 1,
+          conntrack->loose
+              ? "it is loose: connections are also taken up in the middle, and strays may pass for one"
+              : "where a connection's other direction does not come in by an attached interface it is "
+                "invalid"));
+    }
+  return notes;
 }
 
 }  // namespace xdpgpu::policy

@@ -20,4 +20,9 @@ bool has_table(const Stage& stage);
 // The first such stage of the pipeline, as "stage 2 (conntrack)".
 std::optional<std::string> table_in(const Pipeline& pipeline);
 
+// Whether some stage is to be shown what the host sends (maps/egress.h).
+bool wants_egress(const Policy& policy);
+// What follows for stages that are not, a sentence each.
+std::vector<std::string> conntrack_notes(const Policy& policy);
+
 }  // namespace xdpgpu::policy

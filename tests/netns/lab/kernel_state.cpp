@@ -96,6 +96,16 @@ XdpState xdp_state(const Interface& interface) {
   return state;
 }
 
+std::uint32_t tcx_egress_programs(const Interface& interface) {
+  constexpr auto kTcxEgress =
+      static_cast<bpf_attach_type>(47);  // newer than the oldest headers that we build with
+  std::uint32_t flags = 0, count = 0;
+  const int error = interface.ns().run([&] {
+    return bpf_prog_query(static_cast<int>(interface.ifindex()), kTcxEgress, 0, &flags, nullptr, &count);
+  });
+  return error < 0 ? 0 : count;
+}
+
 XdpProgram::XdpProgram(const Interface& interface, int action, bool generic, const std::string& name)
     : interface_(interface), flags_(generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE) {
   const bpf_insn instructions[] = {

@@ -21,6 +21,9 @@ struct XdpState {
 };
 XdpState xdp_state(const Interface& interface);
 
+// Programs on the interface's tc egress by links (tcx), where the kernel has those.
+std::uint32_t tcx_egress_programs(const Interface& interface);
+
 // A program that returns `action` (XDP_PASS 2, XDP_DROP 1) for every packet, named `name`, attached
 // for this object's life.
 class XdpProgram {
