@@ -86,7 +86,9 @@ Json specimen_with(std::string_view key) {
     // Pipelines that remember packets have one.
     Json& stages = document["pipelines"]["p"];
     for (std::size_t i = stages.size(); i-- > 0;)
-      if (stages[i]["stage"] == "rate_limit" || stages[i]["stage"] == "conntrack") stages.erase(i);
+      if (stages[i]["stage"] == "rate_limit" || stages[i]["stage"] == "conntrack" ||
+          stages[i].contains("affinity"))
+        stages.erase(i);
   }
   return document;
 }
