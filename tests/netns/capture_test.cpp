@@ -27,7 +27,7 @@ std::vector<std::string> captures() {
 }
 
 class Captures : public OnTheWire {};
-INSTANTIATE_TEST_SUITE_P(Netns, Captures, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Netns, Captures, kNativeAndGeneric, config_name);
 
 TEST_P(Captures, BounceByteExact) {
   const auto paths = captures();

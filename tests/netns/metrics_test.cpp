@@ -40,7 +40,7 @@ class Metrics : public OnTheWire {
     return std::accumulate(std::begin(histogram), std::end(histogram), std::uint64_t{0});
   }
 };
-INSTANTIATE_TEST_SUITE_P(Netns, Metrics, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Netns, Metrics, kNativeAndGeneric, config_name);
 INSTANTIATE_TEST_SUITE_P(Modes, Metrics, kSplit, config_name);
 
 constexpr const char* kPass = R"({"stage": "acl", "rules": [], "default": "pass"})";

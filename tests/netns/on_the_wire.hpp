@@ -24,6 +24,8 @@ void PrintTo(const Config& config, std::ostream* out);
 std::string config_name(const testing::TestParamInfo<Config>& info);  // "native_1queue"
 inline const auto kConfigs =
     testing::Values(Config{false, 1}, Config{false, 2}, Config{true, 1}, Config{true, 2});
+// For what hangs on neither: the path is tested with all of them.
+inline const auto kNativeAndGeneric = testing::Values(Config{false, 2}, Config{true, 1});
 // The other ways to drive the device; those that it does not have are skipped.
 inline const auto kModes =
     testing::Values(Config{false, 1, "inline"}, Config{false, 2, "split"}, Config{true, 1, "split"},

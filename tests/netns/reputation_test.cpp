@@ -42,7 +42,7 @@ class Reputation : public OnTheWire {
   std::optional<UdpSocket> ipv4_, ipv6_;
   int probes_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Netns, Reputation, kConfigs, config_name);
+INSTANTIATE_TEST_SUITE_P(Netns, Reputation, kNativeAndGeneric, config_name);
 INSTANTIATE_TEST_SUITE_P(Modes, Reputation, kSplit, config_name);
 
 // `of` and default as given; four lists, each with an action of its own.

@@ -52,7 +52,7 @@ Address parse_prefix(std::string_view text, Prefix& prefix) {
   char buffer[INET6_ADDRSTRLEN];
   auto slash = text.find('/');
   std::string_view address = text.substr(0, slash);
-  if (address.size() >= sizeof buffer) return Address::malformed;
+  if (address.empty() || address.size() >= sizeof buffer) return Address::malformed;
   std::memcpy(buffer, address.data(), address.size());
   buffer[address.size()] = '\0';
   prefix.family = address.find(':') == std::string_view::npos ? 4 : 6;
