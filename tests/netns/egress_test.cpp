@@ -44,7 +44,7 @@ class Egress : public OnTheWire {
     return asked && client.receive(2000ms) == "me";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Netns, Egress, kNativeAndGeneric, config_name);
+INSTANTIATE_TEST_SUITE_P(Netns, Egress, kConfigs, config_name);
 INSTANTIATE_TEST_SUITE_P(Modes, Egress, kSplit, config_name);
 
 TEST_P(Egress, TheHostsOwnConnectionsGoThroughAndStraysDoNot) {
