@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <new>
 #include <set>
@@ -13,6 +14,7 @@
 #include "gpu/forward_image.hpp"
 #include "gpu/image_words.hpp"
 #include "gpu/reputation_image.hpp"
+#include "gpu/stages/ddos.h"
 #include "gpu/stages/image.h"
 #include "gpu/stages/table.h"
 
@@ -193,6 +195,22 @@ Check check(const ConntrackSettings& stage) {
   return check(stage.table);
 }
 
+Check check(const DdosSettings& stage) {
+  if (std::all_of(stage.thresholds.begin(), stage.thresholds.end(), [](u64 one) { return one == 0; }))
+    return refuse("it has no threshold: give it one");
+  for (u32 m = 0; m < kDdosMetrics; m++)
+    if (stage.thresholds[m] > kTera)
+      return refuse("its threshold {} of {} is more than {}", kDdosMetricNames[m], stage.thresholds[m],
+                    kTera);
+  return check_number("IPv4 prefix length", stage.bits4, 1, 32)
+      .and_then([&] { return check_number("IPv6 prefix length", stage.bits6, 1, 128); })
+      .and_then([&] { return check_number("window in milliseconds", stage.window_ms, 10, 60'000); })
+      .and_then([&] { return check_number("hold time in milliseconds", stage.hold_ms, 1, kMaxDdosHoldMs); })
+      .and_then([&] { return check_number("release_percent", stage.release_percent, 1, 100); })
+      .and_then([&] { return check_number("share_percent", stage.share_percent, 1, 100); })
+      .and_then([&] { return check_number("number of entries", stage.table.entries, 1, kMaxDdosTargets); });
+}
+
 Check check(const ForwardSettings& stage) {
   if (stage.next_hops.size() > kMaxNextHops)
     return refuse("it has {} next hops, {} are possible", stage.next_hops.size(), kMaxNextHops);
@@ -209,8 +227,8 @@ Check check(const ForwardSettings& stage) {
 }
 
 const char* stage_name(const StageSettings& stage) {
-  constexpr std::array names{"acl",     "load_balance", "l2fwd",    "reputation",
-                             "forward", "rate_limit",   "conntrack"};
+  constexpr std::array names{"acl",     "load_balance", "l2fwd",     "reputation",
+                             "forward", "rate_limit",   "conntrack", "ddos"};
   static_assert(names.size() == std::variant_size_v<StageSettings>);
   return names[stage.index()];
 }
@@ -229,6 +247,7 @@ struct Placed {
   u32 body;
   u64 entries = 0;  // of its table, if it has one
   u32 own = 0;      // end of the words of the body that say which table it is, 0: all do
+  u32 record = 0;   // words that each entry has behind the sets
 };
 
 void append64(std::vector<u32>& image, u64 value) {
@@ -401,6 +420,42 @@ Result<Placed> append(const ConntrackSettings& stage, Compiled& to) {
   return Placed{XG_KIND_CONNTRACK, at, stage.table.entries};
 }
 
+static_assert(kDdosMetrics == XG_DDOS_METRICS);
+
+// A threshold of so many per second, or in a window, as so many in a window: at least one.
+u64 in_window(const DdosSettings& stage, u32 metric, u64 threshold) {
+  if (metric == XG_DDOS_SOURCE_COUNT) return threshold;
+  return std::max<u64>(1, threshold * stage.window_ms / 1000);
+}
+
+Result<Placed> append(const DdosSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  constexpr u64 ticks_per_ms = XG_TICKS_PER_NS * 1'000'000;
+  const u32 body = append_stateful(stage.table, image);
+  image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
+  image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
+  image.insert(image.end(), {stage.direction == DdosSettings::Direction::in ? XG_RATE_DST : XG_RATE_SRC,
+                             stage.bits4, stage.bits6});
+  append64(image, stage.window_ms * ticks_per_ms);
+  append64(image, stage.hold_ms * ticks_per_ms);
+  append64(image, (u64{stage.hold_ms} + 2 * u64{stage.window_ms}) * ticks_per_ms);
+  u32 watched = 0;
+  for (u32 m = 0; m < kDdosMetrics; m++) watched |= stage.thresholds[m] != 0 ? 1u << m : 0;
+  image.insert(image.end(), {static_cast<u32>(stage.on_detect), stage.share_percent, watched});
+  for (u32 m = 0; m < kDdosMetrics; m++) {
+    const u64 detect = in_window(stage, m, stage.thresholds[m]);
+    append64(image, detect);
+    append64(image, std::max<u64>(1, detect * stage.release_percent / 100));
+  }
+  // Linear counting (Whang et al., 1990).
+  image.push_back(0);
+  for (u32 zeros = 1; zeros <= XG_DDOS_REGISTERS; zeros++)
+    image.push_back(static_cast<u32>(
+        std::lround(XG_DDOS_REGISTERS * std::log(static_cast<double>(XG_DDOS_REGISTERS) / zeros))));
+  static_assert(static_cast<u32>(DdosSettings::OnDetect::drop_sources) == XG_DDOS_DROPS_SOURCES);
+  return Placed{XG_KIND_DDOS, body, stage.table.entries, body + XG_DDOS_OWN, XG_DDOS_RECORD};
+}
+
 // Gives a stage its table, in the first round that its pipeline has left.
 void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed, u32 round, u32 kind_before,
                const CompileOptions& options, Compiled& to) {
@@ -411,7 +466,8 @@ void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed
   spec.pipeline = pipeline.name;
   spec.stage = stage;
   spec.entries = u64{image[placed.body + XG_BODY_SETS]} * XG_WAYS;
-  spec.words = XG_TABLE_HEAD + u64{image[placed.body + XG_BODY_SETS]} * XG_SET_WORDS;
+  spec.words =
+      XG_TABLE_HEAD + u64{image[placed.body + XG_BODY_SETS]} * XG_SET_WORDS + spec.entries * placed.record;
   // The body says all there is to say of the stage's settings; where what is remembered outlives some of
   // them, its first words do.
   const auto end = placed.own == 0 ? image.end() : image.begin() + placed.own;
@@ -509,6 +565,10 @@ std::vector<u16> fed_by_egress(const Pipelines& pipelines) {
         break;
       }
   return fed;
+}
+
+u64 ddos_rate(const DdosSettings& settings, DdosMetric metric, u64 in_window) {
+  return metric == DdosMetric::sources ? in_window : in_window * 1000 / settings.window_ms;
 }
 
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {

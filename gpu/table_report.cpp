@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/stages/conntrack.h"
+#include "gpu/stages/ddos.h"
 #include "gpu/stages/rate_limit.h"
 
 namespace xdpgpu::gpu {
@@ -35,6 +36,13 @@ StageKind kind_of(const StageSettings& stage) {
              {"excess", XG_RATE_EXCESS},
              {"no_place", XG_RATE_NO_PLACE},
              {"no_key", XG_RATE_NO_KEY}}};
+  if (std::holds_alternative<DdosSettings>(stage))
+    return {"ddos",
+            {{"within", XG_DDOS_WITHIN},
+             {"alarmed", XG_DDOS_ALARMED},
+             {"dropped", XG_DDOS_DROPPED},
+             {"no_place", XG_DDOS_NO_PLACE},
+             {"no_key", XG_DDOS_NO_KEY}}};
   return {"stage", {}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "gpu/reference/balance.hpp"
 #include "gpu/reference/connections.hpp"
+#include "gpu/reference/floods.hpp"
 #include "gpu/reference/packet.hpp"
 #include "gpu/reference/table.hpp"
 #include "gpu/stages/table.h"
@@ -136,6 +137,7 @@ struct Place {
   u32 first_rewrite = 0;  // number of its first backend's or next hop's rewrite
   Table* table = nullptr;
   const Balancer* balancer = nullptr;
+  Floods* floods = nullptr;
 };
 
 // False: the packet goes on.
@@ -306,6 +308,16 @@ bool decide(const ConntrackSettings& settings, const Packet& packet, const Place
   return false;
 }
 
+bool decide(const DdosSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
+  const Floods::Answer answer = place.floods->see(packet, *place.table);
+  if (!answer.dropped) return false;
+  result.verdict = XG_VERDICT(XG_DROP, 0u, place.position, answer.metric + 1);
+  u64 ttl_ms = answer.milliseconds;
+  if (settings.cache_ttl_ms != 0) ttl_ms = std::min<u64>(ttl_ms, settings.cache_ttl_ms);
+  set_cache(settings.cache && ttl_ms != 0, static_cast<u32>(ttl_ms), packet, XG_REWRITE_NONE, result);
+  return true;
+}
+
 // Of the routes whose prefix holds the address the one with the longest; the first one of equals.
 const Route* route_to(const ForwardSettings& settings, std::span<const u8> address) {
   const Route* best = nullptr;
@@ -393,6 +405,7 @@ u32 rewrites_of(const StageSettings& stage) {
 const TableSettings* table_of(const StageSettings& stage) {
   if (const auto* limit = std::get_if<RateLimitSettings>(&stage)) return &limit->table;
   if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage)) return &conntrack->table;
+  if (const auto* ddos = std::get_if<DdosSettings>(&stage)) return &ddos->table;
   const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
   if (balance != nullptr && balance->affinity) return &balance->affinity->table;
   return nullptr;
@@ -401,23 +414,25 @@ const TableSettings* table_of(const StageSettings& stage) {
 // By pipeline, stage; nullptr: the stage has none.
 using Tables = std::vector<std::vector<std::unique_ptr<Table>>>;
 using Balancers = std::vector<std::vector<std::unique_ptr<Balancer>>>;
+using AllFloods = std::vector<std::vector<std::unique_ptr<Floods>>>;
 
 xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
                         u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables,
-                        const Balancers& balancers) {
+                        const Balancers& balancers, const AllFloods& floods) {
   xg_result result{};
   auto packet = read_packet(region, descriptor);
   if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size())
     return result;  // XG_ABORTED
   packet->bytes = bytes;
   const u32 pipeline = packet->metadata.pipeline;
-  Place place{1, XG_REWRITE_FIRST, nullptr, nullptr};
+  Place place{1, XG_REWRITE_FIRST, nullptr, nullptr, nullptr};
   for (u32 p = 0; p < pipeline; p++)
     for (const StageSettings& stage : settings[p].stages) place.first_rewrite += rewrites_of(stage);
   bool seen_by_table = false;
   for (const StageSettings& stage : settings[pipeline].stages) {
     place.table = tables[pipeline][place.position - 1].get();
     place.balancer = balancers[pipeline][place.position - 1].get();
+    place.floods = floods[pipeline][place.position - 1].get();
     if (packet->is(XG_PKT_EGRESS)) {
       if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage))
         place.table->count(static_cast<u32>(classify(*conntrack, *packet, *place.table)));
@@ -446,6 +461,7 @@ struct Judge::State {
   std::vector<PipelineSettings> settings;
   Tables tables;
   Balancers balancers;
+  AllFloods floods;
   std::array<u64, 2> hash_key{};
 };
 
@@ -454,9 +470,12 @@ Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& optio
   state_->hash_key = options.hash_key;
   for (const PipelineSettings& pipeline : settings) {
     auto& tables = state_->tables.emplace_back();
+    auto& floods = state_->floods.emplace_back();
     for (const StageSettings& stage : pipeline.stages) {
       const TableSettings* table = table_of(stage);
       tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, options.hash_key));
+      const auto* ddos = std::get_if<DdosSettings>(&stage);
+      floods.push_back(ddos == nullptr ? nullptr : std::make_unique<Floods>(*ddos, options.hash_key));
     }
   }
   change(std::move(settings));
@@ -475,6 +494,10 @@ void Judge::change(std::vector<PipelineSettings> settings) {
                                              : std::make_unique<Balancer>(*balance, state_->hash_key));
     }
   }
+  for (std::size_t p = 0; p < state_->settings.size(); p++)
+    for (std::size_t s = 0; s < state_->settings[p].stages.size(); s++)
+      if (const auto* ddos = std::get_if<DdosSettings>(&state_->settings[p].stages[s]))
+        state_->floods[p][s]->change(*ddos);
 }
 
 void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
@@ -488,16 +511,23 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
     }
     results[i] = later_buffer ? xg_result{}
                               : decide_packet(region, descriptors[i], bytes, generation, state_->settings,
-                                              state_->tables, state_->balancers);
+                                              state_->tables, state_->balancers, state_->floods);
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }
 
 std::vector<std::vector<u32>> Judge::tables() const {
   std::vector<std::vector<u32>> all;
-  for (const auto& pipeline : state_->tables)
-    for (const auto& table : pipeline)
-      if (table != nullptr) all.push_back(table->words());
+  for (std::size_t p = 0; p < state_->tables.size(); p++)
+    for (std::size_t s = 0; s < state_->tables[p].size(); s++) {
+      const Table* table = state_->tables[p][s].get();
+      if (table == nullptr) continue;
+      all.push_back(table->words());
+      if (const Floods* floods = state_->floods[p][s].get()) {
+        const auto records = floods->words(table->places());
+        all.back().insert(all.back().end(), records.begin(), records.end());
+      }
+    }
   return all;
 }
 

@@ -96,6 +96,12 @@ Entry* Table::insert(u64 deadline) {
   return &**way;
 }
 
+u64 Table::place_of(const Entry& entry) const {
+  u64 way = 0;
+  while (!set_->ways[way] || &*set_->ways[way] != &entry) way++;
+  return static_cast<u64>(set_ - sets_.data()) * 8 + way;
+}
+
 std::vector<u32> Table::words() const {
   std::vector<u32> words(XG_TABLE_HEAD + sets_.size() * XG_SET_WORDS);
   put64(words, 2 * XG_TABLE_TOUCHES, touches_);

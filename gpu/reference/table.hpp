@@ -38,6 +38,9 @@ class Table {
   Entry* find(bool uses);
   // A new entry for it, its value all 0; nullptr: there is no place. Only where find() found none.
   Entry* insert(u64 deadline);
+  // Where an entry of the packet's set stands among all, from 0.
+  u64 place_of(const Entry& entry) const;
+  u64 places() const { return sets_.size() * 8; }
   // Counts an outcome of the stage's own.
   void count(u32 outcome) { outcomes_[outcome]++; }
 
@@ -59,7 +62,7 @@ class Table {
   Key key_{};
   u32 tag_ = 0;
   u64 touches_ = 0, hits_ = 0, inserted_ = 0, evicted_ = 0, refused_ = 0, occupied_ = 0;
-  std::array<u64, 8> outcomes_{};
+  std::array<u64, 24> outcomes_{};
 };
 
 }  // namespace xdpgpu::gpu::reference

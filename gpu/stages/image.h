@@ -44,6 +44,7 @@
 #define XG_KIND_STATEFUL 64u
 #define XG_KIND_RATE_LIMIT 64u
 #define XG_KIND_CONNTRACK 65u
+#define XG_KIND_DDOS 66u
 #define XG_KIND_AFFINITY 68u
 
 /* First words of every body. */
@@ -217,6 +218,35 @@
 #define XG_CT_TIMEOUTS 13u /* ticks, two words for each state of a connection */
 #define XG_CT_STATES 12u
 #define XG_CT_WORDS (XG_CT_TIMEOUTS + XG_CT_STATES * 2u)
+
+/* XG_KIND_DDOS, behind XG_BODY_STATEFUL words. Metrics, by number: what is counted of a target. */
+#define XG_DDOS_SYN 0u
+#define XG_DDOS_UDP 1u
+#define XG_DDOS_UDP_BYTES 2u
+#define XG_DDOS_DNS 3u
+#define XG_DDOS_DNS_BYTES 4u
+#define XG_DDOS_ICMP 5u
+#define XG_DDOS_PACKETS 6u
+#define XG_DDOS_BYTES 7u
+#define XG_DDOS_NEW_FLOWS 8u
+#define XG_DDOS_SOURCE_COUNT 9u
+#define XG_DDOS_METRICS 10u
+#define XG_DDOS_PER 10u   /* targets are sources (XG_RATE_SRC) or destinations (XG_RATE_DST) */
+#define XG_DDOS_BITS4 11u /* bits of their addresses that count */
+#define XG_DDOS_BITS6 12u
+#define XG_DDOS_WINDOW 13u /* ticks, two words, as hold and forget */
+#define XG_DDOS_OWN 15u    /* so many words are the table's; those behind are the policy's */
+#define XG_DDOS_HOLD 15u   /* from the last value that is not below the release threshold on */
+#define XG_DDOS_FORGET 17u /* a target without a packet */
+#define XG_DDOS_MODE 19u   /* of packets in alarms: */
+#define XG_DDOS_PASSES 0u
+#define XG_DDOS_DROPS 1u
+#define XG_DDOS_DROPS_SOURCES 2u /* those of sources that have XG_DDOS_SHARE percent of the packets */
+#define XG_DDOS_SHARE 20u
+#define XG_DDOS_WATCHED 21u    /* bit a metric that has a threshold */
+#define XG_DDOS_THRESHOLDS 22u /* by metric, in a window: to detect, and to release; two words each */
+#define XG_DDOS_LINEAR 62u     /* by registers that are 0, 0 to 256: how many different ones that means */
+#define XG_DDOS_WORDS 319u
 
 /* XG_KIND_L2FWD */
 #define XG_L2FWD_ACTION 2u

@@ -9,6 +9,7 @@
 
 #include "acl.h"
 #include "conntrack.h"
+#include "ddos.h"
 #include "forward.h"
 #include "l2fwd.h"
 #include "load_balance.h"
@@ -44,6 +45,7 @@ XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result
 XG_FN xg_touch xg_stage_touch(xg_batch b, u32 kind, u32 body, xg_view p, u32 bytes) {
   if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_touch(b, body, p, bytes);
   if (kind == XG_KIND_AFFINITY) return xg_affinity_touch(b, body, p);
+  if (kind == XG_KIND_DDOS) return xg_ddos_touch(b, body, p, bytes);
   return xg_conntrack_touch(b, body, p);
 }
 
@@ -51,11 +53,13 @@ XG_FN u32 xg_stage_apply(xg_batch b, u32 kind, u32 body, xg_touch t) {
   if (t.tag == XG_UNTRACKED) return t.facts;
   if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_apply(b, body, t);
   if (kind == XG_KIND_AFFINITY) return xg_affinity_apply(b, body, t);
+  if (kind == XG_KIND_DDOS) return xg_ddos_apply(b, body, t);
   return xg_conntrack_apply(b, body, t);
 }
 
 XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
   if (kind == XG_KIND_AFFINITY) return xg_affinity_settle(b, body, outcome, p, r);
+  if (kind == XG_KIND_DDOS) return xg_ddos_settle(b, body, outcome, p, r);
   if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_settle(b, body, outcome);
   return xg_conntrack_settle(b, body, outcome);
 }

@@ -64,7 +64,11 @@ Json specimen() {
        "affinity": {"per": "flow", "idle": "1s", "entries": 1, "evict": "lru"},
        "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]},
       {"stage": "load_balance", "health": {"port": 80, "interval": "1s", "timeout": "1s", "fall": 1, "rise": 1},
-       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]}
+       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]},
+      {"stage": "ddos", "direction": "in", "prefix4": 32, "prefix6": 128, "window": "1s", "syn_pps": 1, "udp_pps": 1,
+       "udp_bytes_per_second": 1, "dns_pps": 1, "dns_bytes_per_second": 1, "icmp_pps": 1, "pps": 1, "bytes_per_second": 1,
+       "new_flows_per_second": 1, "sources": 1, "release_percent": 50, "hold": "1m", "on_detect": "drop_sources",
+       "share_percent": 10, "cache": "1s", "entries": 1, "evict": "lru"}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -87,7 +91,7 @@ Json specimen_with(std::string_view key) {
     Json& stages = document["pipelines"]["p"];
     for (std::size_t i = stages.size(); i-- > 0;)
       if (stages[i]["stage"] == "rate_limit" || stages[i]["stage"] == "conntrack" ||
-          stages[i].contains("affinity"))
+          stages[i]["stage"] == "ddos" || stages[i].contains("affinity"))
         stages.erase(i);
   }
   return document;
@@ -138,6 +142,7 @@ const std::vector<ObjectKind>& object_kinds() {
       {"rateLimit", {"/pipelines/p/5"}, keys::kRateLimit},
       {"conntrack", {"/pipelines/p/6"}, keys::kConntrack},
       {"connectionTimeouts", {"/pipelines/p/6/timeouts"}, keys::kTimeouts},
+      {"ddos", {"/pipelines/p/9"}, keys::kDdos},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };
@@ -214,6 +219,8 @@ TEST(Schema, HasTheParsersWords) {
                                            {"affinityPer", words::kAffinityPer},
                                            {"balanceAlgorithm", words::kBalance},
                                            {"evict", words::kEvict},
+                                           {"ddosDirection", words::kDdosDirection},
+                                           {"onDetect", words::kOnDetect},
                                            {"ratePer", words::kRatePer},
                                            {"ioMode", words::kIoMode},
                                            {"computeMode", words::kComputeMode},
@@ -343,6 +350,9 @@ TEST(Specimen, RequiredKeysAreRequired) {
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
       if (name == "health") document["pipelines"]["p"][8]["backends"][0].erase("address");  // for it
+      // Which looks at it alone.
+      if (std::string_view(kind.definition) == "ddos" && name == "on_detect")
+        document["pipelines"]["p"][9].erase("share_percent");
       if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
       if (name == "lists" && std::string_view(kind.definition).empty())
         document["pipelines"]["p"].erase(3);  // which names one
@@ -374,7 +384,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 23u);
+  EXPECT_EQ(ranges, 38u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {
@@ -386,8 +396,9 @@ TEST(Specimen, WordsAreTheSchemas) {
     Json document = specimen();
     for (const auto& word : property["enum"]) {
       document[place] = word;
-      if (key == "family" && word == "ipv6") continue;  // the specimen's addresses are IPv4
-      if (key == "per" && word == "flow") continue;     // the specimen has prefixes
+      if (key == "family" && word == "ipv6") continue;             // the specimen's addresses are IPv4
+      if (key == "per" && word == "flow") continue;                // the specimen has prefixes
+      if (key == "on_detect" && word != "drop_sources") continue;  // and a share of sources
       EXPECT_THAT(text_of(problems(document)), testing::IsEmpty()) << word;
     }
     document[place] = "bogus";

@@ -108,7 +108,12 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
          "evict": "random"},
         {"stage": "rate_limit", "per": "flow", "bytes_per_second": 12345, "burst_bytes": 54321, "excess": "pass"},
         {"stage": "conntrack", "on_new": "pass", "on_invalid": "next", "loose": false, "entries": 9, "evict": "lfu",
-         "timeouts": {"syn_sent": "1ms", "udp_replied": "90m"}}]},
+         "timeouts": {"syn_sent": "1ms", "udp_replied": "90m"}},
+        {"stage": "ddos", "syn_pps": 20000, "cache": "5m"},
+        {"stage": "ddos", "direction": "out", "prefix4": 24, "prefix6": 56, "window": "90ms", "udp_pps": 1, "sources": 7,
+         "dns_bytes_per_second": 1000000000000, "release_percent": 9, "hold": "1ms", "on_detect": "drop_sources",
+         "share_percent": 77, "entries": 3, "evict": "fifo"},
+        {"stage": "ddos", "new_flows_per_second": 8, "on_detect": "pass"}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";

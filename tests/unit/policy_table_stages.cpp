@@ -224,6 +224,48 @@ TEST(TableStages, NothingBehindThemIsCachedButDrops) {
   EXPECT_EQ(problem(R"({"stage": "l2fwd", "cache": true}, {"stage": "conntrack"})"), "none") << "in front";
 }
 
+TEST(DdosStage, HoldsAsLongAsItCachesUnlessItSays) {
+  auto stage = stage_of<DdosStage>(R"({"stage": "ddos", "syn_pps": 20000})");
+  EXPECT_EQ(stage.thresholds, (std::array<u64, 10>{20000}));
+  EXPECT_EQ(stage.direction, "in");
+  EXPECT_EQ(stage.window_ms, 1000u);
+  EXPECT_EQ(stage.release_percent, 50u);
+  EXPECT_EQ(stage.hold_ms, 60'000u);
+  EXPECT_EQ(stage.on_detect, "drop");
+  EXPECT_FALSE(stage.cache_ms);
+  EXPECT_EQ(stage.table, (TableSpec{4096, "lru"}));
+  EXPECT_EQ(stage_of<DdosStage>(R"({"stage": "ddos", "pps": 1, "cache": "5m"})").hold_ms, 300'000u);
+  EXPECT_EQ(stage_of<DdosStage>(R"({"stage": "ddos", "pps": 1, "cache": true})").hold_ms, 60'000u);
+  EXPECT_EQ(stage_of<DdosStage>(R"({"stage": "ddos", "pps": 1, "cache": "1s", "hold": "2s"})").hold_ms,
+            2000u);
+  stage = stage_of<DdosStage>(R"({"stage": "ddos", "direction": "out", "prefix4": 24, "prefix6": 64,
+      "window": "500ms", "udp_bytes_per_second": 1000000000000, "sources": 9, "release_percent": 80,
+      "on_detect": "drop_sources", "share_percent": 5, "entries": 7, "evict": "refuse"})");
+  EXPECT_EQ(stage.thresholds, (std::array<u64, 10>{0, 0, 1'000'000'000'000, 0, 0, 0, 0, 0, 0, 9}));
+  EXPECT_EQ(stage.direction, "out");
+  EXPECT_EQ(stage.share_percent, 5u);
+}
+
+TEST(DdosStage, RefusesWhatMeansNothing) {
+  const auto with = [](const std::string& more) {
+    return R"({"stage": "ddos", "syn_pps": 1, )" + more + "}";
+  };
+  expect_problem(R"({"stage": "ddos"})", "/pipelines/p/0", "needs a threshold");
+  expect_problem(R"({"stage": "ddos", "syn_pps": 0})", "/pipelines/p/0/syn_pps", "from 1 to 1000000000");
+  expect_problem(R"({"stage": "ddos", "syn_pp": 1})", "/pipelines/p/0/syn_pp", "did you mean \"syn_pps\"?");
+  expect_problem(with(R"("window": "9ms")"), "/pipelines/p/0/window", "from 10ms to 1m");
+  expect_problem(with(R"("window": "10500us")"), "/pipelines/p/0/window", "whole milliseconds");
+  expect_problem(with(R"("hold": "9h")"), "/pipelines/p/0/hold", "from 1ms to 8h");
+  expect_problem(with(R"("hold": "1s", "cache": "2s")"), "/pipelines/p/0/cache", "ends with the alarm");
+  expect_problem(with(R"("cache": "9h")"), "/pipelines/p/0/cache", "at most 8h");
+  expect_problem(with(R"("share_percent": 9)"), "/pipelines/p/0/share_percent", "drop_sources");
+  expect_problem(with(R"("on_detect": "pass", "cache": true)"), "/pipelines/p/0/cache", "nothing to cache");
+  expect_problem(with(R"("on_detect": "ban")"), "/pipelines/p/0/on_detect", "\"drop_sources\"");
+  expect_problem(with(R"("direction": "both")"), "/pipelines/p/0/direction", "\"out\"");
+  expect_problem(with(R"("entries": 1048577)"), "/pipelines/p/0/entries", "from 1 to 1048576");
+  expect_problem(with(R"("release_percent": 101)"), "/pipelines/p/0/release_percent", "from 1 to 100");
+}
+
 // Each device would have a table of its own.
 TEST(TableStages, HaveOneDevice) {
   const auto on = [](const std::string& devices, const std::string& stage) {

@@ -16,6 +16,7 @@ const char* stage_name(const gpu::StageSettings& stage) {
   if (std::holds_alternative<gpu::ForwardSettings>(stage)) return "forward";
   if (std::holds_alternative<gpu::RateLimitSettings>(stage)) return "rate_limit";
   if (std::holds_alternative<gpu::ConntrackSettings>(stage)) return "conntrack";
+  if (std::holds_alternative<gpu::DdosSettings>(stage)) return "ddos";
   return "l2fwd";
 }
 
@@ -54,6 +55,9 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
   if (std::holds_alternative<gpu::RateLimitSettings>(stage)) return " over the limit";
   if (std::holds_alternative<gpu::ConntrackSettings>(stage))
     return rule == gpu::kConntrackNew ? " new connection" : " invalid";
+  if (std::holds_alternative<gpu::DdosSettings>(stage))
+    return rule != 0 && rule <= gpu::kDdosMetrics ? fmt::format(" alarm {}", gpu::kDdosMetricNames[rule - 1])
+                                                  : "";
   const auto* balance = std::get_if<gpu::LoadBalanceSettings>(&stage);
   if (balance && result && result->detail < balance->backends.size()) {
     const auto& name = balance->backends[result->detail].name;

@@ -236,6 +236,28 @@ class Converter {
     return to;
   }
 
+  StageResult convert(const policy::DdosStage& from) const {
+    gpu::DdosSettings to;
+    using Direction = gpu::DdosSettings::Direction;
+    using OnDetect = gpu::DdosSettings::OnDetect;
+    static_assert(policy::words::kDdosMetric == gpu::kDdosMetricNames);
+    to.direction = from.direction == "in" ? Direction::in : Direction::out;
+    to.bits4 = from.prefix4;
+    to.bits6 = from.prefix6;
+    to.window_ms = from.window_ms;
+    to.thresholds = from.thresholds;
+    to.release_percent = from.release_percent;
+    to.hold_ms = from.hold_ms;
+    to.on_detect = from.on_detect == "pass"   ? OnDetect::pass
+                   : from.on_detect == "drop" ? OnDetect::drop
+                                              : OnDetect::drop_sources;
+    to.share_percent = from.share_percent;
+    to.cache = from.cache_ms.has_value();
+    to.cache_ttl_ms = from.cache_ms.value_or(0);
+    to.table = table(from.table);
+    return to;
+  }
+
   const policy::Policy& policy_;
   const std::vector<std::string>& ports_;
   const DownBackends& down_;

@@ -7,6 +7,7 @@
 
 #include "maps/packet.h"
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/ddos.hpp"
 #include "userspace/policy/load_balance.hpp"
 #include "userspace/policy/routes.hpp"
 #include "userspace/policy/table_stages.hpp"
@@ -51,7 +52,8 @@ class StageReader {
     if (*which == 3) return reputation(place);
     if (*which == 4) return forward(place);
     if (*which == 5) return read_rate_limit(report_, place);
-    return read_conntrack(report_, place);
+    if (*which == 6) return read_conntrack(report_, place);
+    return read_ddos(report_, place);
   }
 
  private:

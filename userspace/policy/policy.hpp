@@ -208,8 +208,21 @@ struct ConntrackStage {
   TableSpec table{.entries = 1'048'576, .evict = "lru"};
   bool operator==(const ConntrackStage&) const = default;
 };
+struct DdosStage {
+  std::string direction = "in";  // in: targets are destinations; out: sources
+  u8 prefix4 = 32, prefix6 = 128;
+  u32 window_ms = 1000;
+  std::array<u64, 10> thresholds{};  // in the order of words::kDdosMetric, 0: none
+  u32 release_percent = 50;
+  u32 hold_ms = 60'000;            // at least cache_ms
+  std::string on_detect = "drop";  // pass, drop, drop_sources
+  u32 share_percent = 10;          // with drop_sources
+  std::optional<u32> cache_ms;
+  TableSpec table{.entries = 4096, .evict = "lru"};
+  bool operator==(const DdosStage&) const = default;
+};
 using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage, ForwardStage,
-                           RateLimitStage, ConntrackStage>;
+                           RateLimitStage, ConntrackStage, DdosStage>;
 struct Pipeline {
   std::string name;
   std::vector<Stage> stages;  // a packet that none decides is passed

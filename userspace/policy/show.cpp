@@ -217,6 +217,23 @@ Json stage_json(const ConntrackStage& stage) {
   return json;
 }
 
+Json stage_json(const DdosStage& stage) {
+  Json json = {{"stage", "ddos"},
+               {"direction", stage.direction},
+               {"prefix4", stage.prefix4},
+               {"prefix6", stage.prefix6},
+               {"window", write_duration(u64{stage.window_ms} * 1'000'000)}};
+  for (std::size_t i = 0; i < stage.thresholds.size(); i++)
+    if (stage.thresholds[i] != 0) json[std::string(words::kDdosMetric[i])] = stage.thresholds[i];
+  json["release_percent"] = stage.release_percent;
+  json["hold"] = write_duration(u64{stage.hold_ms} * 1'000'000);
+  json["on_detect"] = stage.on_detect;
+  if (stage.on_detect == "drop_sources") json["share_percent"] = stage.share_percent;
+  if (stage.on_detect != "pass") add_cache(json, stage.cache_ms);
+  add_table(json, stage.table);
+  return json;
+}
+
 Json list_json(const List& list) {
   if (!list.file.empty()) return {{"file", list.file}};
   Json values = Json::array();

@@ -108,7 +108,8 @@ ConntrackStage read_conntrack(Report& report, const Place& place) {
 bool has_table(const Stage& stage) {
   const auto* balance = std::get_if<LoadBalanceStage>(&stage);
   if (balance != nullptr && balance->affinity) return true;
-  return std::holds_alternative<RateLimitStage>(stage) || std::holds_alternative<ConntrackStage>(stage);
+  return std::holds_alternative<RateLimitStage>(stage) || std::holds_alternative<ConntrackStage>(stage) ||
+         std::holds_alternative<DdosStage>(stage);
 }
 
 std::optional<std::string> table_in(const Pipeline& pipeline) {

@@ -52,6 +52,28 @@ inline constexpr std::array<std::string_view, 8> kConntrack{"stage", "on_new",  
 inline constexpr std::array<std::string_view, 10> kTimeouts{
     "syn_sent", "syn_received", "established", "fin_wait", "time_wait",
     "closed",   "udp",          "udp_replied", "icmp",     "other"};
+inline constexpr std::array<std::string_view, 22> kDdos{"stage",
+                                                        "direction",
+                                                        "prefix4",
+                                                        "prefix6",
+                                                        "window",
+                                                        "syn_pps",
+                                                        "udp_pps",
+                                                        "udp_bytes_per_second",
+                                                        "dns_pps",
+                                                        "dns_bytes_per_second",
+                                                        "icmp_pps",
+                                                        "pps",
+                                                        "bytes_per_second",
+                                                        "new_flows_per_second",
+                                                        "sources",
+                                                        "release_percent",
+                                                        "hold",
+                                                        "on_detect",
+                                                        "share_percent",
+                                                        "cache",
+                                                        "entries",
+                                                        "evict"};
 inline constexpr std::array<std::string_view, 4> kNextHop{"mac", "src_mac", "to", "mtu"};
 inline constexpr std::array<std::string_view, 2> kRoute{"prefix", "next_hop"};
 inline constexpr std::array<std::string_view, 1> kRouteFile{"file"};
@@ -75,12 +97,18 @@ inline constexpr std::array<std::string_view, 6> kControl{"arp",  "nd",   "dhcp"
 inline constexpr std::array<std::string_view, 2> kVlan{"none", "priority"};
 inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", "psh",
                                                            "ack", "urg", "ece", "cwr"};  // bit by bit
-inline constexpr std::array<std::string_view, 7> kStage{"acl",     "load_balance", "l2fwd",    "reputation",
-                                                        "forward", "rate_limit",   "conntrack"};
+inline constexpr std::array<std::string_view, 8> kStage{"acl",     "load_balance", "l2fwd",     "reputation",
+                                                        "forward", "rate_limit",   "conntrack", "ddos"};
 inline constexpr std::array<std::string_view, 2> kBalance{"hash", "maglev"};
 inline constexpr std::array<std::string_view, 2> kAffinityPer{"flow", "src"};
 inline constexpr std::array<std::string_view, 5> kEvict{"fifo", "lru", "lfu", "random", "refuse"};
 inline constexpr std::array<std::string_view, 3> kRatePer{"src", "dst", "flow"};
+inline constexpr std::array<std::string_view, 2> kDdosDirection{"in", "out"};
+inline constexpr std::array<std::string_view, 3> kOnDetect{"pass", "drop", "drop_sources"};
+// What `ddos` counts: keys with a threshold.
+inline constexpr std::array<std::string_view, 10> kDdosMetric{
+    "syn_pps", "udp_pps",          "udp_bytes_per_second", "dns_pps", "dns_bytes_per_second", "icmp_pps",
+    "pps",     "bytes_per_second", "new_flows_per_second", "sources"};
 inline constexpr std::array<std::string_view, 2> kRouteTo{"pass", "drop"};  // and next hops by name
 inline constexpr std::array<std::string_view, 3> kReputationOf{"src", "dst", "either"};
 inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pass",
@@ -91,8 +119,8 @@ inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", 
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 // Named elsewhere for this product, not part of this version.
-inline constexpr std::array<std::string_view, 7> kStageAbsent{"pattern", "ddos",  "program",  "gtpu",
-                                                              "crypto",  "model", "telemetry"};
+inline constexpr std::array<std::string_view, 6> kStageAbsent{"pattern", "program", "gtpu",
+                                                              "crypto",  "model",   "telemetry"};
 }  // namespace words
 
 struct ProtocolName {
