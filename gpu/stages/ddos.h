@@ -105,9 +105,12 @@ XG_FN xg_touch xg_ddos_touch(xg_batch b, u32 body, xg_view p, u32 bytes) {
     return t;
   }
   bool leaves = b.image.v[body + XG_DDOS_PER] == XG_RATE_SRC;
-  xg_touch flow = xg_untracked();
-  xg_flow_touch(p, flow);
-  u64 flow_hash = xg_key_hash(b, body + XG_BODY_HASH_KEY, flow);
+  u64 flow_hash = u64(0);
+  if ((b.image.v[body + XG_DDOS_WATCHED] & (1u << XG_DDOS_NEW_FLOWS)) != 0u) {
+    xg_touch flow = xg_untracked();
+    xg_flow_touch(p, flow);
+    flow_hash = xg_key_hash(b, body + XG_BODY_HASH_KEY, flow);
+  }
   xg_touch other = xg_untracked();
   for (u32 i = 0u; i < 4u; i++) other.key[4u + i] = leaves ? p.dst[i] : p.src[i];
   other.key[9] = p.family;

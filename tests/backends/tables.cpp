@@ -133,18 +133,18 @@ gpu::DdosSettings ddos(gpu::DdosSettings::Direction direction, u32 window_ms, u3
   return stage;
 }
 
-// One metric each, so that no alarm stands in another one's way, and all of them together.
+// A stage for each metric, and all of them in one.
 std::vector<gpu::PipelineSettings> alarms() {
   using Direction = gpu::DdosSettings::Direction;
   using OnDetect = gpu::DdosSettings::OnDetect;
   constexpr std::array<u64, gpu::kDdosMetrics> kThresholds{20, 20, 2000, 15, 5000, 10, 60, 10'000, 20, 8};
-  std::vector<gpu::PipelineSettings> all;
+  std::vector<gpu::PipelineSettings> all{{"each", {}}};
   for (u32 m = 0; m < gpu::kDdosMetrics; m++) {
     gpu::DdosSettings one = ddos(Direction::in, 300, 900, {64, Evict::lru});
     one.thresholds[m] = kThresholds[m];
     one.cache = m % 2 == 0;
     one.cache_ttl_ms = m % 4 == 0 ? 400 : 0;
-    all.push_back({fmt::format("only {}", gpu::kDdosMetricNames[m]), {one}});
+    all.front().stages.emplace_back(one);
   }
   gpu::DdosSettings every = ddos(Direction::in, 1000, 2000, {16, Evict::fifo});
   every.thresholds = kThresholds;
