@@ -4,6 +4,7 @@
 #include <set>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/control/alarms.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/metrics.hpp"
 #include "userspace/control/summary.hpp"
@@ -56,6 +57,7 @@ std::string text_of(const Json& report) {
     header = true;
     text += fmt::format("  {:>14}  {}\n", packets, rule.at("name").get<std::string>());
   }
+  text += control::alarms_text(report);
   text += control::tables_text(report);
   const auto& frames = report.at("frames");
   text +=

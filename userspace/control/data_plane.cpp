@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "gpu/gpu.hpp"
+#include "userspace/control/alarms.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/grace_period.hpp"
 #include "userspace/control/health.hpp"
@@ -44,6 +45,7 @@ constexpr std::chrono::seconds kGoneTimeout{20};
 constexpr std::chrono::milliseconds kHealthTogether{20};
 constexpr std::chrono::seconds kHealthRetry{5};
 constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
+constexpr int kAlarmTicks = 2;       // likewise
 
 // Where sentences go: to the terminal, or, in the background, to the system log.
 class Output {
@@ -128,6 +130,8 @@ class DataPlane {
   std::optional<std::string> lost_interface() const;
   // Says so when an interface's MTU has come to let in frames that fit no chunk.
   void watch_mtus();
+  // Tells what `ddos` stages have detected, and what is over.
+  void watch_alarms();
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
@@ -155,6 +159,7 @@ class DataPlane {
     auto made = report(
         {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
     if (!made) return made;
+    if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
     if (Json health = health_.report(swap_->current()->policy); !health.empty())
       (*made)["health"] = std::move(health);
     return made;
@@ -175,6 +180,7 @@ class DataPlane {
   asio::steady_timer confirm_timer_;
   asio::steady_timer health_timer_;
   HealthChecks health_;
+  Alarms alarms_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
   std::optional<Totals> last_totals_;
@@ -266,7 +272,8 @@ void DataPlane::keep_house() {
     if (error || shutting_down_) return;
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (setup_.broker.take_pending_stop()) return shut_down({});
-    if (++ticks_ % kInterfaceTicks == 0) {
+    if (++ticks_ % kAlarmTicks == 0) watch_alarms();
+    if (ticks_ % kInterfaceTicks == 0) {
       watch_mtus();
       if (const auto lost = lost_interface()) {
         output_.problem(*lost);
@@ -312,6 +319,18 @@ void DataPlane::watch_mtus() {
                     buffers == 1 ? fmt::format("{}-byte chunk", XG_CHUNK_SIZE)
                                  : fmt::format("{} chunks, for which this attach is laid out", buffers),
                     facts.name, most - host::kFrameOverhead));
+  }
+}
+
+void DataPlane::watch_alarms() {
+  const auto events = engine_->alarms(alarms_.watch());
+  if (!events) return;  // of a device that has failed, which is said elsewhere
+  alarms_.add(*events);
+  for (const auto& event : *events) {
+    if (setup_.json && !setup_.daemon)
+      output_.json(alarm_json(event));
+    else
+      output_.problem(alarm_sentence(event));
   }
 }
 

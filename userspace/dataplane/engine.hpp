@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/ddos_watch.hpp"
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/table_report.hpp"
@@ -150,6 +151,8 @@ class Engine {
   // How the tables of the current generation's stages stand; none before make_current(). Reads some of the
   // device's memory: for whoever asks, not for every second.
   Result<std::vector<gpu::TableReport>> tables() const;
+  // What `ddos` stages of the policy in force have detected since `watch` looked last.
+  Result<std::vector<gpu::DdosEvent>> alarms(gpu::DdosWatch& watch) const;
 
  private:
   struct Impl;

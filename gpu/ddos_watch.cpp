@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/ddos_watch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "gpu/stages/ddos.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+// Sets that are read at a time: some 150 KiB.
+constexpr u64 kSetsAtATime = 256;
+
+u64 pair_at(std::span<const u32> words, u64 at) { return words[at] | u64{words[at + 1]} << 32; }
+
+}  // namespace
+
+// One stage's table.
+struct DdosWatch::Reader {
+  Device& device;
+  u32 generation;
+  u32 number;
+  const StateSpec& spec;
+  const DdosSettings& settings;
+  mutable bool failed;
+  mutable std::string error;
+
+  u64 sets() const { return spec.entries / XG_WAYS; }
+
+  std::vector<u32> words(u64 first, u64 count) const {
+    std::vector<u32> read(count);
+    if (auto done = device.read_state(generation, number, first, read); !done) {
+      failed = true;
+      error = done.error();
+    }
+    return read;
+  }
+  std::vector<u32> entry(u64 place) const {
+    return words(
+        XG_TABLE_HEAD + place / XG_WAYS * XG_SET_WORDS + XG_SET_HEAD + place % XG_WAYS * XG_ENTRY_WORDS,
+        XG_ENTRY_WORDS);
+  }
+  std::vector<u32> record(u64 place) const {
+    return words(XG_TABLE_HEAD + sets() * XG_SET_WORDS + place * XG_DDOS_RECORD, XG_DDOS_RECORD);
+  }
+
+  std::vector<DdosSource> sources_of(const std::vector<u32>& record) const {
+    std::vector<std::pair<u32, DdosSource>> found;
+    for (u32 i = 0; i < XG_DDOS_TOP; i++) {
+      const u32* const top = &record[XG_DDOS_TOP_AT + i * XG_DDOS_TOP_WORDS];
+      if (top[XG_DDOS_TOP_PACKETS] == 0) continue;
+      DdosSource source;
+      std::memcpy(source.address.data(), top, 16);
+      source.percent =
+          std::min(100.0, 100.0 * top[XG_DDOS_TOP_PACKETS] / std::max(1u, record[XG_DDOS_TOTAL]));
+      found.emplace_back(top[XG_DDOS_TOP_PACKETS], source);
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<DdosSource> sources;
+    for (const auto& [packets, source] : found) sources.push_back(source);
+    return sources;
+  }
+
+  DdosAlarm alarm_of(const std::vector<u32>& entry, const std::vector<u32>& record, u32 m) const {
+    DdosAlarm alarm;
+    alarm.pipeline = spec.pipeline;
+    alarm.stage = spec.stage;
+    alarm.direction = settings.direction;
+    alarm.family = static_cast<u8>(entry[XG_ENTRY_KEY + 9] & 0xff);
+    std::memcpy(alarm.target.data(), &entry[XG_ENTRY_KEY], 16);
+    alarm.prefix = alarm.family == 4 ? settings.bits4 : settings.bits6;
+    alarm.metric = static_cast<DdosMetric>(m);
+    const u64 at = XG_DDOS_METRIC_AT + u64{m} * XG_DDOS_METRIC;
+    alarm.value = ddos_rate(settings, alarm.metric, pair_at(record, at + XG_DDOS_VALUE));
+    alarm.threshold = settings.thresholds[m];
+    alarm.peak = ddos_rate(settings, alarm.metric, pair_at(record, at + XG_DDOS_PEAK));
+    alarm.since_ns = pair_at(record, at + XG_DDOS_SINCE) / XG_TICKS_PER_NS;
+    alarm.until_ns = pair_at(record, at + XG_DDOS_UNTIL) / XG_TICKS_PER_NS;
+    alarm.dropped = pair_at(record, at + XG_DDOS_DROPPED_IN);
+    alarm.sources = sources_of(record);
+    return alarm;
+  }
+
+  // Calls each(place, its alarms ever) for targets that had any.
+  template <class Each>
+  void each_alarmed(Each each) const {
+    for (u64 first = 0; first < sets() && !failed; first += kSetsAtATime) {
+      const u64 count = std::min(kSetsAtATime, sets() - first);
+      const auto read = words(XG_TABLE_HEAD + first * XG_SET_WORDS, count * XG_SET_WORDS);
+      for (u64 set = 0; set < count; set++)
+        for (u32 way = 0; way < XG_WAYS; way++) {
+          const u64 at = set * XG_SET_WORDS;
+          const u32 alarms = read[at + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_VALUE];
+          if (read[at + XG_SET_TAGS + way] != 0 && alarms != 0) each((first + set) * XG_WAYS + way, alarms);
+        }
+    }
+  }
+};
+
+void DdosWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vector<DdosEvent>& events) {
+  std::set<u64> places;
+  for (const auto& [place, target] : table.targets)
+    if (!target.on.empty()) places.insert(place);
+  const auto head = reader.words(0, XG_TABLE_HEAD);
+  const u64 detected = pair_at(head, 2 * u64{XG_TABLE_OWN + XG_DDOS_DETECTED});
+  if (detected != table.detected)
+    reader.each_alarmed([&](u64 place, u32 alarms) {
+      const auto known = table.targets.find(place);
+      if (known == table.targets.end() || known->second.detections != alarms) places.insert(place);
+    });
+  if (reader.failed) return;
+  table.detected = detected;
+
+  for (const u64 place : places) {
+    const auto entry = reader.entry(place);
+    const auto record = reader.record(place);
+    if (reader.failed) return;
+    Target& target = table.targets[place];
+    const auto tell = [&](DdosEvent::What what, DdosAlarm alarm) {
+      (what == DdosEvent::What::detected ? detected_ : ended_)++;
+      events.push_back({what, std::move(alarm)});
+    };
+    // A target that came back to the place that it had left begins anew, too.
+    const bool same = std::equal(target.key.begin(), target.key.end(), entry.begin() + XG_ENTRY_KEY);
+    if (!same || record[XG_DDOS_DETECTIONS] < target.detections) {
+      for (auto& [m, alarm] : target.on)
+        tell(alarm.until_ns <= now_ns ? DdosEvent::What::released : DdosEvent::What::forgotten, alarm);
+      target = {};
+      std::copy_n(entry.begin() + XG_ENTRY_KEY, target.key.size(), target.key.begin());
+    }
+    target.detections = record[XG_DDOS_DETECTIONS];
+    for (u32 m = 0; m < kDdosMetrics; m++) {
+      const u32 count = record[XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC + XG_DDOS_COUNT];
+      const auto on = target.on.find(m);
+      const bool began = count != target.counts[m];
+      target.counts[m] = count;
+      if (!began && on == target.on.end()) continue;
+      // One that ended and began again in between, too.
+      if (began && on != target.on.end()) tell(DdosEvent::What::released, on->second);
+      DdosAlarm alarm = reader.alarm_of(entry, record, m);
+      if (began) tell(DdosEvent::What::detected, alarm);
+      if (alarm.until_ns > now_ns) {
+        target.on[m] = std::move(alarm);
+      } else {
+        tell(DdosEvent::What::released, std::move(alarm));
+        target.on.erase(m);
+      }
+    }
+  }
+}
+
+Result<std::vector<DdosEvent>> DdosWatch::look(Device& device, u32 generation, const Pipelines& pipelines,
+                                               u64 now_ns) {
+  std::vector<DdosEvent> events;
+  std::set<std::string> there;
+  for (u32 i = 0; i < pipelines.states().size(); i++) {
+    const StateSpec& spec = pipelines.states()[i];
+    const auto pipeline = std::find_if(pipelines.settings().begin(), pipelines.settings().end(),
+                                       [&](const auto& one) { return one.name == spec.pipeline; });
+    const auto* settings = std::get_if<DdosSettings>(&pipeline->stages[spec.stage]);
+    if (settings == nullptr) continue;
+    there.insert(spec.identity);
+    const Reader reader{device, generation, i, spec, *settings, false, {}};
+    look_at(reader, tables_[spec.identity], now_ns, events);
+    if (reader.failed) return tl::unexpected(reader.error);
+  }
+  // Alarms of tables that a policy took away are over with them.
+  for (auto table = tables_.begin(); table != tables_.end();) {
+    if (there.contains(table->first)) {
+      ++table;
+      continue;
+    }
+    for (auto& [place, target] : table->second.targets)
+      for (auto& [m, alarm] : target.on) {
+        ended_++;
+        events.push_back({DdosEvent::What::forgotten, std::move(alarm)});
+      }
+    table = tables_.erase(table);
+  }
+  return events;
+}
+
+std::vector<DdosAlarm> DdosWatch::alarms() const {
+  std::vector<DdosAlarm> all;
+  for (const auto& [identity, table] : tables_)
+    for (const auto& [place, target] : table.targets)
+      for (const auto& [m, alarm] : target.on) all.push_back(alarm);
+  return all;
+}
+
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/alarms.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+constexpr std::size_t kNamed = 3;  // sources, in a sentence
+
+std::string text_of(const std::array<u8, 16>& address, u8 family) {
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(family == 6 ? AF_INET6 : AF_INET, address.data(), text, sizeof(text));
+  return text;
+}
+
+std::string target_text(const gpu::DdosAlarm& alarm) {
+  const bool whole = alarm.prefix == (alarm.family == 6 ? 128 : 32);
+  return text_of(alarm.target, alarm.family) + (whole ? "" : fmt::format("/{}", alarm.prefix));
+}
+
+std::string_view metric_name(const gpu::DdosAlarm& alarm) {
+  return gpu::kDdosMetricNames[static_cast<u32>(alarm.metric)];
+}
+
+const char* direction_name(const gpu::DdosAlarm& alarm) {
+  return alarm.direction == gpu::DdosSettings::Direction::in ? "in" : "out";
+}
+
+Json to_json(const gpu::DdosAlarm& alarm) {
+  Json sources = Json::array();
+  for (const auto& source : alarm.sources)
+    sources.push_back({{"address", text_of(source.address, alarm.family)}, {"percent", source.percent}});
+  return {
+      {"pipeline", alarm.pipeline},   {"stage", alarm.stage + 1},     {"direction", direction_name(alarm)},
+      {"target", target_text(alarm)}, {"metric", metric_name(alarm)}, {"value", alarm.value},
+      {"threshold", alarm.threshold}, {"peak", alarm.peak},           {"since_ns", alarm.since_ns},
+      {"until_ns", alarm.until_ns},   {"dropped", alarm.dropped},     {"sources", std::move(sources)}};
+}
+
+const char* event_name(const gpu::DdosEvent& event) {
+  switch (event.what) {
+    case gpu::DdosEvent::What::detected:
+      return "ddos.detected";
+    case gpu::DdosEvent::What::released:
+      return "ddos.released";
+    case gpu::DdosEvent::What::forgotten:
+      return "ddos.forgotten";
+  }
+  return "ddos";
+}
+
+}  // namespace
+
+Json alarm_json(const gpu::DdosEvent& event) {
+  Json json = {{"event", event_name(event)}};
+  json.update(to_json(event.alarm));
+  return json;
+}
+
+std::string alarm_sentence(const gpu::DdosEvent& event) {
+  const gpu::DdosAlarm& alarm = event.alarm;
+  const bool in = alarm.direction == gpu::DdosSettings::Direction::in;
+  const std::string where =
+      fmt::format("pipeline \"{}\", stage {} (ddos): ", alarm.pipeline, alarm.stage + 1);
+  if (event.what != gpu::DdosEvent::What::detected) {
+    const double seconds =
+        static_cast<double>(alarm.until_ns - std::min(alarm.since_ns, alarm.until_ns)) / kNsPerSecond;
+    if (event.what == gpu::DdosEvent::What::forgotten)
+      return where + fmt::format(
+                         "the alarm of {} for {} is given up, as the table or the target's place in it "
+                         "is gone; give the stage more \"entries\" if targets have to give way",
+                         metric_name(alarm), target_text(alarm));
+    return where + fmt::format(
+                       "the alarm of {} for {} has ended after {:.1f} s; at most it was {}, and {} "
+                       "packets were dropped here",
+                       metric_name(alarm), target_text(alarm), seconds, alarm.peak, alarm.dropped);
+  }
+  std::vector<std::string> named;
+  for (const auto& source : alarm.sources) {
+    if (named.size() == kNamed) break;
+    named.push_back(fmt::format("{} ({:.0f} %)", text_of(source.address, alarm.family), source.percent));
+  }
+  return where + fmt::format("alarm of {} for {}: {} {}, the threshold is {}{}{}", metric_name(alarm),
+                             target_text(alarm), in ? "it receives" : "it sends", alarm.value,
+                             alarm.threshold,
+                             named.empty() ? ""
+                             : in          ? "; most comes from "
+                                           : "; most goes to ",
+                             fmt::join(named, ", "));
+}
+
+void Alarms::add(const std::vector<gpu::DdosEvent>& events) {
+  for (const auto& event : events) {
+    last_.push_back(alarm_json(event));
+    if (last_.size() > kKept) last_.pop_front();
+  }
+}
+
+Json Alarms::report() const {
+  if (watch_.detected() == 0) return {};
+  Json on = Json::array();
+  for (const auto& alarm : watch_.alarms()) on.push_back(to_json(alarm));
+  return {{"detected", watch_.detected()}, {"ended", watch_.ended()}, {"on", std::move(on)}, {"last", last_}};
+}
+
+std::string alarms_text(const Json& report) {
+  const auto alarms = report.find("alarms");
+  if (alarms == report.end()) return "";
+  std::string text = fmt::format("\nalarms: {} detected, {} ended\n", alarms->at("detected").get<u64>(),
+                                 alarms->at("ended").get<u64>());
+  for (const auto& alarm : alarms->at("on"))
+    text += fmt::format("  {} {}: {} (threshold {}), {} dropped; pipeline {}, stage {}\n",
+                        alarm.at("target").get<std::string>(), alarm.at("metric").get<std::string>(),
+                        alarm.at("peak").get<u64>(), alarm.at("threshold").get<u64>(),
+                        alarm.at("dropped").get<u64>(), alarm.at("pipeline").get<std::string>(),
+                        alarm.at("stage").get<u32>());
+  return text;
+}
+
+}  // namespace xdpgpu::control
