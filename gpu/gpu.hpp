@@ -62,6 +62,7 @@ struct DeviceInfo {
   bool persistent = false;             // can be driven by a kernel or thread that stays
   bool persistent_takes_core = false;  // of the host, for each queue, while there is traffic
   bool graph = false;                  // batches can be posted ahead; this GPU may still refuse
+  bool mirrors_tables = false;         // its Mirror takes packets through stages with tables, too
   u64 memory_bytes = 0;
 };
 

@@ -62,19 +62,26 @@ XG_FN const xg_mirror_record* mirror_next(const MirrorRing& ring) {
   return mirror_load(&record->ticket) == ring.next + 1 ? record : nullptr;
 }
 
-// What the packet's pipeline says; XG_ABORTED where it cannot judge. image: the pipelines of the record's
-// generation.
-XG_FN xg_result mirror_decide(const xg_mirror_record* record, const u32* image) {
+// The record as a batch of one packet. descriptor: to be written, and to outlive the batch; image: the
+// pipelines of the record's generation.
+XG_FN xg_batch mirror_batch(const xg_mirror_record* record, const u32* image, xg_descriptor* descriptor) {
   const u32 captured = record->captured < XG_MIRROR_BYTES ? record->captured : XG_MIRROR_BYTES;
-  xg_descriptor descriptor = {offsetof(xg_mirror_record, packet), captured, 0};
+  *descriptor = {offsetof(xg_mirror_record, packet), captured, 0};
   xg_batch batch = {};
   // The stages only read; their handles have no const.
   batch.frames.v = reinterpret_cast<xg_word*>(const_cast<xg_mirror_record*>(record));
   batch.frames_bytes = offsetof(xg_mirror_record, key);
-  batch.descriptors.v = &descriptor;
+  batch.descriptors.v = descriptor;
   batch.image.v = const_cast<xg_word*>(reinterpret_cast<const xg_word*>(image));
   batch.count = 1;
   batch.generation = record->metadata.generation;
+  return batch;
+}
+
+// What the packet's pipeline says, which has no tables; XG_ABORTED where it cannot judge.
+XG_FN xg_result mirror_decide(const xg_mirror_record* record, const u32* image) {
+  xg_descriptor descriptor;
+  const xg_batch batch = mirror_batch(record, image, &descriptor);
   xg_view seen;
   return xg_decide(batch, 0, seen);
 }

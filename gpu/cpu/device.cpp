@@ -80,7 +80,7 @@ class CpuDevice final : public Device {
   Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) override {
     if (auto checked = check_mirror_options(options); !checked) return tl::unexpected(checked.error());
     try {
-      return cpu::open_mirror(shared_.generations, options);
+      return cpu::open_mirror(shared_, options);
     } catch (const std::exception& error) {
       return tl::unexpected(fmt::format(
           "the CPU cannot watch mirrored packets: {}; free some memory or threads", error.what()));
@@ -107,6 +107,7 @@ DeviceInfo describe() {
   info.in_place = true;
   info.persistent = true;
   info.persistent_takes_core = true;
+  info.mirrors_tables = true;
   return info;
 }
 

@@ -32,8 +32,7 @@ class Count {
 
 class CpuMirror final : public Mirror {
  public:
-  CpuMirror(const Generations<Loaded>& generations, const MirrorOptions& options)
-      : generations_(generations) {
+  CpuMirror(const Shared& device, const MirrorOptions& options) : device_(device) {
     for (u32 p = 0; p < options.ports.size(); ++p) {
       const MirrorPort& port = options.ports[p];
       for (u32 cpu = 0; cpu < port.rings; ++cpu) rings_.push_back(mirror_ring(port, p, cpu));
@@ -93,12 +92,34 @@ class CpuMirror final : public Mirror {
   }
 
   void look_at(const xg_mirror_record& record, u32 port, u64 now_ns) noexcept {
-    const Loaded* loaded = generations_.find(record.metadata.generation);
+    const Loaded* loaded = device_.generations.find(record.metadata.generation);
     if (loaded == nullptr) return unknown_generation_.add(1);
-    const xg_result result = mirror_decide(&record, loaded->pipelines->image().data());
+    const xg_result result = loaded->tables.empty()
+                                 ? mirror_decide(&record, loaded->pipelines->image().data())
+                                 : decide_with_tables(record, *loaded);
     if (XG_VERDICT_ACTION(result.verdict) == XG_ABORTED) return undecided_.add(1);
     if (mirror_caches(&record, result, static_cast<u32>(shards_[port].size())))
       publish(shards_[port][record.queue], record, result, now_ns);
+  }
+
+  // The queues may be at the same tables. What a stage counts in bytes is the whole packet, not what was
+  // captured of it.
+  xg_result decide_with_tables(const xg_mirror_record& record, const Loaded& loaded) noexcept {
+    xg_descriptor descriptor;
+    xg_batch batch = mirror_batch(&record, loaded.pipelines->image().data(), &descriptor);
+    batch.states.v = const_cast<xg_word*>(loaded.addresses.data());
+    xg_view seen;
+    xg_result result = xg_no_result();
+    if (!xg_begin(batch, 0, seen)) return result;
+    xg_way way = xg_way_from(0);
+    xg_advance(batch, seen, way, result);
+    if (way.kind == 0) return result;
+    const std::lock_guard lock(device_.tables);
+    while (way.kind != 0) {
+      const xg_touch touch = xg_stage_touch(batch, way.kind, way.body, seen, record.wire_length);
+      xg_settle(batch, seen, xg_stage_apply(batch, way.kind, way.body, touch), way, result);
+    }
+    return result;
   }
 
   void publish(FlowTable& shard, const xg_mirror_record& record, const xg_result& result,
@@ -115,7 +136,7 @@ class CpuMirror final : public Mirror {
     if (published == Published::evicted) evicted_.add(1);
   }
 
-  const Generations<Loaded>& generations_;
+  const Shared& device_;
   std::vector<MirrorRing> rings_;
   std::vector<Shards> shards_;  // by port, queue
   Count taken_, published_, evicted_, unknown_generation_, undecided_;
@@ -125,8 +146,8 @@ class CpuMirror final : public Mirror {
 
 }  // namespace
 
-std::unique_ptr<Mirror> open_mirror(const Generations<Loaded>& generations, const MirrorOptions& options) {
-  return std::make_unique<CpuMirror>(generations, options);
+std::unique_ptr<Mirror> open_mirror(const Shared& device, const MirrorOptions& options) {
+  return std::make_unique<CpuMirror>(device, options);
 }
 
 }  // namespace xdpgpu::gpu::cpu

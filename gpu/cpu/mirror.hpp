@@ -4,13 +4,12 @@
 // sleeps ever longer, up to a millisecond, while none do, so that a quiet link costs no core.
 #pragma once
 
-#include "gpu/cpu/loaded.hpp"
-#include "gpu/generations.hpp"
+#include "gpu/cpu/queue.hpp"
 
 namespace xdpgpu::gpu::cpu {
 
-// `generations` outlives the Mirror. The options were checked (check_mirror_options). Throws
+// `device` outlives the Mirror. The options were checked (check_mirror_options). Throws
 // where there is no memory or no thread to be had.
-std::unique_ptr<Mirror> open_mirror(const Generations<Loaded>& generations, const MirrorOptions& options);
+std::unique_ptr<Mirror> open_mirror(const Shared& device, const MirrorOptions& options);
 
 }  // namespace xdpgpu::gpu::cpu

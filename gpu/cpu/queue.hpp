@@ -19,7 +19,7 @@ struct Shared {
   Frames frames = Frames::automatic;
   Generations<Loaded> generations;
   // Held while a batch of a generation with tables is decided, so that each table sees one batch after the
-  // other: once a batch.
+  // other: once a batch. By the mirror once a packet that meets a table.
   mutable std::mutex tables;
 };
 

@@ -224,6 +224,37 @@ TEST_P(Mirror, WhatStoodThereBeforeIsNotLookedAt) {
   EXPECT_EQ(mirror_->counters().taken, 1u);
 }
 
+TEST_P(Mirror, AStageWithATableCountsWhatItIsShown) {
+  if (!device_->info().mirrors_tables) GTEST_SKIP() << "its mirror has no tables";
+  gpu::DdosSettings ddos;
+  ddos.thresholds[static_cast<u32>(gpu::DdosMetric::udp_bytes)] = 9000;
+  ddos.cache = true;
+  ddos.cache_ttl_ms = 30'000;
+  const auto pipelines = *gpu::Pipelines::compile({{"scrub", {ddos}}});
+  ASSERT_TRUE(device_->load(kFirst + 1, pipelines));
+  OPEN();
+  const Port& port = ports_[0];
+  // 100 packets of 1000 bytes on the wire, of which 128 stand here at most.
+  for (u16 i = 0; i < 100; ++i) {
+    ASSERT_TRUE(soon([&] { return port.states[0].head - port.consumed(0) < kSlots; }));
+    port.fill(0, udp_from(static_cast<u16>(1000 + i)), kFirst + 1);
+    xg_mirror_record& record = port.next(0);
+    record.wire_length = 1000;
+    record.metadata.rx_time_ns = 3'600'000'000'000 + i * 1000;
+    port.publish(0);
+  }
+  ASSERT_TRUE(soon([&] { return port.all_consumed(0); }));
+  for (u16 i = 0; i < 100; ++i) {
+    const auto entry = port.verdict(udp_from(static_cast<u16>(1000 + i)), 0);
+    ASSERT_EQ(entry.has_value(), i >= 8) << i << ": the ninth reaches the threshold";
+    if (!entry) continue;
+    EXPECT_EQ(entry->verdict, XG_VERDICT(XG_DROP, 0u, 1u, 1u + static_cast<u32>(gpu::DdosMetric::udp_bytes)));
+    EXPECT_NE(entry->expires_ms, 0u);
+  }
+  EXPECT_EQ(mirror_->counters().published, 92u);
+  EXPECT_EQ(mirror_->counters().undecided, 0u);
+}
+
 TEST_P(Mirror, GenerationsComeAndGo) {
   OPEN();
   const Port& port = ports_[0];

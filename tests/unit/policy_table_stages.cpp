@@ -286,7 +286,12 @@ TEST(TableStages, HaveOneDevice) {
   EXPECT_EQ(on(R"("cuda:0", "cuda:1")", R"({"stage": "l2fwd"})"), "none");
 }
 
-TEST(TableStages, NoMirrorLeadsToThem) {
+TEST(TableStages, AMirrorLeadsToDdosAlone) {
+  const std::string mirror = R"({"mirror": "p"})", ddos = R"({"stage": "ddos", "syn_pps": 1, "cache": "5m"})";
+  EXPECT_EQ(problem(ddos, mirror), "none");
+  EXPECT_NE(problem(ddos + R"(, {"stage": "rate_limit", "per": "src", "pps": 1})", mirror)
+                .find("stage 2 (rate_limit)"),
+            std::string::npos);
   const std::string found = problem(R"({"stage": "conntrack"})", R"({"mirror": "p"})");
   EXPECT_NE(found.find("stage 1 (conntrack)"), std::string::npos) << found;
   EXPECT_EQ(found.substr(0, 8), "/rules/0") << found;

@@ -60,8 +60,9 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
   const u32 slot = slot_ ^ 1u;
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
   // its own, and must not be that of the generation in force.
-  if (auto loaded = engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy),
-                                        policy::mirrors(policy->policy));
+  if (auto loaded =
+          engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy),
+                              policy::mirrors(policy->policy), policy::mirrors_to_tables(policy->policy));
       !loaded) {
     --used_;
     return Error(loaded.error());

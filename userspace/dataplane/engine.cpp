@@ -232,9 +232,14 @@ Result<void> Engine::use_devices(std::vector<std::unique_ptr<gpu::Device>> given
 }
 
 Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
-                                 PipelineChooser chooser, bool mirrors) {
+                                 PipelineChooser chooser, bool mirrors, bool mirrors_to_tables) {
   if (impl_->devices.empty())
     return tl::unexpected(std::string("the engine has no device to load a policy into"));
+  if (const gpu::DeviceInfo& info = impl_->devices.first().info(); mirrors_to_tables && !info.mirrors_tables)
+    return tl::unexpected(
+        fmt::format("{} cannot take mirrored packets through stages that remember packets (ddos): use the "
+                    "device cpu, or have rules inspect with that pipeline instead of mirroring to it",
+                    info.name));
   const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
   for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
   if (auto ok = impl_->devices.load(generation, pipelines); !ok) return ok;

@@ -15,6 +15,22 @@ bool mirrors(const Policy& policy) {
                      [](const Rule& rule) { return rule.action == Rule::Action::mirror; });
 }
 
+bool mirrors_to_tables(const Policy& policy) {
+  return std::any_of(policy.rules.begin(), policy.rules.end(), [&](const Rule& rule) {
+    if (rule.action != Rule::Action::mirror) return false;
+    const auto pipeline = std::find_if(policy.pipelines.begin(), policy.pipelines.end(),
+                                       [&](const Pipeline& one) { return one.name == rule.pipeline; });
+    return pipeline != policy.pipelines.end() && table_in(*pipeline);
+  });
+}
+
+std::optional<std::string> exact_table_in(const Pipeline& pipeline) {
+  for (u64 i = 0; i < pipeline.stages.size(); ++i)
+    if (has_table(pipeline.stages[i]) && !std::holds_alternative<DdosStage>(pipeline.stages[i]))
+      return fmt::format("stage {} ({})", i + 1, words::kStage[pipeline.stages[i].index()]);
+  return std::nullopt;
+}
+
 std::optional<std::string> sender_in(const Pipeline& pipeline) {
   for (u64 i = 0; i < pipeline.stages.size(); ++i) {
     const Stage& stage = pipeline.stages[i];

@@ -18,6 +18,13 @@ inline constexpr u32 kMirrorPipelines = 255;
 // Does any rule mirror?
 bool mirrors(const Policy& policy);
 
+// Does any rule mirror to a pipeline with a stage that remembers packets?
+bool mirrors_to_tables(const Policy& policy);
+
+// The first stage of the pipeline that has to see every packet, which a mirror does not promise, as "stage 2
+// (conntrack)"; nothing where there is none. `ddos` counts what it is shown.
+std::optional<std::string> exact_table_in(const Pipeline& pipeline);
+
 // The first thing in the pipeline that would send the packet out again, in words ("stage 1 (acl), rule
 // \"x\""); nothing where it only drops and passes.
 std::optional<std::string> sender_in(const Pipeline& pipeline);

@@ -282,7 +282,7 @@ class PolicyReader {
                  fmt::format("only a policy's first {} pipelines can be mirrored to, and \"{}\" stands "
                              "at place {}; move it to the front",
                              kMirrorPipelines, pipeline.name, at + 1));
-    if (auto table = table_in(pipeline))
+    if (auto table = exact_table_in(pipeline))
       return report_.at(place,
                         fmt::format("pipeline \"{}\" remembers what it sees ({}), but of mirrored packets "
                                     "some may be missed; inspect with this one",
