@@ -25,12 +25,29 @@ gpu::ConntrackSettings connections(u32 entries) {
   return stage;
 }
 
+constexpr u32 kTargets = 256;
+gpu::DdosSettings floods(u64 threshold) {
+  gpu::DdosSettings stage;
+  stage.thresholds.fill(threshold);
+  return stage;
+}
+
+// SYNs of all sources to one destination.
+std::vector<StagePacket> syn_flood(std::vector<StagePacket> packets) {
+  for (StagePacket& packet : packets) {
+    packet.dst = 0xc0a80001;
+    packet.protocol = 6;
+    packet.tcp_flags = 0x02;
+  }
+  return packets;
+}
+
 std::vector<StagePacket> flows(u32 packets) {
   Random random(20261122);
   std::vector<StagePacket> made(packets);
   for (StagePacket& packet : made) {
     packet.src = 0x0a000000 + below(random, 1 << 24);
-    packet.dst = 0xc0a80000 + below(random, 256);
+    packet.dst = 0xc0a80000 + below(random, kTargets);
     packet.src_port = static_cast<u16>(1024 + below(random, 64000));
     packet.dst_port = 443;
     packet.protocol = below(random, 2) == 0 ? 6 : 17;
@@ -45,7 +62,7 @@ std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& fil
   const std::vector<StagePacket> traffic = flows(packets);
   const auto passes = [](const StagePacket&) { return XG_PASS; };
   const std::string of = fmt::format("{} flows, room for {}", packets, entries);
-  std::vector<StageCase> cases(3);
+  std::vector<StageCase> cases(5);
   cases[0].name = "rate_limit, " + of;
   cases[0].stages = {limit(entries)};
   cases[1].name = "conntrack, " + of;
@@ -59,7 +76,15 @@ std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& fil
     // One is enough of the same.
     if (i != 0) cases[i].peers.front().prepare = nullptr;
   }
-  StageCase& firewall = cases[2];
+  cases[2].name = fmt::format("ddos, {} flows to {} targets", packets, kTargets);
+  cases[2].stages = {floods(kFar)};
+  cases[2].packets = traffic;
+  cases[2].verdict = passes;
+  cases[3].name = "ddos, a SYN flood to one target";
+  cases[3].stages = {floods(1)};
+  cases[3].packets = syn_flood(traffic);
+  cases[3].verdict = [](const StagePacket&) { return XG_VERDICT(XG_DROP, 0u, 1u, 1u); };
+  StageCase& firewall = cases[4];
   firewall.name = "composed: " + filter.name + ", conntrack, rate_limit";
   firewall.stages = filter.stages;
   firewall.packets = filter.packets;
