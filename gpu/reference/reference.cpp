@@ -456,7 +456,9 @@ Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& optio
     auto& tables = state_->tables.emplace_back();
     for (const StageSettings& stage : pipeline.stages) {
       const TableSettings* table = table_of(stage);
-      tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, options.hash_key));
+      const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+      const auto& key = balance != nullptr && balance->key ? *balance->key : options.hash_key;
+      tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, key));
     }
   }
   change(std::move(settings));
