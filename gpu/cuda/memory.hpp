@@ -74,7 +74,7 @@ class DeviceMemory {
 };
 
 // A region of the caller's memory, registered with the driver for all GPUs: the whole pages that it stands
-// on, as a map's memory is. What another GPU has registered already, in the same bounds, is borrowed from it:
+// on, as a map's memory is. Managed memory needs no more than its address. What another GPU has registered already, in the same bounds, is borrowed from it:
 // it outlives the result.
 class Registration {
  public:
