@@ -12,25 +12,10 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/memory.bpf.h"
 #include "maps/control.h"
 #include "maps/egress.h"
 #include "maps/tables.h"
-
-#define XG_INLINE static __always_inline
-#define XG_READ(x) (*(const volatile typeof(x)*)&(x))
-#define XG_WRITE(x, value) (*(volatile typeof(x)*)&(x) = (value))
-
-/* Keeps stores in program order, for whoever looks from another processor. */
-#ifdef XG_TARGET_X86
-#define XG_WRITE_FENCE() asm volatile("" ::: "memory")
-#else
-#define XG_WRITE_FENCE()                          \
-  ({                                              \
-    u64 fence_ = 0;                               \
-    __sync_fetch_and_add(&fence_, 1);             \
-    asm volatile("" : : "r"(&fence_) : "memory"); \
-  })
-#endif
 
 /* The port's own, shared with its XDP program. Entries as user space makes them. */
 struct {

@@ -7,30 +7,9 @@
 #define XDPGPU_BPF_RUN_H
 
 #include "bpf/maps.bpf.h"
+#include "bpf/memory.bpf.h"
 #include "maps/hash.h"
 #include "maps/parse.h"
-
-#define XG_INLINE static __always_inline
-
-/* Reads that the compiler must neither repeat nor merge: somebody else writes there. */
-#define XG_READ(x) (*(const volatile typeof(x)*)&(x))
-#define XG_WRITE(x, value) (*(volatile typeof(x)*)&(x) = (value))
-
-/* Keeps loads in program order. x86 does so by itself; elsewhere a BPF atomic that returns a value is
- * the only full fence that 6.1 has, so one is spent on a word of the stack. */
-#ifdef XG_TARGET_X86
-#define XG_READ_FENCE() asm volatile("" ::: "memory")
-#else
-#define XG_READ_FENCE()                           \
-  ({                                              \
-    u64 fence_ = 0;                               \
-    __sync_fetch_and_add(&fence_, 1);             \
-    asm volatile("" : : "r"(&fence_) : "memory"); \
-  })
-#endif
-
-/* Keeps stores in program order, for whoever looks from another processor. */
-#define XG_WRITE_FENCE() XG_READ_FENCE()
 
 /* Set before loading: 1 where frames may be of several buffers, which have to be asked for their length. To
  * the verifier it is a constant, and the program of an ordinary MTU makes no such call. */

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <string_view>
 #include <unordered_map>
 
@@ -144,22 +143,15 @@ class Builder {
       u32* const trees = &body_[dimension == XG_ACL_SRC ? XG_ACL_SRC_TREES : XG_ACL_DST_TREES];
       if (auto appended = append_addresses(asked.always, asked.prefixes, classes, image_, trees); !appended)
         return appended;
-    } else if (!asked.ranges.empty() || !holds_for_all(asked.always)) {
+    } else if (!asked.ranges.empty() || !holds_all(asked.always, rules_)) {
       body_[XG_ACL_TABLES + dimension] = position();
       const auto of_value = add_ranges(asked.always, asked.ranges, kSizes[dimension], classes);
       for (std::size_t i = 0; i < of_value.size(); i += 2)
         image_.push_back(of_value[i] | u32{of_value[i + 1]} << 16);
     }
     if (classes.full()) return too_large();
-    // Rules may have conditions there that no packet meets, and then one class does not mean that all hold.
-    if (classes.size() > 1 || !holds_for_all(classes[0])) body_[XG_ACL_USED] |= 1u << dimension;
+    if (classes.size() > 1 || !holds_all(classes[0], rules_)) body_[XG_ACL_USED] |= 1u << dimension;
     return {};
-  }
-
-  bool holds_for_all(std::span<const u64> rules) const {
-    u32 held = 0;
-    for (const u64 word : rules) held += static_cast<u32>(std::popcount(word));
-    return held == rules_;
   }
 
   // Returns where the block's bits are, which do not lie across a boundary of their own size.

@@ -202,7 +202,7 @@ class Device {
 
   // Makes [base, base + bytes) the frame region: 4096-aligned, bytes a multiple of 4096, and alive
   // until the device is destroyed. Frames::in_place fails where the device cannot; automatic falls
-  // back to staged. Once per device.
+  // back to staged. CUDA takes managed memory, too. Once per device.
   virtual Result<void> register_frames(void* base, u64 bytes, Frames frames) = 0;
   // What register_frames settled on: in_place or staged.
   virtual Frames frames() const noexcept = 0;

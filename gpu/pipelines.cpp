@@ -256,10 +256,11 @@ void append64(std::vector<u32>& image, u64 value) {
 
 // The first words of the body of a stage with a table, which is never cached. Which table, and its round, is
 // filled in when the pipeline is known.
-u32 append_stateful(const TableSettings& table, std::vector<u32>& image) {
+u32 append_stateful(const TableSettings& table, const std::array<u64, 2>& hash_key, std::vector<u32>& image) {
   const u32 at = static_cast<u32>(image.size());
   const u32 sets = std::bit_ceil((table.entries + XG_WAYS - 1) / XG_WAYS);
-  image.insert(image.end(), {0, 0, 0, 0, sets, static_cast<u32>(table.evict), 0, 0, 0, 0});
+  image.insert(image.end(), {0, 0, 0, 0, sets, static_cast<u32>(table.evict)});
+  for (const u64 key : hash_key) append64(image, key);
   static_assert(static_cast<u32>(TableSettings::Evict::refuse) == XG_EVICT_REFUSE);
   return at;
 }
@@ -331,7 +332,7 @@ Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
 Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   const AffinitySettings& affinity = *stage.affinity;
-  const u32 body = append_stateful(affinity.table, image);
+  const u32 body = append_stateful(affinity.table, stage.key.value_or(to.hash_key), image);
   image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
   image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
   image.push_back(affinity.per == AffinitySettings::Per::src ? XG_RATE_SRC : 0);
@@ -359,7 +360,7 @@ Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
   if (stage.algorithm == LoadBalanceSettings::Algorithm::maglev) {
     const u32 body = static_cast<u32>(image.size());
     image.insert(image.end(), {stage.cache ? 1u : 0u, stage.cache_ttl_ms, 0, 0, 0});
-    for (const u64 key : to.hash_key) append64(image, key);
+    for (const u64 key : stage.key.value_or(to.hash_key)) append64(image, key);
     if (auto made = append_maglev(stage, body + XG_MAGLEV, to); !made) return tl::unexpected(made.error());
     return Placed{XG_KIND_MAGLEV, body};
   }
@@ -389,7 +390,7 @@ Result<Placed> append(const ReputationSettings& stage, Compiled& to) {
 
 Result<Placed> append(const RateLimitSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
-  const u32 at = append_stateful(stage.table, image);
+  const u32 at = append_stateful(stage.table, to.hash_key, image);
   constexpr u64 ticks_per_second = XG_TICKS_PER_NS * kGiga;
   const bool address = stage.per != RateLimitSettings::Per::flow;
   u32 per = XG_RATE_SRC | XG_RATE_DST | XG_RATE_PORTS;
@@ -410,7 +411,7 @@ Result<Placed> append(const RateLimitSettings& stage, Compiled& to) {
 
 Result<Placed> append(const ConntrackSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
-  const u32 at = append_stateful(stage.table, image);
+  const u32 at = append_stateful(stage.table, to.hash_key, image);
   image.insert(image.end(), {stage.loose ? 1u : 0u, action_word(stage.on_new, 0, kConntrackNew),
                              action_word(stage.on_invalid, 0, kConntrackInvalid)});
   const ConntrackSettings::Timeouts& t = stage.timeouts;
@@ -458,10 +459,8 @@ Result<Placed> append(const DdosSettings& stage, Compiled& to) {
 
 // Gives a stage its table, in the first round that its pipeline has left.
 void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed, u32 round, u32 kind_before,
-               const CompileOptions& options, Compiled& to) {
+               Compiled& to) {
   std::vector<u32>& image = to.image;
-  for (u32 i = 0; i < 4; i++)
-    image[placed.body + XG_BODY_HASH_KEY + i] = static_cast<u32>(options.hash_key[i / 2] >> i % 2 * 32);
   StateSpec spec;
   spec.pipeline = pipeline.name;
   spec.stage = stage;
@@ -515,7 +514,7 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
       if (placed->entries == 0) continue;
       const u32 position = static_cast<u32>(s);
       first_with_table = std::min(first_with_table, position);
-      add_state(pipeline, position, *placed, rounds++, with_table[placed->kind]++, options, compiled);
+      add_state(pipeline, position, *placed, rounds++, with_table[placed->kind]++, compiled);
     }
     const u32 at = XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS;
     image[at] = static_cast<u32>(image.size());

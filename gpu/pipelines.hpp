@@ -95,11 +95,11 @@ struct TableSettings {
 // of one packet stay together.
 //
 // By maglev: the backend that stands in Maglev's lookup table of `table_size` entries (gpu/maglev.hpp) at the
-// upper 32 bits of the flow's SipHash-1-3 (CompileOptions::hash_key), modulo the size; hashed are the forty
-// bytes of the key that `rate_limit` has for flows: source and destination in sixteen bytes each, the ports
-// as above, family, protocol, 0, 0. Each backend has its own name then, and each a share in the table. Who
-// does not know the key cannot aim at a backend, and one that is taken out moves its own flows and few
-// others.
+// upper 32 bits of the flow's SipHash-1-3 (`key`, or else CompileOptions::hash_key), modulo the size; hashed
+// are the forty bytes of the key that `rate_limit` has for flows: source and destination in sixteen bytes
+// each, the ports as above, family, protocol, 0, 0. Each backend has its own name then, and each a share in
+// the table. Who does not know the key cannot aim at a backend, and one that is taken out moves its own flows
+// and few others.
 //
 // With `affinity` (by maglev only) a table remembers where each flow, or each client, went: while its entry
 // lives it goes there, although other backends come and go or weights change. It moves when its backend is
@@ -137,6 +137,8 @@ struct LoadBalanceSettings {
   Algorithm algorithm = Algorithm::hash;
   u32 table_size = kMaglevTable;  // with maglev: a prime, kMinMaglevTable..kMaxMaglevTable
   std::optional<AffinitySettings> affinity{};
+  // With maglev: balancers of the same key, backends and table_size choose the same backend for a flow.
+  std::optional<std::array<u64, 2>> key{};
 };
 
 // `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port. Decides every
@@ -347,8 +349,8 @@ struct StateSpec {
 };
 
 struct CompileOptions {
-  // SipHash key of the tables and of Maglev, as hard to guess for those who send packets as the caller makes
-  // it. Another key is another table, and leads flows to other backends.
+  // SipHash key of the tables and of Maglev (where it has none of its own), as hard to guess for those who
+  // send packets as the caller makes it. Another key is another table, and leads flows to other backends.
   std::array<u64, 2> hash_key{};
 };
 

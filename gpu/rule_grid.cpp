@@ -193,6 +193,12 @@ u32 worst_cell(const RuleGrid& grid) {
 
 }  // namespace
 
+bool holds_all(std::span<const u64> set, u64 rules) {
+  u64 held = 0;
+  for (const u64 word : set) held += static_cast<u64>(std::popcount(word));
+  return held == rules;
+}
+
 RuleGrid build_rule_grid(std::span<const RuleClasses> dimensions, u32 rules, const RuleGridLimits& limits) {
   RuleGrid grid;
   for (const RuleClasses& classes : dimensions) grid.coarse.emplace_back(classes.count, 0);

@@ -34,6 +34,10 @@ struct RuleGrid {
   std::vector<u64> cells;                // a bit a block
 };
 
+// Whether a class's set has all of the `rules` rules. Where it has not, one class alone does not mean that
+// the dimension tells nothing apart: rules may have conditions there that no packet meets.
+bool holds_all(std::span<const u64> set, u64 rules);
+
 RuleGrid build_rule_grid(std::span<const RuleClasses> dimensions, u32 rules, const RuleGridLimits& limits);
 
 }  // namespace xdpgpu::gpu

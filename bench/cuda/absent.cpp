@@ -14,6 +14,7 @@ tl::unexpected<std::string> none() {
 
 int gpu_number(std::string_view) { return -1; }
 gpu::Result<std::unique_ptr<HostReader>> HostReader::open(u32, void*, u64) { return none(); }
+gpu::Result<std::unique_ptr<SharedMemory>> SharedMemory::create(u32, u64) { return none(); }
 gpu::Result<std::unique_ptr<EventDecider>> EventDecider::open(u32, std::span<ParsedHeader>,
                                                               std::span<CompactHeader>, std::span<u32>) {
   return none();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/cuda/ceilings.hpp: what a GPU can do at most with host memory, measured by the plainest kernels:
-// reading registered memory in the layouts that frames have, deciding parsed headers, and answering a word.
+// reading registered memory in the layouts that frames have, deciding parsed headers, and answering a word;
+// and memory of the GPU's own to hold that against.
 // In a build without CUDA every one of them fails with that sentence.
 //
 // gpu: the number in "cuda:<n>". Each call waits for the GPU at most some seconds. From one thread at a time.
@@ -40,6 +41,17 @@ class HostReader {
   // The frames, one to a warp, as whole lines; the frames' sums go to host memory. Frames start
   // XG_METADATA_SIZE behind a line's start and are a multiple of 4 bytes long, all the same length.
   virtual gpu::Result<Reading> frames(std::span<const xg_descriptor> frames, std::span<u32> sums) = 0;
+};
+
+// Memory that the host writes and the GPU then has in its own (CUDA's managed memory), zeroed.
+class SharedMemory {
+ public:
+  static gpu::Result<std::unique_ptr<SharedMemory>> create(u32 gpu, u64 bytes);
+  virtual ~SharedMemory() = default;
+  virtual u8* base() const = 0;
+  virtual u64 bytes() const = 0;
+  // All of it goes to the GPU, and stays there until the host touches it.
+  virtual gpu::Result<void> settle() = 0;
 };
 
 // Verdicts on parsed headers, host memory to host memory.

@@ -55,13 +55,23 @@ void write_frame(u8* frame, const StagePacket& packet) {
 
 }  // namespace
 
-StageFrames::StageFrames(u32 count, bool huge)
-    : pages_(u64{count} * XG_CHUNK_SIZE, huge), descriptors_(count) {
+StageFrames::StageFrames(u32 count, bool huge) : pages_(std::in_place, bytes_of(count), huge) {
+  base_ = pages_->base();
+  bytes_ = pages_->bytes();
+  place(count);
+}
+
+StageFrames::StageFrames(u32 count, std::unique_ptr<SharedMemory> memory)
+    : memory_(std::move(memory)), base_(memory_->base()), bytes_(memory_->bytes()) {
+  place(count);
+}
+
+void StageFrames::place(u32 count) {
   std::vector<u32> chunks(count);
   std::iota(chunks.begin(), chunks.end(), 0u);
   std::shuffle(chunks.begin(), chunks.end(), Random(20261122));
-  for (u32 i = 0; i < count; ++i)
-    descriptors_[i] = {u64{chunks[i]} * XG_CHUNK_SIZE + XG_FRAME_DATA, kLength, 0};
+  for (const u32 chunk : chunks)
+    descriptors_.push_back({u64{chunk} * XG_CHUNK_SIZE + XG_FRAME_DATA, kLength, 0});
 }
 
 std::vector<u32> StageFrames::lines() const {
@@ -76,7 +86,7 @@ u32 StageFrames::sum_of_lines() const {
   for (const u32 number : lines())
     for (u32 at = 0; at < kLine; at += sizeof(u32)) {
       u32 word;
-      std::memcpy(&word, pages_.base() + u64{number} * kLine + at, sizeof(word));
+      std::memcpy(&word, base_ + u64{number} * kLine + at, sizeof(word));
       sum += word;
     }
   return sum;
@@ -84,7 +94,7 @@ u32 StageFrames::sum_of_lines() const {
 
 void StageFrames::fill(std::span<const StagePacket> packets) {
   for (u32 i = 0; i < descriptors_.size(); ++i) {
-    u8* const frame = pages_.base() + descriptors_[i].offset;
+    u8* const frame = base_ + descriptors_[i].offset;
     write_frame(frame, packets[i % packets.size()]);
     xg_packet parsed;
     xg_parse(frame, frame + kLength, 0, &parsed);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/stages: packets a second that a stage decides, by device and size of a batch, from frames that lie as
-// a NIC lays them to verdicts in host memory; what another library does of the same frames, on one core and
-// on all; and what a kernel on the GPU does that only reads them. All verdicts of every run are checked.
+// a NIC lays them to verdicts in host memory; for information, from frames that are on the GPU already; what
+// another library does of the same frames, on one core and on all; and what a kernel on the GPU does that
+// only reads them. All verdicts of every run are checked.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -74,9 +76,10 @@ class Bench {
         if (!one.against.empty()) row.against = name_of(one.against, batch), row.bar = one.bar;
         row.note = note;
         row.problem = wrong;
-        const Row* made = wrong.empty() ? decide(*pipelines, batch, std::move(row)) : nullptr;
-        if (made != nullptr && batch == settings_.batches.back() && gpu_number(device) >= 0)
-          largest.push_back(made);
+        const Row* made = wrong.empty() ? decide(frames_, *pipelines, batch, std::move(row)) : nullptr;
+        if (made == nullptr || batch != settings_.batches.back() || gpu_number(device) < 0) continue;
+        largest.push_back(made);
+        resident(one, *pipelines, device, batch);
       }
     if (!wrong.empty()) rows_.add({.name = one.name, .unit = "M/s", .problem = wrong});
     for (const Peer& peer : one.peers)
@@ -141,11 +144,37 @@ class Bench {
     rows_.add(std::move(held));
   }
 
+  // For information: the same with frames that are in the GPU's memory already, so that the bus carries only
+  // descriptors and results.
+  void resident(const StageCase& one, const std::shared_ptr<const gpu::Pipelines>& pipelines,
+                const std::string& device, u32 batch) {
+    const int number = gpu_number(device);
+    if (!resident_.contains(number)) {
+      auto memory = SharedMemory::create(static_cast<u32>(number), StageFrames::bytes_of(settings_.frames));
+      if (!memory) rows_.leave_out(fmt::format("{}: frames on the GPU: {}", device, memory.error()));
+      resident_[number] =
+          memory ? std::make_unique<StageFrames>(settings_.frames, *std::move(memory)) : nullptr;
+    }
+    StageFrames* const frames = resident_[number].get();
+    if (frames == nullptr) return;
+    frames->fill(one.packets);
+    if (auto there = frames->settle(); !there) {
+      rows_.leave_out(fmt::format("{}: frames on the GPU: {}", device, there.error()));
+      return;
+    }
+    decide(*frames, pipelines, batch,
+           {.name = fmt::format("{}, frames on the GPU", name_of(one.name, batch)),
+            .device = device,
+            .unit = "M/s",
+            .scale = 1e-6});
+  }
+
   // nullptr: it was left out.
-  const Row* decide(const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made) {
-    const u32 depth = std::clamp(frames_.count() / batch, 1u, kMostDepth);
+  const Row* decide(const StageFrames& frames, const std::shared_ptr<const gpu::Pipelines>& pipelines,
+                    u32 batch, Row made) {
+    const u32 depth = std::clamp(frames.count() / batch, 1u, kMostDepth);
     auto queue =
-        DeviceQueue::open(made.device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
+        DeviceQueue::open(made.device, frames.region(batch * depth), gpu::Frames::automatic, batch, depth);
     auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
     if (!queue || !loaded) {
       rows_.leave_out(fmt::format("{}: {}", made.device, !queue ? queue.error() : loaded.error()));
@@ -210,8 +239,9 @@ class Bench {
   const Settings& settings_;
   Rows& rows_;
   StageFrames frames_;
-  std::vector<u32> verdicts_;       // by frame, in the order of receipt
-  std::set<std::string> measured_;  // names of rows that others may be held against
+  std::map<int, std::unique_ptr<StageFrames>> resident_;  // by GPU; nullptr: it has no place for them
+  std::vector<u32> verdicts_;                             // by frame, in the order of receipt
+  std::set<std::string> measured_;                        // names of rows that others may be held against
 };
 
 int run(const Settings& settings) {

@@ -4,7 +4,7 @@
 // of loads that hang on each other, and a CPU that follows it to its end waits for memory at every step: so
 // an `acl` at the head of a pipeline takes each step for all packets of a group, and where stages have tables
 // the group's packets come to each table together, their sets and entries on their way into the cache. The
-// other stages decide packet by packet, in order. The answers are those of xg_decide_in_order.
+// other stages decide packet by packet, in order. The answers are those of one packet after the other.
 #pragma once
 
 #include <array>

@@ -107,14 +107,19 @@ __device__ inline void store_results(const xg_batch& batch, u32 i, const xg_resu
     if ((wanted >> piece / kPieces & 1u) != 0) out[piece] = lines.of[piece / kPieces].pieces[piece % kPieces];
 }
 
-// Keeps for the second part what the packets wait for, and their lines. For whole warps, packet i each
-// lane's.
-__device__ inline void keep(const xg_batch& batch, u32 i, const xg_way& way, bool has_line,
-                            const Scratch& scratch, const Lines& lines) {
+// Keeps for the second part what the packets wait for, their descriptors and lines, which it need not fetch
+// from the host again. For whole warps, packet i each lane's.
+__device__ inline void keep(const xg_batch& batch, u32 i, const xg_descriptor& descriptor, const xg_way& way,
+                            bool has_line, const Scratch& scratch, const Lines& lines) {
   const u32 lane = threadIdx.x % kWarpLanes;
   const u32 first = i - lane;
   const bool waits = way.kind != 0;
   if (i < batch.count) scratch.marks[i] = waits ? way.position + 1u | (has_line ? kMarkLine : 0u) : 0u;
+  if (waits) {
+    const u64 offset = descriptor.offset;
+    scratch.descriptors[i] = make_uint4(u32(offset), u32(offset >> 32), descriptor.length, descriptor.flags);
+    scratch.bytes[i] = (descriptor.flags & XG_DESC_MORE) != 0 ? xg_packet_bytes(batch, i) : descriptor.length;
+  }
   const u32 kept = __ballot_sync(~0u, waits && has_line);
 #pragma unroll
   for (u32 store = 0; store < kLanesPerLine; store++) {
@@ -132,7 +137,7 @@ __device__ inline void keep(const xg_batch& batch, u32 i, const xg_way& way, boo
 // result. For whole warps: lanes whose i is not a packet of the batch help to fetch. lines: the warp's own.
 // kOverlaps: the batch before may still be at work: only what the host wrote is read until it is over.
 // kTables: the packet goes as far as the first stage with a table; what waits there is kept in `scratch`, for
-// finish_tables().
+// finish_tables() or finish_in_team().
 template <bool kOverlaps, bool kTables>
 __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& flows, const Scratch& scratch,
                                      Lines& lines) {
@@ -166,7 +171,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
     if (!kTables && way.kind != 0) r = xg_no_result();
   }
   __syncwarp();
-  if constexpr (kTables) detail::keep(batch, i, way, has_line, scratch, lines);
+  if constexpr (kTables) detail::keep(batch, i, descriptor, way, has_line, scratch, lines);
   if (flows.ports != nullptr)
     publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, lines);
   detail::store_results(batch, i, r, !kTables || way.kind == 0, lines);

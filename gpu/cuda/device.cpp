@@ -95,9 +95,9 @@ class CudaDevice final : public Device {
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
     device->shared_.control = *std::move(control);
-    auto lock = DeviceMemory::create(sizeof(u32), nullptr, device->shared_.control);
-    if (!lock) return tl::unexpected(lock.error());
-    device->shared_.tables_lock = *std::move(lock);
+    auto turn = DeviceMemory::create(sizeof(TablesTurn), nullptr, device->shared_.control);
+    if (!turn) return tl::unexpected(turn.error());
+    device->shared_.tables_turn = *std::move(turn);
     auto images = Images::create(device->shared_.control);
     if (!images) return tl::unexpected(images.error());
     device->shared_.images = *std::move(images);

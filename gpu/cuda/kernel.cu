@@ -1,23 +1,43 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/cuda/kernel.cu: the CUDA entry: one thread a packet.
+// gpu/cuda/kernel.cu: the CUDA entry: one thread a packet, of a large batch with tables in two kernels.
 #include "gpu/cuda/kernel.hpp"
+
+#include <algorithm>
+
 #include "gpu/cuda/tables.cuh"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u32 kBlock = kTablesBlock;
+// A team's kernel costs more than the second part of so few packets.
+constexpr u32 kTeamPackets = 2 * kBlock;
 
+// The last block's last word.
+__device__ void complete(const Completion& completion) {
+  __threadfence_system();
+  *static_cast<volatile u64*>(completion.finished) = completion.ticket;
+}
+
+// in_team: the packets at tables are finish()'s, which follows.
 template <bool kTables>
 __global__ void __launch_bounds__(kBlock)
-    decide(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
+    decide(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion,
+           const bool in_team) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ bool last;
   // From here on the next batch's blocks may come and fetch their packets, as soon as there is room for them.
   cudaTriggerProgrammaticLaunchCompletion();
   decide_packet<true, kTables>(batch, blockIdx.x * kBlock + threadIdx.x, flows, scratch,
                                lines[threadIdx.x / kWarpLanes]);
+  if constexpr (kTables) {
+    if (in_team) {
+      // The batch before, which had a team, too, is over.
+      if (blockIdx.x == 0 && threadIdx.x == 0) *scratch.team = {};
+      return;
+    }
+  }
   __syncthreads();
   if (threadIdx.x == 0) {
     // The fence orders the whole block's results, which the barrier has put before it, for the host too.
@@ -34,17 +54,57 @@ __global__ void __launch_bounds__(kBlock)
   }
   if (threadIdx.x != 0) return;
   *completion.blocks = 0;
+  complete(completion);
+}
+
+// The second part of a large batch with tables. Its packets are read where decide() has kept them, so that
+// the next batch's may be fetched meanwhile.
+__global__ void __launch_bounds__(kBlock)
+    finish(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
+  __shared__ Lines lines[kBlock / kWarpLanes];
+  __shared__ Place place;
+  cudaTriggerProgrammaticLaunchCompletion();
+  if (threadIdx.x == 0) place = join_team(scratch);
+  __syncthreads();
+  if (place.number == place.size) return;
+  finish_in_team(batch, flows, scratch, lines, place);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  // As in decide().
   __threadfence_system();
-  *static_cast<volatile u64*>(completion.finished) = completion.ticket;
+  if (atomicAdd(&scratch.team->through, 1u) + 1u != place.size) return;
+  detail::unlock(&scratch.turn->lock);
+  complete(completion);
+}
+
+// overlaps: it may begin before what the stream holds before it ends.
+cudaError_t launch_kernel(const void* kernel, u32 blocks, bool overlaps, void** arguments,
+                          cudaStream_t stream) noexcept {
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(kBlock);
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = overlaps ? 1 : 0;
+  return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+const void* address(void (*kernel)(xg_batch, Flows, Scratch, Completion, bool)) {
+  return reinterpret_cast<const void*>(kernel);
 }
 
 }  // namespace
 
 cudaError_t load_decide() noexcept {
   cudaFuncAttributes attributes{};
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&decide<false>));
-  if (error != cudaSuccess) return error;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&decide<true>));
+  for (const void* kernel :
+       {address(&decide<false>), address(&decide<true>), reinterpret_cast<const void*>(&finish)})
+    if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess)
+      return error;
+  return cudaSuccess;
 }
 
 cudaError_t launch(const xg_batch& batch, const Flows& flows, bool tables, const Scratch& scratch,
@@ -53,20 +113,14 @@ cudaError_t launch(const xg_batch& batch, const Flows& flows, bool tables, const
   Flows flows_argument = flows;
   Scratch scratch_argument = scratch;
   Completion completion_argument = completion;
-  void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument};
-  const dim3 grid((batch.count + kBlock - 1) / kBlock);
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(kBlock);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = overlaps ? 1 : 0;
-  const void* kernel =
-      tables ? reinterpret_cast<const void*>(&decide<true>) : reinterpret_cast<const void*>(&decide<false>);
-  return cudaLaunchKernelExC(&config, kernel, arguments);
+  bool in_team = tables && batch.count > kTeamPackets;
+  void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument, &in_team};
+  const u32 blocks = (batch.count + kBlock - 1) / kBlock;
+  const cudaError_t error = launch_kernel(tables ? address(&decide<true>) : address(&decide<false>), blocks,
+                                          overlaps, arguments, stream);
+  if (error != cudaSuccess || !in_team) return error;
+  return launch_kernel(reinterpret_cast<const void*>(&finish), std::min(blocks, kTeamBlocks), false,
+                       arguments, stream);
 }
 
 }  // namespace xdpgpu::gpu::cuda

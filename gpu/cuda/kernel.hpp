@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/cuda/kernel.hpp: the kernel that decides one batch, as the host side calls it.
+// gpu/cuda/kernel.hpp: the kernels that decide one batch, as the host side calls them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ struct Flows {
   u32 receive_queue = 0;
 };
 
-// Loads the kernel while no other stays on the GPU, which would keep the driver waiting.
+// Loads the kernels while no other stays on the GPU, which would keep the driver waiting.
 cudaError_t load_decide() noexcept;
 
 // Enqueues the batch on `stream`; batches that share a Completion::blocks or a Scratch share the stream. The

@@ -110,6 +110,13 @@ bool whole(const void* base, u64 bytes) noexcept {
 }  // namespace
 
 Result<Registration> Registration::create(void* base, u64 bytes) {
+  Registration registration;
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, base) != cudaSuccess) (void)cudaGetLastError();
+  if (attributes.type == cudaMemoryTypeManaged) {
+    registration.device_ = static_cast<u8*>(attributes.devicePointer);
+    return registration;
+  }
   bytes = (bytes + 4095) & ~u64{4095};
   const cudaError_t registered =
       cudaHostRegister(base, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
@@ -117,7 +124,6 @@ Result<Registration> Registration::create(void* base, u64 bytes) {
   if (registered != cudaSuccess && !borrowed) return failure("registering host memory", registered);
   // The error of what is no failure is not for the next call to report.
   if (borrowed) (void)cudaGetLastError();
-  Registration registration;
   if (!borrowed) registration.host_ = base;
   void* device = nullptr;
   if (const cudaError_t error = cudaHostGetDevicePointer(&device, base, 0); error != cudaSuccess)

@@ -75,7 +75,7 @@ class DeviceMemory {
 
 // A region of the caller's memory, registered with the driver for all GPUs: the whole pages that it stands
 // on, as a map's memory is. What another GPU has registered already, in the same bounds, is borrowed from it:
-// it outlives the result.
+// it outlives the result. Managed memory needs no more than its address.
 class Registration {
  public:
   static Result<Registration> create(void* base, u64 bytes);

@@ -21,7 +21,7 @@ Shared::~Shared() {
   flows.abandon();
   images.abandon();
   if (mirror) mirror->abandon();
-  tables_lock.abandon();
+  tables_turn.abandon();
   generations.each([](Loaded& loaded) { loaded.abandon(); });
 }
 
@@ -35,9 +35,18 @@ Result<ScratchMemory> ScratchMemory::create(u32 packets, const Stream& stream) {
 }
 
 Scratch ScratchMemory::view(const Shared& shared) const noexcept {
-  return {reinterpret_cast<u32*>(shared.tables_lock.get()),
-          reinterpret_cast<u32*>(memory_.get() + u64{packets_} * kLine),
-          reinterpret_cast<uint4*>(memory_.get())};
+  const u64 packets = packets_;
+  Scratch scratch;
+  scratch.turn = reinterpret_cast<TablesTurn*>(shared.tables_turn.get());
+  scratch.team = reinterpret_cast<Team*>(memory_.get());
+  u8* at = memory_.get() + kLine;
+  scratch.lines = reinterpret_cast<uint4*>(at);
+  at += packets * kLine;
+  scratch.descriptors = reinterpret_cast<uint4*>(at);
+  at += packets * sizeof(xg_descriptor);
+  scratch.bytes = reinterpret_cast<u32*>(at);
+  scratch.marks = scratch.bytes + packets;
+  return scratch;
 }
 
 bool Progress::healthy() noexcept {

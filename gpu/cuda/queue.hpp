@@ -30,7 +30,7 @@ struct Shared {
   Stream control;                        // loads and unloads
   Registration region;                   // in place only
   FlowWriter flows;                      // where the device publishes
-  DeviceMemory tables_lock;              // one u32: Scratch::lock
+  DeviceMemory tables_turn;              // Scratch::turn
   Generations<Loaded> generations;       // they go before `control`
   Images images;                         // where they stand, for kernels that look for themselves
   std::unique_ptr<MirrorMemory> mirror;  // from the first mirror on
@@ -51,7 +51,7 @@ class ScratchMemory {
   void abandon() noexcept { memory_.abandon(); }
 
  private:
-  DeviceMemory memory_;  // lines, then marks
+  DeviceMemory memory_;
   u32 packets_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/cuda/scratch.hpp: what the kernels of a queue keep of a batch between its two parts, where its
-// pipelines have tables: all blocks bring their packets to the first table, then one takes them through the
-// tables in their order (gpu/cuda/tables.cuh).
+// gpu/cuda/scratch.hpp: device memory of batches whose pipelines have tables. All blocks bring their packets
+// to the first table and keep them there; then these are taken through the tables in their order
+// (gpu/cuda/tables.cuh), by one block or by a team of blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,17 +11,47 @@
 
 namespace xdpgpu::gpu::cuda {
 
-// Device memory. What a batch leaves in it is over with the batch.
+// Most blocks of a team.
+inline constexpr u32 kTeamBlocks = 256;
+// A team tells sets apart by so many groups: packets whose sets share one are applied one after the other.
+inline constexpr u32 kSetGroups = 65536;
+
+// Where the blocks of a team meet; a queue's, zeroed for each batch.
+struct Team {
+  u32 arrived = 0;  // blocks; kTeamClosed: who comes now comes too late
+  u32 size = 0;     // blocks that take part, once that is settled
+  u32 met = 0;      // counts up by one for each block and meeting
+  u32 through = 0;  // blocks whose part of the batch is over
+};
+inline constexpr u32 kTeamClosed = 0x80000000;
+
+// What a device has for its tables, whichever queue's batch is at them. Zeroed.
+struct TablesTurn {
+  // 0 while nobody is at the tables.
+  u32 lock;
+  u32 unused[31];
+  // By group of sets, of one meeting and the next in turn; 0 between them. One bit for each block of the team
+  // that has packets for these sets, and how many of these blocks have applied theirs.
+  u32 blocks[2][kSetGroups][kTeamBlocks / 32];
+  u32 applied[2][kSetGroups];
+};
+
+// Addresses of the device. But for `turn`, a queue's; what a batch leaves there is over with the batch.
 struct Scratch {
-  u32* lock = nullptr;     // the device's, 0 while nobody is at its tables
-  u32* marks = nullptr;    // one a packet of a batch
-  uint4* lines = nullptr;  // likewise, kLanesPerLine each: the line that its headers came in
+  TablesTurn* turn = nullptr;
+  Team* team = nullptr;
+  // Of each packet of a batch; behind `marks`, of those that wait:
+  u32* marks = nullptr;
+  u32* bytes = nullptr;          // its length
+  uint4* descriptors = nullptr;  // its xg_descriptor
+  uint4* lines = nullptr;        // kLanesPerLine each: the line that its headers came in
 };
 
 // Values of Scratch::marks: 0, the packet is decided; else 1 + the position of the stage that it waits for.
 inline constexpr u32 kMarkPosition = 0xffff;
 inline constexpr u32 kMarkLine = 0x10000;  // its line is there, and has all fields
 
-constexpr u64 scratch_bytes(u64 packets) { return packets * (128 + sizeof(u32)); }
+// In this order: Scratch::team on a line of its own, lines, descriptors, bytes, marks.
+constexpr u64 scratch_bytes(u64 packets) { return 128 + packets * (128 + sizeof(uint4) + 2 * sizeof(u32)); }
 
 }  // namespace xdpgpu::gpu::cuda

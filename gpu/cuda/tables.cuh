@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/cuda/tables.cuh: the second part of a batch whose pipelines have tables (gpu/stages/table.h): one block
-// takes its packets through them, kTablesBlock at a time. In each round the packets of one set are one
-// thread's, which applies them in their order; those of different sets do not wait for each other.
+// gpu/cuda/tables.cuh: the second part of a batch whose pipelines have tables (gpu/stages/table.h). So many
+// packets are taken at a time as there are threads, through all rounds; in each round the packets of one set
+// are applied in their order, and those of different sets do not wait for each other.
+//
+// Within a block the packets of one set are one thread's: its first one's. One block does for a small batch.
+// A large one is a team's (kernel.cu), whose blocks have packets in the order of their numbers. For each
+// group of sets they say that they have some, meet, and then see who else has; each applies its own when
+// those before it have applied theirs.
+//
+// What it costs a packet: 152 bytes written to device memory and read again for what the first part keeps of
+// it; the two sectors of its set's head and the two of its entry, each read and written once, with a few
+// loads that hang on each other. A team takes 32,768 packets at a time, so that all of these wait together:
+// some microseconds a round, where the same packets take a hundred to come over the bus. A set that many
+// packets come to is as slow as one thread.
+//
+// A team is made of the blocks that are there: it does not wait for one that finds no room on the GPU, where
+// kernels that stay have taken it. So its blocks may wait for each other.
 #pragma once
 
 #include "gpu/cuda/decide.cuh"
@@ -12,66 +26,67 @@ namespace xdpgpu::gpu::cuda {
 // Threads of a block that calls this, and packets that it takes at a time.
 constexpr u32 kTablesBlock = 128;
 
+// A block's place in a team.
+struct Place {
+  u32 number;  // from 0 to size - 1; size: it came too late
+  u32 size;
+};
+
 namespace detail {
 
-// Sets are told apart by so many groups: packets whose sets share one are applied by one thread, too.
-constexpr u32 kGroups = 512;
-constexpr u32 kGroupWords = kTablesBlock / 32;
+// Places for what the packets of a block come to: groups of sets, told apart exactly.
+constexpr u32 kRoundPlaces = 256;
+constexpr u32 kMemberWords = kTablesBlock / 32;
+constexpr u32 kNoGroup = ~0u;
+static_assert(kRoundPlaces > kTablesBlock && kSetGroups < kNoGroup);
 
-// What the packets of a chunk bring to the round's tables, and what comes of it.
+// What a block's packets bring to the round's tables, and what comes of it.
 struct Round {
   xg_touch touches[kTablesBlock];
   u32 kinds[kTablesBlock];
   u32 bodies[kTablesBlock];
   u32 outcomes[kTablesBlock];
-  u32 members[kGroups][kGroupWords];  // one bit a packet; 0 between rounds
+  u32 groups[kRoundPlaces];                 // kNoGroup between rounds
+  u32 members[kRoundPlaces][kMemberWords];  // one bit a packet; 0 between rounds
 };
 
+// For whole blocks; a barrier follows.
+__device__ inline void clear(Round& round) {
+  for (u32 at = threadIdx.x; at < kRoundPlaces; at += kTablesBlock) {
+    round.groups[at] = kNoGroup;
+    for (u32& word : round.members[at]) word = 0;
+  }
+}
+
+// Packet `mine` comes to a group. -> the group's place.
+__device__ inline u32 come(Round& round, u32 group, u32 mine) {
+  u32 at = group % kRoundPlaces;
+  for (;;) {
+    const u32 there = atomicCAS(&round.groups[at], kNoGroup, group);
+    if (there == kNoGroup || there == group) break;
+    at = (at + 1) % kRoundPlaces;
+  }
+  atomicOr(&round.members[at][mine / 32], 1u << mine % 32);
+  return at;
+}
+
 // Whether packet `mine` is its group's first.
-__device__ inline bool is_first(const u32 (&members)[kGroupWords], u32 mine) {
+__device__ inline bool is_first(const u32 (&members)[kMemberWords], u32 mine) {
   for (u32 word = 0; word < mine / 32; word++)
     if (members[word] != 0) return false;
   return (members[mine / 32] & ((1u << mine % 32) - 1u)) == 0;
 }
 
-__device__ inline void apply_all(const xg_batch& batch, Round& round, u32 (&members)[kGroupWords]) {
-  for (u32 word = 0; word < kGroupWords; word++) {
-    for (u32 left = members[word]; left != 0; left &= left - 1) {
+__device__ inline void apply_all(const xg_batch& batch, Round& round, u32 place) {
+  for (u32 word = 0; word < kMemberWords; word++) {
+    for (u32 left = round.members[place][word]; left != 0; left &= left - 1) {
       const u32 packet = word * 32 + XG_LOWEST_BIT(left);
       round.outcomes[packet] =
           xg_stage_apply(batch, round.kinds[packet], round.bodies[packet], round.touches[packet]);
     }
-    members[word] = 0;
+    round.members[place][word] = 0;
   }
-}
-
-// For whole blocks. way.kind 0: the packet takes no part.
-__device__ inline void go_through(const xg_batch& batch, u32 i, const xg_view& seen, xg_way& way,
-                                  xg_result& r, Round& round) {
-  const u32 mine = threadIdx.x;
-  const u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
-  for (u32 number = 0; number < rounds; number++) {
-    const bool here = way.kind != 0 && batch.image.v[way.body + XG_BODY_ROUND] == number;
-    u32 group = 0;
-    bool tracked = false;
-    if (here) {
-      xg_touch& touch = round.touches[mine];
-      touch = xg_stage_touch(batch, way.kind, way.body, seen, xg_packet_bytes(batch, i));
-      round.kinds[mine] = way.kind;
-      round.bodies[mine] = way.body;
-      round.outcomes[mine] = touch.facts;
-      tracked = touch.tag != XG_UNTRACKED;
-      group = (touch.set ^ way.body) % kGroups;
-      if (tracked) atomicOr(&round.members[group][mine / 32], 1u << mine % 32);
-    }
-    __syncthreads();
-    const bool first = tracked && is_first(round.members[group], mine);
-    // apply_all clears what the others look at.
-    __syncthreads();
-    if (first) apply_all(batch, round, round.members[group]);
-    __syncthreads();
-    if (here) xg_settle(batch, seen, round.outcomes[mine], way, r);
-  }
+  round.groups[place] = kNoGroup;
 }
 
 __device__ inline void lock(u32* at) {
@@ -83,61 +98,250 @@ __device__ inline void unlock(u32* at) {
   atomicExch(at, 0u);
 }
 
-}  // namespace detail
+__device__ inline u32 look(const u32* at) { return *static_cast<const volatile u32*>(at); }
 
-// For whole blocks of kTablesBlock threads, once begin_packet() has seen all packets of the batch and is
-// known to have: a fence was passed. lines: one for each of the block's warps.
-static __device__ __noinline__ void finish_tables(const xg_batch& of, const Flows& flows,
-                                                  const Scratch& scratch, Lines* lines) {
-  __shared__ detail::Round round;
+// One block that has the tables to itself.
+class Alone {
+ public:
+  __device__ u32 number() const { return 0; }
+  __device__ u32 size() const { return 1; }
+  // For whole blocks, of threads that have come to a place or not: what has come is applied.
+  __device__ void apply(const xg_batch& batch, Round& round, bool first, u32, u32 place) {
+    // apply_all() clears what the others look at.
+    __syncthreads();
+    if (first) apply_all(batch, round, place);
+  }
+};
+
+// A block of a team, likewise.
+class Together {
+ public:
+  __device__ Together(const Scratch& scratch, const Place& place)
+      : turn_(*scratch.turn), team_(*scratch.team), place_(place) {}
+  __device__ u32 number() const { return place_.number; }
+  __device__ u32 size() const { return place_.size; }
+
+  __device__ void apply(const xg_batch& batch, Round& round, bool first, u32 group, u32 place) {
+    // What was said here for the meeting before may still be looked at, until the next one.
+    const u32 now = meetings_ % 2;
+    u32* blocks = turn_.blocks[now][group];
+    u32* applied = &turn_.applied[now][group];
+    if (first) atomicOr(&blocks[place_.number / 32], 1u << place_.number % 32);
+    meet();
+    u32 before = 0, all = 0;  // blocks that have packets for these sets
+    if (first) count(blocks, before, all);
+    // By warps: a thread that has to wait keeps none from its turn.
+    bool waits = first;
+    while (__any_sync(~0u, waits)) {
+      const bool goes = waits && (before == 0 || look(applied) == before);
+      if (goes) {
+        // What those before did to the sets is read after it was seen that they are through.
+        if (before != 0) __threadfence();
+        apply_all(batch, round, place);
+        if (before + 1 == all) {
+          // Nobody looks here any more.
+          clear(blocks, applied);
+        } else {
+          __threadfence();
+          *static_cast<volatile u32*>(applied) = before + 1;
+        }
+        waits = false;
+      }
+      if (!__any_sync(~0u, goes)) __nanosleep(50);
+    }
+  }
+
+ private:
+  static constexpr u32 kWords = kTeamBlocks / 32;
+  static_assert(kWords % 4 == 0 && offsetof(TablesTurn, blocks) % sizeof(uint4) == 0);
+
+  // Until all blocks of the team are here. What they did before, all threads see afterwards.
+  __device__ void meet() {
+    meetings_++;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(&team_.met, 1u);
+      while (look(&team_.met) < meetings_ * place_.size) {
+      }
+      __threadfence();
+    }
+    __syncthreads();
+  }
+
+  __device__ void count(const u32* blocks, u32& before, u32& all) const {
+#pragma unroll
+    for (u32 piece = 0; piece < kWords / 4; piece++) {
+      const uint4 four = __ldcg(reinterpret_cast<const uint4*>(blocks) + piece);
+      const u32 words[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) {
+        const u32 word = piece * 4 + i;
+        all += __popc(words[i]);
+        if (word < place_.number / 32) before += __popc(words[i]);
+        if (word == place_.number / 32) before += __popc(words[i] & ((1u << place_.number % 32) - 1u));
+      }
+    }
+  }
+
+  __device__ static void clear(u32* blocks, u32* applied) {
+#pragma unroll
+    for (u32 piece = 0; piece < kWords / 4; piece++)
+      __stcg(reinterpret_cast<uint4*>(blocks) + piece, make_uint4(0, 0, 0, 0));
+    *static_cast<volatile u32*>(applied) = 0;
+  }
+
+  TablesTurn& turn_;
+  Team& team_;
+  Place place_;
+  u32 meetings_ = 0;
+};
+
+// Brings a packet's set nearer while the block waits for the others.
+__device__ inline void fetch_set(const xg_batch& batch, u32 body, const xg_touch& touch) {
+  const u32* set = xg_state_of(batch, body).v + xg_set_at(touch.set);
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(set));
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(set + 8));
+}
+
+// For whole blocks. way.kind 0: the packet takes no part. bytes: the packet's.
+template <class Blocks>
+__device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_view& seen, xg_way& way,
+                                  xg_result& r, Round& round, Blocks& blocks) {
+  const u32 mine = threadIdx.x;
+  const u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
+  for (u32 number = 0; number < rounds; number++) {
+    const bool here = way.kind != 0 && batch.image.v[way.body + XG_BODY_ROUND] == number;
+    u32 group = 0, place = 0;
+    bool tracked = false;
+    if (here) {
+      xg_touch& touch = round.touches[mine];
+      touch = xg_stage_touch(batch, way.kind, way.body, seen, bytes);
+      round.kinds[mine] = way.kind;
+      round.bodies[mine] = way.body;
+      round.outcomes[mine] = touch.facts;
+      tracked = touch.tag != XG_UNTRACKED;
+      group = (touch.set ^ way.body) % kSetGroups;
+      if (tracked) {
+        fetch_set(batch, way.body, touch);
+        place = come(round, group, mine);
+      }
+    }
+    __syncthreads();
+    const bool first = tracked && is_first(round.members[place], mine);
+    blocks.apply(batch, round, first, group, place);
+    __syncthreads();
+    if (here) xg_settle(batch, seen, round.outcomes[mine], way, r);
+  }
+}
+
+// Packet i, each thread's, from the first table to its end. For whole blocks; lines: the warp's own.
+template <class Blocks>
+__device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& flows, const Scratch& scratch,
+                                     Round& round, Lines& own, Blocks& blocks) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 mark = i < batch.count ? __ldcg(scratch.marks + i) : 0u;
+  // The lines that the first part kept, eight lanes each as they came.
+  const u32 warp_first = i - lane;
+#pragma unroll
+  for (u32 load = 0; load < kLanesPerLine; load++) {
+    const u32 packet = load * kLinesPerLoad + lane / kLanesPerLine;
+    const u32 kept = __shfl_sync(~0u, mark, packet) & kMarkLine;
+    if (kept != 0)
+      own.of[packet].pieces[lane % kLanesPerLine] =
+          __ldcg(scratch.lines + u64{warp_first + packet} * kLanesPerLine + lane % kLanesPerLine);
+  }
+  __syncwarp();
+  xg_descriptor descriptor{};
+  u32 bytes = 0;
+  xg_view seen{};
+  xg_result r = xg_no_result();
+  xg_way way = xg_way_from(0);
+  if (mark != 0) {
+    const uint4 raw = __ldcg(scratch.descriptors + i);
+    descriptor = {u64{raw.y} << 32 | raw.x, raw.z, raw.w};
+    bytes = __ldcg(scratch.bytes + i);
+    if ((mark & kMarkLine) != 0) {
+      xg_batch copy = batch;
+      copy.frames.v = reinterpret_cast<xg_word*>(&own.of[lane]);
+      copy.frames_bytes = XG_METADATA_SIZE + XG_CHUNK_SIZE;
+      xg_view_packet(copy, {XG_METADATA_SIZE, descriptor.length, descriptor.flags}, seen);
+    } else {
+      xg_view_packet(batch, descriptor, seen);
+    }
+    way.position = (mark & kMarkPosition) - 1u;
+    xg_advance(batch, seen, way, r);
+  }
+  go_through(batch, bytes, seen, way, r, round, blocks);
+  __syncwarp();
+  if (flows.ports != nullptr)
+    publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, own);
+  store_results(batch, i, r, mark != 0, own);
+  __syncwarp();
+}
+
+// The packets of the batch, by whole blocks.
+template <class Blocks>
+__device__ inline void finish_packets(const xg_batch& of, const Flows& flows, const Scratch& scratch,
+                                      Lines& own, Blocks blocks) {
+  __shared__ Round round;
   xg_batch batch = of;
   batch.states.v = batch.image.v + batch.image.v[XG_IMAGE_WORDS_AT];
-  Lines& own = lines[threadIdx.x / kWarpLanes];
-  const u32 lane = threadIdx.x % kWarpLanes;
-  for (u32 word = threadIdx.x; word < detail::kGroups * detail::kGroupWords; word += kTablesBlock)
-    (&round.members[0][0])[word] = 0;
-  if (threadIdx.x == 0) detail::lock(scratch.lock);
+  clear(round);
   __syncthreads();
-  for (u32 first = 0; first < batch.count; first += kTablesBlock) {
-    const u32 i = first + threadIdx.x;
-    const u32 mark = i < batch.count ? __ldcg(scratch.marks + i) : 0u;
-    // The lines that the first part kept, eight lanes each as they came.
-    const u32 warp_first = i - lane;
-#pragma unroll
-    for (u32 load = 0; load < kLanesPerLine; load++) {
-      const u32 packet = load * kLinesPerLoad + lane / kLanesPerLine;
-      const u32 kept = __shfl_sync(~0u, mark, packet) & kMarkLine;
-      if (kept != 0)
-        own.of[packet].pieces[lane % kLanesPerLine] =
-            __ldcg(scratch.lines + u64{warp_first + packet} * kLanesPerLine + lane % kLanesPerLine);
+  const u32 at_a_time = blocks.size() * kTablesBlock;
+  for (u32 first = 0; first < batch.count; first += at_a_time)
+    finish_packet(batch, first + blocks.number() * kTablesBlock + threadIdx.x, flows, scratch, round, own,
+                  blocks);
+}
+
+}  // namespace detail
+
+// For whole blocks of kTablesBlock threads, once decide_packet() has seen all packets of the batch and is
+// known to have: a fence was passed. lines: one for each of the block's warps.
+static __device__ __noinline__ void finish_tables(const xg_batch& batch, const Flows& flows,
+                                                  const Scratch& scratch, Lines* lines) {
+  if (threadIdx.x == 0) detail::lock(&scratch.turn->lock);
+  __syncthreads();
+  detail::finish_packets(batch, flows, scratch, lines[threadIdx.x / kWarpLanes], detail::Alone());
+  __syncthreads();
+  if (threadIdx.x == 0) detail::unlock(&scratch.turn->lock);
+}
+
+// A block comes to its team; one thread of it. When this returns the tables are the team's, which the last
+// block through gives back.
+__device__ inline Place join_team(const Scratch& scratch) {
+  // After so long without another block, those that are not there find no room.
+  constexpr long long kGatherClocks = 10'000;
+  Team& team = *scratch.team;
+  const u32 number = atomicAdd(&team.arrived, 1u);
+  if ((number & kTeamClosed) != 0) return {0, 0};
+  if (number == 0) {
+    long long since = clock64();
+    for (u32 before = 1; before < gridDim.x && clock64() - since < kGatherClocks;) {
+      const u32 now = detail::look(&team.arrived);
+      if (now != before) since = clock64();
+      before = now;
     }
-    __syncwarp();
-    xg_descriptor descriptor{};
-    xg_view seen{};
-    xg_result r = xg_no_result();
-    xg_way way = xg_way_from(0);
-    if (mark != 0) {
-      descriptor = batch.descriptors.v[i];
-      if ((mark & kMarkLine) != 0) {
-        xg_batch copy = batch;
-        copy.frames.v = reinterpret_cast<xg_word*>(&own.of[lane]);
-        copy.frames_bytes = XG_METADATA_SIZE + XG_CHUNK_SIZE;
-        xg_view_packet(copy, {XG_METADATA_SIZE, descriptor.length, descriptor.flags}, seen);
-      } else {
-        xg_view_packet(batch, descriptor, seen);
-      }
-      way.position = (mark & kMarkPosition) - 1u;
-      xg_advance(batch, seen, way, r);
-    }
-    detail::go_through(batch, i, seen, way, r, round);
-    __syncwarp();
-    if (flows.ports != nullptr)
-      publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, own);
-    detail::store_results(batch, i, r, mark != 0, own);
-    __syncwarp();
+    detail::lock(&scratch.turn->lock);
+    const u32 size = atomicOr(&team.arrived, kTeamClosed);
+    // What was done at the tables before is seen by whoever sees the size.
+    __threadfence();
+    *static_cast<volatile u32*>(&team.size) = size;
+    return {0, size};
   }
-  __syncthreads();
-  if (threadIdx.x == 0) detail::unlock(scratch.lock);
+  u32 size;
+  while ((size = detail::look(&team.size)) == 0) __nanosleep(50);
+  __threadfence();
+  return {number, size};
+}
+
+// For whole blocks of kTablesBlock threads that have a place; all packets of the batch have been decided or
+// kept before.
+__device__ inline void finish_in_team(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
+                                      Lines* lines, const Place& place) {
+  detail::finish_packets(batch, flows, scratch, lines[threadIdx.x / kWarpLanes],
+                         detail::Together(scratch, place));
 }
 
 }  // namespace xdpgpu::gpu::cuda

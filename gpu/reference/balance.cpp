@@ -59,7 +59,9 @@ u64 name_hash(const std::string& name, u64 which) {
 }  // namespace
 
 Balancer::Balancer(const LoadBalanceSettings& settings, const std::array<u64, 2>& secret)
-    : settings_(settings), secret_(secret), weights_(new_flow_weights(settings.backends)) {
+    : settings_(settings),
+      secret_(settings.key.value_or(secret)),
+      weights_(new_flow_weights(settings.backends)) {
   if (settings.algorithm == LoadBalanceSettings::Algorithm::maglev) fill();
 }
 

@@ -473,7 +473,9 @@ Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& optio
     auto& floods = state_->floods.emplace_back();
     for (const StageSettings& stage : pipeline.stages) {
       const TableSettings* table = table_of(stage);
-      tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, options.hash_key));
+      const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
+      const auto& key = balance != nullptr && balance->key ? *balance->key : options.hash_key;
+      tables.push_back(table == nullptr ? nullptr : std::make_unique<Table>(*table, key));
       const auto* ddos = std::get_if<DdosSettings>(&stage);
       floods.push_back(ddos == nullptr ? nullptr : std::make_unique<Floods>(*ddos, options.hash_key));
     }

@@ -17,6 +17,8 @@
  * XG_AT(name, handle, bytes)     the same kind of handle, `bytes` (u64) further on
  * XG_HANDLE(name, address)       the handle of what stands at a u64 address
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
+ * XG_COUNT(handle, index)        counts what stands in two words, low and high, up by one; index is even, and
+ *                                the handle's address a multiple of 8
  * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
  * XG_BITS_SET(x)                 how many bits are set
  */
@@ -65,6 +67,15 @@ XG_FN Handle xg_handle(u64 address) {
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
 #define XG_BITS_SET(x) u32(__popc(x))
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
+/* Millions of additions to one word wait for each other: so threads of a warp that count the same at a time
+ * add together. */
+__device__ inline void xg_count_together(u32* at) {
+  const u32 same = __match_any_sync(__activemask(), reinterpret_cast<unsigned long long>(at));
+  u32 lower;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lower));
+  if ((same & lower) == 0u) atomicAdd(reinterpret_cast<unsigned long long*>(at), __popc(same));
+}
+#define XG_COUNT(handle, index) xg_count_together(&(handle).v[index])
 #else
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
@@ -74,6 +85,14 @@ XG_FN Handle xg_handle(u64 address) {
 typedef u32 __attribute__((__may_alias__)) xg_word;
 #define XG_WORD xg_word
 
+#endif
+
+#ifndef XG_COUNT
+#define XG_COUNT(handle, index)                                                         \
+  {                                                                                     \
+    u32 at_index = (index);                                                             \
+    if (XG_ADD(handle, at_index, 1u) == 0xffffffffu) XG_ADD(handle, at_index + 1u, 1u); \
+  }
 #endif
 
 XG_ARRAY(xg_words, XG_WORD, 4)

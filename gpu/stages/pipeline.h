@@ -155,18 +155,4 @@ XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   return xg_go_on(b, 0u, p);
 }
 
-/* Of any pipeline, where one after the other is decided. */
-XG_FN xg_result xg_decide_in_order(xg_batch b, u32 i) {
-  xg_view p;
-  xg_result r = xg_no_result();
-  if (!xg_begin(b, i, p)) return r;
-  xg_way way = xg_way_from(0u);
-  xg_advance(b, p, way, r);
-  while (way.kind != 0u) {
-    xg_touch t = xg_stage_touch(b, way.kind, way.body, p, xg_packet_bytes(b, i));
-    xg_settle(b, p, xg_stage_apply(b, way.kind, way.body, t), way, r);
-  }
-  return r;
-}
-
 #endif

@@ -111,9 +111,7 @@ XG_FN xg_state xg_state_of(xg_batch b, u32 body) {
   return XG_HANDLE(xg_state, xg_word_pair(b.states.v[at], b.states.v[at + 1u]));
 }
 
-XG_FN void xg_count(xg_state s, u32 counter) {
-  if (XG_ADD(s, counter * 2u, 1u) == 0xffffffffu) XG_ADD(s, counter * 2u + 1u, 1u);
-}
+XG_FN void xg_count(xg_state s, u32 counter) { XG_COUNT(s, counter * 2u); }
 
 XG_FN u64 xg_state64(xg_state s, u32 at) { return xg_word_pair(s.v[at], s.v[at + 1u]); }
 XG_FN void xg_set_state64(xg_state s, u32 at, u64 value) {

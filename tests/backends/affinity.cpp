@@ -191,6 +191,11 @@ TEST(Affinity, TheTableIsTheSameOneWhateverTheBackendsAre) {
   other = one;
   other.affinity->table.entries *= 2;
   EXPECT_NE(identity(one), identity(other));
+  other = one;
+  other.key = kOptions.hash_key;
+  EXPECT_EQ(identity(one), identity(other));
+  other.key = {1, 2};
+  EXPECT_NE(identity(one), identity(other));
 }
 
 // ---- On every device -------------------------------------------------------------------------------

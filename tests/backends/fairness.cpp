@@ -94,7 +94,8 @@ TEST_P(Fairness, AFloodedQueueDoesNotStarveAnother) {
   std::vector<microseconds> waits;
   const auto start = Clock::now();
   const u32 before = flood.batches();
-  while (waits.size() < kProbes && Clock::now() < deadline) {
+  // On a busy machine the flood is slow.
+  while ((waits.size() < kProbes || flood.batches() - before < kFloodDepth) && Clock::now() < deadline) {
     waits.push_back(took());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -102,11 +103,11 @@ TEST_P(Fairness, AFloodedQueueDoesNotStarveAnother) {
   const u32 batches = flood.batches() - before;
   flood.stop();
 
-  ASSERT_EQ(waits.size(), kProbes);
+  ASSERT_GE(waits.size(), kProbes);
   ASSERT_GE(batches, kFloodDepth) << "there was no flood";
   const microseconds a_batch = elapsed / batches;
   std::sort(waits.begin(), waits.end());
-  const auto median = waits[kProbes / 2];
+  const auto median = waits[waits.size() / 2];
   RecordProperty("median_us", std::to_string(median.count()));
   RecordProperty("flood_batch_us", std::to_string(a_batch.count()));
   EXPECT_LE(median, (kFloodDepth + 1) * a_batch + kScheduler)

@@ -410,6 +410,7 @@ LoadBalanceSettings random_maglev(Random& random, u32 backends) {
   // So that the lightest one has its share.
   for (gpu::Backend& backend : settings.backends) backend.weight = random.between(1, 50);
   if (random.one_in(2)) settings.table_size = random.pick(std::array<u32, 3>{20'011, 99'991, 655'373});
+  if (random.one_in(2)) settings.key = std::array{random.bits(), random.bits()};
   return settings;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 
 #include "gpu/stages/ddos.h"
 #include "tests/backends/judge.hpp"
@@ -23,6 +24,10 @@ constexpr u32 kPackets = 3000;
 constexpr u32 kPacketsOnVulkan = 600;
 constexpr u32 kCapacity = 8192 + 64;
 constexpr std::array<u32, 5> kCuts{1, 7, 64, 1024, 8192};
+// More than a GPU takes to its tables at a time.
+constexpr u32 kManyPackets = 70'000;
+constexpr u32 kLargeCapacity = 65'536;
+constexpr std::array<u32, 2> kLargeCuts{kLargeCapacity - 64, 30'000};
 constexpr gpu::CompileOptions kOptions{{0x0123456789abcdef, 0xfedcba9876543210}};
 
 gpu::RateLimitSettings limit(gpu::RateLimitSettings::Per per, u64 pps, u64 bps, gpu::TableSettings table) {
@@ -212,7 +217,8 @@ void expect_equal_tables(const std::vector<std::vector<u32>>& is,
 
 class Tables : public testing::TestWithParam<std::tuple<Target, Case>> {
  protected:
-  void check(const Traffic& traffic, const std::vector<gpu::PipelineSettings>& settings) {
+  void check(const Traffic& traffic, const std::vector<gpu::PipelineSettings>& settings,
+             std::span<const u32> cuts = kCuts, u32 capacity = kCapacity) {
     const Target& target = std::get<0>(GetParam());
     const auto pipelines = gpu::Pipelines::compile(settings, kOptions);
     ASSERT_TRUE(pipelines) << pipelines.error();
@@ -222,9 +228,9 @@ class Tables : public testing::TestWithParam<std::tuple<Target, Case>> {
     const auto remembered = reference.tables();
 
     XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());
-    auto queue = device->open_queue(target.queue(kCapacity, 4));
+    auto queue = device->open_queue(target.queue(capacity, capacity > kCapacity ? 2 : 4));
     ASSERT_TRUE(queue) << queue.error();
-    for (u32 batch : kCuts) {
+    for (u32 batch : cuts) {
       SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
                                test_seed()));
       ASSERT_TRUE(device->load(kGeneration, *pipelines));
@@ -243,6 +249,15 @@ TEST_P(Tables, Conversations) {
   const auto settings = which.settings();
   const u32 packets = std::get<0>(GetParam()).kind == "vulkan" ? kPacketsOnVulkan : kPackets;
   check(which.traffic(random, packets, static_cast<u32>(settings.size())), settings);
+}
+
+TEST_P(Tables, LargeBatches) {
+  if (std::get<0>(GetParam()).kind == "vulkan") GTEST_SKIP() << "as with small batches, and takes long";
+  Random random(test_seed());
+  const Case& which = std::get<1>(GetParam());
+  const auto settings = which.settings();
+  check(which.traffic(random, kManyPackets, static_cast<u32>(settings.size())), settings, kLargeCuts,
+        kLargeCapacity);
 }
 
 TEST_P(Tables, CapturedPackets) {

@@ -3,8 +3,12 @@
 // Batches through tables from several queues of a device, and beside batches whose pipelines have none.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <deque>
 
+#include "gpu/stages/table.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/targets.hpp"
 
@@ -157,6 +161,85 @@ TEST_P(Turns, BatchesWithoutTablesKeepTheirPlace) {
   }
   while (taken < batches.size() && !HasFatalFailure()) take();
   EXPECT_EQ(tables_of(*device, *pipelines), reference.tables());
+}
+
+// Batches of several queues at the tables at once, small and large ones by turns. In which order they come
+// there is open: the limits are far, so that neither the answers hang on it, nor how many packets came to
+// each set, nor its clock.
+TEST_P(Turns, QueuesAtOnce) {
+  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
+  constexpr std::array<u32, 3> kBatches{900, 48, 2500};
+  constexpr u32 kLargest = 2500 + 64;
+  constexpr u32 kManyPackets = 40'000;
+  const bool slow = GetParam().kind == "vulkan";
+  Random random(test_seed());
+  const Traffic traffic = conversations(random, slow ? kPacketsOnVulkan : kManyPackets, 1);
+  gpu::RateLimitSettings sources;
+  sources.packets_per_second = sources.burst_packets = 1'000'000'000;
+  sources.table = {64, gpu::TableSettings::Evict::lru};
+  gpu::RateLimitSettings flows = sources;
+  flows.per = gpu::RateLimitSettings::Per::flow;
+  flows.table = {2048, gpu::TableSettings::Evict::fifo};
+  const std::vector<gpu::PipelineSettings> settings{{"main", {sources, flows}}};
+  const auto pipelines = gpu::Pipelines::compile(settings, kOptions).value();
+  gpu::reference::Judge reference(settings, kOptions);
+  std::vector<xg_result> should(traffic.descriptors.size());
+  reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  std::vector<gpu::Drive> drives(3, gpu::Drive::launched);
+  if (device->info().persistent) drives.push_back(gpu::Drive::persistent);
+  ASSERT_TRUE(device->load(kGeneration, pipelines));
+  struct Feed {
+    std::unique_ptr<gpu::Queue> queue;
+    std::deque<std::size_t> firsts;  // of the batches in flight
+  };
+  std::vector<Feed> feeds;
+  for (const gpu::Drive drive : drives) {
+    auto queue = device->open_queue({kLargest, 2, drive});
+    ASSERT_TRUE(queue) << queue.error();
+    feeds.push_back({*std::move(queue), {}});
+  }
+  std::vector<xg_result> is(should.size());
+  const auto take = [&](Feed& feed) {
+    gpu::Slot* slot = wait(*feed.queue);
+    ASSERT_NE(slot, nullptr) << "a batch did not come back";
+    ASSERT_FALSE(slot->failed);
+    std::copy_n(slot->results, slot->count, is.begin() + static_cast<std::ptrdiff_t>(feed.firsts.front()));
+    feed.firsts.pop_front();
+    feed.queue->release(slot);
+  };
+  for (std::size_t first = 0, turn = 0; first < traffic.descriptors.size(); turn++) {
+    Feed& feed = feeds[turn % feeds.size()];
+    gpu::Slot* slot = feed.queue->acquire();
+    if (slot == nullptr) {
+      take(feed);
+      if (HasFatalFailure()) return;
+      slot = feed.queue->acquire();
+      ASSERT_NE(slot, nullptr);
+    }
+    const u32 count = cut(traffic.descriptors, first, kBatches[turn % kBatches.size()], kLargest);
+    std::copy_n(traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first), count, slot->descriptors);
+    poison(slot, count);
+    ASSERT_EQ(feed.queue->submit(slot, count, kGeneration), gpu::Submit::ok);
+    feed.firsts.push_back(first);
+    first += count;
+  }
+  for (Feed& feed : feeds)
+    while (!feed.firsts.empty() && !HasFatalFailure()) take(feed);
+  expect_equal(is, should, traffic.descriptors);
+
+  const auto came = [](const std::vector<std::vector<u32>>& tables) {
+    std::vector<u32> words;
+    for (const auto& table : tables) {
+      words.push_back(table[2 * XG_TABLE_TOUCHES]);
+      for (std::size_t set = XG_TABLE_HEAD; set < table.size(); set += XG_SET_WORDS)
+        for (const u32 word : {XG_SET_TIME, XG_SET_TIME + 1, XG_SET_TURNS})
+          words.push_back(table[set + word]);
+    }
+    return words;
+  };
+  EXPECT_EQ(came(tables_of(*device, *pipelines)), came(reference.tables()));
 }
 
 }  // namespace

@@ -57,7 +57,9 @@ TEST_P(Egress, TheHostsOwnConnectionsGoThroughAndStraysDoNot) {
   EXPECT_EQ(ping(*host_, "10.9.0.2", {.count = 5}).received, 5U);
   EXPECT_EQ(ping(*host_, "fd09::2", {.count = 5}).received, 5U);
   EXPECT_EQ(pins.worker("dropped"), 0U) << pins.summary();
-  EXPECT_GT(pins.worker("egress_seen"), 100U);
+  // Three connections, two megabytes in segments of at most 64 KiB, ten echoes and a datagram; how many
+  // acknowledgements are sent for what comes in hangs on how it was put together.
+  EXPECT_GT(pins.worker("egress_seen"), 50U);
   EXPECT_EQ(pins.worker("egress_missed"), 0U);
   for (const int flags : {kSyn | kAck, int{kAck}, kFin | kAck, int{kRst}})
     expect_dropped(static_cast<std::uint8_t>(flags));

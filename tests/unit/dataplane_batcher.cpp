@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "tests/unit/dataplane_device.hpp"
 #include "tests/unit/dataplane_random.hpp"
 #include "userspace/dataplane/buffers.hpp"
 #include "userspace/dataplane/clock.hpp"
@@ -15,56 +16,8 @@ namespace {
 constexpr u32 kCapacity = 8, kDepth = 3;
 constexpr u64 kWait = 1000;
 
-// A device whose batches finish when the test says so.
-class Device : public gpu::Queue {
- public:
-  Device() {
-    for (u32 i = 0; i < kDepth; ++i) {
-      descriptors_[i].resize(kCapacity);
-      slots_[i].descriptors = descriptors_[i].data();
-      slots_[i].capacity = kCapacity;
-      slots_[i].index = i;
-      free_.push_back(&slots_[i]);
-    }
-  }
-  gpu::Slot* acquire() noexcept override {
-    if (free_.empty()) return nullptr;
-    gpu::Slot* slot = free_.front();
-    free_.pop_front();
-    slot->failed = false;
-    return slot;
-  }
-  gpu::Submit submit(gpu::Slot* slot, u32 count, u32 generation) noexcept override {
-    if (generation == unknown) return gpu::Submit::unknown_generation;
-    if (broken) return gpu::Submit::device_failed;
-    slot->count = count;
-    slot->generation = generation;
-    flying_.push_back(slot);
-    return gpu::Submit::ok;
-  }
-  gpu::Slot* poll() noexcept override {
-    if (flying_.empty() || !finished) return nullptr;
-    --finished;
-    gpu::Slot* slot = flying_.front();
-    flying_.pop_front();
-    slot->failed = broken;
-    return slot;
-  }
-  void release(gpu::Slot* slot) noexcept override { free_.push_back(slot); }
-  u32 in_flight() const noexcept override { return static_cast<u32>(flying_.size()); }
-
-  u32 finished = 0;  // batches that poll may hand out
-  u32 unknown = 0;   // a generation that the device does not know
-  bool broken = false;
-
- private:
-  std::vector<xg_descriptor> descriptors_[kDepth];
-  gpu::Slot slots_[kDepth];
-  std::deque<gpu::Slot*> free_, flying_;
-};
-
 struct Bench {
-  Device device;
+  TestDevice<kCapacity, kDepth> device{0};
   Batcher batcher;
   explicit Bench(Closing closing = Closing::patient) : batcher(device, kCapacity, kDepth, kWait, closing) {}
   // frame: of its first buffer, the others follow.

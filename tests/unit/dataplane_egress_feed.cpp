@@ -6,9 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <span>
+
+#include "tests/unit/dataplane_device.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -16,45 +17,6 @@ namespace {
 constexpr u32 kCapacity = 64, kDepth = 2, kFrames = 256;
 constexpr u8 kSyn = 2, kAck = 16;
 constexpr u8 kTcp = 6, kUdp = 17;
-
-// Batches finish when they are asked for.
-class Device : public gpu::Queue {
- public:
-  Device() {
-    for (u32 i = 0; i < kDepth; ++i) {
-      descriptors_[i].resize(kCapacity);
-      slots_[i].descriptors = descriptors_[i].data();
-      slots_[i].capacity = kCapacity;
-      slots_[i].index = i;
-      free_.push_back(&slots_[i]);
-    }
-  }
-  gpu::Slot* acquire() noexcept override {
-    if (free_.empty()) return nullptr;
-    gpu::Slot* slot = free_.front();
-    free_.pop_front();
-    return slot;
-  }
-  gpu::Submit submit(gpu::Slot* slot, u32 count, u32 generation) noexcept override {
-    slot->count = count;
-    slot->generation = generation;
-    flying_.push_back(slot);
-    return gpu::Submit::ok;
-  }
-  gpu::Slot* poll() noexcept override {
-    if (flying_.empty()) return nullptr;
-    gpu::Slot* slot = flying_.front();
-    flying_.pop_front();
-    return slot;
-  }
-  void release(gpu::Slot* slot) noexcept override { free_.push_back(slot); }
-  u32 in_flight() const noexcept override { return static_cast<u32>(flying_.size()); }
-
- private:
-  gpu::Slot slots_[kDepth];
-  std::vector<xg_descriptor> descriptors_[kDepth];
-  std::deque<gpu::Slot*> free_, flying_;
-};
 
 // The kernel's side of one port with two CPUs.
 class Kernel {
@@ -160,7 +122,7 @@ class Reader {
   std::vector<u8> region_;
   FreeList free_;
   std::unique_ptr<PortQueue> queue_;
-  Device device_;
+  TestDevice<kCapacity, kDepth> device_{~0u};
 
  public:
   EgressFeed feed;

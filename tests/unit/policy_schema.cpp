@@ -60,7 +60,7 @@ Json specimen() {
       {"stage": "conntrack", "on_new": "drop", "on_invalid": "next", "egress": false, "loose": false, "entries": 1, "evict": "refuse",
        "timeouts": {"syn_sent": "1s", "syn_received": "1s", "established": "1s", "fin_wait": "1s", "time_wait": "1s",
                     "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}},
-      {"stage": "load_balance", "algorithm": "maglev", "table_size": 251,
+      {"stage": "load_balance", "algorithm": "maglev", "table_size": 251, "key_file": "k.txt",
        "affinity": {"per": "flow", "idle": "1s", "entries": 1, "evict": "lru"},
        "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]},
       {"stage": "load_balance", "health": {"port": 80, "interval": "1s", "timeout": "1s", "fall": 1, "rise": 1},
@@ -99,7 +99,8 @@ Json specimen_with(std::string_view key) {
 
 Diagnostics problems(const Json& document) {
   auto policy =
-      parse(document.dump(), "p.json", read_files_of({{"l.txt", ""}, {"r.txt", "10.1.0.0/16 b\n"}}));
+      parse(document.dump(), "p.json",
+            read_files_of({{"l.txt", ""}, {"r.txt", "10.1.0.0/16 b\n"}, {"k.txt", std::string(32, '5')}}));
   return policy ? Diagnostics{} : policy.error();
 }
 std::string text_of(const Diagnostics& found) {

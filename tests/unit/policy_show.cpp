@@ -99,7 +99,7 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
                     {"prefix": ["::/0", "192.0.2.1"], "next_hop": "drop"}]},
         {"stage": "load_balance", "cache": true, "backends": [
           {"mac": "02:00:00:00:00:01"}, {"name": "n", "mac": "02:00:00:00:00:02", "weight": 1000, "to": "eth2"}]},
-        {"stage": "load_balance", "algorithm": "maglev", "table_size": 251, "cache": "7s",
+        {"stage": "load_balance", "algorithm": "maglev", "table_size": 251, "key_file": "k.txt", "cache": "7s",
          "affinity": {"per": "src", "idle": "90s", "entries": 77, "evict": "refuse"},
          "health": {"port": 81, "interval": "250ms", "timeout": "30ms", "fall": 9, "rise": 8}, "backends": [
           {"name": "v4", "mac": "02:00:00:00:00:01", "address": "192.0.2.9", "weight": 0},
@@ -118,7 +118,8 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s"}})";
   auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"},
-                              {"r.txt", "0.0.0.0/0 z\n 2001:db8::/32\ty # why\n198.51.100.1 pass"}});
+                              {"r.txt", "0.0.0.0/0 z\n 2001:db8::/32\ty # why\n198.51.100.1 pass"},
+                              {"k.txt", "000102030405060708090a0b0c0d0e0f"}});
   Policy policy = parse(text, "p", files).value();
   expect_equal(policy, read_back(policy, files));
   auto shown = nlohmann::json::parse(to_json(policy));

@@ -9,10 +9,11 @@
 namespace xdpgpu::policy {
 namespace {
 
-Result<Policy> parsed(const std::string& stages, const std::string& action = R"({"inspect": "p"})") {
+Result<Policy> parsed(const std::string& stages, const std::string& action = R"({"inspect": "p"})",
+                      const FileContents& files = {}) {
   return parse(fmt::format(R"({{"version": 1, "rules": [{{"action": {}}}], "pipelines": {{"p": [{}]}}}})",
                            action, stages),
-               "p.json", read_files_of({}));
+               "p.json", read_files_of(files));
 }
 
 template <class Kind>
@@ -103,6 +104,27 @@ TEST(LoadBalanceStage, ABackendOfNoWeightDrains) {
   EXPECT_TRUE(stage.backends[1].drain);
   EXPECT_EQ(stage.backends[1].weight, 7u);
   EXPECT_FALSE(stage.backends[2].drain);
+}
+
+TEST(LoadBalanceStage, TakesItsKeyFromAFile) {
+  const auto of_file = [](const std::string& content) {
+    return parsed(balance(R"(, "algorithm": "maglev", "key_file": "k")"), R"({"inspect": "p"})",
+                  {{"k", content}});
+  };
+  const auto policy = of_file("000102030405060708090a0b0C0D0E0F\n");
+  ASSERT_TRUE(policy);
+  const auto& stage = std::get<LoadBalanceStage>(policy->pipelines[0].stages[0]);
+  EXPECT_EQ(stage.key, (std::array<u64, 2>{0x0706050403020100, 0x0f0e0d0c0b0a0908}));
+  EXPECT_EQ(stage.key_file, "k");
+  EXPECT_NE(of_file("000102030405060708090a0b0c0d0e10")->hash, policy->hash);
+  for (const char* wrong : {"", "00", "000102030405060708090a0b0c0d0e0g", "000102030405060708090a0b0c0d0e0f0",
+                            "0001020304050607 08090a0b0c0d0e0f"}) {
+    const auto refused = of_file(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error()[0].pointer, "/pipelines/p/0/key_file");
+    EXPECT_NE(refused.error()[0].message.find("32 hexadecimal digits"), std::string::npos);
+  }
+  expect_problem(balance(R"(, "key_file": "k")"), "/pipelines/p/0/key_file", "only maglev");
 }
 
 TEST(LoadBalanceStage, RefusesWhatMeansNothing) {

@@ -111,6 +111,7 @@ class Converter {
     using Algorithm = gpu::LoadBalanceSettings::Algorithm;
     to.algorithm = from.algorithm == "maglev" ? Algorithm::maglev : Algorithm::hash;
     to.table_size = from.table_size;
+    to.key = from.key;
     if (from.affinity) {
       using Per = gpu::AffinitySettings::Per;
       to.affinity = {from.affinity->per == "src" ? Per::src : Per::flow, from.affinity->idle_ms,

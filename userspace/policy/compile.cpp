@@ -269,9 +269,8 @@ class Compiler {
     for (u32 d = 0; d < XG_DIMS; ++d) {
       const Classes& classes = *dimensions_[d];
       tables_.header.first_row[d] = static_cast<u32>(heads.size());
-      // Rules may have conditions there that no packet meets (an empty list), and then one class does not
-      // mean that all rules hold.
-      if (classes.size() > 1 || !holds_for_all(classes[0])) tables_.header.dims |= 1u << d;
+      if (classes.size() > 1 || !gpu::holds_all(classes[0].word, rules_.size()))
+        tables_.header.dims |= 1u << d;
       for (u32 id = 0; id < classes.size(); ++id) {
         xg_class_head head{0, grid.coarse[d][id], 0};
         xg_class_row row;
@@ -289,11 +288,6 @@ class Compiler {
     grid.cells.resize(u64{1} << tables_.header.grid_bits);
     tables_.header.grid_line = append(grid.cells.data(), grid.cells.size() * sizeof(u64),
                                       lines_for(grid.cells.size(), XG_LINE_WORDS));
-  }
-  bool holds_for_all(const RuleSet& rules) const {
-    u32 held = 0;
-    for (const u64 word : rules.word) held += static_cast<u32>(std::popcount(word));
-    return held == rules_.size();
   }
   u32 write_indexes(const IndexClasses& index) {
     return append(index.table().data(), index.table().size_bytes(),

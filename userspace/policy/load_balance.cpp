@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 
 #include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
@@ -23,7 +25,7 @@ bool is_prime(u64 number) {
 
 class LoadBalanceReader {
  public:
-  explicit LoadBalanceReader(Report& report) : report_(report) {}
+  LoadBalanceReader(Report& report, const NamedFileReader& files) : report_(report), files_(files) {}
 
   LoadBalanceStage stage(const Place& place) {
     Fields fields(report_, place, keys::kLoadBalance, "the stage load_balance");
@@ -31,6 +33,7 @@ class LoadBalanceReader {
       if (auto word = read_word(report_, *algorithm, words::kBalance))
         stage_.algorithm = words::kBalance[*word];
     if (auto size = fields.get("table_size")) table_size(*size);
+    if (auto file = fields.get("key_file")) key(*file);
     if (auto health = fields.get("health")) stage_.health = this->health(*health);
     if (auto backends = fields.require("backends")) {
       const auto* items = backends->node->as<Array>();
@@ -126,6 +129,36 @@ class LoadBalanceReader {
     stage_.table_size = static_cast<u32>(*value);
   }
 
+  // The first digits are the first bytes of the key.
+  void key(const Place& place) {
+    if (!by_name())
+      report_.at(place, "only maglev hashes with a key: take this out, or add \"algorithm\": \"maglev\"");
+    const auto named = files_(place);
+    if (!named) return;
+    stage_.key_file = named->path;
+    const std::string_view text = trimmed(*named->text);
+    std::array<u64, 2> key{};
+    const bool digits = text.size() == 32 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+                          return std::isxdigit(c) != 0;
+                        });
+    if (!digits)
+      return report_.at(place, fmt::format("{} must hold 32 hexadecimal digits and nothing else, as "
+                                           "\"openssl rand -hex 16\" prints them",
+                                           named->path));
+    for (std::size_t i = 0; i < 16; i++) {
+      u64 byte = 0;
+      std::from_chars(&text[i * 2], &text[i * 2] + 2, byte, 16);
+      key[i / 8] |= byte << i % 8 * 8;
+    }
+    stage_.key = key;
+  }
+  static std::string_view trimmed(std::string_view text) {
+    constexpr const char* kBlanks = " \t\r\n";
+    const auto first = text.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+  }
+
   AffinitySpec affinity(const Place& place) {
     AffinitySpec affinity;
     Fields fields(report_, place, keys::kAffinity, "\"affinity\"");
@@ -169,13 +202,14 @@ class LoadBalanceReader {
   }
 
   Report& report_;
+  const NamedFileReader& files_;
   LoadBalanceStage stage_;
 };
 
 }  // namespace
 
-LoadBalanceStage read_load_balance(Report& report, const Place& place) {
-  return LoadBalanceReader(report).stage(place);
+LoadBalanceStage read_load_balance(Report& report, const Place& place, const NamedFileReader& files) {
+  return LoadBalanceReader(report, files).stage(place);
 }
 
 }  // namespace xdpgpu::policy

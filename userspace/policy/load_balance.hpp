@@ -7,6 +7,6 @@
 
 namespace xdpgpu::policy {
 
-LoadBalanceStage read_load_balance(Report& report, const Place& place);
+LoadBalanceStage read_load_balance(Report& report, const Place& place, const NamedFileReader& files);
 
 }  // namespace xdpgpu::policy

@@ -47,7 +47,7 @@ class StageReader {
     auto which = read_word(report_, kind_place, words::kStage);
     if (!which) return std::nullopt;
     if (*which == 0) return acl(place);
-    if (*which == 1) return read_load_balance(report_, place);
+    if (*which == 1) return read_load_balance(report_, place, files_);
     if (*which == 2) return l2fwd(place);
     if (*which == 3) return reputation(place);
     if (*which == 4) return forward(place);

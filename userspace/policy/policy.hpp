@@ -137,6 +137,8 @@ struct HealthSpec {
 struct LoadBalanceStage {
   std::string algorithm = "hash";  // hash, maglev
   u32 table_size = 65'537;         // with maglev: a prime
+  std::string key_file;            // with maglev: where its key is from; empty: the process has one
+  std::optional<std::array<u64, 2>> key;
   std::vector<BackendSpec> backends;
   std::optional<AffinitySpec> affinity;  // with maglev
   std::optional<HealthSpec> health;

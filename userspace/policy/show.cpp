@@ -127,6 +127,7 @@ Json stage_json(const LoadBalanceStage& stage) {
   }
   Json json = {{"stage", "load_balance"}, {"algorithm", stage.algorithm}};
   if (stage.algorithm == "maglev") json["table_size"] = stage.table_size;
+  if (stage.key) json["key_file"] = stage.key_file;
   json["backends"] = std::move(backends);
   if (stage.affinity) {
     json["affinity"] = {{"per", stage.affinity->per},

@@ -35,8 +35,8 @@ inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "acti
 inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
                                                            "dst_port", "tcp_flags", "vlan"};
 inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
-inline constexpr std::array<std::string_view, 7> kLoadBalance{
-    "stage", "algorithm", "table_size", "backends", "affinity", "health", "cache"};
+inline constexpr std::array<std::string_view, 8> kLoadBalance{
+    "stage", "algorithm", "table_size", "key_file", "backends", "affinity", "health", "cache"};
 inline constexpr std::array<std::string_view, 5> kHealth{"port", "interval", "timeout", "fall", "rise"};
 inline constexpr std::array<std::string_view, 4> kAffinity{"per", "idle", "entries", "evict"};
 inline constexpr std::array<std::string_view, 6> kBackend{"name", "mac", "weight", "drain", "address", "to"};
