@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "gpu/stages/ddos.h"
 
@@ -84,7 +85,7 @@ struct DdosWatch::Reader {
     return alarm;
   }
 
-  // Calls each(place, its alarms ever) for targets that had any.
+  // Calls each(place, its alarms) for targets that had any.
   template <class Each>
   void each_alarmed(Each each) const {
     for (u64 first = 0; first < sets() && !failed; first += kSetsAtATime) {
@@ -93,8 +94,9 @@ struct DdosWatch::Reader {
       for (u64 set = 0; set < count; set++)
         for (u32 way = 0; way < XG_WAYS; way++) {
           const u64 at = set * XG_SET_WORDS;
-          const u32 alarms = read[at + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_VALUE];
-          if (read[at + XG_SET_TAGS + way] != 0 && alarms != 0) each((first + set) * XG_WAYS + way, alarms);
+          const u64 value = at + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_VALUE;
+          if (read[at + XG_SET_TAGS + way] != 0 && read[value] != 0)
+            each((first + set) * XG_WAYS + way, Begun{read[value], pair_at(read, value + 1)});
         }
     }
   }
@@ -107,9 +109,9 @@ void DdosWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vec
   const auto head = reader.words(0, XG_TABLE_HEAD);
   const u64 detected = pair_at(head, 2 * u64{XG_TABLE_OWN + XG_DDOS_DETECTED});
   if (detected != table.detected)
-    reader.each_alarmed([&](u64 place, u32 alarms) {
+    reader.each_alarmed([&](u64 place, const Begun& begun) {
       const auto known = table.targets.find(place);
-      if (known == table.targets.end() || known->second.detections != alarms) places.insert(place);
+      if (known == table.targets.end() || known->second.all != begun) places.insert(place);
     });
   if (reader.failed) return;
   table.detected = detected;
@@ -118,36 +120,44 @@ void DdosWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vec
     const auto entry = reader.entry(place);
     const auto record = reader.record(place);
     if (reader.failed) return;
-    Target& target = table.targets[place];
-    const auto tell = [&](DdosEvent::What what, DdosAlarm alarm) {
-      (what == DdosEvent::What::detected ? detected_ : ended_)++;
-      events.push_back({what, std::move(alarm)});
-    };
-    // A target that came back to the place that it had left begins anew, too.
-    const bool same = std::equal(target.key.begin(), target.key.end(), entry.begin() + XG_ENTRY_KEY);
-    if (!same || record[XG_DDOS_DETECTIONS] < target.detections) {
-      for (auto& [m, alarm] : target.on)
-        tell(alarm.until_ns <= now_ns ? DdosEvent::What::released : DdosEvent::What::forgotten, alarm);
-      target = {};
-      std::copy_n(entry.begin() + XG_ENTRY_KEY, target.key.size(), target.key.begin());
+    look_at(reader, table.targets[place], entry, record, now_ns, events);
+  }
+}
+
+void DdosWatch::look_at(const Reader& reader, Target& target, const std::vector<u32>& entry,
+                        const std::vector<u32>& record, u64 now_ns, std::vector<DdosEvent>& events) {
+  const auto tell = [&](DdosEvent::What what, DdosAlarm alarm) {
+    (what == DdosEvent::What::detected ? detected_ : ended_)++;
+    events.push_back({what, std::move(alarm)});
+  };
+  const auto tell_end = [&](const DdosAlarm& alarm, bool lost) {
+    tell(lost && alarm.until_ns > now_ns ? DdosEvent::What::forgotten : DdosEvent::What::released, alarm);
+  };
+  if (!std::equal(target.key.begin(), target.key.end(), entry.begin() + XG_ENTRY_KEY)) {
+    for (const auto& [m, alarm] : target.on) tell_end(alarm, true);
+    target = {};
+    std::copy_n(entry.begin() + XG_ENTRY_KEY, target.key.size(), target.key.begin());
+  }
+  target.all = {entry[XG_ENTRY_VALUE], pair_at(entry, XG_ENTRY_VALUE + 1)};
+  for (u32 m = 0; m < kDdosMetrics; m++) {
+    const u64 at = XG_DDOS_METRIC_AT + u64{m} * XG_DDOS_METRIC;
+    const Begun begun{record[at + XG_DDOS_COUNT], pair_at(record, at + XG_DDOS_SINCE)};
+    const Begun known = std::exchange(target.each[m], begun);
+    const auto on = target.on.find(m);
+    if (begun == known && on == target.on.end()) continue;
+    // One that ended and began again since the last look; or the target came back to its place.
+    if (begun != known && on != target.on.end()) {
+      tell_end(on->second, begun.count <= known.count);
+      target.on.erase(on);
     }
-    target.detections = record[XG_DDOS_DETECTIONS];
-    for (u32 m = 0; m < kDdosMetrics; m++) {
-      const u32 count = record[XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC + XG_DDOS_COUNT];
-      const auto on = target.on.find(m);
-      const bool began = count != target.counts[m];
-      target.counts[m] = count;
-      if (!began && on == target.on.end()) continue;
-      // One that ended and began again in between, too.
-      if (began && on != target.on.end()) tell(DdosEvent::What::released, on->second);
-      DdosAlarm alarm = reader.alarm_of(entry, record, m);
-      if (began) tell(DdosEvent::What::detected, alarm);
-      if (alarm.until_ns > now_ns) {
-        target.on[m] = std::move(alarm);
-      } else {
-        tell(DdosEvent::What::released, std::move(alarm));
-        target.on.erase(m);
-      }
+    if (begun.count == 0) continue;
+    DdosAlarm alarm = reader.alarm_of(entry, record, m);
+    if (begun != known) tell(DdosEvent::What::detected, alarm);
+    if (alarm.until_ns > now_ns) {
+      target.on[m] = std::move(alarm);
+    } else {
+      tell(DdosEvent::What::released, std::move(alarm));
+      target.on.erase(m);
     }
   }
 }

@@ -65,11 +65,18 @@ class DdosWatch {
   u64 ended() const noexcept { return ended_; }
 
  private:
+  struct Begun {
+    u32 count = 0;
+    u64 last = 0;  // ticks
+    bool operator==(const Begun&) const = default;
+  };
   struct Target {
     std::array<u32, 10> key{};
-    u32 detections = 0;
-    std::array<u32, kDdosMetrics> counts{};  // alarms that began, by metric
-    std::map<u32, DdosAlarm> on;             // by metric
+    // Alarms that began, and when the last one did: of all metrics, and of each. A target that comes back to
+    // its place counts anew.
+    Begun all;
+    std::array<Begun, kDdosMetrics> each{};
+    std::map<u32, DdosAlarm> on;  // by metric
   };
   struct Table {
     u64 detected = 0;
@@ -78,6 +85,8 @@ class DdosWatch {
   struct Reader;
 
   void look_at(const Reader& reader, Table& table, u64 now_ns, std::vector<DdosEvent>& events);
+  void look_at(const Reader& reader, Target& target, const std::vector<u32>& entry,
+               const std::vector<u32>& record, u64 now_ns, std::vector<DdosEvent>& events);
 
   std::map<std::string, Table> tables_;  // by identity
   u64 detected_ = 0, ended_ = 0;

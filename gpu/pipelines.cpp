@@ -432,7 +432,7 @@ u64 in_window(const DdosSettings& stage, u32 metric, u64 threshold) {
 Result<Placed> append(const DdosSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   constexpr u64 ticks_per_ms = XG_TICKS_PER_NS * 1'000'000;
-  const u32 body = append_stateful(stage.table, image);
+  const u32 body = append_stateful(stage.table, to.hash_key, image);
   image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
   image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
   image.insert(image.end(), {stage.direction == DdosSettings::Direction::in ? XG_RATE_DST : XG_RATE_SRC,

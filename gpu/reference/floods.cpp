@@ -227,7 +227,8 @@ Floods::Answer Floods::see(const Packet& packet, Table& table) {
   const u32 kinds = kinds_of(packet);
   count(target, kinds, packet.bytes, hashes);
   judge(target, kinds, now, table);
-  entry->value = {target.detections, 0, 0};
+  if (entry->value[0] != target.detections)
+    entry->value = {target.detections, static_cast<u32>(now), static_cast<u32>(now >> 32)};
   u32 sketched = target.alarms;
   for (u32 m = 0; target.alarms == 0 && m < kDdosMetrics; m++) sketched |= watches(m) ? 1u << m : 0;
   u32 packets = 0;

@@ -10,7 +10,8 @@
  * (Cormode and Muthukrishnan, 2005) that is halved from window to window, all over the table's keyed hash: an
  * attacker cannot aim at a register.
  *
- * An entry's first word of value counts the alarms that began, so that who looks for news reads sets alone.
+ * An entry's value is the number of alarms that began and the time of the last one, so that who looks for
+ * news reads sets alone.
  */
 #ifndef XDPGPU_STAGES_DDOS_H
 #define XDPGPU_STAGES_DDOS_H
@@ -346,7 +347,10 @@ XG_FN u32 xg_ddos_apply(xg_batch b, u32 body, xg_touch t) {
   xg_ddos_count(b, body, s, record, watched, t);
   /* Any packet may be a new flow's. */
   u32 alarms = xg_ddos_judge(b, body, s, record, kinds | 1u << XG_DDOS_NEW_FLOWS, start + window - now, now);
-  s.v[entry + XG_ENTRY_VALUE] = s.v[record + XG_DDOS_DETECTIONS];
+  if (s.v[entry + XG_ENTRY_VALUE] != s.v[record + XG_DDOS_DETECTIONS]) {
+    s.v[entry + XG_ENTRY_VALUE] = s.v[record + XG_DDOS_DETECTIONS];
+    xg_set_state64(s, entry + XG_ENTRY_VALUE + 1u, now);
+  }
   u32 sketched = alarms != 0u ? alarms : watched;
   u32 packets = 0u;
   if ((kinds & sketched) != 0u) packets = xg_ddos_sketch(s, record, t);

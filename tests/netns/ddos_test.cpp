@@ -147,7 +147,9 @@ TEST_P(DdosOnTheWire, ManySourcesAreReportedAndLetThroughWhereThePolicySaysSo) {
       inspect_all(R"({"stage": "ddos", "sources": 100, "window": "1s", "hold": "1s", "on_detect": "pass"})"));
   const Pins& pins = attached_->pins();
   const auto frames = flood(from_left(1000, 7000, "x"), 150, 150);
-  Sender(left_port()).send_paced(frames, 2000);
+  // For more than half a window, so that one of them has all of the sources.
+  Sender sender(left_port());
+  for (int i = 0; i < 8; ++i) sender.send_paced(frames, 2000);
   ASSERT_TRUE(eventually([&] { return event("ddos.detected").has_value(); }, 5s)) << pins.summary();
   EXPECT_EQ(event("ddos.detected")->at("metric"), "sources");
   EXPECT_EQ(pins.worker("dropped"), 0U);

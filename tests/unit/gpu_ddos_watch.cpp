@@ -96,7 +96,7 @@ TEST_F(Watch, AnAlarmIsToldOnceWithAllThatIsKnown) {
   EXPECT_EQ(alarm.until_ns, kBegin + 2002 * kMs);
   EXPECT_EQ(alarm.dropped, 11u);
   ASSERT_EQ(alarm.sources.size(), 2u);
-  EXPECT_EQ(alarm.sources[0].address, (std::array<u8, 16>{10, 0, 0, 1})) << "or the other one";
+  EXPECT_EQ(alarm.sources[0].address, (std::array<u8, 16>{10, 0, 0, 1}));
   EXPECT_EQ(alarm.sources[0].percent, 50.0);
   EXPECT_TRUE(look(4).empty());
   EXPECT_EQ(watch_.alarms().size(), 1u);
