@@ -42,9 +42,9 @@ std::vector<StagePacket> syn_flood(std::vector<StagePacket> packets) {
   return packets;
 }
 
-std::vector<StagePacket> flows(u32 packets) {
+std::vector<StagePacket> packets_of(u32 flows) {
   Random random(20261122);
-  std::vector<StagePacket> made(packets);
+  std::vector<StagePacket> made(flows);
   for (StagePacket& packet : made) {
     packet.src = 0x0a000000 + below(random, 1 << 24);
     packet.dst = 0xc0a80000 + below(random, kTargets);
@@ -58,25 +58,27 @@ std::vector<StagePacket> flows(u32 packets) {
 
 }  // namespace
 
-std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& filter) {
-  const std::vector<StagePacket> traffic = flows(packets);
+std::vector<StageCase> flow_cases(u32 entries, u32 flows, u32 shown, const StageCase& feed,
+                                  const StageCase& filter) {
+  const auto all = std::make_shared<const std::vector<StagePacket>>(packets_of(flows));
+  const std::vector<StagePacket> traffic(all->begin(), all->begin() + shown);
   const auto passes = [](const StagePacket&) { return XG_PASS; };
-  const std::string of = fmt::format("{} flows, room for {}", packets, entries);
+  const std::string of = fmt::format("{} flows, room for {}", flows, entries);
   std::vector<StageCase> cases(5);
   cases[0].name = "rate_limit, " + of;
   cases[0].stages = {limit(entries)};
   cases[1].name = "conntrack, " + of;
   cases[1].stages = {connections(entries)};
-  const auto kept = std::make_shared<const std::vector<StagePacket>>(traffic);
   for (u32 i = 0; i < 2; ++i) {
     cases[i].packets = traffic;
+    cases[i].before.assign(all->begin() + shown, all->end());
     cases[i].verdict = passes;
     cases[i].peer_bar = kPeerBar;
-    cases[i].peers = {rte_hash_peer(kept, entries)};
+    cases[i].peers = {rte_hash_peer(all, entries)};
     // One is enough of the same.
     if (i != 0) cases[i].peers.front().prepare = nullptr;
   }
-  cases[2].name = fmt::format("ddos, {} flows to {} targets", packets, kTargets);
+  cases[2].name = fmt::format("ddos, {} flows to {} targets", shown, kTargets);
   cases[2].stages = {floods(kFar)};
   cases[2].packets = traffic;
   cases[2].verdict = passes;
@@ -85,16 +87,20 @@ std::vector<StageCase> flow_cases(u32 entries, u32 packets, const StageCase& fil
   cases[3].packets = syn_flood(traffic);
   cases[3].verdict = [](const StagePacket&) { return XG_VERDICT(XG_DROP, 0u, 1u, 1u); };
   StageCase& firewall = cases[4];
-  firewall.name = "composed: " + filter.name + ", conntrack, rate_limit";
-  firewall.stages = filter.stages;
+  firewall.name = fmt::format("composed: {}, {}, conntrack, rate_limit", feed.name, filter.name);
+  firewall.stages = feed.stages;
+  firewall.stages.push_back(filter.stages.front());
   firewall.packets = filter.packets;
-  firewall.verdict = [verdict = filter.verdict](const StagePacket& packet) {
-    const u32 said = verdict(packet);
-    return XG_VERDICT_ACTION(said) == XG_DROP ? said : XG_PASS;
+  firewall.verdict = [listed = feed.verdict, filtered = filter.verdict](const StagePacket& packet) {
+    const u32 by_list = listed(packet);
+    if (XG_VERDICT_STAGE(by_list) != 0) return by_list;
+    const u32 by_rule = filtered(packet);
+    const bool drops = XG_VERDICT_ACTION(by_rule) == XG_DROP;
+    return drops ? XG_VERDICT(XG_DROP, 0u, 2u, XG_VERDICT_RULE(by_rule)) : u32{XG_PASS};
   };
   // Most of the filter's own packets are dropped there.
   for (std::size_t i = 0; i < firewall.packets.size(); i += 2) firewall.packets[i] = traffic[i];
-  std::get<gpu::AclSettings>(firewall.stages.front()).otherwise = gpu::AclRule::Action::next;
+  std::get<gpu::AclSettings>(firewall.stages.back()).otherwise = gpu::AclRule::Action::next;
   gpu::ConntrackSettings tracks = connections(entries);
   tracks.on_invalid = gpu::AclRule::Action::next;
   firewall.stages.emplace_back(tracks);

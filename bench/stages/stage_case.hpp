@@ -45,6 +45,8 @@ struct StageCase {
   double bar = 0;
   std::vector<gpu::StageSettings> stages;
   std::vector<StagePacket> packets;  // frame i is packet i modulo their number
+  // What the stages' tables have seen before, besides: more flows than there are frames.
+  std::vector<StagePacket> before;
   // The right verdict on a packet, found without what is measured and fast enough for all of them; held
   // against the sequential reference, which is asked about some.
   std::function<u32(const StagePacket&)> verdict;

@@ -57,8 +57,7 @@ class Bench {
 
   void measure(const StageCase& one) {
     frames_.fill(one.packets);
-    std::vector<u32> of_packet;
-    for (const StagePacket& packet : one.packets) of_packet.push_back(one.verdict(packet));
+    const std::vector<u32> of_packet = verdicts(one, one.packets);
     verdicts_.resize(frames_.count());
     for (std::size_t i = 0; i < verdicts_.size(); ++i) verdicts_[i] = of_packet[i % of_packet.size()];
     const auto start = Clock::now();
@@ -76,10 +75,11 @@ class Bench {
         if (!one.against.empty()) row.against = name_of(one.against, batch), row.bar = one.bar;
         row.note = note;
         row.problem = wrong;
-        const Row* made = wrong.empty() ? decide(frames_, *pipelines, batch, std::move(row)) : nullptr;
+        const Row* made = wrong.empty() ? decide(frames_, one, *pipelines, batch, std::move(row)) : nullptr;
         if (made == nullptr || batch != settings_.batches.back() || gpu_number(device) < 0) continue;
         largest.push_back(made);
-        resident(one, *pipelines, device, batch);
+        // Its own memory would have to come back to the host for each part of `before`.
+        if (one.before.empty()) resident(one, *pipelines, device, batch);
       }
     if (!wrong.empty()) rows_.add({.name = one.name, .unit = "M/s", .problem = wrong});
     for (const Peer& peer : one.peers)
@@ -112,6 +112,13 @@ class Bench {
   }
 
  private:
+  static std::vector<u32> verdicts(const StageCase& one, std::span<const StagePacket> packets) {
+    std::vector<u32> words;
+    words.reserve(packets.size());
+    for (const StagePacket& packet : packets) words.push_back(one.verdict(packet));
+    return words;
+  }
+
   static std::string name_of(const std::string& one, u32 batch) {
     return fmt::format("{}, batches of {}", one, batch);
   }
@@ -162,7 +169,7 @@ class Bench {
       rows_.leave_out(fmt::format("{}: frames on the GPU: {}", device, there.error()));
       return;
     }
-    decide(*frames, pipelines, batch,
+    decide(*frames, one, pipelines, batch,
            {.name = fmt::format("{}, frames on the GPU", name_of(one.name, batch)),
             .device = device,
             .unit = "M/s",
@@ -170,8 +177,8 @@ class Bench {
   }
 
   // nullptr: it was left out.
-  const Row* decide(const StageFrames& frames, const std::shared_ptr<const gpu::Pipelines>& pipelines,
-                    u32 batch, Row made) {
+  const Row* decide(StageFrames& frames, const StageCase& one,
+                    const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made) {
     const u32 depth = std::clamp(frames.count() / batch, 1u, kMostDepth);
     auto queue =
         DeviceQueue::open(made.device, frames.region(batch * depth), gpu::Frames::automatic, batch, depth);
@@ -180,8 +187,16 @@ class Bench {
       rows_.leave_out(fmt::format("{}: {}", made.device, !queue ? queue.error() : loaded.error()));
       return nullptr;
     }
-    (*queue)->expect({verdicts_.begin(), verdicts_.begin() + batch * depth});
     Row& row = rows_.add(std::move(made));
+    for (std::size_t first = 0; first < one.before.size() && row.problem.empty(); first += batch * depth) {
+      std::vector<StagePacket> part(batch * depth);
+      for (std::size_t i = 0; i < part.size(); ++i) part[i] = one.before[(first + i) % one.before.size()];
+      frames.fill(part);
+      (*queue)->expect(verdicts(one, part));
+      (*queue)->check(row.problem);
+    }
+    if (!one.before.empty()) frames.fill(one.packets);
+    (*queue)->expect({verdicts_.begin(), verdicts_.begin() + batch * depth});
     for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
       const Rate rate = (*queue)->run(settings_.seconds);
       row.problem = rate.problem;
@@ -264,9 +279,11 @@ int run(const Settings& settings) {
   if (wanted("prefixes"))
     for (const StageCase& one : prefix_cases(settings.prefixes, packets)) bench.measure(one);
   if (wanted("flows")) {
-    const u32 flows = std::min({settings.flows, settings.frames, settings.entries});
-    const StageCase filter = acl_cases(AclShape::mixed, {kFilterRules}, flows).front();
-    for (const StageCase& one : flow_cases(settings.entries, flows, filter)) bench.measure(one);
+    const u32 flows = std::min(settings.flows, settings.entries);
+    const u32 shown = std::min(flows, settings.frames);
+    const StageCase feed = prefix_cases(settings.prefixes, shown).front();
+    const StageCase filter = acl_cases(AclShape::mixed, {kFilterRules}, shown).front();
+    for (const StageCase& one : flow_cases(settings.entries, flows, shown, feed, filter)) bench.measure(one);
   }
   fmt::print(
       "up to {} frames in chunks of {} bytes, in no order; up to {} batches in flight; median of {} runs of "
@@ -297,8 +314,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 16384));
   app.add_option("--prefixes", settings.prefixes, "prefixes of reputation, routes of forward")
       ->check(CLI::Range(100, 1 << 21));
-  app.add_option("--flows", settings.flows,
-                 "different flows for rate_limit and conntrack, as many as there are frames at most")
+  app.add_option(
+         "--flows", settings.flows,
+         "different flows that rate_limit and conntrack have in their tables; the frames are of as many "
+         "of them as there are frames")
       ->check(CLI::Range(64, 1 << 22));
   app.add_option("--entries", settings.entries, "flows that rate_limit and conntrack have room for")
       ->check(CLI::Range(1, 1 << 26));
