@@ -64,6 +64,9 @@ Json specimen() {
        "affinity": {"per": "flow", "idle": "1s", "entries": 1, "evict": "lru"},
        "backends": [{"name": "b", "mac": "52:54:00:00:00:01"}]},
       {"stage": "load_balance", "health": {"port": 80, "interval": "1s", "timeout": "1s", "fall": 1, "rise": 1},
+       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]},
+      {"stage": "load_balance", "encapsulation": {"type": "gue", "source": {"ipv4": "10.0.0.0/24", "ipv6": "fd00::1"},
+                                                  "port": 6080, "mtu": 1500},
        "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
@@ -125,7 +128,11 @@ const std::vector<ObjectKind>& object_kinds() {
       {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
       {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
-      {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8"}, keys::kLoadBalance},
+      {"loadBalance",
+       {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8", "/pipelines/p/9"},
+       keys::kLoadBalance},
+      {"encapsulation", {"/pipelines/p/9/encapsulation"}, keys::kEncapsulation},
+      {"outerSource", {"/pipelines/p/9/encapsulation/source"}, keys::kOuterSource},
       {"affinity", {"/pipelines/p/7/affinity"}, keys::kAffinity},
       {"health", {"/pipelines/p/8/health"}, keys::kHealth},
       {"backend", {"/pipelines/p/1/backends/0", "/pipelines/p/8/backends/0"}, keys::kBackend},
@@ -214,6 +221,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"reputationOf", words::kReputationOf},
                                            {"affinityPer", words::kAffinityPer},
                                            {"balanceAlgorithm", words::kBalance},
+                                           {"encapsulationType", words::kEncapsulation},
                                            {"evict", words::kEvict},
                                            {"ratePer", words::kRatePer},
                                            {"ioMode", words::kIoMode},
@@ -338,12 +346,14 @@ TEST(Specimen, RequiredKeysAreRequired) {
       if (std::string_view(kind.definition) == "rule" && (name == "action" || name == "limit"))
         continue;  // oneOf
       if (std::string_view(kind.definition) == "rateLimit" && (name == "pps" || name == "bytes_per_second"))
-        continue;  // the burst beside it needs it
+        continue;                                                        // the burst beside it needs it
+      if (std::string_view(kind.definition) == "outerSource") continue;  // the backend's address needs it
       if (std::string_view(kind.definition) == "backend" && name == "address") continue;  // health needs it
       auto place = place_of(kind, name);
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);
-      if (name == "health") document["pipelines"]["p"][8]["backends"][0].erase("address");  // for it
+      if (name == "health") document["pipelines"]["p"][8]["backends"][0].erase("address");         // for it
+      if (name == "encapsulation") document["pipelines"]["p"][9]["backends"][0].erase("address");  // likewise
       if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
       if (name == "lists" && std::string_view(kind.definition).empty())
         document["pipelines"]["p"].erase(3);  // which names one
@@ -375,7 +385,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 23u);
+  EXPECT_EQ(ranges, 25u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {
@@ -389,6 +399,7 @@ TEST(Specimen, WordsAreTheSchemas) {
       document[place] = word;
       if (key == "family" && word == "ipv6") continue;  // the specimen's addresses are IPv4
       if (key == "per" && word == "flow") continue;     // the specimen has prefixes
+      if (key == "type" && word == "ipip") continue;    // the specimen has a port
       EXPECT_THAT(text_of(problems(document)), testing::IsEmpty()) << word;
     }
     document[place] = "bogus";
