@@ -10,6 +10,7 @@
 #define XDPGPU_BPF_FLOW_H
 
 #include "bpf/run.bpf.h"
+#include "maps/encapsulation.h"
 
 /* An entry's body, and where it stands. */
 struct xg_cached {
@@ -123,6 +124,61 @@ XG_INLINE int xg_take_hop(const struct xg_run* run, u32 mtu) {
   return 1;
 }
 
+/* Makes room for `bytes` more in front, and puts the Ethernet header and its tags there, with the EtherType
+ * of what follows them. NULL: no room, and nothing has changed; else where the outer headers go. */
+#define XG_ETHERNET_WORDS 6 /* 14 bytes and two tags; what is too much is overwritten by the outer headers \
+                             */
+XG_INLINE u8* xg_move_ethernet(const struct xg_run* run, u32 bytes, u32 ether_type) {
+  if (bpf_xdp_adjust_head(run->ctx, -(int)bytes)) return NULL;
+  u8* frame = (u8*)(long)run->ctx->data;
+  const u8* end = (u8*)(long)run->ctx->data_end;
+  u8* outer = frame + 14 + ((run->packet.l3_offset - 14) & 15); /* never less than 14, says the mask */
+  XG_OPAQUE(outer);
+  u32 ethernet[XG_ETHERNET_WORDS];
+  if (frame + bytes + sizeof(ethernet) > end || outer + bytes > end) {
+    bpf_xdp_adjust_head(run->ctx, (int)bytes);
+    return NULL;
+  }
+#pragma unroll
+  for (u32 i = 0; i < XG_ETHERNET_WORDS; i++) ethernet[i] = xg_load32(frame + bytes + i * 4);
+#pragma unroll
+  for (u32 i = 0; i < XG_ETHERNET_WORDS; i++) xg_store32(frame + i * 4, ethernet[i]);
+  xg_store16(outer - 2, xg_host16((u16)ether_type));
+  return outer;
+}
+
+/* 0: the packet is one for user space, and unchanged. */
+XG_INLINE int xg_encapsulate(const struct xg_run* run, const xg_rewrite* rewrite) {
+  const u8* ip = (u8*)(long)run->ctx->data + (run->packet.l3_offset & 31);
+  const u8* end = (u8*)(long)run->ctx->data_end;
+  XG_OPAQUE(ip);
+  if (ip + 20 > end) return 0;
+  const xg_inner inner = xg_inner_packet(ip, run->packet.key.family);
+  if (inner.bytes > rewrite->mtu) return 0;
+  const u32 hash = xg_outer_hash(&run->packet, rewrite);
+  u8* outer;
+  if (rewrite->outer_family == 4 && rewrite->udp_port) {
+    outer = xg_move_ethernet(run, 28, XG_ETH_IPV4);
+    if (!outer) return 0;
+    xg_write_outer4(rewrite, &inner, hash, outer);
+    xg_write_outer_udp(rewrite, &inner, hash, outer + 20);
+  } else if (rewrite->outer_family == 4) {
+    outer = xg_move_ethernet(run, 20, XG_ETH_IPV4);
+    if (!outer) return 0;
+    xg_write_outer4(rewrite, &inner, hash, outer);
+  } else if (rewrite->udp_port) {
+    outer = xg_move_ethernet(run, 48, XG_ETH_IPV6);
+    if (!outer) return 0;
+    xg_write_outer6(rewrite, &inner, hash, outer);
+    xg_write_outer_udp(rewrite, &inner, hash, outer + 40);
+  } else {
+    outer = xg_move_ethernet(run, 40, XG_ETH_IPV6);
+    if (!outer) return 0;
+    xg_write_outer6(rewrite, &inner, hash, outer);
+  }
+  return 1;
+}
+
 XG_INLINE int xg_flow_redirect(const struct xg_run* run, u32 port, enum xg_kernel_reason reason) {
   if (bpf_redirect_map(&tx_ports, port, XDP_ABORTED) == XDP_REDIRECT)
     return xg_finish(run, reason, XDP_REDIRECT);
@@ -163,6 +219,7 @@ XG_INLINE int xg_flow_verdict_for(struct xg_run* run) {
     rewrite = xg_flow_rewrite(run, cached.rewrite);
     if (!rewrite) return XG_CONTINUE;
     if (rewrite->flags & XG_REWRITE_FORWARD && !xg_take_hop(run, rewrite->mtu)) return XG_CONTINUE;
+    if (rewrite->flags & XG_REWRITE_ENCAPSULATE && !xg_encapsulate(run, rewrite)) return XG_CONTINUE;
   }
   stats->packets++;
   stats->bytes += run->bytes;

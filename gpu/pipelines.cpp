@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <new>
 #include <set>
@@ -131,6 +132,25 @@ Check check_maglev(const LoadBalanceSettings& stage) {
   return check(affinity.table);
 }
 
+Check check_encapsulation(const LoadBalanceSettings& stage) {
+  const EncapsulationSettings& outer = *stage.encapsulation;
+  for (const auto* source : {&outer.source4, &outer.source6}) {
+    if (!*source) continue;
+    if (auto checked = check_prefix(**source); !checked) return checked;
+    if ((*source)->family != (source == &outer.source4 ? 4 : 6))
+      return refuse("its outer source address for one family is of the other");
+  }
+  if (outer.type == EncapsulationSettings::Type::gue && outer.port == 0)
+    return refuse("GUE cannot be sent to UDP port 0");
+  for (const Backend& backend : stage.backends) {
+    if (auto checked = check_prefix(backend.address); !checked) return checked;
+    if (!(backend.address.family == 4 ? outer.source4 : outer.source6))
+      return refuse("backend \"{}\" has an IPv{} address, for which there is no outer source", backend.name,
+                    backend.address.family);
+  }
+  return check_number("MTU", outer.mtu, 576, 65535);
+}
+
 Check check(const LoadBalanceSettings& stage) {
   if (stage.backends.empty() || stage.backends.size() > 256)
     return refuse("it has {} backends, 1 to 256 are possible", stage.backends.size());
@@ -144,6 +164,8 @@ Check check(const LoadBalanceSettings& stage) {
     if (auto checked = check_target(backend.to_port, backend.target); !checked)
       return refuse("backend \"{}\": {}", backend.name, checked.error());
   }
+  if (stage.encapsulation)
+    if (auto checked = check_encapsulation(stage); !checked) return checked;
   return stage.algorithm == LoadBalanceSettings::Algorithm::maglev ? check_maglev(stage) : Check{};
 }
 
@@ -271,8 +293,24 @@ Result<Placed> append(const AclSettings& stage, Compiled& to) {
   return Placed{XG_KIND_ACL_BITS, *body};
 }
 
-// The number of the rewrite that leads a cached flow to `backend`.
-u32 add_rewrite(const Backend& backend, Compiled& to) {
+// The outer headers that lead to a backend.
+void set_outer(const EncapsulationSettings& outer, const Backend& backend, xg_rewrite& rewrite) {
+  const Prefix& source = *(backend.address.family == 4 ? outer.source4 : outer.source6);
+  const u32 bytes = backend.address.family == 4 ? 4 : 16;
+  rewrite.flags |= XG_REWRITE_ENCAPSULATE;
+  rewrite.outer_family = backend.address.family;
+  if (outer.type == EncapsulationSettings::Type::gue) rewrite.udp_port = xg_host16(outer.port);
+  rewrite.mtu = outer.mtu - xg_outer_bytes(&rewrite);
+  const u32 host_bits = std::min(16u, bytes * 8 - source.length);
+  rewrite.spread = xg_host16(static_cast<u16>((1u << host_bits) - 1));
+  std::memcpy(rewrite.outer_src, source.address.data(), bytes);
+  rewrite.outer_src[bytes / 4 - 1] &= ~(u32{rewrite.spread} << 16);
+  std::memcpy(rewrite.outer_dst, backend.address.address.data(), bytes);
+  std::copy(outer.hash_key.begin(), outer.hash_key.end(), rewrite.hash_key);
+}
+
+// The number of the rewrite that leads a flow to `backend`.
+u32 add_rewrite(const LoadBalanceSettings& stage, const Backend& backend, Compiled& to) {
   const u32 number = XG_REWRITE_FIRST + static_cast<u32>(to.rewrites.size());
   if (number >= XG_REWRITE_HALF) return XG_LB_NO_REWRITE;
   to.backends.resize(to.rewrites.size());
@@ -280,6 +318,7 @@ u32 add_rewrite(const Backend& backend, Compiled& to) {
   xg_rewrite& rewrite = to.rewrites.emplace_back();
   rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
   std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
+  if (stage.encapsulation) set_outer(*stage.encapsulation, backend, rewrite);
   return number;
 }
 
@@ -293,18 +332,37 @@ std::vector<u32> weights_now(const LoadBalanceSettings& stage) {
   return weights;
 }
 
-// XG_LB_BACKEND words each.
-void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
+static_assert(balance_rule::kTooLong == XG_LB_RULE_TOO_LONG &&
+              balance_rule::kMalformed == XG_LB_RULE_MALFORMED);
+
+// XG_LB_BACKEND words each, and behind them what their outer headers take.
+Check append_backends(const LoadBalanceSettings& stage, Compiled& to) {
   const auto weights = weights_now(stage);
+  const u32 first = static_cast<u32>(to.image.size());
+  const bool rewritten = stage.cache || stage.encapsulation;
   u32 end = 0;
   for (std::size_t i = 0; i < weights.size(); i++) {
     const Backend& backend = stage.backends[i];
     end += weights[i];
     const auto mac = mac_words(backend.mac);
     to.image.insert(to.image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
-                                     stage.cache ? add_rewrite(backend, to) : XG_LB_NO_REWRITE});
+                                     rewritten ? add_rewrite(stage, backend, to) : XG_LB_NO_REWRITE});
     append64(to.image, backend_id(backend.name));
+    to.image.push_back(0);
   }
+  if (!stage.encapsulation) return {};
+  for (u32 i = 0; i < weights.size(); i++) {
+    const u32 backend = first + i * XG_LB_BACKEND, rewrite = to.image[backend + XG_LB_REWRITE];
+    if (rewrite == XG_LB_NO_REWRITE)
+      return refuse(
+          "a policy can encapsulate to {} backends, and here are more; next hops, and backends that "
+          "are cached, count too",
+          XG_REWRITE_HALF - XG_REWRITE_FIRST);
+    to.image[backend + XG_LB_OUTER] = static_cast<u32>(to.image.size());
+    to.image.insert(to.image.end(), {rewrite, to.rewrites[rewrite - XG_REWRITE_FIRST].mtu});
+    for (const u64 key : stage.encapsulation->hash_key) append64(to.image, key);
+  }
+  return {};
 }
 
 // Fills in the XG_MAGLEV_WORDS words that stand at `at`.
@@ -325,8 +383,7 @@ Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
   for (std::size_t i = 0; i < table.size(); i += 2)
     image.push_back(table[i] | (i + 1 < table.size() ? u32{table[i + 1]} << 16 : 0u));
   image[at + XG_MAGLEV_BACKENDS] = static_cast<u32>(image.size());
-  append_backends(stage, to);
-  return {};
+  return append_backends(stage, to);
 }
 
 Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
@@ -370,7 +427,7 @@ Result<Placed> append(const LoadBalanceSettings& stage, Compiled& to) {
   u32 total = 0;
   for (const u32 weight : weights_now(stage)) total += weight;
   image[at + XG_LB_TOTAL] = total;
-  append_backends(stage, to);
+  if (auto made = append_backends(stage, to); !made) return tl::unexpected(made.error());
   return Placed{XG_KIND_LOAD_BALANCE, at};
 }
 
@@ -568,6 +625,11 @@ std::vector<u16> fed_by_egress(const Pipelines& pipelines) {
 
 u64 ddos_rate(const DdosSettings& settings, DdosMetric metric, u64 in_window) {
   return metric == DdosMetric::sources ? in_window : in_window * 1000 / settings.window_ms;
+}
+
+bool encapsulates(const Pipelines& pipelines) {
+  return std::any_of(pipelines.rewrites().begin(), pipelines.rewrites().end(),
+                     [](const xg_rewrite& rewrite) { return rewrite.flags & XG_REWRITE_ENCAPSULATE; });
 }
 
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {

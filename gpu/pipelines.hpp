@@ -14,7 +14,7 @@
 
 #include "gpu/gpu.hpp"
 #include "gpu/maglev.hpp"
-#include "maps/flow.h"
+#include "maps/encapsulation.h"
 
 namespace xdpgpu::gpu {
 
@@ -112,9 +112,16 @@ struct TableSettings {
 // down, none counts as down: what cannot be reached from here may well be reached from elsewhere.
 //
 // Sets the backend's MAC as destination and the frame's former destination
-// as source. Packets without addresses go on to the next stage. Verdict's rule: 0; the result's detail:
-// the backend's position. Rewrite: the backends of stages that cache are numbered from XG_REWRITE_FIRST on
-// in the order of the settings; verdicts for those from XG_REWRITE_HALF on are not cached.
+// as source. Packets without addresses go on to the next stage. Verdict's rule: 0, or one of balance_rule;
+// the result's detail: the backend's position. Rewrite: the backends of stages that cache or encapsulate are
+// numbered from XG_REWRITE_FIRST on in the order of the settings; verdicts for those from XG_REWRITE_HALF on
+// are not cached, and cannot be where the stage encapsulates.
+//
+// With `encapsulation` the packet leaves inside of outer headers to the backend's own address
+// (maps/encapsulation.h), so that the backend may be any number of routers away. A packet that is malformed,
+// and one that would not fit into the MTU, are dropped; the latter with XG_RES_TOO_LONG. The flow's hash in
+// the result is the low 16 bits of the SipHash-1-3 of the key that maglev has, by the encapsulation's own
+// key: who has the same settings makes the same headers.
 struct Backend {
   std::string name;
   Mac mac{};
@@ -123,7 +130,21 @@ struct Backend {
   u32 target = 0;        // port index when to_port
   bool drains = false;
   bool down = false;
+  Prefix address{};  // of one host; with encapsulation, where the outer headers lead
 };
+struct EncapsulationSettings {
+  enum class Type { ipip, gue } type = Type::ipip;
+  // The outer source, by the family of the backend's address, which one of them has. Where a prefix is
+  // shorter than an address, the flow's hash fills up to 16 of the last bits.
+  std::optional<Prefix> source4{}, source6{};
+  u16 port = XG_GUE_PORT;  // with gue: the UDP destination, host order, not 0
+  u32 mtu = 1500;          // longest outer IP packet, bytes, 576..65535
+  std::array<u64, 2> hash_key{};
+};
+namespace balance_rule {
+inline constexpr u32 kTooLong = 1;    // it would not fit inside of the outer headers
+inline constexpr u32 kMalformed = 2;  // it cannot be told how long it is
+}  // namespace balance_rule
 struct AffinitySettings {
   enum class Per { flow, src } per = Per::flow;  // src: all flows of a source address go together
   u32 idle_ms = 300'000;                         // without a packet, after which it is forgotten, 1..2^32-1
@@ -139,6 +160,7 @@ struct LoadBalanceSettings {
   std::optional<AffinitySettings> affinity{};
   // With maglev: balancers of the same key, backends and table_size choose the same backend for a flow.
   std::optional<std::array<u64, 2>> key{};
+  std::optional<EncapsulationSettings> encapsulation{};
 };
 
 // `l2fwd`: swaps the MAC addresses and sends the frame back (TX) or out of another port. Decides every
@@ -383,6 +405,9 @@ class Pipelines {
 
 // The pipelines that are to be shown what the host sends.
 std::vector<u16> fed_by_egress(const Pipelines& pipelines);
+
+// Whether some stage sends packets on inside of outer headers.
+bool encapsulates(const Pipelines& pipelines);
 
 // Whether words [first, first + count) of a table can be read.
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count);

@@ -86,32 +86,35 @@ XG_ASSERT_SIZE(xg_counter, 16);
 /* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
  * what became of the inspected packets. inspected = received + lost; received = drop + pass + tx +
  * redirect + the errors, plus those in flight. */
-#define XG_WORKER_REASONS(X)                                                      \
-  X(received, "taken from the RX ring")                                           \
-  X(lost_in_kernel, "lost between redirect and RX ring")                          \
-  X(dropped, "dropped by a pipeline")                                             \
-  X(passed, "passed to the stack")                                                \
-  X(transmitted, "sent back out of the port it came from")                        \
-  X(redirected, "sent out of another port")                                       \
-  X(error_device, "dropped: the device answered ABORTED or failed")               \
-  X(error_generation, "dropped: its policy generation is gone")                   \
-  X(error_target, "dropped: no such target port, no queue, too long")             \
-  X(error_ring_full, "dropped: the TX ring of its target stayed full")            \
-  X(error_invalid, "dropped: an invalid descriptor, or too long")                 \
-  X(flows_cached, "flow verdicts published to the kernel")                        \
-  X(flows_evicted, "flow verdicts that gave way to another flow")                 \
-  X(checksums_repaired, "partial checksums completed before sending")             \
-  X(egress_seen, "sent by the host and shown to a pipeline, not part of the sum") \
-  X(egress_missed, "sent by the host and not seen, as its log was overrun, not part of the sum")
+#define XG_WORKER_REASONS(X)                                                                     \
+  X(received, "taken from the RX ring")                                                          \
+  X(lost_in_kernel, "lost between redirect and RX ring")                                         \
+  X(dropped, "dropped by a pipeline")                                                            \
+  X(passed, "passed to the stack")                                                               \
+  X(transmitted, "sent back out of the port it came from")                                       \
+  X(redirected, "sent out of another port")                                                      \
+  X(error_device, "dropped: the device answered ABORTED or failed")                              \
+  X(error_generation, "dropped: its policy generation is gone")                                  \
+  X(error_target, "dropped: no such target port, no queue, too long")                            \
+  X(error_ring_full, "dropped: the TX ring of its target stayed full")                           \
+  X(error_invalid, "dropped: an invalid descriptor, or too long")                                \
+  X(flows_cached, "flow verdicts published to the kernel")                                       \
+  X(flows_evicted, "flow verdicts that gave way to another flow")                                \
+  X(checksums_repaired, "partial checksums completed before sending")                            \
+  X(egress_seen, "sent by the host and shown to a pipeline, not part of the sum")                \
+  X(egress_missed, "sent by the host and not seen, as its log was overrun, not part of the sum") \
+  X(encapsulated, "of those sent: inside of outer headers")                                      \
+  X(too_long, "of those dropped by a pipeline: too long for outer headers")                      \
+  X(too_long_answered, "of these: their sender was told by ICMP how long they may be")
 
 #ifndef XG_GLSL
 #define XG_X(name, text) XG_KERNEL_##name,
 enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #undef XG_X
 #define XG_X(name, text) u64 name;
-XG_RECORD(xg_worker_counters){XG_WORKER_REASONS(XG_X)};
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[5]; /* up to full cache lines */ };
 #undef XG_X
-XG_ASSERT_SIZE(xg_worker_counters, 128);
+XG_ASSERT_SIZE(xg_worker_counters, 192);
 #endif
 
 /* Map names, also the names of their pins under XG_PIN_ROOT/<ifname>/. */

@@ -110,16 +110,30 @@ XG_ASSERT_OFFSET(xg_flow_stats, base_packets, 32);
  * a router has to look at, longer than `mtu`, a broadcast frame) are user space's: the verdict is none of
  * theirs. */
 #define XG_REWRITE_FORWARD 0x08u
+/* The packet goes inside of outer headers (maps/encapsulation.h). Those longer than `mtu` are user space's.
+ */
+#define XG_REWRITE_ENCAPSULATE 0x10u
 XG_RECORD(xg_rewrite) {
   u32 generation;
   u32 flags;
   u8 dst_mac[6];
   u8 src_mac[6];
-  u32 mtu; /* with XG_REWRITE_FORWARD: longest IP packet, bytes */
-  u32 reserved[2];
+  u32 mtu; /* with XG_REWRITE_FORWARD and XG_REWRITE_ENCAPSULATE: longest IP packet, as it came, bytes */
+  /* With XG_REWRITE_ENCAPSULATE: the outer headers. Addresses and ports as in the packet; IPv4 uses word 0.
+   */
+  u16 udp_port;    /* destination port of the UDP header; 0: there is none, IP stands in IP */
+  u16 spread;      /* bits of the source's last two bytes that the flow's hash fills; 0 in outer_src */
+  u8 outer_family; /* 4 or 6 */
+  u8 reserved[3];
+  u32 outer_src[4];
+  u32 outer_dst[4];
+  u64 hash_key[2]; /* of the flow's hash */
+  u64 reserved_end[6];
 };
-XG_ASSERT_SIZE(xg_rewrite, 32);
+XG_ASSERT_SIZE(xg_rewrite, 128);
 XG_ASSERT_OFFSET(xg_rewrite, mtu, 20);
+XG_ASSERT_OFFSET(xg_rewrite, outer_src, 32);
+XG_ASSERT_OFFSET(xg_rewrite, hash_key, 64);
 
 /* Order: per queue, one past the sequence of the last packet of each flow-hash slot that went to user
  * space. XDP writes order_slots[queue * XG_ORDER_SLOTS + (flow_hash & (XG_ORDER_SLOTS - 1))]; cached

@@ -91,10 +91,13 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 /* xg_result.flags */
 #define XG_RES_SET_DST_MAC 0x01u
 #define XG_RES_SET_SRC_MAC 0x02u
-#define XG_RES_CACHE 0x04u     /* the flow's later packets get the same verdict: cache it in the kernel */
-#define XG_RES_PUBLISHED 0x08u /* with XG_RES_CACHE: the device has published the verdict itself */
-#define XG_RES_EVICTED 0x10u   /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
-#define XG_RES_SET_TTL 0x20u   /* and the IPv4 header checksum that goes with it */
+#define XG_RES_CACHE 0x04u       /* the flow's later packets get the same verdict: cache it in the kernel */
+#define XG_RES_PUBLISHED 0x08u   /* with XG_RES_CACHE: the device has published the verdict itself */
+#define XG_RES_EVICTED 0x10u     /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
+#define XG_RES_SET_TTL 0x20u     /* and the IPv4 header checksum that goes with it */
+#define XG_RES_ENCAPSULATE 0x40u /* the packet leaves inside of outer headers (maps/encapsulation.h) */
+#define XG_RES_TOO_LONG \
+  0x80u /* with XG_DROP: it would not fit inside of them, and its sender is to be told */
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)
@@ -106,9 +109,14 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
  * MAC addresses are in network byte order, mac[0] = bytes 0-3 read as a little-endian word, mac[1] =
  * bytes 4-5 in its low half. With XG_RES_SET_TTL the upper halves hold the IP header's, where the metadata
  * says that it stands: that of src_mac[1] the new TTL or hop limit, that of dst_mac[1] the new checksum, its
- * bytes as in the packet (IPv6: 0). */
+ * bytes as in the packet (IPv6: 0). With XG_RES_ENCAPSULATE, never both, they hold what the outer headers are
+ * made of: that of dst_mac[1] the number of the rewrite that has their addresses, from XG_REWRITE_FIRST on,
+ * that of src_mac[1] the flow's hash. With XG_RES_TOO_LONG dst_mac[0] is the longest IP packet that would do.
+ */
 #define XG_RES_TTL(src_mac_1) ((src_mac_1) >> 16)
 #define XG_RES_CHECKSUM(dst_mac_1) ((dst_mac_1) >> 16)
+#define XG_RES_OUTER(dst_mac_1) ((dst_mac_1) >> 16)
+#define XG_RES_FLOW_HASH(src_mac_1) ((src_mac_1) >> 16)
 XG_RECORD(xg_result) {
   u32 verdict;
   u32 flags;

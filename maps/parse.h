@@ -33,10 +33,14 @@
  * for the kernel, whose buffers are longer, as for user space and devices. */
 #define XG_PARSE_REACH (XG_FRAME_MAX - 60u)
 
+#define XG_ETH_IPV4 0x0800u
+#define XG_ETH_IPV6 0x86ddu
 #define XG_IPPROTO_HOPOPTS 0u
 #define XG_IPPROTO_ICMP 1u
+#define XG_IPPROTO_IPIP 4u
 #define XG_IPPROTO_TCP 6u
 #define XG_IPPROTO_UDP 17u
+#define XG_IPPROTO_IPV6 41u
 #define XG_IPPROTO_ROUTING 43u
 #define XG_IPPROTO_FRAGMENT 44u
 #define XG_IPPROTO_AH 51u
@@ -348,9 +352,9 @@ XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port
     }
   }
   p->l3_offset = (u16)c.offset;
-  if (ethertype == 0x0800)
+  if (ethertype == XG_ETH_IPV4)
     xg_parse_ipv4(&c, p);
-  else if (ethertype == 0x86dd)
+  else if (ethertype == XG_ETH_IPV6)
     xg_parse_ipv6(&c, p);
   else if (ethertype == 0x0806)
     p->control = XG_CONTROL_ARP;

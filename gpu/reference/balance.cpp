@@ -58,6 +58,10 @@ u64 name_hash(const std::string& name, u64 which) {
 
 }  // namespace
 
+u64 flow_hash(const Packet& packet, const std::array<u64, 2>& key) {
+  return siphash13(flow_key(packet), key);
+}
+
 Balancer::Balancer(const LoadBalanceSettings& settings, const std::array<u64, 2>& secret)
     : settings_(settings),
       secret_(settings.key.value_or(secret)),

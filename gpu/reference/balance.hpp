@@ -10,6 +10,9 @@
 
 namespace xdpgpu::gpu::reference {
 
+// SipHash-1-3 of the packet's flow, as maglev hashes it. The packet has addresses.
+u64 flow_hash(const Packet& packet, const std::array<u64, 2>& key);
+
 class Balancer {
  public:
   // settings: outlive this object.

@@ -178,17 +178,50 @@ bool decide(const AclSettings& settings, const Packet& packet, const Place& plac
   return true;
 }
 
+// Nothing: a jumbogram.
+std::optional<u32> ip_bytes(const Packet& packet) {
+  const u32 l3 = packet.metadata.l3_offset;
+  if (packet.src.size() == 4) return number(packet.frame, l3 + 2);
+  const u32 payload = number(packet.frame, l3 + 4);
+  if (payload == 0 && packet.frame[l3 + 6] == 0) return std::nullopt;
+  return payload + 40;
+}
+
+u32 longest_inside(const EncapsulationSettings& outer, const Backend& backend) {
+  const u32 ip = backend.address.family == 4 ? 20 : 40;
+  return outer.mtu - ip - (outer.type == EncapsulationSettings::Type::gue ? 8 : 0);
+}
+
 bool decide(const LoadBalanceSettings& settings, const Packet& packet, const Place& place,
             xg_result& result) {
   const auto chosen = place.balancer->choose(packet, place.table);
   if (!chosen) return false;
   const Backend& backend = settings.backends[*chosen];
+  const u32 rewrite = place.first_rewrite + *chosen;
+  result.detail = *chosen;
+  if (settings.encapsulation) {
+    const auto drop = [&](u32 why) {
+      result.verdict = XG_VERDICT(XG_DROP, 0u, place.position, why);
+      return true;
+    };
+    if (packet.is(XG_PKT_MALFORMED)) return drop(balance_rule::kMalformed);
+    const u32 longest = longest_inside(*settings.encapsulation, backend);
+    const auto bytes = ip_bytes(packet);
+    if (!bytes || *bytes > longest) {
+      result.flags = XG_RES_TOO_LONG;
+      result.dst_mac[0] = longest;
+      return drop(balance_rule::kTooLong);
+    }
+  }
   result.verdict = forward(backend.to_port, backend.target, place.position);
   result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
   set_mac(result.dst_mac, backend.mac);
   set_mac(result.src_mac, packet.frame.first(6));
-  result.detail = *chosen;
-  const u32 rewrite = place.first_rewrite + *chosen;
+  if (settings.encapsulation) {
+    result.flags |= XG_RES_ENCAPSULATE;
+    result.dst_mac[1] |= rewrite << 16;
+    result.src_mac[1] |= static_cast<u32>(flow_hash(packet, settings.encapsulation->hash_key) & 0xffff) << 16;
+  }
   set_cache(settings.cache && rewrite < XG_REWRITE_HALF, settings.cache_ttl_ms, packet, rewrite, result);
   return true;
 }
@@ -397,7 +430,8 @@ bool decide(const ForwardSettings& settings, const Packet& packet, const Place& 
 
 u32 rewrites_of(const StageSettings& stage) {
   const auto* balance = std::get_if<LoadBalanceSettings>(&stage);
-  if (balance != nullptr && balance->cache) return static_cast<u32>(balance->backends.size());
+  if (balance != nullptr && (balance->cache || balance->encapsulation))
+    return static_cast<u32>(balance->backends.size());
   const auto* router = std::get_if<ForwardSettings>(&stage);
   return router != nullptr && router->cache ? static_cast<u32>(router->next_hops.size()) : 0;
 }

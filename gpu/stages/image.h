@@ -161,7 +161,7 @@
 #define XG_LB_COUNT 3u    /* backends, 1 or more */
 #define XG_LB_BACKENDS 4u /* XG_LB_BACKEND words each follow */
 /* A backend, in whichever way it is chosen. */
-#define XG_LB_BACKEND 7u
+#define XG_LB_BACKEND 8u
 #define XG_LB_END 0u /* by "hash": first residue that is not its own */
 #define XG_LB_MAC 1u /* two words, as in xg_result */
 #define XG_LB_ACTION 3u
@@ -169,7 +169,15 @@
   4u /* number of the rewrite, XG_LB_NO_REWRITE: none was left, verdicts are not cached \
       */
 #define XG_LB_NO_REWRITE 0u
-#define XG_LB_ID 5u /* what tables know it by, whatever other backends there are: two words (low, high) */
+#define XG_LB_ID 5u    /* what tables know it by, whatever other backends there are: two words (low, high) */
+#define XG_LB_OUTER 7u /* -> what its outer headers take, XG_OUTER_WORDS words; 0: there are none */
+#define XG_OUTER_REWRITE 0u  /* number of the rewrite that has their addresses */
+#define XG_OUTER_LONGEST 1u  /* IP packet that fits inside of them, bytes */
+#define XG_OUTER_HASH_KEY 2u /* four words: k0, k1 */
+#define XG_OUTER_WORDS 6u
+/* The verdict's rule: balance_rule of gpu/pipelines.hpp. */
+#define XG_LB_RULE_TOO_LONG 1u
+#define XG_LB_RULE_MALFORMED 2u
 
 /* XG_KIND_MAGLEV: `load_balance` by "maglev": a flow's backend is the one whose number stands in the lookup
  * table (gpu/maglev.hpp) at the flow's keyed hash, modulo the table's size. */

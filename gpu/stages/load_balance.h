@@ -32,15 +32,50 @@ XG_FN u32 xg_fnv1a_tuple(xg_view p) {
   return xg_fnv1a_byte(hash, p.protocol);
 }
 
+/* A packet's flow as a key. */
+XG_FN void xg_flow_touch(xg_view p, XG_INOUT(xg_touch) t) {
+  for (u32 i = 0u; i < 4u; i++) {
+    t.key[i] = p.src[i];
+    t.key[4u + i] = p.dst[i];
+  }
+  /* Only the first fragment of a packet has ports. */
+  t.key[8] = (p.flags & XG_PKT_FRAGMENT) != 0u ? 0u : p.ports;
+  t.key[9] = p.family | p.protocol << 8;
+}
+
+/* Length of the IP packet, as its header has it; a jumbogram is longer than any. */
+XG_FN u32 xg_ip_bytes(xg_view p) {
+  u32 l3 = xg_metadata32(p, 5u) >> 16;
+  if (p.family == 4u) return xg_view16(p, l3 + 2u);
+  u32 payload = xg_view16(p, l3 + 4u);
+  return payload == 0u && xg_view8(p, l3 + 6u) == 0u ? 0xffffffffu : 40u + payload;
+}
+
 /* Sends the packet to backend `number`. Returns an action word. */
 XG_FN u32 xg_balance_to(xg_batch b, u32 body, u32 backends, u32 number, xg_view p, XG_INOUT(xg_result) r) {
   u32 chosen = backends + number * XG_LB_BACKEND;
+  u32 outer = b.image.v[chosen + XG_LB_OUTER];
+  r.detail = number;
+  if (outer != 0u) {
+    if ((p.flags & XG_PKT_MALFORMED) != 0u) return XG_VERDICT(XG_DROP, 0u, 0u, XG_LB_RULE_MALFORMED);
+    if (xg_ip_bytes(p) > b.image.v[outer + XG_OUTER_LONGEST]) {
+      r.flags |= XG_RES_TOO_LONG;
+      r.dst_mac[0] = b.image.v[outer + XG_OUTER_LONGEST];
+      return XG_VERDICT(XG_DROP, 0u, 0u, XG_LB_RULE_TOO_LONG);
+    }
+  }
   r.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
   r.dst_mac[0] = b.image.v[chosen + XG_LB_MAC];
   r.dst_mac[1] = b.image.v[chosen + XG_LB_MAC + 1u];
   r.src_mac[0] = xg_view32(p, 0u);
   r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
-  r.detail = number;
+  if (outer != 0u) {
+    xg_touch t = xg_untracked();
+    xg_flow_touch(p, t);
+    r.flags |= XG_RES_ENCAPSULATE;
+    r.dst_mac[1] |= b.image.v[outer + XG_OUTER_REWRITE] << 16;
+    r.src_mac[1] |= u32(xg_key_hash(b, outer + XG_OUTER_HASH_KEY, t)) << 16;
+  }
   u32 rewrite = b.image.v[chosen + XG_LB_REWRITE];
   if (rewrite != XG_LB_NO_REWRITE) xg_set_cache(b, body, p, rewrite, r);
   return b.image.v[chosen + XG_LB_ACTION];
@@ -58,17 +93,6 @@ XG_FN u32 xg_stage_load_balance(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_res
     count -= step_size;
   }
   return xg_balance_to(b, body, backends, low, p, r);
-}
-
-/* A packet's flow as a key. */
-XG_FN void xg_flow_touch(xg_view p, XG_INOUT(xg_touch) t) {
-  for (u32 i = 0u; i < 4u; i++) {
-    t.key[i] = p.src[i];
-    t.key[4u + i] = p.dst[i];
-  }
-  /* Only the first fragment of a packet has ports. */
-  t.key[8] = (p.flags & XG_PKT_FRAGMENT) != 0u ? 0u : p.ports;
-  t.key[9] = p.family | p.protocol << 8;
 }
 
 /* at: -> XG_MAGLEV_WORDS words. */

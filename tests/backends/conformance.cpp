@@ -76,12 +76,16 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   u32 cached = 0;
   u32 rewritten = 0;
   u32 ttls = 0;
+  u32 encapsulated = 0;
+  u32 too_long = 0;
   for (const xg_result& result : expected(traffic, settings)) {
     verdicts.insert(result.verdict);
     aborted += XG_VERDICT_ACTION(result.verdict) == XG_ABORTED ? 1 : 0;
     cached += (result.flags & XG_RES_CACHE) != 0 ? 1 : 0;
     rewritten += (result.flags & XG_RES_SET_DST_MAC) != 0 ? 1 : 0;
     ttls += (result.flags & XG_RES_SET_TTL) != 0 ? 1 : 0;
+    encapsulated += (result.flags & XG_RES_ENCAPSULATE) != 0 ? 1 : 0;
+    too_long += (result.flags & XG_RES_TOO_LONG) != 0 ? 1 : 0;
   }
   EXPECT_GT(aborted, 300u);
   EXPECT_LT(aborted, 3000u);
@@ -97,8 +101,13 @@ TEST_P(Variety, TrafficMeetsTheStages) {
       {"acl_edges", 9},   {"acl_flags", 150},     {"acl_overlapping", 100},
       {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
       {"l2fwd", 4},       {"composed", 8},        {"reputation", 15},
-      {"forward", 14},    {"maglev", 10}};
+      {"forward", 14},    {"maglev", 10},         {"encapsulated", 12}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
+  if (name == "encapsulated") {
+    EXPECT_GT(encapsulated, 2000u);
+    EXPECT_GT(too_long, 50u);
+    EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kMalformed)));
+  }
   if (name != "forward") return;
   EXPECT_GT(ttls, 1500u);
   EXPECT_GT(cached, 300u);

@@ -87,6 +87,25 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   EXPECT_THAT(error_of(balancer), HasSubstr("\"beta\" has no share in a table of 251"));
   balancer.backends[1].name = "alpha";
   EXPECT_THAT(error_of(balancer), HasSubstr("two backends have the name \"alpha\""));
+  balancer.backends[1] = {"beta", {}, 1000};
+  balancer.backends[1].address = prefix6(std::array<u8, 16>{0x20, 1}, 128);
+  balancer.encapsulation = gpu::EncapsulationSettings{};
+  EXPECT_THAT(error_of(balancer),
+              HasSubstr("\"alpha\" has an IPv4 address, for which there is no outer source"));
+  balancer.encapsulation->source4 = prefix4(0x0a000001, 32);
+  EXPECT_THAT(error_of(balancer),
+              HasSubstr("\"beta\" has an IPv6 address, for which there is no outer source"));
+  balancer.encapsulation->source6 = prefix4(0x0a000001, 32);
+  EXPECT_THAT(error_of(balancer), HasSubstr("of the other"));
+  balancer.encapsulation->source6 = balancer.backends[1].address;
+  EXPECT_EQ(error_of(balancer), "accepted");
+  balancer.encapsulation->mtu = 575;
+  EXPECT_THAT(error_of(balancer), HasSubstr("its MTU 575 is not in 576 to 65535"));
+  balancer.encapsulation->mtu = 65535;
+  balancer.encapsulation->port = 0;
+  EXPECT_EQ(error_of(balancer), "accepted");
+  balancer.encapsulation->type = gpu::EncapsulationSettings::Type::gue;
+  EXPECT_THAT(error_of(balancer), HasSubstr("UDP port 0"));
   EXPECT_THAT(error_of(L2fwdSettings{true, 32}), HasSubstr("target port 32"));
   EXPECT_EQ(error_of(L2fwdSettings{false, 32}), "accepted");
 
@@ -125,6 +144,58 @@ TEST(Compile, KnowsWhichBackendARewriteLeadsTo) {
   EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 1), "alpha");
   EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 2), "beta");
   EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 3), "");
+}
+
+TEST(Compile, EncapsulationPutsTheOuterHeadersIntoTheRewrites) {
+  LoadBalanceSettings balancer;
+  balancer.backends = {{"alpha", {2, 1}}, {"beta", {2, 2}}};
+  balancer.backends[0].address = prefix4(0xc0a80105, 32);
+  balancer.backends[1].address = prefix6(std::array<u8, 16>{0x20, 1, 0xd, 0xb8}, 128);
+  balancer.encapsulation = gpu::EncapsulationSettings{};
+  balancer.encapsulation->source4 = prefix4(0x0a00ff37, 28);
+  balancer.encapsulation->source6 = prefix6(std::array<u8, 16>{0xfd}, 64);
+  balancer.encapsulation->hash_key = {7, 8};
+  const auto compiled = Pipelines::compile({{"web", {balancer}}});
+  ASSERT_TRUE(compiled) << compiled.error();
+  EXPECT_TRUE(gpu::encapsulates(**compiled));
+  ASSERT_EQ((*compiled)->rewrites().size(), 2u) << "without a cache, too: user space reads them";
+  EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 1), "beta");
+  const xg_rewrite& four = (*compiled)->rewrites()[0];
+  EXPECT_EQ(four.flags, XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_ENCAPSULATE);
+  EXPECT_EQ(four.outer_family, 4);
+  EXPECT_EQ(four.mtu, 1480u);
+  EXPECT_EQ(four.udp_port, 0);
+  EXPECT_EQ(four.spread, 0x0f00) << "as in the packet: the four bits of the last byte";
+  EXPECT_EQ(four.outer_src[0], 0x30ff000au) << "without these bits";
+  EXPECT_EQ(four.outer_dst[0], 0x0501a8c0u);
+  EXPECT_EQ(four.hash_key[1], 8u);
+  const xg_rewrite& six = (*compiled)->rewrites()[1];
+  EXPECT_EQ(six.outer_family, 6);
+  EXPECT_EQ(six.mtu, 1460u);
+  EXPECT_EQ(six.spread, 0xffff) << "no more than the hash has";
+  EXPECT_EQ(six.outer_dst[0], 0xb80d0120u);
+
+  balancer.encapsulation->type = gpu::EncapsulationSettings::Type::gue;
+  balancer.cache = true;
+  const auto gue = Pipelines::compile({{"web", {balancer}}});
+  ASSERT_TRUE(gue) << gue.error();
+  EXPECT_EQ((*gue)->rewrites()[0].mtu, 1472u);
+  EXPECT_EQ((*gue)->rewrites()[0].udp_port, 0xc017) << "6080, as in the packet";
+  EXPECT_EQ((*gue)->rewrites()[1].mtu, 1452u);
+}
+
+TEST(Compile, RefusesMoreEncapsulatedBackendsThanThereAreRewrites) {
+  LoadBalanceSettings balancer;
+  balancer.backends.resize(256);
+  for (auto& backend : balancer.backends) backend.address = prefix4(1, 32);
+  balancer.encapsulation = gpu::EncapsulationSettings{};
+  balancer.encapsulation->source4 = prefix4(2, 32);
+  std::vector<gpu::PipelineSettings> pipelines(7, {"web", {balancer}});
+  EXPECT_TRUE(Pipelines::compile(pipelines));
+  pipelines.push_back({"last", {balancer}});
+  const auto compiled = Pipelines::compile(pipelines);
+  ASSERT_FALSE(compiled);
+  EXPECT_THAT(compiled.error(), AllOf(HasSubstr("\"last\""), HasSubstr("can encapsulate to 2046 backends")));
 }
 
 // Rows are shared: the table of many rules on few prefixes stays small.

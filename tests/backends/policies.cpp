@@ -250,6 +250,22 @@ std::vector<PipelineSettings> maglev(Random& random) {
   return pipelines;
 }
 
+std::vector<PipelineSettings> encapsulated(Random& random) {
+  std::vector<PipelineSettings> pipelines;
+  for (u32 backends : {1u, 3u, 250u})
+    pipelines.push_back({fmt::format("hash, {} backends", backends),
+                         {with_outer_headers(random, random_load_balance(random, backends))}});
+  for (u32 backends : {1u, 3u, 100u})
+    pipelines.push_back({fmt::format("maglev, {} backends", backends),
+                         {with_outer_headers(random, random_maglev(random, backends))}});
+  LoadBalanceSettings tight = with_outer_headers(random, random_maglev(random, 5));
+  tight.encapsulation->mtu = 576;
+  pipelines.push_back({"the least MTU", {tight}});
+  pipelines.push_back({"behind others", {mostly_next(random), L2fwdSettings{}, tight}});
+  pipelines.push_back({"behind an acl", {mostly_next(random), tight}});
+  return pipelines;
+}
+
 std::vector<PipelineSettings> l2fwd(Random&) {
   return {{"back", {L2fwdSettings{}}},
           {"back, cached", {L2fwdSettings{false, 0, true, 60000}}},
@@ -329,17 +345,11 @@ std::vector<PipelineSettings> composed(Random& random) {
 
 using Make = std::vector<PipelineSettings> (*)(Random&);
 const std::map<std::string, Make>& cases() {
-  static const std::map<std::string, Make> table{{"acl_edges", acl_edges},
-                                                 {"acl_random", acl_random},
-                                                 {"acl_thousands", acl_thousands},
-                                                 {"acl_flags", acl_flags},
-                                                 {"acl_overlapping", acl_overlapping},
-                                                 {"load_balance", load_balance},
-                                                 {"l2fwd", l2fwd},
-                                                 {"reputation", reputation},
-                                                 {"forward", forward},
-                                                 {"maglev", maglev},
-                                                 {"composed", composed}};
+  static const std::map<std::string, Make> table{
+      {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
+      {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
+      {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
+      {"maglev", maglev},       {"encapsulated", encapsulated},       {"composed", composed}};
   return table;
 }
 
@@ -411,6 +421,26 @@ LoadBalanceSettings random_maglev(Random& random, u32 backends) {
   for (gpu::Backend& backend : settings.backends) backend.weight = random.between(1, 50);
   if (random.one_in(2)) settings.table_size = random.pick(std::array<u32, 3>{20'011, 99'991, 655'373});
   if (random.one_in(2)) settings.key = std::array{random.bits(), random.bits()};
+  return settings;
+}
+
+LoadBalanceSettings with_outer_headers(Random& random, LoadBalanceSettings settings) {
+  using Type = gpu::EncapsulationSettings::Type;
+  gpu::EncapsulationSettings outer;
+  outer.type = random.one_in(2) ? Type::ipip : Type::gue;
+  const auto any6 = [&] {
+    std::array<u8, 16> address{};
+    for (u8& byte : address) byte = static_cast<u8>(random.bits());
+    return address;
+  };
+  outer.source4 = prefix4(static_cast<u32>(random.bits()), static_cast<u8>(random.between(8, 32)));
+  outer.source6 = prefix6(any6(), static_cast<u8>(random.between(64, 128)));
+  outer.port = static_cast<u16>(random.between(1, 65535));
+  outer.mtu = random.between(576, 1500);
+  outer.hash_key = {random.bits(), random.bits()};
+  for (gpu::Backend& backend : settings.backends)
+    backend.address = random.one_in(2) ? prefix4(static_cast<u32>(random.bits()), 32) : prefix6(any6(), 128);
+  settings.encapsulation = outer;
   return settings;
 }
 

@@ -20,6 +20,8 @@ gpu::AclSettings random_acl(Random& random, u32 rules);
 gpu::LoadBalanceSettings random_load_balance(Random& random, u32 backends);
 // By maglev.
 gpu::LoadBalanceSettings random_maglev(Random& random, u32 backends);
+// With addresses for its backends, and encapsulation to them.
+gpu::LoadBalanceSettings with_outer_headers(Random& random, gpu::LoadBalanceSettings settings);
 gpu::ReputationSettings random_reputation(Random& random, u32 prefixes);
 gpu::ForwardSettings random_forward(Random& random, u32 routes);
 

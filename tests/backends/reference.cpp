@@ -82,6 +82,38 @@ TEST(Reference, LoadBalancerSetsTheBackendsAddressAndTheFormerDestination) {
   EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC);
 }
 
+TEST(Reference, LoadBalancerNamesTheOuterHeadersAndTheFlow) {
+  LoadBalanceSettings settings;
+  settings.backends = {{"other", {}, 1}, {"only", {0x02, 0xbe, 0xef, 0x01, 0x02, 0x03}, 1, true, 4}};
+  settings.backends[0].drains = true;
+  for (auto& backend : settings.backends) backend.address = prefix4(0x0a000001, 32);
+  settings.encapsulation = gpu::EncapsulationSettings{};
+  settings.encapsulation->source4 = prefix4(0x0a000002, 32);
+  settings.encapsulation->hash_key = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
+  const xg_result result = answer(tcp4(), settings);
+  EXPECT_EQ(result.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 0u));
+  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_ENCAPSULATE);
+  EXPECT_EQ(result.dst_mac[1], 0x0302u | (XG_REWRITE_FIRST + 1) << 16);
+  EXPECT_EQ(result.src_mac[1], 0x0a00u | 0xdec8u << 16) << "SipHash-1-3, computed elsewhere";
+  EXPECT_NE(result.src_mac[1], answer(udp6(), settings).src_mac[1]) << "another flow's hash";
+  settings.encapsulation->hash_key = {};
+  EXPECT_NE(result.src_mac[1], answer(tcp4(), settings).src_mac[1]) << "another key";
+
+  Bytes longest = tcp4();
+  longest[16] = 0x05;
+  longest[17] = 0xc8;  // 1480 bytes
+  longest.resize(14 + 1480);
+  EXPECT_NE(answer(longest, settings).flags & XG_RES_ENCAPSULATE, 0u);
+  longest[17]++;
+  longest.resize(14 + 1481);
+  const xg_result too_long = answer(longest, settings);
+  EXPECT_EQ(too_long.verdict, XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kTooLong));
+  EXPECT_EQ(too_long.flags, XG_RES_TOO_LONG);
+  EXPECT_EQ(too_long.dst_mac[0], 1480u);
+  longest.resize(600);
+  EXPECT_EQ(answer(longest, settings).verdict, XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kMalformed));
+}
+
 TEST(Reference, WeightsOwnConsecutiveResidues) {
   LoadBalanceSettings settings;
   const u32 residue = kHashTcp4 % 6;

@@ -237,12 +237,7 @@ TEST_F(FlowTest, SwapsTheMacAddresses) {
 TEST_F(FlowTest, RewritesTheMacAddresses) {
   const u32 index = 2 + 17;
   xg_rewrite& record = program_->rewrite(index);
-  record = {.generation = program_->generation(),
-            .flags = XG_RES_SET_DST_MAC,
-            .dst_mac = {2, 1, 2, 3, 4, 5},
-            .src_mac = {2, 9, 8, 7, 6, 5},
-            .mtu = 0,
-            .reserved = {}};
+  record = rewrite(program_->generation(), XG_RES_SET_DST_MAC);
   program_->publish(kFlow, XG_PASS, {.rewrite = index});
   Frame expected = kFlow;
   std::copy_n(record.dst_mac, 6, expected.begin());
@@ -256,12 +251,7 @@ TEST_F(FlowTest, RewritesTheMacAddresses) {
 }
 
 TEST_F(FlowTest, ARewriteOfAnotherGenerationIsAMiss) {
-  program_->rewrite(40) = {.generation = program_->generation() + 2,
-                           .flags = XG_RES_SET_DST_MAC,
-                           .dst_mac = {},
-                           .src_mac = {},
-                           .mtu = 0,
-                           .reserved = {}};
+  program_->rewrite(40) = rewrite(program_->generation() + 2, XG_RES_SET_DST_MAC);
   program_->publish(kFlow, XG_PASS, {.rewrite = 40});
   const Outcome outcome = program_->run(kFlow);
   EXPECT_EQ(outcome.reason, "drop_default");

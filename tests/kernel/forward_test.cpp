@@ -33,12 +33,9 @@ class ForwardTest : public KernelTest {
     if (IsSkipped()) return;
     program_ = std::make_unique<Program>();
     program_->install(policy_text(R"("default": "drop")"));  // a miss is a drop_default
-    program_->rewrite(kIndex) = {.generation = program_->generation(),
-                                 .flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_REWRITE_FORWARD,
-                                 .dst_mac = {2, 1, 2, 3, 4, 5},
-                                 .src_mac = {2, 9, 8, 7, 6, 5},
-                                 .mtu = 1500,
-                                 .reserved = {}};
+    program_->rewrite(kIndex) =
+        rewrite(program_->generation(), XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_REWRITE_FORWARD);
+    program_->rewrite(kIndex).mtu = 1500;
   }
   // The verdict is the flow's, whatever else stands in the frame.
   Outcome forward(const Frame& flow, const Frame& frame) {

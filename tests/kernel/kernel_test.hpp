@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 
+#include <algorithm>
+
 #include "tests/kernel/program.hpp"
 
 namespace xdpgpu::test {
@@ -33,6 +35,17 @@ inline std::string case_name(const testing::TestParamInfo<Case>& info) { return 
 
 inline std::string policy_text(const std::string& body) {
   return R"({"version": 1)" + (body.empty() ? "" : ", " + body) + "}";
+}
+
+// A rewrite to 02:01:02:03:04:05, from 02:09:08:07:06:05 where the flags say so.
+inline xg_rewrite rewrite(u32 generation, u32 flags) {
+  xg_rewrite record{};
+  record.generation = generation;
+  record.flags = flags;
+  const u8 dst[]{2, 1, 2, 3, 4, 5}, src[]{2, 9, 8, 7, 6, 5};
+  std::copy_n(dst, 6, record.dst_mac);
+  std::copy_n(src, 6, record.src_mac);
+  return record;
 }
 
 // Everything is inspected, by pipeline 0: control protocols, fragments and what is not IP included.

@@ -28,6 +28,10 @@ constexpr const char* kEverything = R"({
       { "stage": "load_balance", "cache": true, "backends": [
         { "name": "b1", "mac": "02:00:00:00:00:01", "weight": 3 },
         { "name": "b2", "mac": "02:00:00:00:00:02", "to": "eth1" } ] },
+      { "stage": "load_balance",
+        "encapsulation": { "type": "gue", "port": 9000, "mtu": 1400,
+                           "source": { "ipv4": "10.0.9.0/24", "ipv6": "2001:db8::5" } },
+        "backends": [ { "mac": "02:00:00:00:00:01", "address": "192.0.2.7" } ] },
       { "stage": "l2fwd", "to": "eth0" } ] }
 })";
 
@@ -74,7 +78,18 @@ TEST(ControlPipelines, EverySettingArrives) {
   EXPECT_EQ(balance.backends[0].mac, (gpu::Mac{2, 0, 0, 0, 0, 1}));
   EXPECT_TRUE(balance.backends[1].to_port);
   EXPECT_EQ(balance.backends[1].target, 1u);
-  const auto& forward = std::get<gpu::L2fwdSettings>(settings[1].stages.at(1));
+  EXPECT_FALSE(balance.encapsulation);
+  const auto& routed = std::get<gpu::LoadBalanceSettings>(settings[1].stages.at(1));
+  ASSERT_TRUE(routed.encapsulation);
+  EXPECT_EQ(routed.encapsulation->type, gpu::EncapsulationSettings::Type::gue);
+  EXPECT_EQ(routed.encapsulation->port, 9000);
+  EXPECT_EQ(routed.encapsulation->mtu, 1400u);
+  EXPECT_EQ(routed.encapsulation->source4->length, 24);
+  EXPECT_EQ(routed.encapsulation->source6->address[15], 5);
+  EXPECT_EQ(routed.encapsulation->hash_key, (std::array<u64, 2>{})) << "no key file";
+  EXPECT_EQ(routed.backends[0].address.family, 4);
+  EXPECT_EQ(routed.backends[0].address.address[3], 7);
+  const auto& forward = std::get<gpu::L2fwdSettings>(settings[1].stages.at(2));
   EXPECT_TRUE(forward.to_port);
   EXPECT_EQ(forward.target, 0u);
   EXPECT_FALSE(forward.cache);
@@ -86,7 +101,7 @@ TEST(ControlPipelines, AnUnknownInterfaceIsNamedWithItsPlace) {
     const char* pointer;
   };
   for (const auto& c : {Case{{"eth0"}, "/pipelines/first/0/rules/0/action/redirect"},
-                        Case{{"eth1"}, "/pipelines/second/1/to"}}) {
+                        Case{{"eth1"}, "/pipelines/second/2/to"}}) {
     const auto compiled = compile_policy(source(kEverything), c.ports);
     ASSERT_FALSE(compiled);
     EXPECT_NE(compiled.error().sentence.find(c.pointer), std::string::npos) << compiled.error().sentence;

@@ -111,6 +111,16 @@ TEST(ControlReport, VerdictsInWords) {
   result.detail = 1;
   EXPECT_EQ(decider_text(XG_VERDICT(XG_TX, 0u, 2u, 0u), &pipeline, &result),
             "stage 2 (load_balance) backend 2 (b2)");
+  balance.encapsulation = gpu::EncapsulationSettings{};
+  balance.backends[1].address = {6, {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}, 128};
+  pipeline.stages[1] = balance;
+  result.dst_mac[0] = 1460;
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_TX, 0u, 2u, 0u), &pipeline, &result),
+            "stage 2 (load_balance) backend 2 (b2), inside of IP to 2001:db8::9");
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 2u, gpu::balance_rule::kTooLong), &pipeline, &result),
+            "stage 2 (load_balance) too long to be encapsulated to backend b2: more than 1460 bytes");
+  EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 2u, gpu::balance_rule::kMalformed), &pipeline, &result),
+            "stage 2 (load_balance) malformed, so not encapsulated");
   EXPECT_EQ(decider_text(XG_PASS, &pipeline, nullptr), "end of pipeline web");
   EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 9u, 3u), nullptr, nullptr), "stage 9 rule 3");
 }

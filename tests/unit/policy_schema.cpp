@@ -68,7 +68,10 @@ Json specimen() {
       {"stage": "ddos", "direction": "in", "prefix4": 32, "prefix6": 128, "window": "1s", "syn_pps": 1, "udp_pps": 1,
        "udp_bytes_per_second": 1, "dns_pps": 1, "dns_bytes_per_second": 1, "icmp_pps": 1, "pps": 1, "bytes_per_second": 1,
        "new_flows_per_second": 1, "sources": 1, "release_percent": 50, "hold": "1m", "on_detect": "drop_sources",
-       "share_percent": 10, "cache": "1s", "entries": 1, "evict": "lru"}
+       "share_percent": 10, "cache": "1s", "entries": 1, "evict": "lru"},
+      {"stage": "load_balance", "encapsulation": {"type": "gue", "source": {"ipv4": "10.0.0.0/24", "ipv6": "fd00::1"},
+                                                  "port": 6080, "mtu": 1500},
+       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -129,7 +132,11 @@ const std::vector<ObjectKind>& object_kinds() {
       {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
       {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
       {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
-      {"loadBalance", {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8"}, keys::kLoadBalance},
+      {"loadBalance",
+       {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8", "/pipelines/p/9"},
+       keys::kLoadBalance},
+      {"encapsulation", {"/pipelines/p/9/encapsulation"}, keys::kEncapsulation},
+      {"outerSource", {"/pipelines/p/9/encapsulation/source"}, keys::kOuterSource},
       {"affinity", {"/pipelines/p/7/affinity"}, keys::kAffinity},
       {"health", {"/pipelines/p/8/health"}, keys::kHealth},
       {"backend", {"/pipelines/p/1/backends/0", "/pipelines/p/8/backends/0"}, keys::kBackend},
@@ -219,6 +226,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"reputationOf", words::kReputationOf},
                                            {"affinityPer", words::kAffinityPer},
                                            {"balanceAlgorithm", words::kBalance},
+                                           {"encapsulationType", words::kEncapsulation},
                                            {"evict", words::kEvict},
                                            {"ddosDirection", words::kDdosDirection},
                                            {"onDetect", words::kOnDetect},
@@ -345,7 +353,8 @@ TEST(Specimen, RequiredKeysAreRequired) {
       if (std::string_view(kind.definition) == "rule" && (name == "action" || name == "limit"))
         continue;  // oneOf
       if (std::string_view(kind.definition) == "rateLimit" && (name == "pps" || name == "bytes_per_second"))
-        continue;  // the burst beside it needs it
+        continue;                                                        // the burst beside it needs it
+      if (std::string_view(kind.definition) == "outerSource") continue;  // the backend's address needs it
       if (std::string_view(kind.definition) == "backend" && name == "address") continue;  // health needs it
       auto place = place_of(kind, name);
       Json document = specimen_with(name);
@@ -354,6 +363,8 @@ TEST(Specimen, RequiredKeysAreRequired) {
       // Which looks at it alone.
       if (std::string_view(kind.definition) == "ddos" && name == "on_detect")
         document["pipelines"]["p"][9].erase("share_percent");
+      if (name == "encapsulation")
+        document["pipelines"]["p"][10]["backends"][0].erase("address");  // likewise
       if (name == "pipelines") document["rules"][0]["action"] = document["rules"][2]["action"] = "drop";
       if (name == "lists" && std::string_view(kind.definition).empty())
         document["pipelines"]["p"].erase(3);  // which names one
@@ -385,7 +396,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 38u);
+  EXPECT_EQ(ranges, 40u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {
@@ -400,6 +411,7 @@ TEST(Specimen, WordsAreTheSchemas) {
       if (key == "family" && word == "ipv6") continue;             // the specimen's addresses are IPv4
       if (key == "per" && word == "flow") continue;                // the specimen has prefixes
       if (key == "on_detect" && word != "drop_sources") continue;  // and a share of sources
+      if (key == "type" && word == "ipip") continue;               // the specimen has a port
       EXPECT_THAT(text_of(problems(document)), testing::IsEmpty()) << word;
     }
     document[place] = "bogus";

@@ -104,6 +104,10 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
          "health": {"port": 81, "interval": "250ms", "timeout": "30ms", "fall": 9, "rise": 8}, "backends": [
           {"name": "v4", "mac": "02:00:00:00:00:01", "address": "192.0.2.9", "weight": 0},
           {"name": "v6", "mac": "02:00:00:00:00:02", "address": "2001:db8::9"}]},
+        {"stage": "load_balance", "encapsulation": {"type": "ipip", "source": {"ipv6": "fd00::/64"}, "mtu": 1400},
+         "backends": [{"mac": "02:00:00:00:00:02", "address": "2001:db8::9"}]},
+        {"stage": "load_balance", "encapsulation": {"type": "gue", "source": {"ipv4": "192.0.2.1", "ipv6": "fd00::1"},
+         "port": 9999}, "backends": [{"mac": "02:00:00:00:00:02", "address": "192.0.2.9"}]},
         {"stage": "rate_limit", "per": "dst", "prefix4": 24, "prefix6": 48, "pps": 10, "burst": 7, "entries": 100,
          "evict": "random"},
         {"stage": "rate_limit", "per": "flow", "bytes_per_second": 12345, "burst_bytes": 54321, "excess": "pass"},

@@ -168,6 +168,46 @@ TEST(LoadBalanceStage, ChecksBackendsByTheirAddresses) {
                  "/pipelines/p/0/health/interval", "from 10ms");
 }
 
+TEST(LoadBalanceStage, PutsPacketsInsideOfOuterHeadersToItsBackends) {
+  const std::string four = R"("address": "10.0.0.1")", six = R"("address": "2001:db8::1")";
+  const auto with = [](const std::string& members) { return R"(, "encapsulation": {)" + members + "}"; };
+  auto stage =
+      stage_of<LoadBalanceStage>(balance(with(R"("type": "ipip", "source": {"ipv4": "10.0.9.0/24"})"), four));
+  ASSERT_TRUE(stage.encapsulation);
+  EXPECT_EQ(*stage.encapsulation,
+            (EncapsulationSpec{"ipip", Prefix{4, 24, {10, 0, 9}}, std::nullopt, 6080, 1500}));
+  EXPECT_EQ(stage.backends.at(0).address, (Prefix{4, 32, {10, 0, 0, 1}}));
+  stage = stage_of<LoadBalanceStage>(
+      balance(with(R"("type": "gue", "source": {"ipv6": "fd00::1"}, "port": 9000, "mtu": 9000)"), six));
+  EXPECT_EQ(stage.encapsulation->type, "gue");
+  EXPECT_EQ(stage.encapsulation->source6->length, 128);
+  EXPECT_EQ(stage.encapsulation->port, 9000);
+  EXPECT_EQ(stage.encapsulation->mtu, 9000u);
+
+  const std::string at = "/pipelines/p/0/encapsulation", backend = "/pipelines/p/0/backends/0";
+  const std::string ipip = R"("type": "ipip", "source": {"ipv4": "10.0.9.1"})";
+  expect_problem(balance(with(R"("type": "gre", "source": {"ipv4": "10.0.9.1"})"), four), at + "/type",
+                 "\"gue\"");
+  expect_problem(balance(with(R"("source": {"ipv4": "10.0.9.1"})"), four), at, "\"type\"");
+  expect_problem(balance(with(R"("type": "ipip")"), four), at, "\"source\"");
+  expect_problem(balance(with(R"("type": "ipip", "source": {})"), four), at + "/source", "add \"ipv4\"");
+  expect_problem(balance(with(R"("type": "ipip", "source": "10.0.9.1")"), four), at + "/source", "");
+  expect_problem(balance(with(R"("type": "ipip", "source": {"ipv4": "fd00::1"})"), four), at + "/source/ipv4",
+                 "no IPv4 address");
+  expect_problem(balance(with(R"("type": "ipip", "source": {"ipv4": "10.0.0.0/8"})"), four),
+                 at + "/source/ipv4", "/16 or longer");
+  expect_problem(balance(with(R"("type": "ipip", "source": {"ipv4": "224.0.0.1"})"), four),
+                 at + "/source/ipv4", "an address of this host");
+  expect_problem(balance(with(R"("type": "ipip", "source": {"ipv6": "::"})"), six), at + "/source/ipv6",
+                 "an address of this host");
+  expect_problem(balance(with(ipip + R"(, "port": 6080)"), four), at + "/port", "only gue has a port");
+  expect_problem(balance(with(ipip + R"(, "mtu": 575)"), four), at + "/mtu", "from 576 to 65535");
+  expect_problem(balance(with(ipip)), backend, "add its \"address\"");
+  expect_problem(balance(with(ipip), six), backend + "/address", "add \"ipv6\" to the \"source\"");
+  expect_problem(balance(with(ipip), R"("address": "255.255.255.255")"), backend + "/address", "no host's");
+  expect_problem(balance(with(ipip + R"(, "ttl": 3)"), four), at + "/ttl", "");
+}
+
 TEST(LoadBalanceStage, IsCachedOnlyWhereNoOtherTableStandsAhead) {
   const std::string cached = balance(R"(, "algorithm": "maglev", "affinity": {}, "cache": "60s")");
   EXPECT_EQ(problem(cached), "none");

@@ -13,8 +13,11 @@ namespace {
 std::string line_of(const Json& flow) {
   std::string action = flow.at("action").get<std::string>();
   if (flow.contains("target")) action += " to " + flow.at("target").get<std::string>();
-  const std::string backend =
+  std::string backend =
       flow.contains("backend") ? fmt::format(", backend {}", flow.at("backend").get<std::string>()) : "";
+  if (const auto outer = flow.find("encapsulation"); outer != flow.end())
+    backend +=
+        fmt::format(" by {} to {}", outer->at("type").get<std::string>(), outer->at("to").get<std::string>());
   std::string age;
   if (flow.contains("idle_s")) age = fmt::format(", last {:.1f} s ago", flow.at("idle_s").get<double>());
   if (flow.contains("expires_in_s"))

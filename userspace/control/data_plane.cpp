@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "gpu/gpu.hpp"
@@ -30,6 +31,7 @@
 #include "userspace/control/server.hpp"
 #include "userspace/control/summary.hpp"
 #include "userspace/host/doctor.hpp"
+#include "userspace/policy/load_balance.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -186,7 +188,8 @@ class DataPlane {
   std::optional<Totals> last_totals_;
   Clock::time_point last_time_;
   int ticks_ = 0;
-  std::vector<u32> mtus_;  // by port, as last seen
+  std::vector<u32> mtus_;            // by port, as last seen
+  std::set<std::string> told_mtus_;  // what was said of them and the policies' outer headers
   bool broker_gone_ = false;
   bool shutting_down_ = false;
   int status_ = 0;
@@ -320,6 +323,17 @@ void DataPlane::watch_mtus() {
                                  : fmt::format("{} chunks, for which this attach is laid out", buffers),
                     facts.name, most - host::kFrameOverhead));
   }
+  for (const auto& [to, outer] : policy::outer_mtus(swap_->current()->policy))
+    for (std::size_t i = 0; i < mtus_.size(); i++) {
+      const auto& name = setup_.plan.ports[i].facts.name;
+      if ((!to.empty() && to != name) || mtus_[i] == 0 || mtus_[i] >= outer) continue;
+      auto problem = fmt::format(
+          "the MTU of {} is {}, and the policy sends packets of up to {} bytes out of it, outer headers "
+          "included: those that are longer are lost; ip link set {} mtu {}, or give \"encapsulation\" "
+          "\"mtu\": {}",
+          name, mtus_[i], outer, name, outer, mtus_[i]);
+      if (told_mtus_.insert(problem).second) output_.problem(problem);
+    }
 }
 
 void DataPlane::watch_alarms() {

@@ -4,6 +4,9 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <array>
+#include <cstring>
+
 #include "maps/parse.h"
 
 namespace xdpgpu::control {
@@ -41,6 +44,24 @@ std::string route_text(const gpu::ForwardSettings& router, u32 rule) {
   }
 }
 
+// ", inside of GUE to 192.0.2.1"
+std::string inside_text(const gpu::LoadBalanceSettings& balance, u32 backend) {
+  const bool gue = balance.encapsulation->type == gpu::EncapsulationSettings::Type::gue;
+  const gpu::Prefix& address = balance.backends[backend].address;
+  std::array<u32, 4> words{};
+  std::memcpy(words.data(), address.address.data(), sizeof(words));
+  return fmt::format(", inside of {} to {}", gue ? "GUE" : "IP", address_text(words.data(), address.family));
+}
+
+std::string balance_text(const gpu::LoadBalanceSettings& balance, u32 rule, const xg_result* result) {
+  if (rule == gpu::balance_rule::kMalformed) return " malformed, so not encapsulated";
+  std::string text = " too long to be encapsulated";
+  if (result && result->detail < balance.backends.size())
+    text += fmt::format(" to backend {}: more than {} bytes", balance.backends[result->detail].name,
+                        result->dst_mac[0]);
+  return text;
+}
+
 std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_result* result) {
   if (const auto* acl = std::get_if<gpu::AclSettings>(&stage)) {
     if (rule == 0) return " otherwise";
@@ -59,9 +80,11 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
     return rule != 0 && rule <= gpu::kDdosMetrics ? fmt::format(" alarm {}", gpu::kDdosMetricNames[rule - 1])
                                                   : "";
   const auto* balance = std::get_if<gpu::LoadBalanceSettings>(&stage);
+  if (balance && rule != 0) return balance_text(*balance, rule, result);
   if (balance && result && result->detail < balance->backends.size()) {
     const auto& name = balance->backends[result->detail].name;
-    return fmt::format(" backend {}{}", result->detail + 1, name.empty() ? "" : " (" + name + ")");
+    return fmt::format(" backend {}{}{}", result->detail + 1, name.empty() ? "" : " (" + name + ")",
+                       balance->encapsulation ? inside_text(*balance, result->detail) : "");
   }
   return "";
 }

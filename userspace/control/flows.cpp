@@ -60,8 +60,14 @@ Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& port
                {"rewrite", entry.rewrite}};
   // The number that the pipelines know it by.
   const u32 half = XG_REWRITE_INDEX(XG_REWRITE_FIRST, entry.generation) - XG_REWRITE_FIRST;
-  if (const auto backend = policy.pipelines->backend_of(entry.rewrite - half); !backend.empty())
+  const u32 number = entry.rewrite - half;
+  if (const auto backend = policy.pipelines->backend_of(number); !backend.empty()) {
     json["backend"] = backend;
+    const xg_rewrite& rewrite = policy.pipelines->rewrites()[number - XG_REWRITE_FIRST];
+    if (rewrite.flags & XG_REWRITE_ENCAPSULATE)
+      json["encapsulation"] = {{"type", rewrite.udp_port ? "gue" : "ipip"},
+                               {"to", address_text(rewrite.outer_dst, rewrite.outer_family)}};
+  }
   if (mirror) json["mirror"] = pipeline->name;
   if (key.vlan_outer) json["vlan"] = key.vlan_outer == XG_VLAN_PRIORITY ? 0 : key.vlan_outer;
   if (key.vlan_inner) json["inner_vlan"] = key.vlan_inner == XG_VLAN_PRIORITY ? 0 : key.vlan_inner;

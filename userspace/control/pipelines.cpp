@@ -117,6 +117,16 @@ class Converter {
       to.affinity = {from.affinity->per == "src" ? Per::src : Per::flow, from.affinity->idle_ms,
                      table(from.affinity->table)};
     }
+    if (const auto& outer = from.encapsulation) {
+      using Type = gpu::EncapsulationSettings::Type;
+      auto& made = to.encapsulation.emplace();
+      made.type = outer->type == "gue" ? Type::gue : Type::ipip;
+      if (outer->source4) made.source4 = device_prefix(*outer->source4);
+      if (outer->source6) made.source6 = device_prefix(*outer->source6);
+      made.port = outer->port;
+      made.mtu = outer->mtu;
+      made.hash_key = from.key.value_or(std::array<u64, 2>{});
+    }
     for (std::size_t i = 0; i < from.backends.size(); i++) {
       const auto& backend = from.backends[i];
       gpu::Backend made;
@@ -124,6 +134,7 @@ class Converter {
       made.mac = backend.mac;
       made.weight = backend.weight;
       made.drains = backend.drain;
+      if (backend.address) made.address = device_prefix(*backend.address);
       made.down = from.health && backend.address && down_.contains({*backend.address, *from.health});
       made.to_port = !backend.to.empty();
       if (made.to_port) {

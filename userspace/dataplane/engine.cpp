@@ -119,6 +119,8 @@ struct Engine::Impl {
   void make_workers(const std::vector<FrameShare>& shares);
   bool left(const Retirement& retirement) const;
   void unload_before(u32 generation);
+  void unload_left();
+  Result<void> wait_for_rewrites(u32 generation);
 };
 
 void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
@@ -240,6 +242,7 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
         fmt::format("{} cannot take mirrored packets through stages that remember packets (ddos): use the "
                     "device cpu, or have rules inspect with that pipeline instead of mirroring to it",
                     info.name));
+  if (auto ok = impl_->wait_for_rewrites(generation); !ok) return ok;
   const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
   for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
   if (auto ok = impl_->devices.load(generation, pipelines); !ok) return ok;
@@ -301,11 +304,30 @@ void Engine::Impl::unload_before(u32 generation) {
   });
 }
 
-std::vector<std::string> Engine::poll() {
-  while (!impl_->retirements.empty() && impl_->left(impl_->retirements.front())) {
-    impl_->unload_before(impl_->retirements.front().before);
-    impl_->retirements.pop_front();
+void Engine::Impl::unload_left() {
+  while (!retirements.empty() && left(retirements.front())) {
+    unload_before(retirements.front().before);
+    retirements.pop_front();
   }
+}
+
+// Batches that are judged by a generation which encapsulates read its rewrites until they have retired, and
+// the generation after the next has its own in the same place.
+Result<void> Engine::Impl::wait_for_rewrites(u32 generation) {
+  const auto stands_there = [&](const auto& one) {
+    return one.first != generation && (one.first & 1) == (generation & 1) && gpu::encapsulates(*one.second);
+  };
+  for (u32 ms = 0; ms < 1000; ++ms) {
+    unload_left();
+    if (std::none_of(pipelines.begin(), pipelines.end(), stands_there)) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return tl::unexpected(
+      std::string("packets of the policy before the last one are still under way after a second; try again"));
+}
+
+std::vector<std::string> Engine::poll() {
+  impl_->unload_left();
   for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
     if (impl_->reported_failure[i] || !impl_->workers[i]->report().device_failed) continue;
     impl_->reported_failure[i] = true;

@@ -164,6 +164,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .state = &states_[queue],
       .counters = &counters_[queue],
       .metrics = &metrics_[queue],
+      .rewrites = rewrites_.data(),
       .flows = gpu::FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
       .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
       .credits = Credits(admitted, ring_size_, spec_.packet_buffers),

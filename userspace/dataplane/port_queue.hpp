@@ -36,6 +36,7 @@ struct PortQueue {
   xg_queue_state* state = nullptr;
   xg_worker_counters* counters = nullptr;
   xg_queue_metrics* metrics = nullptr;
+  const xg_rewrite* rewrites = nullptr;  // XG_REWRITE_ENTRIES, the XDP program's own
 
   gpu::FlowTable flows;
   MetadataProbe metadata;

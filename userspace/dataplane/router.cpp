@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/dataplane/router.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "userspace/dataplane/checksum.hpp"
+#include "userspace/dataplane/encapsulation.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -12,6 +15,14 @@ constexpr u32 kFullRingTries = 64;
 
 const xg_metadata& metadata_of(const u8* frame) noexcept {
   return *reinterpret_cast<const xg_metadata*>(frame - XG_METADATA_SIZE);
+}
+
+// The record that has the outer headers' addresses; nullptr: it is another generation's by now.
+const xg_rewrite* outer_of(const xg_result& result, const PortQueue& from, u32 generation) noexcept {
+  const u32 number = XG_RES_OUTER(result.dst_mac[1]);
+  if (number >= XG_REWRITE_HALF) return nullptr;
+  const xg_rewrite& rewrite = from.rewrites[XG_REWRITE_INDEX(number, generation)];
+  return rewrite.generation == generation && rewrite.flags & XG_REWRITE_ENCAPSULATE ? &rewrite : nullptr;
 }
 
 }  // namespace
@@ -116,6 +127,7 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
   if (action == XG_DROP) {
     if (result.flags & XG_RES_CACHE) cache(packet, result, from, now_ns);
     ++counters.dropped;
+    if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, result.dst_mac[0], from, now_ns);
     give_up(packet);
     return;
   }
@@ -132,6 +144,15 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
   }
 
   u8* frame = region_ + packet.front().offset;
+  const xg_rewrite* outer = nullptr;
+  if (result.flags & XG_RES_ENCAPSULATE) {
+    outer = outer_of(result, from, metadata_of(frame).generation);
+    if (!outer) {
+      ++counters.error_generation;
+      give_up(packet);
+      return;
+    }
+  }
   const bool repaired =
       from.traits.repair_checksums && complete_checksum(region_, packet, metadata_of(frame));
   if (repaired) ++counters.checksums_repaired;
@@ -143,11 +164,14 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
   }
   apply_rewrite(frame, result);
 
-  if (!transmit(*to, packet)) {
+  const bool sent = outer ? transmit_inside(*to, packet, *outer, XG_RES_FLOW_HASH(result.src_mac[1]))
+                          : transmit(*to, packet);
+  if (!sent) {
     ++counters.error_ring_full;
     give_up(packet);
     return;
   }
+  if (outer) ++counters.encapsulated;
   for (const xg_descriptor& buffer : packet) order_.sent(frame_of(buffer.offset) - free_.first());
   switch (action) {
     case XG_PASS:
@@ -160,6 +184,21 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
     default:
       ++counters.redirected;
   }
+}
+
+template <class Packet>
+void Router::drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept {
+  const xg_descriptor first = packet.front();
+  ++from.counters->too_long;
+  std::optional<Answer> answer;
+  if (answers_.take(now_ns)) answer = answer_too_long(region_ + first.offset, first.length, mtu);
+  if (!answer) return give_up(packet);
+  for (const xg_descriptor& buffer : packet)
+    if (buffer.offset != first.offset) free_.push(frame_of(buffer.offset));
+  const xg_descriptor moved{first.offset - answer->earlier, answer->length, 0};
+  if (!transmit(from.socket->transmitter, OneBuffer(&moved, 1))) return give_up(OneBuffer(&first, 1));
+  order_.sent(frame_of(first.offset) - free_.first());
+  ++from.counters->too_long_answered;
 }
 
 Transmitter* Router::target_of(u32 verdict, u32 buffers, const PortQueue& from) noexcept {
@@ -187,6 +226,17 @@ bool Router::transmit(Transmitter& to, Packet packet) noexcept {
     if (to.push(packet)) return true;
   }
   return false;
+}
+
+template <class Packet>
+bool Router::transmit_inside(Transmitter& to, Packet packet, const xg_rewrite& rewrite,
+                             u32 flow_hash) noexcept {
+  std::array<xg_descriptor, XG_PACKET_BUFFERS> moved;
+  std::copy(packet.begin(), packet.end(), moved.begin());
+  const u32 bytes = encapsulate(region_ + packet.front().offset, rewrite, flow_hash);
+  moved[0].offset -= bytes;
+  moved[0].length += bytes;
+  return transmit(to, Packet(moved.data(), packet.size()));
 }
 
 void Router::cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {

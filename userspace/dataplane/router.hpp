@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/dataplane/router.hpp: retirement: what a verdict does with its packet. DROP → free list,
-// TX → the same port's TX ring, REDIRECT → the target port's TX ring, PASS → the reinjection pair's.
+// TX → the same port's TX ring, REDIRECT → the target port's TX ring, PASS → the reinjection pair's. What the
+// device would have encapsulated and is too long for that is dropped, and answered.
 #pragma once
 
 #include <span>
@@ -10,6 +11,7 @@
 #include "userspace/dataplane/batcher.hpp"
 #include "userspace/dataplane/order.hpp"
 #include "userspace/dataplane/port_queue.hpp"
+#include "userspace/dataplane/too_long.hpp"
 
 namespace xdpgpu::dataplane {
 
@@ -51,9 +53,15 @@ class Router {
   template <class Packet>
   void give_up(Packet packet) noexcept;
   u32 collect(Transmitter& from) noexcept;
+  // Tells its sender, if that may be.
+  template <class Packet>
+  void drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
   void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
   template <class Packet>
   bool transmit(Transmitter& to, Packet packet) noexcept;
+  // Likewise, inside of the outer headers that the rewrite names.
+  template <class Packet>
+  bool transmit_inside(Transmitter& to, Packet packet, const xg_rewrite& rewrite, u32 flow_hash) noexcept;
   void publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
@@ -61,6 +69,7 @@ class Router {
   std::vector<Transmitter*> transmitters_;
   FreeList& free_;
   OrderLog& order_;
+  AnswerLimit answers_;
   bool device_publishes_ = false;
   Routed routed_;
 };

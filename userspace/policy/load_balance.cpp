@@ -35,6 +35,7 @@ class LoadBalanceReader {
     if (auto size = fields.get("table_size")) table_size(*size);
     if (auto file = fields.get("key_file")) key(*file);
     if (auto health = fields.get("health")) stage_.health = this->health(*health);
+    if (auto outer = fields.get("encapsulation")) stage_.encapsulation = encapsulation(*outer);
     if (auto backends = fields.require("backends")) {
       const auto* items = backends->node->as<Array>();
       if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
@@ -84,15 +85,70 @@ class LoadBalanceReader {
       ms = static_cast<u32>(*ns / 1'000'000);
   }
 
-  // What is connected to.
+  EncapsulationSpec encapsulation(const Place& place) {
+    EncapsulationSpec outer;
+    Fields fields(report_, place, keys::kEncapsulation, "\"encapsulation\"");
+    if (auto type = fields.require("type"))
+      if (auto word = read_word(report_, *type, words::kEncapsulation))
+        outer.type = words::kEncapsulation[*word];
+    if (auto source = fields.require("source")) {
+      Fields families(report_, *source, keys::kOuterSource, "\"source\"");
+      if (auto at = families.get("ipv4")) outer.source4 = this->source(*at, 4);
+      if (auto at = families.get("ipv6")) outer.source6 = this->source(*at, 6);
+      if (families.is_object() && !families.get("ipv4") && !families.get("ipv6"))
+        report_.at(*source,
+                   "the outer headers need an address of this host to come from: add \"ipv4\", \"ipv6\" "
+                   "or both, as the backends' addresses are");
+    }
+    if (auto port = fields.get("port")) {
+      if (outer.type == "ipip")
+        report_.at(*port, "only gue has a port: take this out, or make the \"type\" \"gue\"");
+      if (auto value = read_integer(report_, *port, 1, 65535)) outer.port = static_cast<u16>(*value);
+    }
+    if (auto mtu = fields.get("mtu"))
+      if (auto value = read_integer(report_, *mtu, 576, 65535)) outer.mtu = static_cast<u32>(*value);
+    return outer;
+  }
+
+  std::optional<Prefix> source(const Place& place, u8 family) {
+    const auto text = read_string(report_, place, 64);
+    if (!text) return std::nullopt;
+    const auto prefix = read_prefix(*text);
+    const u8 least = family == 4 ? 16 : 64;
+    if (!prefix)
+      report_.at(place, prefix.error());
+    else if (prefix->family != family)
+      report_.at(place, fmt::format("\"{}\" is no IPv{} address", *text, family));
+    else if (prefix->length < least)
+      report_.at(place, fmt::format("\"{}\" is too large a network: the flow fills at most 16 bits, so give "
+                                    "/{} or longer, or one address",
+                                    *text, least));
+    else if (!is_unicast(*prefix))
+      report_.at(place, fmt::format("packets cannot come from \"{}\": give an address of this host", *text));
+    else
+      return *prefix;
+    return std::nullopt;
+  }
+
+  // Neither unspecified nor multicast nor broadcast.
+  static bool is_unicast(const Prefix& prefix) {
+    if (prefix.family == 4) return prefix.address[0] != 0 && prefix.address[0] < 224;
+    return prefix.address[0] != 0xff && std::any_of(std::begin(prefix.address), std::end(prefix.address),
+                                                    [](u8 byte) { return byte != 0; });
+  }
+
+  // What is connected to, and where outer headers lead.
   void address(const Fields& fields, const Place& place, BackendSpec& backend) {
     const auto at = fields.get("address");
     if (!at) {
       if (stage_.health) report_.at(place, "\"health\" connects to each backend: add its \"address\"");
+      if (stage_.encapsulation)
+        report_.at(place, "\"encapsulation\" leads to each backend's own address: add its \"address\"");
       return;
     }
-    if (!stage_.health)
-      report_.at(*at, "an address is for \"health\", which this stage has not: take it out");
+    if (!stage_.health && !stage_.encapsulation)
+      report_.at(*at,
+                 "an address is for \"health\" and \"encapsulation\", which this stage has not: take it out");
     const auto text = read_string(report_, *at, 64);
     if (!text) return;
     const auto address = read_prefix(*text);
@@ -102,6 +158,18 @@ class LoadBalanceReader {
       report_.at(*at, fmt::format("\"{}\" is a network: a backend has one address", *text));
     else
       backend.address = *address;
+    if (stage_.encapsulation && backend.address) outer_headers_to(*backend.address, *at);
+  }
+
+  void outer_headers_to(const Prefix& address, const Place& place) {
+    const auto& source = address.family == 4 ? stage_.encapsulation->source4 : stage_.encapsulation->source6;
+    if (!is_unicast(address))
+      report_.at(place, fmt::format("\"{}\" is no host's address", write_prefix(address)));
+    else if (!source)
+      report_.at(place,
+                 fmt::format("outer headers to \"{}\" need an IPv{} address to come from: add \"ipv{}\" to "
+                             "the \"source\" of \"encapsulation\"",
+                             write_prefix(address), address.family, address.family));
   }
 
   void cache(const Fields& fields) {
@@ -207,6 +275,16 @@ class LoadBalanceReader {
 };
 
 }  // namespace
+
+std::map<std::string, u32> outer_mtus(const Policy& policy) {
+  std::map<std::string, u32> mtus;
+  for (const auto& pipeline : policy.pipelines)
+    for (const auto& stage : pipeline.stages)
+      if (const auto* balance = std::get_if<LoadBalanceStage>(&stage); balance && balance->encapsulation)
+        for (const auto& backend : balance->backends)
+          mtus[backend.to] = std::max(mtus[backend.to], balance->encapsulation->mtu);
+  return mtus;
+}
 
 LoadBalanceStage read_load_balance(Report& report, const Place& place, const NamedFileReader& files) {
   return LoadBalanceReader(report, files).stage(place);

@@ -109,7 +109,7 @@ struct BackendSpec {
   std::array<u8, 6> mac{};
   u32 weight = 1;
   bool drain = false;             // no new flows
-  std::optional<Prefix> address;  // of one host; always where the stage has `health`
+  std::optional<Prefix> address;  // of one host; always where the stage has `health` or `encapsulation`
   std::string to;                 // interface; empty: out of the one it came in on
   bool operator==(const BackendSpec&) const = default;
 };
@@ -134,6 +134,16 @@ struct HealthSpec {
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const HealthSpec&) const = default;
 };
+// Outer headers to each backend's address.
+struct EncapsulationSpec {
+  std::string type;  // ipip, gue
+  // Where they come from, by family; one for the family of each backend's address. The flow fills what is
+  // behind a prefix.
+  std::optional<Prefix> source4, source6;
+  u16 port = 6080;  // with gue
+  u32 mtu = 1500;   // longest outer IP packet, bytes
+  bool operator==(const EncapsulationSpec&) const = default;
+};
 struct LoadBalanceStage {
   std::string algorithm = "hash";  // hash, maglev
   u32 table_size = 65'537;         // with maglev: a prime
@@ -142,6 +152,7 @@ struct LoadBalanceStage {
   std::vector<BackendSpec> backends;
   std::optional<AffinitySpec> affinity;  // with maglev
   std::optional<HealthSpec> health;
+  std::optional<EncapsulationSpec> encapsulation;
   std::optional<u32> cache_ms;  // with affinity at most half of its idle time
   bool operator==(const LoadBalanceStage&) const = default;
 };

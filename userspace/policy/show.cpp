@@ -140,6 +140,14 @@ Json stage_json(const LoadBalanceStage& stage) {
                       {"timeout", write_duration(u64{health->timeout_ms} * 1'000'000)},
                       {"fall", health->fall},
                       {"rise", health->rise}};
+  if (const auto& outer = stage.encapsulation) {
+    Json source = Json::object();
+    if (outer->source4) source["ipv4"] = write_prefix(*outer->source4);
+    if (outer->source6) source["ipv6"] = write_prefix(*outer->source6);
+    json["encapsulation"] = {{"type", outer->type}, {"source", std::move(source)}};
+    if (outer->type == "gue") json["encapsulation"]["port"] = outer->port;
+    json["encapsulation"]["mtu"] = outer->mtu;
+  }
   add_cache(json, stage.cache_ms);
   return json;
 }

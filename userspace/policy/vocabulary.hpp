@@ -35,8 +35,11 @@ inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "acti
 inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
                                                            "dst_port", "tcp_flags", "vlan"};
 inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
-inline constexpr std::array<std::string_view, 8> kLoadBalance{
-    "stage", "algorithm", "table_size", "key_file", "backends", "affinity", "health", "cache"};
+inline constexpr std::array<std::string_view, 9> kLoadBalance{
+    "stage",    "algorithm", "table_size",    "key_file", "backends",
+    "affinity", "health",    "encapsulation", "cache"};
+inline constexpr std::array<std::string_view, 4> kEncapsulation{"type", "source", "port", "mtu"};
+inline constexpr std::array<std::string_view, 2> kOuterSource{"ipv4", "ipv6"};
 inline constexpr std::array<std::string_view, 5> kHealth{"port", "interval", "timeout", "fall", "rise"};
 inline constexpr std::array<std::string_view, 4> kAffinity{"per", "idle", "entries", "evict"};
 inline constexpr std::array<std::string_view, 6> kBackend{"name", "mac", "weight", "drain", "address", "to"};
@@ -100,6 +103,7 @@ inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", 
 inline constexpr std::array<std::string_view, 8> kStage{"acl",     "load_balance", "l2fwd",     "reputation",
                                                         "forward", "rate_limit",   "conntrack", "ddos"};
 inline constexpr std::array<std::string_view, 2> kBalance{"hash", "maglev"};
+inline constexpr std::array<std::string_view, 2> kEncapsulation{"ipip", "gue"};
 inline constexpr std::array<std::string_view, 2> kAffinityPer{"flow", "src"};
 inline constexpr std::array<std::string_view, 5> kEvict{"fifo", "lru", "lfu", "random", "refuse"};
 inline constexpr std::array<std::string_view, 3> kRatePer{"src", "dst", "flow"};
