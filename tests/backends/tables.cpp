@@ -142,7 +142,7 @@ gpu::DdosSettings ddos(gpu::DdosSettings::Direction direction, u32 window_ms, u3
 std::vector<gpu::PipelineSettings> alarms() {
   using Direction = gpu::DdosSettings::Direction;
   using OnDetect = gpu::DdosSettings::OnDetect;
-  constexpr std::array<u64, gpu::kDdosMetrics> kThresholds{20, 20, 2000, 15, 5000, 10, 60, 10'000, 20, 8};
+  constexpr std::array<u64, gpu::kDdosMetrics> kThresholds{20, 40, 20'000, 15, 5000, 10, 60, 10'000, 20, 8};
   std::vector<gpu::PipelineSettings> all{{"each", {}}};
   for (u32 m = 0; m < gpu::kDdosMetrics; m++) {
     gpu::DdosSettings one = ddos(Direction::in, 300, 900, {64, Evict::lru});
