@@ -197,7 +197,8 @@ TEST_P(Encapsulation, LinuxTunnelsTakeTheHeadersOff) {
     return run_program(*right_, {"/bin/sh", "-c", command});
   };
   const Outcome up = in_backend(
-      "ip link set tunl0 up && ip link set sit0 up && ip link set ip6tnl0 up && "
+      "ip link set tunl0 up && ip link set sit0 up && ip -6 tunnel change ip6tnl0 mode any && ip link set "
+      "ip6tnl0 up && "
       "ip fou add port 6080 gue && ip -6 fou add port 6080 gue");
   if (up.status != 0) GTEST_SKIP() << "this kernel lacks ipip, sit, ip6_tunnel or fou: " << up.err;
   right_->sysctl("ipv4/conf/tunl0/rp_filter", "0");

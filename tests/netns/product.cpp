@@ -253,8 +253,12 @@ pid_t Attached::data_plane() const {
 
 std::vector<std::string> leftovers(const Namespace& ns, const std::vector<std::string>& links) {
   std::vector<std::string> found;
+  // Where the drivers are, each namespace has these from its beginning on.
+  constexpr std::array<std::string_view, 3> kFallbackTunnels{"tunl0", "sit0", "ip6tnl0"};
   for (const auto& name : link_names(ns))
-    if (std::find(links.begin(), links.end(), name) == links.end()) found.push_back("link " + name);
+    if (std::find(links.begin(), links.end(), name) == links.end() &&
+        std::find(kFallbackTunnels.begin(), kFallbackTunnels.end(), name) == kFallbackTunnels.end())
+      found.push_back("link " + name);
   for (const auto& name : links) {
     const XdpState xdp = xdp_state(Interface(ns, name));
     if (xdp.mode != XdpAttach::none)
