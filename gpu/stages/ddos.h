@@ -164,7 +164,13 @@ XG_FN u64 xg_ddos_estimate(xg_batch b, u32 body, xg_state s, u32 sum) {
 }
 
 XG_FN void xg_ddos_clear(xg_state s, u32 record, u64 start) {
-  for (u32 i = 0u; i < XG_DDOS_RECORD; i++) s.v[record + i] = 0u;
+  /* Four at a time: llvmpipe takes no more than 65,536 turns of loops in a batch, and long to compile. */
+  for (u32 at = record; at < record + XG_DDOS_RECORD; at += 4u) {
+    s.v[at] = 0u;
+    s.v[at + 1u] = 0u;
+    s.v[at + 2u] = 0u;
+    s.v[at + 3u] = 0u;
+  }
   xg_set_state64(s, record + XG_DDOS_START, start);
   xg_ddos_none(s, record + XG_DDOS_SOURCES);
   xg_ddos_none(s, record + XG_DDOS_FLOWS);
@@ -198,7 +204,10 @@ XG_FN void xg_ddos_turn(xg_batch b, u32 body, xg_state s, u32 record, u64 window
   }
   u32 halvings = windows < u64(31) ? u32(windows) : 31u;
   s.v[record + XG_DDOS_TOTAL] >>= halvings;
-  for (u32 i = 0u; i < 2u * XG_DDOS_ROW; i++) s.v[record + XG_DDOS_SKETCH_AT + i] >>= halvings;
+  for (u32 i = 0u; i < XG_DDOS_ROW; i++) {
+    s.v[record + XG_DDOS_SKETCH_AT + i] >>= halvings;
+    s.v[record + XG_DDOS_SKETCH_AT + XG_DDOS_ROW + i] >>= halvings;
+  }
   for (u32 i = 0u; i < XG_DDOS_TOP; i++)
     s.v[record + XG_DDOS_TOP_AT + i * XG_DDOS_TOP_WORDS + XG_DDOS_TOP_PACKETS] >>= halvings;
 }
@@ -206,8 +215,8 @@ XG_FN void xg_ddos_turn(xg_batch b, u32 body, xg_state s, u32 record, u64 window
 /* Counts the packet in its metrics. */
 XG_FN void xg_ddos_count(xg_batch b, u32 body, xg_state s, u32 record, u32 watched, xg_touch t) {
   u32 at = record + XG_DDOS_METRIC_AT + XG_DDOS_NOW;
-  for (u32 m = 0u; m < XG_DDOS_NEW_FLOWS; m++) {
-    if ((t.facts & watched & (1u << m)) == 0u) continue;
+  for (u32 left = t.facts & watched & ((1u << XG_DDOS_NEW_FLOWS) - 1u); left != 0u; left &= left - 1u) {
+    u32 m = XG_LOWEST_BIT(left);
     bool bytes = m == XG_DDOS_UDP_BYTES || m == XG_DDOS_DNS_BYTES || m == XG_DDOS_BYTES;
     u32 metric = at + m * XG_DDOS_METRIC;
     xg_set_state64(s, metric, xg_state64(s, metric) + u64(bytes ? t.size : 1u));
@@ -247,13 +256,13 @@ XG_FN void xg_ddos_count(xg_batch b, u32 body, xg_state s, u32 record, u32 watch
 
 /* Begins, prolongs and ends alarms. kinds: metrics that the packet may have raised. -> the alarms that are
  * on, a bit a metric. */
-XG_FN u32 xg_ddos_judge(xg_batch b, u32 body, xg_state s, u32 record, u32 kinds, u64 left, u64 now) {
+XG_FN u32 xg_ddos_judge(xg_batch b, u32 body, xg_state s, u32 record, u32 kinds, u64 rest, u64 now) {
   u32 watched = b.image.v[body + XG_DDOS_WATCHED];
-  u64 share = left * u64(1024) / xg_image64(b, body + XG_DDOS_WINDOW);
+  u64 share = rest * u64(1024) / xg_image64(b, body + XG_DDOS_WINDOW);
   u32 were = s.v[record + XG_DDOS_ALARMS];
   u32 alarms = 0u;
-  for (u32 m = 0u; m < XG_DDOS_METRICS; m++) {
-    if (((kinds | were) & watched & (1u << m)) == 0u) continue;
+  for (u32 left = (kinds | were) & watched; left != 0u; left &= left - 1u) {
+    u32 m = XG_LOWEST_BIT(left);
     u32 metric = record + XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC;
     u64 until = xg_state64(s, metric + XG_DDOS_UNTIL);
     if ((kinds & (1u << m)) != 0u) {
