@@ -126,8 +126,7 @@ XG_INLINE int xg_take_hop(const struct xg_run* run, u32 mtu) {
 
 /* Makes room for `bytes` more in front, and puts the Ethernet header and its tags there, with the EtherType
  * of what follows them. NULL: no room, and nothing has changed; else where the outer headers go. */
-#define XG_ETHERNET_WORDS 6 /* 14 bytes and two tags; what is too much is overwritten by the outer headers \
-                             */
+#define XG_ETHERNET_WORDS 6 /* 14 bytes and two tags; more is written over by the outer headers */
 XG_INLINE u8* xg_move_ethernet(const struct xg_run* run, u32 bytes, u32 ether_type) {
   if (bpf_xdp_adjust_head(run->ctx, -(int)bytes)) return NULL;
   u8* frame = (u8*)(long)run->ctx->data;

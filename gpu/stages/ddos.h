@@ -164,7 +164,7 @@ XG_FN u64 xg_ddos_estimate(xg_batch b, u32 body, xg_state s, u32 sum) {
 }
 
 XG_FN void xg_ddos_clear(xg_state s, u32 record, u64 start) {
-  /* Four at a time: llvmpipe takes no more than 65,536 turns of loops in a batch, and long to compile. */
+  /* Four at a time: software Vulkan has a bound on the turns of loops (gpu/vulkan/queue.cpp). */
   for (u32 at = record; at < record + XG_DDOS_RECORD; at += 4u) {
     s.v[at] = 0u;
     s.v[at + 1u] = 0u;

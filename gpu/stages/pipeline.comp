@@ -28,6 +28,8 @@ layout(local_size_x = INVOCATIONS) in;
 layout(push_constant, scalar) uniform Arguments {
   xg_batch batch;
   xg_state marks;
+  u32 begin;  // KIND 2: packets begin..end - 1
+  u32 end;
 };
 
 #if KIND == 0
@@ -87,9 +89,9 @@ void main() {
   for (u32 word = mine; word < GROUPS * GROUP_WORDS; word += INVOCATIONS) members[word] = 0u;
   memoryBarrierShared();
   barrier();
-  for (u32 first = 0u; first < batch.count; first += INVOCATIONS) {
+  for (u32 first = begin; first < end; first += INVOCATIONS) {
     u32 i = first + mine;
-    u32 mark = i < batch.count ? marks.v[i] : 0u;
+    u32 mark = i < end ? marks.v[i] : 0u;
     xg_view seen;
     xg_result r = xg_no_result();
     xg_way way = xg_way_from(0u);

@@ -42,8 +42,8 @@ class Instance {
   Unique<vk::Instance> instance_;
 };
 
-// The push constants: xg_batch as the shaders see it, with addresses in the place of pointers, and a word for
-// each packet to note in where it waits.
+// The push constants: xg_batch as the shaders see it, with addresses in the place of pointers, a word for
+// each packet to note in where it waits, and the packets that are taken through the tables: begin..end - 1.
 struct Arguments {
   vk::DeviceAddress frames;
   vk::DeviceAddress descriptors;
@@ -54,6 +54,7 @@ struct Arguments {
   u32 count;
   u32 generation;
   vk::DeviceAddress marks;
+  u32 begin, end;
 };
 
 // The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what

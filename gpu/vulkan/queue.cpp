@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/vulkan/queue.hpp"
 
+#include <algorithm>
+
 #include "gpu/stages/view.h"
 #include "gpu/staging.hpp"
 
@@ -8,6 +10,10 @@ namespace xdpgpu::gpu::vulkan {
 namespace {
 
 constexpr u32 kGroup = 64;  // local_size_x of gpu/stages/pipeline.comp
+// Packets that a software device takes through its tables in a dispatch. Mesa's llvmpipe ends all loops of an
+// invocation after 65,536 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS), and one invocation may have to apply
+// all of these packets.
+constexpr u32 kSoftwarePackets = 128;
 constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 
 static_assert(offsetof(Arguments, marks) == sizeof(xg_batch));
@@ -134,12 +140,18 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
     run(command, Entry::decide, groups);
   } else {
     run(command, Entry::begin, groups);
-    // Also behind all that this hardware queue was given before: other batches of these tables.
     const vk::MemoryBarrier in_order(vk::AccessFlagBits::eShaderWrite,
                                      vk::AccessFlagBits::eShaderRead | vk::AccessFlagBits::eShaderWrite);
-    command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
-                            vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
-    run(command, Entry::tables, 1);
+    const u32 at_a_time = context_.candidate().info.software ? kSoftwarePackets : count;
+    for (; arguments.begin < count; arguments.begin = arguments.end) {
+      arguments.end = std::min(count, arguments.begin + at_a_time);
+      // Also behind all that this hardware queue was given before: other batches of these tables.
+      command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
+                              vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
+      command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
+                            &arguments, d);
+      run(command, Entry::tables, 1);
+    }
   }
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},

@@ -82,9 +82,9 @@ Traffic single_frame(std::span<const u8> frame, u16 pipeline);
 // backwards.
 Traffic conversations(Random& random, u32 packets, u32 pipelines);
 
-// Floods of each kind that `ddos` tells, one after the other, to few targets and from one source or thousands,
-// with other packets beside them and calm between them, and random_traffic() as above. A flood's packets are
-// up to 3 ms apart; between two of them up to 20 s go by, and now and then times run backwards.
+// Floods of each kind that `ddos` tells, one after the other, to few targets and from one source or
+// thousands, with other packets beside them and calm between them, and random_traffic() as above. A flood's
+// packets are up to 3 ms apart; between two of them up to 20 s go by, and now and then times run backwards.
 Traffic floods(Random& random, u32 packets, u32 pipelines);
 
 // The pools.
