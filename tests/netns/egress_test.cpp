@@ -139,7 +139,7 @@ TEST_F(EgressOnce, ConnectionsFromBeforeGoOn) {
   TransferResult result;
   // Long enough for the policy to change under it.
   std::thread transfer([&] {
-    result = tcp_transfer(*left_, *host_, "10.9.0.1", {.bytes = 192 << 20});
+    result = tcp_transfer(*host_, *left_, "10.9.0.2", {.bytes = 192 << 20});
     EXPECT_TRUE(swapped) << "too short to tell";
   });
   EXPECT_TRUE(eventually([&] { return attached_->pins().kernel("received") > 500; }));
