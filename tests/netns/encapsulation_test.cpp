@@ -171,7 +171,7 @@ class Encapsulation : public OnTheWire {
     }
     EXPECT_EQ(pins.worker("encapsulated"), pins.worker("redirected"));
     EXPECT_GE(pins.worker("encapsulated"), 2U) << "the first of each flow";
-    EXPECT_EQ(pins.worker("encapsulated") + pins.kernel("redirect_flow"), 40U);
+    EXPECT_GE(pins.worker("encapsulated") + pins.kernel("redirect_flow"), 40U);
     if (kernel_transmits()) {
       EXPECT_GT(pins.kernel("redirect_flow"), 20U);
     }
