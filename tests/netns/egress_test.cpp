@@ -53,13 +53,12 @@ TEST_P(Egress, TheHostsOwnConnectionsGoThroughAndStraysDoNot) {
   EXPECT_EQ(tcp_transfer(*host_, *left_, "10.9.0.2", kMegabyte).problem, "");
   EXPECT_EQ(tcp_transfer(*host_, *left_, "fd09::2", kMegabyte).problem, "");
   EXPECT_EQ(tcp_transfer(*left_, *host_, "10.9.0.1", kMegabyte).problem, "") << "from outside";
-  EXPECT_TRUE(udp_is_answered(7300));
+  // A datagram each; how many acknowledgements the host sends hangs on how what comes in was put together.
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(udp_is_answered(static_cast<std::uint16_t>(7300 + i)));
   EXPECT_EQ(ping(*host_, "10.9.0.2", {.count = 5}).received, 5U);
   EXPECT_EQ(ping(*host_, "fd09::2", {.count = 5}).received, 5U);
   EXPECT_EQ(pins.worker("dropped"), 0U) << pins.summary();
-  // Three connections, two megabytes in segments of at most 64 KiB, ten echoes and a datagram; how many
-  // acknowledgements are sent for what comes in hangs on how it was put together.
-  EXPECT_GT(pins.worker("egress_seen"), 50U);
+  EXPECT_GT(pins.worker("egress_seen"), 100U);
   EXPECT_EQ(pins.worker("egress_missed"), 0U);
   for (const int flags : {kSyn | kAck, int{kAck}, kFin | kAck, int{kRst}})
     expect_dropped(static_cast<std::uint8_t>(flags));

@@ -171,7 +171,7 @@ class Encapsulation : public OnTheWire {
     }
     EXPECT_EQ(pins.worker("encapsulated"), pins.worker("redirected"));
     EXPECT_GE(pins.worker("encapsulated"), 2U) << "the first of each flow";
-    EXPECT_GE(pins.worker("encapsulated") + pins.kernel("redirect_flow"), 40U);
+    EXPECT_EQ(pins.worker("encapsulated") + pins.kernel("redirect_flow"), 40U);
     if (kernel_transmits()) {
       EXPECT_GT(pins.kernel("redirect_flow"), 20U);
     }
@@ -202,8 +202,9 @@ TEST_P(Encapsulation, LinuxTunnelsTakeTheHeadersOff) {
       "ip fou add port 6080 gue && ip -6 fou add port 6080 gue");
   if (up.status != 0) GTEST_SKIP() << "this kernel lacks ipip, sit, ip6_tunnel or fou: " << up.err;
   right_->sysctl("ipv4/conf/tunl0/rp_filter", "0");
+  // First what is counted to the packet: TCP may send one of a connection again after it has ended.
+  for (const Tunnel& tunnel : kTunnels) talk(tunnel);
   for (const Tunnel& tunnel : kTunnels) {
-    talk(tunnel);
     attach_both(balance(tunnel, R"(, "cache": true)"));
     for (const char* service : {kVip4, kVip6}) {
       const TransferResult sent = tcp_transfer(*left_, *right_, service, {.bytes = 256 << 10});
