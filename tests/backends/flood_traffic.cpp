@@ -21,16 +21,18 @@ struct Phase {
   u32 left = 0;           // packets
 };
 
-Phase random_phase(Random& random) {
+// Kinds take turns, so that long traffic has them all.
+Phase random_phase(Random& random, u32 turn) {
   using Kind = Phase::Kind;
+  constexpr std::array kKinds{Kind::calm, Kind::syn,  Kind::sources, Kind::udp, Kind::dns,
+                              Kind::calm, Kind::icmp, Kind::flows,   Kind::bulk};
   Phase phase;
-  phase.kind = random.pick(std::array{Kind::calm, Kind::calm, Kind::syn, Kind::udp, Kind::dns, Kind::icmp,
-                                      Kind::sources, Kind::flows, Kind::bulk});
+  phase.kind = kKinds[turn % kKinds.size()];
   phase.target = random.below(3);
   phase.v6 = random.one_in(4);
   phase.sources = phase.kind == Kind::sources ? 5000 : random.pick(std::array<u32, 4>{1, 3, 40, 1000});
   phase.most_pause_ns = phase.kind == Kind::calm ? 60 * kMillisecond : random.between(1, 3) * kMillisecond;
-  phase.left = random.between(20, 200);
+  phase.left = random.between(80, 140);
   return phase;
 }
 
@@ -117,10 +119,11 @@ Bytes frame_of(Random& random, const Phase& phase) {
 Traffic floods(Random& random, u32 packets, u32 pipelines) {
   Traffic traffic = random_traffic(random, packets, pipelines);
   u64 now_ns = 3'600'000'000'000;
-  Phase phase = random_phase(random);
+  u32 turn = random.below(9);
+  Phase phase = random_phase(random, turn);
   for (u32 i = 0; i < packets; i++) {
     if (phase.left-- == 0) {
-      phase = random_phase(random);
+      phase = random_phase(random, ++turn);
       // Up to the end of holds, and beyond that of all that is remembered.
       if (random.one_in(3)) now_ns += random.below(random.one_in(4) ? 20'000 : 2'000) * kMillisecond;
     }

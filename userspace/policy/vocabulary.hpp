@@ -35,9 +35,9 @@ inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "acti
 inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
                                                            "dst_port", "tcp_flags", "vlan"};
 inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
-inline constexpr std::array<std::string_view, 9> kLoadBalance{
-    "stage",    "algorithm", "table_size",    "key_file", "backends",
-    "affinity", "health",    "encapsulation", "cache"};
+inline constexpr std::array<std::string_view, 9> kLoadBalance{"stage",    "algorithm",     "table_size",
+                                                              "key_file", "backends",      "affinity",
+                                                              "health",   "encapsulation", "cache"};
 inline constexpr std::array<std::string_view, 4> kEncapsulation{"type", "source", "port", "mtu"};
 inline constexpr std::array<std::string_view, 2> kOuterSource{"ipv4", "ipv6"};
 inline constexpr std::array<std::string_view, 5> kHealth{"port", "interval", "timeout", "fall", "rise"};
