@@ -92,6 +92,8 @@ struct Slot {
   u32 generation = 0;
   u32 index = 0;        // 0..depth-1
   bool failed = false;  // set at poll: the device failed under this batch, results are not valid
+  // Set at poll: it was decided by a standby (gpu/standby.hpp), which publishes nothing.
+  bool standby = false;
 };
 
 enum class Submit {
@@ -233,6 +235,11 @@ class Device {
   // Starts to look at mirrored packets; queues may be running, and no frame region is needed. One at a
   // time. Fails where the device cannot.
   virtual Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) = 0;
+
+  // From any thread: what is wrong, where the device has failed and a standby decides; else empty. Then the
+  // caller is to put its policy in force again under a new generation: a device that hangs may still publish
+  // verdicts of the old one.
+  virtual std::string degraded() const { return {}; }
 };
 
 // name: a DeviceInfo::name, a kind ("cuda", "vulkan": its first usable device), or "auto" (first

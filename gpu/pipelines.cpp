@@ -607,6 +607,29 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<Pipeline
   }
 }
 
+std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipelines> pipelines) {
+  const auto is_strict = [](const StageSettings& stage) {
+    const auto* conntrack = std::get_if<ConntrackSettings>(&stage);
+    return conntrack != nullptr && !conntrack->loose;
+  };
+  const auto has_strict = [&](const PipelineSettings& one) {
+    return std::any_of(one.stages.begin(), one.stages.end(), is_strict);
+  };
+  if (std::none_of(pipelines->settings_.begin(), pipelines->settings_.end(), has_strict)) return pipelines;
+  std::shared_ptr<Pipelines> loose(new Pipelines(*pipelines));
+  std::vector<u32>& image = loose->image_;
+  for (u32 p = 0; p < loose->settings_.size(); p++) {
+    const u32 stages = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS];
+    for (u32 i = 0; i < loose->settings_[p].stages.size(); i++) {
+      auto* conntrack = std::get_if<ConntrackSettings>(&loose->settings_[p].stages[i]);
+      if (conntrack == nullptr) continue;
+      conntrack->loose = true;
+      image[image[stages + i * 2 + 1] + XG_CT_LOOSE] = 1;
+    }
+  }
+  return loose;
+}
+
 std::string_view Pipelines::backend_of(u32 number) const noexcept {
   if (number < XG_REWRITE_FIRST || number - XG_REWRITE_FIRST >= backends_.size()) return {};
   return backends_[number - XG_REWRITE_FIRST];

@@ -383,6 +383,9 @@ class Pipelines {
   static Result<std::shared_ptr<const Pipelines>> compile(std::vector<PipelineSettings> settings,
                                                           const CompileOptions& options = {});
 
+  // The same but for its conntrack stages, which are all loose. Their tables are the same (StateSpec).
+  static std::shared_ptr<const Pipelines> loosened(std::shared_ptr<const Pipelines> pipelines);
+
   const std::vector<PipelineSettings>& settings() const noexcept { return settings_; }
   const std::vector<u32>& image() const noexcept { return image_; }
   // The records that cached verdicts name, from number XG_REWRITE_FIRST on (maps/flow.h); their generation

@@ -33,10 +33,6 @@ inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class CaseTest : public KernelTest, public testing::WithParamInterface<Case> {};
 inline std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
 
-inline std::string policy_text(const std::string& body) {
-  return R"({"version": 1)" + (body.empty() ? "" : ", " + body) + "}";
-}
-
 // A rewrite to 02:01:02:03:04:05, from 02:09:08:07:06:05 where the flags say so.
 inline xg_rewrite rewrite(u32 generation, u32 flags) {
   xg_rewrite record{};
@@ -47,11 +43,5 @@ inline xg_rewrite rewrite(u32 generation, u32 flags) {
   std::copy_n(src, 6, record.src_mac);
   return record;
 }
-
-// Everything is inspected, by pipeline 0: control protocols, fragments and what is not IP included.
-inline const std::string kInspectAll = policy_text(R"("default": "drop", "fragments": "inspect",
-    "pipelines": {"all": [{"stage": "l2fwd"}]},
-    "rules": [{"match": {"control": ["arp", "nd", "dhcp", "lacp", "lldp", "stp"]}, "action": {"inspect": "all"}},
-              {"action": {"inspect": "all"}}])");
 
 }  // namespace xdpgpu::test

@@ -205,6 +205,13 @@ void Program::install(const policy::Tables& tables) {
 }
 
 Outcome Program::run(const Frame& frame, u32 queue, u32 ingress_ifindex) {
+  const Counts before = maps_->counts();
+  Outcome outcome = run_uncounted(frame, queue, ingress_ifindex);
+  outcome.reason = reason_between(before, maps_->counts(), frame.size());
+  return outcome;
+}
+
+Outcome Program::run_uncounted(const Frame& frame, u32 queue, u32 ingress_ifindex) {
   Frame out(frame.size() + 256);
   xdp_md in{}, after{};
   in.data_end = static_cast<u32>(frame.size());
@@ -213,11 +220,9 @@ Outcome Program::run(const Frame& frame, u32 queue, u32 ingress_ifindex) {
   LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out.data(),
               .data_size_in = static_cast<u32>(frame.size()), .data_size_out = static_cast<u32>(out.size()),
               .ctx_in = &in, .ctx_out = &after, .ctx_size_in = sizeof(in), .ctx_size_out = sizeof(after));
-  const Counts before = maps_->counts();
   if (bpf_prog_test_run_opts(fd(), &options) != 0) fail("BPF_PROG_TEST_RUN");
   Outcome outcome;
   outcome.action = static_cast<int>(options.retval);
-  outcome.reason = reason_between(before, maps_->counts(), frame.size());
   const u32 metadata = after.data - after.data_meta;
   if (metadata >= sizeof(xg_metadata)) {
     outcome.metadata.emplace();

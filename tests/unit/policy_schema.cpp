@@ -75,7 +75,7 @@ Json specimen() {
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
-    "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us"}
+    "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us", "standby": "cpu"}
   })");
 }
 
@@ -233,7 +233,8 @@ TEST(Schema, HasTheParsersWords) {
                                            {"ratePer", words::kRatePer},
                                            {"ioMode", words::kIoMode},
                                            {"computeMode", words::kComputeMode},
-                                           {"computeFrames", words::kComputeFrames}};
+                                           {"computeFrames", words::kComputeFrames},
+                                           {"standby", words::kStandby}};
   std::vector<std::string> protocols;
   protocols.reserve(kProtocols.size());
   for (const auto& protocol : kProtocols) protocols.emplace_back(protocol.name);

@@ -16,11 +16,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "gpu/faults.hpp"
 #include "gpu/gpu.hpp"
+#include "gpu/standby.hpp"
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/grace_period.hpp"
@@ -45,7 +48,10 @@ constexpr std::chrono::milliseconds kHousekeeping{100};
 constexpr std::chrono::seconds kGoneTimeout{20};
 // Backends that change within it make one new generation.
 constexpr std::chrono::milliseconds kHealthTogether{20};
-constexpr std::chrono::seconds kHealthRetry{5};
+constexpr std::chrono::seconds kRenewRetry{5};
+// The longest batch that a GPU works on takes some milliseconds; software may be given no core for a while.
+// Below what the worker waits for (userspace/dataplane/retirer.cpp).
+constexpr u64 kPatience = 1'000'000'000, kSoftwarePatience = 4'000'000'000;
 constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
 constexpr int kAlarmTicks = 2;       // likewise
 
@@ -102,10 +108,10 @@ class DataPlane {
         housekeeping_(context_),
         live_timer_(context_),
         confirm_timer_(context_),
-        health_timer_(context_),
+        renew_timer_(context_),
         health_(context_, [this](const std::string& news) {
           output_.problem(news);
-          follow_health(kHealthTogether);
+          renew_policy(kHealthTogether);
         }) {}
 
   int run() {
@@ -123,6 +129,7 @@ class DataPlane {
  private:
   Result<void> start();
   Result<void> open_ports();
+  Result<std::unique_ptr<gpu::Device>> open_device(const std::string& name);
   Result<void> open_devices();
   void announce();
   void watch_broker();
@@ -155,7 +162,7 @@ class DataPlane {
   // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
   Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy);
   // Puts the policy in force again after so long, as its backends are then; until that works.
-  void follow_health(std::chrono::milliseconds after);
+  void renew_policy(std::chrono::milliseconds after);
 
   Result<Json> make_report() const {
     auto made = report(
@@ -180,7 +187,7 @@ class DataPlane {
   asio::steady_timer housekeeping_;
   asio::steady_timer live_timer_;
   asio::steady_timer confirm_timer_;
-  asio::steady_timer health_timer_;
+  asio::steady_timer renew_timer_;
   HealthChecks health_;
   Alarms alarms_;
   std::unique_ptr<Server> server_;
@@ -209,10 +216,29 @@ Result<void> DataPlane::open_ports() {
   return {};
 }
 
+// With its standby, and the fault that it is to have.
+Result<std::unique_ptr<gpu::Device>> DataPlane::open_device(const std::string& name) {
+  auto device = gpu::open_device(name);
+  if (!device) return device;
+  const char* fault = std::getenv("XDPGPU_FAULT");
+  if (fault != nullptr && *fault != '\0') {
+    device = gpu::with_fault(std::move(*device), fault);
+    if (!device) return Error("XDPGPU_FAULT: " + device.error());
+    output_.problem(fmt::format("XDPGPU_FAULT is set: device {} will break ({})", name, fault));
+  } else if ((*device)->info().kind == gpu::Kind::cpu) {
+    return device;
+  }
+  if (!setup_.plan.standby) return device;
+  auto standby = gpu::open_device("cpu");
+  if (!standby) return standby;
+  const auto patience = (*device)->info().software ? kSoftwarePatience : kPatience;
+  return gpu::with_standby(std::move(*device), std::move(*standby), {.hung_ns = patience});
+}
+
 Result<void> DataPlane::open_devices() {
   std::vector<std::unique_ptr<gpu::Device>> devices;
   for (const auto& name : setup_.plan.devices) {
-    auto device = gpu::open_device(name);
+    auto device = open_device(name);
     if (!device) return Error(device.error());
     devices.push_back(std::move(*device));
   }
@@ -274,6 +300,7 @@ void DataPlane::keep_house() {
   housekeeping_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
     for (const auto& event : engine_->poll()) output_.problem(event);
+    if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
     if (++ticks_ % kAlarmTicks == 0) watch_alarms();
     if (ticks_ % kInterfaceTicks == 0) {
@@ -390,18 +417,18 @@ Result<void> DataPlane::put_in_force(std::shared_ptr<const CompiledPolicy> polic
   return {};
 }
 
-void DataPlane::follow_health(std::chrono::milliseconds after) {
-  health_timer_.expires_after(after);
-  health_timer_.async_wait([this](const error_code& error) {
+// Puts the policy in force again, under a new generation: for backends that came or went, for a standby.
+void DataPlane::renew_policy(std::chrono::milliseconds after) {
+  renew_timer_.expires_after(after);
+  renew_timer_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
     const bool was_confirmed = confirmed_ == swap_->current();
     if (auto applied = put_in_force(swap_->current()); !applied) {
-      output_.problem(
-          fmt::format("flows still go to the backends as they were, as the policy could not be put in force "
-                      "again: {}; it "
-                      "is tried again in {} s",
-                      applied.error(), kHealthRetry.count()));
-      return follow_health(kHealthRetry);
+      output_.problem(fmt::format(
+          "the policy could not be put in force again, and flows go as they went before: {}; it is "
+          "tried again in {} s",
+          applied.error(), kRenewRetry.count()));
+      return renew_policy(kRenewRetry);
     }
     if (was_confirmed) confirmed_ = swap_->current();
   });
@@ -417,7 +444,7 @@ void DataPlane::shut_down(const Server::Reply& reply) {
   housekeeping_.cancel();
   live_timer_.cancel();
   confirm_timer_.cancel();
-  health_timer_.cancel();
+  renew_timer_.cancel();
   health_.watch({});
   error_code ignored;
   broker_events_.close(ignored);

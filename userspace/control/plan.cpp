@@ -162,6 +162,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   plan.mode = options.mode.value_or(mode_of(policy.io.mode));
   plan.devices = device_names(options, policy);
   plan.frames = frames_of(policy.compute.frames);
+  plan.standby = policy.compute.standby == "cpu";
   plan.engine.compute_mode = dataplane::compute_mode_of(policy.compute.mode).value();
   plan.engine.ring_size = policy.io.ring_size;
   plan.engine.huge_pages = policy.io.huge_pages;

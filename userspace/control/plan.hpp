@@ -26,6 +26,7 @@ struct Plan {
   host::IoMode mode = host::IoMode::automatic;
   std::vector<std::string> devices;  // at least one
   gpu::Frames frames = gpu::Frames::automatic;
+  bool standby = true;  // the CPU takes over from a device that fails
   dataplane::EngineOptions engine;
   std::vector<std::string> warnings;
 

@@ -100,11 +100,13 @@ const char* frames_name(gpu::Frames frames) {
 }
 
 Json device_json(const dataplane::DeviceStatus& device, bool automatic) {
-  return {{"name", device.name},
-          {"frames", frames_name(device.frames_mode)},
-          {"mode", dataplane::name_of(device.compute_mode)},
-          {"auto", automatic},
-          {"publishes_flows", device.publishes}};
+  Json json{{"name", device.name},
+            {"frames", frames_name(device.frames_mode)},
+            {"mode", dataplane::name_of(device.compute_mode)},
+            {"auto", automatic},
+            {"publishes_flows", device.publishes}};
+  if (!device.degraded.empty()) json["degraded"] = device.degraded;
+  return json;
 }
 
 }  // namespace

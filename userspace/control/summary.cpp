@@ -23,6 +23,8 @@ void add_line(std::string& text, u64 packets, const char* what) {
 }
 
 std::string device_text(const Json& device) {
+  if (const auto degraded = device.find("degraded"); degraded != device.end())
+    return fmt::format("degraded: device {}", degraded->get<std::string>());
   return fmt::format("device {}, frames {}, mode {}{}{}", device.at("name").get<std::string>(),
                      device.at("frames").get<std::string>(), device.at("mode").get<std::string>(),
                      device.at("auto").get<bool>() ? " (auto)" : "",

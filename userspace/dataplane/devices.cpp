@@ -18,7 +18,7 @@ Result<Devices> Devices::create(std::vector<std::unique_ptr<gpu::Device>> device
   };
   Devices made;
   for (auto& device : devices) {
-    made.devices_.push_back({std::move(device), false});
+    made.devices_.push_back({std::move(device), false, false});
     Device& one = made.devices_.back();
     if (auto ok = one.device->register_frames(region, bytes, frames); !ok)
       return refused(*one.device, ok.error());
@@ -49,6 +49,18 @@ Result<void> Devices::load(u32 generation, const std::shared_ptr<const gpu::Pipe
 
 void Devices::unload(u32 generation) noexcept {
   for (const Device& one : devices_) one.device->unload(generation);
+}
+
+std::vector<std::string> Devices::failed() {
+  std::vector<std::string> sentences;
+  for (Device& one : devices_) {
+    if (one.told) continue;
+    std::string why = one.device->degraded();
+    if (why.empty()) continue;
+    one.told = true;
+    sentences.push_back(std::move(why));
+  }
+  return sentences;
 }
 
 }  // namespace xdpgpu::dataplane

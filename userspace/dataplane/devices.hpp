@@ -31,6 +31,7 @@ class Devices {
   struct Device {
     std::unique_ptr<gpu::Device> device;
     bool publishes = false;  // it writes the flow verdicts of its queues itself
+    bool told = false;       // that a standby has taken over
   };
 
   // Registers region and tables with each device, whose queues are yet to be opened. Both outlive the
@@ -47,6 +48,8 @@ class Devices {
   // Into each, or, if one of them fails, into none. Fails where there are several and a stage has a table.
   Result<void> load(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines);
   void unload(u32 generation) noexcept;
+  // Of the devices that have failed since the last call and have a standby, what happened, a sentence each.
+  std::vector<std::string> failed();
 
  private:
   std::vector<Device> devices_;

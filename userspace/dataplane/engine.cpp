@@ -111,6 +111,7 @@ struct Engine::Impl {
   std::list<Retirement> retirements;
   std::vector<std::string> events;
   std::vector<bool> reported_failure;
+  bool policy_again = false;
   std::optional<FrameCount> final_count;  // once stopped
 
   ComputeMode mode_of(const gpu::Device& device) const {
@@ -336,8 +337,18 @@ std::vector<std::string> Engine::poll() {
         "attach again, with another device if it persists",
         impl_->devices.of(static_cast<u32>(i)).device->info().name, i));
   }
+  for (std::string& why : impl_->devices.failed()) {
+    impl_->policy_again = true;
+    impl_->events.push_back(
+        fmt::format("device {}: packets go on, slower; what stages remembered is lost, and connections that "
+                    "were open are "
+                    "taken up in the middle; attach again once the device works",
+                    why));
+  }
   return std::exchange(impl_->events, {});
 }
+
+bool Engine::wants_policy_again() noexcept { return std::exchange(impl_->policy_again, false); }
 
 Result<void> Engine::start() {
   if (impl_->loaded.empty()) return tl::unexpected(std::string("no policy is loaded"));
@@ -426,8 +437,8 @@ EngineStatus Engine::status() const {
   if (const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire))
     status.generation = policy->generation;
   for (const Devices::Device& one : impl_->devices.all())
-    status.devices.push_back(
-        {one.device->info().name, one.device->frames(), impl_->mode_of(*one.device), one.publishes});
+    status.devices.push_back({one.device->info().name, one.device->frames(), impl_->mode_of(*one.device),
+                              one.publishes, one.device->degraded()});
   status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
   status.mirror = impl_->mirroring->status();
   return status;

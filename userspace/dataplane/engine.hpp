@@ -91,6 +91,7 @@ struct DeviceStatus {
   gpu::Frames frames_mode = gpu::Frames::staged;
   ComputeMode compute_mode = ComputeMode::inlined;  // of its queues; never automatic
   bool publishes = false;  // it writes flow verdicts itself, else they are written at retirement
+  std::string degraded;    // it has failed, and a standby decides: what happened; else empty
 };
 
 struct EngineStatus {
@@ -139,6 +140,9 @@ class Engine {
   // The control thread's housekeeping, to be called every 100 ms or so: unloads retired generations and
   // returns what happened since the last call, a sentence each (device failed, a worker stopped).
   std::vector<std::string> poll();
+  // Whether a device has failed since the last call, and a standby taken over (gpu::Device::degraded): then
+  // the policy in force is to be put in force again, under a new generation.
+  bool wants_policy_again() noexcept;
 
   Result<void> start();
   // No new packets come (XDP no longer redirects): waits for batches and TX completions, at most

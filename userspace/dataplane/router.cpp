@@ -98,6 +98,7 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
     return {};
   }
   routed_ = {};
+  published_ = device_publishes_ && !batch.slot->standby;
   const xg_descriptor* descriptors = batch.slot->descriptors;
   const xg_result* results = batch.slot->results;  // a packet's is at its first descriptor
   for (u32 i = 0; i < batch.count; ++i) {
@@ -240,7 +241,7 @@ bool Router::transmit_inside(Transmitter& to, Packet packet, const xg_rewrite& r
 }
 
 void Router::cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
-  if (!device_publishes_) return publish(packet, result, from, now_ns);
+  if (!published_) return publish(packet, result, from, now_ns);
   if (result.flags & XG_RES_PUBLISHED) ++from.counters->flows_cached;
   if (result.flags & XG_RES_EVICTED) ++from.counters->flows_evicted;
 }

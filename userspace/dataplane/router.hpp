@@ -71,6 +71,7 @@ class Router {
   OrderLog& order_;
   AnswerLimit answers_;
   bool device_publishes_ = false;
+  bool published_ = false;  // the verdicts of the batch under way, by the device
   Routed routed_;
 };
 

@@ -101,6 +101,8 @@ Compute read_compute(Report& report, const Place& place, const std::vector<Pipel
   if (auto frames = fields.get("frames"))
     if (auto word = read_word(report, *frames, words::kComputeFrames))
       compute.frames = words::kComputeFrames[*word];
+  if (auto standby = fields.get("standby"))
+    if (auto word = read_word(report, *standby, words::kStandby)) compute.standby = words::kStandby[*word];
   if (auto batch = fields.get("batch"))
     if (auto value = read_integer(report, *batch, 1, 16384)) compute.batch = static_cast<u32>(*value);
   if (auto wait = fields.get("max_wait")) read_max_wait(report, *wait, compute);

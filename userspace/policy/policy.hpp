@@ -265,6 +265,7 @@ struct Compute {
   std::string frames = "auto";  // auto, in_place, staged
   u32 batch = 1024;             // packets, most
   u64 max_wait_ns = 50'000;     // longest a packet waits for its batch to fill
+  std::string standby = "cpu";  // cpu, none: what decides once the device has failed
   bool operator==(const Compute&) const = default;
 };
 

@@ -282,6 +282,7 @@ Json compute_json(const Compute& compute) {
   json["frames"] = compute.frames;
   json["batch"] = compute.batch;
   json["max_wait"] = write_duration(compute.max_wait_ns);
+  json["standby"] = compute.standby;
   return json;
 }
 

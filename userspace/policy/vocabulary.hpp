@@ -84,8 +84,8 @@ inline constexpr std::array<std::string_view, 13> kIo{
     "mode",        "ring_size",  "frames_per_queue", "burst",        "link_gbps",        "heartbeat",
     "spin",        "huge_pages", "busy_poll",        "busy_poll_us", "busy_poll_budget", "mirror_slots",
     "mirror_bytes"};
-inline constexpr std::array<std::string_view, 6> kCompute{"device", "devices", "mode",
-                                                          "frames", "batch",   "max_wait"};
+inline constexpr std::array<std::string_view, 7> kCompute{"device", "devices",  "mode",   "frames",
+                                                          "batch",  "max_wait", "standby"};
 }  // namespace keys
 
 namespace words {
@@ -122,6 +122,7 @@ inline constexpr std::array<std::string_view, 4> kIoMode{"auto", "zero-copy", "c
 inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", "split", "persistent",
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
+inline constexpr std::array<std::string_view, 2> kStandby{"cpu", "none"};
 // Named elsewhere for this product, not part of this version.
 inline constexpr std::array<std::string_view, 6> kStageAbsent{"pattern", "program", "gtpu",
                                                               "crypto",  "model",   "telemetry"};

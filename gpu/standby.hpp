@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/standby.hpp: a device that another one stands in for once it has failed: at the next batch, and for
+// good.
+//
+// Batches that the failed device had are decided again, by the standby, from the same descriptors and frames:
+// a decision changes no frame. They come back in their order, none of them failed, with Slot::standby set.
+// What the failed one may still write goes to memory that nobody reads any more; flow verdicts that it may
+// still publish are of generations that the caller is to replace (Device::degraded).
+//
+// What the failed device remembered is lost. The standby knows none of the connections that were open, and so
+// its conntrack stages are all loose: they take connections up in the middle.
+#pragma once
+
+#include <memory>
+
+#include "gpu/gpu.hpp"
+
+namespace xdpgpu::gpu {
+
+struct StandbyOptions {
+  // A batch that the device has had for so long will not come back: longer than any that it is given takes.
+  u64 hung_ns = 1'000'000'000;
+};
+
+// Both without frame region, generations and queues yet; `standby` decides in the thread that submits, as the
+// CPU device does. The result is called as `device` is (info(), frames(), drives), and decides as it does.
+std::unique_ptr<Device> with_standby(std::unique_ptr<Device> device, std::unique_ptr<Device> standby,
+                                     const StandbyOptions& options = {});
+
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+//
+// A standby behind each device: whatever way the device breaks, every batch comes back decided, and in its
+// order.
+#include "gpu/standby.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <thread>
+
+#include "gpu/faults.hpp"
+#include "tests/backends/judge.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/backends/targets.hpp"
+#include "tests/kernel/frame.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+struct Broken {
+  Target target;
+  std::string fault;
+};
+void PrintTo(const Broken& one, std::ostream* out) { *out << one.target.name() << " " << one.fault; }
+
+std::vector<Broken> all_broken() {
+  std::vector<Broken> all;
+  for (const Target& target : all_targets())
+    for (const char* fault : {"fail", "refuse", "hang"}) all.push_back({target, fault});
+  return all;
+}
+
+class Standby : public testing::TestWithParam<Broken> {
+ protected:
+  // Breaks at batch number `at`; 0: never.
+  gpu::Result<std::unique_ptr<gpu::Device>> open(const Traffic& traffic, u32 at) {
+    const auto& [target, fault] = GetParam();
+    auto device = gpu::open_device(target.kind);
+    if (!device) return device;
+    if (at > 0) device = gpu::with_fault(std::move(*device), fmt::format("{}:{}", fault, at));
+    if (!device) return device;
+    // A software Vulkan is long at its first batch, and the one that hangs here never comes.
+    const bool hangs = at > 0 && fault == "hang";
+    auto made = gpu::with_standby(std::move(*device), gpu::open_device("cpu").value(),
+                                  {.hung_ns = hangs ? 300'000'000u : 1'000'000'000ull * kPatience.count()});
+    if (auto ok = made->register_frames(traffic.region.base(), traffic.region.size(), target.frames); !ok)
+      return tl::unexpected(ok.error());
+    return made;
+  }
+};
+
+#define XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, at)                                             \
+  auto opened_broken = open(traffic, at);                                                   \
+  if (!opened_broken) {                                                                     \
+    if (required(GetParam().target.kind)) FAIL() << opened_broken.error();                  \
+    GTEST_SKIP() << GetParam().target.name() << " is not there: " << opened_broken.error(); \
+  }                                                                                         \
+  auto& device = *opened_broken
+
+std::shared_ptr<const gpu::Pipelines> compiled(const std::vector<gpu::PipelineSettings>& settings) {
+  return gpu::Pipelines::compile(settings).value();
+}
+
+TEST_P(Standby, DecidesWhatTheDeviceHadAndWhatComes) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("composed", random);
+  const Traffic traffic = random_traffic(random, 600, static_cast<u32>(settings.size()));
+  const auto should = expected(traffic, settings);
+  XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 5);
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto queue = device->open_queue(GetParam().target.queue(64, 4));
+  ASSERT_TRUE(queue) << queue.error();
+  for (u32 round = 0; round < 3; round++)
+    expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), should, traffic.descriptors);
+  EXPECT_NE(device->degraded().find("cpu decides in its place"), std::string::npos) << device->degraded();
+
+  // A later policy is the standby's alone.
+  ASSERT_TRUE(device->load(kGeneration + 1, compiled(settings)));
+  auto another = device->open_queue(GetParam().target.queue(64, 2));
+  if (another)
+    expect_equal(judge(**another, traffic.descriptors, 30, kGeneration), should, traffic.descriptors);
+  device->unload(kGeneration);
+}
+
+TEST_P(Standby, IsThereForTwoThreads) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("acl_random", random);
+  const Traffic traffic = random_traffic(random, 2000, static_cast<u32>(settings.size()));
+  const auto should = expected(traffic, settings);
+  XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 20);
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto opened = device->open_queue(GetParam().target.queue(64, 4));
+  ASSERT_TRUE(opened) << opened.error();
+  gpu::Queue& queue = **opened;
+  std::atomic<bool> over{false};
+  std::jthread feeder([&] {
+    for (std::size_t first = 0; first < traffic.descriptors.size();) {
+      gpu::Slot* slot = queue.acquire();
+      if (slot == nullptr) {
+        std::this_thread::yield();
+        continue;
+      }
+      const u32 count = cut(traffic.descriptors, first, 40, slot->capacity);
+      std::copy_n(traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first), count, slot->descriptors);
+      if (queue.submit(slot, count, kGeneration) != gpu::Submit::ok) break;
+      first += count;
+    }
+    over = true;
+  });
+  std::vector<xg_result> results;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while ((!over || queue.in_flight() > 0) && std::chrono::steady_clock::now() < deadline) {
+    gpu::Slot* slot = queue.poll();
+    if (slot == nullptr) {
+      std::this_thread::yield();
+      continue;
+    }
+    EXPECT_FALSE(slot->failed);
+    results.insert(results.end(), slot->results, slot->results + slot->count);
+    queue.release(slot);
+  }
+  feeder.join();
+  expect_equal(results, should, traffic.descriptors);
+  EXPECT_NE(device->degraded(), "");
+}
+
+// Of a connection that was open; a strict stage would drop what it does not know the beginning of.
+TEST_P(Standby, OpenConnectionsGoOn) {
+  using test::ethernet, test::ipv4, test::tcp, test::operator+;
+  const auto packet = [](bool back, u8 flags) {
+    return back ? ethernet() +
+                      ipv4({.src = "198.51.100.2", .dst = "192.0.2.1", .protocol = 6}, tcp(80, 4000, flags))
+                : ethernet() +
+                      ipv4({.src = "192.0.2.1", .dst = "198.51.100.2", .protocol = 6}, tcp(4000, 80, flags));
+  };
+  const std::vector<test::Frame> frames{packet(false, 0x02), packet(true, 0x12),  packet(false, 0x10),
+                                        packet(true, 0x10),  packet(false, 0x18), packet(true, 0x10)};
+  Traffic traffic{FrameRegion((frames.size() + 1) / 2 * 4096), {}};
+  for (u32 i = 0; i < frames.size(); i++)
+    traffic.descriptors.push_back(
+        place(traffic.region, u64{i} * XG_CHUNK_SIZE + XG_FRAME_DATA, frames[i], 0, i));
+  gpu::ConntrackSettings strict;
+  strict.table.entries = 64;
+  const std::vector<gpu::PipelineSettings> settings{{"strict", {strict}}};
+  XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 4);
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto queue = device->open_queue(GetParam().target.queue(8, 1));
+  ASSERT_TRUE(queue) << queue.error();
+  for (const xg_result& result : judge(**queue, traffic.descriptors, 1, kGeneration))
+    EXPECT_EQ(XG_VERDICT_ACTION(result.verdict), XG_PASS);
+  EXPECT_NE(device->degraded(), "");
+}
+
+TEST_P(Standby, StaysOutOfTheWayOfADeviceThatWorks) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("composed", random);
+  const Traffic traffic = random_traffic(random, 600, static_cast<u32>(settings.size()));
+  XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 0);
+  if (GetParam().fault != "fail") GTEST_SKIP() << "no fault: one of them will do";
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto queue = device->open_queue(GetParam().target.queue(64, 4));
+  ASSERT_TRUE(queue) << queue.error();
+  expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), expected(traffic, settings),
+               traffic.descriptors);
+  gpu::Slot* slot = (*queue)->acquire();
+  slot->descriptors[0] = traffic.descriptors[0];
+  EXPECT_EQ((*queue)->submit(slot, 1, kGeneration + 9), gpu::Submit::unknown_generation);
+  ASSERT_EQ((*queue)->submit(slot, 1, kGeneration), gpu::Submit::ok) << "it is the caller's still";
+  ASSERT_EQ(wait(**queue), slot);
+  EXPECT_FALSE(slot->standby);
+  EXPECT_EQ(device->degraded(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Standby, testing::ValuesIn(all_broken()),
+                         [](const auto& one) { return one.param.target.name() + "_" + one.param.fault; });
+
+TEST(Loosened, AreThePipelinesWithLooseConntrack) {
+  const auto make = [](bool loose) {
+    gpu::ConntrackSettings conntrack;
+    conntrack.loose = loose;
+    conntrack.table.entries = 64;
+    gpu::RateLimitSettings limit;
+    limit.packets_per_second = 9;
+    limit.burst_packets = 9;
+    limit.table.entries = 8;
+    return compiled({{"a", {limit, conntrack}}, {"b", {gpu::L2fwdSettings{}}}, {"c", {conntrack}}});
+  };
+  const auto strict = make(false), loose = make(true);
+  const auto loosened = gpu::Pipelines::loosened(strict);
+  EXPECT_EQ(loosened->image(), loose->image());
+  EXPECT_NE(loosened->image(), strict->image());
+  ASSERT_EQ(loosened->states().size(), 3u);
+  for (std::size_t i = 0; i < 3; i++)
+    EXPECT_EQ(loosened->states()[i].identity, strict->states()[i].identity) << "a later policy finds them";
+  EXPECT_EQ(gpu::Pipelines::loosened(loose), loose) << "no copy";
+}
+
+TEST(Faults, AreSaidInFull) {
+  for (const char* fault : {"", "fail", "fail:", "fail:0", "fail:x", "fail:1x", "melt:1"}) {
+    const auto device = gpu::with_fault(gpu::open_device("cpu").value(), fault);
+    ASSERT_FALSE(device) << fault;
+    EXPECT_NE(device.error().find("fail:N, refuse:N or hang:N"), std::string::npos) << device.error();
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::tests
