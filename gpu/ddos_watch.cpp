@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "gpu/image_words.hpp"
 #include "gpu/stages/ddos.h"
 
 namespace xdpgpu::gpu {
@@ -13,8 +14,6 @@ namespace {
 
 // Sets that are read at a time: some 150 KiB.
 constexpr u64 kSetsAtATime = 256;
-
-u64 pair_at(std::span<const u32> words, u64 at) { return words[at] | u64{words[at + 1]} << 32; }
 
 }  // namespace
 
@@ -75,12 +74,12 @@ struct DdosWatch::Reader {
     alarm.prefix = alarm.family == 4 ? settings.bits4 : settings.bits6;
     alarm.metric = static_cast<DdosMetric>(m);
     const u64 at = XG_DDOS_METRIC_AT + u64{m} * XG_DDOS_METRIC;
-    alarm.value = ddos_rate(settings, alarm.metric, pair_at(record, at + XG_DDOS_VALUE));
+    alarm.value = ddos_rate(settings, alarm.metric, word_pair_at(record, at + XG_DDOS_VALUE));
     alarm.threshold = settings.thresholds[m];
-    alarm.peak = ddos_rate(settings, alarm.metric, pair_at(record, at + XG_DDOS_PEAK));
-    alarm.since_ns = pair_at(record, at + XG_DDOS_SINCE) / XG_TICKS_PER_NS;
-    alarm.until_ns = pair_at(record, at + XG_DDOS_UNTIL) / XG_TICKS_PER_NS;
-    alarm.dropped = pair_at(record, at + XG_DDOS_DROPPED_IN);
+    alarm.peak = ddos_rate(settings, alarm.metric, word_pair_at(record, at + XG_DDOS_PEAK));
+    alarm.since_ns = word_pair_at(record, at + XG_DDOS_SINCE) / XG_TICKS_PER_NS;
+    alarm.until_ns = word_pair_at(record, at + XG_DDOS_UNTIL) / XG_TICKS_PER_NS;
+    alarm.dropped = word_pair_at(record, at + XG_DDOS_DROPPED_IN);
     alarm.sources = sources_of(record);
     return alarm;
   }
@@ -96,7 +95,7 @@ struct DdosWatch::Reader {
           const u64 at = set * XG_SET_WORDS;
           const u64 value = at + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_VALUE;
           if (read[at + XG_SET_TAGS + way] != 0 && read[value] != 0)
-            each((first + set) * XG_WAYS + way, Begun{read[value], pair_at(read, value + 1)});
+            each((first + set) * XG_WAYS + way, Begun{read[value], word_pair_at(read, value + 1)});
         }
     }
   }
@@ -107,7 +106,7 @@ void DdosWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vec
   for (const auto& [place, target] : table.targets)
     if (!target.on.empty()) places.insert(place);
   const auto head = reader.words(0, XG_TABLE_HEAD);
-  const u64 detected = pair_at(head, 2 * u64{XG_TABLE_OWN + XG_DDOS_DETECTED});
+  const u64 detected = word_pair_at(head, 2 * u64{XG_TABLE_OWN + XG_DDOS_DETECTED});
   if (detected != table.detected)
     reader.each_alarmed([&](u64 place, const Begun& begun) {
       const auto known = table.targets.find(place);
@@ -138,10 +137,10 @@ void DdosWatch::look_at(const Reader& reader, Target& target, const std::vector<
     target = {};
     std::copy_n(entry.begin() + XG_ENTRY_KEY, target.key.size(), target.key.begin());
   }
-  target.all = {entry[XG_ENTRY_VALUE], pair_at(entry, XG_ENTRY_VALUE + 1)};
+  target.all = {entry[XG_ENTRY_VALUE], word_pair_at(entry, XG_ENTRY_VALUE + 1)};
   for (u32 m = 0; m < kDdosMetrics; m++) {
     const u64 at = XG_DDOS_METRIC_AT + u64{m} * XG_DDOS_METRIC;
-    const Begun begun{record[at + XG_DDOS_COUNT], pair_at(record, at + XG_DDOS_SINCE)};
+    const Begun begun{record[at + XG_DDOS_COUNT], word_pair_at(record, at + XG_DDOS_SINCE)};
     const Begun known = std::exchange(target.each[m], begun);
     const auto on = target.on.find(m);
     if (begun == known && on == target.on.end()) continue;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/image_words.hpp: values as the words of an image (gpu/stages/image.h).
+// gpu/image_words.hpp: values as the words of an image (gpu/stages/image.h) or of a table
+// (gpu/stages/table.h).
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "gpu/pipelines.hpp"
 
@@ -20,5 +22,8 @@ inline std::array<u32, 2> mac_words(const Mac& mac) {
 inline u32 send_word(bool to_port, u32 target, u32 rule) {
   return to_port ? XG_VERDICT(XG_REDIRECT, target, 0u, rule) : XG_VERDICT(XG_TX, 0u, 0u, rule);
 }
+
+// Two words, low and high.
+inline u64 word_pair_at(std::span<const u32> words, u64 at) { return words[at] | u64{words[at + 1]} << 32; }
 
 }  // namespace xdpgpu::gpu

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 
+#include "gpu/image_words.hpp"
 #include "gpu/stages/conntrack.h"
 #include "gpu/stages/ddos.h"
 #include "gpu/stages/rate_limit.h"
 
 namespace xdpgpu::gpu {
 namespace {
-
-u64 pair_at(std::span<const u32> words, u64 at) { return words[at] | u64{words[at + 1]} << 32; }
 
 struct Outcome {
   std::string_view name;
@@ -52,7 +51,7 @@ u64 count_live(std::span<const u32> sets, u64 now) {
   for (u64 set = 0; set < sets.size(); set += XG_SET_WORDS)
     for (u32 way = 0; way < XG_WAYS; way++) {
       const u64 deadline = set + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_DEADLINE;
-      live += sets[set + XG_SET_TAGS + way] != 0 && pair_at(sets, deadline) > now;
+      live += sets[set + XG_SET_TAGS + way] != 0 && word_pair_at(sets, deadline) > now;
     }
   return live;
 }
@@ -71,7 +70,7 @@ Result<std::vector<TableReport>> report_tables(Device& device, u32 generation, c
     const u64 sets = std::min(kCountedSets, spec.entries / XG_WAYS);
     words.resize(XG_TABLE_HEAD + sets * XG_SET_WORDS);
     if (auto read = device.read_state(generation, i, 0, words); !read) return tl::unexpected(read.error());
-    const auto counter = [&](u32 number) { return pair_at(words, u64{number} * 2); };
+    const auto counter = [&](u32 number) { return word_pair_at(words, u64{number} * 2); };
 
     TableReport& report = reports.emplace_back();
     report.pipeline = spec.pipeline;
