@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/netns/on_the_wire.hpp"
@@ -160,6 +161,70 @@ TEST_P(Life, DetachCleansUpAfterTheDead) {
   const Outcome outcome = product(*host_, {"detach", host_port().ifname()});
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
+// Under load, over and over (XDPGPU_TEST_KILLS times): the kernel answers by on_failure, and what the dead
+// leave the next one takes over.
+TEST(Killed, OverAndOver) {
+  if (const std::string reason = why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  const char* said = std::getenv("XDPGPU_TEST_KILLS");
+  const int kills = said != nullptr ? std::atoi(said) : 10;
+  const Namespace host("host"), left("left");
+  const std::string prefix = fmt::format("xg{:x}", getpid());
+  Veth wire(host, prefix + "k", left, prefix + "l");
+  wire.address("10.9.0.1/24", "10.9.0.2/24");
+  wire.up();
+  wire.checksums_in_software();
+  std::vector<Frame> frames;
+  for (std::uint16_t flow = 0; flow < 64; ++flow)
+    frames.push_back(build({.src = wire.b().mac(),
+                            .dst = wire.a().mac(),
+                            .src_ip = "10.9.0.2",
+                            .dst_ip = "10.9.0.1",
+                            .src_port = static_cast<std::uint16_t>(20000 + flow),
+                            .dst_port = 7000,
+                            .payload = "load"}));
+  const std::string policy =
+      inspect_udp(7000, kBounce, R"("on_failure": "drop", "io": {"heartbeat": "100ms"})");
+  // What the dead have left is theirs until the end.
+  std::vector<std::unique_ptr<Attached>> dead;
+  std::vector<double> answered_ms;
+  for (int i = 0; i < kills; ++i) {
+    SCOPED_TRACE(i);
+    auto attached =
+        std::make_unique<Attached>(host, AttachSpec{.interfaces = {wire.a().ifname()}, .policy = policy});
+    const Pins& pins = attached->pins();
+    Load load(wire.b(), frames, 10000);
+    ASSERT_TRUE(eventually([&] { return pins.worker("transmitted") > 200; })) << pins.summary();
+    const auto everybody = descendants(attached->process().pid());
+    attached->process().signal(SIGKILL);
+    for (const pid_t pid : everybody) kill(pid, SIGKILL);
+    const auto killed = std::chrono::steady_clock::now();
+    ASSERT_TRUE(eventually([&] { return pins.kernel("drop_failure") > 0; })) << pins.summary();
+    answered_ms.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - killed).count());
+    load.end();
+    // Each packet has one outcome in the kernel, whoever lives behind it.
+    const auto kernel = pins.kernel_counts();
+    std::uint64_t decided = 0;
+    for (const auto& [reason, packets] : kernel)
+      if (reason != "received") decided += packets;
+    EXPECT_EQ(kernel.at("received"), decided) << pins.summary();
+    if (i % 3 == 2) {
+      EXPECT_EQ(product(host, {"detach", wire.a().ifname()}).status, 0);
+      EXPECT_EQ(leftovers(host, {wire.a().ifname()}), std::vector<std::string>{});
+    }
+    dead.push_back(std::move(attached));
+  }
+  product(host, {"detach", wire.a().ifname()});
+  EXPECT_EQ(leftovers(host, {wire.a().ifname()}), std::vector<std::string>{});
+  EXPECT_EQ(ping(left, "10.9.0.1", {.count = 2}).received, 2U);
+  std::sort(answered_ms.begin(), answered_ms.end());
+  if (answered_ms.empty()) return;
+  fmt::print(
+      "killed {} times; the kernel went by on_failure after {:.0f} ms (median), {:.0f} ms (most), heartbeat "
+      "100 ms\n",
+      kills, answered_ms[answered_ms.size() / 2], answered_ms.back());
 }
 
 // A broker that dies takes the data plane along: nobody holds sockets without supervision.
