@@ -245,7 +245,7 @@ std::vector<Bytes> seeds() {
   for (const auto& sample : test::samples()) add(sample.frame);
   for (const char* name :
        {"geneve", "gre", "ipv6-fragments", "quic", "sctp", "teredo", "vlan", "vlan-fragment"}) {
-    const auto frames = test::read_capture(fmt::format(XDPGPU_SOURCE_DIR "/tests/data/pcap/{}.pcap", name));
+    const auto frames = test::read_capture(test::capture_directory() / fmt::format("{}.pcap", name));
     for (std::size_t i = 0; i < frames.size() && i < 4; ++i)
       if (frames[i].size() <= XG_FRAME_MAX) add(frames[i]);
   }

@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     text = text.substr(0, at);
   }
   const auto content = std::make_shared<const std::string>(files);
-  const policy::FileReader reader = [&](const std::string&) { return content; };
+  const policy::FileReader reader = [&](const std::string&) { return policy::FileText(content); };
 
   const auto policy = policy::parse(text, "policy.json", reader);
   if (!policy) {

@@ -2,8 +2,6 @@
 //
 // Captured traffic through the kernel program: counted once each, and parsed as in user space.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 
 #include "maps/hash.h"
 #include "maps/parse.h"
@@ -20,16 +18,10 @@ struct Capture {
 };
 void PrintTo(const Capture& c, std::ostream* out) { *out << c.file; }
 
-// Where a bundle runs, the sources are not.
-std::filesystem::path captures() {
-  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
-  return directory != nullptr ? directory : XDPGPU_SOURCE_DIR "/tests/data/pcap";
-}
-
 class CaptureTest : public KernelTest, public testing::WithParamInterface<Capture> {};
 
 TEST_P(CaptureTest, EveryPacket) {
-  const auto frames = read_capture(captures() / (GetParam().file + ".pcap"));
+  const auto frames = read_capture(capture_directory() / (GetParam().file + ".pcap"));
   ASSERT_FALSE(frames.empty());
   Program program;
   program.install(kInspectAll);

@@ -3,9 +3,15 @@
 
 #include <pcap/pcap.h>
 
+#include <cstdlib>
 #include <stdexcept>
 
 namespace xdpgpu::test {
+
+std::filesystem::path capture_directory() {
+  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
+  return directory != nullptr ? directory : XDPGPU_SOURCE_DIR "/tests/data/pcap";
+}
 
 std::vector<Frame> read_capture(const std::filesystem::path& path) {
   char error[PCAP_ERRBUF_SIZE];

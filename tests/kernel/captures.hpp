@@ -11,6 +11,9 @@
 
 namespace xdpgpu::test {
 
+// Where they are: $XDPGPU_TEST_CAPTURES (where a bundle runs, the sources are not), else in the sources.
+std::filesystem::path capture_directory();
+
 // Throws where the file cannot be read; empty where its link type is not Ethernet.
 std::vector<Frame> read_capture(const std::filesystem::path& path);
 
