@@ -532,6 +532,7 @@ void add_state(const PipelineSettings& pipeline, u32 stage, const Placed& placed
   image[placed.body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
   image[placed.body + XG_BODY_ROUND] = round;
   image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);
+  if (placed.kind == XG_KIND_DDOS && round < 32) image[XG_IMAGE_CROWDED_AT] |= 1u << round;
   to.states.push_back(std::move(spec));
 }
 

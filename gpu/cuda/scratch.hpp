@@ -7,14 +7,17 @@
 
 #include <cuda_runtime_api.h>
 
-#include "maps/types.h"
+#include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu::cuda {
 
+// Threads of a block that takes packets to tables, each of which has one at a time.
+inline constexpr u32 kTablesBlock = 128;
 // Most blocks of a team.
 inline constexpr u32 kTeamBlocks = 256;
 // A team tells sets apart by so many groups: packets whose sets share one are applied one after the other.
 inline constexpr u32 kSetGroups = 65536;
+inline constexpr u32 kNoGroup = ~u32{0};
 
 // Where the blocks of a team meet; a queue's, zeroed for each batch.
 struct Team {
@@ -25,6 +28,19 @@ struct Team {
 };
 inline constexpr u32 kTeamClosed = 0x80000000;
 
+// What the packets that a team takes at a time bring to a round's tables, where many may be of one set; each
+// block's behind those of the block before.
+struct Crowd {
+  static constexpr u32 kPackets = kTeamBlocks * kTablesBlock;
+  static constexpr u32 kPieces = sizeof(xg_touch) / sizeof(uint4);
+  static_assert(sizeof(xg_touch) == kPieces * sizeof(uint4));
+  uint4 touches[kPackets][kPieces];
+  u32 groups[kPackets];  // of its set; kNoGroup: it brings nothing
+  u32 kinds[kPackets];
+  u32 bodies[kPackets];
+  u32 outcomes[kPackets];
+};
+
 // What a device has for its tables, whichever queue's batch is at them. Zeroed.
 struct TablesTurn {
   // 0 while nobody is at the tables.
@@ -34,6 +50,7 @@ struct TablesTurn {
   // that has packets for these sets, and how many of these blocks have applied theirs.
   u32 blocks[2][kSetGroups][kTeamBlocks / 32];
   u32 applied[2][kSetGroups];
+  Crowd crowd;
 };
 
 // Addresses of the device. But for `turn`, a queue's; what a batch leaves there is over with the batch.

@@ -15,16 +15,20 @@
 // some microseconds a round, where the same packets take a hundred to come over the bus. A set that many
 // packets come to is as slow as one thread.
 //
+// Where that is to be expected (XG_IMAGE_CROWDED_AT: every packet of a flood comes to its target) the blocks
+// of a team lay open what their packets bring. A warp of the first block that has packets of a group looks
+// through those of the others that have some and takes them in their order, 32 at a time, where a stage has a
+// way to (gpu/stages/runs.h); when the blocks have met again, the others find the outcomes. Groups of a
+// packet or two are their thread's, as ever.
+//
 // A team is made of the blocks that are there: it does not wait for one that finds no room on the GPU, where
 // kernels that stay have taken it. So its blocks may wait for each other.
 #pragma once
 
 #include "gpu/cuda/decide.cuh"
+#include "gpu/stages/runs.h"
 
 namespace xdpgpu::gpu::cuda {
-
-// Threads of a block that calls this, and packets that it takes at a time.
-constexpr u32 kTablesBlock = 128;
 
 // A block's place in a team.
 struct Place {
@@ -37,17 +41,36 @@ namespace detail {
 // Places for what the packets of a block come to: groups of sets, told apart exactly.
 constexpr u32 kRoundPlaces = 256;
 constexpr u32 kMemberWords = kTablesBlock / 32;
-constexpr u32 kNoGroup = ~0u;
+constexpr u32 kTablesWarps = kTablesBlock / kWarpLanes;
+// A group of so many packets is a crowd's least: fewer are sooner through one by one.
+constexpr u32 kCrowd = 3;
 static_assert(kRoundPlaces > kTablesBlock && kSetGroups < kNoGroup);
 
 // What a block's packets bring to the round's tables, and what comes of it.
 struct Round {
-  xg_touch touches[kTablesBlock];
+  alignas(uint4) xg_touch touches[kTablesBlock];
   u32 kinds[kTablesBlock];
   u32 bodies[kTablesBlock];
   u32 outcomes[kTablesBlock];
   u32 groups[kRoundPlaces];                 // kNoGroup between rounds
   u32 members[kRoundPlaces][kMemberWords];  // one bit a packet; 0 between rounds
+  // In a crowded round: whether the place's packets are taken with other blocks'; and what a warp has found
+  // of a crowd's packets, in their order, of which it takes as many as it has lanes.
+  bool gathered[kRoundPlaces];
+  u32 found[kTablesWarps][2 * kWarpLanes];
+};
+
+// The lanes of this warp, all of them (gpu/stages/runs.h).
+class Warp {
+ public:
+  __device__ u32 lane() const { return threadIdx.x % kWarpLanes; }
+  __device__ u32 ballot(bool says) const { return __ballot_sync(~0u, says); }
+  __device__ u32 same(u32 value) const { return __match_any_sync(~0u, value); }
+  template <class T>
+  __device__ T from(T value, u32 lane) const {
+    return __shfl_sync(~0u, value, int(lane));
+  }
+  __device__ void sync() const { __syncwarp(); }
 };
 
 // For whole blocks; a barrier follows.
@@ -77,6 +100,18 @@ __device__ inline bool is_first(const u32 (&members)[kMemberWords], u32 mine) {
   return (members[mine / 32] & ((1u << mine % 32) - 1u)) == 0;
 }
 
+// A place is free for the next round.
+__device__ inline void leave(Round& round, u32 place) {
+  for (u32& word : round.members[place]) word = 0;
+  round.groups[place] = kNoGroup;
+}
+
+__device__ inline u32 count(const u32 (&members)[kMemberWords]) {
+  u32 all = 0;
+  for (const u32 word : members) all += __popc(word);
+  return all;
+}
+
 __device__ inline void apply_all(const xg_batch& batch, Round& round, u32 place) {
   for (u32 word = 0; word < kMemberWords; word++) {
     for (u32 left = round.members[place][word]; left != 0; left &= left - 1) {
@@ -84,9 +119,77 @@ __device__ inline void apply_all(const xg_batch& batch, Round& round, u32 place)
       round.outcomes[packet] =
           xg_stage_apply(batch, round.kinds[packet], round.bodies[packet], round.touches[packet]);
     }
-    round.members[place][word] = 0;
   }
-  round.groups[place] = kNoGroup;
+  leave(round, place);
+}
+
+// The block's own packets of a place; for whole warps.
+static __device__ __noinline__ void apply_crowd(const xg_batch& batch, Round& round, u32 place) {
+  Warp warp;
+  for (u32 word = 0; word < kMemberWords; word++) {
+    const u32 members = round.members[place][word];
+    if (members == 0) continue;
+    const bool has = (members >> warp.lane() & 1) != 0;
+    const u32 packet = word * kWarpLanes + warp.lane();
+    const xg_touch touch = has ? round.touches[packet] : xg_untracked();
+    const u32 outcome = xg_apply_lanes(warp, batch, has, has ? round.kinds[packet] : 0u,
+                                       has ? round.bodies[packet] : 0u, touch);
+    if (has) round.outcomes[packet] = outcome;
+  }
+  warp.sync();
+}
+
+// Up to a warp's lanes of a crowd's packets, the first `count` of those found.
+__device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u32* found, u32 count) {
+  Warp warp;
+  const bool has = warp.lane() < count;
+  xg_touch touch = xg_untracked();
+  u32 packet = 0, kind = 0, body = 0;
+  if (has) {
+    packet = found[warp.lane()];
+    uint4 pieces[Crowd::kPieces];
+#pragma unroll
+    for (u32 i = 0; i < Crowd::kPieces; i++) pieces[i] = __ldcg(&crowd.touches[packet][i]);
+    kind = __ldcg(&crowd.kinds[packet]);
+    body = __ldcg(&crowd.bodies[packet]);
+    memcpy(&touch, pieces, sizeof(touch));
+  }
+  const u32 outcome = xg_apply_lanes(warp, batch, has, kind, body, touch);
+  if (has) __stcg(&crowd.outcomes[packet], outcome);
+}
+
+// All packets of a group, in the order of the blocks that have some (a bit each) and of their numbers; for
+// whole warps.
+static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Crowd& crowd, const u32* blocks,
+                                                   u32 group, u32* found) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 lower = (1u << lane) - 1u;
+  u32 filled = 0;
+  for (u32 word = 0; word < kTeamBlocks / 32; word++) {
+    for (u32 left = __ldcg(blocks + word); left != 0; left &= left - 1) {
+      const u32 first = (word * 32 + XG_LOWEST_BIT(left)) * kTablesBlock;
+      u32 groups[kTablesWarps];
+#pragma unroll
+      for (u32 part = 0; part < kTablesWarps; part++)
+        groups[part] = __ldcg(&crowd.groups[first + part * kWarpLanes + lane]);
+#pragma unroll
+      for (u32 part = 0; part < kTablesWarps; part++) {
+        const bool is = groups[part] == group;
+        const u32 these = __ballot_sync(~0u, is);
+        if (is) found[filled + __popc(these & lower)] = first + part * kWarpLanes + lane;
+        filled += __popc(these);
+        __syncwarp();
+        if (filled < kWarpLanes) continue;
+        apply_found(batch, crowd, found, kWarpLanes);
+        filled -= kWarpLanes;
+        const u32 rest = found[kWarpLanes + lane];
+        __syncwarp();
+        if (lane < filled) found[lane] = rest;
+        __syncwarp();
+      }
+    }
+  }
+  if (filled != 0) apply_found(batch, crowd, found, filled);
 }
 
 __device__ inline void lock(u32* at) {
@@ -111,6 +214,18 @@ class Alone {
     __syncthreads();
     if (first) apply_all(batch, round, place);
   }
+
+  // The same in a crowded round, for which each thread has shown what it brings.
+  __device__ void show(const Round&, bool, u32) const {}
+  __device__ void apply_crowded(const xg_batch& batch, Round& round, bool, bool first, u32, u32 place) {
+    __syncthreads();
+    const bool crowd = first && count(round.members[place]) >= kCrowd;
+    if (first && !crowd) apply_all(batch, round, place);
+    __syncwarp();
+    for (u32 crowds = __ballot_sync(~0u, crowd); crowds != 0; crowds &= crowds - 1)
+      apply_crowd(batch, round, __shfl_sync(~0u, place, int(XG_LOWEST_BIT(crowds))));
+    if (crowd) leave(round, place);
+  }
 };
 
 // A block of a team, likewise.
@@ -122,8 +237,8 @@ class Together {
   __device__ u32 size() const { return place_.size; }
 
   __device__ void apply(const xg_batch& batch, Round& round, bool first, u32 group, u32 place) {
-    // What was said here for the meeting before may still be looked at, until the next one.
-    const u32 now = meetings_ % 2;
+    // What was said here the time before may still be looked at, until the next meeting.
+    const u32 now = times_++ % 2;
     u32* blocks = turn_.blocks[now][group];
     u32* applied = &turn_.applied[now][group];
     if (first) atomicOr(&blocks[place_.number / 32], 1u << place_.number % 32);
@@ -151,9 +266,48 @@ class Together {
     }
   }
 
+  __device__ void show(const Round& round, bool tracked, u32 group) const {
+    const u32 packet = own_packet();
+    __stcg(&turn_.crowd.groups[packet], tracked ? group : kNoGroup);
+    if (!tracked) return;
+    const uint4* pieces = reinterpret_cast<const uint4*>(&round.touches[threadIdx.x]);
+#pragma unroll
+    for (u32 i = 0; i < Crowd::kPieces; i++) __stcg(&turn_.crowd.touches[packet][i], pieces[i]);
+    __stcg(&turn_.crowd.kinds[packet], round.kinds[threadIdx.x]);
+    __stcg(&turn_.crowd.bodies[packet], round.bodies[threadIdx.x]);
+  }
+
+  __device__ void apply_crowded(const xg_batch& batch, Round& round, bool tracked, bool first, u32 group,
+                                u32 place) {
+    const u32 now = times_++ % 2;
+    u32* blocks = turn_.blocks[now][group];
+    if (first) atomicOr(&blocks[place_.number / 32], 1u << place_.number % 32);
+    meet();
+    u32 before = 0, all = 0;
+    if (first) count(blocks, before, all);
+    const bool crowd = first && (all > 1 || detail::count(round.members[place]) >= kCrowd);
+    if (first) round.gathered[place] = crowd;
+    if (first && !crowd) apply_all(batch, round, place);
+    if (crowd) leave(round, place);
+    __syncwarp();
+    u32* found = round.found[threadIdx.x / kWarpLanes];
+    for (u32 left = __ballot_sync(~0u, crowd && before == 0); left != 0; left &= left - 1) {
+      const u32 its = __shfl_sync(~0u, group, int(XG_LOWEST_BIT(left)));
+      apply_gathered(batch, turn_.crowd, turn_.blocks[now][its], its, found);
+      __syncwarp();
+    }
+    meet();
+    if (first && before == 0) clear(blocks, &turn_.applied[now][group]);
+    if (tracked && round.gathered[place])
+      round.outcomes[threadIdx.x] = __ldcg(&turn_.crowd.outcomes[own_packet()]);
+  }
+
  private:
   static constexpr u32 kWords = kTeamBlocks / 32;
   static_assert(kWords % 4 == 0 && offsetof(TablesTurn, blocks) % sizeof(uint4) == 0);
+
+  // The place of this thread's packet among the crowd.
+  __device__ u32 own_packet() const { return place_.number * kTablesBlock + threadIdx.x; }
 
   // Until all blocks of the team are here. What they did before, all threads see afterwards.
   __device__ void meet() {
@@ -195,6 +349,7 @@ class Together {
   Team& team_;
   Place place_;
   u32 meetings_ = 0;
+  u32 times_ = 0;  // that something was applied
 };
 
 // Brings a packet's set nearer while the block waits for the others.
@@ -212,6 +367,7 @@ __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_vie
   const u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
   for (u32 number = 0; number < rounds; number++) {
     const bool here = way.kind != 0 && batch.image.v[way.body + XG_BODY_ROUND] == number;
+    const bool crowded = number < 32 && (batch.image.v[XG_IMAGE_CROWDED_AT] >> number & 1) != 0;
     u32 group = 0, place = 0;
     bool tracked = false;
     if (here) {
@@ -227,9 +383,13 @@ __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_vie
         place = come(round, group, mine);
       }
     }
+    if (crowded) blocks.show(round, tracked, group);
     __syncthreads();
     const bool first = tracked && is_first(round.members[place], mine);
-    blocks.apply(batch, round, first, group, place);
+    if (crowded)
+      blocks.apply_crowded(batch, round, tracked, first, group, place);
+    else
+      blocks.apply(batch, round, first, group, place);
     __syncthreads();
     if (here) xg_settle(batch, seen, round.outcomes[mine], way, r);
   }

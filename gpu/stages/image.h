@@ -20,7 +20,7 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 6u
+#define XG_IMAGE_HEADER 7u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
@@ -30,6 +30,8 @@
  * of it has seen its packets in their order. */
 #define XG_IMAGE_ROUNDS_AT 4u /* number of rounds, 0: no stage has a table */
 #define XG_IMAGE_STATES_AT 5u /* number of tables */
+/* Bit a round, of the first 32: one of its tables has sets to which many packets of a batch come. */
+#define XG_IMAGE_CROWDED_AT 6u
 #define XG_PIPELINE_WORDS 3u
 
 #define XG_NEXT 7u

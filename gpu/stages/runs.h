@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/runs.h: a set's packets, many at a time, by a device whose threads come in warps; C++ and CUDA
+ * alone. `ddos` has many: all that come to a target. While no alarm begins or ends, no register goes up and
+ * no window is over, all that a packet does to its target's record is to add to it, and what it adds to is
+ * what those before it have added: sums over the lanes in front. So the lanes take a packet each, find out
+ * which of them is the first that does more than that, and all before it are counted at once, with the
+ * answers and the record that xg_ddos_apply() would give them one after the other. That one is then for
+ * xg_ddos_apply(). In a flood such packets are few: some thousands a window, however many it brings. Other
+ * stages' are taken one by one.
+ *
+ * A lane's own values are plain variables; what lanes tell each other goes through a Warp:
+ *
+ *   u32 lane()                number of this one, 0 to 31
+ *   u32 ballot(bool)          bit a lane that says so
+ *   u32 same(u32)             bit a lane that has the same value
+ *   T from(T, u32 lane)       that lane's value; u32 or u64
+ *   void sync()               what a lane wrote before, all read after
+ *
+ * All lanes call each of them together.
+ */
+#ifndef XDPGPU_STAGES_RUNS_H
+#define XDPGPU_STAGES_RUNS_H
+
+#include "pipeline.h"
+
+#ifdef __CUDACC__
+#define XG_WARP_FN static __device__ __forceinline__
+#define XG_WARP_UNROLL _Pragma("unroll")
+#else
+#define XG_WARP_FN static inline
+#define XG_WARP_UNROLL
+#endif
+
+#define XG_LANES 32u
+/* A sketch's count that might come round within a run. */
+#define XG_DDOS_NEARLY_ALL 0xffff0000u
+
+/* Number of the highest bit that is set; x is not 0. */
+XG_WARP_FN u32 xg_highest_bit(u32 x) {
+#ifdef __CUDA_ARCH__
+  return 31u - u32(__clz(int(x)));
+#else
+  return 31u - u32(__builtin_clz(x));
+#endif
+}
+
+/* The lanes up to this one. */
+XG_WARP_FN u32 xg_lanes_up_to(u32 lane) { return (2u << lane) - 1u; }
+
+/* Sum of the values of the lanes up to this one. */
+template <class Warp>
+XG_WARP_FN u32 xg_sum_up_to_here(Warp& warp, u32 value) {
+  XG_WARP_UNROLL for (u32 step = 1u; step < XG_LANES; step *= 2u) {
+    u32 before = warp.from(value, (warp.lane() - step) & (XG_LANES - 1u));
+    if (warp.lane() >= step) value += before;
+  }
+  return value;
+}
+
+/* Largest value of the lanes up to this one. */
+template <class Warp>
+XG_WARP_FN u64 xg_most_up_to_here(Warp& warp, u64 value) {
+  XG_WARP_UNROLL for (u32 step = 1u; step < XG_LANES; step *= 2u) {
+    u64 before = warp.from(value, (warp.lane() - step) & (XG_LANES - 1u));
+    if (warp.lane() >= step && before > value) value = before;
+  }
+  return value;
+}
+
+/* What the lanes 0 to 7 have of the sources with most packets. */
+struct xg_ddos_top {
+  u32 key[4];
+  u32 packets; /* 0: none */
+};
+
+/* Of the eight, the one with fewest packets, the first of equals; to all lanes. */
+template <class Warp>
+XG_WARP_FN u32 xg_ddos_least(Warp& warp, u32 packets, XG_INOUT(u32) fewest) {
+  u64 least = warp.lane() < XG_DDOS_TOP ? xg_word_pair(warp.lane(), packets) : ~u64(0);
+  XG_WARP_UNROLL for (u32 step = XG_DDOS_TOP / 2u; step != 0u; step /= 2u) {
+    u64 other = warp.from(least, warp.lane() ^ step);
+    if (other < least) least = other;
+  }
+  least = warp.from(least, 0u);
+  fewest = u32(least >> 32);
+  return u32(least);
+}
+
+/* The lanes in `counted`, whose sources have `packets` now, take their places among those with most. */
+template <class Warp>
+XG_WARP_FN void xg_ddos_rise(Warp& warp, xg_state s, u32 record, const xg_touch& t, u32 counted,
+                             u32 packets) {
+  u32 lane = warp.lane();
+  u32 at = record + XG_DDOS_TOP_AT + (lane & (XG_DDOS_TOP - 1u)) * XG_DDOS_TOP_WORDS;
+  xg_ddos_top top;
+  for (u32 k = 0u; k < 4u; k++) top.key[k] = s.v[at + k];
+  top.packets = s.v[at + XG_DDOS_TOP_PACKETS];
+  /* A source has at least as many packets as it had when it was noted: one that has fewer than the last of
+   * the eight is none of them. */
+  u32 fewest = 0u;
+  xg_ddos_least(warp, top.packets, fewest);
+  u32 rising = warp.ballot((counted >> lane & 1u) != 0u && packets >= fewest);
+  if (rising == 0u) return;
+  u32 place = XG_DDOS_TOP; /* of this lane's source */
+  for (u32 i = 0u; i < XG_DDOS_TOP; i++) {
+    u32 different = warp.from(top.packets, i) == 0u ? 1u : 0u;
+    for (u32 k = 0u; k < 4u; k++) different |= warp.from(top.key[k], i) ^ t.key[4u + k];
+    if (different == 0u && place == XG_DDOS_TOP) place = i;
+  }
+  if ((warp.ballot(place == XG_DDOS_TOP) & rising) == 0u) {
+    /* All are there already: the last packet of each counts. */
+    u32 mine = 0u;
+    for (u32 i = 0u; i < XG_DDOS_TOP; i++) {
+      u32 its = warp.ballot(place == i) & rising;
+      if (lane == i) mine = its;
+    }
+    u32 last = warp.from(packets, mine != 0u ? xg_highest_bit(mine) : 0u);
+    if (mine != 0u) s.v[at + XG_DDOS_TOP_PACKETS] = last;
+    return;
+  }
+  for (u32 left = rising; left != 0u; left &= left - 1u) {
+    u32 who = XG_LOWEST_BIT(left);
+    u32 has = warp.from(packets, who);
+    u32 key[4];
+    u32 different = top.packets == 0u ? 1u : 0u;
+    for (u32 k = 0u; k < 4u; k++) {
+      key[k] = warp.from(t.key[4u + k], who);
+      different |= top.key[k] ^ key[k];
+    }
+    u32 known = warp.ballot(lane < XG_DDOS_TOP && different == 0u);
+    if (known != 0u) {
+      if (lane == XG_LOWEST_BIT(known)) top.packets = has;
+      continue;
+    }
+    u32 least = xg_ddos_least(warp, top.packets, fewest);
+    if (has > fewest && lane == least) {
+      for (u32 k = 0u; k < 4u; k++) top.key[k] = key[k];
+      top.packets = has;
+    }
+  }
+  if (lane < XG_DDOS_TOP) {
+    for (u32 k = 0u; k < 4u; k++) s.v[at + k] = top.key[k];
+    s.v[at + XG_DDOS_TOP_PACKETS] = top.packets;
+  }
+}
+
+/* run: lanes whose packets are of one target, in the order of their lanes; body: theirs; t: each lane's own,
+ * or xg_untracked(). -> the lanes
+ * that are through, the first ones of them, with their outcomes; 0: the first one is for xg_ddos_apply(). */
+template <class Warp>
+XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, u32 body, const xg_touch& t, u32 run,
+                           XG_INOUT(u32) outcome) {
+  u32 lane = warp.lane();
+  u32 first = XG_LOWEST_BIT(run);
+  bool mine = (run >> lane & 1u) != 0u;
+  xg_state s = xg_state_of(b, body);
+  u32 evict = b.image.v[body + XG_BODY_EVICT];
+
+  /* The set, its clock, and the target's entry. */
+  u32 number = warp.from(t.set, first);
+  u32 set = xg_set_at(number);
+  u64 clock = xg_state64(s, set + XG_SET_TIME);
+  u64 now = mine && t.now > clock ? t.now : clock;
+  now = xg_most_up_to_here(warp, now);
+  u64 began = warp.from(now, first);
+  u32 tag = warp.from(t.tag, first);
+  u32 key[5];
+  for (u32 k = 0u; k < 4u; k++) key[k] = warp.from(t.key[k], first);
+  key[4] = warp.from(t.key[9], first);
+  bool is = lane < XG_WAYS && s.v[set + XG_SET_TAGS + (lane & (XG_WAYS - 1u))] == tag;
+  if (is) {
+    u32 at = xg_entry_at(set, lane);
+    u32 different = s.v[at + XG_ENTRY_KEY + 9u] ^ key[4];
+    for (u32 k = 0u; k < 4u; k++) different |= s.v[at + XG_ENTRY_KEY + k] ^ key[k];
+    for (u32 k = 4u; k < 9u; k++) different |= s.v[at + XG_ENTRY_KEY + k];
+    is = different == 0u && xg_state64(s, at + XG_ENTRY_DEADLINE) > began;
+  }
+  u32 ways = warp.ballot(is);
+  if (ways == 0u) return 0u;
+  u32 way = XG_LOWEST_BIT(ways);
+  u32 entry = xg_entry_at(set, way);
+  u32 record = xg_set_at(b.image.v[body + XG_BODY_SETS]) + (number * XG_WAYS + way) * XG_DDOS_RECORD;
+  if (s.v[entry + XG_ENTRY_VALUE] != s.v[record + XG_DDOS_DETECTIONS]) return 0u;
+
+  /* What would be more than to add: another window, a target forgotten, a register that goes up. */
+  u64 forget = xg_image64(b, body + XG_DDOS_FORGET);
+  u64 hold = xg_image64(b, body + XG_DDOS_HOLD);
+  u64 window = xg_image64(b, body + XG_DDOS_WINDOW);
+  u64 start = xg_state64(s, record + XG_DDOS_START);
+  bool more = now < start || now - start >= window || (lane != first && now - began >= forget);
+  u32 watched = b.image.v[body + XG_DDOS_WATCHED];
+  if ((watched & (1u << XG_DDOS_SOURCE_COUNT)) != 0u)
+    more |= xg_ddos_register(s, record + XG_DDOS_SOURCES_AT, t.key[8] & 0xffu) < ((t.key[8] >> 8) & 63u);
+  if ((watched & (1u << XG_DDOS_NEW_FLOWS)) != 0u) {
+    u32 flows = record + XG_DDOS_FLOWS_AT + s.v[record + XG_DDOS_CURRENT] * XG_DDOS_REGISTER_WORDS;
+    more |= xg_ddos_register(s, flows, (t.facts >> 10) & 0xffu) < ((t.facts >> 18) & 63u);
+  }
+
+  /* The metrics: in xg_ddos_judge()'s way, where no alarm begins or ends. */
+  u32 kinds = t.facts & XG_DDOS_KINDS;
+  u32 judged = (kinds | 1u << XG_DDOS_NEW_FLOWS) & watched;
+  u32 were = s.v[record + XG_DDOS_ALARMS];
+  u32 alarms = were & watched;
+  u64 share = more ? u64(0) : (start + window - now) * u64(1024) / window;
+  u32 metrics = record + XG_DDOS_METRIC_AT;
+  u32 sums[XG_DDOS_METRICS]; /* of this run, up to this lane */
+  u64 values[XG_DDOS_METRICS];
+  u32 releases[XG_DDOS_METRICS]; /* lanes whose packets prolong the alarm */
+  XG_WARP_UNROLL for (u32 m = 0u; m < XG_DDOS_METRICS; m++) {
+    sums[m] = 0u;
+    values[m] = u64(0);
+    releases[m] = 0u;
+    bool has = mine && (judged >> m & 1u) != 0u;
+    bool on = (alarms >> m & 1u) != 0u;
+    if (warp.ballot(has) == 0u && !on) continue;
+    u32 metric = metrics + m * XG_DDOS_METRIC;
+    u64 until = xg_state64(s, metric + XG_DDOS_UNTIL);
+    u64 value = xg_state64(s, metric + XG_DDOS_NOW);
+    u64 before = (xg_state64(s, metric + XG_DDOS_BEFORE) * share) >> 10;
+    if (m < XG_DDOS_NEW_FLOWS) {
+      bool bytes = m == XG_DDOS_UDP_BYTES || m == XG_DDOS_DNS_BYTES || m == XG_DDOS_BYTES;
+      sums[m] = xg_sum_up_to_here(warp, has ? (bytes ? t.size : 1u) : 0u);
+      value += u64(sums[m]) + before;
+    } else if (before > value) {
+      value = before;
+    }
+    values[m] = value;
+    u32 threshold = body + XG_DDOS_THRESHOLDS + m * 4u;
+    if (on) {
+      /* A packet in front may set an end that is nearer than the one there was. */
+      more |= until <= now || (lane != first && now - began >= hold);
+      releases[m] = warp.ballot(has && value >= xg_image64(b, threshold + 2u));
+    } else if (has) {
+      more |= until > now || value >= xg_image64(b, threshold);
+    }
+  }
+
+  /* The sketch. */
+  u32 sketched = alarms != 0u ? alarms : watched;
+  u32 cells = record + XG_DDOS_SKETCH_AT;
+  u32 places[2];
+  u32 counts[2];
+  places[0] = cells + ((t.key[8] >> 14) & 63u);
+  places[1] = cells + XG_DDOS_ROW + ((t.key[8] >> 20) & 63u);
+  for (u32 row = 0u; row < 2u; row++) {
+    counts[row] = s.v[places[row]];
+    more |= counts[row] >= XG_DDOS_NEARLY_ALL;
+  }
+  u32 total = s.v[record + XG_DDOS_TOTAL];
+
+  u32 stop = warp.ballot(mine && more);
+  u32 done = stop == 0u ? run : run & ((1u << XG_LOWEST_BIT(stop)) - 1u);
+  if (done == 0u) return 0u;
+  warp.sync();
+  mine = (done >> lane & 1u) != 0u;
+  u32 last = xg_highest_bit(done);
+  u32 up_to = xg_lanes_up_to(lane);
+  u32 hit = mine ? kinds & alarms : 0u;
+  u32 reason = hit != 0u ? XG_LOWEST_BIT(hit) : XG_DDOS_METRICS;
+  u64 lasts = u64(0); /* end of the alarm that the packet meets, after it */
+  XG_WARP_UNROLL for (u32 m = 0u; m < XG_DDOS_METRICS; m++) {
+    u32 metric = metrics + m * XG_DDOS_METRIC;
+    u32 sum = warp.from(sums[m], last);
+    if (lane == m && sum != 0u)
+      xg_set_state64(s, metric + XG_DDOS_NOW, xg_state64(s, metric + XG_DDOS_NOW) + u64(sum));
+    if ((alarms >> m & 1u) == 0u) continue;
+    u32 prolonging = releases[m] & done & up_to;
+    u64 then = warp.from(now, prolonging != 0u ? xg_highest_bit(prolonging) : 0u) + hold;
+    if (reason == m) lasts = prolonging != 0u ? then : xg_state64(s, metric + XG_DDOS_UNTIL);
+    u64 peak = xg_most_up_to_here(warp, mine && (judged >> m & 1u) != 0u ? values[m] : u64(0));
+    warp.sync();
+    if (lane == XG_LANES - 1u) {
+      if (prolonging != 0u) xg_set_state64(s, metric + XG_DDOS_UNTIL, then);
+      if (peak > xg_state64(s, metric + XG_DDOS_PEAK)) xg_set_state64(s, metric + XG_DDOS_PEAK, peak);
+    }
+  }
+
+  bool counts_for_it = mine && (kinds & sketched) != 0u;
+  u32 counted = warp.ballot(counts_for_it);
+  u32 packets = 0u;
+  if (counted != 0u) {
+    total += XG_BITS_SET(counted & up_to);
+    for (u32 row = 0u; row < 2u; row++) {
+      u32 peers = warp.same(places[row]) & counted;
+      counts[row] += XG_BITS_SET(peers & up_to);
+      if (counts_for_it && lane == xg_highest_bit(peers)) s.v[places[row]] = counts[row];
+    }
+    if (lane == xg_highest_bit(counted)) s.v[record + XG_DDOS_TOTAL] = total;
+    packets = counts[0] < counts[1] ? counts[0] : counts[1];
+    xg_ddos_rise(warp, s, record, t, counted, packets);
+  }
+
+  u32 mode = b.image.v[body + XG_DDOS_MODE];
+  u64 needed = u64(total) * u64(b.image.v[body + XG_DDOS_SHARE]);
+  bool spared = mode == XG_DDOS_PASSES || (mode == XG_DDOS_DROPS_SOURCES && u64(packets) * u64(100) < needed);
+  bool drops = hit != 0u && !spared;
+  u32 dropped = warp.ballot(drops);
+  if (dropped != 0u) {
+    for (u32 left = alarms; left != 0u; left &= left - 1u) {
+      u32 m = XG_LOWEST_BIT(left);
+      u32 its = warp.ballot(drops && reason == m);
+      u32 at = metrics + m * XG_DDOS_METRIC + XG_DDOS_DROPPED_IN;
+      if (lane == 0u) xg_set_state64(s, at, xg_state64(s, at) + u64(XG_BITS_SET(its)));
+    }
+    u32 at = record + XG_DDOS_DROPPED_ALL;
+    if (lane == 0u) xg_set_state64(s, at, xg_state64(s, at) + u64(XG_BITS_SET(dropped)));
+  }
+  if (mine) {
+    outcome = hit == 0u ? XG_DDOS_WITHIN : XG_DDOS_ALARMED;
+    if (drops) {
+      u64 ttl = (lasts - now) / XG_DDOS_TICKS_PER_MS;
+      u64 most = u64(b.image.v[body + XG_BODY_TTL]);
+      if (most != u64(0) && ttl > most) ttl = most;
+      outcome = XG_DDOS_DROPPED | reason << 3 | u32(ttl) << 7;
+    }
+    xg_count(s, XG_TABLE_TOUCHES);
+    xg_count(s, XG_TABLE_HITS);
+  }
+  if (lane == last) {
+    u32 came = XG_BITS_SET(done);
+    u32 turns = s.v[set + XG_SET_TURNS] + came;
+    u32 rank = s.v[entry + XG_ENTRY_RANK];
+    if (evict == XG_EVICT_LRU) rank = turns;
+    if (evict == XG_EVICT_LFU) rank = rank < 0xffffffffu - came ? rank + came : 0xffffffffu;
+    s.v[entry + XG_ENTRY_RANK] = rank;
+    s.v[set + XG_SET_TURNS] = turns;
+    s.v[record + XG_DDOS_ALARMS] = alarms;
+    xg_set_state64(s, set + XG_SET_TIME, now);
+    xg_set_state64(s, entry + XG_ENTRY_DEADLINE, now + forget);
+  }
+  warp.sync();
+  return done;
+}
+
+/* Applies the lanes' packets, in their order; `has`: this lane has one. -> its outcome. */
+template <class Warp>
+XG_WARP_FN u32 xg_apply_lanes(Warp& warp, xg_batch b, bool has, u32 kind, u32 body, const xg_touch& t) {
+  u32 lane = warp.lane();
+  u32 outcome = 0u;
+  for (u32 left = warp.ballot(has); left != 0u;) {
+    u32 first = XG_LOWEST_BIT(left);
+    u32 done = 0u;
+    u32 its_kind = warp.from(kind, first);
+    if (its_kind == XG_KIND_DDOS) {
+      u32 its_body = warp.from(body, first);
+      u32 elsewhere = (its_kind ^ kind) | (its_body ^ body);
+      elsewhere |= warp.from(t.set, first) ^ t.set;
+      u32 different = warp.from(t.tag, first) ^ t.tag;
+      for (u32 k = 0u; k < 4u; k++) different |= warp.from(t.key[k], first) ^ t.key[k];
+      different |= warp.from(t.key[9], first) ^ t.key[9];
+      /* Of the set's packets those in front of the first one of another target. Other sets' do not matter. */
+      u32 peers = warp.ballot(elsewhere == 0u) & left;
+      u32 others = warp.ballot(different != 0u) & peers;
+      u32 run = others == 0u ? peers : peers & ((1u << XG_LOWEST_BIT(others)) - 1u);
+      done = xg_ddos_run(warp, b, its_body, t, run, outcome);
+    }
+    if (done == 0u) {
+      if (lane == first) outcome = xg_stage_apply(b, kind, body, t);
+      warp.sync();
+      done = 1u << first;
+    }
+    left &= ~done;
+  }
+  return outcome;
+}
+
+#endif
