@@ -20,23 +20,26 @@ __device__ void complete(const Completion& completion) {
   *static_cast<volatile u64*>(completion.finished) = completion.ticket;
 }
 
-// in_team: the packets at tables are finish()'s, which follows.
-template <bool kTables>
+// Whose the second part of a batch is.
+enum class Second {
+  nobodys,  // there are no tables
+  block,    // the last block's
+  team,     // finish()'s, which follows
+};
+
+template <Second kSecond>
 __global__ void __launch_bounds__(kBlock)
-    decide(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion,
-           const bool in_team) {
+    decide(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ bool last;
   // From here on the next batch's blocks may come and fetch their packets, as soon as there is room for them.
   cudaTriggerProgrammaticLaunchCompletion();
-  decide_packet<true, kTables>(batch, blockIdx.x * kBlock + threadIdx.x, flows, scratch,
-                               lines[threadIdx.x / kWarpLanes]);
-  if constexpr (kTables) {
-    if (in_team) {
-      // The batch before, which had a team, too, is over.
-      if (blockIdx.x == 0 && threadIdx.x == 0) *scratch.team = {};
-      return;
-    }
+  decide_packet<true, kSecond != Second::nobodys>(batch, blockIdx.x * kBlock + threadIdx.x, flows, scratch,
+                                                  lines[threadIdx.x / kWarpLanes]);
+  if constexpr (kSecond == Second::team) {
+    // The batch before, which had a team, too, is over.
+    if (blockIdx.x == 0 && threadIdx.x == 0) *scratch.team = {};
+    return;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -46,7 +49,7 @@ __global__ void __launch_bounds__(kBlock)
   }
   __syncthreads();
   if (!last) return;
-  if constexpr (kTables) {
+  if constexpr (kSecond == Second::block) {
     // What the other blocks kept is read after it was seen that they are through.
     __threadfence();
     finish_tables(batch, flows, scratch, lines);
@@ -59,6 +62,7 @@ __global__ void __launch_bounds__(kBlock)
 
 // The second part of a large batch with tables. Its packets are read where decide() has kept them, so that
 // the next batch's may be fetched meanwhile.
+template <bool kCrowds>
 __global__ void __launch_bounds__(kBlock)
     finish(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
@@ -67,7 +71,7 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x == 0) place = join_team(scratch);
   __syncthreads();
   if (place.number == place.size) return;
-  finish_in_team(batch, flows, scratch, lines, place);
+  finish_in_team<kCrowds>(batch, flows, scratch, lines, place);
   __syncthreads();
   if (threadIdx.x != 0) return;
   // As in decide().
@@ -92,7 +96,7 @@ cudaError_t launch_kernel(const void* kernel, u32 blocks, bool overlaps, void** 
   return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
-const void* address(void (*kernel)(xg_batch, Flows, Scratch, Completion, bool)) {
+const void* address(void (*kernel)(xg_batch, Flows, Scratch, Completion)) {
   return reinterpret_cast<const void*>(kernel);
 }
 
@@ -100,27 +104,28 @@ const void* address(void (*kernel)(xg_batch, Flows, Scratch, Completion, bool)) 
 
 cudaError_t load_decide() noexcept {
   cudaFuncAttributes attributes{};
-  for (const void* kernel :
-       {address(&decide<false>), address(&decide<true>), reinterpret_cast<const void*>(&finish)})
+  for (const void* kernel : {address(&decide<Second::nobodys>), address(&decide<Second::block>),
+                             address(&decide<Second::team>), address(&finish<false>), address(&finish<true>)})
     if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess)
       return error;
   return cudaSuccess;
 }
 
-cudaError_t launch(const xg_batch& batch, const Flows& flows, bool tables, const Scratch& scratch,
+cudaError_t launch(const xg_batch& batch, const Flows& flows, Tables tables, const Scratch& scratch,
                    const Completion& completion, bool overlaps, cudaStream_t stream) noexcept {
   xg_batch batch_argument = batch;
   Flows flows_argument = flows;
   Scratch scratch_argument = scratch;
   Completion completion_argument = completion;
-  bool in_team = tables && batch.count > kTeamPackets;
-  void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument, &in_team};
+  const bool in_team = tables != Tables::none && batch.count > kTeamPackets;
+  void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument};
   const u32 blocks = (batch.count + kBlock - 1) / kBlock;
-  const cudaError_t error = launch_kernel(tables ? address(&decide<true>) : address(&decide<false>), blocks,
-                                          overlaps, arguments, stream);
+  const void* first = address(&decide<Second::nobodys>);
+  if (tables != Tables::none) first = address(in_team ? &decide<Second::team> : &decide<Second::block>);
+  const cudaError_t error = launch_kernel(first, blocks, overlaps, arguments, stream);
   if (error != cudaSuccess || !in_team) return error;
-  return launch_kernel(reinterpret_cast<const void*>(&finish), std::min(blocks, kTeamBlocks), false,
-                       arguments, stream);
+  return launch_kernel(address(tables == Tables::crowded ? &finish<true> : &finish<false>),
+                       std::min(blocks, kTeamBlocks), false, arguments, stream);
 }
 
 }  // namespace xdpgpu::gpu::cuda

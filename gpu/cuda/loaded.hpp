@@ -4,7 +4,9 @@
 // these.
 #pragma once
 
+#include "gpu/cuda/kernel.hpp"
 #include "gpu/cuda/memory.hpp"
+#include "gpu/stages/image.h"
 #include "gpu/states.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -14,6 +16,10 @@ struct Loaded {
   DeviceMemory image;
   States<DeviceMemory>::Held tables;
 
+  Tables has() const noexcept {
+    if (tables.empty()) return Tables::none;
+    return pipelines->image()[XG_IMAGE_CROWDED_AT] != 0 ? Tables::crowded : Tables::some;
+  }
   void abandon() noexcept {
     image.abandon();
     for (const auto& table : tables) table->abandon();

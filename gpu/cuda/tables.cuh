@@ -58,6 +58,7 @@ struct Round {
   // of a crowd's packets, in their order, of which it takes as many as it has lanes.
   bool gathered[kRoundPlaces];
   u32 found[kTablesWarps][2 * kWarpLanes];
+  u32 desks[kTablesWarps][XG_DESK_WORDS];
 };
 
 // The lanes of this warp, all of them (gpu/stages/runs.h).
@@ -123,9 +124,12 @@ __device__ inline void apply_all(const xg_batch& batch, Round& round, u32 place)
   leave(round, place);
 }
 
+__device__ inline u32* own_desk(Round& round) { return round.desks[threadIdx.x / kWarpLanes]; }
+
 // The block's own packets of a place; for whole warps.
 static __device__ __noinline__ void apply_crowd(const xg_batch& batch, Round& round, u32 place) {
   Warp warp;
+  xg_desk desk = xg_empty_desk({own_desk(round)});
   for (u32 word = 0; word < kMemberWords; word++) {
     const u32 members = round.members[place][word];
     if (members == 0) continue;
@@ -133,14 +137,15 @@ static __device__ __noinline__ void apply_crowd(const xg_batch& batch, Round& ro
     const u32 packet = word * kWarpLanes + warp.lane();
     const xg_touch touch = has ? round.touches[packet] : xg_untracked();
     const u32 outcome = xg_apply_lanes(warp, batch, has, has ? round.kinds[packet] : 0u,
-                                       has ? round.bodies[packet] : 0u, touch);
+                                       has ? round.bodies[packet] : 0u, touch, desk);
     if (has) round.outcomes[packet] = outcome;
   }
-  warp.sync();
+  xg_clear_desk(warp, batch, desk);
 }
 
 // Up to a warp's lanes of a crowd's packets, the first `count` of those found.
-__device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u32* found, u32 count) {
+__device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u32* found, u32 count,
+                                   xg_desk& desk) {
   Warp warp;
   const bool has = warp.lane() < count;
   xg_touch touch = xg_untracked();
@@ -154,42 +159,86 @@ __device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u3
     body = __ldcg(&crowd.bodies[packet]);
     memcpy(&touch, pieces, sizeof(touch));
   }
-  const u32 outcome = xg_apply_lanes(warp, batch, has, kind, body, touch);
+  const u32 outcome = xg_apply_lanes(warp, batch, has, kind, body, touch, desk);
   if (has) __stcg(&crowd.outcomes[packet], outcome);
+}
+
+// The blocks that have packets of a group, one after the other; for whole warps.
+class Blocks {
+ public:
+  static constexpr u32 kNone = ~0u;
+  static_assert(kTeamBlocks / 32 <= kWarpLanes);
+  __device__ explicit Blocks(const u32* bits) {
+    const u32 lane = threadIdx.x % kWarpLanes;
+    left_ = lane < kTeamBlocks / 32 ? __ldcg(bits + lane) : 0;
+  }
+  __device__ u32 next() {
+    const u32 words = __ballot_sync(~0u, left_ != 0);
+    if (words == 0) return kNone;
+    const u32 word = XG_LOWEST_BIT(words);
+    const u32 bit = XG_LOWEST_BIT(__shfl_sync(~0u, left_, int(word)));
+    if (threadIdx.x % kWarpLanes == word) left_ &= left_ - 1;
+    return word * 32 + bit;
+  }
+
+ private:
+  u32 left_;  // a word each of the first lanes
+};
+
+// The groups of a block's packets, a warp's lanes at a time.
+struct BlockGroups {
+  u32 of[kTablesWarps];
+};
+__device__ inline BlockGroups groups_of(const Crowd& crowd, u32 block) {
+  BlockGroups groups;
+#pragma unroll
+  for (u32 part = 0; part < kTablesWarps; part++)
+    groups.of[part] =
+        __ldcg(&crowd.groups[block * kTablesBlock + part * kWarpLanes + threadIdx.x % kWarpLanes]);
+  return groups;
 }
 
 // All packets of a group, in the order of the blocks that have some (a bit each) and of their numbers; for
 // whole warps.
-static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Crowd& crowd, const u32* blocks,
-                                                   u32 group, u32* found) {
+static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Round& round, Crowd& crowd,
+                                                   const u32* bits, u32 group) {
   const u32 lane = threadIdx.x % kWarpLanes;
-  const u32 lower = (1u << lane) - 1u;
+  u32* found = round.found[threadIdx.x / kWarpLanes];
+  Warp warp;
+  xg_desk desk = xg_empty_desk({own_desk(round)});
   u32 filled = 0;
-  for (u32 word = 0; word < kTeamBlocks / 32; word++) {
-    for (u32 left = __ldcg(blocks + word); left != 0; left &= left - 1) {
-      const u32 first = (word * 32 + XG_LOWEST_BIT(left)) * kTablesBlock;
-      u32 groups[kTablesWarps];
+  Blocks blocks(bits);
+  u32 block = blocks.next();
+  BlockGroups groups = groups_of(crowd, block);
+  while (block != Blocks::kNone) {
+    // The next block's are on their way meanwhile.
+    const u32 next = blocks.next();
+    const BlockGroups ahead = groups_of(crowd, next != Blocks::kNone ? next : block);
+#pragma unroll 1
+    for (u32 part = 0; part < kTablesWarps; part++) {
+      u32 its = groups.of[0];
 #pragma unroll
-      for (u32 part = 0; part < kTablesWarps; part++)
-        groups[part] = __ldcg(&crowd.groups[first + part * kWarpLanes + lane]);
-#pragma unroll
-      for (u32 part = 0; part < kTablesWarps; part++) {
-        const bool is = groups[part] == group;
-        const u32 these = __ballot_sync(~0u, is);
-        if (is) found[filled + __popc(these & lower)] = first + part * kWarpLanes + lane;
-        filled += __popc(these);
-        __syncwarp();
-        if (filled < kWarpLanes) continue;
-        apply_found(batch, crowd, found, kWarpLanes);
-        filled -= kWarpLanes;
-        const u32 rest = found[kWarpLanes + lane];
-        __syncwarp();
-        if (lane < filled) found[lane] = rest;
-        __syncwarp();
-      }
+      for (u32 i = 1; i < kTablesWarps; i++)
+        if (part == i) its = groups.of[i];
+      const bool is = its == group;
+      const u32 these = __ballot_sync(~0u, is);
+      if (is)
+        found[filled + __popc(these & ((1u << lane) - 1u))] = block * kTablesBlock + part * kWarpLanes + lane;
+      filled += __popc(these);
+      __syncwarp();
+      if (filled < kWarpLanes) continue;
+      apply_found(batch, crowd, found, kWarpLanes, desk);
+      filled -= kWarpLanes;
+      const u32 rest = found[kWarpLanes + lane];
+      __syncwarp();
+      if (lane < filled) found[lane] = rest;
+      __syncwarp();
     }
+    block = next;
+    groups = ahead;
   }
-  if (filled != 0) apply_found(batch, crowd, found, filled);
+  if (filled != 0) apply_found(batch, crowd, found, filled, desk);
+  xg_clear_desk(warp, batch, desk);
 }
 
 __device__ inline void lock(u32* at) {
@@ -290,11 +339,11 @@ class Together {
     if (first && !crowd) apply_all(batch, round, place);
     if (crowd) leave(round, place);
     __syncwarp();
-    u32* found = round.found[threadIdx.x / kWarpLanes];
-    for (u32 left = __ballot_sync(~0u, crowd && before == 0); left != 0; left &= left - 1) {
+    // The first blocks would have most of the groups to take.
+    const bool takes = crowd && before == mixed(group) % all;
+    for (u32 left = __ballot_sync(~0u, takes); left != 0; left &= left - 1) {
       const u32 its = __shfl_sync(~0u, group, int(XG_LOWEST_BIT(left)));
-      apply_gathered(batch, turn_.crowd, turn_.blocks[now][its], its, found);
-      __syncwarp();
+      apply_gathered(batch, round, turn_.crowd, turn_.blocks[now][its], its);
     }
     meet();
     if (first && before == 0) clear(blocks, &turn_.applied[now][group]);
@@ -305,6 +354,8 @@ class Together {
  private:
   static constexpr u32 kWords = kTeamBlocks / 32;
   static_assert(kWords % 4 == 0 && offsetof(TablesTurn, blocks) % sizeof(uint4) == 0);
+
+  __device__ static u32 mixed(u32 group) { return group * 0x9e3779b1u >> 16; }
 
   // The place of this thread's packet among the crowd.
   __device__ u32 own_packet() const { return place_.number * kTablesBlock + threadIdx.x; }
@@ -359,15 +410,16 @@ __device__ inline void fetch_set(const xg_batch& batch, u32 body, const xg_touch
   asm volatile("prefetch.global.L2 [%0];" ::"l"(set + 8));
 }
 
-// For whole blocks. way.kind 0: the packet takes no part. bytes: the packet's.
-template <class Blocks>
+// For whole blocks. way.kind 0: the packet takes no part. bytes: the packet's. kCrowds: rounds may be
+// crowded.
+template <bool kCrowds, class Blocks>
 __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_view& seen, xg_way& way,
                                   xg_result& r, Round& round, Blocks& blocks) {
   const u32 mine = threadIdx.x;
   const u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
   for (u32 number = 0; number < rounds; number++) {
     const bool here = way.kind != 0 && batch.image.v[way.body + XG_BODY_ROUND] == number;
-    const bool crowded = number < 32 && (batch.image.v[XG_IMAGE_CROWDED_AT] >> number & 1) != 0;
+    const bool crowded = kCrowds && number < 32 && (batch.image.v[XG_IMAGE_CROWDED_AT] >> number & 1) != 0;
     u32 group = 0, place = 0;
     bool tracked = false;
     if (here) {
@@ -383,20 +435,20 @@ __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_vie
         place = come(round, group, mine);
       }
     }
-    if (crowded) blocks.show(round, tracked, group);
+    if constexpr (kCrowds)
+      if (crowded) blocks.show(round, tracked, group);
     __syncthreads();
     const bool first = tracked && is_first(round.members[place], mine);
-    if (crowded)
-      blocks.apply_crowded(batch, round, tracked, first, group, place);
-    else
-      blocks.apply(batch, round, first, group, place);
+    if constexpr (kCrowds)
+      if (crowded) blocks.apply_crowded(batch, round, tracked, first, group, place);
+    if (!crowded) blocks.apply(batch, round, first, group, place);
     __syncthreads();
     if (here) xg_settle(batch, seen, round.outcomes[mine], way, r);
   }
 }
 
 // Packet i, each thread's, from the first table to its end. For whole blocks; lines: the warp's own.
-template <class Blocks>
+template <bool kCrowds, class Blocks>
 __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& flows, const Scratch& scratch,
                                      Round& round, Lines& own, Blocks& blocks) {
   const u32 lane = threadIdx.x % kWarpLanes;
@@ -432,7 +484,7 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
     way.position = (mark & kMarkPosition) - 1u;
     xg_advance(batch, seen, way, r);
   }
-  go_through(batch, bytes, seen, way, r, round, blocks);
+  go_through<kCrowds>(batch, bytes, seen, way, r, round, blocks);
   __syncwarp();
   if (flows.ports != nullptr)
     publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, own);
@@ -441,7 +493,7 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
 }
 
 // The packets of the batch, by whole blocks.
-template <class Blocks>
+template <bool kCrowds, class Blocks>
 __device__ inline void finish_packets(const xg_batch& of, const Flows& flows, const Scratch& scratch,
                                       Lines& own, Blocks blocks) {
   __shared__ Round round;
@@ -451,8 +503,8 @@ __device__ inline void finish_packets(const xg_batch& of, const Flows& flows, co
   __syncthreads();
   const u32 at_a_time = blocks.size() * kTablesBlock;
   for (u32 first = 0; first < batch.count; first += at_a_time)
-    finish_packet(batch, first + blocks.number() * kTablesBlock + threadIdx.x, flows, scratch, round, own,
-                  blocks);
+    finish_packet<kCrowds>(batch, first + blocks.number() * kTablesBlock + threadIdx.x, flows, scratch, round,
+                           own, blocks);
 }
 
 }  // namespace detail
@@ -463,7 +515,7 @@ static __device__ __noinline__ void finish_tables(const xg_batch& batch, const F
                                                   const Scratch& scratch, Lines* lines) {
   if (threadIdx.x == 0) detail::lock(&scratch.turn->lock);
   __syncthreads();
-  detail::finish_packets(batch, flows, scratch, lines[threadIdx.x / kWarpLanes], detail::Alone());
+  detail::finish_packets<true>(batch, flows, scratch, lines[threadIdx.x / kWarpLanes], detail::Alone());
   __syncthreads();
   if (threadIdx.x == 0) detail::unlock(&scratch.turn->lock);
 }
@@ -498,10 +550,11 @@ __device__ inline Place join_team(const Scratch& scratch) {
 
 // For whole blocks of kTablesBlock threads that have a place; all packets of the batch have been decided or
 // kept before.
+template <bool kCrowds>
 __device__ inline void finish_in_team(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
                                       Lines* lines, const Place& place) {
-  detail::finish_packets(batch, flows, scratch, lines[threadIdx.x / kWarpLanes],
-                         detail::Together(scratch, place));
+  detail::finish_packets<kCrowds>(batch, flows, scratch, lines[threadIdx.x / kWarpLanes],
+                                  detail::Together(scratch, place));
 }
 
 }  // namespace xdpgpu::gpu::cuda

@@ -18,6 +18,9 @@
  *   void sync()               what a lane wrote before, all read after
  *
  * All lanes call each of them together.
+ *
+ * The record, and what the policy says, are on the warp's desk meanwhile: memory that is near, from which
+ * nothing is put back before another target's packets come, or one for xg_ddos_apply().
  */
 #ifndef XDPGPU_STAGES_RUNS_H
 #define XDPGPU_STAGES_RUNS_H
@@ -68,6 +71,95 @@ XG_WARP_FN u64 xg_most_up_to_here(Warp& warp, u64 value) {
   return value;
 }
 
+/* Behind the record: the body's words from XG_DDOS_PER to its thresholds' last one. */
+#define XG_DESK_POLICY XG_DDOS_RECORD
+#define XG_DESK_WORDS (XG_DDOS_RECORD + XG_DDOS_LINEAR - XG_DDOS_PER)
+#define XG_ON_DESK(word) (XG_DESK_POLICY + (word)-XG_DDOS_PER)
+
+/* The target that is on a warp's desk; all lanes have the same. */
+struct xg_desk {
+  xg_state words; /* XG_DESK_WORDS */
+  bool used;
+  u32 body;
+  u32 set; /* its words in the table, as the next two */
+  u32 entry;
+  u32 record;
+  u32 turns; /* what the set and the entry will have when they are put back */
+  u32 rank;
+  u64 clock;
+  u64 deadline;
+  u32 share; /* that was found last */
+};
+
+XG_WARP_FN xg_desk xg_empty_desk(xg_state words) {
+  xg_desk desk;
+  desk.words = words;
+  desk.used = false;
+  desk.body = desk.set = desk.entry = desk.record = desk.turns = desk.rank = desk.share = 0u;
+  desk.clock = desk.deadline = u64(0);
+  return desk;
+}
+
+/* Puts back what is on the desk. */
+template <class Warp>
+XG_WARP_FN void xg_clear_desk(Warp& warp, xg_batch b, XG_INOUT(xg_desk) desk) {
+  if (!desk.used) return;
+  desk.used = false;
+  xg_state s = xg_state_of(b, desk.body);
+  warp.sync();
+  for (u32 i = warp.lane(); i < XG_DDOS_RECORD; i += XG_LANES) s.v[desk.record + i] = desk.words.v[i];
+  if (warp.lane() == 0u) {
+    xg_set_state64(s, desk.set + XG_SET_TIME, desk.clock);
+    s.v[desk.set + XG_SET_TURNS] = desk.turns;
+    xg_set_state64(s, desk.entry + XG_ENTRY_DEADLINE, desk.deadline);
+    s.v[desk.entry + XG_ENTRY_RANK] = desk.rank;
+  }
+  warp.sync();
+}
+
+/* Puts the target of lane `first` on an empty desk. False: it has no entry, or one that is to be looked at by
+ * xg_ddos_apply(). */
+template <class Warp>
+XG_WARP_FN bool xg_fill_desk(Warp& warp, xg_batch b, u32 body, const xg_touch& t, u32 first,
+                             XG_INOUT(xg_desk) desk) {
+  u32 lane = warp.lane();
+  xg_state s = xg_state_of(b, body);
+  u32 number = warp.from(t.set, first);
+  u32 set = xg_set_at(number);
+  u64 clock = xg_state64(s, set + XG_SET_TIME);
+  u64 now = warp.from(t.now, first);
+  if (now < clock) now = clock;
+  u32 tag = warp.from(t.tag, first);
+  u32 at = xg_entry_at(set, lane & (XG_WAYS - 1u));
+  u32 different = s.v[set + XG_SET_TAGS + (lane & (XG_WAYS - 1u))] ^ tag;
+  for (u32 k = 0u; k < 4u; k++) different |= s.v[at + XG_ENTRY_KEY + k] ^ warp.from(t.key[k], first);
+  for (u32 k = 4u; k < 9u; k++) different |= s.v[at + XG_ENTRY_KEY + k];
+  different |= s.v[at + XG_ENTRY_KEY + 9u] ^ warp.from(t.key[9], first);
+  u64 deadline = xg_state64(s, at + XG_ENTRY_DEADLINE);
+  u32 ways = warp.ballot(lane < XG_WAYS && different == 0u && deadline > now);
+  if (ways == 0u) return false;
+  u32 way = XG_LOWEST_BIT(ways);
+  desk.body = body;
+  desk.set = set;
+  desk.entry = xg_entry_at(set, way);
+  desk.record = xg_set_at(b.image.v[body + XG_BODY_SETS]) + (number * XG_WAYS + way) * XG_DDOS_RECORD;
+  desk.turns = s.v[set + XG_SET_TURNS];
+  desk.rank = s.v[desk.entry + XG_ENTRY_RANK];
+  desk.clock = clock;
+  desk.deadline = warp.from(deadline, way);
+  if (s.v[desk.entry + XG_ENTRY_VALUE] != s.v[desk.record + XG_DDOS_DETECTIONS]) return false;
+  warp.sync();
+  XG_WARP_UNROLL for (u32 i = 0u; i < XG_DDOS_RECORD / XG_LANES; i++) desk.words.v[i * XG_LANES + lane] =
+      s.v[desk.record + i * XG_LANES + lane];
+  for (u32 i = XG_DDOS_RECORD / XG_LANES * XG_LANES + lane; i < XG_DDOS_RECORD; i += XG_LANES)
+    desk.words.v[i] = s.v[desk.record + i];
+  for (u32 i = XG_DDOS_PER + lane; i < XG_DDOS_LINEAR; i += XG_LANES)
+    desk.words.v[XG_ON_DESK(i)] = b.image.v[body + i];
+  desk.used = true;
+  warp.sync();
+  return true;
+}
+
 /* What the lanes 0 to 7 have of the sources with most packets. */
 struct xg_ddos_top {
   u32 key[4];
@@ -89,26 +181,30 @@ XG_WARP_FN u32 xg_ddos_least(Warp& warp, u32 packets, XG_INOUT(u32) fewest) {
 
 /* The lanes in `counted`, whose sources have `packets` now, take their places among those with most. */
 template <class Warp>
-XG_WARP_FN void xg_ddos_rise(Warp& warp, xg_state s, u32 record, const xg_touch& t, u32 counted,
-                             u32 packets) {
+XG_WARP_FN void xg_ddos_rise(Warp& warp, xg_state d, const xg_touch& t, u32 counted, u32 packets) {
   u32 lane = warp.lane();
-  u32 at = record + XG_DDOS_TOP_AT + (lane & (XG_DDOS_TOP - 1u)) * XG_DDOS_TOP_WORDS;
+  u32 at = XG_DDOS_TOP_AT + (lane & (XG_DDOS_TOP - 1u)) * XG_DDOS_TOP_WORDS;
   xg_ddos_top top;
-  for (u32 k = 0u; k < 4u; k++) top.key[k] = s.v[at + k];
-  top.packets = s.v[at + XG_DDOS_TOP_PACKETS];
+  for (u32 k = 0u; k < 4u; k++) top.key[k] = d.v[at + k];
+  top.packets = d.v[at + XG_DDOS_TOP_PACKETS];
   /* A source has at least as many packets as it had when it was noted: one that has fewer than the last of
    * the eight is none of them. */
-  u32 fewest = 0u;
-  xg_ddos_least(warp, top.packets, fewest);
+  u32 fewest = d.v[XG_DDOS_TOP_AT + XG_DDOS_TOP_PACKETS];
+  for (u32 i = 1u; i < XG_DDOS_TOP; i++) {
+    u32 has = d.v[XG_DDOS_TOP_AT + i * XG_DDOS_TOP_WORDS + XG_DDOS_TOP_PACKETS];
+    if (has < fewest) fewest = has;
+  }
   u32 rising = warp.ballot((counted >> lane & 1u) != 0u && packets >= fewest);
   if (rising == 0u) return;
   u32 place = XG_DDOS_TOP; /* of this lane's source */
   for (u32 i = 0u; i < XG_DDOS_TOP; i++) {
-    u32 different = warp.from(top.packets, i) == 0u ? 1u : 0u;
-    for (u32 k = 0u; k < 4u; k++) different |= warp.from(top.key[k], i) ^ t.key[4u + k];
+    u32 its = XG_DDOS_TOP_AT + i * XG_DDOS_TOP_WORDS;
+    u32 different = d.v[its + XG_DDOS_TOP_PACKETS] == 0u ? 1u : 0u;
+    for (u32 k = 0u; k < 4u; k++) different |= d.v[its + k] ^ t.key[4u + k];
     if (different == 0u && place == XG_DDOS_TOP) place = i;
   }
-  if ((warp.ballot(place == XG_DDOS_TOP) & rising) == 0u) {
+  u32 strangers = warp.ballot(place == XG_DDOS_TOP) & rising;
+  if (strangers == 0u) {
     /* All are there already: the last packet of each counts. */
     u32 mine = 0u;
     for (u32 i = 0u; i < XG_DDOS_TOP; i++) {
@@ -116,7 +212,7 @@ XG_WARP_FN void xg_ddos_rise(Warp& warp, xg_state s, u32 record, const xg_touch&
       if (lane == i) mine = its;
     }
     u32 last = warp.from(packets, mine != 0u ? xg_highest_bit(mine) : 0u);
-    if (mine != 0u) s.v[at + XG_DDOS_TOP_PACKETS] = last;
+    if (mine != 0u) d.v[at + XG_DDOS_TOP_PACKETS] = last;
     return;
   }
   for (u32 left = rising; left != 0u; left &= left - 1u) {
@@ -139,71 +235,56 @@ XG_WARP_FN void xg_ddos_rise(Warp& warp, xg_state s, u32 record, const xg_touch&
       top.packets = has;
     }
   }
+  warp.sync();
   if (lane < XG_DDOS_TOP) {
-    for (u32 k = 0u; k < 4u; k++) s.v[at + k] = top.key[k];
-    s.v[at + XG_DDOS_TOP_PACKETS] = top.packets;
+    for (u32 k = 0u; k < 4u; k++) d.v[at + k] = top.key[k];
+    d.v[at + XG_DDOS_TOP_PACKETS] = top.packets;
   }
 }
 
-/* run: lanes whose packets are of one target, in the order of their lanes; body: theirs; t: each lane's own,
- * or xg_untracked(). -> the lanes
- * that are through, the first ones of them, with their outcomes; 0: the first one is for xg_ddos_apply(). */
+/* run: lanes whose packets are of the target on the desk, in the order of their lanes; t: each lane's own, or
+ * xg_untracked(). -> the lanes that are through, the first ones of them, with their outcomes; 0: the first
+ * one is for xg_ddos_apply(). */
 template <class Warp>
-XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, u32 body, const xg_touch& t, u32 run,
+XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, XG_INOUT(xg_desk) desk,
                            XG_INOUT(u32) outcome) {
   u32 lane = warp.lane();
   u32 first = XG_LOWEST_BIT(run);
   bool mine = (run >> lane & 1u) != 0u;
-  xg_state s = xg_state_of(b, body);
-  u32 evict = b.image.v[body + XG_BODY_EVICT];
-
-  /* The set, its clock, and the target's entry. */
-  u32 number = warp.from(t.set, first);
-  u32 set = xg_set_at(number);
-  u64 clock = xg_state64(s, set + XG_SET_TIME);
-  u64 now = mine && t.now > clock ? t.now : clock;
+  xg_state d = desk.words;
+  u64 now = mine && t.now > desk.clock ? t.now : desk.clock;
   now = xg_most_up_to_here(warp, now);
   u64 began = warp.from(now, first);
-  u32 tag = warp.from(t.tag, first);
-  u32 key[5];
-  for (u32 k = 0u; k < 4u; k++) key[k] = warp.from(t.key[k], first);
-  key[4] = warp.from(t.key[9], first);
-  bool is = lane < XG_WAYS && s.v[set + XG_SET_TAGS + (lane & (XG_WAYS - 1u))] == tag;
-  if (is) {
-    u32 at = xg_entry_at(set, lane);
-    u32 different = s.v[at + XG_ENTRY_KEY + 9u] ^ key[4];
-    for (u32 k = 0u; k < 4u; k++) different |= s.v[at + XG_ENTRY_KEY + k] ^ key[k];
-    for (u32 k = 4u; k < 9u; k++) different |= s.v[at + XG_ENTRY_KEY + k];
-    is = different == 0u && xg_state64(s, at + XG_ENTRY_DEADLINE) > began;
-  }
-  u32 ways = warp.ballot(is);
-  if (ways == 0u) return 0u;
-  u32 way = XG_LOWEST_BIT(ways);
-  u32 entry = xg_entry_at(set, way);
-  u32 record = xg_set_at(b.image.v[body + XG_BODY_SETS]) + (number * XG_WAYS + way) * XG_DDOS_RECORD;
-  if (s.v[entry + XG_ENTRY_VALUE] != s.v[record + XG_DDOS_DETECTIONS]) return 0u;
+  if (desk.deadline <= began) return 0u;
 
   /* What would be more than to add: another window, a target forgotten, a register that goes up. */
-  u64 forget = xg_image64(b, body + XG_DDOS_FORGET);
-  u64 hold = xg_image64(b, body + XG_DDOS_HOLD);
-  u64 window = xg_image64(b, body + XG_DDOS_WINDOW);
-  u64 start = xg_state64(s, record + XG_DDOS_START);
+  u64 forget = xg_state64(d, XG_ON_DESK(XG_DDOS_FORGET));
+  u64 hold = xg_state64(d, XG_ON_DESK(XG_DDOS_HOLD));
+  u64 window = xg_state64(d, XG_ON_DESK(XG_DDOS_WINDOW));
+  u64 start = xg_state64(d, XG_DDOS_START);
   bool more = now < start || now - start >= window || (lane != first && now - began >= forget);
-  u32 watched = b.image.v[body + XG_DDOS_WATCHED];
+  u32 watched = d.v[XG_ON_DESK(XG_DDOS_WATCHED)];
   if ((watched & (1u << XG_DDOS_SOURCE_COUNT)) != 0u)
-    more |= xg_ddos_register(s, record + XG_DDOS_SOURCES_AT, t.key[8] & 0xffu) < ((t.key[8] >> 8) & 63u);
+    more |= xg_ddos_register(d, XG_DDOS_SOURCES_AT, t.key[8] & 0xffu) < ((t.key[8] >> 8) & 63u);
   if ((watched & (1u << XG_DDOS_NEW_FLOWS)) != 0u) {
-    u32 flows = record + XG_DDOS_FLOWS_AT + s.v[record + XG_DDOS_CURRENT] * XG_DDOS_REGISTER_WORDS;
-    more |= xg_ddos_register(s, flows, (t.facts >> 10) & 0xffu) < ((t.facts >> 18) & 63u);
+    u32 flows = XG_DDOS_FLOWS_AT + d.v[XG_DDOS_CURRENT] * XG_DDOS_REGISTER_WORDS;
+    more |= xg_ddos_register(d, flows, (t.facts >> 10) & 0xffu) < ((t.facts >> 18) & 63u);
+  }
+
+  /* The part of the window before that counts: for many packets the same one, which is told by less than a
+   * division. */
+  u64 rest = mine && !more ? (start + window - now) * u64(1024) : u64(desk.share) * window;
+  u64 share = u64(desk.share);
+  if (warp.ballot(rest < share * window || rest >= (share + u64(1)) * window) != 0u) {
+    share = rest / window;
+    desk.share = u32(warp.from(share, first));
   }
 
   /* The metrics: in xg_ddos_judge()'s way, where no alarm begins or ends. */
   u32 kinds = t.facts & XG_DDOS_KINDS;
   u32 judged = (kinds | 1u << XG_DDOS_NEW_FLOWS) & watched;
-  u32 were = s.v[record + XG_DDOS_ALARMS];
-  u32 alarms = were & watched;
-  u64 share = more ? u64(0) : (start + window - now) * u64(1024) / window;
-  u32 metrics = record + XG_DDOS_METRIC_AT;
+  u32 alarms = d.v[XG_DDOS_ALARMS] & watched;
+  u32 up_to = xg_lanes_up_to(lane);
   u32 sums[XG_DDOS_METRICS]; /* of this run, up to this lane */
   u64 values[XG_DDOS_METRICS];
   u32 releases[XG_DDOS_METRICS]; /* lanes whose packets prolong the alarm */
@@ -213,41 +294,41 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, u32 body, const xg_touch& t, 
     releases[m] = 0u;
     bool has = mine && (judged >> m & 1u) != 0u;
     bool on = (alarms >> m & 1u) != 0u;
-    if (warp.ballot(has) == 0u && !on) continue;
-    u32 metric = metrics + m * XG_DDOS_METRIC;
-    u64 until = xg_state64(s, metric + XG_DDOS_UNTIL);
-    u64 value = xg_state64(s, metric + XG_DDOS_NOW);
-    u64 before = (xg_state64(s, metric + XG_DDOS_BEFORE) * share) >> 10;
+    u32 those = warp.ballot(has);
+    if (those == 0u && !on) continue;
+    u32 metric = XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC;
+    u64 until = xg_state64(d, metric + XG_DDOS_UNTIL);
+    u64 value = xg_state64(d, metric + XG_DDOS_NOW);
+    u64 before = (xg_state64(d, metric + XG_DDOS_BEFORE) * share) >> 10;
     if (m < XG_DDOS_NEW_FLOWS) {
       bool bytes = m == XG_DDOS_UDP_BYTES || m == XG_DDOS_DNS_BYTES || m == XG_DDOS_BYTES;
-      sums[m] = xg_sum_up_to_here(warp, has ? (bytes ? t.size : 1u) : 0u);
+      sums[m] = bytes ? xg_sum_up_to_here(warp, has ? t.size : 0u) : XG_BITS_SET(those & up_to);
       value += u64(sums[m]) + before;
     } else if (before > value) {
       value = before;
     }
     values[m] = value;
-    u32 threshold = body + XG_DDOS_THRESHOLDS + m * 4u;
+    u32 threshold = XG_ON_DESK(XG_DDOS_THRESHOLDS) + m * 4u;
     if (on) {
       /* A packet in front may set an end that is nearer than the one there was. */
       more |= until <= now || (lane != first && now - began >= hold);
-      releases[m] = warp.ballot(has && value >= xg_image64(b, threshold + 2u));
+      releases[m] = warp.ballot(has && value >= xg_state64(d, threshold + 2u));
     } else if (has) {
-      more |= until > now || value >= xg_image64(b, threshold);
+      more |= until > now || value >= xg_state64(d, threshold);
     }
   }
 
   /* The sketch. */
   u32 sketched = alarms != 0u ? alarms : watched;
-  u32 cells = record + XG_DDOS_SKETCH_AT;
   u32 places[2];
   u32 counts[2];
-  places[0] = cells + ((t.key[8] >> 14) & 63u);
-  places[1] = cells + XG_DDOS_ROW + ((t.key[8] >> 20) & 63u);
+  places[0] = XG_DDOS_SKETCH_AT + ((t.key[8] >> 14) & 63u);
+  places[1] = XG_DDOS_SKETCH_AT + XG_DDOS_ROW + ((t.key[8] >> 20) & 63u);
   for (u32 row = 0u; row < 2u; row++) {
-    counts[row] = s.v[places[row]];
+    counts[row] = d.v[places[row]];
     more |= counts[row] >= XG_DDOS_NEARLY_ALL;
   }
-  u32 total = s.v[record + XG_DDOS_TOTAL];
+  u32 total = d.v[XG_DDOS_TOTAL];
 
   u32 stop = warp.ballot(mine && more);
   u32 done = stop == 0u ? run : run & ((1u << XG_LOWEST_BIT(stop)) - 1u);
@@ -255,24 +336,25 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, u32 body, const xg_touch& t, 
   warp.sync();
   mine = (done >> lane & 1u) != 0u;
   u32 last = xg_highest_bit(done);
-  u32 up_to = xg_lanes_up_to(lane);
   u32 hit = mine ? kinds & alarms : 0u;
   u32 reason = hit != 0u ? XG_LOWEST_BIT(hit) : XG_DDOS_METRICS;
   u64 lasts = u64(0); /* end of the alarm that the packet meets, after it */
   XG_WARP_UNROLL for (u32 m = 0u; m < XG_DDOS_METRICS; m++) {
-    u32 metric = metrics + m * XG_DDOS_METRIC;
+    u32 metric = XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC;
     u32 sum = warp.from(sums[m], last);
     if (lane == m && sum != 0u)
-      xg_set_state64(s, metric + XG_DDOS_NOW, xg_state64(s, metric + XG_DDOS_NOW) + u64(sum));
+      xg_set_state64(d, metric + XG_DDOS_NOW, xg_state64(d, metric + XG_DDOS_NOW) + u64(sum));
     if ((alarms >> m & 1u) == 0u) continue;
     u32 prolonging = releases[m] & done & up_to;
     u64 then = warp.from(now, prolonging != 0u ? xg_highest_bit(prolonging) : 0u) + hold;
-    if (reason == m) lasts = prolonging != 0u ? then : xg_state64(s, metric + XG_DDOS_UNTIL);
-    u64 peak = xg_most_up_to_here(warp, mine && (judged >> m & 1u) != 0u ? values[m] : u64(0));
+    if (reason == m) lasts = prolonging != 0u ? then : xg_state64(d, metric + XG_DDOS_UNTIL);
+    u64 peak = mine && (judged >> m & 1u) != 0u ? values[m] : u64(0);
+    bool higher = warp.ballot(peak > xg_state64(d, metric + XG_DDOS_PEAK)) != 0u;
+    if (higher) peak = xg_most_up_to_here(warp, peak);
     warp.sync();
     if (lane == XG_LANES - 1u) {
-      if (prolonging != 0u) xg_set_state64(s, metric + XG_DDOS_UNTIL, then);
-      if (peak > xg_state64(s, metric + XG_DDOS_PEAK)) xg_set_state64(s, metric + XG_DDOS_PEAK, peak);
+      if (prolonging != 0u) xg_set_state64(d, metric + XG_DDOS_UNTIL, then);
+      if (higher) xg_set_state64(d, metric + XG_DDOS_PEAK, peak);
     }
   }
 
@@ -284,15 +366,15 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, u32 body, const xg_touch& t, 
     for (u32 row = 0u; row < 2u; row++) {
       u32 peers = warp.same(places[row]) & counted;
       counts[row] += XG_BITS_SET(peers & up_to);
-      if (counts_for_it && lane == xg_highest_bit(peers)) s.v[places[row]] = counts[row];
+      if (counts_for_it && lane == xg_highest_bit(peers)) d.v[places[row]] = counts[row];
     }
-    if (lane == xg_highest_bit(counted)) s.v[record + XG_DDOS_TOTAL] = total;
+    if (lane == xg_highest_bit(counted)) d.v[XG_DDOS_TOTAL] = total;
     packets = counts[0] < counts[1] ? counts[0] : counts[1];
-    xg_ddos_rise(warp, s, record, t, counted, packets);
+    xg_ddos_rise(warp, d, t, counted, packets);
   }
 
-  u32 mode = b.image.v[body + XG_DDOS_MODE];
-  u64 needed = u64(total) * u64(b.image.v[body + XG_DDOS_SHARE]);
+  u32 mode = d.v[XG_ON_DESK(XG_DDOS_MODE)];
+  u64 needed = u64(total) * u64(d.v[XG_ON_DESK(XG_DDOS_SHARE)]);
   bool spared = mode == XG_DDOS_PASSES || (mode == XG_DDOS_DROPS_SOURCES && u64(packets) * u64(100) < needed);
   bool drops = hit != 0u && !spared;
   u32 dropped = warp.ballot(drops);
@@ -300,42 +382,41 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, u32 body, const xg_touch& t, 
     for (u32 left = alarms; left != 0u; left &= left - 1u) {
       u32 m = XG_LOWEST_BIT(left);
       u32 its = warp.ballot(drops && reason == m);
-      u32 at = metrics + m * XG_DDOS_METRIC + XG_DDOS_DROPPED_IN;
-      if (lane == 0u) xg_set_state64(s, at, xg_state64(s, at) + u64(XG_BITS_SET(its)));
+      u32 at = XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC + XG_DDOS_DROPPED_IN;
+      if (lane == 0u) xg_set_state64(d, at, xg_state64(d, at) + u64(XG_BITS_SET(its)));
     }
-    u32 at = record + XG_DDOS_DROPPED_ALL;
-    if (lane == 0u) xg_set_state64(s, at, xg_state64(s, at) + u64(XG_BITS_SET(dropped)));
+    if (lane == 0u)
+      xg_set_state64(d, XG_DDOS_DROPPED_ALL, xg_state64(d, XG_DDOS_DROPPED_ALL) + u64(XG_BITS_SET(dropped)));
   }
   if (mine) {
     outcome = hit == 0u ? XG_DDOS_WITHIN : XG_DDOS_ALARMED;
     if (drops) {
       u64 ttl = (lasts - now) / XG_DDOS_TICKS_PER_MS;
-      u64 most = u64(b.image.v[body + XG_BODY_TTL]);
+      u64 most = u64(b.image.v[desk.body + XG_BODY_TTL]);
       if (most != u64(0) && ttl > most) ttl = most;
       outcome = XG_DDOS_DROPPED | reason << 3 | u32(ttl) << 7;
     }
+    xg_state s = xg_state_of(b, desk.body);
     xg_count(s, XG_TABLE_TOUCHES);
     xg_count(s, XG_TABLE_HITS);
   }
-  if (lane == last) {
-    u32 came = XG_BITS_SET(done);
-    u32 turns = s.v[set + XG_SET_TURNS] + came;
-    u32 rank = s.v[entry + XG_ENTRY_RANK];
-    if (evict == XG_EVICT_LRU) rank = turns;
-    if (evict == XG_EVICT_LFU) rank = rank < 0xffffffffu - came ? rank + came : 0xffffffffu;
-    s.v[entry + XG_ENTRY_RANK] = rank;
-    s.v[set + XG_SET_TURNS] = turns;
-    s.v[record + XG_DDOS_ALARMS] = alarms;
-    xg_set_state64(s, set + XG_SET_TIME, now);
-    xg_set_state64(s, entry + XG_ENTRY_DEADLINE, now + forget);
-  }
+  if (lane == 0u) d.v[XG_DDOS_ALARMS] = alarms;
+  u32 came = XG_BITS_SET(done);
+  u32 evict = b.image.v[desk.body + XG_BODY_EVICT];
+  desk.turns += came;
+  if (evict == XG_EVICT_LRU) desk.rank = desk.turns;
+  if (evict == XG_EVICT_LFU) desk.rank = desk.rank < 0xffffffffu - came ? desk.rank + came : 0xffffffffu;
+  desk.clock = warp.from(now, last);
+  desk.deadline = desk.clock + forget;
   warp.sync();
   return done;
 }
 
-/* Applies the lanes' packets, in their order; `has`: this lane has one. -> its outcome. */
+/* Applies the lanes' packets, in their order; `has`: this lane has one. -> its outcome. What is on the desk
+ * then is for the next call, or for xg_clear_desk(). */
 template <class Warp>
-XG_WARP_FN u32 xg_apply_lanes(Warp& warp, xg_batch b, bool has, u32 kind, u32 body, const xg_touch& t) {
+XG_WARP_FN u32 xg_apply_lanes(Warp& warp, xg_batch b, bool has, u32 kind, u32 body, const xg_touch& t,
+                              XG_INOUT(xg_desk) desk) {
   u32 lane = warp.lane();
   u32 outcome = 0u;
   for (u32 left = warp.ballot(has); left != 0u;) {
@@ -344,8 +425,8 @@ XG_WARP_FN u32 xg_apply_lanes(Warp& warp, xg_batch b, bool has, u32 kind, u32 bo
     u32 its_kind = warp.from(kind, first);
     if (its_kind == XG_KIND_DDOS) {
       u32 its_body = warp.from(body, first);
-      u32 elsewhere = (its_kind ^ kind) | (its_body ^ body);
-      elsewhere |= warp.from(t.set, first) ^ t.set;
+      u32 its_set = warp.from(t.set, first);
+      u32 elsewhere = (its_kind ^ kind) | (its_body ^ body) | (its_set ^ t.set);
       u32 different = warp.from(t.tag, first) ^ t.tag;
       for (u32 k = 0u; k < 4u; k++) different |= warp.from(t.key[k], first) ^ t.key[k];
       different |= warp.from(t.key[9], first) ^ t.key[9];
@@ -353,9 +434,22 @@ XG_WARP_FN u32 xg_apply_lanes(Warp& warp, xg_batch b, bool has, u32 kind, u32 bo
       u32 peers = warp.ballot(elsewhere == 0u) & left;
       u32 others = warp.ballot(different != 0u) & peers;
       u32 run = others == 0u ? peers : peers & ((1u << XG_LOWEST_BIT(others)) - 1u);
-      done = xg_ddos_run(warp, b, its_body, t, run, outcome);
+      bool there = desk.used && desk.body == its_body && desk.set == xg_set_at(its_set);
+      if (there) {
+        xg_state s = xg_state_of(b, its_body);
+        u32 at = desk.entry + XG_ENTRY_KEY;
+        u32 is_not = s.v[at + 9u] ^ t.key[9];
+        for (u32 k = 0u; k < 4u; k++) is_not |= s.v[at + k] ^ t.key[k];
+        there = (warp.ballot(is_not != 0u) >> first & 1u) == 0u;
+      }
+      if (!there) {
+        xg_clear_desk(warp, b, desk);
+        there = xg_fill_desk(warp, b, its_body, t, first, desk);
+      }
+      if (there) done = xg_ddos_run(warp, b, t, run, desk, outcome);
     }
     if (done == 0u) {
+      xg_clear_desk(warp, b, desk);
       if (lane == first) outcome = xg_stage_apply(b, kind, body, t);
       warp.sync();
       done = 1u << first;
