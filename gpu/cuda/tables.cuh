@@ -71,6 +71,15 @@ class Warp {
   __device__ T from(T value, u32 lane) const {
     return __shfl_sync(~0u, value, int(lane));
   }
+  __device__ u32 sum(u32 value) const {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(~0u, value);
+#else
+#pragma unroll
+    for (u32 step = kWarpLanes / 2; step != 0; step /= 2) value += __shfl_xor_sync(~0u, value, int(step));
+    return value;
+#endif
+  }
   __device__ void sync() const { __syncwarp(); }
 };
 

@@ -15,6 +15,7 @@
  *   u32 ballot(bool)          bit a lane that says so
  *   u32 same(u32)             bit a lane that has the same value
  *   T from(T, u32 lane)       that lane's value; u32 or u64
+ *   u32 sum(u32)              of all lanes' values
  *   void sync()               what a lane wrote before, all read after
  *
  * All lanes call each of them together.
@@ -80,13 +81,11 @@ XG_WARP_FN u64 xg_most_up_to_here(Warp& warp, u64 value) {
 struct xg_desk {
   xg_state words; /* XG_DESK_WORDS */
   bool used;
+  bool news; /* its entry is to be told of an alarm: for xg_ddos_apply() */
   u32 body;
-  u32 set; /* its words in the table, as the next two */
-  u32 entry;
+  u32 entry; /* its words in the table, as the next one */
   u32 record;
-  u32 turns; /* what the set and the entry will have when they are put back */
-  u32 rank;
-  u64 clock;
+  u32 rank; /* what the entry will have when it is put back */
   u64 deadline;
   u32 share; /* that was found last */
 };
@@ -94,9 +93,9 @@ struct xg_desk {
 XG_WARP_FN xg_desk xg_empty_desk(xg_state words) {
   xg_desk desk;
   desk.words = words;
-  desk.used = false;
-  desk.body = desk.set = desk.entry = desk.record = desk.turns = desk.rank = desk.share = 0u;
-  desk.clock = desk.deadline = u64(0);
+  desk.used = desk.news = false;
+  desk.body = desk.entry = desk.record = desk.rank = desk.share = 0u;
+  desk.deadline = u64(0);
   return desk;
 }
 
@@ -109,55 +108,36 @@ XG_WARP_FN void xg_clear_desk(Warp& warp, xg_batch b, XG_INOUT(xg_desk) desk) {
   warp.sync();
   for (u32 i = warp.lane(); i < XG_DDOS_RECORD; i += XG_LANES) s.v[desk.record + i] = desk.words.v[i];
   if (warp.lane() == 0u) {
-    xg_set_state64(s, desk.set + XG_SET_TIME, desk.clock);
-    s.v[desk.set + XG_SET_TURNS] = desk.turns;
     xg_set_state64(s, desk.entry + XG_ENTRY_DEADLINE, desk.deadline);
     s.v[desk.entry + XG_ENTRY_RANK] = desk.rank;
   }
   warp.sync();
 }
 
-/* Puts the target of lane `first` on an empty desk. False: it has no entry, or one that is to be looked at by
- * xg_ddos_apply(). */
+/* Puts the target that has `entry` of set `number` on the desk. */
 template <class Warp>
-XG_WARP_FN bool xg_fill_desk(Warp& warp, xg_batch b, u32 body, const xg_touch& t, u32 first,
+XG_WARP_FN void xg_fill_desk(Warp& warp, xg_batch b, u32 body, u32 number, u32 entry,
                              XG_INOUT(xg_desk) desk) {
+  if (desk.used && desk.body == body && desk.entry == entry) return;
+  xg_clear_desk(warp, b, desk);
   u32 lane = warp.lane();
   xg_state s = xg_state_of(b, body);
-  u32 number = warp.from(t.set, first);
-  u32 set = xg_set_at(number);
-  u64 clock = xg_state64(s, set + XG_SET_TIME);
-  u64 now = warp.from(t.now, first);
-  if (now < clock) now = clock;
-  u32 tag = warp.from(t.tag, first);
-  u32 at = xg_entry_at(set, lane & (XG_WAYS - 1u));
-  u32 different = s.v[set + XG_SET_TAGS + (lane & (XG_WAYS - 1u))] ^ tag;
-  for (u32 k = 0u; k < 4u; k++) different |= s.v[at + XG_ENTRY_KEY + k] ^ warp.from(t.key[k], first);
-  for (u32 k = 4u; k < 9u; k++) different |= s.v[at + XG_ENTRY_KEY + k];
-  different |= s.v[at + XG_ENTRY_KEY + 9u] ^ warp.from(t.key[9], first);
-  u64 deadline = xg_state64(s, at + XG_ENTRY_DEADLINE);
-  u32 ways = warp.ballot(lane < XG_WAYS && different == 0u && deadline > now);
-  if (ways == 0u) return false;
-  u32 way = XG_LOWEST_BIT(ways);
+  u32 way = (entry - xg_set_at(number) - XG_SET_HEAD) / XG_ENTRY_WORDS;
   desk.body = body;
-  desk.set = set;
-  desk.entry = xg_entry_at(set, way);
+  desk.entry = entry;
   desk.record = xg_set_at(b.image.v[body + XG_BODY_SETS]) + (number * XG_WAYS + way) * XG_DDOS_RECORD;
-  desk.turns = s.v[set + XG_SET_TURNS];
-  desk.rank = s.v[desk.entry + XG_ENTRY_RANK];
-  desk.clock = clock;
-  desk.deadline = warp.from(deadline, way);
-  if (s.v[desk.entry + XG_ENTRY_VALUE] != s.v[desk.record + XG_DDOS_DETECTIONS]) return false;
-  warp.sync();
   XG_WARP_UNROLL for (u32 i = 0u; i < XG_DDOS_RECORD / XG_LANES; i++) desk.words.v[i * XG_LANES + lane] =
       s.v[desk.record + i * XG_LANES + lane];
   for (u32 i = XG_DDOS_RECORD / XG_LANES * XG_LANES + lane; i < XG_DDOS_RECORD; i += XG_LANES)
     desk.words.v[i] = s.v[desk.record + i];
   for (u32 i = XG_DDOS_PER + lane; i < XG_DDOS_LINEAR; i += XG_LANES)
     desk.words.v[XG_ON_DESK(i)] = b.image.v[body + i];
+  desk.rank = s.v[entry + XG_ENTRY_RANK];
+  desk.deadline = xg_state64(s, entry + XG_ENTRY_DEADLINE);
+  u32 told = s.v[entry + XG_ENTRY_VALUE];
   desk.used = true;
   warp.sync();
-  return true;
+  desk.news = told != desk.words.v[XG_DDOS_DETECTIONS];
 }
 
 /* What the lanes 0 to 7 have of the sources with most packets. */
@@ -242,49 +222,78 @@ XG_WARP_FN void xg_ddos_rise(Warp& warp, xg_state d, const xg_touch& t, u32 coun
   }
 }
 
-/* run: lanes whose packets are of the target on the desk, in the order of their lanes; t: each lane's own, or
- * xg_untracked(). -> the lanes that are through, the first ones of them, with their outcomes; 0: the first
- * one is for xg_ddos_apply(). */
+/* A lane a metric: what the run adds to it, where that can be told without a look at each packet: no alarm
+ * begins or ends, and of those that are on each packet prolongs its kinds'. False: it cannot, nothing was
+ * done. judged: kinds of the lane's packet that count. */
 template <class Warp>
-XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, XG_INOUT(xg_desk) desk,
-                           XG_INOUT(u32) outcome) {
+XG_WARP_FN bool xg_ddos_add(Warp& warp, xg_state d, u32 judged, u32 size, u64 now, u64 share, u32 run,
+                            u32 alarms) {
+  u32 lane = warp.lane();
+  u32 last = xg_highest_bit(run);
+  u64 began = warp.from(now, XG_LOWEST_BIT(run));
+  u64 ended = warp.from(now, last);
+  /* The part of the window before that still counts only gets smaller. */
+  u64 larger = warp.from(share, XG_LOWEST_BIT(run));
+  u64 smaller = warp.from(share, last);
+  u32 has = 0u; /* lanes whose packets are of this lane's metric */
+  XG_WARP_UNROLL for (u32 m = 0u; m < XG_DDOS_METRICS; m++) {
+    u32 those = warp.ballot((judged >> m & 1u) != 0u);
+    if (lane == m) has = those;
+  }
+  u32 added = lane < XG_DDOS_NEW_FLOWS ? XG_BITS_SET(has) : 0u;
+  u32 bytes = warp.sum((judged >> XG_DDOS_UDP_BYTES & 1u) != 0u ? size : 0u);
+  if (lane == XG_DDOS_UDP_BYTES) added = bytes;
+  bytes = warp.sum((judged >> XG_DDOS_DNS_BYTES & 1u) != 0u ? size : 0u);
+  if (lane == XG_DDOS_DNS_BYTES) added = bytes;
+  bytes = warp.sum((judged >> XG_DDOS_BYTES & 1u) != 0u ? size : 0u);
+  if (lane == XG_DDOS_BYTES) added = bytes;
+
+  u32 m = lane < XG_DDOS_METRICS ? lane : 0u;
+  u32 metric = XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC;
+  u32 threshold = XG_ON_DESK(XG_DDOS_THRESHOLDS) + m * 4u;
+  u64 hold = xg_state64(d, XG_ON_DESK(XG_DDOS_HOLD));
+  u64 until = xg_state64(d, metric + XG_DDOS_UNTIL);
+  u64 value = xg_state64(d, metric + XG_DDOS_NOW);
+  u64 before = xg_state64(d, metric + XG_DDOS_BEFORE);
+  u64 peak = xg_state64(d, metric + XG_DDOS_PEAK);
+  u64 most = (before * larger) >> 10;
+  u64 least = (before * smaller) >> 10;
+  if (m < XG_DDOS_NEW_FLOWS) {
+    most += value + u64(added);
+    least += value;
+  } else {
+    if (most < value) most = value;
+    if (least < value) least = value;
+  }
+  bool on = (alarms >> m & 1u) != 0u;
+  bool told = has == 0u || (until <= began && most < xg_state64(d, threshold));
+  if (on)
+    told = until > ended && (has == 0u || (ended - began < hold && least >= xg_state64(d, threshold + 2u) &&
+                                           (larger == smaller || most <= peak)));
+  if (warp.ballot(lane < XG_DDOS_METRICS && !told) != 0u) return false;
+  warp.sync();
+  u64 then = warp.from(now, has != 0u ? xg_highest_bit(has) : 0u) + hold;
+  if (has != 0u) {
+    if (added != 0u) xg_set_state64(d, metric + XG_DDOS_NOW, value + u64(added));
+    if (on) {
+      xg_set_state64(d, metric + XG_DDOS_UNTIL, then);
+      if (most > peak) xg_set_state64(d, metric + XG_DDOS_PEAK, most);
+    }
+  }
+  return true;
+}
+
+/* The same, packet by packet: -> the lanes in front of the first one that does more than to add; `more`: it
+ * is known to. kinds: of the lane's packet; lasts: end of the alarm that it meets, after it. */
+template <class Warp>
+XG_WARP_FN u32 xg_ddos_judge_run(Warp& warp, xg_state d, bool mine, u32 kinds, bool more, u32 size, u64 now,
+                                 u64 share, u32 run, u32 alarms, XG_INOUT(u64) lasts) {
   u32 lane = warp.lane();
   u32 first = XG_LOWEST_BIT(run);
-  bool mine = (run >> lane & 1u) != 0u;
-  xg_state d = desk.words;
-  u64 now = mine && t.now > desk.clock ? t.now : desk.clock;
-  now = xg_most_up_to_here(warp, now);
-  u64 began = warp.from(now, first);
-  if (desk.deadline <= began) return 0u;
-
-  /* What would be more than to add: another window, a target forgotten, a register that goes up. */
-  u64 forget = xg_state64(d, XG_ON_DESK(XG_DDOS_FORGET));
-  u64 hold = xg_state64(d, XG_ON_DESK(XG_DDOS_HOLD));
-  u64 window = xg_state64(d, XG_ON_DESK(XG_DDOS_WINDOW));
-  u64 start = xg_state64(d, XG_DDOS_START);
-  bool more = now < start || now - start >= window || (lane != first && now - began >= forget);
-  u32 watched = d.v[XG_ON_DESK(XG_DDOS_WATCHED)];
-  if ((watched & (1u << XG_DDOS_SOURCE_COUNT)) != 0u)
-    more |= xg_ddos_register(d, XG_DDOS_SOURCES_AT, t.key[8] & 0xffu) < ((t.key[8] >> 8) & 63u);
-  if ((watched & (1u << XG_DDOS_NEW_FLOWS)) != 0u) {
-    u32 flows = XG_DDOS_FLOWS_AT + d.v[XG_DDOS_CURRENT] * XG_DDOS_REGISTER_WORDS;
-    more |= xg_ddos_register(d, flows, (t.facts >> 10) & 0xffu) < ((t.facts >> 18) & 63u);
-  }
-
-  /* The part of the window before that counts: for many packets the same one, which is told by less than a
-   * division. */
-  u64 rest = mine && !more ? (start + window - now) * u64(1024) : u64(desk.share) * window;
-  u64 share = u64(desk.share);
-  if (warp.ballot(rest < share * window || rest >= (share + u64(1)) * window) != 0u) {
-    share = rest / window;
-    desk.share = u32(warp.from(share, first));
-  }
-
-  /* The metrics: in xg_ddos_judge()'s way, where no alarm begins or ends. */
-  u32 kinds = t.facts & XG_DDOS_KINDS;
-  u32 judged = (kinds | 1u << XG_DDOS_NEW_FLOWS) & watched;
-  u32 alarms = d.v[XG_DDOS_ALARMS] & watched;
   u32 up_to = xg_lanes_up_to(lane);
+  u64 began = warp.from(now, first);
+  u64 hold = xg_state64(d, XG_ON_DESK(XG_DDOS_HOLD));
+  u32 judged = (kinds | 1u << XG_DDOS_NEW_FLOWS) & d.v[XG_ON_DESK(XG_DDOS_WATCHED)];
   u32 sums[XG_DDOS_METRICS]; /* of this run, up to this lane */
   u64 values[XG_DDOS_METRICS];
   u32 releases[XG_DDOS_METRICS]; /* lanes whose packets prolong the alarm */
@@ -302,7 +311,7 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, X
     u64 before = (xg_state64(d, metric + XG_DDOS_BEFORE) * share) >> 10;
     if (m < XG_DDOS_NEW_FLOWS) {
       bool bytes = m == XG_DDOS_UDP_BYTES || m == XG_DDOS_DNS_BYTES || m == XG_DDOS_BYTES;
-      sums[m] = bytes ? xg_sum_up_to_here(warp, has ? t.size : 0u) : XG_BITS_SET(those & up_to);
+      sums[m] = bytes ? xg_sum_up_to_here(warp, has ? size : 0u) : XG_BITS_SET(those & up_to);
       value += u64(sums[m]) + before;
     } else if (before > value) {
       value = before;
@@ -318,18 +327,6 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, X
     }
   }
 
-  /* The sketch. */
-  u32 sketched = alarms != 0u ? alarms : watched;
-  u32 places[2];
-  u32 counts[2];
-  places[0] = XG_DDOS_SKETCH_AT + ((t.key[8] >> 14) & 63u);
-  places[1] = XG_DDOS_SKETCH_AT + XG_DDOS_ROW + ((t.key[8] >> 20) & 63u);
-  for (u32 row = 0u; row < 2u; row++) {
-    counts[row] = d.v[places[row]];
-    more |= counts[row] >= XG_DDOS_NEARLY_ALL;
-  }
-  u32 total = d.v[XG_DDOS_TOTAL];
-
   u32 stop = warp.ballot(mine && more);
   u32 done = stop == 0u ? run : run & ((1u << XG_LOWEST_BIT(stop)) - 1u);
   if (done == 0u) return 0u;
@@ -338,7 +335,6 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, X
   u32 last = xg_highest_bit(done);
   u32 hit = mine ? kinds & alarms : 0u;
   u32 reason = hit != 0u ? XG_LOWEST_BIT(hit) : XG_DDOS_METRICS;
-  u64 lasts = u64(0); /* end of the alarm that the packet meets, after it */
   XG_WARP_UNROLL for (u32 m = 0u; m < XG_DDOS_METRICS; m++) {
     u32 metric = XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC;
     u32 sum = warp.from(sums[m], last);
@@ -357,6 +353,71 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, X
       if (higher) xg_set_state64(d, metric + XG_DDOS_PEAK, peak);
     }
   }
+  return done;
+}
+
+/* run: lanes whose packets are of the target on the desk, in the order of their lanes. Each lane's own: t, or
+ * xg_untracked(); now, the set's clock with its packet; turn, the set's count. -> the lanes that are through,
+ * the first ones of them, with their outcomes; 0: the first one is for xg_ddos_apply(). */
+template <class Warp>
+XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u64 now, u32 turn, u32 run,
+                           XG_INOUT(xg_desk) desk, XG_INOUT(u32) outcome) {
+  if (desk.news) return 0u;
+  u32 lane = warp.lane();
+  u32 first = XG_LOWEST_BIT(run);
+  bool mine = (run >> lane & 1u) != 0u;
+  xg_state d = desk.words;
+
+  /* What would be more than to add: another window, a register that goes up. */
+  u64 forget = xg_state64(d, XG_ON_DESK(XG_DDOS_FORGET));
+  u64 hold = xg_state64(d, XG_ON_DESK(XG_DDOS_HOLD));
+  u64 window = xg_state64(d, XG_ON_DESK(XG_DDOS_WINDOW));
+  u64 start = xg_state64(d, XG_DDOS_START);
+  bool more = now < start || now - start >= window;
+  u32 watched = d.v[XG_ON_DESK(XG_DDOS_WATCHED)];
+  if ((watched & (1u << XG_DDOS_SOURCE_COUNT)) != 0u)
+    more |= xg_ddos_register(d, XG_DDOS_SOURCES_AT, t.key[8] & 0xffu) < ((t.key[8] >> 8) & 63u);
+  if ((watched & (1u << XG_DDOS_NEW_FLOWS)) != 0u) {
+    u32 flows = XG_DDOS_FLOWS_AT + d.v[XG_DDOS_CURRENT] * XG_DDOS_REGISTER_WORDS;
+    more |= xg_ddos_register(d, flows, (t.facts >> 10) & 0xffu) < ((t.facts >> 18) & 63u);
+  }
+
+  /* The part of the window before that counts: for many packets the same one, which is told by less than a
+   * division. */
+  u64 rest = mine && !more ? (start + window - now) * u64(1024) : u64(desk.share) * window;
+  u64 share = u64(desk.share);
+  if (warp.ballot(rest < share * window || rest >= (share + u64(1)) * window) != 0u) {
+    share = rest / window;
+    desk.share = u32(warp.from(share, first));
+  }
+
+  /* The sketch. */
+  u32 kinds = t.facts & XG_DDOS_KINDS;
+  u32 alarms = d.v[XG_DDOS_ALARMS] & watched;
+  u32 sketched = alarms != 0u ? alarms : watched;
+  u32 places[2];
+  u32 counts[2];
+  places[0] = XG_DDOS_SKETCH_AT + ((t.key[8] >> 14) & 63u);
+  places[1] = XG_DDOS_SKETCH_AT + XG_DDOS_ROW + ((t.key[8] >> 20) & 63u);
+  for (u32 row = 0u; row < 2u; row++) {
+    counts[row] = d.v[places[row]];
+    more |= counts[row] >= XG_DDOS_NEARLY_ALL;
+  }
+  u32 total = d.v[XG_DDOS_TOTAL];
+
+  u32 up_to = xg_lanes_up_to(lane);
+  u32 done = run;
+  u64 lasts = now + hold; /* end of the alarm that the packet meets, after it */
+  u32 judged = (kinds | 1u << XG_DDOS_NEW_FLOWS) & watched;
+  if (warp.ballot(mine && more) != 0u ||
+      !xg_ddos_add(warp, d, mine ? judged : 0u, t.size, now, share, run, alarms)) {
+    done = xg_ddos_judge_run(warp, d, mine, kinds, more, t.size, now, share, run, alarms, lasts);
+    if (done == 0u) return 0u;
+  }
+  mine = (done >> lane & 1u) != 0u;
+  u32 last = xg_highest_bit(done);
+  u32 hit = mine ? kinds & alarms : 0u;
+  u32 reason = hit != 0u ? XG_LOWEST_BIT(hit) : XG_DDOS_METRICS;
 
   bool counts_for_it = mine && (kinds & sketched) != 0u;
   u32 counted = warp.ballot(counts_for_it);
@@ -379,12 +440,10 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, X
   bool drops = hit != 0u && !spared;
   u32 dropped = warp.ballot(drops);
   if (dropped != 0u) {
-    for (u32 left = alarms; left != 0u; left &= left - 1u) {
-      u32 m = XG_LOWEST_BIT(left);
-      u32 its = warp.ballot(drops && reason == m);
-      u32 at = XG_DDOS_METRIC_AT + m * XG_DDOS_METRIC + XG_DDOS_DROPPED_IN;
-      if (lane == 0u) xg_set_state64(d, at, xg_state64(d, at) + u64(XG_BITS_SET(its)));
-    }
+    u32 alike = warp.same(reason) & dropped;
+    u32 at = XG_DDOS_METRIC_AT + reason * XG_DDOS_METRIC + XG_DDOS_DROPPED_IN;
+    if (drops && lane == xg_highest_bit(alike))
+      xg_set_state64(d, at, xg_state64(d, at) + u64(XG_BITS_SET(alike)));
     if (lane == 0u)
       xg_set_state64(d, XG_DDOS_DROPPED_ALL, xg_state64(d, XG_DDOS_DROPPED_ALL) + u64(XG_BITS_SET(dropped)));
   }
@@ -403,13 +462,84 @@ XG_WARP_FN u32 xg_ddos_run(Warp& warp, xg_batch b, const xg_touch& t, u32 run, X
   if (lane == 0u) d.v[XG_DDOS_ALARMS] = alarms;
   u32 came = XG_BITS_SET(done);
   u32 evict = b.image.v[desk.body + XG_BODY_EVICT];
-  desk.turns += came;
-  if (evict == XG_EVICT_LRU) desk.rank = desk.turns;
+  if (evict == XG_EVICT_LRU) desk.rank = warp.from(turn, last);
   if (evict == XG_EVICT_LFU) desk.rank = desk.rank < 0xffffffffu - came ? desk.rank + came : 0xffffffffu;
-  desk.clock = warp.from(now, last);
-  desk.deadline = desk.clock + forget;
+  desk.deadline = warp.from(now, last) + forget;
   warp.sync();
   return done;
+}
+
+/* The entry of the packet's target, whether or not its time is over; 0: there is none. */
+XG_WARP_FN u32 xg_ddos_entry(xg_state s, u32 set, const xg_touch& t) {
+  u32 entry = 0u;
+  for (u32 way = XG_WAYS; way-- != 0u;) {
+    if (s.v[set + XG_SET_TAGS + way] != t.tag) continue;
+    u32 at = xg_entry_at(set, way);
+    u32 different = s.v[at + XG_ENTRY_KEY + 9u] ^ t.key[9];
+    for (u32 k = 0u; k < 4u; k++) different |= s.v[at + XG_ENTRY_KEY + k] ^ t.key[k];
+    for (u32 k = 4u; k < 9u; k++) different |= s.v[at + XG_ENTRY_KEY + k];
+    if (different == 0u) entry = at;
+  }
+  return entry;
+}
+
+/* peers: lanes whose packets are of one set of a `ddos`, in their order. -> the lanes that are through, the
+ * first ones of them; 0: the first one is for xg_ddos_apply(), as its target is not in the set. Of targets
+ * that are, one after the other is taken: what they share is the set's clock and its count, which are known
+ * of every packet beforehand. */
+template <class Warp>
+XG_WARP_FN u32 xg_ddos_set(Warp& warp, xg_batch b, u32 body, const xg_touch& t, u32 peers,
+                           XG_INOUT(xg_desk) desk, XG_INOUT(u32) outcome) {
+  u32 lane = warp.lane();
+  u32 first = XG_LOWEST_BIT(peers);
+  bool peer = (peers >> lane & 1u) != 0u;
+  xg_state s = xg_state_of(b, body);
+  u32 number = warp.from(t.set, first);
+  u32 set = xg_set_at(number);
+  u64 clock = xg_state64(s, set + XG_SET_TIME);
+  u32 turns = s.v[set + XG_SET_TURNS];
+  u64 now = xg_most_up_to_here(warp, peer && t.now > clock ? t.now : clock);
+  u64 began = warp.from(now, first);
+  u32 entry = peer ? xg_ddos_entry(s, set, t) : 0u;
+  bool stranger = entry == 0u;
+  if (!stranger) {
+    /* What is on the desk is not in the table. */
+    u64 deadline = desk.used && desk.body == body && desk.entry == entry
+                       ? desk.deadline
+                       : xg_state64(s, entry + XG_ENTRY_DEADLINE);
+    stranger = deadline <= now || (lane != first && now - began >= xg_image64(b, body + XG_DDOS_FORGET));
+  }
+  u32 strangers = warp.ballot(stranger) & peers;
+  if (strangers != 0u) peers &= (1u << XG_LOWEST_BIT(strangers)) - 1u;
+  if (peers == 0u) return 0u;
+  u32 turn = turns + XG_BITS_SET(peers & xg_lanes_up_to(lane));
+  for (u32 left = peers; left != 0u;) {
+    u32 its = warp.from(entry, XG_LOWEST_BIT(left));
+    u32 run = warp.ballot(entry == its) & left;
+    left &= ~run;
+    while (run != 0u) {
+      xg_fill_desk(warp, b, body, number, its, desk);
+      u32 done = xg_ddos_run(warp, b, t, now, turn, run, desk, outcome);
+      if (done == 0u) {
+        u32 next = XG_LOWEST_BIT(run);
+        xg_clear_desk(warp, b, desk);
+        if (lane == next) {
+          xg_set_state64(s, set + XG_SET_TIME, now);
+          s.v[set + XG_SET_TURNS] = turn - 1u;
+          outcome = xg_ddos_apply(b, body, t);
+        }
+        warp.sync();
+        done = 1u << next;
+      }
+      run &= ~done;
+    }
+  }
+  if (lane == xg_highest_bit(peers)) {
+    xg_set_state64(s, set + XG_SET_TIME, now);
+    s.v[set + XG_SET_TURNS] = turn;
+  }
+  warp.sync();
+  return peers;
 }
 
 /* Applies the lanes' packets, in their order; `has`: this lane has one. -> its outcome. What is on the desk
@@ -422,31 +552,12 @@ XG_WARP_FN u32 xg_apply_lanes(Warp& warp, xg_batch b, bool has, u32 kind, u32 bo
   for (u32 left = warp.ballot(has); left != 0u;) {
     u32 first = XG_LOWEST_BIT(left);
     u32 done = 0u;
-    u32 its_kind = warp.from(kind, first);
-    if (its_kind == XG_KIND_DDOS) {
+    if (warp.from(kind, first) == XG_KIND_DDOS) {
+      /* Other sets' packets do not matter. */
       u32 its_body = warp.from(body, first);
-      u32 its_set = warp.from(t.set, first);
-      u32 elsewhere = (its_kind ^ kind) | (its_body ^ body) | (its_set ^ t.set);
-      u32 different = warp.from(t.tag, first) ^ t.tag;
-      for (u32 k = 0u; k < 4u; k++) different |= warp.from(t.key[k], first) ^ t.key[k];
-      different |= warp.from(t.key[9], first) ^ t.key[9];
-      /* Of the set's packets those in front of the first one of another target. Other sets' do not matter. */
-      u32 peers = warp.ballot(elsewhere == 0u) & left;
-      u32 others = warp.ballot(different != 0u) & peers;
-      u32 run = others == 0u ? peers : peers & ((1u << XG_LOWEST_BIT(others)) - 1u);
-      bool there = desk.used && desk.body == its_body && desk.set == xg_set_at(its_set);
-      if (there) {
-        xg_state s = xg_state_of(b, its_body);
-        u32 at = desk.entry + XG_ENTRY_KEY;
-        u32 is_not = s.v[at + 9u] ^ t.key[9];
-        for (u32 k = 0u; k < 4u; k++) is_not |= s.v[at + k] ^ t.key[k];
-        there = (warp.ballot(is_not != 0u) >> first & 1u) == 0u;
-      }
-      if (!there) {
-        xg_clear_desk(warp, b, desk);
-        there = xg_fill_desk(warp, b, its_body, t, first, desk);
-      }
-      if (there) done = xg_ddos_run(warp, b, t, run, desk, outcome);
+      u32 elsewhere = (its_body ^ body) | (warp.from(t.set, first) ^ t.set);
+      u32 peers = warp.ballot(has && elsewhere == 0u) & left;
+      done = xg_ddos_set(warp, b, its_body, t, peers, desk, outcome);
     }
     if (done == 0u) {
       xg_clear_desk(warp, b, desk);
