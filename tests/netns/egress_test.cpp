@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kStrict = R"({"stage": "conntrack", "on_invalid": "drop"})";
 // Nobody may begin anything with the host.
 constexpr const char* kOnlyAnswers = R"({"stage": "conntrack", "on_new": "drop", "on_invalid": "drop"})";
-constexpr TransferOptions kMegabyte{.bytes = 1 << 20};
+const TransferOptions kMegabyte{.bytes = 1 << 20};
 
 class Egress : public OnTheWire {
  protected:
@@ -136,10 +136,10 @@ TEST_F(EgressOnce, ConnectionsFromBeforeGoOn) {
   attach(pass);
   std::atomic<bool> swapped{false};
   TransferResult result;
-  // Long enough for the policy to change under it.
+  // The policy changes under its first half, and the other half waits for that.
   std::thread transfer([&] {
-    result = tcp_transfer(*host_, *left_, "10.9.0.2", {.bytes = 192 << 20});
-    EXPECT_TRUE(swapped) << "too short to tell";
+    const auto half_way = [&] { EXPECT_TRUE(eventually([&] { return swapped.load(); })); };
+    result = tcp_transfer(*host_, *left_, "10.9.0.2", {.bytes = 64 << 20, .half_way = half_way});
   });
   EXPECT_TRUE(eventually([&] { return attached_->pins().kernel("received") > 500; }));
   EXPECT_EQ(attached_->apply(inspect_all(kStrict)).status, 0);

@@ -190,9 +190,14 @@ Received receive_all(int fd, std::uint64_t expected) {
   return result;
 }
 
-std::string send_all(int fd, std::uint64_t bytes) {
+std::string send_all(int fd, std::uint64_t bytes, const std::function<void()>& half_way) {
+  bool called = !half_way;
   std::vector<std::uint64_t> buffer(kChunkWords);
   for (std::uint64_t sent = 0; sent < bytes;) {
+    if (!called && sent >= bytes / 2) {
+      half_way();
+      called = true;
+    }
     fill(buffer, sent / 8);
     const std::size_t chunk =
         static_cast<std::size_t>(std::min<std::uint64_t>(bytes - sent, buffer.size() * 8));
@@ -252,7 +257,7 @@ TransferResult tcp_transfer(const Namespace& client, const Namespace& server,
       result.problem = fmt::format("cannot connect to {}: {}", server_address, std::strerror(errno));
     } else {
       set_timeout(fd.get(), options.timeout);
-      result.problem = send_all(fd.get(), options.bytes);
+      result.problem = send_all(fd.get(), options.bytes, options.half_way);
       std::uint64_t echo = 0;
       if (result.problem.empty() && options.reply &&
           (recv(fd.get(), &echo, sizeof(echo), MSG_WAITALL) != sizeof(echo) || echo != options.bytes))

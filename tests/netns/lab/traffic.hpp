@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +31,8 @@ struct TransferOptions {
   std::uint64_t bytes = 8 << 20;
   std::uint16_t port = 5001;
   Millis timeout{20000};
-  bool reply = true;  // the server sends a checksum back, which the client compares
+  bool reply = true;                 // the server sends a checksum back, which the client compares
+  std::function<void()> half_way{};  // called when half is sent; the rest waits for it
 };
 struct TransferResult {
   std::uint64_t bytes = 0;  // that arrived
