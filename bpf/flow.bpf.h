@@ -12,9 +12,15 @@
 #include "bpf/run.bpf.h"
 #include "maps/encapsulation.h"
 
+/* Whose verdicts count: those of generation `newest` and of the ones before it, back to `oldest`. */
+#define XG_GENERATIONS(newest, oldest) ((u64)(newest) << 32 | (oldest))
+#define XG_NEWEST(generations) ((u32)((generations) >> 32))
+#define XG_OLDEST(generations) ((u32)(generations))
+
 /* An entry's body, and where it stands. */
 struct xg_cached {
   u32 index;
+  u32 generation;
   u32 expires_ms;
   u16 rewrite;
   u8 action;
@@ -25,12 +31,12 @@ struct xg_cached {
 
 #define XG_FLOW_KEY_WORDS 5 /* u64 words in a key; 4 bytes are left */
 
-/* Reads entry `index` if its generation and key are those. */
-XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u32 generation, struct xg_cached* cached) {
+/* Reads entry `index` if it is of one of these generations and of this key. */
+XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u64 generations, struct xg_cached* cached) {
   const u64* entry = bpf_map_lookup_elem(&flow_verdicts, &index);
   if (!entry) return 0;
   const u64 word = XG_READ(entry[0]);
-  if ((u32)word != generation) return 0;
+  if (XG_NEWEST(generations) - (u32)word > XG_NEWEST(generations) - XG_OLDEST(generations)) return 0;
   XG_READ_FENCE();
   const u64* key = (const u64*)sought;
   u64 differ = 0;
@@ -41,6 +47,7 @@ XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u32 generation,
   XG_READ_FENCE();
   if (differ || XG_READ(entry[0]) != word) return 0;
   cached->index = index;
+  cached->generation = (u32)word;
   cached->action = (u8)(word >> 48);
   cached->target = (u8)(word >> 56);
   cached->expires_ms = (u32)tail;
@@ -52,13 +59,13 @@ XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u32 generation,
 
 /* key: 8-aligned. */
 XG_INLINE int xg_flow_find(const xg_config* settings, u32 shard, const xg_flow_key* key, u32 flow_hash,
-                           u32 generation, struct xg_cached* cached) {
+                           u64 generations, struct xg_cached* cached) {
   const u32 entries = settings->flow_entries_per_queue;
   const u32 bucket = flow_hash & (entries / XG_FLOW_WAYS - 1);
   const u32 first = shard * entries + bucket * XG_FLOW_WAYS;
 #pragma unroll
   for (u32 way = 0; way < XG_FLOW_WAYS; way++)
-    if (xg_flow_read(first + way, key, generation, cached)) return 1;
+    if (xg_flow_read(first + way, key, generations, cached)) return 1;
   return 0;
 }
 
@@ -78,10 +85,11 @@ XG_INLINE int xg_flow_in_order(const struct xg_run* run) {
   return (int)(XG_READ(*behind_last) - XG_READ(state->retired)) <= 0;
 }
 
-/* The record an entry's rewrite names, or NULL if there is none of this generation. */
-XG_INLINE const xg_rewrite* xg_flow_rewrite(const struct xg_run* run, u32 index) {
+/* The record an entry's rewrite names, or NULL if there is none of its generation any more. */
+XG_INLINE const xg_rewrite* xg_flow_rewrite(const struct xg_cached* cached) {
+  const u32 index = cached->rewrite;
   const xg_rewrite* rewrite = bpf_map_lookup_elem(&rewrites, &index);
-  return rewrite && XG_READ(rewrite->generation) == run->generation ? rewrite : NULL;
+  return rewrite && XG_READ(rewrite->generation) == cached->generation ? rewrite : NULL;
 }
 
 XG_INLINE void xg_copy_mac(u8* to, const u8* from) {
@@ -108,10 +116,10 @@ XG_INLINE void xg_apply_rewrite(const struct xg_run* run, const struct xg_cached
 XG_INLINE int xg_take_hop(const struct xg_run* run, u32 mtu) {
   u8* frame = (u8*)(long)run->ctx->data;
   const u8* end = (u8*)(long)run->ctx->data_end;
-  u8* ip = frame + (run->packet.l3_offset & 31);
+  u8* ip = frame + (run->packet->l3_offset & 31);
   XG_OPAQUE(ip);
   if (frame + 14 > end || ip + 20 > end || frame[0] & 1) return 0;
-  if (run->packet.key.family == 4) {
+  if (run->packet->key.family == 4) {
     if (ip[0] != 0x45 || ip[8] <= 1 || xg_host16(xg_load16(ip + 2)) > mtu) return 0;
     /* RFC 1624, as the header's 16-bit word went down by one (in the byte order of a little-endian CPU). */
     const u32 checksum = xg_load16(ip + 10) + 1u;
@@ -131,7 +139,7 @@ XG_INLINE u8* xg_move_ethernet(const struct xg_run* run, u32 bytes, u32 ether_ty
   if (bpf_xdp_adjust_head(run->ctx, -(int)bytes)) return NULL;
   u8* frame = (u8*)(long)run->ctx->data;
   const u8* end = (u8*)(long)run->ctx->data_end;
-  u8* outer = frame + 14 + ((run->packet.l3_offset - 14) & 15); /* never less than 14, says the mask */
+  u8* outer = frame + 14 + ((run->packet->l3_offset - 14) & 15); /* never less than 14, says the mask */
   XG_OPAQUE(outer);
   u32 ethernet[XG_ETHERNET_WORDS];
   if (frame + bytes + sizeof(ethernet) > end || outer + bytes > end) {
@@ -148,13 +156,13 @@ XG_INLINE u8* xg_move_ethernet(const struct xg_run* run, u32 bytes, u32 ether_ty
 
 /* 0: the packet is one for user space, and unchanged. */
 XG_INLINE int xg_encapsulate(const struct xg_run* run, const xg_rewrite* rewrite) {
-  const u8* ip = (u8*)(long)run->ctx->data + (run->packet.l3_offset & 31);
+  const u8* ip = (u8*)(long)run->ctx->data + (run->packet->l3_offset & 31);
   const u8* end = (u8*)(long)run->ctx->data_end;
   XG_OPAQUE(ip);
   if (ip + 20 > end) return 0;
-  const xg_inner inner = xg_inner_packet(ip, run->packet.key.family);
+  const xg_inner inner = xg_inner_packet(ip, run->packet->key.family);
   if (inner.bytes > rewrite->mtu) return 0;
-  const u32 hash = xg_outer_hash(&run->packet, rewrite);
+  const u32 hash = xg_outer_hash(run->packet, rewrite);
   u8* outer;
   if (rewrite->outer_family == 4 && rewrite->udp_port) {
     outer = xg_move_ethernet(run, 28, XG_ETH_IPV4);
@@ -198,24 +206,32 @@ XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cach
   }
 }
 
-/* XG_CONTINUE if no flow verdict speaks for the packet. */
-XG_INLINE int xg_flow_verdict_for(struct xg_run* run) {
+/* Who else may decide on the packet. */
+#define XG_FLOW_FIRST_WORD 0u
+/* Nobody: user space is not there to take it. So there is no order to be kept with packets that are there,
+ * and nobody whom a connection's end could be handed up to; a SYN begins another one. */
+#define XG_FLOW_LAST_WORD 1u
+
+XG_INLINE int xg_flow_hands_up(const struct xg_run* run, const struct xg_cached* cached, u32 word) {
+  const u8 flags = word == XG_FLOW_LAST_WORD ? XG_TCP_SYN : XG_TCP_SYN | XG_TCP_FIN | XG_TCP_RST;
+  return cached->flags & XG_FLOW_HAND_UP_TCP_END && run->packet->tcp_flags & flags;
+}
+
+XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 word) {
   const xg_rewrite* rewrite = NULL;
   struct xg_cached cached;
   if (run->queue >= run->config->queues ||
-      !xg_flow_find(run->config, run->queue, &run->packet.key, run->flow_hash, run->generation, &cached))
+      !xg_flow_find(run->config, run->queue, &run->packet->key, run->flow_hash, generations, &cached))
     return XG_CONTINUE;
   if (cached.action < XG_DROP || cached.action > XG_REDIRECT) return XG_CONTINUE;
-  if (cached.flags & XG_FLOW_HAND_UP_TCP_END &&
-      run->packet.tcp_flags & (XG_TCP_SYN | XG_TCP_FIN | XG_TCP_RST))
-    return XG_CONTINUE;
+  if (xg_flow_hands_up(run, &cached, word)) return XG_CONTINUE;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
   const u64 now = bpf_ktime_get_coarse_ns();
   if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
-  if (cached.action != XG_DROP && !xg_flow_in_order(run)) return XG_CONTINUE;
+  if (word == XG_FLOW_FIRST_WORD && cached.action != XG_DROP && !xg_flow_in_order(run)) return XG_CONTINUE;
   if (cached.rewrite > XG_REWRITE_SWAP_MACS) {
-    rewrite = xg_flow_rewrite(run, cached.rewrite);
+    rewrite = xg_flow_rewrite(&cached);
     if (!rewrite) return XG_CONTINUE;
     if (rewrite->flags & XG_REWRITE_FORWARD && !xg_take_hop(run, rewrite->mtu)) return XG_CONTINUE;
     if (rewrite->flags & XG_REWRITE_ENCAPSULATE && !xg_encapsulate(run, rewrite)) return XG_CONTINUE;
@@ -225,6 +241,26 @@ XG_INLINE int xg_flow_verdict_for(struct xg_run* run) {
   stats->last_seen_ns = now;
   if (cached.rewrite != XG_REWRITE_NONE) xg_apply_rewrite(run, &cached, rewrite);
   return xg_flow_act(run, &cached);
+}
+
+/* A function of its own for the verifier, which then need not follow it for each way that leads here. `word`:
+ * XG_FLOW_FIRST_WORD or XG_FLOW_LAST_WORD. */
+__noinline int xg_flow(struct xdp_md* ctx, xg_packet* packet, u32 flow_hash, u64 generations, u32 word) {
+  const u32 zero = 0;
+  struct xg_run run = {.ctx = ctx, .packet = packet, .flow_hash = flow_hash};
+  if (!packet) return XG_CONTINUE;
+  run.config = bpf_map_lookup_elem(&config, &zero);
+  if (!run.config) return XG_CONTINUE;
+  run.queue = ctx->rx_queue_index;
+  run.bytes = xg_frame_bytes(ctx);
+  return xg_flow_try(&run, generations, word);
+}
+
+/* XG_CONTINUE if no flow verdict speaks for the packet. `oldest`: verdicts of that generation and later ones
+ * count. */
+XG_INLINE int xg_flow_verdict_for(const struct xg_run* run, u32 oldest, u32 word) {
+  if (!xg_has_flow(run->packet) || xg_is_special(run)) return XG_CONTINUE;
+  return xg_flow(run->ctx, run->packet, run->flow_hash, XG_GENERATIONS(run->generation, oldest), word);
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
  * bpf/inspect.bpf.h: handing a packet to user space: is a worker alive, has it credit, in which order,
- * with which metadata.
+ * with which metadata; and what the policy says where it cannot be handed over.
  */
 #ifndef XDPGPU_BPF_INSPECT_H
 #define XDPGPU_BPF_INSPECT_H
 
-#include "bpf/run.bpf.h"
+#include "bpf/flow.bpf.h"
 
 #define XG_ADMIT_TRIES 8
 
@@ -42,7 +42,7 @@ XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pi
   metadata->generation = run->generation;
   metadata->sequence = sequence;
   metadata->pipeline = (u16)pipeline;
-  xg_metadata_from(metadata, &run->packet, run->flow_hash);
+  xg_metadata_from(metadata, run->packet, run->flow_hash);
   if (xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
 }
 
@@ -53,18 +53,38 @@ XG_INLINE void xg_note_order(const struct xg_run* run, u32 sequence) {
   if (behind_last) XG_WRITE(*behind_last, sequence + 1);
 }
 
+enum xg_admission { XG_ADMITTED, XG_FAILED, XG_OVERLOADED };
+
 /* The redirect is asked for before a credit is taken, as it says whether there is a socket at all; it
  * takes effect only when XDP_REDIRECT is returned. */
-XG_INLINE int xg_inspect(struct xg_run* run, u32 pipeline) {
+XG_INLINE enum xg_admission xg_ask(const struct xg_run* run, u64 now, u32* sequence) {
   const u32 queue = run->queue;
-  u32 sequence;
-  if (XG_READ(run->config->state) != XG_STATE_RUNNING || queue >= run->config->queues) return xg_fail(run);
+  if (XG_READ(run->config->state) != XG_STATE_RUNNING || queue >= run->config->queues) return XG_FAILED;
   xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
+  if (!state || !xg_alive(run, state, now)) return XG_FAILED;
+  if (bpf_redirect_map(&xsks, queue, XDP_ABORTED) != XDP_REDIRECT) return XG_FAILED;
+  return xg_admit(state, sequence) ? XG_ADMITTED : XG_OVERLOADED;
+}
+
+/* The packet stays in the kernel: on_failure or on_overload decides, and where it says `known`, the flow's
+ * verdict first. kept_since: the rule's (maps/tables.h). */
+XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, u32 kept_since) {
+  const u32 what = why == XG_FAILED ? run->policy->on_failure : run->policy->on_overload;
+  if (what & XG_DO_KNOWN) {
+    const u32 oldest = kept_since ? kept_since : run->generation;
+    const int action = xg_flow_verdict_for(run, oldest, XG_FLOW_LAST_WORD);
+    if (action != XG_CONTINUE) return action;
+  }
+  if (why == XG_FAILED) return xg_finish_as(run, what, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
+  return xg_finish_as(run, what, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
+}
+
+/* For the rule whose pipeline and kept_since these are. */
+XG_INLINE int xg_inspect(const struct xg_run* run, u32 pipeline, u32 kept_since) {
+  u32 sequence;
   const u64 now = bpf_ktime_get_ns();
-  if (!state || !xg_alive(run, state, now)) return xg_fail(run);
-  if (bpf_redirect_map(&xsks, queue, XDP_ABORTED) != XDP_REDIRECT) return xg_fail(run);
-  if (!xg_admit(state, &sequence))
-    return xg_finish_as(run, run->policy->on_overload, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
+  const enum xg_admission answer = xg_ask(run, now, &sequence);
+  if (answer != XG_ADMITTED) return xg_stays(run, answer, kept_since);
   xg_note_order(run, sequence);
   xg_attach_metadata(run, sequence, pipeline, now);
   return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);

@@ -30,7 +30,8 @@ XG_INLINE u32 xg_mirror_verdict(const xg_config* settings, u32 queue, const stru
   struct xg_cached cached;
   if (queue >= settings->queues) return XG_ABORTED;
   const u32 shard = settings->queues + queue;
-  if (!xg_flow_find(settings, shard, &flow->key, flow->hash, flow->generation, &cached)) return XG_ABORTED;
+  const u64 generations = XG_GENERATIONS(flow->generation, flow->generation);
+  if (!xg_flow_find(settings, shard, &flow->key, flow->hash, generations, &cached)) return XG_ABORTED;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
   const u64 now = bpf_ktime_get_coarse_ns();

@@ -65,8 +65,9 @@ struct xg_walk {
   u32 word;
   int result;   /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
                    XG_BROKEN */
-  u32 pipeline; /* of the rule that decided */
-  u32 action;   /* likewise: one of XG_RULE_ */
+  u32 action;   /* of the rule that decided: one of XG_RULE_ */
+  u32 pipeline; /* likewise, and its kept_since: for XG_RULE_INSPECT */
+  u32 kept_since;
 };
 
 XG_INLINE void xg_next_word(struct xg_walk* walk) {
@@ -78,8 +79,8 @@ XG_INLINE void xg_next_word(struct xg_walk* walk) {
 /* A mirror rule. Returns 1 if the packet ends here. */
 XG_INLINE int xg_walk_mirror(struct xg_walk* walk, const xg_rule* rule, u32 index) {
   const struct xg_run* run = walk->run;
-  if (run->packet.flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT) return 0;
-  const int done = xg_mirror(run->ctx, &run->packet, run->generation, run->flow_hash, rule->pipeline);
+  if (run->packet->flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT) return 0;
+  const int done = xg_mirror(run->ctx, run->packet, run->generation, run->flow_hash, rule->pipeline);
   if (done != XG_MIRROR_NOTHING) xg_count_rule(run, index);
   if (done != XG_MIRROR_DROP) return 0;
   walk->result = XG_WATCHED;
@@ -106,10 +107,11 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   if (rule->action != XG_RULE_LIMIT) {
     walk->action = rule->action;
     walk->pipeline = rule->pipeline;
+    walk->kept_since = rule->kept_since;
     walk->result = (int)index;
     return 1;
   }
-  if (xg_conforms(&run->packet.key, rule, index, run->generation)) return 0;
+  if (xg_conforms(&run->packet->key, rule, index, run->generation)) return 0;
   xg_count_rule(run, index);
   walk->result = XG_EXCEEDED;
   return 1;
@@ -121,22 +123,21 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
 XG_INLINE void xg_walk(struct xg_walk* walk) {
   walk->action = 0;
   walk->pipeline = 0;
+  walk->kept_since = 0;
   walk->result = XG_BROKEN;
   xg_next_word(walk);
   bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk, 0);
 }
 
-/* What the policy's `fragments` says of a fragment that no rule passed or dropped. `inspects`: the rule
- * that matches does, by this pipeline. */
-XG_INLINE int xg_fragment(struct xg_run* run, int inspects, u32 pipeline) {
+/* What the policy's `fragments` says of a fragment that no rule passed or dropped. */
+XG_INLINE int xg_fragment(const struct xg_run* run) {
   if (run->policy->fragments != XG_DO_INSPECT)
     return xg_finish_as(run, run->policy->fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
-  if (inspects) return xg_inspect(run, pipeline);
   return xg_finish_as(run, run->policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
 XG_INLINE int xg_no_rule(struct xg_run* run) {
-  if (run->packet.flags & XG_PKT_FRAGMENT) return xg_fragment(run, 0, 0);
+  if (run->packet->flags & XG_PKT_FRAGMENT) return xg_fragment(run);
   return xg_finish_as(run, run->policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
@@ -149,7 +150,7 @@ XG_INLINE int xg_rules(struct xg_run* run) {
                              .rows = bpf_map_lookup_elem(&policy_rows, &slot)};
   if (!tables.lines || !tables.rows) return xg_fail(run);
   struct xg_walk walk;
-  const enum xg_classified classified = xg_classify(run->policy, &tables, &run->packet, &walk.matches);
+  const enum xg_classified classified = xg_classify(run->policy, &tables, run->packet, &walk.matches);
   if (classified == XG_CLASSIFIED_BROKEN) return xg_fail(run);
   if (classified == XG_CLASSIFIED_NONE) return xg_no_rule(run);
   walk.run = run;
@@ -168,8 +169,9 @@ XG_INLINE int xg_rules(struct xg_run* run) {
     case XG_RULE_MANAGEMENT:
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     default:
-      return run->packet.flags & XG_PKT_FRAGMENT ? xg_fragment(run, 1, walk.pipeline)
-                                                 : xg_inspect(run, walk.pipeline);
+      if (run->packet->flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT)
+        return xg_fragment(run);
+      return xg_inspect(run, walk.pipeline, walk.kept_since);
   }
 }
 

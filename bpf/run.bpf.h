@@ -26,7 +26,7 @@ struct xg_run {
   u32 queue;
   u32 flow_hash; /* of packets that have a flow or are inspected */
   u64 bytes;     /* of the whole frame, in all its buffers */
-  xg_packet packet;
+  xg_packet* packet;
 };
 
 XG_INLINE u64 xg_frame_bytes(struct xdp_md* ctx) {
@@ -48,27 +48,29 @@ XG_INLINE int xg_finish(const struct xg_run* run, enum xg_kernel_reason reason, 
 /* For the settings that say pass or drop. */
 XG_INLINE int xg_finish_as(const struct xg_run* run, u32 what, enum xg_kernel_reason passed,
                            enum xg_kernel_reason dropped) {
-  return what == XG_DO_DROP ? xg_finish(run, dropped, XDP_DROP) : xg_finish(run, passed, XDP_PASS);
+  return what & XG_DO_DROP ? xg_finish(run, dropped, XDP_DROP) : xg_finish(run, passed, XDP_PASS);
 }
 
+/* Nothing is known of the packet. */
 XG_INLINE int xg_fail(const struct xg_run* run) {
   return xg_finish_as(run, run->policy->on_failure, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
 }
 
 /* Do the rules treat this packet unlike the others of its connection, by its TCP flags? */
 XG_INLINE int xg_is_special(const struct xg_run* run) {
-  if (!(run->packet.flags & XG_PKT_TCP)) return 0;
-  const u8 flags = run->packet.tcp_flags;
+  if (!(run->packet->flags & XG_PKT_TCP)) return 0;
+  const u8 flags = run->packet->tcp_flags;
   return run->policy->tcp_special[(flags >> 6) & 3] >> (flags & 63) & 1;
 }
 
 /* Takes the policy in force and counts the packet. False if there is nothing to decide with. */
-XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx) {
+XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx, xg_packet* packet) {
   const u32 zero = 0;
+  __builtin_memset(packet, 0, sizeof(*packet));
   run->ctx = ctx;
+  run->packet = packet;
   run->bytes = xg_frame_bytes(ctx);
   run->queue = ctx->rx_queue_index;
-  __builtin_memset(&run->packet, 0, sizeof(run->packet));
   xg_add(&counters, XG_KERNEL_received, run->bytes);
   run->config = bpf_map_lookup_elem(&config, &zero);
   if (!run->config) return 0;

@@ -8,7 +8,8 @@
  *   flow      does a verdict from user space speak for the packet's flow?
  *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default. A mirror on
  *             the way shows the packet to a compute device, and the packet goes on
- *   inspect   to the queue's AF_XDP socket, if a worker lives and has credit
+ *   inspect   to the queue's AF_XDP socket, if a worker lives and has credit; else on_failure or on_overload
+ *             decides, and where it says `known`, the flow's verdict first
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
  * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
@@ -22,7 +23,7 @@
 
 /* True for a control packet that no rule is to see. */
 XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
-  return run->packet.control != XG_CONTROL_NONE && !xg_control_named(run->policy, &run->packet);
+  return run->packet->control != XG_CONTROL_NONE && !xg_control_named(run->policy, run->packet);
 }
 
 /* A function of its own for the verifier: the ways through the parser and the ways through the rest then
@@ -36,18 +37,15 @@ __noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port, u
 SEC("xdp")
 int xdpgpu(struct xdp_md* ctx) {
   struct xg_run run;
-  if (!xg_begin(&run, ctx)) return xg_finish(&run, XG_KERNEL_pass_bypass, XDP_PASS);
+  xg_packet packet;
+  if (!xg_begin(&run, ctx, &packet)) return xg_finish(&run, XG_KERNEL_pass_bypass, XDP_PASS);
 
-  xg_parse_frame(ctx, &run.packet, run.config->port, (u32)run.bytes);
+  xg_parse_frame(ctx, &packet, run.config->port, (u32)run.bytes);
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
 
-  run.flow_hash = (u32)xg_flow_hash(&run.packet.key, run.config->hash_key[0], run.config->hash_key[1]);
-  if (xg_has_flow(&run.packet) && !xg_is_special(&run)) {
-    const int action = xg_flow_verdict_for(&run);
-    if (action != XG_CONTINUE) return action;
-  }
-
-  return xg_rules(&run);
+  run.flow_hash = (u32)xg_flow_hash(&packet.key, run.config->hash_key[0], run.config->hash_key[1]);
+  const int action = xg_flow_verdict_for(&run, run.generation, XG_FLOW_FIRST_WORD);
+  return action != XG_CONTINUE ? action : xg_rules(&run);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -150,7 +150,10 @@ XG_RECORD(xg_rule) {
   u64 interval_ns; /* for XG_RULE_LIMIT: 1e9 / pps, in ns << 8 (24.8 fixed point) */
   u64 burst_ns;    /* (burst - 1) * interval: a packet conforms while tat - now <= burst_ns (GCRA), and
                       then tat = max(tat, now) + interval */
-  u64 reserved;
+  /* For XG_RULE_INSPECT, where the policy has XG_DO_KNOWN: the flow verdicts of this generation and later
+   * ones are what the policy in force, too, says of the packets that come to the rule. 0: its own alone. */
+  u32 kept_since;
+  u32 reserved;
 };
 XG_ASSERT_SIZE(xg_rule, 32);
 
@@ -162,6 +165,9 @@ XG_ASSERT_SIZE(xg_rule, 32);
  * INSPECT (the matching rule's pipeline; the default where none matches). Only with INSPECT are they
  * mirrored. */
 #define XG_DO_INSPECT 2u
+/* For on_failure and on_overload, with one of the first two: what the flow's verdict says, if it has one that
+ * counts; PASS or DROP are for the others. */
+#define XG_DO_KNOWN 4u
 
 XG_RECORD(xg_trie) { u32 root; /* word index of the root word */ };
 

@@ -62,23 +62,24 @@ XG_INLINE __u64 look_up_trie(const xg_flow_key* flow) {
 }
 
 static long one_packet(__u32 number, struct progress* progress) {
-  struct xg_run run = {.ctx = progress->ctx, .slot = 0, .generation = 1};
+  xg_packet parsed = {};
+  struct xg_run run = {.ctx = progress->ctx, .slot = 0, .generation = 1, .packet = &parsed};
   struct xg_walk walk;
   const __u32 zero = 0, at = number & (PREFILTER_PACKETS - 1);
   const struct prefilter_packet* packet = bpf_map_lookup_elem(&packets, &at);
   run.policy = bpf_map_lookup_elem(&policy, &zero);
   if (!packet || !run.policy) return 1;
-  run.packet.key = packet->key;
-  run.packet.flags = packet->flags;
-  run.packet.l4_index = packet->l4_index;
-  run.packet.control = XG_CONTROL_NONE;
-  if (dependent) run.packet.key.src[0] ^= (__u32)(progress->last & nothing);
+  parsed.key = packet->key;
+  parsed.flags = packet->flags;
+  parsed.l4_index = packet->l4_index;
+  parsed.control = XG_CONTROL_NONE;
+  if (dependent) parsed.key.src[0] ^= (__u32)(progress->last & nothing);
 
   struct xg_tables tables = {.slot = 0,
                              .lines = bpf_map_lookup_elem(&policy_lines, &zero),
                              .rows = bpf_map_lookup_elem(&policy_rows, &zero)};
   if (!tables.lines || !tables.rows) return 1;
-  const enum xg_classified classified = xg_classify(run.policy, &tables, &run.packet, &walk.matches);
+  const enum xg_classified classified = xg_classify(run.policy, &tables, &parsed, &walk.matches);
   if (classified == XG_CLASSIFIED_BROKEN) return 1;
   progress->last = classified;
   if (classified == XG_CLASSIFIED_SOME) {
@@ -92,7 +93,7 @@ static long one_packet(__u32 number, struct progress* progress) {
     }
   }
   if (use_trie) {
-    const __u64 listed = look_up_trie(&run.packet.key);
+    const __u64 listed = look_up_trie(&parsed.key);
     progress->last = listed;
     trie_hits += listed;
     trie_sum += listed * (number + 1);

@@ -116,6 +116,110 @@ TEST_F(InspectTest, AQueueWithoutAWorkerFails) {
   EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
 }
 
+// on_failure and on_overload by what is known of the flow; `kept_since` of the one rule is `since`.
+class KnownTest : public KernelTest {
+ protected:
+  static policy::Tables tables(const std::string& what, u32 since = 0) {
+    const std::string text = policy_text(
+        what +
+        R"(, "default": "drop", "pipelines": {"a": [{"stage": "l2fwd"}]}, "rules": [{"action": {"inspect": "a"}}])");
+    auto parsed = policy::parse(text, "test.json", policy::read_files_of({}));
+    if (!parsed) throw std::runtime_error(parsed.error().at(0).sentence());
+    auto made = policy::compile(*parsed).value();
+    reinterpret_cast<xg_rule*>(&made.lines[made.header.rules_line])->kept_since = since;
+    return made;
+  }
+  static constexpr const char* kDropNew =
+      R"("on_failure": {"known": "keep", "new": "drop"}, "on_overload": {"known": "keep", "new": "drop"})";
+  static constexpr const char* kPassNew =
+      R"("on_failure": {"known": "keep", "new": "pass"}, "on_overload": {"known": "keep", "new": "pass"})";
+};
+const Frame kKnown = ethernet() + ipv4({.protocol = 6}, tcp(40000, 80) + bytes(20));
+
+// A verdict does not act while earlier packets of its flow are in user space, which may be for ever.
+TEST_F(KnownTest, AVerdictThatWaitsForItsTurnCountsAtLast) {
+  for (const char* what : {R"("on_failure": "drop", "on_overload": "drop")", kDropNew, kPassNew}) {
+    const bool known = std::string(what).find("known") != std::string::npos;
+    const std::string fresh = what == kPassNew ? "pass" : "drop";
+    Program program;
+    program.install(tables(what));
+    program.connect(0, 2);
+    const Frame other = ethernet() + ipv4({.protocol = 6}, tcp(40001, 80) + bytes(20));
+    EXPECT_EQ(program.run(kKnown).reason, "inspected");
+    program.publish(kKnown, XG_PASS);
+    EXPECT_EQ(program.run(kKnown).reason, "inspected") << "the first one is still in user space";
+    EXPECT_EQ(program.run(kKnown).reason, known ? "pass_flow" : "drop_overload") << what;
+    EXPECT_EQ(program.run(other).reason, fresh + "_overload") << what;
+    program.queue(0).beat_ns = 0;
+    const Outcome outcome = program.run(kKnown);
+    EXPECT_EQ(outcome.reason, known ? "pass_flow" : "drop_failure") << what;
+    EXPECT_EQ(outcome.action, known ? XDP_PASS : XDP_DROP);
+    EXPECT_FALSE(outcome.metadata);
+    EXPECT_EQ(program.run(other).reason, fresh + "_failure") << what;
+  }
+}
+
+TEST_F(KnownTest, VerdictsOfEarlierGenerationsCountAsFarBackAsTheRuleSays) {
+  struct {
+    u32 since;
+    const char* reason;
+  } const cases[] = {{0, "drop_failure"}, {3, "drop_failure"}, {2, "pass_flow"}, {1, "pass_flow"}};
+  for (const auto& c : cases) {
+    Program program;
+    program.install(tables(kDropNew));
+    program.install(tables(kDropNew));
+    program.publish(kKnown, XG_PASS);  // generation 2
+    program.connect(0, 1);
+    program.install(tables(kDropNew, c.since));
+    EXPECT_EQ(program.run(kKnown).reason, "inspected") << "while a worker can, it decides anew";
+    EXPECT_EQ(program.run(kKnown).reason, c.since == 1 || c.since == 2 ? "pass_flow" : "drop_overload")
+        << c.since;
+    program.queue(0).beat_ns = 0;
+    EXPECT_EQ(program.run(kKnown).reason, c.reason) << c.since;
+  }
+}
+
+TEST_F(KnownTest, WhatIsNoVerdictOnThePacketDoesNotCount) {
+  Program program;
+  program.install(tables(kDropNew));
+  const u32 now_ms = static_cast<u32>(monotonic_ns() / 1'000'000);
+  const u32 index = program.publish(kKnown, XG_PASS, {.expires_ms = now_ms - 10});
+  EXPECT_EQ(program.run(kKnown).reason, "drop_failure") << "it has expired";
+  program.verdict(index).expires_ms = 0;
+  EXPECT_EQ(program.run(kKnown).reason, "pass_flow");
+  program.policy(program.generation() & 1).tcp_special[0] = ~0ul;
+  EXPECT_EQ(program.run(kKnown).reason, "drop_failure") << "a rule asks for its TCP flags";
+}
+
+TEST_F(KnownTest, AConnectionsEndGoesAsTheFlowDoesAndItsBeginIsNew) {
+  Program program;
+  program.install(tables(kDropNew));
+  const auto with = [](u32 flags) {
+    Frame frame = kKnown;
+    frame[14 + 20 + 13] = static_cast<u8>(flags);
+    return frame;
+  };
+  program.publish(kKnown, XG_PASS, {.flags = XG_FLOW_HAND_UP_TCP_END});
+  EXPECT_EQ(program.run(kKnown).reason, "pass_flow");
+  for (u32 end : {XG_TCP_FIN, XG_TCP_RST}) EXPECT_EQ(program.run(with(end)).reason, "pass_flow");
+  EXPECT_EQ(program.run(with(XG_TCP_SYN)).reason, "drop_failure");
+}
+
+TEST_F(KnownTest, ARewriteOfAnEarlierGenerationIsTakenFromThere) {
+  Program program;
+  program.install(tables(kDropNew));
+  program.rewrite(XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)) = rewrite(1, XG_RES_SET_DST_MAC);
+  program.publish(kKnown, XG_TX, {.rewrite = XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)});
+  program.install(tables(kDropNew, 1));
+  const Outcome outcome = program.run(kKnown);
+  EXPECT_EQ(outcome.reason, "tx_flow");
+  EXPECT_EQ(outcome.frame[5], 5) << "the record's MAC address";
+  // Two generations on the record is another one's.
+  program.rewrite(XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)) = rewrite(3, XG_RES_SET_DST_MAC);
+  program.install(tables(kDropNew, 1));
+  EXPECT_EQ(program.run(kKnown).reason, "drop_failure");
+}
+
 // The kernel parses as user space does, whatever is cut off.
 TEST_F(InspectTest, MetadataIsWhatUserSpaceParses) {
   Program program;

@@ -28,7 +28,8 @@ const Json& schema() {
 // A policy in which every key stands at least once.
 Json specimen() {
   return Json::parse(R"({
-    "$schema": "x", "version": 1, "description": "x", "default": "drop", "on_failure": "drop", "on_overload": "drop",
+    "$schema": "x", "version": 1, "description": "x", "default": "drop", "on_failure": "drop",
+    "on_overload": {"known": "keep", "new": "drop"},
     "fragments": "inspect",
     "management": [{"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2, "vlan": 3,
                     "family": "ipv4"}],
@@ -121,6 +122,7 @@ struct ObjectKind {
 const std::vector<ObjectKind>& object_kinds() {
   static const std::vector<ObjectKind> kinds{
       {"", {""}, keys::kPolicy},
+      {"known", {"/on_overload"}, keys::kKnown},
       {"match", {"/rules/0/match", "/rules/1/match"}, keys::kMatch},
       {"management", {"/management/0"}, keys::kManagement},
       {"listFile", {"/lists/file"}, keys::kListFile},

@@ -75,7 +75,8 @@ TEST(Show, RandomPoliciesComeBack) {
 TEST(Show, PipelinesListsAndSettingsComeBack) {
   const char* text = R"({
     "version": 1, "description": "quotes \" and umlauts \u00fc",
-    "default": "drop", "on_failure": "drop", "on_overload": "drop", "fragments": "inspect",
+    "default": "drop", "on_failure": {"known": "keep", "new": "drop"},
+    "on_overload": {"new": "pass", "known": "keep"}, "fragments": "inspect",
     "lists": {"f": {"file": "f.txt"}, "i": ["::/0", "0.0.0.0/0", "10.1.2.3"], "none": []},
     "rules": [
       {"match": {"src": ["@f", "::1"], "dst": "@i"}, "description": "why", "action": {"inspect": "z"}},
@@ -128,6 +129,9 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
   Policy policy = parse(text, "p", files).value();
   expect_equal(policy, read_back(policy, files));
   auto shown = nlohmann::json::parse(to_json(policy));
+  EXPECT_EQ(policy.on_failure, Do::known_drop);
+  EXPECT_EQ(policy.on_overload, Do::known_pass);
+  EXPECT_EQ(shown["on_failure"], nlohmann::json({{"known", "keep"}, {"new", "drop"}}));
   EXPECT_EQ(shown["lists"]["f"]["file"], "f.txt") << "a list from a file is shown by its file";
   EXPECT_EQ(shown["pipelines"]["a"][3]["routes"][1], nlohmann::json({{"file", "r.txt"}}));
   const auto& forward = std::get<ForwardStage>(policy.pipelines[2].stages[3]);

@@ -7,6 +7,7 @@
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/policy/kept_verdicts.hpp"
 #include "userspace/policy/mirroring.hpp"
 
 namespace xdpgpu::control {
@@ -15,6 +16,21 @@ namespace {
 constexpr std::chrono::seconds kBrokerTimeout{20};
 
 std::string text_of(const Received& received) { return received.message.text; }
+
+// Into tables that have been filled and are not in use yet. kept_since: by the policy's rule.
+Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tables& tables,
+                              const std::vector<u32>& kept_since) {
+  const xg_policy& header = tables.header;
+  const u32 first = header.management_count;
+  constexpr u32 kRulesPerLine = sizeof(xg_line) / sizeof(xg_rule);
+  if (header.rule_count == first) return {};
+  auto lines = kernel::MapView<xg_line>::open(maps.lines.get(),
+                                              header.rules_line + header.rule_count / kRulesPerLine + 1);
+  if (!lines) return Error(lines.error());
+  auto* rules = reinterpret_cast<xg_rule*>(lines->data() + header.rules_line);
+  for (u32 i = 0; i < kept_since.size(); i++) rules[first + i].kept_since = kept_since[i];
+  return {};
+}
 
 }  // namespace
 
@@ -27,7 +43,18 @@ Result<void> PolicySwap::watch_egress(bool on) {
   return {};
 }
 
-Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, u32 generation, u32 slot) {
+// A verdict says what its own generation's rule says, and that of each generation since it was made.
+std::vector<u32> PolicySwap::kept_since(const CompiledPolicy& policy) const {
+  std::vector<u32> since(policy.policy.rules.size(), used_ + 1);
+  if (!current_ || current_->down != policy.down) return since;
+  const auto kept = policy::kept_verdicts(current_->policy, policy.policy);
+  for (std::size_t i = 0; i < since.size(); i++)
+    if (kept[i]) since[i] = kept_since_[*kept[i]];
+  return since;
+}
+
+Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::vector<u32>& kept_since,
+                                      u32 generation, u32 slot) {
   const auto lines = std::max<std::size_t>(policy.tables.lines.size(), 1);
   const auto rows = std::max<std::size_t>(policy.tables.rows.size(), 1);
   if (lines > kMaxLines || rows > kMaxRows)
@@ -41,6 +68,7 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, u32 generati
   const kernel::PolicyMaps maps{std::move(made->descriptors[0]), std::move(made->descriptors[1])};
   if (auto filled = kernel::fill_policy_maps(maps, policy.tables.lines, policy.tables.rows); !filled)
     return Error(filled.error());
+  if (auto written = write_kept_since(maps, policy.tables, kept_since); !written) return written;
   auto installed = broker_.call(Message::make(MessageType::install_maps, slot), kBrokerTimeout);
   if (!installed) return Error(installed.error());
   if (installed->message.type != MessageType::done) return Error(text_of(*installed));
@@ -56,6 +84,15 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, u32 generati
 }
 
 Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
+  auto since = kept_since(*policy);
+  return replace(std::move(policy), std::move(since));
+}
+
+Result<void> PolicySwap::renew() {
+  return replace(current_, std::vector<u32>(current_->policy.rules.size(), used_ + 1));
+}
+
+Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, std::vector<u32> kept_since) {
   const u32 generation = ++used_;
   const u32 slot = slot_ ^ 1u;
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
@@ -68,7 +105,7 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
     return Error(loaded.error());
   }
   const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
-  auto prepared = prepare_slot(*policy, generation, slot);
+  auto prepared = prepare_slot(*policy, kept_since, generation, slot);
   // Before the policy is in force: connections that stand are then known by what the host sends of them.
   if (prepared && wants_egress) prepared = watch_egress(true);
   if (!prepared) {
@@ -85,6 +122,7 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
   generation_ = generation;
   slot_ = slot;
   current_ = std::move(policy);
+  kept_since_ = std::move(kept_since);
   // A program that stays on shows nothing while the policy does not want it.
   if (!wants_egress) (void)watch_egress(false);
   return {};

@@ -22,9 +22,11 @@ class PolicySwap {
 
   // Puts the policy in force, on every port. On failure nothing has changed: the error says which step
   // failed. Takes some milliseconds beside copying the tables.
+  // Where it says on_failure or on_overload by what is known, flow verdicts of the policy before count there
+  // for the rules that have not changed (userspace/policy/kept_verdicts.hpp).
   Result<void> apply(std::shared_ptr<const CompiledPolicy> policy);
   // Makes every cached flow verdict stale at once: the policy in force again, as a new generation.
-  Result<void> renew() { return apply(current_); }
+  Result<void> renew();
 
   u32 generation() const noexcept { return generation_; }
   const std::shared_ptr<const CompiledPolicy>& current() const noexcept { return current_; }
@@ -32,13 +34,18 @@ class PolicySwap {
  private:
   // Has the broker show what the host sends, or stop to.
   Result<void> watch_egress(bool on);
-  Result<void> prepare_slot(const CompiledPolicy& policy, u32 generation, u32 slot);
+  Result<void> replace(std::shared_ptr<const CompiledPolicy> policy, std::vector<u32> kept_since);
+  // By rule of the policy, xg_rule.kept_since under a new generation.
+  std::vector<u32> kept_since(const CompiledPolicy& policy) const;
+  Result<void> prepare_slot(const CompiledPolicy& policy, const std::vector<u32>& kept_since, u32 generation,
+                            u32 slot);
 
   Channel& broker_;
   std::vector<PortControl>& ports_;
   dataplane::Engine& engine_;
   std::shared_ptr<const CompiledPolicy> current_;
-  u32 used_ = 0;  // last generation given out
+  std::vector<u32> kept_since_;  // of its rules
+  u32 used_ = 0;                 // last generation given out
   u32 generation_ = 0;
   u32 slot_ = 0;
   bool watches_egress_ = false;

@@ -59,17 +59,6 @@ std::vector<u8> protocols_of(const Match& match) {
   return match.tcp_flags_mask ? std::vector<u8>{kTcp} : match.protocols;
 }
 
-bool may_both_match(const Policy& policy, const Match& a, const Match& b) {
-  if (a.family && b.family && *a.family != *b.family) return false;
-  const auto one = protocols_of(a), other = protocols_of(b);
-  if (!one.empty() && !other.empty() && !any_common(one, other)) return false;
-  if (!a.vlans.empty() && !b.vlans.empty() && !any_common(a.vlans, b.vlans)) return false;
-  if (!a.src_ports.empty() && !b.src_ports.empty() && !any_overlap(a.src_ports, b.src_ports)) return false;
-  if (!a.dst_ports.empty() && !b.dst_ports.empty() && !any_overlap(a.dst_ports, b.dst_ports)) return false;
-  return addresses_overlap(policy, a.src, a.src_lists, b.src, b.src_lists) &&
-         addresses_overlap(policy, a.dst, a.dst_lists, b.dst, b.dst_lists);
-}
-
 bool matches_flags(const Match& match, u8 flags) {
   return !match.tcp_flags_mask || (flags & *match.tcp_flags_mask) == match.tcp_flags_value;
 }
@@ -86,6 +75,17 @@ bool any_flags_rule(const Pipeline& pipeline, F&& found) {
 }
 
 }  // namespace
+
+bool may_both_match(const Policy& policy, const Match& a, const Match& b) {
+  if (a.family && b.family && *a.family != *b.family) return false;
+  const auto one = protocols_of(a), other = protocols_of(b);
+  if (!one.empty() && !other.empty() && !any_common(one, other)) return false;
+  if (!a.vlans.empty() && !b.vlans.empty() && !any_common(a.vlans, b.vlans)) return false;
+  if (!a.src_ports.empty() && !b.src_ports.empty() && !any_overlap(a.src_ports, b.src_ports)) return false;
+  if (!a.dst_ports.empty() && !b.dst_ports.empty() && !any_overlap(a.dst_ports, b.dst_ports)) return false;
+  return addresses_overlap(policy, a.src, a.src_lists, b.src, b.src_lists) &&
+         addresses_overlap(policy, a.dst, a.dst_lists, b.dst, b.dst_lists);
+}
 
 std::optional<u32> cache_of(const Stage& stage) {
   return std::visit(

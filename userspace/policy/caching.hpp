@@ -24,6 +24,10 @@ inline constexpr u8 kOrdinaryTcpFlags = 0x10;  // ACK
 // long lists would have to be compared; never misses one.
 std::optional<u32> watcher_ahead_of_cache(const Policy& policy, u32 rule);
 
+// May one packet meet both of these conditions, of rules of this policy? True also where long lists would
+// have to be compared.
+bool may_both_match(const Policy& policy, const Match& a, const Match& b);
+
 // For how long a stage's verdicts are remembered, in milliseconds, 0: while the policy is active; nothing:
 // they are not.
 std::optional<u32> cache_of(const Stage& stage);

@@ -147,6 +147,7 @@ class Compiler {
                   .number = i,
                   .interval_ns = 0,
                   .burst_ns = 0,
+                  .kept_since = 0,
                   .reserved = 0},
                  fmt::format("management {}{}", i + 1, reverse ? " (replies)" : ""));
       }
@@ -226,9 +227,9 @@ class Compiler {
 
   void write() {
     auto& header = tables_.header;
-    header.default_action = policy_.default_action == Do::pass ? XG_DO_PASS : XG_DO_DROP;
-    header.on_failure = policy_.on_failure == Do::pass ? XG_DO_PASS : XG_DO_DROP;
-    header.on_overload = policy_.on_overload == Do::pass ? XG_DO_PASS : XG_DO_DROP;
+    header.default_action = static_cast<u8>(policy_.default_action);
+    header.on_failure = static_cast<u8>(policy_.on_failure);
+    header.on_overload = static_cast<u8>(policy_.on_overload);
     header.fragments = static_cast<u8>(policy_.fragments);
     header.feeds_egress = wants_egress(policy_) ? 1 : 0;
     // Address space only, until it is used.

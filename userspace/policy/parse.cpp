@@ -43,8 +43,8 @@ class PolicyReader {
     if (auto version = fields.require("version")) this->version(*version);
     if (auto text = fields.get("description")) description(*text, policy_.description);
     decision(fields, "default", words::kDo, policy_.default_action);
-    decision(fields, "on_failure", words::kDo, policy_.on_failure);
-    decision(fields, "on_overload", words::kDo, policy_.on_overload);
+    uninspected(fields, "on_failure", policy_.on_failure);
+    uninspected(fields, "on_overload", policy_.on_overload);
     decision(fields, "fragments", words::kFragments, policy_.fragments);
     if (auto lists = fields.get("lists")) this->lists(*lists);
     KnownLists known(policy_.lists);
@@ -79,6 +79,23 @@ class PolicyReader {
   void decision(const Fields& fields, std::string_view key, Words words, Do& into) {
     if (auto place = fields.get(key))
       if (auto word = read_word(report_, *place, words)) into = static_cast<Do>(*word);
+  }
+  // What becomes of packets that nobody can look at.
+  void uninspected(const Fields& fields, std::string_view key, Do& into) {
+    const auto place = fields.get(key);
+    if (!place) return;
+    if (place->node->as<std::string>() != nullptr) return decision(fields, key, words::kDo, into);
+    if (place->node->as<Object>() == nullptr)
+      return report_.at(*place, fmt::format("must be \"pass\", \"drop\" or {{\"known\": \"keep\", \"new\": "
+                                            "\"drop\"}}, is {}",
+                                            place->node->type_name()));
+    const std::string what = fmt::format("\"{}\"", key);
+    Fields members(report_, *place, keys::kKnown, what);
+    if (auto known = members.require("known")) read_word(report_, *known, words::kKnown);
+    auto fresh = members.require("new");
+    if (!fresh) return;
+    if (auto word = read_word(report_, *fresh, words::kDo))
+      into = *word == 0 ? Do::known_pass : Do::known_drop;
   }
 
   void lists(const Place& place) {

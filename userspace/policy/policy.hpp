@@ -57,7 +57,15 @@ struct List {
   bool operator==(const List&) const = default;
 };
 
-enum class Do { pass, drop, inspect };  // inspect: `fragments` only
+// XG_DO_*. inspect: `fragments` only. known_*: `on_failure` and `on_overload` only: flows with a verdict go
+// on as it says, the others so.
+enum class Do : u8 {
+  pass = XG_DO_PASS,
+  drop = XG_DO_DROP,
+  inspect = XG_DO_INSPECT,
+  known_pass = XG_DO_KNOWN | XG_DO_PASS,
+  known_drop = XG_DO_KNOWN | XG_DO_DROP,
+};
 
 // A rule's condition: every named key must hold; within a key any value will do. Empty: not named.
 struct Match {

@@ -286,17 +286,21 @@ Json compute_json(const Compute& compute) {
   return json;
 }
 
-std::string_view word(Do decision) { return words::kFragments[static_cast<u32>(decision)]; }
+Json decision_json(Do decision) {
+  if (decision == Do::known_pass || decision == Do::known_drop)
+    return {{"known", "keep"}, {"new", decision == Do::known_pass ? "pass" : "drop"}};
+  return words::kFragments[static_cast<u32>(decision)];
+}
 
 }  // namespace
 
 std::string to_json(const Policy& policy) {
   Json json = {{"version", 1}};
   if (!policy.description.empty()) json["description"] = policy.description;
-  json["default"] = word(policy.default_action);
-  json["on_failure"] = word(policy.on_failure);
-  json["on_overload"] = word(policy.on_overload);
-  json["fragments"] = word(policy.fragments);
+  json["default"] = decision_json(policy.default_action);
+  json["on_failure"] = decision_json(policy.on_failure);
+  json["on_overload"] = decision_json(policy.on_overload);
+  json["fragments"] = decision_json(policy.fragments);
   json["management"] = Json::array();
   for (const auto& match : policy.management) json["management"].push_back(match_json(match));
   json["lists"] = Json::object();

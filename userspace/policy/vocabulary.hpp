@@ -20,6 +20,7 @@ namespace keys {
 inline constexpr std::array<std::string_view, 13> kPolicy{
     "$schema",    "version", "description", "default",   "on_failure", "on_overload", "fragments",
     "management", "lists",   "rules",       "pipelines", "io",         "compute"};
+inline constexpr std::array<std::string_view, 2> kKnown{"known", "new"};
 inline constexpr std::array<std::string_view, 9> kMatch{
     "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
 inline constexpr std::array<std::string_view, 7> kManagement{"src",      "dst",  "proto", "src_port",
@@ -90,6 +91,7 @@ inline constexpr std::array<std::string_view, 7> kCompute{"device", "devices",  
 
 namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
+inline constexpr std::array<std::string_view, 1> kKnown{"keep"};
 inline constexpr std::array<std::string_view, 3> kFragments{"pass", "drop", "inspect"};
 inline constexpr std::array<std::string_view, 2> kAction{"pass",
                                                          "drop"};  // and {"inspect": NAME}, {"mirror": NAME}
