@@ -10,13 +10,24 @@
 
 #define XG_ADMIT_TRIES 8
 
-/* Takes one credit and with it the packet's place in the queue's order. A queue's packets come on one
- * CPU in native mode; in generic mode several may be here at once, so the count moves by
- * compare-and-exchange and never beyond what the worker granted. */
-XG_INLINE int xg_admit(xg_queue_state* state, u32* sequence) {
+/* What the rule says that inspects. */
+struct xg_inspection {
+  u32 rule; /* its index */
+  u32 kept_since;
+  u16 pipeline;
+  u8 reserve;
+};
+
+/* Takes one credit and with it the packet's place in the queue's order, if more are left than are reserved
+ * for packets of higher priority: so the least important are shed first, and where a worker falls behind, the
+ * others still find the ring as empty as that. A queue's packets come on one CPU in native mode; in generic
+ * mode several may be here at once, so the count moves by compare-and-exchange and never beyond what the
+ * worker granted. */
+XG_INLINE int xg_admit(xg_queue_state* state, u32 reserve, u32* sequence) {
+  const int reserved = (int)(XG_READ(state->window) / 8 * reserve);
   for (int i = 0; i < XG_ADMIT_TRIES; i++) {
     const u32 admitted = XG_READ(state->admitted);
-    if ((int)(XG_READ(state->granted) - admitted) <= 0) return 0;
+    if ((int)(XG_READ(state->granted) - admitted) <= reserved) return 0;
     if (__sync_val_compare_and_swap(&state->admitted, admitted, admitted + 1) == admitted) {
       *sequence = admitted;
       return 1;
@@ -57,36 +68,45 @@ enum xg_admission { XG_ADMITTED, XG_FAILED, XG_OVERLOADED };
 
 /* The redirect is asked for before a credit is taken, as it says whether there is a socket at all; it
  * takes effect only when XDP_REDIRECT is returned. */
-XG_INLINE enum xg_admission xg_ask(const struct xg_run* run, u64 now, u32* sequence) {
+XG_INLINE enum xg_admission xg_ask(const struct xg_run* run, u32 reserve, u64 now, u32* sequence) {
   const u32 queue = run->queue;
   if (XG_READ(run->config->state) != XG_STATE_RUNNING || queue >= run->config->queues) return XG_FAILED;
   xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
   if (!state || !xg_alive(run, state, now)) return XG_FAILED;
   if (bpf_redirect_map(&xsks, queue, XDP_ABORTED) != XDP_REDIRECT) return XG_FAILED;
-  return xg_admit(state, sequence) ? XG_ADMITTED : XG_OVERLOADED;
+  return xg_admit(state, reserve, sequence) ? XG_ADMITTED : XG_OVERLOADED;
+}
+
+XG_INLINE void xg_count_shed(const struct xg_run* run, enum xg_admission why, u32 rule) {
+  const u32 index = run->slot * XG_MAX_RULES + rule;
+  xg_rule_shed* shed = bpf_map_lookup_elem(&rule_shed, &index);
+  if (!shed) return;
+  xg_counter* counter = why == XG_FAILED ? &shed->failure : &shed->overload;
+  counter->packets++;
+  counter->bytes += run->bytes;
 }
 
 /* The packet stays in the kernel: on_failure or on_overload decides, and where it says `known`, the flow's
- * verdict first. kept_since: the rule's (maps/tables.h). */
-XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, u32 kept_since) {
+ * verdict first. */
+XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const struct xg_inspection* by) {
   const u32 what = why == XG_FAILED ? run->policy->on_failure : run->policy->on_overload;
   if (what & XG_DO_KNOWN) {
-    const u32 oldest = kept_since ? kept_since : run->generation;
+    const u32 oldest = by->kept_since ? by->kept_since : run->generation;
     const int action = xg_flow_verdict_for(run, oldest, XG_FLOW_LAST_WORD);
     if (action != XG_CONTINUE) return action;
   }
+  xg_count_shed(run, why, by->rule);
   if (why == XG_FAILED) return xg_finish_as(run, what, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
   return xg_finish_as(run, what, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
 }
 
-/* For the rule whose pipeline and kept_since these are. */
-XG_INLINE int xg_inspect(const struct xg_run* run, u32 pipeline, u32 kept_since) {
+XG_INLINE int xg_inspect(const struct xg_run* run, const struct xg_inspection* by) {
   u32 sequence;
   const u64 now = bpf_ktime_get_ns();
-  const enum xg_admission answer = xg_ask(run, now, &sequence);
-  if (answer != XG_ADMITTED) return xg_stays(run, answer, kept_since);
+  const enum xg_admission answer = xg_ask(run, by->reserve, now, &sequence);
+  if (answer != XG_ADMITTED) return xg_stays(run, answer, by);
   xg_note_order(run, sequence);
-  xg_attach_metadata(run, sequence, pipeline, now);
+  xg_attach_metadata(run, sequence, by->pipeline, now);
   return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
 }
 

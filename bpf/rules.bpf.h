@@ -63,11 +63,10 @@ struct xg_walk {
   struct xg_matches matches;
   u64 bits; /* matching rules of word `word` that are still to be asked */
   u32 word;
-  int result;   /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
-                   XG_BROKEN */
-  u32 action;   /* of the rule that decided: one of XG_RULE_ */
-  u32 pipeline; /* likewise, and its kept_since: for XG_RULE_INSPECT */
-  u32 kept_since;
+  int result; /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
+                 XG_BROKEN */
+  u32 action; /* of the rule that decided: one of XG_RULE_ */
+  struct xg_inspection inspection; /* likewise: for XG_RULE_INSPECT */
 };
 
 XG_INLINE void xg_next_word(struct xg_walk* walk) {
@@ -106,8 +105,10 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   if (rule->action == XG_RULE_MIRROR) return xg_walk_mirror(walk, rule, index);
   if (rule->action != XG_RULE_LIMIT) {
     walk->action = rule->action;
-    walk->pipeline = rule->pipeline;
-    walk->kept_since = rule->kept_since;
+    walk->inspection.rule = index;
+    walk->inspection.kept_since = rule->kept_since;
+    walk->inspection.pipeline = rule->pipeline;
+    walk->inspection.reserve = rule->reserve;
     walk->result = (int)index;
     return 1;
   }
@@ -122,8 +123,7 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
  * what is constant on entry for constant on each turn. */
 XG_INLINE void xg_walk(struct xg_walk* walk) {
   walk->action = 0;
-  walk->pipeline = 0;
-  walk->kept_since = 0;
+  __builtin_memset(&walk->inspection, 0, sizeof(walk->inspection));
   walk->result = XG_BROKEN;
   xg_next_word(walk);
   bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk, 0);
@@ -171,7 +171,7 @@ XG_INLINE int xg_rules(struct xg_run* run) {
     default:
       if (run->packet->flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT)
         return xg_fragment(run);
-      return xg_inspect(run, walk.pipeline, walk.kept_since);
+      return xg_inspect(run, &walk.inspection);
   }
 }
 

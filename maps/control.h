@@ -45,7 +45,8 @@ XG_RECORD(xg_queue_state) {
   u32 granted;
   u32 retired; /* packets with sequence - retired < 0 have left user space (sent and completed) */
   u64 beat_ns; /* CLOCK_MONOTONIC of the worker's last turn; 0: no worker */
-  u32 worker_reserved[12];
+  u32 window;  /* the most credits that there can be */
+  u32 worker_reserved[11];
 };
 XG_ASSERT_SIZE(xg_queue_state, 128);
 XG_ASSERT_OFFSET(xg_queue_state, granted, 64);
@@ -56,6 +57,14 @@ XG_RECORD(xg_counter) {
   u64 bytes;
 };
 XG_ASSERT_SIZE(xg_counter, 16);
+
+/* Map `rule_shed` (per CPU), index as in `rule_counters` (maps/tables.h): of an inspect rule's packets those
+ * that on_overload and on_failure decided. */
+XG_RECORD(xg_rule_shed) {
+  xg_counter overload;
+  xg_counter failure;
+};
+XG_ASSERT_SIZE(xg_rule_shed, 32);
 
 /* Map `counters` (per CPU array of xg_counter): what the XDP program did, by reason. Each packet is
  * counted once as received and once under exactly one of the outcomes; `inspected` ones go on in

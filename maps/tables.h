@@ -153,7 +153,9 @@ XG_RECORD(xg_rule) {
   /* For XG_RULE_INSPECT, where the policy has XG_DO_KNOWN: the flow verdicts of this generation and later
    * ones are what the policy in force, too, says of the packets that come to the rule. 0: its own alone. */
   u32 kept_since;
-  u32 reserved;
+  /* Likewise: eighths of a queue's credits that its packets leave to those of rules of a higher priority. */
+  u8 reserve;
+  u8 reserved[3];
 };
 XG_ASSERT_SIZE(xg_rule, 32);
 

@@ -72,6 +72,41 @@ TEST_F(InspectTest, CreditsWrap) {
   EXPECT_EQ(program.run(kUdp).reason, "drop_overload");
 }
 
+// Eighths of the ring are kept for what is more important.
+TEST_F(InspectTest, ShedsTheLeastImportantFirst) {
+  const auto port = [](u16 number) { return ethernet() + ipv4({}, udp(1000, number, 20)); };
+  const std::string rule = R"(, "action": {"inspect": "a"}})";
+  Program program;
+  program.install(policy_text(
+      R"("on_overload": "drop", "on_failure": "pass", "pipelines": {"a": [{"stage": "l2fwd"}]}, "rules": [
+      {"match": {"proto": "udp", "dst_port": 1}, "priority": 1)" +
+      rule + R"(,
+      {"match": {"proto": "udp", "dst_port": 3})" +
+      rule + R"(,
+      {"match": {"proto": "udp", "dst_port": 4}, "priority": 4)" +
+      rule + "]"));
+  program.connect(0, 80);
+  program.queue(0).window = 80;
+  const auto admitted = [&](u16 number) {
+    u32 packets = 0;
+    while (program.run(port(number)).reason == "inspected" && packets < 100) ++packets;
+    return packets;
+  };
+  EXPECT_EQ(admitted(1), 50u) << "three eighths of 80 are left to the others";
+  EXPECT_EQ(admitted(3), 20u) << "one eighth, to the most important";
+  EXPECT_EQ(admitted(1), 0u);
+  EXPECT_EQ(admitted(4), 10u) << "nobody in this policy is above it";
+  EXPECT_EQ(program.rule_shed(0).overload.packets, 2u);
+  EXPECT_EQ(program.rule_shed(0).overload.bytes, 2 * port(1).size());
+  EXPECT_EQ(program.rule_shed(1).overload.packets, 1u);
+  EXPECT_EQ(program.rule_shed(2).overload.packets, 1u);
+  EXPECT_EQ(program.rule_shed(0).failure.packets, 0u);
+  program.queue(0).beat_ns = 0;
+  EXPECT_EQ(program.run(port(3)).reason, "pass_failure");
+  EXPECT_EQ(program.rule_shed(1).failure.packets, 1u);
+  EXPECT_EQ(program.rule_shed(1).overload.packets, 1u);
+}
+
 TEST_F(InspectTest, OnOverloadPasses) {
   Program program;
   program.install(policy_text(R"("on_overload": "pass", "on_failure": "drop", "default": "drop",

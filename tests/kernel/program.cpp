@@ -94,11 +94,15 @@ void install_table(const char* name, int outer, u32 slot, const std::vector<T>& 
   if (error != 0) fail(fmt::format("installing {}", name));
 }
 
-xg_counter sum_of(const bpf_map* map, u32 index) {
-  std::vector<xg_counter> cpus(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+// Of a per-CPU map's value, which is nothing but u64 counts.
+template <class T = xg_counter>
+T sum_of(const bpf_map* map, u32 index) {
+  std::vector<T> cpus(static_cast<std::size_t>(libbpf_num_possible_cpus()));
   if (bpf_map_lookup_elem(bpf_map__fd(map), &index, cpus.data()) != 0) fail("reading a counter");
-  xg_counter sum{};
-  for (const auto& one : cpus) sum.packets += one.packets, sum.bytes += one.bytes;
+  T sum{};
+  for (const T& one : cpus)
+    for (std::size_t word = 0; word < sizeof(T) / sizeof(u64); ++word)
+      reinterpret_cast<u64*>(&sum)[word] += reinterpret_cast<const u64*>(&one)[word];
   return sum;
 }
 
@@ -257,6 +261,9 @@ u64 Program::counter(xg_kernel_reason reason) const {
 }
 xg_counter Program::rule_counter(u32 index) const {
   return sum_of(maps_->skeleton->maps.rule_counters, (generation_ & 1) * XG_MAX_RULES + index);
+}
+xg_rule_shed Program::rule_shed(u32 index) const {
+  return sum_of<xg_rule_shed>(maps_->skeleton->maps.rule_shed, (generation_ & 1) * XG_MAX_RULES + index);
 }
 u32 Program::order_slot(u32 index) const {
   u32 value = 0;

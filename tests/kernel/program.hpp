@@ -93,6 +93,7 @@ class Program {
 
   u64 counter(xg_kernel_reason reason) const;
   xg_counter rule_counter(u32 index) const;
+  xg_rule_shed rule_shed(u32 index) const;
   u32 order_slot(u32 index) const;
   void set_order_slot(u32 index, u32 value);
   void set_tx_port(u32 port, u32 ifindex);

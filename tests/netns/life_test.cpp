@@ -296,7 +296,7 @@ TEST_F(Pinned, EveryMapIsPinnedWithItsTypes) {
   }
   for (const char* name : {"config", "policy", "queue_state", "order_slots", "flow_verdicts", "flow_stats",
                            "mirror_rings", "mirror_state", "rewrites", "limits", "counters", "rule_counters",
-                           "worker_counters", "queue_metrics"})
+                           "rule_shed", "worker_counters", "queue_metrics"})
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name << " is not pinned";
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/netns/overload_test.cpp: what becomes of packets that user space cannot take: by on_failure and
-// on_overload, by what is known of their flows.
+// on_overload, by what is known of their flows, by their rules' priority.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -90,6 +90,40 @@ TEST_P(Overload, KnownFlowsGoOnWithoutAWorkerAndNewOnesAreDropped) {
   }
   EXPECT_TRUE(eventually(learn)) << pins.summary();
   expect_conserved(pins);
+}
+
+// The ring is full of what came first, but for what is kept for the important.
+TEST_P(Overload, ShedsTheLeastImportantFirst) {
+  attach(policy(R"("on_overload": "drop", "io": {"heartbeat": "10s", "ring_size": 256},
+      "pipelines": {"look": [{"stage": "acl", "rules": [], "default": "drop"}]},
+      "rules": [{"name": "bulk", "match": {"proto": "udp", "dst_port": 7000}, "action": {"inspect": "look"}},
+                {"name": "calls", "match": {"proto": "udp", "dst_port": 5060}, "priority": 5,
+                 "action": {"inspect": "look"}}])"));
+  const Pins& pins = attached_->pins();
+  const auto bulk = many_flows(7000, 64, 30), calls = many_flows(5060, 40, 1);
+  Sender sender(left_port());
+  {
+    const Stopped stopped(attached_->data_plane());
+    sender.send_paced(bulk, 20000);
+    EXPECT_TRUE(eventually([&] { return pins.kernel("received") >= bulk.size(); })) << pins.summary();
+    EXPECT_GT(pins.kernel("drop_overload"), bulk.size() / 2);
+    sender.send(calls);
+    EXPECT_TRUE(eventually([&] { return pins.kernel("received") >= bulk.size() + calls.size(); }));
+  }
+  EXPECT_TRUE(eventually([&] { return pins.worker("dropped") == pins.kernel("inspected"); }))
+      << pins.summary();
+  const Json rules = attached_->status().at("rules");
+  const Json& shed_bulk = rules.at(0).at("shed");
+  const Json& shed_calls = rules.at(1).at("shed");
+  EXPECT_EQ(rules.at(0).at("name"), "bulk");
+  EXPECT_EQ(shed_bulk.at("overload"), pins.kernel("drop_overload"));
+  EXPECT_EQ(shed_bulk.at("failure"), 0);
+  EXPECT_EQ(shed_calls.at("overload"), 0) << "the important lose nothing: " << rules;
+  EXPECT_EQ(rules.at(1).at("packets"), calls.size());
+  expect_conserved(pins);
+  sender.send(numbered(1000, 7000, 50));
+  EXPECT_TRUE(eventually([&] { return pins.worker("dropped") == pins.kernel("inspected"); }));
+  EXPECT_EQ(attached_->status().at("rules").at(0).at("shed"), shed_bulk) << "nothing is shed any more";
 }
 
 }  // namespace

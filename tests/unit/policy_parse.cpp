@@ -200,6 +200,8 @@ const Bad kBad[] = {
      "needs the key \"new\""},
     {"overload_known_word", "{\"version\": 1, \"on_overload\": {\"known\": \"drop\", \"new\": \"drop\"}}",
      "/on_overload/known", 1, 41, "must be \"keep\""},
+    {"priority_of_a_drop", RULE("\"action\": \"drop\", \"priority\": 5"), "/rules/0/priority", 3, 34,
+     "only a rule that inspects"},
     {"schema_number", "{\"version\": 1, \"$schema\": 3}", "/$schema", 1, 27, "must be a string"},
     {"description_number", "{\"version\": 1, \"description\": 3}", "/description", 1, 31, "must be a string"},
     // Lists

@@ -79,7 +79,8 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
     "on_overload": {"new": "pass", "known": "keep"}, "fragments": "inspect",
     "lists": {"f": {"file": "f.txt"}, "i": ["::/0", "0.0.0.0/0", "10.1.2.3"], "none": []},
     "rules": [
-      {"match": {"src": ["@f", "::1"], "dst": "@i"}, "description": "why", "action": {"inspect": "z"}},
+      {"match": {"src": ["@f", "::1"], "dst": "@i"}, "description": "why", "action": {"inspect": "z"},
+       "priority": 5},
       {"name": "watch", "match": {"proto": "udp"}, "action": {"mirror": "watched"}},
       {"match": {"control": "arp", "vlan": ["none", "priority", 7], "proto": [17, 200]}, "action": "drop"}],
     "pipelines": {

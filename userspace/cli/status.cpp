@@ -55,7 +55,11 @@ std::string text_of(const Json& report) {
     if (packets == 0) continue;
     if (!header) text += "\nrules that matched:\n";
     header = true;
-    text += fmt::format("  {:>14}  {}\n", packets, rule.at("name").get<std::string>());
+    const control::Json& shed = rule.at("shed");
+    const u64 overload = shed.at("overload").get<u64>(), failure = shed.at("failure").get<u64>();
+    text += fmt::format("  {:>14}  {}{}{}\n", packets, rule.at("name").get<std::string>(),
+                        overload ? fmt::format(", {} of them left to on_overload", overload) : "",
+                        failure ? fmt::format(", {} of them left to on_failure", failure) : "");
   }
   text += control::alarms_text(report);
   text += control::tables_text(report);

@@ -24,13 +24,13 @@ Result<u32> possible_cpus() {
   return static_cast<u32>(count);
 }
 
-}  // namespace
-
-Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 count) {
+// T: nothing but u64 counts.
+template <class T>
+Result<std::vector<T>> read_percpu(int fd, u32 first, u32 count) {
   const auto cpus = possible_cpus();
   if (!cpus) return tl::unexpected(cpus.error());
-  std::vector<xg_counter> sums(count);
-  std::vector<xg_counter> values(std::size_t{count} * *cpus);
+  std::vector<T> sums(count);
+  std::vector<T> values(std::size_t{count} * *cpus);
   std::vector<u32> keys(count);
   // The batch begins behind the key before `first`.
   u32 before = first - 1;
@@ -41,12 +41,29 @@ Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 coun
           0 &&
       errno != ENOENT)
     return tl::unexpected(fmt::format("cannot read the counters: {}", std::strerror(errno)));
-  for (u32 i = 0; i < got; i++)
+  constexpr std::size_t kWords = sizeof(T) / sizeof(u64);
+  for (u32 i = 0; i < got; i++) {
+    auto* sum = reinterpret_cast<u64*>(&sums[i]);
     for (u32 cpu = 0; cpu < *cpus; cpu++) {
-      sums[i].packets += values[std::size_t{i} * *cpus + cpu].packets;
-      sums[i].bytes += values[std::size_t{i} * *cpus + cpu].bytes;
+      const auto* value = reinterpret_cast<const u64*>(&values[std::size_t{i} * *cpus + cpu]);
+      for (std::size_t word = 0; word < kWords; word++) sum[word] += value[word];
     }
+  }
   return sums;
+}
+
+template <class T>
+bool clear_percpu(int fd, u32 first, u32 count, u32 cpus) {
+  const std::vector<T> zeros(std::size_t{count} * cpus);
+  std::vector<u32> keys(count);
+  std::iota(keys.begin(), keys.end(), first);
+  return bpf_map_update_batch(fd, keys.data(), zeros.data(), &count, nullptr) == 0;
+}
+
+}  // namespace
+
+Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 count) {
+  return read_percpu<xg_counter>(fd, first, count);
 }
 
 Result<PortControl> PortControl::open(std::string ifname, u32 queues, u32 flow_entries_per_queue,
@@ -101,14 +118,17 @@ Result<std::vector<xg_counter>> PortControl::rule_counters(u32 slot, u32 rules) 
   return read_percpu_counters(maps_.rule_counters.get(), slot * XG_MAX_RULES, rules);
 }
 
+Result<std::vector<xg_rule_shed>> PortControl::rule_shed(u32 slot, u32 rules) const {
+  return read_percpu<xg_rule_shed>(maps_.rule_shed.get(), slot * XG_MAX_RULES, rules);
+}
+
 Result<void> PortControl::clear_rule_counters(u32 slot, u32 rules) {
   const auto cpus = possible_cpus();
   if (!cpus) return tl::unexpected(cpus.error());
   if (rules == 0) return {};
-  const std::vector<xg_counter> zeros(std::size_t{rules} * *cpus);
-  std::vector<u32> keys(rules);
-  std::iota(keys.begin(), keys.end(), slot * XG_MAX_RULES);
-  if (bpf_map_update_batch(maps_.rule_counters.get(), keys.data(), zeros.data(), &rules, nullptr) != 0)
+  const u32 first = slot * XG_MAX_RULES;
+  if (!clear_percpu<xg_counter>(maps_.rule_counters.get(), first, rules, *cpus) ||
+      !clear_percpu<xg_rule_shed>(maps_.rule_shed.get(), first, rules, *cpus))
     return tl::unexpected(
         fmt::format("cannot clear the rule counters of {}: {}", ifname_, std::strerror(errno)));
   return {};

@@ -36,6 +36,8 @@ class PortControl {
   // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason.
   Result<std::vector<xg_counter>> kernel_counters() const;
   Result<std::vector<xg_counter>> rule_counters(u32 slot, u32 rules) const;
+  Result<std::vector<xg_rule_shed>> rule_shed(u32 slot, u32 rules) const;
+  // Both of them.
   Result<void> clear_rule_counters(u32 slot, u32 rules);
 
   const kernel::MapView<xg_flow_verdict>& flows() const noexcept { return flows_; }

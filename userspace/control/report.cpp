@@ -48,19 +48,32 @@ Json kernel_json(const std::vector<xg_counter>& counters) {
   return json;
 }
 
+void add(xg_counter& sum, const xg_counter& one) {
+  sum.packets += one.packets;
+  sum.bytes += one.bytes;
+}
+
 Result<Json> rules_json(const std::vector<PortControl>& ports, const policy::Tables& tables) {
   std::vector<xg_counter> sums(tables.rule_names.size());
+  std::vector<xg_rule_shed> shed(sums.size());
   for (const auto& port : ports) {
     const auto counters = port.rule_counters(port.active_slot(), tables.header.rule_count);
     if (!counters) return Error(counters.error());
+    const auto left = port.rule_shed(port.active_slot(), tables.header.rule_count);
+    if (!left) return Error(left.error());
     for (std::size_t i = 0; i < counters->size() && i < sums.size(); i++) {
-      sums[i].packets += (*counters)[i].packets;
-      sums[i].bytes += (*counters)[i].bytes;
+      add(sums[i], (*counters)[i]);
+      add(shed[i].overload, (*left)[i].overload);
+      add(shed[i].failure, (*left)[i].failure);
     }
   }
   Json json = Json::array();
   for (std::size_t i = 0; i < sums.size(); i++)
-    json.push_back({{"name", tables.rule_names[i]}, {"packets", sums[i].packets}, {"bytes", sums[i].bytes}});
+    json.push_back(
+        {{"name", tables.rule_names[i]},
+         {"packets", sums[i].packets},
+         {"bytes", sums[i].bytes},
+         {"shed", {{"overload", shed[i].overload.packets}, {"failure", shed[i].failure.packets}}}});
   return json;
 }
 

@@ -172,6 +172,7 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .published_granted = admitted,
       .published_retired = admitted,
   });
+  out->state->window = out->credits.granted(0, ring_size_) - admitted;
   __atomic_store_n(&out->state->granted, admitted, __ATOMIC_RELEASE);
   __atomic_store_n(&out->state->retired, admitted, __ATOMIC_RELEASE);
   return out;

@@ -84,7 +84,12 @@ struct PortOptions {
   X(mirror_state)       \
   X(egress_records)     \
   X(egress_heads)       \
-  X(rewrites) X(limits) X(counters) X(rule_counters) X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
+  X(rewrites)           \
+  X(limits)             \
+  X(counters)           \
+  X(rule_counters)      \
+  X(rule_shed)          \
+  X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)

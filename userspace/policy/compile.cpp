@@ -148,11 +148,14 @@ class Compiler {
                   .interval_ns = 0,
                   .burst_ns = 0,
                   .kept_since = 0,
-                  .reserved = 0},
+                  .reserve = 0,
+                  .reserved = {}},
                  fmt::format("management {}{}", i + 1, reverse ? " (replies)" : ""));
       }
     }
     header.management_count = static_cast<u32>(rules_.size());
+    for (const Rule& rule : policy_.rules)
+      if (rule.action == Rule::Action::inspect) most_important_ = std::max(most_important_, rule.priority);
     for (u32 i = 0; i < policy_.rules.size(); ++i) {
       const Rule& rule = policy_.rules[i];
       add_match(rule.match, false);
@@ -178,6 +181,7 @@ class Compiler {
       case Rule::Action::inspect:
         out.action = XG_RULE_INSPECT;
         out.pipeline = number_of(rule.pipeline);
+        out.reserve = static_cast<u8>(most_important_ - rule.priority);
         break;
       case Rule::Action::mirror:
         out.action = XG_RULE_MIRROR;
@@ -323,6 +327,7 @@ class Compiler {
                                                         &src_port_.classes(), &dst_port_.classes(),
                                                         &l4_.classes(),       &vlan_.classes()};
   std::vector<xg_rule> rules_;
+  u32 most_important_ = kLeastPriority;  // of the policy's rules
   LineStore store_;
   Tables tables_;
 };

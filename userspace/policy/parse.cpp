@@ -246,7 +246,17 @@ class PolicyReader {
       report_.at(place,
                  "a rule needs \"action\" (\"pass\", \"drop\", {\"inspect\": PIPELINE} or {\"mirror\": "
                  "PIPELINE}) or \"limit\"");
+    if (auto priority = fields.get("priority")) this->priority(*priority, rule);
     return rule;
+  }
+  void priority(const Place& place, Rule& rule) {
+    if (auto value = read_integer(report_, place, kLeastPriority, kMostPriority))
+      rule.priority = static_cast<u32>(*value);
+    if (rule.action != Rule::Action::inspect)
+      report_.at(
+          place,
+          "only a rule that inspects has a priority: the others are decided in the kernel, where nothing "
+          "is shed; leave it out");
   }
   void action(const Place& place, Rule& rule) {
     constexpr const char* kForms = "\"pass\", \"drop\", {\"inspect\": PIPELINE} or {\"mirror\": PIPELINE}";

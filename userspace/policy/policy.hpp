@@ -88,13 +88,17 @@ struct Limit {
   bool operator==(const Limit&) const = default;
 };
 
+// Of rules that inspect.
+inline constexpr u32 kLeastPriority = 1, kMiddlePriority = 3, kMostPriority = 5;
+
 struct Rule {
   std::string name;  // default "rule N", N counted from 1
   std::string description;
   Match match;
   enum class Action { pass, drop, inspect, limit, mirror } action = Action::pass;
-  std::string pipeline;  // for inspect and mirror
-  Limit limit;           // for limit
+  std::string pipeline;            // for inspect and mirror
+  Limit limit;                     // for limit
+  u32 priority = kMiddlePriority;  // for inspect: under overload those of less are shed first
   bool operator==(const Rule&) const = default;
 };
 

@@ -80,6 +80,7 @@ Json rule_json(const Rule& rule) {
       break;
     case Rule::Action::inspect:
       json["action"] = {{"inspect", rule.pipeline}};
+      json["priority"] = rule.priority;
       break;
     case Rule::Action::mirror:
       json["action"] = {{"mirror", rule.pipeline}};

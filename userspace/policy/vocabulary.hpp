@@ -26,7 +26,8 @@ inline constexpr std::array<std::string_view, 9> kMatch{
 inline constexpr std::array<std::string_view, 7> kManagement{"src",      "dst",  "proto", "src_port",
                                                              "dst_port", "vlan", "family"};
 inline constexpr std::array<std::string_view, 1> kListFile{"file"};
-inline constexpr std::array<std::string_view, 5> kRule{"name", "description", "match", "action", "limit"};
+inline constexpr std::array<std::string_view, 6> kRule{"name",   "description", "match",
+                                                       "action", "limit",       "priority"};
 inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kAction{"inspect", "mirror"};  // one of them
 inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
