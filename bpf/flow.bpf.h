@@ -192,10 +192,10 @@ XG_INLINE int xg_flow_redirect(const struct xg_run* run, u32 port, enum xg_kerne
   return xg_finish(run, XG_KERNEL_error_redirect, XDP_DROP);
 }
 
-XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cached) {
+XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cached, u32 audit) {
   switch (cached->action) {
     case XG_DROP:
-      return xg_finish(run, XG_KERNEL_drop_flow, XDP_DROP);
+      return xg_drop_unless(run, audit, XG_KERNEL_drop_flow);
     case XG_PASS:
       return xg_finish(run, XG_KERNEL_pass_flow, XDP_PASS);
     case XG_TX:
@@ -206,30 +206,32 @@ XG_INLINE int xg_flow_act(const struct xg_run* run, const struct xg_cached* cach
   }
 }
 
-/* Who else may decide on the packet. */
-#define XG_FLOW_FIRST_WORD 0u
-/* Nobody: user space is not there to take it. So there is no order to be kept with packets that are there,
- * and nobody whom a connection's end could be handed up to; a SYN begins another one. */
+/* How a flow verdict is taken. */
+/* Nobody else will decide: user space is not there to take the packet. So there is no order to be kept with
+ * packets that are there, and nobody whom a connection's end could be handed up to; a SYN begins another one.
+ */
 #define XG_FLOW_LAST_WORD 1u
+#define XG_FLOW_AUDIT 2u /* what it drops passes, and is counted */
 
-XG_INLINE int xg_flow_hands_up(const struct xg_run* run, const struct xg_cached* cached, u32 word) {
-  const u8 flags = word == XG_FLOW_LAST_WORD ? XG_TCP_SYN : XG_TCP_SYN | XG_TCP_FIN | XG_TCP_RST;
+XG_INLINE int xg_flow_hands_up(const struct xg_run* run, const struct xg_cached* cached, u32 how) {
+  const u8 flags = how & XG_FLOW_LAST_WORD ? XG_TCP_SYN : XG_TCP_SYN | XG_TCP_FIN | XG_TCP_RST;
   return cached->flags & XG_FLOW_HAND_UP_TCP_END && run->packet->tcp_flags & flags;
 }
 
-XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 word) {
+XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
   const xg_rewrite* rewrite = NULL;
   struct xg_cached cached;
   if (run->queue >= run->config->queues ||
       !xg_flow_find(run->config, run->queue, &run->packet->key, run->flow_hash, generations, &cached))
     return XG_CONTINUE;
   if (cached.action < XG_DROP || cached.action > XG_REDIRECT) return XG_CONTINUE;
-  if (xg_flow_hands_up(run, &cached, word)) return XG_CONTINUE;
+  if (xg_flow_hands_up(run, &cached, how)) return XG_CONTINUE;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
   const u64 now = bpf_ktime_get_coarse_ns();
   if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
-  if (word == XG_FLOW_FIRST_WORD && cached.action != XG_DROP && !xg_flow_in_order(run)) return XG_CONTINUE;
+  const int drops = cached.action == XG_DROP && !(how & XG_FLOW_AUDIT);
+  if (!drops && !(how & XG_FLOW_LAST_WORD) && !xg_flow_in_order(run)) return XG_CONTINUE;
   if (cached.rewrite > XG_REWRITE_SWAP_MACS) {
     rewrite = xg_flow_rewrite(&cached);
     if (!rewrite) return XG_CONTINUE;
@@ -240,12 +242,11 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 word) {
   stats->bytes += run->bytes;
   stats->last_seen_ns = now;
   if (cached.rewrite != XG_REWRITE_NONE) xg_apply_rewrite(run, &cached, rewrite);
-  return xg_flow_act(run, &cached);
+  return xg_flow_act(run, &cached, how & XG_FLOW_AUDIT);
 }
 
-/* A function of its own for the verifier, which then need not follow it for each way that leads here. `word`:
- * XG_FLOW_FIRST_WORD or XG_FLOW_LAST_WORD. */
-__noinline int xg_flow(struct xdp_md* ctx, xg_packet* packet, u32 flow_hash, u64 generations, u32 word) {
+/* A function of its own for the verifier, which then need not follow it for each way that leads here. */
+__noinline int xg_flow(struct xdp_md* ctx, xg_packet* packet, u32 flow_hash, u64 generations, u32 how) {
   const u32 zero = 0;
   struct xg_run run = {.ctx = ctx, .packet = packet, .flow_hash = flow_hash};
   if (!packet) return XG_CONTINUE;
@@ -253,14 +254,15 @@ __noinline int xg_flow(struct xdp_md* ctx, xg_packet* packet, u32 flow_hash, u64
   if (!run.config) return XG_CONTINUE;
   run.queue = ctx->rx_queue_index;
   run.bytes = xg_frame_bytes(ctx);
-  return xg_flow_try(&run, generations, word);
+  return xg_flow_try(&run, generations, how);
 }
 
 /* XG_CONTINUE if no flow verdict speaks for the packet. `oldest`: verdicts of that generation and later ones
  * count. */
-XG_INLINE int xg_flow_verdict_for(const struct xg_run* run, u32 oldest, u32 word) {
+XG_INLINE int xg_flow_verdict_for(const struct xg_run* run, u32 oldest, u32 how) {
   if (!xg_has_flow(run->packet) || xg_is_special(run)) return XG_CONTINUE;
-  return xg_flow(run->ctx, run->packet, run->flow_hash, XG_GENERATIONS(run->generation, oldest), word);
+  if (run->policy->audit) how |= XG_FLOW_AUDIT;
+  return xg_flow(run->ctx, run->packet, run->flow_hash, XG_GENERATIONS(run->generation, oldest), how);
 }
 
 #endif

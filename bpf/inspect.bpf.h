@@ -55,6 +55,7 @@ XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pi
   metadata->pipeline = (u16)pipeline;
   xg_metadata_from(metadata, run->packet, run->flow_hash);
   if (xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
+  if (run->policy->audit) metadata->flags |= XG_PKT_AUDIT;
 }
 
 /* The packet's flow-hash slot waits for it: see xg_flow_in_order. */

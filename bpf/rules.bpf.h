@@ -156,8 +156,8 @@ XG_INLINE int xg_rules(struct xg_run* run) {
   walk.run = run;
   walk.lines = tables.lines;
   xg_walk(&walk);
-  if (walk.result == XG_EXCEEDED) return xg_finish(run, XG_KERNEL_drop_limit, XDP_DROP);
-  if (walk.result == XG_WATCHED) return xg_finish(run, XG_KERNEL_drop_flow, XDP_DROP);
+  if (walk.result == XG_EXCEEDED) return xg_drop(run, XG_KERNEL_drop_limit);
+  if (walk.result == XG_WATCHED) return xg_drop(run, XG_KERNEL_drop_flow);
   if (walk.result == XG_NO_RULE) return xg_no_rule(run);
   if (walk.result < 0) return xg_fail(run);
   xg_count_rule(run, (u32)walk.result);
@@ -165,7 +165,7 @@ XG_INLINE int xg_rules(struct xg_run* run) {
     case XG_RULE_PASS:
       return xg_finish(run, XG_KERNEL_pass_rule, XDP_PASS);
     case XG_RULE_DROP:
-      return xg_finish(run, XG_KERNEL_drop_rule, XDP_DROP);
+      return xg_drop(run, XG_KERNEL_drop_rule);
     case XG_RULE_MANAGEMENT:
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     default:

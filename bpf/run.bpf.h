@@ -45,10 +45,23 @@ XG_INLINE int xg_finish(const struct xg_run* run, enum xg_kernel_reason reason, 
   return action;
 }
 
+_Static_assert(XG_KERNEL_would_drop_failure - XG_KERNEL_would_drop_flow ==
+                   XG_KERNEL_drop_failure - XG_KERNEL_drop_flow,
+               "what would be dropped is counted in the order of what is");
+
+/* For the reasons to drop that the policy has. audit: 1 lets the packet go, and counts that. */
+XG_INLINE int xg_drop_unless(const struct xg_run* run, u32 audit, enum xg_kernel_reason reason) {
+  if (audit) return xg_finish(run, reason + XG_KERNEL_would_drop_flow - XG_KERNEL_drop_flow, XDP_PASS);
+  return xg_finish(run, reason, XDP_DROP);
+}
+XG_INLINE int xg_drop(const struct xg_run* run, enum xg_kernel_reason reason) {
+  return xg_drop_unless(run, run->policy->audit, reason);
+}
+
 /* For the settings that say pass or drop. */
 XG_INLINE int xg_finish_as(const struct xg_run* run, u32 what, enum xg_kernel_reason passed,
                            enum xg_kernel_reason dropped) {
-  return what & XG_DO_DROP ? xg_finish(run, dropped, XDP_DROP) : xg_finish(run, passed, XDP_PASS);
+  return what & XG_DO_DROP ? xg_drop(run, dropped) : xg_finish(run, passed, XDP_PASS);
 }
 
 /* Nothing is known of the packet. */

@@ -44,7 +44,7 @@ int xdpgpu(struct xdp_md* ctx) {
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
 
   run.flow_hash = (u32)xg_flow_hash(&packet.key, run.config->hash_key[0], run.config->hash_key[1]);
-  const int action = xg_flow_verdict_for(&run, run.generation, XG_FLOW_FIRST_WORD);
+  const int action = xg_flow_verdict_for(&run, run.generation, 0);
   return action != XG_CONTINUE ? action : xg_rules(&run);
 }
 

@@ -90,7 +90,14 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(drop_failure, "dropped: no live worker (on_failure)")                      \
   X(tx_flow, "sent back by a flow verdict")                                    \
   X(redirect_flow, "sent to another port by a flow verdict")                   \
-  X(error_redirect, "lost: the redirect failed")
+  X(error_redirect, "lost: the redirect failed")                               \
+  X(would_drop_flow, "passed by --audit: a flow verdict drops")                \
+  X(would_drop_rule, "passed by --audit: a rule drops")                        \
+  X(would_drop_limit, "passed by --audit: over a rule's limit")                \
+  X(would_drop_default, "passed by --audit: the policy's default drops")       \
+  X(would_drop_fragment, "passed by --audit: fragment")                        \
+  X(would_drop_overload, "passed by --audit: out of credit (on_overload)")     \
+  X(would_drop_failure, "passed by --audit: no live worker (on_failure)")
 
 /* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
  * what became of the inspected packets. inspected = received + lost; received = drop + pass + tx +
@@ -114,14 +121,15 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(egress_missed, "sent by the host and not seen, as its log was overrun, not part of the sum") \
   X(encapsulated, "of those sent: inside of outer headers")                                      \
   X(too_long, "of those dropped by a pipeline: too long for outer headers")                      \
-  X(too_long_answered, "of these: their sender was told by ICMP how long they may be")
+  X(too_long_answered, "of these: their sender was told by ICMP how long they may be")           \
+  X(would_drop, "of those passed: by --audit, a pipeline drops them")
 
 #ifndef XG_GLSL
 #define XG_X(name, text) XG_KERNEL_##name,
 enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #undef XG_X
 #define XG_X(name, text) u64 name;
-XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[5]; /* up to full cache lines */ };
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[4]; /* up to full cache lines */ };
 #undef XG_X
 XG_ASSERT_SIZE(xg_worker_counters, 192);
 #endif

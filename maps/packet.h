@@ -40,6 +40,7 @@
 #define XG_PKT_UNCACHED 0x1000u /* its verdict holds for it alone (xg_policy.tcp_special): never cached */
 #define XG_PKT_EGRESS \
   0x2000u /* the host sends it (maps/egress.h): shown to stages that follow connections, decided by none */
+#define XG_PKT_AUDIT 0x4000u /* a verdict that drops it is counted, and it passes (xg_policy.audit) */
 
 /* Written by the XDP program in front of each inspected frame (bpf_xdp_adjust_meta), or by the worker
  * where the port does not deliver metadata. Offsets count from the frame's first byte; an offset that

@@ -199,7 +199,9 @@ XG_RECORD(xg_policy) {
   u32 grid_line;  /* 2^grid_bits words */
   u32 grid_bits;
   u32 first_row[6]; /* first head and row of each dimension; its index = first_row[d] + class */
-  u32 feeds_egress; /* 1: some pipeline wants to know what the host sends (maps/egress.h) */
+  u8 feeds_egress;  /* 1: some pipeline wants to know what the host sends (maps/egress.h) */
+  u8 audit;         /* 1: what would be dropped is counted as that and passes */
+  u8 reserved[2];
   /* Bit a value of the TCP flags: some rule, or some stage of a pipeline that caches, treats packets with
    * them unlike the others of a connection (those with ACK alone). Such packets meet the rules whether their
    * flow has a verdict or not, and verdicts on them are not cached. */

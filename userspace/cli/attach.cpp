@@ -78,6 +78,9 @@ void add_attach(CLI::App& app, Chosen& chosen) {
       ->add_option("--flow-entries", options.flow_entries_per_queue,
                    "Flow verdicts that the kernel remembers per queue, a power of two; default 16384 (1 MiB)")
       ->type_name("N");
+  command->add_flag("--audit", options.audit,
+                    "Drop nothing: count what the policy would drop, by reason, and let it pass; until "
+                    "\"xdpgpu policy apply\" without it");
   command->add_flag("--daemon", options.daemon,
                     "Return when traffic is handled, and go on in the background");
   command->add_flag("--quiet", arguments->quiet, "No summary line every second");

@@ -64,8 +64,14 @@ void add_check(CLI::App& policy, Chosen& chosen) {
 
 // ---- apply ------------------------------------------------------------------------------------------
 
-int apply(const std::string& ifname, const std::string& file, const std::string& confirm, Format format) {
-  Json arguments = Json::object();
+struct Application {
+  std::string ifname, file, confirm;
+  bool audit = false;
+};
+
+int apply(const Application& application, Format format) {
+  const auto& [ifname, file, confirm, audit] = application;
+  Json arguments = {{"audit", audit}};
   if (!confirm.empty()) {
     const auto seconds = parse_duration(confirm);
     if (!seconds || *seconds == 0 || *seconds > control::kMaxConfirmSeconds)
@@ -88,6 +94,10 @@ int apply(const std::string& ifname, const std::string& file, const std::string&
   }
   print(fmt::format("{} is in force on {}: generation {}, hash {}\n", file, ifname,
                     result->at("generation").get<u32>(), result->at("hash").get<std::string>()));
+  if (audit)
+    print(
+        "it drops nothing: what it would drop is counted (\"xdpgpu status\") and passes, until a policy is "
+        "applied without --audit\n");
   if (result->contains("confirm_within_s"))
     print(fmt::format("it is taken back unless \"xdpgpu policy confirm {}\" comes within {} s\n", ifname,
                       result->at("confirm_within_s").get<unsigned>()));
@@ -95,10 +105,7 @@ int apply(const std::string& ifname, const std::string& file, const std::string&
 }
 
 void add_apply(CLI::App& policy, Chosen& chosen) {
-  struct Arguments {
-    std::string ifname, file, confirm;
-  };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<Application>();
   auto* command = policy.add_subcommand("apply", "Put another policy in force while traffic flows");
   describe(
       *command,
@@ -113,10 +120,10 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
                    "Take it back by itself unless \"xdpgpu policy confirm IF\" comes within this time (60s, "
                    "5m; 24h at most)")
       ->type_name("TIME");
+  command->add_flag("--audit", arguments->audit,
+                    "Drop nothing: count what would be dropped, by reason, and let it pass");
   const auto format = add_output(*command);
-  when_chosen(*command, chosen, [arguments, format] {
-    return apply(arguments->ifname, arguments->file, arguments->confirm, *format);
-  });
+  when_chosen(*command, chosen, [arguments, format] { return apply(*arguments, *format); });
 }
 
 // ---- confirm, show ----------------------------------------------------------------------------------

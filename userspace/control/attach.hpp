@@ -25,6 +25,7 @@ struct AttachOptions {
   std::string device;                   // empty: the policy's compute.device or compute.devices
   u32 queues = 0;                       // 0: all
   u32 flow_entries_per_queue = 16384;
+  bool audit = false;  // what the policy would drop is counted and passes
   bool daemon = false;
   bool json = false;
   bool live = true;  // print a summary every second

@@ -30,6 +30,10 @@ struct CompiledPolicy {
   std::shared_ptr<const gpu::Pipelines> pipelines;
   std::vector<std::string> ports;  // names that the pipelines' port indexes stand for
   DownBackends down{};             // for the pipelines
+
+  // --audit: what it would drop is counted and passes.
+  bool audits() const { return tables.header.audit != 0; }
+  void set_audit(bool on) { tables.header.audit = on ? 1 : 0; }
 };
 
 // Why a policy was refused: one sentence, and every problem found.

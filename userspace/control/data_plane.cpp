@@ -532,8 +532,14 @@ Response DataPlane::apply(Request request) {
           fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirmSeconds));
     confirm_s = wanted->get<u64>();
   }
+  bool audit = false;
+  if (const auto wanted = arguments.find("audit"); wanted != arguments.end()) {
+    if (!wanted->is_boolean()) return Response::failure("\"audit\" is not true or false");
+    audit = wanted->get<bool>();
+  }
   auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
   if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
+  compiled->set_audit(audit);
   if (auto applied = put_in_force(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
     return Response::failure("the policy was not applied, nothing has changed: " + applied.error());
 
@@ -555,7 +561,8 @@ Response DataPlane::apply(Request request) {
   }
   Json result = {{"generation", swap_->generation()},
                  {"hash", fmt::format("{:016x}", swap_->current()->policy.hash)},
-                 {"rules", swap_->current()->policy.rules.size()}};
+                 {"rules", swap_->current()->policy.rules.size()},
+                 {"audit", audit}};
   if (confirm_s) result["confirm_within_s"] = confirm_s;
   return Response::success(std::move(result));
 }

@@ -102,7 +102,7 @@ Decision decide(const policy::Tables& tables, const xg_packet& packet, const Con
 
 u32 action_of(u32 reason) {
   const std::string_view name = reason < kNames.size() ? kNames[reason] : "error";
-  if (name.starts_with("pass")) return XG_PASS;
+  if (name.starts_with("pass") || name.starts_with("would_drop")) return XG_PASS;
   if (name.starts_with("drop")) return XG_DROP;
   if (name.starts_with("tx")) return XG_TX;
   if (name.starts_with("redirect")) return XG_REDIRECT;

@@ -158,6 +158,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   Plan plan;
   auto compiled = compile_policy(options.policy.value_or(pass_everything()), options.interfaces);
   if (!compiled) return wrong_usage(compiled.error().sentence);
+  compiled->set_audit(options.audit);
   const policy::Policy& policy = compiled->policy;
   plan.mode = options.mode.value_or(mode_of(policy.io.mode));
   plan.devices = device_names(options, policy);

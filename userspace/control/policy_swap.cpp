@@ -130,6 +130,7 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, s
 
 dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy) {
   return [policy = std::move(policy)](const u8* frame, u32 readable, u32 length, xg_metadata* metadata) {
+    if (policy->tables.header.audit) metadata->flags |= XG_PKT_AUDIT;
     // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP
     // flags make a difference.
     const bool choose = policy->policy.pipelines.size() > 1;

@@ -31,7 +31,7 @@ inline constexpr unsigned kMaxConfirmSeconds = 24 * 3600;
 // Names of the requests, and what each takes and gives.
 namespace request {
 inline constexpr std::string_view kStatus = "status";                 // → the status report
-inline constexpr std::string_view kPolicyApply = "policy.apply";      // text, file, files, confirm_s?
+inline constexpr std::string_view kPolicyApply = "policy.apply";      // text, file, files, confirm_s?, audit?
 inline constexpr std::string_view kPolicyConfirm = "policy.confirm";  // keeps what --confirm applied
 inline constexpr std::string_view kPolicyShow = "policy.show";        // → text, file, generation, hash
 inline constexpr std::string_view kFlowsList = "flows.list";          // limit?, interface?

@@ -52,8 +52,10 @@ std::string ready_text(const Json& report) {
                         fmt::join(modes, ", "));
   }
   for (const auto& device : report.at("devices")) text += device_text(device) + "; ";
-  text += fmt::format("policy {}, generation {}\n", report.at("policy").at("file").get<std::string>(),
-                      report.at("policy").at("generation").get<u32>());
+  text += fmt::format(
+      "policy {}, generation {}{}\n", report.at("policy").at("file").get<std::string>(),
+      report.at("policy").at("generation").get<u32>(),
+      report.at("policy").at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
   if (const auto health = report.find("health"); health != report.end())
     for (const auto& backend : *health)
       text += fmt::format(

@@ -127,6 +127,14 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
   const u32 action = XG_VERDICT_ACTION(result.verdict);
   if (action == XG_DROP) {
     if (result.flags & XG_RES_CACHE) cache(packet, result, from, now_ns);
+    if (metadata_of(region_ + packet.front().offset).flags & XG_PKT_AUDIT) [[unlikely]] {
+      xg_result let_go{};
+      let_go.verdict = XG_PASS;
+      const u64 passed = counters.passed;
+      decide(packet, let_go, from, now_ns);
+      counters.would_drop += counters.passed - passed;
+      return;
+    }
     ++counters.dropped;
     if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, result.dst_mac[0], from, now_ns);
     give_up(packet);
