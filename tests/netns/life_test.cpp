@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 
 #include "tests/netns/on_the_wire.hpp"
 
@@ -239,19 +238,6 @@ TEST_P(Life, TheDataPlaneDiesWithItsBroker) {
   for (const std::string& word : {std::string("killed"), "detach " + host_port().ifname()})
     EXPECT_NE(said.find(word), std::string::npos) << said;
   EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
-}
-
-TEST_P(Life, TheDataPlaneHoldsNoPrivilege) {
-  attach(inspect_all(kPass));
-  std::string effective, uid;
-  std::ifstream file(fmt::format("/proc/{}/status", attached_->data_plane()));
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("CapEff:")) effective = line;
-    if (line.starts_with("Uid:")) uid = line;
-  }
-  EXPECT_EQ(effective, "CapEff:\t0000000000000000");
-  EXPECT_EQ(uid.find("\t0\t"), std::string::npos) << uid;
-  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
 }
 
 // ---- an interface that goes ------------------------------------------------------------------------

@@ -66,6 +66,10 @@ void close_others(std::vector<int> keep) {
 }
 
 std::string death(int status) {
+  if (WTERMSIG(status) == SIGSYS)
+    return "the data plane asked the kernel for what it must never ask for and was killed by its system-call "
+           "filter; everything was detached and cleaned up; the kernel's log (dmesg, \"type=1326\") has the "
+           "call's number: look at what packets and clients it had";
   return fmt::format("the data plane was killed by signal {} ({}); everything was detached and cleaned up",
                      WTERMSIG(status), strsignal(WTERMSIG(status)));
 }

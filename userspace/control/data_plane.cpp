@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -31,6 +32,7 @@
 #include "userspace/control/policy_swap.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/report.hpp"
+#include "userspace/control/seccomp.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/summary.hpp"
 #include "userspace/host/doctor.hpp"
@@ -55,10 +57,14 @@ constexpr u64 kPatience = 1'000'000'000, kSoftwarePatience = 4'000'000'000;
 constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
 constexpr int kAlarmTicks = 2;       // likewise
 
-// Where sentences go: to the terminal, or, in the background, to the system log.
+// Where sentences go: to the terminal, or, in the background, to the system log. Any thread may tell a
+// problem.
 class Output {
  public:
-  explicit Output(bool terminal_line) : live_(terminal_line), tty_(isatty(STDOUT_FILENO) == 1) {}
+  explicit Output(bool terminal_line)
+      : live_(terminal_line),
+        tty_(isatty(STDOUT_FILENO) == 1),
+        null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {}
 
   void text(const std::string& text) {
     end_line();
@@ -82,20 +88,19 @@ class Output {
     openlog("xdpgpu", LOG_PID, LOG_DAEMON);
     background_ = true;
     live_ = false;
-    if (const int null = open("/dev/null", O_RDWR | O_CLOEXEC); null >= 0) {
-      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-      close(null);
-    }
+    if (null_)
+      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null_.get(), fd);
   }
 
  private:
   void end_line() {
-    if (std::exchange(open_line_, false)) std::fputs("\n", stdout);
+    if (open_line_.exchange(false)) std::fputs("\n", stdout);
   }
   bool live_;
   bool tty_;
-  bool open_line_ = false;
-  bool background_ = false;
+  kernel::Fd null_;  // opened while it may be
+  std::atomic<bool> open_line_ = false;
+  std::atomic<bool> background_ = false;
 };
 
 // Everything of the data plane that is there while traffic flows.
@@ -131,6 +136,8 @@ class DataPlane {
   Result<void> open_ports();
   Result<std::unique_ptr<gpu::Device>> open_device(const std::string& name);
   Result<void> open_devices();
+  // Filters what this process may ask of the kernel from here on, or records it.
+  Result<void> restrict();
   void announce();
   void watch_broker();
   void keep_house();
@@ -176,6 +183,8 @@ class DataPlane {
 
   DataPlaneSetup setup_;
   Output output_;
+  Drivers drivers_;
+  std::unique_ptr<SystemCallRecorder> recorder_;
   std::vector<PortControl> ports_;
   std::vector<std::string> xdp_modes_;
   std::unique_ptr<dataplane::Engine> engine_;
@@ -220,12 +229,15 @@ Result<void> DataPlane::open_ports() {
 Result<std::unique_ptr<gpu::Device>> DataPlane::open_device(const std::string& name) {
   auto device = gpu::open_device(name);
   if (!device) return device;
+  const gpu::Kind kind = (*device)->info().kind;
+  drivers_.cuda |= kind == gpu::Kind::cuda;
+  drivers_.vulkan |= kind == gpu::Kind::vulkan;
   const char* fault = std::getenv("XDPGPU_FAULT");
   if (fault != nullptr && *fault != '\0') {
     device = gpu::with_fault(std::move(*device), fault);
     if (!device) return Error("XDPGPU_FAULT: " + device.error());
     output_.problem(fmt::format("XDPGPU_FAULT is set: device {} will break ({})", name, fault));
-  } else if ((*device)->info().kind == gpu::Kind::cpu) {
+  } else if (kind == gpu::Kind::cpu) {
     return device;
   }
   if (!setup_.plan.standby) return device;
@@ -245,6 +257,25 @@ Result<void> DataPlane::open_devices() {
   return engine_->use_devices(std::move(devices), setup_.plan.frames);
 }
 
+Result<void> DataPlane::restrict() {
+  switch (setup_.plan.seccomp) {
+    case SeccompMode::filter:
+      return restrict_system_calls(drivers_);
+    case SeccompMode::record: {
+      auto recorder = SystemCallRecorder::start(
+          drivers_, [this](const std::string& sentence) { output_.problem(sentence); });
+      if (!recorder) return Error(recorder.error());
+      recorder_ = std::move(*recorder);
+      output_.problem("XDPGPU_SECCOMP is record: the data plane's system calls are not filtered");
+      return {};
+    }
+    case SeccompMode::off:
+      break;
+  }
+  output_.problem("the data plane's system calls are not filtered (XDPGPU_SECCOMP, or a sanitized build)");
+  return {};
+}
+
 Result<void> DataPlane::start() {
   const bool busy_poll = std::any_of(setup_.specs.begin(), setup_.specs.end(),
                                      [](const auto& spec) { return spec.busy_poll.wanted; });
@@ -256,6 +287,7 @@ Result<void> DataPlane::start() {
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
   if (auto opened = open_devices(); !opened) return opened;
+  if (auto restricted = restrict(); !restricted) return restricted;
   swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_);
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();

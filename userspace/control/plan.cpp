@@ -156,6 +156,9 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   if (auto checked = check_options(options); !checked) return Refusing(checked.error());
 
   Plan plan;
+  const auto seccomp = seccomp_mode(std::getenv("XDPGPU_SECCOMP"));
+  if (!seccomp) return wrong_usage(seccomp.error());
+  plan.seccomp = *seccomp;
   auto compiled = compile_policy(options.policy.value_or(pass_everything()), options.interfaces);
   if (!compiled) return wrong_usage(compiled.error().sentence);
   compiled->set_audit(options.audit);

@@ -9,6 +9,7 @@
 
 #include "userspace/control/attach.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/seccomp.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/host/interface.hpp"
 
@@ -28,6 +29,7 @@ struct Plan {
   gpu::Frames frames = gpu::Frames::automatic;
   bool standby = true;  // the CPU takes over from a device that fails
   dataplane::EngineOptions engine;
+  SeccompMode seccomp = SeccompMode::filter;
   std::vector<std::string> warnings;
 
   std::vector<std::string> interfaces() const;

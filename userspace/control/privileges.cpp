@@ -52,8 +52,9 @@ Result<void> apply(bool keep_for_sockets, bool for_busy_poll) {
   if (for_busy_poll && capng_update(CAPNG_ADD, static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED),
                                     CAP_NET_ADMIN) != 0)
     return failed("capng_update");
-  if (const int error = capng_change_id(static_cast<int>(user.uid), static_cast<int>(user.gid),
-                                        static_cast<capng_flags_t>(CAPNG_NO_FLAG));
+  if (const int error =
+          capng_change_id(static_cast<int>(user.uid), static_cast<int>(user.gid),
+                          static_cast<capng_flags_t>(CAPNG_CLEAR_BOUNDING | CAPNG_CLEAR_AMBIENT));
       error != 0)
     return failed(fmt::format("capng_change_id ({})", error).c_str());
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("no_new_privs");

@@ -8,9 +8,9 @@
 namespace xdpgpu::control {
 
 // Step 1, right after the fork: becomes the system user `xdpgpu` (or `nobody` where there is none) with
-// the groups `render` and `video` where they exist, no_new_privs, and of all capabilities only
-// CAP_NET_RAW and CAP_IPC_LOCK: AF_XDP sockets and their locked memory are made with these. libxdp
-// cannot take over a socket with mapped rings from another process, so the data plane makes its own.
+// the groups `render` and `video` where they exist, no_new_privs, an empty bounding set, and of all
+// capabilities only CAP_NET_RAW and CAP_IPC_LOCK: AF_XDP sockets and their locked memory are made with these.
+// libxdp cannot take over a socket with mapped rings from another process, so the data plane makes its own.
 // for_busy_poll keeps CAP_NET_ADMIN, too, without which the kernel refuses SO_PREFER_BUSY_POLL.
 Result<void> keep_socket_privileges(bool for_busy_poll);
 

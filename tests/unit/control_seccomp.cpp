@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+//
+// The system-call filter, put on real processes of ours that try what is forbidden, and what is not.
+#include "userspace/control/seccomp.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/bpf.h>
+#include <linux/if_xdp.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "userspace/control/privileges.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+constexpr int kKilled = -1000, kNotFiltered = 200;
+
+int outcome_of(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) return kNotFiltered;
+  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGSYS ? kKilled : -WTERMSIG(status);
+  return WEXITSTATUS(status);
+}
+
+// What comes of `act` in a child that has given up its privileges and is filtered: 0, an errno, or kKilled.
+int filtered(const std::function<long()>& act, Drivers drivers = {}) {
+  const pid_t child = fork();
+  if (child != 0) return outcome_of(child);
+  if (geteuid() == 0) {
+    if (!become_nobody()) _exit(kNotFiltered);
+  } else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    _exit(kNotFiltered);
+  }
+  if (!restrict_system_calls(drivers)) _exit(kNotFiltered);
+  errno = 0;
+  const long result = act();
+  _exit(result < 0 ? errno : 0);
+}
+
+class ControlSeccomp : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "the sanitizers' runtime asks for more than the filter lets through";
+  }
+};
+
+TEST_F(ControlSeccomp, KillsWhoAsksForWhatAnIntruderWants) {
+  EXPECT_EQ(filtered([] {
+              const char* const arguments[] = {"/bin/true", nullptr};
+              return execve(arguments[0], const_cast<char* const*>(arguments), nullptr);
+            }),
+            kKilled);
+  EXPECT_EQ(filtered([] { return ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr); }), kKilled);
+  EXPECT_EQ(filtered([] { return unshare(CLONE_NEWUSER); }), kKilled);
+  for (const long call : {SYS_execveat,
+                          SYS_mount,
+                          SYS_umount2,
+                          SYS_setns,
+                          SYS_pivot_root,
+                          SYS_chroot,
+                          SYS_init_module,
+                          SYS_finit_module,
+                          SYS_kexec_load,
+                          SYS_process_vm_readv,
+                          SYS_process_vm_writev,
+                          SYS_pidfd_getfd,
+                          SYS_setuid,
+                          SYS_setresuid,
+                          SYS_setgroups,
+                          SYS_capset,
+                          SYS_keyctl,
+                          SYS_userfaultfd,
+                          SYS_open_by_handle_at,
+                          SYS_personality})
+    for (const Drivers drivers : {Drivers{}, Drivers{true, true}})
+      EXPECT_EQ(filtered([call] { return syscall(call, 0, 0, 0, 0, 0); }, drivers), kKilled) << call;
+}
+
+TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
+  const auto refused = [](long call, long a = 0, long b = 0, long c = 0) {
+    return filtered([=] { return syscall(call, a, b, c, 0, 0); });
+  };
+  for (const int domain : {AF_PACKET, AF_XDP, AF_NETLINK, AF_VSOCK, AF_ALG})
+    EXPECT_EQ(refused(SYS_socket, domain, SOCK_RAW), EPERM) << domain;
+  EXPECT_EQ(refused(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_ICMP), EPERM);
+  EXPECT_EQ(refused(SYS_socket, AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPERM);
+  for (const int command : {BPF_MAP_CREATE, BPF_PROG_LOAD, BPF_OBJ_GET, BPF_OBJ_PIN, BPF_MAP_GET_FD_BY_ID,
+                            BPF_PROG_GET_FD_BY_ID, BPF_PROG_ATTACH, BPF_LINK_CREATE, BPF_BTF_LOAD})
+    EXPECT_EQ(refused(SYS_bpf, command), EPERM) << command;
+  EXPECT_EQ(refused(SYS_kill, getpid(), SIGTERM), EPERM) << "other processes of the same user";
+  EXPECT_EQ(refused(SYS_tgkill, getpid(), getpid(), SIGTERM), EPERM) << "likewise";
+  EXPECT_EQ(refused(SYS_io_uring_setup, 8), EPERM) << "calls that no filter sees";
+  EXPECT_EQ(refused(SYS_perf_event_open), EPERM);
+  EXPECT_EQ(refused(SYS_prctl, PR_SET_DUMPABLE, 1), EPERM);
+  EXPECT_EQ(refused(SYS_bind, 0), EPERM);
+  EXPECT_EQ(refused(SYS_listen, 0), EPERM);
+  EXPECT_EQ(refused(SYS_ioctl, 0, TIOCSTI), EPERM);
+  EXPECT_EQ(refused(SYS_clone, SIGCHLD), EPERM) << "a process";
+  EXPECT_EQ(refused(SYS_fork), EPERM);
+  EXPECT_EQ(refused(SYS_vfork), EPERM);
+  EXPECT_EQ(refused(SYS_clone3), ENOSYS) << "so that glibc takes clone";
+  EXPECT_EQ(refused(SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_NEWUSER), EPERM);
+}
+
+TEST_F(ControlSeccomp, WritesNoFilesAndRunsNoNewCode) {
+  const auto opened = [](const char* path, int flags) {
+    return filtered([=] { return open(path, flags, 0600); });
+  };
+  EXPECT_EQ(opened("/tmp/xdpgpu-no", O_WRONLY | O_CREAT), EPERM);
+  EXPECT_EQ(opened("/tmp", O_TMPFILE | O_RDWR), EPERM);
+  EXPECT_EQ(opened("/dev/null", O_RDWR), EPERM);
+  EXPECT_EQ(opened("/proc/self/mem", O_RDWR), EPERM);
+  EXPECT_EQ(opened("/etc/shadow", O_RDONLY), EACCES) << "of another user";
+  EXPECT_EQ(opened("/etc/passwd", O_RDONLY | O_CLOEXEC), 0);
+  const auto mapped = [](int protection, Drivers drivers) {
+    return filtered(
+        [=] {
+          return mmap(nullptr, 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0;
+        },
+        drivers);
+  };
+  EXPECT_EQ(mapped(PROT_READ | PROT_WRITE, {}), 0);
+  EXPECT_EQ(mapped(PROT_READ | PROT_WRITE | PROT_EXEC, {}), EPERM);
+  EXPECT_EQ(mapped(PROT_READ | PROT_EXEC, {.vulkan = true}), 0) << "its compiler runs in the process";
+  EXPECT_EQ(filtered([] {
+              void* memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+              return mprotect(memory, 4096, PROT_READ | PROT_EXEC);
+            }),
+            EPERM);
+}
+
+TEST_F(ControlSeccomp, LetsItsOwnWorkThrough) {
+  EXPECT_EQ(filtered([]() -> long {
+              // Threads that begin and end, memory of all sizes, time.
+              std::atomic<int> ran = 0;
+              for (int i = 0; i < 4; i++)
+                std::thread([&] {
+                  pthread_setname_np(pthread_self(), "worker");
+                  std::string long_one(64 << 20, 'x');
+                  long_one.resize(96 << 20);
+                  ran += long_one[1000] == 'x';
+                }).join();
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              // What interfaces are asked through, and a connect of a health check.
+              char name[IF_NAMESIZE];
+              if (if_indextoname(1, name) == nullptr) return -1;
+              const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+              if (fd < 0) return -1;
+              // And exceptions.
+              try {
+                throw std::runtime_error("none");
+              } catch (const std::exception&) {
+                ran++;
+              }
+              return ran == 5 ? 0 : -1;
+            }),
+            0);
+  EXPECT_EQ(filtered([]() -> long { std::abort(); }), -SIGABRT);
+}
+
+TEST_F(ControlSeccomp, HoldsForThreadsThatWereThereBefore) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    std::atomic<bool> on = false;
+    std::atomic<int> error = 0;
+    std::thread earlier([&] {
+      while (!on) std::this_thread::yield();
+      error = socket(AF_NETLINK, SOCK_RAW, 0) < 0 ? errno : 0;
+    });
+    if (!restrict_system_calls({})) _exit(kNotFiltered);
+    on = true;
+    earlier.join();
+    _exit(error);
+  }
+  EXPECT_EQ(outcome_of(child), EPERM);
+}
+
+TEST_F(ControlSeccomp, ARecordNamesWhatWasBeyondAndLetsItGoOn) {
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    const auto say = [&](const std::string& line) {
+      if (write(fds[1], (line + "\n").data(), line.size() + 1) < 0) _exit(kNotFiltered);
+    };
+    int wrong = 0;
+    {
+      auto recorder = SystemCallRecorder::start({}, say);
+      if (!recorder) _exit(kNotFiltered);
+      for (int i = 0; i < 3; i++) {
+        wrong += syscall(SYS_getppid) <= 0;
+        std::thread([&] { wrong += socket(AF_NETLINK, SOCK_RAW, 0) < 0; }).join();
+      }
+      wrong += getpid() <= 0;
+    }
+    _exit(wrong);
+  }
+  close(fds[1]);
+  std::string said;
+  char buffer[512];
+  for (ssize_t n; (n = read(fds[0], buffer, sizeof(buffer))) > 0;)
+    said.append(buffer, static_cast<std::size_t>(n));
+  close(fds[0]);
+  EXPECT_EQ(outcome_of(child), 0) << said;
+  EXPECT_EQ(said,
+            "XDPGPU_SECCOMP=record: asked for getppid\n"
+            "XDPGPU_SECCOMP=record: asked for socket (argument 0: 0x10)\n"
+            "XDPGPU_SECCOMP=record: asked for beyond the filter: getppid, socket (argument 0: 0x10)\n");
+}
+
+TEST(ControlSeccompMode, IsNamedByTheEnvironment) {
+  EXPECT_EQ(seccomp_mode(nullptr), kSanitized ? SeccompMode::off : SeccompMode::filter);
+  EXPECT_EQ(seccomp_mode(""), seccomp_mode(nullptr));
+  EXPECT_EQ(seccomp_mode("record"), SeccompMode::record);
+  EXPECT_EQ(seccomp_mode("off"), SeccompMode::off);
+  const auto wrong = seccomp_mode("on");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error(), ::testing::HasSubstr("XDPGPU_SECCOMP"));
+}
+
+}  // namespace
+}  // namespace xdpgpu::control
