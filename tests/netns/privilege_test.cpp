@@ -4,10 +4,17 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tests/netns/on_the_wire.hpp"
 
@@ -107,6 +114,98 @@ TEST_F(Privilege, AWrongWordForTheFilterIsRefused) {
   const Outcome outcome = product(*host_, {"attach", host_port().ifname()});
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_NE(outcome.err.find("XDPGPU_SECCOMP is \"on\""), std::string::npos) << outcome.err;
+}
+
+// ---- the control socket ----------------------------------------------------------------------------
+
+std::string control_socket(const std::string& ifname) {
+  return fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname);
+}
+
+Fd connect_to(const std::string& path) {
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+TEST_F(Privilege, BadClientsHurtNeitherPacketsNorOthers) {
+  attach(inspect_udp(7000, R"({"stage": "l2fwd"})"));
+  const std::string path = control_socket(host_port().ifname());
+  Sniffer left(left_port());
+  std::atomic<bool> stop{false};
+  std::uint64_t sent = 0;
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    Sender sender(left_port());
+    const auto frames = many_flows(7000, 50, 1);
+    while (!stop) {
+      sender.send_paced(frames, 2000);
+      sent += frames.size();
+    }
+  });
+  // Silent ones, more than there are places for.
+  std::vector<Fd> silent;
+  for (int i = 0; i < 40; ++i) {
+    silent.push_back(connect_to(path));
+    EXPECT_GT(send(silent.back().get(), "{\"request\"", 10, MSG_NOSIGNAL), 0);
+  }
+  // One that sends a byte now and then, one without an end, and ones that send nonsense and go.
+  threads.emplace_back([&] {
+    const Fd slow = connect_to(path);
+    while (!stop && send(slow.get(), "x", 1, MSG_NOSIGNAL) == 1) std::this_thread::sleep_for(10ms);
+  });
+  threads.emplace_back([&] {
+    const std::string part(1 << 20, 'x');
+    const Fd endless = connect_to(path);
+    while (!stop && send(endless.get(), part.data(), part.size(), MSG_NOSIGNAL) > 0) continue;
+  });
+  threads.emplace_back([&] {
+    while (!stop) {
+      (void)send(connect_to(path).get(), "[[[[\n\xff\0{}", 10, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = product(*host_, {"status", host_port().ifname()});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_EQ(attached_->apply(inspect_udp(7000, R"({"stage": "l2fwd"})")).status, 0);
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(left.take(sent, 5000ms, udp_to(7000)).size(), sent);
+  EXPECT_EQ(attached_->detach().status, 0);
+}
+
+TEST_F(Privilege, TheNamedGroupMayAskAndOthersMayNot) {
+  constexpr unsigned kDaemon = 1, kNobody = 65534;  // on each Debian and Ubuntu, with groups of that name
+  attach(inspect_all(kPass), {"--control-group", "daemon"});
+  const std::string name = host_port().ifname();
+  struct stat info {};
+  ASSERT_EQ(stat(control_socket(name).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777U, 0660U);
+  EXPECT_EQ(info.st_gid, kDaemon);
+  // Where who has no rights may read it, too.
+  const TemporaryFile copy("");
+  std::filesystem::copy_file(product_path(), copy.path(), std::filesystem::copy_options::overwrite_existing);
+  chmod(copy.path().c_str(), 0755);
+  const auto status_as = [&](unsigned uid) {
+    return run_program(*host_, {copy.path(), "status", name}, 20s, {.uid = uid});
+  };
+  const Outcome member = status_as(kDaemon);
+  EXPECT_EQ(member.status, 0) << member.err;
+  const Outcome stranger = status_as(kNobody);
+  EXPECT_EQ(stranger.status, 1) << stranger.out;
+  EXPECT_NE(stranger.err.find("member of the group"), std::string::npos) << stranger.err;
+  attached_.reset();
+  const Outcome outcome = product(*host_, {"attach", name, "--control-group", "no-such-group"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.err.find("groupadd --system no-such-group"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

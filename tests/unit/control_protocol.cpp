@@ -17,8 +17,8 @@ TEST(ControlProtocol, RequestsComeBackAsTheyWere) {
   ASSERT_TRUE(back) << back.error();
   EXPECT_EQ(back->name, "policy.apply");
   EXPECT_EQ(back->arguments.at("text"), "{\n \"version\": 1\n}");
-  EXPECT_EQ(back->files.at("a.txt").size(), 11u) << "its content is to follow the line";
-  EXPECT_EQ(back->files.at("b"), "");
+  EXPECT_EQ(back->announced.at("a.txt"), 11u) << "its content is to follow the line";
+  EXPECT_EQ(back->announced.at("b"), 0u);
 }
 
 TEST(ControlProtocol, FilesHaveALengthAndABound) {

@@ -4,6 +4,7 @@
 #include "userspace/control/server.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,11 +19,15 @@
 #include <filesystem>
 #include <numeric>
 #include <thread>
+#include <vector>
 
 namespace xdpgpu::control {
 namespace {
 
 using namespace std::chrono_literals;
+
+const ControlGroup kGroup{"operators", 54321};
+constexpr uid_t kExcluded = 54322;
 
 class ControlServer : public ::testing::Test {
  protected:
@@ -32,7 +37,7 @@ class ControlServer : public ::testing::Test {
     ASSERT_NE(mkdtemp(name), nullptr);
     directory_ = name;
     path_ = directory_ + "/if.sock";
-    auto listener = listen_at(path_);
+    auto listener = listen_at(path_, kGroup);
     ASSERT_TRUE(listener) << listener.error();
     struct stat status {};
     ASSERT_EQ(stat(path_.c_str(), &status), 0);
@@ -41,18 +46,21 @@ class ControlServer : public ::testing::Test {
         context_, std::move(*listener),
         [this](const Request& request, const Server::Reply& reply) {
           handled_++;
+          if (request.name == "hold") return held_.push_back(reply);
           Json said = {{"said", request.arguments.value("say", "")}, {"name", request.name}};
           for (const auto& [path, content] : request.files)
             said["files"][path] = {{"bytes", content.size()},
                                    {"sum", std::accumulate(content.begin(), content.end(), 0u)}};
           reply(Response::success(std::move(said)));
         },
-        Server::Limits{.sessions = 4, .idle_s = 1});
+        Server::Admission{.group = kGroup, .excluded = kExcluded},
+        Server::Limits{.sessions = 4, .idle_s = 1, .files_bytes = 8'000'000});
     thread_ = std::thread([this] { context_.run(); });
   }
   void TearDown() override {
     context_.stop();
     if (thread_.joinable()) thread_.join();
+    held_.clear();
     server_.reset();
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
@@ -87,6 +95,7 @@ class ControlServer : public ::testing::Test {
   boost::asio::io_context context_;
   std::string directory_, path_;
   std::atomic<int> handled_ = 0;
+  std::vector<Server::Reply> held_;  // the server's thread's
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
@@ -174,17 +183,82 @@ TEST_F(ControlServer, AClientThatGoesAwayHurtsNobody) {
   EXPECT_EQ(answer->result.at("said"), "still here");
 }
 
-TEST_F(ControlServer, TooManyClientsAreToldSo) {
+TEST_F(ControlServer, WhoIsSilentForLongestGivesWay) {
+  std::vector<kernel::Fd> silent;
+  for (int i = 0; i < 4; i++) silent.push_back(connect_client());
+  say(silent[0], "{\"request\": \"sta");
+  const auto fifth = connect_client();
+  say(fifth, encode(Request{"status", {}}));
+  EXPECT_TRUE(decode_response(hear(fifth, 500ms)));
+  EXPECT_NE(hear(silent[0], 500ms).find("place"), std::string::npos) << "it is told why";
+  say(silent[1], encode(Request{"status", {}}));
+  EXPECT_TRUE(decode_response(hear(silent[1], 500ms))) << "the others stay";
+}
+
+TEST_F(ControlServer, TooManyBusyClientsAreToldSo) {
   std::vector<kernel::Fd> clients;
-  for (int i = 0; i < 4; i++) clients.push_back(connect_client());
-  for (const auto& client : clients) {
-    say(client, encode(Request{"status", {}}));
-    EXPECT_TRUE(decode_response(hear(client)));
+  for (int i = 0; i < 4; i++) {
+    clients.push_back(connect_client());
+    say(clients.back(), encode(Request{"hold", {}}));
   }
+  for (int i = 0; i < 500 && handled_ < 4; i++) std::this_thread::sleep_for(2ms);
   const auto fifth = connect_client();
   const auto answer = decode_response(hear(fifth));
   ASSERT_TRUE(answer);
   EXPECT_NE(answer->error.find("connected already"), std::string::npos) << answer->error;
+}
+
+TEST_F(ControlServer, ByteByByteIsNoFaster) {
+  const auto slow = connect_client();
+  const auto begin = std::chrono::steady_clock::now();
+  ssize_t sent = 1;
+  while (sent == 1 && std::chrono::steady_clock::now() - begin < 4s) {
+    sent = send(slow.get(), "x", 1, MSG_NOSIGNAL);
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_NE(sent, 1) << "it was not let go";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+}
+
+TEST_F(ControlServer, FilesOneAfterAnotherHaveTheTimeOfOne) {
+  Request request{"apply", {}};
+  for (int i = 0; i < 50; i++) request.files[std::to_string(i)] = "x";
+  const auto slow = connect_client();
+  const auto begin = std::chrono::steady_clock::now();
+  say(slow, encode(request));
+  ssize_t sent = 1;
+  for (int i = 0; i < 49 && sent == 1; i++) {
+    std::this_thread::sleep_for(100ms);
+    sent = send(slow.get(), "x", 1, MSG_NOSIGNAL);
+  }
+  EXPECT_NE(sent, 1) << "it was not let go";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+}
+
+TEST_F(ControlServer, AnAnswerThatIsNotTakenIsNotKeptForLong) {
+  const auto slow = connect_client();
+  say(slow, encode(Request{"status", {{"say", std::string(4'000'000, 'x')}}}));
+  for (int i = 0; i < 500 && handled_ == 0; i++) std::this_thread::sleep_for(2ms);
+  std::this_thread::sleep_for(1500ms);
+  const std::string got = hear(slow, 2s);
+  EXPECT_FALSE(got.empty());
+  EXPECT_NE(got.back(), '\n') << "all of it was still there";
+}
+
+TEST_F(ControlServer, FilesOfAllClientsTogetherAreBounded) {
+  const auto first = connect_client(), second = connect_client();
+  say(first, encode(Request{"apply", {}, {{"a", std::string(5'000'000, 'a')}}}) + "aaa");  // and no more
+  std::this_thread::sleep_for(50ms);
+  say(second, encode(Request{"apply", {}, {{"a", std::string(5'000'000, 'a')}}}));
+  const auto refused = decode_response(hear(second));
+  ASSERT_TRUE(refused);
+  EXPECT_NE(refused->error.find("of all together"), std::string::npos) << refused->error;
+  EXPECT_EQ(hear(first, 3s), "") << "its time is over";
+  const auto third = connect_client();
+  const std::string content(5'000'000, 'a');
+  say(third, encode(Request{"apply", {}, {{"a", content}}}));
+  say(third, content);
+  EXPECT_TRUE(decode_response(hear(third)));
 }
 
 TEST_F(ControlServer, ARequestWithoutEndIsCutAtTheBound) {
@@ -202,24 +276,70 @@ TEST_F(ControlServer, ARequestWithoutEndIsCutAtTheBound) {
   EXPECT_TRUE(decode_response(hear(other)));
 }
 
-TEST_F(ControlServer, StrangersAreRefused) {
+TEST_F(ControlServer, MembersOfTheGroupAreAdmittedAndStrangersRefused) {
   // Group and others may not open the file; one who got a connection all the same is told to go.
+  struct stat status {};
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_gid, kGroup.gid);
+  EXPECT_EQ(status.st_mode & 0777, 0660u);
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
+  // 0: answered, 1: refused with the reason, others: something else.
+  const auto ask_as = [&](uid_t uid, gid_t gid, std::vector<gid_t> groups) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (setgroups(groups.size(), groups.data()) != 0 || setgid(gid) != 0 || setuid(uid) != 0) _exit(3);
+      const auto client = connect_client();
+      const std::string line = encode(Request{"status", {}});
+      // Who is refused may be so before this is sent.
+      (void)send(client.get(), line.data(), line.size(), MSG_NOSIGNAL);
+      const auto answer = decode_response(hear(client));
+      if (!answer) _exit(4);
+      if (answer->ok()) _exit(0);
+      _exit(answer->error.find("root and members of the group operators") != std::string::npos ? 1 : 5);
+    }
+    int exit = 0;
+    EXPECT_EQ(waitpid(child, &exit, 0), child);
+    return WIFEXITED(exit) ? WEXITSTATUS(exit) : 6;
+  };
+  EXPECT_EQ(ask_as(65534, 65534, {}), 1);
+  EXPECT_EQ(ask_as(65534, 65534, {7, 8}), 1) << "other groups";
+  EXPECT_EQ(handled_, 0);
+  EXPECT_EQ(ask_as(65534, kGroup.gid, {}), 0) << "by its first group";
+  std::vector<gid_t> many(100);
+  std::iota(many.begin(), many.end(), 1000);
+  many.back() = kGroup.gid;
+  EXPECT_EQ(ask_as(65534, 65534, many), 0) << "by one of many others";
+  EXPECT_EQ(ask_as(kExcluded, kGroup.gid, {kGroup.gid}), 1) << "not the data planes' own user";
+  EXPECT_EQ(handled_, 2);
+}
+
+TEST_F(ControlServer, RootGivesWayToNobodyElse) {
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  std::vector<kernel::Fd> roots;
+  for (int i = 0; i < 4; i++) roots.push_back(connect_client());
   const pid_t child = fork();
-  ASSERT_GE(child, 0);
   if (child == 0) {
-    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(3);
+    if (setgid(kGroup.gid) != 0 || setuid(65534) != 0) _exit(3);
     const auto client = connect_client();
-    say(client, encode(Request{"status", {}}));
-    const auto answer = decode_response(hear(client));
-    _exit(answer && !answer->ok() && answer->error.find("root") != std::string::npos ? 0 : 1);
+    const auto answer = decode_response(hear(client, 500ms));
+    _exit(answer && answer->error.find("connected already") != std::string::npos ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_EQ(handled_, 0);
+  say(roots[0], encode(Request{"status", {}}));
+  EXPECT_TRUE(decode_response(hear(roots[0])));
+}
+
+TEST(ControlGroups, AreFoundByName) {
+  const auto root = find_control_group("root");
+  ASSERT_TRUE(root && *root);
+  EXPECT_EQ((*root)->gid, 0u);
+  const auto none = find_control_group("no-such-group");
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().find("groupadd"), std::string::npos) << none.error();
+  EXPECT_TRUE(find_control_group("")) << "a default that is not there is no error";
 }
 
 }  // namespace

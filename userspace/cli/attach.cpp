@@ -81,6 +81,12 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   command->add_flag("--audit", options.audit,
                     "Drop nothing: count what the policy would drop, by reason, and let it pass; until "
                     "\"xdpgpu policy apply\" without it");
+  command
+      ->add_option(
+          "--control-group", options.control_group,
+          "Group whose members may run the other commands on these interfaces, beside root; default: "
+          "xdpgpu, where there is such a group")
+      ->type_name("NAME");
   command->add_flag("--daemon", options.daemon,
                     "Return when traffic is handled, and go on in the background");
   command->add_flag("--quiet", arguments->quiet, "No summary line every second");

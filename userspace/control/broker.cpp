@@ -112,7 +112,7 @@ Result<void> Broker::make_sockets() {
     if (auto removed = remove_leftovers(name, *lock); !removed) return Error(removed.error());
   const auto names = plan_.interfaces();
   const std::string first = socket_path(names.front());
-  auto listener = listen_at(first);
+  auto listener = listen_at(first, plan_.control_group);
   if (!listener) return Error(listener.error());
   listener_ = std::move(*listener);
   socket_files_.push_back(first);

@@ -100,7 +100,9 @@ Result<Response> ask(const std::string& ifname, const Request& request, std::chr
       return tl::unexpected(fmt::format(
           "the process that attached {} is dead; clean up with \"xdpgpu detach {}\"", ifname, ifname));
     return tl::unexpected(
-        fmt::format("cannot reach the process that attached {}: {}; run as root", ifname, error.message()));
+        fmt::format("cannot reach the process that attached {}: {}; run as root, or as a member of the group "
+                    "that attach was given",
+                    ifname, error.message()));
   }
 
   const std::string line = encode(request);

@@ -296,7 +296,8 @@ Result<void> DataPlane::start() {
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
-      [this](Request request, const Server::Reply& reply) { handle(std::move(request), reply); });
+      [this](Request request, const Server::Reply& reply) { handle(std::move(request), reply); },
+      Server::Admission{.group = setup_.plan.control_group, .excluded = geteuid()});
   announce();
   return setup_.broker.send(Message::make(MessageType::ready));
 }

@@ -159,6 +159,9 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   const auto seccomp = seccomp_mode(std::getenv("XDPGPU_SECCOMP"));
   if (!seccomp) return wrong_usage(seccomp.error());
   plan.seccomp = *seccomp;
+  auto group = find_control_group(options.control_group);
+  if (!group) return refuse(group.error());
+  plan.control_group = std::move(*group);
   auto compiled = compile_policy(options.policy.value_or(pass_everything()), options.interfaces);
   if (!compiled) return wrong_usage(compiled.error().sentence);
   compiled->set_audit(options.audit);

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "userspace/control/attach.hpp"
 #include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/seccomp.hpp"
+#include "userspace/control/server.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/host/interface.hpp"
 
@@ -30,6 +32,7 @@ struct Plan {
   bool standby = true;  // the CPU takes over from a device that fails
   dataplane::EngineOptions engine;
   SeccompMode seccomp = SeccompMode::filter;
+  std::optional<ControlGroup> control_group;
   std::vector<std::string> warnings;
 
   std::vector<std::string> interfaces() const;

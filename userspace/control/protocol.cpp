@@ -26,7 +26,7 @@ Result<Json> parse_object(std::string_view line, std::string_view what) {
   return json;
 }
 
-Result<void> announce_files(const Json& json, Files& files) {
+Result<void> announce_files(const Json& json, std::map<std::string, std::size_t>& files) {
   const auto announced = json.find("files");
   if (announced == json.end()) return {};
   const auto refuse = [] {
@@ -41,7 +41,7 @@ Result<void> announce_files(const Json& json, Files& files) {
     if (!length.is_number_unsigned() || length.get<std::size_t>() > kMaxFilesBytes - total) return refuse();
     total += length.get<std::size_t>();
   }
-  for (const auto& [name, length] : announced->items()) files[name].resize(length.get<std::size_t>());
+  for (const auto& [name, length] : announced->items()) files[name] = length.get<std::size_t>();
   return {};
 }
 
@@ -77,7 +77,7 @@ Result<Request> decode_request(std::string_view line) {
     return tl::unexpected(std::string("the request does not name itself: {\"request\": \"status\"}"));
   Request request;
   request.name = name->get<std::string>();
-  if (auto announced = announce_files(*json, request.files); !announced)
+  if (auto announced = announce_files(*json, request.announced); !announced)
     return tl::unexpected(announced.error());
   request.arguments = std::move(*json);
   return request;

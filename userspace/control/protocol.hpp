@@ -46,6 +46,7 @@ struct Request {
   std::string name;
   Json arguments;  // the whole object
   Files files{};
+  std::map<std::string, std::size_t> announced{};  // bytes by name, of a request that was decoded
 };
 
 struct Response {
@@ -61,8 +62,8 @@ struct Response {
 // Of a request its line; the files' contents are to follow it.
 std::string encode(const Request& request);
 std::string encode(const Response& response);
-// One line, with or without its newline. The error is a sentence. A request's files have their length, for
-// the reader to fill them with what follows the line.
+// One line, with or without its newline. The error is a sentence. A request's files are announced:
+// they follow the line.
 Result<Request> decode_request(std::string_view line);
 Result<Response> decode_response(std::string_view line);
 

@@ -16,7 +16,8 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
+#include <list>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -28,11 +29,8 @@ namespace asio = boost::asio;
 using Protocol = asio::local::stream_protocol;
 using boost::system::error_code;
 
-std::optional<gid_t> operators_group() {
-  const group* entry = getgrnam("xdpgpu");
-  if (!entry) return std::nullopt;
-  return entry->gr_gid;
-}
+// A file is given memory as it comes, not as it is announced.
+constexpr std::size_t kFilePart = std::size_t{1} << 20;
 
 bool in_group(int fd, gid_t primary, gid_t wanted) {
   if (primary == wanted) return true;
@@ -47,17 +45,37 @@ bool in_group(int fd, gid_t primary, gid_t wanted) {
   return std::find(groups.begin(), groups.end(), wanted) != groups.end();
 }
 
-bool allowed(int fd, std::optional<gid_t> operators) {
+std::optional<ucred> peer_of(int fd) {
   ucred peer{};
   socklen_t length = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return std::nullopt;
+  return peer;
+}
+
+bool admitted(int fd, const ucred& peer, const Server::Admission& admission) {
   if (peer.uid == 0) return true;
-  return operators && in_group(fd, peer.gid, *operators);
+  return admission.group && peer.uid != admission.excluded && in_group(fd, peer.gid, admission.group->gid);
+}
+
+// For one that is not waited for: the answer if there is room for it, and nothing else.
+void tell(int fd, std::string why) {
+  const std::string line = encode(Response::failure(std::move(why)));
+  (void)send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace
 
-Result<kernel::Fd> listen_at(const std::string& path) {
+Result<std::optional<ControlGroup>> find_control_group(const std::string& name) {
+  const std::string wanted = name.empty() ? "xdpgpu" : name;
+  if (const group* entry = getgrnam(wanted.c_str())) return ControlGroup{wanted, entry->gr_gid};
+  if (name.empty()) return std::nullopt;
+  return Error(
+      fmt::format("there is no group \"{}\"; make it with \"groupadd --system {}\", or name another with "
+                  "--control-group",
+                  name, name));
+}
+
+Result<kernel::Fd> listen_at(const std::string& path, const std::optional<ControlGroup>& group) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path))
@@ -69,12 +87,11 @@ Result<kernel::Fd> listen_at(const std::string& path) {
   };
   kernel::Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return failed("make");
-  const auto operators = operators_group();
-  const mode_t old = umask(operators ? 0117 : 0177);
+  const mode_t old = umask(group ? 0117 : 0177);
   const int bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(old);
   if (bound != 0) return failed("bind");
-  if (operators && chown(path.c_str(), 0, *operators) != 0) return failed("hand over");
+  if (group && chown(path.c_str(), 0, group->gid) != 0) return failed("hand over");
   if (listen(fd.get(), 16) != 0) return failed("listen on");
   return fd;
 }
@@ -82,58 +99,84 @@ Result<kernel::Fd> listen_at(const std::string& path) {
 struct Server::Impl : std::enable_shared_from_this<Impl> {
   class Session;
 
-  Impl(asio::io_context& io, kernel::Fd listener, Handler h, Limits l)
-      : context(io), acceptor(io, Protocol(), listener.release()), handler(std::move(h)), limits(l) {}
+  Impl(asio::io_context& io, kernel::Fd listener, Handler h, Admission a, Limits l)
+      : context(io),
+        acceptor(io, Protocol(), listener.release()),
+        handler(std::move(h)),
+        admission(std::move(a)),
+        limits(l) {}
 
   void accept();
+  void admit(Protocol::socket socket);
+  bool make_room(bool for_root);
 
   asio::io_context& context;
   Protocol::acceptor acceptor;
   Handler handler;
+  Admission admission;
   Limits limits;
-  std::optional<gid_t> operators = operators_group();
   std::size_t sessions = 0;
+  std::size_t files_bytes = 0;  // announced by requests under way
+  std::list<Session*> awaited;  // whose client's turn it is, the longest first
   bool stopped = false;
 };
 
 // Reads a request, has it handled, writes the answer, and so on until the client is done.
 class Server::Impl::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<Impl> server, Protocol::socket socket)
-      : server_(std::move(server)), socket_(std::move(socket)), deadline_(server_->context) {
+  Session(std::shared_ptr<Impl> server, Protocol::socket socket, bool of_root)
+      : server_(std::move(server)),
+        socket_(std::move(socket)),
+        deadline_(server_->context),
+        of_root_(of_root),
+        place_(server_->awaited.end()) {
     server_->sessions++;
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() { server_->sessions--; }
+  ~Session() { leave(); }
 
-  void start() {
-    if (server_->sessions > server_->limits.sessions)
-      return refuse(fmt::format("{} clients are connected already; try again", server_->limits.sessions));
-    if (!allowed(socket_.native_handle(), server_->operators))
-      return refuse("only root and the group xdpgpu may ask; run it with sudo");
-    read();
+  bool of_root() const { return of_root_; }
+  void start() { read(); }
+
+  // Its place is free from here on.
+  void leave() {
+    if (std::exchange(left_, true)) return;
+    stop_waiting();
+    release_files();
+    server_->sessions--;
+    error_code ignored;
+    socket_.close(ignored);
+  }
+  void give_way() {
+    tell(socket_.native_handle(),
+         "other clients needed the place of this one, which was waited for; try again");
+    leave();
   }
 
  private:
   void refuse(std::string why) { write(Response::failure(std::move(why)), false); }
 
-  void limit_time() {
+  // For all of what comes next: a client that sends byte by byte has no more time than others.
+  void wait_for_client() {
+    stop_waiting();
+    place_ = server_->awaited.insert(server_->awaited.end(), this);
     deadline_.expires_after(std::chrono::seconds(server_->limits.idle_s));
     deadline_.async_wait([weak = weak_from_this()](const error_code& error) {
       if (error) return;
-      if (const auto self = weak.lock()) {
-        error_code ignored;
-        self->socket_.close(ignored);
-      }
+      if (const auto self = weak.lock()) self->leave();
     });
+  }
+  void stop_waiting() {
+    deadline_.cancel();
+    if (place_ != server_->awaited.end()) server_->awaited.erase(place_);
+    place_ = server_->awaited.end();
   }
 
   void read() {
-    limit_time();
+    wait_for_client();
     asio::async_read_until(socket_, asio::dynamic_buffer(input_, kMaxMessage), '\n',
                            [self = shared_from_this()](const error_code& error, std::size_t length) {
-                             self->deadline_.cancel();
                              self->take(error, length);
                            });
   }
@@ -142,66 +185,105 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
     // async_read_until reports a full buffer without a newline as not_found.
     if (error == asio::error::not_found)
       return refuse(fmt::format("the request is longer than {} MiB", kMaxMessage >> 20));
-    if (error || server_->stopped) return;
+    if (error || left_ || server_->stopped) return;
     auto request = decode_request(std::string_view(input_).substr(0, length));
     input_.erase(0, length);
     if (!request) return refuse(request.error());
+    std::size_t bytes = 0;
+    for (const auto& [name, size] : request->announced) bytes += size;
+    if (bytes > server_->limits.files_bytes - server_->files_bytes)
+      return refuse(
+          fmt::format("other clients are sending files, and of all together {} MiB are taken; try again",
+                      server_->limits.files_bytes >> 20));
+    files_bytes_ = bytes;
+    server_->files_bytes += bytes;
     request_ = std::move(*request);
-    read_files(request_.files.begin());
+    read_files(request_.announced.begin());
   }
 
-  // What follows the request's line; then has it handled.
-  void read_files(Files::iterator file) {
-    for (; file != request_.files.end(); ++file) {
-      std::string& content = file->second;
-      const std::size_t here = std::min(content.size(), input_.size());
-      input_.copy(content.data(), here);
+  // What follows the request's line, as it comes; then has it handled.
+  void read_files(std::map<std::string, std::size_t>::iterator file) {
+    for (; file != request_.announced.end(); ++file) {
+      std::string& content = request_.files[file->first];
+      const std::size_t here = std::min(file->second - content.size(), input_.size());
+      content.append(input_, 0, here);
       input_.erase(0, here);
-      if (here == content.size()) continue;
-      limit_time();
-      asio::async_read(socket_, asio::buffer(content.data() + here, content.size() - here),
+      if (content.size() == file->second) continue;
+      const std::size_t had = content.size();
+      content.resize(had + std::min(file->second - had, kFilePart));
+      asio::async_read(socket_, asio::buffer(content.data() + had, content.size() - had),
                        [self = shared_from_this(), file](const error_code& error, std::size_t) {
-                         self->deadline_.cancel();
-                         if (!error && !self->server_->stopped) self->read_files(std::next(file));
+                         if (!error && !self->left_ && !self->server_->stopped) self->read_files(file);
                        });
       return;
     }
+    stop_waiting();
     server_->handler(std::exchange(request_, {}),
-                     [self = shared_from_this()](Response response) { self->write(response, true); });
+                     [self = shared_from_this()](const Response& response) { self->write(response, true); });
+    release_files();
   }
 
+  void release_files() { server_->files_bytes -= std::exchange(files_bytes_, 0); }
+
   void write(const Response& response, bool go_on) {
+    if (left_) return;
     output_ = encode(response);
     if (output_.size() > kMaxMessage)
       output_ = encode(Response::failure(
           fmt::format("the answer is longer than {} MiB; ask for less (--limit)", kMaxMessage >> 20)));
-    limit_time();
+    wait_for_client();
     asio::async_write(socket_, asio::buffer(output_),
                       [self = shared_from_this(), go_on](const error_code& error, std::size_t) {
-                        self->deadline_.cancel();
-                        if (!error && go_on) self->read();
+                        if (!error && !self->left_ && go_on) self->read();
                       });
   }
 
   std::shared_ptr<Impl> server_;
   Protocol::socket socket_;
   asio::steady_timer deadline_;
+  bool of_root_;
+  bool left_ = false;
+  std::list<Session*>::iterator place_;
   std::string input_;
   Request request_;
+  std::size_t files_bytes_ = 0;
   std::string output_;
 };
+
+bool Server::Impl::make_room(bool for_root) {
+  if (sessions < limits.sessions) return true;
+  auto longest =
+      std::find_if(awaited.begin(), awaited.end(), [](const auto* one) { return !one->of_root(); });
+  if (longest == awaited.end() && for_root) longest = awaited.begin();
+  if (longest == awaited.end()) return false;
+  (*longest)->give_way();
+  return true;
+}
+
+void Server::Impl::admit(Protocol::socket socket) {
+  const int fd = socket.native_handle();
+  const auto peer = peer_of(fd);
+  if (!peer || !admitted(fd, *peer, admission))
+    return tell(fd, fmt::format("only root{} may ask; run it with sudo",
+                                admission.group ? " and members of the group " + admission.group->name : ""));
+  if (!make_room(peer->uid == 0))
+    return tell(fd, fmt::format("{} clients are connected already; try again", limits.sessions));
+  std::make_shared<Session>(shared_from_this(), std::move(socket), peer->uid == 0)->start();
+}
 
 void Server::Impl::accept() {
   acceptor.async_accept([weak = weak_from_this()](const error_code& error, Protocol::socket socket) {
     const auto self = weak.lock();
     if (!self || self->stopped || error == asio::error::operation_aborted) return;
-    if (!error) std::make_shared<Session>(self, std::move(socket))->start();
+    if (!error) self->admit(std::move(socket));
     self->accept();
   });
 }
 
-Server::Server(asio::io_context& context, kernel::Fd listener, Handler handler, Limits limits)
-    : impl_(std::make_shared<Impl>(context, std::move(listener), std::move(handler), limits)) {
+Server::Server(asio::io_context& context, kernel::Fd listener, Handler handler, Admission admission,
+               Limits limits)
+    : impl_(std::make_shared<Impl>(context, std::move(listener), std::move(handler), std::move(admission),
+                                   limits)) {
   impl_->accept();
 }
 
