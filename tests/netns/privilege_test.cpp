@@ -116,6 +116,47 @@ TEST_F(Privilege, AWrongWordForTheFilterIsRefused) {
   EXPECT_NE(outcome.err.find("XDPGPU_SECCOMP is \"on\""), std::string::npos) << outcome.err;
 }
 
+// ---- the broker ------------------------------------------------------------------------------------
+
+// A copy of the descriptor by which the data plane speaks to its broker.
+Fd channel_of(pid_t data_plane) {
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, data_plane, 0)));
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", data_plane))) {
+    Fd fd(static_cast<int>(
+        syscall(SYS_pidfd_getfd, process.get(), std::stoi(entry.path().filename().string()), 0)));
+    int type = 0;
+    socklen_t length = sizeof(type);
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET) return fd;
+  }
+  return Fd();
+}
+
+TEST_F(Privilege, ADataPlaneThatAsksForWhatItMayNotIsEnded) {
+  struct Message {
+    std::uint32_t magic, type, a, b;
+    char text[240] = {};
+  };
+  constexpr std::uint32_t kMagic = 0x78677067;
+  for (const auto& message : {Message{kMagic, 2, 0, 0},         // maps installed that were not made
+                              Message{kMagic, 1, 1u << 31, 1},  // maps beyond all bounds
+                              Message{kMagic, 3, 0, 0},         // ready, once more
+                              Message{kMagic + 1, 5, 1, 0}}) {  // anything
+    SCOPED_TRACE(message.type);
+    attach(inspect_all(kPass));
+    const Fd channel = channel_of(attached_->data_plane());
+    ASSERT_TRUE(channel) << "no channel found";
+    ASSERT_EQ(send(channel.get(), &message, sizeof(message), MSG_NOSIGNAL),
+              static_cast<ssize_t>(sizeof(message)));
+    EXPECT_EQ(attached_->process().wait(10s), 1);
+    attached_->process().wait_for_end_of_output(2s);
+    const std::string said = attached_->process().err();
+    EXPECT_NE(said.find("what it never does"), std::string::npos) << said;
+    EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+    attached_.reset();
+  }
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+}
+
 // ---- the control socket ----------------------------------------------------------------------------
 
 std::string control_socket(const std::string& ifname) {

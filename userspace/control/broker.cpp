@@ -254,16 +254,14 @@ void Broker::become_data_plane(Channel channel) {
   _exit(status);
 }
 
-void Broker::install(u32 slot) {
-  Result<void> installed = pending_ ? Result<void>{} : Error(std::string("there are no maps to install"));
+Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps) {
+  Result<void> installed;
   for (const auto& port : ports_)
-    if (installed) installed = kernel::install_policy_maps(port->maps, slot, *pending_);
-  pending_.reset();
-  (void)channel_.send(installed ? Message::make(MessageType::done)
-                                : Message::make(MessageType::refused, 0, 0, installed.error()));
+    if (installed) installed = kernel::install_policy_maps(port->maps, slot, maps);
+  return installed;
 }
 
-void Broker::watch_egress(bool on) {
+Result<void> Broker::watch_egress(bool on) {
   Result<void> watched{};
   for (std::size_t i = 0; i < ports_.size() && watched; i++) {
     Port& port = *ports_[i];
@@ -277,44 +275,19 @@ void Broker::watch_egress(bool on) {
   }
   if (!on || !watched)
     for (const auto& port : ports_) port->egress.reset();
-  (void)channel_.send(watched ? Message::make(MessageType::done)
-                              : Message::make(MessageType::refused, 0, 0, watched.error()));
+  return watched;
 }
 
-void Broker::answer(const Received& received, const std::function<void()>& on_ready) {
-  const Message& message = received.message;
-  switch (message.type) {
-    case MessageType::create_maps: {
-      auto maps = kernel::create_policy_maps(message.a, message.b);
-      if (!maps) {
-        (void)channel_.send(Message::make(MessageType::refused, 0, 0, maps.error()));
-        return;
-      }
-      (void)channel_.send(Message::make(MessageType::maps_created), {maps->lines.get(), maps->rows.get()});
-      pending_ = std::move(*maps);
-      return;
-    }
-    case MessageType::install_maps:
-      return install(message.a);
-    case MessageType::watch_egress:
-      return watch_egress(message.a == 1);
-    case MessageType::ready:
-      if (state_ == State::starting) {
-        state_ = State::running;
-        on_ready();
-      }
-      return;
-    case MessageType::stopped:
-      undo();
-      (void)channel_.send(Message::make(MessageType::gone));
-      return;
-    default:
-      return;  // what only the broker says
-  }
+Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
+  return {.create_maps = kernel::create_policy_maps,
+          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
+          .watch_egress = [this](bool on) { return watch_egress(on); },
+          .ready = on_ready,
+          .undo = [this] { undo(); }};
 }
 
 void Broker::undo() noexcept {
-  if (std::exchange(state_, State::undone) == State::undone) return;
+  if (std::exchange(undone_, true)) return;
   for (auto& port : ports_) {
     if (!port) continue;
     port->egress.reset();
@@ -338,6 +311,7 @@ int Broker::run(const std::function<void()>& on_ready) {
     say(child.error());
     return 1;
   }
+  Requests requests(duties(on_ready));
   constexpr auto kNever = Clock::time_point::max();
   auto deadline = kNever;
   bool channel_open = true;
@@ -363,14 +337,21 @@ int Broker::run(const std::function<void()>& on_ready) {
       (void)channel_.send(Message::make(MessageType::stop));
     }
     if (events[1].revents == 0) continue;
-    if (auto received = channel_.receive(std::chrono::milliseconds(0)))
-      answer(*received, on_ready);
-    else
-      channel_open = false;  // it is ending: the signal comes
-    if (state_ == State::undone && deadline == kNever) deadline = Clock::now() + kStopTimeout;
+    const auto served = requests.serve(channel_);
+    if (!served) {
+      say(
+          fmt::format("the data plane did what it never does ({}): it is killed, and everything is detached "
+                      "and cleaned up; look at what packets and clients it had",
+                      served.error()));
+      break;
+    }
+    channel_open = *served != Requests::Served::gone;
+    // It is ending: the signal comes.
+    if ((!channel_open || requests.undone()) && deadline == kNever) deadline = Clock::now() + kStopTimeout;
   }
   kill(*child, SIGKILL);
   waitpid(*child, nullptr, 0);
+  undo();
   return 1;
 }
 

@@ -12,6 +12,7 @@
 #include "userspace/control/channel.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
+#include "userspace/control/requests.hpp"
 
 namespace xdpgpu::control {
 
@@ -28,8 +29,6 @@ class Broker {
 
  private:
   struct Port;
-  enum class State { starting, running, stopping, undone };
-
   explicit Broker(Plan plan, const AttachOptions& options);
   Result<void> make_port(u32 index);
   // Decides whether the port's workers poll its driver, and puts its interrupts off if asked for.
@@ -37,10 +36,10 @@ class Broker {
   Result<void> make_sockets();
   Result<pid_t> fork_data_plane();
   [[noreturn]] void become_data_plane(Channel channel);
-  void answer(const Received& received, const std::function<void()>& on_ready);
-  void install(u32 slot);
+  Requests::Duties duties(const std::function<void()>& on_ready);
+  Result<void> install(u32 slot, const kernel::PolicyMaps& maps);
   // Puts the egress feed on every port, or takes it off.
-  void watch_egress(bool on);
+  Result<void> watch_egress(bool on);
   void undo() noexcept;
 
   Plan plan_;
@@ -50,8 +49,7 @@ class Broker {
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;
   Channel channel_;
-  std::optional<kernel::PolicyMaps> pending_;
-  State state_ = State::starting;
+  bool undone_ = false;
 };
 
 }  // namespace xdpgpu::control

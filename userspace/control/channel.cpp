@@ -88,7 +88,7 @@ Result<void> Channel::send(const Message& message, const std::vector<int>& descr
     c->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
     std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size() * sizeof(int));
   }
-  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(message)))
+  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(message)))
     return tl::unexpected(system_error("cannot send to the other half of the process"));
   return {};
 }
@@ -110,7 +110,10 @@ Result<Received> Channel::receive(std::chrono::milliseconds timeout) {
   header.msg_controllen = control.size();
   const ssize_t length = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
   if (length < 0 && errno != ECONNRESET) return tl::unexpected(system_error("cannot receive"));
-  if (length <= 0) return tl::unexpected(std::string("the other half of the process is gone"));
+  if (length <= 0) {
+    closed_ = true;
+    return tl::unexpected(std::string("the other half of the process is gone"));
+  }
   received.descriptors = take_descriptors(header);
   if (length != static_cast<ssize_t>(sizeof(Message)) || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
       !valid(received.message, received.descriptors.size()))

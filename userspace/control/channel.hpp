@@ -61,6 +61,7 @@ class Channel {
   static Result<std::pair<Channel, Channel>> make_pair();
 
   int fd() const noexcept { return fd_.get(); }
+  // Never waits: an error where the other side leaves so much unread that there is no room.
   Result<void> send(const Message& message, const std::vector<int>& descriptors = {});
   // Waits for one message; the error "the other side is gone" when it closed its end.
   Result<Received> receive(std::chrono::milliseconds timeout);
@@ -68,10 +69,13 @@ class Channel {
   // for take_pending().
   Result<Received> call(const Message& message, std::chrono::milliseconds timeout);
   bool take_pending_stop() noexcept { return std::exchange(stop_pending_, false); }
+  // Whether receive() has found that the other side closed its end.
+  bool closed() const noexcept { return closed_; }
 
  private:
   kernel::Fd fd_;
   bool stop_pending_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace xdpgpu::control

@@ -298,7 +298,7 @@ struct SystemCallRecorder::Impl {
 
 std::string SystemCallRecorder::Impl::describe(const seccomp_data& call) const {
   char* resolved = seccomp_syscall_resolve_num_arch(call.arch, call.nr);
-  const std::string name = resolved != nullptr ? resolved : fmt::format("number {}", call.nr);
+  std::string name = resolved != nullptr ? resolved : fmt::format("number {}", call.nr);
   std::free(resolved);
   const auto argument = told_by.find(call.nr);
   if (argument == told_by.end()) return name;

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+//
+// The broker's end of the channel, with a data plane that has been taken over.
+#include "userspace/control/requests.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+namespace xdpgpu::control {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator{});
+}
+
+class ControlRequests : public ::testing::Test {
+ protected:
+  ControlRequests() : ControlRequests(Channel::make_pair().value()) {}
+
+  void ask(MessageType type, u32 a = 0, u32 b = 0) {
+    ASSERT_TRUE(data_plane_.send(Message::make(type, a, b)));
+  }
+  void say_raw(const void* data, std::size_t size) {
+    ASSERT_EQ(send(data_plane_.fd(), data, size, 0), static_cast<ssize_t>(size));
+  }
+  Result<Requests::Served> serve() { return requests_.serve(broker_); }
+  MessageType answer() {
+    const auto received = data_plane_.receive(0ms);
+    return received ? received->message.type : MessageType{};
+  }
+  // What is wrong with what was said last; nothing was done about it.
+  std::string wrong() {
+    const std::string before = done_;
+    const auto served = serve();
+    EXPECT_EQ(done_, before);
+    EXPECT_EQ(answer(), MessageType{}) << "it was answered";
+    return served ? "nothing" : served.error();
+  }
+
+  Channel data_plane_, broker_;
+  std::string done_;  // what the broker did, in order
+  bool refuses_ = false;
+  Requests requests_;
+
+ private:
+  Result<void> act(const std::string& what) {
+    done_ += what;
+    return refuses_ ? Result<void>(Error(std::string("no memory"))) : Result<void>();
+  }
+  // Descriptors of files stand for the maps, which only root can make.
+  explicit ControlRequests(std::pair<Channel, Channel> pair)
+      : data_plane_(std::move(pair.first)),
+        broker_(std::move(pair.second)),
+        requests_({.create_maps = [this](u32 lines, u32 rows) -> Result<kernel::PolicyMaps> {
+                     if (auto made =
+                             act("create " + std::to_string(lines) + " " + std::to_string(rows) + "; ");
+                         !made)
+                       return Error(made.error());
+                     return kernel::PolicyMaps{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+                                               kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
+                   },
+                   .install_maps =
+                       [this](u32 slot, const kernel::PolicyMaps&) {
+                         return act("install " + std::to_string(slot) + "; ");
+                       },
+                   .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
+                   .ready = [this] { done_ += "ready; "; },
+                   .undo = [this] { done_ += "undo; "; }}) {}
+};
+
+TEST_F(ControlRequests, AreDoneInTheirOrder) {
+  ask(MessageType::create_maps, 4, 2);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto made = data_plane_.receive(0ms);
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_EQ(made->message.type, MessageType::maps_created);
+  EXPECT_EQ(made->descriptors.size(), 2u);
+  ask(MessageType::install_maps, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::ready);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  ask(MessageType::watch_egress, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::stopped, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::gone);
+  EXPECT_TRUE(requests_.undone());
+  data_plane_ = Channel();
+  EXPECT_EQ(serve(), Requests::Served::gone);
+  EXPECT_EQ(done_, "create 4 2; install 1; ready; watch; undo; ");
+}
+
+TEST_F(ControlRequests, WhatCannotBeDoneIsRefusedAndNoFault) {
+  refuses_ = true;
+  for (const auto type : {MessageType::create_maps, MessageType::watch_egress}) {
+    ask(type, 1, 1);
+    EXPECT_EQ(serve(), Requests::Served::answered);
+    EXPECT_EQ(answer(), MessageType::refused);
+  }
+}
+
+TEST_F(ControlRequests, OutOfOrderTheyAreAFault) {
+  ask(MessageType::stopped, 1);
+  EXPECT_THAT(wrong(), HasSubstr("before it was ready"));
+  ask(MessageType::install_maps, 0);
+  EXPECT_THAT(wrong(), HasSubstr("not made"));
+  ask(MessageType::ready);
+  EXPECT_TRUE(serve());
+  ask(MessageType::ready);
+  EXPECT_THAT(wrong(), HasSubstr("twice"));
+  ask(MessageType::create_maps, 1, 1);
+  EXPECT_TRUE(serve());
+  EXPECT_EQ(answer(), MessageType::maps_created);
+  ask(MessageType::install_maps, 0);
+  EXPECT_TRUE(serve());
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::install_maps, 1);
+  EXPECT_THAT(wrong(), HasSubstr("not made")) << "maps are installed once";
+  ask(MessageType::stopped, 1);
+  EXPECT_TRUE(serve());
+  EXPECT_EQ(answer(), MessageType::gone);
+  for (const auto type :
+       {MessageType::create_maps, MessageType::watch_egress, MessageType::stopped, MessageType::ready}) {
+    ask(type, 1, 1);
+    EXPECT_THAT(wrong(), HasSubstr("after its end"));
+  }
+}
+
+TEST_F(ControlRequests, OutOfBoundsTheyAreAFault) {
+  for (const auto& [type, a, b] : {std::tuple{MessageType::create_maps, 0u, 1u},
+                                   {MessageType::create_maps, 1u, 0u},
+                                   {MessageType::create_maps, kMaxLines + 1, 1u},
+                                   {MessageType::create_maps, 1u, kMaxRows + 1},
+                                   {MessageType::create_maps, ~0u, ~0u},
+                                   {MessageType::install_maps, 2u, 0u},
+                                   {MessageType::watch_egress, 2u, 0u},
+                                   {MessageType::stopped, 2u, 0u},
+                                   {static_cast<MessageType>(0), 0u, 0u},
+                                   {static_cast<MessageType>(6), 0u, 0u},
+                                   {static_cast<MessageType>(~0u), 0u, 0u}}) {
+    ask(type, a, b);
+    EXPECT_THAT(wrong(), HasSubstr("invalid")) << static_cast<u32>(type) << " " << a << " " << b;
+  }
+}
+
+TEST_F(ControlRequests, WhatOnlyTheBrokerSaysIsAFault) {
+  for (const auto type : {MessageType::done, MessageType::refused, MessageType::stop, MessageType::gone}) {
+    ask(type);
+    EXPECT_THAT(wrong(), HasSubstr("only the broker")) << static_cast<u32>(type);
+  }
+}
+
+TEST_F(ControlRequests, NoDescriptorOfTheDataPlanesIsKept) {
+  const kernel::Fd memory(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  const auto before = open_descriptors();
+  ASSERT_TRUE(data_plane_.send(Message::make(MessageType::create_maps, 1, 1), {memory.get()}));
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
+  ASSERT_TRUE(data_plane_.send(Message::make(MessageType::maps_created), {memory.get(), memory.get()}));
+  EXPECT_THAT(wrong(), HasSubstr("only the broker"));
+  // More than there is room for.
+  Message message = Message::make(MessageType::ready);
+  iovec data{&message, sizeof(message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(100 * sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  cmsghdr* c = CMSG_FIRSTHDR(&header);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(100 * sizeof(int));
+  for (std::size_t i = 0; i < 100; i++) {
+    const int fd = memory.get();
+    std::memcpy(CMSG_DATA(c) + i * sizeof(int), &fd, sizeof(fd));
+  }
+  ASSERT_EQ(sendmsg(data_plane_.fd(), &header, 0), static_cast<ssize_t>(sizeof(message)));
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(ControlRequests, AnyBytesAreAFault) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 3000; i++) {
+    // Now and then with a right beginning.
+    Message message = Message::make(static_cast<MessageType>(random() % 80), random() % 4, random() % 4);
+    std::vector<unsigned char> bytes(random() % 3 != 0 ? sizeof(message) : 1 + random() % 600);
+    std::memcpy(bytes.data(), &message, std::min(bytes.size(), sizeof(message)));
+    for (std::size_t broken = random() % 3; broken > 0; broken--)
+      bytes[random() % std::min<std::size_t>(bytes.size(), 16)] = static_cast<unsigned char>(random());
+    if (bytes.size() == sizeof(message) && valid(*reinterpret_cast<Message*>(bytes.data()), 0)) continue;
+    say_raw(bytes.data(), bytes.size());
+    EXPECT_THAT(wrong(), HasSubstr("invalid"));
+  }
+  EXPECT_EQ(done_, "");
+}
+
+TEST_F(ControlRequests, ADataPlaneThatReadsNothingHoldsNobodyUp) {
+  Result<Requests::Served> served = Requests::Served::answered;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100'000 && served; i++) {
+    ask(MessageType::watch_egress, 1);
+    served = serve();
+  }
+  EXPECT_FALSE(served) << "it would wait, or take memory for ever";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+}
+
+}  // namespace
+}  // namespace xdpgpu::control

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/requests.hpp"
+
+#include <utility>
+
+namespace xdpgpu::control {
+namespace {
+
+Message done_or_refused(const Result<void>& done) {
+  return done ? Message::make(MessageType::done) : Message::make(MessageType::refused, 0, 0, done.error());
+}
+
+}  // namespace
+
+Result<Requests::Served> Requests::serve(Channel& channel) {
+  const auto received = channel.receive(std::chrono::milliseconds(0));
+  if (!received) {
+    if (channel.closed()) return Served::gone;
+    return Error(received.error());
+  }
+  if (state_ == State::undone) return Error(std::string("it asked for something after its end"));
+  const Message& message = received->message;
+  if (message.type == MessageType::ready) {
+    if (std::exchange(state_, State::running) == State::running)
+      return Error(std::string("it said twice that it was ready"));
+    duties_.ready();
+    return Served::answered;
+  }
+  std::vector<int> descriptors;
+  const auto answered = answer(message, descriptors);
+  if (!answered) return Error(answered.error());
+  if (auto sent = channel.send(*answered, descriptors); !sent) return Error(sent.error());
+  return Served::answered;
+}
+
+Result<Message> Requests::answer(const Message& message, std::vector<int>& descriptors) {
+  switch (message.type) {
+    case MessageType::create_maps: {
+      auto maps = duties_.create_maps(message.a, message.b);
+      if (!maps) return Message::make(MessageType::refused, 0, 0, maps.error());
+      pending_ = std::move(*maps);
+      descriptors = {pending_->lines.get(), pending_->rows.get()};
+      return Message::make(MessageType::maps_created);
+    }
+    case MessageType::install_maps: {
+      if (!pending_) return Error(std::string("it had maps installed that were not made"));
+      const auto installed = duties_.install_maps(message.a, *pending_);
+      pending_.reset();
+      return done_or_refused(installed);
+    }
+    case MessageType::watch_egress:
+      return done_or_refused(duties_.watch_egress(message.a == 1));
+    case MessageType::stopped:
+      if (state_ != State::running) return Error(std::string("it stopped before it was ready"));
+      state_ = State::undone;
+      pending_.reset();
+      duties_.undo();
+      return Message::make(MessageType::gone);
+    case MessageType::ready:
+    case MessageType::maps_created:
+    case MessageType::done:
+    case MessageType::refused:
+    case MessageType::stop:
+    case MessageType::gone:
+      break;
+  }
+  return Error(std::string("it said what only the broker says"));
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/requests.hpp: what the data plane may ask of the broker, and when. A data plane that
+// has been taken over can say anything here: what it may not ask, or not now, is done nothing about and ends
+// it.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "userspace/control/channel.hpp"
+
+namespace xdpgpu::control {
+
+class Requests {
+ public:
+  // What the broker does on request. A duty that fails is answered by `refused`, with its sentence.
+  struct Duties {
+    std::function<Result<kernel::PolicyMaps>(u32 lines, u32 rows)> create_maps;
+    std::function<Result<void>(u32 slot, const kernel::PolicyMaps& maps)> install_maps;
+    std::function<Result<void>(bool on)> watch_egress;
+    std::function<void()> ready;  // once
+    std::function<void()> undo;   // once, after `ready`; nothing is done any more from then on
+  };
+  enum class Served { answered, gone };
+
+  explicit Requests(Duties duties) : duties_(std::move(duties)) {}
+
+  // Takes one message that is there, and never waits: `gone` when the other side has closed its end. The
+  // error is what is wrong with the data plane.
+  Result<Served> serve(Channel& channel);
+  bool undone() const noexcept { return state_ == State::undone; }
+
+ private:
+  enum class State { starting, running, undone };
+  Result<Message> answer(const Message& message, std::vector<int>& descriptors);
+
+  Duties duties_;
+  State state_ = State::starting;
+  std::optional<kernel::PolicyMaps> pending_;  // made, and not installed yet
+};
+
+}  // namespace xdpgpu::control
