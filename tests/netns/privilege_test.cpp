@@ -249,5 +249,44 @@ TEST_F(Privilege, TheNamedGroupMayAskAndOthersMayNot) {
   EXPECT_NE(outcome.err.find("groupadd --system no-such-group"), std::string::npos) << outcome.err;
 }
 
+// ---- pins --------------------------------------------------------------------------------------------
+
+TEST_F(Privilege, PinsAreRootsAlone) {
+  attach(inspect_all(kPass));
+  const std::filesystem::path folder = Pins::directory(host_port().ifname());
+  struct stat info {};
+  for (const auto& path : {folder.parent_path(), folder}) {
+    ASSERT_EQ(stat(path.c_str(), &info), 0) << path;
+    EXPECT_EQ(info.st_mode & 07777U, 0700U) << path;
+  }
+  for (const auto& pin : std::filesystem::directory_iterator(folder)) {
+    ASSERT_EQ(stat(pin.path().c_str(), &info), 0) << pin;
+    EXPECT_EQ(info.st_mode & 07077U, 0U) << pin;
+    EXPECT_EQ(info.st_uid, 0U) << pin;
+  }
+}
+
+// On a BPF filesystem of its own, where the root folder is there already.
+TEST_F(Privilege, ARootFolderOfSomebodyElsesIsRefusedAndAnOpenOneClosed) {
+  const auto attach_with_root = [&](const std::string& owner) {
+    const std::string script = fmt::format(
+        "mount -t bpf bpf /sys/fs/bpf && mkdir -m 0755 {0} {0}/kept && chown {1} {0} && {2} attach {3} "
+        "--device {4} "
+        "--daemon && "
+        "stat -c "
+        "mode=%a {0} && {2} detach {3}",
+        XG_PIN_ROOT, owner, product_path(), host_port().ifname(), device_under_test());
+    return run_program(*host_, {"/usr/bin/unshare", "--mount", "/bin/sh", "-c", script});
+  };
+  const Outcome refused = attach_with_root("65534");
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_NE(refused.err.find("is not root's"), std::string::npos) << refused.err;
+  const Outcome closed = attach_with_root("0");
+  EXPECT_EQ(closed.status, 0) << closed.err;
+  EXPECT_NE(closed.out.find("mode=700"), std::string::npos) << closed.out;
+  const std::vector<std::string> links{host_port().ifname(), host_second().ifname()};
+  EXPECT_TRUE(eventually([&] { return leftovers(*host_, links).empty(); }));
+}
+
 }  // namespace
 }  // namespace xdpgpu::lab

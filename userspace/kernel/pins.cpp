@@ -38,6 +38,21 @@ Result<void> make_folder(const fs::path& folder) {
   return tl::unexpected(fmt::format("cannot make {}: {}", folder.string(), std::strerror(errno)));
 }
 
+// Where anybody may make folders on the BPF filesystem, the root could be somebody else's, who could then
+// exchange what is below; and others need not look.
+Result<void> check_root() {
+  struct stat root {};
+  if (lstat(XG_PIN_ROOT, &root) != 0)
+    return tl::unexpected(fmt::format("cannot look at {}: {}", XG_PIN_ROOT, std::strerror(errno)));
+  if (!S_ISDIR(root.st_mode) || root.st_uid != 0)
+    return tl::unexpected(fmt::format(
+        "{} is not root's: its owner, user {}, could exchange the pins below it; find out whose it "
+        "is, and remove it",
+        XG_PIN_ROOT, root.st_uid));
+  if ((root.st_mode & 077) == 0 || chmod(XG_PIN_ROOT, 0700) == 0) return {};
+  return tl::unexpected(fmt::format("cannot close {} to others: {}", XG_PIN_ROOT, std::strerror(errno)));
+}
+
 Result<void> check_bpffs() {
   const std::string mount = fs::path(XG_PIN_ROOT).parent_path();
   struct statfs facts {};
@@ -71,7 +86,7 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
     return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
   remove_pins(ifname);
   if (auto ok = make_folder(folder); !ok) return ok;
-  Result<void> ok;
+  Result<void> ok = check_root();
 #define XG_X(name) \
   if (ok) ok = pin_map(folder, #name, maps.name);
   XG_PORT_MAPS(XG_X)

@@ -7,8 +7,8 @@
 
 namespace xdpgpu::kernel {
 
-// Pins every map of the port. What a dead attach left there is removed first; a live one's pins are
-// left alone and it is an error.
+// Pins every map of the port, for root alone; a root folder of somebody else's is an error. What a dead
+// attach left there is removed first; a live one's pins are left alone and it is an error.
 Result<void> pin_maps(const std::string& ifname, const PortMaps& maps);
 // Nothing happens for what cannot be an interface's name, such as "" or "../x".
 void remove_pins(const std::string& ifname) noexcept;
