@@ -188,7 +188,9 @@ class Bench {
     bool good = receive_all(from.get(), heard);
     auto decoded = control::decode_request(heard);
     if (decoded)
-      for (auto& [path, content] : decoded->files) good = good && receive_all(from.get(), content);
+      for (const auto& [path, bytes] : decoded->announced)
+        good = good && receive_all(from.get(), decoded->files[path] = std::string(bytes, '\0'));
+    shutdown(from.get(), SHUT_RDWR);  // whatever was not read: the command's thread ends
     command.join();
     if (!decoded) return tl::unexpected(decoded.error());
     if (!good) return tl::unexpected(std::string("the request did not come through the socket"));
