@@ -75,14 +75,15 @@ XG_INLINE int xg_flow_dead(const struct xg_cached* cached, const xg_flow_stats* 
   return cached->idle_s && (long)(now - XG_READ(stats->last_seen_ns)) > (long)cached->idle_s * 1000000000l;
 }
 
-/* Have the flow's earlier packets left user space? (DESIGN: order in a flow is kept.) */
-XG_INLINE int xg_flow_in_order(const struct xg_run* run) {
+/* Have the flow's earlier packets left user space? (DESIGN: order in a flow is kept.) Those that a dead
+ * worker had will not come any more. */
+XG_INLINE int xg_flow_in_order(const struct xg_run* run, u64 now) {
   const u32 queue = run->queue;
   const u32 slot = queue * XG_ORDER_SLOTS + (run->flow_hash & (XG_ORDER_SLOTS - 1));
   const xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
   const u32* behind_last = bpf_map_lookup_elem(&order_slots, &slot);
   if (!state || !behind_last) return 0;
-  return (int)(XG_READ(*behind_last) - XG_READ(state->retired)) <= 0;
+  return (int)(XG_READ(*behind_last) - XG_READ(state->retired)) <= 0 || !xg_alive(run, state, now);
 }
 
 /* The record an entry's rewrite names, or NULL if there is none of its generation any more. */
@@ -231,7 +232,7 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
   const u64 now = bpf_ktime_get_coarse_ns();
   if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
   const int drops = cached.action == XG_DROP && !(how & XG_FLOW_AUDIT);
-  if (!drops && !(how & XG_FLOW_LAST_WORD) && !xg_flow_in_order(run)) return XG_CONTINUE;
+  if (!drops && !(how & XG_FLOW_LAST_WORD) && !xg_flow_in_order(run, now)) return XG_CONTINUE;
   if (cached.rewrite > XG_REWRITE_SWAP_MACS) {
     rewrite = xg_flow_rewrite(&cached);
     if (!rewrite) return XG_CONTINUE;

@@ -36,11 +36,6 @@ XG_INLINE int xg_admit(xg_queue_state* state, u32 reserve, u32* sequence) {
   return 0;
 }
 
-XG_INLINE int xg_alive(const struct xg_run* run, const xg_queue_state* state, u64 now) {
-  const u64 beat = XG_READ(state->beat_ns);
-  return beat && (long)(now - beat) <= (long)run->config->beat_timeout_ns;
-}
-
 /* Puts the metadata right in front of the frame, over whatever an earlier program left there. Where the
  * driver has no room for any, the packet goes without: the worker then parses for itself. */
 XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pipeline, u64 now) {

@@ -69,6 +69,12 @@ XG_INLINE int xg_fail(const struct xg_run* run) {
   return xg_finish_as(run, run->policy->on_failure, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
 }
 
+/* Does the queue's worker beat? */
+XG_INLINE int xg_alive(const struct xg_run* run, const xg_queue_state* state, u64 now) {
+  const u64 beat = XG_READ(state->beat_ns);
+  return beat && (long)(now - beat) <= (long)run->config->beat_timeout_ns;
+}
+
 /* Do the rules treat this packet unlike the others of its connection, by its TCP flags? */
 XG_INLINE int xg_is_special(const struct xg_run* run) {
   if (!(run->packet->flags & XG_PKT_TCP)) return 0;

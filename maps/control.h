@@ -122,14 +122,15 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(encapsulated, "of those sent: inside of outer headers")                                      \
   X(too_long, "of those dropped by a pipeline: too long for outer headers")                      \
   X(too_long_answered, "of these: their sender was told by ICMP how long they may be")           \
-  X(would_drop, "of those passed: by --audit, a pipeline drops them")
+  X(would_drop, "of those passed: by --audit, a pipeline drops them")                            \
+  X(lost_with_worker, "lost: in the rings and hands of a worker that died")
 
 #ifndef XG_GLSL
 #define XG_X(name, text) XG_KERNEL_##name,
 enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #undef XG_X
 #define XG_X(name, text) u64 name;
-XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[4]; /* up to full cache lines */ };
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[3]; /* up to full cache lines */ };
 #undef XG_X
 XG_ASSERT_SIZE(xg_worker_counters, 192);
 #endif

@@ -212,6 +212,8 @@ TEST_F(FlowTest, WaitsForEarlierPackets) {
     program.install(kPolicy);
     program.set_tx_port(0, if_nametoindex("lo"));
     program.publish(kFlow, action);
+    program.config().beat_timeout_ns = 60'000'000'000;
+    program.queue(0).beat_ns = monotonic_ns();
     for (u32 slot = 0; slot < XG_ORDER_SLOTS; ++slot) program.set_order_slot(slot, slots_used);
     program.queue(0).retired = slots_used - 1;
     const bool waits = action != XG_DROP;
@@ -222,6 +224,9 @@ TEST_F(FlowTest, WaitsForEarlierPackets) {
     for (u32 slot = 0; slot < XG_ORDER_SLOTS; ++slot) program.set_order_slot(slot, 5);
     program.queue(0).retired = 0xfffffff0;
     EXPECT_EQ(program.run(kFlow).reason == "drop_default", waits) << "action " << int{action};
+    program.queue(0).beat_ns = 0;
+    EXPECT_NE(program.run(kFlow).reason, "drop_default")
+        << "the dead let nobody wait, action " << int{action};
   }
 }
 

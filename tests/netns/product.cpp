@@ -244,6 +244,19 @@ Outcome Attached::detach() {
   return outcome;
 }
 
+void Attached::kill_outright() {
+  const auto everybody = descendants(process_->pid());
+  process_->signal(SIGKILL);
+  for (const pid_t pid : everybody) kill(pid, SIGKILL);
+  process_->wait(3s);
+  process_->wait_for_end_of_output(3s);
+}
+
+Json Attached::ready() const {
+  const std::string out = process_->out();
+  return Json::parse(out.substr(0, out.find('\n')));
+}
+
 pid_t Attached::data_plane() const {
   const auto children = descendants(process_->pid());
   if (children.size() != 1)

@@ -89,6 +89,8 @@ class Attached {
   Attached& operator=(const Attached&) = delete;
 
   Process& process() { return *process_; }
+  // What it said when it was ready (-o json).
+  Json ready() const;
   const Pins& pins(std::size_t port = 0) const { return *pins_.at(port); }
   const std::string& ifname(std::size_t port = 0) const { return interfaces_.at(port); }
 
@@ -97,6 +99,8 @@ class Attached {
   Outcome apply(const std::string& policy) const;
   // `detach`, and the attach process's end. The latter's exit status; both outputs in out and err.
   Outcome detach();
+  // SIGKILL to every process of it, and waits until they are dead.
+  void kill_outright();
   // The data plane's process.
   pid_t data_plane() const;
 

@@ -76,7 +76,11 @@ class ControlRequests : public ::testing::Test {
                        },
                    .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
                    .ready = [this] { done_ += "ready; "; },
-                   .undo = [this] { done_ += "undo; "; }}) {}
+                   .undo =
+                       [this](bool keep) {
+                         done_ += keep ? "leave; " : "undo; ";
+                         return keep;
+                       }}) {}
 };
 
 TEST_F(ControlRequests, AreDoneInTheirOrder) {
@@ -101,6 +105,17 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   data_plane_ = Channel();
   EXPECT_EQ(serve(), Requests::Served::gone);
   EXPECT_EQ(done_, "create 4 2; install 1; ready; watch; undo; ");
+}
+
+TEST_F(ControlRequests, WhatDecidesStaysIfItIsAskedFor) {
+  ask(MessageType::ready);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  ask(MessageType::stopped, 1, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto gone = data_plane_.receive(0ms);
+  ASSERT_TRUE(gone) << gone.error();
+  EXPECT_EQ(gone->message.a, 1u);
+  EXPECT_EQ(done_, "ready; leave; ");
 }
 
 TEST_F(ControlRequests, WhatCannotBeDoneIsRefusedAndNoFault) {
@@ -148,6 +163,7 @@ TEST_F(ControlRequests, OutOfBoundsTheyAreAFault) {
                                    {MessageType::install_maps, 2u, 0u},
                                    {MessageType::watch_egress, 2u, 0u},
                                    {MessageType::stopped, 2u, 0u},
+                                   {MessageType::stopped, 1u, 2u},
                                    {static_cast<MessageType>(0), 0u, 0u},
                                    {static_cast<MessageType>(6), 0u, 0u},
                                    {static_cast<MessageType>(~0u), 0u, 0u}}) {

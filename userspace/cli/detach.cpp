@@ -40,18 +40,36 @@ bool dies(const std::string& ifname) {
   return false;
 }
 
-int run(const std::string& ifname, Format format) {
-  if (control::find_process(ifname) != control::Presence::running) return clean_up(ifname, format);
+const char* outcome_text(bool keep, const Json& report) {
+  if (!keep) return "detached";
+  return report.value("kept", false)
+             ? "left to the kernel, which goes by what it knows until the next attach"
+             : "detached: a program that libxdp's dispatcher runs cannot be left to a later attach";
+}
+
+int leave(const std::string& ifname, control::Presence found) {
+  if (found != control::Presence::dead) return fail(fmt::format("{} is not attached", ifname));
+  print(fmt::format("{}: the process that attached it is dead; the next attach goes on with what it left\n",
+                    ifname));
+  return kDone;
+}
+
+int run(const std::string& ifname, bool keep, Format format) {
+  if (const auto found = control::find_process(ifname); found != control::Presence::running)
+    return keep ? leave(ifname, found) : clean_up(ifname, format);
 
   constexpr std::chrono::seconds kTimeout{60};
-  const auto answer = control::ask(ifname, {std::string(control::request::kDetach), {}}, kTimeout);
-  if (!answer) return dies(ifname) ? clean_up(ifname, format) : fail(answer.error());
+  Json arguments = Json::object();
+  if (keep) arguments["keep"] = true;
+  const auto answer =
+      control::ask(ifname, {std::string(control::request::kDetach), std::move(arguments)}, kTimeout);
+  if (!answer) return dies(ifname) && !keep ? clean_up(ifname, format) : fail(answer.error());
   if (!answer->ok()) return fail(answer->error);
   const Json& report = answer->result;
   if (format == Format::json)
     print_json(report);
   else
-    print(fmt::format("{} is detached\n{}", ifname, control::account_text(report)));
+    print(fmt::format("{} is {}\n{}", ifname, outcome_text(keep, report), control::account_text(report)));
   return report.value("frames_conserved", false) && report.value("packets_balanced", false) ? kDone : kFailed;
 }
 
@@ -67,9 +85,15 @@ void add_detach(CLI::App& app, Chosen& chosen) {
       "hand are sent, programs, pins and the reinjection pair removed, offloads restored. Where that "
       "process\n"
       "is dead, removes what it left.");
+  auto keep = std::make_shared<bool>(false);
   add_interface(*command, "interface", *ifname, "Any one of the process's interfaces")->required();
+  command->add_flag(
+      "--keep", *keep,
+      "Leave the XDP program and its maps where they are, for an upgrade or a restart: flows with "
+      "a verdict go by it, what is to be inspected goes by on_failure, and the next attach goes "
+      "on from there");
   const auto format = add_output(*command);
-  when_chosen(*command, chosen, [ifname, format] { return run(*ifname, *format); });
+  when_chosen(*command, chosen, [ifname, keep, format] { return run(*ifname, *keep, *format); });
 }
 
 }  // namespace xdpgpu::cli

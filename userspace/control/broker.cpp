@@ -89,7 +89,7 @@ struct Broker::Port {
 };
 
 Broker::Broker(Plan plan, const AttachOptions& options) : plan_(std::move(plan)), options_(options) {}
-Broker::~Broker() { undo(); }
+Broker::~Broker() { end(); }
 
 Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& options) {
   std::unique_ptr<Broker> broker(new Broker(std::move(plan), options));
@@ -108,8 +108,10 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
 Result<void> Broker::make_sockets() {
   const auto lock = RunLock::take();
   if (!lock) return Error(lock.error());
+  remains_ = find_remains();
+  const Keep keep = remains_.empty() ? Keep::nothing : Keep::what_decides;
   for (const auto& name : plan_.interfaces())
-    if (auto removed = remove_leftovers(name, *lock); !removed) return Error(removed.error());
+    if (auto removed = remove_leftovers(name, *lock, keep); !removed) return Error(removed.error());
   const auto names = plan_.interfaces();
   const std::string first = socket_path(names.front());
   auto listener = listen_at(first, plan_.control_group);
@@ -125,13 +127,10 @@ Result<void> Broker::make_sockets() {
   return {};
 }
 
-Result<void> Broker::make_port(u32 index) {
+kernel::PortOptions Broker::options_of(u32 index) const {
   const PlannedPort& planned = plan_.ports[index];
-  const auto& name = planned.facts.name;
-  // Undone with the broker, whatever fails below.
-  Port& port = *ports_.emplace_back(std::make_unique<Port>());
   kernel::PortOptions port_options;
-  port_options.ifname = name;
+  port_options.ifname = planned.facts.name;
   port_options.ifindex = planned.facts.ifindex;
   port_options.port_index = index;
   port_options.queues = planned.queues;
@@ -141,7 +140,47 @@ Result<void> Broker::make_port(u32 index) {
   port_options.mirror_bytes = plan_.policy->policy.io.mirror_bytes;
   port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
-  auto program = kernel::PortProgram::load(port_options);
+  return port_options;
+}
+
+std::vector<kernel::Remains> Broker::find_remains() {
+  std::vector<u32> ifindexes;
+  for (const auto& planned : plan_.ports) ifindexes.push_back(planned.facts.ifindex);
+  const auto required = required_mode(plan_.mode);
+  std::vector<kernel::Remains> all;
+  const auto start_anew = [&](const std::string& name, const std::string& why) {
+    plan_.warnings.push_back(fmt::format(
+        "{} starts anew, with no flow verdicts: what the process left that attached it before cannot be gone "
+        "on with, as {}",
+        name, why));
+    return std::vector<kernel::Remains>{};
+  };
+  for (u32 i = 0; i < plan_.ports.size(); i++) {
+    const auto& name = plan_.ports[i].facts.name;
+    if (find_process(name) == Presence::running) return {};
+    auto remains = kernel::find_remains(options_of(i), ifindexes);
+    if (!remains) return start_anew(name, remains.error());
+    if (!*remains && all.empty()) continue;
+    if (!*remains || all.size() < i) return start_anew(name, "not all the interfaces have something of it");
+    if (required && *required != (*remains)->mode)
+      return start_anew(name, "it runs the other one of native and generic XDP");
+    if (i > 0 && (XG_ACTIVE_GENERATION((*remains)->active) != XG_ACTIVE_GENERATION(all.front().active) ||
+                  (*remains)->policy_hash != all.front().policy_hash))
+      return start_anew(name, "its interfaces are not under one policy");
+    all.push_back(std::move(**remains));
+  }
+  if (!all.empty()) in_force_ = InForce{all.front().active, all.front().policy_hash};
+  return all;
+}
+
+Result<void> Broker::make_port(u32 index) {
+  const PlannedPort& planned = plan_.ports[index];
+  const auto& name = planned.facts.name;
+  // Undone with the broker, whatever fails below.
+  Port& port = *ports_.emplace_back(std::make_unique<Port>());
+  auto program = remains_.empty()
+                     ? kernel::PortProgram::load(options_of(index))
+                     : kernel::PortProgram::load_over(options_of(index), std::move(remains_[index]));
   if (!program) return Error(program.error());
   port.program = std::move(*program);
   auto maps = port.program->maps();
@@ -166,6 +205,7 @@ Result<void> Broker::set_up_busy_poll(Port& port, const std::string& name) {
   const bool native = port.mode == kernel::XdpMode::native;
   port.busy_poll.us = io.busy_poll_us;
   port.busy_poll.budget = io.busy_poll_budget;
+  if (io.busy_poll != policy::Io::BusyPoll::on) restore_busy_poll(name);  // of an attach that died
   if (io.busy_poll == policy::Io::BusyPoll::automatic)
     port.busy_poll.wanted = native && is_set_up_for_busy_poll(name);
   if (io.busy_poll != policy::Io::BusyPoll::on) return {};
@@ -239,6 +279,7 @@ void Broker::become_data_plane(Channel channel) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   setup.plan = std::move(plan_);
   setup.flow_entries_per_queue = options_.flow_entries_per_queue;
+  setup.in_force = in_force_;
   setup.broker = std::move(channel);
   setup.listener = std::move(listener_);
   setup.daemon = options_.daemon;
@@ -282,8 +323,38 @@ Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
   return {.create_maps = kernel::create_policy_maps,
           .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
           .watch_egress = [this](bool on) { return watch_egress(on); },
-          .ready = on_ready,
-          .undo = [this] { undo(); }};
+          .ready =
+              [this, on_ready] {
+                ready_ = true;
+                on_ready();
+              },
+          .undo =
+              [this](bool keep) {
+                if (keep) return leave();
+                undo();
+                return false;
+              }};
+}
+
+bool Broker::leave() noexcept {
+  bool left = !ports_.empty();
+  for (auto& port : ports_) {
+    if (!port || !port->program || !port->program->leave()) {
+      left = false;
+      continue;
+    }
+    port->interrupts.leave();
+    port->offloads.leave();
+  }
+  undo();
+  return left;
+}
+
+void Broker::end() noexcept {
+  if (in_force_ && !ready_)
+    leave();
+  else
+    undo();
 }
 
 void Broker::undo() noexcept {
@@ -318,7 +389,7 @@ int Broker::run(const std::function<void()>& on_ready) {
   while (true) {
     int status = 0;
     if (waitpid(*child, &status, WNOHANG) == *child) {
-      undo();
+      end();
       if (WIFEXITED(status)) return WEXITSTATUS(status);
       say(death(status));
       return 1;

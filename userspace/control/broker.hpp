@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "userspace/control/channel.hpp"
+#include "userspace/control/leftovers.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
+#include "userspace/control/policy_swap.hpp"
 #include "userspace/control/requests.hpp"
+#include "userspace/kernel/remains.hpp"
 
 namespace xdpgpu::control {
 
@@ -30,6 +33,10 @@ class Broker {
  private:
   struct Port;
   explicit Broker(Plan plan, const AttachOptions& options);
+  kernel::PortOptions options_of(u32 index) const;
+  // What a dead attach left on every one of the interfaces, if it can be gone on with; else why it cannot is
+  // added to the warnings, if there is something.
+  std::vector<kernel::Remains> find_remains();
   Result<void> make_port(u32 index);
   // Decides whether the port's workers poll its driver, and puts its interrupts off if asked for.
   Result<void> set_up_busy_poll(Port& port, const std::string& name);
@@ -41,14 +48,22 @@ class Broker {
   // Puts the egress feed on every port, or takes it off.
   Result<void> watch_egress(bool on);
   void undo() noexcept;
+  // Likewise, but program, pins and changed settings stay for a later attach; false where they cannot.
+  bool leave() noexcept;
+  // As it has to end if it ends now: a start that goes on from what a dead attach left, and fails, leaves
+  // that to the next one.
+  void end() noexcept;
 
   Plan plan_;
   const AttachOptions& options_;
+  std::vector<kernel::Remains> remains_;  // by port, until they are taken; empty: it starts anew
+  std::optional<InForce> in_force_;
   std::vector<std::unique_ptr<Port>> ports_;
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;
   Channel channel_;
+  bool ready_ = false;  // said the data plane
   bool undone_ = false;
 };
 

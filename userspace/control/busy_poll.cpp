@@ -37,9 +37,9 @@ Result<BusyPollGuard> BusyPollGuard::set(const std::string& ifname) {
     if (!now) return Error(now.error() + "; set io.busy_poll to \"auto\" or false");
     if (*now == 0) changes.push_back(setting);
   }
+  if (!changes.empty() || std::ifstream(note_path(ifname))) guard.ifname_ = ifname;
   if (changes.empty()) return guard;
-  guard.ifname_ = ifname;
-  std::ofstream note(note_path(ifname), std::ios::trunc);
+  std::ofstream note(note_path(ifname), std::ios::app);
   for (const Setting& setting : changes) note << setting.name << '\n';
   if (!note.flush()) return Error(fmt::format("cannot write {}; is /run writable?", note_path(ifname)));
   for (const Setting& setting : changes)

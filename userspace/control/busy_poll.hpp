@@ -16,7 +16,8 @@ namespace xdpgpu::control {
 
 class BusyPollGuard {
  public:
-  // Sets what is 0 of the two settings; what the operator has set stays. On failure nothing stays changed.
+  // Sets what is 0 of the two settings; what the operator has set stays, and what a dead attach has set is
+  // taken over. On failure nothing stays changed.
   static Result<BusyPollGuard> set(const std::string& ifname);
   BusyPollGuard() = default;
   BusyPollGuard(BusyPollGuard&& other) noexcept;
@@ -25,6 +26,7 @@ class BusyPollGuard {
   BusyPollGuard& operator=(const BusyPollGuard&) = delete;
   ~BusyPollGuard();  // sets them back
   void restore() noexcept;
+  void leave() noexcept { ifname_.clear(); }  // as they are, for a later attach to take over
 
  private:
   std::string ifname_;

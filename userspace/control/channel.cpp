@@ -49,16 +49,17 @@ bool valid(const Message& message, std::size_t descriptors) {
   switch (message.type) {
     case MessageType::create_maps:
       return message.a >= 1 && message.a <= kMaxLines && message.b >= 1 && message.b <= kMaxRows;
-    case MessageType::install_maps:
     case MessageType::stopped:
+      return message.a <= 1 && message.b <= 1;
+    case MessageType::install_maps:
     case MessageType::watch_egress:
+    case MessageType::gone:
       return message.a <= 1;
     case MessageType::ready:
     case MessageType::maps_created:
     case MessageType::done:
     case MessageType::refused:
     case MessageType::stop:
-    case MessageType::gone:
       return true;
   }
   return false;

@@ -21,14 +21,15 @@ enum class MessageType : u32 {
   create_maps = 1,  // a: lines, b: rows; answered by maps_created or refused
   install_maps,     // a: slot (0, 1): the maps made last go into every port's slot; done or refused
   ready,            // traffic flows
-  stopped,          // a: 1 if every frame came home, else 0; sockets are closed; answered by gone
-  watch_egress,     // a: 1 if user space is to be shown what the host sends, else 0; done or refused
+  stopped,       // a: 1 if every frame came home, else 0; b: 1 if what decides is to stay for a later attach,
+                 // else 0; sockets are closed; answered by gone
+  watch_egress,  // a: 1 if user space is to be shown what the host sends, else 0; done or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,
   refused,  // text says why
   stop,     // detach: drain and stop
-  gone,     // programs, pins and veths are removed
+  gone,     // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
 };
 
 // Bounds on what the data plane may ask for.

@@ -139,6 +139,7 @@ class DataPlane {
   // Filters what this process may ask of the kernel from here on, or records it.
   Result<void> restrict();
   void announce();
+  Json goes_on() const;
   void watch_broker();
   void keep_house();
   void print_live();
@@ -155,7 +156,8 @@ class DataPlane {
     for (auto& port : ports_) port.set_state(state);
   }
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
-  void shut_down(const Server::Reply& reply);
+  // keep: what the kernel decides by stays, for a later attach to go on with.
+  void shut_down(const Server::Reply& reply, bool keep = false);
 
   void handle(Request request, const Server::Reply& reply);
   Response status() const;
@@ -288,7 +290,7 @@ Result<void> DataPlane::start() {
 
   if (auto opened = open_devices(); !opened) return opened;
   if (auto restricted = restrict(); !restricted) return restricted;
-  swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_);
+  swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_, setup_.in_force);
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
@@ -302,10 +304,20 @@ Result<void> DataPlane::start() {
   return setup_.broker.send(Message::make(MessageType::ready));
 }
 
+// What has become of what a dead attach left.
+Json DataPlane::goes_on() const {
+  u64 lost = 0;
+  for (const auto& queue : engine_->status().queues) lost += queue.counters.lost_with_worker;
+  return {{"generation_before", XG_ACTIVE_GENERATION(setup_.in_force->active)},
+          {"same_policy", swap_->generation() == XG_ACTIVE_GENERATION(setup_.in_force->active)},
+          {"lost_with_workers", lost}};
+}
+
 void DataPlane::announce() {
   for (const auto& warning : setup_.plan.warnings) output_.problem(warning);
   auto made = make_report();
   if (!made) return output_.problem(made.error());
+  if (setup_.in_force) (*made)["goes_on"] = goes_on();
   if (setup_.json) {
     (*made)["event"] = "ready";
     output_.json(*made);
@@ -469,7 +481,7 @@ void DataPlane::renew_policy(std::chrono::milliseconds after) {
 
 // ---- the end ----------------------------------------------------------------------------------------
 
-void DataPlane::shut_down(const Server::Reply& reply) {
+void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   if (std::exchange(shutting_down_, true)) {
     if (reply) reply(Response::failure("it is being detached already"));
     return;
@@ -496,7 +508,8 @@ void DataPlane::shut_down(const Server::Reply& reply) {
     status_ = 1;
   }
   // The programs are off when the broker answers, so that the counters are final.
-  const auto gone = setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0), kGoneTimeout);
+  const auto gone =
+      setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0, keep ? 1 : 0), kGoneTimeout);
   if (!gone) broker_is_gone();
   wait_for_grace_period();
 
@@ -515,6 +528,7 @@ void DataPlane::shut_down(const Server::Reply& reply) {
     (*account)["event"] = "end";
     (*account)["frames_conserved"] = conserved;
     (*account)["packets_balanced"] = balanced;
+    if (keep) (*account)["kept"] = gone && gone->message.a == 1;
     if (setup_.json)
       output_.json(*account);
     else
@@ -534,7 +548,7 @@ void DataPlane::shut_down(const Server::Reply& reply) {
 void DataPlane::handle(Request request, const Server::Reply& reply) {
   const auto& name = request.name;
   if (shutting_down_) return reply(Response::failure("it is being detached"));
-  if (name == request::kDetach) return shut_down(reply);
+  if (name == request::kDetach) return shut_down(reply, request.arguments.value("keep", false));
   if (name == request::kStatus) return reply(status());
   if (name == request::kPolicyApply) return reply(apply(std::move(request)));
   if (name == request::kPolicyConfirm) return reply(confirm());

@@ -4,11 +4,12 @@
 // and the control socket. Its only way to the privileged broker is the channel.
 #pragma once
 
-#include <chrono>
+#include <optional>
 #include <vector>
 
 #include "userspace/control/channel.hpp"
 #include "userspace/control/plan.hpp"
+#include "userspace/control/policy_swap.hpp"
 #include "userspace/control/port_control.hpp"
 
 namespace xdpgpu::control {
@@ -18,6 +19,7 @@ struct DataPlaneSetup {
   std::vector<dataplane::PortSpec> specs;   // with their own map descriptors
   std::vector<kernel::PortMaps> port_maps;  // a second set, for the control thread
   u32 flow_entries_per_queue = 0;
+  std::optional<InForce> in_force;  // as a dead attach left it
   Channel broker;
   kernel::Fd listener;
   bool daemon = false;

@@ -25,6 +25,7 @@
 #include "userspace/kernel/egress_feed.hpp"
 #include "userspace/kernel/netlink.hpp"
 #include "userspace/kernel/pins.hpp"
+#include "userspace/kernel/xdp_link.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::control {
@@ -47,14 +48,21 @@ bool remove_program(int ifindex) {
   if (xdp_multiprog__is_legacy(found)) {
     xdp_program* program = xdp_multiprog__main_prog(found);
     if (!program || kProgram != xdp_program__name(program)) return false;
-    LIBBPF_OPTS(bpf_xdp_attach_opts, only_this, .old_prog_fd = xdp_program__fd(program));
-    return bpf_xdp_detach(ifindex, mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE,
-                          &only_this) == 0;
+    return kernel::take_off(ifindex, xdp_program__fd(program), xdp_program__id(program),
+                            mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE) == 0;
   }
   for (xdp_program* program = xdp_multiprog__next_prog(nullptr, found); program;
        program = xdp_multiprog__next_prog(program, found))
     if (kProgram == xdp_program__name(program)) return xdp_program__detach(program, ifindex, mode, 0) == 0;
   return false;
+}
+
+// By what is pinned under its name, it is found wherever the interface is by now.
+bool remove_program_of(const std::string& ifname) {
+  const kernel::Fd link = kernel::pinned_link(ifname);
+  if (kernel::look_at_link(link.get())) return bpf_link_detach(link.get()) == 0;
+  const unsigned ifindex = if_nametoindex(ifname.c_str());
+  return ifindex != 0 && remove_program(static_cast<int>(ifindex));
 }
 
 bool remove_pair(unsigned ifindex) {
@@ -84,7 +92,7 @@ RunLock::~RunLock() {
   if (directory_) rmdir(XG_RUN_ROOT);
 }
 
-Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock&) {
+Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock&, Keep keep) {
   std::vector<std::string> removed;
   // The name becomes part of paths that are removed.
   if (!policy::is_interface_name(ifname))
@@ -92,16 +100,19 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   if (find_process(ifname) == Presence::running)
     return Error(fmt::format("{} is attached and its process lives; detach it with \"xdpgpu detach {}\"",
                              ifname, ifname));
+  const bool all = keep == Keep::nothing;
+  if (all && remove_program_of(ifname)) removed.emplace_back("XDP program");
   if (const unsigned ifindex = if_nametoindex(ifname.c_str())) {
-    if (remove_program(static_cast<int>(ifindex))) removed.emplace_back("XDP program");
     if (kernel::EgressFeed::remove_leftover(ifindex)) removed.emplace_back("egress filter");
     if (remove_pair(ifindex)) removed.emplace_back("reinjection pair");
-    for (const auto& name : restore_offloads(ifname)) removed.push_back("changed offload " + name);
+    if (all)
+      for (const auto& name : restore_offloads(ifname)) removed.push_back("changed offload " + name);
   }
-  for (const auto& name : restore_busy_poll(ifname)) removed.push_back("changed setting " + name);
+  if (all)
+    for (const auto& name : restore_busy_poll(ifname)) removed.push_back("changed setting " + name);
   std::error_code error;
   const fs::path pins = fs::path(XG_PIN_ROOT) / ifname;
-  if (fs::exists(pins, error)) {
+  if (all && fs::exists(pins, error)) {
     kernel::remove_pins(ifname);
     if (fs::exists(pins, error))
       return Error(fmt::format("cannot remove the pins in {}; run it as root", pins.string()));

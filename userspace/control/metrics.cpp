@@ -18,7 +18,8 @@ Json level_json(const xg_ring_level& level) { return {{"now", level.now}, {"most
   X(error_generation, "of a policy generation gone")     \
   X(error_target, "without a port to take them")         \
   X(error_ring_full, "dropped at a full TX ring")        \
-  X(error_invalid, "invalid, or longer than the MTU")
+  X(error_invalid, "invalid, or longer than the MTU")    \
+  X(lost_with_worker, "lost with a worker that died")
 
 std::string rings_text(const Json& metrics) {
   const Json& rings = metrics.at("rings");

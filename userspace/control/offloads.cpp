@@ -28,14 +28,24 @@ std::vector<std::string> in_the_way(const host::InterfaceFacts& facts) {
   return names;
 }
 
+// What is said to be off.
+std::vector<std::string> noted(const std::string& ifname) {
+  std::vector<std::string> names;
+  std::ifstream note(note_path(ifname));
+  for (std::string name; std::getline(note, name);)
+    if (name == host::kRxVlan || name == host::kLro || name == host::kHwGro) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 Result<OffloadGuard> OffloadGuard::switch_off(const host::InterfaceFacts& facts) {
   OffloadGuard guard;
   guard.ifname_ = facts.name;
   const auto names = in_the_way(facts);
+  guard.switched_ = noted(facts.name);
   if (names.empty()) return guard;
-  std::ofstream note(note_path(facts.name), std::ios::trunc);
+  std::ofstream note(note_path(facts.name), std::ios::app);
   for (const auto& name : names) note << name << '\n';
   if (!note.flush()) return Error(fmt::format("cannot write {}; is /run writable?", note_path(facts.name)));
   for (const auto& name : names) {
@@ -64,11 +74,8 @@ void OffloadGuard::restore() noexcept {
 
 std::vector<std::string> restore_offloads(const std::string& ifname) {
   std::vector<std::string> restored;
-  std::ifstream note(note_path(ifname));
-  for (std::string name; std::getline(note, name);)
-    if ((name == host::kRxVlan || name == host::kLro || name == host::kHwGro) &&
-        host::set_offload(ifname, name, true))
-      restored.push_back(name);
+  for (auto& name : noted(ifname))
+    if (host::set_offload(ifname, name, true)) restored.push_back(std::move(name));
   unlink(note_path(ifname).c_str());
   return restored;
 }

@@ -15,8 +15,8 @@ namespace xdpgpu::control {
 
 class OffloadGuard {
  public:
-  // Switches off what hides or merges packets before XDP (rxvlan, lro, rx-gro-hw), where it is on. On
-  // failure nothing stays changed.
+  // Switches off what hides or merges packets before XDP (rxvlan, lro, rx-gro-hw), where it is on, and takes
+  // over what a dead attach switched off. On failure nothing stays changed.
   static Result<OffloadGuard> switch_off(const host::InterfaceFacts& facts);
   OffloadGuard() = default;
   OffloadGuard(OffloadGuard&& other) noexcept;
@@ -25,6 +25,8 @@ class OffloadGuard {
   OffloadGuard& operator=(const OffloadGuard&) = delete;
   ~OffloadGuard();  // switches on again
   void restore() noexcept;
+  // As they are, for a later attach to take over.
+  void leave() noexcept { ifname_.clear(), switched_.clear(); }
 
   const std::vector<std::string>& switched() const noexcept { return switched_; }
 

@@ -34,6 +34,24 @@ Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tabl
 
 }  // namespace
 
+PolicySwap::PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
+                       const std::optional<InForce>& in_force)
+    : broker_(broker), ports_(ports), engine_(engine) {
+  if (!in_force) return;
+  generation_ = XG_ACTIVE_GENERATION(in_force->active);
+  slot_ = XG_ACTIVE_SLOT(in_force->active);
+  left_hash_ = in_force->policy_hash;
+}
+
+// By its text and its files, and by the rewrites that flow verdicts name: another version of this program
+// might number them otherwise.
+bool PolicySwap::goes_on(const CompiledPolicy& policy) const {
+  return left_hash_ == policy.policy.hash &&
+         std::all_of(ports_.begin(), ports_.end(), [&](const PortControl& port) {
+           return port.has_rewrites(generation_, policy.pipelines->rewrites());
+         });
+}
+
 Result<void> PolicySwap::watch_egress(bool on) {
   if (watches_egress_ == on) return {};
   auto answer = broker_.call(Message::make(MessageType::watch_egress, on ? 1 : 0), kBrokerTimeout);
@@ -44,8 +62,8 @@ Result<void> PolicySwap::watch_egress(bool on) {
 }
 
 // A verdict says what its own generation's rule says, and that of each generation since it was made.
-std::vector<u32> PolicySwap::kept_since(const CompiledPolicy& policy) const {
-  std::vector<u32> since(policy.policy.rules.size(), used_ + 1);
+std::vector<u32> PolicySwap::kept_since(const CompiledPolicy& policy, u32 generation) const {
+  std::vector<u32> since(policy.policy.rules.size(), generation);
   if (!current_ || current_->down != policy.down) return since;
   const auto kept = policy::kept_verdicts(current_->policy, policy.policy);
   for (std::size_t i = 0; i < since.size(); i++)
@@ -84,16 +102,18 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::v
 }
 
 Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
-  auto since = kept_since(*policy);
-  return replace(std::move(policy), std::move(since));
+  const u32 generation = goes_on(*policy) ? generation_ : generation_ + 1;
+  auto since = kept_since(*policy, generation);
+  return replace(std::move(policy), generation, std::move(since));
 }
 
 Result<void> PolicySwap::renew() {
-  return replace(current_, std::vector<u32>(current_->policy.rules.size(), used_ + 1));
+  const u32 generation = generation_ + 1;
+  return replace(current_, generation, std::vector<u32>(current_->policy.rules.size(), generation));
 }
 
-Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, std::vector<u32> kept_since) {
-  const u32 generation = ++used_;
+Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u32 generation,
+                                 std::vector<u32> kept_since) {
   const u32 slot = slot_ ^ 1u;
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
   // its own, and must not be that of the generation in force.
@@ -101,7 +121,6 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, s
           engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy),
                               policy::mirrors(policy->policy), policy::mirrors_to_tables(policy->policy));
       !loaded) {
-    --used_;
     return Error(loaded.error());
   }
   const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
@@ -111,7 +130,6 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, s
   if (!prepared) {
     if (!watched) (void)watch_egress(false);
     engine_.forget_policy(generation);
-    --used_;
     return Error(prepared.error());
   }
 
@@ -120,6 +138,7 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, s
   wait_for_grace_period();
   engine_.retire_generations_before(generation);
   generation_ = generation;
+  left_hash_.reset();
   slot_ = slot;
   current_ = std::move(policy);
   kept_since_ = std::move(kept_since);

@@ -2,9 +2,10 @@
 //
 // userspace/control/policy_swap.hpp: replaces the policy in force while traffic flows (DESIGN: never a
 // half policy, a verdict never outlives its policy). Every packet is decided by one generation or the
-// other. Generations count up from 1 and are never used twice, a failed swap's included.
+// other. Generations count up from 1; one that a packet has met is never given to another policy.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "userspace/control/channel.hpp"
@@ -14,11 +15,18 @@
 
 namespace xdpgpu::control {
 
+// The policy by which the kernel decides already, as a dead attach left it.
+struct InForce {
+  u64 active = 0;  // as xg_config's
+  u64 policy_hash = 0;
+};
+
 class PolicySwap {
  public:
-  // All of them outlive this object.
-  PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine)
-      : broker_(broker), ports_(ports), engine_(engine) {}
+  // All of them outlive this object. in_force: generations count on from there, and the first policy that is
+  // put in force keeps its generation, and with it the flow verdicts, if it is the same.
+  PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
+             const std::optional<InForce>& in_force);
 
   // Puts the policy in force, on every port. On failure nothing has changed: the error says which step
   // failed. Takes some milliseconds beside copying the tables.
@@ -34,9 +42,12 @@ class PolicySwap {
  private:
   // Has the broker show what the host sends, or stop to.
   Result<void> watch_egress(bool on);
-  Result<void> replace(std::shared_ptr<const CompiledPolicy> policy, std::vector<u32> kept_since);
-  // By rule of the policy, xg_rule.kept_since under a new generation.
-  std::vector<u32> kept_since(const CompiledPolicy& policy) const;
+  // Whether the policy is the one that a dead attach left in force.
+  bool goes_on(const CompiledPolicy& policy) const;
+  Result<void> replace(std::shared_ptr<const CompiledPolicy> policy, u32 generation,
+                       std::vector<u32> kept_since);
+  // By rule of the policy, xg_rule.kept_since under that generation.
+  std::vector<u32> kept_since(const CompiledPolicy& policy, u32 generation) const;
   Result<void> prepare_slot(const CompiledPolicy& policy, const std::vector<u32>& kept_since, u32 generation,
                             u32 slot);
 
@@ -45,9 +56,9 @@ class PolicySwap {
   dataplane::Engine& engine_;
   std::shared_ptr<const CompiledPolicy> current_;
   std::vector<u32> kept_since_;  // of its rules
-  u32 used_ = 0;                 // last generation given out
   u32 generation_ = 0;
   u32 slot_ = 0;
+  std::optional<u64> left_hash_;  // of the policy in force, until this object has put one in force
   bool watches_egress_ = false;
 };
 

@@ -110,6 +110,19 @@ void PortControl::write_header(u32 slot, const xg_policy& header) noexcept {
   std::memcpy(&policy_[slot], &header, sizeof(header));
 }
 
+bool PortControl::has_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) const noexcept {
+  u32 index = XG_REWRITE_INDEX(XG_REWRITE_FIRST, generation);
+  for (xg_rewrite wanted : rewrites) {
+    xg_rewrite there{};
+    wanted.generation = generation;
+    if (bpf_map_lookup_elem(maps_.rewrites.get(), &index, &there) != 0 ||
+        std::memcmp(&there, &wanted, sizeof(there)) != 0)
+      return false;
+    index++;
+  }
+  return true;
+}
+
 Result<std::vector<xg_counter>> PortControl::kernel_counters() const {
   return read_percpu_counters(maps_.counters.get(), 0, XG_KERNEL_REASON_COUNT);
 }

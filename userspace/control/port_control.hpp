@@ -33,6 +33,9 @@ class PortControl {
   // The slot is not active and no packet is in it any more.
   void write_header(u32 slot, const xg_policy& header) noexcept;
 
+  // Whether the XDP program has these rewrites under that generation.
+  bool has_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) const noexcept;
+
   // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason.
   Result<std::vector<xg_counter>> kernel_counters() const;
   Result<std::vector<xg_counter>> rule_counters(u32 slot, u32 rules) const;

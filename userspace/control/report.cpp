@@ -12,7 +12,7 @@ namespace {
 
 u64 worker_errors(const xg_worker_counters& counters) {
   return counters.lost_in_kernel + counters.error_device + counters.error_generation + counters.error_target +
-         counters.error_ring_full + counters.error_invalid;
+         counters.error_ring_full + counters.error_invalid + counters.lost_with_worker;
 }
 
 Json worker_json(const xg_worker_counters& counters) {

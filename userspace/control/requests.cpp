@@ -54,8 +54,7 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       if (state_ != State::running) return Error(std::string("it stopped before it was ready"));
       state_ = State::undone;
       pending_.reset();
-      duties_.undo();
-      return Message::make(MessageType::gone);
+      return Message::make(MessageType::gone, duties_.undo(message.b == 1) ? 1 : 0);
     case MessageType::ready:
     case MessageType::maps_created:
     case MessageType::done:

@@ -20,7 +20,9 @@ class Requests {
     std::function<Result<void>(u32 slot, const kernel::PolicyMaps& maps)> install_maps;
     std::function<Result<void>(bool on)> watch_egress;
     std::function<void()> ready;  // once
-    std::function<void()> undo;   // once, after `ready`; nothing is done any more from then on
+    // Once, after `ready`; nothing is done any more from then on. keep: what decides is to stay for a later
+    // attach; returns whether it does.
+    std::function<bool(bool keep)> undo;
   };
   enum class Served { answered, gone };
 

@@ -56,6 +56,13 @@ std::string ready_text(const Json& report) {
       "policy {}, generation {}{}\n", report.at("policy").at("file").get<std::string>(),
       report.at("policy").at("generation").get<u32>(),
       report.at("policy").at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
+  if (const auto before = report.find("goes_on"); before != report.end())
+    text += fmt::format(
+        "it goes on from an attach that ended before: {}; {} packets were lost in its workers' hands\n",
+        before->at("same_policy").get<bool>()
+            ? "the policy is the same, and flows decided before stay decided"
+            : "the policy is another, so flows are decided anew",
+        before->at("lost_with_workers").get<u64>());
   if (const auto health = report.find("health"); health != report.end())
     for (const auto& backend : *health)
       text += fmt::format(

@@ -43,6 +43,9 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
     return tl::unexpected(fmt::format("{}: {} flow entries a queue are not a power of two of at least {}",
                                       port->spec_.ifname, entries, XG_FLOW_WAYS));
   if (auto ok = map_into(port->states_, maps.queue_state, queues); !ok) return tl::unexpected(ok.error());
+  // The last beat of a worker that died must not speak for sockets that nobody serves yet.
+  for (u32 queue = 0; queue < queues; ++queue)
+    __atomic_store_n(&port->states_[queue].beat_ns, 0, __ATOMIC_RELEASE);
   if (auto ok = map_into(port->counters_, maps.worker_counters, queues); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = map_into(port->metrics_, maps.queue_metrics, queues); !ok) return tl::unexpected(ok.error());
@@ -148,7 +151,20 @@ Result<void> Port::announce(const std::vector<std::unique_ptr<Port>>& ports) {
   return {};
 }
 
+// A worker that died had taken some of the packets that the XDP program sent it, and the others stood in
+// rings that went with it.
+void Port::count_lost(u32 queue) noexcept {
+  xg_worker_counters& c = counters_[queue];
+  const auto never_taken =
+      static_cast<std::int32_t>(admitted(queue) - static_cast<u32>(c.received + c.lost_in_kernel));
+  if (never_taken > 0) c.received += static_cast<u32>(never_taken);
+  const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device + c.error_generation +
+                   c.error_target + c.error_ring_full + c.error_invalid + c.lost_with_worker;
+  if (c.received > over) c.lost_with_worker += c.received - over;
+}
+
 std::unique_ptr<PortQueue> Port::queue(u32 queue) {
+  count_lost(queue);
   const u32 entries = config_[0].flow_entries_per_queue;
   const u32 admitted = this->admitted(queue);
   const std::size_t first = std::size_t{queue} * entries;
@@ -208,9 +224,10 @@ EgressLogs Port::egress() const noexcept {
 
 void Port::write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept {
   u32 index = XG_REWRITE_INDEX(XG_REWRITE_FIRST, generation);
-  for (const xg_rewrite& rewrite : rewrites) {
-    rewrites_[index] = rewrite;
-    rewrites_[index++].generation = generation;
+  for (xg_rewrite rewrite : rewrites) {
+    // Whole: where the generation goes on from a dead attach, the XDP program reads it meanwhile.
+    rewrite.generation = generation;
+    rewrites_[index++] = rewrite;
   }
   // The records must stand before any flow verdict that names one.
   std::atomic_thread_fence(std::memory_order_release);

@@ -31,11 +31,11 @@ class Port {
   Result<void> open_sockets(const FrameRegion& region, Umems& umems);
   // Makes the sockets known to the XDP program, and the other ports as targets of REDIRECT.
   Result<void> announce(const std::vector<std::unique_ptr<Port>>& ports);
-  // Hands queue `queue` over to its worker.
+  // Hands queue `queue` over to its worker; what a dead one had is counted as lost first.
   std::unique_ptr<PortQueue> queue(u32 queue);
 
   // Makes a generation's rewrites known to the XDP program. The half of the map that is its own must not
-  // be that of the generation in force.
+  // be that of the generation in force, unless they stand there already.
   void write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept;
 
   gpu::FlowTables flow_tables() noexcept;
@@ -51,6 +51,7 @@ class Port {
 
  private:
   Port() = default;
+  void count_lost(u32 queue) noexcept;
   Result<void> map_mirror();
   Result<void> map_egress();
   Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;

@@ -72,7 +72,7 @@ struct PortQueue {
   u64 in_batches() const noexcept {
     const xg_worker_counters& c = *counters;
     const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
-                     c.error_generation + c.error_target + c.error_ring_full +
+                     c.error_generation + c.error_target + c.error_ring_full + c.lost_with_worker +
                      __atomic_load_n(&c.error_invalid, __ATOMIC_ACQUIRE);
     return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
   }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "userspace/kernel/pins.hpp"
+#include "userspace/kernel/xdp_link.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -51,17 +52,19 @@ bool lives(const Found& program) {
   return false;
 }
 
-Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag, bool dispatchers) {
-  if (!id) return {};
+// libxdp's dispatcher calls its components through freplace programs, which not every kernel allows.
+bool can_be_joined(const Found& found) {
+  return found.name == kDispatcher && libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, nullptr) == 1;
+}
+
+Result<bool> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag) {
+  if (!id) return false;
   const Found found = look_at(id);
-  if (found.name == kDispatcher && dispatchers) return {};
+  if (can_be_joined(found)) return true;
   if (found.name == kOurs) {
     if (lives(found))
       return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
-    bpf_xdp_attach_opts only_this{};
-    only_this.sz = sizeof(only_this);
-    only_this.old_prog_fd = found.fd.get();
-    if (bpf_xdp_detach(ifindex, mode_flag, &only_this) == 0) return {};
+    if (take_off(ifindex, found.fd.get(), id, mode_flag) == 0) return false;
   }
   return tl::unexpected(fmt::format(
       "{} has the XDP program \"{}\" (id {}), which is not xdpgpu's and is left alone; stop the program that "
@@ -72,17 +75,21 @@ Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mo
 
 }  // namespace
 
-Result<void> make_room(const std::string& ifname, int ifindex, bool dispatchers) {
+Result<bool> make_room(const std::string& ifname, int ifindex) {
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   if (const int error = bpf_xdp_query(ifindex, 0, &query); error)
     return tl::unexpected(
         fmt::format("{}: cannot ask for its XDP program: {}", ifname, std::strerror(-error)));
-  if (auto ok = make_room_in(ifname, ifindex, query.hw_prog_id, XDP_FLAGS_HW_MODE, dispatchers); !ok)
-    return ok;
-  if (auto ok = make_room_in(ifname, ifindex, query.drv_prog_id, XDP_FLAGS_DRV_MODE, dispatchers); !ok)
-    return ok;
-  return make_room_in(ifname, ifindex, query.skb_prog_id, XDP_FLAGS_SKB_MODE, dispatchers);
+  bool dispatcher = false;
+  for (const auto& [id, mode_flag] :
+       {std::pair{query.hw_prog_id, XDP_FLAGS_HW_MODE}, std::pair{query.drv_prog_id, XDP_FLAGS_DRV_MODE},
+        std::pair{query.skb_prog_id, XDP_FLAGS_SKB_MODE}}) {
+    const auto joined = make_room_in(ifname, ifindex, id, mode_flag);
+    if (!joined) return joined;
+    dispatcher |= *joined;
+  }
+  return dispatcher;
 }
 
 }  // namespace xdpgpu::kernel

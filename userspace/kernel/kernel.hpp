@@ -107,11 +107,17 @@ inline constexpr const char* kPortMapNames[] = {XG_PORT_MAPS(XG_X)};
 #undef XG_X
 inline constexpr std::size_t kPortMapCount = std::size(kPortMapNames);
 
-// The XDP program of one interface, loaded with its own maps. Attached through libxdp.
+struct Remains;  // userspace/kernel/remains.hpp
+
+// The XDP program of one interface, loaded with its own maps. Attached by a link of its own or, where
+// libxdp's dispatcher runs others already, through that.
 class PortProgram {
  public:
   // Loads and verifies; touches no interface. The map `config` says XG_STATE_STARTING.
   static Result<std::unique_ptr<PortProgram>> load(const PortOptions& options);
+  // Likewise, over the maps that a dead attach left, as they are, to take its program's place. Until it is
+  // attached they stay when this object goes.
+  static Result<std::unique_ptr<PortProgram>> load_over(const PortOptions& options, Remains remains);
   ~PortProgram();  // detaches and unpins
 
   const PortOptions& options() const noexcept;
@@ -119,15 +125,19 @@ class PortProgram {
   Result<PortMaps> maps() const;
   int program_fd() const noexcept;
 
-  // Pins all maps under XG_PIN_ROOT/<ifname>/ (mode 0700). A stale directory of a dead attach is
-  // removed first.
+  // Pins all maps, and later the link, under XG_PIN_ROOT/<ifname>/ (mode 0700). A stale directory of a dead
+  // attach is removed first.
   Result<void> pin();
   void unpin() noexcept;
 
   // Attaches; `native_required` / `generic_required` are strict, else native is tried first. A foreign
-  // program on the interface is refused by name.
+  // program on the interface is refused by name. Over a dead attach's maps: takes its program's place, in one
+  // step and in its mode.
   Result<XdpMode> attach(std::optional<XdpMode> required);
   void detach() noexcept;
+  // Leaves program, link and pins where they are, for a later attach to go on with. False: it was not
+  // attached, or through a dispatcher, and goes with this object.
+  bool leave() noexcept;
 
  private:
   struct Impl;

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 // Far above any heartbeat's time-out, so that a worker held up for a moment is not taken for dead.
 constexpr u64 kDeadAfterNs = 2'000'000'000;
+constexpr const char* kLink = "xdp_link";
 
 // What stays one folder under XG_PIN_ROOT.
 bool is_folder_name(const std::string& name) {
@@ -93,6 +94,28 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
 #undef XG_X
   if (!ok) remove_pins(ifname);
   return ok;
+}
+
+std::optional<PortMaps> pinned_maps(const std::string& ifname) {
+  if (!is_folder_name(ifname)) return std::nullopt;
+  PortMaps maps;
+  bool all = true;
+#define XG_X(name)                                                  \
+  maps.name = Fd(bpf_obj_get((folder_of(ifname) / #name).c_str())); \
+  all = all && maps.name;
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+  if (!all) return std::nullopt;
+  return maps;
+}
+
+int pin_link(const std::string& ifname, const Fd& link) noexcept {
+  return bpf_obj_pin(link.get(), (folder_of(ifname) / kLink).c_str());
+}
+
+Fd pinned_link(const std::string& ifname) noexcept {
+  if (!is_folder_name(ifname)) return Fd();
+  return Fd(bpf_obj_get((folder_of(ifname) / kLink).c_str()));
 }
 
 void remove_pins(const std::string& ifname) noexcept {

@@ -10,6 +10,11 @@ namespace xdpgpu::kernel {
 // Pins every map of the port, for root alone; a root folder of somebody else's is an error. What a dead
 // attach left there is removed first; a live one's pins are left alone and it is an error.
 Result<void> pin_maps(const std::string& ifname, const PortMaps& maps);
+// What is pinned there; nothing unless that is every map.
+std::optional<PortMaps> pinned_maps(const std::string& ifname);
+// The link that has the program on the interface, beside them. 0, or -errno.
+int pin_link(const std::string& ifname, const Fd& link) noexcept;
+Fd pinned_link(const std::string& ifname) noexcept;  // empty: there is none
 // Nothing happens for what cannot be an interface's name, such as "" or "../x".
 void remove_pins(const std::string& ifname) noexcept;
 

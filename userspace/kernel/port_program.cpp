@@ -15,15 +15,12 @@
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/kernel/logging.hpp"
 #include "userspace/kernel/pins.hpp"
-#include "xdpgpu.skel.h"
+#include "userspace/kernel/remains.hpp"
+#include "userspace/kernel/skeleton.hpp"
+#include "userspace/kernel/xdp_link.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
-
-struct SkeletonCloser {
-  void operator()(xdpgpu_bpf* skeleton) const noexcept { xdpgpu_bpf__destroy(skeleton); }
-};
-using Skeleton = std::unique_ptr<xdpgpu_bpf, SkeletonCloser>;
 
 struct XdpProgramCloser {
   void operator()(xdp_program* program) const noexcept { xdp_program__close(program); }
@@ -52,6 +49,20 @@ Result<void> check(const PortOptions& options) {
   return {};
 }
 
+xdp_attach_mode libxdp_mode(XdpMode mode) { return mode == XdpMode::native ? XDP_MODE_NATIVE : XDP_MODE_SKB; }
+
+u32 mode_flag(XdpMode mode) { return mode == XdpMode::native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE; }
+
+std::string load_cause(int error) {
+  if (error == -EPERM || error == -EACCES)
+    return "the kernel refused it; run as root, or with CAP_BPF and CAP_NET_ADMIN";
+  const std::string said = last_library_message();
+  return said.empty() ? std::string(std::strerror(-error))
+                      : fmt::format("{} ({})", std::strerror(-error), said);
+}
+
+}  // namespace
+
 Skeleton open_sized(const PortOptions& options) {
   Skeleton skeleton(xdpgpu_bpf__open());
   if (!skeleton) return skeleton;
@@ -75,23 +86,6 @@ Skeleton open_sized(const PortOptions& options) {
   return skeleton;
 }
 
-xdp_attach_mode libxdp_mode(XdpMode mode) { return mode == XdpMode::native ? XDP_MODE_NATIVE : XDP_MODE_SKB; }
-
-u32 mode_flag(XdpMode mode) { return mode == XdpMode::native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE; }
-
-// libxdp's dispatcher calls its components through freplace programs, which not every kernel allows.
-bool has_dispatchers() { return libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, nullptr) == 1; }
-
-std::string load_cause(int error) {
-  if (error == -EPERM || error == -EACCES)
-    return "the kernel refused it; run as root, or with CAP_BPF and CAP_NET_ADMIN";
-  const std::string said = last_library_message();
-  return said.empty() ? std::string(std::strerror(-error))
-                      : fmt::format("{} ({})", std::strerror(-error), said);
-}
-
-}  // namespace
-
 struct PortProgram::Impl {
   PortOptions options;
   Skeleton skeleton;  // the maps and the program, as it is attached where it is alone
@@ -99,13 +93,19 @@ struct PortProgram::Impl {
   Skeleton component_skeleton;
   XdpProgram component;
   enum class By { nobody, dispatcher, itself } attached = By::nobody;
+  Fd link;  // by itself: it has the program on the interface
   XdpMode mode = XdpMode::native;
   bool pinned = false;
+  std::optional<XdpMode> took_over;  // the mode of the program whose place this one is to take
   bool had_libxdp_folder = false;
 
+  static Result<std::unique_ptr<Impl>> open(const PortOptions& options);
+  Result<void> load();
   Result<void> write_config();
+  Result<void> renew_config();
   int ifindex() const noexcept { return static_cast<int>(options.ifindex); }
-  int try_attach(XdpMode wanted, bool dispatchers);
+  Result<XdpMode> take_over();
+  int try_attach(XdpMode wanted, bool dispatcher);
   int attach_by_dispatcher(XdpMode wanted);
   int attach_by_itself(XdpMode wanted);
 };
@@ -122,6 +122,27 @@ const PortOptions& PortProgram::options() const noexcept { return impl_->options
 int PortProgram::program_fd() const noexcept { return bpf_program__fd(impl_->skeleton->progs.xdpgpu); }
 
 Result<std::unique_ptr<PortProgram>> PortProgram::load(const PortOptions& options) {
+  auto impl = Impl::open(options);
+  if (!impl) return tl::unexpected(impl.error());
+  if (auto ok = (*impl)->load(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = (*impl)->write_config(); !ok) return tl::unexpected(ok.error());
+  return std::unique_ptr<PortProgram>(new PortProgram(std::move(*impl)));
+}
+
+Result<std::unique_ptr<PortProgram>> PortProgram::load_over(const PortOptions& options, Remains remains) {
+  auto impl = Impl::open(options);
+  if (!impl) return tl::unexpected(impl.error());
+#define XG_X(name) bpf_map__reuse_fd((*impl)->skeleton->maps.name, remains.maps.name.get());
+  XG_PORT_MAPS(XG_X)
+#undef XG_X
+  (*impl)->link = std::move(remains.link);
+  (*impl)->took_over = remains.mode;
+  if (auto ok = (*impl)->load(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = (*impl)->renew_config(); !ok) return tl::unexpected(ok.error());
+  return std::unique_ptr<PortProgram>(new PortProgram(std::move(*impl)));
+}
+
+Result<std::unique_ptr<PortProgram::Impl>> PortProgram::Impl::open(const PortOptions& options) {
   quiet_libraries();
   if (auto ok = check(options); !ok) return tl::unexpected(ok.error());
   auto impl = std::make_unique<Impl>();
@@ -130,11 +151,14 @@ Result<std::unique_ptr<PortProgram>> PortProgram::load(const PortOptions& option
   if (!impl->skeleton)
     return tl::unexpected(
         fmt::format("{}: cannot open the XDP program: {}", options.ifname, std::strerror(errno)));
-  if (const int error = xdpgpu_bpf__load(impl->skeleton.get()); error)
+  return impl;
+}
+
+Result<void> PortProgram::Impl::load() {
+  if (const int error = xdpgpu_bpf__load(skeleton.get()); error)
     return tl::unexpected(
         fmt::format("{}: cannot load the XDP program: {}", options.ifname, load_cause(error)));
-  if (auto ok = impl->write_config(); !ok) return tl::unexpected(ok.error());
-  return std::unique_ptr<PortProgram>(new PortProgram(std::move(impl)));
+  return {};
 }
 
 Result<void> PortProgram::Impl::write_config() {
@@ -156,6 +180,17 @@ Result<void> PortProgram::Impl::write_config() {
   return {};
 }
 
+// What may differ from before; the program that is on reads it at once.
+Result<void> PortProgram::Impl::renew_config() {
+  auto view = MapView<xg_config>::open(bpf_map__fd(skeleton->maps.config), 1);
+  if (!view) return tl::unexpected(fmt::format("{}: {}", options.ifname, view.error()));
+  xg_config& config = (*view)[0];
+  __atomic_store_n(&config.beat_timeout_ns, options.beat_timeout_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&config.tx_by_redirect, options.tx_by_redirect ? 1 : 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&config.mirror_bytes, static_cast<u16>(options.mirror_bytes), __ATOMIC_RELAXED);
+  return {};
+}
+
 Result<PortMaps> PortProgram::maps() const {
   const int fds[] = {
 #define XG_X(name) bpf_map__fd(impl_->skeleton->maps.name),
@@ -173,6 +208,7 @@ Result<PortMaps> PortProgram::maps() const {
 }
 
 Result<void> PortProgram::pin() {
+  if (impl_->took_over) return {};
   auto copies = maps();
   if (!copies) return tl::unexpected(copies.error());
   auto ok = pin_maps(impl_->options.ifname, *copies);
@@ -203,29 +239,41 @@ int PortProgram::Impl::attach_by_dispatcher(XdpMode wanted) {
 }
 
 int PortProgram::Impl::attach_by_itself(XdpMode wanted) {
-  const int fd = bpf_program__fd(skeleton->progs.xdpgpu);
-  const int error = bpf_xdp_attach(ifindex(), fd, mode_flag(wanted) | XDP_FLAGS_UPDATE_IF_NOEXIST, nullptr);
-  if (error == 0) attached = By::itself;
+  int error = create_xdp_link(ifindex(), bpf_program__fd(skeleton->progs.xdpgpu), wanted, link);
+  if (error == 0 && pinned) error = pin_link(options.ifname, link);
+  if (error == 0)
+    attached = By::itself;
+  else
+    link = Fd();
   return error;
 }
 
-int PortProgram::Impl::try_attach(XdpMode wanted, bool dispatchers) {
-  int error = -EOPNOTSUPP;
-  if (dispatchers) error = attach_by_dispatcher(wanted);
-  if (error && error != -EEXIST && error != -EBUSY) error = attach_by_itself(wanted);
+int PortProgram::Impl::try_attach(XdpMode wanted, bool dispatcher) {
+  const int error = dispatcher ? attach_by_dispatcher(wanted) : attach_by_itself(wanted);
   if (error == 0) mode = wanted;
   return error;
 }
 
+// One step: each packet meets the one program or the other.
+Result<XdpMode> PortProgram::Impl::take_over() {
+  if (const int error = bpf_link_update(link.get(), bpf_program__fd(skeleton->progs.xdpgpu), nullptr); error)
+    return tl::unexpected(fmt::format("{}: cannot put the XDP program in its predecessor's place: {}",
+                                      options.ifname, load_cause(error)));
+  attached = By::itself;
+  pinned = true;
+  mode = *took_over;
+  return mode;
+}
+
 Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
+  if (impl_->took_over) return impl_->take_over();
   const PortOptions& options = impl_->options;
-  const bool dispatchers = has_dispatchers();
-  if (auto ok = make_room(options.ifname, impl_->ifindex(), dispatchers); !ok)
-    return tl::unexpected(ok.error());
+  const auto dispatcher = make_room(options.ifname, impl_->ifindex());
+  if (!dispatcher) return tl::unexpected(dispatcher.error());
   int native_error = 0, error = 0;
   for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
     if (required && *required != mode) continue;
-    error = impl_->try_attach(mode, dispatchers);
+    error = impl_->try_attach(mode, *dispatcher);
     if (error == 0) return mode;
     if (mode == XdpMode::native) native_error = error;
     if (error == -EEXIST || error == -EBUSY || error == -EPERM) break;
@@ -241,22 +289,32 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   return tl::unexpected(fmt::format("{}: cannot attach XDP: {}", options.ifname, load_cause(error)));
 }
 
+bool PortProgram::leave() noexcept {
+  if (impl_->attached != Impl::By::itself || !impl_->pinned) return false;
+  impl_->attached = Impl::By::nobody;
+  impl_->pinned = false;
+  return true;
+}
+
 void PortProgram::detach() noexcept {
   const Impl::By by = std::exchange(impl_->attached, Impl::By::nobody);
   if (by == Impl::By::nobody) return;
-  const bool alone = by == Impl::By::itself || xdp_program__detach(impl_->component.get(), impl_->ifindex(),
-                                                                   libxdp_mode(impl_->mode), 0) != 0;
-  if (alone) {
+  if (by == Impl::By::itself) {
+    bpf_link_detach(impl_->link.get());  // wherever the interface is by now; the pin may outlive this
+    impl_->link = Fd();
+    return;
+  }
+  const int ifindex = impl_->ifindex();
+  if (xdp_program__detach(impl_->component.get(), ifindex, libxdp_mode(impl_->mode), 0) != 0) {
     // By its descriptor, which touches nobody else's program.
     bpf_xdp_attach_opts only_mine{};
     only_mine.sz = sizeof(only_mine);
-    only_mine.old_prog_fd = by == Impl::By::itself ? program_fd() : xdp_program__fd(impl_->component.get());
-    bpf_xdp_detach(impl_->ifindex(), mode_flag(impl_->mode), &only_mine);
+    only_mine.old_prog_fd = xdp_program__fd(impl_->component.get());
+    bpf_xdp_detach(ifindex, mode_flag(impl_->mode), &only_mine);
   }
   impl_->component.reset();
   impl_->component_skeleton.reset();
-  if (by == Impl::By::dispatcher && !impl_->had_libxdp_folder)
-    rmdir(kLibxdpFolder);  // unless somebody uses it by now
+  if (!impl_->had_libxdp_folder) rmdir(kLibxdpFolder);  // unless somebody uses it by now
 }
 
 }  // namespace xdpgpu::kernel

@@ -13,12 +13,15 @@
 #include <netlink/route/link.h>
 #include <netlink/route/qdisc.h>
 #include <netlink/route/tc.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 namespace xdpgpu::lab {
 namespace {
@@ -94,6 +97,19 @@ XdpState xdp_state(const Interface& interface) {
                                               : query.skb_prog_id;
   state.program_name = program_info(program_by_id(state.program_id)).name;
   return state;
+}
+
+std::uint32_t xdp_link_id(const Interface& interface) {
+  const std::uint32_t program = xdp_state(interface).program_id;
+  for (__u32 id = 0; bpf_link_get_next_id(id, &id) == 0;) {
+    const Fd link(bpf_link_get_fd_by_id(id));
+    bpf_link_info info{};
+    __u32 size = sizeof(info);
+    if (link && bpf_obj_get_info_by_fd(link.get(), &info, &size) == 0 && info.type == BPF_LINK_TYPE_XDP &&
+        info.prog_id == program)
+      return id;
+  }
+  return 0;
 }
 
 std::uint32_t tcx_egress_programs(const Interface& interface) {
@@ -178,6 +194,17 @@ std::vector<std::string> qdiscs(const Namespace& ns) {
   });
 }
 
+namespace {
+
+bool is_map(int fd) {
+  std::array<char, 64> target{};
+  const ssize_t length =
+      readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size() - 1);
+  return length > 0 && std::string_view(target.data()) == "anon_inode:bpf-map";
+}
+
+}  // namespace
+
 std::vector<PinInfo> pinned_maps(const std::string& directory) {
   std::vector<PinInfo> pins;
   std::error_code error;
@@ -186,7 +213,8 @@ std::vector<PinInfo> pinned_maps(const std::string& directory) {
     const Fd fd(bpf_obj_get(entry.path().c_str()));
     bpf_map_info info{};
     __u32 size = sizeof(info);
-    if (!fd || bpf_obj_get_info_by_fd(fd.get(), &info, &size) < 0) continue;
+    // What is no map has no entries to look up.
+    if (!fd || bpf_obj_get_info_by_fd(fd.get(), &info, &size) < 0 || !is_map(fd.get())) continue;
     pins.push_back({entry.path().filename(), info.id, info.type, info.key_size, info.value_size,
                     info.max_entries, info.btf_id, info.btf_key_type_id, info.btf_value_type_id});
   }

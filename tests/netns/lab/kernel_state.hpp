@@ -20,6 +20,8 @@ struct XdpState {
   std::string program_name;
 };
 XdpState xdp_state(const Interface& interface);
+// The BPF link that has the interface's XDP program; 0: there is none.
+std::uint32_t xdp_link_id(const Interface& interface);
 
 // Programs on the interface's tc egress by links (tcx), where the kernel has those.
 std::uint32_t tcx_egress_programs(const Interface& interface);

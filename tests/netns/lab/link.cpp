@@ -185,6 +185,28 @@ void Interface::set_mtu(unsigned mtu) const {
       *this, [&](rtnl_link* link) { rtnl_link_set_mtu(link, mtu); }, "set the MTU of");
 }
 
+void Interface::set_channels(unsigned receive, unsigned transmit) const {
+  ns_->run([&] {
+    ethtool_channels channels{};
+    channels.cmd = ETHTOOL_SCHANNELS;
+    channels.rx_count = receive;
+    channels.tx_count = transmit;
+    if (ethtool(ifname_, &channels) < 0)
+      throw Error(fmt::format("cannot give {} {} receive and {} transmit queues: {}", ifname_, receive,
+                              transmit, std::strerror(errno)));
+  });
+}
+Interface Interface::renamed(const std::string& ifname) const {
+  change(
+      *this, [&](rtnl_link* link) { rtnl_link_set_name(link, ifname.c_str()); }, "rename");
+  return Interface(*ns_, ifname);
+}
+Interface Interface::moved_to(const Namespace& ns) const {
+  change(
+      *this, [&](rtnl_link* link) { rtnl_link_set_ns_fd(link, ns.fd()); }, "move");
+  return Interface(ns, ifname_);
+}
+
 void Interface::add_address(const std::string& cidr) const {
   ns_->run([&] {
     const Netlink netlink;
@@ -253,6 +275,16 @@ bool Interface::running() const {
     const Netlink netlink;
     const unsigned flags = rtnl_link_get_flags(query(netlink, ifindex_).get());
     return (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
+  });
+}
+
+unsigned Interface::carrier_changes() const {
+  return ns_->run([this] {
+    const Netlink netlink;
+    std::uint32_t changes = 0;
+    check(rtnl_link_get_carrier_changes(query(netlink, ifindex_).get(), &changes),
+          fmt::format("count the carrier's changes of {}", ifname_));
+    return changes;
   });
 }
 

@@ -30,6 +30,10 @@ class Interface {
   void down() const;
   void set_mac(const Mac& mac) const;
   void set_mtu(unsigned mtu) const;
+  void set_channels(unsigned receive, unsigned transmit) const;  // as ethtool -L
+  // The interface under its new name, or in its new namespace; this object stands for it no more.
+  Interface renamed(const std::string& ifname) const;
+  Interface moved_to(const Namespace& ns) const;
   void add_address(const std::string& cidr) const;  // "10.0.0.1/24", "fd00::1/64"
   void add_neighbour(const std::string& address, const Mac& mac) const;
   void add_route(const std::string& prefix, const std::string& gateway) const;
@@ -40,6 +44,8 @@ class Interface {
 
   // Whether the link has carrier and is up.
   bool running() const;
+  // How often the carrier came or went since the interface was made.
+  unsigned carrier_changes() const;
 
   struct Counters {
     std::uint64_t rx_packets = 0, tx_packets = 0, rx_dropped = 0, tx_dropped = 0;
