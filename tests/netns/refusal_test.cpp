@@ -46,11 +46,34 @@ TEST_F(Refused, AForeignProgramByItsName) {
     const XdpProgram foreign(host_port(), 2, foreign_generic, "somebody_elses");
     expect_refusal({"attach", ifname(), "--mode", "copy"}, 1, {ifname(), "somebody_elses"});
     expect_refusal({"attach", ifname(), "--mode", "generic"}, 1, {ifname(), "somebody_elses"});
-    expect_refusal({"attach", ifname()}, 1, {ifname(), "somebody_elses"});
+    expect_refusal({"attach", ifname()}, 1, {ifname(), "somebody_elses", "--replace"});
     EXPECT_EQ(xdp_state(host_port()).program_id, foreign.id());
     // Detaching what was never attached does not touch it either.
     product(*host_, {"detach", ifname()});
     EXPECT_EQ(xdp_state(host_port()).program_id, foreign.id());
+  }
+}
+
+// Explicitly, it gives way; and comes back where the attach comes to nothing.
+TEST_F(Refused, AForeignProgramUnlessItIsToBeReplaced) {
+  const std::string pass = inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})");
+  for (const bool foreign_generic : {false, true}) {
+    const XdpProgram foreign(host_port(), 1, foreign_generic, "somebody_elses");
+    EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 1, .timeout = 200ms}).received, 0U) << "it drops";
+    const TemporaryFile file(pass);
+    const Outcome failed = run_program(
+        *host_, {product_path(), "attach", ifname(), "--policy", file.path(), "--mode", "copy", "--replace"},
+        20s, {.environment = {{"XDPGPU_FAULT", "nonsense"}}});
+    EXPECT_EQ(failed.status, 1) << failed.out << failed.err;
+    EXPECT_EQ(xdp_state(host_port()).program_id, foreign.id()) << failed.err;
+    attach(pass, {"--replace"});
+    const std::string said = attached_->process().err();
+    EXPECT_NE(said.find(fmt::format("\"somebody_elses\" (id {})", foreign.id())), std::string::npos) << said;
+    EXPECT_EQ(xdp_state(host_port()).program_name, "xdpgpu");
+    EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
+    EXPECT_EQ(attached_->detach().status, 0) << attached_->process().err();
+    EXPECT_EQ(xdp_state(host_port()).mode, XdpAttach::none) << "it is not put back";
+    attached_.reset();
   }
 }
 

@@ -87,6 +87,10 @@ void add_attach(CLI::App& app, Chosen& chosen) {
           "Group whose members may run the other commands on these interfaces, beside root; default: "
           "xdpgpu, where there is such a group")
       ->type_name("NAME");
+  command->add_flag(
+      "--replace", options.replace,
+      "Take somebody else's XDP program off the interface for good, where it is in the way; what "
+      "was taken off is said");
   command->add_flag("--daemon", options.daemon,
                     "Return when traffic is handled, and go on in the background");
   command->add_flag("--quiet", arguments->quiet, "No summary line every second");

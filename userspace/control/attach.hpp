@@ -25,9 +25,10 @@ struct AttachOptions {
   std::string device;                   // empty: the policy's compute.device or compute.devices
   u32 queues = 0;                       // 0: all
   u32 flow_entries_per_queue = 16384;
-  bool audit = false;  // what the policy would drop is counted and passes
-  std::string
-      control_group;  // whose members may ask, beside root; empty: `xdpgpu` where there is such a group
+  bool audit = false;    // what the policy would drop is counted and passes
+  bool replace = false;  // somebody else's XDP program on an interface gives way
+  // Whose members may ask, beside root; empty: `xdpgpu` where there is such a group.
+  std::string control_group;
   bool daemon = false;
   bool json = false;
   bool live = true;  // print a summary every second

@@ -140,6 +140,7 @@ kernel::PortOptions Broker::options_of(u32 index) const {
   port_options.mirror_bytes = plan_.policy->policy.io.mirror_bytes;
   port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
+  port_options.replace = options_.replace;
   return port_options;
 }
 
@@ -193,6 +194,8 @@ Result<void> Broker::make_port(u32 index) {
   auto mode = port.program->attach(required_mode(plan_.mode));
   if (!mode) return Error(mode.error());
   port.mode = *mode;
+  if (const auto& replaced = port.program->replaced(); !replaced.empty())
+    plan_.warnings.push_back(fmt::format("{}: took off the {} in whose place this one is", name, replaced));
   if (auto set = set_up_busy_poll(port, name); !set) return set;
   auto pair = kernel::Reinjection::create(name, planned.facts.ifindex, planned.queues, port.mode);
   if (!pair) return Error(pair.error());
@@ -326,6 +329,7 @@ Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
           .ready =
               [this, on_ready] {
                 ready_ = true;
+                for (const auto& port : ports_) port->program->stay();
                 on_ready();
               },
           .undo =

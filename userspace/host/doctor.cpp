@@ -240,7 +240,7 @@ void examine_foreign(const InterfaceFacts& facts, Findings& out) {
       Severity::note, "xdp program",
       fmt::format("another XDP program is attached to {}: {}", facts.name, facts.xdp_program_name),
       fmt::format("attach joins it where libxdp's dispatcher runs it, else refuses (ip link set {} xdp off "
-                  "removes it)",
+                  "removes it, and so does attach --replace)",
                   facts.name));
 }
 

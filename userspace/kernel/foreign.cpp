@@ -57,39 +57,65 @@ bool can_be_joined(const Found& found) {
   return found.name == kDispatcher && libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, nullptr) == 1;
 }
 
-Result<bool> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag) {
-  if (!id) return false;
-  const Found found = look_at(id);
-  if (can_be_joined(found)) return true;
+std::string how_to_take_off(const std::string& ifname, int ifindex, u32 id, u32 mode_flag) {
+  if (find_xdp_link(ifindex, id)) return "";  // ip cannot, where a link has it
+  return fmt::format(", take it off with: ip link set dev {} {} off", ifname,
+                     mode_flag == XDP_FLAGS_SKB_MODE ? "xdpgeneric" : "xdp");
+}
+
+Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag, bool replace,
+                          Room& room) {
+  if (!id) return {};
+  Found found = look_at(id);
+  if (can_be_joined(found)) {
+    room.dispatcher = true;
+    return {};
+  }
   if (found.name == kOurs) {
     if (lives(found))
       return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
-    if (take_off(ifindex, found.fd.get(), id, mode_flag) == 0) return false;
+    if (take_off(ifindex, found.fd.get(), id, mode_flag) == 0) return {};
   }
-  return tl::unexpected(fmt::format(
-      "{} has the XDP program \"{}\" (id {}), which is not xdpgpu's and is left alone; stop the program that "
-      "attached it, or take it off with: ip link set dev {} {} off",
-      ifname, found.name.empty() ? "unknown" : found.name, id, ifname,
-      mode_flag == XDP_FLAGS_SKB_MODE ? "xdpgeneric" : "xdp"));
+  const std::string program =
+      fmt::format("XDP program \"{}\" (id {})", found.name.empty() ? "unknown" : found.name, id);
+  if (!replace)
+    return tl::unexpected(
+        fmt::format("{} has the {}, which is not xdpgpu's and is left alone; stop the program that attached "
+                    "it{}, or attach "
+                    "with --replace, which takes it off for good",
+                    ifname, program, how_to_take_off(ifname, ifindex, id, mode_flag)));
+  if (const int error = take_off(ifindex, found.fd.get(), id, mode_flag); error)
+    return tl::unexpected(fmt::format("{}: cannot take off the {}: {}; stop the program that attached it",
+                                      ifname, program, std::strerror(-error)));
+  room.replaced = program;
+  room.program = std::move(found.fd);
+  room.mode_flag = mode_flag;
+  return {};
 }
 
 }  // namespace
 
-Result<bool> make_room(const std::string& ifname, int ifindex) {
+Result<Room> make_room(const std::string& ifname, int ifindex, bool replace) {
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   if (const int error = bpf_xdp_query(ifindex, 0, &query); error)
     return tl::unexpected(
         fmt::format("{}: cannot ask for its XDP program: {}", ifname, std::strerror(-error)));
-  bool dispatcher = false;
+  Room room;
   for (const auto& [id, mode_flag] :
        {std::pair{query.hw_prog_id, XDP_FLAGS_HW_MODE}, std::pair{query.drv_prog_id, XDP_FLAGS_DRV_MODE},
-        std::pair{query.skb_prog_id, XDP_FLAGS_SKB_MODE}}) {
-    const auto joined = make_room_in(ifname, ifindex, id, mode_flag);
-    if (!joined) return joined;
-    dispatcher |= *joined;
-  }
-  return dispatcher;
+        std::pair{query.skb_prog_id, XDP_FLAGS_SKB_MODE}})
+    if (auto ok = make_room_in(ifname, ifindex, id, mode_flag, replace, room); !ok) {
+      put_back(room, ifindex);
+      return tl::unexpected(ok.error());
+    }
+  return room;
+}
+
+void put_back(Room& room, int ifindex) noexcept {
+  if (room.program)
+    bpf_xdp_attach(ifindex, room.program.get(), room.mode_flag | XDP_FLAGS_UPDATE_IF_NOEXIST, nullptr);
+  room.program = Fd();
 }
 
 }  // namespace xdpgpu::kernel

@@ -67,6 +67,8 @@ struct PortOptions {
   // wakes the peer only if that has an XDP program (veth_xdp_flush), else the frames lie there until
   // something else does; its ndo_xdp_xmit wakes any peer with NAPI.
   bool tx_by_redirect = false;
+  // Somebody else's program on the interface gives way, and comes back only if this one does not stay.
+  bool replace = false;
 };
 
 // Descriptors of a port's maps, in the order of XG_PORT_MAPS below: what the broker passes to the data
@@ -135,6 +137,10 @@ class PortProgram {
   // step and in its mode.
   Result<XdpMode> attach(std::optional<XdpMode> required);
   void detach() noexcept;
+  // The program that gave way, in words; empty: none. stay() lets it go for good; else it is put back when
+  // this object goes.
+  const std::string& replaced() const noexcept;
+  void stay() noexcept;
   // Leaves program, link and pins where they are, for a later attach to go on with. False: it was not
   // attached, or through a dispatcher, and goes with this object.
   bool leave() noexcept;

@@ -93,6 +93,7 @@ struct PortProgram::Impl {
   Skeleton component_skeleton;
   XdpProgram component;
   enum class By { nobody, dispatcher, itself } attached = By::nobody;
+  Room room;
   Fd link;  // by itself: it has the program on the interface
   XdpMode mode = XdpMode::native;
   bool pinned = false;
@@ -115,7 +116,12 @@ PortProgram::PortProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PortProgram::~PortProgram() {
   detach();
   unpin();
+  put_back(impl_->room, impl_->ifindex());
 }
+
+const std::string& PortProgram::replaced() const noexcept { return impl_->room.replaced; }
+
+void PortProgram::stay() noexcept { impl_->room.program = Fd(); }
 
 const PortOptions& PortProgram::options() const noexcept { return impl_->options; }
 
@@ -268,12 +274,13 @@ Result<XdpMode> PortProgram::Impl::take_over() {
 Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   if (impl_->took_over) return impl_->take_over();
   const PortOptions& options = impl_->options;
-  const auto dispatcher = make_room(options.ifname, impl_->ifindex());
-  if (!dispatcher) return tl::unexpected(dispatcher.error());
+  auto room = make_room(options.ifname, impl_->ifindex(), options.replace);
+  if (!room) return tl::unexpected(room.error());
+  impl_->room = std::move(*room);
   int native_error = 0, error = 0;
   for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
     if (required && *required != mode) continue;
-    error = impl_->try_attach(mode, *dispatcher);
+    error = impl_->try_attach(mode, impl_->room.dispatcher);
     if (error == 0) return mode;
     if (mode == XdpMode::native) native_error = error;
     if (error == -EEXIST || error == -EBUSY || error == -EPERM) break;
