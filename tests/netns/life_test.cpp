@@ -258,6 +258,202 @@ TEST(Vanished, ADeletedInterfaceEndsTheAttach) {
   EXPECT_EQ(leftovers(host, {}), std::vector<std::string>{});
 }
 
+// ---- an interface that changes ---------------------------------------------------------------------
+
+class Changes : public OnOneWire {
+ protected:
+  // Everything is gone and nothing of the name is left.
+  static bool nothing_at(const std::string& ifname) {
+    return access(Pins::directory(ifname).c_str(), F_OK) != 0 &&
+           access(fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname).c_str(), F_OK) != 0;
+  }
+  bool said(const std::string& words) {
+    return eventually([&] { return attached_->process().err().find(words) != std::string::npos; }, 5s);
+  }
+};
+
+TEST_F(Changes, ARenamedInterfaceGoesOnUnderItsNewName) {
+  if (!kernel_at_least(6, 2)) GTEST_SKIP() << "before Linux 6.2 an interface that is up keeps its name";
+  attach_both(inspect_udp(7000, kBounce));
+  const std::string before = host_port().ifname(), now = before + "2";
+  Load load(left_port(), many_flows(7000, 16, 25), 5000);
+  std::optional<Interface> port = host_port().renamed(now);
+  EXPECT_TRUE(said(fmt::format("{} was renamed: it is {} from now on", before, now)))
+      << attached_->process().err();
+  EXPECT_TRUE(nothing_at(before));
+  const Pins pins(now);
+  const auto transmitted = pins.worker("transmitted");
+  EXPECT_TRUE(eventually([&] { return pins.worker("transmitted") > transmitted + 100; })) << pins.summary();
+  for (const auto& name : {now, host_second().ifname()}) {
+    const Outcome status = product(*host_, {"status", name, "-o", "json"});
+    ASSERT_EQ(status.status, 0) << status.err;
+    const Json ports = Json::parse(status.out).at("ports");
+    EXPECT_EQ(ports.at(0).at("interface"), now);
+    EXPECT_EQ(ports.at(0).at("pins"), Pins::directory(now));
+  }
+  EXPECT_EQ(product(*host_, {"status", before}).status, 1);
+  // A policy names it as it is called now.
+  EXPECT_EQ(
+      product(
+          *host_,
+          {"policy", "apply", now,
+           TemporaryFile(inspect_udp(7000, fmt::format(R"({{"stage": "l2fwd", "to": "{}"}})", now))).path()})
+          .status,
+      0);
+  load.end();
+  const Outcome detach = product(*host_, {"detach", now});
+  EXPECT_EQ(detach.status, 0) << detach.out << detach.err;
+  EXPECT_EQ(attached_->process().wait(5s), 0) << attached_->process().err();
+  EXPECT_TRUE(nothing_at(now));
+  expect_conserved(pins);
+  port->renamed(before);
+}
+
+TEST_F(Changes, AnInterfaceThatMovesAwayEndsTheAttach) {
+  attach(inspect_udp(7000, kBounce));
+  const Pins& pins = attached_->pins();
+  Load load(left_port(), many_flows(7000, 16, 25), 5000);
+  ASSERT_TRUE(eventually([&] { return pins.worker("transmitted") > 100; })) << pins.summary();
+  const Namespace elsewhere("elsewhere");
+  const Interface port = host_port().moved_to(elsewhere);
+  EXPECT_EQ(attached_->process().wait(10s), 1);
+  attached_->process().wait_for_end_of_output(2s);
+  load.end();
+  const std::string err = attached_->process().err();
+  EXPECT_NE(err.find("moved to another network namespace"), std::string::npos) << err;
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
+  EXPECT_EQ(xdp_state(port).mode, XdpAttach::none) << "where the interface is now";
+  EXPECT_EQ(leftovers(*host_, {host_second().ifname()}), std::vector<std::string>{});
+  EXPECT_TRUE(nothing_at(port.ifname()));
+  const Json account = last_line(attached_->process().out());
+  EXPECT_TRUE(account.value("frames_conserved", false)) << account;
+  EXPECT_TRUE(account.value("packets_balanced", false)) << account;
+  expect_conserved(pins);
+  attached_.reset();
+  port.moved_to(*host_);
+}
+
+// Away and back before anybody has looked: its sockets are gone all the same.
+TEST_F(Changes, AnInterfaceThatMovesAwayAndBackEndsTheAttach) {
+  attach(inspect_udp(7000, kBounce));
+  const Namespace elsewhere("elsewhere");
+  host_port().moved_to(elsewhere).moved_to(*host_);
+  EXPECT_EQ(attached_->process().wait(10s), 1);
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
+TEST_F(Changes, TrafficGoesOnWhenTheLinkIsUpAgain) {
+  attach(inspect_udp(7000, kBounce));
+  const Pins& pins = attached_->pins();
+  const auto bounced = [&] {
+    Sniffer left(left_port());
+    const auto frames = many_flows(7000, 16, 5);
+    Sender(left_port()).send_paced(frames, 5000);
+    return left.take(frames.size(), 3000ms, udp_to(7000)).size();
+  };
+  EXPECT_EQ(bounced(), 80U);
+  for (const Interface* end : {&host_port(), &left_port()}) {
+    std::optional<Load> load;  // a socket on an interface that is down refuses
+    if (end == &host_port()) load.emplace(left_port(), many_flows(7001, 16, 5), 2000);
+    end->down();
+    std::this_thread::sleep_for(300ms);
+    end->up();
+    load.reset();
+    ASSERT_TRUE(eventually([&] { return host_port().running() && left_port().running(); }));
+    const auto transmitted = pins.worker("transmitted");
+    EXPECT_EQ(bounced(), 80U) << pins.summary() << attached_->process().err();
+    EXPECT_EQ(pins.worker("transmitted"), transmitted + 80) << "counts go on";
+  }
+  EXPECT_EQ(attached_->detach().status, 0) << attached_->process().err();
+  expect_conserved(pins);
+}
+
+TEST_F(Changes, AnMtuThatGoesUpOrDownMisjudgesNothing) {
+  attach(inspect_udp(7000, kBounce));
+  const Pins& pins = attached_->pins();
+  Sniffer left(left_port());
+  const auto bounced = [&](std::size_t payload) {
+    const auto before = pins.worker("transmitted");
+    Sender(left_port()).send(build(from_left(1000, 7000, std::string(payload, 'x'))));
+    eventually([&] { return pins.worker("transmitted") > before; }, 300ms);
+    return left.take(1, 200ms, udp_to(7000)).size() == 1;
+  };
+  EXPECT_TRUE(bounced(1000));
+  host_port().set_mtu(1000);
+  EXPECT_TRUE(bounced(900));
+  // A veth end takes what its peer sends, and native XDP keeps the peer from sending more than it can have.
+  host_port().set_mtu(9000);
+  EXPECT_TRUE(said("the MTU of " + host_port().ifname() + " was raised to 9000"))
+      << attached_->process().err();
+  EXPECT_TRUE(bounced(1400));
+  EXPECT_EQ(attached_->detach().status, 0) << attached_->process().err();
+  expect_conserved(pins);
+}
+
+TEST_F(Changes, QueuesWithoutAWorkerGoByOnFailure) {
+  config_.queues = 1;
+  const Namespace host("queues"), other("other");
+  const std::string prefix = fmt::format("xg{:x}", getpid());
+  Veth wire(host, prefix + "q", other, prefix + "p", {.queues = 2});
+  // Native XDP wants a receive queue for each that the peer sends by.
+  wire.b().set_channels(2, 1);
+  wire.a().set_channels(1, 2);
+  wire.up();
+  Attached attached(host, {.interfaces = {wire.a().ifname()},
+                           .policy = inspect_udp(7000, kBounce, R"("on_failure": "drop")")});
+  const Pins& pins = attached.pins();
+  std::vector<Frame> frames;
+  for (std::uint16_t flow = 0; flow < 64; ++flow)
+    frames.push_back(build({.src = wire.b().mac(),
+                            .dst = wire.a().mac(),
+                            .src_ip = "10.9.0.2",
+                            .dst_ip = "10.9.0.1",
+                            .src_port = static_cast<std::uint16_t>(20000 + flow),
+                            .dst_port = 7000,
+                            .payload = "flow"}));
+  Sender sender(wire.b());
+  sender.send_paced(frames, 5000);
+  ASSERT_TRUE(eventually([&] { return pins.worker("transmitted") == 64; })) << pins.summary();
+  wire.a().set_channels(2, 2);
+  wire.b().set_channels(2, 2);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return attached.process().err().find("has 2 receive queues now, and 1 of them") != std::string::npos;
+      },
+      5s))
+      << attached.process().err();
+  // Some kernels run no program on a veth's new queue: what is sent there comes up untouched, and is not
+  // lost.
+  Sniffer up(wire.a());
+  std::size_t past = 0;
+  EXPECT_TRUE(eventually([&] {
+    sender.send_paced(frames, 5000);
+    past += up.drain(20ms, 500ms, udp_to(7000)).size();
+    return pins.kernel("drop_failure") + past > 0 && pins.worker("transmitted") > 64;
+  })) << pins.summary();
+  fmt::print("a veth's new queue: {} by on_failure, {} past XDP\n", pins.kernel("drop_failure"), past);
+  EXPECT_EQ(attached.detach().status, 0) << attached.process().err();
+  expect_conserved(pins);
+  EXPECT_EQ(leftovers(host, {wire.a().ifname()}), std::vector<std::string>{});
+}
+
+TEST_F(Changes, TerminationUnderTrafficAccountsForEveryPacket) {
+  attach(inspect_udp(7000, kBounce));
+  const Pins& pins = attached_->pins();
+  Sniffer left(left_port());
+  Load load(left_port(), many_flows(7000, 16, 25), 20000);
+  ASSERT_TRUE(eventually([&] { return pins.worker("transmitted") > 500; })) << pins.summary();
+  attached_->process().signal(SIGTERM);
+  EXPECT_EQ(attached_->process().wait(10s), 0) << attached_->process().err();
+  attached_->process().wait_for_end_of_output(2s);
+  load.end();
+  const Json account = last_line(attached_->process().out());
+  EXPECT_TRUE(account.value("frames_conserved", false)) << account;
+  EXPECT_TRUE(account.value("packets_balanced", false)) << account;
+  expect_conserved(pins);
+  EXPECT_EQ(left.drain(100ms, 5000ms, udp_to(7000)).size(), pins.worker("transmitted"));
+}
+
 // ---- one wire --------------------------------------------------------------------------------------
 
 class Pinned : public OnOneWire {};

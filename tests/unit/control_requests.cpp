@@ -75,6 +75,11 @@ class ControlRequests : public ::testing::Test {
                          return act("install " + std::to_string(slot) + "; ");
                        },
                    .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
+                   .rename = [this](u32 port) -> Result<std::string> {
+                     if (auto renamed = act("rename " + std::to_string(port) + "; "); !renamed)
+                       return Error(renamed.error());
+                     return std::string("eth9");
+                   },
                    .ready = [this] { done_ += "ready; "; },
                    .undo =
                        [this](bool keep) {
@@ -98,13 +103,19 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   ask(MessageType::watch_egress, 1);
   EXPECT_EQ(serve(), Requests::Served::answered);
   EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::renamed, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto renamed = data_plane_.receive(0ms);
+  ASSERT_TRUE(renamed) << renamed.error();
+  EXPECT_EQ(renamed->message.type, MessageType::done);
+  EXPECT_STREQ(renamed->message.text, "eth9");
   ask(MessageType::stopped, 1);
   EXPECT_EQ(serve(), Requests::Served::answered);
   EXPECT_EQ(answer(), MessageType::gone);
   EXPECT_TRUE(requests_.undone());
   data_plane_ = Channel();
   EXPECT_EQ(serve(), Requests::Served::gone);
-  EXPECT_EQ(done_, "create 4 2; install 1; ready; watch; undo; ");
+  EXPECT_EQ(done_, "create 4 2; install 1; ready; watch; rename 1; undo; ");
 }
 
 TEST_F(ControlRequests, WhatDecidesStaysIfItIsAskedFor) {
@@ -120,7 +131,7 @@ TEST_F(ControlRequests, WhatDecidesStaysIfItIsAskedFor) {
 
 TEST_F(ControlRequests, WhatCannotBeDoneIsRefusedAndNoFault) {
   refuses_ = true;
-  for (const auto type : {MessageType::create_maps, MessageType::watch_egress}) {
+  for (const auto type : {MessageType::create_maps, MessageType::watch_egress, MessageType::renamed}) {
     ask(type, 1, 1);
     EXPECT_EQ(serve(), Requests::Served::answered);
     EXPECT_EQ(answer(), MessageType::refused);
@@ -165,7 +176,7 @@ TEST_F(ControlRequests, OutOfBoundsTheyAreAFault) {
                                    {MessageType::stopped, 2u, 0u},
                                    {MessageType::stopped, 1u, 2u},
                                    {static_cast<MessageType>(0), 0u, 0u},
-                                   {static_cast<MessageType>(6), 0u, 0u},
+                                   {static_cast<MessageType>(7), 0u, 0u},
                                    {static_cast<MessageType>(~0u), 0u, 0u}}) {
     ask(type, a, b);
     EXPECT_THAT(wrong(), HasSubstr("invalid")) << static_cast<u32>(type) << " " << a << " " << b;

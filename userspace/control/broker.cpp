@@ -2,6 +2,7 @@
 #include "userspace/control/broker.hpp"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
@@ -305,6 +307,35 @@ Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps) {
   return installed;
 }
 
+Result<std::string> Broker::rename(u32 port) {
+  if (port >= ports_.size()) return Error(std::string("there is no such port"));
+  std::string& name = plan_.ports[port].facts.name;
+  char found[IF_NAMESIZE] = {};
+  if (!if_indextoname(plan_.ports[port].facts.ifindex, found)) return Error(fmt::format("{} is gone", name));
+  const std::string now = found;
+  if (now == name) return now;
+  const auto lock = RunLock::take();
+  if (!lock) return Error(lock.error());
+  if (find_process(now) == Presence::running)
+    return Error(std::string("another attach has pins and control socket of that name"));
+  if (auto renamed = ports_[port]->program->rename(now); !renamed) return Error(renamed.error());
+  ports_[port]->offloads.rename(now);
+  ports_[port]->interrupts.rename(now);
+  name = now;
+  std::error_code error;
+  const std::string path = socket_path(now);
+  std::filesystem::rename(socket_files_[port], path, error);
+  if (error) return Error(fmt::format("cannot rename {}: {}", socket_files_[port], error.message()));
+  socket_files_[port] = path;
+  // The others' are links to the first one's.
+  for (std::size_t i = 1; port == 0 && i < socket_files_.size(); i++) {
+    unlink(socket_files_[i].c_str());
+    if (symlink((now + ".sock").c_str(), socket_files_[i].c_str()) != 0)
+      return Error(fmt::format("cannot make {}: {}", socket_files_[i], std::strerror(errno)));
+  }
+  return now;
+}
+
 Result<void> Broker::watch_egress(bool on) {
   Result<void> watched{};
   for (std::size_t i = 0; i < ports_.size() && watched; i++) {
@@ -326,6 +357,7 @@ Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
   return {.create_maps = kernel::create_policy_maps,
           .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
           .watch_egress = [this](bool on) { return watch_egress(on); },
+          .rename = [this](u32 port) { return rename(port); },
           .ready =
               [this, on_ready] {
                 ready_ = true;

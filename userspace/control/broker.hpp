@@ -45,6 +45,8 @@ class Broker {
   [[noreturn]] void become_data_plane(Channel channel);
   Requests::Duties duties(const std::function<void()>& on_ready);
   Result<void> install(u32 slot, const kernel::PolicyMaps& maps);
+  // Moves what bears an interface's name to the name that it has now.
+  Result<std::string> rename(u32 port);
   // Puts the egress feed on every port, or takes it off.
   Result<void> watch_egress(bool on);
   void undo() noexcept;

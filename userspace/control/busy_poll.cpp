@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <utility>
 
@@ -56,6 +57,12 @@ BusyPollGuard& BusyPollGuard::operator=(BusyPollGuard&& other) noexcept {
 }
 
 BusyPollGuard::~BusyPollGuard() { restore(); }
+
+void BusyPollGuard::rename(const std::string& ifname) {
+  if (ifname_.empty()) return;
+  (void)std::rename(note_path(ifname_).c_str(), note_path(ifname).c_str());
+  ifname_ = ifname;
+}
 
 void BusyPollGuard::restore() noexcept {
   if (!ifname_.empty()) restore_busy_poll(std::exchange(ifname_, {}));

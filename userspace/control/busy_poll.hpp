@@ -26,6 +26,7 @@ class BusyPollGuard {
   BusyPollGuard& operator=(const BusyPollGuard&) = delete;
   ~BusyPollGuard();  // sets them back
   void restore() noexcept;
+  void rename(const std::string& ifname);     // the interface has another name
   void leave() noexcept { ifname_.clear(); }  // as they are, for a later attach to take over
 
  private:

@@ -55,6 +55,8 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::watch_egress:
     case MessageType::gone:
       return message.a <= 1;
+    case MessageType::renamed:
+      return message.a < XG_MAX_PORTS;
     case MessageType::ready:
     case MessageType::maps_created:
     case MessageType::done:

@@ -24,6 +24,7 @@ enum class MessageType : u32 {
   stopped,       // a: 1 if every frame came home, else 0; b: 1 if what decides is to stay for a later attach,
                  // else 0; sockets are closed; answered by gone
   watch_egress,  // a: 1 if user space is to be shown what the host sends, else 0; done or refused
+  renamed,       // a: port, whose interface has another name; done, with the name as text, or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,

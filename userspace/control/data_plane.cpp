@@ -29,6 +29,7 @@
 #include "userspace/control/flows.hpp"
 #include "userspace/control/grace_period.hpp"
 #include "userspace/control/health.hpp"
+#include "userspace/control/link_watch.hpp"
 #include "userspace/control/policy_swap.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/report.hpp"
@@ -110,6 +111,7 @@ class DataPlane {
       : setup_(std::move(setup)),
         output_(setup_.live && !setup_.json && !setup_.daemon),
         broker_events_(context_),
+        link_events_(context_),
         housekeeping_(context_),
         live_timer_(context_),
         confirm_timer_(context_),
@@ -125,6 +127,7 @@ class DataPlane {
       return 1;
     }
     watch_broker();
+    watch_links();
     keep_house();
     print_live();
     context_.run();
@@ -143,8 +146,15 @@ class DataPlane {
   void watch_broker();
   void keep_house();
   void print_live();
-  // The first interface that is not there any more under its name, as a sentence.
-  std::optional<std::string> lost_interface() const;
+  void watch_links();
+  // Ends the attach for an interface that is not there any more.
+  void end_without(const std::string& ifname);
+  // Looks whether interfaces are still there, and under their names. False: the attach ends.
+  bool check_interfaces();
+  // The interface goes on under its new name.
+  void rename(u32 port, const std::string& now);
+  // Says so when an interface has come to have queues that no worker serves, or has them no more.
+  void watch_queues();
   // Says so when an interface's MTU has come to let in frames that fit no chunk.
   void watch_mtus();
   // Tells what `ddos` stages have detected, and what is over.
@@ -195,6 +205,7 @@ class DataPlane {
 
   asio::io_context context_;
   asio::posix::stream_descriptor broker_events_;
+  asio::posix::stream_descriptor link_events_;
   asio::steady_timer housekeeping_;
   asio::steady_timer live_timer_;
   asio::steady_timer confirm_timer_;
@@ -206,8 +217,10 @@ class DataPlane {
   std::optional<Totals> last_totals_;
   Clock::time_point last_time_;
   int ticks_ = 0;
-  std::vector<u32> mtus_;            // by port, as last seen
-  std::set<std::string> told_mtus_;  // what was said of them and the policies' outer headers
+  std::vector<u32> mtus_;       // by port, as last seen
+  std::vector<u32> queues_;     // by port, as last seen; 0: not yet
+  std::set<std::string> told_;  // what is said once
+  LinkWatch links_;
   bool broker_gone_ = false;
   bool shutting_down_ = false;
   int status_ = 0;
@@ -283,6 +296,9 @@ Result<void> DataPlane::start() {
                                      [](const auto& spec) { return spec.busy_poll.wanted; });
   if (auto kept = keep_socket_privileges(busy_poll); !kept) return kept;
   if (auto opened = open_ports(); !opened) return opened;
+  auto links = LinkWatch::open();
+  if (!links) return Error(links.error());
+  links_ = std::move(*links);
   auto engine = dataplane::Engine::create(std::move(setup_.specs), setup_.plan.engine);
   if (!engine) return Error(engine.error());
   engine_ = std::move(*engine);
@@ -349,34 +365,89 @@ void DataPlane::keep_house() {
     if (setup_.broker.take_pending_stop()) return shut_down({});
     if (++ticks_ % kAlarmTicks == 0) watch_alarms();
     if (ticks_ % kInterfaceTicks == 0) {
+      if (!check_interfaces()) return;
       watch_mtus();
-      if (const auto lost = lost_interface()) {
-        output_.problem(*lost);
-        status_ = 1;
-        return shut_down({});
-      }
+      watch_queues();
     }
     keep_house();
   });
 }
 
-std::optional<std::string> DataPlane::lost_interface() const {
-  for (const auto& port : setup_.plan.ports) {
-    const auto& name = port.facts.name;
+void DataPlane::watch_links() {
+  if (!link_events_.is_open()) link_events_.assign(dup(links_.fd()));
+  link_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
+    if (error || shutting_down_) return;
+    const auto gone = links_.gone();
+    for (const auto& port : setup_.plan.ports)
+      if (std::find(gone.begin(), gone.end(), port.facts.ifindex) != gone.end())
+        return end_without(port.facts.name);
+    if (check_interfaces()) watch_links();
+  });
+}
+
+// Its sockets are unbound for good, also if it comes back.
+void DataPlane::end_without(const std::string& ifname) {
+  output_.problem(fmt::format(
+      "{} is gone: it was deleted or moved to another network namespace, so this attach ends; attach "
+      "again where the interface is",
+      ifname));
+  status_ = 1;
+  shut_down({});
+}
+
+bool DataPlane::check_interfaces() {
+  for (u32 i = 0; i < ports_.size(); i++) {
+    const auto& facts = setup_.plan.ports[i].facts;
     char now[IF_NAMESIZE] = {};
     errno = 0;
-    if (!if_indextoname(port.facts.ifindex, now)) {
-      if (errno != ENXIO) continue;  // it cannot be told
-      return fmt::format(
-          "{} is gone: it was deleted or moved to another network namespace, so this attach ends; attach "
-          "again where the interface is",
-          name);
-    }
-    if (name != now)
-      return fmt::format("{} was renamed to {}, so this attach ends; attach again with \"xdpgpu attach {}\"",
-                         name, now, now);
+    if (if_indextoname(facts.ifindex, now)) {
+      if (facts.name != now) rename(i, now);
+    } else if (errno == ENXIO) {
+      end_without(facts.name);
+      return false;
+    }  // else it cannot be told
   }
-  return std::nullopt;
+  return true;
+}
+
+void DataPlane::rename(u32 port, const std::string& now) {
+  std::string& name = setup_.plan.ports[port].facts.name;
+  const auto answer = setup_.broker.call(Message::make(MessageType::renamed, port), kGoneTimeout);
+  if (!answer) return;  // whoever watches the broker says so
+  if (answer->message.type == MessageType::done) {
+    const std::string is = answer->message.text;
+    output_.problem(fmt::format(
+        "{} was renamed: it is {} from now on, for every command, in policies and in the path of its pins",
+        name, is));
+    name = is;
+    ports_[port].rename(is);
+    return;
+  }
+  auto problem =
+      fmt::format("{} was renamed to {}, and goes on under its old name for status, detach and pins: {}",
+                  name, now, answer->message.text);
+  if (told_.insert(problem).second) output_.problem(problem);
+}
+
+void DataPlane::watch_queues() {
+  queues_.resize(setup_.plan.ports.size());
+  for (std::size_t i = 0; i < queues_.size(); i++) {
+    const auto& planned = setup_.plan.ports[i];
+    const auto& name = planned.facts.name;
+    const u32 before = queues_[i] ? queues_[i] : planned.facts.rx_queues;
+    queues_[i] = host::receive_queues(name).value_or(before);
+    if (queues_[i] == before) continue;
+    // A veth gives its program to the queues that it has when that is attached.
+    if (queues_[i] > planned.queues)
+      output_.problem(fmt::format(
+          "{} has {} receive queues now, and {} of them a worker: what comes in on the others and is to be "
+          "inspected goes by on_failure{}; ethtool -L {} to {}, or attach again",
+          name, queues_[i], planned.queues,
+          planned.facts.driver == "veth" ? ", or past the XDP program, which a veth may not run on them" : "",
+          name, planned.queues));
+    else
+      output_.problem(fmt::format("{} has {} receive queues now, each with a worker", name, queues_[i]));
+  }
 }
 
 void DataPlane::watch_mtus() {
@@ -404,7 +475,7 @@ void DataPlane::watch_mtus() {
           "included: those that are longer are lost; ip link set {} mtu {}, or give \"encapsulation\" "
           "\"mtu\": {}",
           name, mtus_[i], outer, name, outer, mtus_[i]);
-      if (told_mtus_.insert(problem).second) output_.problem(problem);
+      if (told_.insert(problem).second) output_.problem(problem);
     }
 }
 
@@ -493,6 +564,7 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   health_.watch({});
   error_code ignored;
   broker_events_.close(ignored);
+  link_events_.close(ignored);
 
   set_state(XG_STATE_DRAINING);
   wait_for_grace_period();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <utility>
 
@@ -65,6 +66,12 @@ OffloadGuard& OffloadGuard::operator=(OffloadGuard&& other) noexcept {
 }
 
 OffloadGuard::~OffloadGuard() { restore(); }
+
+void OffloadGuard::rename(const std::string& ifname) {
+  if (ifname_.empty()) return;
+  (void)std::rename(note_path(ifname_).c_str(), note_path(ifname).c_str());  // there may be none
+  ifname_ = ifname;
+}
 
 void OffloadGuard::restore() noexcept {
   if (ifname_.empty()) return;

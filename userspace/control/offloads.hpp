@@ -25,6 +25,7 @@ class OffloadGuard {
   OffloadGuard& operator=(const OffloadGuard&) = delete;
   ~OffloadGuard();  // switches on again
   void restore() noexcept;
+  void rename(const std::string& ifname);  // the interface has another name
   // As they are, for a later attach to take over.
   void leave() noexcept { ifname_.clear(), switched_.clear(); }
 

@@ -18,6 +18,7 @@ class PortControl {
                                   kernel::PortMaps maps);
 
   const std::string& ifname() const noexcept { return ifname_; }
+  void rename(std::string ifname) { ifname_ = std::move(ifname); }  // the interface has another name
   u32 queues() const noexcept { return queues_; }
   u32 flow_entries_per_queue() const noexcept { return flow_entries_; }
   const kernel::PortMaps& maps() const noexcept { return maps_; }

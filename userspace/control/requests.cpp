@@ -50,6 +50,11 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     }
     case MessageType::watch_egress:
       return done_or_refused(duties_.watch_egress(message.a == 1));
+    case MessageType::renamed: {
+      const auto name = duties_.rename(message.a);
+      return name ? Message::make(MessageType::done, 0, 0, *name)
+                  : Message::make(MessageType::refused, 0, 0, name.error());
+    }
     case MessageType::stopped:
       if (state_ != State::running) return Error(std::string("it stopped before it was ready"));
       state_ = State::undone;

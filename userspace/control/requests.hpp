@@ -19,7 +19,8 @@ class Requests {
     std::function<Result<kernel::PolicyMaps>(u32 lines, u32 rows)> create_maps;
     std::function<Result<void>(u32 slot, const kernel::PolicyMaps& maps)> install_maps;
     std::function<Result<void>(bool on)> watch_egress;
-    std::function<void()> ready;  // once
+    std::function<Result<std::string>(u32 port)> rename;  // returns the name that the interface has now
+    std::function<void()> ready;                          // once
     // Once, after `ready`; nothing is done any more from then on. keep: what decides is to stay for a later
     // attach; returns whether it does.
     std::function<bool(bool keep)> undo;

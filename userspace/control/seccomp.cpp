@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <linux/bpf.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -193,7 +194,8 @@ std::vector<Limited> limited(bool drivers, bool recorded) {
   };
   for (const u64 option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA})
     calls.push_back({SCMP_SYS(prctl), {is(0, option)}});
-  // Health checks, the system log, and what interfaces are asked through.
+  // Health checks, the system log, and what interfaces are asked through (and told nothing: that takes a
+  // capability).
   for (const u64 domain : {AF_UNIX, AF_INET, AF_INET6})
     for (const u64 type : {SOCK_STREAM, SOCK_DGRAM})
       calls.push_back({SCMP_SYS(socket), {is(0, domain), masked(1, 0xf, type)}});
@@ -207,7 +209,7 @@ std::vector<Limited> limited(bool drivers, bool recorded) {
     calls.push_back({call, {masked(2, PROT_EXEC, 0)}});
   constexpr u64 kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;
   calls.push_back({SCMP_SYS(openat), {masked(2, kWriting & ~u64{O_DIRECTORY}, O_RDONLY)}});
-  for (const u64 request : {FIONBIO, SIOCGIFMTU, SIOCGIFNAME, SIOCGIFINDEX, TCGETS})
+  for (const u64 request : {FIONBIO, SIOCETHTOOL, SIOCGIFMTU, SIOCGIFNAME, SIOCGIFINDEX, TCGETS})
     calls.push_back({SCMP_SYS(ioctl), {is(1, request)}});
   if (recorded)
     for (const u64 request : {SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND})

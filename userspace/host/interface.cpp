@@ -43,7 +43,7 @@ std::string text_or_empty(const char* text) { return text ? text : ""; }
 
 // sysfs shows the interfaces of the namespace it was mounted in, which need not be ours: only used where
 // nothing else tells.
-u32 receive_queues(const std::string& ifname, rtnl_link* link) {
+u32 count_receive_queues(const std::string& ifname, rtnl_link* link) {
   if (const auto channels = ethtool::receive_channels(ifname)) return *channels;
   const u32 queues = rtnl_link_get_num_rx_queues(link);
   return queues > 0 ? queues : 1;
@@ -97,7 +97,7 @@ Result<InterfaceFacts> read_interface(const std::string& name) {
   facts.up = (flags & IFF_UP) != 0;
   facts.carrier = rtnl_link_get_carrier(link.get()) != 0;
   facts.mtu = rtnl_link_get_mtu(link.get());
-  facts.rx_queues = receive_queues(name, link.get());
+  facts.rx_queues = count_receive_queues(name, link.get());
   if (const int master = rtnl_link_get_master(link.get()); master > 0) {
     if (const Link upper = find_link(socket.get(), master, nullptr)) {
       facts.master = text_or_empty(rtnl_link_get_name(upper.get()));
@@ -122,6 +122,8 @@ std::optional<u32> interface_mtu(const std::string& name) {
   if (!known) return std::nullopt;
   return static_cast<u32>(request.ifr_mtu);
 }
+
+std::optional<u32> receive_queues(const std::string& name) { return ethtool::receive_channels(name); }
 
 std::vector<std::string> list_interfaces() {
   std::vector<std::string> names;

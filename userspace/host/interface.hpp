@@ -74,6 +74,9 @@ std::vector<std::string> list_interfaces();
 // The MTU as it is now; nothing if there is no such interface. Needs no privilege.
 std::optional<u32> interface_mtu(const std::string& name);
 
+// The receive queues that it has now; nothing if that cannot be told. Needs no privilege.
+std::optional<u32> receive_queues(const std::string& name);
+
 Result<void> set_offload(const std::string& ifname, const std::string& offload, bool on);
 
 }  // namespace xdpgpu::host

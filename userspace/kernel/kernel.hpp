@@ -131,6 +131,8 @@ class PortProgram {
   // attach is removed first.
   Result<void> pin();
   void unpin() noexcept;
+  // The interface has another name: the pins stand under that from now on.
+  Result<void> rename(const std::string& ifname);
 
   // Attaches; `native_required` / `generic_required` are strict, else native is tried first. A foreign
   // program on the interface is refused by name. Over a dead attach's maps: takes its program's place, in one

@@ -80,12 +80,22 @@ bool has_live_worker(int queue_state_fd) noexcept {
   return state.beat_ns && now_ns - state.beat_ns < kDeadAfterNs;
 }
 
+namespace {
+
+Result<void> remove_dead_pins(const std::string& ifname) {
+  const Fd stale(bpf_obj_get((folder_of(ifname) / "queue_state").c_str()));
+  if (stale && has_live_worker(stale.get()))
+    return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
+  remove_pins(ifname);
+  return {};
+}
+
+}  // namespace
+
 Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
   if (auto ok = check_bpffs(); !ok) return ok;
   const fs::path folder = folder_of(ifname);
-  if (const Fd stale{bpf_obj_get((folder / "queue_state").c_str())}; stale && has_live_worker(stale.get()))
-    return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
-  remove_pins(ifname);
+  if (auto ok = remove_dead_pins(ifname); !ok) return ok;
   if (auto ok = make_folder(folder); !ok) return ok;
   Result<void> ok = check_root();
 #define XG_X(name) \
@@ -116,6 +126,17 @@ int pin_link(const std::string& ifname, const Fd& link) noexcept {
 Fd pinned_link(const std::string& ifname) noexcept {
   if (!is_folder_name(ifname)) return Fd();
   return Fd(bpf_obj_get((folder_of(ifname) / kLink).c_str()));
+}
+
+Result<void> rename_pins(const std::string& from, const std::string& to) {
+  if (!is_folder_name(from) || !is_folder_name(to))
+    return tl::unexpected(fmt::format("\"{}\" or \"{}\" cannot be an interface's name", from, to));
+  if (auto ok = remove_dead_pins(to); !ok) return ok;
+  std::error_code error;
+  fs::rename(folder_of(from), folder_of(to), error);
+  if (error)
+    return tl::unexpected(fmt::format("cannot rename {}: {}", folder_of(from).string(), error.message()));
+  return {};
 }
 
 void remove_pins(const std::string& ifname) noexcept {

@@ -15,6 +15,8 @@ std::optional<PortMaps> pinned_maps(const std::string& ifname);
 // The link that has the program on the interface, beside them. 0, or -errno.
 int pin_link(const std::string& ifname, const Fd& link) noexcept;
 Fd pinned_link(const std::string& ifname) noexcept;  // empty: there is none
+// Moves an interface's pins to its new name, over what a dead attach left there; a live one's are an error.
+Result<void> rename_pins(const std::string& from, const std::string& to);
 // Nothing happens for what cannot be an interface's name, such as "" or "../x".
 void remove_pins(const std::string& ifname) noexcept;
 

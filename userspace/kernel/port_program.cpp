@@ -226,6 +226,13 @@ void PortProgram::unpin() noexcept {
   if (std::exchange(impl_->pinned, false)) remove_pins(impl_->options.ifname);
 }
 
+Result<void> PortProgram::rename(const std::string& ifname) {
+  if (impl_->pinned)
+    if (auto ok = rename_pins(impl_->options.ifname, ifname); !ok) return ok;
+  impl_->options.ifname = ifname;
+  return {};
+}
+
 int PortProgram::Impl::attach_by_dispatcher(XdpMode wanted) {
   had_libxdp_folder = access(kLibxdpFolder, F_OK) == 0;
   component.reset();
