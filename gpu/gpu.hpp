@@ -240,6 +240,9 @@ class Device {
   // caller is to put its policy in force again under a new generation: a device that hangs may still publish
   // verdicts of the old one.
   virtual std::string degraded() const { return {}; }
+  // Tries a device that has failed again, where that can be done, and if it is time. Called now and then, and
+  // does not wait. What came of it, a sentence; empty: nothing new. Then degraded() says whether it is back.
+  virtual std::string try_again() { return {}; }
 };
 
 // name: a DeviceInfo::name, a kind ("cuda", "vulkan": its first usable device), or "auto" (first

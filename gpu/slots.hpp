@@ -37,6 +37,13 @@ class SlotRing {
     return static_cast<u32>(submitted_.load(std::memory_order_acquire) - retired);
   }
 
+  // From the feeding thread: whether nothing is held or in flight.
+  bool idle() const noexcept {
+    for (u32 i = 0; i < slots_.size(); i++)
+      if (state_[i].load(std::memory_order_acquire) != State::free) return false;
+    return true;
+  }
+
   // A free slot, now held; nullptr if there is none. The first one, so that few are in the caches where few
   // are in flight.
   Slot* acquire() noexcept {

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "gpu/pipelines.hpp"
@@ -16,11 +20,13 @@ namespace {
 
 enum class Failure : u8 { none, reported, silent };
 
-// What the queues of a device share.
-struct Shared {
+// The device, from one opening to its failure.
+struct Life {
+  std::unique_ptr<Device> device;
+  u64 since_ns = monotonic_ns();
   std::atomic<Failure> failure{Failure::none};
-  u64 hung_ns = 0;
 
+  explicit Life(std::unique_ptr<Device> opened) : device(std::move(opened)) {}
   bool failed() const noexcept { return failure.load(std::memory_order_acquire) != Failure::none; }
   // The first one counts.
   void fail(Failure how) noexcept {
@@ -29,29 +35,65 @@ struct Shared {
   }
 };
 
+// A queue of the device's, in one of its lives.
+struct LiveQueue {
+  Life* life = nullptr;
+  std::unique_ptr<Queue> queue;
+};
+
+class StandbyQueue;
+
+// The queues that are open.
+struct OpenQueues {
+  std::mutex mutex;
+  std::vector<StandbyQueue*> all;
+};
+
 // Slots of its own, whose memory is the device's as long as it works. Of two threads, the one that feeds
 // submits to the device, and the one that retires has the standby decide.
 class StandbyQueue final : public Queue {
  public:
-  StandbyQueue(Shared& shared, const QueueOptions& options, std::unique_ptr<Queue> device,
+  StandbyQueue(OpenQueues& open, const QueueOptions& options, u64 hung_ns, LiveQueue first,
                std::unique_ptr<Queue> standby)
-      : shared_(shared),
+      : open_(open),
+        options_(options),
+        hung_ns_(hung_ns),
         ring_(options),
         batches_(options.depth),
-        device_(std::move(device)),
         standby_(std::move(standby)) {
+    queues_.push_back(std::move(first));
+    now_ = &queues_.back();
+    newest_ = now_;
     for (Batch& batch : batches_) {
       batch.descriptors.resize(options.batch_capacity);
       batch.results.resize(options.batch_capacity);
     }
+    const std::lock_guard lock(open_.mutex);
+    open_.all.push_back(this);
+  }
+  ~StandbyQueue() override {
+    const std::lock_guard lock(open_.mutex);
+    std::erase(open_.all, this);
+  }
+
+  const QueueOptions& options() const noexcept { return options_; }
+  // Control thread: the device is back, and decides what comes once all before it has been released.
+  void go_on_with(LiveQueue queue) {
+    queues_.push_back(std::move(queue));
+    newest_.store(&queues_.back(), std::memory_order_release);
   }
 
   Slot* acquire() noexcept override {
+    if (LiveQueue* newest = newest_.load(std::memory_order_acquire); newest != now_) {
+      if (!ring_.idle()) return nullptr;
+      now_ = newest;
+    }
     Slot* slot = ring_.acquire();
     if (slot == nullptr) return nullptr;
     Batch& batch = batches_[slot->index];
+    batch.at = now_;
     // As many as there are here are there: it is null only where a failure came between.
-    batch.at_device = shared_.failed() ? nullptr : device_->acquire();
+    batch.at_device = now_->life->failed() ? nullptr : now_->queue->acquire();
     batch.submitted = false;
     slot->standby = false;
     slot->descriptors = batch.at_device != nullptr ? batch.at_device->descriptors : batch.descriptors.data();
@@ -61,16 +103,16 @@ class StandbyQueue final : public Queue {
 
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
     Batch& batch = batches_[slot->index];
-    if (batch.at_device != nullptr && !shared_.failed()) {
+    if (batch.at_device != nullptr && !batch.at->life->failed()) {
       batch.submitted_ns = monotonic_ns();
-      switch (device_->submit(batch.at_device, count, generation)) {
+      switch (batch.at->queue->submit(batch.at_device, count, generation)) {
         case Submit::ok:
           batch.submitted = true;
           break;
         case Submit::unknown_generation:
           return Submit::unknown_generation;
         case Submit::device_failed:
-          shared_.fail(Failure::reported);
+          batch.at->life->fail(Failure::reported);
           break;
       }
     }
@@ -82,11 +124,12 @@ class StandbyQueue final : public Queue {
     const Slot* oldest = ring_.oldest();
     if (oldest == nullptr) return nullptr;
     Batch& batch = batches_[oldest->index];
-    if (batch.submitted && !shared_.failed()) {
-      const Slot* done = device_->poll();
+    Life& life = *batch.at->life;
+    if (batch.submitted && !life.failed()) {
+      const Slot* done = batch.at->queue->poll();
       if (done != nullptr && !done->failed) return ring_.retire(false);
-      if (done == nullptr && monotonic_ns() < batch.submitted_ns + shared_.hung_ns) return nullptr;
-      shared_.fail(done != nullptr ? Failure::reported : Failure::silent);
+      if (done == nullptr && monotonic_ns() < batch.submitted_ns + hung_ns_) return nullptr;
+      life.fail(done != nullptr ? Failure::reported : Failure::silent);
     }
     return decide(ring_.at(ring_.oldest_ticket()), batch);
   }
@@ -94,7 +137,7 @@ class StandbyQueue final : public Queue {
   void release(Slot* slot) noexcept override {
     Batch& batch = batches_[slot->index];
     // A failed one's slots stay as they are: it may still write there.
-    if (batch.at_device != nullptr && !shared_.failed()) device_->release(batch.at_device);
+    if (batch.at_device != nullptr && !batch.at->life->failed()) batch.at->queue->release(batch.at_device);
     batch.at_device = nullptr;
     ring_.release(slot);
   }
@@ -103,6 +146,7 @@ class StandbyQueue final : public Queue {
 
  private:
   struct Batch {
+    LiveQueue* at = nullptr;
     Slot* at_device = nullptr;
     bool submitted = false;  // to the device
     u64 submitted_ns = 0;
@@ -129,83 +173,256 @@ class StandbyQueue final : public Queue {
     return slot;
   }
 
-  Shared& shared_;
+  OpenQueues& open_;
+  const QueueOptions options_;
+  const u64 hung_ns_;
   SlotRing ring_;
-  std::vector<Batch> batches_;  // by slot
-  std::unique_ptr<Queue> device_;
+  std::vector<Batch> batches_;   // by slot
+  std::list<LiveQueue> queues_;  // the control thread's, the newest last; a batch may be at an older one
+  std::atomic<LiveQueue*> newest_;
+  LiveQueue* now_;  // the feeding thread's
   std::unique_ptr<Queue> standby_;
+};
+
+// What a device has to be told to decide here.
+struct Known {
+  void* base = nullptr;
+  u64 bytes = 0;
+  Frames frames = Frames::automatic;
+  std::optional<std::vector<FlowTables>> ports;  // once they were offered
+  bool publishes = false;
+  std::map<u32, std::shared_ptr<const Pipelines>> generations;  // loosened
+};
+
+// One try to have the device back. The thread's alone until `done`; it may never be.
+struct Attempt {
+  std::function<Result<std::unique_ptr<Device>>()> reopen;
+  Known known;
+  std::vector<StandbyQueue*> open;    // as the attempt began
+  std::vector<QueueOptions> options;  // theirs
+
+  Result<std::unique_ptr<Device>> device = tl::unexpected(std::string("it has not answered yet"));
+  std::vector<std::unique_ptr<Queue>> queues;  // as `open`
+  std::atomic<bool> done{false};
+
+  void run() {
+    device = reopen();
+    if (device) {
+      if (auto ready = make_ready(**device); !ready) {
+        queues.clear();
+        device = tl::unexpected(ready.error());
+      }
+    }
+    done.store(true, std::memory_order_release);
+  }
+
+ private:
+  Result<void> make_ready(Device& opened) {
+    if (auto registered = opened.register_frames(known.base, known.bytes, known.frames); !registered)
+      return registered;
+    if (known.ports) {
+      const auto published = opened.publish_flows(*known.ports);
+      if (!published) return tl::unexpected(published.error());
+      if (*published != known.publishes)
+        return tl::unexpected(std::string("it deals with flow verdicts in another way than before"));
+    }
+    for (const auto& [generation, pipelines] : known.generations)
+      if (auto loaded = opened.load(generation, pipelines); !loaded) return loaded;
+    for (const QueueOptions& one : options) {
+      auto queue = opened.open_queue(one);
+      if (!queue) return tl::unexpected(queue.error());
+      queues.push_back(*std::move(queue));
+    }
+    return {};
+  }
 };
 
 class WithStandby final : public Device {
  public:
-  WithStandby(std::unique_ptr<Device> device, std::unique_ptr<Device> standby, const StandbyOptions& options)
-      : device_(std::move(device)), standby_(std::move(standby)) {
-    shared_.hung_ns = options.hung_ns;
+  WithStandby(std::unique_ptr<Device> device, std::unique_ptr<Device> standby, StandbyOptions options)
+      : options_(std::move(options)), standby_(std::move(standby)), wait_ns_(first_wait_ns()) {
+    begin(std::move(device));
+  }
+  ~WithStandby() override {
+    give_up();
+    // What one borrows of an earlier one (gpu.hpp) it has until it is gone.
+    while (!lives_.empty()) lives_.pop_back();
   }
 
-  const DeviceInfo& info() const noexcept override { return device_->info(); }
+  const DeviceInfo& info() const noexcept override { return lives_.front().device->info(); }
 
   Result<void> register_frames(void* base, u64 bytes, Frames frames) override {
     if (auto registered = standby_->register_frames(base, bytes, Frames::in_place); !registered)
       return registered;
-    return device_->register_frames(base, bytes, frames);
+    known_.base = base;
+    known_.bytes = bytes;
+    known_.frames = frames;
+    return device().register_frames(base, bytes, frames);
   }
-  Frames frames() const noexcept override { return device_->frames(); }
+  Frames frames() const noexcept override { return lives_.front().device->frames(); }
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
-    if (auto loaded = standby_->load(generation, Pipelines::loosened(pipelines)); !loaded) return loaded;
-    // Nothing is to be had of a device that has failed.
-    if (shared_.failed()) return {};
-    auto loaded = device_->load(generation, std::move(pipelines));
-    if (!loaded) standby_->unload(generation);
-    return loaded;
+    auto loose = Pipelines::loosened(pipelines);
+    if (auto loaded = standby_->load(generation, loose); !loaded) return loaded;
+    // Nothing is to be had of a device that has failed; one that is back knows no connection that was open.
+    const bool strict = lives_.size() == 1;
+    if (auto loaded = life().failed() ? Result<void>()
+                                      : device().load(generation, strict ? std::move(pipelines) : loose);
+        !loaded) {
+      standby_->unload(generation);
+      return loaded;
+    }
+    known_.generations[generation] = std::move(loose);
+    return {};
   }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
-    return (shared_.failed() ? standby_ : device_)->read_state(generation, table, first, words);
+    return (life().failed() ? *standby_ : device()).read_state(generation, table, first, words);
   }
   void unload(u32 generation) noexcept override {
     // What a failed one has loaded it may still read.
-    if (!shared_.failed()) device_->unload(generation);
+    if (!life().failed()) device().unload(generation);
     standby_->unload(generation);
+    known_.generations.erase(generation);
   }
 
   Result<bool> publish_flows(const std::vector<FlowTables>& ports) override {
-    return device_->publish_flows(ports);
+    auto published = device().publish_flows(ports);
+    known_.ports = ports;
+    known_.publishes = published && *published;
+    return published;
   }
 
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
-    auto device = device_->open_queue(options);
-    if (!device) return device;
+    auto queue = device().open_queue(options);
+    if (!queue) return queue;
     // It is given one batch at a time.
     auto standby = standby_->open_queue({options.batch_capacity, 1, Drive::launched, options.receive_queue});
     if (!standby) return standby;
-    return std::make_unique<StandbyQueue>(shared_, options, std::move(*device), std::move(*standby));
+    return std::make_unique<StandbyQueue>(open_, options, options_.hung_ns,
+                                          LiveQueue{&life(), *std::move(queue)}, *std::move(standby));
   }
 
   Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) override {
-    if (shared_.failed())
+    if (life().failed())
       return tl::unexpected(fmt::format(
           "{} has failed, and mirrored packets are looked at by no standby: attach again", info().name));
-    return device_->open_mirror(options);
+    return device().open_mirror(options);
   }
 
   std::string degraded() const override {
-    switch (shared_.failure.load(std::memory_order_acquire)) {
+    switch (life().failure.load(std::memory_order_acquire)) {
       case Failure::none:
         break;
       case Failure::reported:
         return fmt::format("{} failed, and {} decides in its place", info().name, standby_->info().name);
       case Failure::silent:
         return fmt::format("{} has not answered for {} ms, and {} decides in its place", info().name,
-                           shared_.hung_ns / 1'000'000, standby_->info().name);
+                           options_.hung_ns / 1'000'000, standby_->info().name);
     }
     return {};
   }
 
+  std::string try_again() override {
+    if (!options_.reopen || !life().failed()) return {};
+    const u64 now = monotonic_ns();
+    if (attempt_) return attempt_->done.load(std::memory_order_acquire) ? end_attempt(now) : std::string();
+    if (!noted_) {
+      noted_ = true;
+      failed_ns_ = now;
+      // A device that had decided for long before it failed is no device that fails each time.
+      if (now - life().since_ns > kPatienceNs) wait_ns_ = first_wait_ns();
+      next_ns_ = now + wait_ns_;
+      if (lives_.size() < kStandbyLives) return {};
+      return fmt::format("{} has failed {} times, and is not tried again: attach again once it works",
+                         info().name, lives_.size());
+    }
+    if (lives_.size() >= kStandbyLives || now < next_ns_) return {};
+    begin_attempt();
+    return {};
+  }
+
  private:
-  Shared shared_;
-  std::unique_ptr<Device> device_;
+  static constexpr u64 kPatienceNs = std::chrono::nanoseconds(kStandbyPatience).count();
+
+  u64 first_wait_ns() const noexcept { return static_cast<u64>(options_.retry.count()); }
+  Life& life() const noexcept { return *life_.load(std::memory_order_acquire); }
+  Device& device() const noexcept { return *life().device; }
+  void begin(std::unique_ptr<Device> opened) {
+    lives_.emplace_back(std::move(opened));
+    life_.store(&lives_.back(), std::memory_order_release);
+  }
+
+  void begin_attempt() {
+    attempt_ = std::make_shared<Attempt>();
+    attempt_->reopen = options_.reopen;
+    attempt_->known = known_;
+    const std::lock_guard lock(open_.mutex);
+    attempt_->open = open_.all;
+    for (const StandbyQueue* queue : attempt_->open) attempt_->options.push_back(queue->options());
+    trying_ = start_thread("xdpgpu-retry", [attempt = attempt_] { attempt->run(); });
+  }
+
+  // It is done: what came of it.
+  std::string end_attempt(u64 now) {
+    trying_.join();
+    const std::shared_ptr<Attempt> attempt = std::move(attempt_);
+    attempt_.reset();
+    wait_ns_ = std::min(2 * wait_ns_, std::max(kPatienceNs, first_wait_ns()));
+    next_ns_ = now + wait_ns_;
+    if (auto taken = take(*attempt); !taken) {
+      if (taken.error() == said_) return {};
+      said_ = taken.error();
+      return fmt::format(
+          "{} was tried again, in vain: {}; {} goes on in its place, and it is tried from time to time",
+          info().name, said_, standby_->info().name);
+    }
+    noted_ = false;
+    said_.clear();
+    return fmt::format("{} decides again, after {:.1f} s", info().name,
+                       static_cast<double>(now - failed_ns_) * 1e-9);
+  }
+
+  Result<void> take(Attempt& attempt) {
+    if (!attempt.device) return tl::unexpected(attempt.device.error());
+    // What has come and gone meanwhile.
+    for (const auto& [generation, pipelines] : attempt.known.generations)
+      if (!known_.generations.contains(generation)) (*attempt.device)->unload(generation);
+    for (const auto& [generation, pipelines] : known_.generations)
+      if (!attempt.known.generations.contains(generation))
+        if (auto loaded = (*attempt.device)->load(generation, pipelines); !loaded) return loaded;
+    const std::lock_guard lock(open_.mutex);
+    if (attempt.open != open_.all)
+      return tl::unexpected(std::string("its queues were opened or closed meanwhile"));
+    begin(*std::move(attempt.device));
+    for (std::size_t i = 0; i < attempt.open.size(); i++)
+      attempt.open[i]->go_on_with({&life(), std::move(attempt.queues[i])});
+    return {};
+  }
+
+  // One that a driver does not let go of is left to the end of the process.
+  void give_up() {
+    if (!attempt_) return;
+    const u64 deadline = monotonic_ns() + options_.hung_ns;
+    while (!attempt_->done.load(std::memory_order_acquire) && monotonic_ns() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (attempt_->done.load(std::memory_order_acquire))
+      trying_.join();
+    else
+      trying_.detach();
+    attempt_.reset();
+  }
+
+  const StandbyOptions options_;
   std::unique_ptr<Device> standby_;
+  OpenQueues open_;
+  Known known_;
+  std::list<Life> lives_;  // the last one is now
+  std::atomic<Life*> life_;
+  std::shared_ptr<Attempt> attempt_;
+  std::thread trying_;
+  bool noted_ = false;  // the failure of this life
+  u64 failed_ns_ = 0, wait_ns_, next_ns_ = 0;
+  std::string said_;  // why the last attempt came to nothing
 };
 
 }  // namespace

@@ -33,8 +33,21 @@ std::vector<Broken> all_broken() {
 
 class Standby : public testing::TestWithParam<Broken> {
  protected:
+  static constexpr std::chrono::milliseconds kRetry{5};
+
+  // What is said while the device is tried again, up to one sentence.
+  static std::string tried(gpu::Device& device) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (auto said = device.try_again(); !said.empty()) return said;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return "nothing";
+  }
+
   // Breaks at batch number `at`; 0: never.
-  gpu::Result<std::unique_ptr<gpu::Device>> open(const Traffic& traffic, u32 at) {
+  gpu::Result<std::unique_ptr<gpu::Device>> open(const Traffic& traffic, u32 at,
+                                                 decltype(gpu::StandbyOptions::reopen) reopen = {}) {
     const auto& [target, fault] = GetParam();
     auto device = gpu::open_device(target.kind);
     if (!device) return device;
@@ -43,15 +56,17 @@ class Standby : public testing::TestWithParam<Broken> {
     // A software Vulkan is long at its first batch, and the one that hangs here never comes.
     const bool hangs = at > 0 && fault == "hang";
     auto made = gpu::with_standby(std::move(*device), gpu::open_device("cpu").value(),
-                                  {.hung_ns = hangs ? 300'000'000u : 1'000'000'000ull * kPatience.count()});
+                                  {.hung_ns = hangs ? 300'000'000u : 1'000'000'000ull * kPatience.count(),
+                                   .reopen = std::move(reopen),
+                                   .retry = kRetry});
     if (auto ok = made->register_frames(traffic.region.base(), traffic.region.size(), target.frames); !ok)
       return tl::unexpected(ok.error());
     return made;
   }
 };
 
-#define XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, at)                                             \
-  auto opened_broken = open(traffic, at);                                                   \
+#define XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, ...)                                            \
+  auto opened_broken = open(traffic, __VA_ARGS__);                                          \
   if (!opened_broken) {                                                                     \
     if (required(GetParam().target.kind)) FAIL() << opened_broken.error();                  \
     GTEST_SKIP() << GetParam().target.name() << " is not there: " << opened_broken.error(); \
@@ -127,6 +142,83 @@ TEST_P(Standby, IsThereForTwoThreads) {
   EXPECT_NE(device->degraded(), "");
 }
 
+TEST_P(Standby, GoesBackToADeviceThatIsThereAgain) {
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("acl_random", random), others = policy_case("composed", random);
+  const Traffic traffic =
+      random_traffic(random, 600, static_cast<u32>(std::min(settings.size(), others.size())));
+  const auto should = expected(traffic, settings);
+  XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 5, [&] { return gpu::open_device(GetParam().target.kind); });
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto queue = device->open_queue(GetParam().target.queue(64, 4));
+  ASSERT_TRUE(queue) << queue.error();
+  expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), should, traffic.descriptors);
+  ASSERT_NE(device->degraded(), "");
+  EXPECT_EQ(device->try_again(), "") << "its time has not come";
+  // While it is away policies come and go.
+  ASSERT_TRUE(device->load(kGeneration + 1, compiled(settings)));
+  device->unload(kGeneration);
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  // A batch that the standby decides holds it up.
+  gpu::Slot* slot = (*queue)->acquire();
+  slot->descriptors[0] = traffic.descriptors[0];
+  ASSERT_EQ((*queue)->submit(slot, 1, kGeneration + 1), gpu::Submit::ok);
+  EXPECT_NE(tried(*device).find("decides again"), std::string::npos);
+  EXPECT_EQ(device->degraded(), "");
+  EXPECT_EQ((*queue)->acquire(), nullptr) << "the standby may still have flow verdicts to publish";
+  ASSERT_EQ(wait(**queue), slot);
+  EXPECT_TRUE(slot->standby);
+  EXPECT_EQ((*queue)->acquire(), nullptr) << "likewise";
+  (*queue)->release(slot);
+  slot = (*queue)->acquire();
+  ASSERT_NE(slot, nullptr);
+  slot->descriptors[0] = traffic.descriptors[0];
+  ASSERT_EQ((*queue)->submit(slot, 1, kGeneration + 1), gpu::Submit::ok);
+  ASSERT_EQ(wait(**queue), slot);
+  EXPECT_FALSE(slot->standby);
+  (*queue)->release(slot);
+  expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), should, traffic.descriptors);
+  device->unload(kGeneration);
+  ASSERT_TRUE(device->load(kGeneration, compiled(others)));
+  expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), expected(traffic, others),
+               traffic.descriptors);
+  EXPECT_EQ(device->degraded(), "");
+}
+
+TEST_P(Standby, LeavesADeviceAloneThatFailsEachTime) {
+  if (GetParam().target.kind != "cpu") GTEST_SKIP() << "no device's matter: cpu will do";
+  Random random(test_seed());
+  SCOPED_TRACE(test_seed());
+  const auto settings = policy_case("acl_random", random);
+  const Traffic traffic = random_traffic(random, 200, static_cast<u32>(settings.size()));
+  const auto should = expected(traffic, settings);
+  std::atomic<u32> opened{0};
+  XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 2, [&]() -> gpu::Result<std::unique_ptr<gpu::Device>> {
+    if (++opened == 1) return tl::unexpected(std::string("it is warm still"));
+    auto again = gpu::open_device(GetParam().target.kind);
+    if (!again) return again;
+    return gpu::with_fault(std::move(*again), fmt::format("{}:2", GetParam().fault));
+  });
+  ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
+  auto queue = device->open_queue(GetParam().target.queue(64, 4));
+  ASSERT_TRUE(queue) << queue.error();
+  for (u32 life = 1; life < gpu::kStandbyLives; life++) {
+    expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), should, traffic.descriptors);
+    ASSERT_NE(device->degraded(), "") << life;
+    if (life == 1) {
+      EXPECT_NE(tried(*device).find("in vain: it is warm still"), std::string::npos);
+    }
+    ASSERT_NE(tried(*device).find("decides again"), std::string::npos) << life;
+  }
+  expect_equal(judge(**queue, traffic.descriptors, 30, kGeneration), should, traffic.descriptors);
+  EXPECT_NE(tried(*device).find("is not tried again"), std::string::npos);
+  EXPECT_EQ(opened, gpu::kStandbyLives);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(device->try_again(), "");
+  EXPECT_EQ(opened, gpu::kStandbyLives);
+}
+
 // Of a connection that was open; a strict stage would drop what it does not know the beginning of.
 TEST_P(Standby, OpenConnectionsGoOn) {
   using test::ethernet, test::ipv4, test::tcp, test::operator+;
@@ -155,12 +247,12 @@ TEST_P(Standby, OpenConnectionsGoOn) {
 }
 
 TEST_P(Standby, StaysOutOfTheWayOfADeviceThatWorks) {
+  if (GetParam().fault != "fail") GTEST_SKIP() << "no fault: one of them will do";
   Random random(test_seed());
   SCOPED_TRACE(test_seed());
   const auto settings = policy_case("composed", random);
   const Traffic traffic = random_traffic(random, 600, static_cast<u32>(settings.size()));
   XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 0);
-  if (GetParam().fault != "fail") GTEST_SKIP() << "no fault: one of them will do";
   ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
   auto queue = device->open_queue(GetParam().target.queue(64, 4));
   ASSERT_TRUE(queue) << queue.error();

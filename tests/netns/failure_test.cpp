@@ -14,6 +14,7 @@ namespace {
 
 // Longer than the CPU device is waited for where it hangs.
 constexpr auto kTakenOver = 10'000ms;
+constexpr const char* kNoRetry = R"("compute": {"retry": false})";
 
 class Fault {
  public:
@@ -46,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Netns, DeviceFails,
 
 TEST_P(DeviceFails, PacketsGoOn) {
   const Fault fault(fmt::format("{}:20", GetParam().fault));
-  const std::string bounce = inspect_udp(7000, R"({"stage": "l2fwd", "cache": true})");
+  const std::string bounce = inspect_udp(7000, R"({"stage": "l2fwd", "cache": true})", kNoRetry);
   attach(bounce);
   const Pins& pins = attached_->pins();
   Sniffer left(left_port());
@@ -73,12 +74,33 @@ TEST_P(DeviceFails, PacketsGoOn) {
 // Under a strict stage, which is told of the connection's beginning by a device that is no more.
 TEST_P(DeviceFails, OpenConnectionsGoOn) {
   const Fault fault(fmt::format("{}:100", GetParam().fault));
-  attach(inspect_all(R"({"stage": "conntrack", "on_invalid": "drop"})"));
+  attach(inspect_all(R"({"stage": "conntrack", "on_invalid": "drop"})", kNoRetry));
   const auto result = tcp_transfer(*host_, *left_, "10.9.0.2", {.bytes = 64 << 20});
   EXPECT_EQ(result.problem, "");
   EXPECT_NE(degraded(), "") << "too short to tell";
   EXPECT_TRUE(tcp_connects(*left_, *host_, "10.9.0.1", 7500));
   expect_conserved(attached_->pins());
+}
+
+// In the midst of a transfer, whose connection neither of the two then knows the beginning of.
+TEST_P(DeviceFails, TheDeviceIsTakenBackWhenItWorksAgain) {
+  const Fault fault(fmt::format("{}:20", GetParam().fault));
+  attach(inspect_all(R"({"stage": "conntrack", "on_invalid": "drop"})", R"("compute": {"retry": "100ms"})"));
+  const auto said = [&](const char* what) {
+    return attached_->process().err().find(what) != std::string::npos;
+  };
+  const auto until_it_is_back = [&] {
+    EXPECT_TRUE(eventually([&] { return said("decides again, after "); }, kTakenOver));
+  };
+  const auto result =
+      tcp_transfer(*host_, *left_, "10.9.0.2", {.bytes = 16 << 20, .half_way = until_it_is_back});
+  EXPECT_EQ(result.problem, "");
+  EXPECT_TRUE(said("cpu decides in its place"));
+  EXPECT_EQ(degraded(), "");
+  EXPECT_TRUE(tcp_connects(*left_, *host_, "10.9.0.1", 7500));
+  const Pins& pins = attached_->pins();
+  EXPECT_EQ(pins.worker("error_device"), 0U) << pins.summary();
+  expect_conserved(pins);
 }
 
 class DeviceFailsOnce : public OnOneWire {};

@@ -76,7 +76,8 @@ Json specimen() {
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
-    "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us", "standby": "cpu"}
+    "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us", "standby": "cpu",
+                "retry": "1s"}
   })");
 }
 

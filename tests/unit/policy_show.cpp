@@ -123,7 +123,7 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s",
-                "standby": "none"}})";
+                "standby": "none", "retry": false}})";
   auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"},
                               {"r.txt", "0.0.0.0/0 z\n 2001:db8::/32\ty # why\n198.51.100.1 pass"},
                               {"k.txt", "000102030405060708090a0b0c0d0e0f"}});

@@ -258,8 +258,13 @@ Result<std::unique_ptr<gpu::Device>> DataPlane::open_device(const std::string& n
   if (!setup_.plan.standby) return device;
   auto standby = gpu::open_device("cpu");
   if (!standby) return standby;
-  const auto patience = (*device)->info().software ? kSoftwarePatience : kPatience;
-  return gpu::with_standby(std::move(*device), std::move(*standby), {.hung_ns = patience});
+  gpu::StandbyOptions options;
+  options.hung_ns = (*device)->info().software ? kSoftwarePatience : kPatience;
+  if (const u64 retry_ns = setup_.plan.policy->policy.compute.retry_ns; retry_ns > 0) {
+    options.reopen = [name = (*device)->info().name] { return gpu::open_device(name); };
+    options.retry = std::chrono::nanoseconds(retry_ns);
+  }
+  return gpu::with_standby(std::move(*device), std::move(*standby), options);
 }
 
 Result<void> DataPlane::open_devices() {

@@ -54,12 +54,18 @@ void Devices::unload(u32 generation) noexcept {
 std::vector<std::string> Devices::failed() {
   std::vector<std::string> sentences;
   for (Device& one : devices_) {
-    if (one.told) continue;
-    std::string why = one.device->degraded();
-    if (why.empty()) continue;
-    one.told = true;
-    sentences.push_back(std::move(why));
+    if (std::string why = one.device->degraded(); why.empty() == one.failed) {
+      one.failed = !why.empty();
+      if (one.failed) sentences.push_back(std::move(why));
+    }
   }
+  return sentences;
+}
+
+std::vector<std::string> Devices::try_again() {
+  std::vector<std::string> sentences;
+  for (const Device& one : devices_)
+    if (std::string what = one.device->try_again(); !what.empty()) sentences.push_back(std::move(what));
   return sentences;
 }
 

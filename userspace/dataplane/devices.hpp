@@ -31,7 +31,7 @@ class Devices {
   struct Device {
     std::unique_ptr<gpu::Device> device;
     bool publishes = false;  // it writes the flow verdicts of its queues itself
-    bool told = false;       // that a standby has taken over
+    bool failed = false;     // and a standby has taken over, when it was last looked at
   };
 
   // Registers region and tables with each device, whose queues are yet to be opened. Both outlive the
@@ -50,6 +50,8 @@ class Devices {
   void unload(u32 generation) noexcept;
   // Of the devices that have failed since the last call and have a standby, what happened, a sentence each.
   std::vector<std::string> failed();
+  // Tries those again whose time has come; what has come of it, a sentence each.
+  std::vector<std::string> try_again();
 
  private:
   std::vector<Device> devices_;

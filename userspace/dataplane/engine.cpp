@@ -341,10 +341,11 @@ std::vector<std::string> Engine::poll() {
     impl_->policy_again = true;
     impl_->events.push_back(
         fmt::format("device {}: packets go on, slower; what stages remembered is lost, and connections that "
-                    "were open are "
-                    "taken up in the middle; attach again once the device works",
+                    "were open are taken up in the middle; it is tried again as \"compute\" \"retry\" says",
                     why));
   }
+  for (const std::string& what : impl_->devices.try_again())
+    impl_->events.push_back(fmt::format("device {}", what));
   return std::exchange(impl_->events, {});
 }
 

@@ -12,6 +12,7 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr u64 kMaxWaitNs = 100'000'000;
+constexpr u64 kMinRetryNs = 100'000'000, kMaxRetryNs = 3'600'000'000'000;
 
 // "cuda:0", "vulkan:12"
 bool is_numbered_device(std::string_view name) {
@@ -72,6 +73,22 @@ void read_max_wait(Report& report, const Place& place, Compute& compute) {
     compute.max_wait_ns = *ns;
 }
 
+// A time, or false for never.
+void read_retry(Report& report, const Place& place, Compute& compute) {
+  if (const bool* retry = place.node->as<bool>()) {
+    if (*retry) return report.at(place, "is false, or the time after which it is tried, such as \"1s\"");
+    compute.retry_ns = 0;
+    return;
+  }
+  const auto ns = read_time(report, place, "1s");
+  if (!ns) return;
+  if (*ns < kMinRetryNs || *ns > kMaxRetryNs)
+    report.at(place, fmt::format("must be {} to {}, or false; is {}", write_duration(kMinRetryNs),
+                                 write_duration(kMaxRetryNs), *place.node->as<std::string>()));
+  else
+    compute.retry_ns = *ns;
+}
+
 // A pipeline's state has one home (DESIGN 4.5).
 void check_homes(Report& report, const Place& place, const Compute& compute,
                  const std::vector<Pipeline>& pipelines) {
@@ -103,6 +120,7 @@ Compute read_compute(Report& report, const Place& place, const std::vector<Pipel
       compute.frames = words::kComputeFrames[*word];
   if (auto standby = fields.get("standby"))
     if (auto word = read_word(report, *standby, words::kStandby)) compute.standby = words::kStandby[*word];
+  if (auto retry = fields.get("retry")) read_retry(report, *retry, compute);
   if (auto batch = fields.get("batch"))
     if (auto value = read_integer(report, *batch, 1, 16384)) compute.batch = static_cast<u32>(*value);
   if (auto wait = fields.get("max_wait")) read_max_wait(report, *wait, compute);

@@ -274,10 +274,11 @@ struct Compute {
   std::string device = "auto";
   std::vector<std::string> devices;  // several, as `xdpgpu devices` lists them; empty: `device` says
   std::string mode = "auto";
-  std::string frames = "auto";  // auto, in_place, staged
-  u32 batch = 1024;             // packets, most
-  u64 max_wait_ns = 50'000;     // longest a packet waits for its batch to fill
-  std::string standby = "cpu";  // cpu, none: what decides once the device has failed
+  std::string frames = "auto";   // auto, in_place, staged
+  u32 batch = 1024;              // packets, most
+  u64 max_wait_ns = 50'000;      // longest a packet waits for its batch to fill
+  std::string standby = "cpu";   // cpu, none: what decides once the device has failed
+  u64 retry_ns = 1'000'000'000;  // after which it is then tried again for the first time; 0: never
   bool operator==(const Compute&) const = default;
 };
 

@@ -284,6 +284,7 @@ Json compute_json(const Compute& compute) {
   json["batch"] = compute.batch;
   json["max_wait"] = write_duration(compute.max_wait_ns);
   json["standby"] = compute.standby;
+  json["retry"] = compute.retry_ns > 0 ? Json(write_duration(compute.retry_ns)) : Json(false);
   return json;
 }
 

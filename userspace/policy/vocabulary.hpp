@@ -86,8 +86,8 @@ inline constexpr std::array<std::string_view, 13> kIo{
     "mode",        "ring_size",  "frames_per_queue", "burst",        "link_gbps",        "heartbeat",
     "spin",        "huge_pages", "busy_poll",        "busy_poll_us", "busy_poll_budget", "mirror_slots",
     "mirror_bytes"};
-inline constexpr std::array<std::string_view, 7> kCompute{"device", "devices",  "mode",   "frames",
-                                                          "batch",  "max_wait", "standby"};
+inline constexpr std::array<std::string_view, 8> kCompute{"device", "devices",  "mode",    "frames",
+                                                          "batch",  "max_wait", "standby", "retry"};
 }  // namespace keys
 
 namespace words {
