@@ -16,7 +16,7 @@
 // packets come to is as slow as one thread.
 //
 // Where that is to be expected (XG_IMAGE_CROWDED_AT: every packet of a flood comes to its target) the blocks
-// of a team lay open what their packets bring. A warp of the first block that has packets of a group looks
+// of a team lay open what their packets bring. A warp of one of the blocks that have packets of a group looks
 // through those of the others that have some and takes them in their order, 32 at a time, where a stage has a
 // way to (gpu/stages/runs.h); when the blocks have met again, the others find the outcomes. Groups of a
 // packet or two are their thread's, as ever.
