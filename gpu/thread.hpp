@@ -31,7 +31,8 @@ inline void relax() noexcept {
 #endif
 }
 
-// A thread that no signal goes to: those are for the process's own. name: 15 characters at most. Throws what
+// A thread that no signal goes to: those are for the process's own. name: 15 characters at most; the thread
+// takes it by itself, as another one's is a file of /proc, and root's where the user has changed. Throws what
 // std::thread throws; the caller's signals are then as before.
 template <class Run>
 std::thread start_thread(const std::string& name, Run&& run) {
@@ -47,9 +48,10 @@ std::thread start_thread(const std::string& name, Run&& run) {
     sigset_t before;
   };
   const Blocked blocked;
-  std::thread thread(std::forward<Run>(run));
-  pthread_setname_np(thread.native_handle(), name.c_str());
-  return thread;
+  return std::thread([name, run = std::forward<Run>(run)]() mutable {
+    pthread_setname_np(pthread_self(), name.c_str());
+    run();
+  });
 }
 
 }  // namespace xdpgpu::gpu

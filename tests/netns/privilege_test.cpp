@@ -13,6 +13,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -53,6 +54,7 @@ TEST_F(Privilege, NoThreadOfTheDataPlaneHoldsAny) {
   // A device may compile for its first batch.
   EXPECT_TRUE(eventually([&] { return ping(*left_, "10.9.0.1", {.count = 1}).received == 1; }, 10s));
   std::size_t threads = 0;
+  std::set<std::string> names;
   const auto tasks = fmt::format("/proc/{}/task", attached_->data_plane());
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {
     SCOPED_TRACE(task.path());
@@ -67,8 +69,10 @@ TEST_F(Privilege, NoThreadOfTheDataPlaneHoldsAny) {
     }
     std::istringstream groups(status.at("Groups"));
     for (unsigned id = 0; groups >> id;) EXPECT_NE(id, 0U) << "root's group";
+    names.insert(status.at("Name"));
     threads++;
   }
+  EXPECT_TRUE(names.contains("xdpgpu-0")) << "threads have names";
   EXPECT_GT(threads, 4U) << "two workers' two threads, and the first";
 }
 
