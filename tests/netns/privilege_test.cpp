@@ -130,7 +130,12 @@ Fd channel_of(pid_t data_plane) {
         syscall(SYS_pidfd_getfd, process.get(), std::stoi(entry.path().filename().string()), 0)));
     int type = 0;
     socklen_t length = sizeof(type);
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET) return fd;
+    sockaddr_storage peer{};
+    socklen_t peer_length = sizeof(peer);
+    // The CUDA driver listens at a socket of this type, too.
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET &&
+        getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0)
+      return fd;
   }
   return Fd();
 }
