@@ -3,6 +3,7 @@
 // tests/netns/policy_test.cpp: policies meet traffic: rules and limits in the kernel, management, swaps
 // under load, refusals.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <atomic>
 
@@ -172,6 +173,30 @@ TEST_P(Policy, BypassPassesEverythingAtOnce) {
   EXPECT_GE(attached_->pins().kernel("pass_bypass"), 1U);
   EXPECT_EQ(product(*host_, {"bypass", "off", host_port().ifname()}).status, 0);
   EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 0U);
+}
+
+class Bypass : public OnOneWire {};
+
+TEST_F(Bypass, NeedsNoProcessThatAnswers) {
+  attach(policy(R"("default": "drop")"));
+  const PingOptions one{.count = 1, .timeout = 200ms};
+  const auto bypass = [&] {
+    const Outcome on = product(*host_, {"bypass", "on", host_port().ifname()});
+    EXPECT_EQ(on.status, 0) << on.err;
+    EXPECT_NE(on.out.find("through the pinned map"), std::string::npos) << on.out;
+    EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 1U);
+    EXPECT_EQ(product(*host_, {"bypass", "off", host_port().ifname()}).status, 0);
+    EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 0U);
+  };
+  const pid_t data_plane = attached_->data_plane();
+  ASSERT_EQ(kill(data_plane, SIGSTOP), 0);
+  bypass();
+  attached_->process().signal(SIGKILL);  // the broker first, which would clean up
+  ASSERT_EQ(attached_->process().wait(10s), 128 + SIGKILL);
+  ASSERT_EQ(kill(data_plane, SIGKILL), 0);
+  bypass();
+  EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
+  attached_.reset();
 }
 
 TEST_P(Policy, AnUnconfirmedPolicyGoesBack) {

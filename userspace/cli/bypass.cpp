@@ -2,19 +2,22 @@
 #include <fmt/format.h>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/control/bypass.hpp"
 
 namespace xdpgpu::cli {
 namespace {
 
 int run(bool on, const std::string& ifname, Format format) {
-  int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kBypass), {{"on", on}}, status);
-  if (!result) return status;
+  const auto done = control::set_bypass(ifname, on);
+  if (!done) return fail(done.error());
   if (format == Format::json)
-    print_json(*result);
+    print_json({{"bypass", on}, {"by_pins", done->by_pins}});
   else
-    print(on ? fmt::format("{}: every packet passes, whatever the policy says\n", ifname)
-             : fmt::format("{}: the policy is in force\n", ifname));
+    print(fmt::format(
+        "{}: {}{}\n", ifname, on ? "every packet passes, whatever the policy says" : "the policy is in force",
+        done->by_pins ? "; the process that attached it does not answer, so the kernel was told "
+                        "through the pinned map, of this interface alone"
+                      : ""));
   return kDone;
 }
 
@@ -30,7 +33,8 @@ void add_bypass(CLI::App& app, Chosen& chosen) {
   describe(*command,
            "With on, the kernel passes every packet at once, on all interfaces of the process; with off, the "
            "policy\n"
-           "decides again.");
+           "decides again. Where that process does not answer, the kernel is told through the interface's\n"
+           "pinned map.");
   add_choice<bool>(*command, "what", arguments->on, {{"on", true}, {"off", false}}, "on or off")
       ->required()
       ->type_name("on|off");

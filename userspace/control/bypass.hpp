@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/bypass.hpp: the command `bypass`, which an operator needs most when nothing else works.
+#pragma once
+
+#include <string>
+
+#include "userspace/control/result.hpp"
+
+namespace xdpgpu::control {
+
+struct Bypassed {
+  bool by_pins = false;  // the process did not answer, and only the one interface's XDP program was told
+};
+
+// Has the XDP programs of the interface's process pass every packet, or go by the policy again. Where the
+// process has not answered for two seconds, or is dead, stores it into the interface's pinned map `config`,
+// which root alone can.
+Result<Bypassed> set_bypass(const std::string& ifname, bool on);
+
+}  // namespace xdpgpu::control
