@@ -96,6 +96,31 @@ class Load {
   std::thread thread_;
 };
 
+// Under a strict stage, and with no verdict in the kernel.
+TEST_P(Restart, OpenConnectionsGoOnUntilAPolicyIsApplied) {
+  const std::string strict =
+      inspect_all(R"({"stage": "conntrack", "on_invalid": "drop"})", R"("on_failure": "pass")");
+  attach(strict);
+  std::unique_ptr<Attached> dead;
+  const auto restart = [&] {
+    attached_->kill_outright();
+    dead = std::move(attached_);
+    attach(strict);
+  };
+  EXPECT_EQ(tcp_transfer(*left_, *host_, "10.9.0.1", {.bytes = 4 << 20, .half_way = restart}).problem, "");
+  // One that nobody began is let go, and is not once the policy has been applied.
+  PacketSpec ack = from_left(1000, 7500, "late");
+  ack.protocol = kTcp;
+  const auto passed = [&] { return attached_->pins().worker("passed"); };
+  const auto before = passed();
+  Sender(left_port()).send(build(ack));
+  EXPECT_TRUE(eventually([&] { return passed() > before; }));
+  ASSERT_EQ(attached_->apply(strict).status, 0);
+  ack.src_port = 1001;
+  Sender(left_port()).send(build(ack));
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") > 0; }));
+}
+
 TEST_P(Restart, AfterADeathDecidedFlowsStayDecided) {
   attach(bounce());
   const auto decided = decide_flows(64);

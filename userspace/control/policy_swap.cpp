@@ -102,6 +102,8 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::v
 }
 
 Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
+  // Connections that were open are known to nobody.
+  loose_ = left_hash_.has_value();
   const u32 generation = goes_on(*policy) ? generation_ : generation_ + 1;
   auto since = kept_since(*policy, generation);
   return replace(std::move(policy), generation, std::move(since));
@@ -117,12 +119,12 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u
   const u32 slot = slot_ ^ 1u;
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
   // its own, and must not be that of the generation in force.
+  const auto pipelines = loose_ ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
   if (auto loaded =
-          engine_.load_policy(generation, policy->pipelines, pipeline_chooser(policy),
+          engine_.load_policy(generation, pipelines, pipeline_chooser(policy),
                               policy::mirrors(policy->policy), policy::mirrors_to_tables(policy->policy));
-      !loaded) {
+      !loaded)
     return Error(loaded.error());
-  }
   const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
   auto prepared = prepare_slot(*policy, kept_since, generation, slot);
   // Before the policy is in force: connections that stand are then known by what the host sends of them.

@@ -24,7 +24,8 @@ struct InForce {
 class PolicySwap {
  public:
   // All of them outlive this object. in_force: generations count on from there, and the first policy that is
-  // put in force keeps its generation, and with it the flow verdicts, if it is the same.
+  // put in force keeps its generation, and with it the flow verdicts, if it is the same. Its conntrack stages
+  // are loose, so that connections that were open go on, until another one is applied.
   PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
              const std::optional<InForce>& in_force);
 
@@ -59,6 +60,7 @@ class PolicySwap {
   u32 generation_ = 0;
   u32 slot_ = 0;
   std::optional<u64> left_hash_;  // of the policy in force, until this object has put one in force
+  bool loose_ = false;            // conntrack is, until the next apply()
   bool watches_egress_ = false;
 };
 
