@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,12 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
   const std::string broken = file("broken.json", "{ \"version\": 1, ");
   const std::string text = file("text.pcap", "no capture");
   const std::string empty = file("empty.pcap", "");
+  const std::string fifo = file("fifo", ""), dangling = file("dangling", "");
+  for (const std::string& path : {fifo, dangling}) unlink(path.c_str());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  ASSERT_EQ(symlink("nowhere", dangling.c_str()), 0);
+  const std::string lists_fifo =
+      file("lists.json", R"({"version":1,"lists":{"a":{"file":")" + fifo + "\"}}}");
   const std::string vlan = XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap";
   struct Case {
     std::vector<std::string> arguments;
@@ -103,6 +110,12 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"attach", "eth0", "eth0"}, 2, {"eth0", "twice"}},
       {{"attach", "eth0", "--policy", bad}, 2, {":2:", "/defualt", "default"}},
       {{"attach", "eth0", "--policy", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
+      {{"attach", "eth0", "--policy", fifo}, 2, {fifo, "is a FIFO"}},
+      {{"policy", "check", fifo}, 2, {fifo, "is a FIFO"}},
+      {{"policy", "check", "/dev/zero"}, 2, {"/dev/zero", "is a device"}},
+      {{"policy", "check", lists_fifo}, 2, {":1:", "/lists/a/file", fifo, "is a FIFO"}},
+      {{"policy", "check", dangling}, 2, {dangling, "No such file"}},
+      {{"policy", "apply", "no-such-if", lists_fifo}, 2, {"/lists/a/file", "is a FIFO"}},
       {{"attach", "no-such-if"}, 1, {}},  // not root: says so; root: names the interface
       {{"detach"}, 2, {"interface"}},
       {{"detach", "no-such-if"}, 1, {}},

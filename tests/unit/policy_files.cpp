@@ -78,7 +78,7 @@ TEST_F(Files, SizesAreBounded) {
   std::ofstream(big) << "x";
   fs::resize_file(big, kMaxFileBytes + 1);  // sparse
   EXPECT_THAT(refusal("big"), HasSubstr("larger than 256 MiB"));
-  EXPECT_THAT(read_policy_text(big).error(), HasSubstr("larger than 64 MiB"));
+  EXPECT_THAT(read_policy_text(big).error(), HasSubstr("larger than 16 MiB"));
 }
 
 TEST_F(Files, AFileThatSaysItIsEmptyIsReadAllTheSame) {

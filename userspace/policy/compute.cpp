@@ -39,6 +39,10 @@ void read_device(Report& report, const Place& place, Compute& compute) {
 }
 
 void read_devices(Report& report, const Place& place, Compute& compute) {
+  const auto* items = place.node->as<Array>();
+  if (items != nullptr && items->size() > kMaxDevices)
+    return report.at(
+        place, fmt::format("names {} devices, and a process drives at most {}", items->size(), kMaxDevices));
   each_element(report, place, [&](const Place& one) {
     auto name = read_string(report, one, 4096);
     if (!name) return;
@@ -54,13 +58,8 @@ void read_devices(Report& report, const Place& place, Compute& compute) {
                                  *name));
     compute.devices.push_back(*name);
   });
-  const auto* items = place.node->as<Array>();
-  if (items == nullptr) return;
-  if (items->empty())
+  if (items != nullptr && items->empty())
     report.at(place, "names no device; name one or more, or leave it out and let \"device\" say");
-  else if (items->size() > kMaxDevices)
-    report.at(place,
-              fmt::format("names {} devices, and a process drives at most {}", items->size(), kMaxDevices));
 }
 
 void read_max_wait(Report& report, const Place& place, Compute& compute) {

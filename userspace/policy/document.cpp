@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -12,7 +13,9 @@
 namespace xdpgpu::policy {
 namespace {
 
-constexpr u32 kMaxValues = 6'000'000;  // bounds the tree's memory; above kMaxPrefixes
+constexpr u32 kMaxValues = 2'000'000;  // bounds the tree's memory
+constexpr u64 kFewKeys = 16;
+constexpr int kOutOfRange = 406;  // nlohmann's number for a number that no double holds
 
 // Tells how far the parser has read.
 class CountingIterator {
@@ -68,14 +71,15 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& key) override {
     Level& level = levels_.back();
     u32 offset = token_start();
-    if (!level.keys.insert(key).second && errors.size() < kMaxDiagnostics)
+    auto& members = std::get<Object>(level.node->value);
+    if (!is_new(level, members, key) && errors.size() < kMaxDiagnostics)
       errors.push_back({offset, pointer(levels_.size() - 1) + pointer_token(key),
                         fmt::format("the key \"{}\" appears twice in this object; keep one", key)});
-    auto& members = std::get<Object>(level.node->value);
     members.push_back({std::move(key), offset, {}});
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
+    if (e.id == kOutOfRange) return fail(token_start(), "the number that stands here is too large");
     std::string_view what = e.what();
     if (auto at = what.find(", column "); at != what.npos)
       if (auto colon = what.find(": ", at); colon != what.npos) what.remove_prefix(colon + 2);
@@ -86,8 +90,16 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Level {
     Node* node;
-    std::unordered_set<std::string> keys;
+    std::unordered_set<std::string> keys;  // of more than kFewKeys members
   };
+
+  static bool is_new(Level& level, const Object& members, const std::string& key) {
+    if (members.size() < kFewKeys)
+      return std::none_of(members.begin(), members.end(), [&](const Member& one) { return one.key == key; });
+    if (level.keys.empty())
+      for (const Member& one : members) level.keys.insert(one.key);
+    return level.keys.insert(key).second;
+  }
 
   // Between the previous token's end and this one's start stand only blanks, commas and colons.
   u32 token_start() {
@@ -126,7 +138,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     if (levels_.size() >= kMaxNesting)
       return fail(offset, fmt::format("objects and arrays are nested deeper than {} levels", kMaxNesting));
     if (++values_ > kMaxValues)
-      return fail(offset, fmt::format("the document has more than {} values", kMaxValues));
+      return fail(offset,
+                  fmt::format("the document has more than {} values; put long lists into files", kMaxValues));
     levels_.push_back({place(std::forward<T>(container), offset), {}});
     return true;
   }
@@ -210,6 +223,10 @@ tl::expected<Node, std::vector<SyntaxError>> read_document(std::string_view text
         {0, "",
          fmt::format("the text has {} bytes, at most {} are read; put long lists into files", text.size(),
                      kMaxTextBytes)}});
+  // nlohmann's parser takes one for the text's end.
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos)
+    return tl::unexpected(std::vector<SyntaxError>{
+        {zero, "", "this is not JSON: a zero byte stands here; a policy is text in UTF-8"}});
   Builder builder(text);
   if (!builder.run() || !builder.errors.empty()) return tl::unexpected(std::move(builder.errors));
   return std::move(builder.root);

@@ -13,6 +13,8 @@
 namespace xdpgpu::policy {
 namespace {
 
+constexpr const char* kTooBig = ", the most that is read";
+
 struct OpenFile {
   explicit OpenFile(int descriptor) : fd(descriptor) {}
   OpenFile(const OpenFile&) = delete;
@@ -42,7 +44,7 @@ tl::expected<std::string, std::string> read_regular(const std::string& path, u64
   if (!S_ISREG(info.st_mode))
     return tl::unexpected(fmt::format("{} is {}; a regular file is needed", path, kind_of(info.st_mode)));
   auto too_big = [&] {
-    return tl::unexpected(fmt::format("{} is larger than {} MiB, the most that is read", path, most >> 20));
+    return tl::unexpected(fmt::format("{} is larger than {} MiB{}", path, most >> 20, kTooBig));
   };
   if (static_cast<u64>(info.st_size) > most) return too_big();
   std::string content(static_cast<u64>(info.st_size) + 1, '\0');
@@ -60,11 +62,24 @@ tl::expected<std::string, std::string> read_regular(const std::string& path, u64
   return content;
 }
 
-tl::expected<std::string, std::string> read_named(const std::string& directory, const std::string& path) {
-  if (path.find('\0') != std::string::npos)
-    return tl::unexpected(std::string("the path contains a zero byte"));
-  return read_regular((std::filesystem::path(directory) / path).string(), kMaxFileBytes);
-}
+// The files below a directory, as far as they are not too much together.
+class Directory {
+ public:
+  Directory(std::string path, u64 most) : path_(std::move(path)), most_(most), left_(most) {}
+  tl::expected<std::string, std::string> read(const std::string& name) {
+    if (name.find('\0') != std::string::npos)
+      return tl::unexpected(std::string("the path contains a zero byte"));
+    auto content = read_regular((std::filesystem::path(path_) / name).string(), kMaxFileBytes);
+    if (!content) return content;
+    if (content->size() > left_) return tl::unexpected(too_much_with(name, most_));
+    left_ -= content->size();
+    return content;
+  }
+
+ private:
+  std::string path_;
+  u64 most_, left_;
+};
 
 using FileResult = tl::expected<FileText, std::string>;
 
@@ -78,9 +93,16 @@ FileResult find_in(const FileContents& contents, const std::string& path) {
 
 }  // namespace
 
+std::string too_much_with(const std::string& path, u64 most) {
+  return fmt::format(
+      "with {}, the files that the policy names have more than {} MiB together, the most that is read", path,
+      most >> 20);
+}
+
 FileReader read_files_from(std::string directory) {
-  return [directory = std::move(directory)](const std::string& path) -> FileResult {
-    auto content = read_named(directory, path);
+  return [from = std::make_shared<Directory>(std::move(directory), kMaxFilesBytes)](
+             const std::string& path) -> FileResult {
+    auto content = from->read(path);
     if (!content) return tl::unexpected(std::move(content.error()));
     return std::make_shared<const std::string>(*std::move(content));
   };
@@ -99,9 +121,10 @@ FileReader read_files_in(const FileContents& contents) {
   return [&contents](const std::string& path) { return find_in(contents, path); };
 }
 
-FileReader collect_files_from(std::string directory, FileContents& contents) {
-  return [directory = std::move(directory), &contents](const std::string& path) -> FileResult {
-    auto content = read_named(directory, path);
+FileReader collect_files_from(std::string directory, FileContents& contents, u64 most) {
+  return [from = std::make_shared<Directory>(std::move(directory), most),
+          &contents](const std::string& path) -> FileResult {
+    auto content = from->read(path);
     if (!content) return tl::unexpected(std::move(content.error()));
     contents[path] = *std::move(content);
     return std::make_shared<const std::string>();
@@ -109,7 +132,9 @@ FileReader collect_files_from(std::string directory, FileContents& contents) {
 }
 
 tl::expected<std::string, std::string> read_policy_text(const std::string& path) {
-  return read_regular(path, kMaxTextBytes);
+  auto text = read_regular(path, kMaxTextBytes);
+  if (!text && text.error().ends_with(kTooBig)) text.error() += "; put long lists into files of their own";
+  return text;
 }
 
 }  // namespace xdpgpu::policy

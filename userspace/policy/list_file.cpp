@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/policy/list_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -12,6 +14,7 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\f\v";
+constexpr u64 kLongestLine = 1u << 20;  // rules may name many addresses
 
 std::string printable(std::string text) {
   std::replace_if(
@@ -56,13 +59,17 @@ class ListReader {
       }
       at = end_of_line(at, end);
       if (at != end) ++at;
-      if (into_.size() > kMaxPrefixes) return;  // the caller counts, and refuses
+      if (into_.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
     }
   }
 
  private:
   // A line that holds something other than a prefix as most are written.
   void unusual(std::string_view line, u32 number) {
+    if (line.size() > kLongestLine)
+      return report_.in_list(
+          file_, named_at_, number, 1,
+          fmt::format("the line is longer than {} KiB; a list has one prefix a line", kLongestLine >> 10));
     line = line.substr(0, line.find_first_of("#;"));
     const auto first = line.find_first_not_of(kBlank);
     const std::string_view entry = line.substr(first, line.find_last_not_of(kBlank) - first + 1);

@@ -41,7 +41,8 @@ class LoadBalanceReader {
       if (items != nullptr && (items->empty() || items->size() > kMaxBackends))
         report_.at(*backends, fmt::format("a load balancer needs 1 to {} backends, here are {}", kMaxBackends,
                                           items->size()));
-      each_element(report_, *backends, [&](const Place& one) { stage_.backends.push_back(backend(one)); });
+      if (items == nullptr || items->size() <= kMaxBackends)
+        each_element(report_, *backends, [&](const Place& one) { stage_.backends.push_back(backend(one)); });
     }
     if (const auto backends = fields.get("backends");
         backends && !stage_.backends.empty() &&

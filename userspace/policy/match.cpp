@@ -22,6 +22,7 @@ u32 families_of(const std::vector<Prefix>& prefixes) {
 
 void report_unknown_list(Report& report, const Place& place, const KnownLists& lists,
                          const std::string& name) {
+  if (report.full()) return report.skip();
   std::vector<std::string_view> names;
   for (const auto& [known, families] : lists.families) names.push_back(known);
   report.at(place, names.empty() ? fmt::format("there is no list \"{}\": the policy has no \"lists\"", name)
@@ -48,10 +49,12 @@ class MatchReader {
   void protocols(const Place& place, std::vector<u8>& into) {
     one_or_more(report_, place, [&](const Place& one) {
       if (const auto* name = one.node->as<std::string>()) {
-        if (auto number = read_protocol(*name))
+        if (auto number = find_protocol(*name))
           into.push_back(*number);
+        else if (report_.full())
+          report_.skip();
         else
-          report_.at(one, number.error());
+          report_.at(one, read_protocol(*name).error());
       } else if (auto number = read_integer(report_, one, 0, 255)) {
         into.push_back(static_cast<u8>(*number));
       }

@@ -103,19 +103,24 @@ class PolicyReader {
     if (members == nullptr)
       return report_.at(
           place, fmt::format("\"lists\" must be an object of lists by name, is {}", place.node->type_name()));
+    if (members->size() > kMaxLists)
+      return report_.at(
+          place, fmt::format("a policy has room for {} lists, here are {}", kMaxLists, members->size()));
+    u64 prefixes = 0;
     for (const auto& member : *members) {
       Place at{&member.value, &place, member.key};
       if (!is_identifier(member.key))
         report_.at(at, fmt::format("a list's name is 1 to 64 letters, digits, '_', '-' and '.', not \"{}\"",
                                    member.key.substr(0, 80)));
-      policy_.lists[member.key] = list(at);
+      prefixes += (policy_.lists[member.key] = list(at)).prefixes.size();
+      if (prefixes > kMaxPrefixes || report_.exhausted()) return;  // count_prefixes refuses
     }
   }
   List list(const Place& place) {
     List list;
     if (const auto* items = place.node->as<Array>()) {
       list.prefixes.reserve(items->size());
-      for (u32 i = 0; i < items->size(); ++i) list_entry(Place{&(*items)[i], &place, {}, i, true}, list);
+      each_element(report_, place, [&](const Place& one) { list_entry(one, list); });
       return list;
     }
     if (place.node->as<Object>() == nullptr) {
@@ -140,6 +145,11 @@ class PolicyReader {
       report_.at(place, content.error());
       return std::nullopt;
     }
+    if ((*content)->size() > files_left_) {
+      report_.at(place, too_much_with(*path, kMaxFilesBytes));
+      return std::nullopt;
+    }
+    files_left_ -= (*content)->size();
     hash_.add(*path);
     hash_.add(**content);
     return NamedFile{*std::move(path), *std::move(content)};
@@ -154,7 +164,18 @@ class PolicyReader {
       report_.at(place, read_prefix(*text).error());
   }
 
+  // Of so many nobody would look at each.
+  bool too_many(const Place& place, u64 most, const char* what) {
+    const auto* items = place.node->as<Array>();
+    if (items == nullptr || items->size() <= most) return false;
+    report_.at(place,
+               fmt::format("a policy has room for {} {}; here are {}: let lists take the place of some", most,
+                           what, items->size()));
+    return true;
+  }
+
   void management(const Place& place) {
+    if (too_many(place, XG_MAX_RULES / 2, "management entries")) return;
     each_element(report_, place, [&](const Place& one) {
       Match match = read_match(report_, one, keys::kManagement, "a management entry", known_lists_);
       const auto* members = one.node->as<Object>();
@@ -167,6 +188,7 @@ class PolicyReader {
   }
 
   void rules(const Place& place) {
+    if (too_many(place, XG_MAX_RULES, "rules")) return;
     std::unordered_map<std::string, u64> numbers;
     each_element(report_, place, [&](const Place& one) {
       Rule rule = this->rule(one);
@@ -437,6 +459,7 @@ class PolicyReader {
   Hash& hash_;
   Policy policy_;
   const KnownLists* known_lists_ = nullptr;
+  u64 files_left_ = kMaxFilesBytes;
 };
 
 }  // namespace

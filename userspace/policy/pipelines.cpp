@@ -62,11 +62,13 @@ class StageReader {
     Fields fields(report_, place, keys::kAcl, "the stage acl");
     if (auto rules = fields.require("rules")) {
       const auto* items = rules->node->as<Array>();
-      if (items != nullptr && items->size() > XG_MAX_STAGE_RULES)
+      const bool fit = items == nullptr || items->size() <= XG_MAX_STAGE_RULES;
+      if (!fit)
         report_.at(*rules, fmt::format("the stage acl has room for {} rules, here are {}", XG_MAX_STAGE_RULES,
                                        items->size()));
-      each_element(report_, *rules,
-                   [&](const Place& one) { stage.rules.push_back(acl_rule(one, stage.rules.size() + 1)); });
+      else
+        each_element(report_, *rules,
+                     [&](const Place& one) { stage.rules.push_back(acl_rule(one, stage.rules.size() + 1)); });
     }
     if (auto otherwise = fields.get("default"))
       if (auto word = read_word(report_, *otherwise, words::kAclDefault))
@@ -118,7 +120,8 @@ class StageReader {
       if (items != nullptr && (items->empty() || items->size() > kMaxReputationLists))
         report_.at(*lists, fmt::format("the stage reputation needs 1 to {} lists, here are {}",
                                        kMaxReputationLists, items->size()));
-      each_element(report_, *lists, [&](const Place& one) { reputation_list(one, stage.lists); });
+      if (items == nullptr || items->size() <= kMaxReputationLists)
+        each_element(report_, *lists, [&](const Place& one) { reputation_list(one, stage.lists); });
     }
     if (auto otherwise = fields.get("default"))
       if (auto word = read_word(report_, *otherwise, words::kAclDefault))
@@ -146,8 +149,9 @@ class StageReader {
     ForwardStage stage;
     Fields fields(report_, place, keys::kForward, "the stage forward");
     if (auto hops = fields.require("next_hops")) stage.next_hops = read_next_hops(report_, *hops);
-    if (auto routes = fields.require("routes"))
+    if (auto routes = fields.require("routes"); routes && routes_ <= kMaxPrefixes)
       stage.routes = read_routes(report_, *routes, stage.next_hops, files_);
+    routes_ += count_routes(stage);
     if (auto otherwise = fields.get("default"))
       if (auto word = read_word(report_, *otherwise, words::kAclDefault))
         stage.otherwise = words::kAclDefault[*word];
@@ -160,6 +164,7 @@ class StageReader {
   Report& report_;
   const KnownLists& lists_;
   const NamedFileReader& files_;
+  u64 routes_ = 0;  // of all stages so far
 };
 
 bool may_drop(const Stage& stage) {
@@ -177,9 +182,11 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
                                  place.node->type_name()));
     return pipelines;
   }
-  if (members->size() > kMaxPipelines)
+  if (members->size() > kMaxPipelines) {
     report.at(place,
               fmt::format("a policy has at most {} pipelines, here are {}", kMaxPipelines, members->size()));
+    return pipelines;
+  }
   StageReader reader(report, lists, files);
   for (const auto& member : *members) {
     Place at{&member.value, &place, member.key};
@@ -191,16 +198,18 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
     if (stages != nullptr && (stages->empty() || stages->size() > XG_MAX_STAGES))
       report.at(at,
                 fmt::format("a pipeline needs 1 to {} stages, here are {}", XG_MAX_STAGES, stages->size()));
-    each_element(report, at, [&](const Place& one) {
-      auto stage = reader.stage(one);
-      if (!stage) return;
-      if (const auto table = table_in(pipeline); table && cache_of(*stage) && !may_drop(*stage))
-        report.at(one, fmt::format(
-                           "{} has to see every packet of a flow, so that verdicts of a stage behind it are "
-                           "not cached unless they drop: take \"cache\" out here",
-                           *table));
-      pipeline.stages.push_back(std::move(*stage));
-    });
+    if (stages == nullptr || stages->size() <= XG_MAX_STAGES)
+      each_element(report, at, [&](const Place& one) {
+        auto stage = reader.stage(one);
+        if (!stage) return;
+        if (const auto table = table_in(pipeline); table && cache_of(*stage) && !may_drop(*stage))
+          report.at(
+              one,
+              fmt::format("{} has to see every packet of a flow, so that verdicts of a stage behind it are "
+                          "not cached unless they drop: take \"cache\" out here",
+                          *table));
+        pipeline.stages.push_back(std::move(*stage));
+      });
     pipelines.push_back(std::move(pipeline));
   }
   return pipelines;

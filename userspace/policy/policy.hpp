@@ -298,14 +298,17 @@ struct Policy {
 };
 
 // What parse accepts at most; more is refused by a diagnostic.
-inline constexpr u64 kMaxTextBytes = 64ull << 20;
+inline constexpr u64 kMaxTextBytes = 16ull << 20;
 inline constexpr u64 kMaxFileBytes = 256ull << 20;
+inline constexpr u64 kMaxFilesBytes = 1ull << 30;  // of all files together, each as often as it is named
 inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists, rules and routes together
+inline constexpr u32 kMaxLists = 4096;
 inline constexpr u32 kMaxPipelines = 1024;
 inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
-inline constexpr u32 kMaxDiagnostics = 20;  // problems reported of one document; the rest is counted
+inline constexpr u32 kMaxDiagnostics = 20;     // problems reported of one document; the rest is counted,
+inline constexpr u32 kMaxCounted = 1'000'000;  // and where there are so many more, reading ends
 
 // ---- Files (files.cpp) -----------------------------------------------------------------------------
 // A file's content, which may have many megabytes and is not copied on its way.
@@ -315,7 +318,8 @@ using FileReader = std::function<tl::expected<FileText, std::string>(const std::
 using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
-// devices, directories and files over kMaxFileBytes are refused without ever blocking on them.
+// devices, directories, files over kMaxFileBytes and what makes all of them over kMaxFilesBytes are refused
+// without ever blocking on them.
 FileReader read_files_from(std::string directory);
 // Gives files that were read elsewhere: what the daemon uses for a policy that came over the socket.
 FileReader read_files_of(FileContents contents);
@@ -323,7 +327,9 @@ FileReader read_files_of(FileContents contents);
 FileReader read_files_in(const FileContents& contents);
 // Reads as read_files_from does, but keeps what it reads in `contents`, which must outlive the result, and
 // gives empty files: for looking through a policy for the files that it names, and for sending them along.
-FileReader collect_files_from(std::string directory, FileContents& contents);
+FileReader collect_files_from(std::string directory, FileContents& contents, u64 most = kMaxFilesBytes);
+// Why the file at the path is refused where it makes all files larger than `most`.
+std::string too_much_with(const std::string& path, u64 most);
 // The policy file itself, by the same rules; at most kMaxTextBytes.
 tl::expected<std::string, std::string> read_policy_text(const std::string& path);
 

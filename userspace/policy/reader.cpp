@@ -9,6 +9,56 @@
 
 namespace xdpgpu::policy {
 
+namespace {
+
+constexpr u64 kLongestMessage = 1024;
+constexpr u64 kLongestPointer = 512;
+
+// The bytes of the UTF-8 character at the text's beginning; 0 where there is none, or one that a terminal
+// would act upon instead of showing it.
+u64 shown_character(std::string_view text) {
+  const auto byte = [&](u64 at) { return at < text.size() ? static_cast<u8>(text[at]) : 0u; };
+  const auto follows = [&](u64 at) { return (byte(at) & 0xc0) == 0x80; };
+  const u32 first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const u64 length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  for (u64 at = 1; at < length; ++at)
+    if (!follows(at)) return 0;
+  if (first == 0xc2 && byte(1) < 0xa0) return 0;  // C1 controls
+  // Marks that turn the direction of writing around: U+200E, 200F, 202A to 202E, 2066 to 2069.
+  if (first == 0xe2 && byte(1) == 0x80 && (byte(2) == 0x8e || byte(2) == 0x8f)) return 0;
+  if (first == 0xe2 && byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) return 0;
+  if (first == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return 0;
+  return length;
+}
+
+// What the text brings must not play tricks on the terminal, nor fill it: of a long one the middle is left
+// out.
+std::string for_the_eye(std::string_view text, u64 most) {
+  std::string shown;
+  const auto take = [&](std::string_view part) {
+    for (u64 at = 0; at < part.size();) {
+      const u64 length = shown_character(part.substr(at));
+      if (length == 0)
+        shown += '?';
+      else
+        shown += part.substr(at, length);
+      at += std::max<u64>(length, 1);
+    }
+  };
+  if (text.size() <= most) {
+    take(text);
+    return shown;
+  }
+  take(text.substr(0, most / 2));
+  shown += "[...]";
+  take(text.substr(text.size() - most / 2));
+  return shown;
+}
+
+}  // namespace
+
 std::string Diagnostic::sentence() const {
   std::string text = file;
   if (line != 0) text += fmt::format("{}{}:{}", text.empty() ? "" : ":", line, column);
@@ -24,11 +74,8 @@ std::string Place::pointer() const {
 
 void Report::add(Diagnostic d) {
   if (full()) return skip();
-  // What the text brings must not play tricks on the terminal.
-  for (char& c : d.message)
-    if (static_cast<u8>(c) < 0x20 || c == 0x7f) c = '?';
-  for (char& c : d.pointer)
-    if (static_cast<u8>(c) < 0x20 || c == 0x7f) c = '?';
+  d.message = for_the_eye(d.message, kLongestMessage);
+  d.pointer = for_the_eye(d.pointer, kLongestPointer);
   found_.push_back(std::move(d));
 }
 
@@ -49,8 +96,9 @@ void Report::in_list(std::string file, const Place& named_at, u32 line, u32 colu
 
 Diagnostics Report::take() {
   if (skipped_ != 0)
-    found_.push_back(
-        {file_, "", 0, 0, fmt::format("and {} more problem{}", skipped_, skipped_ == 1 ? "" : "s")});
+    found_.push_back({file_, "", 0, 0,
+                      fmt::format("and {}{} more problem{}", exhausted() ? "at least " : "", skipped_,
+                                  skipped_ == 1 ? "" : "s")});
   return std::move(found_);
 }
 
@@ -60,11 +108,16 @@ Fields::Fields(Report& report, const Place& object, Words known, std::string_vie
     report.at(object, fmt::format("{} must be an object, is {}", what, object.node->type_name()));
     return;
   }
-  for (const auto& member : *members_)
-    if (!find_word(known, member.key))
+  for (const auto& member : *members_) {
+    if (find_word(known, member.key)) continue;
+    if (report.exhausted()) return;
+    if (report.full())
+      report.skip();
+    else
       report.at_offset(
           object.pointer() + pointer_token(member.key), member.key_offset,
           fmt::format("unknown key \"{}\" in {}{}", member.key, what, suggestion(known, member.key)));
+  }
 }
 
 std::optional<Place> Fields::get(std::string_view key) const {
@@ -179,7 +232,9 @@ std::optional<u32> read_word(Report& report, const Place& place, Words words) {
     return std::nullopt;
   }
   auto found = find_word(words, *text);
-  if (!found) {
+  if (!found && report.full()) {
+    report.skip();
+  } else if (!found) {
     auto near = nearest(words, *text);
     report.at(place, fmt::format("\"{}\" is not known here; it must be {}{}", *text, quoted_list(words),
                                  near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near)));

@@ -27,7 +27,8 @@ struct Place {
   std::string pointer() const;
 };
 
-// The problems of one document, in the order found; keeps kMaxDiagnostics and counts the rest.
+// The problems of one document, in the order found; keeps kMaxDiagnostics, none longer than a screen, and
+// counts the rest.
 class Report {
  public:
   Report(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
@@ -38,6 +39,8 @@ class Report {
   bool full() const { return found_.size() >= kMaxDiagnostics; }
   // Counts a problem without wording it; for use when full().
   void skip() { ++skipped_; }
+  // There are too many to go on reading.
+  bool exhausted() const { return skipped_ >= kMaxCounted; }
   bool empty() const { return found_.empty(); }
   Diagnostics take();
 
@@ -96,7 +99,8 @@ void one_or_more(Report& report, const Place& place, F&& each) {
   if (items == nullptr) return each(place);
   if (items->empty())
     report.at(place, "this array is empty, so nothing could match; leave the key out or fill it");
-  for (u32 i = 0; i < items->size(); ++i) each(Place{&(*items)[i], &place, {}, i, true});
+  for (u32 i = 0; i < items->size() && !report.exhausted(); ++i)
+    each(Place{&(*items)[i], &place, {}, i, true});
 }
 // Calls `each` for every element of what must be an array.
 template <class F>
@@ -104,7 +108,8 @@ void each_element(Report& report, const Place& place, F&& each) {
   const auto* items = place.node->as<Array>();
   if (items == nullptr)
     return report.at(place, std::string("must be an array, is ") + place.node->type_name());
-  for (u32 i = 0; i < items->size(); ++i) each(Place{&(*items)[i], &place, {}, i, true});
+  for (u32 i = 0; i < items->size() && !report.exhausted(); ++i)
+    each(Place{&(*items)[i], &place, {}, i, true});
 }
 
 }  // namespace xdpgpu::policy

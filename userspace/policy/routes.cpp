@@ -79,6 +79,8 @@ class RouteReader {
       if (auto name = read_string(report_, *hop, 4096)) {
         if (auto number = targets_.find(*name))
           route.next_hop = *number;
+        else if (report_.full())
+          report_.skip();
         else
           report_.at(*hop, targets_.unknown(*name));
       }
@@ -123,7 +125,7 @@ class RouteReader {
       if (!ends_entry(at, end)) read_line({start, end, file, named_at, number}, at, into);
       at = end_of_line(at, end);
       if (at != end) ++at;
-      if (into.size() > kMaxPrefixes) return;  // the caller counts, and refuses
+      if (into.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
     }
   }
 
@@ -162,6 +164,7 @@ class RouteReader {
     into.push_back(route);
   }
   void wrong(const Line& line, const char* at, std::string message) {
+    if (report_.full()) return report_.skip();
     std::replace_if(
         message.begin(), message.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
     report_.in_list(line.file, line.named_at, line.number, static_cast<u32>(at - line.start + 1),
@@ -210,6 +213,7 @@ std::vector<NextHopSpec> read_next_hops(Report& report, const Place& place) {
   if (members->empty() || members->size() > kMaxNextHops)
     report.at(place, fmt::format("the stage forward needs 1 to {} next hops, here are {}", kMaxNextHops,
                                  members->size()));
+  if (members->size() > kMaxNextHops) return hops;
   for (const auto& member : *members) {
     Place at{&member.value, &place, member.key};
     if (find_word(words::kRouteTo, member.key))
@@ -230,7 +234,12 @@ std::vector<RouteSource> read_routes(Report& report, const Place& place,
   std::vector<RouteSource> sources;
   const Targets targets(next_hops);
   RouteReader reader(report, targets, files);
-  each_element(report, place, [&](const Place& one) { sources.push_back(reader.source(one)); });
+  u64 count = 0;
+  each_element(report, place, [&](const Place& one) {
+    if (count > kMaxPrefixes) return;  // the caller counts, and refuses
+    sources.push_back(reader.source(one));
+    count += sources.back().routes.size();
+  });
   return sources;
 }
 

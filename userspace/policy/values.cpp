@@ -160,10 +160,16 @@ Value<std::array<u8, 6>> read_mac(std::string_view text) {
 
 std::string write_mac(const std::array<u8, 6>& mac) { return fmt::format("{:02x}", fmt::join(mac, ":")); }
 
+std::optional<u8> find_protocol(std::string_view name) {
+  const auto* at =
+      std::find_if(kProtocols.begin(), kProtocols.end(), [&](const auto& one) { return one.name == name; });
+  return at == kProtocols.end() ? std::nullopt : std::optional(at->number);
+}
+
 Value<u8> read_protocol(std::string_view text) {
+  if (const auto number = find_protocol(text)) return *number;
   std::array<std::string_view, kProtocols.size()> names;
   for (u32 i = 0; i < names.size(); ++i) names[i] = kProtocols[i].name;
-  if (auto at = find_word(names, text)) return kProtocols[*at].number;
   return tl::unexpected(fmt::format("unknown protocol \"{}\"{}; any other is written as its number, like 112",
                                     text.substr(0, 80), suggestion(names, text)));
 }

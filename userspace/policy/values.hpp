@@ -34,6 +34,7 @@ Value<std::array<u8, 6>> read_mac(std::string_view text);
 std::string write_mac(const std::array<u8, 6>& mac);
 
 // "tcp", or a number as a string is not taken: numbers are JSON numbers.
+std::optional<u8> find_protocol(std::string_view name);
 Value<u8> read_protocol(std::string_view text);
 std::string_view protocol_name(u8 number);  // empty: it has none
 
