@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 namespace xdpgpu::control {
 namespace {
 
@@ -74,6 +76,30 @@ TEST(ControlProtocol, DepthIsBounded) {
   ASSERT_FALSE(deep);
   EXPECT_NE(deep.error().find("deeper"), std::string::npos) << deep.error();
   EXPECT_FALSE(decode_request(nested(1'000'000))) << "and a million levels do not end the process";
+}
+
+// Each value takes many times its length in memory.
+TEST(ControlProtocol, ValuesAreBounded) {
+  const auto with = [](std::size_t values) {
+    std::string line = "{\"request\": \"status\", \"x\": [[]";
+    for (std::size_t i = 0; i < values; ++i) line += i % 2 == 0 ? ",1" : ",{}";
+    return line + "]}";
+  };
+  EXPECT_TRUE(decode_request(with(1000)));
+  const auto many = decode_request(with(10'000'000));
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error(), "the request has more than 100000 values");
+}
+
+// As many as a large list of flows has.
+TEST(ControlProtocol, ManyObjectsAreReadInTheTimeOfTheirLength) {
+  std::string line = "{\"ok\": true, \"result\": [{}";
+  for (int i = 1; i < 500'000; ++i) line += ",{}";
+  const std::clock_t start = std::clock();
+  const auto answer = decode_response(line + "]}");
+  EXPECT_LT(double(std::clock() - start) / CLOCKS_PER_SEC, 10);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->result.size(), 500'000U);
 }
 
 TEST(ControlProtocol, LengthIsBounded) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+
 namespace xdpgpu::control {
 namespace {
 
@@ -10,17 +12,53 @@ std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// One JSON object of bounded depth; no exception leaves.
-Result<Json> parse_object(std::string_view line, std::string_view what) {
+// Looks before anything is made of the text. (A parser with a callback takes the square of an array's
+// length.)
+class Bounds : public nlohmann::json_sax<Json> {
+ public:
+  explicit Bounds(std::size_t most_values) : most_(most_values) {}
+  bool too_deep() const { return depth_ > kMaxDepth; }
+  bool too_many() const { return values_ > most_; }
+
+  bool null() override { return count(); }
+  bool boolean(bool /*value*/) override { return count(); }
+  bool number_integer(number_integer_t /*value*/) override { return count(); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return count(); }
+  bool string(string_t& /*value*/) override { return count(); }
+  bool binary(binary_t& /*value*/) override { return false; }
+  bool key(string_t& /*name*/) override { return true; }
+  bool start_object(std::size_t /*size*/) override { return deeper(); }
+  bool start_array(std::size_t /*size*/) override { return deeper(); }
+  bool end_object() override { return higher(); }
+  bool end_array() override { return higher(); }
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*why*/) override {
+    return false;
+  }
+
+ private:
+  bool count() { return ++values_ <= most_; }
+  bool deeper() { return ++depth_ <= kMaxDepth && count(); }
+  bool higher() {
+    --depth_;
+    return true;
+  }
+  std::size_t most_, values_ = 0;
+  int depth_ = 0;
+};
+
+// One JSON object of bounded depth and so many values at most; no exception leaves.
+Result<Json> parse_object(std::string_view line, std::string_view what, std::size_t most_values) {
   if (line.size() > kMaxMessage)
     return tl::unexpected(fmt::format("the {} is longer than {} MiB", what, kMaxMessage >> 20));
-  bool too_deep = false;
-  const Json::parser_callback_t watch = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kMaxDepth;
-    return !too_deep;
-  };
-  Json json = Json::parse(line, watch, false);
-  if (too_deep) return tl::unexpected(fmt::format("the {} nests deeper than {} levels", what, kMaxDepth));
+  Bounds bounds(most_values);
+  const bool right = Json::sax_parse(line, &bounds);
+  if (bounds.too_deep())
+    return tl::unexpected(fmt::format("the {} nests deeper than {} levels", what, kMaxDepth));
+  if (bounds.too_many())
+    return tl::unexpected(fmt::format("the {} has more than {} values", what, most_values));
+  Json json = right ? Json::parse(line, nullptr, false) : Json(Json::value_t::discarded);
   if (json.is_discarded() || !json.is_object())
     return tl::unexpected(fmt::format("the {} is not one JSON object on one line", what));
   return json;
@@ -70,7 +108,7 @@ std::string encode(const Response& response) {
 }
 
 Result<Request> decode_request(std::string_view line) {
-  auto json = parse_object(line, "request");
+  auto json = parse_object(line, "request", kMaxRequestValues);
   if (!json) return tl::unexpected(json.error());
   const auto name = json->find("request");
   if (name == json->end() || !name->is_string())
@@ -84,7 +122,7 @@ Result<Request> decode_request(std::string_view line) {
 }
 
 Result<Response> decode_response(std::string_view line) {
-  auto json = parse_object(line, "answer");
+  auto json = parse_object(line, "answer", SIZE_MAX);
   if (!json) return tl::unexpected(json.error());
   const auto ok = json->find("ok");
   if (ok == json->end() || !ok->is_boolean()) return tl::unexpected(std::string("the answer lacks \"ok\""));

@@ -25,6 +25,9 @@ using Json = nlohmann::json;
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxFilesBytes = std::size_t{1} << 30;  // of all files behind a request
 inline constexpr int kMaxDepth = 16;                                 // of nested values
+// Of a request, the names of its files included. Of each the process would make more than it takes in the
+// line.
+inline constexpr std::size_t kMaxRequestValues = 100'000;
 // Longest time within which an applied policy can be asked to be confirmed.
 inline constexpr unsigned kMaxConfirmSeconds = 24 * 3600;
 
