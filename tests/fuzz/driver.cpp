@@ -112,10 +112,11 @@ int main(int argc, char** argv) {
   const auto begin = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   u64 judged = 0;
-  for (const Bytes& input : from) {
-    LLVMFuzzerTestOneInput(input.data(), input.size());
-    ++judged;
-  }
+  for (const auto& inputs_to_judge : {from, cases()})
+    for (const Bytes& input : inputs_to_judge) {
+      LLVMFuzzerTestOneInput(input.data(), input.size());
+      ++judged;
+    }
   Mutator mutator(seed, from);
   while (judged < inputs && (judged % 256 != 0 || elapsed() < seconds)) {
     const Bytes input = mutator.next();

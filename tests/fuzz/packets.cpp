@@ -252,6 +252,75 @@ std::vector<Bytes> seeds() {
   return all;
 }
 
+std::vector<Bytes> cases() {
+  using namespace test;
+  std::vector<Bytes> all;
+  const auto add = [&](const Frame& frame) {
+    Bytes input{static_cast<u8>((all.size() * 0x21) & (kPipeline | kTime))};
+    input.insert(input.end(), frame.begin(), frame.end());
+    input.resize(std::min<std::size_t>(input.size(), 1 + XG_FRAME_MAX));
+    all.push_back(std::move(input));
+  };
+  const auto cut = [](const Frame& frame, std::size_t length) {
+    return Frame(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(length));
+  };
+  // Each sample cut at every length, from none on; and with a bit of its headers wrong, checksums included.
+  for (const auto& sample : samples()) {
+    for (std::size_t length = 0; length < sample.frame.size(); ++length) add(cut(sample.frame, length));
+    for (std::size_t bit = 12 * 8; bit < std::min<std::size_t>(sample.frame.size(), 62) * 8; bit += 7) {
+      Frame wrong = sample.frame;
+      wrong[bit / 8] = static_cast<u8>(wrong[bit / 8] ^ 0x80u >> bit % 8);
+      add(wrong);
+    }
+  }
+  // Every length that a header can say of what is behind it, near the truth and at the ends.
+  for (int length = 0; length < 80; ++length) {
+    add(ethernet() + ipv4({.total = length}, udp(1, 2, 20)));
+    add(ethernet() + ipv6({.length = length}, udp(1, 2, 20)));
+    add(ethernet() + ipv4({}, udp(1, 2, 20, length)));
+  }
+  for (const int length : {0x7fff, 0x8000, 0xfffe, 0xffff}) {
+    add(ethernet() + ipv4({.total = length}, udp(1, 2, 20)));
+    add(ethernet() + ipv6({.length = length}, udp(1, 2, 20)));
+    add(ethernet() + ipv4({}, udp(1, 2, 20, length)));
+  }
+  for (int first = 0; first < 256; ++first)
+    add(ethernet() + ipv4({.options = bytes(40, static_cast<u8>(first)), .first_byte = first},
+                          tcp(1, 2, 0x10, static_cast<u8>(first & 15)) + bytes(40)));
+  // Tags, and extension headers of each kind and size, up to more than fit.
+  for (std::size_t tags = 0; tags < 12; ++tags)
+    for (const u16 type : {u16{0x8100}, u16{0x88a8}, u16{0x9100}}) {
+      add(ethernet(std::vector<u16>(tags, 10), std::vector<u16>(tags, type)) + ipv4({}, udp(1000, 53, 4)));
+      add(ethernet(std::vector<u16>(tags, 0xefff), std::vector<u16>(tags, type)) +
+          ipv6({}, udp(1000, 53, 4)));
+    }
+  for (const u8 kind : {u8{0}, u8{43}, u8{44}, u8{50}, u8{51}, u8{60}, u8{135}, u8{139}, u8{140}})
+    for (std::size_t headers = 1; headers <= 220; headers += headers < 20 ? 1 : 40)
+      for (const u8 units : {u8{0}, u8{1}, u8{7}, u8{255}}) {
+        Frame chain;
+        for (std::size_t i = 0; i < headers && chain.size() < XG_FRAME_MAX; ++i)
+          chain = chain + extension(i + 1 == headers ? 17 : kind, units);
+        add(ethernet() + ipv6({.next = kind}, chain + udp(1, 2, 8)));
+      }
+  // Fragments of one packet that overlap, and are tiny.
+  for (const u32 more : {0u, 1u})
+    for (u32 offset = 0; offset < 6; ++offset)
+      for (std::size_t size = 0; size <= 24; size += size < 9 ? 1 : 5) {
+        add(ethernet() +
+            ipv4({.fragment = static_cast<u16>(more << 13 | offset)}, cut(udp(1000, 53, 24), size)));
+        add(ethernet() + ipv4({.protocol = 6, .fragment = static_cast<u16>(more << 13 | offset)},
+                              cut(tcp(1, 2) + bytes(12), size)));
+        add(ethernet() + ipv6({.next = 44}, fragment_header(17, static_cast<u16>(offset << 3 | more), 7) +
+                                                cut(udp(1000, 53, 24), size)));
+      }
+  // The longest that a frame of memory holds.
+  for (std::size_t less = 0; less < 4; ++less) {
+    add(ethernet() + ipv4({}, udp(1, 2, XG_FRAME_MAX - 42 - less)));
+    add(ethernet() + ipv6({}, udp(1, 2, XG_FRAME_MAX - 62 - less)));
+  }
+  return all;
+}
+
 void finish() { state().devices.judge(); }
 
 std::vector<std::string> left_out() {

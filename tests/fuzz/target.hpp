@@ -19,6 +19,9 @@ using Input = std::span<const u8>;
 // Inputs to begin with.
 std::vector<Bytes> seeds();
 
+// Inputs of kinds that are named, each judged once by driver.cpp: chance makes few of them.
+std::vector<Bytes> cases();
+
 // Judges what earlier inputs left for later.
 void finish();
 
