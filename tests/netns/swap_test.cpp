@@ -171,13 +171,13 @@ class Swaps : public OnTheWire {
     expect_conserved(pins);
   }
 
-  void print(const Seen& seen) const {
+  void print(const Seen& seen, const std::string& of = "") const {
     if (seen.swaps_ms.empty()) return;
     fmt::print(
-        "{} swaps, {} packets ({} while one policy was in force): {} mixtures, {} misjudged, {} lost ({} "
+        "{} swaps{}, {} packets ({} while one policy was in force): {} mixtures, {} misjudged, {} lost ({} "
         "shed "
         "and counted); a swap took {:.1f} ms (median), {:.1f} ms (longest)\n",
-        seen.swaps_ms.size(), seen.packets, seen.in_force, seen.mixtures, seen.misjudged, seen.lost,
+        seen.swaps_ms.size(), of, seen.packets, seen.in_force, seen.mixtures, seen.misjudged, seen.lost,
         seen.shed, seen.swaps_ms[seen.swaps_ms.size() / 2], seen.swaps_ms.back());
   }
 
@@ -194,6 +194,21 @@ TEST_P(Swaps, NoPacketIsJudgedByAMixture) {
   start({});
   const Seen seen = run(swaps, 200);
   print(seen);
+  expect_right(seen, swaps);
+}
+
+// Ten thousand rules and a million prefixes, another list and other rules each time. XDPGPU_TEST_LARGE_SWAPS
+// says how many.
+class LargeSwaps : public Swaps {};
+INSTANTIATE_TEST_SUITE_P(Netns, LargeSwaps, testing::Values(Config{false, 2, "split"}), config_name);
+
+TEST_P(LargeSwaps, NoPacketIsJudgedByAMixture) {
+  const char* said = std::getenv("XDPGPU_TEST_LARGE_SWAPS");
+  const int swaps = said != nullptr ? std::atoi(said) : 2;
+  constexpr Oracle::Size kSize{.acl_rules = 10'000, .prefixes = 1'000'000};
+  start(kSize);
+  const Seen seen = run(swaps, 200);
+  print(seen, fmt::format(" of {} rules and {} prefixes", kSize.acl_rules, kSize.prefixes));
   expect_right(seen, swaps);
 }
 
