@@ -297,12 +297,15 @@ bool Engine::Impl::left(const Retirement& retirement) const {
 }
 
 void Engine::Impl::unload_before(u32 generation) {
+  const auto older = [&](u32 one) { return static_cast<std::int32_t>(one - generation) < 0; };
   std::erase_if(loaded, [&](u32 old) {
-    if (static_cast<std::int32_t>(old - generation) >= 0) return false;
+    if (!older(old)) return false;
     devices.unload(old);
     pipelines.erase(old);
     return true;
   });
+  // No worker looks at one of these any more: each has reported that it saw a later one.
+  std::erase_if(policies, [&](const CurrentPolicy& one) { return older(one.generation); });
 }
 
 void Engine::Impl::unload_left() {
