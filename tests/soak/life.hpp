@@ -36,7 +36,7 @@ struct Found {
 nlohmann::json to_json(const Found& found);
 
 // More growth than that between two rests of one life is a problem. Descriptors do not grow at all.
-inline constexpr std::int64_t kRssGrowthKib = 8 << 10;
+inline constexpr std::int64_t kRssGrowthKib = 16 << 10;
 
 // `wires` are lab::Veth whose end a() is the host's. Throws lab::Error where it cannot even begin.
 Found live(const lab::Namespace& host, const std::vector<const lab::Veth*>& wires, Traffic& traffic,
