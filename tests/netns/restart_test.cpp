@@ -96,6 +96,31 @@ class Load {
   std::thread thread_;
 };
 
+TEST_P(Restart, BypassStaysOn) {
+  const std::string closed = policy(R"("default": "drop")");
+  const PingOptions one{.count = 1, .timeout = 200ms};
+  const auto passes = [&] { return ping(*left_, "10.9.0.1", one).received == 1; };
+  attach(closed);
+  ASSERT_EQ(product(*host_, {"bypass", "on", host_port().ifname()}).status, 0);
+  attached_->kill_outright();
+  // What they leave is theirs until the end.
+  const std::unique_ptr<Attached> dead = std::move(attached_);
+  EXPECT_TRUE(passes());
+  attach(closed);
+  EXPECT_TRUE(passes());
+  const Outcome kept = product(*host_, {"detach", host_port().ifname(), "--keep"});
+  EXPECT_EQ(kept.status, 0) << kept.err;
+  EXPECT_NE(kept.out.find("left to the kernel"), std::string::npos) << kept.out;
+  EXPECT_EQ(attached_->process().wait(5s), 0);
+  EXPECT_TRUE(passes());
+  const std::unique_ptr<Attached> gone = std::move(attached_);
+  attach(closed);
+  EXPECT_TRUE(passes());
+  EXPECT_NE(attached_->process().err().find("bypass is still on"), std::string::npos);
+  ASSERT_EQ(product(*host_, {"bypass", "off", host_port().ifname()}).status, 0);
+  EXPECT_FALSE(passes());
+}
+
 // Under a strict stage, and with no verdict in the kernel.
 TEST_P(Restart, OpenConnectionsGoOnUntilAPolicyIsApplied) {
   const std::string strict =
@@ -135,7 +160,10 @@ TEST_P(Restart, AfterADeathDecidedFlowsStayDecided) {
   const Pins& pins = dead->pins();
 
   // Nobody lives: the kernel goes by what it knows, and on_failure decides on the rest.
+  // By the sockets, which are gone at once; until the beats are stale, too, flows wait for what they had
+  // there.
   ASSERT_TRUE(eventually([&] { return pins.kernel("drop_failure") > 100; })) << pins.summary();
+  std::this_thread::sleep_for(150ms);
   const auto known = pins.kernel("tx_flow");
   EXPECT_EQ(come_back(decided, 7000), decided.size());
   EXPECT_EQ(pins.kernel("tx_flow"), known + decided.size()) << pins.summary();

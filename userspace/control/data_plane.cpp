@@ -165,6 +165,10 @@ class DataPlane {
   void set_state(u32 state) {
     for (auto& port : ports_) port.set_state(state);
   }
+  bool is_bypassed() const {
+    return std::any_of(ports_.begin(), ports_.end(),
+                       [](const PortControl& port) { return port.state() == XG_STATE_BYPASS; });
+  }
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   // keep: what the kernel decides by stays, for a later attach to go on with.
   void shut_down(const Server::Reply& reply, bool keep = false);
@@ -315,7 +319,14 @@ Result<void> DataPlane::start() {
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
-  set_state(XG_STATE_RUNNING);
+  // An operator's bypass outlives the process that was told of it.
+  const bool bypassed = setup_.in_force && is_bypassed();
+  set_state(bypassed ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  if (bypassed)
+    output_.problem(
+        fmt::format("bypass is still on, as it was before: every packet passes; end it with \"xdpgpu bypass "
+                    "off {}\"",
+                    setup_.plan.ports.front().facts.name));
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
@@ -571,6 +582,7 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   broker_events_.close(ignored);
   link_events_.close(ignored);
 
+  const bool bypassed = is_bypassed();
   set_state(XG_STATE_DRAINING);
   wait_for_grace_period();
   if (auto drained = engine_->drain(kDrainMs); !drained) {
@@ -588,6 +600,7 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   const auto gone =
       setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0, keep ? 1 : 0), kGoneTimeout);
   if (!gone) broker_is_gone();
+  if (keep && bypassed) set_state(XG_STATE_BYPASS);
   wait_for_grace_period();
 
   auto account = make_report();
