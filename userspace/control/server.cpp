@@ -28,6 +28,7 @@ namespace {
 namespace asio = boost::asio;
 using Protocol = asio::local::stream_protocol;
 using boost::system::error_code;
+using Clock = asio::steady_timer::clock_type;
 
 // A file is given memory as it comes, not as it is announced.
 constexpr std::size_t kFilePart = std::size_t{1} << 20;
@@ -159,13 +160,21 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
 
   // For all of what comes next: a client that sends byte by byte has no more time than others.
   void wait_for_client() {
+    wait_for_client_until(Clock::now() + std::chrono::seconds(server_->limits.idle_s));
+  }
+  void wait_for_client_until(Clock::time_point until) {
     stop_waiting();
     place_ = server_->awaited.insert(server_->awaited.end(), this);
-    deadline_.expires_after(std::chrono::seconds(server_->limits.idle_s));
+    deadline_.expires_at(until);
     deadline_.async_wait([weak = weak_from_this()](const error_code& error) {
       if (error) return;
-      if (const auto self = weak.lock()) self->leave();
+      if (const auto self = weak.lock()) self->time_is_up();
     });
+  }
+  // If it is the client that is waited for, and still for the same thing: this may have been on its way while
+  // something else took its time.
+  void time_is_up() {
+    if (place_ != server_->awaited.end() && deadline_.expiry() <= Clock::now()) leave();
   }
   void stop_waiting() {
     deadline_.cancel();
@@ -186,6 +195,8 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
     if (error == asio::error::not_found)
       return refuse(fmt::format("the request is longer than {} MiB", kMaxMessage >> 20));
     if (error || left_ || server_->stopped) return;
+    const Clock::time_point until = deadline_.expiry(), begun = Clock::now();
+    stop_waiting();
     auto request = decode_request(std::string_view(input_).substr(0, length));
     input_.erase(0, length);
     if (!request) return refuse(request.error());
@@ -198,6 +209,7 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
     files_bytes_ = bytes;
     server_->files_bytes += bytes;
     request_ = std::move(*request);
+    wait_for_client_until(until + (Clock::now() - begun));
     read_files(request_.announced.begin());
   }
 
