@@ -222,8 +222,15 @@ class Costs : public testing::TestWithParam<Path> {
                                 .payload = std::string(18, 'x')}));
     return out;
   }
-  // The worker's one or two, and the device's own.
-  static std::vector<int> threads() { return bed::threads_named("xdpgpu-"); }
+  // The worker's one or two, and the device's own; each names itself when it has begun.
+  static std::vector<int> threads(std::size_t wanted) {
+    std::vector<int> found;
+    for (int i = 0; i < 500 && found.size() < wanted; ++i) {
+      std::this_thread::sleep_for(10ms);
+      found = bed::threads_named("xdpgpu-");
+    }
+    return found;
+  }
   void measure(int thread);
 
   std::optional<lab::Namespace> near_, far_;
@@ -276,9 +283,10 @@ void Costs::measure(int thread) {
 
 TEST_P(Costs, AWorkerAsksForNothingAPacket) {
   using dataplane::ComputeMode;
-  const auto all = threads();
   const ComputeMode mode = GetParam().mode;
-  ASSERT_EQ(all.size(), mode == ComputeMode::split || mode == ComputeMode::persistent ? 2u : 1u);
+  const std::size_t wanted = mode == ComputeMode::split || mode == ComputeMode::persistent ? 2 : 1;
+  const auto all = threads(wanted);
+  ASSERT_EQ(all.size(), wanted);
   for (const int thread : all) {
     SCOPED_TRACE(thread);
     measure(thread);
