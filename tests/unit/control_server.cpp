@@ -185,6 +185,7 @@ TEST_F(ControlServer, AClientThatGoesAwayHurtsNobody) {
 
 TEST_F(ControlServer, WhoIsSilentForLongestGivesWay) {
   std::vector<kernel::Fd> silent;
+  silent.reserve(4);
   for (int i = 0; i < 4; i++) silent.push_back(connect_client());
   say(silent[0], "{\"request\": \"sta");
   const auto fifth = connect_client();
@@ -318,6 +319,7 @@ TEST_F(ControlServer, MembersOfTheGroupAreAdmittedAndStrangersRefused) {
 TEST_F(ControlServer, RootGivesWayToNobodyElse) {
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   std::vector<kernel::Fd> roots;
+  roots.reserve(4);
   for (int i = 0; i < 4; i++) roots.push_back(connect_client());
   const pid_t child = fork();
   if (child == 0) {
