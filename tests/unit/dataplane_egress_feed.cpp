@@ -76,7 +76,7 @@ class Reader {
  public:
   Reader(const Kernel& kernel, u32 worker, u32 workers, const std::atomic<const CurrentPolicy*>& policy)
       : region_(kFrames * XG_CHUNK_SIZE),
-        free_(0, kFrames),
+        free_({0, kFrames}),
         queue_(new PortQueue{.traits = {},
                              .socket = nullptr,
                              .reinject = nullptr,

@@ -19,7 +19,7 @@ std::set<FrameId> held_by(const FreeList& list) {
 
 TEST(FrameRing, TakesEveryFrameOfItsWorkerAtOnce) {
   for (const u32 frames : {1u, 2u, 63u, 64u, 65u, 1000u}) {
-    FreeList from(kFirst, frames), to = FreeList::empty_like(from);
+    FreeList from({kFirst, frames}), to = FreeList::empty_like(from);
     EXPECT_EQ(to.size(), 0u);
     EXPECT_EQ(to.capacity(), frames);
     FrameRing ring(frames);
@@ -43,7 +43,7 @@ TEST(FrameRing, FramesGoFromThreadToThread) {
   constexpr u32 kFrames = 100;
   constexpr u64 kMoves = 100'000;
   FrameRing there(kFrames), back(kFrames);
-  FreeList mine(kFirst, kFrames), theirs = FreeList::empty_like(mine);
+  FreeList mine({kFirst, kFrames}), theirs = FreeList::empty_like(mine);
   std::atomic<bool> over{false};
   std::jthread other([&] {
     FreeList some = FreeList::empty_like(theirs);

@@ -98,7 +98,7 @@ class Model : public testing::TestWithParam<u32> {
         << "step " << step;
   }
 
-  FreeList free_{kFirst, kFrames};
+  FreeList free_{{kFirst, kFrames}};
   Kernel kernel_;
   std::deque<std::vector<xg_descriptor>> in_hand_;  // packets
   u32 frames_in_hand() const {
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, Model, testing::Values(1u, 2u, 3u, 20261120u));
 
 TEST(Receiver, WaitsWithSmallRefillsUnlessTheKernelRunsDry) {
   Kernel k;
-  FreeList free(0, 200);
+  FreeList free({0, 200});
   EXPECT_EQ(k.receiver.refill(free, 16, [](FrameId) {}), kRing);
   for (u32 i = 0; i < 15; ++i) k.rx.put({k.fill.take() + XG_FRAME_DATA, 60, 0});
   u32 at = 0;
@@ -227,7 +227,7 @@ TEST(Receiver, WaitsWithSmallRefillsUnlessTheKernelRunsDry) {
   k.receiver.take(k.receiver.peek(kRing, &at), 1, 1);
   EXPECT_EQ(k.receiver.refill(free, 16, [](FrameId) {}), 16u);
   // Only a few frames are left at all: better few than none.
-  FreeList few(0, 3);
+  FreeList few({0, 3});
   Kernel dry;
   EXPECT_EQ(dry.receiver.refill(few, 16, [](FrameId) {}), 3u);
 }
@@ -235,7 +235,7 @@ TEST(Receiver, WaitsWithSmallRefillsUnlessTheKernelRunsDry) {
 // In copy mode the kernel shows a packet before it frees its frame's place in the fill ring (xsk_flush).
 TEST(Receiver, RefillsPlacesThatTheKernelHasFreed) {
   Kernel k;
-  FreeList free(0, 200);
+  FreeList free({0, 200});
   EXPECT_EQ(k.receiver.refill(free, 16, [](FrameId) {}), kRing);
   for (u32 i = 0; i < 20; ++i) k.rx.put({k.fill.read() + XG_FRAME_DATA, 60, 0});
   u32 at = 0;
@@ -250,7 +250,7 @@ TEST(Receiver, RefillsPlacesThatTheKernelHasFreed) {
 
 TEST(Receiver, APacketIsTakenWithAllItsBuffersOrNotAtAll) {
   Kernel k;
-  FreeList free(0, 200);
+  FreeList free({0, 200});
   k.receiver.refill(free, 16, [](FrameId) {});
   for (const u32 more : {kContinued, kContinued, 0u, 0u, kContinued}) k.rx.put({k.fill.take(), 60, more});
   u32 at = 0;
@@ -285,7 +285,7 @@ TEST(Transmitter, APacketThatDoesNotFitLeavesTheRingAsItWas) {
 
 TEST(Levels, OfTheReceiversRings) {
   Kernel k;
-  FreeList free(0, 200);
+  FreeList free({0, 200});
   k.receiver.refill(free, 16, [](FrameId) {});
   k.receiver.look();
   EXPECT_EQ(k.receiver.fill_level().now, kRing);
@@ -325,13 +325,24 @@ TEST(Levels, OfTheTransmittersRings) {
 }
 
 TEST(FreeList, HandsOutWhatWasUsedLast) {
-  FreeList free(10, 4);
+  FreeList free({10, 4});
   EXPECT_EQ(free.pop(), 10u);
   EXPECT_EQ(free.pop(), 11u);
   free.push(10);
   EXPECT_EQ(free.pop(), 10u);
   EXPECT_EQ(free.size(), 2u);
   EXPECT_EQ(free.capacity(), 4u);
+}
+
+TEST(FreeList, LeavesOutTheChunksThatDriversUse) {
+  FreeList free({.first = 10, .count = 3, .step = 2});
+  EXPECT_EQ(free.span(), 6u);
+  for (const FrameId frame : {10u, 12u, 14u}) {
+    EXPECT_TRUE(free.owns(frame));
+    EXPECT_EQ(free.pop(), frame);
+  }
+  EXPECT_EQ(free.size(), 0u);
+  for (const FrameId frame : {8u, 9u, 11u, 13u, 15u, 16u}) EXPECT_FALSE(free.owns(frame)) << frame;
 }
 
 }  // namespace

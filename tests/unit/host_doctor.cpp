@@ -249,8 +249,12 @@ TEST(HostDoctor, BeforeKernelsTellVethIsNotTrustedToTransmit) {
   facts.driver = "veth";
   EXPECT_FALSE(can_transmit_xdp(facts, false));
   EXPECT_TRUE(partial_checksums(facts));
+  EXPECT_FALSE(whole_kib_buffers(facts));
   facts.driver = "ice";
   EXPECT_FALSE(partial_checksums(facts));
+  EXPECT_FALSE(whole_kib_buffers(facts));
+  facts.driver = "igb";
+  EXPECT_TRUE(whole_kib_buffers(facts));
 }
 
 TEST(HostDoctor, KernelReleasesAreRead) {

@@ -24,6 +24,14 @@ u32 frames_per_queue(const PortSpec& port, const EngineOptions& options) {
   return port.frames_per_queue ? port.frames_per_queue : options.frames_per_queue;
 }
 
+// Where a driver takes whole KiB of a frame, what is left of one chunk holds no full-sized packet.
+u32 chunks_per_frame(const std::vector<PortSpec>& ports) {
+  const auto wants_more = [](const PortSpec& port) {
+    return port.whole_kib_buffers && port.xdp_mode == kernel::XdpMode::native && !port.forbid_zero_copy;
+  };
+  return std::any_of(ports.begin(), ports.end(), wants_more) ? 2 : 1;
+}
+
 u32 worker_count(const std::vector<PortSpec>& ports) {
   u32 most = 0;
   for (const PortSpec& port : ports) most = std::max(most, port.queues);
@@ -44,12 +52,13 @@ std::vector<FrameShare> shares_of(const std::vector<PortSpec>& ports, const Engi
                                   const std::vector<Placement>& placements) {
   std::vector<FrameShare> shares;
   FrameId first = 0;
+  const u32 step = chunks_per_frame(ports);
   for (u32 worker = 0; worker < placements.size(); ++worker) {
     u32 frames = 0;
     for (const PortSpec& port : ports)
       if (worker < port.queues) frames += frames_per_queue(port, options);
-    shares.push_back({first, frames, placements[worker].node});
-    first += frames;
+    shares.push_back({first, frames, placements[worker].node, step});
+    first += shares.back().chunks();
   }
   return shares;
 }
@@ -145,8 +154,8 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     if (options.compute_mode == ComputeMode::automatic) worker.closing = Closing::by_load;
     worker.cpu = placements[i].cpu;
     worker.retire_cpu = placements[i].retire_cpu;
-    workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i].first,
-                                               shares[i].count, policy, egress));
+    workers.push_back(
+        std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy, egress));
     const int node = node_of(region->base() + chunk_of(shares[i].first));
     frames_nodes.push_back(node);
     if (placements[i].node >= 0 && node >= 0 && node != placements[i].node)
@@ -173,7 +182,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
   impl->options = options;
   u64 frames = 0;
   for (const PortSpec& port : ports) frames += u64{port.queues} * frames_per_queue(port, options);
-  if (frames * XG_CHUNK_SIZE > u64{1} << 40)
+  const u64 chunks = frames * chunks_per_frame(ports);
+  if (chunks * XG_CHUNK_SIZE > u64{1} << 40)
     return tl::unexpected(
         fmt::format("{} frames are too many; lower io.frames_per_queue or io.burst", frames));
   impl->placements = place(read_topology(), nic_nodes(ports),
@@ -181,11 +191,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
                             .first_cpu = options.first_cpu,
                             .pin = options.pin_threads});
   const std::vector<FrameShare> shares = shares_of(ports, options, impl->placements);
-  auto region = FrameRegion::create(static_cast<u32>(frames), options.huge_pages, shares);
+  auto region = FrameRegion::create(static_cast<u32>(chunks), options.huge_pages, shares);
   if (!region) return tl::unexpected(region.error());
   impl->region = std::move(*region);
   impl->events = impl->region->notes();
 
+  impl->umems.chunks_per_frame = shares.front().step;
   impl->umems.multi_buffer =
       std::any_of(ports.begin(), ports.end(), [](const PortSpec& port) { return port.packet_buffers > 1; });
   for (PortSpec& spec : ports) {

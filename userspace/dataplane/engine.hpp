@@ -35,8 +35,10 @@ struct PortSpec {
   kernel::XdpMode xdp_mode = kernel::XdpMode::native;
   bool require_zero_copy = false;  // strict
   bool forbid_zero_copy = false;   // --mode copy
-  bool repair_checksums = false;   // veth and container peers: partial checksums are completed
-  bool cache_transmit = true;      // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
+  // The driver gives its NIC whole KiB of each frame for zero-copy (igb, igc, ixgbe): one, of a chunk.
+  bool whole_kib_buffers = false;
+  bool repair_checksums = false;  // veth and container peers: partial checksums are completed
+  bool cache_transmit = true;     // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
   // Buffers that a frame takes at most, 1 to XG_PACKET_BUFFERS. More than 1: the XDP program was loaded for
   // it (PortOptions.multi_buffer), and the port runs in copy mode.
   u32 packet_buffers = 1;

@@ -98,7 +98,7 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
 bool Feeder::valid(const xdp_desc& buffer, u32 least_start) const noexcept {
   const FrameId id = frame_of(buffer.addr);
   const u64 start = buffer.addr - chunk_of(id);
-  return id - free_.first() < free_.capacity() && start >= least_start && start + buffer.len <= XG_CHUNK_SIZE;
+  return free_.owns(id) && start >= least_start && start + buffer.len <= XG_CHUNK_SIZE;
 }
 
 // Gives the buffers back; the packet is counted with its last one.
@@ -109,7 +109,7 @@ void Feeder::discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept 
   }
   for (u32 i = 0; i < buffers; ++i) {
     const FrameId id = frame_of(xsk_ring_cons__rx_desc(&queue.socket->receiver.rx, at + i)->addr);
-    if (id - free_.first() < free_.capacity()) free_.push(id);
+    if (free_.owns(id)) free_.push(id);
   }
 }
 

@@ -34,7 +34,7 @@ void* map_aligned(u64 bytes) {
 
 void FrameRegion::prefer(const FrameShare& share) {
   if (share.node < 0 || share.count == 0) return;
-  if (auto preferred = prefer_node(base_ + chunk_of(share.first), chunk_of(share.count),
+  if (auto preferred = prefer_node(base_ + chunk_of(share.first), chunk_of(share.chunks()),
                                    huge_ ? kHugePage : kPage, share.node);
       !preferred)
     notes_.push_back(fmt::format(
@@ -42,11 +42,10 @@ void FrameRegion::prefer(const FrameShare& share) {
         share.count, share.node, preferred.error()));
 }
 
-Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 frames, bool huge_pages,
+Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 chunks, bool huge_pages,
                                                          std::span<const FrameShare> shares) {
   std::unique_ptr<FrameRegion> region(new FrameRegion);
-  region->frames_ = frames;
-  region->bytes_ = (u64{frames} * XG_CHUNK_SIZE + kHugePage - 1) / kHugePage * kHugePage;
+  region->bytes_ = (u64{chunks} * XG_CHUNK_SIZE + kHugePage - 1) / kHugePage * kHugePage;
   if (huge_pages) {
     region->base_ = static_cast<u8*>(map_pages(region->bytes_, MAP_HUGETLB));
     region->huge_ = region->base_ != nullptr;
@@ -58,8 +57,8 @@ Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 frames, bool huge_p
   }
   if (!region->base_) region->base_ = static_cast<u8*>(map_aligned(region->bytes_));
   if (!region->base_)
-    return tl::unexpected(fmt::format("cannot map {} MiB for {} frames: {}; lower io.frames_per_queue",
-                                      region->bytes_ >> 20, frames, std::strerror(errno)));
+    return tl::unexpected(fmt::format("cannot map {} MiB for frames: {}; lower io.frames_per_queue",
+                                      region->bytes_ >> 20, std::strerror(errno)));
   if (!region->huge_) madvise(region->base_, region->bytes_, MADV_HUGEPAGE);
   // Pinned pages and copy-on-write do not go together: a forked child has no use for the frames.
   madvise(region->base_, region->bytes_, MADV_DONTFORK);

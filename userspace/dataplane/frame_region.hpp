@@ -20,11 +20,15 @@ using FrameId = u32;
 inline FrameId frame_of(u64 offset) { return static_cast<FrameId>(offset / XG_CHUNK_SIZE); }
 inline u64 chunk_of(FrameId frame) { return u64{frame} * XG_CHUNK_SIZE; }
 
-// Frames that follow each other, and the NUMA node that they are to be on; -1: on any.
+// Frames that follow each other, the NUMA node that they are to be on (-1: on any), and how many chunks it is
+// from one to the next, a power of two: a packet fits one, but a driver may want room behind it.
 struct FrameShare {
   FrameId first = 0;
   u32 count = 0;
   int node = -1;
+  u32 step = 1;
+
+  u32 chunks() const noexcept { return count * step; }
 };
 
 // Page-aligned, zeroed memory that is not inherited by fork. Unmapped by the destructor, so sockets,
@@ -35,7 +39,7 @@ class FrameRegion {
   // pages are taken. Frames that are to be on a node are there as far as it has memory; a page that two
   // shares have a part of is where the later one wants it. notes() says what was not to be had, and what
   // to do.
-  static Result<std::unique_ptr<FrameRegion>> create(u32 frames, bool huge_pages,
+  static Result<std::unique_ptr<FrameRegion>> create(u32 chunks, bool huge_pages,
                                                      std::span<const FrameShare> shares = {});
   ~FrameRegion();
   FrameRegion(const FrameRegion&) = delete;
@@ -43,7 +47,6 @@ class FrameRegion {
 
   u8* base() const noexcept { return base_; }
   u64 bytes() const noexcept { return bytes_; }
-  u32 frames() const noexcept { return frames_; }
   bool huge() const noexcept { return huge_; }
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -52,7 +55,6 @@ class FrameRegion {
   void prefer(const FrameShare& share);
   u8* base_ = nullptr;
   u64 bytes_ = 0;
-  u32 frames_ = 0;
   bool huge_ = false;
   std::vector<std::string> notes_;
 };
@@ -61,16 +63,21 @@ class FrameRegion {
 // Never grows: a worker's frames stay with it.
 class FreeList {
  public:
-  FreeList(FrameId first, u32 count) : first_(first), frames_(count), size_(count) {
-    for (u32 i = 0; i < count; ++i) frames_[i] = first + count - 1 - i;
+  explicit FreeList(const FrameShare& share) : share_(share), frames_(share.count), size_(share.count) {
+    for (u32 i = 0; i < size_; ++i) frames_[i] = share.first + (size_ - 1 - i) * share.step;
   }
   // Room for the same frames, none of which is in it.
   static FreeList empty_like(const FreeList& other) {
-    FreeList list(other.first_, other.capacity());
+    FreeList list(other.share_);
     list.size_ = 0;
     return list;
   }
-  FrameId first() const noexcept { return first_; }  // the worker's frames follow each other
+  // Where it stands among the chunks of this worker's frames: below span(), if it is one of them.
+  u32 place(FrameId frame) const noexcept { return frame - share_.first; }
+  u32 span() const noexcept { return share_.chunks(); }
+  bool owns(FrameId frame) const noexcept {
+    return place(frame) < span() && (place(frame) & (share_.step - 1)) == 0;
+  }
   u32 size() const noexcept { return size_; }
   u32 capacity() const noexcept { return static_cast<u32>(frames_.size()); }
   FrameId pop() noexcept { return frames_[--size_]; }
@@ -79,7 +86,7 @@ class FreeList {
   const std::vector<FrameId>& storage() const noexcept { return frames_; }
 
  private:
-  FrameId first_;
+  FrameShare share_;
   std::vector<FrameId> frames_;
   u32 size_;
 };

@@ -96,7 +96,7 @@ Result<std::vector<std::unique_ptr<Socket>>> Port::open_zero_copy(const FrameReg
   // A port that fails half-way must not keep its first queue bound through a UMEM's own socket: so it
   // tries with a UMEM of its own while there is none.
   const bool first = !umems.zero_copy;
-  if (first) umems.zero_copy = std::make_unique<Umem>(region, true);
+  if (first) umems.zero_copy = std::make_unique<Umem>(region, true, umems.chunks_per_frame);
   auto sockets = open_all(*umems.zero_copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
   if (!sockets && first) umems.zero_copy.reset();
   return sockets;
@@ -122,7 +122,7 @@ Result<void> Port::open_sockets(const FrameRegion& region, Umems& umems) {
       return tl::unexpected(fmt::format("{}; use --mode auto or copy", sockets.error()));
     }
   }
-  if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false, umems.multi_buffer);
+  if (!umems.copy) umems.copy = std::make_unique<Umem>(region, false, 1, umems.multi_buffer);
   if (sockets_.empty()) {
     auto sockets = open_all(*umems.copy, {.ifname = spec_.ifname, .busy_poll = spec_.busy_poll});
     if (!sockets) return tl::unexpected(sockets.error());

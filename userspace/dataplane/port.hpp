@@ -16,6 +16,7 @@ namespace xdpgpu::dataplane {
 struct Umems {
   std::unique_ptr<Umem> zero_copy, copy;
   bool multi_buffer = false;  // of the copy ports; settled before the first socket
+  u32 chunks_per_frame = 1;   // that the zero-copy ports' drivers may use
 };
 
 class Port {

@@ -20,7 +20,7 @@ Retirer::Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& fr
     : free_(free),
       ring_(ring),
       queues_(queues),
-      order_(static_cast<u32>(queues.size()), free.capacity(), kPassGraceNs),
+      order_(static_cast<u32>(queues.size()), free.span(), kPassGraceNs),
       router_(region, queues, free, order_) {
   for (const PortQueue* queue : queues_) metrics_.push_back(queue ? queue->metrics : nullptr);
 }

@@ -54,7 +54,7 @@ Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, Order
 
 u32 Router::collect(Transmitter& from) noexcept {
   return from.collect([this](FrameId frame) {
-    order_.completed(frame - free_.first());
+    order_.completed(free_.place(frame));
     free_.push(frame);
   });
 }
@@ -181,7 +181,7 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
     return;
   }
   if (outer) ++counters.encapsulated;
-  for (const xg_descriptor& buffer : packet) order_.sent(frame_of(buffer.offset) - free_.first());
+  for (const xg_descriptor& buffer : packet) order_.sent(free_.place(frame_of(buffer.offset)));
   switch (action) {
     case XG_PASS:
       routed_.passed = true;
@@ -206,7 +206,7 @@ void Router::drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) 
     if (buffer.offset != first.offset) free_.push(frame_of(buffer.offset));
   const xg_descriptor moved{first.offset - answer->earlier, answer->length, 0};
   if (!transmit(from.socket->transmitter, OneBuffer(&moved, 1))) return give_up(OneBuffer(&first, 1));
-  order_.sent(frame_of(first.offset) - free_.first());
+  order_.sent(free_.place(frame_of(first.offset)));
   ++from.counters->too_long_answered;
 }
 

@@ -97,7 +97,7 @@ Result<void> Umem::create(Socket& first, u32 ring_size) {
   xsk_umem_config config{};
   config.fill_size = ring_size;
   config.comp_size = ring_size;
-  config.frame_size = XG_CHUNK_SIZE;
+  config.frame_size = chunks_per_frame_ * XG_CHUNK_SIZE;
   config.frame_headroom = XG_FRAME_HEADROOM;
   const int error = xsk_umem__create(&umem_, region_.base(), region_.bytes(), &first.receiver.fill,
                                      &first.transmitter.completion, &config);

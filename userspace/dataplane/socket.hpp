@@ -61,10 +61,14 @@ class Socket {
 // One registration of the whole region in one mode. Made with its first socket, as the kernel wants it.
 class Umem {
  public:
+  // chunks_per_frame: that the driver may use, 1 or 2, where no other frame begins at the second.
   // multi_buffer: a packet may be of several descriptors, on all its sockets (XDP_USE_SG; Linux 6.7, where
   // the sockets that share a UMEM take it from the first).
-  Umem(const FrameRegion& region, bool zero_copy, bool multi_buffer = false)
-      : region_(region), zero_copy_(zero_copy), multi_buffer_(multi_buffer) {}
+  Umem(const FrameRegion& region, bool zero_copy, u32 chunks_per_frame = 1, bool multi_buffer = false)
+      : region_(region),
+        chunks_per_frame_(chunks_per_frame),
+        zero_copy_(zero_copy),
+        multi_buffer_(multi_buffer) {}
   ~Umem();  // its sockets must be gone
   Umem(const Umem&) = delete;
   Umem& operator=(const Umem&) = delete;
@@ -81,6 +85,7 @@ class Umem {
   void discard(Socket& first, u32 ring_size) noexcept;
 
   const FrameRegion& region_;
+  u32 chunks_per_frame_;
   bool zero_copy_, multi_buffer_;
   xsk_umem* umem_ = nullptr;
   u32 sockets_ = 0;

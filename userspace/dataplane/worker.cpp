@@ -64,14 +64,14 @@ int pin(std::thread& thread, int cpu) {
 }  // namespace
 
 Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
-               FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy,
+               const FrameShare& frames, const std::atomic<const CurrentPolicy*>& policy,
                std::vector<EgressLogs> egress)
     : options_(options),
       queues_(std::move(queues)),
       active_(existing(queues_)),
-      free_(first_frame, frames),
+      free_(frames),
       freed_(options.split ? std::optional(FreeList::empty_like(free_)) : std::nullopt),
-      returns_(options.split ? std::make_unique<FrameRing>(frames) : nullptr),
+      returns_(options.split ? std::make_unique<FrameRing>(frames.count) : nullptr),
       egress_(std::move(egress), accounts(queues_), options.index, options.workers, region, free_, policy),
       feeder_(options_, region, active_, free_, returns_.get(), policy, egress_),
       retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get()),
@@ -230,11 +230,12 @@ FrameCount Worker::reclaim() {
   FrameCount frames = feeder_.count(retirer_.state(monotonic_ns()));
   // Descriptors in batches name their frames; frames in rings are given up by the kernel as the
   // sockets close. What the free list holds must be this worker's, each frame once.
-  std::vector<bool> seen(free_.capacity());
+  std::vector<bool> seen(free_.span());
   u64 unique = 0;
   for (u32 i = 0; i < free_.size(); ++i) {
-    const u32 at = free_.storage()[i] - free_.first();
-    if (at >= seen.size() || seen[at]) continue;
+    const FrameId frame = free_.storage()[i];
+    const u32 at = free_.place(frame);
+    if (!free_.owns(frame) || seen[at]) continue;
     seen[at] = true;
     ++unique;
   }

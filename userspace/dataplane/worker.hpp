@@ -32,7 +32,7 @@ class Worker {
   // of the region are this worker's.
   // egress: what the host sends out of each port; outlives the worker.
   Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
-         FrameId first_frame, u32 frames, const std::atomic<const CurrentPolicy*>& policy,
+         const FrameShare& frames, const std::atomic<const CurrentPolicy*>& policy,
          std::vector<EgressLogs> egress);
   ~Worker();
   Worker(const Worker&) = delete;

@@ -283,6 +283,10 @@ bool partial_checksums(const InterfaceFacts& facts) {
          facts.driver == "virtio_net" || facts.kind == "macvlan" || facts.kind == "ipvlan";
 }
 
+bool whole_kib_buffers(const InterfaceFacts& facts) {
+  return facts.driver == "igb" || facts.driver == "igc" || facts.driver == "ixgbe";
+}
+
 bool can_transmit_xdp(const InterfaceFacts& facts, bool generic, u32 buffers) {
   if (generic) return true;
   const u64 needed = kXdpNdoXmit | (buffers > 1 ? kXdpTransmitBuffers : 0);

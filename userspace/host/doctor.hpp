@@ -68,6 +68,9 @@ inline bool receives_buffers(const KernelVersion& kernel) { return kernel.at_lea
 
 // Whether packets sent by this interface's local peers may carry checksums that nobody filled in.
 bool partial_checksums(const InterfaceFacts& facts);
+// Whether its driver rounds the room of a zero-copy frame down to whole KiB, which is what its NIC can be
+// told (SRRCTL.BSIZEPKT), and takes what does not fit for another packet.
+bool whole_kib_buffers(const InterfaceFacts& facts);
 // Whether the kernel itself can transmit XDP frames here, which may be of so many buffers: what caching TX
 // and REDIRECT verdicts needs.
 bool can_transmit_xdp(const InterfaceFacts& facts, bool generic, u32 buffers = 1);
