@@ -374,24 +374,27 @@ Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
 }
 
 bool Broker::leave() noexcept {
-  bool left = !ports_.empty();
+  const bool all = !ports_.empty() && std::all_of(ports_.begin(), ports_.end(), [](const auto& port) {
+    return port && port->program && port->program->can_stay();
+  });
+  if (all) leave_as_it_is();
+  undo();
+  return all;
+}
+
+void Broker::leave_as_it_is() noexcept {
   for (auto& port : ports_) {
-    if (!port || !port->program || !port->program->leave()) {
-      left = false;
-      continue;
-    }
+    if (!port) continue;
+    if (port->program) port->program->leave();
     port->interrupts.leave();
     port->offloads.leave();
   }
-  undo();
-  return left;
 }
 
 void Broker::end() noexcept {
-  if (in_force_ && !ready_)
-    leave();
-  else
-    undo();
+  // What a dead attach left is no worse for a vain try to go on with it.
+  if (in_force_ && !ready_) leave_as_it_is();
+  undo();
 }
 
 void Broker::undo() noexcept {

@@ -55,6 +55,7 @@ class Broker {
   // As it has to end if it ends now: a start that goes on from what a dead attach left, and fails, leaves
   // that to the next one.
   void end() noexcept;
+  void leave_as_it_is() noexcept;
 
   Plan plan_;
   const AttachOptions& options_;

@@ -44,14 +44,23 @@ Result<OffloadGuard> OffloadGuard::switch_off(const host::InterfaceFacts& facts)
   OffloadGuard guard;
   guard.ifname_ = facts.name;
   const auto names = in_the_way(facts);
-  guard.switched_ = noted(facts.name);
+  const auto taken_over = noted(facts.name);
+  guard.switched_ = taken_over;
   if (names.empty()) return guard;
   std::ofstream note(note_path(facts.name), std::ios::app);
   for (const auto& name : names) note << name << '\n';
   if (!note.flush()) return Error(fmt::format("cannot write {}; is /run writable?", note_path(facts.name)));
   for (const auto& name : names) {
-    if (auto done = host::set_offload(facts.name, name, false); !done) return Error(done.error());
-    guard.switched_.push_back(name);
+    if (auto done = host::set_offload(facts.name, name, false); done) guard.switched_.push_back(name);
+    // virtio_net takes no change while somebody's program is on, and merges nothing then.
+    else if (facts.xdp_program_id == 0 || name == host::kRxVlan) {
+      if (!taken_over.empty()) {  // by a program that stays
+        for (std::size_t i = taken_over.size(); i < guard.switched_.size(); i++)
+          (void)host::set_offload(facts.name, guard.switched_[i], true);
+        guard.leave();
+      }
+      return Error(done.error());
+    }
   }
   return guard;
 }

@@ -16,7 +16,8 @@ namespace xdpgpu::control {
 class OffloadGuard {
  public:
   // Switches off what hides or merges packets before XDP (rxvlan, lro, rx-gro-hw), where it is on, and takes
-  // over what a dead attach switched off. On failure nothing stays changed.
+  // over what a dead attach switched off. On failure nothing stays changed. Needs no change of what merges
+  // packets where an XDP program is on already: its driver sees to that.
   static Result<OffloadGuard> switch_off(const host::InterfaceFacts& facts);
   OffloadGuard() = default;
   OffloadGuard(OffloadGuard&& other) noexcept;

@@ -24,6 +24,7 @@ class Socket {
   ~Socket() {
     if (fd_ >= 0) close(fd_);
   }
+  // Some requests are answered with flags above 0.
   bool request(const std::string& ifname, void* data) const {
     ifreq request{};
     if (ifname.size() >= sizeof(request.ifr_name)) {
@@ -32,7 +33,7 @@ class Socket {
     }
     std::memcpy(request.ifr_name, ifname.data(), ifname.size());
     request.ifr_data = static_cast<char*>(data);
-    return ioctl(fd_, SIOCETHTOOL, &request) == 0;
+    return ioctl(fd_, SIOCETHTOOL, &request) >= 0;
   }
 
  private:

@@ -64,10 +64,10 @@ std::string how_to_take_off(const std::string& ifname, int ifindex, u32 id, u32 
 }
 
 Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mode_flag, bool replace,
-                          Room& room) {
+                          bool join, Room& room) {
   if (!id) return {};
   Found found = look_at(id);
-  if (can_be_joined(found)) {
+  if (join && can_be_joined(found)) {
     room.dispatcher = true;
     return {};
   }
@@ -95,7 +95,7 @@ Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mo
 
 }  // namespace
 
-Result<Room> make_room(const std::string& ifname, int ifindex, bool replace) {
+Result<Room> make_room(const std::string& ifname, int ifindex, bool replace, bool join) {
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   if (const int error = bpf_xdp_query(ifindex, 0, &query); error)
@@ -105,7 +105,7 @@ Result<Room> make_room(const std::string& ifname, int ifindex, bool replace) {
   for (const auto& [id, mode_flag] :
        {std::pair{query.hw_prog_id, XDP_FLAGS_HW_MODE}, std::pair{query.drv_prog_id, XDP_FLAGS_DRV_MODE},
         std::pair{query.skb_prog_id, XDP_FLAGS_SKB_MODE}})
-    if (auto ok = make_room_in(ifname, ifindex, id, mode_flag, replace, room); !ok) {
+    if (auto ok = make_room_in(ifname, ifindex, id, mode_flag, replace, join, room); !ok) {
       put_back(room, ifindex);
       return tl::unexpected(ok.error());
     }

@@ -18,8 +18,8 @@ struct Room {
 
 // Sees to it that a program may be attached. A program that a dead attach of ours left is taken off; a live
 // one of ours is refused, and so is somebody else's that is not a libxdp dispatcher, by name, with how to
-// make room; with `replace` it is taken off.
-Result<Room> make_room(const std::string& ifname, int ifindex, bool replace);
+// make room; with `replace` it is taken off. So is a dispatcher where `join` is false.
+Result<Room> make_room(const std::string& ifname, int ifindex, bool replace, bool join = true);
 // Puts back what gave way, by netlink, if the interface has no program now.
 void put_back(Room& room, int ifindex) noexcept;
 

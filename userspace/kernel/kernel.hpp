@@ -143,9 +143,11 @@ class PortProgram {
   // this object goes.
   const std::string& replaced() const noexcept;
   void stay() noexcept;
-  // Leaves program, link and pins where they are, for a later attach to go on with. False: it was not
-  // attached, or through a dispatcher, and goes with this object.
-  bool leave() noexcept;
+  // Leaves program, link and pins where they are, for a later attach to go on with. Not where it is attached
+  // through a dispatcher: then it goes with this object. Nor before it is attached: then nothing is there
+  // that this object put there.
+  bool can_stay() const noexcept;
+  void leave() noexcept;
 
  private:
   struct Impl;

@@ -107,6 +107,8 @@ struct PortProgram::Impl {
   int ifindex() const noexcept { return static_cast<int>(options.ifindex); }
   Result<XdpMode> take_over();
   int try_attach(XdpMode wanted, bool dispatcher);
+  // Native where it can be and is not ruled out, else generic. native_error: why it is not.
+  int attach_in(std::optional<XdpMode> required, int& native_error);
   int attach_by_dispatcher(XdpMode wanted);
   int attach_by_itself(XdpMode wanted);
 };
@@ -267,6 +269,18 @@ int PortProgram::Impl::try_attach(XdpMode wanted, bool dispatcher) {
   return error;
 }
 
+int PortProgram::Impl::attach_in(std::optional<XdpMode> required, int& native_error) {
+  int error = 0;
+  for (const XdpMode wanted : {XdpMode::native, XdpMode::generic}) {
+    if (required && *required != wanted) continue;
+    error = try_attach(wanted, room.dispatcher);
+    if (error == 0) return 0;
+    if (wanted == XdpMode::native) native_error = error;
+    if (error == -EEXIST || error == -EBUSY || error == -EPERM) break;
+  }
+  return error;
+}
+
 // One step: each packet meets the one program or the other.
 Result<XdpMode> PortProgram::Impl::take_over() {
   if (const int error = bpf_link_update(link.get(), bpf_program__fd(skeleton->progs.xdpgpu), nullptr); error)
@@ -284,14 +298,20 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   auto room = make_room(options.ifname, impl_->ifindex(), options.replace);
   if (!room) return tl::unexpected(room.error());
   impl_->room = std::move(*room);
-  int native_error = 0, error = 0;
-  for (const XdpMode mode : {XdpMode::native, XdpMode::generic}) {
-    if (required && *required != mode) continue;
-    error = impl_->try_attach(mode, impl_->room.dispatcher);
-    if (error == 0) return mode;
-    if (mode == XdpMode::native) native_error = error;
-    if (error == -EEXIST || error == -EBUSY || error == -EPERM) break;
+  int native_error = 0;
+  int error = impl_->attach_in(required, native_error);
+  // Since Linux 6.13 none that changes packets is taken into a dispatcher of a libxdp that does not know of
+  // it.
+  if (error != 0 && error != -EPERM && impl_->room.dispatcher) {
+    const std::string why = load_cause(error);
+    room = make_room(options.ifname, impl_->ifindex(), options.replace, false);
+    if (!room)
+      return tl::unexpected(fmt::format("{}; libxdp's dispatcher does not take xdpgpu in on this kernel: {}",
+                                        room.error(), why));
+    impl_->room = std::move(*room);
+    error = impl_->attach_in(required, native_error);
   }
+  if (error == 0) return impl_->mode;
   if (error == -EPERM)
     return tl::unexpected(
         fmt::format("{}: attaching XDP was refused; run as root, or with CAP_NET_ADMIN", options.ifname));
@@ -303,11 +323,12 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   return tl::unexpected(fmt::format("{}: cannot attach XDP: {}", options.ifname, load_cause(error)));
 }
 
-bool PortProgram::leave() noexcept {
-  if (impl_->attached != Impl::By::itself || !impl_->pinned) return false;
+bool PortProgram::can_stay() const noexcept { return impl_->attached == Impl::By::itself && impl_->pinned; }
+
+void PortProgram::leave() noexcept {
+  if (!can_stay()) return;
   impl_->attached = Impl::By::nobody;
   impl_->pinned = false;
-  return true;
 }
 
 void PortProgram::detach() noexcept {
