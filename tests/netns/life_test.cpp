@@ -423,7 +423,7 @@ TEST_F(Changes, QueuesWithoutAWorkerGoByOnFailure) {
       5s))
       << attached.process().err();
   // Some kernels run no program on a veth's new queue: what is sent there comes up untouched, and is not
-  // lost.
+  // lost. What meets the program is dropped.
   Sniffer up(wire.a());
   std::size_t past = 0;
   EXPECT_TRUE(eventually([&] {
@@ -432,6 +432,12 @@ TEST_F(Changes, QueuesWithoutAWorkerGoByOnFailure) {
     return pins.kernel("drop_failure") + past > 0 && pins.worker("transmitted") > 64;
   })) << pins.summary();
   fmt::print("a veth's new queue: {} by on_failure, {} past XDP\n", pins.kernel("drop_failure"), past);
+  EXPECT_EQ(pins.kernel("pass_failure"), 0U);
+  EXPECT_TRUE(eventually([&] {
+    return pins.kernel("received") == pins.kernel("drop_failure") + pins.kernel("pass_default") +
+                                          pins.kernel("pass_control") + pins.worker("received");
+  })) << "something that met the program came up; "
+      << pins.summary();
   EXPECT_EQ(attached.detach().status, 0) << attached.process().err();
   expect_conserved(pins);
   EXPECT_EQ(leftovers(host, {wire.a().ifname()}), std::vector<std::string>{});

@@ -162,12 +162,10 @@ class DataPlane {
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
+  // Of the ports that are not bypassed: an operator's bypass outlives the process that was told of it.
   void set_state(u32 state) {
-    for (auto& port : ports_) port.set_state(state);
-  }
-  bool is_bypassed() const {
-    return std::any_of(ports_.begin(), ports_.end(),
-                       [](const PortControl& port) { return port.state() == XG_STATE_BYPASS; });
+    for (auto& port : ports_)
+      if (port.state() != XG_STATE_BYPASS) port.set_state(state);
   }
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   // keep: what the kernel decides by stays, for a later attach to go on with.
@@ -183,9 +181,14 @@ class DataPlane {
   Response bypass(const Json& arguments);
 
   // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
-  Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy);
+  // renewed: it is the one in force.
+  Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
   // Puts the policy in force again after so long, as its backends are then; until that works.
   void renew_policy(std::chrono::milliseconds after);
+  // Puts the policy in force that was before the one that nobody confirmed.
+  Result<void> go_back();
+  // In so long, until that works; unless the new one is confirmed before.
+  void go_back_after(std::chrono::seconds time);
 
   Result<Json> make_report() const {
     auto made = report(
@@ -319,14 +322,13 @@ Result<void> DataPlane::start() {
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
-  // An operator's bypass outlives the process that was told of it.
-  const bool bypassed = setup_.in_force && is_bypassed();
-  set_state(bypassed ? XG_STATE_BYPASS : XG_STATE_RUNNING);
-  if (bypassed)
-    output_.problem(
-        fmt::format("bypass is still on, as it was before: every packet passes; end it with \"xdpgpu bypass "
-                    "off {}\"",
-                    setup_.plan.ports.front().facts.name));
+  set_state(XG_STATE_RUNNING);
+  for (std::size_t i = 0; i < ports_.size(); i++)
+    if (const auto& name = setup_.plan.ports[i].facts.name; ports_[i].state() == XG_STATE_BYPASS)
+      output_.problem(
+          fmt::format("bypass is still on, as it was before: every packet of {} passes; end it with \"xdpgpu "
+                      "bypass off {}\"",
+                      name, name));
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
@@ -538,13 +540,13 @@ void DataPlane::print_live() {
 
 // ---- backends ---------------------------------------------------------------------------------------
 
-Result<void> DataPlane::put_in_force(std::shared_ptr<const CompiledPolicy> policy) {
+Result<void> DataPlane::put_in_force(std::shared_ptr<const CompiledPolicy> policy, bool renewed) {
   if (const auto down = health_.down(policy->policy); down != policy->down) {
     auto compiled = compile_with_down(*policy, down);
     if (!compiled) return Error(compiled.error().sentence);
     policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
   }
-  if (auto applied = swap_->apply(std::move(policy)); !applied) return applied;
+  if (auto applied = swap_->apply(std::move(policy), renewed); !applied) return applied;
   health_.watch(swap_->current()->policy);
   return {};
 }
@@ -555,7 +557,7 @@ void DataPlane::renew_policy(std::chrono::milliseconds after) {
   renew_timer_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
     const bool was_confirmed = confirmed_ == swap_->current();
-    if (auto applied = put_in_force(swap_->current()); !applied) {
+    if (auto applied = put_in_force(swap_->current(), true); !applied) {
       output_.problem(fmt::format(
           "the policy could not be put in force again, and flows go as they went before: {}; it is "
           "tried again in {} s",
@@ -563,6 +565,27 @@ void DataPlane::renew_policy(std::chrono::milliseconds after) {
       return renew_policy(kRenewRetry);
     }
     if (was_confirmed) confirmed_ = swap_->current();
+  });
+}
+
+Result<void> DataPlane::go_back() {
+  if (auto back = put_in_force(confirmed_); !back)
+    return Error(fmt::format("cannot go back to policy {}, whose successor was not confirmed: {}",
+                             confirmed_->source.file, back.error()));
+  confirmed_ = swap_->current();
+  output_.problem(
+      fmt::format("policy {} is in force again: its successor was not confirmed", confirmed_->source.file));
+  return {};
+}
+
+void DataPlane::go_back_after(std::chrono::seconds time) {
+  confirm_timer_.expires_after(time);
+  confirm_timer_.async_wait([this](const error_code& error) {
+    if (error || shutting_down_) return;
+    if (auto back = go_back(); !back) {
+      output_.problem(fmt::format("{}; it is tried again in {} s", back.error(), kRenewRetry.count()));
+      go_back_after(kRenewRetry);
+    }
   });
 }
 
@@ -582,7 +605,9 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   broker_events_.close(ignored);
   link_events_.close(ignored);
 
-  const bool bypassed = is_bypassed();
+  // Nobody is left to take it back.
+  if (keep && confirmed_ != swap_->current())
+    if (auto back = go_back(); !back) output_.problem(back.error());
   set_state(XG_STATE_DRAINING);
   wait_for_grace_period();
   if (auto drained = engine_->drain(kDrainMs); !drained) {
@@ -600,7 +625,6 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   const auto gone =
       setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0, keep ? 1 : 0), kGoneTimeout);
   if (!gone) broker_is_gone();
-  if (keep && bypassed) set_state(XG_STATE_BYPASS);
   wait_for_grace_period();
 
   auto account = make_report();
@@ -684,17 +708,7 @@ Response DataPlane::apply(Request request) {
   if (confirm_s == 0) {
     confirmed_ = swap_->current();
   } else {
-    confirm_timer_.expires_after(std::chrono::seconds(confirm_s));
-    confirm_timer_.async_wait([this](const error_code& error) {
-      if (error || shutting_down_) return;
-      if (auto back = put_in_force(confirmed_)) {
-        confirmed_ = swap_->current();
-        output_.problem(fmt::format("policy {} is in force again: its successor was not confirmed",
-                                    confirmed_->source.file));
-      } else
-        output_.problem(
-            fmt::format("cannot go back to policy {}: {}", confirmed_->source.file, back.error()));
-    });
+    go_back_after(std::chrono::seconds(confirm_s));
   }
   Json result = {{"generation", swap_->generation()},
                  {"hash", fmt::format("{:016x}", swap_->current()->policy.hash)},
@@ -747,7 +761,7 @@ Response DataPlane::bypass(const Json& arguments) {
   const auto on = arguments.find("on");
   if (on == arguments.end() || !on->is_boolean())
     return Response::failure("bypass needs \"on\": true or false");
-  set_state(on->get<bool>() ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  for (auto& port : ports_) port.set_state(on->get<bool>() ? XG_STATE_BYPASS : XG_STATE_RUNNING);
   return Response::success({{"bypass", on->get<bool>()}});
 }
 

@@ -101,10 +101,12 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::v
   return {};
 }
 
-Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy) {
+Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed) {
   // Connections that were open are known to nobody.
-  loose_ = left_hash_.has_value();
-  const u32 generation = goes_on(*policy) ? generation_ : generation_ + 1;
+  if (!renewed) loose_ = left_hash_.has_value();
+  // A dead attach may have decided by the generation after the one that it left in force. The third has the
+  // same half of the rewrites.
+  const u32 generation = goes_on(*policy) ? generation_ : generation_ + (left_hash_ ? 3 : 1);
   auto since = kept_since(*policy, generation);
   return replace(std::move(policy), generation, std::move(since));
 }

@@ -33,7 +33,8 @@ class PolicySwap {
   // failed. Takes some milliseconds beside copying the tables.
   // Where it says on_failure or on_overload by what is known, flow verdicts of the policy before count there
   // for the rules that have not changed (userspace/policy/kept_verdicts.hpp).
-  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy);
+  // renewed: the policy in force, for its backends or its device; a conntrack stage that is loose stays so.
+  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
   // Makes every cached flow verdict stale at once: the policy in force again, as a new generation.
   Result<void> renew();
 

@@ -102,8 +102,10 @@ u32 PortControl::active_slot() const noexcept {
 }
 
 void PortControl::activate(u32 generation, u32 slot, u64 policy_hash) noexcept {
-  atomic(config_[0].policy_hash).store(policy_hash, std::memory_order_relaxed);
+  // Whoever goes on from here after a death in between finds a hash that no policy has.
+  atomic(config_[0].policy_hash).store(0, std::memory_order_release);
   atomic(config_[0].active).store(u64{generation} << 32 | slot, std::memory_order_release);
+  atomic(config_[0].policy_hash).store(policy_hash, std::memory_order_release);
 }
 
 void PortControl::write_header(u32 slot, const xg_policy& header) noexcept {

@@ -64,8 +64,13 @@ std::vector<std::string> Devices::failed() {
 
 std::vector<std::string> Devices::try_again() {
   std::vector<std::string> sentences;
-  for (const Device& one : devices_)
-    if (std::string what = one.device->try_again(); !what.empty()) sentences.push_back(std::move(what));
+  for (Device& one : devices_) {
+    std::string what = one.device->try_again();
+    if (what.empty()) continue;
+    sentences.push_back(std::move(what));
+    // Should it fail once more, that is news.
+    one.failed = !one.device->degraded().empty();
+  }
   return sentences;
 }
 

@@ -353,6 +353,7 @@ std::vector<std::string> Engine::poll() {
   }
   for (std::string& why : impl_->devices.failed()) {
     impl_->policy_again = true;
+    if (!impl_->devices.first().degraded().empty()) impl_->mirroring->device_failed();
     impl_->events.push_back(
         fmt::format("device {}: packets go on, slower; what stages remembered is lost, and connections that "
                     "were open are taken up in the middle; it is tried again as \"compute\" \"retry\" says",

@@ -29,7 +29,7 @@ std::vector<u64> Mirroring::heads() const {
 }
 
 bool Mirroring::past(const std::vector<u64>& heads) const noexcept {
-  if (!mirror_) return true;
+  if (!mirror_ || failed_) return true;
   std::size_t at = 0;
   bool past = true;
   each_state([&](const xg_mirror_state& state) { past &= load(state.consumed) >= heads[at++]; });

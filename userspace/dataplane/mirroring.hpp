@@ -30,6 +30,8 @@ class Mirroring {
   Result<void> open(gpu::Device& device);
   // The last counts stay.
   void close() noexcept;
+  // The device has failed, and looks at nothing any more.
+  void device_failed() noexcept { failed_ = true; }
 
   // How many packets each ring has been given by now.
   std::vector<u64> heads() const;
@@ -48,6 +50,7 @@ class Mirroring {
 
   gpu::MirrorOptions options_;
   std::unique_ptr<gpu::Mirror> mirror_;
+  bool failed_ = false;
   std::string device_;
   gpu::MirrorCounters last_;
 };
