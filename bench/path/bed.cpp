@@ -131,7 +131,7 @@ void Bed::install_policy(u32 port, u32 slot, u32 generation) {
   auto inner = value_of(kernel::create_policy_maps(static_cast<u32>(tables.lines.size()),
                                                    static_cast<u32>(tables.rows.size())));
   value_of(kernel::fill_policy_maps(inner, tables.lines, tables.rows));
-  value_of(kernel::install_policy_maps(maps, slot, inner));
+  value_of(kernel::install_policy_maps({&maps}, slot, inner));
   auto header = value_of(kernel::MapView<xg_policy>::open(maps.policy.get(), 2));
   header[slot] = tables.header;
   header[slot].generation = generation;

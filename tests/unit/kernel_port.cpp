@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <time.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "bench/path/bare.hpp"
@@ -193,13 +194,28 @@ TEST_F(Port, PolicyTablesOfAnySizeGoIn) {
     std::vector<xg_line> content(lines);
     content.back().word[7] = 0x1234;
     ASSERT_TRUE(fill_policy_maps(*tables, content, std::vector<xg_class_row>(3)));
-    const auto ok = install_policy_maps(*maps, lines & 1, *tables);
+    const auto ok = install_policy_maps({&*maps}, lines & 1, *tables);
     ASSERT_TRUE(ok) << ok.error();
     const u32 last = lines - 1;
     xg_line back{};
     ASSERT_EQ(bpf_map_lookup_elem(tables->lines.get(), &last, &back), 0);
     EXPECT_EQ(back.word[7], 0x1234u);
   }
+}
+
+// The kernel makes every update wait for a grace period.
+TEST_F(Port, PolicyTablesGoIntoManyPortsInTheTimeOfOne) {
+  const auto program = load();
+  auto maps = program->maps();
+  auto tables = create_policy_maps(1, 1);
+  ASSERT_TRUE(tables) << tables.error();
+  const std::vector<const PortMaps*> ports(12, &*maps);
+  const auto start = std::chrono::steady_clock::now();
+  for (const PortMaps* port : ports) ASSERT_TRUE(install_policy_maps({port}, 0, *tables));
+  const auto one_by_one = std::chrono::steady_clock::now() - start;
+  ASSERT_TRUE(install_policy_maps(ports, 0, *tables));
+  const auto together = std::chrono::steady_clock::now() - start - one_by_one;
+  EXPECT_LT(together * 2, one_by_one);
 }
 
 TEST_F(Port, DescriptorsTravelInOrder) {

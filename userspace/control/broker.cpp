@@ -302,10 +302,9 @@ void Broker::become_data_plane(Channel channel) {
 }
 
 Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps) {
-  Result<void> installed;
-  for (const auto& port : ports_)
-    if (installed) installed = kernel::install_policy_maps(port->maps, slot, maps);
-  return installed;
+  std::vector<const kernel::PortMaps*> all;
+  for (const auto& port : ports_) all.push_back(&port->maps);
+  return kernel::install_policy_maps(all, slot, maps);
 }
 
 Result<std::string> Broker::rename(u32 port) {

@@ -30,9 +30,10 @@ class PolicySwap {
              const std::optional<InForce>& in_force);
 
   // Puts the policy in force, on every port. On failure nothing has changed: the error says which step
-  // failed. Takes some milliseconds beside copying the tables.
-  // Where it says on_failure or on_overload by what is known, flow verdicts of the policy before count there
-  // for the rules that have not changed (userspace/policy/kept_verdicts.hpp).
+  // failed. Beside copying the tables it takes two RCU grace periods, some 15 ms each: the kernel's own as
+  // tables go into the slot, and one until no packet is decided by the policy before. Where it says
+  // on_failure or on_overload by what is known, flow verdicts of the policy before count there for the rules
+  // that have not changed (userspace/policy/kept_verdicts.hpp).
   // renewed: the policy in force, for its backends or its device; a conntrack stage that is loose stays so.
   Result<void> apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
   // Makes every cached flow verdict stale at once: the policy in force again, as a new generation.

@@ -48,7 +48,7 @@ Result<void> TestRun::put_policy(const policy::Tables& tables, u32 generation) {
                                          static_cast<u32>(std::max<std::size_t>(tables.rows.size(), 1)));
   if (!maps) return Error(maps.error());
   if (auto filled = kernel::fill_policy_maps(*maps, tables.lines, tables.rows); !filled) return filled;
-  if (auto put = kernel::install_policy_maps(port_->maps(), kSlot, *maps); !put) return put;
+  if (auto put = kernel::install_policy_maps({&port_->maps()}, kSlot, *maps); !put) return put;
   xg_policy header = tables.header;
   header.generation = generation;
   port_->write_header(kSlot, header);

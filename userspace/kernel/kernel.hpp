@@ -165,7 +165,9 @@ Result<PolicyMaps> create_policy_maps(u32 lines, u32 rows);
 // hold at least that many entries; what is behind stays zero.
 Result<void> fill_policy_maps(const PolicyMaps& maps, std::span<const xg_line> lines,
                               std::span<const xg_class_row> rows);
-Result<void> install_policy_maps(const PortMaps& port, u32 slot, const PolicyMaps& maps);
+// In all ports' slots, which no packet goes by yet. Takes one RCU grace period (some 15 ms), however many
+// ports there are. On failure some may have them.
+Result<void> install_policy_maps(const std::vector<const PortMaps*>& ports, u32 slot, const PolicyMaps& maps);
 
 // An mmap of a mmapable array map, as a span of its values (value size rounded up to 8 as in the
 // kernel). Unmapped by the destructor.

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <future>
 
 #include "userspace/kernel/kernel.hpp"
 
@@ -93,9 +95,18 @@ Result<void> fill_policy_maps(const PolicyMaps& maps, std::span<const xg_line> l
   return fill(maps.rows, rows);
 }
 
-Result<void> install_policy_maps(const PortMaps& port, u32 slot, const PolicyMaps& maps) {
-  if (auto ok = install(port.policy_lines, slot, maps.lines); !ok) return ok;
-  return install(port.policy_rows, slot, maps.rows);
+// The kernel returns from each update after a grace period: with a thread each, they are in the same one.
+Result<void> install_policy_maps(const std::vector<const PortMaps*>& ports, u32 slot,
+                                 const PolicyMaps& maps) {
+  std::vector<std::future<Result<void>>> updates;
+  for (const PortMaps* port : ports) {
+    updates.push_back(std::async(install, std::cref(port->policy_lines), slot, std::cref(maps.lines)));
+    updates.push_back(std::async(install, std::cref(port->policy_rows), slot, std::cref(maps.rows)));
+  }
+  Result<void> installed;
+  for (auto& update : updates)
+    if (auto ok = update.get(); !ok && installed) installed = std::move(ok);
+  return installed;
 }
 
 }  // namespace xdpgpu::kernel
