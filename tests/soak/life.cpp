@@ -114,6 +114,7 @@ class Life {
     everybody_ = lab::descendants(attached_->process().pid());
     everybody_.insert(everybody_.begin(), attached_->process().pid());
     for (const auto* wire : wires) on_the_wire_.push_back(wire->b().counters().tx_packets);
+    own_flaps_.resize(wires.size());
     for (std::size_t port = 0; port < ifnames_.size(); ++port)
       received_before_.push_back(pins(port).kernel("received"));
   }
@@ -127,10 +128,11 @@ class Life {
     rest(true);
     do {
       traffic_.go();
+      if (plan_.stands_still) stand_still();
       disturb(std::min(end, Clock::now() + 60s));
       rest(false);
     } while (Clock::now() < end);
-    if (!plan_.fault.empty() && status().at("devices").at(0).value("degraded", "").empty())
+    if (!plan_.fault.empty() && attached_->process().err().find("in its place") == std::string::npos)
       problem(fmt::format("the fault {} did not come about", plan_.fault));
     traffic_.go();
     std::this_thread::sleep_for(100ms);
@@ -170,11 +172,15 @@ class Life {
         ask("bypass", {{"on", false}});
         ++found_.bypasses;
       } else if (what == 11) {
-        const auto& far = wires_[below(wires_.size())]->b();
+        // Either end: the attached one, too.
+        const unsigned port = below(wires_.size());
+        const bool own = below(2) == 0;
+        const auto& end = own ? wires_[port]->a() : wires_[port]->b();
+        if (own) ++own_flaps_[port];
         traffic_.flap([&] {
-          far.down();
+          end.down();
           std::this_thread::sleep_for(20ms);
-          far.up();
+          end.up();
         });
         ++found_.flaps;
       } else if (what == 12) {
@@ -191,6 +197,31 @@ class Life {
       std::this_thread::sleep_for(lab::Millis(below(50)));
     } while (Clock::now() < until);
     ask("bypass", {{"on", false}});
+  }
+
+  // The workers hang, their beats go stale, the kernel goes by on_failure, and comes back to them.
+  void stand_still() {
+    apply(policies_.front());
+    const std::uint64_t failed = by_on_failure();
+    kill(everybody_.back(), SIGSTOP);
+    if (!lab::eventually([&] { return by_on_failure() > failed; }))
+      problem("the data plane stood still, and the kernel did not go by on_failure");
+    std::this_thread::sleep_for(lab::Millis(below(200)));
+    kill(everybody_.back(), SIGCONT);
+    const std::uint64_t inspected = kernel_sum({"inspected"});
+    if (!lab::eventually([&] { return kernel_sum({"inspected"}) > inspected; }))
+      problem("the data plane went on, and the kernel handed it nothing");
+    ++found_.standstills;
+  }
+  std::uint64_t by_on_failure() const { return kernel_sum({"pass_failure", "drop_failure"}); }
+  // Over all ports.
+  std::uint64_t kernel_sum(std::initializer_list<const char*> reasons) const {
+    std::uint64_t sum = 0;
+    for (std::size_t port = 0; port < ifnames_.size(); ++port) {
+      const auto counts = pins(port).kernel_counts();
+      for (const char* reason : reasons) sum += counts.at(reason);
+    }
+    return sum;
   }
 
   // Nobody sends: what came in is accounted for to the last packet, and every frame.
@@ -230,13 +261,19 @@ class Life {
 
   // The report against the maps themselves, and these against what the far ends put on the wire.
   void compare_with_maps_and_wire() {
+    // While a veth goes down the kernel hands what is left in its rings to the stack, past the program.
+    constexpr std::uint64_t kVethRing = 256;
     std::uint64_t in = 0;
+    found_.past_the_program = 0;
     for (std::size_t port = 0; port < ifnames_.size(); ++port) {
       in += pins(port).kernel("received");
       const std::uint64_t came = pins(port).kernel("received") - received_before_[port];
       const std::uint64_t sent = wires_[port]->b().counters().tx_packets - on_the_wire_[port];
-      if (came != sent)
+      const std::uint64_t most = own_flaps_[port] * kVethRing * plan_.queues;
+      if (came > sent || sent - came > most)
         problem(fmt::format("{}: {} packets on the wire, {} received", ifnames_[port], sent, came));
+      else
+        found_.past_the_program += sent - came;
       kernel_balance(port);
     }
     if (in != found_.in) problem(fmt::format("status says {} packets in, the maps {}", found_.in, in));
@@ -322,7 +359,7 @@ class Life {
   std::vector<std::string> ifnames_, policies_;
   std::unique_ptr<Attached> attached_;
   std::vector<pid_t> everybody_;
-  std::vector<std::uint64_t> on_the_wire_, received_before_;
+  std::vector<std::uint64_t> on_the_wire_, received_before_, own_flaps_;
   std::uint64_t frames_ = 0;
   std::int64_t first_rss_ = 0, first_files_ = 0;
   Found found_;
@@ -353,6 +390,8 @@ Json to_json(const Found& found) {
           {"swaps", found.swaps},
           {"flaps", found.flaps},
           {"bypasses", found.bypasses},
+          {"standstills", found.standstills},
+          {"past_the_program", found.past_the_program},
           {"rss_kib", found.rss_kib},
           {"rss_growth_kib", found.rss_growth_kib},
           {"descriptors", found.descriptors},

@@ -19,7 +19,8 @@ const char* name_of(End end);
 struct Plan {
   std::chrono::milliseconds length{};
   End end = End::detached;
-  std::string fault{};  // as in XDPGPU_FAULT; empty: none
+  std::string fault{};        // as in XDPGPU_FAULT; empty: none
+  bool stands_still = false;  // between two rests the data plane is stopped for once, and goes on
   std::string device = "cpu";
   unsigned queues = 1;
 };
@@ -27,7 +28,8 @@ struct Plan {
 struct Found {
   std::uint64_t in = 0, pass = 0, drop = 0, tx = 0, redirect = 0, error = 0;
   std::uint64_t in_flight_at_death = 0;  // in user space when the data plane was killed
-  std::uint64_t swaps = 0, flaps = 0, bypasses = 0;
+  std::uint64_t swaps = 0, flaps = 0, bypasses = 0, standstills = 0;
+  std::uint64_t past_the_program = 0;  // as the attached interface went down
   // Growth from the first rest, after what is made once, to the last, by broker and data plane together.
   std::int64_t rss_growth_kib = 0, descriptor_growth = 0;
   std::uint64_t rss_kib = 0, descriptors = 0;

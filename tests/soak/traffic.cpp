@@ -66,9 +66,10 @@ std::vector<lab::Frame> frames_of_all_kinds(const lab::Interface& from, const la
   return frames;
 }
 
-Traffic::Traffic(const std::vector<Wire>& wires, std::string tcp_address, unsigned pps, std::uint64_t seed) {
+Traffic::Traffic(const std::vector<Wire>& wires, std::string tcp_address, unsigned queues, unsigned pps,
+                 std::uint64_t seed) {
   for (const Wire& wire : wires) {
-    threads_.emplace_back([this, wire, pps, seed] { send_all_kinds(wire, pps, seed); });
+    threads_.emplace_back([this, wire, queues, pps, seed] { send_all_kinds(wire, queues, pps, seed); });
     ++seed;
   }
   threads_.emplace_back([this, &client = wires.front().from.ns(), &server = wires.front().to.ns(),
@@ -120,14 +121,15 @@ void Traffic::loop(Step step) {
   }
 }
 
-void Traffic::send_all_kinds(const Wire& wire, unsigned pps, std::uint64_t seed) {
+void Traffic::send_all_kinds(const Wire& wire, unsigned queues, unsigned pps, std::uint64_t seed) {
   const auto frames = frames_of_all_kinds(wire.from, wire.to, seed, 4096);
-  lab::Sender sender(wire.from, pps == 0);
+  // Straight to the driver all would go into one queue.
+  lab::Sender sender(wire.from, pps == 0 && queues == 1);
   std::size_t at = 0;
   loop([&] {
     try {
       if (pps == 0) {
-        sender.blast(frames, ~std::uint64_t{0}, lab::Millis(10));
+        sender.blast(frames, ~std::uint64_t{0}, lab::Millis(20));
         return;
       }
       const std::size_t count = std::min<std::size_t>(pps / 100 + 1, frames.size() - at);

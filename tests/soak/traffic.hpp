@@ -28,8 +28,9 @@ class Traffic {
     const lab::Interface& from;
     const lab::Interface& to;
   };
-  // pps: of each sender; 0: as fast as it can. It begins stopped.
-  Traffic(const std::vector<Wire>& wires, std::string tcp_address, unsigned pps, std::uint64_t seed);
+  // queues: of each wire. pps: of each sender; 0: as fast as it can. It begins stopped.
+  Traffic(const std::vector<Wire>& wires, std::string tcp_address, unsigned queues, unsigned pps,
+          std::uint64_t seed);
   ~Traffic();
   Traffic(const Traffic&) = delete;
   Traffic& operator=(const Traffic&) = delete;
@@ -53,7 +54,7 @@ class Traffic {
  private:
   template <class Step>
   void loop(Step step);
-  void send_all_kinds(const Wire& wire, unsigned pps, std::uint64_t seed);
+  void send_all_kinds(const Wire& wire, unsigned queues, unsigned pps, std::uint64_t seed);
   void transfer(const lab::Namespace& client, const lab::Namespace& server, const std::string& address);
 
   mutable std::mutex mutex_;

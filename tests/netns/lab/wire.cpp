@@ -93,14 +93,19 @@ void Sender::send_paced(std::span<const Frame> frames, unsigned pps) {
 }
 
 std::uint64_t Sender::blast(std::span<const Frame> frames, std::uint64_t packets, Millis duration) {
-  Burst burst;
+  std::vector<iovec> parts(frames.size());
+  std::vector<mmsghdr> messages(frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    parts[i] = {const_cast<std::uint8_t*>(frames[i].data()), frames[i].size()};
+    messages[i].msg_hdr.msg_iov = &parts[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+  }
   const auto end = Clock::now() + duration;
   std::uint64_t total = 0;
   std::size_t next = 0;
   while (total < packets && Clock::now() < end) {
-    const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(kBurst, packets - total));
-    for (std::size_t i = 0; i < count; ++i) burst.set(i, frames[(next + i) % frames.size()]);
-    const int sent = sendmmsg(fd_.get(), burst.messages.data(), static_cast<unsigned>(count), 0);
+    const auto count = std::min<std::uint64_t>({kBurst, packets - total, frames.size() - next});
+    const int sent = sendmmsg(fd_.get(), &messages[next], static_cast<unsigned>(count), 0);
     if (sent <= 0) {
       if (errno != ENOBUFS && errno != EAGAIN && errno != EINTR)
         throw Error(fmt::format("cannot send: {}", std::strerror(errno)));
