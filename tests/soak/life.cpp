@@ -291,10 +291,13 @@ class Life {
 
   void measure(bool first) {
     std::int64_t rss = 0, files = 0;
-    for (const pid_t pid : everybody_) {
-      rss += rss_kib(pid);
-      files += descriptors(pid);
-    }
+    for (const pid_t pid : everybody_) rss += rss_kib(pid);
+    // The last answer's connection may not be closed yet.
+    lab::eventually([&] {
+      files = 0;
+      for (const pid_t pid : everybody_) files += descriptors(pid);
+      return first || files <= first_files_;
+    });
     if (first) {
       first_rss_ = rss;
       first_files_ = files;
