@@ -19,8 +19,7 @@ using Millis = std::chrono::milliseconds;
 // the flow's hash.
 class Sender {
  public:
-  // bypass_qdisc: straight to the driver, into the queue of the core that sends; faster, and what does not
-  // fit into the ring is lost there.
+  // bypass_qdisc: straight to the driver, into one queue; faster, and what does not fit there is lost.
   explicit Sender(const Interface& interface, bool bypass_qdisc = false);
   // Sends every frame once; waits while the socket's buffer is full. Throws Error when a frame is
   // refused for good.
