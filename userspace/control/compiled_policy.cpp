@@ -113,8 +113,9 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
   auto parsed = policy::parse(source.text, path, policy::collect_files_from(files, source.files));
   if (parsed) return source;
   // It is wrong without them; with them it may be wrong in more than that.
-  if (auto whole = policy::parse(source.text, path, policy::read_files_from(files)); !whole)
-    parsed = std::move(whole);
+  if (!source.files.empty())
+    if (auto whole = policy::parse(source.text, path, policy::read_files_from(files)); !whole)
+      parsed = std::move(whole);
   return Refused(refusal(parsed.error()));
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <set>
 
 #include "userspace/policy/policy.hpp"
 
@@ -14,6 +14,7 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr u32 kMaxValues = 2'000'000;  // bounds the tree's memory
+constexpr u64 kMaxKeys = 8192;         // of an object: none has room for half of them
 constexpr u64 kFewKeys = 16;
 constexpr int kOutOfRange = 406;  // nlohmann's number for a number that no double holds
 
@@ -72,6 +73,13 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     Level& level = levels_.back();
     u32 offset = token_start();
     auto& members = std::get<Object>(level.node->value);
+    if (members.size() >= kMaxKeys) {
+      errors.push_back({offset, pointer(levels_.size() - 1),
+                        fmt::format("this object has more than {} keys, and none has room for so many; put "
+                                    "long lists into files",
+                                    kMaxKeys)});
+      return false;
+    }
     if (!is_new(level, members, key) && errors.size() < kMaxDiagnostics)
       errors.push_back({offset, pointer(levels_.size() - 1) + pointer_token(key),
                         fmt::format("the key \"{}\" appears twice in this object; keep one", key)});
@@ -90,7 +98,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Level {
     Node* node;
-    std::unordered_set<std::string> keys;  // of more than kFewKeys members
+    std::set<std::string> keys;  // of more than kFewKeys members; nobody can make them collide
   };
 
   static bool is_new(Level& level, const Object& members, const std::string& key) {
@@ -194,14 +202,11 @@ const char* Node::type_name() const {
 }
 
 Location locate(std::string_view text, u64 offset) {
-  Location at;
-  for (u64 i = 0; i < offset && i < text.size(); ++i) {
-    if (text[i] == '\n')
-      ++at.line, at.column = 1;
-    else if ((static_cast<u8>(text[i]) & 0xc0) != 0x80)
-      ++at.column;
-  }
-  return at;
+  text = text.substr(0, offset);
+  const std::string_view line = text.substr(text.rfind('\n') + 1);
+  const auto begins = [](char c) { return (static_cast<u8>(c) & 0xc0) != 0x80; };
+  return {1 + static_cast<u32>(std::count(text.begin(), text.end(), '\n')),
+          1 + static_cast<u32>(std::count_if(line.begin(), line.end(), begins))};
 }
 
 std::string pointer_token(std::string_view key) {

@@ -56,10 +56,10 @@ class ListReader {
           into_.push_back(prefix);
         else
           unusual({start, static_cast<u64>(end_of_line(at, end) - start)}, number);
+        if (into_.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
       }
-      at = end_of_line(at, end);
+      if (at != end && *at != '\n') at = end_of_line(at, end);
       if (at != end) ++at;
-      if (into_.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
     }
   }
 

@@ -122,10 +122,12 @@ class RouteReader {
     for (u32 number = 1; at != end; ++number) {
       const char* const start = at;
       at = skip_blanks(at, end);
-      if (!ends_entry(at, end)) read_line({start, end, file, named_at, number}, at, into);
-      at = end_of_line(at, end);
+      if (!ends_entry(at, end)) {
+        read_line({start, end, file, named_at, number}, at, into);
+        if (into.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
+      }
+      if (at != end && *at != '\n') at = end_of_line(at, end);
       if (at != end) ++at;
-      if (into.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
     }
   }
 
