@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -332,6 +333,61 @@ TEST(Specimen, AsManyDevicesAsTheSchemaSays) {
   EXPECT_FALSE(refused(most));
   EXPECT_TRUE(refused(least - 1));
   EXPECT_TRUE(refused(most + 1));
+}
+
+// As many elements or members as the schema allows are read, and not one more.
+TEST(Specimen, CountsAreTheSchemas) {
+  using Element = std::function<std::pair<std::string, Json>(u32)>;  // and its name, where it has one
+  struct Counted {
+    const char* schema;
+    const char* place;
+    const char* policy;
+    Element element;
+  };
+  const auto element = [](const char* text) {
+    return [made = Json::parse(text)](u32 number) { return std::pair(fmt::format("n{}", number), made); };
+  };
+  const auto listed = [](u32 number) {
+    return std::pair("", Json({{"list", fmt::format("@n{}", number)}, {"action", "drop"}}));
+  };
+  const std::vector<Counted> all{
+      {"/properties/management", "/management", "{}", element(R"({"src_port": 1})")},
+      {"/properties/lists", "/lists", "{}", element("[]")},
+      {"/properties/rules", "/rules", "{}", element(R"({"action": "drop"})")},
+      {"/properties/pipelines", "/pipelines", "{}", element(R"([{"stage": "l2fwd"}])")},
+      {"/properties/pipelines/additionalProperties", "/pipelines/p", "{}", element(R"({"stage": "l2fwd"})")},
+      {"/$defs/acl/properties/rules", "/pipelines/p/0/rules", R"({"pipelines": {"p": [{"stage": "acl"}]}})",
+       element(R"({"action": "drop"})")},
+      {"/$defs/loadBalance/properties/backends", "/pipelines/p/0/backends",
+       R"({"pipelines": {"p": [{"stage": "load_balance"}]}})", element(R"({"mac": "52:54:00:00:00:01"})")},
+      {"/$defs/reputation/properties/lists", "/pipelines/p/0/lists",
+       R"({"pipelines": {"p": [{"stage": "reputation"}]}})", listed},
+      {"/$defs/forward/properties/next_hops", "/pipelines/p/0/next_hops",
+       R"({"pipelines": {"p": [{"stage": "forward", "routes": []}]}})",
+       element(R"({"mac": "52:54:00:00:00:01"})")}};
+  for (const auto& one : all) {
+    SCOPED_TRACE(one.schema);
+    const Json& bounds = schema().at(Json::json_pointer(one.schema));
+    const bool named = bounds.at("type") == "object";
+    const u32 most = bounds.at(named ? "maxProperties" : "maxItems");
+    Json document = Json::parse(one.policy);
+    document["version"] = 1;
+    if (one.schema == std::string("/$defs/reputation/properties/lists"))
+      for (u32 i = 0; i <= most; ++i) document["lists"][fmt::format("n{}", i)] = Json::array();
+    Json& at = document[Json::json_pointer(one.place)];
+    at = named ? Json::object() : Json::array();
+    const auto add = [&](u32 number) {
+      auto [name, made] = one.element(number);
+      if (named)
+        at[name] = std::move(made);
+      else
+        at.push_back(std::move(made));
+    };
+    for (u32 i = 0; i < most; ++i) add(i);
+    EXPECT_THAT(text_of(problems(document)), testing::IsEmpty());
+    add(most);
+    EXPECT_THAT(text_of(problems(document)), testing::HasSubstr(fmt::format("{}: ", one.place)));
+  }
 }
 
 // A value of the wrong type must be noticed where it stands: the parser reads every key it lists.

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "gpu/acl_image.hpp"
 #include "userspace/policy/document.hpp"
 #include "userspace/policy/routes.hpp"
 #include "userspace/policy/vocabulary.hpp"
@@ -79,6 +80,7 @@ class Converter {
   }
 
   StageResult convert(const policy::AclStage& from) const {
+    static_assert(policy::kMaxAclRules == gpu::kAclMaxRules);
     gpu::AclSettings to;
     for (std::size_t i = 0; i < from.rules.size(); i++) {
       const auto& rule = from.rules[i];

@@ -62,10 +62,11 @@ class StageReader {
     Fields fields(report_, place, keys::kAcl, "the stage acl");
     if (auto rules = fields.require("rules")) {
       const auto* items = rules->node->as<Array>();
-      const bool fit = items == nullptr || items->size() <= XG_MAX_STAGE_RULES;
+      const bool fit = items == nullptr || items->size() <= kMaxAclRules;
       if (!fit)
-        report_.at(*rules, fmt::format("the stage acl has room for {} rules, here are {}", XG_MAX_STAGE_RULES,
-                                       items->size()));
+        report_.at(*rules, fmt::format("the stage acl has room for {} rules, here are {}: use a prefix list "
+                                       "for addresses",
+                                       kMaxAclRules, items->size()));
       else
         each_element(report_, *rules,
                      [&](const Place& one) { stage.rules.push_back(acl_rule(one, stage.rules.size() + 1)); });

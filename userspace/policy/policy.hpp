@@ -305,6 +305,7 @@ inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists, rules and routes together
 inline constexpr u32 kMaxLists = 4096;
 inline constexpr u32 kMaxPipelines = 1024;
+inline constexpr u32 kMaxAclRules = 16384;  // of one stage
 inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
 inline constexpr u32 kMaxDiagnostics = 20;     // problems reported of one document; the rest is counted,
