@@ -3,6 +3,8 @@
 // From a policy's pipelines to the devices' settings: names become ports.
 #include "userspace/control/pipelines.hpp"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "userspace/control/compiled_policy.hpp"
@@ -110,6 +112,44 @@ TEST(ControlPipelines, AnUnknownInterfaceIsNamedWithItsPlace) {
         << "no line: " << compiled.error().sentence;
     EXPECT_NE(compiled.error().sentence.find(c.ports[0]), std::string::npos) << "names what there is";
     EXPECT_EQ(compiled.error().sentence.find('\n'), std::string::npos);
+  }
+}
+
+// What only compiling finds has its place like what reading finds.
+TEST(ControlPipelines, WhatTheRulesNeedTooMuchOfIsPlaced) {
+  // Port p stands in rule i if bit i of p is set: as many kinds of ports as there are ports.
+  std::string rules;
+  for (u32 i = 0; i < 16; i++) {
+    std::string ports;
+    for (u32 first = 1u << i; first < 65536; first += 2u << i)
+      ports += fmt::format("{}\"{}-{}\"", ports.empty() ? "" : ",", first, first + (1u << i) - 1);
+    rules += fmt::format("{}{{\"action\":\"drop\",\"match\":{{\"dst_port\":[{}]}}}}",
+                         rules.empty() ? "" : ",\n", ports);
+  }
+  const auto compiled = compile_policy(source("{\"version\": 1,\n  \"rules\": [" + rules + "]}"), {"eth0"});
+  ASSERT_FALSE(compiled);
+  EXPECT_THAT(compiled.error().sentence,
+              testing::StartsWith(
+                  "p.json:2:12: /rules: the rules tell more than 65535 kinds of destination port apart"));
+}
+
+TEST(ControlPipelines, WhatAStageNeedsTooMuchOfIsPlaced) {
+  const std::string unequal =
+      R"({ "stage": "load_balance", "algorithm": "maglev", "table_size": 251, "backends": [
+      { "name": "a", "mac": "02:00:00:00:00:01", "weight": 1000 },
+      { "name": "b", "mac": "02:00:00:00:00:02" } ] })";
+  std::string ten;
+  for (u32 i = 0; i < 10; i++) ten += "{ \"stage\": \"l2fwd\" },";
+  for (const auto& [pipelines, place] :
+       {std::pair("\"p\": [\n " + unequal + "]",
+                  "p.json:2:2: /pipelines/p/0: pipeline \"p\", stage 1 (load_balance)"),
+        std::pair("\"a\": [{ \"stage\": \"l2fwd\" }], \"p\": [" + ten + "\n   " + unequal + "]",
+                  "p.json:2:4: /pipelines/p/10: pipeline \"p\", stage 11 (load_balance)")}) {
+    const auto compiled =
+        compile_policy(source("{ \"version\": 1, \"pipelines\": { " + pipelines + "} }"), {"eth0"});
+    ASSERT_FALSE(compiled);
+    EXPECT_THAT(compiled.error().sentence,
+                testing::StartsWith(place + std::string(": backend \"b\" has no share")));
   }
 }
 

@@ -46,19 +46,34 @@ const policy::Node* member_of(const policy::Node& node, const std::string& token
   return nullptr;
 }
 
-// Where the pointer's value stands in the text that was parsed before.
-policy::Diagnostic placed(policy::Diagnostic diagnostic, const PolicySource& source) {
-  diagnostic.file = source.file;
-  const auto document = policy::read_document(source.text);
-  const policy::Node* node = document ? &*document : nullptr;
-  std::istringstream tokens(diagnostic.pointer.substr(std::min<std::size_t>(1, diagnostic.pointer.size())));
+const policy::Node* node_at(const policy::Node& document, const std::string& pointer) {
+  const policy::Node* node = &document;
+  std::istringstream tokens(pointer.substr(std::min<std::size_t>(1, pointer.size())));
   for (std::string token; node && std::getline(tokens, token, '/');) node = member_of(*node, token);
-  if (node) {
+  return node;
+}
+
+// With the places of their pointers' values in the text that was parsed before.
+policy::Diagnostics placed(policy::Diagnostics diagnostics, const PolicySource& source) {
+  const auto document = policy::read_document(source.text);
+  for (auto& diagnostic : diagnostics) {
+    diagnostic.file = source.file;
+    const policy::Node* const node = document ? node_at(*document, diagnostic.pointer) : nullptr;
+    if (!node) continue;
     const auto location = policy::locate(source.text, node->offset);
     diagnostic.line = location.line;
     diagnostic.column = location.column;
   }
-  return diagnostic;
+  return diagnostics;
+}
+
+// The pointer to the stage that the devices' compiler names, which it does first where it is about one.
+std::string stage_named(const std::string& sentence, const policy::Policy& policy) {
+  for (const auto& pipeline : policy.pipelines)
+    for (std::size_t i = 0; i < pipeline.stages.size(); i++)
+      if (sentence.starts_with(fmt::format("pipeline \"{}\", stage {} (", pipeline.name, i + 1)))
+        return fmt::format("/pipelines{}/{}", policy::pointer_token(pipeline.name), i);
+  return "/pipelines";
 }
 
 // The key of the stages' tables: one for the process's life, so that a table outlives the policy that made
@@ -77,19 +92,24 @@ tl::expected<std::shared_ptr<const gpu::Pipelines>, Refusal> compile_pipelines(
     const PolicySource& source, const policy::Policy& policy, const std::vector<std::string>& ports,
     const DownBackends& down) {
   auto settings = pipeline_settings(policy, ports, down);
-  if (!settings) return Refused(refusal({placed(settings.error(), source)}));
+  if (!settings) return Refused(refusal(placed({settings.error()}, source)));
   const auto key = table_key();
   if (!key)
     return Refused(refusal(fmt::format("the system has no random numbers to hash with: {}", key.error())));
   auto pipelines = gpu::Pipelines::compile(std::move(*settings), {*key});
-  if (!pipelines) return Refused(refusal(fmt::format("{}: {}", source.file, pipelines.error())));
+  if (!pipelines) {
+    policy::Diagnostic problem;
+    problem.pointer = stage_named(pipelines.error(), policy);
+    problem.message = pipelines.error();
+    return Refused(refusal(placed({std::move(problem)}, source)));
+  }
   return std::move(*pipelines);
 }
 
 tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
                                               const std::vector<std::string>& ports) {
   auto tables = policy::compile(policy);
-  if (!tables) return Refused(refusal(tables.error()));
+  if (!tables) return Refused(refusal(placed(tables.error(), source)));
   auto pipelines = compile_pipelines(source, policy, ports, {});
   if (!pipelines) return Refused(pipelines.error());
   return CompiledPolicy{
