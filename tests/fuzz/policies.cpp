@@ -2,10 +2,12 @@
 //
 // Any text as a policy, and, behind a line "%%", as every file that it names. What is refused is refused with
 // sentences; what is accepted says the same when it is written out and read again, and its tables find the
-// rules that its rules, asked one after the other, find.
+// rules that its rules, asked one after the other, find. What only compiling it for kernel and devices
+// refuses has its place in the text, too.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +15,7 @@
 #include <string_view>
 
 #include "tests/fuzz/target.hpp"
+#include "userspace/control/compiled_policy.hpp"
 #include "userspace/policy/classify.hpp"
 #include "userspace/policy/policy.hpp"
 
@@ -71,6 +74,18 @@ void same_rules(Input input, const policy::Policy& policy, const policy::Tables&
       fail(input, "the tables find other rules than the rules themselves");
 }
 
+// With its pipelines, as `policy check` compiles it.
+void compiles_or_says_where(Input input, control::PolicySource source) {
+  const std::string file = source.file + ":";
+  const auto compiled = control::compile_policy_anywhere(std::move(source), "(ingress)");
+  if (compiled) return;
+  if (compiled.error().diagnostics.empty()) fail(input, "compiling refuses it without a reason");
+  for (const std::string& sentence : compiled.error().diagnostics)
+    if (!sentence.starts_with(file) || sentence.find(": /") == std::string::npos ||
+        std::isdigit(static_cast<u8>(sentence[file.size()])) == 0)
+      fail(input, fmt::format("compiling refuses it and does not say where: {}", sentence));
+}
+
 }  // namespace
 
 std::vector<Bytes> seeds() {
@@ -106,9 +121,13 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     text = text.substr(0, at);
   }
   const auto content = std::make_shared<const std::string>(files);
-  const policy::FileReader reader = [&](const std::string&) { return policy::FileText(content); };
+  control::PolicySource source{"policy.json", std::string(text), {}};
+  const policy::FileReader reader = [&](const std::string& path) {
+    source.files[path] = *content;
+    return policy::FileText(content);
+  };
 
-  const auto policy = policy::parse(text, "policy.json", reader);
+  const auto policy = policy::parse(text, source.file, reader);
   if (!policy) {
     if (policy.error().empty()) fail(input, "it is refused without a reason");
     for (const auto& d : policy.error())
@@ -125,5 +144,6 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
   const auto tables = policy::compile(*policy);
   if (tables) same_rules(input, *policy, *tables);
   if (!tables && tables.error().empty()) fail(input, "its tables are refused without a reason");
+  compiles_or_says_where(input, std::move(source));
   return 0;
 }
