@@ -280,6 +280,9 @@ TEST_F(Changes, ARenamedInterfaceGoesOnUnderItsNewName) {
   attach_both(inspect_udp(7000, kBounce));
   const std::string before = host_port().ifname(), now = before + "2";
   Load load(left_port(), many_flows(7000, 16, 25), 5000);
+  // Of a dead attach of an interface of that name and another one.
+  const std::string orphan = fmt::format("{}/{}3.sock", XG_RUN_ROOT, before);
+  ASSERT_EQ(symlink((now + ".sock").c_str(), orphan.c_str()), 0);
   std::optional<Interface> port = host_port().renamed(now);
   EXPECT_TRUE(said(fmt::format("{} was renamed: it is {} from now on", before, now)))
       << attached_->process().err();
@@ -295,6 +298,9 @@ TEST_F(Changes, ARenamedInterfaceGoesOnUnderItsNewName) {
     EXPECT_EQ(ports.at(0).at("pins"), Pins::directory(now));
   }
   EXPECT_EQ(product(*host_, {"status", before}).status, 1);
+  const Outcome dead = product(*host_, {"status", before + "3"});
+  EXPECT_NE(dead.err.find("is dead"), std::string::npos) << dead.out << dead.err;
+  unlink(orphan.c_str());
   // A policy names it as it is called now.
   EXPECT_EQ(
       product(

@@ -11,6 +11,8 @@
 #include <fstream>
 
 #include "maps/control.h"
+#include "userspace/control/client.hpp"
+#include "userspace/control/server.hpp"
 #include "userspace/kernel/pins.hpp"
 
 namespace xdpgpu::control {
@@ -44,6 +46,28 @@ TEST_F(ControlLeftovers, OnlyAnInterfacesNameNamesSomethingToRemove) {
   kernel::remove_pins(out);
   EXPECT_TRUE(fs::exists(victim_ / "kept"));
   rmdir(XG_PIN_ROOT);  // only if nobody has pins
+}
+
+// Of an attach of several interfaces that died: the next one's process is not theirs.
+TEST_F(ControlLeftovers, ADeadAttachsLinksDoNotLeadToTheNextOne) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string first = "xgl" + std::to_string(getpid() % 100000) + "a", second = first + "b";
+  const auto lock = RunLock::take();
+  ASSERT_TRUE(lock) << lock.error();
+  ASSERT_EQ(symlink((first + ".sock").c_str(), socket_path(second).c_str()), 0);
+  EXPECT_EQ(find_process(second), Presence::dead);
+  EXPECT_TRUE(remove_leftovers(first, *lock));
+  {
+    const auto listener = listen_at(socket_path(first), std::nullopt);
+    ASSERT_TRUE(listener) << listener.error();
+    EXPECT_EQ(find_process(first), Presence::running);
+    EXPECT_EQ(find_process(second), Presence::dead) << "and there is something to be cleaned up";
+  }
+  for (const auto& name : {first, second}) {
+    const auto removed = remove_leftovers(name, *lock);
+    ASSERT_TRUE(removed) << removed.error();
+    EXPECT_EQ(*removed, std::vector<std::string>{"control socket"});
+  }
 }
 
 }  // namespace

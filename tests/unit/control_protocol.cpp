@@ -23,6 +23,19 @@ TEST(ControlProtocol, RequestsComeBackAsTheyWere) {
   EXPECT_EQ(back->announced.at("b"), 0u);
 }
 
+TEST(ControlProtocol, ARequestSaysWhoseProcessIsMeant) {
+  Request request{"status", {}};
+  request.ifname = "eth0";
+  const auto back = decode_request(encode(request));
+  ASSERT_TRUE(back) << back.error();
+  EXPECT_EQ(back->ifname, "eth0");
+  const auto anybody = decode_request(encode(Request{"status", {}}));
+  ASSERT_TRUE(anybody) << anybody.error();
+  EXPECT_EQ(anybody->ifname, "");
+  for (const char* name : {"3", "\"\"", "[]", "null"})
+    EXPECT_FALSE(decode_request(std::string("{\"request\": \"status\", \"for\": ") + name + "}")) << name;
+}
+
 TEST(ControlProtocol, FilesHaveALengthAndABound) {
   const auto refused = [](const std::string& files) {
     const auto request = decode_request("{\"request\": \"policy.apply\", \"files\": " + files + "}");

@@ -323,6 +323,7 @@ Result<std::string> Broker::rename(u32 port) {
   ports_[port]->interrupts.rename(now);
   name = now;
   std::error_code error;
+  orphan_links(now, *lock);
   const std::string path = socket_path(now);
   std::filesystem::rename(socket_files_[port], path, error);
   if (error) return Error(fmt::format("cannot rename {}: {}", socket_files_[port], error.message()));

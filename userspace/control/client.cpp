@@ -39,6 +39,11 @@ bool nobody_listens(const error_code& error) { return error == asio::error::conn
 bool no_socket(const error_code& error) {
   return error == boost::system::errc::no_such_file_or_directory || error == asio::error::name_too_long;
 }
+// A symbolic link to a socket that is gone is a dead process's, too.
+Presence without_socket(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_symlink(fs::symlink_status(path, ignored)) ? Presence::dead : Presence::absent;
+}
 
 // Whether the process that listens, the broker, has ended. Where it cannot be told, it lives.
 bool has_ended(Socket& socket) {
@@ -62,11 +67,7 @@ Presence probe(const std::string& ifname, std::string* why) {
   const error_code error = connect(socket, path);
   if (!error) return has_ended(socket) ? Presence::ending : Presence::running;
   if (why) *why = error.message();
-  if (no_socket(error)) {
-    // A symbolic link to a socket that is gone is a dead process's, too.
-    std::error_code ignored;
-    return fs::is_symlink(fs::symlink_status(path, ignored)) ? Presence::dead : Presence::absent;
-  }
+  if (no_socket(error)) return without_socket(path);
   return nobody_listens(error) ? Presence::dead : Presence::running;
 }
 
@@ -89,14 +90,16 @@ Presence find_process(const std::string& ifname, std::string* why) {
   return Presence::running;
 }
 
-Result<Response> ask(const std::string& ifname, const Request& request, std::chrono::milliseconds timeout) {
+Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout) {
   asio::io_context context;
   Socket socket(context);
   if (const error_code error = connect(socket, socket_path(ifname))) {
-    if (no_socket(error))
+    const bool dead =
+        nobody_listens(error) || (no_socket(error) && without_socket(socket_path(ifname)) == Presence::dead);
+    if (no_socket(error) && !dead)
       return tl::unexpected(
           fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname, ifname));
-    if (nobody_listens(error))
+    if (dead)
       return tl::unexpected(fmt::format(
           "the process that attached {} is dead; clean up with \"xdpgpu detach {}\"", ifname, ifname));
     return tl::unexpected(
@@ -105,6 +108,7 @@ Result<Response> ask(const std::string& ifname, const Request& request, std::chr
                     ifname, error.message()));
   }
 
+  request.ifname = ifname;
   const std::string line = encode(request);
   if (line.size() > kMaxMessage)
     return tl::unexpected(

@@ -20,8 +20,9 @@ enum class Presence { running, ending, dead, absent };
 // permission) counts as running and is in `why`.
 Presence find_process(const std::string& ifname, std::string* why = nullptr);
 
-// Sends one request and waits for its answer. The error says what to do: "eth0 is not attached; ...".
-Result<Response> ask(const std::string& ifname, const Request& request, std::chrono::milliseconds timeout);
+// Sends one request to the process that attached the interface, and waits for its answer. The error says what
+// to do: "eth0 is not attached; ...".
+Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout);
 
 // Interfaces that have a control socket, sorted.
 std::vector<std::string> attached_interfaces();

@@ -26,6 +26,7 @@
 #include "gpu/gpu.hpp"
 #include "gpu/standby.hpp"
 #include "userspace/control/alarms.hpp"
+#include "userspace/control/client.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/grace_period.hpp"
 #include "userspace/control/health.hpp"
@@ -661,6 +662,12 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
 
 void DataPlane::handle(Request request, const Server::Reply& reply) {
   const auto& name = request.name;
+  if (const auto names = setup_.plan.interfaces();
+      !request.ifname.empty() && std::find(names.begin(), names.end(), request.ifname) == names.end())
+    return reply(Response::failure(fmt::format(
+        "the process that was asked attached {} and not {}; run the command again, and where that "
+        "does not help remove {}, which leads to it",
+        fmt::join(names, ", "), request.ifname, socket_path(request.ifname))));
   if (shutting_down_) return reply(Response::failure("it is being detached"));
   if (name == request::kDetach) return shut_down(reply, request.arguments.value("keep", false));
   if (name == request::kStatus) return reply(status());

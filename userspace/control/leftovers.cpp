@@ -34,6 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kProgram = "xdpgpu";
+constexpr const char* kNowhere = "dead";  // in XG_RUN_ROOT, where nothing is called so
 
 struct MultiprogCloser {
   void operator()(xdp_multiprog* programs) const noexcept { xdp_multiprog__close(programs); }
@@ -92,7 +93,19 @@ RunLock::~RunLock() {
   if (directory_) rmdir(XG_RUN_ROOT);
 }
 
-Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock&, Keep keep) {
+void orphan_links(const std::string& ifname, const RunLock&) {
+  const std::string target = fs::path(socket_path(ifname)).filename();
+  std::vector<fs::path> orphans;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(XG_RUN_ROOT, error))
+    if (entry.is_symlink(error) && fs::read_symlink(entry, error) == target) orphans.push_back(entry);
+  for (const auto& link : orphans) {
+    fs::remove(link, error);
+    fs::create_symlink(kNowhere, link, error);
+  }
+}
+
+Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock& lock, Keep keep) {
   std::vector<std::string> removed;
   // The name becomes part of paths that are removed.
   if (!policy::is_interface_name(ifname))
@@ -123,6 +136,7 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
     if (unlink(socket.c_str()) != 0) return Error(fmt::format("cannot remove {}; run it as root", socket));
     removed.emplace_back("control socket");
   }
+  orphan_links(ifname, lock);
   return removed;
 }
 

@@ -34,4 +34,8 @@ enum class Keep { nothing, what_decides };
 Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock& lock,
                                                   Keep keep = Keep::nothing);
 
+// Where a dead attach of several interfaces left links to this one's control socket, they would lead to
+// whoever makes that next: from now on they lead nowhere, as a dead process's.
+void orphan_links(const std::string& ifname, const RunLock& lock);
+
 }  // namespace xdpgpu::control

@@ -96,6 +96,7 @@ Response Response::failure(std::string error, std::vector<std::string> diagnosti
 std::string encode(const Request& request) {
   Json json = request.arguments.is_object() ? request.arguments : Json::object();
   json["request"] = request.name;
+  if (!request.ifname.empty()) json["for"] = request.ifname;
   for (const auto& [name, content] : request.files) json["files"][name] = content.size();
   return line_of(json);
 }
@@ -115,6 +116,11 @@ Result<Request> decode_request(std::string_view line) {
     return tl::unexpected(std::string("the request does not name itself: {\"request\": \"status\"}"));
   Request request;
   request.name = name->get<std::string>();
+  if (const auto meant = json->find("for"); meant != json->end()) {
+    if (!meant->is_string() || meant->get_ref<const std::string&>().empty())
+      return tl::unexpected(std::string("\"for\" is not the name of an interface"));
+    request.ifname = meant->get<std::string>();
+  }
   if (auto announced = announce_files(*json, request.announced); !announced)
     return tl::unexpected(announced.error());
   request.arguments = std::move(*json);

@@ -8,6 +8,8 @@
 //     10.0.0.0/8
 //   ← {"ok": true, "result": {...}}
 //   ← {"ok": false, "error": "one sentence", "diagnostics": ["...", ...]}
+//
+// With "for": "eth0" a request says whose process is meant; one that has not attached that interface refuses.
 #pragma once
 
 #include <map>
@@ -50,6 +52,7 @@ struct Request {
   Json arguments;  // the whole object
   Files files{};
   std::map<std::string, std::size_t> announced{};  // bytes by name, of a request that was decoded
+  std::string ifname{};                            // "for"; empty: whoever is asked
 };
 
 struct Response {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/netns/commands_test.cpp: a command reaches the process that it is meant for, and no other; and nobody
+// keeps it waiting for ever.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/netns/control_socket.hpp"
+#include "tests/netns/on_the_wire.hpp"
+
+namespace xdpgpu::lab {
+namespace {
+
+class Commands : public OnOneWire {
+ protected:
+  bool passes_on_the_right() const {
+    return ping(*right_, "10.9.1.1", {.count = 1, .timeout = 200ms}).received == 1;
+  }
+  // `xdpgpu ARGUMENTS` has failed in one sentence with these words.
+  static void expect_refused(const Outcome& outcome, const std::vector<std::string>& words) {
+    EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+    for (const auto& word : words)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " is not in: " << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+};
+
+TEST_F(Commands, OneInterfaceIsNotAnothersProcess) {
+  const std::string closed = policy(R"("default": "drop")");
+  attach_both(closed);
+  const std::string first = host_port().ifname(), second = host_second().ifname();
+  attached_->kill_outright();
+  const std::unique_ptr<Attached> dead = std::move(attached_);
+  attach(closed);
+  EXPECT_FALSE(passes_on_the_right()) << "by the dead one's program";
+  expect_refused(product(*host_, {"status", second}), {second, "is dead"});
+  const Outcome bypass = product(*host_, {"bypass", "on", second});
+  EXPECT_EQ(bypass.status, 0) << bypass.err;
+  EXPECT_TRUE(passes_on_the_right());
+  EXPECT_EQ(attached_->status().at("ports").at(0).at("state"), "running");
+  {
+    Attached other(*host_, {.interfaces = {second}, .policy = closed});
+    EXPECT_EQ(attached_->status().at("ports").at(0).at("interface"), first);
+    other.kill_outright();
+    const Outcome detach = product(*host_, {"detach", second});
+    EXPECT_EQ(detach.status, 0) << detach.err;
+  }
+  EXPECT_EQ(xdp_state(host_second()).mode, XdpAttach::none);
+  EXPECT_TRUE(passes_on_the_right());
+  EXPECT_NE(xdp_state(host_port()).mode, XdpAttach::none) << "that one was not meant";
+  EXPECT_EQ(attached_->detach().status, 0);
+}
+
+// Whatever led there.
+TEST_F(Commands, AProcessRefusesWhatIsMeantForAnother) {
+  attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})"));
+  const std::string name = host_port().ifname();
+  for (const char* request : {"status", "bypass", "detach"}) {
+    const Json answer = ask(name, request, {{"for", "eth77"}, {"on", true}});
+    EXPECT_FALSE(answer.at("ok").get<bool>()) << request;
+    const std::string error = answer.value("error", "");
+    EXPECT_NE(error.find(name + " and not eth77"), std::string::npos) << error;
+  }
+  EXPECT_TRUE(ask(name, "status", {{"for", name}}).at("ok").get<bool>());
+  EXPECT_EQ(attached_->status().at("ports").at(0).at("state"), "running");
+}
+
+}  // namespace
+}  // namespace xdpgpu::lab
