@@ -3,6 +3,7 @@
 // tests/netns/commands_test.cpp: a command reaches the process that it is meant for, and no other; and nobody
 // keeps it waiting for ever.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 
@@ -64,6 +65,25 @@ TEST_F(Commands, AProcessRefusesWhatIsMeantForAnother) {
   }
   EXPECT_TRUE(ask(name, "status", {{"for", name}}).at("ok").get<bool>());
   EXPECT_EQ(attached_->status().at("ports").at(0).at("state"), "running");
+}
+
+// Its socket's queue is full of clients that have given up, so that nobody else gets as far as to ask.
+TEST_F(Commands, AStuckProcessKeepsNobodyForEver) {
+  attach(policy(R"("default": "drop", "on_failure": "drop")"));
+  const std::string name = host_port().ifname();
+  const pid_t data_plane = attached_->data_plane();
+  kill(data_plane, SIGSTOP);
+  EXPECT_GT(fill_queue(name), 0U);
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome bypass = product(*host_, {"bypass", "on", name});
+  EXPECT_EQ(bypass.status, 0) << bypass.err;
+  EXPECT_NE(bypass.out.find("through the pinned map"), std::string::npos) << bypass.out;
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 1, .timeout = 500ms}).received, 1U);
+  expect_refused(product(*host_, {"attach", name}), {name + " is attached already"});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  kill(data_plane, SIGCONT);
+  EXPECT_EQ(attached_->status().at("ports").at(0).at("state"), "bypass") << "and the others come up again";
+  EXPECT_EQ(attached_->detach().status, 0) << attached_->process().err();
 }
 
 }  // namespace

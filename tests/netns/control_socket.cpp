@@ -25,20 +25,32 @@ void send_all(int fd, std::string_view bytes) {
   }
 }
 
-}  // namespace
-
-nlohmann::json ask(const std::string& ifname, const std::string& request, nlohmann::json arguments,
-                   const std::map<std::string, std::string>& files, std::chrono::milliseconds timeout) {
-  const Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+Fd connected(const std::string& ifname, int flags) {
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   const std::string path = fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) < 0)
-    throw Error(fmt::format("cannot connect to {}: {}", path, std::strerror(errno)));
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  if (errno == EAGAIN) return Fd();
+  throw Error(fmt::format("cannot connect to {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+unsigned fill_queue(const std::string& ifname) {
+  constexpr unsigned kMany = 1000;
+  for (unsigned clients = 0; clients < kMany; ++clients)
+    if (!connected(ifname, SOCK_NONBLOCK)) return clients;
+  throw Error(fmt::format("the process that attached {} takes its clients", ifname));
+}
+
+nlohmann::json ask(const std::string& ifname, const std::string& request, nlohmann::json arguments,
+                   const std::map<std::string, std::string>& files, std::chrono::milliseconds timeout) {
+  const Fd fd = connected(ifname, 0);
+  const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 
   arguments["request"] = request;
   for (const auto& [name, content] : files) arguments["files"][name] = content.size();
@@ -50,7 +62,7 @@ nlohmann::json ask(const std::string& ifname, const std::string& request, nlohma
   while (line.empty() || line.back() != '\n') {
     const ssize_t length = recv(fd.get(), buffer.data(), buffer.size(), 0);
     if (length <= 0)
-      throw Error(fmt::format("no answer to {} from {}: {}", request, path,
+      throw Error(fmt::format("no answer to {} from {}: {}", request, ifname,
                               length < 0 ? std::strerror(errno) : "it hung up"));
     line.append(buffer.data(), static_cast<std::size_t>(length));
   }

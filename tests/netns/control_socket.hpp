@@ -18,4 +18,8 @@ nlohmann::json ask(const std::string& ifname, const std::string& request,
                    const std::map<std::string, std::string>& files = {},
                    std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
+// Clients that connect and give up at once until there is no room for another: a process that is stuck
+// (SIGSTOP) keeps them in its socket's queue. How many there were; throws Error where the process takes them.
+unsigned fill_queue(const std::string& ifname);
+
 }  // namespace xdpgpu::lab

@@ -27,11 +27,26 @@ using boost::system::error_code;
 
 constexpr std::string_view kSuffix = ".sock";
 
+using Clock = std::chrono::steady_clock;
+
+// Never waits. would_block: as many clients as there is room for wait to be taken, so somebody listens and
+// does not answer. (Asio takes that for a connection under way.)
 error_code connect(Socket& socket, const std::string& path) {
   error_code error;
   // Too long a path is the one thing that the endpoint's constructor throws for.
   if (path.size() > 100) return asio::error::make_error_code(asio::error::name_too_long);
-  socket.connect(asio::local::stream_protocol::endpoint(path), error);
+  const asio::local::stream_protocol::endpoint there(path);
+  if (!socket.is_open()) socket.open(there.protocol(), error);
+  if (!error) socket.native_non_blocking(true, error);
+  if (!error && ::connect(socket.native_handle(), there.data(), static_cast<socklen_t>(there.size())) != 0)
+    error.assign(errno, boost::system::system_category());
+  return error;
+}
+error_code connect(Socket& socket, const std::string& path, Clock::time_point until) {
+  constexpr std::chrono::milliseconds kStep{20};
+  error_code error = connect(socket, path);
+  for (; error == asio::error::would_block && Clock::now() < until; error = connect(socket, path))
+    std::this_thread::sleep_for(kStep);
   return error;
 }
 
@@ -93,7 +108,13 @@ Presence find_process(const std::string& ifname, std::string* why) {
 Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout) {
   asio::io_context context;
   Socket socket(context);
-  if (const error_code error = connect(socket, socket_path(ifname))) {
+  const auto until = Clock::now() + timeout;
+  const auto no_answer = [&] {
+    return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
+                                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+  };
+  if (const error_code error = connect(socket, socket_path(ifname), until)) {
+    if (error == asio::error::would_block) return no_answer();
     const bool dead =
         nobody_listens(error) || (no_socket(error) && without_socket(socket_path(ifname)) == Presence::dead);
     if (no_socket(error) && !dead)
@@ -133,10 +154,8 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
     asio::async_read_until(socket, asio::dynamic_buffer(answer, kMaxMessage), '\n',
                            [&](const error_code& e, std::size_t) { failure = e; });
   });
-  context.run_for(timeout);
-  if (failure == asio::error::would_block)
-    return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
-                                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+  context.run_until(until);
+  if (failure == asio::error::would_block) return no_answer();
   if (failure)
     return tl::unexpected(
         fmt::format("the process that attached {} broke off: {}", ifname,
