@@ -3,12 +3,20 @@
 // What is removed is a dead attach's, whatever name is given.
 #include "userspace/control/leftovers.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
+#include <optional>
 
 #include "maps/control.h"
 #include "userspace/control/client.hpp"
@@ -19,6 +27,7 @@ namespace xdpgpu::control {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 
 class ControlLeftovers : public ::testing::Test {
  protected:
@@ -46,6 +55,99 @@ TEST_F(ControlLeftovers, OnlyAnInterfacesNameNamesSomethingToRemove) {
   kernel::remove_pins(out);
   EXPECT_TRUE(fs::exists(victim_ / "kept"));
   rmdir(XG_PIN_ROOT);  // only if nobody has pins
+}
+
+// What runs in a child of its own until it is ended.
+class Child {
+ public:
+  explicit Child(const std::function<bool()>& begin) {
+    int pipe_fds[2];
+    if (pipe(pipe_fds) != 0) return;
+    id_ = fork();
+    if (id_ == 0) {
+      const char ok = begin() ? 1 : 0;
+      (void)!write(pipe_fds[1], &ok, 1);
+      while (true) pause();
+    }
+    char ok = 0;
+    began_ = read(pipe_fds[0], &ok, 1) == 1 && ok == 1;
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+  }
+  ~Child() { end(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  void end() {
+    if (id_ <= 0) return;
+    kill(id_, SIGKILL);
+    waitpid(id_, nullptr, 0);
+    id_ = -1;
+  }
+  bool began() const { return began_; }
+  pid_t id() const { return id_; }
+
+ private:
+  pid_t id_ = -1;
+  bool began_ = false;
+};
+
+constexpr const char* kLock = XG_RUN_ROOT "/lock";
+
+TEST_F(ControlLeftovers, NobodyButRootHoldsTheLock) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const bool made = mkdir(XG_RUN_ROOT, 0755) == 0;
+  const Child nobody([] {
+    const int folder = setgid(65534) == 0 && setuid(65534) == 0 ? open(XG_RUN_ROOT, O_RDONLY) : -1;
+    return folder >= 0 && flock(folder, LOCK_EX) == 0 && open(kLock, O_RDONLY) < 0;
+  });
+  ASSERT_TRUE(nobody.began());
+  {
+    const auto lock = RunLock::take(2s);
+    ASSERT_TRUE(lock) << lock.error();
+    struct stat file {};
+    ASSERT_EQ(stat(kLock, &file), 0);
+    EXPECT_EQ(file.st_mode & 07777U, 0600U);
+    EXPECT_EQ(file.st_uid, 0U);
+  }
+  if (made) rmdir(XG_RUN_ROOT);
+}
+
+TEST_F(ControlLeftovers, WhoHoldsTheLockIsNamedAndNotWaitedForEver) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  std::optional<RunLock> held;
+  Child holder([&] {
+    auto lock = RunLock::take();
+    if (lock) held.emplace(std::move(*lock));
+    return held.has_value();
+  });
+  ASSERT_TRUE(holder.began());
+  const auto refused = RunLock::take(50ms);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().find("process " + std::to_string(holder.id()) + " holds"), std::string::npos)
+      << refused.error();
+  holder.end();
+  EXPECT_TRUE(RunLock::take()) << "what the dead held";
+}
+
+// Each takes the file away, and the folder, too, where nobody else has anything in it.
+TEST_F(ControlLeftovers, TheLockHasOneHolderAtATime) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string inside = (victim_ / "inside").string();
+  const auto come_and_go = [&] {
+    for (int i = 0; i < 50; ++i) {
+      const auto lock = RunLock::take();
+      if (!lock) return false;
+      const int fd = open(inside.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
+      if (fd < 0) return false;
+      close(fd);
+      sched_yield();
+      if (unlink(inside.c_str()) != 0) return false;
+    }
+    return true;
+  };
+  std::vector<std::future<bool>> holders;
+  for (int i = 0; i < 16; ++i) holders.push_back(std::async(std::launch::async, come_and_go));
+  for (auto& holder : holders) EXPECT_TRUE(holder.get());
 }
 
 // Of an attach of several interfaces that died: the next one's process is not theirs.

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <thread>
 
 #include "maps/control.h"
 #include "userspace/control/busy_poll.hpp"
@@ -34,6 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kProgram = "xdpgpu";
+constexpr const char* kLock = XG_RUN_ROOT "/lock";
 constexpr const char* kNowhere = "dead";  // in XG_RUN_ROOT, where nothing is called so
 
 struct MultiprogCloser {
@@ -66,6 +68,25 @@ bool remove_program_of(const std::string& ifname) {
   return ifindex != 0 && remove_program(static_cast<int>(ifindex));
 }
 
+// Is it still the file that bears the lock's name?
+bool is_there(const kernel::Fd& file) {
+  struct stat ours {
+  }, there{};
+  return fstat(file.get(), &ours) == 0 && lstat(kLock, &there) == 0 && ours.st_ino == there.st_ino &&
+         ours.st_dev == there.st_dev;
+}
+
+void sign(const kernel::Fd& file) {
+  const std::string id = std::to_string(getpid());
+  if (ftruncate(file.get(), 0) == 0) (void)!pwrite(file.get(), id.data(), id.size(), 0);
+}
+
+std::string holder(const kernel::Fd& file) {
+  char id[16] = {};
+  const ssize_t length = pread(file.get(), id, sizeof(id) - 1, 0);
+  return length > 0 ? fmt::format("process {}", id) : std::string("a process");
+}
+
 bool remove_pair(unsigned ifindex) {
   const auto netlink = kernel::Netlink::open();
   return netlink && netlink->remove_link(fmt::format("xg{}w", ifindex));
@@ -73,24 +94,39 @@ bool remove_pair(unsigned ifindex) {
 
 }  // namespace
 
-Result<RunLock> RunLock::take() {
-  // Another holder may remove the directory between our opening and our locking it.
-  for (int tries = 0; tries < 100; tries++) {
+// Each holder removes the file, maybe between our opening and our locking it: then it is another one's that
+// is there now, or none, and ours is nobody's lock.
+Result<RunLock> RunLock::take(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kStep{5};
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
     if (mkdir(XG_RUN_ROOT, 0755) != 0 && errno != EEXIST)
       return Error(fmt::format("cannot make {}: {}; run it as root", XG_RUN_ROOT, std::strerror(errno)));
-    kernel::Fd directory(open(XG_RUN_ROOT, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) continue;
-    struct stat locked {
-    }, there{};
-    if (flock(directory.get(), LOCK_EX) != 0 || fstat(directory.get(), &locked) != 0)
-      return Error(fmt::format("cannot lock {}: {}", XG_RUN_ROOT, std::strerror(errno)));
-    if (stat(XG_RUN_ROOT, &there) == 0 && there.st_ino == locked.st_ino) return RunLock(std::move(directory));
+    kernel::Fd file(open(kLock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file && errno != ENOENT)
+      return Error(fmt::format("cannot open {}: {}; run it as root", kLock, std::strerror(errno)));
+    if (file && flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (is_there(file)) {
+        sign(file);
+        return RunLock(std::move(file));
+      }
+      continue;
+    }
+    if (file && errno != EWOULDBLOCK && errno != EINTR)
+      return Error(fmt::format("cannot lock {}: {}", kLock, std::strerror(errno)));
+    if (std::chrono::steady_clock::now() >= until)
+      return Error(
+          fmt::format("another attach or detach is under way and has not come to its end within {:.1f} s: "
+                      "{} holds {}; run the command again, and end that process if it is stuck",
+                      std::chrono::duration<double>(patience).count(), holder(file), kLock));
+    std::this_thread::sleep_for(kStep);
   }
-  return Error(fmt::format("cannot lock {}: it keeps vanishing", XG_RUN_ROOT));
 }
 
 RunLock::~RunLock() {
-  if (directory_) rmdir(XG_RUN_ROOT);
+  if (!file_) return;
+  unlink(kLock);  // before the lock ends, so never another's
+  rmdir(XG_RUN_ROOT);
 }
 
 void orphan_links(const std::string& ifname, const RunLock&) {

@@ -3,6 +3,7 @@
 // userspace/control/leftovers.hpp: what a killed attach left behind, and its removal.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -12,17 +13,21 @@
 namespace xdpgpu::control {
 
 // Held while control sockets are made and leftovers removed, so that of two commands at once one goes
-// first. A lock on /run/xdpgpu, which is made if need be, and taken away when nothing is in it.
+// first. A lock (flock) on /run/xdpgpu/lock, which root alone can open: who may open a file may lock it. File
+// and folder are made if need be; the file goes with the lock, and the folder when nothing is in it.
 class RunLock {
  public:
-  static Result<RunLock> take();
+  // Waits so long at most. The error says who holds it. A data plane waits longer for what its broker does
+  // under it.
+  static constexpr std::chrono::seconds kPatience{10};
+  static Result<RunLock> take(std::chrono::milliseconds patience = kPatience);
   RunLock(RunLock&&) = default;
-  RunLock& operator=(RunLock&&) = default;
+  RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
  private:
-  explicit RunLock(kernel::Fd directory) : directory_(std::move(directory)) {}
-  kernel::Fd directory_;
+  explicit RunLock(kernel::Fd file) : file_(std::move(file)) {}
+  kernel::Fd file_;
 };
 
 enum class Keep { nothing, what_decides };
