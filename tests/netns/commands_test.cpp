@@ -4,6 +4,7 @@
 // keeps it waiting for ever.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -84,6 +85,44 @@ TEST_F(Commands, AStuckProcessKeepsNobodyForEver) {
   kill(data_plane, SIGCONT);
   EXPECT_EQ(attached_->status().at("ports").at(0).at("state"), "bypass") << "and the others come up again";
   EXPECT_EQ(attached_->detach().status, 0) << attached_->process().err();
+}
+
+// It has yet to see it: its control thread is busy, with a large policy, say.
+TEST_F(Commands, ANewNameTakesNoLivingProgramOff) {
+  if (!kernel_at_least(6, 2)) GTEST_SKIP() << "before Linux 6.2 an interface that is up keeps its name";
+  attach(policy(R"("default": "drop")"));
+  const std::string before = host_port().ifname(), now = before + "2";
+  const auto links = link_names(*host_).size();
+  const pid_t data_plane = attached_->data_plane();
+  kill(data_plane, SIGSTOP);
+  const Interface port = host_port().renamed(now);
+  const std::vector<std::vector<std::string>> commands{{"detach", now},
+                                                       {"attach", now, "--mode", "copy", "--device", "cpu"}};
+  for (const auto& command : commands)
+    expect_refused(product(*host_, command), {now + " is attached", "detach " + before});
+  EXPECT_NE(xdp_state(port).mode, XdpAttach::none);
+  EXPECT_EQ(link_names(*host_).size(), links) << "and its pair is there";
+  kill(data_plane, SIGCONT);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return product(*host_, {"status", now}).status == 0;
+      },
+      5s))
+      << attached_->process().err();
+  const Outcome detach = product(*host_, {"detach", now});
+  EXPECT_EQ(detach.status, 0) << detach.err;
+  EXPECT_EQ(attached_->process().wait(5s), 0) << attached_->process().err();
+  port.renamed(before);
+}
+
+TEST_F(Commands, ALostSocketTakesNoLivingProgramOff) {
+  attach(policy(R"("default": "drop")"));
+  const std::string name = host_port().ifname(), socket = fmt::format("{}/{}.sock", XG_RUN_ROOT, name);
+  ASSERT_EQ(unlink(socket.c_str()), 0);
+  expect_refused(product(*host_, {"detach", name}), {name + " is attached", socket});
+  EXPECT_NE(xdp_state(host_port()).mode, XdpAttach::none);
+  attached_->process().signal(SIGTERM);
+  EXPECT_EQ(attached_->process().wait(10s), 0) << attached_->process().err();
 }
 
 }  // namespace

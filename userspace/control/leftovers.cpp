@@ -42,22 +42,62 @@ struct MultiprogCloser {
   void operator()(xdp_multiprog* programs) const noexcept { xdp_multiprog__close(programs); }
 };
 
-// Takes our program off, whether it is alone or a component of libxdp's dispatcher.
-bool remove_program(int ifindex) {
-  xdp_multiprog* found = xdp_multiprog__get_from_ifindex(ifindex);
-  if (libxdp_get_error(found)) return false;
-  const std::unique_ptr<xdp_multiprog, MultiprogCloser> programs(found);
-  const auto mode = xdp_multiprog__attach_mode(found);
-  if (xdp_multiprog__is_legacy(found)) {
-    xdp_program* program = xdp_multiprog__main_prog(found);
-    if (!program || kProgram != xdp_program__name(program)) return false;
-    return kernel::take_off(ifindex, xdp_program__fd(program), xdp_program__id(program),
-                            mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE) == 0;
+// Our program on an interface, whether it is alone or a component of libxdp's dispatcher.
+struct Found {
+  std::unique_ptr<xdp_multiprog, MultiprogCloser> programs;
+  xdp_program* program = nullptr;  // one of them; nullptr: ours is not there
+  bool alone = false;
+};
+
+Found find_program(int ifindex) {
+  Found found;
+  xdp_multiprog* programs = xdp_multiprog__get_from_ifindex(ifindex);
+  if (libxdp_get_error(programs)) return found;
+  found.programs.reset(programs);
+  const auto ours = [](xdp_program* program) { return kProgram == xdp_program__name(program); };
+  found.alone = xdp_multiprog__is_legacy(programs);
+  if (found.alone) {
+    found.program = xdp_multiprog__main_prog(programs);
+    if (found.program && !ours(found.program)) found.program = nullptr;
+    return found;
   }
-  for (xdp_program* program = xdp_multiprog__next_prog(nullptr, found); program;
-       program = xdp_multiprog__next_prog(program, found))
-    if (kProgram == xdp_program__name(program)) return xdp_program__detach(program, ifindex, mode, 0) == 0;
-  return false;
+  found.program = xdp_multiprog__next_prog(nullptr, programs);
+  while (found.program && !ours(found.program))
+    found.program = xdp_multiprog__next_prog(found.program, programs);
+  return found;
+}
+
+bool remove_program(int ifindex) {
+  const Found found = find_program(ifindex);
+  if (!found.program) return false;
+  const auto mode = xdp_multiprog__attach_mode(found.programs.get());
+  if (!found.alone) return xdp_program__detach(found.program, ifindex, mode, 0) == 0;
+  return kernel::take_off(ifindex, xdp_program__fd(found.program), xdp_program__id(found.program),
+                          mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE) == 0;
+}
+
+// The interface may have been renamed, and its process have yet to see that: a socket of its name is not
+// there then, or is somebody else's who is dead.
+Result<void> refuse_if_program_lives(const std::string& ifname, Presence socket) {
+  const unsigned ifindex = if_nametoindex(ifname.c_str());
+  if (ifindex == 0) return {};
+  const Found found = find_program(static_cast<int>(ifindex));
+  const kernel::Fd state = kernel::queue_state_of(found.program ? xdp_program__fd(found.program) : -1);
+  if (!state) return {};
+  const std::string name = kernel::pinned_as(state.get());
+  if (!name.empty() && name != ifname) socket = find_process(name);
+  if (name.empty() || socket == Presence::absent)
+    socket = kernel::has_beating_worker(state.get()) ? Presence::running : Presence::dead;
+  if (socket != Presence::running) return {};
+  if (!name.empty() && name != ifname)
+    return Error(
+        fmt::format("{} is attached, as {}, and its process lives, which has yet to see that it was renamed; "
+                    "run the command again in a moment, or detach it with \"xdpgpu detach {}\"",
+                    ifname, name, name));
+  return Error(
+      fmt::format("{} is attached and its process lives, though {} was removed; end that process (SIGTERM), "
+                  "which undoes everything",
+                  ifname, name.empty() ? fmt::format("{}/{}", XG_PIN_ROOT, ifname) : socket_path(ifname)));
 }
 
 // By what is pinned under its name, it is found wherever the interface is by now.
@@ -146,9 +186,11 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   // The name becomes part of paths that are removed.
   if (!policy::is_interface_name(ifname))
     return Error(fmt::format("\"{}\" cannot be an interface's name; name the interface", ifname));
-  if (find_process(ifname) == Presence::running)
+  const Presence socket = find_process(ifname);
+  if (socket == Presence::running)
     return Error(fmt::format("{} is attached and its process lives; detach it with \"xdpgpu detach {}\"",
                              ifname, ifname));
+  if (auto dead = refuse_if_program_lives(ifname, socket); !dead) return Error(dead.error());
   const bool all = keep == Keep::nothing;
   if (all && remove_program_of(ifname)) removed.emplace_back("XDP program");
   if (const unsigned ifindex = if_nametoindex(ifname.c_str())) {
@@ -167,9 +209,9 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
       return Error(fmt::format("cannot remove the pins in {}; run it as root", pins.string()));
     removed.emplace_back("pins");
   }
-  const std::string socket = socket_path(ifname);
-  if (fs::symlink_status(socket, error).type() != fs::file_type::not_found) {
-    if (unlink(socket.c_str()) != 0) return Error(fmt::format("cannot remove {}; run it as root", socket));
+  const std::string path = socket_path(ifname);
+  if (fs::symlink_status(path, error).type() != fs::file_type::not_found) {
+    if (unlink(path.c_str()) != 0) return Error(fmt::format("cannot remove {}; run it as root", path));
     removed.emplace_back("control socket");
   }
   orphan_links(ifname, lock);

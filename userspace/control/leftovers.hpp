@@ -35,7 +35,8 @@ enum class Keep { nothing, what_decides };
 // Removes what a killed attach left on an interface: XDP program, pins, reinjection pair, changed
 // offloads, socket. what_decides: all but the program, the pins and the changed settings, for an attach that
 // goes on with them. Returns what was removed, in words; empty: there was nothing. A living process's is
-// not touched, and an error; so is what cannot be an interface's name.
+// not touched, and an error, by whatever name it attached the interface; so is what cannot be an interface's
+// name.
 Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, const RunLock& lock,
                                                   Keep keep = Keep::nothing);
 

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <linux/if_link.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -23,33 +22,21 @@ constexpr std::string_view kDispatcher = "xdp_dispatcher";
 struct Found {
   Fd fd;
   std::string name;
-  std::vector<u32> maps;
 };
 
 Found look_at(u32 id) {
   Found found;
   found.fd = Fd(bpf_prog_get_fd_by_id(id));
   if (!found.fd) return found;
-  std::array<u32, 64> ids{};
   bpf_prog_info info{};
-  info.map_ids = reinterpret_cast<u64>(ids.data());
-  info.nr_map_ids = ids.size();
   u32 size = sizeof(info);
-  if (bpf_obj_get_info_by_fd(found.fd.get(), &info, &size) != 0) return found;
-  found.name = info.name;
-  found.maps.assign(ids.begin(), ids.begin() + std::min<u32>(info.nr_map_ids, ids.size()));
+  if (bpf_obj_get_info_by_fd(found.fd.get(), &info, &size) == 0) found.name = info.name;
   return found;
 }
 
 bool lives(const Found& program) {
-  for (const u32 id : program.maps) {
-    const Fd map(bpf_map_get_fd_by_id(id));
-    bpf_map_info info{};
-    u32 size = sizeof(info);
-    if (!map || bpf_obj_get_info_by_fd(map.get(), &info, &size) != 0) continue;
-    if (std::string_view(info.name) == "queue_state") return has_live_worker(map.get());
-  }
-  return false;
+  const Fd state = queue_state_of(program.fd.get());
+  return state && has_live_worker(state.get());
 }
 
 // libxdp's dispatcher calls its components through freplace programs, which not every kernel allows.

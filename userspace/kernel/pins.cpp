@@ -9,9 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 namespace xdpgpu::kernel {
 namespace {
@@ -70,14 +73,67 @@ Result<void> pin_map(const fs::path& folder, const char* name, const Fd& map) {
 
 }  // namespace
 
+namespace {
+
+// When queue 0's worker beat last; 0: none lives.
+u64 last_beat(int queue_state_fd) noexcept {
+  xg_queue_state state{};
+  const u32 zero = 0;
+  return bpf_map_lookup_elem(queue_state_fd, &zero, &state) == 0 ? state.beat_ns : 0;
+}
+
+u32 map_id(int map) noexcept {
+  bpf_map_info info{};
+  u32 size = sizeof(info);
+  return map >= 0 && bpf_obj_get_info_by_fd(map, &info, &size) == 0 ? info.id : 0;
+}
+
+}  // namespace
+
 bool has_live_worker(int queue_state_fd) noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const u64 now_ns = static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
-  xg_queue_state state{};
-  const u32 zero = 0;
-  if (bpf_map_lookup_elem(queue_state_fd, &zero, &state) != 0) return false;
-  return state.beat_ns && now_ns - state.beat_ns < kDeadAfterNs;
+  const u64 beat_ns = last_beat(queue_state_fd);
+  return beat_ns && now_ns - beat_ns < kDeadAfterNs;
+}
+
+bool has_beating_worker(int queue_state_fd) noexcept {
+  if (!has_live_worker(queue_state_fd)) return false;
+  const u64 before = last_beat(queue_state_fd);
+  for (int step = 0; step < 25; step++) {
+    usleep(20'000);
+    if (last_beat(queue_state_fd) != before) return true;
+  }
+  return false;
+}
+
+Fd queue_state_of(int program) noexcept {
+  std::array<u32, 64> ids{};
+  bpf_prog_info info{};
+  info.map_ids = reinterpret_cast<u64>(ids.data());
+  info.nr_map_ids = ids.size();
+  u32 size = sizeof(info);
+  if (program < 0 || bpf_obj_get_info_by_fd(program, &info, &size) != 0) return Fd();
+  for (u32 i = 0; i < std::min<u32>(info.nr_map_ids, ids.size()); i++) {
+    Fd map(bpf_map_get_fd_by_id(ids[i]));
+    bpf_map_info its{};
+    u32 its_size = sizeof(its);
+    if (map && bpf_obj_get_info_by_fd(map.get(), &its, &its_size) == 0 &&
+        std::string_view(its.name) == "queue_state")
+      return map;
+  }
+  return Fd();
+}
+
+std::string pinned_as(int queue_state_fd) {
+  const u32 wanted = map_id(queue_state_fd);
+  std::error_code error;
+  for (const auto& folder : fs::directory_iterator(XG_PIN_ROOT, error)) {
+    const Fd pinned(bpf_obj_get((folder.path() / "queue_state").c_str()));
+    if (wanted && map_id(pinned.get()) == wanted) return folder.path().filename();
+  }
+  return {};
 }
 
 namespace {

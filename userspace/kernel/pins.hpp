@@ -22,5 +22,11 @@ void remove_pins(const std::string& ifname) noexcept;
 
 // Does a worker's heartbeat in this queue_state map say that an attach lives?
 bool has_live_worker(int queue_state_fd) noexcept;
+// Likewise, but of one that died just now it is not said: waits for another beat, half a second at most.
+bool has_beating_worker(int queue_state_fd) noexcept;
+// The map `queue_state` of a loaded program; empty: it has none, so it is none of ours.
+Fd queue_state_of(int program) noexcept;
+// The name that this map `queue_state` is pinned under, whatever its interface is called; empty: under none.
+std::string pinned_as(int queue_state_fd);
 
 }  // namespace xdpgpu::kernel
