@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/netns/life_test.cpp: how xdpgpu comes and goes: detach under load, deaths, re-attach, pins.
+#include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -349,6 +350,26 @@ TEST_F(Changes, AnInterfaceThatMovesAwayAndBackEndsTheAttach) {
   host_port().moved_to(elsewhere).moved_to(*host_);
   EXPECT_EQ(attached_->process().wait(10s), 1);
   EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
+TEST_F(Changes, AProgramThatIsTakenOffEndsTheAttach) {
+  attach(inspect_udp(7000, kBounce));
+  const Pins& pins = attached_->pins();
+  Load load(left_port(), many_flows(7000, 16, 25), 5000);
+  ASSERT_TRUE(eventually([&] { return pins.worker("transmitted") > 100; })) << pins.summary();
+  const Fd link(bpf_link_get_fd_by_id(xdp_link_id(host_port())));
+  if (!link) GTEST_SKIP() << "libxdp's dispatcher runs it";
+  ASSERT_EQ(bpf_link_detach(link.get()), 0);
+  EXPECT_EQ(attached_->process().wait(10s), 1);
+  attached_->process().wait_for_end_of_output(2s);
+  load.end();
+  const std::string err = attached_->process().err();
+  EXPECT_NE(err.find(host_port().ifname() + " was taken off"), std::string::npos) << err;
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+  const Json account = last_line(attached_->process().out());
+  EXPECT_TRUE(account.value("frames_conserved", false)) << account;
+  EXPECT_TRUE(account.value("packets_balanced", false)) << account;
 }
 
 TEST_F(Changes, TrafficGoesOnWhenTheLinkIsUpAgain) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/broker.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
 #include <poll.h>
@@ -256,6 +257,8 @@ void Broker::become_data_plane(Channel channel) {
     }
     for (const auto* set : {&*maps, &*control_maps})
       for (const int fd : set->descriptors()) keep.push_back(fd);
+    kernel::Fd link(fcntl(port.program->link_fd(), F_DUPFD_CLOEXEC, 0));
+    if (link) keep.push_back(link.get());
     dataplane::PortSpec spec;
     spec.ifname = facts.name;
     spec.ifindex = facts.ifindex;
@@ -278,6 +281,7 @@ void Broker::become_data_plane(Channel channel) {
     spec.maps = std::move(*maps);
     setup.specs.push_back(std::move(spec));
     setup.port_maps.push_back(std::move(*control_maps));
+    setup.links.push_back(std::move(link));
   }
   close_others(std::move(keep));
   sigset_t none;

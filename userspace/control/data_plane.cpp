@@ -38,6 +38,7 @@
 #include "userspace/control/server.hpp"
 #include "userspace/control/summary.hpp"
 #include "userspace/host/doctor.hpp"
+#include "userspace/kernel/xdp_link.hpp"
 #include "userspace/policy/load_balance.hpp"
 
 namespace xdpgpu::control {
@@ -152,6 +153,8 @@ class DataPlane {
   void end_without(const std::string& ifname);
   // Looks whether interfaces are still there, and under their names. False: the attach ends.
   bool check_interfaces();
+  // Looks whether interfaces still have their programs. False: the attach ends.
+  bool check_programs();
   // The interface goes on under its new name.
   void rename(u32 port, const std::string& now);
   // Says so when an interface has come to have queues that no worker serves, or has them no more.
@@ -319,6 +322,8 @@ Result<void> DataPlane::start() {
 
   if (auto opened = open_devices(); !opened) return opened;
   if (auto restricted = restrict(); !restricted) return restricted;
+  for (auto& link : setup_.links)
+    if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
   swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_, setup_.in_force);
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
@@ -384,7 +389,7 @@ void DataPlane::keep_house() {
     if (setup_.broker.take_pending_stop()) return shut_down({});
     if (++ticks_ % kAlarmTicks == 0) watch_alarms();
     if (ticks_ % kInterfaceTicks == 0) {
-      if (!check_interfaces()) return;
+      if (!check_interfaces() || !check_programs()) return;
       watch_mtus();
       watch_queues();
     }
@@ -425,6 +430,22 @@ bool DataPlane::check_interfaces() {
       end_without(facts.name);
       return false;
     }  // else it cannot be told
+  }
+  return true;
+}
+
+bool DataPlane::check_programs() {
+  for (std::size_t i = 0; i < setup_.links.size(); i++) {
+    const int link = setup_.links[i].get();
+    if (link < 0 || kernel::look_at_link(link)) continue;
+    if (!check_interfaces()) return false;  // it went with its interface
+    output_.problem(
+        fmt::format("the XDP program of {} was taken off by somebody else, so that no packet comes here any "
+                    "more and this attach ends; attach again",
+                    setup_.plan.ports[i].facts.name));
+    status_ = 1;
+    shut_down({});
+    return false;
   }
   return true;
 }

@@ -18,6 +18,7 @@ struct DataPlaneSetup {
   Plan plan;
   std::vector<dataplane::PortSpec> specs;   // with their own map descriptors
   std::vector<kernel::PortMaps> port_maps;  // a second set, for the control thread
+  std::vector<kernel::Fd> links;            // by port; empty: its program is on through a dispatcher
   u32 flow_entries_per_queue = 0;
   std::optional<InForce> in_force;  // as a dead attach left it
   Channel broker;

@@ -139,6 +139,8 @@ class PortProgram {
   // step and in its mode.
   Result<XdpMode> attach(std::optional<XdpMode> required);
   void detach() noexcept;
+  // The link's that has it on the interface, borrowed; -1: it is on through a dispatcher, or not on.
+  int link_fd() const noexcept;
   // The program that gave way, in words; empty: none. stay() lets it go for good; else it is put back when
   // this object goes.
   const std::string& replaced() const noexcept;

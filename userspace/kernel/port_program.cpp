@@ -323,6 +323,10 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
   return tl::unexpected(fmt::format("{}: cannot attach XDP: {}", options.ifname, load_cause(error)));
 }
 
+int PortProgram::link_fd() const noexcept {
+  return impl_->attached == Impl::By::itself ? impl_->link.get() : -1;
+}
+
 bool PortProgram::can_stay() const noexcept { return impl_->attached == Impl::By::itself && impl_->pinned; }
 
 void PortProgram::leave() noexcept {
