@@ -87,8 +87,9 @@ TEST_P(Forward, CarriesPingAndTcpBothWays) {
     for (std::size_t port : {0, 1}) {
       const Pins& pins = attached_->pins(port);
       EXPECT_GT(pins.worker("redirected"), cached ? 3U : 100U) << "port " << port;
+      // Of what answers a transfer a host that joins segments sends few.
       if (cached && kernel_transmits()) {
-        EXPECT_GT(pins.kernel("redirect_flow"), 30U) << "port " << port;
+        EXPECT_GT(pins.kernel("redirect_flow"), 10U) << "port " << port;
       }
       expect_conserved(pins);
     }
