@@ -77,19 +77,19 @@ TEST_P(Forward, CarriesPingAndTcpBothWays) {
     SCOPED_TRACE(cached ? "cached" : "not cached");
     attach_both(policy(1500, cached));
     for (const char* address : {"10.9.1.2", "fd09:1::2"}) {
-      EXPECT_EQ(ping(*left_, address, {.count = 5, .interval = 2ms}).received, 5U) << address;
+      // Enough for the counts below: what answers a transfer a host that joins segments sends few of.
+      EXPECT_EQ(ping(*left_, address, {.count = 20, .interval = 2ms}).received, 20U) << address;
       EXPECT_EQ(
-          ping(*right_, *address == '1' ? "10.9.0.2" : "fd09::2", {.count = 5, .interval = 2ms}).received,
-          5U);
+          ping(*right_, *address == '1' ? "10.9.0.2" : "fd09::2", {.count = 20, .interval = 2ms}).received,
+          20U);
       const TransferResult result = tcp_transfer(*left_, *right_, address, {.bytes = 2 << 20});
       EXPECT_TRUE(result.intact) << address << ": " << result.problem;
     }
     for (std::size_t port : {0, 1}) {
       const Pins& pins = attached_->pins(port);
       EXPECT_GT(pins.worker("redirected"), cached ? 3U : 100U) << "port " << port;
-      // Of what answers a transfer a host that joins segments sends few.
       if (cached && kernel_transmits()) {
-        EXPECT_GT(pins.kernel("redirect_flow"), 10U) << "port " << port;
+        EXPECT_GT(pins.kernel("redirect_flow"), 30U) << "port " << port;
       }
       expect_conserved(pins);
     }

@@ -8,7 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <thread>
 
+#include "gpu/faults.hpp"
+#include "gpu/standby.hpp"
 #include "maps/packet.h"
 
 namespace xdpgpu::dataplane {
@@ -91,6 +95,39 @@ TEST_F(SeveralDevices, WhatRemembersPacketsIsLoadedOnNone) {
   ASSERT_FALSE(loaded);
   EXPECT_THAT(loaded.error(), HasSubstr("pipeline \"web\", stage 1, remembers packets"));
   EXPECT_EQ(who_knows(7), (std::vector{false, false}));
+}
+
+// However soon: between two looks it may have come back and failed once more.
+TEST_F(SeveralDevices, EachFailureOfADeviceIsSaid) {
+  const auto breaks = [] { return gpu::with_fault(gpu::open_device("cpu").value(), "fail:1"); };
+  std::vector<std::unique_ptr<gpu::Device>> one;
+  one.push_back(gpu::with_standby(breaks().value(), gpu::open_device("cpu").value(),
+                                  {.reopen = breaks, .retry = std::chrono::milliseconds(1)}));
+  auto made = Devices::create(std::move(one), region_.data(), region_.size(), gpu::Frames::automatic, {});
+  ASSERT_TRUE(made) << made.error();
+  devices_ = std::move(*made);
+  ASSERT_TRUE(devices_.load(1, bounce()));
+  const auto queue = devices_.first().open_queue({.batch_capacity = 1, .depth = 1}).value();
+  const auto fails = [&] {
+    for (int batch = 0; batch < 10 && devices_.first().degraded().empty(); batch++) {
+      gpu::Slot* slot = queue->acquire();
+      slot->descriptors[0] = {XG_FRAME_DATA, 64, 0};
+      EXPECT_EQ(queue->submit(slot, 1, 1), gpu::Submit::ok);
+      gpu::Slot* done = queue->poll();
+      while (!done) done = queue->poll();
+      queue->release(done);
+    }
+    return !devices_.first().degraded().empty();
+  };
+  for (int time = 0; time < 2; time++) {
+    ASSERT_TRUE(fails());
+    EXPECT_EQ(devices_.failed().size(), 1u);
+    EXPECT_EQ(devices_.failed().size(), 0u) << "once";
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (devices_.try_again().empty() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_EQ(devices_.first().degraded(), "") << "it is back";
+  }
 }
 
 TEST_F(SeveralDevices, ADeviceThatTakesNoFramesIsNamed) {
