@@ -1,42 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/data_plane.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <net/if.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <syslog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "gpu/faults.hpp"
-#include "gpu/gpu.hpp"
 #include "gpu/standby.hpp"
-#include "userspace/control/alarms.hpp"
-#include "userspace/control/client.hpp"
-#include "userspace/control/flows.hpp"
+#include "userspace/control/data_plane_state.hpp"
 #include "userspace/control/grace_period.hpp"
-#include "userspace/control/health.hpp"
-#include "userspace/control/link_watch.hpp"
-#include "userspace/control/policy_swap.hpp"
 #include "userspace/control/privileges.hpp"
-#include "userspace/control/report.hpp"
-#include "userspace/control/seccomp.hpp"
-#include "userspace/control/server.hpp"
-#include "userspace/control/summary.hpp"
 #include "userspace/host/doctor.hpp"
 #include "userspace/kernel/xdp_link.hpp"
 #include "userspace/policy/load_balance.hpp"
@@ -45,14 +25,10 @@ namespace xdpgpu::control {
 namespace {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
-using Clock = std::chrono::steady_clock;
 
 constexpr u32 kDrainMs = 2000;
 constexpr std::chrono::milliseconds kHousekeeping{100};
 constexpr std::chrono::seconds kGoneTimeout{20};
-// Backends that change within it make one new generation.
-constexpr std::chrono::milliseconds kHealthTogether{20};
 constexpr std::chrono::seconds kRenewRetry{5};
 // The longest batch that a GPU works on takes some milliseconds; software may be given no core for a while.
 // Below what the worker waits for (userspace/dataplane/retirer.cpp).
@@ -60,182 +36,7 @@ constexpr u64 kPatience = 1'000'000'000, kSoftwarePatience = 4'000'000'000;
 constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
 constexpr int kAlarmTicks = 2;       // likewise
 
-// Where sentences go: to the terminal, or, in the background, to the system log. Any thread may tell a
-// problem.
-class Output {
- public:
-  explicit Output(bool terminal_line)
-      : live_(terminal_line),
-        tty_(isatty(STDOUT_FILENO) == 1),
-        null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {}
-
-  void text(const std::string& text) {
-    end_line();
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  }
-  void json(const Json& json) { text(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
-  void problem(const std::string& sentence) {
-    if (background_) return syslog(LOG_WARNING, "%s", sentence.c_str());
-    end_line();
-    std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str());
-  }
-  // One line that replaces the last one where there is a terminal; elsewhere, only what is news.
-  void live(const std::string& line, bool news) {
-    if (!live_ || (!tty_ && !news)) return;
-    std::printf(tty_ ? "\r\033[K%s" : "%s\n", line.c_str());
-    std::fflush(stdout);
-    open_line_ = tty_;
-  }
-  void to_background() {
-    openlog("xdpgpu", LOG_PID, LOG_DAEMON);
-    background_ = true;
-    live_ = false;
-    if (null_)
-      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null_.get(), fd);
-  }
-
- private:
-  void end_line() {
-    if (open_line_.exchange(false)) std::fputs("\n", stdout);
-  }
-  bool live_;
-  bool tty_;
-  kernel::Fd null_;  // opened while it may be
-  std::atomic<bool> open_line_ = false;
-  std::atomic<bool> background_ = false;
-};
-
-// Everything of the data plane that is there while traffic flows.
-class DataPlane {
- public:
-  explicit DataPlane(DataPlaneSetup setup)
-      : setup_(std::move(setup)),
-        output_(setup_.live && !setup_.json && !setup_.daemon),
-        broker_events_(context_),
-        link_events_(context_),
-        housekeeping_(context_),
-        live_timer_(context_),
-        confirm_timer_(context_),
-        renew_timer_(context_),
-        health_(context_, [this](const std::string& news) {
-          output_.problem(news);
-          renew_policy(kHealthTogether);
-        }) {}
-
-  int run() {
-    if (auto started = start(); !started) {
-      output_.problem(started.error());
-      return 1;
-    }
-    watch_broker();
-    watch_links();
-    keep_house();
-    print_live();
-    context_.run();
-    return status_;
-  }
-
- private:
-  Result<void> start();
-  Result<void> open_ports();
-  Result<std::unique_ptr<gpu::Device>> open_device(const std::string& name);
-  Result<void> open_devices();
-  // Filters what this process may ask of the kernel from here on, or records it.
-  Result<void> restrict();
-  void announce();
-  Json goes_on() const;
-  void watch_broker();
-  void keep_house();
-  void print_live();
-  void watch_links();
-  // Ends the attach for an interface that is not there any more.
-  void end_without(const std::string& ifname);
-  // Looks whether interfaces are still there, and under their names. False: the attach ends.
-  bool check_interfaces();
-  // Looks whether interfaces still have their programs. False: the attach ends.
-  bool check_programs();
-  // The interface goes on under its new name.
-  void rename(u32 port, const std::string& now);
-  // Says so when an interface has come to have queues that no worker serves, or has them no more.
-  void watch_queues();
-  // Says so when an interface's MTU has come to let in frames that fit no chunk.
-  void watch_mtus();
-  // Tells what `ddos` stages have detected, and what is over.
-  void watch_alarms();
-  // Says so, once; without the broker nothing can be undone from here.
-  void broker_is_gone();
-
-  // Of the ports that are not bypassed: an operator's bypass outlives the process that was told of it.
-  void set_state(u32 state) {
-    for (auto& port : ports_)
-      if (port.state() != XG_STATE_BYPASS) port.set_state(state);
-  }
-  // Ends everything in order; `reply` is the client's that asked for it, if one did.
-  // keep: what the kernel decides by stays, for a later attach to go on with.
-  void shut_down(const Server::Reply& reply, bool keep = false);
-
-  void handle(Request request, const Server::Reply& reply);
-  Response status() const;
-  Response apply(Request request);
-  Response confirm();
-  Response show() const;
-  Response list(const Json& arguments) const;
-  Response flush();
-  Response bypass(const Json& arguments);
-
-  // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
-  // renewed: it is the one in force.
-  Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
-  // Puts the policy in force again after so long, as its backends are then; until that works.
-  void renew_policy(std::chrono::milliseconds after);
-  // Puts the policy in force that was before the one that nobody confirmed.
-  Result<void> go_back();
-  // In so long, until that works; unless the new one is confirmed before.
-  void go_back_after(std::chrono::seconds time);
-
-  Result<Json> make_report() const {
-    auto made = report(
-        {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
-    if (!made) return made;
-    if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
-    if (Json health = health_.report(swap_->current()->policy); !health.empty())
-      (*made)["health"] = std::move(health);
-    return made;
-  }
-
-  DataPlaneSetup setup_;
-  Output output_;
-  Drivers drivers_;
-  std::unique_ptr<SystemCallRecorder> recorder_;
-  std::vector<PortControl> ports_;
-  std::vector<std::string> xdp_modes_;
-  std::unique_ptr<dataplane::Engine> engine_;
-  std::unique_ptr<PolicySwap> swap_;
-  Clock::time_point since_ = Clock::now();
-
-  asio::io_context context_;
-  asio::posix::stream_descriptor broker_events_;
-  asio::posix::stream_descriptor link_events_;
-  asio::steady_timer housekeeping_;
-  asio::steady_timer live_timer_;
-  asio::steady_timer confirm_timer_;
-  asio::steady_timer renew_timer_;
-  HealthChecks health_;
-  Alarms alarms_;
-  std::unique_ptr<Server> server_;
-  std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
-  std::optional<Totals> last_totals_;
-  Clock::time_point last_time_;
-  int ticks_ = 0;
-  std::vector<u32> mtus_;       // by port, as last seen
-  std::vector<u32> queues_;     // by port, as last seen; 0: not yet
-  std::set<std::string> told_;  // what is said once
-  LinkWatch links_;
-  bool broker_gone_ = false;
-  bool shutting_down_ = false;
-  int status_ = 0;
-};
+}  // namespace
 
 // ---- start ------------------------------------------------------------------------------------------
 
@@ -678,122 +479,6 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   auto last = std::make_shared<asio::steady_timer>(context_, std::chrono::milliseconds(reply ? 300 : 0));
   last->async_wait([this, last](const error_code&) { context_.stop(); });
 }
-
-// ---- requests ---------------------------------------------------------------------------------------
-
-void DataPlane::handle(Request request, const Server::Reply& reply) {
-  const auto& name = request.name;
-  if (const auto names = setup_.plan.interfaces();
-      !request.ifname.empty() && std::find(names.begin(), names.end(), request.ifname) == names.end())
-    return reply(Response::failure(fmt::format(
-        "the process that was asked attached {} and not {}; run the command again, and where that "
-        "does not help remove {}, which leads to it",
-        fmt::join(names, ", "), request.ifname, socket_path(request.ifname))));
-  if (shutting_down_) return reply(Response::failure("it is being detached"));
-  if (name == request::kDetach) return shut_down(reply, request.arguments.value("keep", false));
-  if (name == request::kStatus) return reply(status());
-  if (name == request::kPolicyApply) return reply(apply(std::move(request)));
-  if (name == request::kPolicyConfirm) return reply(confirm());
-  if (name == request::kPolicyShow) return reply(show());
-  if (name == request::kFlowsList) return reply(list(request.arguments));
-  if (name == request::kFlowsFlush) return reply(flush());
-  if (name == request::kBypass) return reply(bypass(request.arguments));
-  reply(Response::failure(
-      fmt::format("there is no request \"{}\"; is the command newer than the process?", name)));
-}
-
-Response DataPlane::status() const {
-  auto made = make_report();
-  return made ? Response::success(std::move(*made)) : Response::failure(made.error());
-}
-
-Response DataPlane::apply(Request request) {
-  const Json& arguments = request.arguments;
-  const auto text = arguments.find("text");
-  const auto file = arguments.find("file");
-  if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string())
-    return Response::failure("policy.apply needs \"text\" and \"file\"");
-  PolicySource source{file->get<std::string>(), text->get<std::string>(), std::move(request.files)};
-  u64 confirm_s = 0;
-  if (const auto wanted = arguments.find("confirm_s"); wanted != arguments.end()) {
-    if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirmSeconds)
-      return Response::failure(
-          fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirmSeconds));
-    confirm_s = wanted->get<u64>();
-  }
-  bool audit = false;
-  if (const auto wanted = arguments.find("audit"); wanted != arguments.end()) {
-    if (!wanted->is_boolean()) return Response::failure("\"audit\" is not true or false");
-    audit = wanted->get<bool>();
-  }
-  auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
-  if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
-  compiled->set_audit(audit);
-  if (auto applied = put_in_force(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
-    return Response::failure("the policy was not applied, nothing has changed: " + applied.error());
-
-  confirm_timer_.cancel();
-  if (confirm_s == 0) {
-    confirmed_ = swap_->current();
-  } else {
-    go_back_after(std::chrono::seconds(confirm_s));
-  }
-  Json result = {{"generation", swap_->generation()},
-                 {"hash", fmt::format("{:016x}", swap_->current()->policy.hash)},
-                 {"rules", swap_->current()->policy.rules.size()},
-                 {"audit", audit}};
-  if (confirm_s) result["confirm_within_s"] = confirm_s;
-  return Response::success(std::move(result));
-}
-
-Response DataPlane::confirm() {
-  if (confirmed_ == swap_->current())
-    return Response::failure(
-        "there is no policy to confirm: it is in force for good, or was taken back; apply it "
-        "again with \"xdpgpu policy apply IF FILE --confirm TIME\"");
-  confirm_timer_.cancel();
-  confirmed_ = swap_->current();
-  return Response::success({{"generation", swap_->generation()}});
-}
-
-Response DataPlane::show() const {
-  const auto& current = *swap_->current();
-  Json files = Json::object();
-  for (const auto& [path, content] : current.source.files) files[path] = content.size();
-  return Response::success({{"file", current.source.file},
-                            {"text", current.source.text},
-                            {"files", std::move(files)},
-                            {"generation", swap_->generation()},
-                            {"hash", fmt::format("{:016x}", current.policy.hash)}});
-}
-
-Response DataPlane::list(const Json& arguments) const {
-  FlowQuery query;
-  if (const auto name = arguments.find("interface"); name != arguments.end() && name->is_string())
-    query.interface = name->get<std::string>();
-  if (const auto limit = arguments.find("limit"); limit != arguments.end()) {
-    if (!limit->is_number_unsigned()) return Response::failure("\"limit\" is not a number");
-    query.limit = limit->get<u64>();
-  }
-  return Response::success(list_flows(ports_, *swap_->current(), query));
-}
-
-Response DataPlane::flush() {
-  const auto was_confirmed = confirmed_ == swap_->current();
-  if (auto renewed = swap_->renew(); !renewed) return Response::failure(renewed.error());
-  if (was_confirmed) confirmed_ = swap_->current();
-  return Response::success({{"generation", swap_->generation()}});
-}
-
-Response DataPlane::bypass(const Json& arguments) {
-  const auto on = arguments.find("on");
-  if (on == arguments.end() || !on->is_boolean())
-    return Response::failure("bypass needs \"on\": true or false");
-  for (auto& port : ports_) port.set_state(on->get<bool>() ? XG_STATE_BYPASS : XG_STATE_RUNNING);
-  return Response::success({{"bypass", on->get<bool>()}});
-}
-
-}  // namespace
 
 int run_data_plane(DataPlaneSetup setup) {
   prctl(PR_SET_NAME, "xdpgpu-data");

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "userspace/control/client.hpp"
+#include "userspace/control/data_plane_state.hpp"
+#include "userspace/control/flows.hpp"
+
+namespace xdpgpu::control {
+
+void DataPlane::handle(Request request, const Server::Reply& reply) {
+  const auto& name = request.name;
+  if (const auto names = setup_.plan.interfaces();
+      !request.ifname.empty() && std::find(names.begin(), names.end(), request.ifname) == names.end())
+    return reply(Response::failure(fmt::format(
+        "the process that was asked attached {} and not {}; run the command again, and where that "
+        "does not help remove {}, which leads to it",
+        fmt::join(names, ", "), request.ifname, socket_path(request.ifname))));
+  if (shutting_down_) return reply(Response::failure("it is being detached"));
+  if (name == request::kDetach) return shut_down(reply, request.arguments.value("keep", false));
+  if (name == request::kStatus) return reply(status());
+  if (name == request::kPolicyApply) return reply(apply(std::move(request)));
+  if (name == request::kPolicyConfirm) return reply(confirm());
+  if (name == request::kPolicyShow) return reply(show());
+  if (name == request::kFlowsList) return reply(list(request.arguments));
+  if (name == request::kFlowsFlush) return reply(flush());
+  if (name == request::kBypass) return reply(bypass(request.arguments));
+  reply(Response::failure(
+      fmt::format("there is no request \"{}\"; is the command newer than the process?", name)));
+}
+
+Response DataPlane::status() const {
+  auto made = make_report();
+  return made ? Response::success(std::move(*made)) : Response::failure(made.error());
+}
+
+Response DataPlane::apply(Request request) {
+  const Json& arguments = request.arguments;
+  const auto text = arguments.find("text");
+  const auto file = arguments.find("file");
+  if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string())
+    return Response::failure("policy.apply needs \"text\" and \"file\"");
+  PolicySource source{file->get<std::string>(), text->get<std::string>(), std::move(request.files)};
+  u64 confirm_s = 0;
+  if (const auto wanted = arguments.find("confirm_s"); wanted != arguments.end()) {
+    if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirmSeconds)
+      return Response::failure(
+          fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirmSeconds));
+    confirm_s = wanted->get<u64>();
+  }
+  bool audit = false;
+  if (const auto wanted = arguments.find("audit"); wanted != arguments.end()) {
+    if (!wanted->is_boolean()) return Response::failure("\"audit\" is not true or false");
+    audit = wanted->get<bool>();
+  }
+  auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
+  if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
+  compiled->set_audit(audit);
+  if (auto applied = put_in_force(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
+    return Response::failure("the policy was not applied, nothing has changed: " + applied.error());
+
+  confirm_timer_.cancel();
+  if (confirm_s == 0) {
+    confirmed_ = swap_->current();
+  } else {
+    go_back_after(std::chrono::seconds(confirm_s));
+  }
+  Json result = {{"generation", swap_->generation()},
+                 {"hash", fmt::format("{:016x}", swap_->current()->policy.hash)},
+                 {"rules", swap_->current()->policy.rules.size()},
+                 {"audit", audit}};
+  if (confirm_s) result["confirm_within_s"] = confirm_s;
+  return Response::success(std::move(result));
+}
+
+Response DataPlane::confirm() {
+  if (confirmed_ == swap_->current())
+    return Response::failure(
+        "there is no policy to confirm: it is in force for good, or was taken back; apply it "
+        "again with \"xdpgpu policy apply IF FILE --confirm TIME\"");
+  confirm_timer_.cancel();
+  confirmed_ = swap_->current();
+  return Response::success({{"generation", swap_->generation()}});
+}
+
+Response DataPlane::show() const {
+  const auto& current = *swap_->current();
+  Json files = Json::object();
+  for (const auto& [path, content] : current.source.files) files[path] = content.size();
+  return Response::success({{"file", current.source.file},
+                            {"text", current.source.text},
+                            {"files", std::move(files)},
+                            {"generation", swap_->generation()},
+                            {"hash", fmt::format("{:016x}", current.policy.hash)}});
+}
+
+Response DataPlane::list(const Json& arguments) const {
+  FlowQuery query;
+  if (const auto name = arguments.find("interface"); name != arguments.end() && name->is_string())
+    query.interface = name->get<std::string>();
+  if (const auto limit = arguments.find("limit"); limit != arguments.end()) {
+    if (!limit->is_number_unsigned()) return Response::failure("\"limit\" is not a number");
+    query.limit = limit->get<u64>();
+  }
+  return Response::success(list_flows(ports_, *swap_->current(), query));
+}
+
+Response DataPlane::flush() {
+  const auto was_confirmed = confirmed_ == swap_->current();
+  if (auto renewed = swap_->renew(); !renewed) return Response::failure(renewed.error());
+  if (was_confirmed) confirmed_ = swap_->current();
+  return Response::success({{"generation", swap_->generation()}});
+}
+
+Response DataPlane::bypass(const Json& arguments) {
+  const auto on = arguments.find("on");
+  if (on == arguments.end() || !on->is_boolean())
+    return Response::failure("bypass needs \"on\": true or false");
+  for (auto& port : ports_) port.set_state(on->get<bool>() ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  return Response::success({{"bypass", on->get<bool>()}});
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/data_plane_state.hpp: the data plane while it is attached. How it begins, what it looks
+// after and how it ends is in data_plane.cpp, what it answers in data_plane_requests.cpp. Of the control
+// thread.
+#pragma once
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "userspace/control/alarms.hpp"
+#include "userspace/control/data_plane.hpp"
+#include "userspace/control/health.hpp"
+#include "userspace/control/link_watch.hpp"
+#include "userspace/control/output.hpp"
+#include "userspace/control/policy_swap.hpp"
+#include "userspace/control/report.hpp"
+#include "userspace/control/seccomp.hpp"
+#include "userspace/control/server.hpp"
+#include "userspace/control/summary.hpp"
+
+namespace xdpgpu::control {
+
+// Everything of the data plane that is there while traffic flows.
+class DataPlane {
+ public:
+  explicit DataPlane(DataPlaneSetup setup)
+      : setup_(std::move(setup)),
+        output_(setup_.live && !setup_.json && !setup_.daemon),
+        broker_events_(context_),
+        link_events_(context_),
+        housekeeping_(context_),
+        live_timer_(context_),
+        confirm_timer_(context_),
+        renew_timer_(context_),
+        health_(context_, [this](const std::string& news) {
+          output_.problem(news);
+          renew_policy(kHealthTogether);
+        }) {}
+
+  int run() {
+    if (auto started = start(); !started) {
+      output_.problem(started.error());
+      return 1;
+    }
+    watch_broker();
+    watch_links();
+    keep_house();
+    print_live();
+    context_.run();
+    return status_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using error_code = boost::system::error_code;
+  // Backends that change within it make one new generation.
+  static constexpr std::chrono::milliseconds kHealthTogether{20};
+
+  Result<void> start();
+  Result<void> open_ports();
+  Result<std::unique_ptr<gpu::Device>> open_device(const std::string& name);
+  Result<void> open_devices();
+  // Filters what this process may ask of the kernel from here on, or records it.
+  Result<void> restrict();
+  void announce();
+  Json goes_on() const;
+  void watch_broker();
+  void keep_house();
+  void print_live();
+  void watch_links();
+  // Ends the attach for an interface that is not there any more.
+  void end_without(const std::string& ifname);
+  // Looks whether interfaces are still there, and under their names. False: the attach ends.
+  bool check_interfaces();
+  // Looks whether interfaces still have their programs. False: the attach ends.
+  bool check_programs();
+  // The interface goes on under its new name.
+  void rename(u32 port, const std::string& now);
+  // Says so when an interface has come to have queues that no worker serves, or has them no more.
+  void watch_queues();
+  // Says so when an interface's MTU has come to let in frames that fit no chunk.
+  void watch_mtus();
+  // Tells what `ddos` stages have detected, and what is over.
+  void watch_alarms();
+  // Says so, once; without the broker nothing can be undone from here.
+  void broker_is_gone();
+
+  // Of the ports that are not bypassed: an operator's bypass outlives the process that was told of it.
+  void set_state(u32 state) {
+    for (auto& port : ports_)
+      if (port.state() != XG_STATE_BYPASS) port.set_state(state);
+  }
+  // Ends everything in order; `reply` is the client's that asked for it, if one did.
+  // keep: what the kernel decides by stays, for a later attach to go on with.
+  void shut_down(const Server::Reply& reply, bool keep = false);
+
+  // Requests: data_plane_requests.cpp.
+  void handle(Request request, const Server::Reply& reply);
+  Response status() const;
+  Response apply(Request request);
+  Response confirm();
+  Response show() const;
+  Response list(const Json& arguments) const;
+  Response flush();
+  Response bypass(const Json& arguments);
+
+  // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
+  // renewed: it is the one in force.
+  Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
+  // Puts the policy in force again after so long, as its backends are then; until that works.
+  void renew_policy(std::chrono::milliseconds after);
+  // Puts the policy in force that was before the one that nobody confirmed.
+  Result<void> go_back();
+  // In so long, until that works; unless the new one is confirmed before.
+  void go_back_after(std::chrono::seconds time);
+
+  Result<Json> make_report() const {
+    auto made = report(
+        {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
+    if (!made) return made;
+    if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
+    if (Json health = health_.report(swap_->current()->policy); !health.empty())
+      (*made)["health"] = std::move(health);
+    return made;
+  }
+
+  DataPlaneSetup setup_;
+  Output output_;
+  Drivers drivers_;
+  std::unique_ptr<SystemCallRecorder> recorder_;
+  std::vector<PortControl> ports_;
+  std::vector<std::string> xdp_modes_;
+  std::unique_ptr<dataplane::Engine> engine_;
+  std::unique_ptr<PolicySwap> swap_;
+  Clock::time_point since_ = Clock::now();
+
+  boost::asio::io_context context_;
+  boost::asio::posix::stream_descriptor broker_events_;
+  boost::asio::posix::stream_descriptor link_events_;
+  boost::asio::steady_timer housekeeping_;
+  boost::asio::steady_timer live_timer_;
+  boost::asio::steady_timer confirm_timer_;
+  boost::asio::steady_timer renew_timer_;
+  HealthChecks health_;
+  Alarms alarms_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
+  std::optional<Totals> last_totals_;
+  Clock::time_point last_time_;
+  int ticks_ = 0;
+  std::vector<u32> mtus_;       // by port, as last seen
+  std::vector<u32> queues_;     // by port, as last seen; 0: not yet
+  std::set<std::string> told_;  // what is said once
+  LinkWatch links_;
+  bool broker_gone_ = false;
+  bool shutting_down_ = false;
+  int status_ = 0;
+};
+
+}  // namespace xdpgpu::control
