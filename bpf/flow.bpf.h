@@ -83,7 +83,7 @@ XG_INLINE int xg_flow_in_order(const struct xg_run* run, u64 now) {
   const xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
   const u32* behind_last = bpf_map_lookup_elem(&order_slots, &slot);
   if (!state || !behind_last) return 0;
-  return (int)(XG_READ(*behind_last) - XG_READ(state->retired)) <= 0 || !xg_alive(run, state, now);
+  return (int)(XG_READ(*behind_last) - XG_READ(state->retired)) <= 0 || !xg_worker_lives(run, state, now);
 }
 
 /* The record an entry's rewrite names, or NULL if there is none of its generation any more. */

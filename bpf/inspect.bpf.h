@@ -68,7 +68,7 @@ XG_INLINE enum xg_admission xg_ask(const struct xg_run* run, u32 reserve, u64 no
   const u32 queue = run->queue;
   if (XG_READ(run->config->state) != XG_STATE_RUNNING || queue >= run->config->queues) return XG_FAILED;
   xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
-  if (!state || !xg_alive(run, state, now)) return XG_FAILED;
+  if (!state || !xg_worker_lives(run, state, now) || !xg_device_lives(run, state, now)) return XG_FAILED;
   if (bpf_redirect_map(&xsks, queue, XDP_ABORTED) != XDP_REDIRECT) return XG_FAILED;
   return xg_admit(state, reserve, sequence) ? XG_ADMITTED : XG_OVERLOADED;
 }

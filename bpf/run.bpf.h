@@ -69,10 +69,15 @@ XG_INLINE int xg_fail(const struct xg_run* run) {
   return xg_finish_as(run, run->policy->on_failure, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
 }
 
-/* Does the queue's worker beat? */
-XG_INLINE int xg_alive(const struct xg_run* run, const xg_queue_state* state, u64 now) {
-  const u64 beat = XG_READ(state->beat_ns);
+/* Does what beat then still live? */
+XG_INLINE int xg_beats(const struct xg_run* run, u64 beat, u64 now) {
   return beat && (long)(now - beat) <= (long)run->config->beat_timeout_ns;
+}
+XG_INLINE int xg_worker_lives(const struct xg_run* run, const xg_queue_state* state, u64 now) {
+  return xg_beats(run, XG_READ(state->beat_ns), now);
+}
+XG_INLINE int xg_device_lives(const struct xg_run* run, const xg_queue_state* state, u64 now) {
+  return xg_beats(run, XG_READ(state->device_beat_ns), now);
 }
 
 /* Do the rules treat this packet unlike the others of its connection, by its TCP flags? */

@@ -18,7 +18,7 @@
 XG_RECORD(xg_config) {
   u64 active;          /* generation << 32 | slot (0 or 1): one 64-bit store swaps the policy */
   u64 hash_key[2];     /* SipHash key of the flow hash, random at attach */
-  u64 beat_timeout_ns; /* a worker's heartbeat older than this is a failure */
+  u64 beat_timeout_ns; /* a heartbeat older than this, a worker's or its device's, is a failure */
   u64 policy_hash;     /* of the active policy's text; a restart compares it */
   u32 state;
   u32 port;                   /* this interface's port index */
@@ -43,14 +43,16 @@ XG_RECORD(xg_queue_state) {
   u32 admitted; /* packets redirected to this queue's socket; the next one's metadata.sequence */
   u32 kernel_reserved[15];
   u32 granted;
-  u32 retired; /* packets with sequence - retired < 0 have left user space (sent and completed) */
-  u64 beat_ns; /* CLOCK_MONOTONIC of the worker's last turn; 0: no worker */
-  u32 window;  /* the most credits that there can be */
-  u32 worker_reserved[11];
+  u32 retired;        /* packets with sequence - retired < 0 have left user space (sent and completed) */
+  u64 beat_ns;        /* CLOCK_MONOTONIC of the worker's last turn; 0: no worker */
+  u64 device_beat_ns; /* likewise of its device queue's last answer, or of that turn if none is awaited */
+  u32 window;         /* the most credits that there can be */
+  u32 worker_reserved[9];
 };
 XG_ASSERT_SIZE(xg_queue_state, 128);
 XG_ASSERT_OFFSET(xg_queue_state, granted, 64);
 XG_ASSERT_OFFSET(xg_queue_state, beat_ns, 72);
+XG_ASSERT_OFFSET(xg_queue_state, device_beat_ns, 80);
 
 XG_RECORD(xg_counter) {
   u64 packets;
@@ -80,14 +82,14 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(pass_default, "passed by the policy's default")                            \
   X(pass_fragment, "passed: fragment")                                         \
   X(pass_overload, "passed: out of credit (on_overload)")                      \
-  X(pass_failure, "passed: no live worker (on_failure)")                       \
+  X(pass_failure, "passed: no live worker or device (on_failure)")             \
   X(drop_flow, "dropped by a flow verdict")                                    \
   X(drop_rule, "dropped by a rule")                                            \
   X(drop_limit, "dropped: over a rule's limit")                                \
   X(drop_default, "dropped by the policy's default")                           \
   X(drop_fragment, "dropped: fragment")                                        \
   X(drop_overload, "dropped: out of credit (on_overload)")                     \
-  X(drop_failure, "dropped: no live worker (on_failure)")                      \
+  X(drop_failure, "dropped: no live worker or device (on_failure)")            \
   X(tx_flow, "sent back by a flow verdict")                                    \
   X(redirect_flow, "sent to another port by a flow verdict")                   \
   X(error_redirect, "lost: the redirect failed")                               \
@@ -97,7 +99,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(would_drop_default, "passed by --audit: the policy's default drops")       \
   X(would_drop_fragment, "passed by --audit: fragment")                        \
   X(would_drop_overload, "passed by --audit: out of credit (on_overload)")     \
-  X(would_drop_failure, "passed by --audit: no live worker (on_failure)")
+  X(would_drop_failure, "passed by --audit: no live worker or device (on_failure)")
 
 /* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
  * what became of the inspected packets. inspected = received + lost; received = drop + pass + tx +

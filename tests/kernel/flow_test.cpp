@@ -224,6 +224,9 @@ TEST_F(FlowTest, WaitsForEarlierPackets) {
     for (u32 slot = 0; slot < XG_ORDER_SLOTS; ++slot) program.set_order_slot(slot, 5);
     program.queue(0).retired = 0xfffffff0;
     EXPECT_EQ(program.run(kFlow).reason == "drop_default", waits) << "action " << int{action};
+    program.queue(0).device_beat_ns = 0;
+    EXPECT_EQ(program.run(kFlow).reason == "drop_default", waits)
+        << "what the device does not decide its standby does, action " << int{action};
     program.queue(0).beat_ns = 0;
     EXPECT_NE(program.run(kFlow).reason, "drop_default")
         << "the dead let nobody wait, action " << int{action};

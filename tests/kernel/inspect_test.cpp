@@ -123,7 +123,7 @@ TEST_F(InspectTest, FailsWithoutAHeartbeat) {
   program.install(kSecondPipeline);
   program.connect(0, 100);
   program.config().beat_timeout_ns = 50'000'000;
-  program.queue(0).beat_ns = monotonic_ns();
+  program.renew(0, 100);
   EXPECT_EQ(program.run(kUdp).reason, "inspected");
   program.queue(0).beat_ns = monotonic_ns() - 60'000'000;
   EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
@@ -133,11 +133,27 @@ TEST_F(InspectTest, FailsWithoutAHeartbeat) {
   EXPECT_EQ(program.run(kUdp).reason, "inspected");
 }
 
+TEST_F(InspectTest, FailsWhileTheDeviceDoesNotAnswer) {
+  Program program;
+  program.install(kSecondPipeline);
+  program.connect(0, 100);
+  program.config().beat_timeout_ns = 50'000'000;
+  const auto with = [&](u64 device_beat_ns) {
+    program.queue(0).beat_ns = monotonic_ns();
+    program.queue(0).device_beat_ns = device_beat_ns;
+    return program.run(kUdp).reason;
+  };
+  EXPECT_EQ(with(monotonic_ns()), "inspected");
+  EXPECT_EQ(with(monotonic_ns() - 60'000'000), "drop_failure");
+  EXPECT_EQ(with(0), "drop_failure") << "there is none yet";
+  EXPECT_EQ(with(monotonic_ns() - 20'000'000), "inspected") << "it has answered";
+  EXPECT_EQ(program.queue(0).admitted, 2u);
+}
+
 TEST_F(InspectTest, FailsWithoutASocketAndTakesNoCredit) {
   Program program;
   program.install(kSecondPipeline);
-  program.queue(0).granted = 10;
-  program.queue(0).beat_ns = monotonic_ns();
+  program.renew(0, 10);
   program.config().beat_timeout_ns = 60'000'000'000;
   EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
   EXPECT_EQ(program.queue(0).admitted, 0u);

@@ -291,7 +291,7 @@ void Program::connect(u32 queue_index, u32 credits) {
 }
 void Program::renew(u32 queue_index, u32 credits) {
   queue(queue_index).granted = queue(queue_index).admitted + credits;
-  queue(queue_index).beat_ns = monotonic_ns();
+  queue(queue_index).beat_ns = queue(queue_index).device_beat_ns = monotonic_ns();
 }
 
 u32 Program::publish(const Frame& frame, u8 action, const VerdictDetails& details, u32 queue_index,

@@ -341,6 +341,27 @@ TEST(Batcher, ABatchIsOverdueByItsAgeAlone) {
   EXPECT_FALSE(b.batcher.overdue(kOpened + 2 * kLimit, kLimit));
 }
 
+TEST(Batcher, KnowsSinceWhenTheDeviceOwesAnAnswer) {
+  Bench b;
+  EXPECT_EQ(b.batcher.asked_ns(77), 77u) << "nothing is asked of it";
+  ASSERT_TRUE(b.add(1, 0));
+  EXPECT_EQ(b.batcher.asked_ns(77), 77u) << "not yet";
+  const u64 before = monotonic_ns();
+  b.batcher.submit_if_due(kWait, true);
+  const u64 asked = b.batcher.asked_ns(77);
+  EXPECT_GE(asked, before);
+  EXPECT_LE(asked, monotonic_ns());
+  ASSERT_TRUE(b.add(2, 1));
+  ASSERT_TRUE(b.add(3, 2));
+  EXPECT_EQ(b.batcher.asked_ns(77), asked) << "the oldest counts";
+  b.device.finished = 1;
+  b.batcher.release(b.batcher.poll());
+  EXPECT_GT(b.batcher.asked_ns(77), asked);
+  b.device.finished = 1;
+  b.batcher.release(b.batcher.poll());
+  EXPECT_EQ(b.batcher.asked_ns(77), 77u) << "the third is not submitted";
+}
+
 TEST(Batcher, KeepsWhenItsPacketsCameAndWhenItWasSubmitted) {
   Bench b;
   ASSERT_TRUE(b.add(1, 4));

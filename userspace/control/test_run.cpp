@@ -61,7 +61,7 @@ Result<void> TestRun::put_worker() {
   if (!queue) return Error(queue.error());
   queue_ = std::move(*queue);
   // A heartbeat in the far future never goes stale: ages are signed.
-  queue_[0].beat_ns = std::numeric_limits<std::int64_t>::max() / 2;
+  queue_[0].beat_ns = queue_[0].device_beat_ns = std::numeric_limits<std::int64_t>::max() / 2;
   socket_ = kernel::Fd(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
   const u32 zero = 0;
   const int fd = socket_.get();

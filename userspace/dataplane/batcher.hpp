@@ -112,14 +112,19 @@ class Batcher {
   bool waiting() const noexcept {
     return polled_.load(std::memory_order_acquire) != submitted_.load(std::memory_order_acquire);
   }
+  // Retiring: when the device was given the oldest batch that it has; `now_ns` if it has none.
+  u64 asked_ns(u64 now_ns) const noexcept { return waiting() ? oldest().submitted_ns : now_ns; }
   // Retiring: whether the oldest submitted batch was opened more than `limit_ns` before `now_ns`. The other
   // thread may have opened it since `now_ns` was read.
   bool overdue(u64 now_ns, u64 limit_ns) const noexcept {
-    return waiting() &&
-           now_ns > order_[polled_.load(std::memory_order_relaxed) % order_.size()]->opened_ns + limit_ns;
+    return waiting() && now_ns > oldest().opened_ns + limit_ns;
   }
 
  private:
+  // Of those that are waiting.
+  const Batch& oldest() const noexcept {
+    return *order_[polled_.load(std::memory_order_relaxed) % order_.size()];
+  }
   Batch* open_next(u32 generation, u64 now_ns) noexcept;
   void submit() noexcept;
 

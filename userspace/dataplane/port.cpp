@@ -44,8 +44,10 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
                                       port->spec_.ifname, entries, XG_FLOW_WAYS));
   if (auto ok = map_into(port->states_, maps.queue_state, queues); !ok) return tl::unexpected(ok.error());
   // The last beat of a worker that died must not speak for sockets that nobody serves yet.
-  for (u32 queue = 0; queue < queues; ++queue)
+  for (u32 queue = 0; queue < queues; ++queue) {
     __atomic_store_n(&port->states_[queue].beat_ns, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&port->states_[queue].device_beat_ns, 0, __ATOMIC_RELEASE);
+  }
   if (auto ok = map_into(port->counters_, maps.worker_counters, queues); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = map_into(port->metrics_, maps.queue_metrics, queues); !ok) return tl::unexpected(ok.error());

@@ -83,7 +83,11 @@ struct PortQueue {
   u64 frames_in_batches() const noexcept {
     return in_batches() + __atomic_load_n(&later_batched, __ATOMIC_RELAXED) - later_unbatched;
   }
-  void publish_beat(u64 now_ns) noexcept { __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE); }
+  // now_ns 0: there is no worker any more.
+  void publish_beat(u64 now_ns, u64 device_ns) noexcept {
+    __atomic_store_n(&state->device_beat_ns, device_ns, __ATOMIC_RELEASE);
+    __atomic_store_n(&state->beat_ns, now_ns, __ATOMIC_RELEASE);
+  }
 };
 
 }  // namespace xdpgpu::dataplane

@@ -33,7 +33,7 @@ void Retirer::use(Batcher& batcher, bool device_publishes) noexcept {
 bool Retirer::retire(u64 now_ns) noexcept {
   u64 done_ns = 0;
   while (Batch* batch = batcher_->poll()) {
-    if (!done_ns) done_ns = monotonic_ns();
+    if (!done_ns) answered_ns_ = done_ns = monotonic_ns();
     count_batch(*batch, done_ns, metrics_);
     batcher_->took(done_ns - std::min(done_ns, batch->submitted_ns));
     order_.begin();
@@ -78,6 +78,7 @@ Retired Retirer::state(u64 now_ns) const noexcept {
   state.under_way = !order_.empty();
   state.failed = device_failed_;
   state.at_ns = now_ns;
+  state.device_ns = batcher_ ? std::max(answered_ns_, batcher_->asked_ns(now_ns)) : 0;
   return state;
 }
 

@@ -54,6 +54,7 @@ class Retirer {
   Router router_;
   Batcher* batcher_ = nullptr;
   u64 batches_ = 0, packets_ = 0, frames_ = 0;
+  u64 answered_ns_ = 0;  // when batches came back last
   bool device_failed_ = false;
   bool moving_ = false;  // packets under way are of flows that the kernel takes over once they have left
 };

@@ -118,7 +118,7 @@ void Worker::stop() {
   }
   feeder_.publish_levels(monotonic_ns());
   retirer_.publish_levels();
-  for (PortQueue* queue : active_) queue->publish_beat(0);
+  for (PortQueue* queue : active_) queue->publish_beat(0, 0);
 }
 
 // ---- One thread ------------------------------------------------------------------------------------
