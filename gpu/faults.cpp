@@ -12,7 +12,7 @@
 namespace xdpgpu::gpu {
 namespace {
 
-enum class Fault { fail, refuse, hang };
+enum class Fault { fail, refuse, hang, lose };
 
 struct Plan {
   Fault fault = Fault::fail;
@@ -31,6 +31,8 @@ std::optional<Plan> read_plan(std::string_view text) {
     plan.fault = Fault::refuse;
   else if (word == "hang")
     plan.fault = Fault::hang;
+  else if (word == "lose")
+    plan.fault = Fault::lose;
   else
     return std::nullopt;
   const auto number = colon == text.npos ? std::string_view{} : text.substr(colon + 1);
@@ -52,7 +54,7 @@ class FaultyQueue final : public Queue {
   Slot* acquire() noexcept override { return queue_->acquire(); }
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
     const bool broken = batches_.fetch_add(1) + 1 >= plan_.from;
-    if (broken && plan_.fault == Fault::refuse) return Submit::device_failed;
+    if (broken && (plan_.fault == Fault::refuse || plan_.fault == Fault::lose)) return Submit::device_failed;
     const Submit submitted = queue_->submit(slot, count, generation);
     if (submitted != Submit::ok) return submitted;
     if (!broken)
@@ -99,6 +101,8 @@ class FaultyDevice final : public Device {
   }
   Frames frames() const noexcept override { return device_->frames(); }
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
+    if (plan_.fault == Fault::lose && batches_.fetch_add(1) + 1 >= plan_.from)
+      return tl::unexpected(fmt::format("{} is lost", info().name));
     return device_->load(generation, std::move(pipelines));
   }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
@@ -116,11 +120,14 @@ class FaultyDevice final : public Device {
   Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) override {
     return device_->open_mirror(options);
   }
+  bool lost() noexcept override {
+    return device_->lost() || (plan_.fault == Fault::lose && batches_ >= plan_.from);
+  }
 
  private:
   std::unique_ptr<Device> device_;
   const Plan plan_;
-  std::atomic<u64> batches_{0};
+  std::atomic<u64> batches_{0};  // lose: and policies
 };
 
 }  // namespace
@@ -129,7 +136,8 @@ Result<std::unique_ptr<Device>> with_fault(std::unique_ptr<Device> device, std::
   const auto plan = read_plan(fault);
   if (!plan)
     return tl::unexpected(fmt::format(
-        "\"{}\" is no fault: it must be fail:N, refuse:N or hang:N, N counting batches from 1", fault));
+        "\"{}\" is no fault: it must be fail:N, refuse:N, hang:N or lose:N, N counting batches from 1",
+        fault));
   return std::make_unique<FaultyDevice>(std::move(device), *plan);
 }
 

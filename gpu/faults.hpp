@@ -6,6 +6,8 @@
 //   fail:N     the batches from number N on, counted over all queues from 1, come back failed
 //   refuse:N   they are not taken: submit() says that the device has failed
 //   hang:N     they never come back; what they write is scribbled over for as long as somebody asks
+//   lose:N     they are not taken, nor are policies: the device is lost, before batch or policy number N,
+//              counted together
 //
 // `xdpgpu attach` obeys it in the environment variable XDPGPU_FAULT, and says so.
 #pragma once

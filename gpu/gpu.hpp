@@ -236,6 +236,10 @@ class Device {
   // time. Fails where the device cannot.
   virtual Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions& options) = 0;
 
+  // Whether it cannot be used any more and nothing helps but to open it anew, as after an error that leaves a
+  // driver's context broken: every call that it has failed since then may have failed for that alone.
+  virtual bool lost() noexcept { return false; }
+
   // From any thread: what is wrong, where the device has failed and a standby decides; else empty. Then the
   // caller is to put its policy in force again under a new generation: a device that hangs may still publish
   // verdicts of the old one.

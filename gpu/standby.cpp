@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "gpu/pipelines.hpp"
@@ -269,8 +270,12 @@ class WithStandby final : public Device {
     if (auto loaded = life().failed() ? Result<void>()
                                       : device().load(generation, strict ? std::move(pipelines) : loose);
         !loaded) {
-      standby_->unload(generation);
-      return loaded;
+      if (!device().lost()) {
+        standby_->unload(generation);
+        return loaded;
+      }
+      // It is not the policy's fault, and there may never be a batch that shows it.
+      life().fail(Failure::reported);
     }
     known_.generations[generation] = std::move(loose);
     return {};
@@ -359,12 +364,17 @@ class WithStandby final : public Device {
     const std::lock_guard lock(open_.mutex);
     attempt_->open = open_.all;
     for (const StandbyQueue* queue : attempt_->open) attempt_->options.push_back(queue->options());
-    trying_ = start_thread("xdpgpu-retry", [attempt = attempt_] { attempt->run(); });
+    try {
+      trying_ = start_thread("xdpgpu-retry", [attempt = attempt_] { attempt->run(); });
+    } catch (const std::system_error& error) {
+      attempt_->device = tl::unexpected(fmt::format("no thread can be started for it: {}", error.what()));
+      attempt_->done = true;
+    }
   }
 
   // It is done: what came of it.
   std::string end_attempt(u64 now) {
-    trying_.join();
+    if (trying_.joinable()) trying_.join();
     const std::shared_ptr<Attempt> attempt = std::move(attempt_);
     attempt_.reset();
     wait_ns_ = std::min(2 * wait_ns_, std::max(kPatienceNs, first_wait_ns()));
@@ -405,10 +415,12 @@ class WithStandby final : public Device {
     const u64 deadline = monotonic_ns() + options_.hung_ns;
     while (!attempt_->done.load(std::memory_order_acquire) && monotonic_ns() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (attempt_->done.load(std::memory_order_acquire))
-      trying_.join();
-    else
-      trying_.detach();
+    if (trying_.joinable()) {
+      if (attempt_->done.load(std::memory_order_acquire))
+        trying_.join();
+      else
+        trying_.detach();
+    }
     attempt_.reset();
   }
 

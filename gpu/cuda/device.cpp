@@ -197,6 +197,14 @@ class CudaDevice final : public Device {
                                         info_.name, error.what()));
     }
   }
+  bool lost() noexcept override {
+    if (shared_.failed) return true;
+    // Of a broken context any call gives the error that broke it.
+    cudaError_t error = cudaSetDevice(shared_.ordinal);
+    if (error == cudaSuccess) error = cudaStreamQuery(shared_.control.get());
+    if (error != cudaSuccess && error != cudaErrorNotReady) shared_.failed = true;
+    return shared_.failed;
+  }
 
  private:
   // Makes the GPU this thread's current one.

@@ -43,7 +43,7 @@ class VulkanDevice final : public Device {
   Frames frames() const noexcept override { return shared_.frames; }
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
-    if (shared_.context->failed()) return tl::unexpected(lost());
+    if (shared_.context->failed()) return tl::unexpected(why_lost());
     Context& context = *shared_.context;
     if (!pipelines->states().empty())
       if (auto built = context.build(Entry::begin).and_then([&] { return context.build(Entry::tables); });
@@ -59,7 +59,7 @@ class VulkanDevice final : public Device {
     return shared_.generations.add(generation, {std::move(pipelines), *std::move(image), *std::move(tables)});
   }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
-    if (shared_.context->failed()) return tl::unexpected(lost());
+    if (shared_.context->failed()) return tl::unexpected(why_lost());
     const Loaded* loaded = shared_.generations.find(generation);
     if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
     if (auto checked = check_state_range(*loaded->pipelines, table, first, words.size()); !checked)
@@ -78,7 +78,7 @@ class VulkanDevice final : public Device {
   Result<std::unique_ptr<Queue>> open_queue(const QueueOptions& options) override {
     if (auto checked = check_queue_options(options, info()); !checked) return tl::unexpected(checked.error());
     if (shared_.base == nullptr) return tl::unexpected(std::string("the device has no frame region yet"));
-    if (shared_.context->failed()) return tl::unexpected(lost());
+    if (shared_.context->failed()) return tl::unexpected(why_lost());
     try {
       return VulkanQueue::create(shared_, options);
     } catch (const std::bad_alloc&) {
@@ -92,9 +92,10 @@ class VulkanDevice final : public Device {
                     "a submission runs: use the device cpu, or leave out the rules that mirror",
                     info().name));
   }
+  bool lost() noexcept override { return shared_.context->failed(); }
 
  private:
-  std::string lost() const {
+  std::string why_lost() const {
     return fmt::format("{} is lost: open it again, or use another device", info().name);
   }
 

@@ -96,8 +96,9 @@ Result<void> run_once(Context& context, const char* what,
   HardwareQueue& queue = context.next_queue();
   {
     const std::lock_guard lock(queue.mutex);
-    auto submitted = checked(what, queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d));
-    if (!submitted) return submitted;
+    const vk::Result result = queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d);
+    if (result == vk::Result::eErrorDeviceLost) context.fail();
+    if (auto submitted = checked(what, result); !submitted) return submitted;
   }
   const vk::Result done = device.waitForFences(**fence, VK_TRUE, kTimeoutNs, d);
   if (done == vk::Result::eSuccess) return {};

@@ -270,6 +270,70 @@ TEST_P(Standby, StaysOutOfTheWayOfADeviceThatWorks) {
 INSTANTIATE_TEST_SUITE_P(Backends, Standby, testing::ValuesIn(all_broken()),
                          [](const auto& one) { return one.param.target.name() + "_" + one.param.fault; });
 
+class Lost : public testing::Test {
+ protected:
+  void open(const char* fault, decltype(gpu::StandbyOptions::reopen) reopen = {}) {
+    auto broken = gpu::with_fault(gpu::open_device("cpu").value(), fault);
+    ASSERT_TRUE(broken) << broken.error();
+    device_ = gpu::with_standby(std::move(*broken), gpu::open_device("cpu").value(),
+                                {.reopen = std::move(reopen), .retry = std::chrono::milliseconds(1)});
+    ASSERT_TRUE(
+        device_->register_frames(traffic_.region.base(), traffic_.region.size(), gpu::Frames::in_place));
+  }
+
+  Random random_{test_seed()};
+  const std::vector<gpu::PipelineSettings> settings_ = policy_case("acl_random", random_);
+  const Traffic traffic_ = random_traffic(random_, 200, static_cast<u32>(settings_.size()));
+  std::unique_ptr<gpu::Device> device_;
+};
+
+// Where packets are mirrored alone, there is no batch that would.
+TEST_F(Lost, IsShownByAPolicyThatTheStandbyTakes) {
+  open("lose:2");
+  ASSERT_TRUE(device_->load(kGeneration, compiled(settings_)));
+  auto queue = device_->open_queue({64, 2, gpu::Drive::launched, 0});
+  ASSERT_TRUE(queue) << queue.error();
+  EXPECT_EQ(device_->degraded(), "");
+  const auto loaded = device_->load(kGeneration + 1, compiled(settings_));
+  EXPECT_TRUE(loaded) << loaded.error();
+  EXPECT_NE(device_->degraded().find("cpu decides in its place"), std::string::npos) << device_->degraded();
+  expect_equal(judge(**queue, traffic_.descriptors, 30, kGeneration), expected(traffic_, settings_),
+               traffic_.descriptors);
+}
+
+TEST_F(Lost, IsNotWhoRefusesAPolicy) {
+  open("lose:1000");
+  ASSERT_TRUE(device_->load(kGeneration, compiled(settings_)));
+  EXPECT_FALSE(device_->load(kGeneration, compiled(settings_))) << "it is there";
+  EXPECT_EQ(device_->degraded(), "");
+}
+
+// No stack is to be had of more than all addresses.
+TEST_F(Lost, IsTriedAgainLaterWhereThereIsNoThread) {
+  open("lose:2", [] { return gpu::open_device("cpu"); });
+  ASSERT_TRUE(device_->load(kGeneration, compiled(settings_)));
+  ASSERT_TRUE(device_->load(kGeneration + 1, compiled(settings_)));
+  pthread_attr_t normal, greedy;
+  ASSERT_EQ(pthread_getattr_default_np(&normal), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&greedy), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&greedy, std::size_t{1} << 47), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&greedy), 0);
+  const auto said = [&] {
+    std::string what;
+    for (int ms = 0; ms < 5000 && what.empty(); ++ms) {
+      what = device_->try_again();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return what;
+  };
+  const std::string in_vain = said();
+  pthread_setattr_default_np(&normal);
+  EXPECT_NE(in_vain.find("no thread can be started for it"), std::string::npos) << in_vain;
+  EXPECT_NE(device_->degraded(), "");
+  EXPECT_NE(said().find("decides again"), std::string::npos);
+  EXPECT_EQ(device_->degraded(), "");
+}
+
 TEST(Loosened, AreThePipelinesWithLooseConntrack) {
   const auto make = [](bool loose) {
     gpu::ConntrackSettings conntrack;
@@ -292,10 +356,10 @@ TEST(Loosened, AreThePipelinesWithLooseConntrack) {
 }
 
 TEST(Faults, AreSaidInFull) {
-  for (const char* fault : {"", "fail", "fail:", "fail:0", "fail:x", "fail:1x", "melt:1"}) {
+  for (const char* fault : {"", "fail", "fail:", "fail:0", "fail:x", "fail:1x", "melt:1", "lose:"}) {
     const auto device = gpu::with_fault(gpu::open_device("cpu").value(), fault);
     ASSERT_FALSE(device) << fault;
-    EXPECT_NE(device.error().find("fail:N, refuse:N or hang:N"), std::string::npos) << device.error();
+    EXPECT_NE(device.error().find("fail:N, refuse:N, hang:N or lose:N"), std::string::npos) << device.error();
   }
 }
 
