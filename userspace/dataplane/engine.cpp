@@ -359,8 +359,13 @@ std::vector<std::string> Engine::poll() {
                     "were open are taken up in the middle; it is tried again as \"compute\" \"retry\" says",
                     why));
   }
+  const bool failed = !impl_->devices.empty() && !impl_->devices.first().degraded().empty();
   for (const std::string& what : impl_->devices.try_again())
     impl_->events.push_back(fmt::format("device {}", what));
+  if (failed && impl_->devices.first().degraded().empty())
+    if (auto looks = impl_->mirroring->device_is_back(impl_->devices.first()); !looks)
+      impl_->events.push_back(
+          fmt::format("mirrored packets are looked at no more: {}; attach again", looks.error()));
   return std::exchange(impl_->events, {});
 }
 

@@ -6,6 +6,11 @@ namespace {
 
 u64 load(const u64& value) noexcept { return __atomic_load_n(&value, __ATOMIC_ACQUIRE); }
 
+gpu::MirrorCounters sum(const gpu::MirrorCounters& a, const gpu::MirrorCounters& b) noexcept {
+  return {a.taken + b.taken, a.published + b.published, a.evicted + b.evicted,
+          a.unknown_generation + b.unknown_generation, a.undecided + b.undecided};
+}
+
 }  // namespace
 
 Result<void> Mirroring::open(gpu::Device& device) {
@@ -18,8 +23,15 @@ Result<void> Mirroring::open(gpu::Device& device) {
 }
 
 void Mirroring::close() noexcept {
-  if (mirror_) last_ = mirror_->counters();
+  if (mirror_) before_ = sum(before_, mirror_->counters());
   mirror_.reset();
+}
+
+Result<void> Mirroring::device_is_back(gpu::Device& device) {
+  failed_ = false;
+  if (!mirror_) return {};
+  close();
+  return open(device);
 }
 
 std::vector<u64> Mirroring::heads() const {
@@ -40,7 +52,7 @@ std::optional<MirrorStatus> Mirroring::status() const {
   if (device_.empty()) return std::nullopt;
   MirrorStatus status;
   status.device = device_;
-  status.counters = mirror_ ? mirror_->counters() : last_;
+  status.counters = mirror_ ? sum(before_, mirror_->counters()) : before_;
   each_state([&](const xg_mirror_state& state) {
     status.mirrored += load(state.head);
     status.overruns += load(state.overruns);

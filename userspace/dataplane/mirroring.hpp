@@ -32,6 +32,8 @@ class Mirroring {
   void close() noexcept;
   // The device has failed, and looks at nothing any more.
   void device_failed() noexcept { failed_ = true; }
+  // It is back, opened anew: has it look again, if it did.
+  Result<void> device_is_back(gpu::Device& device);
 
   // How many packets each ring has been given by now.
   std::vector<u64> heads() const;
@@ -52,7 +54,7 @@ class Mirroring {
   std::unique_ptr<gpu::Mirror> mirror_;
   bool failed_ = false;
   std::string device_;
-  gpu::MirrorCounters last_;
+  gpu::MirrorCounters before_;  // of those that are closed
 };
 
 }  // namespace xdpgpu::dataplane
