@@ -112,6 +112,17 @@ TEST_F(ControlLeftovers, NobodyButRootHoldsTheLock) {
   if (made) rmdir(XG_RUN_ROOT);
 }
 
+TEST_F(ControlLeftovers, TheControlSocketsAreReachedWhateverTheUmask) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const mode_t before = umask(0077);
+  const auto lock = RunLock::take();
+  umask(before);
+  ASSERT_TRUE(lock) << lock.error();
+  struct stat found {};
+  ASSERT_EQ(stat(XG_RUN_ROOT, &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0755U);
+}
+
 TEST_F(ControlLeftovers, WhoHoldsTheLockIsNamedAndNotWaitedForEver) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   std::optional<RunLock> held;

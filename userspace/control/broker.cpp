@@ -322,16 +322,19 @@ Result<std::string> Broker::rename(u32 port) {
   if (!lock) return Error(lock.error());
   if (find_process(now) == Presence::running)
     return Error(std::string("another attach has pins and control socket of that name"));
-  if (auto renamed = ports_[port]->program->rename(now); !renamed) return Error(renamed.error());
+  orphan_links(now, *lock);
+  const std::string path = socket_path(now);
+  std::error_code error;
+  std::filesystem::rename(socket_files_[port], path, error);
+  if (error) return Error(fmt::format("cannot rename {}: {}", socket_files_[port], error.message()));
+  if (auto renamed = ports_[port]->program->rename(now); !renamed) {
+    std::filesystem::rename(path, socket_files_[port], error);
+    return Error(renamed.error());
+  }
+  socket_files_[port] = path;
   ports_[port]->offloads.rename(now);
   ports_[port]->interrupts.rename(now);
   name = now;
-  std::error_code error;
-  orphan_links(now, *lock);
-  const std::string path = socket_path(now);
-  std::filesystem::rename(socket_files_[port], path, error);
-  if (error) return Error(fmt::format("cannot rename {}: {}", socket_files_[port], error.message()));
-  socket_files_[port] = path;
   // The others' are links to the first one's.
   for (std::size_t i = 1; port == 0 && i < socket_files_.size(); i++) {
     unlink(socket_files_[i].c_str());

@@ -140,7 +140,10 @@ Result<RunLock> RunLock::take(std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kStep{5};
   const auto until = std::chrono::steady_clock::now() + patience;
   while (true) {
-    if (mkdir(XG_RUN_ROOT, 0755) != 0 && errno != EEXIST)
+    // Whoever may use the control socket is to reach it, whatever root's umask is.
+    if (mkdir(XG_RUN_ROOT, 0755) == 0)
+      (void)!chmod(XG_RUN_ROOT, 0755);
+    else if (errno != EEXIST)
       return Error(fmt::format("cannot make {}: {}; run it as root", XG_RUN_ROOT, std::strerror(errno)));
     kernel::Fd file(open(kLock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file && errno != ENOENT)
