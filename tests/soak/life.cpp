@@ -230,18 +230,26 @@ class Life {
     return sum;
   }
 
-  // Nobody sends: what came in is accounted for to the last packet, and every frame.
+  // Nobody sends: what came in is accounted for to the last packet, and every frame. The hosts may say
+  // something of their own while it is looked at; then it is looked at again.
   void rest(bool first) {
     traffic_.pause();
-    Json report;
-    const bool settled = lab::eventually(
+    std::vector<std::string> wrong;
+    lab::eventually(
         [&] {
-          report = status();
-          return report.contains("packets") && report["packets"]["in_flight"] == 0 &&
-                 report["frames"]["batch"] == 0 && report["frames"]["tx"] == 0;
+          wrong = look();
+          return wrong.empty();
         },
         10s);
-    if (!report.contains("packets")) return problem("no status: " + report.dump());
+    for (std::string& what : wrong) problem(std::move(what));
+    measure(first);
+  }
+
+  // What does not add up.
+  std::vector<std::string> look() {
+    const Json report = status();
+    if (!report.contains("packets")) return {"no status: " + report.dump()};
+    std::vector<std::string> wrong;
     const Json& packets = report.at("packets");
     const Json& frames = report.at("frames");
     const auto sum = [](const Json& object, std::initializer_list<const char*> names) {
@@ -249,11 +257,12 @@ class Life {
       for (const char* name : names) total += object.at(name).get<std::uint64_t>();
       return total;
     };
-    if (!settled || packets.at("in") != sum(packets, {"pass", "drop", "tx", "redirect", "error"}))
-      problem("packets are not accounted for: " + packets.dump());
-    if (!frames.at("conserved").get<bool>() ||
+    if (packets.at("in_flight") != 0 ||
+        packets.at("in") != sum(packets, {"pass", "drop", "tx", "redirect", "error"}))
+      wrong.push_back("packets are not accounted for: " + packets.dump());
+    if (frames.at("batch") != 0 || frames.at("tx") != 0 || !frames.at("conserved").get<bool>() ||
         frames.at("total") != sum(frames, {"free", "fill", "batch", "tx"}))
-      problem("frames are not conserved: " + frames.dump());
+      wrong.push_back("frames are not conserved: " + frames.dump());
     frames_ = frames.at("total");
     found_.in = packets.at("in");
     found_.pass = packets.at("pass");
@@ -261,38 +270,41 @@ class Life {
     found_.tx = packets.at("tx");
     found_.redirect = packets.at("redirect");
     found_.error = packets.at("error");
-    compare_with_maps_and_wire();
-    measure(first);
+    compare_with_maps_and_wire(wrong);
+    return wrong;
   }
 
   // The report against the maps themselves, and these against what the far ends put on the wire.
-  void compare_with_maps_and_wire() {
+  void compare_with_maps_and_wire(std::vector<std::string>& wrong) {
     // While a veth goes down the kernel hands what is left in its rings to the stack, past the program.
     constexpr std::uint64_t kVethRing = 256;
     std::uint64_t in = 0;
     found_.past_the_program = 0;
     for (std::size_t port = 0; port < ifnames_.size(); ++port) {
-      in += pins(port).kernel("received");
-      const std::uint64_t came = pins(port).kernel("received") - received_before_[port];
+      const std::uint64_t received = pins(port).kernel("received");
+      in += received;
+      const std::uint64_t came = received - received_before_[port];
       const std::uint64_t sent = wires_[port]->b().counters().tx_packets - on_the_wire_[port];
       const std::uint64_t most = own_flaps_[port] * kVethRing * plan_.queues;
       if (came > sent || sent - came > most)
-        problem(fmt::format("{}: {} packets on the wire, {} received", ifnames_[port], sent, came));
+        wrong.push_back(fmt::format("{}: {} packets on the wire, {} received", ifnames_[port], sent, came));
       else
         found_.past_the_program += sent - came;
-      kernel_balance(port);
+      if (std::string what = kernel_imbalance(port); !what.empty()) wrong.push_back(std::move(what));
     }
-    if (in != found_.in) problem(fmt::format("status says {} packets in, the maps {}", found_.in, in));
+    if (in != found_.in)
+      wrong.push_back(fmt::format("status says {} packets in, the maps {}", found_.in, in));
   }
 
-  void kernel_balance(std::size_t port) {
+  // Empty: it decided as many as it received.
+  std::string kernel_imbalance(std::size_t port) const {
     const auto counts = pins(port).kernel_counts();
     std::uint64_t outcomes = 0;
     for (const auto& [reason, packets] : counts)
       if (reason != "received") outcomes += packets;
-    if (counts.at("received") != outcomes)
-      problem(fmt::format("{}: the kernel received {} packets and decided {}", ifnames_[port],
-                          counts.at("received"), outcomes));
+    if (counts.at("received") == outcomes) return {};
+    return fmt::format("{}: the kernel received {} packets and decided {}", ifnames_[port],
+                       counts.at("received"), outcomes);
   }
 
   void measure(bool first) {
@@ -342,7 +354,12 @@ class Life {
     std::uint64_t handed = 0, accounted = 0;
     found_.in = 0;
     for (std::size_t port = 0; port < ifnames_.size(); ++port) {
-      kernel_balance(port);
+      std::string wrong;
+      lab::eventually([&] {
+        wrong = kernel_imbalance(port);
+        return wrong.empty();
+      });
+      if (!wrong.empty()) problem(std::move(wrong));
       found_.in += pins(port).kernel("received");
       handed += pins(port).kernel("inspected");
       for (const auto& [reason, packets] : pins(port).worker_counts())
