@@ -34,7 +34,7 @@ struct WorkerOptions {
   u32 batches_in_flight = 4;
   u64 max_wait_ns = 50'000;
   u64 spin_ns = 20'000;  // looking on after the last packet, before it sleeps
-  u64 beat_timeout_ns = 100'000'000;
+  u64 beat_timeout_ns = 90'000'000;
   u32 credit_step = 128;  // credits are published at once when so many have come together
   bool split = false;     // a thread of its own retires
   Closing closing = Closing::patient;

@@ -57,7 +57,7 @@ struct PortOptions {
   u32 queues = 1;
   u32 flow_entries_per_queue = 16384;  // power of two
   u32 max_prefix_limits = 65536;       // entries of the `limits` map
-  u64 beat_timeout_ns = 100'000'000;
+  u64 beat_timeout_ns = 90'000'000;
   u32 mirror_slots = 1024;  // records of each possible CPU's ring; power of two, at most 32768
   u32 mirror_bytes = 128;   // of a packet that are mirrored; at most XG_MIRROR_BYTES
   // Whether a frame may be of several buffers: what drivers want to know before they take the program on an

@@ -403,7 +403,7 @@ class PolicyReader {
         report_.at(*link, "the link's speed only matters for \"burst\"; add that or leave this out");
     }
     if (auto heartbeat = fields.get("heartbeat"))
-      duration(*heartbeat, "100ms", kMinHeartbeatNs, kMaxHeartbeatNs, io.heartbeat_ns);
+      duration(*heartbeat, "90ms", kMinHeartbeatNs, kMaxHeartbeatNs, io.heartbeat_ns);
     if (auto spin = fields.get("spin")) duration(*spin, "20us", kMinSpinNs, kMaxSpinNs, io.spin_ns);
     if (auto pages = fields.get("huge_pages"))
       if (auto value = read_bool(report_, *pages)) io.huge_pages = *value;
