@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 
+#include "bench/machine.hpp"
 #include "tests/soak/life.hpp"
 
 namespace xdpgpu::soak {
@@ -121,28 +121,23 @@ int run(const Settings& settings) {
       traffic.transfers(), sum.in_flight_at_death, sum.past_the_program, sum.rss_growth_kib,
       sum.problems.size());
   for (const auto& problem : sum.problems) fmt::print("PROBLEM: {}\n", problem);
-  if (!settings.json.empty()) {
-    std::ofstream file(settings.json);
-    file << Json{{"seed", settings.seed},
-                 {"device", settings.device},
-                 {"pairs", settings.pairs},
-                 {"queues", settings.queues},
-                 {"seconds", seconds},
-                 {"packets", sum.in},
-                 {"swaps", sum.swaps},
-                 {"flaps", sum.flaps},
-                 {"standstills", sum.standstills},
-                 {"tcp_transfers", traffic.transfers()},
-                 {"in_flight_at_death", sum.in_flight_at_death},
-                 {"past_the_program", sum.past_the_program},
-                 {"rss_growth_kib", sum.rss_growth_kib},
-                 {"problems", sum.problems},
-                 {"lives", lives}}
-                .dump(1)
-         << "\n";
-    if (!file.flush()) throw lab::Error(fmt::format("cannot write {}", settings.json));
-  }
-  return sum.problems.empty() ? 0 : 1;
+  const bool written = bench::write_json(settings.json, {{"bench", "soak"},
+                                                         {"seed", settings.seed},
+                                                         {"device", settings.device},
+                                                         {"pairs", settings.pairs},
+                                                         {"queues", settings.queues},
+                                                         {"seconds", seconds},
+                                                         {"packets", sum.in},
+                                                         {"swaps", sum.swaps},
+                                                         {"flaps", sum.flaps},
+                                                         {"standstills", sum.standstills},
+                                                         {"tcp_transfers", traffic.transfers()},
+                                                         {"in_flight_at_death", sum.in_flight_at_death},
+                                                         {"past_the_program", sum.past_the_program},
+                                                         {"rss_growth_kib", sum.rss_growth_kib},
+                                                         {"problems", sum.problems},
+                                                         {"lives", lives}});
+  return sum.problems.empty() && written ? 0 : 1;
 }
 
 }  // namespace
