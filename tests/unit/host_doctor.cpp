@@ -249,12 +249,22 @@ TEST(HostDoctor, BeforeKernelsTellVethIsNotTrustedToTransmit) {
   facts.driver = "veth";
   EXPECT_FALSE(can_transmit_xdp(facts, false));
   EXPECT_TRUE(partial_checksums(facts));
-  EXPECT_FALSE(whole_kib_buffers(facts));
   facts.driver = "ice";
   EXPECT_FALSE(partial_checksums(facts));
-  EXPECT_FALSE(whole_kib_buffers(facts));
+}
+
+TEST(HostDoctor, AZeroCopyFrameHasTheChunksThatItNeeds) {
+  auto facts = good_interface();
   facts.driver = "igb";
-  EXPECT_TRUE(whole_kib_buffers(facts));
+  EXPECT_TRUE(wants_two_chunks(facts)) << "whole KiB";
+  facts.driver = "ice";
+  for (facts.mtu = 1600; facts.mtu <= kMostMtu + 1; facts.mtu++)
+    EXPECT_EQ(wants_two_chunks(facts), facts.mtu > 1638 && facts.mtu <= kMostMtu) << facts.mtu;
+  facts.mtu = kMostMtu;
+  *facts.xdp_features &= ~kXdpZeroCopy;
+  EXPECT_FALSE(wants_two_chunks(facts)) << "its driver fills none";
+  facts.xdp_features.reset();
+  EXPECT_TRUE(wants_two_chunks(facts)) << "it may";
 }
 
 TEST(HostDoctor, KernelReleasesAreRead) {

@@ -270,7 +270,7 @@ void Broker::become_data_plane(Channel channel) {
     spec.xdp_mode = port.mode;
     spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
     spec.forbid_zero_copy = plan_.mode == host::IoMode::copy;
-    spec.whole_kib_buffers = host::whole_kib_buffers(facts);
+    spec.two_chunks = host::wants_two_chunks(facts);
     spec.repair_checksums = host::partial_checksums(facts);
     // The kernel cannot hand back a frame that turns out to be too long for the port it is to leave by.
     spec.cache_transmit =

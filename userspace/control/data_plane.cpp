@@ -291,21 +291,30 @@ void DataPlane::watch_queues() {
   }
 }
 
+bool DataPlane::driver_fills_one_chunk(u32 port) const {
+  for (const auto& queue : engine_->status().queues)
+    if (queue.port == port)
+      return queue.mode == dataplane::PortMode::zero_copy && queue.chunks_per_frame == 1;
+  return false;
+}
+
 void DataPlane::watch_mtus() {
   mtus_.resize(setup_.plan.ports.size());
   for (std::size_t i = 0; i < mtus_.size(); i++) {
     const auto& facts = setup_.plan.ports[i].facts;
     const u32 mtu = host::interface_mtu(facts.name).value_or(0);
+    if (std::exchange(mtus_[i], mtu) == mtu || mtu == 0) continue;
     const u32 buffers = host::packet_buffers(facts.mtu);
-    if (std::exchange(mtus_[i], mtu) == mtu || host::packet_buffers(mtu) <= buffers) continue;
-    const u32 most = buffers * XG_FRAME_MAX;
-    output_.problem(
-        fmt::format("the MTU of {} was raised to {}: frames of more than {} bytes fit no {}, and "
-                    "those that are to be inspected are lost; ip link set {} mtu {} or less, or attach again",
-                    facts.name, mtu, most,
-                    buffers == 1 ? fmt::format("{}-byte chunk", XG_CHUNK_SIZE)
-                                 : fmt::format("{} chunks, for which this attach is laid out", buffers),
-                    facts.name, most - host::kFrameOverhead));
+    const bool filled = driver_fills_one_chunk(static_cast<u32>(i));
+    const u32 most = filled ? host::kMostZeroCopyFrame : buffers * XG_FRAME_MAX;
+    if (mtu + host::kFrameOverhead <= most) continue;
+    output_.problem(fmt::format(
+        "the MTU of {} was raised to {}: frames of more than {} bytes fit no {}, and "
+        "those that are to be inspected are lost; ip link set {} mtu {} or less, or attach again",
+        facts.name, mtu, most,
+        buffers == 1 ? fmt::format("{}-byte chunk{}", XG_CHUNK_SIZE, filled ? " in zero-copy" : "")
+                     : fmt::format("{} chunks, for which this attach is laid out", buffers),
+        facts.name, most - host::kFrameOverhead));
   }
   for (const auto& [to, outer] : policy::outer_mtus(swap_->current()->policy))
     for (std::size_t i = 0; i < mtus_.size(); i++) {

@@ -91,6 +91,8 @@ class DataPlane {
   void watch_queues();
   // Says so when an interface's MTU has come to let in frames that fit no chunk.
   void watch_mtus();
+  // In zero-copy, where the longest frame is shorter (host::kMostZeroCopyFrame).
+  bool driver_fills_one_chunk(u32 port) const;
   // Tells what `ddos` stages have detected, and what is over.
   void watch_alarms();
   // Says so, once; without the broker nothing can be undone from here.

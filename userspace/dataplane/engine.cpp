@@ -24,10 +24,9 @@ u32 frames_per_queue(const PortSpec& port, const EngineOptions& options) {
   return port.frames_per_queue ? port.frames_per_queue : options.frames_per_queue;
 }
 
-// Where a driver takes whole KiB of a frame, what is left of one chunk holds no full-sized packet.
 u32 chunks_per_frame(const std::vector<PortSpec>& ports) {
   const auto wants_more = [](const PortSpec& port) {
-    return port.whole_kib_buffers && port.xdp_mode == kernel::XdpMode::native && !port.forbid_zero_copy;
+    return port.two_chunks && port.xdp_mode == kernel::XdpMode::native && !port.forbid_zero_copy;
   };
   return std::any_of(ports.begin(), ports.end(), wants_more) ? 2 : 1;
 }
@@ -428,6 +427,7 @@ EngineStatus Engine::status() const {
       queue.port = static_cast<u32>(&port - impl_->ports.data());
       queue.queue = i;
       queue.mode = port->mode();
+      if (queue.mode == PortMode::zero_copy) queue.chunks_per_frame = impl_->umems.chunks_per_frame;
       queue.metadata = worker.report().delivers_metadata >> queue.port & 1;
       if (!impl_->devices.empty()) {
         queue.device = i % static_cast<u32>(impl_->devices.all().size());

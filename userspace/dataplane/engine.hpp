@@ -35,10 +35,9 @@ struct PortSpec {
   kernel::XdpMode xdp_mode = kernel::XdpMode::native;
   bool require_zero_copy = false;  // strict
   bool forbid_zero_copy = false;   // --mode copy
-  // The driver gives its NIC whole KiB of each frame for zero-copy (igb, igc, ixgbe): one, of a chunk.
-  bool whole_kib_buffers = false;
-  bool repair_checksums = false;  // veth and container peers: partial checksums are completed
-  bool cache_transmit = true;     // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
+  bool two_chunks = false;         // a frame that the driver fills (zero-copy) has the room of two
+  bool repair_checksums = false;   // veth and container peers: partial checksums are completed
+  bool cache_transmit = true;      // TX and REDIRECT verdicts may be cached (the port can xmit XDP frames)
   // Buffers that a frame takes at most, 1 to XG_PACKET_BUFFERS. More than 1: the XDP program was loaded for
   // it (PortOptions.multi_buffer), and the port runs in copy mode.
   u32 packet_buffers = 1;
@@ -75,6 +74,7 @@ struct QueueStatus {
   u32 port = 0, queue = 0;
   u32 device = 0;  // of EngineStatus::devices, once there are any
   PortMode mode = PortMode::copy;
+  u32 chunks_per_frame = 1;                         // that the driver may fill (zero-copy)
   bool metadata = false;                            // the port delivers metadata (learnt at start)
   ComputeMode compute_mode = ComputeMode::inlined;  // never automatic
   int cpu = -1;            // core the worker is pinned to; split: its thread that feeds

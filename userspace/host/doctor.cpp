@@ -283,8 +283,11 @@ bool partial_checksums(const InterfaceFacts& facts) {
          facts.driver == "virtio_net" || facts.kind == "macvlan" || facts.kind == "ipvlan";
 }
 
-bool whole_kib_buffers(const InterfaceFacts& facts) {
-  return facts.driver == "igb" || facts.driver == "igc" || facts.driver == "ixgbe";
+bool wants_two_chunks(const InterfaceFacts& facts) {
+  constexpr u32 kChecksum = 4;  // some NICs count it in
+  if (facts.driver == "igb" || facts.driver == "igc" || facts.driver == "ixgbe") return true;
+  if (facts.xdp_features && !(*facts.xdp_features & kXdpZeroCopy)) return false;
+  return packet_buffers(facts.mtu) == 1 && facts.mtu + kFrameOverhead + kChecksum > kMostZeroCopyFrame;
 }
 
 bool can_transmit_xdp(const InterfaceFacts& facts, bool generic, u32 buffers) {

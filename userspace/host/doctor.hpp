@@ -68,9 +68,13 @@ inline bool receives_buffers(const KernelVersion& kernel) { return kernel.at_lea
 
 // Whether packets sent by this interface's local peers may carry checksums that nobody filled in.
 bool partial_checksums(const InterfaceFacts& facts);
-// Whether its driver rounds the room of a zero-copy frame down to whole KiB, which is what its NIC can be
-// told (SRRCTL.BSIZEPKT), and takes what does not fit for another packet.
-bool whole_kib_buffers(const InterfaceFacts& facts);
+// The longest frame that a driver may fill in one chunk (zero-copy): 1,664 bytes. Kernels since 7.1, and
+// stable ones of 2026, round the room of one down to 128 bytes, and refuse an MTU that does not fit.
+inline constexpr u32 kMostZeroCopyFrame = XG_FRAME_MAX / 128 * 128;
+// Whether a frame that its driver fills needs two chunks: for its MTU, or because the driver rounds the room
+// down to whole KiB, which is what its NIC can be told (SRRCTL.BSIZEPKT), and takes what does not fit for
+// another packet.
+bool wants_two_chunks(const InterfaceFacts& facts);
 // Whether the kernel itself can transmit XDP frames here, which may be of so many buffers: what caching TX
 // and REDIRECT verdicts needs.
 bool can_transmit_xdp(const InterfaceFacts& facts, bool generic, u32 buffers = 1);
