@@ -229,7 +229,7 @@ TEST_P(Path, WorkIsSpreadOverTheQueues) {
   attach(inspect_udp(7000, kBounce));
   Sniffer left(left_port());
   const auto frames = many_flows(7000, 64, 10);
-  Sender(left_port()).send_paced(frames, 20000);
+  Sender(left_port()).send_paced(frames, 5000);
   EXPECT_EQ(left.take(frames.size(), 5000ms, udp_to(7000)).size(), frames.size());
   // Generic XDP on veth gets all packets as queue 0's: veth notes the queue only for its own NAPI.
   for (std::uint32_t queue = 0; queue < (generic() ? 1 : queues()); ++queue)
