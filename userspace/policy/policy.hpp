@@ -261,7 +261,7 @@ struct Io {
   u64 burst_ns = 0;   // 0: frames_per_queue holds; else as many frames as so long a burst at line rate needs
   u32 link_gbps = 0;  // line rate for `burst`; 0: as the interface says
   u64 heartbeat_ns = 90'000'000;  // silence of a worker or its device after which the kernel decides alone
-  u64 spin_ns = 20'000;            // how long a worker looks for packets after the last one, before it sleeps
+  u64 spin_ns = 20'000;           // how long a worker looks for packets after the last one, before it sleeps
   bool huge_pages = false;
   enum class BusyPoll { automatic, on, off } busy_poll = BusyPoll::automatic;
   u32 busy_poll_us = 20;
