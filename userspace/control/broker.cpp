@@ -322,14 +322,15 @@ Result<std::string> Broker::rename(u32 port) {
   if (!lock) return Error(lock.error());
   if (find_process(now) == Presence::running)
     return Error(std::string("another attach has pins and control socket of that name"));
+  auto& program = *ports_[port]->program;
+  if (auto renamed = program.rename(now); !renamed) return Error(renamed.error());
   orphan_links(now, *lock);
   const std::string path = socket_path(now);
   std::error_code error;
   std::filesystem::rename(socket_files_[port], path, error);
-  if (error) return Error(fmt::format("cannot rename {}: {}", socket_files_[port], error.message()));
-  if (auto renamed = ports_[port]->program->rename(now); !renamed) {
-    std::filesystem::rename(path, socket_files_[port], error);
-    return Error(renamed.error());
+  if (error) {
+    (void)program.rename(name);
+    return Error(fmt::format("cannot rename {}: {}", socket_files_[port], error.message()));
   }
   socket_files_[port] = path;
   ports_[port]->offloads.rename(now);
