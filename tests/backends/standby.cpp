@@ -270,12 +270,47 @@ TEST_P(Standby, StaysOutOfTheWayOfADeviceThatWorks) {
 INSTANTIATE_TEST_SUITE_P(Backends, Standby, testing::ValuesIn(all_broken()),
                          [](const auto& one) { return one.param.target.name() + "_" + one.param.fault; });
 
+// That has no room for a generation, and works.
+class Full final : public gpu::Device {
+ public:
+  explicit Full(u32 refused) : refused_(refused) {}
+  const gpu::DeviceInfo& info() const noexcept override { return device_->info(); }
+  gpu::Result<void> register_frames(void* base, u64 bytes, gpu::Frames frames) override {
+    return device_->register_frames(base, bytes, frames);
+  }
+  gpu::Frames frames() const noexcept override { return device_->frames(); }
+  gpu::Result<void> load(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines) override {
+    if (std::exchange(refused_, 0) == generation) return tl::unexpected(std::string("it is full"));
+    return device_->load(generation, std::move(pipelines));
+  }
+  gpu::Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
+    return device_->read_state(generation, table, first, words);
+  }
+  void unload(u32 generation) noexcept override { device_->unload(generation); }
+  gpu::Result<bool> publish_flows(const std::vector<gpu::FlowTables>& ports) override {
+    return device_->publish_flows(ports);
+  }
+  gpu::Result<std::unique_ptr<gpu::Queue>> open_queue(const gpu::QueueOptions& options) override {
+    return device_->open_queue(options);
+  }
+  gpu::Result<std::unique_ptr<gpu::Mirror>> open_mirror(const gpu::MirrorOptions& options) override {
+    return device_->open_mirror(options);
+  }
+
+ private:
+  std::unique_ptr<gpu::Device> device_ = gpu::open_device("cpu").value();
+  u32 refused_;
+};
+
 class Lost : public testing::Test {
  protected:
   void open(const char* fault, decltype(gpu::StandbyOptions::reopen) reopen = {}) {
     auto broken = gpu::with_fault(gpu::open_device("cpu").value(), fault);
     ASSERT_TRUE(broken) << broken.error();
-    device_ = gpu::with_standby(std::move(*broken), gpu::open_device("cpu").value(),
+    open(std::move(*broken), std::move(reopen));
+  }
+  void open(std::unique_ptr<gpu::Device> device, decltype(gpu::StandbyOptions::reopen) reopen = {}) {
+    device_ = gpu::with_standby(std::move(device), gpu::open_device("cpu").value(),
                                 {.reopen = std::move(reopen), .retry = std::chrono::milliseconds(1)});
     ASSERT_TRUE(
         device_->register_frames(traffic_.region.base(), traffic_.region.size(), gpu::Frames::in_place));
@@ -302,10 +337,12 @@ TEST_F(Lost, IsShownByAPolicyThatTheStandbyTakes) {
 }
 
 TEST_F(Lost, IsNotWhoRefusesAPolicy) {
-  open("lose:1000");
-  ASSERT_TRUE(device_->load(kGeneration, compiled(settings_)));
-  EXPECT_FALSE(device_->load(kGeneration, compiled(settings_))) << "it is there";
+  open(std::make_unique<Full>(kGeneration));
+  const auto refused = device_->load(kGeneration, compiled(settings_));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), "it is full");
   EXPECT_EQ(device_->degraded(), "");
+  EXPECT_TRUE(device_->load(kGeneration, compiled(settings_))) << "the standby has not kept it";
 }
 
 // No stack is to be had of more than all addresses.
