@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * bpf/inspect.bpf.h: handing a packet to user space: is a worker alive, has it credit, in which order,
- * with which metadata; and what the policy says where it cannot be handed over.
+ * bpf/inspect.bpf.h: handing a packet to user space: are worker and device alive, is there credit, in which
+ * order, with which metadata; and what the policy says where it cannot be handed over.
  */
 #ifndef XDPGPU_BPF_INSPECT_H
 #define XDPGPU_BPF_INSPECT_H

@@ -45,7 +45,8 @@ XG_RECORD(xg_queue_state) {
   u32 granted;
   u32 retired;        /* packets with sequence - retired < 0 have left user space (sent and completed) */
   u64 beat_ns;        /* CLOCK_MONOTONIC of the worker's last turn; 0: no worker */
-  u64 device_beat_ns; /* likewise of its device queue's last answer, or of that turn if none is awaited */
+  u64 device_beat_ns; /* likewise, how long its device queue owes no answer: of the last one, or of when the
+                         oldest batch was handed to it if that is later; of that turn if it has none */
   u32 window;         /* the most credits that there can be */
   u32 worker_reserved[9];
 };

@@ -51,7 +51,9 @@ struct Retired {
   u64 under_way = 0;             // 1: some of the packets have not left
   u64 failed = 0;                // 1: the device failed
   u64 at_ns = 0;                 // the moment
-  u64 device_ns = 0;             // when the device answered last; at_ns if nothing is asked of it; 0: none
+  // When the device answered last, or was given the oldest batch that it has, if that is later; at_ns if it
+  // has none; 0 without a device.
+  u64 device_ns = 0;
 };
 
 // Whether the worker may say that it lives: the device has not failed, and whoever retires has been heard of
