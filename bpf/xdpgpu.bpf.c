@@ -9,7 +9,8 @@
  *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default. A mirror on
  *             the way shows the packet to a compute device, and the packet goes on
  *   inspect   to the queue's AF_XDP socket, if its worker and device live and it has credit enough for the
- *             rule's priority; else on_failure or on_overload decides, and where it says `known`, the flow's verdict first
+ *             rule's priority; else on_failure or on_overload decides, and where it says `known`, the flow's
+ *             verdict first
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
  * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
