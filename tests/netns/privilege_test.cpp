@@ -28,7 +28,6 @@ class Privilege : public OnOneWire {
 };
 
 constexpr const char* kPass = R"({"stage": "acl", "rules": [], "default": "pass"})";
-constexpr const char* kBounce = R"({"stage": "l2fwd", "cache": true})";
 
 // XDPGPU_SECCOMP for the programs that are started while it lives.
 class Seccomp {
@@ -74,32 +73,6 @@ TEST_F(Privilege, NoThreadOfTheDataPlaneHoldsAny) {
   }
   EXPECT_TRUE(names.contains("xdpgpu-0")) << "threads have names";
   EXPECT_GT(threads, 4U) << "two workers' two threads, and the first";
-}
-
-// A run of everything, in which nothing is refused, so that all that would have been is told.
-TEST_F(Privilege, TheFilterLacksNothing) {
-  const Seccomp seccomp("record");
-  attach(inspect_udp(7000, kBounce));
-  Sniffer left(left_port());
-  const auto frames = many_flows(7000, 200, 2);
-  Sender(left_port()).send_paced(frames, 5000);
-  EXPECT_EQ(left.take(frames.size(), 5000ms, udp_to(7000)).size(), frames.size());
-  EXPECT_EQ(attached_->apply(inspect_all(kPass)).status, 0);
-  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
-  EXPECT_FALSE(attached_->status().empty());
-  const std::string& name = host_port().ifname();
-  EXPECT_EQ(product(*host_, {"flows", "list", name}).status, 0);
-  EXPECT_EQ(product(*host_, {"flows", "flush", name}).status, 0);
-  EXPECT_EQ(product(*host_, {"bypass", "on", name}).status, 0);
-  std::this_thread::sleep_for(1200ms);  // the interface and its MTU are looked at
-  EXPECT_EQ(attached_->detach().status, 0);
-  const std::string said = attached_->process().err();
-  const std::string sum = "asked for beyond the filter: ";
-  const auto at = said.find(sum);
-  ASSERT_NE(at, std::string::npos) << said;
-  const std::string asked = said.substr(at + sum.size(), said.find('\n', at) - at - sum.size());
-  fmt::print("{} asked for beyond the filter: {}\n", device_under_test(), asked);
-  EXPECT_EQ(asked, "none");
 }
 
 TEST_F(Privilege, WhatTheFilterKillsIsCleanedUpAndToldApart) {

@@ -29,6 +29,7 @@
 #include <mutex>
 #include <thread>
 
+#include "maps/types.h"
 #include "userspace/control/privileges.hpp"
 
 namespace xdpgpu::control {
@@ -129,6 +130,45 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
   EXPECT_EQ(refused(SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_NEWUSER), EPERM);
 }
 
+// The kernel takes a request's lower 32 bits, whatever is in the others.
+TEST_F(ControlSeccomp, AsksNoTerminalForAnything) {
+  constexpr u64 kHighBits[] = {0, u64{1} << 32, 0xffffffff00000000u};
+  for (const Drivers drivers :
+       {Drivers{}, Drivers{.cuda = true}, Drivers{.vulkan = true}, Drivers{true, true}})
+    for (const u64 high : kHighBits) {
+      const auto outcome = [&](u64 request) {
+        return filtered([=] { return syscall(SYS_ioctl, 0, high | request, 0); }, drivers);
+      };
+      for (const u64 request : {TIOCSTI, TIOCLINUX, TIOCSCTTY, TIOCSETD, TIOCCONS, TIOCNOTTY, TCGETS, TCSETS,
+                                TCSETSF, TIOCSPGRP, FIONREAD, FIOASYNC})
+        EXPECT_EQ(outcome(request), EPERM) << std::hex << request;
+      EXPECT_NE(outcome(FIONBIO), EPERM) << "Asio's sockets";
+    }
+}
+
+TEST_F(ControlSeccomp, AsksOnlyDriversOfItsDevices) {
+  constexpr u64 kNvidiaControl = 0xc020462a, kUvmInitialize = 0x30000001, kUvmRegisterGpu = 37,
+                kModeset = 0xc0106d00, kDrmVersion = 0xc0406400, kPerfReset = 0x2403, kLoop = 0x4c00,
+                kTunSetIff = 0x400454ca, kUvmTest = 200, kPtmx = 0x80045430, kUsb = 0xc0105500,
+                kBlock = 0x1261, kVhost = 0xaf00;
+  const auto asked = [](u64 request, Drivers drivers) {
+    return filtered([=] { return syscall(SYS_ioctl, 0, request, 0); }, drivers);
+  };
+  constexpr Drivers kCuda{.cuda = true}, kVulkan{.vulkan = true};
+  for (const u64 request : {kNvidiaControl, kUvmInitialize, kUvmRegisterGpu}) {
+    EXPECT_EQ(asked(request, {}), EPERM) << std::hex << request;
+    EXPECT_NE(asked(request, kCuda), EPERM) << std::hex << request;
+    EXPECT_NE(asked(request, kVulkan), EPERM) << std::hex << request;
+    EXPECT_NE(asked(0xffffffff00000000u | request, kCuda), EPERM) << "an int with its sign";
+  }
+  for (const u64 request : {kModeset, kDrmVersion}) {
+    EXPECT_EQ(asked(request, kCuda), EPERM) << std::hex << request;
+    EXPECT_NE(asked(request, kVulkan), EPERM) << std::hex << request;
+  }
+  for (const u64 request : {kPerfReset, kLoop, kTunSetIff, kUvmTest, kPtmx, kUsb, kBlock, kVhost})
+    EXPECT_EQ(asked(request, {true, true}), EPERM) << std::hex << request;
+}
+
 TEST_F(ControlSeccomp, WritesNoFilesAndRunsNoNewCode) {
   const auto opened = [](const char* path, int flags) {
     return filtered([=] { return open(path, flags, 0600); });
@@ -217,6 +257,10 @@ TEST_F(ControlSeccomp, ARecordNamesWhatWasBeyondAndLetsItGoOn) {
       auto recorder = SystemCallRecorder::start({}, say);
       if (!recorder) _exit(kNotFiltered);
       for (int i = 0; i < 3; i++) {
+        // Of what the filter lets through, and of what it does not.
+        wrong += syscall(SYS_ioctl, fds[1], 0xc020462a, 0) == 0;
+        wrong += open("/dev/null", O_RDONLY) < 0;
+        wrong += syscall(SYS_ioctl, fds[1], FIONBIO, 0) == 0;
         wrong += syscall(SYS_getppid) <= 0;
         std::thread([&] { wrong += socket(AF_NETLINK, SOCK_RAW, 0) < 0; }).join();
       }
@@ -231,10 +275,18 @@ TEST_F(ControlSeccomp, ARecordNamesWhatWasBeyondAndLetsItGoOn) {
     said.append(buffer, static_cast<std::size_t>(n));
   close(fds[0]);
   EXPECT_EQ(outcome_of(child), 0) << said;
-  EXPECT_EQ(said,
-            "XDPGPU_SECCOMP=record: asked for getppid\n"
-            "XDPGPU_SECCOMP=record: asked for socket (argument 0: 0x10)\n"
-            "XDPGPU_SECCOMP=record: asked for beyond the filter: getppid, socket (argument 0: 0x10)\n");
+  EXPECT_EQ(
+      said,
+      "XDPGPU_SECCOMP=record: asked for ioctl 0xc020462a (type 'F', nr 0x2a, 32 bytes, both ways) of "
+      "pipe\n"
+      "XDPGPU_SECCOMP=record: used openat /dev/null to read\n"
+      "XDPGPU_SECCOMP=record: used ioctl 0x00005421 (type 'T', nr 0x21, 0 bytes, no data) of pipe\n"
+      "XDPGPU_SECCOMP=record: asked for getppid\n"
+      "XDPGPU_SECCOMP=record: asked for socket (argument 0: 0x10)\n"
+      "XDPGPU_SECCOMP=record: used of what the filter lets through by request or path: ioctl 0x00005421 "
+      "(type 'T', nr 0x21, 0 bytes, no data) of pipe, openat /dev/null to read\n"
+      "XDPGPU_SECCOMP=record: asked for beyond the filter: getppid, ioctl 0xc020462a (type 'F', nr 0x2a, "
+      "32 bytes, both ways) of pipe, socket (argument 0: 0x10)\n");
 }
 
 TEST(ControlSeccompMode, IsNamedByTheEnvironment) {

@@ -3,33 +3,25 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <linux/bpf.h>
 #include <linux/seccomp.h>
-#include <linux/sockios.h>
-#include <poll.h>
 #include <sched.h>
-#include <seccomp.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <optional>
-#include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "maps/types.h"
-#include "userspace/kernel/kernel.hpp"
+#include "userspace/control/ioctl_requests.hpp"
+#include "userspace/control/seccomp_filter.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -82,7 +74,6 @@ constexpr std::array kDriver{SCMP_SYS(access),
                              SCMP_SYS(getpriority),
                              SCMP_SYS(getrlimit),
                              SCMP_SYS(getrusage),
-                             SCMP_SYS(ioctl),
                              SCMP_SYS(lstat),
                              SCMP_SYS(mbind),
                              SCMP_SYS(memfd_create),
@@ -172,22 +163,27 @@ constexpr std::array kNever{SCMP_SYS(add_key),
                             SCMP_SYS(unshare),
                             SCMP_SYS(userfaultfd)};
 
-// A call that may be made only so.
-struct Limited {
-  int call;
-  std::vector<scmp_arg_cmp> arguments;
-};
+// What names a file, so that a record looks at it.
+constexpr std::array kNaming{SCMP_SYS(mkdir),     SCMP_SYS(mkdirat), SCMP_SYS(open),
+                             SCMP_SYS(openat),    SCMP_SYS(rename),  SCMP_SYS(renameat),
+                             SCMP_SYS(renameat2), SCMP_SYS(unlink),  SCMP_SYS(unlinkat)};
 
 scmp_arg_cmp is(unsigned argument, u64 value) { return {argument, SCMP_CMP_EQ, value, 0}; }
 scmp_arg_cmp masked(unsigned argument, u64 mask, u64 value) {
   return {argument, SCMP_CMP_MASKED_EQ, mask, value};
 }
 
-std::vector<Limited> limited(bool drivers, bool recorded) {
+bool is_recorded(int call) {
+  return call == SCMP_SYS(ioctl) || std::find(kNaming.begin(), kNaming.end(), call) != kNaming.end();
+}
+
+}  // namespace
+
+std::vector<LimitedCall> limited_calls(bool drivers) {
   constexpr u64 kNamespaces = CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID |
                               CLONE_NEWUSER | CLONE_NEWUTS;
   constexpr u64 kThreads = CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
-  std::vector<Limited> calls{
+  std::vector<LimitedCall> calls{
       {SCMP_SYS(clone), {masked(0, kThreads | kNamespaces | CLONE_PTRACE, kThreads)}},
       {SCMP_SYS(tgkill), {is(0, static_cast<u64>(getpid()))}},  // abort
       {SCMP_SYS(prlimit64), {is(2, 0)}},                        // asking, not setting
@@ -209,33 +205,22 @@ std::vector<Limited> limited(bool drivers, bool recorded) {
     calls.push_back({call, {masked(2, PROT_EXEC, 0)}});
   constexpr u64 kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;
   calls.push_back({SCMP_SYS(openat), {masked(2, kWriting & ~u64{O_DIRECTORY}, O_RDONLY)}});
-  for (const u64 request : {FIONBIO, SIOCETHTOOL, SIOCGIFMTU, SIOCGIFNAME, SIOCGIFINDEX, TCGETS})
-    calls.push_back({SCMP_SYS(ioctl), {is(1, request)}});
-  if (recorded)
-    for (const u64 request : {SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND})
-      calls.push_back({SCMP_SYS(ioctl), {is(1, request)}});
   return calls;
 }
 
-struct Release {
-  void operator()(void* context) const noexcept { seccomp_release(context); }
-};
-using Context = std::unique_ptr<void, Release>;
-
-Error failed(const char* what, int error) {
+Error cannot_filter(const char* what, int error) {
   return Error(
       fmt::format("the data plane's system calls cannot be filtered: {}: {}; run a kernel with "
                   "CONFIG_SECCOMP_FILTER, or set XDPGPU_SECCOMP=off to go without",
                   what, std::strerror(error < 0 ? -error : error)));
 }
 
-// `others`: what becomes of a call on no list.
-Result<Context> make_filter(Drivers drivers, u32 others, bool recorded) {
-  Context filter(seccomp_init(others));
-  if (!filter) return failed("seccomp_init", ENOMEM);
+Result<Filter> make_filter(Drivers drivers, u32 others, bool recorded) {
+  Filter filter(seccomp_init(others));
+  if (!filter) return cannot_filter("seccomp_init", ENOMEM);
   int error = 0;
   const auto add = [&](u32 action, int call, const std::vector<scmp_arg_cmp>& arguments = {}) {
-    if (error == 0)
+    if (error == 0 && !(recorded && is_recorded(call)))
       error = seccomp_rule_add_array(filter.get(), action, call, static_cast<unsigned>(arguments.size()),
                                      arguments.data());
   };
@@ -246,21 +231,28 @@ Result<Context> make_filter(Drivers drivers, u32 others, bool recorded) {
     if (error == 0) error = seccomp_attr_set(filter.get(), attribute, value);
   const bool any_driver = drivers.cuda || drivers.vulkan;
   for (const int call : kOwn) add(SCMP_ACT_ALLOW, call);
-  for (const auto& [call, arguments] : limited(any_driver, recorded)) add(SCMP_ACT_ALLOW, call, arguments);
+  for (const auto& [call, arguments] : limited_calls(any_driver)) add(SCMP_ACT_ALLOW, call, arguments);
   if (any_driver)
     for (const int call : kDriver) add(SCMP_ACT_ALLOW, call);
+  for (const auto& [mask, request] : admitted_requests(drivers))
+    add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {masked(1, mask, request)});
   if (drivers.cuda)
     for (const int call : kCuda) add(SCMP_ACT_ALLOW, call);
   if (drivers.vulkan)
     for (const int call : kVulkan) add(SCMP_ACT_ALLOW, call);
   add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
-  if (!recorded)
+  if (!recorded) {
     for (const int call : kNever) add(SCMP_ACT_KILL_PROCESS, call);
-  if (error != 0) return failed("making the filter", error);
+  } else {
+    for (const u64 request : {SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND})
+      if (error == 0)
+        error =
+            seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, request));
+    add(SCMP_ACT_ALLOW, SCMP_SYS(process_vm_readv));
+  }
+  if (error != 0) return cannot_filter("making the filter", error);
   return filter;
 }
-
-}  // namespace
 
 Result<SeccompMode> seccomp_mode(const char* said) {
   const std::string_view value = said != nullptr ? said : "";
@@ -274,83 +266,8 @@ Result<SeccompMode> seccomp_mode(const char* said) {
 Result<void> restrict_system_calls(Drivers drivers) {
   auto filter = make_filter(drivers, SCMP_ACT_ERRNO(EPERM), false);
   if (!filter) return Error(filter.error());
-  if (const int error = seccomp_load(filter->get()); error != 0) return failed("seccomp", error);
+  if (const int error = seccomp_load(filter->get()); error != 0) return cannot_filter("seccomp", error);
   return {};
-}
-
-// ---- recording --------------------------------------------------------------------------------------
-
-struct SystemCallRecorder::Impl {
-  Say say;
-  Context filter;  // its descriptor is that of the notifications
-  int notifications = -1;
-  kernel::Fd end;
-  seccomp_notif* request = nullptr;
-  seccomp_notif_resp* response = nullptr;
-  std::map<int, unsigned> told_by;  // the argument that a limited call is looked at by
-  std::set<std::string> asked;
-  std::thread thread;
-
-  ~Impl() { seccomp_notify_free(request, response); }
-  void run();
-  std::string describe(const seccomp_data& call) const;
-};
-
-std::string SystemCallRecorder::Impl::describe(const seccomp_data& call) const {
-  char* resolved = seccomp_syscall_resolve_num_arch(call.arch, call.nr);
-  std::string name = resolved != nullptr ? resolved : fmt::format("number {}", call.nr);
-  std::free(resolved);
-  const auto argument = told_by.find(call.nr);
-  if (argument == told_by.end()) return name;
-  return fmt::format("{} (argument {}: {:#x})", name, argument->second, call.args[argument->second]);
-}
-
-// Answers first, and speaks then: who waits may hold the lock of what is spoken by.
-void SystemCallRecorder::Impl::run() {
-  while (true) {
-    pollfd events[2] = {{notifications, POLLIN, 0}, {end.get(), POLLIN, 0}};
-    if (poll(events, 2, -1) < 0 && errno != EINTR) return;
-    if (events[1].revents != 0) return;
-    if (events[0].revents == 0) continue;
-    std::memset(request, 0, sizeof(*request));  // as the kernel wants it
-    // An error is that of a thread which was interrupted, and waits no more.
-    if (seccomp_notify_receive(notifications, request) != 0) continue;
-    const seccomp_data call = request->data;
-    std::memset(response, 0, sizeof(*response));
-    response->id = request->id;
-    response->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    (void)seccomp_notify_respond(notifications, response);
-    if (const auto [news, is_new] = asked.insert(describe(call)); is_new)
-      say(fmt::format("XDPGPU_SECCOMP=record: asked for {}", *news));
-  }
-}
-
-Result<std::unique_ptr<SystemCallRecorder>> SystemCallRecorder::start(Drivers drivers, Say say) {
-  auto filter = make_filter(drivers, SCMP_ACT_NOTIFY, true);
-  if (!filter) return Error(filter.error());
-  auto impl = std::make_unique<Impl>();
-  impl->say = std::move(say);
-  impl->filter = std::move(*filter);
-  for (const auto& [call, arguments] : limited(drivers.cuda || drivers.vulkan, true))
-    impl->told_by[call] = arguments.front().arg;
-  impl->end = kernel::Fd(eventfd(0, EFD_CLOEXEC));
-  if (!impl->end || seccomp_notify_alloc(&impl->request, &impl->response) != 0)
-    return failed("making the recorder", errno);
-  if (const int error = seccomp_load(impl->filter.get()); error != 0) return failed("seccomp", error);
-  impl->notifications = seccomp_notify_fd(impl->filter.get());
-  if (impl->notifications < 0) return failed("seccomp_notify_fd", EINVAL);
-  impl->thread = std::thread([recorder = impl.get()] { recorder->run(); });
-  return std::unique_ptr<SystemCallRecorder>(new SystemCallRecorder(std::move(impl)));
-}
-
-SystemCallRecorder::SystemCallRecorder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-SystemCallRecorder::~SystemCallRecorder() {
-  const u64 one = 1;
-  if (write(impl_->end.get(), &one, sizeof(one)) != sizeof(one)) impl_->thread.detach();
-  if (impl_->thread.joinable()) impl_->thread.join();
-  impl_->say(fmt::format("XDPGPU_SECCOMP=record: asked for beyond the filter: {}",
-                         impl_->asked.empty() ? "none" : fmt::format("{}", fmt::join(impl_->asked, ", "))));
 }
 
 }  // namespace xdpgpu::control

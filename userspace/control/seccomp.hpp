@@ -6,7 +6,8 @@
 // Three lists: what the process itself needs, what drivers of GPUs need beside it, and what nothing in here
 // has any business with. A call of the last kind, execve for one, kills the process, and the broker says so:
 // somebody else's code is running. Any other call that is on no list fails with EPERM, since a library that
-// only tries something (another version of a driver, say) is no reason to let an interface go. Processes
+// only tries something (another version of a driver, say) is no reason to let an interface go. ioctl is let
+// through by its request (ioctl_requests.hpp). Processes
 // cannot be made at all, threads can: clone3, whose flags a filter cannot see, "does not exist", so that
 // glibc takes clone, whose flags it can.
 #pragma once
@@ -36,7 +37,8 @@ struct Drivers {
 Result<void> restrict_system_calls(Drivers drivers);
 
 // In place of restrict_system_calls: lets every call go on, and says each that the filter would not have
-// let through, once. For finding out what a new driver asks for; it restricts nothing.
+// let through, once. Of what it lets through it says each request of ioctl, with the device or socket that
+// was asked, and each file that was named. For finding out what a new driver asks for; it restricts nothing.
 class SystemCallRecorder {
  public:
   // Called by the recorder's thread, and in the end by the one that destroys it.
