@@ -170,6 +170,12 @@ const Frame kAtomic6 = ethernet() + ipv6({.next = 44}, fragment_header(17, 0, 99
 INSTANTIATE_TEST_SUITE_P(
     Fragments, CaseTest,
     testing::Values(
+        Case{"unsaid_follows_a_default_that_drops",
+             kDropAll + R"(, "rules": [{"match": {"proto": "udp", "dst_port": 53}, "action": "pass"}])",
+             kFirst, XDP_DROP, "drop_fragment"},
+        Case{"unsaid_later_follows_a_default_that_drops", kDropAll, kLater6, XDP_DROP, "drop_fragment"},
+        Case{"unsaid_follows_a_default_that_passes", R"("default": "pass")", kLater, XDP_PASS,
+             "pass_fragment"},
         Case{"first_pass", kDropAll + R"(, "fragments": "pass")", kFirst, XDP_PASS, "pass_fragment"},
         Case{"first_drop", R"("fragments": "drop")", kFirst, XDP_DROP, "drop_fragment"},
         Case{"later_drop", R"("fragments": "drop")", kLater, XDP_DROP, "drop_fragment"},

@@ -419,6 +419,24 @@ TEST(ControlReplay, AnUnknownDeviceIsRefused) {
   EXPECT_NE(replay.error().find("abacus"), std::string::npos) << replay.error();
 }
 
+// Nothing in the capture is to port 443, and its fragments are of packets to no port that is let in.
+TEST(ControlReplay, FragmentsDoNotPassADefaultThatDrops) {
+  const auto policy = compiled(R"({"version": 1, "default": "drop",
+      "rules": [{"match": {"proto": "tcp", "dst_port": 443}, "action": "pass"}]})");
+  for (const bool kernel : {false, true}) {
+    if (kernel && geteuid() != 0) continue;
+    SCOPED_TRACE(kernel ? "in the kernel" : "in user space");
+    auto replay = open_or_die(policy, kernel);
+    int fragments = 0;
+    for (const PacketVerdict& verdict : replay_file(*replay, "ipv6-fragments.pcap")) {
+      if (verdict.flow.find("fragment id") == std::string::npos) continue;
+      fragments++;
+      EXPECT_EQ(verdict.action, XG_DROP) << "packet " << verdict.number << ": " << verdict.reason;
+    }
+    EXPECT_GT(fragments, 40);
+  }
+}
+
 TEST(ControlReplay, TheKernelAgrees) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may run the kernel's program";
   for (const char* fragments : {"inspect", "pass", "drop"}) {

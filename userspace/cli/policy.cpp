@@ -3,6 +3,7 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/policy/fragments.hpp"
 #include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::cli {
@@ -20,7 +21,8 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
   const u64 bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row);
   std::size_t prefixes = 0;
   for (const auto& [name, list] : compiled->policy.lists) prefixes += list.prefixes.size();
-  const auto notes = policy::conntrack_notes(compiled->policy);
+  auto notes = policy::conntrack_notes(compiled->policy);
+  for (auto& note : policy::fragment_notes(compiled->policy)) notes.push_back(std::move(note));
   if (format == Format::json) {
     print_json({{"ok", true},
                 {"file", file},

@@ -45,6 +45,7 @@ class PolicyReader {
     decision(fields, "default", words::kDo, policy_.default_action);
     uninspected(fields, "on_failure", policy_.on_failure);
     uninspected(fields, "on_overload", policy_.on_overload);
+    policy_.fragments = policy_.default_action;
     decision(fields, "fragments", words::kFragments, policy_.fragments);
     if (auto lists = fields.get("lists")) this->lists(*lists);
     KnownLists known(policy_.lists);

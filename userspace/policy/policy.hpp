@@ -287,7 +287,7 @@ struct Policy {
   Do default_action = Do::pass;
   Do on_failure = Do::pass;
   Do on_overload = Do::pass;
-  Do fragments = Do::pass;  // for those that no rule passes, drops or limits
+  Do fragments = Do::pass;  // for those that no rule passes, drops or limits; unsaid: default_action
   std::vector<Match> management;
   std::map<std::string, List> lists;
   std::vector<Rule> rules;

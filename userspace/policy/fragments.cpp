@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/fragments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/policy/caching.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+constexpr u32 kMostPairs = 10'000;  // of rules that are compared for packets in common
+
+bool asks_for_more(const Match& match) {
+  return !match.src_ports.empty() || !match.dst_ports.empty() || match.tcp_flags_mask.has_value();
+}
+
+bool lets_in(const Rule& rule) {
+  return rule.action == Rule::Action::pass || rule.action == Rule::Action::inspect;
+}
+
+// The first rule by name, and how many more there are.
+std::string named(const std::vector<const std::string*>& names) {
+  std::string text = fmt::format("\"{}\"", *names.front());
+  if (names.size() > 1) text += fmt::format(" and {} more", names.size() - 1);
+  return text;
+}
+
+class Ways {
+ public:
+  explicit Ways(const Policy& policy) : policy_(policy) {}
+
+  std::vector<std::string> run() {
+    if (policy_.fragments == Do::pass) passed();
+    if (policy_.fragments == Do::inspect) inspected();
+    return std::move(notes_);
+  }
+
+ private:
+  // Rules with ports or TCP flags that hold packets back, and whose fragments something behind them lets on.
+  std::vector<const std::string*> holding() {
+    std::vector<const std::string*> names;
+    for (u64 i = 0; i < policy_.rules.size(); ++i) {
+      const Rule& rule = policy_.rules[i];
+      if (rule.action != Rule::Action::pass && asks_for_more(rule.match) && comes_in_behind(i))
+        names.push_back(&rule.name);
+    }
+    return names;
+  }
+  bool comes_in_behind(u64 rule) {
+    if (policy_.fragments == Do::pass || policy_.default_action == Do::pass) return true;
+    for (u64 i = rule + 1; i < policy_.rules.size(); ++i) {
+      if (!lets_in(policy_.rules[i]) || asks_for_more(policy_.rules[i].match)) continue;
+      if (++pairs_ > kMostPairs || may_both_match(policy_, policy_.rules[rule].match, policy_.rules[i].match))
+        return true;
+    }
+    return false;
+  }
+  void around(const std::vector<const std::string*>& names) {
+    if (!names.empty())
+      notes_.push_back(
+          fmt::format("fragments get around the rule {}: they have no ports and no TCP flags, so it says "
+                      "nothing of them, "
+                      "and \"fragments\": \"{}\" lets them on; write \"drop\"",
+                      named(names), policy_.fragments == Do::pass ? "pass" : "inspect"));
+  }
+  void passed() {
+    if (policy_.default_action == Do::drop)
+      notes_.push_back(
+          "\"fragments\": \"pass\" lets every fragment in that no rule drops, though \"default\" is "
+          "\"drop\": "
+          "a stranger need but cut packets up; write \"drop\"");
+    around(holding());
+    std::vector<const std::string*> inspecting;
+    for (const auto& rule : policy_.rules)
+      if (rule.action == Rule::Action::inspect &&
+          std::none_of(inspecting.begin(), inspecting.end(),
+                       [&](const std::string* name) { return *name == rule.pipeline; }))
+        inspecting.push_back(&rule.pipeline);
+    if (!inspecting.empty())
+      notes_.push_back(
+          fmt::format("fragments get around the pipeline {}: \"fragments\": \"pass\" passes them, and no "
+                      "pipeline sees them; write \"drop\"",
+                      named(inspecting)));
+  }
+  void inspected() {
+    around(holding());
+    for (const auto& pipeline : policy_.pipelines)
+      if (std::any_of(policy_.rules.begin(), policy_.rules.end(), [&](const Rule& rule) {
+            return rule.action == Rule::Action::inspect && rule.pipeline == pipeline.name &&
+                   !asks_for_more(rule.match);
+          }))
+        in_pipeline(pipeline);
+  }
+  void in_pipeline(const Pipeline& pipeline) {
+    std::vector<const std::string*> names;
+    for (const auto& stage : pipeline.stages)
+      if (const auto* acl = std::get_if<AclStage>(&stage))
+        for (const auto& rule : acl->rules)
+          if (rule.action == "drop" && asks_for_more(rule.match)) names.push_back(&rule.name);
+    if (names.empty()) return;
+    notes_.push_back(fmt::format(
+        "fragments get around the rule {} of pipeline \"{}\", which asks for ports or TCP flags: with "
+        "\"fragments\": \"inspect\" they come to the pipeline and have none; write \"drop\"",
+        named(names), pipeline.name));
+  }
+
+  const Policy& policy_;
+  std::vector<std::string> notes_;
+  u32 pairs_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> fragment_notes(const Policy& policy) { return Ways(policy).run(); }
+
+}  // namespace xdpgpu::policy
