@@ -110,6 +110,19 @@ TEST_F(ControlServer, AnswersInOrderOnOneConnection) {
   EXPECT_EQ(second->result.at("said"), "two");
 }
 
+TEST_F(ControlServer, ARequestThatItsHandlerTripsOverIsAnsweredAndHurtsNobody) {
+  const auto client = connect_client();
+  say(client, "{\"request\": \"status\", \"say\": 1}\n");  // the handler takes it for a text
+  const auto refused = decode_response(hear(client));
+  ASSERT_TRUE(refused) << refused.error();
+  EXPECT_NE(refused->error.find("could not be handled"), std::string::npos) << refused->error;
+  const auto next = connect_client();
+  say(next, encode(Request{"status", {{"say", "still"}}}));
+  const auto answer = decode_response(hear(next));
+  ASSERT_TRUE(answer) << answer.error();
+  EXPECT_EQ(answer->result.at("said"), "still");
+}
+
 TEST_F(ControlServer, TakesFilesBehindTheLineAndWhatComesBehindThem) {
   const Request request{
       "apply",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "maps/control.h"
 #include "userspace/cli/command.hpp"
@@ -27,22 +28,48 @@ std::string line_of(const Json& flow) {
                      flow.at("packets").get<u64>(), age);
 }
 
+// One answer holds a part of them; asks until there are `limit` or no more.
+std::optional<Json> ask_for_flows(const std::string& ifname, u64 limit, int& status) {
+  std::optional<Json> all;
+  Json arguments = {{"interface", ifname}};
+  while (true) {
+    arguments["limit"] = all ? limit - all->at("flows").size() : limit;
+    auto part = ask(ifname, std::string(control::request::kFlowsList), arguments, status);
+    if (!part) return std::nullopt;
+    if (!all) {
+      all = std::move(*part);
+    } else {
+      for (auto& flow : part->at("flows")) all->at("flows").push_back(std::move(flow));
+      for (const char* name : {"current", "left_out"}) all->at(name) = part->at(name);
+      all->erase("next");
+      if (const auto next = part->find("next"); next != part->end()) (*all)["next"] = *next;
+    }
+    const auto next = all->find("next");
+    if (next == all->end() || all->at("flows").size() >= limit) break;
+    arguments["from"] = *next;
+  }
+  all->at("listed") = all->at("flows").size();
+  return all;
+}
+
 int list(const std::string& ifname, u64 limit, Format format) {
   int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kFlowsList),
-                          {{"interface", ifname}, {"limit", limit}}, status);
+  const auto result = ask_for_flows(ifname, limit, status);
   if (!result) return status;
   if (format == Format::json) {
     print_json(*result);
     return kDone;
   }
   const auto& flows = result->at("flows");
-  const u64 current = result->at("current").get<u64>();
-  print(fmt::format("{} flow verdicts that {} applies in the kernel{}\n", current, ifname,
-                    flows.size() < current ? fmt::format(", the first {}", flows.size()) : ""));
+  const u64 left_out = result->at("left_out").get<u64>();
+  print(fmt::format("{} flow verdicts that {} applies in the kernel{}\n", result->at("current").get<u64>(),
+                    ifname, left_out > 0 ? fmt::format(", the first {}", flows.size()) : ""));
   if (flows.empty()) return kDone;
   print("   index  action           flow  (decided by; handled in the kernel since)\n");
   for (const auto& flow : flows) print(line_of(flow));
+  if (left_out > 0)
+    print(fmt::format("{} more are left out; list more with \"xdpgpu flows list {} --limit N\"\n", left_out,
+                      ifname));
   print(fmt::format(
       "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/{}/flow_verdicts key {}\n",
       XG_PIN_ROOT, ifname, flows.front().at("bpftool_key").get<std::string>()));
@@ -79,7 +106,9 @@ void add_flows(CLI::App& app, Chosen& chosen) {
       "backend a load balancer chose, how many packets it has handled so, and the entry's index for\n"
       "bpftool.");
   add_interface(*list_command, "interface", arguments->ifname, "An attached interface")->required();
-  list_command->add_option("--limit", arguments->limit, "Print at most so many; default 1000")
+  list_command
+      ->add_option("--limit", arguments->limit,
+                   "Print at most so many, and say how many are left out; default 1000")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
       ->type_name("N");
   const auto list_format = add_output(*list_command);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "userspace/control/arguments.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane_state.hpp"
-#include "userspace/control/flows.hpp"
 
 namespace xdpgpu::control {
 
@@ -19,7 +19,10 @@ void DataPlane::handle(Request request, const Server::Reply& reply) {
         "does not help remove {}, which leads to it",
         fmt::join(names, ", "), request.ifname, socket_path(request.ifname))));
   if (shutting_down_) return reply(Response::failure("it is being detached"));
-  if (name == request::kDetach) return shut_down(reply, request.arguments.value("keep", false));
+  if (name == request::kDetach) {
+    const auto keep = detach_keeps(request.arguments);
+    return keep ? shut_down(reply, *keep) : reply(Response::failure(keep.error()));
+  }
   if (name == request::kStatus) return reply(status());
   if (name == request::kPolicyApply) return reply(apply(std::move(request)));
   if (name == request::kPolicyConfirm) return reply(confirm());
@@ -37,24 +40,11 @@ Response DataPlane::status() const {
 }
 
 Response DataPlane::apply(Request request) {
-  const Json& arguments = request.arguments;
-  const auto text = arguments.find("text");
-  const auto file = arguments.find("file");
-  if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string())
-    return Response::failure("policy.apply needs \"text\" and \"file\"");
-  PolicySource source{file->get<std::string>(), text->get<std::string>(), std::move(request.files)};
-  u64 confirm_s = 0;
-  if (const auto wanted = arguments.find("confirm_s"); wanted != arguments.end()) {
-    if (!wanted->is_number_unsigned() || wanted->get<u64>() == 0 || wanted->get<u64>() > kMaxConfirmSeconds)
-      return Response::failure(
-          fmt::format("confirm_s is not a number of seconds from 1 to {}", kMaxConfirmSeconds));
-    confirm_s = wanted->get<u64>();
-  }
-  bool audit = false;
-  if (const auto wanted = arguments.find("audit"); wanted != arguments.end()) {
-    if (!wanted->is_boolean()) return Response::failure("\"audit\" is not true or false");
-    audit = wanted->get<bool>();
-  }
+  auto said = apply_arguments(request.arguments);
+  if (!said) return Response::failure(said.error());
+  PolicySource source{std::move(said->file), std::move(said->text), std::move(request.files)};
+  const u64 confirm_s = said->confirm_s;
+  const bool audit = said->audit;
   auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
   if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
   compiled->set_audit(audit);
@@ -97,14 +87,9 @@ Response DataPlane::show() const {
 }
 
 Response DataPlane::list(const Json& arguments) const {
-  FlowQuery query;
-  if (const auto name = arguments.find("interface"); name != arguments.end() && name->is_string())
-    query.interface = name->get<std::string>();
-  if (const auto limit = arguments.find("limit"); limit != arguments.end()) {
-    if (!limit->is_number_unsigned()) return Response::failure("\"limit\" is not a number");
-    query.limit = limit->get<u64>();
-  }
-  return Response::success(list_flows(ports_, *swap_->current(), query));
+  const auto query = flow_query(arguments);
+  if (!query) return Response::failure(query.error());
+  return Response::success(list_flows(ports_, *swap_->current(), *query));
 }
 
 Response DataPlane::flush() {
@@ -115,11 +100,10 @@ Response DataPlane::flush() {
 }
 
 Response DataPlane::bypass(const Json& arguments) {
-  const auto on = arguments.find("on");
-  if (on == arguments.end() || !on->is_boolean())
-    return Response::failure("bypass needs \"on\": true or false");
-  for (auto& port : ports_) port.set_state(on->get<bool>() ? XG_STATE_BYPASS : XG_STATE_RUNNING);
-  return Response::success({{"bypass", on->get<bool>()}});
+  const auto on = bypass_is_on(arguments);
+  if (!on) return Response::failure(on.error());
+  for (auto& port : ports_) port.set_state(*on ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  return Response::success({{"bypass", *on}});
 }
 
 }  // namespace xdpgpu::control

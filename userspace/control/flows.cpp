@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -80,7 +81,9 @@ Json describe(const xg_flow_verdict& entry, const std::vector<PortControl>& port
 
 Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& policy, const FlowQuery& query) {
   Json list = Json::array();
-  u64 current = 0;
+  u64 current = 0, left_out = 0;
+  std::optional<u32> next;
+  const u64 limit = std::min(query.limit, kMostFlows);
   const u64 now = monotonic_ns();
   for (u32 p = 0; p < ports.size(); p++) {
     const PortControl& port = ports[p];
@@ -91,7 +94,12 @@ Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& pol
       const xg_flow_stats stats = port.flow_stats()[index];
       if (expired(*entry, stats, now)) continue;
       current++;
-      if (list.size() >= query.limit) continue;
+      if (index < query.from) continue;
+      if (list.size() >= limit) {
+        left_out++;
+        if (!next) next = index;
+        continue;
+      }
       const u64 packets = stats.packets - stats.base_packets;
       Json json = describe(*entry, ports, policy);
       json["interface"] = port.ifname();
@@ -110,7 +118,10 @@ Json list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& pol
     }
   }
   const auto listed = list.size();
-  return {{"flows", std::move(list)}, {"current", current}, {"listed", listed}};
+  Json answer = {
+      {"flows", std::move(list)}, {"current", current}, {"listed", listed}, {"left_out", left_out}};
+  if (next && !query.interface.empty()) answer["next"] = *next;
+  return answer;
 }
 
 std::string bpftool_key(u32 index) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
@@ -33,6 +34,15 @@ Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tabl
 }
 
 }  // namespace
+
+Result<u32> generation_behind(u32 generation, u32 steps) {
+  if (steps <= std::numeric_limits<u32>::max() - generation) return generation + steps;
+  return Error(
+      fmt::format("this attach has come to policy generation {} and has none left to give; detach and attach "
+                  "again, which "
+                  "starts anew",
+                  generation));
+}
 
 PolicySwap::PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
                        const std::optional<InForce>& in_force)
@@ -106,14 +116,16 @@ Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy, boo
   if (!renewed) loose_ = left_hash_.has_value();
   // A dead attach may have decided by the generation after the one that it left in force. The third has the
   // same half of the rewrites.
-  const u32 generation = goes_on(*policy) ? generation_ : generation_ + (left_hash_ ? 3 : 1);
-  auto since = kept_since(*policy, generation);
-  return replace(std::move(policy), generation, std::move(since));
+  const auto generation = generation_behind(generation_, goes_on(*policy) ? 0 : left_hash_ ? 3 : 1);
+  if (!generation) return Error(generation.error());
+  auto since = kept_since(*policy, *generation);
+  return replace(std::move(policy), *generation, std::move(since));
 }
 
 Result<void> PolicySwap::renew() {
-  const u32 generation = generation_ + 1;
-  return replace(current_, generation, std::vector<u32>(current_->policy.rules.size(), generation));
+  const auto generation = generation_behind(generation_, 1);
+  if (!generation) return Error(generation.error());
+  return replace(current_, *generation, std::vector<u32>(current_->policy.rules.size(), *generation));
 }
 
 Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u32 generation,

@@ -21,6 +21,9 @@ struct InForce {
   u64 policy_hash = 0;
 };
 
+// The generation `steps` behind this one. None is given twice: the error is that there are no more.
+Result<u32> generation_behind(u32 generation, u32 steps);
+
 class PolicySwap {
  public:
   // All of them outlive this object. in_force: generations count on from there, and the first policy that is

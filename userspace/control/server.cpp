@@ -16,6 +16,7 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <list>
 #include <map>
 #include <optional>
@@ -230,8 +231,15 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
       return;
     }
     stop_waiting();
-    server_->handler(std::exchange(request_, {}),
-                     [self = shared_from_this()](const Response& response) { self->write(response, true); });
+    // The process serves packets, whatever a request is like.
+    try {
+      server_->handler(std::exchange(request_, {}), [self = shared_from_this()](const Response& response) {
+        self->write(response, true);
+      });
+    } catch (const std::exception& error) {
+      if (place_ == server_->awaited.end())  // it has not been answered
+        refuse(fmt::format("the request could not be handled: {}", error.what()));
+    }
     release_files();
   }
 

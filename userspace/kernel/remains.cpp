@@ -126,6 +126,10 @@ Result<std::optional<Remains>> find_remains(const PortOptions& options, const st
       bpf_map_lookup_elem(maps->config.get(), &zero, &config) != 0)
     return tl::unexpected(std::string("its map config is of another size or version"));
   if (XG_ACTIVE_GENERATION(config.active) == 0) return std::nullopt;
+  if (XG_ACTIVE_GENERATION(config.active) > kLastGenerationToGoOn)
+    return tl::unexpected(
+        fmt::format("it had come to policy generation {} of 4294967295, and none is ever given twice",
+                    XG_ACTIVE_GENERATION(config.active)));
   Remains remains;
   remains.link = pinned_link(options.ifname);
   const auto link = look_at_link(remains.link.get());

@@ -12,6 +12,11 @@
 
 namespace xdpgpu::kernel {
 
+// Policy generations are counted in 32 bits and never given twice, as what a flow's verdict or a packet on
+// its way says is of one of them. An attach that would go on from here on starts anew instead: what is left
+// then is enough for a process that puts thirty policies a second in force for a year.
+inline constexpr u32 kLastGenerationToGoOn = 0xc0000000;
+
 struct Remains {
   PortMaps maps;
   Fd link;  // that has the program on the interface
