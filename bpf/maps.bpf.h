@@ -52,7 +52,7 @@ XG_ARRAY(egress_heads, xg_egress_head, 1, BPF_F_MMAPABLE);     /* possible CPUs 
     __type(value, value_);                   \
   } name_ SEC(".maps")
 
-XG_PERCPU(counters, xg_counter, XG_KERNEL_REASON_COUNT);
+XG_PERCPU(counters, xg_counter, XG_KERNEL_COUNTERS);
 XG_PERCPU(rule_counters, xg_counter, 2 * XG_MAX_RULES);
 XG_PERCPU(rule_shed, xg_rule_shed, 2 * XG_MAX_RULES);
 

@@ -75,10 +75,21 @@ XG_INLINE void xg_next_word(struct xg_walk* walk) {
   walk->bits = xg_matches_in(&walk->matches, walk->word);
 }
 
+/* Packets that `fragments` and `malformed` decide about where no rule passes or drops them. */
+XG_INLINE int xg_is_odd(const struct xg_run* run) {
+  return run->packet->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED);
+}
+/* May a pipeline see one of them? */
+XG_INLINE int xg_inspects_odd(const struct xg_run* run) {
+  const u32 flags = run->packet->flags;
+  return !(flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT) &&
+         !(flags & XG_PKT_MALFORMED && run->policy->malformed != XG_DO_INSPECT);
+}
+
 /* A mirror rule. Returns 1 if the packet ends here. */
 XG_INLINE int xg_walk_mirror(struct xg_walk* walk, const xg_rule* rule, u32 index) {
   const struct xg_run* run = walk->run;
-  if (run->packet->flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT) return 0;
+  if (xg_is_odd(run) && !xg_inspects_odd(run)) return 0;
   const int done = xg_mirror(run->ctx, run->packet, run->generation, run->flow_hash, rule->pipeline);
   if (done != XG_MIRROR_NOTHING) xg_count_rule(run, index);
   if (done != XG_MIRROR_DROP) return 0;
@@ -129,15 +140,18 @@ XG_INLINE void xg_walk(struct xg_walk* walk) {
   bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk, 0);
 }
 
-/* What the policy's `fragments` says of a fragment that no rule passed or dropped. */
-XG_INLINE int xg_fragment(const struct xg_run* run) {
-  if (run->policy->fragments != XG_DO_INSPECT)
+/* What the policy says of one of them that no rule passed or dropped, and no pipeline may see. */
+XG_INLINE int xg_odd(const struct xg_run* run) {
+  const int fragment = run->packet->flags & XG_PKT_FRAGMENT;
+  if (fragment && run->policy->fragments != XG_DO_INSPECT)
     return xg_finish_as(run, run->policy->fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
+  if (!fragment && run->policy->malformed == XG_DO_PASS)
+    return xg_finish(run, XG_KERNEL_pass_malformed, XDP_PASS);
   return xg_finish_as(run, run->policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
 XG_INLINE int xg_no_rule(struct xg_run* run) {
-  if (run->packet->flags & XG_PKT_FRAGMENT) return xg_fragment(run);
+  if (xg_is_odd(run)) return xg_odd(run);
   return xg_finish_as(run, run->policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
@@ -167,10 +181,10 @@ XG_INLINE int xg_rules(struct xg_run* run) {
     case XG_RULE_DROP:
       return xg_drop(run, XG_KERNEL_drop_rule);
     case XG_RULE_MANAGEMENT:
+      if (run->packet->flags & XG_PKT_MALFORMED) return xg_no_rule(run);
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     default:
-      if (run->packet->flags & XG_PKT_FRAGMENT && run->policy->fragments != XG_DO_INSPECT)
-        return xg_fragment(run);
+      if (xg_is_odd(run) && !xg_inspects_odd(run)) return xg_odd(run);
       return xg_inspect(run, &walk.inspection);
   }
 }

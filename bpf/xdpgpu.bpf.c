@@ -3,7 +3,8 @@
  * bpf/xdpgpu.bpf.c: the XDP program of one port: a packet's way through the kernel.
  *
  *   begin     take the policy in force; pass everything while starting or bypassed
- *   parse     once; what follows reads the parsed packet
+ *   parse     once; what follows reads the parsed packet. What is malformed is dropped, unless the policy
+ *             leaves it to the rules
  *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass unless a rule names them
  *   flow      does a verdict from user space speak for the packet's flow?
  *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default. A mirror on
@@ -27,6 +28,12 @@ XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
   return run->packet->control != XG_CONTROL_NONE && !xg_control_named(run->policy, run->packet);
 }
 
+/* Counts a malformed packet; true if no rule is to see it. */
+XG_INLINE int xg_refuses_malformed(const struct xg_run* run) {
+  xg_add(&counters, XG_MALFORMED_COUNTER(run->packet->malformed), run->bytes);
+  return run->policy->malformed == XG_DO_DROP;
+}
+
 /* A function of its own for the verifier: the ways through the parser and the ways through the rest then
  * add up where they would multiply. */
 __noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port, u32 length) {
@@ -42,6 +49,8 @@ int xdpgpu(struct xdp_md* ctx) {
   if (!xg_begin(&run, ctx, &packet)) return xg_finish(&run, XG_KERNEL_pass_bypass, XDP_PASS);
 
   xg_parse_frame(ctx, &packet, run.config->port, (u32)run.bytes);
+  if (packet.flags & XG_PKT_MALFORMED && xg_refuses_malformed(&run))
+    return xg_drop(&run, XG_KERNEL_drop_malformed);
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
 
   run.flow_hash = (u32)xg_flow_hash(&packet.key, run.config->hash_key[0], run.config->hash_key[1]);

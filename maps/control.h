@@ -6,6 +6,7 @@
 #ifndef XDPGPU_MAPS_CONTROL_H
 #define XDPGPU_MAPS_CONTROL_H
 
+#include "malformed.h"
 #include "types.h"
 
 /* xg_config.state */
@@ -71,7 +72,8 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
 
 /* Map `counters` (per CPU array of xg_counter): what the XDP program did, by reason. Each packet is
  * counted once as received and once under exactly one of the outcomes; `inspected` ones go on in
- * `worker_counters`. X(name, text) */
+ * `worker_counters`. Behind the reasons stand the kinds of malformed packets (maps/malformed.h), which are
+ * counted besides: kind k at XG_MALFORMED_COUNTER(k). X(name, text) */
 #define XG_KERNEL_REASONS(X)                                                   \
   X(received, "seen by the XDP program")                                       \
   X(inspected, "handed to user space")                                         \
@@ -82,6 +84,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(pass_rule, "passed by a rule")                                             \
   X(pass_default, "passed by the policy's default")                            \
   X(pass_fragment, "passed: fragment")                                         \
+  X(pass_malformed, "passed: malformed")                                       \
   X(pass_overload, "passed: out of credit (on_overload)")                      \
   X(pass_failure, "passed: no live worker or device (on_failure)")             \
   X(drop_flow, "dropped by a flow verdict")                                    \
@@ -89,6 +92,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(drop_limit, "dropped: over a rule's limit")                                \
   X(drop_default, "dropped by the policy's default")                           \
   X(drop_fragment, "dropped: fragment")                                        \
+  X(drop_malformed, "dropped: malformed")                                      \
   X(drop_overload, "dropped: out of credit (on_overload)")                     \
   X(drop_failure, "dropped: no live worker or device (on_failure)")            \
   X(tx_flow, "sent back by a flow verdict")                                    \
@@ -99,6 +103,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(would_drop_limit, "passed by --audit: over a rule's limit")                \
   X(would_drop_default, "passed by --audit: the policy's default drops")       \
   X(would_drop_fragment, "passed by --audit: fragment")                        \
+  X(would_drop_malformed, "passed by --audit: malformed")                      \
   X(would_drop_overload, "passed by --audit: out of credit (on_overload)")     \
   X(would_drop_failure, "passed by --audit: no live worker or device (on_failure)")
 
@@ -132,6 +137,8 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
 #define XG_X(name, text) XG_KERNEL_##name,
 enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #undef XG_X
+#define XG_MALFORMED_COUNTER(kind) ((unsigned)XG_KERNEL_REASON_COUNT + (kind)-1u) /* kind: not 0 */
+#define XG_KERNEL_COUNTERS ((unsigned)XG_KERNEL_REASON_COUNT + XG_MALFORMED_COUNT)
 #define XG_X(name, text) u64 name;
 XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[3]; /* up to full cache lines */ };
 #undef XG_X

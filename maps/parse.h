@@ -11,11 +11,11 @@
  * It reads Ethernet, up to two VLAN tags, IPv4 with options, IPv6 with up to XG_PARSE_EXTENSIONS
  * extension headers within XG_PARSE_REACH bytes, TCP, UDP, ICMP, ICMPv6 and SCTP; anything else by its outer
  * headers. It never reads beyond data_end, nor beyond the IP packet's own end (what follows is Ethernet
- * padding), and it always answers: what cannot be read stays zero and XG_PKT_MALFORMED says that something is
- * wrong.
+ * padding), and it always answers: what cannot be read stays zero, XG_PKT_MALFORMED says that something is
+ * wrong, and `malformed` what (maps/malformed.h).
  *
  * A malformed packet has no flow, like a fragment: it never matches a flow verdict and its verdict must
- * not be cached.
+ * not be cached. Nor is it ever of a control protocol.
  *
  * Fragments (RFC 791, RFC 8200; an IPv6 "atomic" fragment counts as one) are keyed by addresses and
  * identification, which stands in the key's port fields, so that all fragments of a datagram share one
@@ -25,6 +25,7 @@
 #define XDPGPU_MAPS_PARSE_H
 
 #include "flow.h"
+#include "malformed.h"
 #include "packet.h"
 #include "tables.h"
 
@@ -66,8 +67,9 @@ struct xg_packet {
   u16 l4_index;       /* XG_L4_*: the classifier's index; control protocols by their ordinary index */
   u8 protocol;        /* L4 protocol after extension headers, else 0 */
   u8 tcp_flags;
-  u8 control; /* XG_CONTROL_* */
-  u8 reserved[3];
+  u8 control;   /* XG_CONTROL_* */
+  u8 malformed; /* XG_MALFORMED_*: the first contradiction; 0 unless XG_PKT_MALFORMED */
+  u8 reserved[2];
 };
 
 /* Loads in network order and in host order. The BPF machine loads unaligned words as they are; user
@@ -103,6 +105,10 @@ XG_FN u32 xg_host32(u32 value) { return __builtin_bswap32(value); }
 #endif
 
 XG_FN void xg_parse_set(xg_packet* p, u32 flag) { p->flags = (u16)(p->flags | flag); }
+XG_FN void xg_parse_malformed(xg_packet* p, u32 kind) {
+  if (p->malformed == 0) p->malformed = (u8)kind;
+  xg_parse_set(p, XG_PKT_MALFORMED);
+}
 
 /* The cursor: `at` and `offset` name the same byte, `end` is the offset that the current layer ends at
  * (never beyond the frame). */
@@ -131,33 +137,33 @@ XG_FN void xg_parse_ports(const xg_cursor* c, xg_packet* p) {
 }
 
 /* A header that is cut short contradicts the packet's length, unless the rest is in another fragment. */
-XG_FN void xg_parse_short(xg_packet* p) {
-  if (!(p->flags & XG_PKT_FRAGMENT)) xg_parse_set(p, XG_PKT_MALFORMED);
+XG_FN void xg_parse_short(xg_packet* p, u32 kind) {
+  if (!(p->flags & XG_PKT_FRAGMENT)) xg_parse_malformed(p, kind);
 }
 
 XG_FN void xg_parse_tcp(const xg_cursor* c, xg_packet* p) {
   xg_parse_set(p, XG_PKT_TCP);
-  if (!XG_HAS(c, 4u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 4u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   xg_parse_ports(c, p);
-  if (!XG_HAS(c, 20u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 20u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   const u32 length = (u32)(c->at[12] >> 4) * 4;
   p->tcp_flags = c->at[13];
   if (!(p->flags & XG_PKT_FRAGMENT))
     p->l4_index = (u16)((p->key.family == 6 ? XG_L4_V6_TCP : XG_L4_V4_TCP) + p->tcp_flags);
-  if (length < 20) return xg_parse_set(p, XG_PKT_MALFORMED);
-  if (c->offset + length > c->end) return xg_parse_short(p);
+  if (length < 20) return xg_parse_malformed(p, XG_MALFORMED_tcp_length);
+  if (c->offset + length > c->end) return xg_parse_short(p, XG_MALFORMED_tcp_length);
   p->payload_offset = (u16)(c->offset + length);
 }
 
 XG_FN void xg_parse_udp(const xg_cursor* c, xg_packet* p) {
   xg_parse_set(p, XG_PKT_UDP);
-  if (!XG_HAS(c, 4u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 4u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   xg_parse_ports(c, p);
-  if (!XG_HAS(c, 8u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 8u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   p->payload_offset = (u16)(c->offset + 8);
   const u32 length = xg_host16(xg_load16(c->at + 4));
-  if (length < 8) xg_parse_set(p, XG_PKT_MALFORMED);
-  if (c->offset + length > c->end) xg_parse_short(p);
+  if (length < 8) xg_parse_malformed(p, XG_MALFORMED_udp_length);
+  if (c->offset + length > c->end) xg_parse_short(p, XG_MALFORMED_udp_length);
   if (p->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED)) return;
   /* The destination decides who hears it: source ports are free for anybody to choose. */
   const u32 to = xg_host16(p->key.dst_port);
@@ -167,15 +173,15 @@ XG_FN void xg_parse_udp(const xg_cursor* c, xg_packet* p) {
 
 XG_FN void xg_parse_sctp(const xg_cursor* c, xg_packet* p) {
   xg_parse_set(p, XG_PKT_SCTP);
-  if (!XG_HAS(c, 4u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 4u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   xg_parse_ports(c, p);
-  if (!XG_HAS(c, 12u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 12u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   p->payload_offset = (u16)(c->offset + 12);
 }
 
 XG_FN void xg_parse_icmp(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
   xg_parse_set(p, XG_PKT_ICMP);
-  if (!XG_HAS(c, 8u)) return xg_parse_short(p);
+  if (!XG_HAS(c, 8u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   p->payload_offset = (u16)(c->offset + 8);
   if (p->flags & XG_PKT_FRAGMENT) return;
   const u32 type = c->at[0];
@@ -183,14 +189,17 @@ XG_FN void xg_parse_icmp(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
   p->key.src_port = xg_load16(c->at);
   if (v6 ? type == 128 || type == 129 : type == 8 || type == 0) p->key.dst_port = xg_load16(c->at + 4);
   /* RFC 4861: neighbour discovery that a router forwarded is forged. */
-  if (v6 && type >= 133 && type <= 137 && hop_limit == 255) p->control = XG_CONTROL_ND;
+  if (v6 && type >= 133 && type <= 137 && hop_limit == 255 && !(p->flags & XG_PKT_MALFORMED))
+    p->control = XG_CONTROL_ND;
 }
 
 /* The cursor stands behind the IP headers of a packet that is not a later fragment. */
 XG_FN void xg_parse_l4(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
-  const u32 v6 = p->key.family == 6;
+  const u32 icmp = p->key.family == 6 ? XG_IPPROTO_ICMPV6 : XG_IPPROTO_ICMP;
   if (c->offset >= c->end) {
-    if (p->protocol != XG_IPPROTO_NONE) xg_parse_short(p);
+    if (p->protocol == XG_IPPROTO_TCP || p->protocol == XG_IPPROTO_UDP || p->protocol == XG_IPPROTO_SCTP ||
+        p->protocol == icmp)
+      xg_parse_short(p, XG_MALFORMED_transport_cut);
     return;
   }
   p->l4_offset = (u16)c->offset;
@@ -200,7 +209,7 @@ XG_FN void xg_parse_l4(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
     xg_parse_udp(c, p);
   else if (p->protocol == XG_IPPROTO_SCTP)
     xg_parse_sctp(c, p);
-  else if (p->protocol == (v6 ? XG_IPPROTO_ICMPV6 : XG_IPPROTO_ICMP))
+  else if (p->protocol == icmp)
     xg_parse_icmp(c, p, hop_limit);
 }
 
@@ -213,7 +222,7 @@ XG_FN void xg_parse_protocol(xg_packet* p, u32 protocol) {
  * in the reassembled packet. */
 XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32 offset, u32 reach) {
   xg_parse_set(p, offset ? XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT : XG_PKT_FRAGMENT);
-  if (reach > 65535) xg_parse_set(p, XG_PKT_MALFORMED);
+  if (reach > 65535) xg_parse_malformed(p, XG_MALFORMED_fragment_reach);
   p->fragment_id = identification;
   p->key.src_port = (u16)identification;
   p->key.dst_port = (u16)(identification >> 16);
@@ -221,18 +230,18 @@ XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32
 }
 
 /* Where the IP packet ends by its own header: at most where the frame does. */
-XG_FN void xg_parse_length(xg_cursor* c, xg_packet* p, u32 length) {
+XG_FN void xg_parse_length(xg_cursor* c, xg_packet* p, u32 length, u32 kind) {
   if (c->offset + length > c->end)
-    xg_parse_set(p, XG_PKT_MALFORMED);
+    xg_parse_malformed(p, kind);
   else
     c->end = c->offset + length;
   p->ip_end = c->end;
 }
 
 XG_FN void xg_parse_ipv4(xg_cursor* c, xg_packet* p) {
-  if (!XG_READABLE(c->at, 20, c->data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+  if (!XG_READABLE(c->at, 20, c->data_end)) return xg_parse_malformed(p, XG_MALFORMED_ipv4_header);
   const u32 header = (u32)(c->at[0] & 15) * 4;
-  if (c->at[0] >> 4 != 4 || header < 20) return xg_parse_set(p, XG_PKT_MALFORMED);
+  if (c->at[0] >> 4 != 4 || header < 20) return xg_parse_malformed(p, XG_MALFORMED_ipv4_header);
   const u32 total = xg_host16(xg_load16(c->at + 2));
   const u32 fragment = xg_host16(xg_load16(c->at + 6));
   const u32 protocol = c->at[9];
@@ -242,11 +251,11 @@ XG_FN void xg_parse_ipv4(xg_cursor* c, xg_packet* p) {
   p->key.src[0] = xg_load32(c->at + 12);
   p->key.dst[0] = xg_load32(c->at + 16);
   xg_parse_protocol(p, protocol);
-  xg_parse_length(c, p, total);
+  xg_parse_length(c, p, total, XG_MALFORMED_ipv4_length);
   if (fragment & 0x3fff)
     xg_parse_fragment(p, xg_host16(xg_load16(c->at + 4)), protocol, fragment & 0x1fff,
                       (fragment & 0x1fff) * 8 + total);
-  if (total < header || c->offset + header > c->end) return xg_parse_set(p, XG_PKT_MALFORMED);
+  if (total < header || c->offset + header > c->end) return xg_parse_malformed(p, XG_MALFORMED_ipv4_length);
   xg_advance(c, header);
   if (p->flags & XG_PKT_LATER_FRAGMENT)
     p->payload_offset = (u16)c->offset;
@@ -256,26 +265,30 @@ XG_FN void xg_parse_ipv4(xg_cursor* c, xg_packet* p) {
 
 /* Walks the extension headers; returns whether the cursor stands before an L4 header. */
 XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
+  u32 why = XG_MALFORMED_no;
   XG_UNROLL
-  for (int i = 0; i < XG_PARSE_EXTENSIONS; i++) {
+  for (int i = 0; i <= XG_PARSE_EXTENSIONS; i++) {
     if (next != XG_IPPROTO_HOPOPTS && next != XG_IPPROTO_ROUTING && next != XG_IPPROTO_FRAGMENT &&
         next != XG_IPPROTO_AH && next != XG_IPPROTO_DSTOPTS) {
       xg_parse_protocol(p, next);
       return 1;
     }
-    if (!XG_HAS(c, 8u)) break;
-    if (next == XG_IPPROTO_HOPOPTS && i > 0) xg_parse_set(p, XG_PKT_MALFORMED);
+    why = i == XG_PARSE_EXTENSIONS ? XG_MALFORMED_extension_count : XG_MALFORMED_extension_cut;
+    if (i == XG_PARSE_EXTENSIONS || !XG_HAS(c, 8u)) break;
+    if (next == XG_IPPROTO_HOPOPTS && i > 0) xg_parse_malformed(p, XG_MALFORMED_hop_by_hop);
     u32 length = ((u32)c->at[1] + 1) * 8;
     if (next == XG_IPPROTO_AH) length = ((u32)c->at[1] + 2) * 4;
     if (next == XG_IPPROTO_FRAGMENT) {
       length = 8;
       const u32 offset = xg_host16(xg_load16(c->at + 2)) & 0xfff8u;
-      if (p->flags & XG_PKT_FRAGMENT) xg_parse_set(p, XG_PKT_MALFORMED); /* a second one */
+      if (p->flags & XG_PKT_FRAGMENT) xg_parse_malformed(p, XG_MALFORMED_fragment_twice);
       xg_parse_fragment(p, xg_host32(xg_load32(c->at + 4)), c->at[0], offset,
                         offset + c->end - c->offset - 8);
     }
     next = c->at[0];
-    if (c->offset + length > c->end || c->offset + length > XG_PARSE_REACH) break;
+    if (c->offset + length > c->end) break;
+    why = XG_MALFORMED_extension_reach;
+    if (c->offset + length > XG_PARSE_REACH) break;
     xg_advance(c, length);
     if (p->flags & XG_PKT_LATER_FRAGMENT) {
       xg_parse_protocol(p, next);
@@ -283,14 +296,14 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
       return 0;
     }
   }
-  /* Cut short, or more or longer ones than anybody sends. */
-  xg_parse_set(p, XG_PKT_MALFORMED);
+  xg_parse_malformed(p, why);
   xg_parse_protocol(p, next);
   return 0;
 }
 
 XG_FN void xg_parse_ipv6(xg_cursor* c, xg_packet* p) {
-  if (!XG_READABLE(c->at, 40, c->data_end) || c->at[0] >> 4 != 6) return xg_parse_set(p, XG_PKT_MALFORMED);
+  if (!XG_READABLE(c->at, 40, c->data_end) || c->at[0] >> 4 != 6)
+    return xg_parse_malformed(p, XG_MALFORMED_ipv6_header);
   const u32 payload = xg_host16(xg_load16(c->at + 4));
   const u32 next = c->at[6];
   const u32 hop_limit = c->at[7];
@@ -305,7 +318,7 @@ XG_FN void xg_parse_ipv6(xg_cursor* c, xg_packet* p) {
   if (payload == 0 && next == XG_IPPROTO_HOPOPTS)
     p->ip_end = c->end;
   else
-    xg_parse_length(c, p, 40 + payload);
+    xg_parse_length(c, p, 40 + payload, XG_MALFORMED_ipv6_length);
   xg_advance(c, 40);
   const int l4 = xg_parse_extensions(c, p, next);
   if (!(p->flags & XG_PKT_FRAGMENT)) p->key.protocol = p->protocol;
@@ -340,15 +353,16 @@ XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port
   p->control = XG_CONTROL_NONE;
   p->l4_index = XG_L4_OTHER;
   xg_cursor c = {data, data_end, 0, length};
-  if (!XG_READABLE(c.at, 14, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+  if (!XG_READABLE(c.at, 14, data_end)) return xg_parse_malformed(p, XG_MALFORMED_frame);
   u32 ethertype = xg_host16(xg_load16(data + 12));
   xg_advance(&c, 14);
   if (xg_is_vlan(ethertype)) {
-    if (!XG_READABLE(c.at, 4, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+    if (!XG_READABLE(c.at, 4, data_end)) return xg_parse_malformed(p, XG_MALFORMED_frame);
     p->key.vlan_outer = xg_parse_tag(&c, p, &ethertype);
     if (xg_is_vlan(ethertype)) {
-      if (!XG_READABLE(c.at, 4, data_end)) return xg_parse_set(p, XG_PKT_MALFORMED);
+      if (!XG_READABLE(c.at, 4, data_end)) return xg_parse_malformed(p, XG_MALFORMED_frame);
       p->key.vlan_inner = xg_parse_tag(&c, p, &ethertype);
+      if (xg_is_vlan(ethertype)) xg_parse_malformed(p, XG_MALFORMED_tags);
     }
   }
   p->l3_offset = (u16)c.offset;

@@ -159,7 +159,7 @@ XG_RECORD(xg_rule) {
 };
 XG_ASSERT_SIZE(xg_rule, 32);
 
-/* xg_policy.on_* and default_action and fragments */
+/* xg_policy.on_*, default_action, fragments and malformed */
 #define XG_DO_PASS 0u
 #define XG_DO_DROP 1u
 /* For `fragments` only. Fragments meet the rules as packets without ports, and what a rule passes, drops
@@ -167,6 +167,9 @@ XG_ASSERT_SIZE(xg_rule, 32);
  * INSPECT (the matching rule's pipeline; the default where none matches). Only with INSPECT are they
  * mirrored. */
 #define XG_DO_INSPECT 2u
+/* Likewise for `malformed`, but that DROP drops those packets ahead of everything else. With PASS and INSPECT
+ * no management rule matches them, and they count as no control protocol's. Malformed fragments that DROP
+ * leaves are `fragments`' to decide on. */
 /* For on_failure and on_overload, with one of the first two: what the flow's verdict says, if it has one that
  * counts; PASS or DROP are for the others. */
 #define XG_DO_KNOWN 4u
@@ -201,7 +204,8 @@ XG_RECORD(xg_policy) {
   u32 first_row[6]; /* first head and row of each dimension; its index = first_row[d] + class */
   u8 feeds_egress;  /* 1: some pipeline wants to know what the host sends (maps/egress.h) */
   u8 audit;         /* 1: what would be dropped is counted as that and passes */
-  u8 reserved[2];
+  u8 malformed;     /* XG_DO_* */
+  u8 reserved[1];
   /* Bit a value of the TCP flags: some rule, or some stage of a pipeline that caches, treats packets with
    * them unlike the others of a connection (those with ACK alone). Such packets meet the rules whether their
    * flow has a verdict or not, and verdicts on them are not cached. */

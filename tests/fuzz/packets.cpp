@@ -44,7 +44,8 @@ constexpr std::chrono::seconds kPatience{150};
 constexpr std::size_t kShortest = 14;  // BPF_PROG_TEST_RUN takes no less than an Ethernet header
 
 // Rules that tell frames near the seeds apart, by every field.
-constexpr const char* kRules = R"({"version": 1, "default": "pass", "fragments": "inspect",
+constexpr const char* kRules =
+    R"({"version": 1, "default": "pass", "fragments": "inspect", "malformed": "inspect",
   "management": [{"src": "128.0.0.0/3", "proto": "tcp", "dst_port": 22}],
   "pipelines": {"a": [{"stage": "l2fwd"}], "b": [{"stage": "l2fwd"}]},
   "rules": [

@@ -8,6 +8,7 @@ namespace {
 
 const Frame kUdp = ethernet() + ipv4({}, udp(1000, 53, 20));
 const Frame kFragment = ethernet() + ipv4({.fragment = 0x2000}, udp(1000, 53, 24, 2000));
+const Frame kMalformed = ethernet() + ipv4({}, udp(1000, 53, 20, 60));
 const std::string kPipeline = R"("pipelines": {"p": [{"stage": "acl", "rules": [], "cache": true}]})";
 const std::string kInspect = kPipeline + R"(, "rules": [{"action": {"inspect": "p"}}])";
 
@@ -39,6 +40,7 @@ TEST_F(AuditTest, EveryReasonToDropIsCountedAndPasses) {
   EXPECT_EQ(program_->rule_counter(0).packets, 1u);
   install(R"("fragments": "drop")");
   EXPECT_EQ(outcome(kFragment), "would_drop_fragment passes");
+  EXPECT_EQ(outcome(kMalformed), "would_drop_malformed passes");
   install(R"("rules": [{"limit": {"per": "src", "pps": 1, "burst": 1}}])");
   EXPECT_EQ(outcome(), "pass_default passes");
   EXPECT_EQ(outcome(), "would_drop_limit passes");

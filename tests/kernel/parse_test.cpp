@@ -45,6 +45,11 @@ void expect_sane(const xg_packet& p, std::size_t length) {
   if ((p.flags & XG_PKT_LATER_FRAGMENT) != 0) {
     EXPECT_EQ(p.l4_offset, 0);
   }
+  EXPECT_EQ(p.malformed != 0, (p.flags & XG_PKT_MALFORMED) != 0);
+  EXPECT_LE(p.malformed, XG_MALFORMED_COUNT);
+  if (p.malformed != 0) {
+    EXPECT_EQ(p.control, XG_CONTROL_NONE);
+  }
   EXPECT_EQ(p.key.family == 4, (p.flags & XG_PKT_IPV4) != 0);
   EXPECT_EQ(p.key.family == 6, (p.flags & XG_PKT_IPV6) != 0);
   EXPECT_LT(p.l4_index, XG_L4_CONTROL);
@@ -132,10 +137,11 @@ TEST(Parse, Samples) {
       {"neighbour solicitation", v6 | XG_PKT_ICMP, 54, XG_CONTROL_ND},
       {"two tags", v6 | udp_ports | XG_PKT_VLAN, 62},
       {"old tag", v4 | udp_ports | XG_PKT_VLAN, 42},
-      {"three tags", XG_PKT_VLAN, 0},
+      {"three tags", XG_PKT_VLAN | bad, 0},
       {"ip options", v4 | udp_ports, 74},
       {"ipv6 extensions", v6 | tcp_ports, 14 + 40 + 8 + 24 + 8 + 24},
-      {"ipv6 eight extensions", v6 | bad, 0},
+      {"ipv6 eight extensions", v6 | udp_ports, 14 + 40 + 8 * 8},
+      {"ipv6 nine extensions", v6 | bad, 0},
       {"ipv6 no next header", v6, 0},
       {"ipv6 long options", v6 | udp_ports, 14 + 40 + 488},
       {"jumbogram", v6 | udp_ports, 62},
@@ -174,6 +180,16 @@ TEST(Parse, Samples) {
     EXPECT_EQ(p.control, e.control) << e.sample;
     expect_sane(p, at->frame.size());
   }
+}
+
+TEST(Parse, SaysWhichHeaderIsCut) {
+  const Frame frame = ethernet({10, 20}) + ipv6({.next = 60}, extension(6, 1) + tcp(1, 2));
+  for (u32 length = 0; length < 14 + 8; ++length)
+    EXPECT_EQ(parse(frame.data(), length).malformed, XG_MALFORMED_frame) << length;
+  for (u32 length = 22; length < 22 + 40; ++length)
+    EXPECT_EQ(parse(frame.data(), length).malformed, XG_MALFORMED_ipv6_header) << length;
+  EXPECT_EQ(parse(frame.data(), 22 + 40).malformed, XG_MALFORMED_ipv6_length);
+  EXPECT_EQ(parse(frame).malformed, XG_MALFORMED_no);
 }
 
 TEST(Parse, CutAnywhere) {

@@ -259,6 +259,9 @@ int Program::fd() const { return bpf_program__fd(maps_->skeleton->progs.xdpgpu);
 u64 Program::counter(xg_kernel_reason reason) const {
   return sum_of(maps_->skeleton->maps.counters, reason).packets;
 }
+xg_counter Program::malformed(u32 kind) const {
+  return sum_of(maps_->skeleton->maps.counters, XG_MALFORMED_COUNTER(kind));
+}
 xg_counter Program::rule_counter(u32 index) const {
   return sum_of(maps_->skeleton->maps.rule_counters, (generation_ & 1) * XG_MAX_RULES + index);
 }

@@ -92,6 +92,7 @@ class Program {
   xg_mirror_record& mirrored(u32 cpu, u64 n);
 
   u64 counter(xg_kernel_reason reason) const;
+  xg_counter malformed(u32 kind) const;  // XG_MALFORMED_*
   xg_counter rule_counter(u32 index) const;
   xg_rule_shed rule_shed(u32 index) const;
   u32 order_slot(u32 index) const;
@@ -121,8 +122,10 @@ inline std::string policy_text(const std::string& body) {
   return R"({"version": 1)" + (body.empty() ? "" : ", " + body) + "}";
 }
 
-// Everything is inspected, by pipeline 0: control protocols, fragments and what is not IP included.
-inline const std::string kInspectAll = policy_text(R"("default": "drop", "fragments": "inspect",
+// Everything is inspected, by pipeline 0: control protocols, fragments, what is malformed and what is not IP
+// included.
+inline const std::string kInspectAll =
+    policy_text(R"("default": "drop", "fragments": "inspect", "malformed": "inspect",
     "pipelines": {"all": [{"stage": "l2fwd"}]},
     "rules": [{"match": {"control": ["arp", "nd", "dhcp", "lacp", "lldp", "stp"]}, "action": {"inspect": "all"}},
               {"action": {"inspect": "all"}}])");

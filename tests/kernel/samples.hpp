@@ -37,6 +37,10 @@ inline std::vector<Sample> samples() {
        ethernet() +
            ipv6({.next = 60}, extension(60) + extension(60) + extension(60) + extension(60) + extension(60) +
                                   extension(60) + extension(60) + extension(17) + udp(1, 2))},
+      {"ipv6 nine extensions",
+       ethernet() +
+           ipv6({.next = 60}, extension(60) + extension(60) + extension(60) + extension(60) + extension(60) +
+                                  extension(60) + extension(60) + extension(60) + extension(17) + udp(1, 2))},
       {"ipv6 no next header", ethernet() + ipv6({.next = 59}, {}) + bytes(6, 0)},
       {"ipv6 long options", ethernet() + ipv6({.next = 60}, extension(17, 60) + udp(1, 2))},
       {"jumbogram", ethernet() + ipv6({.next = 0, .length = 0}, extension(17) + udp(1, 2))},

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
              XDP_DROP, "drop_rule"},
         Case{"qinq_by_its_outer_id", drop(R"("vlan": 20, "dst_port": 53)"),
              ethernet({20, 10}, {0x88a8, 0x8100}) + ipv6({}, udp(1000, 53)), XDP_DROP, "drop_rule"},
-        Case{"three_tags_are_not_ip", drop(R"("dst_port": 53)"),
+        Case{"three_tags_are_not_ip", R"("malformed": "inspect", )" + drop(R"("dst_port": 53)"),
              ethernet({1, 2, 3}) + ipv4({}, udp(1000, 53)), XDP_PASS, "pass_default"},
         Case{"ipv4_options", drop(R"("dst_port": 53)"),
              ethernet() + ipv4({.options = bytes(40, 1)}, udp(1000, 53)), XDP_DROP, "drop_rule"},
@@ -107,12 +107,15 @@ INSTANTIATE_TEST_SUITE_P(
              ethernet() + ipv6({.next = 0}, extension(43, 1) + extension(60) + extension(51) +
                                                 authentication(6) + tcp(1, 80)),
              XDP_DROP, "drop_rule"},
-        Case{"ipv6_too_many_extensions", drop(R"("dst_port": 53)"),
+        Case{"ipv6_eight_extensions", drop(R"("dst_port": 53)"),
+             ethernet() + ipv6({.next = 60}, repeated(extension(60), 7) + extension(17) + udp(1000, 53)),
+             XDP_DROP, "drop_rule"},
+        Case{"ipv6_nine_extensions", R"("malformed": "inspect", )" + drop(R"("dst_port": 53)"),
              ethernet() + ipv6({.next = 60}, repeated(extension(60), 8) + extension(17) + udp(1000, 53)),
              XDP_PASS, "pass_default"},
-        Case{"malformed_has_no_address", drop(R"("src": "192.0.2.0/24")"),
+        Case{"malformed_has_no_address", R"("malformed": "inspect", )" + drop(R"("src": "192.0.2.0/24")"),
              ethernet() + ipv4({.first_byte = 0x44}, udp(1000, 53)), XDP_PASS, "pass_default"},
-        Case{"padding_is_not_l4", drop(R"("dst_port": 53)"),
+        Case{"padding_is_not_l4", R"("malformed": "inspect", )" + drop(R"("dst_port": 53)"),
              ethernet() + ipv4({.total = 20}, udp(1000, 53)) + bytes(18, 0), XDP_PASS, "pass_default"}),
     case_name);
 

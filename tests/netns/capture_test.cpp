@@ -33,7 +33,7 @@ TEST_P(Captures, BounceByteExact) {
   const auto paths = captures();
   if (paths.empty()) GTEST_SKIP() << "no captures beside the program";
   // Control protocols are passed before the rules, all else is inspected.
-  attach(inspect_all(R"({"stage": "l2fwd"})", R"("fragments": "inspect")"));
+  attach(inspect_all(R"({"stage": "l2fwd"})", R"("fragments": "inspect", "malformed": "inspect")"));
   const Pins& pins = attached_->pins();
   Sniffer left(left_port());
   Sender sender(left_port());
@@ -85,7 +85,9 @@ TEST_P(Captures, AreCountedUnderDrop) {
   }
   EXPECT_TRUE(eventually([&] { return pins.kernel("received") == total; }));
   const auto counts = pins.kernel_counts();
-  EXPECT_EQ(counts.at("drop_default") + counts.at("drop_fragment") + counts.at("pass_control"), total);
+  EXPECT_EQ(counts.at("drop_default") + counts.at("drop_fragment") + counts.at("drop_malformed") +
+                counts.at("pass_control"),
+            total);
   EXPECT_TRUE(left.drain(50ms).empty());
 }
 

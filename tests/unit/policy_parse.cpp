@@ -36,6 +36,7 @@ TEST(Parse, TheSmallestPolicyHasTheDefaults) {
   EXPECT_EQ(policy.on_failure, Do::pass);
   EXPECT_EQ(policy.on_overload, Do::pass);
   EXPECT_EQ(policy.fragments, Do::pass);
+  EXPECT_EQ(policy.malformed, Do::drop);
   EXPECT_EQ(policy.io, Io{});
   EXPECT_EQ(policy.compute, Compute{});
   EXPECT_TRUE(policy.rules.empty());
@@ -46,6 +47,7 @@ TEST(Parse, AWholePolicy) {
       accepted(R"({
     "$schema": "./policy.schema.json", "version": 1, "description": "all there is",
     "default": "drop", "on_failure": "drop", "on_overload": "pass", "fragments": "inspect",
+    "malformed": "pass",
     "management": [{"src": "10.0.0.0/8", "proto": "tcp", "dst_port": 22}],
     "lists": {"bad": {"file": "bad.txt"}, "office": ["198.51.100.0/24", "2001:db8:5::/48"]},
     "rules": [
@@ -76,6 +78,7 @@ TEST(Parse, AWholePolicy) {
                read_files_of({{"bad.txt", "# bad\n203.0.113.0/24 ; SBL1\n\n  2001:db8:bad::/48  \r\n;x\n"}}));
   EXPECT_EQ(policy.default_action, Do::drop);
   EXPECT_EQ(policy.fragments, Do::inspect);
+  EXPECT_EQ(policy.malformed, Do::pass);
   ASSERT_EQ(policy.management.size(), 1u);
   EXPECT_EQ(policy.lists.at("bad").file, "bad.txt");
   EXPECT_EQ(policy.lists.at("bad").prefixes.size(), 2u);

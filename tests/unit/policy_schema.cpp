@@ -32,6 +32,7 @@ Json specimen() {
     "$schema": "x", "version": 1, "description": "x", "default": "drop", "on_failure": "drop",
     "on_overload": {"known": "keep", "new": "drop"},
     "fragments": "inspect",
+    "malformed": "inspect",
     "management": [{"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2, "vlan": 3,
                     "family": "ipv4"}],
     "lists": {"file": {"file": "l.txt"}, "inline": ["::1"]},
@@ -219,6 +220,7 @@ TEST(Schema, HasNoObjectThatTheParserDoesNotKnow) {
 TEST(Schema, HasTheParsersWords) {
   const std::map<std::string, Words> words{{"decision", words::kDo},
                                            {"fragments", words::kFragments},
+                                           {"malformed", words::kMalformed},
                                            {"actionWord", words::kAction},
                                            {"limitPer", words::kLimitPer},
                                            {"family", words::kFamily},

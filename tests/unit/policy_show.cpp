@@ -19,6 +19,7 @@ void expect_equal(const Policy& a, const Policy& b) {
   EXPECT_EQ(a.on_failure, b.on_failure);
   EXPECT_EQ(a.on_overload, b.on_overload);
   EXPECT_EQ(a.fragments, b.fragments);
+  EXPECT_EQ(a.malformed, b.malformed);
   EXPECT_EQ(a.management, b.management);
   EXPECT_EQ(a.lists, b.lists);
   ASSERT_EQ(a.rules.size(), b.rules.size());
@@ -67,6 +68,7 @@ TEST(Show, RandomPoliciesComeBack) {
     }
     policy.default_action = random.chance(50) ? Do::drop : Do::pass;
     policy.fragments = static_cast<Do>(random.below(3));
+    policy.malformed = static_cast<Do>(random.below(3));
     policy.compute.max_wait_ns = random.below(100'000'001);
     expect_equal(policy, read_back(policy, read_files_of({})));
   }

@@ -26,11 +26,23 @@ Decision inspect(const xg_rule& rule, u32 index) {
   return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline, {}};
 }
 
-// A fragment that no rule passed or dropped; `rule` is the matching inspect rule, if any.
-Decision decide_fragment(const policy::Tables& tables, const xg_rule* rule, u32 index) {
-  if (tables.header.fragments != XG_DO_INSPECT)
-    return as(tables.header.fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
-  return rule ? inspect(*rule, index) : decide_default(tables);
+bool is_fragment(const xg_packet& packet) { return (packet.flags & XG_PKT_FRAGMENT) != 0; }
+bool is_malformed(const xg_packet& packet) { return (packet.flags & XG_PKT_MALFORMED) != 0; }
+
+// May a pipeline see it?
+bool may_inspect(const xg_policy& header, const xg_packet& packet) {
+  return (!is_fragment(packet) || header.fragments == XG_DO_INSPECT) &&
+         (!is_malformed(packet) || header.malformed == XG_DO_INSPECT);
+}
+
+// What no rule passed or dropped, and no pipeline sees.
+Decision decide_rest(const policy::Tables& tables, const xg_packet& packet) {
+  const xg_policy& header = tables.header;
+  if (is_fragment(packet) && header.fragments != XG_DO_INSPECT)
+    return as(header.fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
+  if (is_malformed(packet) && !is_fragment(packet) && header.malformed == XG_DO_PASS)
+    return {XG_KERNEL_pass_malformed, -1, 0, {}};
+  return decide_default(tables);
 }
 
 }  // namespace
@@ -64,9 +76,9 @@ namespace {
 Decision walk(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms,
               std::vector<u32>& mirrors) {
   const xg_policy& header = tables.header;
+  if (is_malformed(packet) && header.malformed == XG_DO_DROP) return {XG_KERNEL_drop_malformed, -1, 0, {}};
   if (packet.control != XG_CONTROL_NONE && (header.control_named >> packet.control & 1) == 0)
     return {XG_KERNEL_pass_control, -1, 0, {}};
-  const bool fragment = (packet.flags & XG_PKT_FRAGMENT) != 0;
   if (header.rule_count > 0) {
     for (const u32 index : policy::classify(tables, facts_of(packet, header.control_named))) {
       const xg_rule rule = rule_at(tables, index);
@@ -75,20 +87,21 @@ Decision walk(const policy::Tables& tables, const xg_packet& packet, const Confo
           if (!conforms(rule, index, packet)) return {XG_KERNEL_drop_limit, static_cast<int>(index), 0, {}};
           continue;
         case XG_RULE_MIRROR:
-          if (!fragment || header.fragments == XG_DO_INSPECT) mirrors.push_back(index);
+          if (may_inspect(header, packet)) mirrors.push_back(index);
           continue;
         case XG_RULE_PASS:
           return {XG_KERNEL_pass_rule, static_cast<int>(index), 0, {}};
         case XG_RULE_DROP:
           return {XG_KERNEL_drop_rule, static_cast<int>(index), 0, {}};
         case XG_RULE_MANAGEMENT:
+          if (is_malformed(packet)) return decide_rest(tables, packet);
           return {XG_KERNEL_pass_management, static_cast<int>(index), 0, {}};
         default:
-          return fragment ? decide_fragment(tables, &rule, index) : inspect(rule, index);
+          return may_inspect(header, packet) ? inspect(rule, index) : decide_rest(tables, packet);
       }
     }
   }
-  return fragment ? decide_fragment(tables, nullptr, 0) : decide_default(tables);
+  return decide_rest(tables, packet);
 }
 
 }  // namespace

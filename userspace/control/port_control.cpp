@@ -129,6 +129,10 @@ Result<std::vector<xg_counter>> PortControl::kernel_counters() const {
   return read_percpu_counters(maps_.counters.get(), 0, XG_KERNEL_REASON_COUNT);
 }
 
+Result<std::vector<xg_counter>> PortControl::malformed_counters() const {
+  return read_percpu_counters(maps_.counters.get(), XG_MALFORMED_COUNTER(1), XG_MALFORMED_COUNT);
+}
+
 Result<std::vector<xg_counter>> PortControl::rule_counters(u32 slot, u32 rules) const {
   return read_percpu_counters(maps_.rule_counters.get(), slot * XG_MAX_RULES, rules);
 }

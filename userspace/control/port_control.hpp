@@ -37,8 +37,9 @@ class PortControl {
   // Whether the XDP program has these rewrites under that generation.
   bool has_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) const noexcept;
 
-  // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason.
+  // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason. malformed_counters: by kind, XG_MALFORMED_* - 1.
   Result<std::vector<xg_counter>> kernel_counters() const;
+  Result<std::vector<xg_counter>> malformed_counters() const;
   Result<std::vector<xg_counter>> rule_counters(u32 slot, u32 rules) const;
   Result<std::vector<xg_rule_shed>> rule_shed(u32 slot, u32 rules) const;
   // Both of them.

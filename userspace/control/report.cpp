@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
 
@@ -45,6 +47,17 @@ Json kernel_json(const std::vector<xg_counter>& counters) {
   Json json = Json::object();
   for (u32 reason = 0; reason < counters.size(); reason++)
     json[reason_name(reason)] = {{"packets", counters[reason].packets}, {"bytes", counters[reason].bytes}};
+  return json;
+}
+
+#define XG_X(name, text) #name,
+constexpr std::array<const char*, XG_MALFORMED_COUNT> kMalformed{XG_MALFORMED_KINDS(XG_X)};
+#undef XG_X
+
+Json malformed_json(const std::vector<xg_counter>& counters) {
+  Json json = Json::object();
+  for (u32 kind = 0; kind < counters.size(); kind++)
+    json[kMalformed[kind]] = {{"packets", counters[kind].packets}, {"bytes", counters[kind].bytes}};
   return json;
 }
 
@@ -221,6 +234,8 @@ Result<Json> report(const ReportInput& input) {
     const auto& port = input.ports[p];
     auto counters = port.kernel_counters();
     if (!counters) return Error(counters.error());
+    const auto malformed = port.malformed_counters();
+    if (!malformed) return Error(malformed.error());
     Json queues = Json::array();
     for (const auto& queue : status.queues)
       if (queue.port == p) queues.push_back(queue_json(queue, status.devices));
@@ -230,7 +245,8 @@ Result<Json> report(const ReportInput& input) {
                      {"xdp", p < input.xdp_modes.size() ? input.xdp_modes[p] : "unknown"},
                      {"pins", fmt::format("{}/{}", XG_PIN_ROOT, port.ifname())},
                      {"queues", std::move(queues)},
-                     {"kernel", kernel_json(*counters)}});
+                     {"kernel", kernel_json(*counters)},
+                     {"malformed", malformed_json(*malformed)}});
     kernel_by_port.push_back(std::move(*counters));
   }
   const auto& current = input.policy.current();

@@ -89,6 +89,16 @@ std::string account_text(const Json& report) {
       sum += port.at("kernel").at(reason_name(reason)).at("packets").get<u64>();
     add_line(text, sum, (std::string("kernel: ") + reason_text(reason)).c_str());
   }
+  auto malformed = [&](const char* name) {
+    u64 sum = 0;
+    for (const auto& port : report.at("ports"))
+      if (const auto kinds = port.find("malformed"); kinds != port.end())
+        sum += kinds->at(name).at("packets").get<u64>();
+    return sum;
+  };
+#define XG_X(name, words) add_line(text, malformed(#name), "malformed, not part of the sum: " words);
+  XG_MALFORMED_KINDS(XG_X)
+#undef XG_X
   auto worker = [&](const char* name) {
     u64 sum = 0;
     for (const auto& port : report.at("ports"))

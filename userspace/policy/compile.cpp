@@ -235,6 +235,7 @@ class Compiler {
     header.on_failure = static_cast<u8>(policy_.on_failure);
     header.on_overload = static_cast<u8>(policy_.on_overload);
     header.fragments = static_cast<u8>(policy_.fragments);
+    header.malformed = static_cast<u8>(policy_.malformed);
     header.feeds_egress = wants_egress(policy_) ? 1 : 0;
     // Address space only, until it is used.
     store_.reserve(65536 + (src_.boundary_count() + dst_.boundary_count()) * 2 / 3);

@@ -47,6 +47,7 @@ class PolicyReader {
     uninspected(fields, "on_overload", policy_.on_overload);
     policy_.fragments = policy_.default_action;
     decision(fields, "fragments", words::kFragments, policy_.fragments);
+    decision(fields, "malformed", words::kMalformed, policy_.malformed);
     if (auto lists = fields.get("lists")) this->lists(*lists);
     KnownLists known(policy_.lists);
     known_lists_ = &known;

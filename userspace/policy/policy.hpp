@@ -57,8 +57,8 @@ struct List {
   bool operator==(const List&) const = default;
 };
 
-// XG_DO_*. inspect: `fragments` only. known_*: `on_failure` and `on_overload` only: flows with a verdict go
-// on as it says, the others so.
+// XG_DO_*. inspect: `fragments` and `malformed` only. known_*: `on_failure` and `on_overload` only: flows
+// with a verdict go on as it says, the others so.
 enum class Do : u8 {
   pass = XG_DO_PASS,
   drop = XG_DO_DROP,
@@ -288,6 +288,7 @@ struct Policy {
   Do on_failure = Do::pass;
   Do on_overload = Do::pass;
   Do fragments = Do::pass;  // for those that no rule passes, drops or limits; unsaid: default_action
+  Do malformed = Do::drop;  // drop: ahead of all rules; else for those that no rule passes, drops or limits
   std::vector<Match> management;
   std::map<std::string, List> lists;
   std::vector<Rule> rules;

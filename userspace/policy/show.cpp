@@ -303,6 +303,7 @@ std::string to_json(const Policy& policy) {
   json["on_failure"] = decision_json(policy.on_failure);
   json["on_overload"] = decision_json(policy.on_overload);
   json["fragments"] = decision_json(policy.fragments);
+  json["malformed"] = decision_json(policy.malformed);
   json["management"] = Json::array();
   for (const auto& match : policy.management) json["management"].push_back(match_json(match));
   json["lists"] = Json::object();

@@ -17,9 +17,9 @@ namespace xdpgpu::policy {
 using Words = std::span<const std::string_view>;
 
 namespace keys {
-inline constexpr std::array<std::string_view, 13> kPolicy{
-    "$schema",    "version", "description", "default",   "on_failure", "on_overload", "fragments",
-    "management", "lists",   "rules",       "pipelines", "io",         "compute"};
+inline constexpr std::array<std::string_view, 14> kPolicy{
+    "$schema",   "version",    "description", "default", "on_failure", "on_overload", "fragments",
+    "malformed", "management", "lists",       "rules",   "pipelines",  "io",          "compute"};
 inline constexpr std::array<std::string_view, 2> kKnown{"known", "new"};
 inline constexpr std::array<std::string_view, 9> kMatch{
     "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
@@ -94,6 +94,7 @@ namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
 inline constexpr std::array<std::string_view, 1> kKnown{"keep"};
 inline constexpr std::array<std::string_view, 3> kFragments{"pass", "drop", "inspect"};
+inline constexpr std::array<std::string_view, 3> kMalformed{"pass", "drop", "inspect"};
 inline constexpr std::array<std::string_view, 2> kAction{"pass",
                                                          "drop"};  // and {"inspect": NAME}, {"mirror": NAME}
 inline constexpr std::array<std::string_view, 3> kLimitPer{"src", "dst", "rule"};  // XG_LIMIT_PER_*
