@@ -19,8 +19,13 @@ class Requests {
     std::function<Result<kernel::PolicyMaps>(u32 lines, u32 rows)> create_maps;
     std::function<Result<void>(u32 slot, const kernel::PolicyMaps& maps)> install_maps;
     std::function<Result<void>(bool on)> watch_egress;
-    std::function<Result<std::string>(u32 port)> rename;  // returns the name that the interface has now
-    std::function<void()> ready;                          // once
+    std::function<Result<std::string>(u32 port)> rename;       // returns the name that the interface has now
+    std::function<Result<kernel::Fd>(u32 bytes)> keep_policy;  // returns memory for a policy
+    // The policy in that memory is what a next data plane is to begin with.
+    std::function<void(kernel::Fd memory)> policy_kept;
+    std::function<void()> ready;  // once
+    // After `ready`: it was told to detach, and dies or not, that is to be done. keep: as of `undo`.
+    std::function<void(bool keep)> ending;
     // Once, after `ready`; nothing is done any more from then on. keep: what decides is to stay for a later
     // attach; returns whether it does.
     std::function<bool(bool keep)> undo;
@@ -41,6 +46,7 @@ class Requests {
   Duties duties_;
   State state_ = State::starting;
   std::optional<kernel::PolicyMaps> pending_;  // made, and not installed yet
+  kernel::Fd memory_;                          // given, and nothing said of it yet
 };
 
 }  // namespace xdpgpu::control
