@@ -34,7 +34,8 @@ XG_INLINE int xg_gcra(u64* tat, u64 now, const xg_rule* rule) {
  * own for the verifier, which then need not follow it anew on each turn of the walk. */
 __noinline int xg_conforms(const xg_flow_key* flow, const xg_rule* rule, u32 index, u32 generation) {
   if (!flow || !rule) return 0;
-  xg_limit_key key = {.generation = generation, .rule = index};
+  xg_limit_key key = {.generation = generation, .rule = (u16)index};
+  if (rule->limit_per != XG_LIMIT_PER_RULE) key.family = flow->family;
   if (rule->limit_per == XG_LIMIT_PER_SRC) __builtin_memcpy(key.address, flow->src, sizeof(key.address));
   if (rule->limit_per == XG_LIMIT_PER_DST) __builtin_memcpy(key.address, flow->dst, sizeof(key.address));
   const u64 now = bpf_ktime_get_ns() << 8;

@@ -98,6 +98,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(tx_flow, "sent back by a flow verdict")                                    \
   X(redirect_flow, "sent to another port by a flow verdict")                   \
   X(error_redirect, "lost: the redirect failed")                               \
+  X(error_rewrite, "lost: its rewrite was replaced meanwhile")                 \
   X(would_drop_flow, "passed by --audit: a flow verdict drops")                \
   X(would_drop_rule, "passed by --audit: a rule drops")                        \
   X(would_drop_limit, "passed by --audit: over a rule's limit")                \

@@ -106,7 +106,8 @@ XG_FN u32 xg_host32(u32 value) { return __builtin_bswap32(value); }
 
 XG_FN void xg_parse_set(xg_packet* p, u32 flag) { p->flags = (u16)(p->flags | flag); }
 XG_FN void xg_parse_malformed(xg_packet* p, u32 kind) {
-  if (p->malformed == 0) p->malformed = (u8)kind;
+  const u32 none = (p->malformed - 1u) >> 31; /* without a branch, which the verifier would follow */
+  p->malformed = (u8)(p->malformed | (kind & (0u - none)));
   xg_parse_set(p, XG_PKT_MALFORMED);
 }
 

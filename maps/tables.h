@@ -217,7 +217,9 @@ XG_ASSERT_OFFSET(xg_policy, tcp_special, 104);
 /* Key of the `limits` map (LRU hash): one bucket a rule and address. Value: theoretical arrival time. */
 XG_RECORD(xg_limit_key) {
   u32 generation;
-  u32 rule;
+  u16 rule;
+  u8 family; /* of the address: 4, 6, or 0: none */
+  u8 reserved;
   u32 address[4];
 };
 XG_ASSERT_SIZE(xg_limit_key, 24);

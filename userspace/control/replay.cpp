@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "maps/hash.h"
@@ -50,11 +51,14 @@ class Region {
 class Limits {
  public:
   bool conforms(const xg_rule& rule, u32 index, const xg_packet& packet, u64 now_ns) {
-    Key key{index, {}};
+    Key key{index, 0, {}};
     const u32* address = rule.limit_per == XG_LIMIT_PER_SRC   ? packet.key.src
                          : rule.limit_per == XG_LIMIT_PER_DST ? packet.key.dst
                                                               : nullptr;
-    if (address) std::copy_n(address, 4, key.second.begin());
+    if (address) {
+      std::copy_n(address, 4, std::get<2>(key).begin());
+      std::get<1>(key) = packet.key.family;
+    }
     const u64 now = now_ns << 8;
     u64& tat = times_.try_emplace(key, now).first->second;
     const auto ahead = static_cast<std::int64_t>(tat - now);
@@ -64,7 +68,7 @@ class Limits {
   }
 
  private:
-  using Key = std::pair<u32, std::array<u32, 4>>;
+  using Key = std::tuple<u32, u8, std::array<u32, 4>>;  // rule, family, address
   std::map<Key, u64> times_;
 };
 

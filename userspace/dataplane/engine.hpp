@@ -75,7 +75,7 @@ struct QueueStatus {
   u32 device = 0;  // of EngineStatus::devices, once there are any
   PortMode mode = PortMode::copy;
   u32 chunks_per_frame = 1;                         // that the driver may fill (zero-copy)
-  bool metadata = false;                            // the port delivers metadata (learnt at start)
+  bool metadata = false;                            // the port delivers metadata (learnt from its packets)
   ComputeMode compute_mode = ComputeMode::inlined;  // never automatic
   int cpu = -1;            // core the worker is pinned to; split: its thread that feeds
   int retire_cpu = -1;     // split: core of the worker's other thread

@@ -150,8 +150,10 @@ bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noe
                          monotonic_ns());  // not the turn's beginning
   }
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
-  if (!queue.metadata.delivers()) [[unlikely]]
+  if (!queue.metadata.delivers() || !MetadataProbe::own(*metadata, first.addr % XG_CHUNK_SIZE)) [[unlikely]] {
+    if (queue.metadata.delivers()) forget_metadata(queue);
     fill_metadata(queue, frame, first.len, length, now_ns);
+  }
 
   Batch* batch = batcher_->open(metadata->generation, now_ns, buffers);
   if (!batch) [[unlikely]]
@@ -162,8 +164,15 @@ bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noe
     const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);
     batch->extend(buffer.addr, buffer.len);
   }
-  if (!queue.metadata.delivers()) queue.next_sequence = metadata->sequence + 1;
+  queue.next_sequence = metadata->sequence + 1;
   return true;
+}
+
+// The worker counts the sequences from here on. What was lost before the last packet that told its own stands
+// in that already.
+[[gnu::noinline]] void Feeder::forget_metadata(PortQueue& queue) noexcept {
+  queue.counters->lost_in_kernel += queue.credits.lost_total(queue.socket->losses().packets());
+  queue.metadata.forget();
 }
 
 // Sequences that the worker counts itself are never ahead of the kernel's own, because losses become
@@ -209,6 +218,7 @@ void Feeder::account(u64 now_ns, bool empty_handed) noexcept {
       // Nothing is under way, so that everything has left, the lost ones at the end included. Whoever
       // retires has nothing to say about this queue before the next batch.
       queue->publish_retired(admitted);
+      queue->next_sequence = admitted;
     }
   }
 }

@@ -57,6 +57,7 @@ class Feeder {
   u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
   bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;
   void discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept;
+  void forget_metadata(PortQueue& queue) noexcept;
   void fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept;
   void account(u64 now_ns, bool empty_handed) noexcept;
 

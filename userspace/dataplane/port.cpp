@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "gpu/flow_table.hpp"
 #include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
@@ -226,11 +227,8 @@ EgressLogs Port::egress() const noexcept {
 
 void Port::write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept {
   u32 index = XG_REWRITE_INDEX(XG_REWRITE_FIRST, generation);
-  for (xg_rewrite rewrite : rewrites) {
-    // Whole: where the generation goes on from a dead attach, the XDP program reads it meanwhile.
-    rewrite.generation = generation;
-    rewrites_[index++] = rewrite;
-  }
+  // Where the generation goes on from a dead attach, the XDP program reads them meanwhile.
+  for (const xg_rewrite& rewrite : rewrites) gpu::write_rewrite(rewrites_[index++], rewrite, generation);
   // The records must stand before any flow verdict that names one.
   std::atomic_thread_fence(std::memory_order_release);
 }
