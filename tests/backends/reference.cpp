@@ -398,10 +398,13 @@ TEST(Reference, ARouterLeavesTheRestToTheHost) {
   EXPECT_EQ(verdict(13, 0x06), XG_PASS) << "not IP";
 }
 
-// tcp4() with other flags; answered: from the other end.
+// tcp4() with other flags and numbers to match, both ends' behind 0; answered: from the other end.
 Bytes tcp4_with(u8 flags, bool answered) {
   Bytes frame = tcp4();
   frame[47] = flags;
+  frame[41] = (flags & 2) != 0 ? 0 : 1;
+  frame[45] = (flags & 16) != 0 ? 1 : 0;
+  frame[48] = 4;
   if (!answered) return frame;
   std::swap_ranges(&frame[26], &frame[30], &frame[30]);
   std::swap_ranges(&frame[34], &frame[36], &frame[36]);

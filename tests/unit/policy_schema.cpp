@@ -60,7 +60,7 @@ Json specimen() {
        "routes": [{"prefix": ["10.0.0.0/8", "::/0"], "next_hop": "a"}, {"file": "r.txt"}]},
       {"stage": "rate_limit", "per": "src", "prefix4": 24, "prefix6": 56, "pps": 1000000, "burst": 2000,
        "bytes_per_second": 100000000, "burst_bytes": 2000, "excess": "pass", "entries": 1, "evict": "fifo"},
-      {"stage": "conntrack", "on_new": "drop", "on_invalid": "next", "egress": false, "loose": false, "entries": 1, "evict": "refuse",
+      {"stage": "conntrack", "on_new": "drop", "on_invalid": "next", "on_untracked": "pass", "egress": false, "loose": false, "entries": 1, "evict": "refuse",
        "timeouts": {"syn_sent": "1s", "syn_received": "1s", "established": "1s", "fin_wait": "1s", "time_wait": "1s",
                     "closed": "1s", "udp": "1s", "udp_replied": "1s", "icmp": "1s", "other": "1s"}},
       {"stage": "load_balance", "algorithm": "maglev", "table_size": 251, "key_file": "k.txt",

@@ -223,10 +223,11 @@ struct RateLimitStage {
   bool operator==(const RateLimitStage&) const = default;
 };
 struct ConntrackStage {
-  std::string on_new = "next";      // next, drop, pass
-  std::string on_invalid = "drop";  // likewise
-  bool egress = true;               // it is shown what the host sends
-  bool loose = false;               // one direction of a connection may do
+  std::string on_new = "next";        // next, drop, pass
+  std::string on_invalid = "drop";    // likewise
+  std::string on_untracked = "next";  // likewise; "drop" where on_new is, unless the policy says
+  bool egress = true;                 // it is shown what the host sends
+  bool loose = false;                 // one direction of a connection may do
   // In the order of keys::kTimeouts.
   std::array<u32, 10> timeouts_ms{120'000, 60'000, 3'600'000, 120'000, 120'000,
                                   10'000,  30'000, 120'000,   30'000,  600'000};

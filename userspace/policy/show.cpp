@@ -221,8 +221,10 @@ Json stage_json(const ConntrackStage& stage) {
   Json timeouts = Json::object();
   for (std::size_t i = 0; i < keys::kTimeouts.size(); i++)
     timeouts[std::string(keys::kTimeouts[i])] = write_duration(u64{stage.timeouts_ms[i]} * 1'000'000);
-  Json json = {{"stage", "conntrack"},   {"on_new", stage.on_new}, {"on_invalid", stage.on_invalid},
-               {"egress", stage.egress}, {"loose", stage.loose},   {"timeouts", std::move(timeouts)}};
+  Json json = {{"stage", "conntrack"},           {"on_new", stage.on_new},
+               {"on_invalid", stage.on_invalid}, {"on_untracked", stage.on_untracked},
+               {"egress", stage.egress},         {"loose", stage.loose},
+               {"timeouts", std::move(timeouts)}};
   add_table(json, stage.table);
   return json;
 }

@@ -52,8 +52,8 @@ inline constexpr std::array<std::string_view, 5> kForward{"stage", "next_hops", 
 inline constexpr std::array<std::string_view, 11> kRateLimit{
     "stage",       "per",    "prefix4", "prefix6", "pps", "burst", "bytes_per_second",
     "burst_bytes", "excess", "entries", "evict"};
-inline constexpr std::array<std::string_view, 8> kConntrack{"stage", "on_new",   "on_invalid", "egress",
-                                                            "loose", "timeouts", "entries",    "evict"};
+inline constexpr std::array<std::string_view, 9> kConntrack{
+    "stage", "on_new", "on_invalid", "on_untracked", "egress", "loose", "timeouts", "entries", "evict"};
 inline constexpr std::array<std::string_view, 10> kTimeouts{
     "syn_sent", "syn_received", "established", "fin_wait", "time_wait",
     "closed",   "udp",          "udp_replied", "icmp",     "other"};
