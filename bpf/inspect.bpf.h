@@ -82,8 +82,15 @@ XG_INLINE void xg_count_shed(const struct xg_run* run, enum xg_admission why, u3
   counter->bytes += run->bytes;
 }
 
-/* The packet stays in the kernel: on_failure or on_overload decides, and where it says `known`, the flow's
- * verdict first. */
+/* The packet stays in the kernel: on_failure or on_overload decides. */
+XG_INLINE int xg_stays_new(const struct xg_run* run, enum xg_admission why, u32 rule) {
+  const u32 what = why == XG_FAILED ? run->policy->on_failure : run->policy->on_overload;
+  xg_count_shed(run, why, rule);
+  if (why == XG_FAILED) return xg_finish_as(run, what, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
+  return xg_finish_as(run, what, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
+}
+
+/* Likewise, and where they say `known`, the flow's verdict first. */
 XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const struct xg_inspection* by) {
   const u32 what = why == XG_FAILED ? run->policy->on_failure : run->policy->on_overload;
   if (what & XG_DO_KNOWN) {
@@ -91,9 +98,14 @@ XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const st
     const int action = xg_flow_verdict_for(run, oldest, XG_FLOW_LAST_WORD);
     if (action != XG_CONTINUE) return action;
   }
-  xg_count_shed(run, why, by->rule);
-  if (why == XG_FAILED) return xg_finish_as(run, what, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
-  return xg_finish_as(run, what, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
+  return xg_stays_new(run, why, by->rule);
+}
+
+/* An admitted packet goes to user space. */
+XG_INLINE int xg_hand_over(const struct xg_run* run, u32 sequence, u32 pipeline, u64 now) {
+  xg_note_order(run, sequence);
+  xg_attach_metadata(run, sequence, pipeline, now);
+  return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
 }
 
 XG_INLINE int xg_inspect(const struct xg_run* run, const struct xg_inspection* by) {
@@ -101,9 +113,7 @@ XG_INLINE int xg_inspect(const struct xg_run* run, const struct xg_inspection* b
   const u64 now = bpf_ktime_get_ns();
   const enum xg_admission answer = xg_ask(run, by->reserve, now, &sequence);
   if (answer != XG_ADMITTED) return xg_stays(run, answer, by);
-  xg_note_order(run, sequence);
-  xg_attach_metadata(run, sequence, by->pipeline, now);
-  return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
+  return xg_hand_over(run, sequence, by->pipeline, now);
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include "maps/control.h"
 #include "maps/egress.h"
 #include "maps/flow.h"
+#include "maps/fragments.h"
 #include "maps/metrics.h"
 #include "maps/mirror.h"
 #include "maps/packet.h"
@@ -62,6 +63,9 @@ struct {
   __type(key, xg_limit_key);
   __type(value, xg_limit_state);
 } limits SEC(".maps");
+
+/* This program's alone: user space has no hand in it. */
+XG_ARRAY(fragments, xg_fragment_bucket, XG_FRAGMENT_BUCKETS, 0);
 
 struct {
   __uint(type, BPF_MAP_TYPE_XSKMAP);

@@ -175,6 +175,7 @@ XG_INLINE int xg_rules(struct xg_run* run) {
   if (walk.result == XG_WATCHED) return xg_drop(run, XG_KERNEL_drop_flow);
   if (walk.result == XG_NO_RULE) return xg_no_rule(run);
   if (walk.result < 0) return xg_fail(run);
+  run->packet->rule = (u16)walk.result;
   xg_count_rule(run, (u32)walk.result);
   switch (walk.action) {
     case XG_RULE_PASS:

@@ -50,11 +50,11 @@ struct TcpFlags {
 
 // `acl`: ordered rules, first match wins. Empty lists match everything; a rule that names addresses or
 // protocols matches only packets that have addresses (of that family), one that names ports only packets
-// that have ports. TCP flags has a packet that has addresses, XG_PKT_TCP set, protocol 6, and is no fragment,
-// if the 20 bytes of its header are in the frame, and in the IP packet; a VLAN one with XG_PKT_VLAN set, that
-// of its outer tag: the bytes behind the MAC addresses, if 18 bytes are in the frame. `next` ends the stage:
-// the packet goes on to the next one. Verdict's rule: the rule's position + 1; 0: `otherwise`. At most 16,384
-// rules.
+// that have ports and are no fragment. TCP flags has a packet that has addresses, XG_PKT_TCP set, protocol 6,
+// and is no fragment, if the 20 bytes of its header are in the frame, and in the IP packet; a VLAN one with
+// XG_PKT_VLAN set, that of its outer tag: the bytes behind the MAC addresses, if 18 bytes are in the frame.
+// `next` ends the stage: the packet goes on to the next one. Verdict's rule: the rule's position + 1; 0:
+// `otherwise`. At most 16,384 rules.
 struct AclRule {
   std::string name;
   std::vector<Prefix> src, dst;

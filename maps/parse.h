@@ -67,9 +67,15 @@ struct xg_packet {
   u16 l4_index;       /* XG_L4_*: the classifier's index; control protocols by their ordinary index */
   u8 protocol;        /* L4 protocol after extension headers, else 0 */
   u8 tcp_flags;
-  u8 control;   /* XG_CONTROL_* */
-  u8 malformed; /* XG_MALFORMED_*: the first contradiction; 0 unless XG_PKT_MALFORMED */
-  u8 reserved[2];
+  u8 control;       /* XG_CONTROL_* */
+  u8 malformed;     /* XG_MALFORMED_*: the first contradiction; 0 unless XG_PKT_MALFORMED */
+  u8 fragment_more; /* 1: others of its datagram come behind it */
+  u8 reserved;
+  u16 fragment_offset; /* of its payload in the reassembled packet's, bytes */
+  u16 fragment_end;    /* first byte behind it, likewise */
+  u16 first_src_port;  /* of a first fragment that has them; network order */
+  u16 first_dst_port;
+  u16 rule; /* not the parser's: of the rule that decided */
 };
 
 /* Loads in network order and in host order. The BPF machine loads unaligned words as they are; user
@@ -132,7 +138,11 @@ XG_FN void xg_advance(xg_cursor* c, u32 bytes) {
 
 XG_FN void xg_parse_ports(const xg_cursor* c, xg_packet* p) {
   xg_parse_set(p, XG_PKT_PORTS);
-  if (p->flags & XG_PKT_FRAGMENT) return;
+  if (p->flags & XG_PKT_FRAGMENT) {
+    p->first_src_port = xg_load16(c->at);
+    p->first_dst_port = xg_load16(c->at + 2);
+    return;
+  }
   p->key.src_port = xg_load16(c->at);
   p->key.dst_port = xg_load16(c->at + 2);
 }
@@ -219,11 +229,13 @@ XG_FN void xg_parse_protocol(xg_packet* p, u32 protocol) {
   p->l4_index = (u16)((p->key.family == 6 ? XG_L4_V6 : XG_L4_V4) + protocol);
 }
 
-/* A fragment's identification takes the ports' place in the key. `reach` is where its payload would end
- * in the reassembled packet. */
-XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32 offset, u32 reach) {
+/* A fragment's identification takes the ports' place in the key. `end` is where its payload ends in the
+ * reassembled packet's, `reach` in the packet. */
+XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32 offset, u32 end, u32 reach) {
   xg_parse_set(p, offset ? XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT : XG_PKT_FRAGMENT);
   if (reach > 65535) xg_parse_malformed(p, XG_MALFORMED_fragment_reach);
+  p->fragment_offset = (u16)offset;
+  p->fragment_end = (u16)end;
   p->fragment_id = identification;
   p->key.src_port = (u16)identification;
   p->key.dst_port = (u16)(identification >> 16);
@@ -253,9 +265,12 @@ XG_FN void xg_parse_ipv4(xg_cursor* c, xg_packet* p) {
   p->key.dst[0] = xg_load32(c->at + 16);
   xg_parse_protocol(p, protocol);
   xg_parse_length(c, p, total, XG_MALFORMED_ipv4_length);
-  if (fragment & 0x3fff)
-    xg_parse_fragment(p, xg_host16(xg_load16(c->at + 4)), protocol, fragment & 0x1fff,
-                      (fragment & 0x1fff) * 8 + total);
+  if (fragment & 0x3fff) {
+    const u32 offset = (fragment & 0x1fff) * 8;
+    xg_parse_fragment(p, xg_host16(xg_load16(c->at + 4)), protocol, offset, offset + total - header,
+                      offset + total);
+    p->fragment_more = (fragment & 0x2000) != 0;
+  }
   if (total < header || c->offset + header > c->end) return xg_parse_malformed(p, XG_MALFORMED_ipv4_length);
   xg_advance(c, header);
   if (p->flags & XG_PKT_LATER_FRAGMENT)
@@ -281,10 +296,12 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
     if (next == XG_IPPROTO_AH) length = ((u32)c->at[1] + 2) * 4;
     if (next == XG_IPPROTO_FRAGMENT) {
       length = 8;
-      const u32 offset = xg_host16(xg_load16(c->at + 2)) & 0xfff8u;
+      const u32 field = xg_host16(xg_load16(c->at + 2));
+      const u32 offset = field & 0xfff8u;
+      const u32 end = offset + c->end - c->offset - 8;
       if (p->flags & XG_PKT_FRAGMENT) xg_parse_malformed(p, XG_MALFORMED_fragment_twice);
-      xg_parse_fragment(p, xg_host32(xg_load32(c->at + 4)), c->at[0], offset,
-                        offset + c->end - c->offset - 8);
+      xg_parse_fragment(p, xg_host32(xg_load32(c->at + 4)), c->at[0], offset, end, end);
+      p->fragment_more = field & 1;
     }
     next = c->at[0];
     if (c->offset + length > c->end) break;
@@ -388,7 +405,7 @@ XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
 
 /* Does the packet have a flow, that is: may a flow verdict be looked up or cached for it? */
 XG_FN int xg_has_flow(const xg_packet* p) {
-  return p->key.family != 0 && !(p->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED));
+  return p->key.family != 0 && !(p->flags & (XG_PKT_FRAGMENT | XG_PKT_TRACKED | XG_PKT_MALFORMED));
 }
 
 /* The parsed part of a packet's metadata. */

@@ -170,6 +170,9 @@ XG_ASSERT_SIZE(xg_rule, 32);
 /* Likewise for `malformed`, but that DROP drops those packets ahead of everything else. With PASS and INSPECT
  * no management rule matches them, and they count as no control protocol's. Malformed fragments that DROP
  * leaves are `fragments`' to decide on. */
+/* For `fragments` only: the first one of a datagram meets the rules with its ports, the others get its fate
+ * (maps/fragments.h). */
+#define XG_DO_TRACK 3u
 /* For on_failure and on_overload, with one of the first two: what the flow's verdict says, if it has one that
  * counts; PASS or DROP are for the others. */
 #define XG_DO_KNOWN 4u

@@ -87,7 +87,7 @@ bool matches(const std::vector<Prefix>& prefixes, std::span<const u8> address) {
 
 bool matches(const std::vector<PortRange>& ranges, const Packet& packet, u32 at) {
   if (ranges.empty()) return true;
-  if (packet.ports.empty()) return false;
+  if (packet.ports.empty() || packet.is(XG_PKT_FRAGMENT)) return false;
   const u32 port = packet.ports[at] * 256u + packet.ports[at + 1];
   return std::any_of(ranges.begin(), ranges.end(),
                      [&](const PortRange& range) { return range.first <= port && port <= range.last; });
@@ -117,7 +117,7 @@ bool matches(const AclRule& rule, const Packet& packet) {
 
 void set_cache(bool cache, u32 ttl_ms, const Packet& packet, u32 rewrite, xg_result& result) {
   if (!cache || packet.src.empty()) return;
-  if (packet.is(XG_PKT_FRAGMENT) || packet.is(XG_PKT_LATER_FRAGMENT) || packet.is(XG_PKT_MALFORMED)) return;
+  if (packet.is(XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_TRACKED | XG_PKT_MALFORMED)) return;
   result.flags |= XG_RES_CACHE | rewrite << 16;
   result.cache_ttl_ms = ttl_ms;
 }

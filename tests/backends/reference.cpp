@@ -183,7 +183,9 @@ TEST(Reference, TheFirstMatchingRuleDecides) {
   EXPECT_EQ(answer(tcp4(), acl).verdict, XG_PASS) << "the rule ends the stage, and no other decides";
 }
 
-TEST(Reference, RulesThatNamePortsLetLaterFragmentsBy) {
+// As the kernel's rules do: the first one's ports count where it is followed (XG_PKT_TRACKED), and then it is no
+// fragment here.
+TEST(Reference, RulesThatNamePortsLetFragmentsBy) {
   Bytes later = tcp4();
   later[21] = 5;
   AclSettings acl;
@@ -193,6 +195,7 @@ TEST(Reference, RulesThatNamePortsLetLaterFragmentsBy) {
   acl.rules = {rule};
   EXPECT_EQ(answer(tcp4(), acl).verdict, XG_VERDICT(XG_DROP, 0u, 1u, 1u));
   EXPECT_EQ(answer(later, acl).verdict, XG_PASS);
+  EXPECT_EQ(answer(first_fragment(tcp4()), acl).verdict, XG_PASS);
 }
 
 AclSettings dropping(const AclRule& rule) {

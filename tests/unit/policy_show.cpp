@@ -67,7 +67,7 @@ TEST(Show, RandomPoliciesComeBack) {
       }
     }
     policy.default_action = random.chance(50) ? Do::drop : Do::pass;
-    policy.fragments = static_cast<Do>(random.below(3));
+    policy.fragments = static_cast<Do>(random.below(4));
     policy.malformed = static_cast<Do>(random.below(3));
     policy.compute.max_wait_ns = random.below(100'000'001);
     expect_equal(policy, read_back(policy, read_files_of({})));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
 #include "userspace/policy/kept_verdicts.hpp"
@@ -134,9 +135,9 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
   // its own, and must not be that of the generation in force.
   const auto pipelines = loose_ ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
-  if (auto loaded =
-          engine_.load_policy(generation, pipelines, pipeline_chooser(policy),
-                              policy::mirrors(policy->policy), policy::mirrors_to_tables(policy->policy));
+  if (auto loaded = engine_.load_policy(
+          generation, pipelines, pipeline_chooser(policy), policy::mirrors(policy->policy),
+          policy::mirrors_to_tables(policy->policy), policy->tables.header.default_action == XG_DO_PASS);
       !loaded)
     return Error(loaded.error());
   const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
@@ -169,10 +170,20 @@ dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const Compil
     // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP
     // flags make a difference.
     const bool choose = policy->policy.pipelines.size() > 1;
-    if (!choose && !(metadata->flags & XG_PKT_TCP)) return;
+    const bool tracked =
+        (metadata->flags & XG_PKT_FRAGMENT) && policy->tables.header.fragments == XG_DO_TRACK;
+    if (!choose && !tracked && !(metadata->flags & XG_PKT_TCP)) return;
     xg_packet packet;
     xg_parse_part(frame, frame + readable, length, metadata->port, &packet);
     const auto& header = policy->tables.header;
+    if (tracked && packet.flags & XG_PKT_LATER_FRAGMENT) {
+      metadata->flags |= XG_PKT_TRACKED;  // it gets its first one's result, whichever pipeline sees it
+      return;
+    }
+    if (tracked) {
+      xg_track_first(&packet);
+      metadata->flags = static_cast<u16>((metadata->flags & ~XG_PKT_FRAGMENT) | XG_PKT_TRACKED);
+    }
     if ((packet.flags & XG_PKT_TCP) &&
         (header.tcp_special[packet.tcp_flags / 64] >> packet.tcp_flags % 64 & 1))
       metadata->flags |= XG_PKT_UNCACHED;

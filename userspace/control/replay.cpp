@@ -17,7 +17,9 @@
 #include "maps/hash.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/fragment_track.hpp"
 #include "userspace/control/test_run.hpp"
+#include "userspace/dataplane/fragments.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -72,6 +74,22 @@ class Limits {
   std::map<Key, u64> times_;
 };
 
+// A fragment that the policy follows, as it was before anything was done to it.
+using FragmentKey = std::array<u8, sizeof(xg_flow_key)>;
+struct Fragment {
+  FragmentKey key{};
+  bool later = false;
+  std::vector<u8> bytes;  // metadata and frame
+
+  Fragment(const xg_packet& packet, const xg_metadata& metadata, std::span<const u8> frame)
+      : later(metadata.flags & XG_PKT_LATER_FRAGMENT), bytes(sizeof(metadata) + frame.size()) {
+    std::memcpy(key.data(), &packet.key, sizeof(packet.key));
+    std::memcpy(bytes.data(), &metadata, sizeof(metadata));
+    std::copy(frame.begin(), frame.end(), bytes.begin() + sizeof(metadata));
+  }
+  const u8* frame() const { return bytes.data() + sizeof(xg_metadata); }
+};
+
 }  // namespace
 
 struct Replay::Impl {
@@ -86,25 +104,33 @@ struct Replay::Impl {
   std::unique_ptr<TestRun> kernel;
   std::string kernel_part;
   Limits limits;
+  FragmentTrack fragments;
   std::vector<xg_counter> limit_counts;  // of all rules, as last seen
   bool has_limits = false;
 
   std::deque<PacketVerdict> pending;  // all packets whose verdict was not taken, in order
-  std::deque<std::size_t> inspected;  // of them, those with the device: positions counted from the first ever
-  std::size_t taken = 0;              // packets that left `pending`
+  // Of them, those with the device.
+  struct Inspected {
+    std::size_t position;  // counted from the first ever
+    std::optional<Fragment> fragment;
+  };
+  std::deque<Inspected> inspected;
+  std::map<FragmentKey, dataplane::FirstResult> firsts;  // what first fragments came to
+  std::size_t taken = 0;                                 // packets that left `pending`
   u64 packets = 0;
   u64 first_time = 0;
   u32 sequence = 0;
 
   Result<void> open_device(const std::string& name);
   void open_kernel(bool wanted);
-  Result<Decision> decide_packet(std::span<const u8> frame, const xg_packet& packet, u64 time_ns,
+  Result<Decision> decide_packet(std::span<const u8> frame, xg_packet packet, u64 time_ns,
                                  xg_metadata* metadata);
   int limit_that_dropped();
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
-  void finish_packet(std::size_t position, const xg_result& result);
+  xg_result result_of(const Inspected& packet, const xg_result& result);
+  void finish_packet(const Inspected& packet, const xg_result& answer);
 };
 
 Replay::Replay(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -168,15 +194,20 @@ int Replay::Impl::limit_that_dropped() {
   return dropped;
 }
 
-Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, const xg_packet& packet, u64 time_ns,
+Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, xg_packet packet, u64 time_ns,
                                              xg_metadata* metadata) {
   const bool ask_kernel = kernel && frame.size() >= TestRun::kMinFrame;
   const auto conforms = [&](const xg_rule& rule, u32 index, const xg_packet& p) {
     return ask_kernel || limits.conforms(rule, index, p, time_ns - first_time);
   };
-  Decision decision = decide(policy.tables, packet, conforms);
-  xg_metadata_from(metadata, &packet, static_cast<u32>(xg_flow_hash(&packet.key, 0, 0)));
+  const auto flow_hash = static_cast<u32>(xg_flow_hash(&packet.key, 0, 0));
+  const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
+  Decision decision = fragments.decide(policy.tables, first, packet, time_ns - first_time, conforms);
+  xg_metadata_from(metadata, &packet, flow_hash);
   if (!ask_kernel) return decision;
+  // The kernel's clock has not gone on as the capture's has.
+  if (fragments.outlived())
+    if (auto done = kernel->forget_fragments(packet); !done) return Error(done.error());
   const auto answer = kernel->run(frame);
   if (!answer) return Error(answer.error());
   if (answer->reason == XG_KERNEL_drop_limit) {
@@ -226,7 +257,8 @@ Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 ti
   metadata.generation = kGeneration;
   metadata.sequence = impl.sequence++;
   metadata.pipeline = decision->pipeline;
-  impl.inspected.push_back(impl.taken + impl.pending.size() - 1);
+  impl.inspected.push_back({impl.taken + impl.pending.size() - 1, std::nullopt});
+  if (metadata.flags & XG_PKT_TRACKED) impl.inspected.back().fragment.emplace(packet, metadata, first);
   return impl.submit_packet(frame, metadata);
 }
 
@@ -278,8 +310,24 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
   return {};
 }
 
-void Replay::Impl::finish_packet(std::size_t position, const xg_result& result) {
-  PacketVerdict& verdict = pending[position - taken];
+// A later fragment's is its first one's.
+xg_result Replay::Impl::result_of(const Inspected& packet, const xg_result& result) {
+  if (!packet.fragment) return result;
+  const Fragment& fragment = *packet.fragment;
+  if (!fragment.later) {
+    firsts[fragment.key] = dataplane::first_result(result, fragment.frame());
+    return result;
+  }
+  if (const auto first = firsts.find(fragment.key); first != firsts.end())
+    return dataplane::result_of_later(first->second, fragment.frame());
+  xg_result unknown{};
+  unknown.verdict = policy.tables.header.default_action == XG_DO_PASS ? XG_PASS : XG_DROP;
+  return unknown;
+}
+
+void Replay::Impl::finish_packet(const Inspected& packet, const xg_result& answer) {
+  PacketVerdict& verdict = pending[packet.position - taken];
+  const xg_result result = result_of(packet, answer);
   verdict.action = XG_VERDICT_ACTION(result.verdict);
   const auto& settings = policy.pipelines->settings();
   const auto pipeline = std::find_if(settings.begin(), settings.end(),
@@ -302,7 +350,7 @@ Result<void> Replay::finish() {
 std::vector<PacketVerdict> Replay::take() {
   std::vector<PacketVerdict> verdicts;
   const std::size_t decided =
-      impl_->inspected.empty() ? impl_->pending.size() : impl_->inspected.front() - impl_->taken;
+      impl_->inspected.empty() ? impl_->pending.size() : impl_->inspected.front().position - impl_->taken;
   for (std::size_t i = 0; i < decided; i++) {
     verdicts.push_back(std::move(impl_->pending.front()));
     impl_->pending.pop_front();

@@ -7,10 +7,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <string_view>
+
+#include "maps/fragments.h"
 
 namespace xdpgpu::control {
 namespace {
@@ -37,6 +41,7 @@ Result<std::unique_ptr<TestRun>> TestRun::open(const policy::Tables& tables, u32
   made->port_ = std::move(*port);
   if (auto put = made->put_policy(tables, generation); !put) return Error(put.error());
   if (auto put = made->put_worker(); !put) return Error(put.error());
+  if (auto found = made->find_fragments(); !found) return Error(found.error());
   made->port_->activate(generation, kSlot, 0);
   made->port_->set_state(XG_STATE_RUNNING);
   made->seen_.resize(XG_KERNEL_REASON_COUNT);
@@ -67,6 +72,44 @@ Result<void> TestRun::put_worker() {
   const int fd = socket_.get();
   if (!socket_ || bpf_map_update_elem(port_->maps().xsks.get(), &zero, &fd, BPF_ANY) != 0)
     return Error(fmt::format("cannot make an AF_XDP socket: {}", std::strerror(errno)));
+  return {};
+}
+
+// It is the program's own: no descriptor of it is handed out.
+Result<void> TestRun::find_fragments() {
+  std::array<u32, 64> ids{};
+  bpf_prog_info info{};
+  info.map_ids = reinterpret_cast<u64>(ids.data());
+  info.nr_map_ids = ids.size();
+  u32 size = sizeof(info);
+  if (bpf_obj_get_info_by_fd(program_->program_fd(), &info, &size) != 0)
+    return Error(fmt::format("cannot look at the program's maps: {}", std::strerror(errno)));
+  for (u32 i = 0; i < std::min<u32>(info.nr_map_ids, ids.size()); i++) {
+    kernel::Fd map(bpf_map_get_fd_by_id(ids[i]));
+    bpf_map_info its{};
+    u32 its_size = sizeof(its);
+    if (map && bpf_obj_get_info_by_fd(map.get(), &its, &its_size) == 0 &&
+        std::string_view(its.name) == "fragments")
+      fragments_ = std::move(map);
+  }
+  return fragments_ ? Result<void>{} : Error(std::string("the program's table of fragments is not there"));
+}
+
+Result<void> TestRun::forget_fragments(const xg_packet& packet) {
+  xg_flow_key key;
+  xg_fragment_key(&packet, &key);
+  xg_config config{};
+  xg_fragment_bucket bucket{};
+  const u32 zero = 0;
+  if (bpf_map_lookup_elem(port_->maps().config.get(), &zero, &config) != 0)
+    return Error(fmt::format("cannot read the program's settings: {}", std::strerror(errno)));
+  const u32 index = xg_fragment_bucket_of(&key, config.hash_key[0], config.hash_key[1]);
+  if (bpf_map_lookup_elem(fragments_.get(), &index, &bucket) != 0)
+    return Error(fmt::format("cannot read the program's table of fragments: {}", std::strerror(errno)));
+  for (xg_datagram& entry : bucket.entries)
+    if (std::memcmp(&entry.key, &key, sizeof(key)) == 0) entry = {};
+  if (bpf_map_update_elem(fragments_.get(), &index, &bucket, BPF_ANY) != 0)
+    return Error(fmt::format("cannot write the program's table of fragments: {}", std::strerror(errno)));
   return {};
 }
 

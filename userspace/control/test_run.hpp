@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "maps/parse.h"
 #include "userspace/control/port_control.hpp"
 #include "userspace/control/result.hpp"
 #include "userspace/policy/policy.hpp"
@@ -27,6 +28,8 @@ class TestRun {
   static Result<std::unique_ptr<TestRun>> open(const policy::Tables& tables, u32 generation);
   // A frame of 14 to kMaxFrame bytes.
   Result<KernelAnswer> run(std::span<const u8> frame);
+  // Takes the packet's datagram out of the program's table of those that are followed.
+  Result<void> forget_fragments(const xg_packet& packet);
   // Packets that each compiled rule has counted.
   Result<std::vector<xg_counter>> rule_counters() const;
 
@@ -37,11 +40,13 @@ class TestRun {
   TestRun() = default;
   Result<void> put_policy(const policy::Tables& tables, u32 generation);
   Result<void> put_worker();
+  Result<void> find_fragments();
 
   std::unique_ptr<kernel::PortProgram> program_;
   std::optional<PortControl> port_;
   kernel::MapView<xg_queue_state> queue_;
   kernel::Fd socket_;
+  kernel::Fd fragments_;  // the program's table
   u32 rules_ = 0;
   std::vector<u8> out_;
   std::vector<xg_counter> seen_;

@@ -128,10 +128,11 @@ class Engine {
   // Makes a generation's pipelines known to each device, or to none; packets of it may arrive from now on.
   // Without a chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it
   // mirrors; then the first device looks at mirrored packets from now on, until stop(). mirrors_to_tables:
-  // and to pipelines whose stages remember packets. Fails where it cannot.
+  // and to pipelines whose stages remember packets. default_passes: the policy's default, for a fragment of
+  // which no first one is known. Fails where it cannot.
   Result<void> load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
-                           PipelineChooser chooser = {}, bool mirrors = false,
-                           bool mirrors_to_tables = false);
+                           PipelineChooser chooser = {}, bool mirrors = false, bool mirrors_to_tables = false,
+                           bool default_passes = false);
   // From now on packets without metadata count as of this generation, which is loaded.
   void make_current(u32 generation);
   // Takes back a load_policy that was not made current, and of which no packet came.

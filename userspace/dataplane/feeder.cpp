@@ -127,6 +127,13 @@ bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noe
   return take(queue, at, buffers, now_ns);
 }
 
+// A policy that is not in force any more does not say.
+void Feeder::note_tracked(Batch& batch) noexcept {
+  const CurrentPolicy* policy = policy_.load(std::memory_order_acquire);
+  batch.tracked = true;
+  batch.default_passes = policy && policy->generation == batch.generation && policy->default_passes;
+}
+
 // False: no batch can take the packet now; it stays in the ring. Inlined for one buffer, where its loops are
 // none.
 [[gnu::always_inline]] inline bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
@@ -160,6 +167,8 @@ bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noe
     return false;
   if (buffers > 1) queue.batch_later(buffers - 1);
   batch->add(first.addr, first.len, static_cast<u8>(queue.port), *metadata);
+  if (metadata->flags & XG_PKT_TRACKED) [[unlikely]]
+    note_tracked(*batch);
   for (u32 i = 1; i < buffers; ++i) {
     const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);
     batch->extend(buffer.addr, buffer.len);

@@ -53,6 +53,7 @@ class Feeder {
   void refill(PortQueue& queue) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
   bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
+  void note_tracked(Batch& batch) noexcept;
   bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
   bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;

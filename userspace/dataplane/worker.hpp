@@ -30,10 +30,10 @@ class Worker {
  public:
   // queues[port]: nullptr where the port has no queue of this index. The frames [first, first + count)
   // of the region are this worker's.
-  // egress: what the host sends out of each port; outlives the worker.
+  // egress: what the host sends out of each port; outlives the worker, as `fragments` does, one log a worker.
   Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
          const FrameShare& frames, const std::atomic<const CurrentPolicy*>& policy,
-         std::vector<EgressLogs> egress);
+         std::vector<EgressLogs> egress, const FragmentLogs& fragments);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

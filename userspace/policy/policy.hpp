@@ -57,12 +57,13 @@ struct List {
   bool operator==(const List&) const = default;
 };
 
-// XG_DO_*. inspect: `fragments` and `malformed` only. known_*: `on_failure` and `on_overload` only: flows
-// with a verdict go on as it says, the others so.
+// XG_DO_*. inspect: `fragments` and `malformed` only, track: `fragments` only. known_*: `on_failure` and
+// `on_overload` only: flows with a verdict go on as it says, the others so.
 enum class Do : u8 {
   pass = XG_DO_PASS,
   drop = XG_DO_DROP,
   inspect = XG_DO_INSPECT,
+  track = XG_DO_TRACK,
   known_pass = XG_DO_KNOWN | XG_DO_PASS,
   known_drop = XG_DO_KNOWN | XG_DO_DROP,
 };

@@ -93,7 +93,7 @@ inline constexpr std::array<std::string_view, 8> kCompute{"device", "devices",  
 namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
 inline constexpr std::array<std::string_view, 1> kKnown{"keep"};
-inline constexpr std::array<std::string_view, 3> kFragments{"pass", "drop", "inspect"};
+inline constexpr std::array<std::string_view, 4> kFragments{"pass", "drop", "inspect", "track"};
 inline constexpr std::array<std::string_view, 3> kMalformed{"pass", "drop", "inspect"};
 inline constexpr std::array<std::string_view, 2> kAction{"pass",
                                                          "drop"};  // and {"inspect": NAME}, {"mirror": NAME}
