@@ -25,8 +25,9 @@ class TestRun {
   // Loads the program with the policy in force, a live worker with credit for ever, and a socket that
   // nobody reads. Needs privileges; touches no interface and leaves nothing.
   static Result<std::unique_ptr<TestRun>> open(const policy::Tables& tables, u32 generation);
-  // A frame of 14 to kMaxFrame bytes.
-  Result<KernelAnswer> run(std::span<const u8> frame);
+  // A frame of 14 to kMaxFrame bytes. within_rate: whether what has a rate (maps/exempt.h) is within it: the
+  // kernel's clock is not the packet's.
+  Result<KernelAnswer> run(std::span<const u8> frame, bool within_rate);
   // Packets that each compiled rule has counted.
   Result<std::vector<xg_counter>> rule_counters() const;
 
@@ -36,13 +37,14 @@ class TestRun {
  private:
   TestRun() = default;
   Result<void> put_policy(const policy::Tables& tables, u32 generation);
+  void set_rates(bool within_rate);
   Result<void> put_worker();
 
   std::unique_ptr<kernel::PortProgram> program_;
   std::optional<PortControl> port_;
   kernel::MapView<xg_queue_state> queue_;
   kernel::Fd socket_;
-  u32 rules_ = 0;
+  xg_policy header_{};
   std::vector<u8> out_;
   std::vector<xg_counter> seen_;
 };
