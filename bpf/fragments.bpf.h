@@ -83,7 +83,8 @@ XG_INLINE int xg_inspect_later(const struct xg_run* run, u32 index) {
   const u64 now = bpf_ktime_get_ns();
   const enum xg_admission answer = xg_ask(run, rule->reserve, now, &sequence);
   if (answer != XG_ADMITTED) return xg_stays_new(run, answer, index);
-  return xg_hand_over(run, sequence, rule->pipeline, now);
+  const struct xg_inspection by = {.rule = index, .pipeline = rule->pipeline};
+  return xg_hand_over(run, sequence, &by, now);
 }
 
 /* Finishes a fragment that is not a first one in good order. active: generation << 32 | slot. */

@@ -16,6 +16,7 @@ struct xg_inspection {
   u32 kept_since;
   u16 pipeline;
   u8 reserve;
+  u8 uncached; /* 1: no verdict on the packet is its flow's (XG_RULE_ANSWER) */
 };
 
 /* Takes one credit and with it the packet's place in the queue's order, if more are left than are reserved
@@ -38,7 +39,8 @@ XG_INLINE int xg_admit(xg_queue_state* state, u32 reserve, u32* sequence) {
 
 /* Puts the metadata right in front of the frame, over whatever an earlier program left there. Where the
  * driver has no room for any, the packet goes without: the worker then parses for itself. */
-XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pipeline, u64 now) {
+XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, const struct xg_inspection* by,
+                                  u64 now) {
   struct xdp_md* ctx = run->ctx;
   const int there = (int)((long)ctx->data - (long)ctx->data_meta);
   if (bpf_xdp_adjust_meta(ctx, there - (int)XG_METADATA_SIZE) != 0) return;
@@ -47,9 +49,9 @@ XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pi
   metadata->rx_time_ns = now;
   metadata->generation = run->generation;
   metadata->sequence = sequence;
-  metadata->pipeline = (u16)pipeline;
+  metadata->pipeline = by->pipeline;
   xg_metadata_from(metadata, run->packet, run->flow_hash);
-  if (xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
+  if (by->uncached || xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
   if (run->policy->audit) metadata->flags |= XG_PKT_AUDIT;
 }
 
@@ -102,9 +104,9 @@ XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const st
 }
 
 /* An admitted packet goes to user space. */
-XG_INLINE int xg_hand_over(const struct xg_run* run, u32 sequence, u32 pipeline, u64 now) {
+XG_INLINE int xg_hand_over(const struct xg_run* run, u32 sequence, const struct xg_inspection* by, u64 now) {
   xg_note_order(run, sequence);
-  xg_attach_metadata(run, sequence, pipeline, now);
+  xg_attach_metadata(run, sequence, by, now);
   return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
 }
 
@@ -113,7 +115,7 @@ XG_INLINE int xg_inspect(const struct xg_run* run, const struct xg_inspection* b
   const u64 now = bpf_ktime_get_ns();
   const enum xg_admission answer = xg_ask(run, by->reserve, now, &sequence);
   if (answer != XG_ADMITTED) return xg_stays(run, answer, by);
-  return xg_hand_over(run, sequence, by->pipeline, now);
+  return xg_hand_over(run, sequence, by, now);
 }
 
 #endif

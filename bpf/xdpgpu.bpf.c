@@ -5,7 +5,8 @@
  *   begin     take the policy in force; pass everything while starting or bypassed
  *   parse     once; what follows reads the parsed packet. What is malformed is dropped, unless the policy
  *             leaves it to the rules
- *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass unless a rule names them
+ *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass within their rates, unless a rule names
+ *             them
  *   fragment  if the policy tracks them: a later one gets its first one's fate, a first one goes on as a
  *             packet with ports
  *   flow      does a verdict from user space speak for the packet's flow?
@@ -16,7 +17,8 @@
  *             verdict first
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
- * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
+ * that: a management packet is never inspected, so its flow has no verdict of the generation in force. What
+ * might have been management's answer and is none may be inspected; no verdict on it is cached.
  *
  * A frame may be of several buffers: what is read or rewritten of it stands in the first one, and its length
  * is asked for. Who loads the program says where the interface's MTU needs that, to the program
@@ -28,7 +30,8 @@
 
 /* True for a control packet that no rule is to see. */
 XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
-  return run->packet->control != XG_CONTROL_NONE && !xg_control_named(run->policy, run->packet);
+  return run->packet->control != XG_CONTROL_NONE && !xg_control_named(run->policy, run->packet) &&
+         xg_control_conforms(run->ctx, run->slot, run->packet->control, run->packet->answer);
 }
 
 /* Counts a malformed packet; true if no rule is to see it. */

@@ -35,6 +35,8 @@ Json specimen() {
     "malformed": "inspect",
     "management": [{"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2, "vlan": 3,
                     "family": "ipv4"}],
+    "rates": {"arp": {"pps": 1000000, "burst": 2000}, "nd": {"pps": 1}, "dhcp": {"pps": 1}, "lacp": {"pps": 1},
+              "lldp": {"pps": 1}, "stp": {"pps": 1}, "management_answers": {"pps": 1}},
     "lists": {"file": {"file": "l.txt"}, "inline": ["::1"]},
     "rules": [
       {"name": "a", "description": "x", "action": {"inspect": "p"}, "priority": 5,
@@ -131,6 +133,8 @@ const std::vector<ObjectKind>& object_kinds() {
       {"listFile", {"/lists/file"}, keys::kListFile},
       {"rule", {"/rules/0", "/rules/1"}, keys::kRule},
       {"limit", {"/rules/1/limit"}, keys::kLimit},
+      {"rates", {"/rates"}, keys::kRates},
+      {"rate", {"/rates/arp"}, keys::kRate},
       {"inspect", {"/rules/0/action"}, keys::kInspect},
       {"mirror", {"/rules/2/action"}, keys::kMirror},
       {"acl", {"/pipelines/p/0"}, keys::kAcl},

@@ -32,6 +32,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // Draining is bounded, and so is what the data plane does behind it.
 constexpr std::chrono::seconds kStopTimeout{15};
+// How soon a new default gateway, or its new MAC address, is known to the XDP programs.
+constexpr std::chrono::milliseconds kGatewayTurn{1000};
 
 void say(const std::string& sentence) { std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str()); }
 
@@ -144,6 +146,8 @@ kernel::PortOptions Broker::options_of(u32 index) const {
   port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
   port_options.replace = options_.replace;
+  // The answer to what came in by one port may come in by another.
+  if (!ports_.empty()) port_options.management_flows = ports_.front()->maps.management_flows.get();
   return port_options;
 }
 
@@ -362,6 +366,16 @@ Result<void> Broker::watch_egress(bool on) {
   return watched;
 }
 
+void Broker::look_for_gateways() {
+  const auto now = Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kGatewayTurn;
+  const xg_gateways found = gateways_.look();
+  if (told_ && std::memcmp(&found, &*told_, sizeof(found)) == 0) return;
+  told_ = found;
+  for (const auto& port : ports_) kernel::tell_gateways(port->maps, found);
+}
+
 Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
   return {.create_maps = kernel::create_policy_maps,
           .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
@@ -447,8 +461,11 @@ int Broker::run(const std::function<void()>& on_ready) {
       kill(*child, SIGKILL);
       deadline = kNever;
     }
+    look_for_gateways();
     pollfd events[2] = {{signals_.get(), POLLIN, 0}, {channel_open ? channel_.fd() : -1, POLLIN, 0}};
-    if (poll(events, 2, deadline != kNever ? 200 : -1) < 0 && errno != EINTR) break;
+    if (poll(events, 2, deadline != kNever ? 200 : static_cast<int>(kGatewayTurn.count())) < 0 &&
+        errno != EINTR)
+      break;
     signalfd_siginfo signal{};
     while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
       if (signal.ssi_signo == SIGCHLD || deadline != kNever) continue;

@@ -5,8 +5,10 @@
 // is told to end, or dies.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "userspace/control/channel.hpp"
@@ -15,6 +17,7 @@
 #include "userspace/control/plan.hpp"
 #include "userspace/control/policy_swap.hpp"
 #include "userspace/control/requests.hpp"
+#include "userspace/kernel/gateways.hpp"
 #include "userspace/kernel/remains.hpp"
 
 namespace xdpgpu::control {
@@ -49,6 +52,8 @@ class Broker {
   Result<std::string> rename(u32 port);
   // Puts the egress feed on every port, or takes it off.
   Result<void> watch_egress(bool on);
+  // Tells the XDP programs of the default gateways' MAC addresses, once a second, if they are others now.
+  void look_for_gateways();
   void undo() noexcept;
   // Likewise, but program, pins and changed settings stay for a later attach; false where they cannot.
   bool leave() noexcept;
@@ -66,6 +71,9 @@ class Broker {
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;
   Channel channel_;
+  kernel::Gateways gateways_;
+  std::optional<xg_gateways> told_;
+  std::chrono::steady_clock::time_point next_look_{};
   bool ready_ = false;  // said the data plane
   bool undone_ = false;
 };

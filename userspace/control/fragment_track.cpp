@@ -43,19 +43,19 @@ u32 FragmentTrack::begin(std::span<const u8> frame, xg_packet& packet, u64 now_n
 }
 
 Decision FragmentTrack::decide(const policy::Tables& tables, std::span<const u8> frame, xg_packet& packet,
-                               u64 now_ns, const Conforms& conforms) {
+                               u64 now_ns, const Conforms& conforms, const WithinRate& within_rate) {
   outlived_ = false;
   const xg_policy& header = tables.header;
   const bool refused = packet.flags & XG_PKT_MALFORMED && header.malformed == XG_DO_DROP;
   if (refused || !(packet.flags & XG_PKT_FRAGMENT) || header.fragments != XG_DO_TRACK)
-    return control::decide(tables, packet, conforms);
+    return control::decide(tables, packet, conforms, within_rate);
   u32 fate = begin(frame, packet, now_ns);
   if (fate == XG_FATE_MALFORMED && header.malformed != XG_DO_DROP) fate = XG_FATE_UNKNOWN;
   Decision decision;
   decision.rule = packet.rule < header.rule_count ? packet.rule : -1;
   switch (fate) {
     case XG_FATE_FIRST: {
-      decision = control::decide(tables, packet, conforms);
+      decision = control::decide(tables, packet, conforms, within_rate);
       if (!packet.fragment_more) return decision;
       xg_flow_key key;
       xg_fragment_key(&packet, &key);

@@ -21,7 +21,7 @@ class FragmentTrack {
   // rules and stages see (xg_track_first), and a later one bears XG_PKT_TRACKED. frame: the packet's first
   // buffer.
   Decision decide(const policy::Tables& tables, std::span<const u8> frame, xg_packet& packet, u64 now_ns,
-                  const Conforms& conforms);
+                  const Conforms& conforms, const WithinRate& within_rate);
   // Was an entry of the last packet's datagram there whose time was over?
   bool outlived() const noexcept { return outlived_; }
 

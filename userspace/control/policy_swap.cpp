@@ -168,8 +168,8 @@ dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const Compil
   return [policy = std::move(policy)](const u8* frame, u32 readable, u32 length, xg_metadata* metadata) {
     if (policy->tables.header.audit) metadata->flags |= XG_PKT_AUDIT;
     // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP
-    // flags make a difference.
-    const bool choose = policy->policy.pipelines.size() > 1;
+    // flags make a difference, what might have answered management, and first fragments that are tracked.
+    const bool choose = policy->policy.pipelines.size() > 1 || policy->tables.header.management_count > 0;
     const bool tracked =
         (metadata->flags & XG_PKT_FRAGMENT) && policy->tables.header.fragments == XG_DO_TRACK;
     if (!choose && !tracked && !(metadata->flags & XG_PKT_TCP)) return;
@@ -188,10 +188,16 @@ dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const Compil
         (header.tcp_special[packet.tcp_flags / 64] >> packet.tcp_flags % 64 & 1))
       metadata->flags |= XG_PKT_UNCACHED;
     if (!choose) return;
-    // The kernel has counted the packet against its limits already.
-    const auto conforms = [](const xg_rule&, u32, const xg_packet&) { return true; };
+    // The kernel has counted the packet against its limits already; it was within them, no answer to
+    // management, and over its rate if it is a control packet.
+    const auto conforms = [](const xg_rule& rule, u32, const xg_packet&) {
+      return rule.action != XG_RULE_ANSWER;
+    };
+    const auto within_rate = [](const xg_packet&) { return false; };
     // Tables and parser are the kernel's own, so a packet that it inspected is inspected here, too.
-    metadata->pipeline = decide(policy->tables, packet, conforms).pipeline;
+    const Decision decision = decide(policy->tables, packet, conforms, within_rate);
+    metadata->pipeline = decision.pipeline;
+    if (decision.no_answer) metadata->flags |= XG_PKT_UNCACHED;
   };
 }
 

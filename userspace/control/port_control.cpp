@@ -133,6 +133,10 @@ Result<std::vector<xg_counter>> PortControl::malformed_counters() const {
   return read_percpu_counters(maps_.counters.get(), XG_MALFORMED_COUNTER(1), XG_MALFORMED_COUNT);
 }
 
+Result<std::vector<xg_exempt_counter>> PortControl::exempt_counters() const {
+  return read_percpu<xg_exempt_counter>(maps_.exempt_counters.get(), 0, XG_RATES);
+}
+
 Result<std::vector<xg_counter>> PortControl::rule_counters(u32 slot, u32 rules) const {
   return read_percpu_counters(maps_.rule_counters.get(), slot * XG_MAX_RULES, rules);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "maps/exempt.h"
 #include "userspace/control/result.hpp"
 #include "userspace/kernel/kernel.hpp"
 
@@ -40,6 +41,7 @@ class PortControl {
   // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason. malformed_counters: by kind, XG_MALFORMED_* - 1.
   Result<std::vector<xg_counter>> kernel_counters() const;
   Result<std::vector<xg_counter>> malformed_counters() const;
+  Result<std::vector<xg_exempt_counter>> exempt_counters() const;  // by XG_RATE_*
   Result<std::vector<xg_counter>> rule_counters(u32 slot, u32 rules) const;
   Result<std::vector<xg_rule_shed>> rule_shed(u32 slot, u32 rules) const;
   // Both of them.

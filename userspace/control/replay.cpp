@@ -7,13 +7,16 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "maps/exempt.h"
 #include "maps/hash.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
@@ -90,6 +93,53 @@ struct Fragment {
   const u8* frame() const { return bytes.data() + sizeof(xg_metadata); }
 };
 
+// Management's flows and the rates of what passes ahead of the rules, by the capture's clock (as
+// bpf/exempt.bpf.h). No sender is known: replay has no host's neighbours.
+class Exempt {
+ public:
+  explicit Exempt(const xg_policy& header) : header_(header) {}
+
+  void note_management(const xg_packet& packet, u64 now_ns) {
+    if (!xg_management_kind(&packet, 0)) return;
+    flows_[key_of(packet, 0)] = now_ns;
+  }
+  bool is_answer(const xg_packet& packet, u64 now_ns) {
+    if (!xg_management_kind(&packet, 1)) return false;
+    const bool tcp = (packet.flags & (XG_PKT_TCP | XG_PKT_FRAGMENT)) == XG_PKT_TCP;
+    if (tcp && !xg_management_tcp_answer(packet.tcp_flags)) return false;
+    const auto seen = flows_.find(key_of(packet, 1));
+    if (seen != flows_.end() && now_ns - seen->second < XG_MANAGEMENT_IDLE_NS) return true;
+    return tcp && conforms(XG_RATE_ANSWERS, XG_SHARE_ALL, 1, now_ns);
+  }
+  bool within_rate(const xg_packet& packet, u64 now_ns) {
+    if (packet.control > XG_CONTROL_DHCP) return conforms(packet.control, XG_SHARE_ALL, 1, now_ns);
+    if (packet.answer) return conforms(packet.control, XG_SHARE_ANSWERS, 4, now_ns);
+    return conforms(packet.control, XG_SHARE_REQUESTS, 2, now_ns);
+  }
+
+ private:
+  using Key = std::array<u8, sizeof(xg_management_flow)>;
+  static Key key_of(const xg_packet& packet, int reverse) {
+    xg_management_flow flow;
+    xg_management_flow_of(&packet, reverse, &flow);
+    return std::bit_cast<Key>(flow);
+  }
+  bool conforms(u32 kind, u32 share, u64 parts, u64 now_ns) {
+    const xg_rate& rate = header_.rates[kind];
+    const u64 now = now_ns << 8, less = rate.interval_ns * (parts - 1);
+    const u64 burst = rate.burst_ns > less ? rate.burst_ns - less : 0;
+    u64& tat = times_[kind][share];
+    const auto ahead = static_cast<std::int64_t>(tat - now);
+    if (ahead > static_cast<std::int64_t>(burst)) return false;
+    tat = (ahead > 0 ? tat : now) + rate.interval_ns * parts;
+    return true;
+  }
+
+  xg_policy header_;
+  std::map<Key, u64> flows_;
+  u64 times_[XG_RATES][3]{};
+};
+
 }  // namespace
 
 struct Replay::Impl {
@@ -105,6 +155,7 @@ struct Replay::Impl {
   std::string kernel_part;
   Limits limits;
   FragmentTrack fragments;
+  std::optional<Exempt> exempt;
   std::vector<xg_counter> limit_counts;  // of all rules, as last seen
   bool has_limits = false;
 
@@ -141,6 +192,7 @@ const std::string& Replay::device() const noexcept { return impl_->device->info(
 Result<std::unique_ptr<Replay>> Replay::open(const CompiledPolicy& policy, const ReplayOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->policy = policy;
+  impl->exempt.emplace(policy.tables.header);
   for (u32 i = 0; i < policy.tables.header.rule_count; i++)
     impl->has_limits = impl->has_limits || rule_at(policy.tables, i).action == XG_RULE_LIMIT;
   if (!impl->region.ok()) return Error(std::string("cannot get memory for frames"));
@@ -197,18 +249,25 @@ int Replay::Impl::limit_that_dropped() {
 Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, xg_packet packet, u64 time_ns,
                                              xg_metadata* metadata) {
   const bool ask_kernel = kernel && frame.size() >= TestRun::kMinFrame;
+  const u64 now_ns = time_ns - first_time;
+  bool within = true;
   const auto conforms = [&](const xg_rule& rule, u32 index, const xg_packet& p) {
-    return ask_kernel || limits.conforms(rule, index, p, time_ns - first_time);
+    if (rule.action == XG_RULE_ANSWER) return within = exempt->is_answer(p, now_ns);
+    return ask_kernel || limits.conforms(rule, index, p, now_ns);
   };
+  const auto within_rate = [&](const xg_packet& p) { return within = exempt->within_rate(p, now_ns); };
   const auto flow_hash = static_cast<u32>(xg_flow_hash(&packet.key, 0, 0));
   const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
-  Decision decision = fragments.decide(policy.tables, first, packet, time_ns - first_time, conforms);
+  Decision decision = fragments.decide(policy.tables, first, packet, now_ns, conforms, within_rate);
+  if (decision.reason == XG_KERNEL_pass_management &&
+      rule_at(policy.tables, static_cast<u32>(decision.rule)).action == XG_RULE_MANAGEMENT)
+    exempt->note_management(packet, now_ns);
   xg_metadata_from(metadata, &packet, flow_hash);
   if (!ask_kernel) return decision;
   // The kernel's clock has not gone on as the capture's has.
   if (fragments.outlived())
     if (auto done = kernel->forget_fragments(packet); !done) return Error(done.error());
-  const auto answer = kernel->run(frame);
+  const auto answer = kernel->run(frame, within);
   if (!answer) return Error(answer.error());
   if (answer->reason == XG_KERNEL_drop_limit) {
     decision.rule = limit_that_dropped();

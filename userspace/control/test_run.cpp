@@ -54,11 +54,17 @@ Result<void> TestRun::put_policy(const policy::Tables& tables, u32 generation) {
   if (!maps) return Error(maps.error());
   if (auto filled = kernel::fill_policy_maps(*maps, tables.lines, tables.rows); !filled) return filled;
   if (auto put = kernel::install_policy_maps({&port_->maps()}, kSlot, *maps); !put) return put;
-  xg_policy header = tables.header;
-  header.generation = generation;
-  port_->write_header(kSlot, header);
-  rules_ = header.rule_count;
+  header_ = tables.header;
+  header_.generation = generation;
+  port_->write_header(kSlot, header_);
   return {};
+}
+
+void TestRun::set_rates(bool within_rate) {
+  const u64 interval = within_rate ? XG_RATE_ALL : XG_RATE_NONE;
+  if (header_.rates[0].interval_ns == interval) return;
+  for (xg_rate& rate : header_.rates) rate.interval_ns = interval;
+  port_->write_header(kSlot, header_);
 }
 
 Result<void> TestRun::put_worker() {
@@ -113,7 +119,8 @@ Result<void> TestRun::forget_fragments(const xg_packet& packet) {
   return {};
 }
 
-Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
+Result<KernelAnswer> TestRun::run(std::span<const u8> frame, bool within_rate) {
+  set_rates(within_rate);
   std::atomic_ref<u32>(queue_[0].granted).store(queue_[0].admitted + 1, std::memory_order_relaxed);
   out_.resize(XG_METADATA_SIZE + kMaxFrame);
   xdp_md context{};
@@ -138,6 +145,8 @@ Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
   return answer;
 }
 
-Result<std::vector<xg_counter>> TestRun::rule_counters() const { return port_->rule_counters(kSlot, rules_); }
+Result<std::vector<xg_counter>> TestRun::rule_counters() const {
+  return port_->rule_counters(kSlot, header_.rule_count);
+}
 
 }  // namespace xdpgpu::control

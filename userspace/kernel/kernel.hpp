@@ -67,6 +67,9 @@ struct PortOptions {
   // wakes the peer only if that has an XDP program (veth_xdp_flush), else the frames lie there until
   // something else does; its ndo_xdp_xmit wakes any peer with NAPI.
   bool tx_by_redirect = false;
+  // The map of management's flows (maps/exempt.h) that this port shares with another one of its attach; that
+  // one's descriptor, borrowed while the program is loaded. -1: a map of its own.
+  int management_flows = -1;
   // Somebody else's program on the interface gives way, and comes back only if this one does not stay.
   bool replace = false;
 };
@@ -91,6 +94,11 @@ struct PortOptions {
   X(counters)           \
   X(rule_counters)      \
   X(rule_shed)          \
+  X(management_flows)   \
+  X(management_senders) \
+  X(gateways)           \
+  X(exempt_states)      \
+  X(exempt_counters)    \
   X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
 struct PortMaps {
 #define XG_X(name) Fd name;

@@ -89,6 +89,17 @@ struct Limit {
   bool operator==(const Limit&) const = default;
 };
 
+// What may pass ahead of the rules (XG_RATE_*); what is over it meets them. config/README.md has the reasons.
+struct Rate {
+  u64 pps =
+      0;  // XG_CONTROL_ARP, ND and DHCP: half for requests, a quarter each for answers and known senders
+  u64 burst = 0;  // packets; default: pps
+  bool operator==(const Rate&) const = default;
+};
+using Rates = std::array<Rate, XG_RATES>;
+inline constexpr Rates kDefaultRates{Rate{2000, 2000}, {2000, 2000}, {1000, 1000}, {100, 100},
+                                     {100, 100},       {100, 100},   {2000, 2000}};
+
 // Of rules that inspect.
 inline constexpr u32 kLeastPriority = 1, kMiddlePriority = 3, kMostPriority = 5;
 
@@ -292,6 +303,7 @@ struct Policy {
   Do fragments = Do::pass;  // for those that no rule passes, drops or limits; unsaid: default_action
   Do malformed = Do::drop;  // drop: ahead of all rules; else for those that no rule passes, drops or limits
   std::vector<Match> management;
+  Rates rates = kDefaultRates;
   std::map<std::string, List> lists;
   std::vector<Rule> rules;
   std::vector<Pipeline> pipelines;  // in the order of the text; metadata.pipeline indexes this

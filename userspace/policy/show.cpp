@@ -308,6 +308,10 @@ std::string to_json(const Policy& policy) {
   json["malformed"] = decision_json(policy.malformed);
   json["management"] = Json::array();
   for (const auto& match : policy.management) json["management"].push_back(match_json(match));
+  json["rates"] = Json::object();
+  for (u32 kind = 0; kind < XG_RATES; ++kind)
+    json["rates"][std::string(keys::kRates[kind])] = {{"pps", policy.rates[kind].pps},
+                                                      {"burst", policy.rates[kind].burst}};
   json["lists"] = Json::object();
   for (const auto& [name, list] : policy.lists) json["lists"][name] = list_json(list);
   json["rules"] = Json::array();

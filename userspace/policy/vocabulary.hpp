@@ -17,9 +17,12 @@ namespace xdpgpu::policy {
 using Words = std::span<const std::string_view>;
 
 namespace keys {
-inline constexpr std::array<std::string_view, 14> kPolicy{
-    "$schema",   "version",    "description", "default", "on_failure", "on_overload", "fragments",
-    "malformed", "management", "lists",       "rules",   "pipelines",  "io",          "compute"};
+inline constexpr std::array<std::string_view, 15> kPolicy{
+    "$schema",    "version", "description", "default", "on_failure", "on_overload", "fragments", "malformed",
+    "management", "rates",   "lists",       "rules",   "pipelines",  "io",          "compute"};
+inline constexpr std::array<std::string_view, 7> kRates{
+    "arp", "nd", "dhcp", "lacp", "lldp", "stp", "management_answers"};  // XG_RATE_*
+inline constexpr std::array<std::string_view, 2> kRate{"pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kKnown{"known", "new"};
 inline constexpr std::array<std::string_view, 9> kMatch{
     "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
