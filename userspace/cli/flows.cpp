@@ -5,7 +5,9 @@
 #include <limits>
 #include <optional>
 
-#include "maps/control.h"
+#include "userspace/kernel/names.hpp"
+
+#include "maps/types.h"
 #include "userspace/cli/command.hpp"
 
 namespace xdpgpu::cli {
@@ -71,8 +73,8 @@ int list(const std::string& ifname, u64 limit, Format format) {
     print(fmt::format("{} more are left out; list more with \"xdpgpu flows list {} --limit N\"\n", left_out,
                       ifname));
   print(fmt::format(
-      "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/{}/flow_verdicts key {}\n",
-      XG_PIN_ROOT, ifname, flows.front().at("bpftool_key").get<std::string>()));
+      "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/flow_verdicts key {}\n",
+      kernel::names::pin_folder(ifname), flows.front().at("bpftool_key").get<std::string>()));
   return kDone;
 }
 

@@ -25,6 +25,7 @@
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/kernel/egress_feed.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -116,13 +117,13 @@ Result<void> Broker::make_sockets() {
   for (const auto& name : plan_.interfaces())
     if (auto removed = remove_leftovers(name, *lock, keep); !removed) return Error(removed.error());
   const auto names = plan_.interfaces();
-  const std::string first = socket_path(names.front());
+  const std::string first = kernel::names::socket(names.front());
   auto listener = listen_at(first, plan_.control_group);
   if (!listener) return Error(listener.error());
   listener_ = std::move(*listener);
   socket_files_.push_back(first);
   for (std::size_t i = 1; i < names.size(); i++) {
-    const std::string path = socket_path(names[i]);
+    const std::string path = kernel::names::socket(names[i]);
     if (symlink((names.front() + ".sock").c_str(), path.c_str()) != 0)
       return Error(fmt::format("cannot make {}: {}", path, std::strerror(errno)));
     socket_files_.push_back(path);
@@ -325,7 +326,7 @@ Result<std::string> Broker::rename(u32 port) {
   auto& program = *ports_[port]->program;
   if (auto renamed = program.rename(now); !renamed) return Error(renamed.error());
   orphan_links(now, *lock);
-  const std::string path = socket_path(now);
+  const std::string path = kernel::names::socket(now);
   std::error_code error;
   std::filesystem::rename(socket_files_[port], path, error);
   if (error) {

@@ -15,7 +15,7 @@
 #include <fstream>
 #include <thread>
 
-#include "maps/control.h"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -24,8 +24,6 @@ namespace asio = boost::asio;
 namespace fs = std::filesystem;
 using Socket = asio::local::stream_protocol::socket;
 using boost::system::error_code;
-
-constexpr std::string_view kSuffix = ".sock";
 
 using Clock = std::chrono::steady_clock;
 
@@ -78,7 +76,7 @@ bool has_ended(Socket& socket) {
 Presence probe(const std::string& ifname, std::string* why) {
   asio::io_context context;
   Socket socket(context);
-  const std::string path = socket_path(ifname);
+  const std::string path = kernel::names::socket(ifname);
   const error_code error = connect(socket, path);
   if (!error) return has_ended(socket) ? Presence::ending : Presence::running;
   if (why) *why = error.message();
@@ -87,10 +85,6 @@ Presence probe(const std::string& ifname, std::string* why) {
 }
 
 }  // namespace
-
-std::string socket_path(const std::string& ifname) {
-  return fmt::format("{}/{}{}", XG_RUN_ROOT, ifname, kSuffix);
-}
 
 Presence find_process(const std::string& ifname, std::string* why) {
   // The data plane of a broker that was killed ends by itself; until then it still answers.
@@ -113,10 +107,10 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
     return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
                                       std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
   };
-  if (const error_code error = connect(socket, socket_path(ifname), until)) {
+  if (const error_code error = connect(socket, kernel::names::socket(ifname), until)) {
     if (error == asio::error::would_block) return no_answer();
-    const bool dead =
-        nobody_listens(error) || (no_socket(error) && without_socket(socket_path(ifname)) == Presence::dead);
+    const bool dead = nobody_listens(error) ||
+                      (no_socket(error) && without_socket(kernel::names::socket(ifname)) == Presence::dead);
     if (no_socket(error) && !dead)
       return tl::unexpected(
           fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname, ifname));
@@ -163,16 +157,6 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
   return decode_response(answer);
 }
 
-std::vector<std::string> attached_interfaces() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(XG_RUN_ROOT, error)) {
-    const std::string file = entry.path().filename();
-    if (file.size() > kSuffix.size() && file.ends_with(kSuffix))
-      names.push_back(file.substr(0, file.size() - kSuffix.size()));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> attached_interfaces() { return kernel::names::interfaces_with_socket(); }
 
 }  // namespace xdpgpu::control

@@ -10,9 +10,6 @@
 
 namespace xdpgpu::control {
 
-// /run/xdpgpu/<ifname>.sock
-std::string socket_path(const std::string& ifname);
-
 // running: a process answers, or does not get to (it is stuck, and clients queue up); ending: its broker is
 // dead and its data plane about to end; dead: its socket is there but nobody listens; absent: no socket.
 enum class Presence { running, ending, dead, absent };

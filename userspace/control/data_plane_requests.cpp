@@ -7,6 +7,7 @@
 #include "userspace/control/arguments.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane_state.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 
@@ -17,7 +18,7 @@ void DataPlane::handle(Request request, const Server::Reply& reply) {
     return reply(Response::failure(fmt::format(
         "the process that was asked attached {} and not {}; run the command again, and where that "
         "does not help remove {}, which leads to it",
-        fmt::join(names, ", "), request.ifname, socket_path(request.ifname))));
+        fmt::join(names, ", "), request.ifname, kernel::names::socket(request.ifname))));
   if (shutting_down_) return reply(Response::failure("it is being detached"));
   if (name == request::kDetach) {
     const auto keep = detach_keeps(request.arguments);

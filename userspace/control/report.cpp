@@ -8,6 +8,7 @@
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -243,7 +244,7 @@ Result<Json> report(const ReportInput& input) {
                      {"port", p},
                      {"state", state_name(port.state())},
                      {"xdp", p < input.xdp_modes.size() ? input.xdp_modes[p] : "unknown"},
-                     {"pins", fmt::format("{}/{}", XG_PIN_ROOT, port.ifname())},
+                     {"pins", kernel::names::pin_folder(port.ifname())},
                      {"queues", std::move(queues)},
                      {"kernel", kernel_json(*counters)},
                      {"malformed", malformed_json(*malformed)}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/kernel/pins.hpp: the maps' names under XG_PIN_ROOT/<ifname>/.
+// userspace/kernel/pins.hpp: the maps' pins, in the interface's folder (names.hpp).
 #pragma once
 
 #include "userspace/kernel/kernel.hpp"
