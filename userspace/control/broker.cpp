@@ -24,6 +24,7 @@
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/server.hpp"
+#include "userspace/control/settle.hpp"
 #include "userspace/kernel/egress_feed.hpp"
 #include "userspace/kernel/names.hpp"
 
@@ -112,6 +113,8 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
 Result<void> Broker::make_sockets() {
   const auto lock = RunLock::take();
   if (!lock) return Error(lock.error());
+  settle_names(*lock);
+  remove_gone_namespaces();
   remains_ = find_remains();
   const Keep keep = remains_.empty() ? Keep::nothing : Keep::what_decides;
   for (const auto& name : plan_.interfaces())

@@ -73,10 +73,12 @@ bool has_ended(Socket& socket) {
   return name_end != std::string::npos && line.compare(name_end + 2, 1, "Z") == 0;
 }
 
-Presence probe(const std::string& ifname, std::string* why) {
+}  // namespace
+
+Presence look_for_process(const std::string& ifname, const kernel::names::Scope& scope, std::string* why) {
   asio::io_context context;
   Socket socket(context);
-  const std::string path = kernel::names::socket(ifname);
+  const std::string path = kernel::names::socket(ifname, scope);
   const error_code error = connect(socket, path);
   if (!error) return has_ended(socket) ? Presence::ending : Presence::running;
   if (why) *why = error.message();
@@ -84,22 +86,22 @@ Presence probe(const std::string& ifname, std::string* why) {
   return nobody_listens(error) ? Presence::dead : Presence::running;
 }
 
-}  // namespace
-
 Presence find_process(const std::string& ifname, std::string* why) {
   // The data plane of a broker that was killed ends by itself; until then it still answers.
   constexpr std::chrono::milliseconds kStep{20};
   constexpr int kSteps = 250;
   Presence found = Presence::running;
   for (int i = 0; i < kSteps; i++) {
-    found = probe(ifname, why);
+    found = look_for_process(ifname, kernel::names::own_scope(), why);
     if (found != Presence::ending) return found;
     std::this_thread::sleep_for(kStep);
   }
   return Presence::running;
 }
 
-Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout) {
+Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout,
+                     const kernel::names::Scope& scope) {
+  const std::string path = kernel::names::socket(ifname, scope);
   asio::io_context context;
   Socket socket(context);
   const auto until = Clock::now() + timeout;
@@ -107,10 +109,9 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
     return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
                                       std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
   };
-  if (const error_code error = connect(socket, kernel::names::socket(ifname), until)) {
+  if (const error_code error = connect(socket, path, until)) {
     if (error == asio::error::would_block) return no_answer();
-    const bool dead = nobody_listens(error) ||
-                      (no_socket(error) && without_socket(kernel::names::socket(ifname)) == Presence::dead);
+    const bool dead = nobody_listens(error) || (no_socket(error) && without_socket(path) == Presence::dead);
     if (no_socket(error) && !dead)
       return tl::unexpected(
           fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname, ifname));
@@ -156,7 +157,5 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
                     failure == asio::error::eof ? "it closed the connection" : failure.message()));
   return decode_response(answer);
 }
-
-std::vector<std::string> attached_interfaces() { return kernel::names::interfaces_with_socket(); }
 
 }  // namespace xdpgpu::control

@@ -89,6 +89,12 @@ Result<void> refuse_if_program_lives(const std::string& ifname, Presence socket)
   if (name.empty() || socket == Presence::absent)
     socket = kernel::has_beating_worker(state.get()) ? Presence::running : Presence::dead;
   if (socket != Presence::running) return {};
+  for (const auto& scope : kernel::names::other_scopes())
+    if (const auto there = kernel::pinned_as(state.get(), scope); name.empty() && !there.empty())
+      return Error(fmt::format(
+          "{} was attached as {} in another network namespace ({}), and its process lives; end that "
+          "process (SIGTERM), which undoes everything",
+          ifname, there, scope.empty() ? "the host's" : scope));
   if (!name.empty() && name != ifname)
     return Error(
         fmt::format("{} is attached, as {}, and its process lives, which has yet to see that it was renamed; "

@@ -262,7 +262,9 @@ Result<Json> report(const ReportInput& input) {
   Json devices = Json::array();
   for (const auto& device : status.devices) devices.push_back(device_json(device, status.automatic));
   const auto& frames = status.frames;
+  const auto& netns = kernel::names::own();
   Json json{{"pid", getpid()},
+            {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
             {"uptime_s", input.uptime_s},
             {"device", devices.at(0)},
             {"devices", devices},

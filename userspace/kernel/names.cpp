@@ -26,15 +26,16 @@ constexpr std::string_view kSocket = ".sock";
 constexpr u64 kInitialInode = 0xEFFFFFF9;
 constexpr u64 kInitialCookie = 1;
 
-Scope find_own_scope() {
+NetNamespace find_own() {
+  NetNamespace own;
   struct stat file {};
-  const u64 inode = stat("/proc/thread-self/ns/net", &file) == 0 ? file.st_ino : 0;
-  u64 cookie = 0;
-  socklen_t size = sizeof(cookie);
+  if (stat("/proc/thread-self/ns/net", &file) == 0) own.inode = file.st_ino;
+  socklen_t size = sizeof(own.cookie);
   const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) != 0) cookie = 0;
-  if (inode == kInitialInode || cookie == kInitialCookie) return {};
-  return fmt::format("{}{}-{}", kScope, inode, cookie);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &own.cookie, &size) != 0) own.cookie = 0;
+  own.initial = own.inode == kInitialInode || own.cookie == kInitialCookie;
+  if (!own.initial) own.scope = fmt::format("{}{}-{}", kScope, own.inode, own.cookie);
+  return own;
 }
 
 // No interface's name is so long.
@@ -54,8 +55,8 @@ void each_entry(const std::string& folder, F&& use) {
 
 }  // namespace
 
-const Scope& own_scope() {
-  static const Scope own = find_own_scope();
+const NetNamespace& own() {
+  static const NetNamespace own = find_own();
   return own;
 }
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "maps/types.h"
+
 namespace xdpgpu::kernel::names {
 
 // A network namespace as these names have it. Empty: the host's initial one. Another one's is
@@ -20,9 +22,14 @@ namespace xdpgpu::kernel::names {
 // that is found under it was another namespace's.
 using Scope = std::string;
 
-// That of the process. Found out at the first call and kept: a process that changes its namespace does so
-// before.
-const Scope& own_scope();
+struct NetNamespace {
+  u64 inode = 0, cookie = 0;
+  bool initial = false;  // the host's first one
+  Scope scope;
+};
+// The process's. Found out at the first call and kept: a process that changes its namespace does so before.
+const NetNamespace& own();
+inline const Scope& own_scope() { return own().scope; }
 // Those that something of other namespaces is left or in use under, by their folders; maybe the initial
 // one's.
 std::vector<Scope> other_scopes();

@@ -33,12 +33,14 @@ bool is_folder_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-fs::path folder_of(const std::string& ifname) { return names::pin_folder(ifname); }
+fs::path folder_of(const std::string& ifname, const names::Scope& scope = names::own_scope()) {
+  return names::pin_folder(ifname, scope);
+}
 
-// What the folders of this network namespace's interfaces stand in, from the top.
-std::vector<std::string> roots() {
-  if (names::own_scope().empty()) return {XG_PIN_ROOT};
-  return {XG_PIN_ROOT, names::pin_root()};
+// What the folders of a network namespace's interfaces stand in, from the top.
+std::vector<std::string> roots(const names::Scope& scope = names::own_scope()) {
+  if (scope.empty()) return {XG_PIN_ROOT};
+  return {XG_PIN_ROOT, names::pin_root(scope)};
 }
 
 bool make(const std::string& folder) { return mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST; }
@@ -142,10 +144,10 @@ Fd queue_state_of(int program) noexcept {
   return Fd();
 }
 
-std::string pinned_as(int queue_state_fd) {
+std::string pinned_as(int queue_state_fd, const names::Scope& scope) {
   const u32 wanted = map_id(queue_state_fd);
-  for (auto& ifname : names::interfaces_with_pins()) {
-    const Fd pinned(bpf_obj_get((folder_of(ifname) / "queue_state").c_str()));
+  for (auto& ifname : names::interfaces_with_pins(scope)) {
+    const Fd pinned(bpf_obj_get((folder_of(ifname, scope) / "queue_state").c_str()));
     if (wanted && map_id(pinned.get()) == wanted) return ifname;
   }
   return {};
@@ -194,9 +196,9 @@ int pin_link(const std::string& ifname, const Fd& link) noexcept {
   return bpf_obj_pin(link.get(), (folder_of(ifname) / kLink).c_str());
 }
 
-Fd pinned_link(const std::string& ifname) noexcept {
+Fd pinned_link(const std::string& ifname, const names::Scope& scope) noexcept {
   if (!is_folder_name(ifname)) return Fd();
-  return Fd(bpf_obj_get((folder_of(ifname) / kLink).c_str()));
+  return Fd(bpf_obj_get((folder_of(ifname, scope) / kLink).c_str()));
 }
 
 Result<void> rename_pins(const std::string& from, const std::string& to) {
@@ -210,11 +212,11 @@ Result<void> rename_pins(const std::string& from, const std::string& to) {
   return {};
 }
 
-void remove_pins(const std::string& ifname) noexcept {
+void remove_pins(const std::string& ifname, const names::Scope& scope) noexcept {
   if (!is_folder_name(ifname)) return;
   std::error_code ignored;
-  fs::remove_all(folder_of(ifname), ignored);
-  const auto above = roots();
+  fs::remove_all(folder_of(ifname, scope), ignored);
+  const auto above = roots(scope);
   for (auto root = above.rbegin(); root != above.rend(); ++root)
     rmdir(root->c_str());  // only if no other interface has pins
 }
