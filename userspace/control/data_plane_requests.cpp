@@ -77,11 +77,15 @@ Response DataPlane::confirm() {
 }
 
 Response DataPlane::show() const {
+  // More than somebody would look at.
+  constexpr std::size_t kMostText = std::size_t{1} << 20;
   const auto& current = *swap_->current();
   Json files = Json::object();
   for (const auto& [path, content] : current.source.files) files[path] = content.size();
+  const bool long_text = current.source.text.size() > kMostText;
   return Response::success({{"file", current.source.file},
                             {"text", current.source.text},
+                            {"settings", long_text ? Json() : Json::parse(policy::to_json(current.policy))},
                             {"files", std::move(files)},
                             {"generation", swap_->generation()},
                             {"hash", fmt::format("{:016x}", current.policy.hash)}});
