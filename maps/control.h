@@ -148,7 +148,7 @@ XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[1]; /* 
 XG_ASSERT_SIZE(xg_worker_counters, 192);
 #endif
 
-/* Map names, also the names of their pins under XG_PIN_ROOT/<ifname>/. */
+/* What has a name of its own stands below these (userspace/kernel/names.hpp). */
 #define XG_PIN_ROOT "/sys/fs/bpf/xdpgpu"
 #define XG_RUN_ROOT "/run/xdpgpu"
 

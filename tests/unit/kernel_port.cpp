@@ -18,6 +18,7 @@
 #include "tests/netns/lab.hpp"
 #include "userspace/kernel/egress_feed.hpp"
 #include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/netlink.hpp"
 
 namespace xdpgpu::kernel {
@@ -165,7 +166,7 @@ TEST_F(Port, PinsEveryMapPrivatelyAndTakesThePinsAway) {
   struct statfs facts {};
   if (statfs("/sys/fs/bpf", &facts) != 0 || facts.f_type != 0xcafe4a11)
     GTEST_SKIP() << "no bpffs at /sys/fs/bpf";
-  const fs::path folder = fs::path(XG_PIN_ROOT) / "xgn0";
+  const fs::path folder = names::pin_folder("xgn0");
   auto program = load();
   ASSERT_TRUE(program->pin());
   struct stat status {};

@@ -94,6 +94,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   command->add_flag("--daemon", options.daemon,
                     "Return when traffic is handled, and go on in the background");
   command->add_flag("--quiet", arguments->quiet, "No summary line every second");
+  add_netns(*command, chosen);
   arguments->format = add_output(*command);
   when_chosen(*command, chosen, [arguments, mode] { return run(*arguments, mode->count() > 0); });
 }

@@ -79,6 +79,20 @@ CLI::Validator device_name() {
       "");
 }
 
+void add_netns(CLI::App& command, Chosen& chosen) {
+  command
+      .add_option(
+          "--netns", chosen.netns,
+          "Network namespace of the interfaces: a name that \"ip netns\" lists, a process's number, or a "
+          "path; default: the one that the command is started in")
+      ->type_name("NAME");
+}
+
+Json netns_json() {
+  const auto& own = kernel::names::own();
+  return {{"inode", own.inode}, {"cookie", own.cookie}, {"initial", own.initial}};
+}
+
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {
   command.callback([&chosen, run = std::move(run)] { chosen.run = run; });
 }
@@ -100,10 +114,11 @@ int refuse(const std::vector<std::string>& diagnostics, Format format) {
 }
 
 std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        Format format, control::Files files) {
+                        Format format, control::Files files, const kernel::names::Scope& scope) {
   // Compiling a large policy is the longest that a request takes.
   constexpr std::chrono::seconds kTimeout{60};
-  const auto response = control::ask(ifname, {request, std::move(arguments), std::move(files)}, kTimeout);
+  const auto response =
+      control::ask(ifname, {request, std::move(arguments), std::move(files)}, kTimeout, scope);
   if (!response) {
     status = fail(response.error());
     return std::nullopt;

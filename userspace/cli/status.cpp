@@ -20,9 +20,15 @@ std::string node_text(const Json& queue) {
                      frames >= 0 && frames != node ? fmt::format(" (its frames on node {})", frames) : "");
 }
 
+std::string netns_text(const Json& report) {
+  const auto netns = report.find("netns");
+  if (netns == report.end() || netns->at("initial").get<bool>()) return "";
+  return fmt::format(" in network namespace {}", netns->at("inode").get<u64>());
+}
+
 std::string text_of(const Json& report) {
-  std::string text = fmt::format("process {}, up {:.0f} s\n", report.at("pid").get<int>(),
-                                 report.at("uptime_s").get<double>());
+  std::string text = fmt::format("process {}{}, up {:.0f} s\n", report.at("pid").get<int>(),
+                                 netns_text(report), report.at("uptime_s").get<double>());
   text += control::ready_text(report);
   const bool several = report.at("devices").size() > 1;
   for (const auto& port : report.at("ports")) {
@@ -84,18 +90,23 @@ int run_one(const std::string& ifname, Format format) {
 }
 
 // Every attached process once, however many interfaces it has.
-int run_all(Format format) {
+int run_all(bool only_here, Format format) {
   std::set<int> seen;
   Json reports = Json::array();
   int worst = kDone;
-  for (const auto& ifname : control::attached_interfaces()) {
-    int status = kFailed;
-    auto report = ask(ifname, std::string(control::request::kStatus), {}, status);
-    worst = std::max(worst, status);
-    if (!report || !seen.insert(report->at("pid").get<int>()).second) continue;
-    if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
-    reports.push_back(std::move(*report));
-  }
+  const auto ask_those_of = [&](const kernel::names::Scope& scope) {
+    for (const auto& ifname : kernel::names::interfaces_with_socket(scope)) {
+      int status = kFailed;
+      auto report = ask(ifname, std::string(control::request::kStatus), {}, status, Format::text, {}, scope);
+      worst = std::max(worst, status);
+      if (!report || !seen.insert(report->at("pid").get<int>()).second) continue;
+      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
+      reports.push_back(std::move(*report));
+    }
+  };
+  ask_those_of(kernel::names::own_scope());
+  if (!only_here)
+    for (const auto& scope : kernel::names::other_scopes()) ask_those_of(scope);
   if (format == Format::json)
     print_json(reports);
   else if (seen.empty() && worst == kDone)
@@ -114,11 +125,14 @@ void add_status(CLI::App& app, Chosen& chosen) {
       "frames; for each queue how full its rings are and were at most, and how long packets took from their\n"
       "receipt to their verdict; for each stage that remembers packets how full its table is and what it "
       "took\n"
-      "them for. Without an interface: every attached process.");
+      "them for. Without an interface: every attached process, in every\n"
+      "network namespace unless one is named.");
   add_interface(*command, "interface", *ifname, "An attached interface");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
-  when_chosen(*command, chosen,
-              [ifname, format] { return ifname->empty() ? run_all(*format) : run_one(*ifname, *format); });
+  when_chosen(*command, chosen, [ifname, format, &chosen] {
+    return ifname->empty() ? run_all(!chosen.netns.empty(), *format) : run_one(*ifname, *format);
+  });
 }
 
 }  // namespace xdpgpu::cli

@@ -24,7 +24,9 @@
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/server.hpp"
+#include "userspace/control/settle.hpp"
 #include "userspace/kernel/egress_feed.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -113,18 +115,20 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
 Result<void> Broker::make_sockets() {
   const auto lock = RunLock::take();
   if (!lock) return Error(lock.error());
+  settle_names(*lock);
+  remove_gone_namespaces();
   remains_ = find_remains();
   const Keep keep = remains_.empty() ? Keep::nothing : Keep::what_decides;
   for (const auto& name : plan_.interfaces())
     if (auto removed = remove_leftovers(name, *lock, keep); !removed) return Error(removed.error());
   const auto names = plan_.interfaces();
-  const std::string first = socket_path(names.front());
+  const std::string first = kernel::names::socket(names.front());
   auto listener = listen_at(first, plan_.control_group);
   if (!listener) return Error(listener.error());
   listener_ = std::move(*listener);
   socket_files_.push_back(first);
   for (std::size_t i = 1; i < names.size(); i++) {
-    const std::string path = socket_path(names[i]);
+    const std::string path = kernel::names::socket(names[i]);
     if (symlink((names.front() + ".sock").c_str(), path.c_str()) != 0)
       return Error(fmt::format("cannot make {}: {}", path, std::strerror(errno)));
     socket_files_.push_back(path);
@@ -329,7 +333,7 @@ Result<std::string> Broker::rename(u32 port) {
   auto& program = *ports_[port]->program;
   if (auto renamed = program.rename(now); !renamed) return Error(renamed.error());
   orphan_links(now, *lock);
-  const std::string path = socket_path(now);
+  const std::string path = kernel::names::socket(now);
   std::error_code error;
   std::filesystem::rename(socket_files_[port], path, error);
   if (error) {

@@ -8,6 +8,7 @@
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
@@ -254,7 +255,7 @@ Result<Json> report(const ReportInput& input) {
                      {"port", p},
                      {"state", state_name(port.state())},
                      {"xdp", p < input.xdp_modes.size() ? input.xdp_modes[p] : "unknown"},
-                     {"pins", fmt::format("{}/{}", XG_PIN_ROOT, port.ifname())},
+                     {"pins", kernel::names::pin_folder(port.ifname())},
                      {"queues", std::move(queues)},
                      {"kernel", kernel_json(*counters)},
                      {"malformed", malformed_json(*malformed)},
@@ -273,7 +274,9 @@ Result<Json> report(const ReportInput& input) {
   Json devices = Json::array();
   for (const auto& device : status.devices) devices.push_back(device_json(device, status.automatic));
   const auto& frames = status.frames;
+  const auto& netns = kernel::names::own();
   Json json{{"pid", getpid()},
+            {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
             {"uptime_s", input.uptime_s},
             {"device", devices.at(0)},
             {"devices", devices},

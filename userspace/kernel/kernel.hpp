@@ -135,8 +135,8 @@ class PortProgram {
   Result<PortMaps> maps() const;
   int program_fd() const noexcept;
 
-  // Pins all maps, and later the link, under XG_PIN_ROOT/<ifname>/ (mode 0700). A stale directory of a dead
-  // attach is removed first.
+  // Pins all maps, and later the link, in the interface's folder (names.hpp; mode 0700). A stale directory of
+  // a dead attach is removed first.
   Result<void> pin();
   void unpin() noexcept;
   // The interface has another name: the pins stand under that from now on.

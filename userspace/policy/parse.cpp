@@ -147,6 +147,7 @@ class PolicyReader {
       report_.at(place, content.error());
       return std::nullopt;
     }
+    if (*content == nullptr) return std::nullopt;
     if ((*content)->size() > files_left_) {
       report_.at(place, too_much_with(*path, kMaxFilesBytes));
       return std::nullopt;

@@ -329,7 +329,8 @@ inline constexpr u32 kMaxCounted = 1'000'000;  // and where there are so many mo
 // ---- Files (files.cpp) -----------------------------------------------------------------------------
 // A file's content, which may have many megabytes and is not copied on its way.
 using FileText = std::shared_ptr<const std::string>;
-// Gives a list file's content by the path written in the policy, or a sentence why not.
+// Gives a file's content by the path written in the policy, or a sentence why not; nullptr: what is in it is
+// not asked now, so nothing about it is wrong.
 using FileReader = std::function<tl::expected<FileText, std::string>(const std::string& path)>;
 using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
 
@@ -342,7 +343,7 @@ FileReader read_files_of(FileContents contents);
 // The same without a copy of its own: `contents` must outlive the result and what it gives.
 FileReader read_files_in(const FileContents& contents);
 // Reads as read_files_from does, but keeps what it reads in `contents`, which must outlive the result, and
-// gives empty files: for looking through a policy for the files that it names, and for sending them along.
+// gives nullptr: for looking through a policy for the files that it names, and for sending them along.
 FileReader collect_files_from(std::string directory, FileContents& contents, u64 most = kMaxFilesBytes);
 // Why the file at the path is refused where it makes all files larger than `most`.
 std::string too_much_with(const std::string& path, u64 most);
