@@ -112,6 +112,10 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
     EXPECT_EQ(refused(SYS_socket, domain, SOCK_RAW), EPERM) << domain;
   EXPECT_EQ(refused(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_ICMP), EPERM);
   EXPECT_EQ(refused(SYS_socket, AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPERM);
+  for (const int command :
+       {BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_UPDATE_BATCH, BPF_MAP_DELETE_BATCH,
+        BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_AND_DELETE_BATCH, BPF_MAP_FREEZE})
+    EXPECT_EQ(refused(SYS_bpf, command), EPERM) << "maps are the broker's to change: " << command;
   for (const int command : {BPF_MAP_CREATE, BPF_PROG_LOAD, BPF_OBJ_GET, BPF_OBJ_PIN, BPF_MAP_GET_FD_BY_ID,
                             BPF_PROG_GET_FD_BY_ID, BPF_PROG_ATTACH, BPF_LINK_CREATE, BPF_BTF_LOAD})
     EXPECT_EQ(refused(SYS_bpf, command), EPERM) << command;
@@ -119,6 +123,11 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
   EXPECT_EQ(refused(SYS_tgkill, getpid(), getpid(), SIGTERM), EPERM) << "likewise";
   EXPECT_EQ(refused(SYS_io_uring_setup, 8), EPERM) << "calls that no filter sees";
   EXPECT_EQ(refused(SYS_perf_event_open), EPERM);
+  for (const long high : {0L, 1L << 32, -1L << 32}) {
+    EXPECT_EQ(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_LINGER | high), EPERM) << "whoever closes it waits";
+    EXPECT_NE(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_SNDBUF), EPERM);
+    EXPECT_NE(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_TYPE), EPERM);
+  }
   EXPECT_EQ(refused(SYS_prctl, PR_SET_DUMPABLE, 1), EPERM);
   EXPECT_EQ(refused(SYS_bind, 0), EPERM);
   EXPECT_EQ(refused(SYS_listen, 0), EPERM);

@@ -19,13 +19,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include "userspace/control/broker_port.hpp"
 #include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/settle.hpp"
-#include "userspace/kernel/egress_feed.hpp"
+#include "userspace/kernel/access.hpp"
 #include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
@@ -83,18 +84,6 @@ std::string death(int status) {
 
 }  // namespace
 
-// Members are undone from the last to the first: egress feed, pair, program, interrupts, offloads.
-struct Broker::Port {
-  OffloadGuard offloads;
-  BusyPollGuard interrupts;
-  dataplane::BusyPoll busy_poll;
-  std::unique_ptr<kernel::PortProgram> program;
-  std::unique_ptr<kernel::Reinjection> reinjection;
-  std::unique_ptr<kernel::EgressFeed> egress;
-  kernel::PortMaps maps;  // for installing policies
-  kernel::XdpMode mode = kernel::XdpMode::native;
-};
-
 Broker::Broker(Plan plan, const AttachOptions& options) : plan_(std::move(plan)), options_(options) {}
 Broker::~Broker() { end(); }
 
@@ -107,6 +96,7 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
   if (auto made = broker->make_sockets(); !made) return Error(made.error());
   for (u32 i = 0; i < broker->plan_.ports.size(); i++)
     if (auto made = broker->make_port(i); !made) return Error(made.error());
+  if (auto opened = broker->open_controls(); !opened) return Error(opened.error());
   return broker;
 }
 
@@ -238,6 +228,7 @@ Result<void> Broker::set_up_busy_poll(Port& port, const std::string& name) {
 Result<pid_t> Broker::fork_data_plane() {
   auto pair = Channel::make_pair();
   if (!pair) return Error(pair.error());
+  pair->first.refuse_descriptors();  // the data plane has none to give
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return Error(fmt::format("cannot fork the data plane: {}", std::strerror(errno)));
@@ -257,14 +248,15 @@ void Broker::become_data_plane(Channel channel) {
   for (u32 i = 0; i < ports_.size(); i++) {
     const Port& port = *ports_[i];
     const auto& facts = plan_.ports[i].facts;
-    auto maps = port.maps.duplicate();
-    auto control_maps = port.maps.duplicate();
+    auto maps = kernel::for_data_plane(port.maps);
+    auto control_maps = kernel::for_data_plane(port.maps);
     if (!maps || !control_maps) {
       say(maps ? control_maps.error() : maps.error());
       _exit(1);
     }
     for (const auto* set : {&*maps, &*control_maps})
-      for (const int fd : set->descriptors()) keep.push_back(fd);
+      for (const int fd : set->descriptors())
+        if (fd >= 0) keep.push_back(fd);
     kernel::Fd link(fcntl(port.program->link_fd(), F_DUPFD_CLOEXEC, 0));
     if (link) keep.push_back(link.get());
     dataplane::PortSpec spec;
@@ -311,12 +303,6 @@ void Broker::become_data_plane(Channel channel) {
   }
   std::fflush(nullptr);
   _exit(status);
-}
-
-Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps) {
-  std::vector<const kernel::PortMaps*> all;
-  for (const auto& port : ports_) all.push_back(&port->maps);
-  return kernel::install_policy_maps(all, slot, maps);
 }
 
 Result<std::string> Broker::rename(u32 port) {
@@ -381,8 +367,11 @@ void Broker::look_for_gateways() {
 }
 
 Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
-  return {.create_maps = kernel::create_policy_maps,
-          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
+  return {.create_maps = [this](u32 lines, u32 rows) { return tables_.create(lines, rows); },
+          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
+                                 const xg_policy& header) { return install(slot, maps, header); },
+          .activate = [this](u32 slot, u32 generation, u64 hash) { return activate(slot, generation, hash); },
+          .set_state = [this](u32 state, bool bypassed_too) { return set_state(state, bypassed_too); },
           .watch_egress = [this](bool on) { return watch_egress(on); },
           .rename = [this](u32 port) { return rename(port); },
           .ready =

@@ -29,6 +29,7 @@ namespace asio = boost::asio;
 constexpr u32 kDrainMs = 2000;
 constexpr std::chrono::milliseconds kHousekeeping{100};
 constexpr std::chrono::seconds kGoneTimeout{20};
+constexpr std::chrono::seconds kStateTimeout{5};
 constexpr std::chrono::seconds kRenewRetry{5};
 // The longest batch that a GPU works on takes some milliseconds; software may be given no core for a while.
 // Below what the worker waits for (userspace/dataplane/retirer.cpp).
@@ -44,7 +45,7 @@ Result<void> DataPlane::open_ports() {
   for (std::size_t i = 0; i < setup_.port_maps.size(); i++) {
     const auto& planned = setup_.plan.ports[i];
     auto port = PortControl::open(planned.facts.name, planned.queues, setup_.flow_entries_per_queue,
-                                  std::move(setup_.port_maps[i]));
+                                  std::move(setup_.port_maps[i]), PortControl::Of::data_plane);
     if (!port) return Error(port.error());
     ports_.push_back(std::move(*port));
     xdp_modes_.emplace_back(setup_.specs[i].xdp_mode == kernel::XdpMode::native ? "native" : "generic");
@@ -129,7 +130,7 @@ Result<void> DataPlane::start() {
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
-  set_state(XG_STATE_RUNNING);
+  if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
   for (std::size_t i = 0; i < ports_.size(); i++)
     if (const auto& name = setup_.plan.ports[i].facts.name; ports_[i].state() == XG_STATE_BYPASS)
       output_.problem(
@@ -421,6 +422,14 @@ void DataPlane::go_back_after(std::chrono::seconds time) {
   });
 }
 
+Result<void> DataPlane::set_state(u32 state, bool bypassed_too) {
+  const auto answer =
+      setup_.broker.call(Message::make(MessageType::set_state, state, bypassed_too ? 1 : 0), kStateTimeout);
+  if (!answer) return Error(answer.error());
+  if (answer->message.type != MessageType::done) return Error(answer->message.text);
+  return {};
+}
+
 // ---- the end ----------------------------------------------------------------------------------------
 
 void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
@@ -440,7 +449,8 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   // Nobody is left to take it back.
   if (keep && confirmed_ != swap_->current())
     if (auto back = go_back(); !back) output_.problem(back.error());
-  set_state(XG_STATE_DRAINING);
+  // Without the broker it is the missing heartbeat that has on_failure decide.
+  if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
   wait_for_grace_period();
   if (auto drained = engine_->drain(kDrainMs); !drained) {
     output_.problem(drained.error());

@@ -98,11 +98,9 @@ class DataPlane {
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
-  // Of the ports that are not bypassed: an operator's bypass outlives the process that was told of it.
-  void set_state(u32 state) {
-    for (auto& port : ports_)
-      if (port.state() != XG_STATE_BYPASS) port.set_state(state);
-  }
+  // XG_STATE_*, by the broker. Not bypassed_too: of the ports that are not bypassed, as an operator's bypass
+  // outlives the process that was told of it.
+  Result<void> set_state(u32 state, bool bypassed_too);
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   // keep: what the kernel decides by stays, for a later attach to go on with.
   void shut_down(const Server::Reply& reply, bool keep = false);

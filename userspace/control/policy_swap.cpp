@@ -98,18 +98,23 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::v
   if (auto filled = kernel::fill_policy_maps(maps, policy.tables.lines, policy.tables.rows); !filled)
     return Error(filled.error());
   if (auto written = write_kept_since(maps, policy.tables, kept_since); !written) return written;
-  auto installed = broker_.call(Message::make(MessageType::install_maps, slot), kBrokerTimeout);
-  if (!installed) return Error(installed.error());
-  if (installed->message.type != MessageType::done) return Error(text_of(*installed));
-
   xg_policy header = policy.tables.header;
   header.generation = generation;
-  for (auto& port : ports_) {
-    port.write_header(slot, header);
-    if (auto cleared = port.clear_rule_counters(slot, header.rule_count); !cleared)
-      return Error(cleared.error());
-  }
+  auto installed = broker_.call(Message::with(MessageType::install_maps, slot, 0, header), kBrokerTimeout);
+  if (!installed) return Error(installed.error());
+  if (installed->message.type != MessageType::done) return Error(text_of(*installed));
   return {};
+}
+
+// Whether it is done the ports say, also where no answer came.
+Result<void> PolicySwap::activate(u32 generation, u32 slot, u64 hash) {
+  const auto answer =
+      broker_.call(Message::with(MessageType::activate, slot, generation, hash), kBrokerTimeout);
+  if (std::all_of(ports_.begin(), ports_.end(),
+                  [&](const PortControl& port) { return port.active_generation() == generation; }) &&
+      (!answer || answer->message.type == MessageType::done))
+    return {};
+  return Error(answer ? text_of(*answer) : answer.error());
 }
 
 Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed) {
@@ -151,7 +156,14 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u
   }
 
   engine_.make_current(generation);
-  for (auto& port : ports_) port.activate(generation, slot, policy->policy.hash);
+  if (auto activated = activate(generation, slot, policy->policy.hash); !activated) {
+    if (current_) {  // else no worker runs yet
+      engine_.make_current(generation_);
+      engine_.forget_policy(generation);
+    }
+    if (!watched) (void)watch_egress(false);
+    return activated;
+  }
   wait_for_grace_period();
   engine_.retire_generations_before(generation);
   generation_ = generation;

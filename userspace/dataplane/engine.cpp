@@ -380,6 +380,11 @@ Result<void> Engine::start() {
   return {};
 }
 
+void Engine::fall_silent() noexcept {
+  for (auto& worker : impl_->workers) worker->fall_silent();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the longest that a worker sleeps
+}
+
 Result<void> Engine::drain(u32 timeout_ms) {
   const u64 end_ns = monotonic_ns() + u64{timeout_ms} * 1'000'000;
   // A worker that has turned twice since, and was quiet, has seen everything that came before.

@@ -148,6 +148,9 @@ class Engine {
   bool wants_policy_again() noexcept;
 
   Result<void> start();
+  // Has the XDP program send no more packets here, where nobody can tell it so: no worker lives, it finds
+  // within a heartbeat. For good.
+  void fall_silent() noexcept;
   // No new packets come (XDP no longer redirects): waits for batches and TX completions, at most
   // `timeout_ms`.
   Result<void> drain(u32 timeout_ms);

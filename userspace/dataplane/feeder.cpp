@@ -242,6 +242,10 @@ void Feeder::publish(u64 now_ns, bool rings_empty, const Retired& retired) noexc
   for (PortQueue* queue : queues_) queue->publish_credits(1);
   if (now_ns - beat_ns_ < kBeatEveryNs || !lives(retired, now_ns, options_.beat_timeout_ns)) return;
   beat_ns_ = now_ns;
+  if (silent_.load(std::memory_order_relaxed)) {
+    for (PortQueue* queue : queues_) queue->publish_beat(0, 0);
+    return;
+  }
   // Whoever retires may sleep while it is asked for nothing.
   const u64 device_ns = batcher_->waiting() ? retired.device_ns : now_ns;
   for (PortQueue* queue : queues_) queue->publish_beat(now_ns, device_ns);

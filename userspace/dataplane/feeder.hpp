@@ -37,6 +37,8 @@ class Feeder {
   void kick() noexcept;
   // Credits that have come together, between two calls of publish.
   void publish_credits() noexcept;
+  // From its next turn on it says that no worker lives, for good. Any thread.
+  void fall_silent() noexcept { silent_.store(true, std::memory_order_relaxed); }
   // Losses, credits, heartbeat. rings_empty: the last receive() found nothing.
   void publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept;
   // Into the metrics: the receivers' rings, the credits, the free frames.
@@ -70,6 +72,7 @@ class Feeder {
   const std::atomic<const CurrentPolicy*>& policy_;
   EgressFeed& egress_;
   Batcher* batcher_ = nullptr;
+  std::atomic<bool> silent_{false};
   u64 statistics_ns_ = 0, beat_ns_ = 0;
   u64 turns_ = 0;
   bool quiet_ = false;

@@ -42,6 +42,8 @@ class Worker {
   void use(std::unique_ptr<gpu::Queue> queue, bool publishes);
   // Fills the fill rings, so that the kernel has frames before its first packet, and starts the threads.
   Result<void> start();
+  // It goes on with what it has, and the XDP program sends it no more: on_failure decides. For good.
+  void fall_silent() noexcept { feeder_.fall_silent(); }
   // The threads end after their turn. Packets in hand stay where they are.
   void stop();
   // After stop: closes the sockets, takes all frames back and counts them. total differs from free only
