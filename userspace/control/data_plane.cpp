@@ -185,6 +185,7 @@ void DataPlane::keep_house() {
   housekeeping_.expires_after(kHousekeeping);
   housekeeping_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
+    output_.flush();
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});

@@ -36,7 +36,7 @@ class DataPlane {
  public:
   explicit DataPlane(DataPlaneSetup setup)
       : setup_(std::move(setup)),
-        output_(setup_.live && !setup_.json && !setup_.daemon),
+        output_(setup_.live && !setup_.json && !setup_.daemon, setup_.terminal),
         broker_events_(context_),
         link_events_(context_),
         housekeeping_(context_),
