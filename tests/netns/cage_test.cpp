@@ -9,12 +9,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -264,6 +266,103 @@ TEST_F(Terminal, HoldsNobodyUpWhenItIsStopped) {
   attach_->type('\x13');
   EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
   EXPECT_EQ(attach_->wait(15s), 0) << "what nobody takes is left out";
+}
+
+// ---- files -----------------------------------------------------------------------------------------
+
+class Files : public OnOneWire {
+ protected:
+  Files() { config_ = {.queues = 2, .mode = "split"}; }
+  void SetUp() override {
+    constexpr unsigned kAskForVersion = 1;
+    if (syscall(SYS_landlock_create_ruleset, nullptr, 0, kAskForVersion) < 1)
+      GTEST_SKIP() << "no Landlock on this kernel";
+    OnOneWire::SetUp();
+  }
+  // A thread that computes is taken when it waits again.
+  static std::unique_ptr<TakenOver> take(pid_t thread) {
+    for (int i = 0; i < 200; ++i) {
+      try {
+        return std::make_unique<TakenOver>(thread);
+      } catch (const Error&) {
+        std::this_thread::sleep_for(5ms);
+      }
+    }
+    return nullptr;
+  }
+};
+
+TEST_F(Files, AreOutOfReach) {
+  attach(inspect_all(kPass));
+  EXPECT_TRUE(eventually([&] { return ping(*left_, "10.9.0.1", {.count = 1}).received == 1; }, 10s));
+  EXPECT_EQ(attached_->status().at("cage").at("files"), "limited");
+  const pid_t data_plane = attached_->data_plane();
+  const bool driver = !device_under_test().starts_with("cpu");
+  uid_t user = 0;
+  std::ifstream status(fmt::format("/proc/{}/status", data_plane));
+  for (std::string word; status >> word;)
+    if (word == "Uid:") status >> user;
+  ASSERT_NE(user, 0U);
+
+  const TemporaryFile readable("for all to read"), own("for its user alone");
+  ASSERT_EQ(chown(own.path().c_str(), user, user), 0);
+  ASSERT_EQ(chmod(own.path().c_str(), 0600), 0);
+  std::string folder = "/tmp/xdpgpu-netns-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  const std::string made = folder + "/made";
+
+  std::size_t threads = 0;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", data_plane))) {
+    const auto intruder = take(std::stoi(task.path().filename()));
+    if (!intruder) continue;  // it computes without a pause
+    SCOPED_TRACE(task.path());
+    threads++;
+    const auto path_call = [&](long number, const std::string& path, std::uint64_t a = 0,
+                               std::uint64_t b = 0) {
+      intruder->forget();
+      return intruder->call(number, {static_cast<std::uint64_t>(AT_FDCWD), intruder->place(path), a, b});
+    };
+    for (const std::string& path :
+         {own.path(), readable.path(), folder, std::string("/tmp"), std::string("/"),
+          std::string("/etc/passwd"), std::string("/proc/self/root/etc/passwd"),
+          std::string("/proc/1/status"), std::string("/var/log"), std::string("/dev/ptmx"),
+          std::string("/sys/fs/bpf"), product_path()})
+      EXPECT_EQ(path_call(SYS_openat, path, O_RDONLY), -EACCES) << path;
+    for (const std::string& path : {own.path(), made, std::string("/dev/ptmx"), std::string("/proc/self/mem"),
+                                    std::string("/dev/shm/xdpgpu-no")})
+      for (const std::uint64_t flags :
+           {O_WRONLY, O_RDWR, O_WRONLY | O_CREAT, O_RDWR | O_CREAT | O_EXCL, O_WRONLY | O_TRUNC})
+        EXPECT_LT(path_call(SYS_openat, path, flags, 0600), 0) << path << " " << flags;
+    EXPECT_LT(path_call(SYS_openat, folder, O_TMPFILE | O_RDWR, 0600), 0);
+    EXPECT_LT(path_call(SYS_mkdirat, made, 0700), 0);
+    EXPECT_LT(path_call(SYS_mknodat, made, S_IFIFO | 0600), 0);
+    EXPECT_LT(path_call(SYS_unlinkat, own.path()), 0);
+    intruder->forget();
+    EXPECT_LT(intruder->call(SYS_symlinkat, {intruder->place("/etc/shadow"),
+                                             static_cast<std::uint64_t>(AT_FDCWD), intruder->place(made)}),
+              0);
+    intruder->forget();
+    EXPECT_LT(intruder->call(SYS_renameat, {static_cast<std::uint64_t>(AT_FDCWD), intruder->place(own.path()),
+                                            static_cast<std::uint64_t>(AT_FDCWD), intruder->place(made)}),
+              0);
+    intruder->forget();
+    EXPECT_LT(intruder->call(SYS_truncate, {intruder->place(own.path()), 0}), 0);
+    if (!driver) {
+      EXPECT_LT(path_call(SYS_openat, "/dev/null", O_RDWR), 0);
+      EXPECT_EQ(path_call(SYS_openat, "/usr/bin", O_RDONLY), -EACCES);
+    }
+    for (const char* path : {"/proc/cpuinfo", "/proc/self/stat"}) {
+      const long fd = path_call(SYS_openat, path, O_RDONLY);
+      EXPECT_GE(fd, 0) << path;
+      EXPECT_EQ(intruder->call(SYS_close, {static_cast<std::uint64_t>(fd)}), 0);
+    }
+  }
+  EXPECT_GT(threads, 2U);
+  EXPECT_FALSE(std::filesystem::exists(made));
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U) << "it went on";
+  EXPECT_EQ(attached_->detach().status, 0);
 }
 
 }  // namespace
