@@ -24,6 +24,7 @@
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
+#include "userspace/control/output_relay.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/settle.hpp"
 #include "userspace/kernel/access.hpp"
@@ -240,6 +241,10 @@ Result<pid_t> Broker::fork_data_plane() {
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
 void Broker::become_data_plane(Channel channel) {
+  if (auto left = leave_terminal(); !left) {
+    say(left.error());
+    _exit(1);
+  }
   DataPlaneSetup setup;
   std::vector<int> keep{channel.fd(), listener_.get()};
   u32 most_buffers = 1;
@@ -295,6 +300,7 @@ void Broker::become_data_plane(Channel channel) {
   setup.daemon = options_.daemon;
   setup.json = options_.json;
   setup.live = options_.live;
+  setup.terminal = options_.terminal;
   int status = 1;
   try {
     status = run_data_plane(std::move(setup));

@@ -90,6 +90,33 @@ Result<void> DataPlane::open_devices() {
   return engine_->use_devices(std::move(devices), setup_.plan.frames);
 }
 
+// Before a driver makes threads, which Landlock would leave as they are.
+Result<void> DataPlane::restrict_files(bool drivers) {
+  if (setup_.plan.seccomp != SeccompMode::filter) return {};
+  auto landlock = limit_files(drivers);
+  if (!landlock) return Error(landlock.error());
+  if (!landlock->limits_files() && !landlock_)
+    output_.problem(
+        fmt::format("what files the data plane opens is left to its user's rights: {}", landlock->why));
+  landlock_ = std::move(*landlock);
+  return {};
+}
+
+Json DataPlane::cage() const {
+  const bool filter = setup_.plan.seccomp == SeccompMode::filter;
+  Json cage = {{"system_calls", filter      ? "filtered"
+                                : recorder_ ? "recorded"
+                                            : "not filtered"},
+               {"files", landlock_ && landlock_->limits_files() ? "limited" : "not limited"}};
+  if (landlock_ && landlock_->limits_files()) {
+    cage["landlock"] = landlock_->version;
+    cage["device_requests"] = landlock_->limits_device_requests() ? "limited" : "not limited";
+  } else {
+    cage["why"] = landlock_ ? landlock_->why : "XDPGPU_SECCOMP, or a sanitized build";
+  }
+  return cage;
+}
+
 Result<void> DataPlane::restrict() {
   switch (setup_.plan.seccomp) {
     case SeccompMode::filter:
@@ -122,7 +149,12 @@ Result<void> DataPlane::start() {
   engine_ = std::move(*engine);
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
+  const bool may_have_drivers = std::any_of(setup_.plan.devices.begin(), setup_.plan.devices.end(),
+                                            [](const auto& name) { return name != "cpu"; });
+  if (auto limited = restrict_files(may_have_drivers); !limited) return limited;
   if (auto opened = open_devices(); !opened) return opened;
+  if (may_have_drivers && !drivers_.cuda && !drivers_.vulkan)
+    if (auto limited = restrict_files(false); !limited) return limited;
   if (auto restricted = restrict(); !restricted) return restricted;
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
@@ -186,6 +218,7 @@ void DataPlane::keep_house() {
   housekeeping_.expires_after(kHousekeeping);
   housekeeping_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
+    output_.flush();
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
