@@ -117,7 +117,7 @@ TEST_F(Commands, ANewNameTakesNoLivingProgramOff) {
 
 TEST_F(Commands, ALostSocketTakesNoLivingProgramOff) {
   attach(policy(R"("default": "drop")"));
-  const std::string name = host_port().ifname(), socket = fmt::format("{}/{}.sock", XG_RUN_ROOT, name);
+  const std::string name = host_port().ifname(), socket = run_file(*host_, name, "sock");
   ASSERT_EQ(unlink(socket.c_str()), 0);
   expect_refused(product(*host_, {"detach", name}), {name + " is attached", socket});
   EXPECT_NE(xdp_state(host_port()).mode, XdpAttach::none);

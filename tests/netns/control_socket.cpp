@@ -11,8 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "maps/control.h"
-#include "tests/netns/lab/namespace.hpp"
+#include "tests/netns/product.hpp"
 
 namespace xdpgpu::lab {
 namespace {
@@ -27,7 +26,7 @@ void send_all(int fd, std::string_view bytes) {
 
 Fd connected(const std::string& ifname, int flags) {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  const std::string path = fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname);
+  const std::string path = run_file(ifname, "sock");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);

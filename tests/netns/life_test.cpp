@@ -255,7 +255,7 @@ class Changes : public OnOneWire {
   // Everything is gone and nothing of the name is left.
   static bool nothing_at(const std::string& ifname) {
     return access(Pins::directory(ifname).c_str(), F_OK) != 0 &&
-           access(fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname).c_str(), F_OK) != 0;
+           access(run_file(ifname, "sock").c_str(), F_OK) != 0;
   }
   bool said(const std::string& words) {
     return eventually([&] { return attached_->process().err().find(words) != std::string::npos; }, 5s);
@@ -268,7 +268,7 @@ TEST_F(Changes, ARenamedInterfaceGoesOnUnderItsNewName) {
   const std::string before = host_port().ifname(), now = before + "2";
   Load load(left_port(), many_flows(7000, 16, 25), 5000);
   // Of a dead attach of an interface of that name and another one.
-  const std::string orphan = fmt::format("{}/{}3.sock", XG_RUN_ROOT, before);
+  const std::string orphan = run_file(*host_, before + "3", "sock");
   ASSERT_EQ(symlink((now + ".sock").c_str(), orphan.c_str()), 0);
   std::optional<Interface> port = host_port().renamed(now);
   EXPECT_TRUE(said(fmt::format("{} was renamed: it is {} from now on", before, now)))
@@ -282,7 +282,7 @@ TEST_F(Changes, ARenamedInterfaceGoesOnUnderItsNewName) {
     ASSERT_EQ(status.status, 0) << status.err;
     const Json ports = Json::parse(status.out).at("ports");
     EXPECT_EQ(ports.at(0).at("interface"), now);
-    EXPECT_EQ(ports.at(0).at("pins"), Pins::directory(now));
+    EXPECT_EQ(ports.at(0).at("pins"), Pins::directory(*host_, now));
   }
   EXPECT_EQ(product(*host_, {"status", before}).status, 1);
   const Outcome dead = product(*host_, {"status", before + "3"});

@@ -142,9 +142,7 @@ TEST_F(Privilege, ADataPlaneThatAsksForWhatItMayNotIsEnded) {
 
 // ---- the control socket ----------------------------------------------------------------------------
 
-std::string control_socket(const std::string& ifname) {
-  return fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname);
-}
+std::string control_socket(const std::string& ifname) { return run_file(ifname, "sock"); }
 
 Fd connect_to(const std::string& path) {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -44,7 +44,28 @@ T value_at(int fd, std::uint32_t index) {
   return value;
 }
 
-std::string socket_path(const std::string& ifname) { return fmt::format("{}/{}.sock", XG_RUN_ROOT, ifname); }
+// Those below the root that are a namespace's, as the product names them.
+std::string folder_of(const Namespace& ns) { return fmt::format("netns-{}-{}", ns.inode(), ns.cookie()); }
+
+std::string only_one_below(const std::string& root, const std::string& name) {
+  std::vector<std::string> found;
+  const auto look = [&](const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::exists(std::filesystem::symlink_status(path, error))) found.push_back(path);
+  };
+  look(root + "/" + name);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root, error))
+    if (entry.path().filename().string().starts_with("netns-")) look(entry.path() / name);
+  if (found.size() > 1) throw Error(fmt::format("several namespaces have {}", fmt::join(found, " and ")));
+  return found.empty() ? root + "/" + name : found.front();
+}
+
+// No dots in a BPF filesystem.
+std::string pin_name(std::string ifname) {
+  std::replace(ifname.begin(), ifname.end(), '.', ':');
+  return ifname;
+}
 
 }  // namespace
 
@@ -66,11 +87,28 @@ std::string device_under_test() {
 
 // ---- pins ------------------------------------------------------------------------------------------
 
-std::string Pins::directory(const std::string& ifname) { return fmt::format("{}/{}", XG_PIN_ROOT, ifname); }
+std::string Pins::directory(const Namespace& ns, const std::string& ifname) {
+  return fmt::format("{}/{}/{}", XG_PIN_ROOT, folder_of(ns), pin_name(ifname));
+}
 
-Pins::Pins(const std::string& ifname) {
+std::string Pins::directory(const std::string& ifname) {
+  return only_one_below(XG_PIN_ROOT, pin_name(ifname));
+}
+
+std::string run_file(const Namespace& ns, const std::string& ifname, const std::string& kind) {
+  return fmt::format("{}/{}/{}.{}", XG_RUN_ROOT, folder_of(ns), ifname, kind);
+}
+
+std::string run_file(const std::string& ifname, const std::string& kind) {
+  return only_one_below(XG_RUN_ROOT, ifname + "." + kind);
+}
+
+Pins::Pins(const Namespace& ns, const std::string& ifname) { open(directory(ns, ifname)); }
+Pins::Pins(const std::string& ifname) { open(directory(ifname)); }
+
+void Pins::open(const std::string& directory) {
   for (const char* name : {"config", "counters", "worker_counters", "flow_verdicts"}) {
-    const std::string path = directory(ifname) + "/" + name;
+    const std::string path = directory + "/" + name;
     Fd fd(bpf_obj_get(path.c_str()));
     if (!fd) throw Error(fmt::format("no pinned map {}: {}", path, std::strerror(errno)));
     maps_.emplace(name, std::move(fd));
@@ -184,7 +222,8 @@ Attached::Attached(const Namespace& ns, const AttachSpec& spec)
   std::vector<std::string> argv{product_path(), "attach"};
   argv.insert(argv.end(), interfaces_.begin(), interfaces_.end());
   if (!spec.policy.empty()) argv.insert(argv.end(), {"--policy", policy_.path()});
-  argv.insert(argv.end(), {"--mode", spec.generic ? "generic" : "copy"});
+  if (!spec.policy_file.empty()) argv.insert(argv.end(), {"--policy", spec.policy_file});
+  if (!spec.mode_by_policy) argv.insert(argv.end(), {"--mode", spec.generic ? "generic" : "copy"});
   if (!spec.device_by_policy) argv.insert(argv.end(), {"--device", device_under_test()});
   if (spec.queues != 0) argv.insert(argv.end(), {"--queues", std::to_string(spec.queues)});
   argv.insert(argv.end(), {"-o", "json"});
@@ -205,7 +244,7 @@ Attached::Attached(const Namespace& ns, const AttachSpec& spec)
     clean_up();
     throw Error(problem);
   }
-  for (const auto& ifname : interfaces_) pins_.push_back(std::make_unique<Pins>(ifname));
+  for (const auto& ifname : interfaces_) pins_.push_back(std::make_unique<Pins>(ns, ifname));
 }
 
 Attached::~Attached() { clean_up(); }
@@ -213,7 +252,8 @@ Attached::~Attached() { clean_up(); }
 void Attached::clean_up() noexcept {
   process_.reset();
   for (const auto& ifname : interfaces_) {
-    if (access(socket_path(ifname).c_str(), F_OK) != 0 && access(Pins::directory(ifname).c_str(), F_OK) != 0)
+    if (access(run_file(*ns_, ifname, "sock").c_str(), F_OK) != 0 &&
+        access(Pins::directory(*ns_, ifname).c_str(), F_OK) != 0)
       continue;
     try {
       product(*ns_, {"detach", ifname});
@@ -278,9 +318,15 @@ std::vector<std::string> leftovers(const Namespace& ns, const std::vector<std::s
       found.push_back(fmt::format("XDP program {} on {}", xdp.program_name, name));
     if (const auto programs = tcx_egress_programs(Interface(ns, name)); programs != 0)
       found.push_back(fmt::format("{} tc egress programs on {}", programs, name));
-    if (access(Pins::directory(name).c_str(), F_OK) == 0) found.push_back("pins " + Pins::directory(name));
-    if (access(socket_path(name).c_str(), F_OK) == 0) found.push_back("socket " + socket_path(name));
+    const std::string pins = Pins::directory(ns, name), socket = run_file(ns, name, "sock");
+    if (access(pins.c_str(), F_OK) == 0) found.push_back("pins " + pins);
+    if (access(socket.c_str(), F_OK) == 0) found.push_back("socket " + socket);
   }
+  // A namespace's folders go with what was in them.
+  for (const char* root : {XG_PIN_ROOT, XG_RUN_ROOT})
+    if (const std::string folder = fmt::format("{}/{}", root, folder_of(ns));
+        access(folder.c_str(), F_OK) == 0)
+      found.push_back("folder " + folder);
   for (const auto& qdisc : qdiscs(ns)) found.push_back("qdisc " + qdisc);
   for (const auto& process : processes_in(ns)) found.push_back("process " + process);
   return found;

@@ -31,7 +31,11 @@ std::string device_under_test();
 class Pins {
  public:
   // Throws Error when the pins are not there.
-  explicit Pins(const std::string& ifname);
+  Pins(const Namespace& ns, const std::string& ifname);
+  explicit Pins(const std::string& ifname);  // in whichever namespace the product has pins of that name
+  static std::string directory(const Namespace& ns, const std::string& ifname);
+  // That of the one namespace in which something is pinned under this name; where there is none, one that is
+  // not there. Throws Error where there are several.
   static std::string directory(const std::string& ifname);
 
   using Counts = std::map<std::string, std::uint64_t>;
@@ -50,8 +54,14 @@ class Pins {
   std::optional<xg_flow_verdict> flow(std::uint16_t src_port, std::uint16_t dst_port) const;
 
  private:
+  void open(const std::string& directory);
   std::map<std::string, Fd> maps_;
 };
+
+// What the product has in /run for an interface: `kind` is "sock", "offloads" or "busy-poll". The second one
+// finds it as Pins::directory does.
+std::string run_file(const Namespace& ns, const std::string& ifname, const std::string& kind);
+std::string run_file(const std::string& ifname, const std::string& kind);
 
 struct AttachSpec {
   std::vector<std::string> interfaces;
@@ -60,6 +70,8 @@ struct AttachSpec {
   unsigned queues = 0;   // 0: not said
   std::vector<std::string> more{};
   bool device_by_policy = false;  // else --device device_under_test()
+  bool mode_by_policy = false;    // no --mode at all
+  std::string policy_file{};      // instead of `policy`, taken as it is
 };
 
 // A file that goes with this object.

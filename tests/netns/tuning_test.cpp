@@ -33,7 +33,7 @@ class Tuning : public OnOneWire {
                                             host_port().ifname(), command)});
   }
   std::string settings() const { return in_sysfs("cat napi_defer_hard_irqs gro_flush_timeout").out; }
-  std::string note() const { return fmt::format("{}/{}.busy-poll", XG_RUN_ROOT, host_port().ifname()); }
+  std::string note() const { return run_file(*host_, host_port().ifname(), "busy-poll"); }
   std::string with_io(const std::string& io) const {
     return inspect_udp(7000, kBounce, fmt::format(R"("io": {{{}}})", io));
   }

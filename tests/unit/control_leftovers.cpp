@@ -21,6 +21,7 @@
 #include "maps/control.h"
 #include "userspace/control/client.hpp"
 #include "userspace/control/server.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/pins.hpp"
 
 namespace xdpgpu::control {
@@ -91,25 +92,24 @@ class Child {
   bool began_ = false;
 };
 
-constexpr const char* kLock = XG_RUN_ROOT "/lock";
-
 TEST_F(ControlLeftovers, NobodyButRootHoldsTheLock) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
-  const bool made = mkdir(XG_RUN_ROOT, 0755) == 0;
-  const Child nobody([] {
-    const int folder = setgid(65534) == 0 && setuid(65534) == 0 ? open(XG_RUN_ROOT, O_RDONLY) : -1;
-    return folder >= 0 && flock(folder, LOCK_EX) == 0 && open(kLock, O_RDONLY) < 0;
+  const std::string root = kernel::names::run_root();
+  const bool made = mkdir(root.c_str(), 0755) == 0;
+  const Child nobody([&] {
+    const int folder = setgid(65534) == 0 && setuid(65534) == 0 ? open(root.c_str(), O_RDONLY) : -1;
+    return folder >= 0 && flock(folder, LOCK_EX) == 0 && open(kernel::names::lock().c_str(), O_RDONLY) < 0;
   });
   ASSERT_TRUE(nobody.began());
   {
     const auto lock = RunLock::take(2s);
     ASSERT_TRUE(lock) << lock.error();
     struct stat file {};
-    ASSERT_EQ(stat(kLock, &file), 0);
+    ASSERT_EQ(stat(kernel::names::lock().c_str(), &file), 0);
     EXPECT_EQ(file.st_mode & 07777U, 0600U);
     EXPECT_EQ(file.st_uid, 0U);
   }
-  if (made) rmdir(XG_RUN_ROOT);
+  if (made) rmdir(root.c_str());
 }
 
 TEST_F(ControlLeftovers, TheControlSocketsAreReachedWhateverTheUmask) {
@@ -119,7 +119,7 @@ TEST_F(ControlLeftovers, TheControlSocketsAreReachedWhateverTheUmask) {
   umask(before);
   ASSERT_TRUE(lock) << lock.error();
   struct stat found {};
-  ASSERT_EQ(stat(XG_RUN_ROOT, &found), 0);
+  ASSERT_EQ(stat(kernel::names::run_root().c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777, 0755U);
 }
 
@@ -167,11 +167,11 @@ TEST_F(ControlLeftovers, ADeadAttachsLinksDoNotLeadToTheNextOne) {
   const std::string first = "xgl" + std::to_string(getpid() % 100000) + "a", second = first + "b";
   const auto lock = RunLock::take();
   ASSERT_TRUE(lock) << lock.error();
-  ASSERT_EQ(symlink((first + ".sock").c_str(), socket_path(second).c_str()), 0);
+  ASSERT_EQ(symlink((first + ".sock").c_str(), kernel::names::socket(second).c_str()), 0);
   EXPECT_EQ(find_process(second), Presence::dead);
   EXPECT_TRUE(remove_leftovers(first, *lock));
   {
-    const auto listener = listen_at(socket_path(first), std::nullopt);
+    const auto listener = listen_at(kernel::names::socket(first), std::nullopt);
     ASSERT_TRUE(listener) << listener.error();
     EXPECT_EQ(find_process(first), Presence::running);
     EXPECT_EQ(find_process(second), Presence::dead) << "and there is something to be cleaned up";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/attach.hpp"
 
+#include <unistd.h>
+
 #include "userspace/cli/command.hpp"
 
 namespace xdpgpu::cli {
@@ -32,6 +34,7 @@ int run(Arguments& arguments, bool mode_given) {
   if (mode_given) options.mode = arguments.mode;
   options.live = !arguments.quiet;
   options.json = *arguments.format == Format::json;
+  options.terminal = isatty(STDOUT_FILENO) == 1;
   if (!arguments.policy.empty()) {
     auto source = control::read_policy(arguments.policy);
     if (!source) return fail(source.error().sentence, kUsage);
@@ -94,6 +97,7 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   command->add_flag("--daemon", options.daemon,
                     "Return when traffic is handled, and go on in the background");
   command->add_flag("--quiet", arguments->quiet, "No summary line every second");
+  add_netns(*command, chosen);
   arguments->format = add_output(*command);
   when_chosen(*command, chosen, [arguments, mode] { return run(*arguments, mode->count() > 0); });
 }

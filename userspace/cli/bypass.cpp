@@ -39,6 +39,7 @@ void add_bypass(CLI::App& app, Chosen& chosen) {
       ->required()
       ->type_name("on|off");
   add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return run(arguments->on, arguments->ifname, *format); });

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "userspace/control/protocol.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::cli {
 
@@ -28,10 +29,15 @@ enum class Format { text, json };
 // What was chosen on the command line; set by the parser, run by main.
 struct Chosen {
   std::function<int()> run;
+  std::string netns;  // the network namespace to run it in; empty: the one it is started in
 };
 
 // Adds "-o, --output text|json" and gives where the choice will stand; the caller keeps it.
 std::shared_ptr<Format> add_output(CLI::App& command);
+// Adds "--netns NAME": the command is about that network namespace's interfaces.
+void add_netns(CLI::App& command, Chosen& chosen);
+// The network namespace that the command is about, as status has it.
+Json netns_json();
 // What the command's own help says behind its one line in the list of commands.
 void describe(CLI::App& command, const std::string& about);
 // Lists commands by their one line.
@@ -84,7 +90,8 @@ void print(const std::string& text);
 // Asks the process that attached the interface. Prints what went wrong and gives nothing then; `status`
 // is what to exit with: kUsage where a policy is wrong, and its diagnostics are printed in `format` then.
 std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        Format format = Format::text, control::Files files = {});
+                        Format format = Format::text, control::Files files = {},
+                        const kernel::names::Scope& scope = kernel::names::own_scope());
 // What is wrong with a policy: a sentence each and, if wanted, {"ok": false, "diagnostics": [...]}. Returns
 // kUsage.
 int refuse(const std::vector<std::string>& diagnostics, Format format);

@@ -7,7 +7,7 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
-#include "userspace/control/leftovers.hpp"
+#include "userspace/control/settle.hpp"
 #include "userspace/control/summary.hpp"
 
 namespace xdpgpu::cli {
@@ -16,6 +16,8 @@ namespace {
 int clean_up(const std::string& ifname, Format format) {
   const auto lock = control::RunLock::take();
   if (!lock) return fail(lock.error());
+  control::settle_names(*lock);
+  control::remove_gone_namespaces();
   const auto removed = control::remove_leftovers(ifname, *lock);
   if (!removed) return fail(removed.error());
   if (removed->empty())
@@ -92,6 +94,7 @@ void add_detach(CLI::App& app, Chosen& chosen) {
       "Leave the XDP program and its maps where they are, for an upgrade or a restart: flows with "
       "a verdict go by it, what is to be inspected goes by on_failure, and the next attach goes "
       "on from there");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, keep, format] { return run(*ifname, *keep, *format); });
 }

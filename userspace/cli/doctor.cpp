@@ -54,7 +54,12 @@ int run(std::vector<std::string> names, Format format) {
   const auto about_host = host::examine_host(facts, options);
   bool blocked = host::first_blocker(about_host).has_value();
   Json interfaces = Json::object();
-  if (format == Format::text) print_findings("host", about_host);
+  if (format == Format::text) {
+    print_findings("host", about_host);
+    if (const auto& netns = kernel::names::own(); !netns.initial)
+      print(fmt::format("in network namespace {}: pins in {}, control sockets in {}\n", netns.inode,
+                        kernel::names::pin_root(), kernel::names::run_root()));
+  }
   const bool all = names.empty();
   if (all) names = host::list_interfaces();
   std::vector<std::string> ready;
@@ -75,6 +80,7 @@ int run(std::vector<std::string> names, Format format) {
   if (format == Format::json)
     print_json({{"ready", !blocked},
                 {"attachable", ready},
+                {"netns", netns_json()},
                 {"host", to_json(about_host)},
                 {"interfaces", interfaces}});
   else if (blocked)
@@ -96,6 +102,7 @@ void add_doctor(CLI::App& app, Chosen& chosen) {
            "other XDP programs; and names cause and cure of each problem. Changes nothing. Exit status 1 if\n"
            "something blocks attach.");
   add_interfaces(*command, "interface", *names, "Interfaces to examine; default: all");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [names, format] { return run(*names, *format); });
 }

@@ -47,7 +47,10 @@ int run(Format format) {
                         feature.required ? "needed: " : "", feature.why, feature.detail));
   }
   Json interfaces = Json::array();
-  if (format == Format::text) print("\ninterfaces:\n");
+  const auto& netns = kernel::names::own();
+  if (format == Format::text)
+    print(netns.initial ? "\ninterfaces:\n"
+                        : fmt::format("\ninterfaces of network namespace {}:\n", netns.inode));
   for (const auto& name : host::list_interfaces()) {
     const auto facts = host::read_interface(name);
     if (!facts) continue;
@@ -63,7 +66,10 @@ int run(Format format) {
                         facts->rx_queues == 1 ? "" : "s", xdp_modes(*facts)));
   }
   if (format == Format::json)
-    print_json({{"kernel", host::kernel_version().release}, {"features", list}, {"interfaces", interfaces}});
+    print_json({{"kernel", host::kernel_version().release},
+                {"features", list},
+                {"netns", netns_json()},
+                {"interfaces", interfaces}});
   return status;
 }
 
@@ -76,6 +82,7 @@ void add_features(CLI::App& app, Chosen& chosen) {
            "Tries the kernel's abilities one by one (as root; otherwise some are unknown) and leaves nothing "
            "behind.\n"
            "Exit status 1 if one that is needed is missing.");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [format] { return run(*format); });
 }

@@ -5,7 +5,9 @@
 #include <limits>
 #include <optional>
 
-#include "maps/control.h"
+#include "userspace/kernel/names.hpp"
+
+#include "maps/types.h"
 #include "userspace/cli/command.hpp"
 
 namespace xdpgpu::cli {
@@ -71,8 +73,8 @@ int list(const std::string& ifname, u64 limit, Format format) {
     print(fmt::format("{} more are left out; list more with \"xdpgpu flows list {} --limit N\"\n", left_out,
                       ifname));
   print(fmt::format(
-      "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/{}/flow_verdicts key {}\n",
-      XG_PIN_ROOT, ifname, flows.front().at("bpftool_key").get<std::string>()));
+      "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/flow_verdicts key {}\n",
+      kernel::names::pin_folder(ifname), flows.front().at("bpftool_key").get<std::string>()));
   return kDone;
 }
 
@@ -111,6 +113,7 @@ void add_flows(CLI::App& app, Chosen& chosen) {
                    "Print at most so many, and say how many are left out; default 1000")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
       ->type_name("N");
+  add_netns(*list_command, chosen);
   const auto list_format = add_output(*list_command);
   when_chosen(*list_command, chosen,
               [arguments, list_format] { return list(arguments->ifname, arguments->limit, *list_format); });
@@ -122,6 +125,7 @@ void add_flows(CLI::App& app, Chosen& chosen) {
       "Puts the policy in force as a new generation: every flow's next packet goes through the pipelines "
       "again.");
   add_interface(*flush_command, "interface", *ifname, "An attached interface")->required();
+  add_netns(*flush_command, chosen);
   const auto flush_format = add_output(*flush_command);
   when_chosen(*flush_command, chosen, [ifname, flush_format] { return flush(*ifname, *flush_format); });
 }

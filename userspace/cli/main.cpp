@@ -10,10 +10,12 @@
 #include <exception>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/host/netns.hpp"
 
 namespace {
 
 using namespace xdpgpu::cli;
+namespace host = xdpgpu::host;
 
 constexpr const char* kAbout =
     "An inline packet processor: the kernel (XDP) decides what it can about every packet, a GPU or the CPU\n"
@@ -96,6 +98,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error);
   }
+  if (!chosen.netns.empty())
+    if (auto entered = host::enter_netns(chosen.netns); !entered) return fail(entered.error());
   return chosen.run();
 }
 

@@ -126,6 +126,7 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
       ->type_name("TIME");
   command->add_flag("--audit", arguments->audit,
                     "Drop nothing: count what would be dropped, by reason, and let it pass");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return apply(*arguments, *format); });
 }
@@ -159,6 +160,7 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
   auto ifname = std::make_shared<std::string>();
   auto* command = policy.add_subcommand(name, about);
   add_interface(*command, "interface", *ifname, "An attached interface")->required();
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format, run] { return run(*ifname, *format); });
 }
@@ -171,7 +173,10 @@ void add_policy(CLI::App& app, Chosen& chosen) {
   add_check(*policy, chosen);
   add_apply(*policy, chosen);
   add_simple(*policy, chosen, "confirm", "Keep the policy that was applied with --confirm", confirm);
-  add_simple(*policy, chosen, "show", "Print the policy in force, as it was written", show);
+  add_simple(
+      *policy, chosen, "show",
+      "Print the policy in force, as it was written (with -o json also every setting as it was understood)",
+      show);
 }
 
 }  // namespace xdpgpu::cli

@@ -20,6 +20,12 @@ std::string node_text(const Json& queue) {
                      frames >= 0 && frames != node ? fmt::format(" (its frames on node {})", frames) : "");
 }
 
+std::string netns_text(const Json& report) {
+  const auto netns = report.find("netns");
+  if (netns == report.end() || netns->at("initial").get<bool>()) return "";
+  return fmt::format(" in network namespace {}", netns->at("inode").get<u64>());
+}
+
 // A process without a data plane, for now or for good.
 bool is_dead(const Json& report) {
   const auto life = report.find("data_plane");
@@ -38,8 +44,9 @@ std::string last_death_text(const Json& life) {
 
 std::string dead_text(const Json& report) {
   const Json& life = report.at("data_plane");
-  std::string text = fmt::format("process {}, up {:.0f} s: THERE IS NO DATA PLANE\n",
-                                 report.at("pid").get<int>(), report.at("uptime_s").get<double>());
+  std::string text =
+      fmt::format("process {}{}, up {:.0f} s: THERE IS NO DATA PLANE\n", report.at("pid").get<int>(),
+                  netns_text(report), report.at("uptime_s").get<double>());
   for (const auto& port : report.at("ports"))
     text += fmt::format("{} is attached: {} XDP; {}; maps in {}\n", port.at("interface").get<std::string>(),
                         port.at("xdp").get<std::string>(), port.at("state").get<std::string>(),
@@ -50,10 +57,14 @@ std::string dead_text(const Json& report) {
 
 std::string text_of(const Json& report) {
   if (is_dead(report)) return dead_text(report);
-  std::string text = fmt::format("process {}, up {:.0f} s\n", report.at("pid").get<int>(),
-                                 report.at("uptime_s").get<double>());
+  std::string text = fmt::format("process {}{}, up {:.0f} s\n", report.at("pid").get<int>(),
+                                 netns_text(report), report.at("uptime_s").get<double>());
   text += control::ready_text(report);
   if (const auto life = report.find("data_plane"); life != report.end()) text += last_death_text(*life);
+  if (const auto cage = report.find("cage"); cage != report.end() && cage->contains("why"))
+    text += fmt::format("the data plane: system calls {}, files {} ({})\n",
+                        cage->at("system_calls").get<std::string>(), cage->at("files").get<std::string>(),
+                        cage->at("why").get<std::string>());
   const bool several = report.at("devices").size() > 1;
   for (const auto& port : report.at("ports")) {
     const auto name = port.at("interface").get<std::string>();
@@ -114,19 +125,24 @@ int run_one(const std::string& ifname, Format format) {
 }
 
 // Every attached process once, however many interfaces it has.
-int run_all(Format format) {
+int run_all(bool only_here, Format format) {
   std::set<int> seen;
   Json reports = Json::array();
   int worst = kDone;
-  for (const auto& ifname : control::attached_interfaces()) {
-    int status = kFailed;
-    auto report = ask(ifname, std::string(control::request::kStatus), {}, status);
-    worst = std::max(worst, status);
-    if (!report || !seen.insert(report->at("pid").get<int>()).second) continue;
-    if (is_dead(*report)) worst = kFailed;
-    if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
-    reports.push_back(std::move(*report));
-  }
+  const auto ask_those_of = [&](const kernel::names::Scope& scope) {
+    for (const auto& ifname : kernel::names::interfaces_with_socket(scope)) {
+      int status = kFailed;
+      auto report = ask(ifname, std::string(control::request::kStatus), {}, status, Format::text, {}, scope);
+      worst = std::max(worst, status);
+      if (!report || !seen.insert(report->at("pid").get<int>()).second) continue;
+      if (is_dead(*report)) worst = kFailed;
+      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
+      reports.push_back(std::move(*report));
+    }
+  };
+  ask_those_of(kernel::names::own_scope());
+  if (!only_here)
+    for (const auto& scope : kernel::names::other_scopes()) ask_those_of(scope);
   if (format == Format::json)
     print_json(reports);
   else if (seen.empty() && worst == kDone)
@@ -145,11 +161,14 @@ void add_status(CLI::App& app, Chosen& chosen) {
       "frames; for each queue how full its rings are and were at most, and how long packets took from their\n"
       "receipt to their verdict; for each stage that remembers packets how full its table is and what it "
       "took\n"
-      "them for. Without an interface: every attached process.");
+      "them for. Without an interface: every attached process, in every\n"
+      "network namespace unless one is named.");
   add_interface(*command, "interface", *ifname, "An attached interface");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
-  when_chosen(*command, chosen,
-              [ifname, format] { return ifname->empty() ? run_all(*format) : run_one(*ifname, *format); });
+  when_chosen(*command, chosen, [ifname, format, &chosen] {
+    return ifname->empty() ? run_all(!chosen.netns.empty(), *format) : run_one(*ifname, *format);
+  });
 }
 
 }  // namespace xdpgpu::cli

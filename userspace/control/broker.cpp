@@ -22,12 +22,18 @@
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
+#include "userspace/control/output_relay.hpp"
 #include "userspace/control/server.hpp"
-#include "userspace/kernel/egress_feed.hpp"
+#include "userspace/control/settle.hpp"
+#include "userspace/kernel/access.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/xdp_link.hpp"
 
 namespace xdpgpu::control {
 namespace {
+
+// How soon a new default gateway, or its new MAC address, is known to the XDP programs.
+constexpr std::chrono::milliseconds kGatewayTurn{1000};
 
 void say(const std::string& sentence) { std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str()); }
 
@@ -87,6 +93,7 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
   if (auto made = broker->make_sockets(); !made) return Error(made.error());
   for (u32 i = 0; i < broker->plan_.ports.size(); i++)
     if (auto made = broker->make_port(i); !made) return Error(made.error());
+  if (auto opened = broker->open_controls(); !opened) return Error(opened.error());
   return broker;
 }
 
@@ -95,18 +102,20 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
 Result<void> Broker::make_sockets() {
   const auto lock = RunLock::take();
   if (!lock) return Error(lock.error());
+  settle_names(*lock);
+  remove_gone_namespaces();
   remains_ = find_remains();
   const Keep keep = remains_.empty() ? Keep::nothing : Keep::what_decides;
   for (const auto& name : plan_.interfaces())
     if (auto removed = remove_leftovers(name, *lock, keep); !removed) return Error(removed.error());
   const auto names = plan_.interfaces();
-  const std::string first = socket_path(names.front());
+  const std::string first = kernel::names::socket(names.front());
   auto listener = listen_at(first, plan_.control_group);
   if (!listener) return Error(listener.error());
   listener_ = std::move(*listener);
   socket_files_.push_back(first);
   for (std::size_t i = 1; i < names.size(); i++) {
-    const std::string path = socket_path(names[i]);
+    const std::string path = kernel::names::socket(names[i]);
     if (symlink((names.front() + ".sock").c_str(), path.c_str()) != 0)
       return Error(fmt::format("cannot make {}: {}", path, std::strerror(errno)));
     socket_files_.push_back(path);
@@ -128,6 +137,8 @@ kernel::PortOptions Broker::options_of(u32 index) const {
   port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
   port_options.replace = options_.replace;
+  // The answer to what came in by one port may come in by another.
+  if (!ports_.empty()) port_options.management_flows = ports_.front()->maps.management_flows.get();
   return port_options;
 }
 
@@ -214,6 +225,7 @@ Result<void> Broker::set_up_busy_poll(Port& port, const std::string& name) {
 Result<DataPlaneKeeper::Started> Broker::fork_data_plane(const DeathRecord& before) {
   auto pair = Channel::make_pair();
   if (!pair) return Error(pair.error());
+  pair->first.refuse_descriptors();  // the data plane has none to give
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return Error(fmt::format("cannot fork the data plane: {}", std::strerror(errno)));
@@ -252,6 +264,12 @@ dataplane::PortSpec Broker::spec_of(u32 index) const {
 // Nothing of the broker's is destroyed here: the process ends by _exit.
 void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexcept {
   prefer_for_the_oom_killer();
+  // The mappings by which the broker changes what steers the XDP programs.
+  controls_.clear();
+  if (auto left = leave_terminal(); !left) {
+    say(left.error());
+    _exit(1);
+  }
   DataPlaneSetup setup;
   setup.before = before;
   std::vector<int> keep{channel.fd(), listener_.get()};
@@ -260,14 +278,15 @@ void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexc
     if (fd >= 0) keep.push_back(fd);
   for (u32 i = 0; i < ports_.size(); i++) {
     const Port& port = *ports_[i];
-    auto maps = port.maps.duplicate();
-    auto control_maps = port.maps.duplicate();
+    auto maps = kernel::for_data_plane(port.maps);
+    auto control_maps = kernel::for_data_plane(port.maps);
     if (!maps || !control_maps) {
       say(maps ? control_maps.error() : maps.error());
       _exit(1);
     }
     for (const auto* set : {&*maps, &*control_maps})
-      for (const int fd : set->descriptors()) keep.push_back(fd);
+      for (const int fd : set->descriptors())
+        if (fd >= 0) keep.push_back(fd);
     kernel::Fd link(fcntl(port.program->link_fd(), F_DUPFD_CLOEXEC, 0));
     if (link) keep.push_back(link.get());
     dataplane::PortSpec spec = spec_of(i);
@@ -292,6 +311,7 @@ void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexc
   setup.daemon = options_.daemon;
   setup.json = options_.json;
   setup.live = options_.live;
+  setup.terminal = options_.terminal;
   int status = 1;
   try {
     status = run_data_plane(std::move(setup));
@@ -300,12 +320,6 @@ void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexc
   }
   std::fflush(nullptr);
   _exit(status);
-}
-
-Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps) {
-  std::vector<const kernel::PortMaps*> all;
-  for (const auto& port : ports_) all.push_back(&port->maps);
-  return kernel::install_policy_maps(all, slot, maps);
 }
 
 Result<std::string> Broker::rename(u32 port) {
@@ -322,7 +336,7 @@ Result<std::string> Broker::rename(u32 port) {
   auto& program = *ports_[port]->program;
   if (auto renamed = program.rename(now); !renamed) return Error(renamed.error());
   orphan_links(now, *lock);
-  const std::string path = socket_path(now);
+  const std::string path = kernel::names::socket(now);
   std::error_code error;
   std::filesystem::rename(socket_files_[port], path, error);
   if (error) {
@@ -357,6 +371,16 @@ Result<void> Broker::watch_egress(bool on) {
   if (!on || !watched)
     for (const auto& port : ports_) port->egress.reset();
   return watched;
+}
+
+void Broker::look_for_gateways() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kGatewayTurn;
+  const xg_gateways found = gateways_.look();
+  if (told_ && std::memcmp(&found, &*told_, sizeof(found)) == 0) return;
+  told_ = found;
+  for (const auto& port : ports_) kernel::tell_gateways(port->maps, found);
 }
 
 bool Broker::leave() noexcept {

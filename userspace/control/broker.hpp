@@ -5,8 +5,10 @@
 // undoes everything when it is told to.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "userspace/control/channel.hpp"
@@ -15,8 +17,11 @@
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/policy_swap.hpp"
+#include "userspace/control/policy_tables.hpp"
+#include "userspace/control/port_control.hpp"
 #include "userspace/control/requests.hpp"
 #include "userspace/dataplane/in_hand.hpp"
+#include "userspace/kernel/gateways.hpp"
 #include "userspace/kernel/remains.hpp"
 
 namespace xdpgpu::control {
@@ -55,6 +60,7 @@ class Broker : private DataPlaneKeeper {
   void never_began() override { end(); }
   Result<Json> report() override;
   Result<void> bypass(bool on) override;
+  void keep_house() override { look_for_gateways(); }
   bool is_on_trial() const override;
   std::string interfaces() const override;
   void note_confirmed();
@@ -63,7 +69,6 @@ class Broker : private DataPlaneKeeper {
   // The policy by which the kernel decides, on all ports: one that died while it put a policy in force had it
   // whole on each before it began.
   Result<void> find_in_force();
-  Result<void> open_controls();
   void count_lost();
   // Files in memory; empty: the frames stand in the data plane alone.
   struct FrameFiles {
@@ -76,11 +81,17 @@ class Broker : private DataPlaneKeeper {
   // But for its maps.
   dataplane::PortSpec spec_of(u32 index) const;
 
-  Result<void> install(u32 slot, const kernel::PolicyMaps& maps);
+  // What the data plane has changed in the ports' maps: broker_maps.cpp.
+  Result<void> open_controls();
+  Result<void> install(u32 slot, const kernel::PolicyMaps& maps, const xg_policy& header);
+  Result<void> activate(u32 slot, u32 generation, u64 policy_hash);
+  Result<void> set_state(u32 state, bool bypassed_too);
   // Moves what bears an interface's name to the name that it has now.
   Result<std::string> rename(u32 port);
   // Puts the egress feed on every port, or takes it off.
   Result<void> watch_egress(bool on);
+  // Tells the XDP programs of the default gateways' MAC addresses, once a second, if they are others now.
+  void look_for_gateways();
   void undo() noexcept;
   // Likewise, but program, pins and changed settings stay for a later attach, of every interface that is
   // still there; false where they cannot.
@@ -97,14 +108,18 @@ class Broker : private DataPlaneKeeper {
   std::vector<kernel::Remains> remains_;  // by port, until they are taken; empty: it starts anew
   std::optional<InForce> in_force_;
   std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<PortControl> controls_;  // by port
+  PolicyTables tables_;
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;
-  FrameFiles frames_;                  // of the data plane that lives
-  kernel::Fd kept_policy_;             // the one that was applied last, if it is not the plan's
-  std::vector<PortControl> controls_;  // by port, once traffic flows
-  u64 confirmed_hash_ = 0;             // of the policy that is there for good
+  FrameFiles frames_;       // of the data plane that lives
+  kernel::Fd kept_policy_;  // the one that was applied last, if it is not the plan's
+  u64 confirmed_hash_ = 0;  // of the policy that is there for good
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  kernel::Gateways gateways_;
+  std::optional<xg_gateways> told_;
+  std::chrono::steady_clock::time_point next_look_{};
   bool ready_ = false;  // said the data plane
   bool undone_ = false;
 };

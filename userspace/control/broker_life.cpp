@@ -41,8 +41,11 @@ int Broker::run(const std::function<void()>& on_ready) {
 }
 
 Requests::Duties Broker::duties() {
-  return {.create_maps = kernel::create_policy_maps,
-          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
+  return {.create_maps = [this](u32 lines, u32 rows) { return tables_.create(lines, rows); },
+          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
+                                 const xg_policy& header) { return install(slot, maps, header); },
+          .activate = [this](u32 slot, u32 generation, u64 hash) { return activate(slot, generation, hash); },
+          .set_state = [this](u32 state, bool bypassed_too) { return set_state(state, bypassed_too); },
           .watch_egress = [this](bool on) { return watch_egress(on); },
           .rename = [this](u32 port) { return rename(port); },
           .keep_policy = make_policy_memory,
@@ -92,25 +95,7 @@ Result<void> Broker::follow_interfaces(bool& gone) {
   return {};
 }
 
-Result<void> Broker::open_controls() {
-  if (!controls_.empty()) return {};
-  for (u32 i = 0; i < ports_.size(); i++) {
-    auto maps = ports_[i]->maps.duplicate();
-    if (!maps) return Error(maps.error());
-    const auto& planned = plan_.ports[i];
-    auto control = PortControl::open(planned.facts.name, planned.queues, options_.flow_entries_per_queue,
-                                     std::move(*maps));
-    if (!control) {
-      controls_.clear();
-      return Error(control.error());
-    }
-    controls_.push_back(std::move(*control));
-  }
-  return {};
-}
-
 Result<void> Broker::find_in_force() {
-  if (auto opened = open_controls(); !opened) return opened;
   const PortControl* newest = &controls_.front();
   for (const auto& port : controls_)
     if (static_cast<std::int32_t>(port.active_generation() - newest->active_generation()) > 0) newest = &port;
@@ -128,7 +113,6 @@ Result<void> Broker::find_in_force() {
 std::string Broker::bury(u64 death, bool served) {
   FrameFiles frames = std::exchange(frames_, {});
   if (!served) frames = {};
-  if (auto opened = open_controls(); !opened) return {};
   const auto packets = frames.ordinary ? last_packets(frames) : std::vector<dataplane::PacketInHand>{};
   frames = {};
   count_lost();
@@ -192,7 +176,6 @@ bool Broker::finish(bool keep) {
 }
 
 Result<Json> Broker::report() {
-  if (auto opened = open_controls(); !opened) return Error(opened.error());
   count_lost();
   for (std::size_t i = 0; i < controls_.size(); i++) controls_[i].rename(plan_.ports[i].facts.name);
   std::vector<std::string> modes;
@@ -202,24 +185,15 @@ Result<Json> Broker::report() {
       controls_, modes, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
 }
 
-void Broker::note_confirmed() {
-  if (open_controls()) confirmed_hash_ = controls_.front().policy_hash();
-}
+void Broker::note_confirmed() { confirmed_hash_ = controls_.front().policy_hash(); }
 
-bool Broker::is_on_trial() const {
-  return !controls_.empty() && controls_.front().policy_hash() != confirmed_hash_;
-}
+bool Broker::is_on_trial() const { return controls_.front().policy_hash() != confirmed_hash_; }
 
-Result<void> Broker::bypass(bool on) {
-  if (auto opened = open_controls(); !opened) return opened;
-  for (auto& port : controls_) port.set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING);
-  return {};
-}
+Result<void> Broker::bypass(bool on) { return set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true); }
 
 std::string Broker::interfaces() const { return fmt::format("{}", fmt::join(plan_.interfaces(), ", ")); }
 
 std::string Broker::on_failure() const {
-  if (controls_.empty()) return "goes by on_failure";
   if (controls_.front().state() == XG_STATE_BYPASS) return "passes, as does everything else: bypass is on";
   const u32 what = controls_.front().on_failure();
   return fmt::format("{}{} (on_failure)",

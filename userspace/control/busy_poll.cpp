@@ -8,8 +8,8 @@
 #include <fstream>
 #include <utility>
 
-#include "maps/control.h"
 #include "userspace/host/sysfs.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -22,9 +22,7 @@ struct Setting {
 };
 constexpr Setting kSettings[] = {{"napi_defer_hard_irqs", 2}, {"gro_flush_timeout", 200'000}};
 
-std::string note_path(const std::string& ifname) {
-  return fmt::format("{}/{}.busy-poll", XG_RUN_ROOT, ifname);
-}
+std::string note_path(const std::string& ifname) { return kernel::names::note(ifname, "busy-poll"); }
 
 }  // namespace
 

@@ -3,8 +3,8 @@
 // userspace/control/busy_poll.hpp: the interface's side of busy polling. A worker that polls the driver
 // itself gains nothing while interrupts do the same work; napi_defer_hard_irqs and gro_flush_timeout
 // put them off as long as somebody polls. What was changed is written to
-// /run/xdpgpu/<ifname>.busy-poll first, so that a killed attach's changes can be undone by the next
-// command.
+// <ifname>.busy-poll beside the control socket first, so that a killed attach's changes can be undone by the
+// next command.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 #include <fstream>
 #include <thread>
 
-#include "maps/control.h"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -24,8 +24,6 @@ namespace asio = boost::asio;
 namespace fs = std::filesystem;
 using Socket = asio::local::stream_protocol::socket;
 using boost::system::error_code;
-
-constexpr std::string_view kSuffix = ".sock";
 
 using Clock = std::chrono::steady_clock;
 
@@ -75,21 +73,17 @@ bool has_ended(Socket& socket) {
   return name_end != std::string::npos && line.compare(name_end + 2, 1, "Z") == 0;
 }
 
-Presence probe(const std::string& ifname, std::string* why) {
+}  // namespace
+
+Presence look_for_process(const std::string& ifname, const kernel::names::Scope& scope, std::string* why) {
   asio::io_context context;
   Socket socket(context);
-  const std::string path = socket_path(ifname);
+  const std::string path = kernel::names::socket(ifname, scope);
   const error_code error = connect(socket, path);
   if (!error) return has_ended(socket) ? Presence::ending : Presence::running;
   if (why) *why = error.message();
   if (no_socket(error)) return without_socket(path);
   return nobody_listens(error) ? Presence::dead : Presence::running;
-}
-
-}  // namespace
-
-std::string socket_path(const std::string& ifname) {
-  return fmt::format("{}/{}{}", XG_RUN_ROOT, ifname, kSuffix);
 }
 
 Presence find_process(const std::string& ifname, std::string* why) {
@@ -98,14 +92,16 @@ Presence find_process(const std::string& ifname, std::string* why) {
   constexpr int kSteps = 250;
   Presence found = Presence::running;
   for (int i = 0; i < kSteps; i++) {
-    found = probe(ifname, why);
+    found = look_for_process(ifname, kernel::names::own_scope(), why);
     if (found != Presence::ending) return found;
     std::this_thread::sleep_for(kStep);
   }
   return Presence::running;
 }
 
-Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout) {
+Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout,
+                     const kernel::names::Scope& scope) {
+  const std::string path = kernel::names::socket(ifname, scope);
   asio::io_context context;
   Socket socket(context);
   const auto until = Clock::now() + timeout;
@@ -113,10 +109,9 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
     return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
                                       std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
   };
-  if (const error_code error = connect(socket, socket_path(ifname), until)) {
+  if (const error_code error = connect(socket, path, until)) {
     if (error == asio::error::would_block) return no_answer();
-    const bool dead =
-        nobody_listens(error) || (no_socket(error) && without_socket(socket_path(ifname)) == Presence::dead);
+    const bool dead = nobody_listens(error) || (no_socket(error) && without_socket(path) == Presence::dead);
     if (no_socket(error) && !dead)
       return tl::unexpected(
           fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname, ifname));
@@ -161,18 +156,6 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
         fmt::format("the process that attached {} broke off: {}", ifname,
                     failure == asio::error::eof ? "it closed the connection" : failure.message()));
   return decode_response(answer);
-}
-
-std::vector<std::string> attached_interfaces() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(XG_RUN_ROOT, error)) {
-    const std::string file = entry.path().filename();
-    if (file.size() > kSuffix.size() && file.ends_with(kSuffix))
-      names.push_back(file.substr(0, file.size() - kSuffix.size()));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 }  // namespace xdpgpu::control

@@ -178,10 +178,12 @@ void DataPlaneLife::kill_data_plane() {
 void DataPlaneLife::wait() {
   std::vector<pollfd> events{{options_.signals, POLLIN, 0}, {channel_open_ ? channel_.fd() : -1, POLLIN, 0}};
   stand_in_.add_to(events, stands_in());
-  int ms = deadline_ || stand_in_.has_clients() ? 200 : -1;
+  keeper_.keep_house();
+  output_.flush();
+  int ms = deadline_ || stand_in_.has_clients() ? 200 : static_cast<int>(DataPlaneKeeper::kTurn.count());
   if (next_start_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next_start_ - Clock::now()).count();
-    ms = static_cast<int>(std::clamp<long>(left, 0, ms < 0 ? 60'000 : ms));
+    ms = static_cast<int>(std::clamp<long>(left, 0, ms));
   }
   if (poll(events.data(), events.size(), ms) < 0 && errno != EINTR) {
     // Whatever the kernel lacks just now, it is no reason to let go.

@@ -51,6 +51,9 @@ class DataPlaneKeeper {
   virtual void never_began() = 0;
   virtual Result<Json> report() = 0;
   virtual Result<void> bypass(bool on) = 0;
+  // Now and then, at least so often.
+  static constexpr std::chrono::milliseconds kTurn{1000};
+  virtual void keep_house() = 0;
   // The kernel goes by a policy that is none of those that stay (--confirm).
   virtual bool is_on_trial() const = 0;
   virtual std::string interfaces() const = 0;  // "eth0, eth1"
@@ -98,7 +101,7 @@ class DataPlaneLife {
   DataPlaneKeeper& keeper_;
   Options options_;
   std::function<void()> on_ready_;
-  Output output_{false};
+  Output output_{false, false};
   StandIn stand_in_;
   Deaths deaths_;
   DeathRecord record_;

@@ -7,6 +7,7 @@
 #include "userspace/control/arguments.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane_state.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 
@@ -17,7 +18,7 @@ void DataPlane::handle(Request request, const Server::Reply& reply) {
     return reply(Response::failure(fmt::format(
         "the process that was asked attached {} and not {}; run the command again, and where that "
         "does not help remove {}, which leads to it",
-        fmt::join(names, ", "), request.ifname, socket_path(request.ifname))));
+        fmt::join(names, ", "), request.ifname, kernel::names::socket(request.ifname))));
   if (shutting_down_) return reply(Response::failure("it is being detached"));
   if (name == request::kDetach) {
     const auto keep = detach_keeps(request.arguments);
@@ -76,11 +77,15 @@ Response DataPlane::confirm() {
 }
 
 Response DataPlane::show() const {
+  // More than somebody would look at.
+  constexpr std::size_t kMostText = std::size_t{1} << 20;
   const auto& current = *swap_->current();
   Json files = Json::object();
   for (const auto& [path, content] : current.source.files) files[path] = content.size();
+  const bool long_text = current.source.text.size() > kMostText;
   return Response::success({{"file", current.source.file},
                             {"text", current.source.text},
+                            {"settings", long_text ? Json() : Json::parse(policy::to_json(current.policy))},
                             {"files", std::move(files)},
                             {"generation", swap_->generation()},
                             {"hash", fmt::format("{:016x}", current.policy.hash)}});
@@ -102,7 +107,8 @@ Response DataPlane::flush() {
 Response DataPlane::bypass(const Json& arguments) {
   const auto on = bypass_is_on(arguments);
   if (!on) return Response::failure(on.error());
-  for (auto& port : ports_) port.set_state(*on ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  if (auto set = set_state(*on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true); !set)
+    return Response::failure(set.error());
   return Response::success({{"bypass", *on}});
 }
 

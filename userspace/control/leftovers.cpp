@@ -24,6 +24,7 @@
 #include "userspace/control/client.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/kernel/egress_feed.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/netlink.hpp"
 #include "userspace/kernel/pins.hpp"
 #include "userspace/kernel/xdp_link.hpp"
@@ -35,8 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kProgram = "xdpgpu";
-constexpr const char* kLock = XG_RUN_ROOT "/lock";
-constexpr const char* kNowhere = "dead";  // in XG_RUN_ROOT, where nothing is called so
+constexpr const char* kNowhere = "dead";  // beside the sockets, where nothing is called so
 
 struct MultiprogCloser {
   void operator()(xdp_multiprog* programs) const noexcept { xdp_multiprog__close(programs); }
@@ -89,6 +89,12 @@ Result<void> refuse_if_program_lives(const std::string& ifname, Presence socket)
   if (name.empty() || socket == Presence::absent)
     socket = kernel::has_beating_worker(state.get()) ? Presence::running : Presence::dead;
   if (socket != Presence::running) return {};
+  for (const auto& scope : kernel::names::other_scopes())
+    if (const auto there = kernel::pinned_as(state.get(), scope); name.empty() && !there.empty())
+      return Error(fmt::format(
+          "{} was attached as {} in another network namespace ({}), and its process lives; end that "
+          "process (SIGTERM), which undoes everything",
+          ifname, there, scope.empty() ? "the host's" : scope));
   if (!name.empty() && name != ifname)
     return Error(
         fmt::format("{} is attached, as {}, and its process lives, which has yet to see that it was renamed; "
@@ -97,7 +103,7 @@ Result<void> refuse_if_program_lives(const std::string& ifname, Presence socket)
   return Error(
       fmt::format("{} is attached and its process lives, though {} was removed; end that process (SIGTERM), "
                   "which undoes everything",
-                  ifname, name.empty() ? fmt::format("{}/{}", XG_PIN_ROOT, ifname) : socket_path(ifname)));
+                  ifname, name.empty() ? kernel::names::pin_folder(ifname) : kernel::names::socket(ifname)));
 }
 
 // By what is pinned under its name, it is found wherever the interface is by now.
@@ -109,11 +115,21 @@ bool remove_program_of(const std::string& ifname) {
 }
 
 // Is it still the file that bears the lock's name?
-bool is_there(const kernel::Fd& file) {
+bool is_there(const kernel::Fd& file, const std::string& path) {
   struct stat ours {
   }, there{};
-  return fstat(file.get(), &ours) == 0 && lstat(kLock, &there) == 0 && ours.st_ino == there.st_ino &&
+  return fstat(file.get(), &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
          ours.st_dev == there.st_dev;
+}
+
+// Whoever may use the control socket is to reach it, whatever root's umask is. Another holder may remove what
+// it stands in meanwhile: then there is no lock to open.
+bool make_folder(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0) {
+    (void)!chmod(path.c_str(), 0755);
+    return true;
+  }
+  return errno == EEXIST || errno == ENOENT;
 }
 
 void sign(const kernel::Fd& file) {
@@ -136,47 +152,47 @@ bool remove_pair(unsigned ifindex) {
 
 // Each holder removes the file, maybe between our opening and our locking it: then it is another one's that
 // is there now, or none, and ours is nobody's lock.
-Result<RunLock> RunLock::take(std::chrono::milliseconds patience) {
+Result<RunLock> RunLock::take(std::chrono::milliseconds patience, const kernel::names::Scope& scope) {
   constexpr std::chrono::milliseconds kStep{5};
   const auto until = std::chrono::steady_clock::now() + patience;
+  const std::string root = kernel::names::run_root(scope), path = kernel::names::lock(scope);
   while (true) {
-    // Whoever may use the control socket is to reach it, whatever root's umask is.
-    if (mkdir(XG_RUN_ROOT, 0755) == 0)
-      (void)!chmod(XG_RUN_ROOT, 0755);
-    else if (errno != EEXIST)
-      return Error(fmt::format("cannot make {}: {}; run it as root", XG_RUN_ROOT, std::strerror(errno)));
-    kernel::Fd file(open(kLock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    for (const auto& folder : {std::string(XG_RUN_ROOT), root})
+      if (!make_folder(folder))
+        return Error(fmt::format("cannot make {}: {}; run it as root", folder, std::strerror(errno)));
+    kernel::Fd file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file && errno != ENOENT)
-      return Error(fmt::format("cannot open {}: {}; run it as root", kLock, std::strerror(errno)));
+      return Error(fmt::format("cannot open {}: {}; run it as root", path, std::strerror(errno)));
     if (file && flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-      if (is_there(file)) {
+      if (is_there(file, path)) {
         sign(file);
-        return RunLock(std::move(file));
+        return RunLock(std::move(file), scope);
       }
       continue;
     }
     if (file && errno != EWOULDBLOCK && errno != EINTR)
-      return Error(fmt::format("cannot lock {}: {}", kLock, std::strerror(errno)));
+      return Error(fmt::format("cannot lock {}: {}", path, std::strerror(errno)));
     if (std::chrono::steady_clock::now() >= until)
       return Error(
           fmt::format("another attach or detach is under way and has not come to its end within {:.1f} s: "
                       "{} holds {}; run the command again, and end that process if it is stuck",
-                      std::chrono::duration<double>(patience).count(), holder(file), kLock));
+                      std::chrono::duration<double>(patience).count(), holder(file), path));
     std::this_thread::sleep_for(kStep);
   }
 }
 
 RunLock::~RunLock() {
   if (!file_) return;
-  unlink(kLock);  // before the lock ends, so never another's
+  unlink(kernel::names::lock(scope_).c_str());  // before the lock ends, so never another's
+  rmdir(kernel::names::run_root(scope_).c_str());
   rmdir(XG_RUN_ROOT);
 }
 
 void orphan_links(const std::string& ifname, const RunLock&) {
-  const std::string target = fs::path(socket_path(ifname)).filename();
+  const std::string target = fs::path(kernel::names::socket(ifname)).filename();
   std::vector<fs::path> orphans;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(XG_RUN_ROOT, error))
+  for (const auto& entry : fs::directory_iterator(kernel::names::run_root(), error))
     if (entry.is_symlink(error) && fs::read_symlink(entry, error) == target) orphans.push_back(entry);
   for (const auto& link : orphans) {
     fs::remove(link, error);
@@ -205,14 +221,14 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   if (all)
     for (const auto& name : restore_busy_poll(ifname)) removed.push_back("changed setting " + name);
   std::error_code error;
-  const fs::path pins = fs::path(XG_PIN_ROOT) / ifname;
+  const fs::path pins = kernel::names::pin_folder(ifname);
   if (all && fs::exists(pins, error)) {
     kernel::remove_pins(ifname);
     if (fs::exists(pins, error))
       return Error(fmt::format("cannot remove the pins in {}; run it as root", pins.string()));
     removed.emplace_back("pins");
   }
-  const std::string path = socket_path(ifname);
+  const std::string path = kernel::names::socket(ifname);
   if (fs::symlink_status(path, error).type() != fs::file_type::not_found) {
     if (unlink(path.c_str()) != 0) return Error(fmt::format("cannot remove {}; run it as root", path));
     removed.emplace_back("control socket");

@@ -9,25 +9,29 @@
 
 #include "userspace/control/result.hpp"
 #include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 
 // Held while control sockets are made and leftovers removed, so that of two commands at once one goes
-// first. A lock (flock) on /run/xdpgpu/lock, which root alone can open: who may open a file may lock it. File
-// and folder are made if need be; the file goes with the lock, and the folder when nothing is in it.
+// first. A lock (flock) on a file of the network namespace's, which root alone can open: who may open a file
+// may lock it. File and folders are made if need be; the file goes with the lock, and a folder when nothing
+// is in it.
 class RunLock {
  public:
   // Waits so long at most. The error says who holds it. A data plane waits longer for what its broker does
   // under it.
   static constexpr std::chrono::seconds kPatience{10};
-  static Result<RunLock> take(std::chrono::milliseconds patience = kPatience);
+  static Result<RunLock> take(std::chrono::milliseconds patience = kPatience,
+                              const kernel::names::Scope& scope = kernel::names::own_scope());
   RunLock(RunLock&&) = default;
   RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
  private:
-  explicit RunLock(kernel::Fd file) : file_(std::move(file)) {}
+  RunLock(kernel::Fd file, kernel::names::Scope scope) : file_(std::move(file)), scope_(std::move(scope)) {}
   kernel::Fd file_;
+  kernel::names::Scope scope_;
 };
 
 enum class Keep { nothing, what_decides };

@@ -8,14 +8,12 @@
 #include <fstream>
 #include <utility>
 
-#include "maps/control.h"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-std::string note_path(const std::string& ifname) {
-  return fmt::format("{}/{}.offloads", XG_RUN_ROOT, ifname);
-}
+std::string note_path(const std::string& ifname) { return kernel::names::note(ifname, "offloads"); }
 
 std::vector<std::string> in_the_way(const host::InterfaceFacts& facts) {
   std::vector<std::string> names;

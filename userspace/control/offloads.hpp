@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/control/offloads.hpp: the receive offloads that must be off while attached, and their way
-// back. What was switched is written to /run/xdpgpu/<ifname>.offloads first, so that a killed attach's
-// changes can be undone by the next command.
+// back. What was switched is written to <ifname>.offloads beside the control socket first, so that a killed
+// attach's changes can be undone by the next command.
 #pragma once
 
 #include <string>

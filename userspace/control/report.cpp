@@ -8,6 +8,8 @@
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
+#include "userspace/kernel/names.hpp"
+#include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -58,6 +60,14 @@ Json malformed_json(const std::vector<xg_counter>& counters) {
   Json json = Json::object();
   for (u32 kind = 0; kind < counters.size(); kind++)
     json[kMalformed[kind]] = {{"packets", counters[kind].packets}, {"bytes", counters[kind].bytes}};
+  return json;
+}
+
+Json rates_json(const std::vector<xg_exempt_counter>& counters) {
+  Json json = Json::object();
+  for (u32 kind = 0; kind < counters.size(); kind++)
+    json[std::string(policy::keys::kRates[kind])] = {{"passed", counters[kind].passed},
+                                                     {"over", counters[kind].excess}};
   return json;
 }
 
@@ -236,6 +246,8 @@ Result<Json> report(const ReportInput& input) {
     if (!counters) return Error(counters.error());
     const auto malformed = port.malformed_counters();
     if (!malformed) return Error(malformed.error());
+    const auto rates = port.exempt_counters();
+    if (!rates) return Error(rates.error());
     Json queues = Json::array();
     for (const auto& queue : status.queues)
       if (queue.port == p) queues.push_back(queue_json(queue, status.devices));
@@ -243,10 +255,11 @@ Result<Json> report(const ReportInput& input) {
                      {"port", p},
                      {"state", state_name(port.state())},
                      {"xdp", p < input.xdp_modes.size() ? input.xdp_modes[p] : "unknown"},
-                     {"pins", fmt::format("{}/{}", XG_PIN_ROOT, port.ifname())},
+                     {"pins", kernel::names::pin_folder(port.ifname())},
                      {"queues", std::move(queues)},
                      {"kernel", kernel_json(*counters)},
-                     {"malformed", malformed_json(*malformed)}});
+                     {"malformed", malformed_json(*malformed)},
+                     {"rates", rates_json(*rates)}});
     kernel_by_port.push_back(std::move(*counters));
   }
   const auto& current = input.policy.current();
@@ -261,7 +274,9 @@ Result<Json> report(const ReportInput& input) {
   Json devices = Json::array();
   for (const auto& device : status.devices) devices.push_back(device_json(device, status.automatic));
   const auto& frames = status.frames;
+  const auto& netns = kernel::names::own();
   Json json{{"pid", getpid()},
+            {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
             {"uptime_s", input.uptime_s},
             {"device", devices.at(0)},
             {"devices", devices},
@@ -303,6 +318,10 @@ Result<Json> report_without_data_plane(const std::vector<PortControl>& ports,
     const auto& port = ports[p];
     auto counters = port.kernel_counters();
     if (!counters) return Error(counters.error());
+    const auto malformed = port.malformed_counters();
+    if (!malformed) return Error(malformed.error());
+    const auto rates = port.exempt_counters();
+    if (!rates) return Error(rates.error());
     const auto queues = port.queue_counters();
     if (!queues) return Error(queues.error());
     Json json_queues = Json::array();
@@ -312,13 +331,17 @@ Result<Json> report_without_data_plane(const std::vector<PortControl>& ports,
                           {"port", p},
                           {"state", state_name(port.state())},
                           {"xdp", p < xdp_modes.size() ? xdp_modes[p] : "unknown"},
-                          {"pins", fmt::format("{}/{}", XG_PIN_ROOT, port.ifname())},
+                          {"pins", kernel::names::pin_folder(port.ifname())},
                           {"queues", std::move(json_queues)},
-                          {"kernel", kernel_json(*counters)}});
+                          {"kernel", kernel_json(*counters)},
+                          {"malformed", malformed_json(*malformed)},
+                          {"rates", rates_json(*rates)}});
     kernel_by_port.push_back(std::move(*counters));
     all.insert(all.end(), queues->begin(), queues->end());
   }
+  const auto& netns = kernel::names::own();
   return Json{{"pid", getpid()},
+              {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
               {"uptime_s", uptime_s},
               {"policy",
                {{"generation", ports.front().active_generation()},

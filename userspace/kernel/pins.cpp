@@ -15,6 +15,9 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <vector>
+
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -25,18 +28,28 @@ namespace fs = std::filesystem;
 constexpr u64 kDeadAfterNs = 2'000'000'000;
 constexpr const char* kLink = "xdp_link";
 
-// What stays one folder under XG_PIN_ROOT.
+// What stays one folder under the root.
 bool is_folder_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-fs::path folder_of(const std::string& ifname) { return fs::path(XG_PIN_ROOT) / ifname; }
+fs::path folder_of(const std::string& ifname, const names::Scope& scope = names::own_scope()) {
+  return names::pin_folder(ifname, scope);
+}
 
-// Whoever removes the last pins removes the root, too, maybe between these two steps.
+// What the folders of a network namespace's interfaces stand in, from the top.
+std::vector<std::string> roots(const names::Scope& scope = names::own_scope()) {
+  if (scope.empty()) return {XG_PIN_ROOT};
+  return {XG_PIN_ROOT, names::pin_root(scope)};
+}
+
+bool make(const std::string& folder) { return mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST; }
+
+// Whoever removes the last pins removes the roots, too, maybe between these steps.
 Result<void> make_folder(const fs::path& folder) {
   for (int tries = 0; tries < 100; tries++) {
-    if (mkdir(XG_PIN_ROOT, 0700) != 0 && errno != EEXIST) break;
-    if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+    const auto above = roots();
+    if (std::all_of(above.begin(), above.end(), make) && make(folder)) return {};
     if (errno != ENOENT) break;
   }
   return tl::unexpected(fmt::format("cannot make {}: {}", folder.string(), std::strerror(errno)));
@@ -44,17 +57,22 @@ Result<void> make_folder(const fs::path& folder) {
 
 // Where anybody may make folders on the BPF filesystem, the root could be somebody else's, who could then
 // exchange what is below; and others need not look.
-Result<void> check_root() {
+Result<void> check_root(const std::string& path) {
   struct stat root {};
-  if (lstat(XG_PIN_ROOT, &root) != 0)
-    return tl::unexpected(fmt::format("cannot look at {}: {}", XG_PIN_ROOT, std::strerror(errno)));
+  if (lstat(path.c_str(), &root) != 0)
+    return tl::unexpected(fmt::format("cannot look at {}: {}", path, std::strerror(errno)));
   if (!S_ISDIR(root.st_mode) || root.st_uid != 0)
     return tl::unexpected(fmt::format(
         "{} is not root's: its owner, user {}, could exchange the pins below it; find out whose it "
         "is, and remove it",
-        XG_PIN_ROOT, root.st_uid));
-  if ((root.st_mode & 077) == 0 || chmod(XG_PIN_ROOT, 0700) == 0) return {};
-  return tl::unexpected(fmt::format("cannot close {} to others: {}", XG_PIN_ROOT, std::strerror(errno)));
+        path, root.st_uid));
+  if ((root.st_mode & 077) == 0 || chmod(path.c_str(), 0700) == 0) return {};
+  return tl::unexpected(fmt::format("cannot close {} to others: {}", path, std::strerror(errno)));
+}
+Result<void> check_roots() {
+  for (const auto& root : roots())
+    if (auto ok = check_root(root); !ok) return ok;
+  return {};
 }
 
 Result<void> check_bpffs() {
@@ -126,12 +144,11 @@ Fd queue_state_of(int program) noexcept {
   return Fd();
 }
 
-std::string pinned_as(int queue_state_fd) {
+std::string pinned_as(int queue_state_fd, const names::Scope& scope) {
   const u32 wanted = map_id(queue_state_fd);
-  std::error_code error;
-  for (const auto& folder : fs::directory_iterator(XG_PIN_ROOT, error)) {
-    const Fd pinned(bpf_obj_get((folder.path() / "queue_state").c_str()));
-    if (wanted && map_id(pinned.get()) == wanted) return folder.path().filename();
+  for (auto& ifname : names::interfaces_with_pins(scope)) {
+    const Fd pinned(bpf_obj_get((folder_of(ifname, scope) / "queue_state").c_str()));
+    if (wanted && map_id(pinned.get()) == wanted) return ifname;
   }
   return {};
 }
@@ -153,7 +170,7 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps) {
   const fs::path folder = folder_of(ifname);
   if (auto ok = remove_dead_pins(ifname); !ok) return ok;
   if (auto ok = make_folder(folder); !ok) return ok;
-  Result<void> ok = check_root();
+  Result<void> ok = check_roots();
 #define XG_X(name) \
   if (ok) ok = pin_map(folder, #name, maps.name);
   XG_PORT_MAPS(XG_X)
@@ -179,9 +196,9 @@ int pin_link(const std::string& ifname, const Fd& link) noexcept {
   return bpf_obj_pin(link.get(), (folder_of(ifname) / kLink).c_str());
 }
 
-Fd pinned_link(const std::string& ifname) noexcept {
+Fd pinned_link(const std::string& ifname, const names::Scope& scope) noexcept {
   if (!is_folder_name(ifname)) return Fd();
-  return Fd(bpf_obj_get((folder_of(ifname) / kLink).c_str()));
+  return Fd(bpf_obj_get((folder_of(ifname, scope) / kLink).c_str()));
 }
 
 Result<void> rename_pins(const std::string& from, const std::string& to) {
@@ -195,11 +212,13 @@ Result<void> rename_pins(const std::string& from, const std::string& to) {
   return {};
 }
 
-void remove_pins(const std::string& ifname) noexcept {
+void remove_pins(const std::string& ifname, const names::Scope& scope) noexcept {
   if (!is_folder_name(ifname)) return;
   std::error_code ignored;
-  fs::remove_all(folder_of(ifname), ignored);
-  rmdir(XG_PIN_ROOT);  // only if no other interface has pins
+  fs::remove_all(folder_of(ifname, scope), ignored);
+  const auto above = roots(scope);
+  for (auto root = above.rbegin(); root != above.rend(); ++root)
+    rmdir(root->c_str());  // only if no other interface has pins
 }
 
 }  // namespace xdpgpu::kernel

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/kernel/pins.hpp: the maps' names under XG_PIN_ROOT/<ifname>/.
+// userspace/kernel/pins.hpp: the maps' pins, in the interface's folder (names.hpp).
 #pragma once
 
 #include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::kernel {
 
@@ -14,11 +15,12 @@ Result<void> pin_maps(const std::string& ifname, const PortMaps& maps);
 std::optional<PortMaps> pinned_maps(const std::string& ifname);
 // The link that has the program on the interface, beside them. 0, or -errno.
 int pin_link(const std::string& ifname, const Fd& link) noexcept;
-Fd pinned_link(const std::string& ifname) noexcept;  // empty: there is none
+Fd pinned_link(const std::string& ifname,
+               const names::Scope& scope = names::own_scope()) noexcept;  // empty: there is none
 // Moves an interface's pins to its new name, over what a dead attach left there; a live one's are an error.
 Result<void> rename_pins(const std::string& from, const std::string& to);
 // Nothing happens for what cannot be an interface's name, such as "" or "../x".
-void remove_pins(const std::string& ifname) noexcept;
+void remove_pins(const std::string& ifname, const names::Scope& scope = names::own_scope()) noexcept;
 
 // Does a worker's heartbeat in this queue_state map say that an attach lives?
 bool has_live_worker(int queue_state_fd) noexcept;
@@ -27,6 +29,6 @@ bool has_beating_worker(int queue_state_fd) noexcept;
 // The map `queue_state` of a loaded program; empty: it has none, so it is none of ours.
 Fd queue_state_of(int program) noexcept;
 // The name that this map `queue_state` is pinned under, whatever its interface is called; empty: under none.
-std::string pinned_as(int queue_state_fd);
+std::string pinned_as(int queue_state_fd, const names::Scope& scope = names::own_scope());
 
 }  // namespace xdpgpu::kernel

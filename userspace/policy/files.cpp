@@ -127,7 +127,7 @@ FileReader collect_files_from(std::string directory, FileContents& contents, u64
     auto content = from->read(path);
     if (!content) return tl::unexpected(std::move(content.error()));
     contents[path] = *std::move(content);
-    return std::make_shared<const std::string>();
+    return FileText();
   };
 }
 

@@ -89,7 +89,8 @@ struct NamedFile {
   std::string path;
   FileText text;
 };
-// Reads the one that is named at a place; nothing where that fails, having reported it.
+// Reads the one that is named at a place; nothing where that fails, having reported it, and where a policy is
+// only looked through for the files that it names.
 using NamedFileReader = std::function<std::optional<NamedFile>(const Place&)>;
 
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.

@@ -230,7 +230,9 @@ std::string snapshot(const std::vector<const Namespace*>& namespaces, const std:
       const XdpState xdp = xdp_state(Interface(*ns, name));
       text += fmt::format("  {} xdp {} id {} {}\n", name, static_cast<int>(xdp.mode), xdp.program_id,
                           xdp.program_name);
-      for (const auto& path : paths_below(pin_root + "/" + name)) text += fmt::format("  pin {}\n", path);
+      for (const auto& folder :
+           {pin_root, fmt::format("{}/netns-{}-{}", pin_root, ns->inode(), ns->cookie())})
+        for (const auto& path : paths_below(folder + "/" + name)) text += fmt::format("  pin {}\n", path);
     }
     for (const auto& qdisc : qdiscs(*ns)) text += fmt::format("  qdisc {}\n", qdisc);
   }

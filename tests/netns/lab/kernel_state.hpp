@@ -70,7 +70,8 @@ struct PinInfo {
 std::vector<PinInfo> pinned_maps(const std::string& directory);
 
 // Everything the kernel shows, as one text: links with XDP programs and qdiscs of `namespaces`, and what
-// is pinned under `pin_root` in directories that bear the links' names. Two equal snapshots: nothing
+// is pinned under `pin_root`, in the namespace's folder or in it itself, in directories that bear the links'
+// names. Two equal snapshots: nothing
 // changed.
 std::string snapshot(const std::vector<const Namespace*>& namespaces, const std::string& pin_root);
 

@@ -70,6 +70,10 @@ Namespace::Namespace(std::string name) : name_(std::move(name)) {
     }
     fd_ = Fd(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
     if (!fd_) problem = std::strerror(errno);
+    const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    socklen_t size = sizeof(cookie_);
+    if (getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie_, &size) != 0)
+      problem = std::strerror(errno);
     loopback_up();
     // Hosts without IPv6 have none of these; that is no error here.
     for (const char* scope : {"all", "default"}) {

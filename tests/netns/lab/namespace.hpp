@@ -59,6 +59,8 @@ class Namespace {
   int fd() const noexcept { return fd_.get(); }
   // The number of the nsfs inode: what readlink(/proc/PID/ns/net) shows.
   unsigned long inode() const noexcept { return inode_; }
+  // What no other namespace has or will have while this host runs (SO_NETNS_COOKIE).
+  unsigned long long cookie() const noexcept { return cookie_; }
 
   // Moves the calling thread in. For threads of one's own; the main thread stays out by run().
   void enter() const;
@@ -101,6 +103,7 @@ class Namespace {
   std::string name_;
   Fd fd_;
   unsigned long inode_ = 0;
+  unsigned long long cookie_ = 0;
 };
 
 }  // namespace xdpgpu::lab
