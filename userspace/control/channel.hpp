@@ -54,7 +54,7 @@ struct Message {
   MessageType type = MessageType::done;
   u32 a = 0;
   u32 b = 0;
-  char text[240] = {};  // NUL-terminated
+  char text[496] = {};  // NUL-terminated
 
   static Message make(MessageType type, u32 a = 0, u32 b = 0, const std::string& text = {});
 
@@ -74,7 +74,7 @@ struct Message {
     return record;
   }
 };
-static_assert(sizeof(Message) == 256);
+static_assert(sizeof(Message) == 512);
 
 struct Received {
   Message message;

@@ -42,6 +42,11 @@ enum class Access { none, look, see, write };
   X(counters, look, "the XDP program alone; reports read")                                                   \
   X(rule_counters, look, "the XDP program; the broker clears a slot's as it installs its tables")            \
   X(rule_shed, look, "as rule_counters")                                                                     \
+  X(management_flows, none, "the XDP programs alone")                                                        \
+  X(management_senders, none, "the XDP program alone")                                                       \
+  X(gateways, none, "the broker: the host's neighbours")                                                     \
+  X(exempt_states, none, "the XDP program alone")                                                            \
+  X(exempt_counters, look, "the XDP program alone; reports read")                                            \
   X(worker_counters, write, "workers: what became of the packets")                                           \
   X(xsks, none, "the data plane before it has seen a packet: its sockets; closing them takes them out")      \
   X(tx_ports, none, "the broker: the interfaces of this attach, once")                                       \
