@@ -116,7 +116,7 @@ Fd channel_of(pid_t data_plane) {
 TEST_F(Privilege, ADataPlaneThatAsksForWhatItMayNotIsEnded) {
   struct Message {
     std::uint32_t magic, type, a, b;
-    char text[240] = {};
+    char text[496] = {};
   };
   constexpr std::uint32_t kMagic = 0x78677067;
   for (const auto& message : {Message{kMagic, 2, 0, 0},         // maps installed that were not made
