@@ -261,6 +261,11 @@ void Attached::clean_up() noexcept {
       // The test's check for leftovers reports it.
     }
   }
+  // What a data plane that died had in hand is kept on purpose, and with it the folder.
+  for (const auto& ifname : interfaces_)
+    for (int death = 1; death <= 5; ++death)
+      unlink(run_file(*ns_, ifname, fmt::format("death-{}.pcap", death)).c_str());
+  rmdir(fmt::format("{}/{}", XG_RUN_ROOT, folder_of(*ns_)).c_str());
 }
 
 Json Attached::status() const {
