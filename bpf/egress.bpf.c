@@ -65,6 +65,23 @@ XG_INLINE int is_ip(const struct __sk_buff* skb) {
 
 #define XG_FRAME_LEAST 14u /* an Ethernet header */
 
+#define XG_ADDRESSES 12u /* Ethernet's, in front of a VLAN tag */
+#define XG_TAG 4u
+
+/* The same where the outer VLAN tag is not in the packet: devices that can put it there leave that to the
+ * last. Who follows connections is to see the tag that their answers have. */
+XG_INLINE u32 copy_tagged(struct __sk_buff* skb, xg_egress_record* record) {
+  const u16 tag[2] = {(u16)skb->vlan_proto, __builtin_bswap16((u16)skb->vlan_tci)};
+  u32 more = skb->len - XG_FRAME_LEAST;
+  asm volatile("" : "+r"(more));
+  if (more > XG_EGRESS_BYTES - XG_TAG - XG_FRAME_LEAST) more = XG_EGRESS_BYTES - XG_TAG - XG_FRAME_LEAST;
+  const u32 behind = more + XG_FRAME_LEAST - XG_ADDRESSES;
+  if (bpf_skb_load_bytes(skb, 0, record->packet, XG_ADDRESSES) != 0) return 0;
+  __builtin_memcpy(record->packet + XG_ADDRESSES, tag, XG_TAG);
+  if (bpf_skb_load_bytes(skb, XG_ADDRESSES, record->packet + XG_ADDRESSES + XG_TAG, behind) != 0) return 0;
+  return XG_ADDRESSES + XG_TAG + behind;
+}
+
 /* How many bytes; 0 where they cannot be read. */
 XG_INLINE u32 copy_headers(struct __sk_buff* skb, xg_egress_record* record) {
   /* What a shorter packet has beyond the least, in a form in which Linux 6.1's verifier sees its bounds. */
@@ -86,11 +103,12 @@ XG_INLINE void show(struct __sk_buff* skb) {
   if (!record) return;
   XG_WRITE(record->ticket, 0);
   XG_WRITE_FENCE();
-  const u32 bytes = copy_headers(skb, record);
+  const u32 tag = skb->vlan_present ? XG_TAG : 0;
+  const u32 bytes = tag ? copy_tagged(skb, record) : copy_headers(skb, record);
   if (!bytes) return;
   record->time_ns = bpf_ktime_get_ns();
   record->captured = bytes;
-  record->wire_length = skb->len;
+  record->wire_length = skb->len + tag;
   XG_WRITE_FENCE();
   XG_WRITE(record->ticket, number + 1);
   XG_WRITE_FENCE();

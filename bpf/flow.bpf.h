@@ -19,6 +19,7 @@
 
 /* An entry's body, and where it stands. */
 struct xg_cached {
+  u64 published_ns; /* 0 where the entry never expires */
   u32 index;
   u32 generation;
   u32 expires_ms;
@@ -44,8 +45,14 @@ XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u64 generations
   for (int i = 0; i < XG_FLOW_KEY_WORDS; i++) differ |= XG_READ(entry[1 + i]) ^ key[i];
   differ |= (u32)XG_READ(entry[1 + XG_FLOW_KEY_WORDS]) ^ *(const u32*)(key + XG_FLOW_KEY_WORDS);
   const u64 tail = XG_READ(entry[7]);
+  if (differ) return 0;
+  cached->published_ns = 0;
+  if ((u32)tail) {
+    const xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
+    if (stats) cached->published_ns = XG_READ(stats->published_ns);
+  }
   XG_READ_FENCE();
-  if (differ || XG_READ(entry[0]) != word) return 0;
+  if (XG_READ(entry[0]) != word) return 0;
   cached->index = index;
   cached->generation = (u32)word;
   cached->action = (u8)(word >> 48);
@@ -71,7 +78,7 @@ XG_INLINE int xg_flow_find(const xg_config* settings, u32 shard, const xg_flow_k
 
 /* Has the entry's time run out? Milliseconds and seconds need no better clock than the coarse one. */
 XG_INLINE int xg_flow_dead(const struct xg_cached* cached, const xg_flow_stats* stats, u64 now) {
-  if (xg_flow_expired(cached->expires_ms, (u32)(now / 1000000))) return 1;
+  if (cached->expires_ms && xg_flow_expired(cached->expires_ms, cached->published_ns, now)) return 1;
   return cached->idle_s && (long)(now - XG_READ(stats->last_seen_ns)) > (long)cached->idle_s * 1000000000l;
 }
 
@@ -90,7 +97,14 @@ XG_INLINE int xg_flow_in_order(const struct xg_run* run, u64 now) {
 XG_INLINE const xg_rewrite* xg_flow_rewrite(const struct xg_cached* cached) {
   const u32 index = cached->rewrite;
   const xg_rewrite* rewrite = bpf_map_lookup_elem(&rewrites, &index);
-  return rewrite && XG_READ(rewrite->generation) == cached->generation ? rewrite : NULL;
+  if (!rewrite || XG_READ(rewrite->generation) != cached->generation) return NULL;
+  XG_READ_FENCE();
+  return rewrite;
+}
+/* Was it all of that generation, what was read of it? */
+XG_INLINE int xg_rewrite_whole(const struct xg_cached* cached, const xg_rewrite* rewrite) {
+  XG_READ_FENCE();
+  return XG_READ(rewrite->generation) == cached->generation;
 }
 
 XG_INLINE void xg_copy_mac(u8* to, const u8* from) {
@@ -236,13 +250,17 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
   if (cached.rewrite > XG_REWRITE_SWAP_MACS) {
     rewrite = xg_flow_rewrite(&cached);
     if (!rewrite) return XG_CONTINUE;
-    if (rewrite->flags & XG_REWRITE_FORWARD && !xg_take_hop(run, rewrite->mtu)) return XG_CONTINUE;
-    if (rewrite->flags & XG_REWRITE_ENCAPSULATE && !xg_encapsulate(run, rewrite)) return XG_CONTINUE;
+    const u32 flags = XG_READ(rewrite->flags); /* once: only one of these changes the packet */
+    if (flags & XG_REWRITE_FORWARD && !xg_take_hop(run, rewrite->mtu)) return XG_CONTINUE;
+    if (flags & XG_REWRITE_ENCAPSULATE && !xg_encapsulate(run, rewrite)) return XG_CONTINUE;
   }
   stats->packets++;
   stats->bytes += run->bytes;
   stats->last_seen_ns = now;
   if (cached.rewrite != XG_REWRITE_NONE) xg_apply_rewrite(run, &cached, rewrite);
+  /* Nobody gets a packet of two generations. It is too late to take back what was written. */
+  if (rewrite && !xg_rewrite_whole(&cached, rewrite))
+    return xg_finish(run, XG_KERNEL_error_rewrite, XDP_DROP);
   return xg_flow_act(run, &cached, how & XG_FLOW_AUDIT);
 }
 

@@ -16,6 +16,7 @@ struct xg_inspection {
   u32 kept_since;
   u16 pipeline;
   u8 reserve;
+  u8 uncached; /* 1: no verdict on the packet is its flow's (XG_RULE_ANSWER) */
 };
 
 /* Takes one credit and with it the packet's place in the queue's order, if more are left than are reserved
@@ -38,7 +39,8 @@ XG_INLINE int xg_admit(xg_queue_state* state, u32 reserve, u32* sequence) {
 
 /* Puts the metadata right in front of the frame, over whatever an earlier program left there. Where the
  * driver has no room for any, the packet goes without: the worker then parses for itself. */
-XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pipeline, u64 now) {
+XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, const struct xg_inspection* by,
+                                  u64 now) {
   struct xdp_md* ctx = run->ctx;
   const int there = (int)((long)ctx->data - (long)ctx->data_meta);
   if (bpf_xdp_adjust_meta(ctx, there - (int)XG_METADATA_SIZE) != 0) return;
@@ -47,9 +49,9 @@ XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, u32 pi
   metadata->rx_time_ns = now;
   metadata->generation = run->generation;
   metadata->sequence = sequence;
-  metadata->pipeline = (u16)pipeline;
+  metadata->pipeline = by->pipeline;
   xg_metadata_from(metadata, run->packet, run->flow_hash);
-  if (xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
+  if (by->uncached || xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
   if (run->policy->audit) metadata->flags |= XG_PKT_AUDIT;
 }
 
@@ -82,8 +84,15 @@ XG_INLINE void xg_count_shed(const struct xg_run* run, enum xg_admission why, u3
   counter->bytes += run->bytes;
 }
 
-/* The packet stays in the kernel: on_failure or on_overload decides, and where it says `known`, the flow's
- * verdict first. */
+/* The packet stays in the kernel: on_failure or on_overload decides. */
+XG_INLINE int xg_stays_new(const struct xg_run* run, enum xg_admission why, u32 rule) {
+  const u32 what = why == XG_FAILED ? run->policy->on_failure : run->policy->on_overload;
+  xg_count_shed(run, why, rule);
+  if (why == XG_FAILED) return xg_finish_as(run, what, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
+  return xg_finish_as(run, what, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
+}
+
+/* Likewise, and where they say `known`, the flow's verdict first. */
 XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const struct xg_inspection* by) {
   const u32 what = why == XG_FAILED ? run->policy->on_failure : run->policy->on_overload;
   if (what & XG_DO_KNOWN) {
@@ -91,9 +100,14 @@ XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const st
     const int action = xg_flow_verdict_for(run, oldest, XG_FLOW_LAST_WORD);
     if (action != XG_CONTINUE) return action;
   }
-  xg_count_shed(run, why, by->rule);
-  if (why == XG_FAILED) return xg_finish_as(run, what, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
-  return xg_finish_as(run, what, XG_KERNEL_pass_overload, XG_KERNEL_drop_overload);
+  return xg_stays_new(run, why, by->rule);
+}
+
+/* An admitted packet goes to user space. */
+XG_INLINE int xg_hand_over(const struct xg_run* run, u32 sequence, const struct xg_inspection* by, u64 now) {
+  xg_note_order(run, sequence);
+  xg_attach_metadata(run, sequence, by, now);
+  return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
 }
 
 XG_INLINE int xg_inspect(const struct xg_run* run, const struct xg_inspection* by) {
@@ -101,9 +115,7 @@ XG_INLINE int xg_inspect(const struct xg_run* run, const struct xg_inspection* b
   const u64 now = bpf_ktime_get_ns();
   const enum xg_admission answer = xg_ask(run, by->reserve, now, &sequence);
   if (answer != XG_ADMITTED) return xg_stays(run, answer, by);
-  xg_note_order(run, sequence);
-  xg_attach_metadata(run, sequence, by->pipeline, now);
-  return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
+  return xg_hand_over(run, sequence, by, now);
 }
 
 #endif

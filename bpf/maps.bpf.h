@@ -12,7 +12,9 @@
 
 #include "maps/control.h"
 #include "maps/egress.h"
+#include "maps/exempt.h"
 #include "maps/flow.h"
+#include "maps/fragments.h"
 #include "maps/metrics.h"
 #include "maps/mirror.h"
 #include "maps/packet.h"
@@ -62,6 +64,26 @@ struct {
   __type(key, xg_limit_key);
   __type(value, xg_limit_state);
 } limits SEC(".maps");
+
+/* This program's alone: user space has no hand in it. */
+XG_ARRAY(fragments, xg_fragment_bucket, XG_FRAGMENT_BUCKETS, 0);
+
+/* What passes ahead of the rules (maps/exempt.h). The flows are one map for all ports of an attach. */
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, XG_MANAGEMENT_FLOWS);
+  __type(key, xg_management_flow);
+  __type(value, xg_management_seen);
+} management_flows SEC(".maps");
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, XG_MANAGEMENT_SENDERS);
+  __type(key, u64);
+  __type(value, xg_management_sender);
+} management_senders SEC(".maps");
+XG_ARRAY(gateways, xg_gateways, 1, 0);
+XG_ARRAY(exempt_states, xg_exempt_state, XG_RATES, 0);
+XG_PERCPU(exempt_counters, xg_exempt_counter, XG_RATES);
 
 struct {
   __uint(type, BPF_MAP_TYPE_XSKMAP);

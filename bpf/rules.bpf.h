@@ -7,6 +7,7 @@
 #define XDPGPU_BPF_RULES_H
 
 #include "bpf/classify.bpf.h"
+#include "bpf/exempt.bpf.h"
 #include "bpf/inspect.bpf.h"
 #include "bpf/mirror.bpf.h"
 
@@ -15,26 +16,12 @@
 #define XG_EXCEEDED (-3) /* a limit's excess; counted under its rule */
 #define XG_WATCHED (-4)  /* what a mirror's pipeline has condemned; counted under its rule */
 
-#define XG_LIMIT_TRIES 16
-
-/* Generic cell rate algorithm (ITU-T I.371) on one 64-bit theoretical arrival time, moved by
- * compare-and-exchange: exact however many CPUs count at once, and nobody waits. */
-XG_INLINE int xg_gcra(u64* tat, u64 now, const xg_rule* rule) {
-  for (int i = 0; i < XG_LIMIT_TRIES; i++) {
-    const u64 seen = XG_READ(*tat);
-    const long ahead = (long)(seen - now);
-    if (ahead > (long)rule->burst_ns) return 0;
-    const u64 next = (ahead > 0 ? seen : now) + rule->interval_ns;
-    if (__sync_val_compare_and_swap(tat, seen, next) == seen) return 1;
-  }
-  return 0;
-}
-
 /* Does a packet of this flow conform to the limit of rule `index`? Counts it if so. A function of its
  * own for the verifier, which then need not follow it anew on each turn of the walk. */
 __noinline int xg_conforms(const xg_flow_key* flow, const xg_rule* rule, u32 index, u32 generation) {
   if (!flow || !rule) return 0;
-  xg_limit_key key = {.generation = generation, .rule = index};
+  xg_limit_key key = {.generation = generation, .rule = (u16)index};
+  if (rule->limit_per != XG_LIMIT_PER_RULE) key.family = flow->family;
   if (rule->limit_per == XG_LIMIT_PER_SRC) __builtin_memcpy(key.address, flow->src, sizeof(key.address));
   if (rule->limit_per == XG_LIMIT_PER_DST) __builtin_memcpy(key.address, flow->dst, sizeof(key.address));
   const u64 now = bpf_ktime_get_ns() << 8;
@@ -44,7 +31,7 @@ __noinline int xg_conforms(const xg_flow_key* flow, const xg_rule* rule, u32 ind
     if (bpf_map_update_elem(&limits, &key, &first, BPF_NOEXIST) == 0) return 1;
     state = bpf_map_lookup_elem(&limits, &key); /* another CPU was first */
   }
-  return !state || xg_gcra(&state->tat, now, rule);
+  return !state || xg_gcra(&state->tat, now, rule->interval_ns, rule->burst_ns);
 }
 
 XG_INLINE const xg_rule* xg_rule_at(const struct xg_run* run, void* lines, u32 index) {
@@ -97,6 +84,15 @@ XG_INLINE int xg_walk_mirror(struct xg_walk* walk, const xg_rule* rule, u32 inde
   return 1;
 }
 
+/* A management entry turned around. The table is asked once: for an entry that this packet answers it answers
+ * the flow, whichever entry wrote that down. Returns 1 if the packet passes. */
+XG_INLINE int xg_walk_answer(struct xg_walk* walk) {
+  if (walk->inspection.uncached) return 0;
+  if (xg_is_answer(walk->run->packet, walk->run->slot)) return 1;
+  walk->inspection.uncached = 1;
+  return 0;
+}
+
 /* One turn takes the next rule, from the next word if the last one is used up. Returns 1 at the end. */
 static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   (void)turn;
@@ -113,6 +109,7 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   const struct xg_run* run = walk->run;
   const xg_rule* rule = xg_rule_at(run, walk->lines, index);
   if (!rule) return 1;
+  if (rule->action == XG_RULE_ANSWER && !xg_walk_answer(walk)) return 0;
   if (rule->action == XG_RULE_MIRROR) return xg_walk_mirror(walk, rule, index);
   if (rule->action != XG_RULE_LIMIT) {
     walk->action = rule->action;
@@ -137,7 +134,8 @@ XG_INLINE void xg_walk(struct xg_walk* walk) {
   __builtin_memset(&walk->inspection, 0, sizeof(walk->inspection));
   walk->result = XG_BROKEN;
   xg_next_word(walk);
-  bpf_loop(XG_RULE_WORDS + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk, 0);
+  bpf_loop(XG_RULE_WORDS + XG_MAX_ANSWER_RULES + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk,
+           0);
 }
 
 /* What the policy says of one of them that no rule passed or dropped, and no pipeline may see. */
@@ -174,6 +172,7 @@ XG_INLINE int xg_rules(struct xg_run* run) {
   if (walk.result == XG_WATCHED) return xg_drop(run, XG_KERNEL_drop_flow);
   if (walk.result == XG_NO_RULE) return xg_no_rule(run);
   if (walk.result < 0) return xg_fail(run);
+  run->packet->rule = (u16)walk.result;
   xg_count_rule(run, (u32)walk.result);
   switch (walk.action) {
     case XG_RULE_PASS:
@@ -182,6 +181,9 @@ XG_INLINE int xg_rules(struct xg_run* run) {
       return xg_drop(run, XG_KERNEL_drop_rule);
     case XG_RULE_MANAGEMENT:
       if (run->packet->flags & XG_PKT_MALFORMED) return xg_no_rule(run);
+      xg_note_management(run->ctx, run->packet);
+      return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
+    case XG_RULE_ANSWER:
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     default:
       if (xg_is_odd(run) && !xg_inspects_odd(run)) return xg_odd(run);

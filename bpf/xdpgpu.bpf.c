@@ -5,7 +5,10 @@
  *   begin     take the policy in force; pass everything while starting or bypassed
  *   parse     once; what follows reads the parsed packet. What is malformed is dropped, unless the policy
  *             leaves it to the rules
- *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass unless a rule names them
+ *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass within their rates, unless a rule names
+ *             them
+ *   fragment  if the policy tracks them: a later one gets its first one's fate, a first one goes on as a
+ *             packet with ports
  *   flow      does a verdict from user space speak for the packet's flow?
  *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default. A mirror on
  *             the way shows the packet to a compute device, and the packet goes on
@@ -14,18 +17,21 @@
  *             verdict first
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
- * that: a management packet is never inspected, so its flow has no verdict of the generation in force.
+ * that: a management packet is never inspected, so its flow has no verdict of the generation in force. What
+ * might have been management's answer and is none may be inspected; no verdict on it is cached.
  *
  * A frame may be of several buffers: what is read or rewritten of it stands in the first one, and its length
  * is asked for. Who loads the program says where the interface's MTU needs that, to the program
  * (multi_buffer) and to drivers and libxdp (BPF_F_XDP_HAS_FRAGS): section "xdp" says nothing of it.
  */
 #include "bpf/flow.bpf.h"
+#include "bpf/fragments.bpf.h"
 #include "bpf/rules.bpf.h"
 
 /* True for a control packet that no rule is to see. */
 XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
-  return run->packet->control != XG_CONTROL_NONE && !xg_control_named(run->policy, run->packet);
+  return run->packet->control != XG_CONTROL_NONE && !xg_control_named(run->policy, run->packet) &&
+         xg_control_conforms(run->ctx, run->slot, run->packet->control, run->packet->answer);
 }
 
 /* Counts a malformed packet; true if no rule is to see it. */
@@ -42,6 +48,11 @@ __noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port, u
   return 0;
 }
 
+/* A fragment of a policy that follows them. */
+XG_INLINE int xg_is_tracked(const struct xg_run* run) {
+  return run->packet->flags & XG_PKT_FRAGMENT && run->policy->fragments == XG_DO_TRACK;
+}
+
 SEC("xdp")
 int xdpgpu(struct xdp_md* ctx) {
   struct xg_run run;
@@ -54,8 +65,15 @@ int xdpgpu(struct xdp_md* ctx) {
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
 
   run.flow_hash = (u32)xg_flow_hash(&packet.key, run.config->hash_key[0], run.config->hash_key[1]);
-  const int action = xg_flow_verdict_for(&run, run.generation, 0);
-  return action != XG_CONTINUE ? action : xg_rules(&run);
+  if (xg_is_tracked(&run)) {
+    const int fate = xg_fragment_begin(ctx, &packet, run.generation);
+    if (fate != XG_FATE_FIRST)
+      return xg_fragment_finish(ctx, &packet, run.flow_hash, (u64)run.generation << 32 | run.slot, (u32)fate);
+  }
+  int action = xg_flow_verdict_for(&run, run.generation, 0);
+  if (action == XG_CONTINUE) action = xg_rules(&run);
+  if (packet.flags & XG_PKT_TRACKED) xg_fragment_end(&packet, run.generation, action);
+  return action;
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

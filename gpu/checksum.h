@@ -27,8 +27,8 @@ XG_FN xg_partial xg_partial_checksum(const u8* frame, u32 length, const xg_metad
   const xg_partial none = {0, 0, 0};
   const u32 flags = metadata->flags;
   const bool tcp = (flags & XG_PKT_TCP) != 0;
-  if ((flags & (XG_PKT_TCP | XG_PKT_UDP)) == 0 || (flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED)) != 0 ||
-      metadata->l4_offset == 0)
+  if ((flags & (XG_PKT_TCP | XG_PKT_UDP)) == 0 ||
+      (flags & (XG_PKT_FRAGMENT | XG_PKT_TRACKED | XG_PKT_MALFORMED)) != 0 || metadata->l4_offset == 0)
     return none;
   const u32 l3 = metadata->l3_offset;
   const u32 l4 = metadata->l4_offset;

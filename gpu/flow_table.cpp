@@ -39,7 +39,7 @@ u64 FlowTable::last_used(u32 index) const noexcept {
 bool FlowTable::dead(u32 index, u32 generation, u64 now_ns) const noexcept {
   const xg_flow_verdict& entry = entries_[index];
   if (entry.generation != generation) return true;
-  if (xg_flow_expired(entry.expires_ms, static_cast<u32>(now_ns / kMs))) return true;
+  if (xg_flow_expired(entry.expires_ms, stats_[index].published_ns, now_ns)) return true;
   return entry.idle_s && now_ns > last_used(index) + entry.idle_s * kSecond;
 }
 
@@ -93,13 +93,30 @@ void FlowTable::write(u32 index, const FlowVerdict& flow, u64 now_ns) noexcept {
   xg_flow_verdict& entry = entries_[index];
   stats.base_packets = relaxed(stats.packets);
   stats.base_bytes = relaxed(stats.bytes);
-  stats.published_ns = now_ns;
   // Else the entry would be born as idle as its predecessor.
   if (flow.idle_s) std::atomic_ref<u64>(stats.last_seen_ns).store(now_ns, std::memory_order_relaxed);
   word_at(entry, 0).store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::atomic_ref<u64>(stats.published_ns).store(now_ns, std::memory_order_relaxed);
   for (std::size_t i = 1; i < kWords; ++i) word_at(entry, i).store(words[i], std::memory_order_relaxed);
   word_at(entry, 0).store(words[0], std::memory_order_release);
+}
+
+void write_rewrite(xg_rewrite& to, xg_rewrite record, u32 generation) noexcept {
+  constexpr std::size_t kRewriteWords = sizeof(xg_rewrite) / sizeof(u64);
+  static_assert(offsetof(xg_rewrite, generation) == 0);
+  record.generation = generation;
+  u64 words[kRewriteWords];
+  std::memcpy(words, &record, sizeof(record));
+  u64* const shared = reinterpret_cast<u64*>(&to);
+  const auto word = [&](std::size_t i) { return std::atomic_ref<u64>(shared[i]); };
+  bool same = true;
+  for (std::size_t i = 0; i < kRewriteWords; ++i) same &= word(i).load(std::memory_order_relaxed) == words[i];
+  if (same) return;
+  word(0).store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (std::size_t i = 1; i < kRewriteWords; ++i) word(i).store(words[i], std::memory_order_relaxed);
+  word(0).store(words[0], std::memory_order_release);
 }
 
 bool read_entry(const xg_flow_verdict& entry, xg_flow_verdict& out) noexcept {

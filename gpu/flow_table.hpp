@@ -46,6 +46,10 @@ class FlowTable {
   std::span<xg_flow_stats> stats_;
 };
 
+// The writer's side for a rewrite (maps/flow.h) that the XDP program may be reading: `record`, of this
+// generation. A record that says so already is left untouched.
+void write_rewrite(xg_rewrite& to, xg_rewrite record, u32 generation) noexcept;
+
 // The reader's side of the protocol, as the XDP program does it: false if the entry was being written,
 // is empty, or is another flow's or generation's. For tests and dumps.
 bool read_entry(const xg_flow_verdict& entry, xg_flow_verdict& out) noexcept;

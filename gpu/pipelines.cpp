@@ -207,9 +207,9 @@ Check check(const RateLimitSettings& stage) {
 }
 
 Check check(const ConntrackSettings& stage) {
-  for (const AclRule::Action action : {stage.on_new, stage.on_invalid})
+  for (const AclRule::Action action : {stage.on_new, stage.on_invalid, stage.on_untracked})
     if (auto checked = check_otherwise(action); !checked)
-      return refuse("its actions for new and invalid packets must be next, drop or pass");
+      return refuse("its actions for new, invalid and untracked packets must be next, drop or pass");
   const ConntrackSettings::Timeouts& t = stage.timeouts;
   for (const u32 timeout : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed,
                             t.udp, t.udp_replied, t.icmp, t.other})
@@ -469,13 +469,16 @@ Result<Placed> append(const RateLimitSettings& stage, Compiled& to) {
 Result<Placed> append(const ConntrackSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   const u32 at = append_stateful(stage.table, to.hash_key, image);
-  image.insert(image.end(), {stage.loose ? 1u : 0u, action_word(stage.on_new, 0, kConntrackNew),
-                             action_word(stage.on_invalid, 0, kConntrackInvalid)});
+  image.insert(image.end(),
+               {stage.loose ? 1u : 0u, action_word(stage.on_new, 0, kConntrackNew),
+                action_word(stage.on_invalid, 0, kConntrackInvalid),
+                action_word(stage.on_untracked, 0, kConntrackUntracked), stage.egress ? 1u : 0u});
   const ConntrackSettings::Timeouts& t = stage.timeouts;
   for (const u32 ms : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed, t.udp,
                        t.udp_replied, t.icmp, t.icmp, t.other, t.other})
     append64(image, u64{ms} * 1'000'000 * XG_TICKS_PER_NS);
-  return Placed{XG_KIND_CONNTRACK, at, stage.table.entries};
+  image.push_back(0);  // XG_CT_SENDS, as soon as the stages behind are known
+  return Placed{XG_KIND_CONNTRACK, at, stage.table.entries, at + XG_CT_OWN, XG_CT_RECORD};
 }
 
 static_assert(kDdosMetrics == XG_DDOS_METRICS);
@@ -512,6 +515,21 @@ Result<Placed> append(const DdosSettings& stage, Compiled& to) {
         std::lround(XG_DDOS_REGISTERS * std::log(static_cast<double>(XG_DDOS_REGISTERS) / zeros))));
   static_assert(static_cast<u32>(DdosSettings::OnDetect::drop_sources) == XG_DDOS_DROPS_SOURCES);
   return Placed{XG_KIND_DDOS, body, stage.table.entries, body + XG_DDOS_OWN, XG_DDOS_RECORD};
+}
+
+// Whether the stage sends packets on by itself, past the host's stack.
+bool sends(const StageSettings& stage) {
+  const auto leave = [](AclRule::Action action) {
+    return action == AclRule::Action::tx || action == AclRule::Action::redirect;
+  };
+  if (const auto* acl = std::get_if<AclSettings>(&stage))
+    return std::any_of(acl->rules.begin(), acl->rules.end(),
+                       [&](const AclRule& rule) { return leave(rule.action); });
+  if (const auto* reputation = std::get_if<ReputationSettings>(&stage))
+    return std::any_of(reputation->lists.begin(), reputation->lists.end(),
+                       [&](const auto& list) { return leave(list.action); });
+  return std::holds_alternative<LoadBalanceSettings>(stage) || std::holds_alternative<L2fwdSettings>(stage) ||
+         std::holds_alternative<ForwardSettings>(stage);
 }
 
 // Gives a stage its table, in the first round that its pipeline has left.
@@ -573,6 +591,11 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
       const u32 position = static_cast<u32>(s);
       first_with_table = std::min(first_with_table, position);
       add_state(pipeline, position, *placed, rounds++, with_table[placed->kind]++, compiled);
+    }
+    bool sends_behind = false;
+    for (std::size_t s = pipeline.stages.size(); s-- > 0;) {
+      if (stages[2 * s] == XG_KIND_CONNTRACK && sends_behind) image[stages[2 * s + 1] + XG_CT_SENDS] = 1;
+      sends_behind = sends_behind || sends(pipeline.stages[s]);
     }
     const u32 at = XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS;
     image[at] = static_cast<u32>(image.size());

@@ -50,11 +50,11 @@ struct TcpFlags {
 
 // `acl`: ordered rules, first match wins. Empty lists match everything; a rule that names addresses or
 // protocols matches only packets that have addresses (of that family), one that names ports only packets
-// that have ports. TCP flags has a packet that has addresses, XG_PKT_TCP set, protocol 6, and is no fragment,
-// if the 20 bytes of its header are in the frame, and in the IP packet; a VLAN one with XG_PKT_VLAN set, that
-// of its outer tag: the bytes behind the MAC addresses, if 18 bytes are in the frame. `next` ends the stage:
-// the packet goes on to the next one. Verdict's rule: the rule's position + 1; 0: `otherwise`. At most 16,384
-// rules.
+// that have ports and are no fragment. TCP flags has a packet that has addresses, XG_PKT_TCP set, protocol 6,
+// and is no fragment, if the 20 bytes of its header are in the frame, and in the IP packet; a VLAN one with
+// XG_PKT_VLAN set, that of its outer tag: the bytes behind the MAC addresses, if 18 bytes are in the frame.
+// `next` ends the stage: the packet goes on to the next one. Verdict's rule: the rule's position + 1; 0:
+// `otherwise`. At most 16,384 rules.
 struct AclRule {
   std::string name;
   std::vector<Prefix> src, dst;
@@ -211,12 +211,19 @@ struct RateLimitSettings {
   TableSettings table;
 };
 
-// `conntrack`: tells packets of connections from others; what is neither new nor invalid goes on, and so do
-// packets that are not tracked: not IP, fragments, ICMP but for echo and errors.
+// `conntrack`: tells packets of connections from others; what is neither new nor invalid nor untracked goes
+// on. Not tracked are what is not IP, fragments, and ICMP but for echo and errors. VLAN ids are part of a
+// connection: what comes in with others is none of it. IPv6 addresses that stand for IPv4 ones are invalid.
 //
-// TCP goes by the flags alone; sequence numbers and windows are not checked. A SYN makes a connection; the
-// other side's SYN and ACK, then an ACK open it; a FIN of each side or a RST end it, and a SYN then makes a
-// new one. New: SYN of a connection, until the other side has answered. Invalid: flags that no packet has
+// TCP goes by its flags: a SYN makes a connection; the other side's SYN and ACK, which acknowledges it, then
+// an ACK open it; a FIN of each side or a RST end it, and a SYN then makes a new one. A RST ends it that has
+// the number which its side's next byte would have, or which the other side waits for, or that refuses a SYN;
+// another one changes nothing. And unless `loose` by its windows (Rooij, 2001, with window scaling): what is
+// outside of them is invalid and changes nothing. Not held to them are connections that were taken up in the
+// middle, those of whose packets the host's part was missed, those with a window scale that cannot be read,
+// and what the host sends; and what the host may have sent, or offered room for, without its being shown yet
+// counts as if it were: a window more.
+// New: SYN of a connection, until the other side has answered. Invalid: flags that no packet has
 // (two of SYN, FIN and RST, or none of SYN, RST and ACK), a packet that its connection's state does not
 // allow, and, unless `loose`, one of no connection that is not a SYN. UDP, and any other protocol, by
 // addresses and ports; ICMP echo by its identifier: new until the other side has answered. ICMP errors are of
@@ -227,17 +234,31 @@ struct RateLimitSettings {
 // from the answer to what was not seen.
 //
 // Where a new connection has no place in the table, its packets count as invalid. Verdict's rule: the class
-// of the packet, kConntrackNew or kConntrackInvalid.
+// of the packet, kConntrackNew, kConntrackInvalid or kConntrackUntracked.
 //
 // egress: the pipeline is shown what the host sends (XG_PKT_EGRESS). Such packets meet the stages `conntrack`
 // alone, which note them as any packet of the other direction, and always as `loose`: what the host says of
-// its connections is so. They are decided by no stage: XG_PASS, stage 0, rule 0, and nothing else set. (That
+// its connections is so. And only that is: a direction that the host was shown to send in is changed by no
+// packet that comes in and is passed to the host's stack, which would show it when it sends it on.
+//
+// What changes connections. Not a packet that is dropped: by the stage itself, or, where it may begin a
+// connection, by a stage behind that asks no table. With `egress`, a connection that was begun by a packet
+// for the host's stack is unconfirmed until the host was shown to send a packet of it; until then nothing
+// answers it: what comes from its other side counts as if there were none, and may begin it anew. (The stages
+// in front of a stage with a table, `rate_limit` say, do not know what that one will do; where none behind
+// sends packets on, what comes through is for the host's stack.) Else, where a table behind may have dropped
+// what began it, it is unconfirmed until its originator goes on after an answer; answers are let in, since
+// what is too much for a rate would have been let in at a lower one. Unconfirmed connections give way before
+// all others, with Evict::refuse, too. All of this is known when the table is asked, packet by packet, so it
+// does not matter how the stream is cut into batches.
+// They are decided by no stage: XG_PASS, stage 0, rule 0, and nothing else set. (That
 // holds for packets with the mark in any pipeline.)
 struct ConntrackSettings {
   bool loose = false;
   bool egress = false;
-  AclRule::Action on_new = AclRule::Action::next;      // next, pass or drop
-  AclRule::Action on_invalid = AclRule::Action::drop;  // likewise
+  AclRule::Action on_new = AclRule::Action::next;        // next, pass or drop
+  AclRule::Action on_invalid = AclRule::Action::drop;    // likewise
+  AclRule::Action on_untracked = AclRule::Action::next;  // likewise
   // Milliseconds without a packet after which a connection is forgotten, 1..2^32-1.
   struct Timeouts {
     u32 syn_sent = 120'000;
@@ -256,6 +277,7 @@ struct ConntrackSettings {
 };
 inline constexpr u32 kConntrackNew = 1;
 inline constexpr u32 kConntrackInvalid = 4;
+inline constexpr u32 kConntrackUntracked = 6;
 
 // `forward`: the longest prefix that holds the destination names a next hop: its MAC address becomes the
 // destination, the TTL or hop limit goes down by one and the IPv4 checksum with it (RFC 1624). Of equal

@@ -98,6 +98,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(tx_flow, "sent back by a flow verdict")                                    \
   X(redirect_flow, "sent to another port by a flow verdict")                   \
   X(error_redirect, "lost: the redirect failed")                               \
+  X(error_rewrite, "lost: its rewrite was replaced meanwhile")                 \
   X(would_drop_flow, "passed by --audit: a flow verdict drops")                \
   X(would_drop_rule, "passed by --audit: a rule drops")                        \
   X(would_drop_limit, "passed by --audit: over a rule's limit")                \
@@ -131,7 +132,9 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(too_long, "of those dropped by a pipeline: too long for outer headers")                      \
   X(too_long_answered, "of these: their sender was told by ICMP how long they may be")           \
   X(would_drop, "of those passed: by --audit, a pipeline drops them")                            \
-  X(lost_with_worker, "lost: in the rings and hands of a worker that died")
+  X(lost_with_worker, "lost: in the rings and hands of a worker that died")                      \
+  X(fragments_waited, "batches held for a first fragment on another queue")                      \
+  X(fragments_unknown, "of those dropped or passed: fragments of no known first one")
 
 #ifndef XG_GLSL
 #define XG_X(name, text) XG_KERNEL_##name,
@@ -140,7 +143,7 @@ enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #define XG_MALFORMED_COUNTER(kind) ((unsigned)XG_KERNEL_REASON_COUNT + (kind)-1u) /* kind: not 0 */
 #define XG_KERNEL_COUNTERS ((unsigned)XG_KERNEL_REASON_COUNT + XG_MALFORMED_COUNT)
 #define XG_X(name, text) u64 name;
-XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[3]; /* up to full cache lines */ };
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[1]; /* up to full cache lines */ };
 #undef XG_X
 XG_ASSERT_SIZE(xg_worker_counters, 192);
 #endif

@@ -11,9 +11,9 @@
  * Publication protocol. Writer: store 0 to the entry's first 8 bytes, fence, store the body, fence,
  * store the first 8 bytes (generation, incarnation, action, target) in one 64-bit store. Reader: read the
  * word, the key and the body, read the word again; act only if both words are equal, the generation is
- * the active one and the whole key matches. No read-modify-write crosses processors. The incarnation
- * differs from one publication of an entry to the next: else a reader who was slow could take the first
- * one's word and the second one's body for a whole.
+ * the active one and the whole key matches. xg_flow_stats.published_ns belongs to the body. No
+ * read-modify-write crosses processors. The incarnation differs from one publication of an entry to the next:
+ * else a reader who was slow could take the first one's word and the second one's body for a whole.
  */
 #ifndef XDPGPU_MAPS_FLOW_H
 #define XDPGPU_MAPS_FLOW_H
@@ -51,7 +51,8 @@ XG_RECORD(xg_flow_verdict) {
   u8 target;       /* port index for XG_REDIRECT */
   xg_flow_key key;
   u32 verdict;    /* verdict word that was cached: says which stage and rule decided */
-  u32 expires_ms; /* CLOCK_MONOTONIC in ms, low 32 bits, at most XG_FLOW_MAX_TTL_MS ahead; 0: never */
+  u32 expires_ms; /* CLOCK_MONOTONIC in ms, low 32 bits, at most XG_FLOW_MAX_TTL_MS behind the time of
+                     publication; 0: never */
   u16 rewrite;    /* index into the `rewrites` map; XG_REWRITE_NONE: none */
   u8 idle_s;      /* seconds without a packet after which the entry is dead; 0: never */
   u8 flags;
@@ -62,10 +63,14 @@ XG_ASSERT_OFFSET(xg_flow_verdict, verdict, 52);
 XG_ASSERT_OFFSET(xg_flow_verdict, rewrite, 60);
 
 #define XG_FLOW_MAX_TTL_MS 604800000u /* a week */
-/* Is the time over? Half of the 32-bit clock's range would count as ahead; what is further ahead than any
- * verdict may live is long past. */
-XG_FN int xg_flow_expired(u32 expires_ms, u32 now_ms) {
-  return expires_ms != 0u && expires_ms - now_ms - 1u >= XG_FLOW_MAX_TTL_MS;
+/* Is the time over? alive_ns: when the entry was published, or a later time at which it was not over. The 32
+ * bits come round every 49.7 days: only how far they are ahead of that time is known. Ages are taken in 64
+ * bits; a clock behind alive_ns is no age. */
+XG_FN int xg_flow_expired(u32 expires_ms, u64 alive_ns, u64 now_ns) {
+  const u32 left_ms = expires_ms - (u32)(alive_ns / 1000000u);
+  const u64 age_ns = now_ns - alive_ns;
+  if (expires_ms == 0u) return 0;
+  return left_ms > XG_FLOW_MAX_TTL_MS + 1u || (age_ns >> 63 == 0u && age_ns >= (u64)left_ms * 1000000u);
 }
 
 /* Does an entry that expires at `expires_ms` do for a verdict that is to live for `ttl_ms` from now on (0 in
@@ -98,8 +103,10 @@ XG_ASSERT_OFFSET(xg_flow_stats, base_packets, 32);
 /* Rewrites that cached verdicts name. A generation's rewrites are known when its pipelines are compiled
  * and are numbered from XG_REWRITE_FIRST on; XG_REWRITE_NONE and XG_REWRITE_SWAP_MACS need no record.
  * Number n of generation g stands at XG_REWRITE_INDEX(n, g) of the map: even and odd generations have a
- * half each, so a record is immutable while its generation lives, and a reload never changes one under a
- * reader. */
+ * half each, so a record is immutable while its generation lives. A reader that is slower than two reloads
+ * may still have one changed under it: writers store 0 as the generation, fence, store the body, fence, store
+ * the generation, and readers look at the generation before and behind what they read. No two records have
+ * the same generation and number. */
 #define XG_REWRITE_HALF 2048u
 #define XG_REWRITE_ENTRIES 4096u
 #define XG_REWRITE_INDEX(number, generation) \

@@ -24,6 +24,9 @@
   X(hop_by_hop, "a hop-by-hop header that is not the first one")                                    \
   X(fragment_twice, "a second fragment header")                                                     \
   X(fragment_reach, "a fragment beyond the longest packet there is")                                \
+  X(fragment_first, "track: a first fragment without its whole transport header")                   \
+  X(fragment_flags, "track: a fragment of TCP where its flags would stand")                         \
+  X(fragment_differs, "track: a fragment that differs from its datagram's first one, or overlaps")  \
   X(transport_cut, "a transport header that is cut short, or not there")                            \
   X(tcp_length, "a TCP header of an impossible length")                                             \
   X(udp_length, "a UDP length below its header's, or beyond the packet")

@@ -41,6 +41,9 @@
 #define XG_PKT_EGRESS \
   0x2000u /* the host sends it (maps/egress.h): shown to stages that follow connections, decided by none */
 #define XG_PKT_AUDIT 0x4000u /* a verdict that drops it is counted, and it passes (xg_policy.audit) */
+/* A fragment of a datagram that is followed (maps/fragments.h). The first one stands as a packet with ports,
+ * without XG_PKT_FRAGMENT, and has no flow; later ones have that flag, too, and get its result. */
+#define XG_PKT_TRACKED 0x8000u
 
 /* Written by the XDP program in front of each inspected frame (bpf_xdp_adjust_meta), or by the worker
  * where the port does not deliver metadata. Offsets count from the frame's first byte; an offset that

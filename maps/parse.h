@@ -54,6 +54,7 @@
 #define XG_TCP_FIN 0x01u
 #define XG_TCP_SYN 0x02u
 #define XG_TCP_RST 0x04u
+#define XG_TCP_ACK 0x10u
 
 typedef struct xg_packet xg_packet;
 struct xg_packet {
@@ -67,9 +68,15 @@ struct xg_packet {
   u16 l4_index;       /* XG_L4_*: the classifier's index; control protocols by their ordinary index */
   u8 protocol;        /* L4 protocol after extension headers, else 0 */
   u8 tcp_flags;
-  u8 control;   /* XG_CONTROL_* */
-  u8 malformed; /* XG_MALFORMED_*: the first contradiction; 0 unless XG_PKT_MALFORMED */
-  u8 reserved[2];
+  u8 control;          /* XG_CONTROL_* */
+  u8 malformed;        /* XG_MALFORMED_*: the first contradiction; 0 unless XG_PKT_MALFORMED */
+  u8 fragment_more;    /* 1: others of its datagram come behind it */
+  u8 answer;           /* 1: of a control protocol, and what one asked for; 0: a request, or neither */
+  u16 fragment_offset; /* of its payload in the reassembled packet's, bytes */
+  u16 fragment_end;    /* first byte behind it, likewise */
+  u16 first_src_port;  /* of a first fragment that has them; network order */
+  u16 first_dst_port;
+  u16 rule; /* not the parser's: of the rule that decided */
 };
 
 /* Loads in network order and in host order. The BPF machine loads unaligned words as they are; user
@@ -106,7 +113,8 @@ XG_FN u32 xg_host32(u32 value) { return __builtin_bswap32(value); }
 
 XG_FN void xg_parse_set(xg_packet* p, u32 flag) { p->flags = (u16)(p->flags | flag); }
 XG_FN void xg_parse_malformed(xg_packet* p, u32 kind) {
-  if (p->malformed == 0) p->malformed = (u8)kind;
+  const u32 none = (p->malformed - 1u) >> 31; /* without a branch, which the verifier would follow */
+  p->malformed = (u8)(p->malformed | (kind & (0u - none)));
   xg_parse_set(p, XG_PKT_MALFORMED);
 }
 
@@ -131,7 +139,11 @@ XG_FN void xg_advance(xg_cursor* c, u32 bytes) {
 
 XG_FN void xg_parse_ports(const xg_cursor* c, xg_packet* p) {
   xg_parse_set(p, XG_PKT_PORTS);
-  if (p->flags & XG_PKT_FRAGMENT) return;
+  if (p->flags & XG_PKT_FRAGMENT) {
+    p->first_src_port = xg_load16(c->at);
+    p->first_dst_port = xg_load16(c->at + 2);
+    return;
+  }
   p->key.src_port = xg_load16(c->at);
   p->key.dst_port = xg_load16(c->at + 2);
 }
@@ -155,6 +167,18 @@ XG_FN void xg_parse_tcp(const xg_cursor* c, xg_packet* p) {
   p->payload_offset = (u16)(c->offset + length);
 }
 
+/* Between a client and a server, and between servers and relays; clients do not speak to each other. */
+XG_FN void xg_parse_dhcp(xg_packet* p) {
+  const u32 v6 = p->key.family == 6;
+  const u32 client = v6 ? 546 : 68, server = v6 ? 547 : 67;
+  const u32 to = xg_host16(p->key.dst_port);
+  if (to != client && to != server) return;
+  const u32 from = xg_host16(p->key.src_port);
+  if (from != server && (from != client || to != server)) return;
+  p->control = XG_CONTROL_DHCP;
+  p->answer = to == client;
+}
+
 XG_FN void xg_parse_udp(const xg_cursor* c, xg_packet* p) {
   xg_parse_set(p, XG_PKT_UDP);
   if (!XG_HAS(c, 4u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
@@ -165,10 +189,7 @@ XG_FN void xg_parse_udp(const xg_cursor* c, xg_packet* p) {
   if (length < 8) xg_parse_malformed(p, XG_MALFORMED_udp_length);
   if (c->offset + length > c->end) xg_parse_short(p, XG_MALFORMED_udp_length);
   if (p->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED)) return;
-  /* The destination decides who hears it: source ports are free for anybody to choose. */
-  const u32 to = xg_host16(p->key.dst_port);
-  const u32 first = p->key.family == 6 ? 546 : 67;
-  if (to == first || to == first + 1) p->control = XG_CONTROL_DHCP;
+  xg_parse_dhcp(p);
 }
 
 XG_FN void xg_parse_sctp(const xg_cursor* c, xg_packet* p) {
@@ -177,6 +198,28 @@ XG_FN void xg_parse_sctp(const xg_cursor* c, xg_packet* p) {
   xg_parse_ports(c, p);
   if (!XG_HAS(c, 12u)) return xg_parse_short(p, XG_MALFORMED_transport_cut);
   p->payload_offset = (u16)(c->offset + 12);
+}
+
+/* ICMPv6 types of neighbour discovery. */
+#define XG_ND_FIRST 133u
+#define XG_ND_ROUTER_ADVERTISEMENT 134u
+#define XG_ND_NEIGHBOUR_SOLICITATION 135u
+#define XG_ND_NEIGHBOUR_ADVERTISEMENT 136u
+#define XG_ND_REDIRECT 137u
+#define XG_ND_LAST 137u
+
+/* As RFC 4861 has it validated: what a router forwarded is forged, routers speak from link-local addresses,
+ * and each type has its least length. */
+XG_FN void xg_parse_nd(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
+  const u32 type = c->at[0];
+  const u32 router = type == XG_ND_ROUTER_ADVERTISEMENT || type == XG_ND_REDIRECT;
+  u32 least = type == XG_ND_ROUTER_ADVERTISEMENT ? 16 : 8;
+  if (type == XG_ND_NEIGHBOUR_SOLICITATION || type == XG_ND_NEIGHBOUR_ADVERTISEMENT) least = 24;
+  if (type == XG_ND_REDIRECT) least = 40;
+  if (p->flags & XG_PKT_MALFORMED || hop_limit != 255 || c->at[1] != 0 || c->end - c->offset < least) return;
+  if (router && (p->key.src[0] & 0xc0ffu) != 0x80feu) return; /* fe80::/10 */
+  p->control = XG_CONTROL_ND;
+  p->answer = type == XG_ND_ROUTER_ADVERTISEMENT || type == XG_ND_NEIGHBOUR_ADVERTISEMENT;
 }
 
 XG_FN void xg_parse_icmp(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
@@ -188,9 +231,7 @@ XG_FN void xg_parse_icmp(const xg_cursor* c, xg_packet* p, u32 hop_limit) {
   const u32 v6 = p->key.family == 6;
   p->key.src_port = xg_load16(c->at);
   if (v6 ? type == 128 || type == 129 : type == 8 || type == 0) p->key.dst_port = xg_load16(c->at + 4);
-  /* RFC 4861: neighbour discovery that a router forwarded is forged. */
-  if (v6 && type >= 133 && type <= 137 && hop_limit == 255 && !(p->flags & XG_PKT_MALFORMED))
-    p->control = XG_CONTROL_ND;
+  if (v6 && type >= XG_ND_FIRST && type <= XG_ND_LAST) xg_parse_nd(c, p, hop_limit);
 }
 
 /* The cursor stands behind the IP headers of a packet that is not a later fragment. */
@@ -218,11 +259,13 @@ XG_FN void xg_parse_protocol(xg_packet* p, u32 protocol) {
   p->l4_index = (u16)((p->key.family == 6 ? XG_L4_V6 : XG_L4_V4) + protocol);
 }
 
-/* A fragment's identification takes the ports' place in the key. `reach` is where its payload would end
- * in the reassembled packet. */
-XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32 offset, u32 reach) {
+/* A fragment's identification takes the ports' place in the key. `end` is where its payload ends in the
+ * reassembled packet's, `reach` in the packet. */
+XG_FN void xg_parse_fragment(xg_packet* p, u32 identification, u32 protocol, u32 offset, u32 end, u32 reach) {
   xg_parse_set(p, offset ? XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT : XG_PKT_FRAGMENT);
   if (reach > 65535) xg_parse_malformed(p, XG_MALFORMED_fragment_reach);
+  p->fragment_offset = (u16)offset;
+  p->fragment_end = (u16)end;
   p->fragment_id = identification;
   p->key.src_port = (u16)identification;
   p->key.dst_port = (u16)(identification >> 16);
@@ -252,9 +295,12 @@ XG_FN void xg_parse_ipv4(xg_cursor* c, xg_packet* p) {
   p->key.dst[0] = xg_load32(c->at + 16);
   xg_parse_protocol(p, protocol);
   xg_parse_length(c, p, total, XG_MALFORMED_ipv4_length);
-  if (fragment & 0x3fff)
-    xg_parse_fragment(p, xg_host16(xg_load16(c->at + 4)), protocol, fragment & 0x1fff,
-                      (fragment & 0x1fff) * 8 + total);
+  if (fragment & 0x3fff) {
+    const u32 offset = (fragment & 0x1fff) * 8;
+    xg_parse_fragment(p, xg_host16(xg_load16(c->at + 4)), protocol, offset, offset + total - header,
+                      offset + total);
+    p->fragment_more = (fragment & 0x2000) != 0;
+  }
   if (total < header || c->offset + header > c->end) return xg_parse_malformed(p, XG_MALFORMED_ipv4_length);
   xg_advance(c, header);
   if (p->flags & XG_PKT_LATER_FRAGMENT)
@@ -280,10 +326,12 @@ XG_FN int xg_parse_extensions(xg_cursor* c, xg_packet* p, u32 next) {
     if (next == XG_IPPROTO_AH) length = ((u32)c->at[1] + 2) * 4;
     if (next == XG_IPPROTO_FRAGMENT) {
       length = 8;
-      const u32 offset = xg_host16(xg_load16(c->at + 2)) & 0xfff8u;
+      const u32 field = xg_host16(xg_load16(c->at + 2));
+      const u32 offset = field & 0xfff8u;
+      const u32 end = offset + c->end - c->offset - 8;
       if (p->flags & XG_PKT_FRAGMENT) xg_parse_malformed(p, XG_MALFORMED_fragment_twice);
-      xg_parse_fragment(p, xg_host32(xg_load32(c->at + 4)), c->at[0], offset,
-                        offset + c->end - c->offset - 8);
+      xg_parse_fragment(p, xg_host32(xg_load32(c->at + 4)), c->at[0], offset, end, end);
+      p->fragment_more = field & 1;
     }
     next = c->at[0];
     if (c->offset + length > c->end) break;
@@ -338,11 +386,50 @@ XG_FN u16 xg_parse_tag(xg_cursor* c, xg_packet* p, u32* ethertype) {
   return (u16)(id ? id : XG_VLAN_PRIORITY);
 }
 
+/* The group addresses 01:80:c2:00:00:XX, which no bridge forwards. */
+XG_FN int xg_is_to_group(const u8* frame, u32 last) {
+  return xg_load16(frame) == 0x8001 && xg_load32(frame + 2) == (0x000000c2 | last << 24);
+}
+
 /* IEEE 802.3 with LLC, to the bridge group address, SAP 0x42: a spanning tree BPDU. */
 XG_FN int xg_is_stp(const u8* frame, const xg_cursor* c, u32 ethertype) {
   if (ethertype > 1500 || !XG_READABLE(c->at, 3, c->data_end)) return 0;
-  return xg_load16(frame) == 0x8001 && xg_load32(frame + 2) == 0x000000c2 && xg_load16(c->at) == 0x4242 &&
-         c->at[2] == 3;
+  return xg_is_to_group(frame, 0) && xg_load16(c->at) == 0x4242 && c->at[2] == 3;
+}
+
+/* LACP and its markers (IEEE 802.1AX), of the slow protocols alone. */
+XG_FN int xg_is_lacp(const u8* frame, const xg_cursor* c) {
+  if (!XG_READABLE(c->at, 1, c->data_end)) return 0;
+  return xg_is_to_group(frame, 2) && (c->at[0] == 1 || c->at[0] == 2);
+}
+
+/* To one of the three addresses of IEEE 802.1AB. */
+XG_FN int xg_is_lldp(const u8* frame) {
+  return xg_is_to_group(frame, 0x0e) || xg_is_to_group(frame, 3) || xg_is_to_group(frame, 0);
+}
+
+/* RFC 826: a request or an answer, for IPv4 on Ethernet. */
+XG_FN void xg_parse_arp(const xg_cursor* c, xg_packet* p) {
+  if (!XG_READABLE(c->at, 28, c->data_end)) return;
+  if (xg_load32(c->at) != 0x00080100 || xg_load16(c->at + 4) != 0x0406 || c->at[6] != 0) return;
+  if (c->at[7] != 1 && c->at[7] != 2) return;
+  p->control = XG_CONTROL_ARP;
+  p->answer = c->at[7] == 2;
+}
+
+/* Of what is not IP: a control protocol in its proper form, from one sender, or nothing that is known. What
+ * bridges say to each other on a cable is of no VLAN. */
+XG_FN void xg_parse_control(const u8* frame, const xg_cursor* c, xg_packet* p, u32 ethertype) {
+  if (frame[6] & 1) return;
+  if (ethertype == 0x0806) return xg_parse_arp(c, p);
+  if (p->key.vlan_inner || (p->key.vlan_outer && p->key.vlan_outer != XG_VLAN_PRIORITY)) return;
+  if (ethertype == 0x8809) {
+    if (xg_is_lacp(frame, c)) p->control = XG_CONTROL_LACP;
+  } else if (ethertype == 0x88cc) {
+    if (xg_is_lldp(frame)) p->control = XG_CONTROL_LLDP;
+  } else if (xg_is_stp(frame, c, ethertype)) {
+    p->control = XG_CONTROL_STP;
+  }
 }
 
 /* Parses a frame of `length` bytes that came in on `port`, of which [data, data_end) can be read: all of it,
@@ -370,14 +457,8 @@ XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port
     xg_parse_ipv4(&c, p);
   else if (ethertype == XG_ETH_IPV6)
     xg_parse_ipv6(&c, p);
-  else if (ethertype == 0x0806)
-    p->control = XG_CONTROL_ARP;
-  else if (ethertype == 0x8809)
-    p->control = XG_CONTROL_LACP;
-  else if (ethertype == 0x88cc)
-    p->control = XG_CONTROL_LLDP;
-  else if (xg_is_stp(data, &c, ethertype))
-    p->control = XG_CONTROL_STP;
+  else
+    xg_parse_control(data, &c, p, ethertype);
 }
 
 /* Parses the frame [data, data_end), all of it, that came in on `port`. Fills all of *p. */
@@ -387,7 +468,7 @@ XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
 
 /* Does the packet have a flow, that is: may a flow verdict be looked up or cached for it? */
 XG_FN int xg_has_flow(const xg_packet* p) {
-  return p->key.family != 0 && !(p->flags & (XG_PKT_FRAGMENT | XG_PKT_MALFORMED));
+  return p->key.family != 0 && !(p->flags & (XG_PKT_FRAGMENT | XG_PKT_TRACKED | XG_PKT_MALFORMED));
 }
 
 /* The parsed part of a packet's metadata. */

@@ -27,10 +27,11 @@
 #include "types.h"
 
 #define XG_MAX_RULES 4096u
-#define XG_RULE_WORDS 64u       /* XG_MAX_RULES / 64 */
-#define XG_LINE_WORDS 8u        /* u64 words a line */
-#define XG_MAX_LIMIT_RULES 64u  /* in one policy: a packet may have to pass them all */
-#define XG_MAX_MIRROR_RULES 64u /* likewise */
+#define XG_RULE_WORDS 64u         /* XG_MAX_RULES / 64 */
+#define XG_LINE_WORDS 8u          /* u64 words a line */
+#define XG_MAX_LIMIT_RULES 64u    /* in one policy: a packet may have to pass them all */
+#define XG_MAX_MIRROR_RULES 64u   /* likewise */
+#define XG_MAX_ANSWER_RULES 2048u /* likewise: a management entry makes two rules */
 #define XG_TABLE_FLAGS (BPF_F_INNER_MAP | BPF_F_MMAPABLE)
 
 XG_RECORD(xg_line) { u64 word[8]; };
@@ -135,9 +136,12 @@ XG_ASSERT_SIZE(xg_class_row, 512);
 #define XG_RULE_DROP 1u
 #define XG_RULE_INSPECT 2u
 #define XG_RULE_LIMIT 3u      /* counts; drops the excess; what conforms goes on to the next rule */
-#define XG_RULE_MANAGEMENT 4u /* pass, before flow verdicts and in every state */
+#define XG_RULE_MANAGEMENT 4u /* pass, and its flow is written down (maps/exempt.h) */
 /* Shows the packet to the pipeline (maps/mirror.h); it goes on to the next rule. */
 #define XG_RULE_MIRROR 5u
+/* A management entry turned around: what answers a flow that is written down passes, the rest goes on to the
+ * next rule, and verdicts on it are not cached: its flow's next packet may be an answer. */
+#define XG_RULE_ANSWER 6u
 #define XG_LIMIT_PER_SRC 0u
 #define XG_LIMIT_PER_DST 1u
 #define XG_LIMIT_PER_RULE 2u
@@ -170,9 +174,25 @@ XG_ASSERT_SIZE(xg_rule, 32);
 /* Likewise for `malformed`, but that DROP drops those packets ahead of everything else. With PASS and INSPECT
  * no management rule matches them, and they count as no control protocol's. Malformed fragments that DROP
  * leaves are `fragments`' to decide on. */
+/* For `fragments` only: the first one of a datagram meets the rules with its ports, the others get its fate
+ * (maps/fragments.h). */
+#define XG_DO_TRACK 3u
 /* For on_failure and on_overload, with one of the first two: what the flow's verdict says, if it has one that
  * counts; PASS or DROP are for the others. */
 #define XG_DO_KNOWN 4u
+
+/* Rates of what passes ahead of the rules (maps/exempt.h): XG_CONTROL_*, and behind them management's answers
+ * by TCP whose flow was not seen. GCRA as in xg_rule; what is over the rate meets the rules. interval_ns may
+ * be one of these as well. */
+#define XG_RATE_ANSWERS 6u
+#define XG_RATES 7u
+#define XG_RATE_ALL 0ul   /* everything conforms */
+#define XG_RATE_NONE ~0ul /* nothing does */
+XG_RECORD(xg_rate) {
+  u64 interval_ns;
+  u64 burst_ns;
+};
+XG_ASSERT_SIZE(xg_rate, 16);
 
 XG_RECORD(xg_trie) { u32 root; /* word index of the root word */ };
 
@@ -210,14 +230,17 @@ XG_RECORD(xg_policy) {
    * them unlike the others of a connection (those with ACK alone). Such packets meet the rules whether their
    * flow has a verdict or not, and verdicts on them are not cached. */
   u64 tcp_special[4];
+  xg_rate rates[8]; /* XG_RATES are used */
 };
-XG_ASSERT_SIZE(xg_policy, 136);
+XG_ASSERT_SIZE(xg_policy, 264);
 XG_ASSERT_OFFSET(xg_policy, tcp_special, 104);
 
 /* Key of the `limits` map (LRU hash): one bucket a rule and address. Value: theoretical arrival time. */
 XG_RECORD(xg_limit_key) {
   u32 generation;
-  u32 rule;
+  u16 rule;
+  u8 family; /* of the address: 4, 6, or 0: none */
+  u8 reserved;
   u32 address[4];
 };
 XG_ASSERT_SIZE(xg_limit_key, 24);

@@ -120,8 +120,7 @@ class Group {
   }
 
   void come(Packet& packet) const {
-    packet.touch = xg_stage_touch(batch_, packet.way.kind, packet.way.body, packet.seen,
-                                  xg_packet_bytes(batch_, packet.number));
+    packet.touch = xg_stage_touch(batch_, packet.way, packet.seen, xg_packet_bytes(batch_, packet.number));
     if (packet.touch.tag == XG_UNTRACKED) return;
     __builtin_prefetch(xg_state_of(batch_, packet.way.body).v + xg_set_at(packet.touch.set), 1);
   }
@@ -130,9 +129,17 @@ class Group {
     if (packet.touch.tag == XG_UNTRACKED) return;
     const xg_state state = xg_state_of(batch_, packet.way.body);
     const u32 set = xg_set_at(packet.touch.set);
-    for (u32 way = 0; way < XG_WAYS; way++)
-      if (state.v[set + XG_SET_TAGS + way] == packet.touch.tag)
-        __builtin_prefetch(state.v + xg_entry_at(set, way), 1);
+    const u32 body = packet.way.body;
+    const bool windows = packet.way.kind == XG_KIND_CONNTRACK && image_.v[body + XG_CT_LOOSE] == 0 &&
+                         (packet.touch.facts >> 1 & 7) == XG_CT_TCP;
+    for (u32 way = 0; way < XG_WAYS; way++) {
+      if (state.v[set + XG_SET_TAGS + way] != packet.touch.tag) continue;
+      __builtin_prefetch(state.v + xg_entry_at(set, way), 1);
+      if (windows)
+        __builtin_prefetch(state.v + xg_set_at(image_.v[body + XG_BODY_SETS]) +
+                               (packet.touch.set * XG_WAYS + way) * XG_CT_RECORD,
+                           1);
+    }
   }
 
   // Of the first `count` packets in waiting_ those that stand at a table of this round; the others' comes

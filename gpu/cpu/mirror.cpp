@@ -116,7 +116,7 @@ class CpuMirror final : public Mirror {
     if (way.kind == 0) return result;
     const std::lock_guard lock(device_.tables);
     while (way.kind != 0) {
-      const xg_touch touch = xg_stage_touch(batch, way.kind, way.body, seen, record.wire_length);
+      const xg_touch touch = xg_stage_touch(batch, way, seen, record.wire_length);
       xg_settle(batch, seen, xg_stage_apply(batch, way.kind, way.body, touch), way, result);
     }
     return result;

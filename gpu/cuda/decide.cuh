@@ -25,14 +25,19 @@ __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLan
 namespace detail {
 
 // Whether the fields that the stages and the flow's key read of this packet stand in its line, where the
-// metadata says: addresses, ports, TCP flags, an echo's identifier, the packet that an ICMP error quotes.
+// metadata says: addresses, ports, a TCP header, a SYN's options, an echo's identifier, the packet that an
+// ICMP error quotes.
 __device__ inline bool line_has_all(const Line& line) {
   constexpr u32 kHeaders = kLineBytes - XG_METADATA_SIZE;
   xg_metadata metadata;
   memcpy(&metadata, &line, sizeof(metadata));
-  // 40: an IPv6 header, the longer one; 14: a TCP header with its flags, the longest of what is read there.
+  // 40: an IPv6 header, the longer one; 20: a TCP header without options, the longest of what is read there.
   // VLAN tags are in front of both.
-  if (metadata.l3_offset + 40u > kHeaders || metadata.l4_offset + 14u > kHeaders) return false;
+  if (metadata.l3_offset + 40u > kHeaders || metadata.l4_offset + 20u > kHeaders) return false;
+  if ((metadata.flags & XG_PKT_TCP) != 0) {
+    const u8* tcp = reinterpret_cast<const u8*>(&line) + XG_METADATA_SIZE + metadata.l4_offset;
+    if ((tcp[13] & XG_CT_SYN) != 0 && metadata.l4_offset + (tcp[12] >> 4) * 4u > kHeaders) return false;
+  }
   if ((metadata.flags & XG_PKT_ICMP) == 0) return true;
   const u32 type = reinterpret_cast<const u8*>(&line)[XG_METADATA_SIZE + metadata.l4_offset];
   const bool echo =

@@ -77,8 +77,10 @@ __device__ inline bool same_key(const Bucket& bucket, const Way* ways, u32 i, co
           b.z ^ key[8] | b.w ^ key[9]) == 0;
 }
 
-__device__ inline bool dead(const Bucket& bucket, u32 i, u32 generation, u64 now_ns) {
-  return bucket.head[i].x != generation || xg_flow_expired(bucket.tail[i].z, static_cast<u32>(now_ns / kMs));
+__device__ inline bool dead(const Bucket& bucket, const Way* ways, u32 i, u32 generation, u64 now_ns) {
+  if (bucket.head[i].x != generation) return true;
+  const u32 expires_ms = bucket.tail[i].z;
+  return expires_ms != 0 && xg_flow_expired(expires_ms, __ldcg(&ways[i].used_ns), now_ns) != 0;
 }
 
 // Does the bucket say all this already?
@@ -89,7 +91,7 @@ __device__ inline bool says_so(const Bucket& bucket, const Way* ways, const Flow
 #pragma unroll
   for (u32 i = 0; i < XG_FLOW_WAYS; i++) {
     const uint4& tail = bucket.tail[i];
-    if (tail.y == flow.verdict && !dead(bucket, i, flow.generation, now_ns) &&
+    if (tail.y == flow.verdict && !dead(bucket, ways, i, flow.generation, now_ns) &&
         xg_flow_lives_on(tail.z, flow.ttl_ms, now_ms) != 0 && (tail.w & 0xffffu) == flow.rewrite &&
         same_key(bucket, ways, i, key))
       found = true;
@@ -107,7 +109,7 @@ __device__ inline u32 choose(const Bucket& bucket, Way* ways, const xg_flow_stat
 #pragma unroll
   for (u32 i = XG_FLOW_WAYS; i-- > 0;) {
     if (bucket.head[i].x != 0 && same_key(bucket, ways, i, key)) same = i;
-    if (dead(bucket, i, flow.generation, now_ns)) free = i;
+    if (dead(bucket, ways, i, flow.generation, now_ns)) free = i;
   }
   if (same != XG_FLOW_WAYS) return same;
   if (free != XG_FLOW_WAYS) return free;

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -34,6 +36,9 @@ struct Crowd {
   static constexpr u32 kPackets = kTeamBlocks * kTablesBlock;
   static constexpr u32 kPieces = sizeof(xg_touch) / sizeof(uint4);
   static_assert(sizeof(xg_touch) == kPieces * sizeof(uint4));
+  // The last one has xg_touch.more, which only `conntrack` needs.
+  static constexpr u32 kOwnPieces = kPieces - 1;
+  static_assert(offsetof(xg_touch, more) == kOwnPieces * sizeof(uint4) && XG_TOUCH_MORE == 4);
   uint4 touches[kPackets][kPieces];
   u32 groups[kPackets];  // of its set; kNoGroup: it brings nothing
   u32 kinds[kPackets];

@@ -10,10 +10,10 @@
 // those before it have applied theirs.
 //
 // What it costs a packet: 152 bytes written to device memory and read again for what the first part keeps of
-// it; the two sectors of its set's head and the two of its entry, each read and written once, with a few
-// loads that hang on each other. A team takes 32,768 packets at a time, so that all of these wait together:
-// some microseconds a round, where the same packets take a hundred to come over the bus. A set that many
-// packets come to is as slow as one thread.
+// it; the two sectors of its set's head and the two of its entry, each read and written once, and as many
+// again where `conntrack` holds TCP's windows against it, with a few loads that hang on each other. A team
+// takes 32,768 packets at a time, so that all of these wait together: some microseconds a round, where the
+// same packets take a hundred to come over the bus. A set that many packets come to is as slow as one thread.
 //
 // Where that is to be expected (XG_IMAGE_CROWDED_AT: every packet of a flood comes to its target) the blocks
 // of a team lay open what their packets bring. A warp of one of the blocks that have packets of a group looks
@@ -163,8 +163,11 @@ __device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u3
     packet = found[warp.lane()];
     uint4 pieces[Crowd::kPieces];
 #pragma unroll
-    for (u32 i = 0; i < Crowd::kPieces; i++) pieces[i] = __ldcg(&crowd.touches[packet][i]);
+    for (u32 i = 0; i < Crowd::kOwnPieces; i++) pieces[i] = __ldcg(&crowd.touches[packet][i]);
     kind = __ldcg(&crowd.kinds[packet]);
+    pieces[Crowd::kOwnPieces] = make_uint4(0, 0, 0, 0);
+    if (kind == XG_KIND_CONNTRACK)
+      pieces[Crowd::kOwnPieces] = __ldcg(&crowd.touches[packet][Crowd::kOwnPieces]);
     body = __ldcg(&crowd.bodies[packet]);
     memcpy(&touch, pieces, sizeof(touch));
   }
@@ -330,7 +333,9 @@ class Together {
     if (!tracked) return;
     const uint4* pieces = reinterpret_cast<const uint4*>(&round.touches[threadIdx.x]);
 #pragma unroll
-    for (u32 i = 0; i < Crowd::kPieces; i++) __stcg(&turn_.crowd.touches[packet][i], pieces[i]);
+    for (u32 i = 0; i < Crowd::kOwnPieces; i++) __stcg(&turn_.crowd.touches[packet][i], pieces[i]);
+    if (round.kinds[threadIdx.x] == XG_KIND_CONNTRACK)
+      __stcg(&turn_.crowd.touches[packet][Crowd::kOwnPieces], pieces[Crowd::kOwnPieces]);
     __stcg(&turn_.crowd.kinds[packet], round.kinds[threadIdx.x]);
     __stcg(&turn_.crowd.bodies[packet], round.bodies[threadIdx.x]);
   }
@@ -433,7 +438,7 @@ __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_vie
     bool tracked = false;
     if (here) {
       xg_touch& touch = round.touches[mine];
-      touch = xg_stage_touch(batch, way.kind, way.body, seen, bytes);
+      touch = xg_stage_touch(batch, way, seen, bytes);
       round.kinds[mine] = way.kind;
       round.bodies[mine] = way.body;
       round.outcomes[mine] = touch.facts;

@@ -87,7 +87,7 @@ bool matches(const std::vector<Prefix>& prefixes, std::span<const u8> address) {
 
 bool matches(const std::vector<PortRange>& ranges, const Packet& packet, u32 at) {
   if (ranges.empty()) return true;
-  if (packet.ports.empty()) return false;
+  if (packet.ports.empty() || packet.is(XG_PKT_FRAGMENT)) return false;
   const u32 port = packet.ports[at] * 256u + packet.ports[at + 1];
   return std::any_of(ranges.begin(), ranges.end(),
                      [&](const PortRange& range) { return range.first <= port && port <= range.last; });
@@ -117,7 +117,7 @@ bool matches(const AclRule& rule, const Packet& packet) {
 
 void set_cache(bool cache, u32 ttl_ms, const Packet& packet, u32 rewrite, xg_result& result) {
   if (!cache || packet.src.empty()) return;
-  if (packet.is(XG_PKT_FRAGMENT) || packet.is(XG_PKT_LATER_FRAGMENT) || packet.is(XG_PKT_MALFORMED)) return;
+  if (packet.is(XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_TRACKED | XG_PKT_MALFORMED)) return;
   result.flags |= XG_RES_CACHE | rewrite << 16;
   result.cache_ttl_ms = ttl_ms;
 }
@@ -138,6 +138,7 @@ struct Place {
   Table* table = nullptr;
   const Balancer* balancer = nullptr;
   Floods* floods = nullptr;
+  const Behind* behind = nullptr;
 };
 
 // False: the packet goes on.
@@ -333,11 +334,13 @@ bool decide(const RateLimitSettings& settings, const Packet& packet, const Place
 }
 
 bool decide(const ConntrackSettings& settings, const Packet& packet, const Place& place, xg_result& result) {
-  const Class what = classify(settings, packet, *place.table);
+  const Class what = classify(settings, packet, *place.behind, *place.table);
   place.table->count(static_cast<u32>(what));
   if (what == Class::fresh) return act(settings.on_new, 0, place.position, kConntrackNew, result);
   if (what == Class::invalid || what == Class::no_place)
     return act(settings.on_invalid, 0, place.position, kConntrackInvalid, result);
+  if (what == Class::untracked)
+    return act(settings.on_untracked, 0, place.position, kConntrackUntracked, result);
   return false;
 }
 
@@ -445,10 +448,68 @@ const TableSettings* table_of(const StageSettings& stage) {
   return nullptr;
 }
 
+bool leaves(AclRule::Action action) {
+  return action == AclRule::Action::tx || action == AclRule::Action::redirect;
+}
+bool may_send(const AclSettings& stage) {
+  return std::any_of(stage.rules.begin(), stage.rules.end(),
+                     [](const auto& one) { return leaves(one.action); });
+}
+bool may_send(const ReputationSettings& stage) {
+  return std::any_of(stage.lists.begin(), stage.lists.end(),
+                     [](const auto& one) { return leaves(one.action); });
+}
+bool may_send(const LoadBalanceSettings&) { return true; }
+bool may_send(const L2fwdSettings&) { return true; }
+bool may_send(const ForwardSettings&) { return true; }
+template <class Stage>
+bool may_send(const Stage&) {
+  return false;
+}
+
 // By pipeline, stage; nullptr: the stage has none.
 using Tables = std::vector<std::vector<std::unique_ptr<Table>>>;
 using Balancers = std::vector<std::vector<std::unique_ptr<Balancer>>>;
 using AllFloods = std::vector<std::vector<std::unique_ptr<Floods>>>;
+
+// Of the stages behind position `at` of a pipeline, for one packet.
+class StagesBehind final : public Behind {
+ public:
+  // place: of the stage that asks.
+  StagesBehind(const PipelineSettings& pipeline, const std::vector<std::unique_ptr<Balancer>>& balancers,
+               const Packet& packet, const Place& place)
+      : stages_(std::span(pipeline.stages).subspan(place.position)),
+        balancers_(balancers),
+        packet_(packet),
+        place_(place) {}
+
+  Fate fate() const override {
+    Place place = place_;
+    for (const StageSettings& stage : stages_) {
+      place.balancer = balancers_[place.position++].get();
+      if (table_of(stage) != nullptr) return Fate::undecided;
+      xg_result result{};
+      if (!std::visit([&](const auto& what) { return decide(what, packet_, place, result); }, stage))
+        continue;
+      const u32 action = XG_VERDICT_ACTION(result.verdict);
+      if (action == XG_PASS) return Fate::to_host;
+      return action == XG_TX || action == XG_REDIRECT ? Fate::sent_on : Fate::dropped;
+    }
+    return Fate::to_host;
+  }
+
+  bool sends() const override {
+    return std::any_of(stages_.begin(), stages_.end(), [](const StageSettings& stage) {
+      return std::visit([](const auto& what) { return may_send(what); }, stage);
+    });
+  }
+
+ private:
+  std::span<const StageSettings> stages_;
+  const std::vector<std::unique_ptr<Balancer>>& balancers_;
+  const Packet& packet_;
+  const Place& place_;
+};
 
 xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
                         u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables,
@@ -459,7 +520,7 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
     return result;  // XG_ABORTED
   packet->bytes = bytes;
   const u32 pipeline = packet->metadata.pipeline;
-  Place place{1, XG_REWRITE_FIRST, nullptr, nullptr, nullptr};
+  Place place{1, XG_REWRITE_FIRST, nullptr, nullptr, nullptr, nullptr};
   for (u32 p = 0; p < pipeline; p++)
     for (const StageSettings& stage : settings[p].stages) place.first_rewrite += rewrites_of(stage);
   bool seen_by_table = false;
@@ -467,9 +528,11 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
     place.table = tables[pipeline][place.position - 1].get();
     place.balancer = balancers[pipeline][place.position - 1].get();
     place.floods = floods[pipeline][place.position - 1].get();
+    const StagesBehind behind(settings[pipeline], balancers[pipeline], *packet, place);
+    place.behind = &behind;
     if (packet->is(XG_PKT_EGRESS)) {
       if (const auto* conntrack = std::get_if<ConntrackSettings>(&stage))
-        place.table->count(static_cast<u32>(classify(*conntrack, *packet, *place.table)));
+        place.table->count(static_cast<u32>(classify(*conntrack, *packet, behind, *place.table)));
       place.position++;
       continue;
     }
@@ -558,7 +621,8 @@ std::vector<std::vector<u32>> Judge::tables() const {
     for (std::size_t s = 0; s < state_->tables[p].size(); s++) {
       const Table* table = state_->tables[p][s].get();
       if (table == nullptr) continue;
-      all.push_back(table->words());
+      const auto& stage = state_->settings[p].stages[s];
+      all.push_back(table->words(std::holds_alternative<ConntrackSettings>(stage)));
       if (const Floods* floods = state_->floods[p][s].get()) {
         const auto records = floods->words(table->places());
         all.back().insert(all.back().end(), records.begin(), records.end());

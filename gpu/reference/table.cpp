@@ -59,40 +59,51 @@ Entry* Table::find(bool uses) {
   for (auto& way : set_->ways) {
     if (!way || way->deadline <= set_->clock || way->key != key_) continue;
     hits_++;
-    if (uses && settings_.evict == TableSettings::Evict::lru) way->rank = set_->turns;
-    if (uses && settings_.evict == TableSettings::Evict::lfu) way->rank = std::max(way->rank, way->rank + 1);
+    if (uses) use(*way);
     return &*way;
   }
   return nullptr;
 }
 
+void Table::use(Entry& entry) const {
+  if (settings_.evict == TableSettings::Evict::lru) entry.rank = set_->turns;
+  if (settings_.evict == TableSettings::Evict::lfu) entry.rank = std::max(entry.rank, entry.rank + 1);
+}
+
 // nullptr: none.
-std::optional<Entry>* Table::choose_way() {
+std::optional<Entry>* Table::choose_way(u32 first) {
+  using Evict = TableSettings::Evict;
   for (auto& way : set_->ways) {
     if (!way) occupied_++;
     if (!way || way->deadline <= set_->clock) return &way;
   }
-  if (settings_.evict == TableSettings::Evict::refuse) {
+  std::vector<std::optional<Entry>*> ways;
+  for (auto& way : set_->ways)
+    if ((way->value[0] & first) != 0) ways.push_back(&way);
+  const bool some = !ways.empty();
+  if (!some && settings_.evict == Evict::refuse) {
     refused_++;
     return nullptr;
   }
   evicted_++;
-  if (settings_.evict == TableSettings::Evict::random) return &set_->ways[tag_ / 256 % 8];
-  if (settings_.evict == TableSettings::Evict::lfu)
-    return std::min_element(set_->ways.begin(), set_->ways.end(),
-                            [](const auto& a, const auto& b) { return a->rank < b->rank; });
+  if (!some && settings_.evict == Evict::random) return &set_->ways[tag_ / 256 % 8];
+  if (!some)
+    for (auto& way : set_->ways) ways.push_back(&way);
+  if (settings_.evict == Evict::lfu)
+    return *std::min_element(ways.begin(), ways.end(),
+                             [](const auto* a, const auto* b) { return (*a)->rank < (*b)->rank; });
   const u32 turns = set_->turns;
-  return std::max_element(set_->ways.begin(), set_->ways.end(), [turns](const auto& a, const auto& b) {
-    return turns - a->rank < turns - b->rank;
+  return *std::max_element(ways.begin(), ways.end(), [turns](const auto* a, const auto* b) {
+    return turns - (*a)->rank < turns - (*b)->rank;
   });
 }
 
-Entry* Table::insert(u64 deadline) {
-  auto* way = choose_way();
+Entry* Table::insert(u64 deadline, u32 first) {
+  auto* way = choose_way(first);
   if (way == nullptr) return nullptr;
   inserted_++;
   const u32 rank = settings_.evict == TableSettings::Evict::lfu ? 1 : set_->turns;
-  way->emplace(Entry{key_, tag_, deadline, rank, {}});
+  way->emplace(Entry{key_, tag_, deadline, rank, {}, {}});
   return &**way;
 }
 
@@ -102,7 +113,7 @@ u64 Table::place_of(const Entry& entry) const {
   return static_cast<u64>(set_ - sets_.data()) * 8 + way;
 }
 
-std::vector<u32> Table::words() const {
+std::vector<u32> Table::words(bool records) const {
   std::vector<u32> words(XG_TABLE_HEAD + sets_.size() * XG_SET_WORDS);
   put64(words, 2 * XG_TABLE_TOUCHES, touches_);
   put64(words, 2 * XG_TABLE_HITS, hits_);
@@ -128,6 +139,12 @@ std::vector<u32> Table::words() const {
     }
     at += XG_SET_WORDS;
   }
+  if (!records) return words;
+  for (const Set& set : sets_)
+    for (const auto& way : set.ways) {
+      const std::array<u32, 16> record = way ? way->record : std::array<u32, 16>{};
+      words.insert(words.end(), record.begin(), record.end());
+    }
   return words;
 }
 

@@ -13,7 +13,7 @@
 
 namespace xdpgpu::gpu::reference {
 
-// Two addresses of 16 bytes (IPv4 in the first four), two ports as in packets, family, protocol, 0, 0.
+// Two addresses of 16 bytes, two ports as in packets, four bytes more; a stage says what stands there.
 using Key = std::array<u8, 40>;
 
 u64 siphash13(std::span<const u8> message, const std::array<u64, 2>& secret);
@@ -24,6 +24,7 @@ struct Entry {
   u64 deadline = 0;
   u32 rank = 0;                // when it was made or last used, in its set's turns, or how often it was used
   std::array<u32, 3> value{};  // the stage's
+  std::array<u32, 16> record{};  // likewise, behind the sets; only `conntrack` has one
 };
 
 class Table {
@@ -36,16 +37,18 @@ class Table {
   u64 now() const { return set_->clock; }
   // Its entry, nullptr if there is none. uses: the entry is used.
   Entry* find(bool uses);
-  // A new entry for it, its value all 0; nullptr: there is no place. Only where find() found none.
-  Entry* insert(u64 deadline);
+  void use(Entry& entry) const;
+  // A new entry for it, its value all 0; nullptr: there is no place. Only where find() found none. first:
+  // entries with one of these bits in their first word give way before others, also where none would.
+  Entry* insert(u64 deadline, u32 first = 0);
   // Where an entry of the packet's set stands among all, from 0.
   u64 place_of(const Entry& entry) const;
   u64 places() const { return sets_.size() * 8; }
   // Counts an outcome of the stage's own.
   void count(u32 outcome) { outcomes_[outcome]++; }
 
-  // Everything, laid out as devices have it (gpu/stages/table.h).
-  std::vector<u32> words() const;
+  // Everything, laid out as devices have it (gpu/stages/table.h). records: with what stands behind the sets.
+  std::vector<u32> words(bool records = false) const;
 
  private:
   struct Set {
@@ -53,7 +56,7 @@ class Table {
     u32 turns = 0;
     std::array<std::optional<Entry>, 8> ways;
   };
-  std::optional<Entry>* choose_way();
+  std::optional<Entry>* choose_way(u32 first);
 
   TableSettings settings_;
   std::array<u64, 2> secret_;

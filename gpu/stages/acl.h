@@ -65,7 +65,7 @@ XG_FN u32 xg_acl_class_of(xg_words image, u32 body, u32 dimension, xg_view p, bo
     if (p.family == 0u) return 0u;
     index = xg_acl_l4(p, flags);
   } else {
-    if (p.has_ports == 0u) return 0u;
+    if (p.has_ports == 0u || (p.flags & XG_PKT_FRAGMENT) != 0u) return 0u;
     u32 ports = xg_swap32(p.ports);
     index = dimension == XG_ACL_SRC_PORT ? ports >> 16 : ports & 0xffffu;
   }

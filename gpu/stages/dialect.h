@@ -19,8 +19,9 @@
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
  * XG_COUNT(handle, index)        counts what stands in two words, low and high, up by one; index is even, and
  *                                the handle's address a multiple of 8
- * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
- * XG_BITS_SET(x)                 how many bits are set
+ * XG_SELDOM                      instead of XG_FN: a function that few packets need, kept out of the others'
+ * way XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0 XG_BITS_SET(x) how many bits
+ * are set
  */
 #ifndef XDPGPU_STAGES_DIALECT_H
 #define XDPGPU_STAGES_DIALECT_H
@@ -44,6 +45,7 @@
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
 #define XG_BITS_SET(x) u32(bitCount(x))
 #define XG_WORD u32
+#define XG_SELDOM XG_FN
 
 #else
 
@@ -83,6 +85,11 @@ __device__ inline void xg_count_together(u32* at) {
 #endif
 /* Frames are written as bytes and read as words. */
 typedef u32 __attribute__((__may_alias__)) xg_word;
+#ifdef __CUDACC__
+#define XG_SELDOM static __host__ __device__ __attribute__((noinline, unused))
+#else
+#define XG_SELDOM [[maybe_unused]] static __attribute__((noinline))
+#endif
 #define XG_WORD xg_word
 
 #endif

@@ -225,9 +225,14 @@
 #define XG_CT_LOOSE 10u
 #define XG_CT_ON_NEW 11u /* action words */
 #define XG_CT_ON_INVALID 12u
-#define XG_CT_TIMEOUTS 13u /* ticks, two words for each state of a connection */
+#define XG_CT_ON_UNTRACKED 13u
+#define XG_CT_FED 14u      /* 1: it is shown what the host sends */
+#define XG_CT_TIMEOUTS 15u /* ticks, two words for each state of a connection */
 #define XG_CT_STATES 12u
-#define XG_CT_WORDS (XG_CT_TIMEOUTS + XG_CT_STATES * 2u)
+#define XG_CT_OWN (XG_CT_TIMEOUTS + XG_CT_STATES * 2u) /* so many words are the table's */
+#define XG_CT_SENDS XG_CT_OWN /* 1: some stage behind sends packets on, past the host's stack */
+#define XG_CT_WORDS (XG_CT_OWN + 1u)
+#define XG_CT_RECORD 16u /* words that each entry has behind the sets */
 
 /* XG_KIND_DDOS, behind XG_BODY_STATEFUL words. Metrics, by number: what is counted of a target. */
 #define XG_DDOS_SYN 0u

@@ -106,7 +106,7 @@ void main() {
       u32 group = 0u;
       if (way.kind != 0u) here = batch.image.v[way.body + XG_BODY_ROUND] == number;
       if (here) {
-        touches[mine] = xg_stage_touch(batch, way.kind, way.body, seen, xg_packet_bytes(batch, i));
+        touches[mine] = xg_stage_touch(batch, way, seen, xg_packet_bytes(batch, i));
         kinds[mine] = way.kind;
         bodies[mine] = way.body;
         outcomes[mine] = touches[mine].facts;

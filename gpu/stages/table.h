@@ -21,6 +21,7 @@
 
 #define XG_TICKS_PER_NS 64ul
 #define XG_KEY_WORDS 10u
+#define XG_TOUCH_MORE 4u
 
 /* What a packet brings to a stage with a table, found without a look at the table. */
 struct xg_touch {
@@ -30,6 +31,7 @@ struct xg_touch {
   u32 size;  /* stage's own */
   u64 now;   /* ticks */
   u32 key[XG_KEY_WORDS];
+  u32 more[XG_TOUCH_MORE]; /* stage's own; only `conntrack` has any */
 };
 #define XG_UNTRACKED 0u
 
@@ -78,6 +80,7 @@ XG_FN xg_touch xg_untracked() {
   t.size = 0u;
   t.now = u64(0);
   for (u32 i = 0u; i < XG_KEY_WORDS; i++) t.key[i] = 0u;
+  for (u32 i = 0u; i < XG_TOUCH_MORE; i++) t.more[i] = 0u;
   return t;
 }
 
@@ -140,14 +143,19 @@ XG_FN u32 xg_come(xg_state s, xg_touch t, XG_INOUT(u64) now) {
   return set;
 }
 
+/* An entry is used. */
+XG_FN void xg_note_use(xg_state s, u32 set, u32 entry, u32 evict) {
+  if (evict == XG_EVICT_LRU) s.v[entry + XG_ENTRY_RANK] = s.v[set + XG_SET_TURNS];
+  if (evict == XG_EVICT_LFU && s.v[entry + XG_ENTRY_RANK] != 0xffffffffu) s.v[entry + XG_ENTRY_RANK] += 1u;
+}
+
 /* -> the entry of the packet's key, its use noted; 0: there is none. */
 XG_FN u32 xg_find(xg_state s, u32 set, u64 now, u32 evict, xg_touch t) {
   for (u32 way = 0u; way < XG_WAYS; way++) {
     if (s.v[set + XG_SET_TAGS + way] != t.tag) continue;
     u32 entry = xg_entry_at(set, way);
     if (xg_state64(s, entry + XG_ENTRY_DEADLINE) <= now || !xg_entry_is(s, entry, t)) continue;
-    if (evict == XG_EVICT_LRU) s.v[entry + XG_ENTRY_RANK] = s.v[set + XG_SET_TURNS];
-    if (evict == XG_EVICT_LFU && s.v[entry + XG_ENTRY_RANK] != 0xffffffffu) s.v[entry + XG_ENTRY_RANK] += 1u;
+    xg_note_use(s, set, entry, evict);
     xg_count(s, XG_TABLE_HITS);
     return entry;
   }
@@ -155,11 +163,13 @@ XG_FN u32 xg_find(xg_state s, u32 set, u64 now, u32 evict, xg_touch t) {
 }
 
 /* The way that a newcomer takes: the first one without a live entry, else that which gives way; XG_WAYS:
- * none. */
-XG_FN u32 xg_place(xg_state s, u32 set, u64 now, u32 evict, xg_touch t) {
+ * none. Entries that have one of the bits in `first` in their value's first word give way before all others,
+ * also where none would. */
+XG_FN u32 xg_place(xg_state s, u32 set, u64 now, u32 evict, u32 first, xg_touch t) {
   u32 turns = s.v[set + XG_SET_TURNS];
   u32 chosen = 0u;
   u32 most = 0u;
+  bool some = false;
   for (u32 way = 0u; way < XG_WAYS; way++) {
     u32 entry = xg_entry_at(set, way);
     if (s.v[set + XG_SET_TAGS + way] == 0u) {
@@ -169,23 +179,26 @@ XG_FN u32 xg_place(xg_state s, u32 set, u64 now, u32 evict, xg_touch t) {
     if (xg_state64(s, entry + XG_ENTRY_DEADLINE) <= now) return way;
     u32 rank = s.v[entry + XG_ENTRY_RANK];
     u32 reason = evict == XG_EVICT_LFU ? ~rank : turns - rank;
-    if (way == 0u || reason > most) {
+    bool sooner = first != 0u && (s.v[entry + XG_ENTRY_VALUE] & first) != 0u;
+    if (way == 0u || (sooner && !some) || (sooner == some && reason > most)) {
       chosen = way;
       most = reason;
+      some = sooner;
     }
   }
-  if (evict == XG_EVICT_REFUSE) {
+  if (!some && evict == XG_EVICT_REFUSE) {
     xg_count(s, XG_TABLE_REFUSED);
     return XG_WAYS;
   }
-  if (evict == XG_EVICT_RANDOM) chosen = (t.tag >> 8) & (XG_WAYS - 1u);
+  if (!some && evict == XG_EVICT_RANDOM) chosen = (t.tag >> 8) & (XG_WAYS - 1u);
   xg_count(s, XG_TABLE_EVICTED);
   return chosen;
 }
 
-/* -> the new entry of a key that has none, its value for the caller to write; 0: there is no place. */
-XG_FN u32 xg_insert(xg_state s, u32 set, u64 now, u32 evict, u64 deadline, xg_touch t) {
-  u32 way = xg_place(s, set, now, evict, t);
+/* -> the new entry of a key that has none, its value for the caller to write; 0: there is no place. first: as
+ * of xg_place(). */
+XG_FN u32 xg_insert_before(xg_state s, u32 set, u64 now, u32 evict, u32 first, u64 deadline, xg_touch t) {
+  u32 way = xg_place(s, set, now, evict, first, t);
   if (way == XG_WAYS) return 0u;
   u32 entry = xg_entry_at(set, way);
   s.v[set + XG_SET_TAGS + way] = t.tag;
@@ -194,6 +207,9 @@ XG_FN u32 xg_insert(xg_state s, u32 set, u64 now, u32 evict, u64 deadline, xg_to
   s.v[entry + XG_ENTRY_RANK] = evict == XG_EVICT_LFU ? 1u : s.v[set + XG_SET_TURNS];
   xg_count(s, XG_TABLE_INSERTED);
   return entry;
+}
+XG_FN u32 xg_insert(xg_state s, u32 set, u64 now, u32 evict, u64 deadline, xg_touch t) {
+  return xg_insert_before(s, set, now, evict, 0u, deadline, t);
 }
 
 #endif

@@ -126,7 +126,8 @@ XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
 
 /* A verdict is a flow's verdict only where the packet has a flow: whole IP packets in good order. */
 XG_FN bool xg_cacheable(xg_view p) {
-  return p.family != 0u && (p.flags & (XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_MALFORMED)) == 0u;
+  return p.family != 0u &&
+         (p.flags & (XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_TRACKED | XG_PKT_MALFORMED)) == 0u;
 }
 
 /* rewrite: what the kernel is to do to the flow's later packets, XG_RES_REWRITE. */

@@ -17,6 +17,10 @@ void put(Bytes& to, std::span<const u8> bytes) {
 }
 void put(Bytes& to, std::initializer_list<u8> bytes) { put(to, std::span(bytes.begin(), bytes.size())); }
 void put16(Bytes& to, u32 value) { put(to, {static_cast<u8>(value >> 8), static_cast<u8>(value)}); }
+void put32(Bytes& to, u32 value) {
+  put16(to, value >> 16);
+  put16(to, value);
+}
 
 // Two hosts and what they talk about.
 struct Talk {
@@ -24,11 +28,13 @@ struct Talk {
   std::array<u8, 2> hosts{};
   std::array<u16, 2> ports{};
   u8 protocol = 6;
+  bool mapped = false;  // IPv6 addresses that stand for IPv4 ones
 };
 
 Talk random_talk(Random& random) {
   Talk talk;
   talk.v6 = random.one_in(4);
+  talk.mapped = random.one_in(32);
   const u32 hosts = random.one_in(4) ? 64 : 2;
   talk.hosts = {static_cast<u8>(random.below(hosts)), static_cast<u8>(random.below(hosts))};
   talk.ports = {static_cast<u16>(random.between(1000, 1001)),
@@ -40,7 +46,8 @@ Talk random_talk(Random& random) {
 
 void put_address(Bytes& to, const Talk& talk, u32 end) {
   const Bytes v4{10, 0, 0, talk.hosts[end]};
-  const Bytes v6{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, talk.hosts[end]};
+  Bytes v6{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, talk.hosts[end]};
+  if (talk.mapped) v6 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, talk.hosts[end]};
   const Bytes& address = talk.v6 ? v6 : v4;
   put(to, address);
 }
@@ -69,6 +76,21 @@ u8 tcp_flags(Random& random) {
       std::array<u8, 12>{0x02, 0x02, 0x12, 0x12, 0x10, 0x10, 0x10, 0x18, 0x18, 0x11, 0x11, 0x04});
 }
 
+// Near to where the end's numbers are: a few segments on, or nowhere near. One end's come round.
+u32 number_of(Random& random, u32 end, bool first) {
+  const u32 begin = end == 0 ? 0xffffff00 : 5000;
+  if (random.one_in(16)) return static_cast<u32>(random.bits());
+  if (first) return begin;
+  return begin + 1 + random.pick(std::array<u32, 8>{0, 0, 0, 20, 40, 500, 3000, 66'100});
+}
+
+// Twelve bytes: with a window scale, without, or garbled.
+Bytes scale_options(Random& random) {
+  Bytes options{2, 4, 5, 0xb4, 1, 3, 3, static_cast<u8>(random.below(16)), 1, 1, 1, 0};
+  if (random.one_in(4)) options[random.below(12)] = static_cast<u8>(random.below(5));
+  return options;
+}
+
 Bytes l4_of(Random& random, const Talk& talk, u32 from) {
   Bytes l4;
   if (talk.protocol == 1 || talk.protocol == 58) {
@@ -88,8 +110,14 @@ Bytes l4_of(Random& random, const Talk& talk, u32 from) {
     put16(l4, 16);
     l4.resize(16, 0);
   } else if (talk.protocol == 6) {
-    l4.resize(12, 0);
-    put(l4, {0x50, tcp_flags(random), 0xff, 0xff, 0, 0, 0, 0});
+    const u8 flags = tcp_flags(random);
+    put32(l4, number_of(random, from, (flags & 2) != 0));
+    put32(l4, number_of(random, 1 - from, false));
+    const bool options = (flags & 2) != 0 && !random.one_in(3);
+    put(l4, {static_cast<u8>(options ? 0x80 : 0x50), flags});
+    put16(l4, random.pick(std::array<u16, 4>{0, 40, 1000, 0xffff}));
+    put(l4, {0, 0, 0, 0});
+    if (options) put(l4, scale_options(random));
   } else {
     l4.resize(24, 0);
   }
@@ -119,6 +147,10 @@ Bytes frame_of(Random& random) {
   const Bytes packet =
       random.one_in(8) ? error_about(random, talk) : ip_packet(talk, from, l4_of(random, talk, from));
   Bytes frame(12, 0x02);
+  if (random.one_in(8)) {
+    if (random.one_in(3)) put(frame, {0x88, 0xa8, 0, 10});
+    put(frame, {0x81, 0, 0xa0, random.pick(std::array<u8, 3>{0, 10, 20})});
+  }
   put16(frame, talk.v6 ? 0x86dd : 0x0800);
   put(frame, packet);
   if (random.one_in(32)) frame[random.between(12, static_cast<u32>(frame.size()) - 1)] ^= 0x20;

@@ -183,7 +183,9 @@ TEST(Reference, TheFirstMatchingRuleDecides) {
   EXPECT_EQ(answer(tcp4(), acl).verdict, XG_PASS) << "the rule ends the stage, and no other decides";
 }
 
-TEST(Reference, RulesThatNamePortsLetLaterFragmentsBy) {
+// As the kernel's rules do: the first one's ports count where it is followed (XG_PKT_TRACKED), and then it is no
+// fragment here.
+TEST(Reference, RulesThatNamePortsLetFragmentsBy) {
   Bytes later = tcp4();
   later[21] = 5;
   AclSettings acl;
@@ -193,6 +195,7 @@ TEST(Reference, RulesThatNamePortsLetLaterFragmentsBy) {
   acl.rules = {rule};
   EXPECT_EQ(answer(tcp4(), acl).verdict, XG_VERDICT(XG_DROP, 0u, 1u, 1u));
   EXPECT_EQ(answer(later, acl).verdict, XG_PASS);
+  EXPECT_EQ(answer(first_fragment(tcp4()), acl).verdict, XG_PASS);
 }
 
 AclSettings dropping(const AclRule& rule) {
@@ -398,10 +401,13 @@ TEST(Reference, ARouterLeavesTheRestToTheHost) {
   EXPECT_EQ(verdict(13, 0x06), XG_PASS) << "not IP";
 }
 
-// tcp4() with other flags; answered: from the other end.
+// tcp4() with other flags and numbers to match, both ends' behind 0; answered: from the other end.
 Bytes tcp4_with(u8 flags, bool answered) {
   Bytes frame = tcp4();
   frame[47] = flags;
+  frame[41] = (flags & 2) != 0 ? 0 : 1;
+  frame[45] = (flags & 16) != 0 ? 1 : 0;
+  frame[48] = 4;
   if (!answered) return frame;
   std::swap_ranges(&frame[26], &frame[30], &frame[30]);
   std::swap_ranges(&frame[34], &frame[36], &frame[36]);

@@ -66,7 +66,28 @@ std::vector<gpu::PipelineSettings> connections() {
   drops_new.on_new = Action::drop;
   auto passes_invalid = conntrack(false, {16, Evict::refuse});
   passes_invalid.on_invalid = Action::pass;
-  return {{"strict", {conntrack(false, {4096, Evict::lru})}},
+  auto fed = conntrack(false, {1024, Evict::lru});
+  fed.egress = true;
+  auto closed = fed;
+  closed.on_new = closed.on_untracked = Action::drop;
+  closed.table = {64, Evict::lfu};
+  auto full = fed;
+  full.table = {16, Evict::refuse};
+  gpu::AclSettings some;
+  some.rules.resize(3);
+  some.rules[0].src = {prefix4(0x0a000001, 32)};
+  some.rules[0].protocols = {6, 17};
+  some.rules[0].action = Action::drop;
+  some.rules[1].dst_ports = {{53, 53}};
+  some.rules[1].action = Action::tx;
+  some.rules[2].protocols = {132};
+  some.rules[2].action = Action::pass;
+  const auto behind = limit(gpu::RateLimitSettings::Per::flow, 20, 0, {64, Evict::lru});
+  return {{"fed", {fed, some}},
+          {"closed", {closed}},
+          {"full", {full, behind, some}},
+          {"unsure", {conntrack(false, {16, Evict::random}), behind}},
+          {"strict", {conntrack(false, {4096, Evict::lru})}},
           {"loose", {conntrack(true, {16, Evict::fifo})}},
           {"no_new", {drops_new}},
           {"small", {passes_invalid}},

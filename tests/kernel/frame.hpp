@@ -91,6 +91,22 @@ inline Frame sctp(u16 src, u16 dst) { return be16(src) + be16(dst) + be32(7) + b
 inline Frame icmp(u8 type, u8 code, u16 id = 0) {
   return Frame{type, code} + be16(0) + be16(id) + be16(1) + bytes(8);
 }
-inline Frame arp() { return ethernet() + be16(0x0806) + bytes(46, 0); }
+
+// From kSrcMac; operation 1 asks, 2 answers.
+inline Frame arp_packet(u16 operation = 1) {
+  return be16(0x0806) + be16(1) + be16(0x0800) + Frame{6, 4} + be16(operation) + kSrcMac +
+         address("192.0.2.1") + bytes(6, 0) + address("192.0.2.2") + bytes(18, 0);
+}
+inline Frame arp(u16 operation = 1) { return ethernet() + arp_packet(operation); }
+// To 01:80:c2:00:00:XX, which bridges keep to themselves.
+inline Frame to_bridges(u8 last) { return Frame{1, 0x80, 0xc2, 0, 0, last} + kSrcMac; }
+inline Frame lacp(u8 subtype = 1) { return to_bridges(2) + be16(0x8809) + Frame{subtype} + bytes(109, 0); }
+inline Frame lldp() { return to_bridges(0x0e) + be16(0x88cc) + bytes(46); }
+inline Frame stp() { return to_bridges(0) + be16(38) + Frame{0x42, 0x42, 3} + bytes(43, 0); }
+// Neighbour discovery, as long as each of its types at least.
+inline Frame nd(u8 type, const std::string& src = "fe80::1", u8 hop_limit = 255, u8 code = 0) {
+  return ethernet() + ipv6({.src = src, .dst = "ff02::1", .next = 58, .hop_limit = hop_limit},
+                           Frame{type, code} + bytes(type == 137 ? 38 : 22, 0));
+}
 
 }  // namespace xdpgpu::test

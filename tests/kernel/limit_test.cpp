@@ -48,6 +48,18 @@ TEST_F(LimitTest, CountsEachAddressByItself) {
   }
 }
 
+// The bytes of 0a4e:2:: are those of 10.78.0.2 and zeros.
+TEST_F(LimitTest, AddressesOfTwoFamiliesAreNeverOne) {
+  const Frame v6 = ethernet() + ipv6({.src = "a4e:2::", .dst = "a4e:2::"}, udp(1000, 53));
+  for (const char* per : {"src", "dst"}) {
+    Program program;
+    program.install(limit(per, 1, 2));
+    for (int i = 0; i < 2; ++i) program.run(v6);
+    EXPECT_EQ(program.run(v6).reason, "drop_limit") << per;
+    EXPECT_EQ(program.run(from("10.78.0.2", "10.78.0.2")).reason, "pass_default") << per;
+  }
+}
+
 TEST_F(LimitTest, FillsUpAgain) {
   Program program;
   program.install(limit("src", 100, 1));

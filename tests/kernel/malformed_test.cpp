@@ -4,8 +4,10 @@
 // everything unless the policy says otherwise, and counted by kind.
 #include "maps/malformed.h"
 
+#include <map>
 #include <set>
 
+#include "tests/kernel/captures.hpp"
 #include "tests/kernel/kernel_test.hpp"
 
 namespace xdpgpu::test {
@@ -115,6 +117,40 @@ TEST_F(MalformedTest, OthersAreNotMalformed) {
     const std::string reason = outcome("", frame);
     EXPECT_TRUE(reason == "pass_default" || reason == "pass_control" || reason == "pass_fragment") << reason;
     for (u32 kind = 1; kind <= XG_MALFORMED_COUNT; ++kind) EXPECT_EQ(program_->malformed(kind).packets, 0u);
+  }
+}
+
+// The table in config/malformed.md.
+TEST_F(MalformedTest, CapturesOfOddities) {
+  using Reasons = std::map<std::string, u32>;
+  const struct {
+    const char* capture;
+    Reasons reasons;
+    std::set<u32> kinds;
+  } rows[] = {
+      {"ipv6-fragments",
+       {{"pass_default", 7}, {"pass_control", 3}, {"drop_fragment", 53}, {"drop_malformed", 1}},
+       {XG_MALFORMED_fragment_reach}},
+      {"vlan-fragment", {{"drop_fragment", 3}}, {}},
+      {"vlan", {{"pass_default", 2}}, {}},
+      {"geneve", {{"pass_default", 10}}, {}},
+      {"gre", {{"pass_default", 40}}, {}},
+      {"teredo", {{"pass_default", 77}, {"pass_control", 1}}, {}},
+      {"sctp", {{"pass_default", 1}}, {}},
+      {"quic", {{"pass_default", 86}}, {}},
+      {"dhcp-flood", {{"pass_control", 12}}, {}},
+  };
+  for (const auto& row : rows) {
+    program_.emplace();
+    program_->install(policy_text(R"("fragments": "drop")"));
+    Reasons reasons;
+    for (const Frame& frame : read_capture(capture_directory() / (std::string(row.capture) + ".pcap")))
+      ++reasons[program_->run(frame).reason];
+    EXPECT_EQ(reasons, row.reasons) << row.capture;
+    std::set<u32> kinds;
+    for (u32 kind = 1; kind <= XG_MALFORMED_COUNT; ++kind)
+      if (program_->malformed(kind).packets != 0) kinds.insert(kind);
+    EXPECT_EQ(kinds, row.kinds) << row.capture;
   }
 }
 

@@ -325,6 +325,7 @@ u32 Program::publish(const Frame& frame, u8 action, const VerdictDetails& detail
   __atomic_store_n(at, 0, __ATOMIC_SEQ_CST);
   std::memcpy(at + 1, reinterpret_cast<const u8*>(&entry) + 8, sizeof(entry) - 8);
   if (details.idle_s != 0) stats(index).last_seen_ns = monotonic_ns();
+  stats(index).published_ns = monotonic_ns();
   __atomic_store_n(at, word, __ATOMIC_SEQ_CST);
   return index;
 }

@@ -64,8 +64,9 @@ bool matches(const policy::Match& m, const Words& w) {
 
 // DHCP towards its server or its client passes ahead of all rules that do not name it.
 bool is_dhcp(const Words& w) {
-  const u16 server = w.v6 ? 546 : 67;
-  return w.protocol == 17 && (w.dst_port == server || w.dst_port == server + 1);
+  const u16 client = w.v6 ? 546 : 68, server = w.v6 ? 547 : 67;
+  return w.protocol == 17 && ((w.src_port == client && w.dst_port == server) ||
+                              (w.src_port == server && (w.dst_port == client || w.dst_port == server)));
 }
 
 // Draws from small pools, so that rules overlap and packets meet them.

@@ -23,7 +23,7 @@ inline std::vector<Sample> samples() {
       {"icmp echo", ethernet() + ipv4({.protocol = 1}, icmp(8, 0, 77))},
       {"icmp unreachable", ethernet() + ipv4({.protocol = 1}, icmp(3, 1) + bytes(28))},
       {"icmpv6 echo", ethernet() + ipv6({.next = 58}, icmp(129, 0, 77))},
-      {"neighbour solicitation", ethernet() + ipv6({.next = 58, .hop_limit = 255}, icmp(135, 0))},
+      {"neighbour solicitation", nd(135)},
       {"one tag", ethernet({10}) + ipv4({}, udp(1000, 53))},
       {"two tags", ethernet({10, 20}, {0x88a8, 0x8100}) + ipv6({}, udp(1000, 53))},
       {"old tag", ethernet({0, 20}, {0x9100, 0x8100}) + ipv4({}, udp(1000, 53))},
@@ -71,9 +71,9 @@ inline std::vector<Sample> samples() {
       {"dhcp", ethernet() + ipv4({}, udp(68, 67, 240))},
       {"dhcpv6", ethernet() + ipv6({}, udp(546, 547, 40))},
       {"arp", arp()},
-      {"lacp", ethernet() + be16(0x8809) + bytes(46)},
-      {"lldp", ethernet() + be16(0x88cc) + bytes(46)},
-      {"stp", Frame{1, 0x80, 0xc2, 0, 0, 0} + kSrcMac + be16(38) + Frame{0x42, 0x42, 3} + bytes(43, 0)},
+      {"lacp", lacp()},
+      {"lldp", lldp()},
+      {"stp", stp()},
       {"802.3", ethernet() + be16(46) + bytes(46)},
   };
 }

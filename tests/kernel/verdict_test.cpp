@@ -133,18 +133,18 @@ INSTANTIATE_TEST_SUITE_P(
              ethernet() + ipv4({.src = "10.1.1.1", .protocol = 6}, tcp(5, 22)), XDP_DROP, "drop_rule"}),
     case_name);
 
-const Frame kNs = ethernet() + ipv6({.next = 58, .hop_limit = 255}, icmp(135, 0));
+const Frame kNs = nd(135);
 const Frame kDhcp = ethernet() + ipv4({.src = "0.0.0.0", .dst = "255.255.255.255"}, udp(68, 67, 240));
-const Frame kStp = Frame{1, 0x80, 0xc2, 0, 0, 0} + kSrcMac + be16(38) + Frame{0x42, 0x42, 3} + bytes(43, 0);
+const Frame kStp = stp();
 const std::string kDeny = R"("default": "drop", )" + drop("");
 INSTANTIATE_TEST_SUITE_P(
     Control, CaseTest,
     testing::Values(
         Case{"arp", kDeny, arp(), XDP_PASS, "pass_control"},
-        Case{"arp_tagged", kDeny, ethernet({7}) + be16(0x0806) + bytes(46), XDP_PASS, "pass_control"},
+        Case{"arp_tagged", kDeny, ethernet({7}) + arp_packet(), XDP_PASS, "pass_control"},
         Case{"neighbour_discovery", kDeny, kNs, XDP_PASS, "pass_control"},
-        Case{"forwarded_neighbour_discovery_is_forged", kDeny,
-             ethernet() + ipv6({.next = 58, .hop_limit = 254}, icmp(135, 0)), XDP_DROP, "drop_rule"},
+        Case{"forwarded_neighbour_discovery_is_forged", kDeny, nd(135, "fe80::1", 254), XDP_DROP,
+             "drop_rule"},
         Case{"echo_is_not_control", kDeny, ethernet() + ipv6({.next = 58, .hop_limit = 255}, icmp(128, 0)),
              XDP_DROP, "drop_rule"},
         Case{"dhcp", kDeny, kDhcp, XDP_PASS, "pass_control"},
@@ -154,8 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
              "drop_rule"},
         Case{"dhcp_fragment_is_a_fragment", R"("fragments": "drop")",
              ethernet() + ipv4({.fragment = 0x2000}, udp(68, 67, 240)), XDP_DROP, "drop_fragment"},
-        Case{"lacp", kDeny, ethernet() + be16(0x8809) + bytes(46), XDP_PASS, "pass_control"},
-        Case{"lldp", kDeny, ethernet() + be16(0x88cc) + bytes(46), XDP_PASS, "pass_control"},
+        Case{"lacp", kDeny, lacp(), XDP_PASS, "pass_control"},
+        Case{"lldp", kDeny, lldp(), XDP_PASS, "pass_control"},
         Case{"stp", kDeny, kStp, XDP_PASS, "pass_control"},
         Case{"named_arp", drop(R"("control": "arp")"), arp(), XDP_DROP, "drop_rule"},
         Case{"named_nd", drop(R"("control": "nd")"), kNs, XDP_DROP, "drop_rule"},

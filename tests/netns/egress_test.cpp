@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "tests/netns/on_the_wire.hpp"
@@ -110,6 +113,80 @@ TEST_P(Egress, RoutedConnectionsGoThroughUnderStrict) {
 }
 
 class EgressOnce : public OnOneWire {};
+
+// The client's port of the connection to `port` that stands in this namespace; 0: there is none.
+std::uint16_t client_of(const Namespace& ns, std::uint16_t port) {
+  return ns.run([&]() -> std::uint16_t {
+    std::ifstream sockets("/proc/thread-self/net/tcp");
+    std::string line;
+    std::getline(sockets, line);
+    while (std::getline(sockets, line)) {
+      unsigned number = 0, local = 0, remote = 0, state = 0;
+      if (std::sscanf(line.c_str(), " %u: %*8x:%4x %*8x:%4x %2x", &number, &local, &remote, &state) != 4)
+        continue;
+      if (local == port && state == 1) return static_cast<std::uint16_t>(remote);
+    }
+    return 0;
+  });
+}
+
+// Somebody on the wire says that he is the host: what he sends opens nothing for whom it is for.
+TEST_F(EgressOnce, WhoSaysThatHeIsTheHostOpensNothing) {
+  for (const char* stage : {kOnlyAnswers, kStrict}) {
+    SCOPED_TRACE(stage);
+    const bool strict = stage == kStrict;
+    attach(inspect_all(stage));
+    const Pins& pins = attached_->pins();
+    const UdpSocket on_host(*host_, "10.9.0.1", 7801), outside(*left_, "10.9.0.2", 7802);
+    PacketSpec forged = from_left(7801, 7802, "from the host");
+    forged.src_ip = "10.9.0.1";
+    forged.dst_ip = "10.9.0.2";
+    Sender(left_port()).send(build(forged));
+    forged.protocol = kTcp;
+    forged.tcp_flags = kSyn;
+    Sender(left_port()).send(build(forged));
+    PacketSpec answer = from_left(7802, 7801, "");
+    answer.protocol = kTcp;
+    answer.tcp_flags = kSyn | kAck;
+    answer.tcp_seq = 9;
+    const auto passed = [&] { return pins.worker("passed"); };
+    const auto decided = [&] { return pins.worker("passed") + pins.worker("dropped"); };
+    EXPECT_TRUE(eventually([&] { return decided() >= 2; }));
+    const auto before = decided();
+    const auto let_in = passed();
+    Sender(left_port()).send(build(answer));
+    EXPECT_TRUE(eventually([&] { return decided() > before; }));
+    EXPECT_EQ(passed(), let_in) << "an answer to what the host has not sent";
+    outside.send_to("10.9.0.1", 7801, "let me in");
+    EXPECT_EQ(on_host.receive(200ms).has_value(), strict) << "where anybody may begin";
+    attached_.reset();
+  }
+}
+
+// One RST, and a SYN, of somebody who does not know the connection's numbers.
+TEST_F(EgressOnce, AForgedRstClosesNoConnection) {
+  attach(inspect_all(kStrict));
+  const Pins& pins = attached_->pins();
+  const auto forge = [&] {
+    const std::uint16_t client = client_of(*host_, 7810);
+    EXPECT_NE(client, 0);
+    const auto dropped = pins.worker("dropped");
+    PacketSpec spec = from_left(client, 7810, "");
+    spec.protocol = kTcp;
+    // Two that are far from each other: one of them at least is outside of any window.
+    for (const std::uint32_t number : {0x01234567U, 0x81234567U})
+      for (const std::uint8_t flags : {kRst, kSyn}) {
+        spec.tcp_seq = number;
+        spec.tcp_flags = flags;
+        Sender(left_port()).send(build(spec));
+      }
+    EXPECT_TRUE(eventually([&] { return pins.worker("dropped") >= dropped + 2; })) << pins.summary();
+  };
+  const auto result =
+      tcp_transfer(*left_, *host_, "10.9.0.1", {.bytes = 4 << 20, .port = 7810, .half_way = forge});
+  EXPECT_EQ(result.problem, "");
+  expect_conserved(pins);
+}
 
 // Between policies that want to be shown and those that do not.
 TEST_F(EgressOnce, IsPutOnAndTakenOffWithThePolicy) {

@@ -18,6 +18,7 @@
 #include "tests/netns/lab/link.hpp"
 #include "tests/netns/lab/namespace.hpp"
 #include "tests/netns/lab/process.hpp"
+#include "tests/netns/lab/taken_over.hpp"
 #include "tests/netns/lab/traffic.hpp"
 #include "tests/netns/lab/vlan_shim.hpp"
 #include "tests/netns/lab/wire.hpp"

@@ -4,17 +4,33 @@
 // over tries at the doors between it and root.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <thread>
 
+#include "maps/tables.h"
 #include "tests/netns/control_socket.hpp"
 #include "tests/netns/on_the_wire.hpp"
 
 namespace xdpgpu::lab {
 namespace {
+
+using namespace std::chrono_literals;
 
 class Takeover : public OnOneWire {
  protected:
@@ -131,6 +147,249 @@ TEST_F(Takeover, AGenerationNearItsEndIsNotGoneOnWith) {
       << attached_->process().err();
   EXPECT_EQ(attached_->apply(policy(R"("default": "pass", "fragments": "drop")")).status, 0);
   EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 1}).received, 1U);
+}
+
+// ---- a data plane that has been taken over ---------------------------------------------------------
+
+std::vector<int> numbers_in(const std::string& folder) {
+  std::vector<int> numbers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    numbers.push_back(std::stoi(entry.path().filename().string()));
+  return numbers;
+}
+
+// Copies of a process's descriptors, as whoever has taken it over holds them.
+std::vector<Fd> descriptors_of(pid_t process) {
+  const Fd handle(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  std::vector<Fd> all;
+  for (const int number : numbers_in(fmt::format("/proc/{}/fd", process)))
+    if (Fd fd(static_cast<int>(syscall(SYS_pidfd_getfd, handle.get(), number, 0))); fd)
+      all.push_back(std::move(fd));
+  return all;
+}
+
+std::optional<bpf_map_info> as_map(const Fd& fd) {
+  const auto target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd.get()));
+  if (target.string().find("bpf-map") == std::string::npos) return std::nullopt;
+  bpf_map_info info{};
+  __u32 size = sizeof(info);
+  if (bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0) return std::nullopt;
+  return info;
+}
+
+TEST_F(Takeover, ADataPlaneHoldsNoDescriptorThatChangesAMap) {
+  attach_both(inspect_udp(7000, R"({"stage": "l2fwd", "cache": true})"));
+  std::multiset<std::string> held;
+  for (const Fd& fd : descriptors_of(attached_->data_plane())) {
+    const auto info = as_map(fd);
+    if (!info) continue;
+    held.insert(info->name);
+    SCOPED_TRACE(info->name);
+    std::vector<char> value(std::size_t{info->value_size} * 4096);
+    std::uint32_t key = 0, one = 1;
+    EXPECT_EQ(bpf_map_lookup_elem(fd.get(), &key, value.data()), 0);
+    EXPECT_NE(bpf_map_update_elem(fd.get(), &key, value.data(), BPF_ANY), 0);
+    EXPECT_NE(bpf_map_update_batch(fd.get(), &key, value.data(), &one, nullptr), 0);
+    EXPECT_NE(bpf_map_delete_elem(fd.get(), &key), 0);
+    void* const at = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    EXPECT_EQ(at, MAP_FAILED);
+    if (at != MAP_FAILED) munmap(at, 4096);
+  }
+  // Two ports.
+  const std::multiset<std::string> expected{"counters",      "counters",  "rule_counters",
+                                            "rule_counters", "rule_shed", "rule_shed"};
+  EXPECT_EQ(held, expected);
+}
+
+// What it has mapped, by bytes and by whether it can be written.
+TEST_F(Takeover, ADataPlaneWritesTheMemoryThatIsItsToWrite) {
+  attach(inspect_udp(7000, R"({"stage": "l2fwd", "cache": true})"));
+  using Sizes = std::map<std::string, std::multiset<std::uint64_t>>;  // by permissions
+  Sizes mapped, expected;
+  std::ifstream file(fmt::format("/proc/{}/maps", attached_->data_plane()));
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("bpf-map") == std::string::npos) continue;
+    std::uint64_t begin = 0, end = 0;
+    char permissions[5] = {};
+    ASSERT_EQ(sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, permissions), 3) << line;
+    mapped[permissions].insert(end - begin);
+  }
+  const auto expect = [&](const char* permissions, const std::vector<const char*>& names) {
+    for (const char* map : names) {
+      const auto info = as_map(pinned(name(), map));
+      ASSERT_TRUE(info) << map;
+      const std::uint64_t bytes = std::uint64_t{info->max_entries} * info->value_size;
+      expected[permissions].insert((bytes + 4095) / 4096 * 4096);
+    }
+  };
+  expect("rw-s", {"queue_state", "flow_verdicts", "flow_stats", "mirror_rings", "mirror_state", "rewrites",
+                  "worker_counters", "queue_metrics"});
+  // Workers and the control thread each.
+  expect("r--s",
+         {"config", "config", "egress_records", "egress_heads", "flow_verdicts", "flow_stats", "rewrites"});
+  EXPECT_EQ(mapped, expected);
+}
+
+// The broker's messages, spoken in the data plane's place while it is held.
+class Taken {
+ public:
+  struct Message {
+    std::uint32_t magic = 0x78677067, type = 0, a = 0, b = 0;
+    char text[240] = {};
+  };
+  enum Type : std::uint32_t { create_maps = 1, install_maps = 2, renamed = 6, activate = 7, set_state = 8 };
+  enum Answer : std::uint32_t { maps_created = 64, done, refused };
+
+  explicit Taken(pid_t data_plane) : data_plane_(data_plane) {
+    kill(data_plane_, SIGSTOP);
+    for (Fd& fd : descriptors_of(data_plane)) {
+      int type = 0;
+      socklen_t length = sizeof(type);
+      sockaddr_storage peer{};
+      socklen_t peer_length = sizeof(peer);
+      if (getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET &&
+          getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0)
+        channel_ = std::move(fd);
+    }
+    if (!channel_) throw Error("no channel found");
+  }
+  ~Taken() { kill(data_plane_, SIGCONT); }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+
+  // The answer's type; its text and descriptors are kept.
+  std::uint32_t ask(const Message& message) {
+    if (send(channel_.get(), &message, sizeof(message), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(sizeof(message)))
+      throw Error("the broker does not listen");
+    Message answer;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+    iovec data{&answer, sizeof(answer)};
+    msghdr header{};
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    const timeval patience{10, 0};
+    setsockopt(channel_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (recvmsg(channel_.get(), &header, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof(answer)))
+      throw Error("the broker does not answer");
+    for (cmsghdr* c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c))
+      for (std::size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(c) + at, sizeof(fd));
+        given.emplace_back(fd);
+      }
+    said = answer.text;
+    return answer.type;
+  }
+  std::uint32_t ask(std::uint32_t type, std::uint32_t a, std::uint32_t b = 0) {
+    Message message;
+    message.type = type;
+    message.a = a;
+    message.b = b;
+    return ask(message);
+  }
+  // As a policy's first half is.
+  std::uint32_t install(std::uint32_t slot, const xg_policy& policy) {
+    Message message;
+    message.type = install_maps;
+    message.a = slot;
+    std::memcpy(message.text, &policy, sizeof(policy));
+    return ask(message);
+  }
+
+  std::vector<Fd> given;
+  std::string said;
+
+ private:
+  pid_t data_plane_;
+  Fd channel_;
+};
+
+TEST_F(Takeover, NoMorePolicyTablesAreMadeThanHaveAUse) {
+  attach(inspect_all(kPass));
+  {
+    Taken taken(attached_->data_plane());
+    // One policy's are in force.
+    EXPECT_EQ(taken.ask(Taken::create_maps, 1000, 10), Taken::maps_created);
+    EXPECT_EQ(taken.ask(Taken::create_maps, 1000, 10), Taken::maps_created);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(taken.ask(Taken::create_maps, 1u << 23, 1u << 17), Taken::refused);
+    EXPECT_NE(taken.said.find("has not let go"), std::string::npos) << taken.said;
+    taken.given.clear();
+    EXPECT_EQ(taken.ask(Taken::create_maps, 1000, 10), Taken::maps_created)
+        << "they are not counted for ever";
+    EXPECT_EQ(taken.ask(Taken::create_maps, 1000, 10), Taken::maps_created);
+    // A mapping holds one as a descriptor does.
+    void* const at = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, taken.given.front().get(), 0);
+    ASSERT_NE(at, MAP_FAILED);
+    taken.given.clear();
+    EXPECT_EQ(taken.ask(Taken::create_maps, 1000, 10), Taken::maps_created);
+    EXPECT_EQ(taken.ask(Taken::create_maps, 1000, 10), Taken::refused);
+    munmap(at, 4096);
+  }
+  // And the one that lives goes on.
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(attached_->apply(inspect_all(kPass)).status, 0);
+  EXPECT_EQ(attached_->detach().status, 0);
+}
+
+TEST_F(Takeover, WhatSteersTheProgramTheBrokerChangesAndChecks) {
+  attach(inspect_all(kPass));
+  const xg_config before = attached_->pins().config();
+  const std::uint32_t slot = XG_ACTIVE_SLOT(before.active), generation = XG_ACTIVE_GENERATION(before.active);
+  {
+    Taken taken(attached_->data_plane());
+    xg_policy policy{};
+    const auto install = [&](std::uint32_t into, std::uint32_t as) {
+      taken.given.clear();
+      EXPECT_EQ(taken.ask(Taken::create_maps, 1, 1), Taken::maps_created);
+      policy.generation = as;
+      return taken.install(into, policy);
+    };
+    EXPECT_EQ(install(slot, generation + 1), Taken::refused) << "packets go by it";
+    for (const std::uint32_t wrong : {0u, generation - 1, generation + 1000, 0xffffffffu})
+      EXPECT_EQ(install(slot ^ 1U, wrong), Taken::refused) << wrong;
+    policy.rule_count = XG_MAX_RULES + 1;
+    EXPECT_EQ(install(slot ^ 1U, generation + 1), Taken::refused) << "too many rules";
+    policy.rule_count = 0;
+    EXPECT_EQ(install(slot ^ 1U, generation + 1), Taken::done);
+    EXPECT_EQ(taken.ask(Taken::activate, slot ^ 1U, generation + 2), Taken::refused)
+        << "of that none is installed";
+    EXPECT_EQ(attached_->pins().config().active, before.active);
+    EXPECT_EQ(taken.ask(Taken::activate, slot ^ 1U, generation + 1), Taken::done);
+    EXPECT_EQ(XG_ACTIVE_GENERATION(attached_->pins().config().active), generation + 1);
+    EXPECT_EQ(taken.ask(Taken::set_state, XG_STATE_DRAINING, 0), Taken::done);
+    EXPECT_EQ(attached_->pins().config().state, XG_STATE_DRAINING);
+    EXPECT_EQ(taken.ask(Taken::set_state, XG_STATE_RUNNING, 0), Taken::done);
+  }
+  // Its targets are the interfaces of this attach, and no other.
+  const Fd targets = pinned(name(), "tx_ports");
+  for (std::uint32_t port = 0; port < XG_MAX_PORTS; ++port) {
+    std::uint32_t ifindex = 0;
+    if (bpf_map_lookup_elem(targets.get(), &port, &ifindex) != 0) ifindex = 0;
+    EXPECT_EQ(ifindex, port == 0 ? host_port().ifindex() : 0) << port;
+  }
+}
+
+TEST_F(Takeover, TheBrokerAloneKilledLeavesNoPacketInHand) {
+  attach(inspect_udp(7000, R"({"stage": "l2fwd"})", R"("on_failure": "drop")"));
+  std::atomic<bool> stop{false};
+  std::thread load([&] {
+    Sender sender(left_port());
+    const auto frames = many_flows(7000, 16, 10);
+    while (!stop) sender.send_paced(frames, 10000);
+  });
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("transmitted") > 100; }));
+  attached_->process().signal(SIGKILL);
+  attached_->process().wait(10s);
+  attached_->process().wait_for_end_of_output(10s);
+  stop = true;
+  load.join();
+  const std::string said = attached_->process().err();
+  EXPECT_NE(said.find("privileged half"), std::string::npos) << said;
+  EXPECT_EQ(said.find("still had packets"), std::string::npos)
+      << "it drains though nobody tells the program: " << said;
+  EXPECT_EQ(said.find("did not come home"), std::string::npos) << said;
 }
 
 }  // namespace

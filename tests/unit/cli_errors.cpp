@@ -80,6 +80,16 @@ class CliErrors : public ::testing::Test {
   std::vector<std::string> files_;
 };
 
+// What comes from elsewhere, as names and answers do, is shown and not obeyed.
+TEST_F(CliErrors, NothingThatATerminalObeysIsPrinted) {
+  const auto outcome = run({"policy", "check",
+                            directory_ + "/\x1b]0;title\x07\x7f\xc2\x9b"
+                                         "2J"});
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.err.find("\\x1b]0;title\\x07\\x7f\\x9b2J"), std::string::npos) << outcome.err;
+  for (const char c : {'\x1b', '\x07', '\x7f'}) EXPECT_EQ(outcome.err.find(c), std::string::npos);
+}
+
 TEST_F(CliErrors, OneSentenceAndTheStatus) {
   const std::string good = file("good.json", R"({ "version": 1 })");
   const std::string bad = file("bad.json", "{ \"version\": 1,\n  \"defualt\": \"drop\" }");

@@ -42,6 +42,20 @@ TEST(ControlChannel, MessagesAndDescriptorsArrive) {
   EXPECT_NE(fcntl(received->descriptors[0].get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
+TEST(ControlChannel, WhoeverWantsNoDescriptorsGetsNone) {
+  auto [data_plane, broker] = make_pair_or_die();
+  const kernel::Fd any(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int on = 0;
+  socklen_t length = sizeof(on);
+  if (getsockopt(broker.fd(), SOL_SOCKET, 83, &on, &length) != 0) GTEST_SKIP() << "a kernel before 6.16";
+  broker.refuse_descriptors();
+  EXPECT_FALSE(data_plane.send(Message::make(MessageType::maps_created), {any.get(), any.get()}));
+  ASSERT_TRUE(data_plane.send(Message::make(MessageType::ready)));
+  EXPECT_TRUE(broker.receive(1s)) << "messages without any still come";
+  ASSERT_TRUE(broker.send(Message::make(MessageType::maps_created), {any.get(), any.get()}));
+  EXPECT_TRUE(data_plane.receive(1s)) << "and the other way";
+}
+
 TEST(ControlChannel, StopDuringACallIsKeptForLater) {
   auto [data_plane, broker] = make_pair_or_die();
   ASSERT_TRUE(broker.send(Message::make(MessageType::stop)));

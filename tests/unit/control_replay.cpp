@@ -437,9 +437,66 @@ TEST(ControlReplay, FragmentsDoNotPassADefaultThatDrops) {
   }
 }
 
+// A fragment of a datagram from 10.0.0.`from` to port `port`: the first one, or the last.
+std::vector<u8> fragment(u8 from, u16 port, u8 id, bool later) {
+  auto frame = udp(from, port);
+  frame[17] = 44;  // 24 bytes of payload
+  frame[19] = id;
+  frame[20] = later ? 0 : 0x20;
+  frame[21] = later ? 3 : 0;
+  frame[38] = 0, frame[39] = 48;
+  return frame;
+}
+
+TEST(ControlReplay, FollowedFragmentsGetTheirFirstOnesFate) {
+  const auto policy = compiled(R"({"version": 1, "default": "drop", "fragments": "track",
+      "rules": [{"name": "dns", "match": {"proto": "udp", "dst_port": 53}, "action": "pass"},
+                {"name": "look", "match": {"proto": "udp", "dst_port": [80, 81]}, "action": {"inspect": "web"}}],
+      "pipelines": {"other": [{"stage": "l2fwd"}],
+                    "web": [{"stage": "acl", "rules": [{"name": "bad", "match": {"dst_port": 81}, "action": "drop"}]},
+                            {"stage": "l2fwd"}]}})");
+  constexpr u64 kSecond = 1'000'000'000;
+  struct Step {
+    std::vector<u8> frame;
+    u64 time_ns;
+    u32 action;
+    const char *rule, *stage;
+  };
+  const std::vector<Step> steps{
+      {fragment(1, 0, 1, true), 0, XG_DROP, "", ""},
+      {fragment(1, 53, 1, false), 0, XG_PASS, "dns", ""},
+      {fragment(1, 0, 1, true), 0, XG_PASS, "dns", ""},
+      {fragment(2, 0, 1, true), 0, XG_DROP, "", ""},
+      {fragment(1, 54, 1, false), kSecond, XG_DROP, "", ""},
+      {fragment(1, 80, 2, false), kSecond, XG_TX, "look", "stage 2 (l2fwd)"},
+      {fragment(1, 81, 3, false), kSecond, XG_DROP, "look", "stage 1 (acl) rule 1 (bad)"},
+      {fragment(1, 0, 2, true), kSecond, XG_TX, "look", "stage 2 (l2fwd)"},
+      {fragment(1, 0, 3, true), kSecond, XG_DROP, "look", "stage 1 (acl) rule 1 (bad)"},
+      // By the capture's clock, whatever the kernel's says.
+      {fragment(1, 0, 1, true), 3 * kSecond, XG_DROP, "", ""},
+      {fragment(1, 53, 3, false), 5 * kSecond, XG_PASS, "dns", ""},
+      {fragment(1, 0, 3, true), 5 * kSecond, XG_PASS, "dns", ""},
+  };
+  for (const bool kernel : {false, true}) {
+    if (kernel && geteuid() != 0) continue;
+    auto replay = open_or_die(policy, kernel);
+    std::vector<PacketVerdict> verdicts;
+    for (const Step& step : steps) ASSERT_TRUE(replay->feed(step.frame, 60, step.time_ns + 1));
+    ASSERT_TRUE(replay->finish());
+    for (auto& verdict : replay->take()) verdicts.push_back(std::move(verdict));
+    ASSERT_EQ(verdicts.size(), steps.size());
+    for (std::size_t i = 0; i < steps.size(); i++) {
+      SCOPED_TRACE("step " + std::to_string(i) + (kernel ? ", in the kernel: " : ": ") + verdicts[i].reason);
+      EXPECT_EQ(verdicts[i].action, steps[i].action);
+      EXPECT_EQ(verdicts[i].rule, steps[i].rule);
+      EXPECT_EQ(verdicts[i].stage, steps[i].stage);
+    }
+  }
+}
+
 TEST(ControlReplay, TheKernelAgrees) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may run the kernel's program";
-  for (const char* fragments : {"inspect", "pass", "drop"}) {
+  for (const char* fragments : {"inspect", "pass", "drop", "track"}) {
     std::string text = kMixed;
     text.replace(text.find("\"inspect\""), 9, std::string("\"") + fragments + "\"");
     const auto policy = compiled(text);

@@ -71,8 +71,18 @@ class ControlRequests : public ::testing::Test {
                                                kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
                    },
                    .install_maps =
-                       [this](u32 slot, const kernel::PolicyMaps&) {
-                         return act("install " + std::to_string(slot) + "; ");
+                       [this](u32 slot, const kernel::PolicyMaps&, const xg_policy& header) {
+                         return act("install " + std::to_string(slot) + " of generation " +
+                                    std::to_string(header.generation) + "; ");
+                       },
+                   .activate =
+                       [this](u32 slot, u32 generation, u64 hash) {
+                         return act("activate " + std::to_string(slot) + " " + std::to_string(generation) +
+                                    " " + std::to_string(hash) + "; ");
+                       },
+                   .set_state =
+                       [this](u32 state, bool bypassed_too) {
+                         return act("state " + std::to_string(state) + (bypassed_too ? " of all; " : "; "));
                        },
                    .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
                    .rename = [this](u32 port) -> Result<std::string> {
@@ -95,7 +105,15 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   ASSERT_TRUE(made) << made.error();
   EXPECT_EQ(made->message.type, MessageType::maps_created);
   EXPECT_EQ(made->descriptors.size(), 2u);
-  ask(MessageType::install_maps, 1);
+  xg_policy header{};
+  header.generation = 7;
+  ASSERT_TRUE(data_plane_.send(Message::with(MessageType::install_maps, 1, 0, header)));
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ASSERT_TRUE(data_plane_.send(Message::with(MessageType::activate, 1, 7, u64{99})));
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::set_state, XG_STATE_BYPASS, 1);
   EXPECT_EQ(serve(), Requests::Served::answered);
   EXPECT_EQ(answer(), MessageType::done);
   ask(MessageType::ready);
@@ -115,7 +133,9 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   EXPECT_TRUE(requests_.undone());
   data_plane_ = Channel();
   EXPECT_EQ(serve(), Requests::Served::gone);
-  EXPECT_EQ(done_, "create 4 2; install 1; ready; watch; rename 1; undo; ");
+  EXPECT_EQ(done_,
+            "create 4 2; install 1 of generation 7; activate 1 7 99; state 2 of all; ready; watch; rename 1; "
+            "undo; ");
 }
 
 TEST_F(ControlRequests, WhatDecidesStaysIfItIsAskedFor) {
@@ -155,6 +175,13 @@ TEST_F(ControlRequests, OutOfOrderTheyAreAFault) {
   EXPECT_EQ(answer(), MessageType::done);
   ask(MessageType::install_maps, 1);
   EXPECT_THAT(wrong(), HasSubstr("not made")) << "maps are installed once";
+  ask(MessageType::activate, 1, 1);
+  EXPECT_THAT(wrong(), HasSubstr("not installed")) << "in the other slot";
+  ask(MessageType::activate, 0, 1);
+  EXPECT_TRUE(serve());
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::activate, 0, 1);
+  EXPECT_THAT(wrong(), HasSubstr("not installed")) << "it is in force";
   ask(MessageType::stopped, 1);
   EXPECT_TRUE(serve());
   EXPECT_EQ(answer(), MessageType::gone);
@@ -173,10 +200,15 @@ TEST_F(ControlRequests, OutOfBoundsTheyAreAFault) {
                                    {MessageType::create_maps, ~0u, ~0u},
                                    {MessageType::install_maps, 2u, 0u},
                                    {MessageType::watch_egress, 2u, 0u},
+                                   {MessageType::activate, 2u, 1u},
+                                   {MessageType::activate, 0u, 0u},
+                                   {MessageType::set_state, XG_STATE_STARTING, 0u},
+                                   {MessageType::set_state, XG_STATE_DRAINING + 1, 0u},
+                                   {MessageType::set_state, XG_STATE_BYPASS, 2u},
                                    {MessageType::stopped, 2u, 0u},
                                    {MessageType::stopped, 1u, 2u},
                                    {static_cast<MessageType>(0), 0u, 0u},
-                                   {static_cast<MessageType>(7), 0u, 0u},
+                                   {static_cast<MessageType>(50), 0u, 0u},
                                    {static_cast<MessageType>(~0u), 0u, 0u}}) {
     ask(type, a, b);
     EXPECT_THAT(wrong(), HasSubstr("invalid")) << static_cast<u32>(type) << " " << a << " " << b;

@@ -30,6 +30,7 @@
 #include <thread>
 
 #include "maps/types.h"
+#include "userspace/control/ioctl_requests.hpp"
 #include "userspace/control/privileges.hpp"
 
 namespace xdpgpu::control {
@@ -112,6 +113,10 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
     EXPECT_EQ(refused(SYS_socket, domain, SOCK_RAW), EPERM) << domain;
   EXPECT_EQ(refused(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_ICMP), EPERM);
   EXPECT_EQ(refused(SYS_socket, AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPERM);
+  for (const int command :
+       {BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_UPDATE_BATCH, BPF_MAP_DELETE_BATCH,
+        BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_AND_DELETE_BATCH, BPF_MAP_FREEZE})
+    EXPECT_EQ(refused(SYS_bpf, command), EPERM) << "maps are the broker's to change: " << command;
   for (const int command : {BPF_MAP_CREATE, BPF_PROG_LOAD, BPF_OBJ_GET, BPF_OBJ_PIN, BPF_MAP_GET_FD_BY_ID,
                             BPF_PROG_GET_FD_BY_ID, BPF_PROG_ATTACH, BPF_LINK_CREATE, BPF_BTF_LOAD})
     EXPECT_EQ(refused(SYS_bpf, command), EPERM) << command;
@@ -119,6 +124,11 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
   EXPECT_EQ(refused(SYS_tgkill, getpid(), getpid(), SIGTERM), EPERM) << "likewise";
   EXPECT_EQ(refused(SYS_io_uring_setup, 8), EPERM) << "calls that no filter sees";
   EXPECT_EQ(refused(SYS_perf_event_open), EPERM);
+  for (const long high : {0L, 1L << 32, -1L << 32}) {
+    EXPECT_EQ(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_LINGER | high), EPERM) << "whoever closes it waits";
+    EXPECT_NE(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_SNDBUF), EPERM);
+    EXPECT_NE(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_TYPE), EPERM);
+  }
   EXPECT_EQ(refused(SYS_prctl, PR_SET_DUMPABLE, 1), EPERM);
   EXPECT_EQ(refused(SYS_bind, 0), EPERM);
   EXPECT_EQ(refused(SYS_listen, 0), EPERM);
@@ -147,26 +157,38 @@ TEST_F(ControlSeccomp, AsksNoTerminalForAnything) {
 }
 
 TEST_F(ControlSeccomp, AsksOnlyDriversOfItsDevices) {
-  constexpr u64 kNvidiaControl = 0xc020462a, kUvmInitialize = 0x30000001, kUvmRegisterGpu = 37,
-                kModeset = 0xc0106d00, kDrmVersion = 0xc0406400, kPerfReset = 0x2403, kLoop = 0x4c00,
-                kTunSetIff = 0x400454ca, kUvmTest = 200, kPtmx = 0x80045430, kUsb = 0xc0105500,
-                kBlock = 0x1261, kVhost = 0xaf00;
+  constexpr u64 kNvidiaControl = 0xc020462a, kNvidiaControlOfAnotherSize = 0xc040462a,
+                kNvidiaRegistry = 0xc028464d, kNvidiaAnyOther = 0xc01046d3, kNvidiaI2c = 0xc0484639,
+                kUvmInitialize = 0x30000001, kUvmRegisterGpu = 37, kUvmWriteProcess = 63, kUvmTest = 200,
+                kDrmVersion = 0xc0406400, kPerfReset = 0x2403, kLoop = 0x4c00, kTunSetIff = 0x400454ca,
+                kPtmx = 0x80045430, kUsb = 0xc0105500, kBlock = 0x1261, kVhost = 0xaf00,
+                kFramebuffer = 0x4600;
   const auto asked = [](u64 request, Drivers drivers) {
     return filtered([=] { return syscall(SYS_ioctl, 0, request, 0); }, drivers);
   };
   constexpr Drivers kCuda{.cuda = true}, kVulkan{.vulkan = true};
-  for (const u64 request : {kNvidiaControl, kUvmInitialize, kUvmRegisterGpu}) {
+  for (const u64 request : {kNvidiaControl, kNvidiaControlOfAnotherSize, kUvmInitialize, kUvmRegisterGpu}) {
     EXPECT_EQ(asked(request, {}), EPERM) << std::hex << request;
     EXPECT_NE(asked(request, kCuda), EPERM) << std::hex << request;
     EXPECT_NE(asked(request, kVulkan), EPERM) << std::hex << request;
     EXPECT_NE(asked(0xffffffff00000000u | request, kCuda), EPERM) << "an int with its sign";
   }
-  for (const u64 request : {kModeset, kDrmVersion}) {
-    EXPECT_EQ(asked(request, kCuda), EPERM) << std::hex << request;
-    EXPECT_NE(asked(request, kVulkan), EPERM) << std::hex << request;
-  }
-  for (const u64 request : {kPerfReset, kLoop, kTunSetIff, kUvmTest, kPtmx, kUsb, kBlock, kVhost})
+  EXPECT_EQ(asked(kDrmVersion, kCuda), EPERM);
+  EXPECT_NE(asked(kDrmVersion, kVulkan), EPERM);
+  for (const u64 request : {kNvidiaRegistry, kNvidiaAnyOther, kNvidiaI2c, kUvmWriteProcess, kUvmTest,
+                            kPerfReset, kLoop, kTunSetIff, kPtmx, kUsb, kBlock, kVhost, kFramebuffer})
     EXPECT_EQ(asked(request, {true, true}), EPERM) << std::hex << request;
+}
+
+// Of a run of each on a host with NVIDIA's driver 580, traffic, another policy and a device that came back
+// included.
+TEST_F(ControlSeccomp, LetsThroughWhatWasRecordedOfDrivers) {
+  for (const u32 request : {0x17u, 0x18u, 0x21u, 0x22u, 0x42u, 0x49u, 0xc0104629u, 0xc030462bu})
+    EXPECT_TRUE(is_admitted(request, {.cuda = true})) << std::hex << request;
+  for (const u32 request :
+       {0xc00446c9u, 0xc0104629u, 0xc01046ceu, 0xc01046cfu, 0xc020462au, 0xc020464fu, 0xc028465eu,
+        0xc030462bu, 0xc0304658u, 0xc038464eu, 0xc0384654u, 0xc0404657u, 0xc0b8464au})
+    EXPECT_TRUE(is_admitted(request, {.vulkan = true})) << std::hex << request;
 }
 
 TEST_F(ControlSeccomp, WritesNoFilesAndRunsNoNewCode) {

@@ -295,6 +295,25 @@ TEST(MetadataProbe, IsNotFooledByTheFramesFormerPacket) {
   EXPECT_NE(chunk.bytes[XG_FRAME_DATA - XG_METADATA_SIZE + 8], 0);
 }
 
+// A port that delivered metadata at first, and then a packet without.
+TEST(MetadataProbe, AFramesFormerPacketIsNotBelievedLaterEither) {
+  MetadataProbe probe(2, 1000);
+  Chunk chunk(0);
+  probe.prepare(chunk.bytes);
+  chunk.write(plausible());
+  probe.learn(chunk.bytes, XG_FRAME_DATA, 60, 2000);
+  ASSERT_TRUE(probe.delivers());
+  xg_metadata there = plausible();
+  EXPECT_TRUE(MetadataProbe::own(there, XG_FRAME_DATA));
+  EXPECT_FALSE(MetadataProbe::own(there, XG_FRAME_DATA + 16)) << "the kernel wrote elsewhere";
+  probe.prepare(chunk.bytes);
+  std::memcpy(&there, chunk.bytes + XG_FRAME_DATA - XG_METADATA_SIZE, sizeof(there));
+  EXPECT_FALSE(MetadataProbe::own(there, XG_FRAME_DATA)) << "the frame was given back meanwhile";
+  probe.forget();
+  EXPECT_TRUE(probe.known());
+  EXPECT_FALSE(probe.delivers());
+}
+
 TEST(MetadataProbe, ADriversOwnBytesAreNotMetadata) {
   for (int wrong = 0; wrong < 5; ++wrong) {
     MetadataProbe probe(2, 1000);

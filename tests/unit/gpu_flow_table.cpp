@@ -161,6 +161,42 @@ TEST(FlowTable, ExpiryIsNeverMistakenForNever) {
   EXPECT_EQ(t.find(f, now + 10 * kMs), nullptr);
 }
 
+// 32 bits of milliseconds come round after 49.7 days: what was over then must not be taken for alive again.
+TEST(FlowTable, WhatIsOverStaysOver) {
+  constexpr u64 kAround = (u64{1} << 32) * kMs;
+  for (const u64 later : {kAround - 30 * kSecond, kAround, kAround - 600'000 * kSecond, 3 * kAround}) {
+    Table t;
+    FlowVerdict f = flow(1);
+    f.ttl_ms = 60'000;
+    const u64 then = 100 * kSecond, now = then + later;
+    t.table.publish(f, then);
+    EXPECT_EQ(t.table.publish(f, now), Published::updated) << "it would be left as it is";
+    Table full;
+    for (u32 n = 1; n <= XG_FLOW_WAYS; ++n) {
+      FlowVerdict one = flow(n);
+      one.ttl_ms = 60'000;
+      full.table.publish(one, then);
+    }
+    EXPECT_EQ(full.table.publish(flow(9), now), Published::fresh) << "nobody's live verdict gives way";
+  }
+}
+
+TEST(FlowTable, AWeekIsALifeAndNotMore) {
+  const u64 week = u64{XG_FLOW_MAX_TTL_MS} * kMs;
+  for (const u64 then : {7 * kSecond, (u64{1} << 32) * kMs - 5 * kSecond, (u64{1} << 33) * kMs + 1}) {
+    const u32 at = static_cast<u32>(then / kMs) + XG_FLOW_MAX_TTL_MS;
+    EXPECT_FALSE(xg_flow_expired(at, then, then));
+    EXPECT_FALSE(xg_flow_expired(at, then, then - kSecond)) << "a clock that is behind";
+    EXPECT_FALSE(xg_flow_expired(at, then, then + week - kMs));
+    EXPECT_TRUE(xg_flow_expired(at, then, then + week));
+    EXPECT_TRUE(xg_flow_expired(at, then, then + 8 * week));
+    // Asked by a later time at which it was alive.
+    EXPECT_FALSE(xg_flow_expired(at, then + week / 2, then + week - kMs));
+    EXPECT_TRUE(xg_flow_expired(at, then + week / 2, then + week));
+    EXPECT_FALSE(xg_flow_expired(0, then, then + 100 * week)) << "never";
+  }
+}
+
 TEST(FlowTable, NotesTheCountsItFound) {
   Table t;
   t.stats[0].packets = 100;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 
 #include "bench/path/bare.hpp"
 #include "tests/netns/lab.hpp"
+#include "userspace/kernel/access.hpp"
 #include "userspace/kernel/egress_feed.hpp"
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/kernel/names.hpp"
@@ -100,6 +102,58 @@ TEST_F(Port, LoadsWithoutTouchingTheInterface) {
   EXPECT_EQ((*config)[0].mirror_slots, 1024u);
   EXPECT_EQ((*config)[0].mirror_bytes, 128u);
   EXPECT_TRUE(MapView<xg_mirror_record>::open(maps->mirror_rings.get(), *rings * 1024));
+}
+
+// By the table of userspace/kernel/access.hpp, on a copy of what the data plane gets.
+TEST_F(Port, TheDataPlaneHoldsNoDescriptorThatChangesAMap) {
+  const auto program = load();
+  auto all = program->maps();
+  ASSERT_TRUE(all) << all.error();
+  auto given = for_data_plane(*all);
+  ASSERT_TRUE(given) << given.error();
+  const auto at_first = given->descriptors();
+  for (std::size_t i = 0; i < kPortMapCount; i++) {
+    const bool entered = kMapAccess[i].map == std::string("xsks");  // its sockets, and closed then
+    EXPECT_EQ(at_first[i] >= 0, kMapAccess[i].access != Access::none || entered) << kMapAccess[i].map;
+    EXPECT_STRNE(kMapAccess[i].why, "");
+  }
+  close_writable(*given);
+  const auto kept = given->descriptors();
+  std::size_t looks = 0;
+  for (std::size_t i = 0; i < kPortMapCount; i++) {
+    SCOPED_TRACE(kMapAccess[i].map);
+    const int fd = kept[i];
+    ASSERT_EQ(fd >= 0, kMapAccess[i].access == Access::look);
+    if (fd < 0) continue;
+    looks++;
+    bpf_map_info info{};
+    u32 size = sizeof(info);
+    ASSERT_EQ(bpf_obj_get_info_by_fd(fd, &info, &size), 0);
+    std::vector<char> value(std::size_t{info.value_size} * static_cast<u32>(libbpf_num_possible_cpus()));
+    const u32 zero = 0;
+    EXPECT_EQ(bpf_map_lookup_elem(fd, &zero, value.data()), 0);
+    EXPECT_NE(bpf_map_update_elem(fd, &zero, value.data(), BPF_ANY), 0);
+    EXPECT_EQ(errno, EPERM);
+    u32 one = 1;
+    EXPECT_NE(bpf_map_update_batch(fd, &zero, value.data(), &one, nullptr), 0);
+    EXPECT_NE(bpf_map_delete_elem(fd, &zero), 0);
+    EXPECT_NE(bpf_map_freeze(fd), 0);
+    EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  }
+  EXPECT_GT(looks, 0u);
+}
+
+TEST_F(Port, WhatIsMappedForReadingStaysSo) {
+  const auto program = load();
+  auto maps = program->maps();
+  ASSERT_TRUE(maps) << maps.error();
+  auto see = MapView<xg_config>::open(maps->config.get(), 1, Mapping::read_only);
+  auto write = MapView<xg_config>::open(maps->config.get(), 1);
+  ASSERT_TRUE(see && write);
+  (*write)[0].policy_hash = 77;
+  EXPECT_EQ((*see)[0].policy_hash, 77u) << "one memory";
+  EXPECT_NE(mprotect(see->data(), 4096, PROT_READ | PROT_WRITE), 0) << "it can be made writable";
+  EXPECT_EQ(mprotect(write->data(), 4096, PROT_READ | PROT_WRITE), 0);
 }
 
 TEST_F(Port, AttachesInTheModeAskedForAndDetaches) {

@@ -67,7 +67,7 @@ TEST(Show, RandomPoliciesComeBack) {
       }
     }
     policy.default_action = random.chance(50) ? Do::drop : Do::pass;
-    policy.fragments = static_cast<Do>(random.below(3));
+    policy.fragments = static_cast<Do>(random.below(4));
     policy.malformed = static_cast<Do>(random.below(3));
     policy.compute.max_wait_ns = random.below(100'000'001);
     expect_equal(policy, read_back(policy, read_files_of({})));
@@ -115,7 +115,7 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
         {"stage": "rate_limit", "per": "dst", "prefix4": 24, "prefix6": 48, "pps": 10, "burst": 7, "entries": 100,
          "evict": "random"},
         {"stage": "rate_limit", "per": "flow", "bytes_per_second": 12345, "burst_bytes": 54321, "excess": "pass"},
-        {"stage": "conntrack", "on_new": "pass", "on_invalid": "next", "loose": false, "entries": 9, "evict": "lfu",
+        {"stage": "conntrack", "on_new": "pass", "on_invalid": "next", "on_untracked": "drop", "loose": false, "entries": 9, "evict": "lfu",
          "timeouts": {"syn_sent": "1ms", "udp_replied": "90m"}},
         {"stage": "ddos", "syn_pps": 20000, "cache": "5m"},
         {"stage": "ddos", "direction": "out", "prefix4": 24, "prefix6": 56, "window": "90ms", "udp_pps": 1, "sources": 7,

@@ -260,14 +260,23 @@ TEST(ConntrackStage, DropsWhatIsInvalidUnlessItSays) {
       "timeouts": {"established": "168h", "other": "1ms"}, "entries": 4194304, "evict": "fifo"})");
   EXPECT_FALSE(stage.loose);
   EXPECT_EQ(stage.on_new, "drop");
+  EXPECT_EQ(stage.on_untracked, "drop") << "where new ones are";
   EXPECT_EQ(stage.on_invalid, "pass");
   EXPECT_EQ(stage.timeouts_ms[2], 168u * 3'600'000);
   EXPECT_EQ(stage.timeouts_ms[9], 1u);
   EXPECT_EQ(stage.table.entries, 4194304u);
+  EXPECT_EQ(stage_of<ConntrackStage>(R"({"stage": "conntrack"})").on_untracked, "next");
+  EXPECT_EQ(stage_of<ConntrackStage>(R"({"stage": "conntrack", "on_untracked": "drop"})").on_untracked,
+            "drop");
+  EXPECT_EQ(stage_of<ConntrackStage>(R"({"stage": "conntrack", "on_new": "drop", "on_untracked": "pass"})")
+                .on_untracked,
+            "pass");
 }
 
 TEST(ConntrackStage, RefusesWhatMeansNothing) {
   expect_problem(R"({"stage": "conntrack", "on_new": "tx"})", "/pipelines/p/0/on_new", "\"next\"");
+  expect_problem(R"({"stage": "conntrack", "on_untracked": "tx"})", "/pipelines/p/0/on_untracked",
+                 "\"next\"");
   expect_problem(R"({"stage": "conntrack", "timeouts": {"tcp": "1s"}})", "/pipelines/p/0/timeouts/tcp", "");
   expect_problem(R"({"stage": "conntrack", "timeouts": {"udp": "1us"}})", "/pipelines/p/0/timeouts/udp",
                  "whole milliseconds");

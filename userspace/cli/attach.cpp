@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/attach.hpp"
 
+#include <unistd.h>
+
 #include "userspace/cli/command.hpp"
 
 namespace xdpgpu::cli {
@@ -32,6 +34,7 @@ int run(Arguments& arguments, bool mode_given) {
   if (mode_given) options.mode = arguments.mode;
   options.live = !arguments.quiet;
   options.json = *arguments.format == Format::json;
+  options.terminal = isatty(STDOUT_FILENO) == 1;
   if (!arguments.policy.empty()) {
     auto source = control::read_policy(arguments.policy);
     if (!source) return fail(source.error().sentence, kUsage);

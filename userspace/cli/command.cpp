@@ -26,6 +26,25 @@ CLI::Option* check_interfaces(CLI::Option* option) {
   return option->check(check)->type_name("IF");
 }
 
+// What a terminal would obey instead of showing it: a data plane that has been taken over has the say in what
+// its answers hold, and root reads them. The control characters of Unicode's second block stand in two bytes.
+std::string visible(const std::string& text) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); i++) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool second_block = c == 0xc2 && next >= 0x80 && next < 0xa0;
+    if ((c >= 0x20 || c == '\n' || c == '\t') && c != 0x7f && !second_block) {
+      shown += text[i];
+      continue;
+    }
+    shown += fmt::format("\\x{:02x}", second_block ? next : c);
+    if (second_block) i++;
+  }
+  return shown;
+}
+
 }  // namespace
 
 CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
@@ -99,13 +118,16 @@ void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {
 
 int fail(const std::string& sentence, int status) {
   std::fflush(stdout);
-  std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str());
+  std::fprintf(stderr, "xdpgpu: %s\n", visible(sentence).c_str());
   return status;
 }
 
 void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(const std::string& text) {
+  const std::string shown = visible(text);
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+}
 
 int refuse(const std::vector<std::string>& diagnostics, Format format) {
   if (format == Format::json) print_json({{"ok", false}, {"diagnostics", diagnostics}});

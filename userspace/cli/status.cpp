@@ -30,6 +30,10 @@ std::string text_of(const Json& report) {
   std::string text = fmt::format("process {}{}, up {:.0f} s\n", report.at("pid").get<int>(),
                                  netns_text(report), report.at("uptime_s").get<double>());
   text += control::ready_text(report);
+  if (const auto cage = report.find("cage"); cage != report.end() && cage->contains("why"))
+    text += fmt::format("the data plane: system calls {}, files {} ({})\n",
+                        cage->at("system_calls").get<std::string>(), cage->at("files").get<std::string>(),
+                        cage->at("why").get<std::string>());
   const bool several = report.at("devices").size() > 1;
   for (const auto& port : report.at("ports")) {
     const auto name = port.at("interface").get<std::string>();

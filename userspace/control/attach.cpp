@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "userspace/control/broker.hpp"
+#include "userspace/control/output_relay.hpp"
 #include "userspace/control/plan.hpp"
 
 namespace xdpgpu::control {
@@ -18,21 +19,21 @@ namespace {
 
 void say(const std::string& sentence) { std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str()); }
 
-int run_broker(Plan plan, const AttachOptions& options, const std::function<void()>& on_ready) {
+int run_broker(Plan plan, const AttachOptions& options, const std::function<void(OutputRelay&)>& on_ready) {
   auto broker = Broker::make(std::move(plan), options);
   if (!broker) {
     say(broker.error());
     return 1;
   }
-  return (*broker)->run(on_ready);
-}
-
-// Leaves the terminal: what is said from now on goes to the system log.
-void silence() {
-  if (const int null = open("/dev/null", O_RDWR | O_CLOEXEC); null >= 0) {
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-    close(null);
+  // The broker outlives nothing of what it says.
+  auto relay = OutputRelay::start();
+  if (!relay) {
+    say(relay.error());
+    return 1;
   }
+  const int status = (*broker)->run([&] { on_ready(**relay); });
+  broker->reset();
+  return status;
 }
 
 // The caller's process waits until traffic flows or the attempt has failed.
@@ -52,9 +53,11 @@ int run_in_background(Plan plan, const AttachOptions& options) {
   if (child == 0) {
     reader = kernel::Fd();
     setsid();
-    const int status = run_broker(std::move(plan), options, [&] {
+    const int status = run_broker(std::move(plan), options, [&](OutputRelay& relay) {
+      // What is said from now on goes to the system log.
+      relay.leave();
       const char ready = 1;
-      if (write(writer.get(), &ready, 1) == 1) silence();
+      (void)!write(writer.get(), &ready, 1);
       writer = kernel::Fd();
     });
     _exit(status);
@@ -76,7 +79,7 @@ int attach(const AttachOptions& options) {
     return plan.error().status;
   }
   if (options.daemon) return run_in_background(std::move(*plan), options);
-  return run_broker(std::move(*plan), options, [] {});
+  return run_broker(std::move(*plan), options, [](OutputRelay&) {});
 }
 
 }  // namespace xdpgpu::control

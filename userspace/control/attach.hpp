@@ -31,7 +31,8 @@ struct AttachOptions {
   std::string control_group;
   bool daemon = false;
   bool json = false;
-  bool live = true;  // print a summary every second
+  bool live = true;       // print a summary every second
+  bool terminal = false;  // standard output is one, so that the summary can replace the last one
 };
 
 // Returns the exit status once everything is undone (foreground), or once traffic flows (daemon). Errors

@@ -19,13 +19,15 @@
 #include <cstring>
 #include <filesystem>
 
+#include "userspace/control/broker_port.hpp"
 #include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/leftovers.hpp"
+#include "userspace/control/output_relay.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/settle.hpp"
-#include "userspace/kernel/egress_feed.hpp"
+#include "userspace/kernel/access.hpp"
 #include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
@@ -34,6 +36,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // Draining is bounded, and so is what the data plane does behind it.
 constexpr std::chrono::seconds kStopTimeout{15};
+// How soon a new default gateway, or its new MAC address, is known to the XDP programs.
+constexpr std::chrono::milliseconds kGatewayTurn{1000};
 
 void say(const std::string& sentence) { std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str()); }
 
@@ -81,18 +85,6 @@ std::string death(int status) {
 
 }  // namespace
 
-// Members are undone from the last to the first: egress feed, pair, program, interrupts, offloads.
-struct Broker::Port {
-  OffloadGuard offloads;
-  BusyPollGuard interrupts;
-  dataplane::BusyPoll busy_poll;
-  std::unique_ptr<kernel::PortProgram> program;
-  std::unique_ptr<kernel::Reinjection> reinjection;
-  std::unique_ptr<kernel::EgressFeed> egress;
-  kernel::PortMaps maps;  // for installing policies
-  kernel::XdpMode mode = kernel::XdpMode::native;
-};
-
 Broker::Broker(Plan plan, const AttachOptions& options) : plan_(std::move(plan)), options_(options) {}
 Broker::~Broker() { end(); }
 
@@ -105,6 +97,7 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
   if (auto made = broker->make_sockets(); !made) return Error(made.error());
   for (u32 i = 0; i < broker->plan_.ports.size(); i++)
     if (auto made = broker->make_port(i); !made) return Error(made.error());
+  if (auto opened = broker->open_controls(); !opened) return Error(opened.error());
   return broker;
 }
 
@@ -148,6 +141,8 @@ kernel::PortOptions Broker::options_of(u32 index) const {
   port_options.beat_timeout_ns = plan_.policy->policy.io.heartbeat_ns;
   port_options.tx_by_redirect = planned.facts.driver == "veth";
   port_options.replace = options_.replace;
+  // The answer to what came in by one port may come in by another.
+  if (!ports_.empty()) port_options.management_flows = ports_.front()->maps.management_flows.get();
   return port_options;
 }
 
@@ -234,6 +229,7 @@ Result<void> Broker::set_up_busy_poll(Port& port, const std::string& name) {
 Result<pid_t> Broker::fork_data_plane() {
   auto pair = Channel::make_pair();
   if (!pair) return Error(pair.error());
+  pair->first.refuse_descriptors();  // the data plane has none to give
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return Error(fmt::format("cannot fork the data plane: {}", std::strerror(errno)));
@@ -245,6 +241,10 @@ Result<pid_t> Broker::fork_data_plane() {
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
 void Broker::become_data_plane(Channel channel) {
+  if (auto left = leave_terminal(); !left) {
+    say(left.error());
+    _exit(1);
+  }
   DataPlaneSetup setup;
   std::vector<int> keep{channel.fd(), listener_.get()};
   u32 most_buffers = 1;
@@ -253,14 +253,15 @@ void Broker::become_data_plane(Channel channel) {
   for (u32 i = 0; i < ports_.size(); i++) {
     const Port& port = *ports_[i];
     const auto& facts = plan_.ports[i].facts;
-    auto maps = port.maps.duplicate();
-    auto control_maps = port.maps.duplicate();
+    auto maps = kernel::for_data_plane(port.maps);
+    auto control_maps = kernel::for_data_plane(port.maps);
     if (!maps || !control_maps) {
       say(maps ? control_maps.error() : maps.error());
       _exit(1);
     }
     for (const auto* set : {&*maps, &*control_maps})
-      for (const int fd : set->descriptors()) keep.push_back(fd);
+      for (const int fd : set->descriptors())
+        if (fd >= 0) keep.push_back(fd);
     kernel::Fd link(fcntl(port.program->link_fd(), F_DUPFD_CLOEXEC, 0));
     if (link) keep.push_back(link.get());
     dataplane::PortSpec spec;
@@ -299,6 +300,7 @@ void Broker::become_data_plane(Channel channel) {
   setup.daemon = options_.daemon;
   setup.json = options_.json;
   setup.live = options_.live;
+  setup.terminal = options_.terminal;
   int status = 1;
   try {
     status = run_data_plane(std::move(setup));
@@ -307,12 +309,6 @@ void Broker::become_data_plane(Channel channel) {
   }
   std::fflush(nullptr);
   _exit(status);
-}
-
-Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps) {
-  std::vector<const kernel::PortMaps*> all;
-  for (const auto& port : ports_) all.push_back(&port->maps);
-  return kernel::install_policy_maps(all, slot, maps);
 }
 
 Result<std::string> Broker::rename(u32 port) {
@@ -366,9 +362,22 @@ Result<void> Broker::watch_egress(bool on) {
   return watched;
 }
 
+void Broker::look_for_gateways() {
+  const auto now = Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kGatewayTurn;
+  const xg_gateways found = gateways_.look();
+  if (told_ && std::memcmp(&found, &*told_, sizeof(found)) == 0) return;
+  told_ = found;
+  for (const auto& port : ports_) kernel::tell_gateways(port->maps, found);
+}
+
 Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
-  return {.create_maps = kernel::create_policy_maps,
-          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps) { return install(slot, maps); },
+  return {.create_maps = [this](u32 lines, u32 rows) { return tables_.create(lines, rows); },
+          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
+                                 const xg_policy& header) { return install(slot, maps, header); },
+          .activate = [this](u32 slot, u32 generation, u64 hash) { return activate(slot, generation, hash); },
+          .set_state = [this](u32 state, bool bypassed_too) { return set_state(state, bypassed_too); },
           .watch_egress = [this](bool on) { return watch_egress(on); },
           .rename = [this](u32 port) { return rename(port); },
           .ready =
@@ -451,8 +460,11 @@ int Broker::run(const std::function<void()>& on_ready) {
       kill(*child, SIGKILL);
       deadline = kNever;
     }
+    look_for_gateways();
     pollfd events[2] = {{signals_.get(), POLLIN, 0}, {channel_open ? channel_.fd() : -1, POLLIN, 0}};
-    if (poll(events, 2, deadline != kNever ? 200 : -1) < 0 && errno != EINTR) break;
+    if (poll(events, 2, deadline != kNever ? 200 : static_cast<int>(kGatewayTurn.count())) < 0 &&
+        errno != EINTR)
+      break;
     signalfd_siginfo signal{};
     while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
       if (signal.ssi_signo == SIGCHLD || deadline != kNever) continue;

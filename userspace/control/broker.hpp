@@ -5,8 +5,10 @@
 // is told to end, or dies.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "userspace/control/channel.hpp"
@@ -14,7 +16,10 @@
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/policy_swap.hpp"
+#include "userspace/control/policy_tables.hpp"
+#include "userspace/control/port_control.hpp"
 #include "userspace/control/requests.hpp"
+#include "userspace/kernel/gateways.hpp"
 #include "userspace/kernel/remains.hpp"
 
 namespace xdpgpu::control {
@@ -44,11 +49,17 @@ class Broker {
   Result<pid_t> fork_data_plane();
   [[noreturn]] void become_data_plane(Channel channel);
   Requests::Duties duties(const std::function<void()>& on_ready);
-  Result<void> install(u32 slot, const kernel::PolicyMaps& maps);
+  // What the data plane has changed in the ports' maps: broker_maps.cpp.
+  Result<void> open_controls();
+  Result<void> install(u32 slot, const kernel::PolicyMaps& maps, const xg_policy& header);
+  Result<void> activate(u32 slot, u32 generation, u64 policy_hash);
+  Result<void> set_state(u32 state, bool bypassed_too);
   // Moves what bears an interface's name to the name that it has now.
   Result<std::string> rename(u32 port);
   // Puts the egress feed on every port, or takes it off.
   Result<void> watch_egress(bool on);
+  // Tells the XDP programs of the default gateways' MAC addresses, once a second, if they are others now.
+  void look_for_gateways();
   void undo() noexcept;
   // Likewise, but program, pins and changed settings stay for a later attach; false where they cannot.
   bool leave() noexcept;
@@ -62,10 +73,15 @@ class Broker {
   std::vector<kernel::Remains> remains_;  // by port, until they are taken; empty: it starts anew
   std::optional<InForce> in_force_;
   std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<PortControl> controls_;  // by port
+  PolicyTables tables_;
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;
   Channel channel_;
+  kernel::Gateways gateways_;
+  std::optional<xg_gateways> told_;
+  std::chrono::steady_clock::time_point next_look_{};
   bool ready_ = false;  // said the data plane
   bool undone_ = false;
 };

@@ -57,6 +57,12 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a <= 1;
     case MessageType::renamed:
       return message.a < XG_MAX_PORTS;
+    case MessageType::activate:
+      return message.a <= 1 && message.b >= 1;
+    case MessageType::set_state:
+      return (message.a == XG_STATE_RUNNING || message.a == XG_STATE_BYPASS ||
+              message.a == XG_STATE_DRAINING) &&
+             message.b <= 1;
     case MessageType::ready:
     case MessageType::maps_created:
     case MessageType::done:
@@ -72,6 +78,12 @@ Result<std::pair<Channel, Channel>> Channel::make_pair() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
     return tl::unexpected(system_error("cannot make a socket pair"));
   return std::pair{Channel(kernel::Fd(fds[0])), Channel(kernel::Fd(fds[1]))};
+}
+
+void Channel::refuse_descriptors() noexcept {
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS: newer than the headers that we build with
+  const int off = 0;
+  (void)setsockopt(fd_.get(), SOL_SOCKET, kPassRights, &off, sizeof(off));
 }
 
 Result<void> Channel::send(const Message& message, const std::vector<int>& descriptors) {

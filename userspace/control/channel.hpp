@@ -6,8 +6,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,12 +21,19 @@ namespace xdpgpu::control {
 enum class MessageType : u32 {
   // data plane → broker
   create_maps = 1,  // a: lines, b: rows; answered by maps_created or refused
-  install_maps,     // a: slot (0, 1): the maps made last go into every port's slot; done or refused
-  ready,            // traffic flows
+  install_maps,  // a: slot (0, 1), and its xg_policy: the maps made last go into every port's slot; done or
+                 // refused
+  ready,         // traffic flows
   stopped,       // a: 1 if every frame came home, else 0; b: 1 if what decides is to stay for a later attach,
                  // else 0; sockets are closed; answered by gone
   watch_egress,  // a: 1 if user space is to be shown what the host sends, else 0; done or refused
   renamed,       // a: port, whose interface has another name; done, with the name as text, or refused
+  activate,   // a: slot that was installed, b: its generation, and a u64, the policy's hash: packets go by it
+              // from
+              // now on; done or refused
+  set_state,  // a: XG_STATE_RUNNING, BYPASS or DRAINING, b: 1 if also of ports that are bypassed, else 0;
+              // done or
+              // refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,
@@ -42,11 +51,27 @@ struct Message {
   MessageType type = MessageType::done;
   u32 a = 0;
   u32 b = 0;
-  char text[240] = {};  // NUL-terminated
+  char text[496] = {};  // NUL-terminated
 
   static Message make(MessageType type, u32 a = 0, u32 b = 0, const std::string& text = {});
+
+  // A record in the text's place.
+  template <class T>
+  static Message with(MessageType type, u32 a, u32 b, const T& record) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) < sizeof(text));
+    Message message = make(type, a, b);
+    std::memcpy(message.text, &record, sizeof(record));
+    return message;
+  }
+  template <class T>
+  T record() const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) < sizeof(text));
+    T record;
+    std::memcpy(&record, text, sizeof(record));
+    return record;
+  }
 };
-static_assert(sizeof(Message) == 256);
+static_assert(sizeof(Message) == 512);
 
 struct Received {
   Message message;
@@ -63,6 +88,9 @@ class Channel {
   static Result<std::pair<Channel, Channel>> make_pair();
 
   int fd() const noexcept { return fd_.get(); }
+  // No descriptor can be sent here from now on: the sender gets an error. On kernels that know of it (Linux
+  // 6.16); before, those that come are closed as the message is found invalid.
+  void refuse_descriptors() noexcept;
   // Never waits: an error where the other side leaves so much unread that there is no room.
   Result<void> send(const Message& message, const std::vector<int>& descriptors = {});
   // Waits for one message; the error "the other side is gone" when it closed its end.

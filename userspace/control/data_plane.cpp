@@ -29,6 +29,7 @@ namespace asio = boost::asio;
 constexpr u32 kDrainMs = 2000;
 constexpr std::chrono::milliseconds kHousekeeping{100};
 constexpr std::chrono::seconds kGoneTimeout{20};
+constexpr std::chrono::seconds kStateTimeout{5};
 constexpr std::chrono::seconds kRenewRetry{5};
 // The longest batch that a GPU works on takes some milliseconds; software may be given no core for a while.
 // Below what the worker waits for (userspace/dataplane/retirer.cpp).
@@ -44,7 +45,7 @@ Result<void> DataPlane::open_ports() {
   for (std::size_t i = 0; i < setup_.port_maps.size(); i++) {
     const auto& planned = setup_.plan.ports[i];
     auto port = PortControl::open(planned.facts.name, planned.queues, setup_.flow_entries_per_queue,
-                                  std::move(setup_.port_maps[i]));
+                                  std::move(setup_.port_maps[i]), PortControl::Of::data_plane);
     if (!port) return Error(port.error());
     ports_.push_back(std::move(*port));
     xdp_modes_.emplace_back(setup_.specs[i].xdp_mode == kernel::XdpMode::native ? "native" : "generic");
@@ -89,6 +90,33 @@ Result<void> DataPlane::open_devices() {
   return engine_->use_devices(std::move(devices), setup_.plan.frames);
 }
 
+// Before a driver makes threads, which Landlock would leave as they are.
+Result<void> DataPlane::restrict_files(bool drivers) {
+  if (setup_.plan.seccomp != SeccompMode::filter) return {};
+  auto landlock = limit_files(drivers);
+  if (!landlock) return Error(landlock.error());
+  if (!landlock->limits_files() && !landlock_)
+    output_.problem(
+        fmt::format("what files the data plane opens is left to its user's rights: {}", landlock->why));
+  landlock_ = std::move(*landlock);
+  return {};
+}
+
+Json DataPlane::cage() const {
+  const bool filter = setup_.plan.seccomp == SeccompMode::filter;
+  Json cage = {{"system_calls", filter      ? "filtered"
+                                : recorder_ ? "recorded"
+                                            : "not filtered"},
+               {"files", landlock_ && landlock_->limits_files() ? "limited" : "not limited"}};
+  if (landlock_ && landlock_->limits_files()) {
+    cage["landlock"] = landlock_->version;
+    cage["device_requests"] = landlock_->limits_device_requests() ? "limited" : "not limited";
+  } else {
+    cage["why"] = landlock_ ? landlock_->why : "XDPGPU_SECCOMP, or a sanitized build";
+  }
+  return cage;
+}
+
 Result<void> DataPlane::restrict() {
   switch (setup_.plan.seccomp) {
     case SeccompMode::filter:
@@ -121,7 +149,12 @@ Result<void> DataPlane::start() {
   engine_ = std::move(*engine);
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
+  const bool may_have_drivers = std::any_of(setup_.plan.devices.begin(), setup_.plan.devices.end(),
+                                            [](const auto& name) { return name != "cpu"; });
+  if (auto limited = restrict_files(may_have_drivers); !limited) return limited;
   if (auto opened = open_devices(); !opened) return opened;
+  if (may_have_drivers && !drivers_.cuda && !drivers_.vulkan)
+    if (auto limited = restrict_files(false); !limited) return limited;
   if (auto restricted = restrict(); !restricted) return restricted;
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
@@ -129,7 +162,7 @@ Result<void> DataPlane::start() {
   if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
-  set_state(XG_STATE_RUNNING);
+  if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
   for (std::size_t i = 0; i < ports_.size(); i++)
     if (const auto& name = setup_.plan.ports[i].facts.name; ports_[i].state() == XG_STATE_BYPASS)
       output_.problem(
@@ -185,6 +218,7 @@ void DataPlane::keep_house() {
   housekeeping_.expires_after(kHousekeeping);
   housekeeping_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
+    output_.flush();
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
@@ -421,6 +455,14 @@ void DataPlane::go_back_after(std::chrono::seconds time) {
   });
 }
 
+Result<void> DataPlane::set_state(u32 state, bool bypassed_too) {
+  const auto answer =
+      setup_.broker.call(Message::make(MessageType::set_state, state, bypassed_too ? 1 : 0), kStateTimeout);
+  if (!answer) return Error(answer.error());
+  if (answer->message.type != MessageType::done) return Error(answer->message.text);
+  return {};
+}
+
 // ---- the end ----------------------------------------------------------------------------------------
 
 void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
@@ -440,7 +482,8 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   // Nobody is left to take it back.
   if (keep && confirmed_ != swap_->current())
     if (auto back = go_back(); !back) output_.problem(back.error());
-  set_state(XG_STATE_DRAINING);
+  // Without the broker it is the missing heartbeat that has on_failure decide.
+  if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
   wait_for_grace_period();
   if (auto drained = engine_->drain(kDrainMs); !drained) {
     output_.problem(drained.error());

@@ -26,10 +26,11 @@ struct DataPlaneSetup {
   bool daemon = false;
   bool json = false;
   bool live = true;
+  bool terminal = false;  // what is said comes out at one
 };
 
-// Runs until detached or until the broker is gone; the process's exit status. Prints to standard output
-// what attach prints, and one sentence to standard error if it fails.
+// Runs until detached or until the broker is gone; the process's exit status. Says on standard output, which
+// is a pipe to the broker, what attach says, and one sentence on standard error if it fails.
 int run_data_plane(DataPlaneSetup setup);
 
 }  // namespace xdpgpu::control

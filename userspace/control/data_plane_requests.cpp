@@ -107,7 +107,8 @@ Response DataPlane::flush() {
 Response DataPlane::bypass(const Json& arguments) {
   const auto on = bypass_is_on(arguments);
   if (!on) return Response::failure(on.error());
-  for (auto& port : ports_) port.set_state(*on ? XG_STATE_BYPASS : XG_STATE_RUNNING);
+  if (auto set = set_state(*on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true); !set)
+    return Response::failure(set.error());
   return Response::success({{"bypass", *on}});
 }
 

@@ -20,6 +20,7 @@
 #include "gpu/gpu.hpp"
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/data_plane.hpp"
+#include "userspace/control/file_access.hpp"
 #include "userspace/control/health.hpp"
 #include "userspace/control/link_watch.hpp"
 #include "userspace/control/output.hpp"
@@ -36,7 +37,7 @@ class DataPlane {
  public:
   explicit DataPlane(DataPlaneSetup setup)
       : setup_(std::move(setup)),
-        output_(setup_.live && !setup_.json && !setup_.daemon),
+        output_(setup_.live && !setup_.json && !setup_.daemon, setup_.terminal),
         broker_events_(context_),
         link_events_(context_),
         housekeeping_(context_),
@@ -71,8 +72,12 @@ class DataPlane {
   Result<void> open_ports();
   Result<std::unique_ptr<gpu::Device>> open_device(const std::string& name);
   Result<void> open_devices();
+  // Limits which files may be opened from here on: with drivers those of theirs, too.
+  Result<void> restrict_files(bool drivers);
   // Filters what this process may ask of the kernel from here on, or records it.
   Result<void> restrict();
+  // Of the two, for reports.
+  Json cage() const;
   void announce();
   Json goes_on() const;
   void watch_broker();
@@ -98,11 +103,9 @@ class DataPlane {
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
-  // Of the ports that are not bypassed: an operator's bypass outlives the process that was told of it.
-  void set_state(u32 state) {
-    for (auto& port : ports_)
-      if (port.state() != XG_STATE_BYPASS) port.set_state(state);
-  }
+  // XG_STATE_*, by the broker. Not bypassed_too: of the ports that are not bypassed, as an operator's bypass
+  // outlives the process that was told of it.
+  Result<void> set_state(u32 state, bool bypassed_too);
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   // keep: what the kernel decides by stays, for a later attach to go on with.
   void shut_down(const Server::Reply& reply, bool keep = false);
@@ -131,6 +134,7 @@ class DataPlane {
     auto made = report(
         {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
     if (!made) return made;
+    (*made)["cage"] = cage();
     if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
     if (Json health = health_.report(swap_->current()->policy); !health.empty())
       (*made)["health"] = std::move(health);
@@ -140,6 +144,7 @@ class DataPlane {
   DataPlaneSetup setup_;
   Output output_;
   Drivers drivers_;
+  std::optional<host::Landlock> landlock_;  // as far as files are limited
   std::unique_ptr<SystemCallRecorder> recorder_;
   std::vector<PortControl> ports_;
   std::vector<std::string> xdp_modes_;

@@ -16,14 +16,16 @@ constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kNames{XG_KERNEL_REASO
 constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kTexts{XG_KERNEL_REASONS(XG_X)};
 #undef XG_X
 
-Decision as(u32 what, u32 passed, u32 dropped) { return {what == XG_DO_DROP ? dropped : passed, -1, 0, {}}; }
+Decision as(u32 what, u32 passed, u32 dropped) {
+  return {what == XG_DO_DROP ? dropped : passed, -1, 0, {}, false};
+}
 
 Decision decide_default(const policy::Tables& tables) {
   return as(tables.header.default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
 }
 
 Decision inspect(const xg_rule& rule, u32 index) {
-  return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline, {}};
+  return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline, {}, false};
 }
 
 bool is_fragment(const xg_packet& packet) { return (packet.flags & XG_PKT_FRAGMENT) != 0; }
@@ -41,7 +43,7 @@ Decision decide_rest(const policy::Tables& tables, const xg_packet& packet) {
   if (is_fragment(packet) && header.fragments != XG_DO_INSPECT)
     return as(header.fragments, XG_KERNEL_pass_fragment, XG_KERNEL_drop_fragment);
   if (is_malformed(packet) && !is_fragment(packet) && header.malformed == XG_DO_PASS)
-    return {XG_KERNEL_pass_malformed, -1, 0, {}};
+    return {XG_KERNEL_pass_malformed, -1, 0, {}, false};
   return decide_default(tables);
 }
 
@@ -72,30 +74,39 @@ xg_rule rule_at(const policy::Tables& tables, u32 index) {
 
 namespace {
 
-// What the rules say; notes those that mirror the packet on the way.
+// What the rules say; notes in `on_the_way` those that mirror the packet, and whether it is no answer.
 Decision walk(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms,
-              std::vector<u32>& mirrors) {
+              const WithinRate& within_rate, Decision& on_the_way) {
   const xg_policy& header = tables.header;
-  if (is_malformed(packet) && header.malformed == XG_DO_DROP) return {XG_KERNEL_drop_malformed, -1, 0, {}};
-  if (packet.control != XG_CONTROL_NONE && (header.control_named >> packet.control & 1) == 0)
-    return {XG_KERNEL_pass_control, -1, 0, {}};
+  if (is_malformed(packet) && header.malformed == XG_DO_DROP)
+    return {XG_KERNEL_drop_malformed, -1, 0, {}, false};
+  if (packet.control != XG_CONTROL_NONE && (header.control_named >> packet.control & 1) == 0 &&
+      within_rate(packet))
+    return {XG_KERNEL_pass_control, -1, 0, {}, false};
   if (header.rule_count > 0) {
     for (const u32 index : policy::classify(tables, facts_of(packet, header.control_named))) {
       const xg_rule rule = rule_at(tables, index);
       switch (rule.action) {
         case XG_RULE_LIMIT:
-          if (!conforms(rule, index, packet)) return {XG_KERNEL_drop_limit, static_cast<int>(index), 0, {}};
+          if (!conforms(rule, index, packet))
+            return {XG_KERNEL_drop_limit, static_cast<int>(index), 0, {}, false};
           continue;
         case XG_RULE_MIRROR:
-          if (may_inspect(header, packet)) mirrors.push_back(index);
+          if (may_inspect(header, packet)) on_the_way.mirrors.push_back(index);
           continue;
         case XG_RULE_PASS:
-          return {XG_KERNEL_pass_rule, static_cast<int>(index), 0, {}};
+          return {XG_KERNEL_pass_rule, static_cast<int>(index), 0, {}, false};
         case XG_RULE_DROP:
-          return {XG_KERNEL_drop_rule, static_cast<int>(index), 0, {}};
+          return {XG_KERNEL_drop_rule, static_cast<int>(index), 0, {}, false};
+        case XG_RULE_ANSWER:
+          if (on_the_way.no_answer || !conforms(rule, index, packet)) {
+            on_the_way.no_answer = true;
+            continue;
+          }
+          [[fallthrough]];
         case XG_RULE_MANAGEMENT:
           if (is_malformed(packet)) return decide_rest(tables, packet);
-          return {XG_KERNEL_pass_management, static_cast<int>(index), 0, {}};
+          return {XG_KERNEL_pass_management, static_cast<int>(index), 0, {}, false};
         default:
           return may_inspect(header, packet) ? inspect(rule, index) : decide_rest(tables, packet);
       }
@@ -106,10 +117,12 @@ Decision walk(const policy::Tables& tables, const xg_packet& packet, const Confo
 
 }  // namespace
 
-Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms) {
-  std::vector<u32> mirrors;
-  Decision decision = walk(tables, packet, conforms, mirrors);
-  decision.mirrors = std::move(mirrors);
+Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms,
+                const WithinRate& within_rate) {
+  Decision on_the_way;
+  Decision decision = walk(tables, packet, conforms, within_rate, on_the_way);
+  decision.mirrors = std::move(on_the_way.mirrors);
+  decision.no_answer = on_the_way.no_answer;
   return decision;
 }
 

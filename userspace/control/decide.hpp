@@ -19,14 +19,19 @@ struct Decision {
   int rule = -1;                        // compiled rule index that decided; -1: none
   u16 pipeline = 0;
   std::vector<u32> mirrors;  // compiled rule indexes of the rules on the way that mirror the packet
+  bool no_answer = false;    // to management, which an entry turned around matches: it went on to the rules
 };
 
-// Does the packet conform to the limit of compiled rule `index`? Counts it if so.
+// Does the packet conform to the limit of compiled rule `index`? Counts it if so. Of XG_RULE_ANSWER: is it an
+// answer to management?
 using Conforms = std::function<bool(const xg_rule& rule, u32 index, const xg_packet& packet)>;
+// Is the control packet within its protocol's rate? Counts it if so.
+using WithinRate = std::function<bool(const xg_packet& packet)>;
 
 policy::PacketFacts facts_of(const xg_packet& packet, u32 control_named);
 xg_rule rule_at(const policy::Tables& tables, u32 index);
-Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms);
+Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms,
+                const WithinRate& within_rate);
 
 // XDP_DROP, XDP_PASS, ... as XG_DROP, XG_PASS for a final reason; XG_REDIRECT for redirect_flow.
 u32 action_of(u32 reason);

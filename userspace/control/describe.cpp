@@ -75,7 +75,9 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
   if (const auto* router = std::get_if<gpu::ForwardSettings>(&stage)) return route_text(*router, rule);
   if (std::holds_alternative<gpu::RateLimitSettings>(stage)) return " over the limit";
   if (std::holds_alternative<gpu::ConntrackSettings>(stage))
-    return rule == gpu::kConntrackNew ? " new connection" : " invalid";
+    return rule == gpu::kConntrackNew         ? " new connection"
+           : rule == gpu::kConntrackUntracked ? " untracked"
+                                              : " invalid";
   if (std::holds_alternative<gpu::DdosSettings>(stage))
     return rule != 0 && rule <= gpu::kDdosMetrics ? fmt::format(" alarm {}", gpu::kDdosMetricNames[rule - 1])
                                                   : "";

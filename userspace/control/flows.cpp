@@ -35,7 +35,7 @@ std::optional<xg_flow_verdict> read_entry(xg_flow_verdict& entry) {
 }
 
 bool expired(const xg_flow_verdict& entry, const xg_flow_stats& stats, u64 now) {
-  if (xg_flow_expired(entry.expires_ms, static_cast<u32>(now / 1'000'000))) return true;
+  if (xg_flow_expired(entry.expires_ms, stats.published_ns, now)) return true;
   return entry.idle_s != 0 && stats.last_seen_ns != 0 &&
          now - stats.last_seen_ns > u64{entry.idle_s} * 1'000'000'000;
 }

@@ -3,62 +3,59 @@
 // userspace/control/output.hpp: what an attached process says.
 #pragma once
 
-#include <fcntl.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "userspace/control/protocol.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::control {
 
-// Where sentences go: to the terminal, or, in the background, to the system log. Any thread may tell a
-// problem.
+// Where sentences go: to the broker, which writes them where attach was told to, or, in the background, to
+// the system log. Any thread may tell a problem. Nobody waits for who reads: lines come out whole and in
+// order, up to a megabyte of them waits, and what comes beyond that is left out and counted.
 class Output {
  public:
-  explicit Output(bool terminal_line)
-      : live_(terminal_line),
-        tty_(isatty(STDOUT_FILENO) == 1),
-        null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {}
+  // live: summaries are wanted. terminal: standard output comes out at one.
+  Output(bool live, bool terminal);
+  // Waits up to a second for what has not come out.
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
 
-  void text(const std::string& text) {
-    end_line();
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  }
-  void json(const Json& json) { text(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
-  void problem(const std::string& sentence) {
-    if (background_) return syslog(LOG_WARNING, "%s", sentence.c_str());
-    end_line();
-    std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str());
-  }
+  void text(const std::string& text);
+  void json(const Json& json);
+  // Where there is nobody any more who would write it, to the system log.
+  void problem(const std::string& sentence);
   // One line that replaces the last one where there is a terminal; elsewhere, only what is news.
-  void live(const std::string& line, bool news) {
-    if (!live_ || (!tty_ && !news)) return;
-    std::printf(tty_ ? "\r\033[K%s" : "%s\n", line.c_str());
-    std::fflush(stdout);
-    open_line_ = tty_;
-  }
-  void to_background() {
-    openlog("xdpgpu", LOG_PID, LOG_DAEMON);
-    background_ = true;
-    live_ = false;
-    if (null_)
-      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null_.get(), fd);
-  }
+  void live(const std::string& line, bool news);
+  // Gives what waits, as far as it is taken; to be called now and then.
+  void flush();
+  void to_background();
 
  private:
-  void end_line() {
-    if (open_line_.exchange(false)) std::fputs("\n", stdout);
-  }
+  struct Way {
+    int fd;
+    std::string waiting{};
+    u64 left_out = 0;
+    bool broken = false;
+  };
+  // Of the following, each is called with the lock.
+  void say(Way& way, std::string_view text);
+  void give(Way& way);
+  void give_all();
+  std::string line_ended(const std::string& text);
+
+  std::mutex mutex_;
+  Way out_{STDOUT_FILENO}, errors_{STDERR_FILENO};
   bool live_;
-  bool tty_;
+  const bool terminal_;
   kernel::Fd null_;  // opened while it may be
-  std::atomic<bool> open_line_ = false;
+  bool open_line_ = false;
   std::atomic<bool> background_ = false;
 };
 

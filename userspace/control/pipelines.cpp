@@ -244,6 +244,7 @@ class Converter {
     to.egress = from.egress;
     to.on_new = action(from.on_new);
     to.on_invalid = action(from.on_invalid);
+    to.on_untracked = action(from.on_untracked);
     const auto& ms = from.timeouts_ms;
     to.timeouts = {ms[0], ms[1], ms[2], ms[3], ms[4], ms[5], ms[6], ms[7], ms[8], ms[9]};
     to.table = table(from.table);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
 #include "userspace/policy/kept_verdicts.hpp"
@@ -97,18 +98,23 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::v
   if (auto filled = kernel::fill_policy_maps(maps, policy.tables.lines, policy.tables.rows); !filled)
     return Error(filled.error());
   if (auto written = write_kept_since(maps, policy.tables, kept_since); !written) return written;
-  auto installed = broker_.call(Message::make(MessageType::install_maps, slot), kBrokerTimeout);
-  if (!installed) return Error(installed.error());
-  if (installed->message.type != MessageType::done) return Error(text_of(*installed));
-
   xg_policy header = policy.tables.header;
   header.generation = generation;
-  for (auto& port : ports_) {
-    port.write_header(slot, header);
-    if (auto cleared = port.clear_rule_counters(slot, header.rule_count); !cleared)
-      return Error(cleared.error());
-  }
+  auto installed = broker_.call(Message::with(MessageType::install_maps, slot, 0, header), kBrokerTimeout);
+  if (!installed) return Error(installed.error());
+  if (installed->message.type != MessageType::done) return Error(text_of(*installed));
   return {};
+}
+
+// Whether it is done the ports say, also where no answer came.
+Result<void> PolicySwap::activate(u32 generation, u32 slot, u64 hash) {
+  const auto answer =
+      broker_.call(Message::with(MessageType::activate, slot, generation, hash), kBrokerTimeout);
+  if (std::all_of(ports_.begin(), ports_.end(),
+                  [&](const PortControl& port) { return port.active_generation() == generation; }) &&
+      (!answer || answer->message.type == MessageType::done))
+    return {};
+  return Error(answer ? text_of(*answer) : answer.error());
 }
 
 Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed) {
@@ -134,9 +140,9 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u
   // A generation that no packet has met may be given again; its parity says which half of the rewrites is
   // its own, and must not be that of the generation in force.
   const auto pipelines = loose_ ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
-  if (auto loaded =
-          engine_.load_policy(generation, pipelines, pipeline_chooser(policy),
-                              policy::mirrors(policy->policy), policy::mirrors_to_tables(policy->policy));
+  if (auto loaded = engine_.load_policy(
+          generation, pipelines, pipeline_chooser(policy), policy::mirrors(policy->policy),
+          policy::mirrors_to_tables(policy->policy), policy->tables.header.default_action == XG_DO_PASS);
       !loaded)
     return Error(loaded.error());
   const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
@@ -150,7 +156,14 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u
   }
 
   engine_.make_current(generation);
-  for (auto& port : ports_) port.activate(generation, slot, policy->policy.hash);
+  if (auto activated = activate(generation, slot, policy->policy.hash); !activated) {
+    if (current_) {  // else no worker runs yet
+      engine_.make_current(generation_);
+      engine_.forget_policy(generation);
+    }
+    if (!watched) (void)watch_egress(false);
+    return activated;
+  }
   wait_for_grace_period();
   engine_.retire_generations_before(generation);
   generation_ = generation;
@@ -167,20 +180,36 @@ dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const Compil
   return [policy = std::move(policy)](const u8* frame, u32 readable, u32 length, xg_metadata* metadata) {
     if (policy->tables.header.audit) metadata->flags |= XG_PKT_AUDIT;
     // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP
-    // flags make a difference.
-    const bool choose = policy->policy.pipelines.size() > 1;
-    if (!choose && !(metadata->flags & XG_PKT_TCP)) return;
+    // flags make a difference, what might have answered management, and first fragments that are tracked.
+    const bool choose = policy->policy.pipelines.size() > 1 || policy->tables.header.management_count > 0;
+    const bool tracked =
+        (metadata->flags & XG_PKT_FRAGMENT) && policy->tables.header.fragments == XG_DO_TRACK;
+    if (!choose && !tracked && !(metadata->flags & XG_PKT_TCP)) return;
     xg_packet packet;
     xg_parse_part(frame, frame + readable, length, metadata->port, &packet);
     const auto& header = policy->tables.header;
+    if (tracked && packet.flags & XG_PKT_LATER_FRAGMENT) {
+      metadata->flags |= XG_PKT_TRACKED;  // it gets its first one's result, whichever pipeline sees it
+      return;
+    }
+    if (tracked) {
+      xg_track_first(&packet);
+      metadata->flags = static_cast<u16>((metadata->flags & ~XG_PKT_FRAGMENT) | XG_PKT_TRACKED);
+    }
     if ((packet.flags & XG_PKT_TCP) &&
         (header.tcp_special[packet.tcp_flags / 64] >> packet.tcp_flags % 64 & 1))
       metadata->flags |= XG_PKT_UNCACHED;
     if (!choose) return;
-    // The kernel has counted the packet against its limits already.
-    const auto conforms = [](const xg_rule&, u32, const xg_packet&) { return true; };
+    // The kernel has counted the packet against its limits already; it was within them, no answer to
+    // management, and over its rate if it is a control packet.
+    const auto conforms = [](const xg_rule& rule, u32, const xg_packet&) {
+      return rule.action != XG_RULE_ANSWER;
+    };
+    const auto within_rate = [](const xg_packet&) { return false; };
     // Tables and parser are the kernel's own, so a packet that it inspected is inspected here, too.
-    metadata->pipeline = decide(policy->tables, packet, conforms).pipeline;
+    const Decision decision = decide(policy->tables, packet, conforms, within_rate);
+    metadata->pipeline = decision.pipeline;
+    if (decision.no_answer) metadata->flags |= XG_PKT_UNCACHED;
   };
 }
 

@@ -54,6 +54,7 @@ class PolicySwap {
                        std::vector<u32> kept_since);
   // By rule of the policy, xg_rule.kept_since under that generation.
   std::vector<u32> kept_since(const CompiledPolicy& policy, u32 generation) const;
+  Result<void> activate(u32 generation, u32 slot, u64 hash);
   Result<void> prepare_slot(const CompiledPolicy& policy, const std::vector<u32>& kept_since, u32 generation,
                             u32 slot);
 

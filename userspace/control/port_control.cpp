@@ -10,6 +10,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "userspace/kernel/access.hpp"
+
 namespace xdpgpu::control {
 namespace {
 
@@ -67,23 +69,28 @@ Result<std::vector<xg_counter>> read_percpu_counters(int fd, u32 first, u32 coun
 }
 
 Result<PortControl> PortControl::open(std::string ifname, u32 queues, u32 flow_entries_per_queue,
-                                      kernel::PortMaps maps) {
+                                      kernel::PortMaps maps, Of of) {
+  const auto mapping = of == Of::broker ? kernel::Mapping::writable : kernel::Mapping::read_only;
   PortControl port;
   port.ifname_ = std::move(ifname);
   port.queues_ = queues;
   port.flow_entries_ = flow_entries_per_queue;
   port.maps_ = std::move(maps);
   auto take = [&](auto& view, const kernel::Fd& fd, u32 entries) -> Result<void> {
-    auto opened = std::remove_reference_t<decltype(view)>::open(fd.get(), entries);
+    auto opened = std::remove_reference_t<decltype(view)>::open(fd.get(), entries, mapping);
     if (!opened) return tl::unexpected(fmt::format("{}: {}", port.ifname_, opened.error()));
     view = std::move(*opened);
     return {};
   };
   const u32 entries = 2 * queues * flow_entries_per_queue;
   if (auto r = take(port.config_, port.maps_.config, 1); !r) return tl::unexpected(r.error());
-  if (auto r = take(port.policy_, port.maps_.policy, 2); !r) return tl::unexpected(r.error());
+  if (of == Of::broker)
+    if (auto r = take(port.policy_, port.maps_.policy, 2); !r) return tl::unexpected(r.error());
   if (auto r = take(port.flows_, port.maps_.flow_verdicts, entries); !r) return tl::unexpected(r.error());
   if (auto r = take(port.flow_stats_, port.maps_.flow_stats, entries); !r) return tl::unexpected(r.error());
+  if (auto r = take(port.rewrites_, port.maps_.rewrites, XG_REWRITE_ENTRIES); !r)
+    return tl::unexpected(r.error());
+  if (of == Of::data_plane) kernel::close_writable(port.maps_);
   return port;
 }
 
@@ -115,10 +122,8 @@ void PortControl::write_header(u32 slot, const xg_policy& header) noexcept {
 bool PortControl::has_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) const noexcept {
   u32 index = XG_REWRITE_INDEX(XG_REWRITE_FIRST, generation);
   for (xg_rewrite wanted : rewrites) {
-    xg_rewrite there{};
     wanted.generation = generation;
-    if (bpf_map_lookup_elem(maps_.rewrites.get(), &index, &there) != 0 ||
-        std::memcmp(&there, &wanted, sizeof(there)) != 0)
+    if (index >= rewrites_.size() || std::memcmp(&rewrites_[index], &wanted, sizeof(wanted)) != 0)
       return false;
     index++;
   }
@@ -131,6 +136,10 @@ Result<std::vector<xg_counter>> PortControl::kernel_counters() const {
 
 Result<std::vector<xg_counter>> PortControl::malformed_counters() const {
   return read_percpu_counters(maps_.counters.get(), XG_MALFORMED_COUNTER(1), XG_MALFORMED_COUNT);
+}
+
+Result<std::vector<xg_exempt_counter>> PortControl::exempt_counters() const {
+  return read_percpu<xg_exempt_counter>(maps_.exempt_counters.get(), 0, XG_RATES);
 }
 
 Result<std::vector<xg_counter>> PortControl::rule_counters(u32 slot, u32 rules) const {

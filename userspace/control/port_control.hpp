@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "maps/exempt.h"
 #include "userspace/control/result.hpp"
 #include "userspace/kernel/kernel.hpp"
 
@@ -14,8 +15,12 @@ namespace xdpgpu::control {
 
 class PortControl {
  public:
+  // The data plane's looks, and asks the broker for what is to change (userspace/kernel/access.hpp): it maps
+  // for reading alone, and keeps no other descriptors than those that it can only look up by. What changes a
+  // map is for the broker's.
+  enum class Of { broker, data_plane };
   static Result<PortControl> open(std::string ifname, u32 queues, u32 flow_entries_per_queue,
-                                  kernel::PortMaps maps);
+                                  kernel::PortMaps maps, Of of = Of::broker);
 
   const std::string& ifname() const noexcept { return ifname_; }
   void rename(std::string ifname) { ifname_ = std::move(ifname); }  // the interface has another name
@@ -25,14 +30,16 @@ class PortControl {
 
   // XG_STATE_*
   u32 state() const noexcept;
-  void set_state(u32 state) noexcept;
+  void set_state(u32 state) noexcept;  // the broker's
 
   u32 active_generation() const noexcept;
   u32 active_slot() const noexcept;
-  // One 64-bit store: packets that come from now on are decided by this slot. The slot is complete.
+  // The broker's. One 64-bit store: packets that come from now on are decided by this slot. The slot is
+  // complete.
   void activate(u32 generation, u32 slot, u64 policy_hash) noexcept;
-  // The slot is not active and no packet is in it any more.
+  // The broker's. The slot is not active and no packet is in it any more.
   void write_header(u32 slot, const xg_policy& header) noexcept;
+  const xg_policy& header(u32 slot) const noexcept { return policy_[slot]; }
 
   // Whether the XDP program has these rewrites under that generation.
   bool has_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) const noexcept;
@@ -40,9 +47,10 @@ class PortControl {
   // Sums over CPUs. kernel_counters: by XG_KERNEL_* reason. malformed_counters: by kind, XG_MALFORMED_* - 1.
   Result<std::vector<xg_counter>> kernel_counters() const;
   Result<std::vector<xg_counter>> malformed_counters() const;
+  Result<std::vector<xg_exempt_counter>> exempt_counters() const;  // by XG_RATE_*
   Result<std::vector<xg_counter>> rule_counters(u32 slot, u32 rules) const;
   Result<std::vector<xg_rule_shed>> rule_shed(u32 slot, u32 rules) const;
-  // Both of them.
+  // The broker's. Both of them.
   Result<void> clear_rule_counters(u32 slot, u32 rules);
 
   const kernel::MapView<xg_flow_verdict>& flows() const noexcept { return flows_; }
@@ -57,6 +65,7 @@ class PortControl {
   kernel::MapView<xg_policy> policy_;
   kernel::MapView<xg_flow_verdict> flows_;
   kernel::MapView<xg_flow_stats> flow_stats_;
+  kernel::MapView<xg_rewrite> rewrites_;
 };
 
 // Sums of a per-CPU array's entries [first, first + count).

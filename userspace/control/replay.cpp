@@ -7,16 +7,22 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
+#include "maps/exempt.h"
 #include "maps/hash.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/fragment_track.hpp"
 #include "userspace/control/test_run.hpp"
+#include "userspace/dataplane/fragments.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -50,11 +56,14 @@ class Region {
 class Limits {
  public:
   bool conforms(const xg_rule& rule, u32 index, const xg_packet& packet, u64 now_ns) {
-    Key key{index, {}};
+    Key key{index, 0, {}};
     const u32* address = rule.limit_per == XG_LIMIT_PER_SRC   ? packet.key.src
                          : rule.limit_per == XG_LIMIT_PER_DST ? packet.key.dst
                                                               : nullptr;
-    if (address) std::copy_n(address, 4, key.second.begin());
+    if (address) {
+      std::copy_n(address, 4, std::get<2>(key).begin());
+      std::get<1>(key) = packet.key.family;
+    }
     const u64 now = now_ns << 8;
     u64& tat = times_.try_emplace(key, now).first->second;
     const auto ahead = static_cast<std::int64_t>(tat - now);
@@ -64,8 +73,71 @@ class Limits {
   }
 
  private:
-  using Key = std::pair<u32, std::array<u32, 4>>;
+  using Key = std::tuple<u32, u8, std::array<u32, 4>>;  // rule, family, address
   std::map<Key, u64> times_;
+};
+
+// A fragment that the policy follows, as it was before anything was done to it.
+using FragmentKey = std::array<u8, sizeof(xg_flow_key)>;
+struct Fragment {
+  FragmentKey key{};
+  bool later = false;
+  std::vector<u8> bytes;  // metadata and frame
+
+  Fragment(const xg_packet& packet, const xg_metadata& metadata, std::span<const u8> frame)
+      : later(metadata.flags & XG_PKT_LATER_FRAGMENT), bytes(sizeof(metadata) + frame.size()) {
+    std::memcpy(key.data(), &packet.key, sizeof(packet.key));
+    std::memcpy(bytes.data(), &metadata, sizeof(metadata));
+    std::copy(frame.begin(), frame.end(), bytes.begin() + sizeof(metadata));
+  }
+  const u8* frame() const { return bytes.data() + sizeof(xg_metadata); }
+};
+
+// Management's flows and the rates of what passes ahead of the rules, by the capture's clock (as
+// bpf/exempt.bpf.h). No sender is known: replay has no host's neighbours.
+class Exempt {
+ public:
+  explicit Exempt(const xg_policy& header) : header_(header) {}
+
+  void note_management(const xg_packet& packet, u64 now_ns) {
+    if (!xg_management_kind(&packet, 0)) return;
+    flows_[key_of(packet, 0)] = now_ns;
+  }
+  bool is_answer(const xg_packet& packet, u64 now_ns) {
+    if (!xg_management_kind(&packet, 1)) return false;
+    const bool tcp = (packet.flags & (XG_PKT_TCP | XG_PKT_FRAGMENT)) == XG_PKT_TCP;
+    if (tcp && !xg_management_tcp_answer(packet.tcp_flags)) return false;
+    const auto seen = flows_.find(key_of(packet, 1));
+    if (seen != flows_.end() && now_ns - seen->second < XG_MANAGEMENT_IDLE_NS) return true;
+    return tcp && conforms(XG_RATE_ANSWERS, XG_SHARE_ALL, 1, now_ns);
+  }
+  bool within_rate(const xg_packet& packet, u64 now_ns) {
+    if (packet.control > XG_CONTROL_DHCP) return conforms(packet.control, XG_SHARE_ALL, 1, now_ns);
+    if (packet.answer) return conforms(packet.control, XG_SHARE_ANSWERS, 4, now_ns);
+    return conforms(packet.control, XG_SHARE_REQUESTS, 2, now_ns);
+  }
+
+ private:
+  using Key = std::array<u8, sizeof(xg_management_flow)>;
+  static Key key_of(const xg_packet& packet, int reverse) {
+    xg_management_flow flow;
+    xg_management_flow_of(&packet, reverse, &flow);
+    return std::bit_cast<Key>(flow);
+  }
+  bool conforms(u32 kind, u32 share, u64 parts, u64 now_ns) {
+    const xg_rate& rate = header_.rates[kind];
+    const u64 now = now_ns << 8, less = rate.interval_ns * (parts - 1);
+    const u64 burst = rate.burst_ns > less ? rate.burst_ns - less : 0;
+    u64& tat = times_[kind][share];
+    const auto ahead = static_cast<std::int64_t>(tat - now);
+    if (ahead > static_cast<std::int64_t>(burst)) return false;
+    tat = (ahead > 0 ? tat : now) + rate.interval_ns * parts;
+    return true;
+  }
+
+  xg_policy header_;
+  std::map<Key, u64> flows_;
+  u64 times_[XG_RATES][3]{};
 };
 
 }  // namespace
@@ -82,25 +154,34 @@ struct Replay::Impl {
   std::unique_ptr<TestRun> kernel;
   std::string kernel_part;
   Limits limits;
+  FragmentTrack fragments;
+  std::optional<Exempt> exempt;
   std::vector<xg_counter> limit_counts;  // of all rules, as last seen
   bool has_limits = false;
 
   std::deque<PacketVerdict> pending;  // all packets whose verdict was not taken, in order
-  std::deque<std::size_t> inspected;  // of them, those with the device: positions counted from the first ever
-  std::size_t taken = 0;              // packets that left `pending`
+  // Of them, those with the device.
+  struct Inspected {
+    std::size_t position;  // counted from the first ever
+    std::optional<Fragment> fragment;
+  };
+  std::deque<Inspected> inspected;
+  std::map<FragmentKey, dataplane::FirstResult> firsts;  // what first fragments came to
+  std::size_t taken = 0;                                 // packets that left `pending`
   u64 packets = 0;
   u64 first_time = 0;
   u32 sequence = 0;
 
   Result<void> open_device(const std::string& name);
   void open_kernel(bool wanted);
-  Result<Decision> decide_packet(std::span<const u8> frame, const xg_packet& packet, u64 time_ns,
+  Result<Decision> decide_packet(std::span<const u8> frame, xg_packet packet, u64 time_ns,
                                  xg_metadata* metadata);
   int limit_that_dropped();
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
-  void finish_packet(std::size_t position, const xg_result& result);
+  xg_result result_of(const Inspected& packet, const xg_result& result);
+  void finish_packet(const Inspected& packet, const xg_result& answer);
 };
 
 Replay::Replay(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -111,6 +192,7 @@ const std::string& Replay::device() const noexcept { return impl_->device->info(
 Result<std::unique_ptr<Replay>> Replay::open(const CompiledPolicy& policy, const ReplayOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->policy = policy;
+  impl->exempt.emplace(policy.tables.header);
   for (u32 i = 0; i < policy.tables.header.rule_count; i++)
     impl->has_limits = impl->has_limits || rule_at(policy.tables, i).action == XG_RULE_LIMIT;
   if (!impl->region.ok()) return Error(std::string("cannot get memory for frames"));
@@ -164,16 +246,28 @@ int Replay::Impl::limit_that_dropped() {
   return dropped;
 }
 
-Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, const xg_packet& packet, u64 time_ns,
+Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, xg_packet packet, u64 time_ns,
                                              xg_metadata* metadata) {
   const bool ask_kernel = kernel && frame.size() >= TestRun::kMinFrame;
+  const u64 now_ns = time_ns - first_time;
+  bool within = true;
   const auto conforms = [&](const xg_rule& rule, u32 index, const xg_packet& p) {
-    return ask_kernel || limits.conforms(rule, index, p, time_ns - first_time);
+    if (rule.action == XG_RULE_ANSWER) return within = exempt->is_answer(p, now_ns);
+    return ask_kernel || limits.conforms(rule, index, p, now_ns);
   };
-  Decision decision = decide(policy.tables, packet, conforms);
-  xg_metadata_from(metadata, &packet, static_cast<u32>(xg_flow_hash(&packet.key, 0, 0)));
+  const auto within_rate = [&](const xg_packet& p) { return within = exempt->within_rate(p, now_ns); };
+  const auto flow_hash = static_cast<u32>(xg_flow_hash(&packet.key, 0, 0));
+  const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
+  Decision decision = fragments.decide(policy.tables, first, packet, now_ns, conforms, within_rate);
+  if (decision.reason == XG_KERNEL_pass_management &&
+      rule_at(policy.tables, static_cast<u32>(decision.rule)).action == XG_RULE_MANAGEMENT)
+    exempt->note_management(packet, now_ns);
+  xg_metadata_from(metadata, &packet, flow_hash);
   if (!ask_kernel) return decision;
-  const auto answer = kernel->run(frame);
+  // The kernel's clock has not gone on as the capture's has.
+  if (fragments.outlived())
+    if (auto done = kernel->forget_fragments(packet); !done) return Error(done.error());
+  const auto answer = kernel->run(frame, within);
   if (!answer) return Error(answer.error());
   if (answer->reason == XG_KERNEL_drop_limit) {
     decision.rule = limit_that_dropped();
@@ -222,7 +316,8 @@ Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 ti
   metadata.generation = kGeneration;
   metadata.sequence = impl.sequence++;
   metadata.pipeline = decision->pipeline;
-  impl.inspected.push_back(impl.taken + impl.pending.size() - 1);
+  impl.inspected.push_back({impl.taken + impl.pending.size() - 1, std::nullopt});
+  if (metadata.flags & XG_PKT_TRACKED) impl.inspected.back().fragment.emplace(packet, metadata, first);
   return impl.submit_packet(frame, metadata);
 }
 
@@ -274,8 +369,24 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
   return {};
 }
 
-void Replay::Impl::finish_packet(std::size_t position, const xg_result& result) {
-  PacketVerdict& verdict = pending[position - taken];
+// A later fragment's is its first one's.
+xg_result Replay::Impl::result_of(const Inspected& packet, const xg_result& result) {
+  if (!packet.fragment) return result;
+  const Fragment& fragment = *packet.fragment;
+  if (!fragment.later) {
+    firsts[fragment.key] = dataplane::first_result(result, fragment.frame());
+    return result;
+  }
+  if (const auto first = firsts.find(fragment.key); first != firsts.end())
+    return dataplane::result_of_later(first->second, fragment.frame());
+  xg_result unknown{};
+  unknown.verdict = policy.tables.header.default_action == XG_DO_PASS ? XG_PASS : XG_DROP;
+  return unknown;
+}
+
+void Replay::Impl::finish_packet(const Inspected& packet, const xg_result& answer) {
+  PacketVerdict& verdict = pending[packet.position - taken];
+  const xg_result result = result_of(packet, answer);
   verdict.action = XG_VERDICT_ACTION(result.verdict);
   const auto& settings = policy.pipelines->settings();
   const auto pipeline = std::find_if(settings.begin(), settings.end(),
@@ -298,7 +409,7 @@ Result<void> Replay::finish() {
 std::vector<PacketVerdict> Replay::take() {
   std::vector<PacketVerdict> verdicts;
   const std::size_t decided =
-      impl_->inspected.empty() ? impl_->pending.size() : impl_->inspected.front() - impl_->taken;
+      impl_->inspected.empty() ? impl_->pending.size() : impl_->inspected.front().position - impl_->taken;
   for (std::size_t i = 0; i < decided; i++) {
     verdicts.push_back(std::move(impl_->pending.front()));
     impl_->pending.pop_front();

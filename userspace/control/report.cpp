@@ -9,6 +9,7 @@
 #include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
 #include "userspace/kernel/names.hpp"
+#include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -59,6 +60,14 @@ Json malformed_json(const std::vector<xg_counter>& counters) {
   Json json = Json::object();
   for (u32 kind = 0; kind < counters.size(); kind++)
     json[kMalformed[kind]] = {{"packets", counters[kind].packets}, {"bytes", counters[kind].bytes}};
+  return json;
+}
+
+Json rates_json(const std::vector<xg_exempt_counter>& counters) {
+  Json json = Json::object();
+  for (u32 kind = 0; kind < counters.size(); kind++)
+    json[std::string(policy::keys::kRates[kind])] = {{"passed", counters[kind].passed},
+                                                     {"over", counters[kind].excess}};
   return json;
 }
 
@@ -237,6 +246,8 @@ Result<Json> report(const ReportInput& input) {
     if (!counters) return Error(counters.error());
     const auto malformed = port.malformed_counters();
     if (!malformed) return Error(malformed.error());
+    const auto rates = port.exempt_counters();
+    if (!rates) return Error(rates.error());
     Json queues = Json::array();
     for (const auto& queue : status.queues)
       if (queue.port == p) queues.push_back(queue_json(queue, status.devices));
@@ -247,7 +258,8 @@ Result<Json> report(const ReportInput& input) {
                      {"pins", kernel::names::pin_folder(port.ifname())},
                      {"queues", std::move(queues)},
                      {"kernel", kernel_json(*counters)},
-                     {"malformed", malformed_json(*malformed)}});
+                     {"malformed", malformed_json(*malformed)},
+                     {"rates", rates_json(*rates)}});
     kernel_by_port.push_back(std::move(*counters));
   }
   const auto& current = input.policy.current();

@@ -36,6 +36,7 @@ Result<Requests::Served> Requests::serve(Channel& channel) {
 Result<Message> Requests::answer(const Message& message, std::vector<int>& descriptors) {
   switch (message.type) {
     case MessageType::create_maps: {
+      pending_.reset();  // what was made before and never installed
       auto maps = duties_.create_maps(message.a, message.b);
       if (!maps) return Message::make(MessageType::refused, 0, 0, maps.error());
       pending_ = std::move(*maps);
@@ -44,10 +45,20 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     }
     case MessageType::install_maps: {
       if (!pending_) return Error(std::string("it had maps installed that were not made"));
-      const auto installed = duties_.install_maps(message.a, *pending_);
+      const auto installed = duties_.install_maps(message.a, *pending_, message.record<xg_policy>());
       pending_.reset();
+      installed_ = installed ? std::optional(message.a) : std::nullopt;
       return done_or_refused(installed);
     }
+    case MessageType::activate: {
+      if (installed_ != message.a)
+        return Error(std::string("it had a policy put in force that was not installed"));
+      const auto activated = duties_.activate(message.a, message.b, message.record<u64>());
+      if (activated) installed_.reset();
+      return done_or_refused(activated);
+    }
+    case MessageType::set_state:
+      return done_or_refused(duties_.set_state(message.a, message.b == 1));
     case MessageType::watch_egress:
       return done_or_refused(duties_.watch_egress(message.a == 1));
     case MessageType::renamed: {

@@ -17,7 +17,12 @@ class Requests {
   // What the broker does on request. A duty that fails is answered by `refused`, with its sentence.
   struct Duties {
     std::function<Result<kernel::PolicyMaps>(u32 lines, u32 rows)> create_maps;
-    std::function<Result<void>(u32 slot, const kernel::PolicyMaps& maps)> install_maps;
+    std::function<Result<void>(u32 slot, const kernel::PolicyMaps& maps, const xg_policy& header)>
+        install_maps;
+    // Of the slot that was installed last.
+    std::function<Result<void>(u32 slot, u32 generation, u64 policy_hash)> activate;
+    // bypassed_too: also of ports that an operator has bypassed.
+    std::function<Result<void>(u32 state, bool bypassed_too)> set_state;
     std::function<Result<void>(bool on)> watch_egress;
     std::function<Result<std::string>(u32 port)> rename;  // returns the name that the interface has now
     std::function<void()> ready;                          // once
@@ -41,6 +46,7 @@ class Requests {
   Duties duties_;
   State state_ = State::starting;
   std::optional<kernel::PolicyMaps> pending_;  // made, and not installed yet
+  std::optional<u32> installed_;               // slot, not activated yet
 };
 
 }  // namespace xdpgpu::control

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "userspace/control/decide.hpp"
+#include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -99,6 +100,14 @@ std::string account_text(const Json& report) {
 #define XG_X(name, words) add_line(text, malformed(#name), "malformed, not part of the sum: " words);
   XG_MALFORMED_KINDS(XG_X)
 #undef XG_X
+  for (const auto name : policy::keys::kRates) {
+    u64 over = 0;
+    for (const auto& port : report.at("ports"))
+      if (const auto rates = port.find("rates"); rates != port.end())
+        over += rates->at(std::string(name)).at("over").get<u64>();
+    add_line(text, over,
+             fmt::format("over the rate of {} and left to the rules, not part of the sum", name).c_str());
+  }
   auto worker = [&](const char* name) {
     u64 sum = 0;
     for (const auto& port : report.at("ports"))

@@ -7,10 +7,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <string_view>
+
+#include "maps/fragments.h"
 
 namespace xdpgpu::control {
 namespace {
@@ -37,6 +41,7 @@ Result<std::unique_ptr<TestRun>> TestRun::open(const policy::Tables& tables, u32
   made->port_ = std::move(*port);
   if (auto put = made->put_policy(tables, generation); !put) return Error(put.error());
   if (auto put = made->put_worker(); !put) return Error(put.error());
+  if (auto found = made->find_fragments(); !found) return Error(found.error());
   made->port_->activate(generation, kSlot, 0);
   made->port_->set_state(XG_STATE_RUNNING);
   made->seen_.resize(XG_KERNEL_REASON_COUNT);
@@ -49,11 +54,17 @@ Result<void> TestRun::put_policy(const policy::Tables& tables, u32 generation) {
   if (!maps) return Error(maps.error());
   if (auto filled = kernel::fill_policy_maps(*maps, tables.lines, tables.rows); !filled) return filled;
   if (auto put = kernel::install_policy_maps({&port_->maps()}, kSlot, *maps); !put) return put;
-  xg_policy header = tables.header;
-  header.generation = generation;
-  port_->write_header(kSlot, header);
-  rules_ = header.rule_count;
+  header_ = tables.header;
+  header_.generation = generation;
+  port_->write_header(kSlot, header_);
   return {};
+}
+
+void TestRun::set_rates(bool within_rate) {
+  const u64 interval = within_rate ? XG_RATE_ALL : XG_RATE_NONE;
+  if (header_.rates[0].interval_ns == interval) return;
+  for (xg_rate& rate : header_.rates) rate.interval_ns = interval;
+  port_->write_header(kSlot, header_);
 }
 
 Result<void> TestRun::put_worker() {
@@ -70,7 +81,46 @@ Result<void> TestRun::put_worker() {
   return {};
 }
 
-Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
+// It is the program's own: no descriptor of it is handed out.
+Result<void> TestRun::find_fragments() {
+  std::array<u32, 64> ids{};
+  bpf_prog_info info{};
+  info.map_ids = reinterpret_cast<u64>(ids.data());
+  info.nr_map_ids = ids.size();
+  u32 size = sizeof(info);
+  if (bpf_obj_get_info_by_fd(program_->program_fd(), &info, &size) != 0)
+    return Error(fmt::format("cannot look at the program's maps: {}", std::strerror(errno)));
+  for (u32 i = 0; i < std::min<u32>(info.nr_map_ids, ids.size()); i++) {
+    kernel::Fd map(bpf_map_get_fd_by_id(ids[i]));
+    bpf_map_info its{};
+    u32 its_size = sizeof(its);
+    if (map && bpf_obj_get_info_by_fd(map.get(), &its, &its_size) == 0 &&
+        std::string_view(its.name) == "fragments")
+      fragments_ = std::move(map);
+  }
+  return fragments_ ? Result<void>{} : Error(std::string("the program's table of fragments is not there"));
+}
+
+Result<void> TestRun::forget_fragments(const xg_packet& packet) {
+  xg_flow_key key;
+  xg_fragment_key(&packet, &key);
+  xg_config config{};
+  xg_fragment_bucket bucket{};
+  const u32 zero = 0;
+  if (bpf_map_lookup_elem(port_->maps().config.get(), &zero, &config) != 0)
+    return Error(fmt::format("cannot read the program's settings: {}", std::strerror(errno)));
+  const u32 index = xg_fragment_bucket_of(&key, config.hash_key[0], config.hash_key[1]);
+  if (bpf_map_lookup_elem(fragments_.get(), &index, &bucket) != 0)
+    return Error(fmt::format("cannot read the program's table of fragments: {}", std::strerror(errno)));
+  for (xg_datagram& entry : bucket.entries)
+    if (std::memcmp(&entry.key, &key, sizeof(key)) == 0) entry = {};
+  if (bpf_map_update_elem(fragments_.get(), &index, &bucket, BPF_ANY) != 0)
+    return Error(fmt::format("cannot write the program's table of fragments: {}", std::strerror(errno)));
+  return {};
+}
+
+Result<KernelAnswer> TestRun::run(std::span<const u8> frame, bool within_rate) {
+  set_rates(within_rate);
   std::atomic_ref<u32>(queue_[0].granted).store(queue_[0].admitted + 1, std::memory_order_relaxed);
   out_.resize(XG_METADATA_SIZE + kMaxFrame);
   xdp_md context{};
@@ -95,6 +145,8 @@ Result<KernelAnswer> TestRun::run(std::span<const u8> frame) {
   return answer;
 }
 
-Result<std::vector<xg_counter>> TestRun::rule_counters() const { return port_->rule_counters(kSlot, rules_); }
+Result<std::vector<xg_counter>> TestRun::rule_counters() const {
+  return port_->rule_counters(kSlot, header_.rule_count);
+}
 
 }  // namespace xdpgpu::control

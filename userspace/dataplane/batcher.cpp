@@ -32,6 +32,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
   batch.port_mask = 0;
+  batch.tracked = false;
   current_ = &batch;
   return current_;
 }

@@ -39,6 +39,8 @@ struct Batch {
       ports;  // of each descriptor; kLaterBuffer or kEgress, where it is no received packet's first
   std::vector<u64> rx_times_ns;  // of each packet's first descriptor
   u32 port_mask = 0;
+  bool tracked = false;         // there are followed fragments in it (XG_PKT_TRACKED)
+  bool default_passes = false;  // with `tracked`: what the policy's default does with one of no first
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
 
   static constexpr u8 kLaterBuffer = 0xff;

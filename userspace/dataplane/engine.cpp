@@ -101,6 +101,7 @@ struct Engine::Impl {
   std::unique_ptr<Mirroring> mirroring;  // before the devices
   std::vector<Placement> placements;     // by worker
   std::vector<int> frames_nodes;         // by worker, where its first frame stands
+  FragmentLogs fragments;                // by worker
   std::vector<std::unique_ptr<Worker>> workers;
 
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -135,6 +136,7 @@ struct Engine::Impl {
 void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
   std::vector<EgressLogs> egress;
   for (const auto& port : ports) egress.push_back(port->egress());
+  for (u32 i = 0; i < shares.size(); ++i) fragments.push_back(std::make_unique<FragmentLog>());
   for (u32 i = 0; i < shares.size(); ++i) {
     std::vector<std::unique_ptr<PortQueue>> queues;
     for (const auto& port : ports) queues.push_back(i < port->spec().queues ? port->queue(i) : nullptr);
@@ -153,8 +155,8 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     if (options.compute_mode == ComputeMode::automatic) worker.closing = Closing::by_load;
     worker.cpu = placements[i].cpu;
     worker.retire_cpu = placements[i].retire_cpu;
-    workers.push_back(
-        std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy, egress));
+    workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy,
+                                               egress, fragments));
     const int node = node_of(region->base() + chunk_of(shares[i].first));
     frames_nodes.push_back(node);
     if (placements[i].node >= 0 && node >= 0 && node != placements[i].node)
@@ -245,7 +247,8 @@ Result<void> Engine::use_devices(std::vector<std::unique_ptr<gpu::Device>> given
 }
 
 Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
-                                 PipelineChooser chooser, bool mirrors, bool mirrors_to_tables) {
+                                 PipelineChooser chooser, bool mirrors, bool mirrors_to_tables,
+                                 bool default_passes) {
   if (impl_->devices.empty())
     return tl::unexpected(std::string("the engine has no device to load a policy into"));
   if (const gpu::DeviceInfo& info = impl_->devices.first().info(); mirrors_to_tables && !info.mirrors_tables)
@@ -263,7 +266,7 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
       return ok;
     }
   impl_->loaded.push_back(generation);
-  impl_->policies.push_back({generation, std::move(chooser), gpu::fed_by_egress(*pipelines)});
+  impl_->policies.push_back({generation, std::move(chooser), gpu::fed_by_egress(*pipelines), default_passes});
   impl_->pipelines[generation] = pipelines;
   return {};
 }
@@ -375,6 +378,11 @@ Result<void> Engine::start() {
   for (auto& worker : impl_->workers)
     if (auto ok = worker->start(); !ok) return ok;
   return {};
+}
+
+void Engine::fall_silent() noexcept {
+  for (auto& worker : impl_->workers) worker->fall_silent();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the longest that a worker sleeps
 }
 
 Result<void> Engine::drain(u32 timeout_ms) {

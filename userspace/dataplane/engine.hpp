@@ -75,7 +75,7 @@ struct QueueStatus {
   u32 device = 0;  // of EngineStatus::devices, once there are any
   PortMode mode = PortMode::copy;
   u32 chunks_per_frame = 1;                         // that the driver may fill (zero-copy)
-  bool metadata = false;                            // the port delivers metadata (learnt at start)
+  bool metadata = false;                            // the port delivers metadata (learnt from its packets)
   ComputeMode compute_mode = ComputeMode::inlined;  // never automatic
   int cpu = -1;            // core the worker is pinned to; split: its thread that feeds
   int retire_cpu = -1;     // split: core of the worker's other thread
@@ -128,10 +128,11 @@ class Engine {
   // Makes a generation's pipelines known to each device, or to none; packets of it may arrive from now on.
   // Without a chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it
   // mirrors; then the first device looks at mirrored packets from now on, until stop(). mirrors_to_tables:
-  // and to pipelines whose stages remember packets. Fails where it cannot.
+  // and to pipelines whose stages remember packets. default_passes: the policy's default, for a fragment of
+  // which no first one is known. Fails where it cannot.
   Result<void> load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
-                           PipelineChooser chooser = {}, bool mirrors = false,
-                           bool mirrors_to_tables = false);
+                           PipelineChooser chooser = {}, bool mirrors = false, bool mirrors_to_tables = false,
+                           bool default_passes = false);
   // From now on packets without metadata count as of this generation, which is loaded.
   void make_current(u32 generation);
   // Takes back a load_policy that was not made current, and of which no packet came.
@@ -147,6 +148,9 @@ class Engine {
   bool wants_policy_again() noexcept;
 
   Result<void> start();
+  // Has the XDP program send no more packets here, where nobody can tell it so: no worker lives, it finds
+  // within a heartbeat. For good.
+  void fall_silent() noexcept;
   // No new packets come (XDP no longer redirects): waits for batches and TX completions, at most
   // `timeout_ms`.
   Result<void> drain(u32 timeout_ms);

@@ -127,6 +127,13 @@ bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noe
   return take(queue, at, buffers, now_ns);
 }
 
+// A policy that is not in force any more does not say.
+void Feeder::note_tracked(Batch& batch) noexcept {
+  const CurrentPolicy* policy = policy_.load(std::memory_order_acquire);
+  batch.tracked = true;
+  batch.default_passes = policy && policy->generation == batch.generation && policy->default_passes;
+}
+
 // False: no batch can take the packet now; it stays in the ring. Inlined for one buffer, where its loops are
 // none.
 [[gnu::always_inline]] inline bool Feeder::take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
@@ -150,20 +157,31 @@ bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noe
                          monotonic_ns());  // not the turn's beginning
   }
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
-  if (!queue.metadata.delivers()) [[unlikely]]
+  if (!queue.metadata.delivers() || !MetadataProbe::own(*metadata, first.addr % XG_CHUNK_SIZE)) [[unlikely]] {
+    if (queue.metadata.delivers()) forget_metadata(queue);
     fill_metadata(queue, frame, first.len, length, now_ns);
+  }
 
   Batch* batch = batcher_->open(metadata->generation, now_ns, buffers);
   if (!batch) [[unlikely]]
     return false;
   if (buffers > 1) queue.batch_later(buffers - 1);
   batch->add(first.addr, first.len, static_cast<u8>(queue.port), *metadata);
+  if (metadata->flags & XG_PKT_TRACKED) [[unlikely]]
+    note_tracked(*batch);
   for (u32 i = 1; i < buffers; ++i) {
     const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);
     batch->extend(buffer.addr, buffer.len);
   }
-  if (!queue.metadata.delivers()) queue.next_sequence = metadata->sequence + 1;
+  queue.next_sequence = metadata->sequence + 1;
   return true;
+}
+
+// The worker counts the sequences from here on. What was lost before the last packet that told its own stands
+// in that already.
+[[gnu::noinline]] void Feeder::forget_metadata(PortQueue& queue) noexcept {
+  queue.counters->lost_in_kernel += queue.credits.lost_total(queue.socket->losses().packets());
+  queue.metadata.forget();
 }
 
 // Sequences that the worker counts itself are never ahead of the kernel's own, because losses become
@@ -209,6 +227,7 @@ void Feeder::account(u64 now_ns, bool empty_handed) noexcept {
       // Nothing is under way, so that everything has left, the lost ones at the end included. Whoever
       // retires has nothing to say about this queue before the next batch.
       queue->publish_retired(admitted);
+      queue->next_sequence = admitted;
     }
   }
 }
@@ -223,6 +242,10 @@ void Feeder::publish(u64 now_ns, bool rings_empty, const Retired& retired) noexc
   for (PortQueue* queue : queues_) queue->publish_credits(1);
   if (now_ns - beat_ns_ < kBeatEveryNs || !lives(retired, now_ns, options_.beat_timeout_ns)) return;
   beat_ns_ = now_ns;
+  if (silent_.load(std::memory_order_relaxed)) {
+    for (PortQueue* queue : queues_) queue->publish_beat(0, 0);
+    return;
+  }
   // Whoever retires may sleep while it is asked for nothing.
   const u64 device_ns = batcher_->waiting() ? retired.device_ns : now_ns;
   for (PortQueue* queue : queues_) queue->publish_beat(now_ns, device_ns);

@@ -37,6 +37,8 @@ class Feeder {
   void kick() noexcept;
   // Credits that have come together, between two calls of publish.
   void publish_credits() noexcept;
+  // From its next turn on it says that no worker lives, for good. Any thread.
+  void fall_silent() noexcept { silent_.store(true, std::memory_order_relaxed); }
   // Losses, credits, heartbeat. rings_empty: the last receive() found nothing.
   void publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept;
   // Into the metrics: the receivers' rings, the credits, the free frames.
@@ -53,10 +55,12 @@ class Feeder {
   void refill(PortQueue& queue) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
   bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
+  void note_tracked(Batch& batch) noexcept;
   bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
   bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;
   void discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept;
+  void forget_metadata(PortQueue& queue) noexcept;
   void fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept;
   void account(u64 now_ns, bool empty_handed) noexcept;
 
@@ -68,6 +72,7 @@ class Feeder {
   const std::atomic<const CurrentPolicy*>& policy_;
   EgressFeed& egress_;
   Batcher* batcher_ = nullptr;
+  std::atomic<bool> silent_{false};
   u64 statistics_ns_ = 0, beat_ns_ = 0;
   u64 turns_ = 0;
   bool quiet_ = false;

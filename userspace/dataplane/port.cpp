@@ -9,14 +9,17 @@
 #include <cerrno>
 #include <cstring>
 
+#include "gpu/flow_table.hpp"
 #include "userspace/dataplane/clock.hpp"
+#include "userspace/kernel/access.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
 
 template <class T>
-Result<void> map_into(kernel::MapView<T>& view, const kernel::Fd& fd, u32 entries) {
-  auto opened = kernel::MapView<T>::open(fd.get(), entries);
+Result<void> map_into(kernel::MapView<T>& view, const kernel::Fd& fd, u32 entries,
+                      kernel::Mapping mapping = kernel::Mapping::writable) {
+  auto opened = kernel::MapView<T>::open(fd.get(), entries, mapping);
   if (!opened) return tl::unexpected(opened.error());
   view = std::move(*opened);
   return {};
@@ -37,7 +40,8 @@ Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size
   port->spec_ = std::move(spec);
   const kernel::PortMaps& maps = port->spec_.maps;
   const u32 queues = port->spec_.queues;
-  if (auto ok = map_into(port->config_, maps.config, 1); !ok) return tl::unexpected(ok.error());
+  if (auto ok = map_into(port->config_, maps.config, 1, kernel::Mapping::read_only); !ok)
+    return tl::unexpected(ok.error());
   const u32 entries = port->config_[0].flow_entries_per_queue;
   if (entries < XG_FLOW_WAYS || !std::has_single_bit(entries))
     return tl::unexpected(fmt::format("{}: {} flow entries a queue are not a power of two of at least {}",
@@ -76,8 +80,10 @@ Result<void> Port::map_mirror() {
 Result<void> Port::map_egress() {
   const auto logs = kernel::map_entries(spec_.maps.egress_heads.get());
   if (!logs) return tl::unexpected(logs.error());
-  if (auto ok = map_into(egress_heads_, spec_.maps.egress_heads, *logs); !ok) return ok;
-  return map_into(egress_records_, spec_.maps.egress_records, *logs * XG_EGRESS_SLOTS);
+  if (auto ok = map_into(egress_heads_, spec_.maps.egress_heads, *logs, kernel::Mapping::read_only); !ok)
+    return ok;
+  return map_into(egress_records_, spec_.maps.egress_records, *logs * XG_EGRESS_SLOTS,
+                  kernel::Mapping::read_only);
 }
 
 Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const SocketOptions& like) const {
@@ -145,11 +151,14 @@ Result<void> Port::announce(const std::vector<std::unique_ptr<Port>>& ports) {
                   fmt::format("the socket of {} queue {}", spec_.ifname, queue));
     if (!ok) return ok;
   }
+  // Where the map is the broker's, so is that.
   for (const auto& target : ports) {
+    if (!spec_.maps.tx_ports) break;
     auto ok = put(spec_.maps.tx_ports, target->index_, static_cast<int>(target->spec_.ifindex),
                   fmt::format("{} as a target", target->spec_.ifname));
     if (!ok) return ok;
   }
+  kernel::close_writable(spec_.maps);
   return {};
 }
 
@@ -226,11 +235,8 @@ EgressLogs Port::egress() const noexcept {
 
 void Port::write_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) noexcept {
   u32 index = XG_REWRITE_INDEX(XG_REWRITE_FIRST, generation);
-  for (xg_rewrite rewrite : rewrites) {
-    // Whole: where the generation goes on from a dead attach, the XDP program reads it meanwhile.
-    rewrite.generation = generation;
-    rewrites_[index++] = rewrite;
-  }
+  // Where the generation goes on from a dead attach, the XDP program reads them meanwhile.
+  for (const xg_rewrite& rewrite : rewrites) gpu::write_rewrite(rewrites_[index++], rewrite, generation);
   // The records must stand before any flow verdict that names one.
   std::atomic_thread_fence(std::memory_order_release);
 }

@@ -30,7 +30,8 @@ class Port {
   // Opens the sockets of all queues, zero-copy where the driver has it and the spec allows it, else
   // copy: one mode for the whole port. Then the reinjection pair's, in copy mode.
   Result<void> open_sockets(const FrameRegion& region, Umems& umems);
-  // Makes the sockets known to the XDP program, and the other ports as targets of REDIRECT.
+  // Makes the sockets known to the XDP program, and the other ports as targets of REDIRECT where it holds the
+  // map of those. No descriptor by which a map can be changed stays open behind it.
   Result<void> announce(const std::vector<std::unique_ptr<Port>>& ports);
   // Hands queue `queue` over to its worker; what a dead one had is counted as lost first.
   std::unique_ptr<PortQueue> queue(u32 queue);

@@ -41,7 +41,7 @@ struct PortQueue {
   gpu::FlowTable flows;
   MetadataProbe metadata;
   Credits credits;
-  u32 next_sequence = 0;  // for ports without metadata
+  u32 next_sequence = 0;  // of a packet without metadata
   u32 published_granted = 0, published_retired = 0;
   u32 dropping = 0;  // kContinued: the rest of a packet of too many buffers is to come, and to go
   // Frames that are not a received packet's first: put into batches since the start, and come out of them (of

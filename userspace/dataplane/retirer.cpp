@@ -2,6 +2,7 @@
 #include "userspace/dataplane/retirer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "userspace/dataplane/clock.hpp"
 #include "userspace/dataplane/metrics.hpp"
@@ -16,12 +17,14 @@ constexpr u64 kHungNs = 5'000'000'000;
 
 }  // namespace
 
-Retirer::Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring)
+Retirer::Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring,
+                 const FragmentLogs& logs, u32 own)
     : free_(free),
       ring_(ring),
       queues_(queues),
       order_(static_cast<u32>(queues.size()), free.span(), kPassGraceNs),
-      router_(region, queues, free, order_) {
+      router_(region, queues, free, order_),
+      fragments_(region, queues, logs, own) {
   for (const PortQueue* queue : queues_) metrics_.push_back(queue ? queue->metrics : nullptr);
 }
 
@@ -30,12 +33,28 @@ void Retirer::use(Batcher& batcher, bool device_publishes) noexcept {
   router_.leave_publishing_to_device(device_publishes);
 }
 
-bool Retirer::retire(u64 now_ns) noexcept {
-  u64 done_ns = 0;
-  while (Batch* batch = batcher_->poll()) {
+Batch* Retirer::next(u64 now_ns, u64& done_ns) noexcept {
+  Batch* batch = std::exchange(held_, nullptr);
+  if (!batch) [[likely]] {
+    batch = batcher_->poll();
+    if (!batch) return nullptr;
     if (!done_ns) answered_ns_ = done_ns = monotonic_ns();
     count_batch(*batch, done_ns, metrics_);
     batcher_->took(done_ns - std::min(done_ns, batch->submitted_ns));
+  }
+  if (batch->tracked && batch->outcome == Outcome::decided && !fragments_.settle(*batch, now_ns))
+      [[unlikely]] {
+    held_ = batch;
+    return nullptr;
+  }
+  return batch;
+}
+
+bool Retirer::retire(u64 now_ns) noexcept {
+  u64 done_ns = 0;
+  bool any = false;
+  while (Batch* batch = next(now_ns, done_ns)) {
+    any = true;
     order_.begin();
     const Routed routed = router_.route(*batch, now_ns);
     order_.end(batch->port_mask, batch->next_sequence, routed.passed);
@@ -46,7 +65,7 @@ bool Retirer::retire(u64 now_ns) noexcept {
     frames_ += batch->count;
     batcher_->release(batch);
   }
-  return done_ns != 0;
+  return any || done_ns != 0;
 }
 
 void Retirer::kick() noexcept {
@@ -60,7 +79,7 @@ void Retirer::settle(u64 now_ns) noexcept {
 }
 
 Load Retirer::load() noexcept {
-  if (batcher_->waiting()) return Load::waiting;
+  if (held_ || batcher_->waiting()) return Load::waiting;
   if (order_.empty()) {
     moving_ = false;
     return Load::idle;

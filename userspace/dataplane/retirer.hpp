@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/fragments.hpp"
 #include "userspace/dataplane/frame_ring.hpp"
 #include "userspace/dataplane/idle.hpp"
 #include "userspace/dataplane/order.hpp"
@@ -21,7 +22,9 @@ class Retirer {
  public:
   // queues[port]: nullptr where there is none. free: where frames go whose packets are through, this
   // thread's own. ring: to the thread that feeds; nullptr where that is this one.
-  Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring);
+  // logs, own: of the fragments that are followed, and this worker's place among them; outlive it.
+  Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring,
+          const FragmentLogs& logs, u32 own);
 
   // Before the first turn.
   void use(Batcher& batcher, bool device_publishes) noexcept;
@@ -46,13 +49,18 @@ class Retirer {
   void publish_levels() noexcept;
 
  private:
+  // The next batch that is decided and waits for nothing; nullptr: there is none.
+  Batch* next(u64 now_ns, u64& done_ns) noexcept;
+
   FreeList& free_;
   FrameRing* ring_;
   std::vector<PortQueue*> queues_;          // by port
   std::vector<xg_queue_metrics*> metrics_;  // by port, nullptr where there is no queue
   OrderLog order_;
   Router router_;
+  FragmentFates fragments_;
   Batcher* batcher_ = nullptr;
+  Batch* held_ = nullptr;  // decided, and waits for what a first fragment comes to elsewhere
   u64 batches_ = 0, packets_ = 0, frames_ = 0;
   u64 answered_ns_ = 0;  // when batches came back last
   bool device_failed_ = false;

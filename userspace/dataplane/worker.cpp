@@ -65,7 +65,7 @@ int pin(std::thread& thread, int cpu) {
 
 Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
                const FrameShare& frames, const std::atomic<const CurrentPolicy*>& policy,
-               std::vector<EgressLogs> egress)
+               std::vector<EgressLogs> egress, const FragmentLogs& fragments)
     : options_(options),
       queues_(std::move(queues)),
       active_(existing(queues_)),
@@ -74,7 +74,7 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
       returns_(options.split ? std::make_unique<FrameRing>(frames.count) : nullptr),
       egress_(std::move(egress), accounts(queues_), options.index, options.workers, region, free_, policy),
       feeder_(options_, region, active_, free_, returns_.get(), policy, egress_),
-      retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get()),
+      retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get(), fragments, options.index),
       idle_(receive_fds(active_), longest_sleep_ms(options.beat_timeout_ns), options.spin_ns) {
   report_.publish({.frames = feeder_.count({})});
 }

@@ -30,10 +30,10 @@ class Worker {
  public:
   // queues[port]: nullptr where the port has no queue of this index. The frames [first, first + count)
   // of the region are this worker's.
-  // egress: what the host sends out of each port; outlives the worker.
+  // egress: what the host sends out of each port; outlives the worker, as `fragments` does, one log a worker.
   Worker(const WorkerOptions& options, u8* region, std::vector<std::unique_ptr<PortQueue>> queues,
          const FrameShare& frames, const std::atomic<const CurrentPolicy*>& policy,
-         std::vector<EgressLogs> egress);
+         std::vector<EgressLogs> egress, const FragmentLogs& fragments);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -42,6 +42,8 @@ class Worker {
   void use(std::unique_ptr<gpu::Queue> queue, bool publishes);
   // Fills the fill rings, so that the kernel has frames before its first packet, and starts the threads.
   Result<void> start();
+  // It goes on with what it has, and the XDP program sends it no more: on_failure decides. For good.
+  void fall_silent() noexcept { feeder_.fall_silent(); }
   // The threads end after their turn. Packets in hand stay where they are.
   void stop();
   // After stop: closes the sockets, takes all frames back and counts them. total differs from free only

@@ -13,6 +13,7 @@ struct CurrentPolicy {
   u32 generation = 0;
   Engine::PipelineChooser chooser;
   std::vector<u16> fed_by_egress;  // pipelines that are shown what the host sends
+  bool default_passes = false;     // packets that no rule decides
 };
 
 // What a worker tells the control thread, every few turns.

@@ -16,6 +16,7 @@
 #include <optional>
 #include <utility>
 
+#include "userspace/host/landlock.hpp"
 #include "userspace/host/xdp_features.hpp"
 
 #ifndef SO_PREFER_BUSY_POLL
@@ -143,6 +144,13 @@ Outcome find_huge_pages() {
   return {pages > 0 ? Have::yes : Have::no, fmt::format("{} reserved in /proc/sys/vm/nr_hugepages", pages)};
 }
 
+Outcome find_landlock(bool (Landlock::*limits)() const, const char* since) {
+  const Landlock found = landlock();
+  if (found.version == 0) return {Have::no, found.why};
+  return {(found.*limits)() ? Have::yes : Have::no,
+          fmt::format("version {} of its interface{}", found.version, since)};
+}
+
 }  // namespace
 
 std::vector<Feature> probe_features() {
@@ -185,6 +193,14 @@ std::vector<Feature> probe_features() {
       by_file("/sys/kernel/btf/vmlinux"));
   add("huge_pages", false,
       "frame memory in huge pages: fewer TLB misses, faster registration (io.huge_pages)", find_huge_pages());
+  add("landlock", false,
+      "the process that sees the packets can open no file but those it needs; without it, those that its "
+      "user "
+      "can open",
+      find_landlock(&Landlock::limits_files, ""));
+  add("landlock_devices", false,
+      "with a GPU, no device that process opens but the GPU can be asked anything by ioctl",
+      find_landlock(&Landlock::limits_device_requests, "; 5 (Linux 6.10) is the first with it"));
   libbpf_set_print(quiet);
   return features;
 }

@@ -67,6 +67,9 @@ struct PortOptions {
   // wakes the peer only if that has an XDP program (veth_xdp_flush), else the frames lie there until
   // something else does; its ndo_xdp_xmit wakes any peer with NAPI.
   bool tx_by_redirect = false;
+  // The map of management's flows (maps/exempt.h) that this port shares with another one of its attach; that
+  // one's descriptor, borrowed while the program is loaded. -1: a map of its own.
+  int management_flows = -1;
   // Somebody else's program on the interface gives way, and comes back only if this one does not stay.
   bool replace = false;
 };
@@ -91,16 +94,21 @@ struct PortOptions {
   X(counters)           \
   X(rule_counters)      \
   X(rule_shed)          \
+  X(management_flows)   \
+  X(management_senders) \
+  X(gateways)           \
+  X(exempt_states)      \
+  X(exempt_counters)    \
   X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)
 #undef XG_X
-  // The descriptors in XG_PORT_MAPS' order; they stay owned by this object.
+  // The descriptors in XG_PORT_MAPS' order, -1 where there is none; they stay owned by this object.
   std::vector<int> descriptors() const;
   // Takes over descriptors in the same order. Exactly kPortMapCount of them; closes them all on error.
   static Result<PortMaps> adopt(std::span<const int> descriptors);
-  // A second set of descriptors of the same maps.
+  // A second set of descriptors of the same maps, all of which are there.
   Result<PortMaps> duplicate() const;
 };
 // The maps' names, in the same order: also the names of their pins.
@@ -170,10 +178,15 @@ Result<void> fill_policy_maps(const PolicyMaps& maps, std::span<const xg_line> l
 // In all ports' slots, which no packet goes by yet. Takes one RCU grace period (some 15 ms), however many
 // ports there are. On failure some may have them.
 Result<void> install_policy_maps(const std::vector<const PortMaps*>& ports, u32 slot, const PolicyMaps& maps);
+// Makes the interfaces known to a port's program as the targets of its REDIRECTs, by port index.
+Result<void> enter_targets(const PortMaps& maps, const std::vector<u32>& ifindexes);
 
 // An mmap of a mmapable array map, as a span of its values (value size rounded up to 8 as in the
 // kernel). Unmapped by the destructor.
-Result<void*> map_array(int fd, u32 entries, u32 value_size);  // checks type, sizes and flags
+// read_only: for good, mprotect cannot change it, whatever the descriptor allows.
+enum class Mapping { writable, read_only };
+// Checks type, sizes and flags.
+Result<void*> map_array(int fd, u32 entries, u32 value_size, Mapping mapping = Mapping::writable);
 void unmap_array(void* data, u64 bytes) noexcept;
 Result<u32> map_entries(int fd);  // how many the map has room for
 
@@ -183,9 +196,10 @@ class MapView {
 
  public:
   MapView() = default;
-  // The first `entries` values of the map; the error says which map does not fit.
-  static Result<MapView> open(int fd, u32 entries) {
-    auto data = map_array(fd, entries, sizeof(T));
+  // The first `entries` values of the map; the error says which map does not fit. A store into one that was
+  // mapped read-only ends the process.
+  static Result<MapView> open(int fd, u32 entries, Mapping mapping = Mapping::writable) {
+    auto data = map_array(fd, entries, sizeof(T), mapping);
     if (!data) return tl::unexpected(data.error());
     MapView view;
     view.data_ = static_cast<T*>(*data);

@@ -58,7 +58,16 @@ Result<u32> map_entries(int fd) {
   return info.max_entries;
 }
 
-Result<void*> map_array(int fd, u32 entries, u32 value_size) {
+Result<void> enter_targets(const PortMaps& maps, const std::vector<u32>& ifindexes) {
+  for (u32 port = 0; port < ifindexes.size(); port++)
+    if (bpf_map_update_elem(maps.tx_ports.get(), &port, &ifindexes[port], BPF_ANY) != 0)
+      return tl::unexpected(
+          fmt::format("cannot enter interface {} into the XDP program's map as a target: {}", ifindexes[port],
+                      std::strerror(errno)));
+  return {};
+}
+
+Result<void*> map_array(int fd, u32 entries, u32 value_size, Mapping mapping) {
   bpf_map_info info{};
   u32 size = sizeof(info);
   if (bpf_obj_get_info_by_fd(fd, &info, &size) != 0)
@@ -69,8 +78,8 @@ Result<void*> map_array(int fd, u32 entries, u32 value_size) {
         "map {} has {} entries of {} bytes where {} of {} in mapped memory are expected; it is of another "
         "version of xdpgpu: detach and attach again",
         info.name, info.max_entries, info.value_size, entries, value_size));
-  void* data =
-      mmap(nullptr, mapped_bytes(u64{entries} * value_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int protection = mapping == Mapping::writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* data = mmap(nullptr, mapped_bytes(u64{entries} * value_size), protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED)
     return tl::unexpected(
         fmt::format("cannot map the memory of map {}: {}", info.name, std::strerror(errno)));

@@ -81,6 +81,8 @@ Skeleton open_sized(const PortOptions& options) {
   bpf_map__set_max_entries(skeleton->maps.egress_heads, cpus);
   bpf_map__set_max_entries(skeleton->maps.limits, options.max_prefix_limits);
   bpf_map__set_max_entries(skeleton->maps.xsks, options.queues);
+  if (options.management_flows >= 0)
+    bpf_map__reuse_fd(skeleton->maps.management_flows, options.management_flows);
   skeleton->rodata->multi_buffer = options.multi_buffer ? 1 : 0;
   if (options.multi_buffer) bpf_program__set_flags(skeleton->progs.xdpgpu, BPF_F_XDP_HAS_FRAGS);
   return skeleton;

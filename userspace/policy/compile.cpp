@@ -11,6 +11,7 @@
 #include "userspace/policy/caching.hpp"
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
+#include "userspace/policy/rates.hpp"
 #include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::policy {
@@ -141,7 +142,7 @@ class Compiler {
     for (u32 i = 0; i < policy_.management.size(); ++i) {
       for (bool reverse : {false, true}) {
         add_match(policy_.management[i], reverse);
-        add_rule({.action = XG_RULE_MANAGEMENT,
+        add_rule({.action = static_cast<u8>(reverse ? XG_RULE_ANSWER : XG_RULE_MANAGEMENT),
                   .limit_per = 0,
                   .pipeline = 0,
                   .number = i,
@@ -187,12 +188,14 @@ class Compiler {
         out.action = XG_RULE_MIRROR;
         out.pipeline = number_of(rule.pipeline);
         break;
-      case Rule::Action::limit:
+      case Rule::Action::limit: {
         out.action = XG_RULE_LIMIT;
         out.limit_per = static_cast<u8>(rule.limit.per);
-        out.interval_ns = (1'000'000'000ull << 8) / rule.limit.pps;
-        out.burst_ns = (rule.limit.burst - 1) * out.interval_ns;
+        const xg_rate rate = compiled_rate({rule.limit.pps, rule.limit.burst});
+        out.interval_ns = rate.interval_ns;
+        out.burst_ns = rate.burst_ns;
         break;
+      }
     }
     return out;
   }
@@ -237,6 +240,7 @@ class Compiler {
     header.fragments = static_cast<u8>(policy_.fragments);
     header.malformed = static_cast<u8>(policy_.malformed);
     header.feeds_egress = wants_egress(policy_) ? 1 : 0;
+    std::transform(policy_.rates.begin(), policy_.rates.end(), header.rates, compiled_rate);
     // Address space only, until it is used.
     store_.reserve(65536 + (src_.boundary_count() + dst_.boundary_count()) * 2 / 3);
     header.rules_line =

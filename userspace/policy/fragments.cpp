@@ -62,7 +62,7 @@ class Ways {
       notes_.push_back(
           fmt::format("fragments get around the rule {}: they have no ports and no TCP flags, so it says "
                       "nothing of them, "
-                      "and \"fragments\": \"{}\" lets them on; write \"drop\"",
+                      "and \"fragments\": \"{}\" lets them on; write \"track\"",
                       named(names), policy_.fragments == Do::pass ? "pass" : "inspect"));
   }
   void passed() {
@@ -70,7 +70,7 @@ class Ways {
       notes_.push_back(
           "\"fragments\": \"pass\" lets every fragment in that no rule drops, though \"default\" is "
           "\"drop\": "
-          "a stranger need but cut packets up; write \"drop\"");
+          "a stranger need but cut packets up; write \"track\"");
     around(holding());
     std::vector<const std::string*> inspecting;
     for (const auto& rule : policy_.rules)
@@ -81,7 +81,7 @@ class Ways {
     if (!inspecting.empty())
       notes_.push_back(
           fmt::format("fragments get around the pipeline {}: \"fragments\": \"pass\" passes them, and no "
-                      "pipeline sees them; write \"drop\"",
+                      "pipeline sees them; write \"track\"",
                       named(inspecting)));
   }
   void inspected() {
@@ -102,7 +102,7 @@ class Ways {
     if (names.empty()) return;
     notes_.push_back(fmt::format(
         "fragments get around the rule {} of pipeline \"{}\", which asks for ports or TCP flags: with "
-        "\"fragments\": \"inspect\" they come to the pipeline and have none; write \"drop\"",
+        "\"fragments\": \"inspect\" they come to the pipeline and have none; write \"track\"",
         named(names), pipeline.name));
   }
 

@@ -12,6 +12,7 @@
 #include "userspace/policy/match.hpp"
 #include "userspace/policy/mirroring.hpp"
 #include "userspace/policy/pipelines.hpp"
+#include "userspace/policy/rates.hpp"
 #include "userspace/policy/reader.hpp"
 #include "userspace/policy/routes.hpp"
 #include "userspace/policy/table_stages.hpp"
@@ -22,8 +23,6 @@ namespace {
 
 constexpr u64 kMaxNameBytes = 128;
 constexpr u64 kMaxDescriptionBytes = 4096;
-constexpr u64 kMaxPps = 1'000'000'000;
-constexpr u64 kMaxBurstSeconds = 3600;
 constexpr u64 kMinBurstNs = 1'000;
 constexpr u64 kMaxBurstNs = 1'000'000'000;
 constexpr u64 kMaxLinkGbps = 1600;
@@ -55,6 +54,7 @@ class PolicyReader {
       policy_.pipelines = read_pipelines(report_, *pipelines, known,
                                          [this](const Place& place) { return named_file(place); });
     if (auto entries = fields.get("management")) management(*entries);
+    if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
     if (auto rules = fields.get("rules")) this->rules(*rules);
     if (auto io = fields.get("io")) this->io(*io);
     if (auto compute = fields.get("compute"))
@@ -362,21 +362,9 @@ class PolicyReader {
     Fields fields(report_, place, keys::kLimit, "\"limit\"");
     if (auto per = fields.get("per"))
       if (auto word = read_word(report_, *per, words::kLimitPer)) rule.limit.per = *word;
-    if (auto pps = fields.require("pps"))
-      if (auto value = read_integer(report_, *pps, 1, kMaxPps)) rule.limit.pps = *value;
-    rule.limit.burst = rule.limit.pps;
-    auto burst = fields.get("burst");
-    if (!burst) return;
-    auto value = read_integer(report_, *burst, 1, kMaxPps);
-    if (!value) return;
-    rule.limit.burst = *value;
-    if (rule.limit.pps != 0 && *value / rule.limit.pps > kMaxBurstSeconds)
-      report_.at(
-          *burst,
-          fmt::format("lets {} seconds' worth of packets through at once, at most {} are counted; at {} "
-                      "packets a second that is a burst of {}",
-                      *value / rule.limit.pps, kMaxBurstSeconds, rule.limit.pps,
-                      rule.limit.pps * kMaxBurstSeconds));
+    const Rate rate = read_rate(report_, fields);
+    rule.limit.pps = rate.pps;
+    rule.limit.burst = rate.burst;
   }
 
   void io(const Place& place) {

@@ -57,12 +57,13 @@ struct List {
   bool operator==(const List&) const = default;
 };
 
-// XG_DO_*. inspect: `fragments` and `malformed` only. known_*: `on_failure` and `on_overload` only: flows
-// with a verdict go on as it says, the others so.
+// XG_DO_*. inspect: `fragments` and `malformed` only, track: `fragments` only. known_*: `on_failure` and
+// `on_overload` only: flows with a verdict go on as it says, the others so.
 enum class Do : u8 {
   pass = XG_DO_PASS,
   drop = XG_DO_DROP,
   inspect = XG_DO_INSPECT,
+  track = XG_DO_TRACK,
   known_pass = XG_DO_KNOWN | XG_DO_PASS,
   known_drop = XG_DO_KNOWN | XG_DO_DROP,
 };
@@ -87,6 +88,17 @@ struct Limit {
   u64 burst = 0;  // packets; default: pps
   bool operator==(const Limit&) const = default;
 };
+
+// What may pass ahead of the rules (XG_RATE_*); what is over it meets them. config/README.md has the reasons.
+struct Rate {
+  u64 pps =
+      0;  // XG_CONTROL_ARP, ND and DHCP: half for requests, a quarter each for answers and known senders
+  u64 burst = 0;  // packets; default: pps
+  bool operator==(const Rate&) const = default;
+};
+using Rates = std::array<Rate, XG_RATES>;
+inline constexpr Rates kDefaultRates{Rate{2000, 2000}, {2000, 2000}, {1000, 1000}, {100, 100},
+                                     {100, 100},       {100, 100},   {2000, 2000}};
 
 // Of rules that inspect.
 inline constexpr u32 kLeastPriority = 1, kMiddlePriority = 3, kMostPriority = 5;
@@ -223,10 +235,11 @@ struct RateLimitStage {
   bool operator==(const RateLimitStage&) const = default;
 };
 struct ConntrackStage {
-  std::string on_new = "next";      // next, drop, pass
-  std::string on_invalid = "drop";  // likewise
-  bool egress = true;               // it is shown what the host sends
-  bool loose = false;               // one direction of a connection may do
+  std::string on_new = "next";        // next, drop, pass
+  std::string on_invalid = "drop";    // likewise
+  std::string on_untracked = "next";  // likewise; "drop" where on_new is, unless the policy says
+  bool egress = true;                 // it is shown what the host sends
+  bool loose = false;                 // one direction of a connection may do
   // In the order of keys::kTimeouts.
   std::array<u32, 10> timeouts_ms{120'000, 60'000, 3'600'000, 120'000, 120'000,
                                   10'000,  30'000, 120'000,   30'000,  600'000};
@@ -290,6 +303,7 @@ struct Policy {
   Do fragments = Do::pass;  // for those that no rule passes, drops or limits; unsaid: default_action
   Do malformed = Do::drop;  // drop: ahead of all rules; else for those that no rule passes, drops or limits
   std::vector<Match> management;
+  Rates rates = kDefaultRates;
   std::map<std::string, List> lists;
   std::vector<Rule> rules;
   std::vector<Pipeline> pipelines;  // in the order of the text; metadata.pipeline indexes this

@@ -221,8 +221,10 @@ Json stage_json(const ConntrackStage& stage) {
   Json timeouts = Json::object();
   for (std::size_t i = 0; i < keys::kTimeouts.size(); i++)
     timeouts[std::string(keys::kTimeouts[i])] = write_duration(u64{stage.timeouts_ms[i]} * 1'000'000);
-  Json json = {{"stage", "conntrack"},   {"on_new", stage.on_new}, {"on_invalid", stage.on_invalid},
-               {"egress", stage.egress}, {"loose", stage.loose},   {"timeouts", std::move(timeouts)}};
+  Json json = {{"stage", "conntrack"},           {"on_new", stage.on_new},
+               {"on_invalid", stage.on_invalid}, {"on_untracked", stage.on_untracked},
+               {"egress", stage.egress},         {"loose", stage.loose},
+               {"timeouts", std::move(timeouts)}};
   add_table(json, stage.table);
   return json;
 }
@@ -306,6 +308,10 @@ std::string to_json(const Policy& policy) {
   json["malformed"] = decision_json(policy.malformed);
   json["management"] = Json::array();
   for (const auto& match : policy.management) json["management"].push_back(match_json(match));
+  json["rates"] = Json::object();
+  for (u32 kind = 0; kind < XG_RATES; ++kind)
+    json["rates"][std::string(keys::kRates[kind])] = {{"pps", policy.rates[kind].pps},
+                                                      {"burst", policy.rates[kind].burst}};
   json["lists"] = Json::object();
   for (const auto& [name, list] : policy.lists) json["lists"][name] = list_json(list);
   json["rules"] = Json::array();

@@ -90,6 +90,11 @@ ConntrackStage read_conntrack(Report& report, const Place& place) {
        {std::pair("on_new", &stage.on_new), std::pair("on_invalid", &stage.on_invalid)})
     if (auto action = fields.get(key))
       if (auto word = read_word(report, *action, words::kAclDefault)) *to = words::kAclDefault[*word];
+  // Who lets nobody begin anything lets in nothing that belongs to nothing either.
+  if (stage.on_new == "drop") stage.on_untracked = "drop";
+  if (auto action = fields.get("on_untracked"))
+    if (auto word = read_word(report, *action, words::kAclDefault))
+      stage.on_untracked = words::kAclDefault[*word];
   if (auto egress = fields.get("egress"))
     if (auto value = read_bool(report, *egress)) stage.egress = *value;
   // Who sees one direction alone has to take the other one's word.

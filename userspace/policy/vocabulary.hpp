@@ -17,9 +17,12 @@ namespace xdpgpu::policy {
 using Words = std::span<const std::string_view>;
 
 namespace keys {
-inline constexpr std::array<std::string_view, 14> kPolicy{
-    "$schema",   "version",    "description", "default", "on_failure", "on_overload", "fragments",
-    "malformed", "management", "lists",       "rules",   "pipelines",  "io",          "compute"};
+inline constexpr std::array<std::string_view, 15> kPolicy{
+    "$schema",    "version", "description", "default", "on_failure", "on_overload", "fragments", "malformed",
+    "management", "rates",   "lists",       "rules",   "pipelines",  "io",          "compute"};
+inline constexpr std::array<std::string_view, 7> kRates{
+    "arp", "nd", "dhcp", "lacp", "lldp", "stp", "management_answers"};  // XG_RATE_*
+inline constexpr std::array<std::string_view, 2> kRate{"pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kKnown{"known", "new"};
 inline constexpr std::array<std::string_view, 9> kMatch{
     "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
@@ -52,8 +55,8 @@ inline constexpr std::array<std::string_view, 5> kForward{"stage", "next_hops", 
 inline constexpr std::array<std::string_view, 11> kRateLimit{
     "stage",       "per",    "prefix4", "prefix6", "pps", "burst", "bytes_per_second",
     "burst_bytes", "excess", "entries", "evict"};
-inline constexpr std::array<std::string_view, 8> kConntrack{"stage", "on_new",   "on_invalid", "egress",
-                                                            "loose", "timeouts", "entries",    "evict"};
+inline constexpr std::array<std::string_view, 9> kConntrack{
+    "stage", "on_new", "on_invalid", "on_untracked", "egress", "loose", "timeouts", "entries", "evict"};
 inline constexpr std::array<std::string_view, 10> kTimeouts{
     "syn_sent", "syn_received", "established", "fin_wait", "time_wait",
     "closed",   "udp",          "udp_replied", "icmp",     "other"};
@@ -93,7 +96,7 @@ inline constexpr std::array<std::string_view, 8> kCompute{"device", "devices",  
 namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
 inline constexpr std::array<std::string_view, 1> kKnown{"keep"};
-inline constexpr std::array<std::string_view, 3> kFragments{"pass", "drop", "inspect"};
+inline constexpr std::array<std::string_view, 4> kFragments{"pass", "drop", "inspect", "track"};
 inline constexpr std::array<std::string_view, 3> kMalformed{"pass", "drop", "inspect"};
 inline constexpr std::array<std::string_view, 2> kAction{"pass",
                                                          "drop"};  // and {"inspect": NAME}, {"mirror": NAME}

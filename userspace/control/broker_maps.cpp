@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+//
+// What the broker changes in the ports' maps, as userspace/kernel/access.hpp has it. Whoever asks may have
+// been taken over: it may have any policy put in force, as making policies is its work, but of this attach's
+// interfaces alone, whole, and none under a generation that packets have met before.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/control/broker_port.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+// A data plane that goes on from a dead attach leaves some out; one that went through them all would have the
+// next attach start anew.
+constexpr u32 kMostGenerationsAhead = 64;
+
+}  // namespace
+
+Result<void> Broker::open_controls() {
+  if (!controls_.empty()) return {};
+  std::vector<u32> targets;
+  for (const auto& planned : plan_.ports) targets.push_back(planned.facts.ifindex);
+  for (u32 i = 0; i < ports_.size(); i++) {
+    if (auto entered = kernel::enter_targets(ports_[i]->maps, targets); !entered) return entered;
+    auto maps = ports_[i]->maps.duplicate();
+    if (!maps) return Error(maps.error());
+    const auto& planned = plan_.ports[i];
+    auto control = PortControl::open(planned.facts.name, planned.queues, options_.flow_entries_per_queue,
+                                     std::move(*maps));
+    if (!control) {
+      controls_.clear();
+      return Error(control.error());
+    }
+    controls_.push_back(std::move(*control));
+    tables_.add(ports_[i]->maps);
+  }
+  return {};
+}
+
+Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps, const xg_policy& header) {
+  std::vector<const kernel::PortMaps*> all;
+  for (std::size_t i = 0; i < ports_.size(); i++) {
+    const u32 active = controls_[i].active_generation();
+    if (active != 0 && controls_[i].active_slot() == slot)
+      return Error(fmt::format("packets go by the policy in slot {}", slot));
+    if (header.generation == 0 || header.generation < active ||
+        header.generation - active > kMostGenerationsAhead)
+      return Error(fmt::format("policy generation {} does not follow {}", header.generation, active));
+    all.push_back(&ports_[i]->maps);
+  }
+  if (header.rule_count > XG_MAX_RULES || header.management_count > header.rule_count)
+    return Error(fmt::format("no policy has {} rules, {} of them for management", header.rule_count,
+                             header.management_count));
+  if (auto installed = kernel::install_policy_maps(all, slot, maps); !installed) return installed;
+  for (auto& control : controls_) {
+    control.write_header(slot, header);
+    if (auto cleared = control.clear_rule_counters(slot, header.rule_count); !cleared) return cleared;
+  }
+  return {};
+}
+
+Result<void> Broker::activate(u32 slot, u32 generation, u64 policy_hash) {
+  for (const auto& control : controls_)
+    if (control.header(slot).generation != generation)
+      return Error(fmt::format("the policy in slot {} is not of generation {}", slot, generation));
+  for (auto& control : controls_) control.activate(generation, slot, policy_hash);
+  return {};
+}
+
+Result<void> Broker::set_state(u32 state, bool bypassed_too) {
+  for (auto& control : controls_)
+    if (bypassed_too || control.state() != XG_STATE_BYPASS) control.set_state(state);
+  return {};
+}
+
+}  // namespace xdpgpu::control
