@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace xdpgpu::gpu {
 namespace {
 
-enum class Fault { fail, refuse, hang, lose };
+enum class Fault { fail, refuse, hang, lose, die };
 
 struct Plan {
   Fault fault = Fault::fail;
@@ -33,6 +34,8 @@ std::optional<Plan> read_plan(std::string_view text) {
     plan.fault = Fault::hang;
   else if (word == "lose")
     plan.fault = Fault::lose;
+  else if (word == "die")
+    plan.fault = Fault::die;
   else
     return std::nullopt;
   const auto number = colon == text.npos ? std::string_view{} : text.substr(colon + 1);
@@ -54,6 +57,7 @@ class FaultyQueue final : public Queue {
   Slot* acquire() noexcept override { return queue_->acquire(); }
   Submit submit(Slot* slot, u32 count, u32 generation) noexcept override {
     const bool broken = batches_.fetch_add(1) + 1 >= plan_.from;
+    if (broken && plan_.fault == Fault::die) std::abort();
     if (broken && (plan_.fault == Fault::refuse || plan_.fault == Fault::lose)) return Submit::device_failed;
     const Submit submitted = queue_->submit(slot, count, generation);
     if (submitted != Submit::ok) return submitted;
@@ -136,7 +140,7 @@ Result<std::unique_ptr<Device>> with_fault(std::unique_ptr<Device> device, std::
   const auto plan = read_plan(fault);
   if (!plan)
     return tl::unexpected(fmt::format(
-        "\"{}\" is no fault: it must be fail:N, refuse:N, hang:N or lose:N, N counting batches from 1",
+        "\"{}\" is no fault: it must be fail:N, refuse:N, hang:N, lose:N or die:N, N counting batches from 1",
         fault));
   return std::make_unique<FaultyDevice>(std::move(device), *plan);
 }

@@ -8,6 +8,7 @@
 //   hang:N     they never come back; what they write is scribbled over for as long as somebody asks
 //   lose:N     they are not taken, nor are policies: the device is lost, before batch or policy number N,
 //              counted together
+//   die:N      the process dies as it hands over batch number N, as by a packet that a stage cannot take
 //
 // `xdpgpu attach` obeys it in the environment variable XDPGPU_FAULT, and says so.
 #pragma once

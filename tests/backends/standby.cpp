@@ -396,7 +396,8 @@ TEST(Faults, AreSaidInFull) {
   for (const char* fault : {"", "fail", "fail:", "fail:0", "fail:x", "fail:1x", "melt:1", "lose:"}) {
     const auto device = gpu::with_fault(gpu::open_device("cpu").value(), fault);
     ASSERT_FALSE(device) << fault;
-    EXPECT_NE(device.error().find("fail:N, refuse:N, hang:N or lose:N"), std::string::npos) << device.error();
+    EXPECT_NE(device.error().find("fail:N, refuse:N, hang:N, lose:N or die:N"), std::string::npos)
+        << device.error();
   }
 }
 

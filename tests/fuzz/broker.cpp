@@ -77,11 +77,22 @@ class Model {
               check(port < XG_MAX_PORTS, "a port that cannot be");
               return std::string("eth9");
             },
+            .keep_policy = [this](u32 bytes) -> control::Result<kernel::Fd> {
+              check(bytes >= 1 && bytes <= control::kMaxKeptBytes, "memory beyond its bounds");
+              memory_ = (bytes & 1) != 0;
+              if (!memory_) return control::Error(std::string("no memory"));
+              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+            },
+            .policy_kept =
+                [this](const kernel::Fd& memory) {
+                  check(static_cast<bool>(memory), "a policy kept in memory that was not given");
+                },
             .ready =
                 [this] {
                   check(!ready_, "ready twice");
                   ready_ = true;
                 },
+            .ending = [this](bool) { check(ready_, "an end announced before the beginning"); },
             .undo =
                 [this](bool keep) {
                   check(ready_, "the end before the beginning");
@@ -96,7 +107,7 @@ class Model {
     if (!right) fail(input_, what);
   }
   Input input_;
-  bool made_ = false, ready_ = false, undone_ = false;
+  bool made_ = false, memory_ = false, ready_ = false, undone_ = false;
   std::optional<u32> installed_;
 };
 
@@ -160,8 +171,9 @@ void converse(Input input) {
       if (served.error().empty()) fail(input, "a fault without a reason");
       return;
     }
-    const bool ready = length == sizeof(Message) && bytes[4] == static_cast<u8>(MessageType::ready);
-    hear(input, data_plane, !ready);
+    const bool unanswered = length == sizeof(Message) && (bytes[4] == static_cast<u8>(MessageType::ready) ||
+                                                          bytes[4] == static_cast<u8>(MessageType::ending));
+    hear(input, data_plane, !unanswered);
   }
   data_plane = control::Channel();
   const auto gone = requests.serve(broker);
@@ -188,6 +200,7 @@ std::vector<Bytes> seeds() {
   };
   add({{1, {5, 3}}, {2, {1}}, {7, {1, 1}}, {8, {1, 0}}, {3, {}}, {5, {1}}, {6, {2}}, {4, {1, 1}}});
   add({{1, {4, 3}}, {1, {5, 3}}, {1, {7, 3}}, {2, {0}}, {7, {0, 9}}, {8, {2, 1}}, {3, {}}, {4, {0, 0}}});
+  add({{3, {}}, {10, {7}}, {11, {}}, {10, {8}}, {9, {1}}, {4, {1, 1}}});
   for (u8 type = 0; type < 80; type++) add({{type, {1, 1}}});
   for (const u8 shape : std::to_array<u8>({0x01, 0x02, 0x0f, 0x10, 0x80, 0xf3}))
     add({{1, {5, 3}}, {3, {}}}, shape);

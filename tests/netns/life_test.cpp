@@ -84,20 +84,6 @@ TEST_P(Life, InterruptDetaches) {
   EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
 }
 
-// While no data plane lives, `on_failure` decides; attach notices, cleans up and says so.
-TEST_P(Life, ADeadDataPlaneIsCleanedUp) {
-  attach(inspect_all(kPass));
-  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
-  const pid_t data_plane = attached_->data_plane();
-  kill(data_plane, SIGKILL);
-  const int status = attached_->process().wait(10s);
-  attached_->process().wait_for_end_of_output(2s);
-  EXPECT_EQ(status, 1) << attached_->process().out() << attached_->process().err();
-  EXPECT_NE(attached_->process().err(), "");
-  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
-  EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U);
-}
-
 TEST_P(Life, AStoppedWorkerIsAFailureNotAHole) {
   for (const char* what : {"pass", "drop"}) {
     attach(inspect_all(

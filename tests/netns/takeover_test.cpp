@@ -235,7 +235,7 @@ class Taken {
  public:
   struct Message {
     std::uint32_t magic = 0x78677067, type = 0, a = 0, b = 0;
-    char text[240] = {};
+    char text[496] = {};
   };
   enum Type : std::uint32_t { create_maps = 1, install_maps = 2, renamed = 6, activate = 7, set_state = 8 };
   enum Answer : std::uint32_t { maps_created = 64, done, refused };

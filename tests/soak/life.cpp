@@ -330,8 +330,24 @@ class Life {
       problem(fmt::format("descriptors grew by {} to {}", found_.descriptor_growth, files));
   }
 
+  // Another data plane goes on.
+  void kill_data_plane() {
+    kill(everybody_.back(), SIGKILL);
+    const auto lives = [&] {
+      try {
+        const Json life = status().value("data_plane", Json::object());
+        return life.value("deaths", 0) == 1 && life.value("lives", false);
+      } catch (const std::exception&) {
+        return false;
+      }
+    };
+    if (!lab::eventually(lives, 30s))
+      problem("the data plane did not come back: " + attached_->process().err());
+  }
+
   void finish() {
-    if (plan_.end == End::detached) {
+    if (plan_.end == End::data_plane_killed) kill_data_plane();
+    if (plan_.end != End::all_killed) {
       const lab::Outcome outcome = attached_->detach();
       traffic_.pause();
       if (outcome.status != 0) problem("detach: " + outcome.out + outcome.err);
@@ -343,12 +359,10 @@ class Life {
       if (!account.value("frames_conserved", false) || !account.value("packets_balanced", false))
         problem("the account at the end does not balance: " + account.dump());
     } else {
-      const pid_t data_plane = everybody_.back();
-      if (plan_.end == End::all_killed) attached_->process().signal(SIGKILL);
-      kill(data_plane, SIGKILL);
+      attached_->process().signal(SIGKILL);
+      kill(everybody_.back(), SIGKILL);
       const int status = attached_->process().wait(10s);
-      if (status != (plan_.end == End::all_killed ? 137 : 1))
-        problem(fmt::format("attach ended with {}: {}", status, attached_->process().err()));
+      if (status != 137) problem(fmt::format("attach ended with {}: {}", status, attached_->process().err()));
       traffic_.pause();
     }
     std::uint64_t handed = 0, accounted = 0;

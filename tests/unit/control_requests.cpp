@@ -90,7 +90,15 @@ class ControlRequests : public ::testing::Test {
                        return Error(renamed.error());
                      return std::string("eth9");
                    },
+                   .keep_policy = [this](u32 bytes) -> Result<kernel::Fd> {
+                     if (auto made = act("memory " + std::to_string(bytes) + "; "); !made)
+                       return Error(made.error());
+                     return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+                   },
+                   .policy_kept =
+                       [this](const kernel::Fd& memory) { done_ += memory ? "kept; " : "nothing kept; "; },
                    .ready = [this] { done_ += "ready; "; },
+                   .ending = [this](bool keep) { done_ += keep ? "will leave; " : "will undo; "; },
                    .undo =
                        [this](bool keep) {
                          done_ += keep ? "leave; " : "undo; ";
@@ -136,6 +144,41 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   EXPECT_EQ(done_,
             "create 4 2; install 1 of generation 7; activate 1 7 99; state 2 of all; ready; watch; rename 1; "
             "undo; ");
+}
+
+TEST_F(ControlRequests, AnEndIsAnnouncedAndAPolicyKept) {
+  ask(MessageType::keep_policy, 1000);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto memory = data_plane_.receive(0ms);
+  ASSERT_TRUE(memory) << memory.error();
+  EXPECT_EQ(memory->message.type, MessageType::memory);
+  EXPECT_EQ(memory->descriptors.size(), 1u);
+  ask(MessageType::policy_kept);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::ready);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  ask(MessageType::ending, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType{}) << "nobody waits for an answer";
+  EXPECT_EQ(done_, "memory 1000; kept; ready; will leave; ");
+  // The memory is given once.
+  ask(MessageType::policy_kept);
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+}
+
+TEST_F(ControlRequests, NobodyEndsBeforeTheStart) {
+  ask(MessageType::ending);
+  EXPECT_THAT(wrong(), HasSubstr("before it was ready"));
+  ask(MessageType::keep_policy, kMaxKeptBytes + 1);
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
+}
+
+// One that is killed while its request is answered did nothing wrong.
+TEST_F(ControlRequests, WhoDiesBeforeTheAnswerIsGone) {
+  ask(MessageType::watch_egress, 1);
+  data_plane_ = Channel();
+  EXPECT_EQ(serve(), Requests::Served::gone);
 }
 
 TEST_F(ControlRequests, WhatDecidesStaysIfItIsAskedFor) {

@@ -26,10 +26,41 @@ std::string netns_text(const Json& report) {
   return fmt::format(" in network namespace {}", netns->at("inode").get<u64>());
 }
 
+// A process without a data plane, for now or for good.
+bool is_dead(const Json& report) {
+  const auto life = report.find("data_plane");
+  return life != report.end() && !life->value("lives", true);
+}
+
+std::string last_death_text(const Json& life) {
+  const auto last = life.find("last_death");
+  if (last == life.end()) return "";
+  const auto headers = last->value("headers", std::string());
+  return fmt::format("the data plane has died {} time{}, the last one on {}: it {}{}\n",
+                     life.at("deaths").get<u64>(), life.at("deaths").get<u64>() == 1 ? "" : "s",
+                     last->at("at").get<std::string>(), last->at("how").get<std::string>(),
+                     headers.empty() ? "" : "; the headers of the packets that it had are in " + headers);
+}
+
+std::string dead_text(const Json& report) {
+  const Json& life = report.at("data_plane");
+  std::string text =
+      fmt::format("process {}{}, up {:.0f} s: THERE IS NO DATA PLANE\n", report.at("pid").get<int>(),
+                  netns_text(report), report.at("uptime_s").get<double>());
+  for (const auto& port : report.at("ports"))
+    text += fmt::format("{} is attached: {} XDP; {}; maps in {}\n", port.at("interface").get<std::string>(),
+                        port.at("xdp").get<std::string>(), port.at("state").get<std::string>(),
+                        port.at("pins").get<std::string>());
+  text += last_death_text(life) + life.at("summary").get<std::string>() + "\n\n";
+  return text + control::account_text(report);
+}
+
 std::string text_of(const Json& report) {
+  if (is_dead(report)) return dead_text(report);
   std::string text = fmt::format("process {}{}, up {:.0f} s\n", report.at("pid").get<int>(),
                                  netns_text(report), report.at("uptime_s").get<double>());
   text += control::ready_text(report);
+  if (const auto life = report.find("data_plane"); life != report.end()) text += last_death_text(*life);
   if (const auto cage = report.find("cage"); cage != report.end() && cage->contains("why"))
     text += fmt::format("the data plane: system calls {}, files {} ({})\n",
                         cage->at("system_calls").get<std::string>(), cage->at("files").get<std::string>(),
@@ -90,7 +121,7 @@ int run_one(const std::string& ifname, Format format) {
     print_json(*report);
   else
     print(text_of(*report));
-  return kDone;
+  return is_dead(*report) ? kFailed : kDone;
 }
 
 // Every attached process once, however many interfaces it has.
@@ -104,6 +135,7 @@ int run_all(bool only_here, Format format) {
       auto report = ask(ifname, std::string(control::request::kStatus), {}, status, Format::text, {}, scope);
       worst = std::max(worst, status);
       if (!report || !seen.insert(report->at("pid").get<int>()).second) continue;
+      if (is_dead(*report)) worst = kFailed;
       if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
       reports.push_back(std::move(*report));
     }

@@ -4,20 +4,18 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "userspace/control/broker_port.hpp"
 #include "userspace/control/busy_poll.hpp"
@@ -29,13 +27,11 @@
 #include "userspace/control/settle.hpp"
 #include "userspace/kernel/access.hpp"
 #include "userspace/kernel/names.hpp"
+#include "userspace/kernel/xdp_link.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-// Draining is bounded, and so is what the data plane does behind it.
-constexpr std::chrono::seconds kStopTimeout{15};
 // How soon a new default gateway, or its new MAC address, is known to the XDP programs.
 constexpr std::chrono::milliseconds kGatewayTurn{1000};
 
@@ -61,6 +57,15 @@ sigset_t handled_signals() {
   return set;
 }
 
+// Where memory is short the kernel is to take the data plane before the broker, which starts it again.
+void prefer_for_the_oom_killer() {
+  constexpr const char* kFile = "/proc/self/oom_score_adj";
+  constexpr int kWorse = 200, kMost = 1000;
+  int score = 0;
+  std::ifstream(kFile) >> score;
+  std::ofstream(kFile) << std::min(score + kWorse, kMost);
+}
+
 // Closes every descriptor but standard ones and `keep`.
 void close_others(std::vector<int> keep) {
   std::sort(keep.begin(), keep.end());
@@ -72,15 +77,6 @@ void close_others(std::vector<int> keep) {
     first = number + 1;
   }
   syscall(SYS_close_range, first, ~0u, 0);
-}
-
-std::string death(int status) {
-  if (WTERMSIG(status) == SIGSYS)
-    return "the data plane asked the kernel for what it must never ask for and was killed by its system-call "
-           "filter; everything was detached and cleaned up; the kernel's log (dmesg, \"type=1326\") has the "
-           "call's number: look at what packets and clients it had";
-  return fmt::format("the data plane was killed by signal {} ({}); everything was detached and cleaned up",
-                     WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
 }  // namespace
@@ -226,33 +222,62 @@ Result<void> Broker::set_up_busy_poll(Port& port, const std::string& name) {
   return {};
 }
 
-Result<pid_t> Broker::fork_data_plane() {
+Result<DataPlaneKeeper::Started> Broker::fork_data_plane(const DeathRecord& before) {
   auto pair = Channel::make_pair();
   if (!pair) return Error(pair.error());
   pair->first.refuse_descriptors();  // the data plane has none to give
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return Error(fmt::format("cannot fork the data plane: {}", std::strerror(errno)));
-  if (child == 0) become_data_plane(std::move(pair->second));
-  channel_ = std::move(pair->first);
-  listener_ = kernel::Fd();
-  return child;
+  if (child == 0) become_data_plane(std::move(pair->second), before);
+  return Started{child, std::move(pair->first)};
+}
+
+dataplane::PortSpec Broker::spec_of(u32 index) const {
+  const Port& port = *ports_[index];
+  const auto& facts = plan_.ports[index].facts;
+  u32 most_buffers = 1;
+  for (const auto& other : plan_.ports)
+    most_buffers = std::max(most_buffers, host::packet_buffers(other.facts.mtu));
+  dataplane::PortSpec spec;
+  spec.ifname = facts.name;
+  spec.ifindex = facts.ifindex;
+  spec.queues = plan_.ports[index].queues;
+  spec.packet_buffers = host::packet_buffers(facts.mtu);
+  spec.frames_per_queue = plan_.ports[index].frames_per_queue;
+  spec.numa_node = facts.numa_node;
+  spec.busy_poll = port.busy_poll;
+  spec.xdp_mode = port.mode;
+  spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
+  spec.forbid_zero_copy = plan_.mode == host::IoMode::copy;
+  spec.two_chunks = host::wants_two_chunks(facts);
+  spec.repair_checksums = host::partial_checksums(facts);
+  // The kernel cannot hand back a frame that turns out to be too long for the port it is to leave by.
+  spec.cache_transmit =
+      spec.packet_buffers == most_buffers &&
+      host::can_transmit_xdp(facts, port.mode == kernel::XdpMode::generic, spec.packet_buffers);
+  spec.reinject_ifname = port.reinjection->worker_ifname();
+  spec.reinject_ifindex = port.reinjection->worker_ifindex();
+  return spec;
 }
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
-void Broker::become_data_plane(Channel channel) {
+void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexcept {
+  prefer_for_the_oom_killer();
+  // The mappings by which the broker changes what steers the XDP programs.
+  controls_.clear();
   if (auto left = leave_terminal(); !left) {
     say(left.error());
     _exit(1);
   }
   DataPlaneSetup setup;
+  setup.before = before;
   std::vector<int> keep{channel.fd(), listener_.get()};
-  u32 most_buffers = 1;
-  for (const auto& port : plan_.ports)
-    most_buffers = std::max(most_buffers, host::packet_buffers(port.facts.mtu));
+  if (kept_policy_) keep.push_back(kept_policy_.get());
+  for (const int fd : {frames_.ordinary.get(), frames_.huge.get()})
+    if (fd >= 0) keep.push_back(fd);
   for (u32 i = 0; i < ports_.size(); i++) {
     const Port& port = *ports_[i];
-    const auto& facts = plan_.ports[i].facts;
     auto maps = kernel::for_data_plane(port.maps);
     auto control_maps = kernel::for_data_plane(port.maps);
     if (!maps || !control_maps) {
@@ -264,25 +289,7 @@ void Broker::become_data_plane(Channel channel) {
         if (fd >= 0) keep.push_back(fd);
     kernel::Fd link(fcntl(port.program->link_fd(), F_DUPFD_CLOEXEC, 0));
     if (link) keep.push_back(link.get());
-    dataplane::PortSpec spec;
-    spec.ifname = facts.name;
-    spec.ifindex = facts.ifindex;
-    spec.queues = plan_.ports[i].queues;
-    spec.packet_buffers = host::packet_buffers(facts.mtu);
-    spec.frames_per_queue = plan_.ports[i].frames_per_queue;
-    spec.numa_node = facts.numa_node;
-    spec.busy_poll = port.busy_poll;
-    spec.xdp_mode = port.mode;
-    spec.require_zero_copy = plan_.mode == host::IoMode::zero_copy;
-    spec.forbid_zero_copy = plan_.mode == host::IoMode::copy;
-    spec.two_chunks = host::wants_two_chunks(facts);
-    spec.repair_checksums = host::partial_checksums(facts);
-    // The kernel cannot hand back a frame that turns out to be too long for the port it is to leave by.
-    spec.cache_transmit =
-        spec.packet_buffers == most_buffers &&
-        host::can_transmit_xdp(facts, port.mode == kernel::XdpMode::generic, spec.packet_buffers);
-    spec.reinject_ifname = port.reinjection->worker_ifname();
-    spec.reinject_ifindex = port.reinjection->worker_ifindex();
+    dataplane::PortSpec spec = spec_of(i);
     spec.maps = std::move(*maps);
     setup.specs.push_back(std::move(spec));
     setup.port_maps.push_back(std::move(*control_maps));
@@ -293,8 +300,12 @@ void Broker::become_data_plane(Channel channel) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   setup.plan = std::move(plan_);
+  setup.frames = std::move(frames_.ordinary);
+  setup.huge_frames = std::move(frames_.huge);
+  setup.plan.engine.memory = {setup.frames.get(), setup.huge_frames.get()};
   setup.flow_entries_per_queue = options_.flow_entries_per_queue;
   setup.in_force = in_force_;
+  setup.kept_policy = std::move(kept_policy_);
   setup.broker = std::move(channel);
   setup.listener = std::move(listener_);
   setup.daemon = options_.daemon;
@@ -363,7 +374,7 @@ Result<void> Broker::watch_egress(bool on) {
 }
 
 void Broker::look_for_gateways() {
-  const auto now = Clock::now();
+  const auto now = std::chrono::steady_clock::now();
   if (now < next_look_) return;
   next_look_ = now + kGatewayTurn;
   const xg_gateways found = gateways_.look();
@@ -372,44 +383,35 @@ void Broker::look_for_gateways() {
   for (const auto& port : ports_) kernel::tell_gateways(port->maps, found);
 }
 
-Requests::Duties Broker::duties(const std::function<void()>& on_ready) {
-  return {.create_maps = [this](u32 lines, u32 rows) { return tables_.create(lines, rows); },
-          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
-                                 const xg_policy& header) { return install(slot, maps, header); },
-          .activate = [this](u32 slot, u32 generation, u64 hash) { return activate(slot, generation, hash); },
-          .set_state = [this](u32 state, bool bypassed_too) { return set_state(state, bypassed_too); },
-          .watch_egress = [this](bool on) { return watch_egress(on); },
-          .rename = [this](u32 port) { return rename(port); },
-          .ready =
-              [this, on_ready] {
-                ready_ = true;
-                for (const auto& port : ports_) port->program->stay();
-                on_ready();
-              },
-          .undo =
-              [this](bool keep) {
-                if (keep) return leave();
-                undo();
-                return false;
-              }};
-}
-
 bool Broker::leave() noexcept {
-  const bool all = !ports_.empty() && std::all_of(ports_.begin(), ports_.end(), [](const auto& port) {
-    return port && port->program && port->program->can_stay();
-  });
-  if (all) leave_as_it_is();
+  std::vector<Port*> there;
+  for (std::size_t i = 0; i < ports_.size(); i++)
+    if (has_its_program(*ports_[i], plan_.ports[i].facts.ifindex)) there.push_back(ports_[i].get());
+  const bool all = !there.empty() && std::all_of(there.begin(), there.end(),
+                                                 [](const Port* port) { return port->program->can_stay(); });
+  if (all)
+    for (Port* port : there) leave(*port);
   undo();
   return all;
 }
 
+// Not where the interface was deleted, moved to another network namespace, or had its program taken off.
+bool Broker::has_its_program(const Port& port, u32 ifindex) noexcept {
+  if (!port.program) return false;
+  char name[IF_NAMESIZE] = {};
+  const int link = port.program->link_fd();
+  return if_indextoname(ifindex, name) && (link < 0 || kernel::look_at_link(link));
+}
+
+void Broker::leave(Port& port) noexcept {
+  if (port.program) port.program->leave();
+  port.interrupts.leave();
+  port.offloads.leave();
+}
+
 void Broker::leave_as_it_is() noexcept {
-  for (auto& port : ports_) {
-    if (!port) continue;
-    if (port->program) port->program->leave();
-    port->interrupts.leave();
-    port->offloads.leave();
-  }
+  for (auto& port : ports_)
+    if (port) leave(*port);
 }
 
 void Broker::end() noexcept {
@@ -435,59 +437,6 @@ void Broker::undo() noexcept {
   const auto lock = RunLock::take();
   for (const auto& file : socket_files_) unlink(file.c_str());
   socket_files_.clear();
-}
-
-int Broker::run(const std::function<void()>& on_ready) {
-  const auto child = fork_data_plane();
-  if (!child) {
-    say(child.error());
-    return 1;
-  }
-  Requests requests(duties(on_ready));
-  constexpr auto kNever = Clock::time_point::max();
-  auto deadline = kNever;
-  bool channel_open = true;
-  while (true) {
-    int status = 0;
-    if (waitpid(*child, &status, WNOHANG) == *child) {
-      end();
-      if (WIFEXITED(status)) return WEXITSTATUS(status);
-      say(death(status));
-      return 1;
-    }
-    if (Clock::now() > deadline) {
-      say(fmt::format("the data plane did not stop within {} s and is killed", kStopTimeout.count()));
-      kill(*child, SIGKILL);
-      deadline = kNever;
-    }
-    look_for_gateways();
-    pollfd events[2] = {{signals_.get(), POLLIN, 0}, {channel_open ? channel_.fd() : -1, POLLIN, 0}};
-    if (poll(events, 2, deadline != kNever ? 200 : static_cast<int>(kGatewayTurn.count())) < 0 &&
-        errno != EINTR)
-      break;
-    signalfd_siginfo signal{};
-    while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
-      if (signal.ssi_signo == SIGCHLD || deadline != kNever) continue;
-      deadline = Clock::now() + kStopTimeout;
-      (void)channel_.send(Message::make(MessageType::stop));
-    }
-    if (events[1].revents == 0) continue;
-    const auto served = requests.serve(channel_);
-    if (!served) {
-      say(
-          fmt::format("the data plane did what it never does ({}): it is killed, and everything is detached "
-                      "and cleaned up; look at what packets and clients it had",
-                      served.error()));
-      break;
-    }
-    channel_open = *served != Requests::Served::gone;
-    // It is ending: the signal comes.
-    if ((!channel_open || requests.undone()) && deadline == kNever) deadline = Clock::now() + kStopTimeout;
-  }
-  kill(*child, SIGKILL);
-  waitpid(*child, nullptr, 0);
-  undo();
-  return 1;
 }
 
 }  // namespace xdpgpu::control

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/control/broker.hpp: the privileged half of attach. It makes what only root can make, hands
-// the data plane descriptors, answers its requests, and undoes everything when the data plane ends,
-// is told to end, or dies.
+// the data plane descriptors, answers its requests, starts it again when it dies (data_plane_life.hpp), and
+// undoes everything when it is told to.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "userspace/control/channel.hpp"
+#include "userspace/control/data_plane_life.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
@@ -19,20 +20,21 @@
 #include "userspace/control/policy_tables.hpp"
 #include "userspace/control/port_control.hpp"
 #include "userspace/control/requests.hpp"
+#include "userspace/dataplane/in_hand.hpp"
 #include "userspace/kernel/gateways.hpp"
 #include "userspace/kernel/remains.hpp"
 
 namespace xdpgpu::control {
 
-class Broker {
+class Broker : private DataPlaneKeeper {
  public:
   // Makes the kernel's side of every port, in an order that harms no traffic: a program passes
   // everything until the data plane says otherwise. On failure everything is undone.
   static Result<std::unique_ptr<Broker>> make(Plan plan, const AttachOptions& options);
-  ~Broker();
+  ~Broker() override;
 
-  // Forks the data plane, serves it, and returns its exit status once all is undone. `on_ready` is
-  // called when traffic flows.
+  // Forks the data plane, serves it, and returns the exit status once all is undone. `on_ready` is called
+  // when traffic flows.
   int run(const std::function<void()>& on_ready);
 
  private:
@@ -46,9 +48,39 @@ class Broker {
   // Decides whether the port's workers poll its driver, and puts its interrupts off if asked for.
   Result<void> set_up_busy_poll(Port& port, const std::string& name);
   Result<void> make_sockets();
-  Result<pid_t> fork_data_plane();
-  [[noreturn]] void become_data_plane(Channel channel);
-  Requests::Duties duties(const std::function<void()>& on_ready);
+  Result<Started> fork_data_plane(const DeathRecord& before);
+  // What it throws ends the child, and nothing of it reaches what the broker would undo.
+  [[noreturn]] void become_data_plane(Channel channel, const DeathRecord& before) noexcept;
+
+  // The life of the data plane: broker_life.cpp.
+  Result<Started> start(const DeathRecord& before, bool& gone) override;
+  Requests::Duties duties() override;
+  std::string bury(u64 death, bool served) override;
+  bool finish(bool keep) override;
+  void never_began() override { end(); }
+  Result<Json> report() override;
+  Result<void> bypass(bool on) override;
+  void keep_house() override { look_for_gateways(); }
+  bool is_on_trial() const override;
+  std::string interfaces() const override;
+  void note_confirmed();
+  std::string on_failure() const override;
+  Result<void> follow_interfaces(bool& gone);
+  // The policy by which the kernel decides, on all ports: one that died while it put a policy in force had it
+  // whole on each before it began.
+  Result<void> find_in_force();
+  void count_lost();
+  // Files in memory; empty: the frames stand in the data plane alone.
+  struct FrameFiles {
+    kernel::Fd ordinary, huge;
+  };
+  void make_frame_files();
+  std::vector<dataplane::PacketInHand> last_packets(const FrameFiles& frames) const;
+  // Returns where they are, or why they are nowhere.
+  std::string keep_packets(const std::vector<dataplane::PacketInHand>& packets, u64 death) const;
+  // But for its maps.
+  dataplane::PortSpec spec_of(u32 index) const;
+
   // What the data plane has changed in the ports' maps: broker_maps.cpp.
   Result<void> open_controls();
   Result<void> install(u32 slot, const kernel::PolicyMaps& maps, const xg_policy& header);
@@ -61,8 +93,11 @@ class Broker {
   // Tells the XDP programs of the default gateways' MAC addresses, once a second, if they are others now.
   void look_for_gateways();
   void undo() noexcept;
-  // Likewise, but program, pins and changed settings stay for a later attach; false where they cannot.
+  // Likewise, but program, pins and changed settings stay for a later attach, of every interface that is
+  // still there; false where they cannot.
   bool leave() noexcept;
+  static void leave(Port& port) noexcept;
+  static bool has_its_program(const Port& port, u32 ifindex) noexcept;
   // As it has to end if it ends now: a start that goes on from what a dead attach left, and fails, leaves
   // that to the next one.
   void end() noexcept;
@@ -78,7 +113,10 @@ class Broker {
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;
-  Channel channel_;
+  FrameFiles frames_;       // of the data plane that lives
+  kernel::Fd kept_policy_;  // the one that was applied last, if it is not the plan's
+  u64 confirmed_hash_ = 0;  // of the policy that is there for good
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   kernel::Gateways gateways_;
   std::optional<xg_gateways> told_;
   std::chrono::steady_clock::time_point next_look_{};

@@ -45,7 +45,10 @@ Message Message::make(MessageType type, u32 a, u32 b, const std::string& text) {
 
 bool valid(const Message& message, std::size_t descriptors) {
   if (message.magic != kMagic || message.text[sizeof(message.text) - 1] != 0) return false;
-  if (descriptors != (message.type == MessageType::maps_created ? 2u : 0u)) return false;
+  const std::size_t wanted = message.type == MessageType::maps_created ? 2
+                             : message.type == MessageType::memory     ? 1
+                                                                       : 0;
+  if (descriptors != wanted) return false;
   switch (message.type) {
     case MessageType::create_maps:
       return message.a >= 1 && message.a <= kMaxLines && message.b >= 1 && message.b <= kMaxRows;
@@ -53,10 +56,13 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a <= 1 && message.b <= 1;
     case MessageType::install_maps:
     case MessageType::watch_egress:
+    case MessageType::ending:
     case MessageType::gone:
       return message.a <= 1;
     case MessageType::renamed:
       return message.a < XG_MAX_PORTS;
+    case MessageType::keep_policy:
+      return message.a >= 1 && message.a <= kMaxKeptBytes;
     case MessageType::activate:
       return message.a <= 1 && message.b >= 1;
     case MessageType::set_state:
@@ -64,6 +70,8 @@ bool valid(const Message& message, std::size_t descriptors) {
               message.a == XG_STATE_DRAINING) &&
              message.b <= 1;
     case MessageType::ready:
+    case MessageType::policy_kept:
+    case MessageType::memory:
     case MessageType::maps_created:
     case MessageType::done:
     case MessageType::refused:
@@ -103,8 +111,10 @@ Result<void> Channel::send(const Message& message, const std::vector<int>& descr
     c->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
     std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size() * sizeof(int));
   }
-  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(message)))
+  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(message))) {
+    closed_ = errno == EPIPE || errno == ECONNRESET;
     return tl::unexpected(system_error("cannot send to the other half of the process"));
+  }
   return {};
 }
 

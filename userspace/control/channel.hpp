@@ -28,14 +28,16 @@ enum class MessageType : u32 {
                  // else 0; sockets are closed; answered by gone
   watch_egress,  // a: 1 if user space is to be shown what the host sends, else 0; done or refused
   renamed,       // a: port, whose interface has another name; done, with the name as text, or refused
-  activate,   // a: slot that was installed, b: its generation, and a u64, the policy's hash: packets go by it
-              // from
-              // now on; done or refused
-  set_state,  // a: XG_STATE_RUNNING, BYPASS or DRAINING, b: 1 if also of ports that are bypassed, else 0;
-              // done or
-              // refused
+  activate,      // a: slot that was installed, b: its generation, and a u64, the policy's hash: packets go by
+                 // it from now on; done or refused
+  set_state,     // a: XG_STATE_RUNNING, BYPASS or DRAINING, b: 1 if also of ports that are bypassed, else 0;
+                 // done or refused
+  ending,        // it was told to detach and begins to; a: 1 if what decides is to stay, else 0; no answer
+  keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
+  policy_kept,   // it stands in the memory given last; done
   // broker → data plane
   maps_created = 64,  // two descriptors
+  memory,             // one descriptor: so much memory as was asked for
   done,
   refused,  // text says why
   stop,     // detach: drain and stop
@@ -43,8 +45,9 @@ enum class MessageType : u32 {
 };
 
 // Bounds on what the data plane may ask for.
-inline constexpr u32 kMaxLines = 1u << 23;  // 512 MiB
-inline constexpr u32 kMaxRows = 1u << 17;   // 64 MiB
+inline constexpr u32 kMaxLines = 1u << 23;         // 512 MiB
+inline constexpr u32 kMaxRows = 1u << 17;          // 64 MiB
+inline constexpr u32 kMaxKeptBytes = 1100u << 20;  // beyond what a request with all its files may have
 
 struct Message {
   u32 magic = 0x78677067u;
@@ -95,11 +98,11 @@ class Channel {
   Result<void> send(const Message& message, const std::vector<int>& descriptors = {});
   // Waits for one message; the error "the other side is gone" when it closed its end.
   Result<Received> receive(std::chrono::milliseconds timeout);
-  // Sends and waits for maps_created, done, refused or gone. A `stop` that comes in between is kept
+  // Sends and waits for an answer. A `stop` that comes in between is kept
   // for take_pending().
   Result<Received> call(const Message& message, std::chrono::milliseconds timeout);
   bool take_pending_stop() noexcept { return std::exchange(stop_pending_, false); }
-  // Whether receive() has found that the other side closed its end.
+  // Whether send() or receive() has found that the other side closed its end.
   bool closed() const noexcept { return closed_; }
 
  private:

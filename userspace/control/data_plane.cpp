@@ -16,6 +16,7 @@
 #include "gpu/standby.hpp"
 #include "userspace/control/data_plane_state.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/control/kept_policy.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/host/doctor.hpp"
 #include "userspace/kernel/xdp_link.hpp"
@@ -136,7 +137,29 @@ Result<void> DataPlane::restrict() {
   return {};
 }
 
+Result<std::shared_ptr<const CompiledPolicy>> DataPlane::first_policy() {
+  if (!setup_.kept_policy) return setup_.plan.policy;
+  auto kept = read_kept_policy(setup_.kept_policy);
+  if (!kept) return Error(kept.error());
+  auto compiled = compile_policy(std::move(kept->source), setup_.plan.interfaces());
+  if (!compiled) return Error(compiled.error().sentence);
+  compiled->set_audit(kept->audit);
+  setup_.kept_policy = kernel::Fd();
+  return std::make_shared<const CompiledPolicy>(std::move(*compiled));
+}
+
+void DataPlane::keep_confirmed() {
+  confirmed_ = swap_->current();
+  if (auto kept = keep_policy(setup_.broker, *confirmed_); !kept)
+    output_.problem(
+        fmt::format("should the data plane die, the next one begins with the policy before {}, as this one "
+                    "could not be kept for it: {}",
+                    confirmed_->source.file, kept.error()));
+}
+
 Result<void> DataPlane::start() {
+  // Whoever was told in the terminal is told elsewhere by now.
+  if (setup_.daemon && setup_.before.deaths > 0) output_.to_background();
   const bool busy_poll = std::any_of(setup_.specs.begin(), setup_.specs.end(),
                                      [](const auto& spec) { return spec.busy_poll.wanted; });
   if (auto kept = keep_socket_privileges(busy_poll); !kept) return kept;
@@ -147,6 +170,8 @@ Result<void> DataPlane::start() {
   auto engine = dataplane::Engine::create(std::move(setup_.specs), setup_.plan.engine);
   if (!engine) return Error(engine.error());
   engine_ = std::move(*engine);
+  setup_.frames = kernel::Fd();
+  setup_.huge_frames = kernel::Fd();
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
   const bool may_have_drivers = std::any_of(setup_.plan.devices.begin(), setup_.plan.devices.end(),
@@ -159,7 +184,9 @@ Result<void> DataPlane::start() {
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
   swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_, setup_.in_force);
-  if (auto applied = put_in_force(setup_.plan.policy); !applied) return applied;
+  auto policy = first_policy();
+  if (!policy) return Error(policy.error());
+  if (auto applied = put_in_force(*policy); !applied) return applied;
   confirmed_ = swap_->current();
   if (auto started = engine_->start(); !started) return started;
   if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
@@ -192,6 +219,11 @@ void DataPlane::announce() {
   auto made = make_report();
   if (!made) return output_.problem(made.error());
   if (setup_.in_force) (*made)["goes_on"] = goes_on();
+  if (setup_.before.deaths > 0 && swap_->generation() != XG_ACTIVE_GENERATION(setup_.in_force->active))
+    output_.problem(fmt::format(
+        "policy {} is in force again: what came after it had not been confirmed, or was not whole, "
+        "when the data plane died",
+        swap_->current()->source.file));
   if (setup_.json) {
     (*made)["event"] = "ready";
     output_.json(*made);
@@ -244,14 +276,22 @@ void DataPlane::watch_links() {
   });
 }
 
+// That one interface ends the attach of all is no order to open the others.
+const char* DataPlane::what_the_others_do() const {
+  return ports_.size() > 1
+             ? ", and its other interfaces keep the program, which goes by what it knows and by "
+               "on_failure (\"xdpgpu detach\" takes it off)"
+             : "";
+}
+
 // Its sockets are unbound for good, also if it comes back.
 void DataPlane::end_without(const std::string& ifname) {
   output_.problem(fmt::format(
-      "{} is gone: it was deleted or moved to another network namespace, so this attach ends; attach "
+      "{} is gone: it was deleted or moved to another network namespace, so this attach ends{}; attach "
       "again where the interface is",
-      ifname));
+      ifname, what_the_others_do()));
   status_ = 1;
-  shut_down({});
+  shut_down({}, ports_.size() > 1);
 }
 
 bool DataPlane::check_interfaces() {
@@ -276,10 +316,10 @@ bool DataPlane::check_programs() {
     if (!check_interfaces()) return false;  // it went with its interface
     output_.problem(
         fmt::format("the XDP program of {} was taken off by somebody else, so that no packet comes here any "
-                    "more and this attach ends; attach again",
-                    setup_.plan.ports[i].facts.name));
+                    "more and this attach ends{}; attach again",
+                    setup_.plan.ports[i].facts.name, what_the_others_do()));
     status_ = 1;
-    shut_down({});
+    shut_down({}, ports_.size() > 1);
     return false;
   }
   return true;
@@ -482,6 +522,7 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   // Nobody is left to take it back.
   if (keep && confirmed_ != swap_->current())
     if (auto back = go_back(); !back) output_.problem(back.error());
+  if (!broker_gone_) (void)setup_.broker.send(Message::make(MessageType::ending, keep ? 1 : 0));
   // Without the broker it is the missing heartbeat that has on_failure decide.
   if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
   wait_for_grace_period();

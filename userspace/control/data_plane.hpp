@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "userspace/control/channel.hpp"
+#include "userspace/control/data_plane_life.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/policy_swap.hpp"
 #include "userspace/control/port_control.hpp"
@@ -23,6 +24,9 @@ struct DataPlaneSetup {
   std::optional<InForce> in_force;  // as a dead attach left it
   Channel broker;
   kernel::Fd listener;
+  kernel::Fd kept_policy;          // to begin with, in place of the plan's, if there is one
+  DeathRecord before;              // of data planes
+  kernel::Fd frames, huge_frames;  // plan.engine.memory's, while it is made
   bool daemon = false;
   bool json = false;
   bool live = true;

@@ -54,7 +54,7 @@ Response DataPlane::apply(Request request) {
 
   confirm_timer_.cancel();
   if (confirm_s == 0) {
-    confirmed_ = swap_->current();
+    keep_confirmed();
   } else {
     go_back_after(std::chrono::seconds(confirm_s));
   }
@@ -72,7 +72,7 @@ Response DataPlane::confirm() {
         "there is no policy to confirm: it is in force for good, or was taken back; apply it "
         "again with \"xdpgpu policy apply IF FILE --confirm TIME\"");
   confirm_timer_.cancel();
-  confirmed_ = swap_->current();
+  keep_confirmed();
   return Response::success({{"generation", swap_->generation()}});
 }
 

@@ -76,6 +76,10 @@ class DataPlane {
   Result<void> restrict_files(bool drivers);
   // Filters what this process may ask of the kernel from here on, or records it.
   Result<void> restrict();
+  // What the plan says, or what was applied before a data plane died.
+  Result<std::shared_ptr<const CompiledPolicy>> first_policy();
+  // The policy in force is there for good, also for the next data plane.
+  void keep_confirmed();
   // Of the two, for reports.
   Json cage() const;
   void announce();
@@ -86,6 +90,7 @@ class DataPlane {
   void watch_links();
   // Ends the attach for an interface that is not there any more.
   void end_without(const std::string& ifname);
+  const char* what_the_others_do() const;
   // Looks whether interfaces are still there, and under their names. False: the attach ends.
   bool check_interfaces();
   // Looks whether interfaces still have their programs. False: the attach ends.
@@ -138,6 +143,8 @@ class DataPlane {
     if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
     if (Json health = health_.report(swap_->current()->policy); !health.empty())
       (*made)["health"] = std::move(health);
+    (*made)["data_plane"] = to_json(setup_.before);
+    (*made)["data_plane"]["lives"] = true;
     return made;
   }
 

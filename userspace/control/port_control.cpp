@@ -10,6 +10,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "userspace/dataplane/lost.hpp"
 #include "userspace/kernel/access.hpp"
 
 namespace xdpgpu::control {
@@ -106,6 +107,32 @@ u32 PortControl::active_generation() const noexcept {
 
 u32 PortControl::active_slot() const noexcept {
   return XG_ACTIVE_SLOT(atomic(config_[0].active).load(std::memory_order_relaxed));
+}
+
+u64 PortControl::policy_hash() const noexcept {
+  return atomic(config_[0].policy_hash).load(std::memory_order_relaxed);
+}
+
+u32 PortControl::on_failure() const noexcept { return policy_[active_slot()].on_failure; }
+
+void PortControl::count_lost(u32 queue) noexcept {
+  auto counters = kernel::MapView<xg_worker_counters>::open(maps_.worker_counters.get(), queues_);
+  const auto states = kernel::MapView<xg_queue_state>::open(maps_.queue_state.get(), queues_);
+  if (counters && states)
+    dataplane::count_lost(__atomic_load_n(&(*states)[queue].admitted, __ATOMIC_ACQUIRE), (*counters)[queue]);
+}
+
+Result<std::vector<dataplane::QueueStatus>> PortControl::queue_counters() const {
+  const auto counters = kernel::MapView<xg_worker_counters>::open(maps_.worker_counters.get(), queues_);
+  const auto states = kernel::MapView<xg_queue_state>::open(maps_.queue_state.get(), queues_);
+  if (!counters || !states) return Error(counters ? states.error() : counters.error());
+  std::vector<dataplane::QueueStatus> queues(queues_);
+  for (u32 i = 0; i < queues_; i++) {
+    queues[i].queue = i;
+    queues[i].counters = (*counters)[i];
+    queues[i].state = (*states)[i];
+  }
+  return queues;
 }
 
 void PortControl::activate(u32 generation, u32 slot, u64 policy_hash) noexcept {

@@ -9,6 +9,7 @@
 
 #include "maps/exempt.h"
 #include "userspace/control/result.hpp"
+#include "userspace/dataplane/engine.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::control {
@@ -34,12 +35,19 @@ class PortControl {
 
   u32 active_generation() const noexcept;
   u32 active_slot() const noexcept;
+  u64 policy_hash() const noexcept;
+  u32 on_failure() const noexcept;  // the broker's: XG_DO_*, of the policy in force
   // The broker's. One 64-bit store: packets that come from now on are decided by this slot. The slot is
   // complete.
   void activate(u32 generation, u32 slot, u64 policy_hash) noexcept;
   // The broker's. The slot is not active and no packet is in it any more.
   void write_header(u32 slot, const xg_policy& header) noexcept;
   const xg_policy& header(u32 slot) const noexcept { return policy_[slot]; }
+
+  // Of a queue without a data plane: dataplane::count_lost. Nothing where its counters cannot be reached.
+  void count_lost(u32 queue) noexcept;
+  // Counters and state of each queue.
+  Result<std::vector<dataplane::QueueStatus>> queue_counters() const;
 
   // Whether the XDP program has these rewrites under that generation.
   bool has_rewrites(u32 generation, const std::vector<xg_rewrite>& rewrites) const noexcept;

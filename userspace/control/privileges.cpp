@@ -63,6 +63,8 @@ Result<void> apply(bool keep_for_sockets, bool for_busy_poll) {
 
 }  // namespace
 
+uid_t data_plane_user_id() { return data_plane_user().uid; }
+
 Result<void> keep_socket_privileges(bool for_busy_poll) { return apply(true, for_busy_poll); }
 
 Result<void> drop_all_privileges() {

@@ -3,6 +3,8 @@
 // userspace/control/privileges.hpp: how the data plane becomes nobody, in two steps.
 #pragma once
 
+#include <sys/types.h>
+
 #include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
@@ -17,6 +19,9 @@ Result<void> keep_socket_privileges(bool for_busy_poll);
 // Step 2, once the sockets are there and before any device library, policy or client is touched: no
 // capability at all is left, nor can any be got again.
 Result<void> drop_all_privileges();
+
+// Whom it becomes.
+uid_t data_plane_user_id();
 
 // Both steps at once, for helpers that need no privilege.
 Result<void> become_nobody();

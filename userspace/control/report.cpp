@@ -309,4 +309,45 @@ Result<Json> report(const ReportInput& input) {
   return json;
 }
 
+Result<Json> report_without_data_plane(const std::vector<PortControl>& ports,
+                                       const std::vector<std::string>& xdp_modes, double uptime_s) {
+  std::vector<std::vector<xg_counter>> kernel_by_port;
+  std::vector<dataplane::QueueStatus> all;
+  Json json_ports = Json::array();
+  for (u32 p = 0; p < ports.size(); p++) {
+    const auto& port = ports[p];
+    auto counters = port.kernel_counters();
+    if (!counters) return Error(counters.error());
+    const auto malformed = port.malformed_counters();
+    if (!malformed) return Error(malformed.error());
+    const auto rates = port.exempt_counters();
+    if (!rates) return Error(rates.error());
+    const auto queues = port.queue_counters();
+    if (!queues) return Error(queues.error());
+    Json json_queues = Json::array();
+    for (const auto& queue : *queues)
+      json_queues.push_back({{"queue", queue.queue}, {"counters", worker_json(queue.counters)}});
+    json_ports.push_back({{"interface", port.ifname()},
+                          {"port", p},
+                          {"state", state_name(port.state())},
+                          {"xdp", p < xdp_modes.size() ? xdp_modes[p] : "unknown"},
+                          {"pins", kernel::names::pin_folder(port.ifname())},
+                          {"queues", std::move(json_queues)},
+                          {"kernel", kernel_json(*counters)},
+                          {"malformed", malformed_json(*malformed)},
+                          {"rates", rates_json(*rates)}});
+    kernel_by_port.push_back(std::move(*counters));
+    all.insert(all.end(), queues->begin(), queues->end());
+  }
+  const auto& netns = kernel::names::own();
+  return Json{{"pid", getpid()},
+              {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
+              {"uptime_s", uptime_s},
+              {"policy",
+               {{"generation", ports.front().active_generation()},
+                {"hash", fmt::format("{:016x}", ports.front().policy_hash())}}},
+              {"packets", to_json(total(kernel_by_port, all))},
+              {"ports", std::move(json_ports)}};
+}
+
 }  // namespace xdpgpu::control

@@ -32,6 +32,9 @@ struct ReportInput {
   double uptime_s = 0;
 };
 Result<Json> report(const ReportInput& input);
+// Of ports that no data plane serves, what their maps tell.
+Result<Json> report_without_data_plane(const std::vector<PortControl>& ports,
+                                       const std::vector<std::string>& xdp_modes, double uptime_s);
 Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine);
 Json to_json(const Totals& totals);
 

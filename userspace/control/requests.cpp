@@ -26,10 +26,18 @@ Result<Requests::Served> Requests::serve(Channel& channel) {
     duties_.ready();
     return Served::answered;
   }
+  if (message.type == MessageType::ending) {
+    if (state_ != State::running) return Error(std::string("it ended before it was ready"));
+    duties_.ending(message.a == 1);
+    return Served::answered;
+  }
   std::vector<int> descriptors;
   const auto answered = answer(message, descriptors);
   if (!answered) return Error(answered.error());
-  if (auto sent = channel.send(*answered, descriptors); !sent) return Error(sent.error());
+  if (auto sent = channel.send(*answered, descriptors); !sent) {
+    if (channel.closed()) return Served::gone;
+    return Error(sent.error());
+  }
   return Served::answered;
 }
 
@@ -66,12 +74,26 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       return name ? Message::make(MessageType::done, 0, 0, *name)
                   : Message::make(MessageType::refused, 0, 0, name.error());
     }
+    case MessageType::keep_policy: {
+      auto memory = duties_.keep_policy(message.a);
+      if (!memory) return Message::make(MessageType::refused, 0, 0, memory.error());
+      memory_ = std::move(*memory);
+      descriptors = {memory_.get()};
+      return Message::make(MessageType::memory);
+    }
+    case MessageType::policy_kept:
+      if (!memory_) return Error(std::string("it kept a policy in memory that was not given"));
+      duties_.policy_kept(std::move(memory_));
+      return Message::make(MessageType::done);
     case MessageType::stopped:
       if (state_ != State::running) return Error(std::string("it stopped before it was ready"));
       state_ = State::undone;
       pending_.reset();
+      memory_ = kernel::Fd();
       return Message::make(MessageType::gone, duties_.undo(message.b == 1) ? 1 : 0);
     case MessageType::ready:
+    case MessageType::ending:
+    case MessageType::memory:
     case MessageType::maps_created:
     case MessageType::done:
     case MessageType::refused:

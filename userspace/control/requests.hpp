@@ -24,8 +24,13 @@ class Requests {
     // bypassed_too: also of ports that an operator has bypassed.
     std::function<Result<void>(u32 state, bool bypassed_too)> set_state;
     std::function<Result<void>(bool on)> watch_egress;
-    std::function<Result<std::string>(u32 port)> rename;  // returns the name that the interface has now
-    std::function<void()> ready;                          // once
+    std::function<Result<std::string>(u32 port)> rename;       // returns the name that the interface has now
+    std::function<Result<kernel::Fd>(u32 bytes)> keep_policy;  // returns memory for a policy
+    // The policy in that memory is what a next data plane is to begin with.
+    std::function<void(kernel::Fd memory)> policy_kept;
+    std::function<void()> ready;  // once
+    // After `ready`: it was told to detach, and dies or not, that is to be done. keep: as of `undo`.
+    std::function<void(bool keep)> ending;
     // Once, after `ready`; nothing is done any more from then on. keep: what decides is to stay for a later
     // attach; returns whether it does.
     std::function<bool(bool keep)> undo;
@@ -46,6 +51,7 @@ class Requests {
   Duties duties_;
   State state_ = State::starting;
   std::optional<kernel::PolicyMaps> pending_;  // made, and not installed yet
+  kernel::Fd memory_;                          // given, and nothing said of it yet
   std::optional<u32> installed_;               // slot, not activated yet
 };
 

@@ -67,6 +67,11 @@ void tell(int fd, std::string why) {
 
 }  // namespace
 
+bool is_admitted(int fd, const Server::Admission& admission) {
+  const auto peer = peer_of(fd);
+  return peer && admitted(fd, *peer, admission);
+}
+
 Result<std::optional<ControlGroup>> find_control_group(const std::string& name) {
   const std::string wanted = name.empty() ? "xdpgpu" : name;
   if (const group* entry = getgrnam(wanted.c_str())) return ControlGroup{wanted, entry->gr_gid};

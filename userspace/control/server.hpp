@@ -61,4 +61,7 @@ class Server {
   std::shared_ptr<Impl> impl_;
 };
 
+// Whether the peer of that connection may ask.
+bool is_admitted(int fd, const Server::Admission& admission);
+
 }  // namespace xdpgpu::control

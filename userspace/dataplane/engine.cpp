@@ -46,22 +46,6 @@ std::vector<int> nic_nodes(const std::vector<PortSpec>& ports) {
   return nodes;
 }
 
-// By worker: the frames of the queues that it has, one worker's after another's.
-std::vector<FrameShare> shares_of(const std::vector<PortSpec>& ports, const EngineOptions& options,
-                                  const std::vector<Placement>& placements) {
-  std::vector<FrameShare> shares;
-  FrameId first = 0;
-  const u32 step = chunks_per_frame(ports);
-  for (u32 worker = 0; worker < placements.size(); ++worker) {
-    u32 frames = 0;
-    for (const PortSpec& port : ports)
-      if (worker < port.queues) frames += frames_per_queue(port, options);
-    shares.push_back({first, frames, placements[worker].node, step});
-    first += shares.back().chunks();
-  }
-  return shares;
-}
-
 Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& options) {
   if (ports.empty() || ports.size() > XG_MAX_PORTS)
     return tl::unexpected(
@@ -91,6 +75,20 @@ Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& opti
 }
 
 }  // namespace
+
+std::vector<FrameShare> frame_shares(const std::vector<PortSpec>& ports, const EngineOptions& options) {
+  std::vector<FrameShare> shares;
+  FrameId first = 0;
+  const u32 step = chunks_per_frame(ports);
+  for (u32 worker = 0; worker < worker_count(ports); ++worker) {
+    u32 frames = 0;
+    for (const PortSpec& port : ports)
+      if (worker < port.queues) frames += frames_per_queue(port, options);
+    shares.push_back({first, frames, -1, step});
+    first += shares.back().chunks();
+  }
+  return shares;
+}
 
 struct Engine::Impl {
   EngineOptions options;
@@ -191,8 +189,10 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
                            {.threads = options.compute_mode == ComputeMode::split ? 2u : 1u,
                             .first_cpu = options.first_cpu,
                             .pin = options.pin_threads});
-  const std::vector<FrameShare> shares = shares_of(ports, options, impl->placements);
-  auto region = FrameRegion::create(static_cast<u32>(chunks), options.huge_pages, shares);
+  std::vector<FrameShare> shares = frame_shares(ports, options);
+  for (std::size_t worker = 0; worker < shares.size(); ++worker)
+    shares[worker].node = impl->placements[worker].node;
+  auto region = FrameRegion::create(static_cast<u32>(chunks), options.huge_pages, shares, options.memory);
   if (!region) return tl::unexpected(region.error());
   impl->region = std::move(*region);
   impl->events = impl->region->notes();

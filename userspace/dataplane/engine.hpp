@@ -20,6 +20,7 @@
 #include "gpu/table_report.hpp"
 #include "userspace/dataplane/busy_poll.hpp"
 #include "userspace/dataplane/compute_mode.hpp"
+#include "userspace/dataplane/frame_region.hpp"
 #include "userspace/dataplane/mirroring.hpp"
 #include "userspace/dataplane/result.hpp"
 #include "userspace/kernel/kernel.hpp"
@@ -61,7 +62,8 @@ struct EngineOptions {
   u32 batches_in_flight = 4;
   ComputeMode compute_mode = ComputeMode::inlined;
   bool pin_threads = true;
-  u32 first_cpu = 0;  // worker 0's place in the list of usable cores, so that processes can differ
+  FrameMemory memory{};  // where the frames stand
+  u32 first_cpu = 0;     // worker 0's place in the list of usable cores, so that processes can differ
 };
 
 // Who owns the frames now; the sum is total, always (DESIGN 4.1).
@@ -105,6 +107,10 @@ struct EngineStatus {
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
   std::optional<MirrorStatus> mirror;  // once a policy mirrors
 };
+
+// By worker: the frames of the queues that it has, one worker's after another's, on no node yet. Of the specs
+// maps and reinjection pair are not looked at.
+std::vector<FrameShare> frame_shares(const std::vector<PortSpec>& ports, const EngineOptions& options);
 
 class Engine {
  public:

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -14,20 +15,33 @@ namespace {
 
 constexpr u64 kHugePage = 2u << 20;
 constexpr u64 kPage = 4096;
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1
 
-void* map_pages(u64 bytes, int extra) {
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | extra, -1, 0);
-  return at == MAP_FAILED ? nullptr : at;
+// memory: a file to stand in; -1: none.
+void* map_pages(u64 bytes, int extra, int memory) {
+  if (memory >= 0 && ftruncate(memory, static_cast<off_t>(bytes)) != 0) return nullptr;
+  const int where = memory >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | extra;
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, where, memory, 0);
+  if (at != MAP_FAILED) return at;
+  const int error = errno;
+  if (memory >= 0) (void)!ftruncate(memory, 0);
+  errno = error;
+  return nullptr;
 }
 
 // Ordinary pages, aligned so that the kernel can back them with transparent huge pages.
-void* map_aligned(u64 bytes) {
-  auto* at = static_cast<u8*>(map_pages(bytes + kHugePage, 0));
-  if (!at) return nullptr;
+void* map_aligned(u64 bytes, int memory) {
+  void* reserved =
+      mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  auto* at = static_cast<u8*>(reserved);
   const u64 skip = (kHugePage - reinterpret_cast<std::uintptr_t>(at) % kHugePage) % kHugePage;
   if (skip) munmap(at, skip);
   if (kHugePage - skip) munmap(at + skip + bytes, kHugePage - skip);
-  return at + skip;
+  if (memory >= 0 && ftruncate(memory, static_cast<off_t>(bytes)) != 0) return nullptr;
+  const int where = memory >= 0 ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  void* mapped = mmap(at + skip, bytes, PROT_READ | PROT_WRITE, where, memory, 0);
+  return mapped == MAP_FAILED ? nullptr : mapped;
 }
 
 }  // namespace
@@ -43,11 +57,12 @@ void FrameRegion::prefer(const FrameShare& share) {
 }
 
 Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 chunks, bool huge_pages,
-                                                         std::span<const FrameShare> shares) {
+                                                         std::span<const FrameShare> shares,
+                                                         FrameMemory memory) {
   std::unique_ptr<FrameRegion> region(new FrameRegion);
   region->bytes_ = (u64{chunks} * XG_CHUNK_SIZE + kHugePage - 1) / kHugePage * kHugePage;
   if (huge_pages) {
-    region->base_ = static_cast<u8*>(map_pages(region->bytes_, MAP_HUGETLB));
+    region->base_ = static_cast<u8*>(map_pages(region->bytes_, MAP_HUGETLB, memory.huge));
     region->huge_ = region->base_ != nullptr;
     if (!region->huge_)
       region->notes_.push_back(fmt::format(
@@ -55,7 +70,7 @@ Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 chunks, bool huge_p
           "({}); write their number to /proc/sys/vm/nr_hugepages",
           region->bytes_ / kHugePage, std::strerror(errno)));
   }
-  if (!region->base_) region->base_ = static_cast<u8*>(map_aligned(region->bytes_));
+  if (!region->base_) region->base_ = static_cast<u8*>(map_aligned(region->bytes_, memory.ordinary));
   if (!region->base_)
     return tl::unexpected(fmt::format("cannot map {} MiB for frames: {}; lower io.frames_per_queue",
                                       region->bytes_ >> 20, std::strerror(errno)));
@@ -65,6 +80,8 @@ Result<std::unique_ptr<FrameRegion>> FrameRegion::create(u32 chunks, bool huge_p
   // A page stands where it was wanted when it was touched first.
   for (const FrameShare& share : shares) region->prefer(share);
   std::memset(region->base_, 0, region->bytes_);
+  // Of a file in memory the kernel makes huge pages only when it is asked to, and before they are pinned.
+  if (!region->huge_ && memory.ordinary >= 0) madvise(region->base_, region->bytes_, kCollapse);
   return region;
 }
 

@@ -31,6 +31,13 @@ struct FrameShare {
   u32 chunks() const noexcept { return count * step; }
 };
 
+// Where the region is to stand, so that who made these still reads it when this process has died: files in
+// memory (memfd_create), borrowed. -1: nowhere but in this process.
+struct FrameMemory {
+  int ordinary = -1;
+  int huge = -1;  // of huge pages
+};
+
 // Page-aligned, zeroed memory that is not inherited by fork. Unmapped by the destructor, so sockets,
 // UMEMs and devices that use it must be gone by then.
 class FrameRegion {
@@ -40,7 +47,8 @@ class FrameRegion {
   // shares have a part of is where the later one wants it. notes() says what was not to be had, and what
   // to do.
   static Result<std::unique_ptr<FrameRegion>> create(u32 chunks, bool huge_pages,
-                                                     std::span<const FrameShare> shares = {});
+                                                     std::span<const FrameShare> shares = {},
+                                                     FrameMemory memory = {});
   ~FrameRegion();
   FrameRegion(const FrameRegion&) = delete;
   FrameRegion& operator=(const FrameRegion&) = delete;

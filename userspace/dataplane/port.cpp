@@ -11,6 +11,7 @@
 
 #include "gpu/flow_table.hpp"
 #include "userspace/dataplane/clock.hpp"
+#include "userspace/dataplane/lost.hpp"
 #include "userspace/kernel/access.hpp"
 
 namespace xdpgpu::dataplane {
@@ -162,20 +163,8 @@ Result<void> Port::announce(const std::vector<std::unique_ptr<Port>>& ports) {
   return {};
 }
 
-// A worker that died had taken some of the packets that the XDP program sent it, and the others stood in
-// rings that went with it.
-void Port::count_lost(u32 queue) noexcept {
-  xg_worker_counters& c = counters_[queue];
-  const auto never_taken =
-      static_cast<std::int32_t>(admitted(queue) - static_cast<u32>(c.received + c.lost_in_kernel));
-  if (never_taken > 0) c.received += static_cast<u32>(never_taken);
-  const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device + c.error_generation +
-                   c.error_target + c.error_ring_full + c.error_invalid + c.lost_with_worker;
-  if (c.received > over) c.lost_with_worker += c.received - over;
-}
-
 std::unique_ptr<PortQueue> Port::queue(u32 queue) {
-  count_lost(queue);
+  count_lost(admitted(queue), counters_[queue]);
   const u32 entries = config_[0].flow_entries_per_queue;
   const u32 admitted = this->admitted(queue);
   const std::size_t first = std::size_t{queue} * entries;

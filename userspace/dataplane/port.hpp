@@ -53,7 +53,6 @@ class Port {
 
  private:
   Port() = default;
-  void count_lost(u32 queue) noexcept;
   Result<void> map_mirror();
   Result<void> map_egress();
   Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;

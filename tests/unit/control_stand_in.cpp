@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+//
+// What the broker says, and does, for clients that ask it while there is no data plane.
+#include "userspace/control/stand_in.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "userspace/control/deaths.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class ControlStandIn : public ::testing::Test {
+ protected:
+  ControlStandIn()
+      : path_("/tmp/xdpgpu-stand-in-" + std::to_string(getpid()) + ".sock"),
+        listener_(listen_at(path_, std::nullopt).value()),
+        stand_in_(listener_.get(), {},
+                  {.status = [this] { return done("status"); },
+                   .detach = [this](bool keep) { return done(keep ? "leave" : "detach"); },
+                   .bypass = [this](bool on) { return done(on ? "open" : "close"); },
+                   .other = [] { return Response::failure("there is no data plane"); }}) {}
+  ~ControlStandIn() override { unlink(path_.c_str()); }
+
+  kernel::Fd connect() {
+    kernel::Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
+  }
+  static void say(const kernel::Fd& client, const std::string& text) {
+    ASSERT_EQ(send(client.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  static std::string heard(const kernel::Fd& client) {
+    std::string text(65536, 0);
+    const ssize_t length = recv(client.get(), text.data(), text.size(), MSG_DONTWAIT);
+    text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    return text;
+  }
+  std::string ask(const std::string& line) {
+    const kernel::Fd client = connect();
+    say(client, line);
+    stand_in_.serve(true);
+    return heard(client);
+  }
+
+  std::string path_;
+  kernel::Fd listener_;
+  std::string done_;
+  StandIn stand_in_;
+
+ private:
+  Response done(const std::string& what) {
+    done_ += what + "; ";
+    return Response::success({{"did", what}});
+  }
+};
+
+TEST_F(ControlStandIn, DoesWhatItIsAskedFor) {
+  EXPECT_THAT(ask(encode(Request{"status", Json::object(), {}, {}, "eth0"})),
+              HasSubstr("\"did\":\"status\""));
+  (void)ask(encode(Request{"detach", {{"keep", true}}, {}, {}, "eth0"}));
+  (void)ask(encode(Request{"detach", Json::object(), {}, {}, "eth0"}));
+  (void)ask("{ \"request\" : \"bypass\", \"on\":  true }\n");
+  (void)ask("{\"on\":false,\"request\":\"bypass\"}\n");
+  EXPECT_EQ(done_, "status; leave; detach; open; close; ");
+}
+
+TEST_F(ControlStandIn, RefusesTheRest) {
+  for (const std::string line :
+       {"{\"request\":\"policy.show\"}\n", "nonsense\n", "\n", "{\"request\":\"detached\"}\n",
+        // A name inside of a string is none.
+        "{\"request\":\"policy.apply\",\"text\":\"{\\\"request\\\":\\\"detach\\\"}\"}\n"})
+    EXPECT_THAT(ask(line), HasSubstr("there is no data plane")) << line;
+  EXPECT_EQ(done_, "");
+}
+
+// A client that sends a policy of any length has its answer, and is read to its end.
+TEST_F(ControlStandIn, ALongRequestIsAnsweredByItsBeginning) {
+  const kernel::Fd client = connect();
+  say(client, "{\"file\":\"" + std::string(5000, 'x'));
+  stand_in_.serve(true);
+  EXPECT_THAT(heard(client), HasSubstr("there is no data plane"));
+  const std::string part(50'000, 'y');
+  for (int i = 0; i < 20; i++) {
+    say(client, part);
+    stand_in_.serve(true);
+    stand_in_.serve(true);
+  }
+  EXPECT_EQ(heard(client), "") << "one answer";
+  EXPECT_TRUE(stand_in_.has_clients());
+}
+
+TEST_F(ControlStandIn, WhoIsSilentGivesWay) {
+  std::vector<kernel::Fd> silent;
+  for (int i = 0; i < 40; i++) {
+    silent.push_back(connect());
+    say(silent.back(), "{\"req");
+    stand_in_.serve(true);
+  }
+  EXPECT_THAT(ask("{\"request\":\"status\"}\n"), HasSubstr("did"));
+  std::this_thread::sleep_for(2100ms);
+  stand_in_.serve(false);
+  EXPECT_FALSE(stand_in_.has_clients());
+}
+
+TEST(ControlDeaths, PausesGrowUntilThereAreNoMore) {
+  Deaths deaths;
+  const auto at = Deaths::Clock::time_point() + 1000s;
+  EXPECT_EQ(deaths.add(at), 0ms);
+  EXPECT_EQ(deaths.add(at + 1s), 100ms);
+  EXPECT_EQ(deaths.add(at + 2s), 200ms);
+  EXPECT_EQ(deaths.add(at + 3s), 500ms);
+  EXPECT_EQ(deaths.add(at + 59s), std::nullopt);
+  EXPECT_EQ(deaths.count(), 5u);
+}
+
+TEST(ControlDeaths, OfLongAgoCountNoMore) {
+  Deaths deaths;
+  const auto at = Deaths::Clock::time_point() + 1000s;
+  for (int i = 0; i < 100; i++) EXPECT_EQ(deaths.add(at + i * 61s), 0ms) << i;
+  EXPECT_EQ(deaths.add(at + 99 * 61s + 30s), 100ms);
+  EXPECT_EQ(deaths.count(), 101u);
+}
+
+}  // namespace
+}  // namespace xdpgpu::control

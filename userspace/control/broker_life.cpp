@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <net/if.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "userspace/control/broker_port.hpp"
+#include "userspace/control/kept_policy.hpp"
+#include "userspace/control/privileges.hpp"
+#include "userspace/control/report.hpp"
+
+namespace xdpgpu::control {
+
+int Broker::run(const std::function<void()>& on_ready) {
+  signal(SIGPIPE, SIG_IGN);  // whoever reads what it says may go
+  DataPlaneLife::Options options;
+  options.json = options_.json;
+  options.daemon = options_.daemon;
+  options.listener = listener_.get();
+  options.signals = signals_.get();
+  options.admission = {.group = plan_.control_group, .excluded = data_plane_user_id()};
+  try {
+    return DataPlaneLife(*this, std::move(options), on_ready).run();
+  } catch (const std::exception& error) {
+    // What the broker dies of (no memory, say) is no order to detach, either.
+    std::fprintf(
+        stderr, "xdpgpu: the broker failed: %s; the XDP program stays where it can, and on_failure decides\n",
+        error.what());
+    if (ready_) leave();
+    return 1;
+  }
+}
+
+Requests::Duties Broker::duties() {
+  return {.create_maps = [this](u32 lines, u32 rows) { return tables_.create(lines, rows); },
+          .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
+                                 const xg_policy& header) { return install(slot, maps, header); },
+          .activate = [this](u32 slot, u32 generation, u64 hash) { return activate(slot, generation, hash); },
+          .set_state = [this](u32 state, bool bypassed_too) { return set_state(state, bypassed_too); },
+          .watch_egress = [this](bool on) { return watch_egress(on); },
+          .rename = [this](u32 port) { return rename(port); },
+          .keep_policy = make_policy_memory,
+          .policy_kept =
+              [this](kernel::Fd memory) {
+                kept_policy_ = std::move(memory);
+                note_confirmed();
+              },
+          .ready =
+              [this] {
+                plan_.warnings.clear();
+                note_confirmed();
+                if (std::exchange(ready_, true)) return;
+                for (const auto& port : ports_) port->program->stay();
+              },
+          .ending = [](bool) {},
+          .undo = [this](bool keep) { return finish(keep); }};
+}
+
+Result<DataPlaneKeeper::Started> Broker::start(const DeathRecord& before, bool& gone) {
+  if (ready_) {
+    if (auto there = follow_interfaces(gone); !there) return Error(there.error());
+    if (auto found = find_in_force(); !found) return Error(found.error());
+  }
+  make_frame_files();
+  return fork_data_plane(before);
+}
+
+// Their names are the data plane's to follow while it lives.
+Result<void> Broker::follow_interfaces(bool& gone) {
+  for (u32 i = 0; i < ports_.size(); i++) {
+    const auto& facts = plan_.ports[i].facts;
+    char now[IF_NAMESIZE] = {};
+    errno = 0;
+    if (!if_indextoname(facts.ifindex, now)) {
+      if (errno != ENXIO)
+        return Error(fmt::format("{} cannot be looked at: {}", facts.name, std::strerror(errno)));
+      gone = true;
+      return Error(fmt::format(
+          "{} is gone: it was deleted or moved to another network namespace while its data plane was "
+          "dead, so this attach ends; attach again where the interface is",
+          facts.name));
+    }
+    if (facts.name == now) continue;
+    if (auto renamed = rename(i); !renamed) return Error(renamed.error());
+  }
+  return {};
+}
+
+Result<void> Broker::find_in_force() {
+  const PortControl* newest = &controls_.front();
+  for (const auto& port : controls_)
+    if (static_cast<std::int32_t>(port.active_generation() - newest->active_generation()) > 0) newest = &port;
+  const u32 generation = newest->active_generation(), slot = newest->active_slot();
+  u64 hash = newest->policy_hash();
+  for (auto& port : controls_) {
+    if (port.active_generation() != generation) port.activate(generation, slot, hash);
+    if (port.policy_hash() != hash) hash = 0;  // a policy that is none of those that are known
+  }
+  in_force_ = InForce{u64{generation} << 32 | slot, hash};
+  return {};
+}
+
+// The memory is given back as soon as it can be: where memory is short, this one holds what the dead had.
+std::string Broker::bury(u64 death, bool served) {
+  FrameFiles frames = std::exchange(frames_, {});
+  if (!served) frames = {};
+  const auto packets = frames.ordinary ? last_packets(frames) : std::vector<dataplane::PacketInHand>{};
+  frames = {};
+  count_lost();
+  return packets.empty() ? std::string() : keep_packets(packets, death);
+}
+
+void Broker::count_lost() {
+  for (auto& port : controls_)
+    for (u32 queue = 0; queue < port.queues(); queue++) port.count_lost(queue);
+}
+
+std::vector<dataplane::PacketInHand> Broker::last_packets(const FrameFiles& frames) const {
+  constexpr std::size_t kMost = 8192;
+  // Counted as received only when the burst is through, in which a batch may have been closed.
+  constexpr u32 kBurst = 64;
+  std::vector<dataplane::QueueAtDeath> queues;
+  for (u32 p = 0; p < controls_.size(); p++) {
+    const auto all = controls_[p].queue_counters();
+    if (!all) return {};
+    for (const auto& queue : *all) {
+      const u32 taken = static_cast<u32>(queue.counters.received + queue.counters.lost_in_kernel) + kBurst;
+      const bool all_taken = static_cast<std::int32_t>(queue.state.admitted - taken) <= 0;
+      queues.push_back({p, queue.queue, queue.state.retired, all_taken ? queue.state.admitted : taken});
+    }
+  }
+  std::vector<dataplane::PortSpec> specs;
+  for (u32 i = 0; i < ports_.size(); i++) specs.push_back(spec_of(i));
+  struct stat info {};
+  const bool huge = frames.huge && fstat(frames.huge.get(), &info) == 0 && info.st_size > 0;
+  return dataplane::packets_in_hand(huge ? frames.huge.get() : frames.ordinary.get(),
+                                    dataplane::frame_shares(specs, plan_.engine), queues, kMost);
+}
+
+// Beside the control socket; the last few of an attach's.
+std::string Broker::keep_packets(const std::vector<dataplane::PacketInHand>& packets, u64 death) const {
+  const auto path = std::filesystem::path(socket_files_.front())
+                        .replace_extension(fmt::format("death-{}.pcap", (death - 1) % Deaths::kMost + 1));
+  const auto written = dataplane::write_capture(path, packets);
+  return written ? fmt::format("{} ({} packets)", path.string(), packets.size()) : written.error();
+}
+
+// What the data plane's frames stand in, so that they outlive it.
+void Broker::make_frame_files() {
+  constexpr unsigned kHuge2Mib = 21u << 26;  // MFD_HUGE_2MB
+  frames_ = {};
+  // AMD's driver takes no memory of a file into its address space.
+  const auto may_be_amd = [](const std::string& device) {
+    return device.starts_with("vulkan") ||
+           (device == "auto" && access("/dev/dri", F_OK) == 0 && access("/dev/nvidiactl", F_OK) != 0);
+  };
+  if (std::any_of(plan_.devices.begin(), plan_.devices.end(), may_be_amd)) return;
+  frames_.ordinary = kernel::Fd(memfd_create("xdpgpu-frames", MFD_CLOEXEC));
+  if (plan_.engine.huge_pages)
+    frames_.huge = kernel::Fd(memfd_create("xdpgpu-frames", MFD_CLOEXEC | MFD_HUGETLB | kHuge2Mib));
+}
+
+bool Broker::finish(bool keep) {
+  if (keep) return leave();
+  undo();
+  return false;
+}
+
+Result<Json> Broker::report() {
+  count_lost();
+  for (std::size_t i = 0; i < controls_.size(); i++) controls_[i].rename(plan_.ports[i].facts.name);
+  std::vector<std::string> modes;
+  for (const auto& port : ports_)
+    modes.emplace_back(port->mode == kernel::XdpMode::native ? "native" : "generic");
+  return report_without_data_plane(
+      controls_, modes, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
+}
+
+void Broker::note_confirmed() { confirmed_hash_ = controls_.front().policy_hash(); }
+
+bool Broker::is_on_trial() const { return controls_.front().policy_hash() != confirmed_hash_; }
+
+Result<void> Broker::bypass(bool on) { return set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true); }
+
+std::string Broker::interfaces() const { return fmt::format("{}", fmt::join(plan_.interfaces(), ", ")); }
+
+std::string Broker::on_failure() const {
+  if (controls_.front().state() == XG_STATE_BYPASS) return "passes, as does everything else: bypass is on";
+  const u32 what = controls_.front().on_failure();
+  return fmt::format("{}{} (on_failure)",
+                     what & XG_DO_KNOWN ? "goes by its flow's verdict, and without one " : "",
+                     what & XG_DO_DROP ? "is dropped" : "passes");
+}
+
+}  // namespace xdpgpu::control

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/kept_policy.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "userspace/control/protocol.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr std::chrono::seconds kBrokerTimeout{20};
+
+// A shared mapping, for as long as this object lives.
+class Mapping {
+ public:
+  Mapping(int fd, std::size_t bytes, int protection)
+      : bytes_(bytes), at_(mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0)) {}
+  ~Mapping() {
+    if (*this) munmap(at_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  explicit operator bool() const noexcept { return at_ != MAP_FAILED; }
+  char* data() const noexcept { return static_cast<char*>(at_); }
+
+ private:
+  std::size_t bytes_;
+  void* at_;
+};
+
+std::string text_of(const Received& received) { return received.message.text; }
+
+Error system_error(const char* what) { return Error(fmt::format("{}: {}", what, std::strerror(errno))); }
+
+}  // namespace
+
+// As it would be sent to be applied.
+Result<void> keep_policy(Channel& broker, const CompiledPolicy& policy) {
+  const PolicySource& source = policy.source;
+  Request request;
+  request.name = request::kPolicyApply;
+  request.arguments = {{"text", source.text}, {"file", source.file}, {"audit", policy.audits()}};
+  for (const auto& [name, content] : source.files) request.files.emplace(name, content);
+  const std::string line = encode(request);
+  std::size_t bytes = line.size();
+  for (const auto& [name, content] : request.files) bytes += content.size();
+  if (bytes > kMaxKeptBytes) return Error(std::string("its files are too long"));
+  auto given = broker.call(Message::make(MessageType::keep_policy, static_cast<u32>(bytes)), kBrokerTimeout);
+  if (!given) return Error(given.error());
+  if (given->message.type != MessageType::memory) return Error(text_of(*given));
+  {
+    const Mapping memory(given->descriptors[0].get(), bytes, PROT_READ | PROT_WRITE);
+    if (!memory) return system_error("its memory cannot be mapped");
+    char* at = std::copy(line.begin(), line.end(), memory.data());
+    for (const auto& [name, content] : request.files) at = std::copy(content.begin(), content.end(), at);
+  }
+  const auto kept = broker.call(Message::make(MessageType::policy_kept), kBrokerTimeout);
+  if (!kept) return Error(kept.error());
+  if (kept->message.type != MessageType::done) return Error(text_of(*kept));
+  return {};
+}
+
+Result<KeptPolicy> read_kept_policy(const kernel::Fd& memory) {
+  struct stat info {};
+  if (fstat(memory.get(), &info) != 0) return system_error("the kept policy cannot be looked at");
+  const auto bytes = static_cast<std::size_t>(info.st_size);
+  const Mapping mapping(memory.get(), bytes, PROT_READ);
+  if (!mapping) return system_error("the kept policy cannot be mapped");
+  std::string_view rest(mapping.data(), bytes);
+  const auto end = rest.substr(0, kMaxMessage).find('\n');
+  if (end == rest.npos) return Error(std::string("the kept policy is none"));
+  auto request = decode_request(rest.substr(0, end));
+  if (!request) return Error(request.error());
+  rest.remove_prefix(end + 1);
+  KeptPolicy kept;
+  const Json& arguments = request->arguments;
+  const auto text = arguments.find("text"), file = arguments.find("file"), audit = arguments.find("audit");
+  if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string() ||
+      audit == arguments.end() || !audit->is_boolean())
+    return Error(std::string("the kept policy is not whole"));
+  kept.source.text = text->get<std::string>();
+  kept.source.file = file->get<std::string>();
+  kept.audit = audit->get<bool>();
+  for (const auto& [name, length] : request->announced) {
+    if (length > rest.size()) return Error(std::string("the kept policy's files are not whole"));
+    kept.source.files.emplace(name, rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+  return kept;
+}
+
+Result<kernel::Fd> make_policy_memory(u32 bytes) {
+  kernel::Fd memory(memfd_create("xdpgpu-policy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory || ftruncate(memory.get(), bytes) != 0 ||
+      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return system_error("there is no memory to keep it in");
+  return memory;
+}
+
+}  // namespace xdpgpu::control
