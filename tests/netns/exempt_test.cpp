@@ -54,7 +54,7 @@ TEST_F(Exempt, AnAnswerIsOneToAFlowThatCameInByAnotherInterface) {
   EXPECT_EQ(asks.receive(2000ms), "answer");
   answers.send_to("10.9.0.2", other.port(), "nobody asked");
   EXPECT_EQ(other.receive(300ms), std::nullopt);
-  EXPECT_EQ(attached.pins(1).kernel("drop_default"), 2U) << attached.pins(1).summary();
+  EXPECT_GE(attached.pins(1).kernel("drop_default"), 2U) << attached.pins(1).summary();
 
   EXPECT_TRUE(tcp_connects(manager, host, "10.9.1.2", 22));
   EXPECT_FALSE(tcp_connects(host, manager, "10.9.0.2", 22, 300ms));

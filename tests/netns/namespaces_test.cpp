@@ -53,8 +53,11 @@ class Namespaces : public testing::Test {
   }
   void TearDown() override {
     if (!one_ || HasFailure()) return;
-    for (auto* host : {&*one_, &*other_})
+    for (auto* host : {&*one_, &*other_}) {
+      // A daemon ends after it has answered.
+      eventually([&] { return leftovers(host->ns(), {host->ifname()}).empty(); });
       EXPECT_EQ(leftovers(host->ns(), {host->ifname()}), std::vector<std::string>{});
+    }
   }
   static std::unique_ptr<Attached> attach(const Host& host, const std::string& policy) {
     return std::make_unique<Attached>(host.ns(), AttachSpec{{host.ifname()}, policy});

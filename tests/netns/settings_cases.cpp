@@ -153,7 +153,7 @@ SettingsCase maglev() {
              "health": {"port": 80, "interval": "2s", "timeout": "1s", "fall": 3, "rise": 2},
              "backends": [
               {"name": "a", "mac": "52:54:00:00:00:01", "address": "10.9.0.2"},
-              {"name": "b", "mac": "52:54:00:00:00:02", "drain": true, "address": "fd09:0::2"},
+              {"name": "b", "mac": "52:54:00:00:00:02", "drain": true, "address": "fd09::2"},
               {"name": "c", "mac": "52:54:00:00:00:03", "weight": 2, "address": "10.9.0.3"}]}]}})",
           together({each("/pipelines/p/0/affinity/per", {R"("flow")", R"("src")"}),
                     each("/pipelines/p/0/affinity/evict", kEvict),
@@ -162,16 +162,15 @@ SettingsCase maglev() {
 }
 
 SettingsCase encapsulation() {
-  return {
-      "LoadBalanceEncapsulated",
-      R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+  return {"LoadBalanceEncapsulated",
+          R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
             {"stage": "load_balance", "encapsulation": {"type": "gue", "port": 6081, "mtu": 1400,
-               "source": {"ipv4": "10.9.0.1", "ipv6": "fd09:0::1"}},
+               "source": {"ipv4": "10.9.0.1", "ipv6": "fd09::1"}},
              "backends": [{"mac": "52:54:00:00:00:01", "address": "10.9.0.2"},
-                          {"mac": "52:54:00:00:00:02", "address": "fd09:0::2"}]}]}})",
-      together({each("/pipelines/p/0/encapsulation",
-                     {R"({"type": "ipip", "source": {"ipv4": "10.9.0.1", "ipv6": "fd09:0::1"}})",
-                      R"({"type": "gue", "source": {"ipv4": "10.9.0.0/24", "ipv6": "fd09:0::/112"}})"})})};
+                          {"mac": "52:54:00:00:00:02", "address": "fd09::2"}]}]}})",
+          together({each("/pipelines/p/0/encapsulation",
+                         {R"({"type": "ipip", "source": {"ipv4": "10.9.0.1", "ipv6": "fd09::1"}})",
+                          R"({"type": "gue", "source": {"ipv4": "10.9.0.0/24", "ipv6": "fd09::/112"}})"})})};
 }
 
 SettingsCase l2fwd() {
@@ -273,7 +272,7 @@ SettingsCase compute() {
                            {"/compute", R"({"devices": ["cpu"], "mode": "split"})"},
                            {"/compute", R"({"devices": ["cuda:0"]})", "", "cuda"},
                            {"/compute", R"({"devices": ["vulkan:0"]})", "", "vulkan"},
-                           {"/compute/mode", R"("graph")", "", "graph"}},
+                           {"/compute/mode", R"("graph")", "", "posted ahead"}},
                     each("/compute/mode", {R"("auto")", R"("inline")", R"("split")", R"("persistent")"}),
                     each("/compute/frames", {R"("auto")", R"("in_place")", R"("staged")"}),
                     each("/compute/standby", {R"("cpu")", R"("none")"}),

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -122,6 +123,47 @@ TEST(ControlReplay, SamplesByTheRulesInUserSpace) {
   EXPECT_NE(verdicts[0].flow.find("icmp"), std::string::npos);
   EXPECT_NE(verdicts[0].flow.find("vlan 6"), std::string::npos) << verdicts[0].flow;
   EXPECT_EQ(verdicts[1].number, 2u);
+}
+
+// The datagram turned around: from its destination and port to its source and port.
+std::vector<u8> turned_around(std::vector<u8> frame) {
+  std::swap_ranges(frame.begin() + 26, frame.begin() + 30, frame.begin() + 30);
+  std::swap_ranges(frame.begin() + 34, frame.begin() + 36, frame.begin() + 36);
+  return frame;
+}
+std::vector<u8> arp_request() {
+  std::vector<u8> frame{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
+  frame.resize(60);
+  return frame;
+}
+
+TEST(ControlReplay, AnswersToManagementAndRatesByTheCapturesClock) {
+  const auto policy = compiled(R"({"version": 1, "default": "drop", "rates": {"arp": {"pps": 2, "burst": 4}},
+      "management": [{"src": "10.0.0.0/24", "proto": "udp", "dst_port": 161}]})");
+  constexpr u64 kSecond = 1'000'000'000;
+  for (const bool kernel : {false, true}) {
+    if (kernel && geteuid() != 0) break;
+    SCOPED_TRACE(kernel);
+    auto replay = open_or_die(policy, kernel);
+    const auto answer = turned_around(udp(1, 161));
+    u64 now = kSecond;
+    ASSERT_TRUE(replay->feed(answer, 60, now));
+    ASSERT_TRUE(replay->feed(udp(1, 161), 60, now));
+    ASSERT_TRUE(replay->feed(answer, 60, now));
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(replay->feed(arp_request(), 60, now));
+    ASSERT_TRUE(replay->feed(arp_request(), 60, now + 10 * kSecond));
+    ASSERT_TRUE(replay->finish());
+    const auto verdicts = replay->take();
+    ASSERT_EQ(verdicts.size(), 7u);
+    EXPECT_EQ(verdicts[0].action, XG_DROP) << "nobody asked";
+    EXPECT_EQ(verdicts[1].rule, "management 1");
+    EXPECT_EQ(verdicts[2].action, XG_PASS);
+    EXPECT_EQ(verdicts[2].rule, "management 1 (replies)");
+    EXPECT_EQ(verdicts[3].action, XG_PASS);
+    EXPECT_EQ(verdicts[4].action, XG_PASS);
+    EXPECT_EQ(verdicts[5].action, XG_DROP) << "over the rate of requests";
+    EXPECT_EQ(verdicts[6].action, XG_PASS);
+  }
 }
 
 TEST(ControlReplay, PipelinesDecideAndSayWho) {

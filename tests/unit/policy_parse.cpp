@@ -512,6 +512,24 @@ TEST(Parse, LimitsAreBounded) {
   EXPECT_THAT(found[0].message, HasSubstr("room for 64 limits"));
 }
 
+TEST(Parse, RatesOfWhatIsExempt) {
+  EXPECT_EQ(accepted(R"({"version": 1})").rates, kDefaultRates);
+  const Policy policy = accepted(
+      R"({"version": 1, "rates": {"arp": {"pps": 7}, "management_answers": {"pps": 10, "burst": 40}}})");
+  EXPECT_EQ(policy.rates[XG_CONTROL_ARP], (Rate{7, 7}));
+  EXPECT_EQ(policy.rates[XG_RATE_ANSWERS], (Rate{10, 40}));
+  EXPECT_EQ(policy.rates[XG_CONTROL_ND], kDefaultRates[XG_CONTROL_ND]);
+  const xg_rate compiled = compile(policy)->header.rates[XG_RATE_ANSWERS];
+  EXPECT_EQ(compiled.interval_ns, (1'000'000'000ull << 8) / 10);
+  EXPECT_EQ(compiled.burst_ns, 39 * compiled.interval_ns);
+  EXPECT_EQ(problems(R"({"version": 1, "rates": {"arp": {"burst": 7}}})").at(0).pointer, "/rates/arp");
+  EXPECT_EQ(problems(R"({"version": 1, "rates": {"lacp": {"pps": 0}}})").at(0).pointer, "/rates/lacp/pps");
+  EXPECT_EQ(problems(R"({"version": 1, "rates": {"stp": {"pps": 1, "burst": 9999}}})").at(0).pointer,
+            "/rates/stp/burst");
+  EXPECT_THAT(problems(R"({"version": 1, "rates": {"arps": {"pps": 1}}})").at(0).message,
+              HasSubstr("\"arp\""));
+}
+
 TEST(Parse, FourThousandNinetySixRulesAreTaken) {
   std::string many = "{\"version\": 1, \"rules\": [";
   for (u32 i = 0; i < XG_MAX_RULES; ++i) many += i == 0 ? "{\"action\":\"drop\"}" : ",{\"action\":\"drop\"}";

@@ -21,6 +21,7 @@ void expect_equal(const Policy& a, const Policy& b) {
   EXPECT_EQ(a.fragments, b.fragments);
   EXPECT_EQ(a.malformed, b.malformed);
   EXPECT_EQ(a.management, b.management);
+  EXPECT_EQ(a.rates, b.rates);
   EXPECT_EQ(a.lists, b.lists);
   ASSERT_EQ(a.rules.size(), b.rules.size());
   for (u64 i = 0; i < a.rules.size(); ++i) EXPECT_EQ(a.rules[i], b.rules[i]) << "rule " << i;
@@ -69,6 +70,7 @@ TEST(Show, RandomPoliciesComeBack) {
     policy.default_action = random.chance(50) ? Do::drop : Do::pass;
     policy.fragments = static_cast<Do>(random.below(4));
     policy.malformed = static_cast<Do>(random.below(3));
+    for (Rate& rate : policy.rates) rate = {1 + random.below(1000), 1 + random.below(1000)};
     policy.compute.max_wait_ns = random.below(100'000'001);
     expect_equal(policy, read_back(policy, read_files_of({})));
   }

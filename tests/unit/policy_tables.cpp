@@ -184,7 +184,7 @@ TEST(Management, PassesBothDirectionsInFront) {
   xg_rule rules[3];
   std::memcpy(rules, &tables.lines[tables.header.rules_line], sizeof rules);
   EXPECT_EQ(rules[0].action, XG_RULE_MANAGEMENT);
-  EXPECT_EQ(rules[1].action, XG_RULE_MANAGEMENT);
+  EXPECT_EQ(rules[1].action, XG_RULE_ANSWER);
   EXPECT_EQ(rules[2].action, XG_RULE_DROP);
 
   PacketFacts request{.family = 4,

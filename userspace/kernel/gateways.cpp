@@ -19,7 +19,8 @@
 namespace xdpgpu::kernel {
 namespace {
 
-constexpr int kPatienceMs = 200;  // for an answer of the kernel, which is at hand
+constexpr int kLongestDefault = 3;  // bits: 2000::/3 is one, too
+constexpr int kPatienceMs = 200;    // for an answer of the kernel, which is at hand
 
 struct SocketFree {
   void operator()(nl_sock* socket) const noexcept { nl_socket_free(socket); }
@@ -61,37 +62,55 @@ void ask(const Message& request, F&& take) {
 
 }  // namespace
 
-// A table's dump begins with its default routes, in both families, and its first datagram has room for
-// dozens: the rest, which on a router is long, is left.
-std::vector<Gateways::Hop> Gateways::default_hops(u8 family) {
-  std::vector<Hop> hops;
+// The next hops of a default route that the kernel tells.
+void Gateways::add_hops(nlmsghdr* header, std::vector<Hop>& hops) {
+  if (header->nlmsg_type != RTM_NEWROUTE) return;
+  const auto* facts = static_cast<const rtmsg*>(nlmsg_data(header));
+  if (facts->rtm_dst_len > kLongestDefault || facts->rtm_type != RTN_UNICAST) return;
+  rtnl_route* parsed = nullptr;
+  if (rtnl_route_parse(header, &parsed) < 0) return;
+  const Route route(parsed);
+  for (int i = 0; i < rtnl_route_get_nnexthops(parsed); i++) {
+    rtnl_nexthop* next = rtnl_route_nexthop_n(parsed, i);
+    const nl_addr* gateway = rtnl_route_nh_get_gateway(next);
+    if (!gateway) gateway = rtnl_route_nh_get_via(next);
+    if (!gateway) continue;
+    const auto bytes = static_cast<std::size_t>(nl_addr_get_len(gateway));
+    Hop hop{
+        static_cast<u8>(nl_addr_get_family(gateway)), static_cast<u32>(rtnl_route_nh_get_ifindex(next)), {}};
+    if (bytes > hop.address.size()) continue;
+    std::memcpy(hop.address.data(), nl_addr_get_binary_addr(gateway), bytes);
+    hops.push_back(hop);
+  }
+}
+
+// The dump of the main table begins with its default routes, and its first datagram has room for dozens: the
+// rest, which on a router is long, is left.
+void Gateways::add_hops4(std::vector<Hop>& hops) {
   const Message request(nlmsg_alloc_simple(RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP));
   rtmsg wanted{};
-  wanted.rtm_family = family;
+  wanted.rtm_family = AF_INET;
   wanted.rtm_table = RT_TABLE_MAIN;
-  if (!request || nlmsg_append(request.get(), &wanted, sizeof(wanted), NLMSG_ALIGNTO) < 0) return hops;
-  ask(request, [&](nlmsghdr* header) {
-    if (header->nlmsg_type != RTM_NEWROUTE) return;
-    const auto* facts = static_cast<const rtmsg*>(nlmsg_data(header));
-    if (facts->rtm_dst_len != 0 || facts->rtm_type != RTN_UNICAST) return;
-    rtnl_route* parsed = nullptr;
-    if (rtnl_route_parse(header, &parsed) < 0) return;
-    const Route route(parsed);
-    for (int i = 0; i < rtnl_route_get_nnexthops(parsed); i++) {
-      rtnl_nexthop* next = rtnl_route_nexthop_n(parsed, i);
-      const nl_addr* gateway = rtnl_route_nh_get_gateway(next);
-      if (!gateway) gateway = rtnl_route_nh_get_via(next);
-      if (!gateway) continue;
-      const auto bytes = static_cast<std::size_t>(nl_addr_get_len(gateway));
-      Hop hop{static_cast<u8>(nl_addr_get_family(gateway)),
-              static_cast<u32>(rtnl_route_nh_get_ifindex(next)),
-              {}};
-      if (bytes > hop.address.size()) continue;
-      std::memcpy(hop.address.data(), nl_addr_get_binary_addr(gateway), bytes);
-      hops.push_back(hop);
-    }
-  });
-  return hops;
+  if (!request || nlmsg_append(request.get(), &wanted, sizeof(wanted), NLMSG_ALIGNTO) < 0) return;
+  ask(request, [&](nlmsghdr* header) { add_hops(header, hops); });
+}
+
+// A dump of IPv6 ends with them. So the kernel is asked for the route, with all its next hops, to addresses
+// that hardly anything but a default route leads to: ::, the first of those that are assigned, and one that
+// is not.
+void Gateways::add_hops6(std::vector<Hop>& hops) {
+  for (const u8 first : std::to_array<u8>({0x00, 0x20, 0x40})) {
+    const Message request(nlmsg_alloc_simple(RTM_GETROUTE, NLM_F_REQUEST));
+    rtmsg wanted{};
+    wanted.rtm_family = AF_INET6;
+    wanted.rtm_dst_len = 128;
+    wanted.rtm_flags = RTM_F_FIB_MATCH;
+    const std::array<u8, 16> address{first};
+    if (!request || nlmsg_append(request.get(), &wanted, sizeof(wanted), NLMSG_ALIGNTO) < 0 ||
+        nla_put(request.get(), RTA_DST, address.size(), address.data()) < 0)
+      return;
+    ask(request, [&](nlmsghdr* header) { add_hops(header, hops); });
+  }
 }
 
 u64 Gateways::neighbour(const Hop& hop) {
@@ -115,13 +134,15 @@ xg_gateways Gateways::look() {
   std::map<Hop, u64> now;
   xg_gateways found{};
   u32 count = 0;
-  for (const int family : {AF_INET, AF_INET6})
-    for (const Hop& hop : default_hops(static_cast<u8>(family))) {
-      u64 mac = neighbour(hop);
-      if (const auto before = known_.find(hop); mac == 0 && before != known_.end()) mac = before->second;
-      if (mac == 0 || !now.emplace(hop, mac).second) continue;
-      if (count < XG_GATEWAYS) found.mac[count++] = mac;
-    }
+  std::vector<Hop> hops;
+  add_hops4(hops);
+  add_hops6(hops);
+  for (const Hop& hop : hops) {
+    u64 mac = neighbour(hop);
+    if (const auto before = known_.find(hop); mac == 0 && before != known_.end()) mac = before->second;
+    if (mac == 0 || !now.emplace(hop, mac).second) continue;
+    if (count < XG_GATEWAYS) found.mac[count++] = mac;
+  }
   known_ = std::move(now);
   return found;
 }

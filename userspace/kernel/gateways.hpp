@@ -12,6 +12,8 @@
 #include "maps/exempt.h"
 #include "userspace/kernel/kernel.hpp"
 
+struct nlmsghdr;
+
 namespace xdpgpu::kernel {
 
 class Gateways {
@@ -29,7 +31,9 @@ class Gateways {
     std::array<u8, 16> address;
     auto operator<=>(const Hop&) const = default;
   };
-  static std::vector<Hop> default_hops(u8 family);
+  static void add_hops(nlmsghdr* header, std::vector<Hop>& hops);
+  static void add_hops4(std::vector<Hop>& hops);
+  static void add_hops6(std::vector<Hop>& hops);
   static u64 neighbour(const Hop& hop);
 
   std::map<Hop, u64> known_;
