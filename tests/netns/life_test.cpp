@@ -223,10 +223,7 @@ TEST_P(Life, TheDataPlaneDiesWithItsBroker) {
   attached_->process().signal(SIGKILL);
   EXPECT_EQ(attached_->process().wait(3s), 137);
   EXPECT_TRUE(eventually([&] { return kill(data_plane, 0) != 0; }, 5s)) << "the data plane lives on";
-  attached_->process().wait_for_end_of_output(2s);
-  const std::string said = attached_->process().err();
-  for (const std::string& word : {std::string("killed"), "detach " + host_port().ifname()})
-    EXPECT_NE(said.find(word), std::string::npos) << said;
+  // What it says of that goes to the system log: who wrote its sentences is dead.
   EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
 }
 

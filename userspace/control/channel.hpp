@@ -37,11 +37,11 @@ enum class MessageType : u32 {
   policy_kept,   // it stands in the memory given last; done
   // broker → data plane
   maps_created = 64,  // two descriptors
-  memory,             // one descriptor: so much memory as was asked for
   done,
   refused,  // text says why
   stop,     // detach: drain and stop
   gone,     // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
+  memory,   // one descriptor: so much memory as was asked for
 };
 
 // Bounds on what the data plane may ask for.
