@@ -205,6 +205,17 @@ TEST_P(Death, AHangupIsNoOrder) {
   EXPECT_EQ(attached_->detach().status, 0);
 }
 
+// All threads of the process have come to a stop.
+bool is_stopped(pid_t process) {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), error)) {
+    std::ifstream file(task.path() / "stat");
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    if (stat.find(") T ") == std::string::npos) return false;
+  }
+  return !error;
+}
+
 TEST_P(Death, WhatIsLostIsCountedOnce) {
   attach(inspect_udp(7000, kBounce, R"("on_failure": "drop", "io": {"heartbeat": "5s"})"));
   const Pins& pins = attached_->pins();
@@ -213,6 +224,7 @@ TEST_P(Death, WhatIsLostIsCountedOnce) {
     // Stopped, it takes nothing from its rings.
     const pid_t victim = attached_->data_plane();
     kill(victim, SIGSTOP);
+    ASSERT_TRUE(eventually([&] { return is_stopped(victim); }));
     const auto before = pins.worker("lost_with_worker"), inspected = pins.kernel("inspected");
     Sender(left_port()).send(frames);
     ASSERT_TRUE(eventually([&] { return pins.kernel("inspected") == inspected + frames.size(); }))
