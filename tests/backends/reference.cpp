@@ -183,8 +183,8 @@ TEST(Reference, TheFirstMatchingRuleDecides) {
   EXPECT_EQ(answer(tcp4(), acl).verdict, XG_PASS) << "the rule ends the stage, and no other decides";
 }
 
-// As the kernel's rules do: the first one's ports count where it is followed (XG_PKT_TRACKED), and then it is no
-// fragment here.
+// As the kernel's rules do: the first one's ports count where it is followed (XG_PKT_TRACKED), and then it is
+// no fragment here.
 TEST(Reference, RulesThatNamePortsLetFragmentsBy) {
   Bytes later = tcp4();
   later[21] = 5;

@@ -162,6 +162,27 @@ TEST_F(TrackTest, TheTransportHeaderIsWholeInTheFirstOne) {
             "drop_malformed");
 }
 
+TEST_F(TrackTest, WhatIsMalformedIsCountedByKindAndThePolicysToDecide) {
+  const Datagram tcp_datagram{.id = 30, .protocol = 6};
+  const std::vector<std::pair<u32, Frame>> kinds{
+      {XG_MALFORMED_fragment_first, piece(tcp_datagram, 0, bytes(8), true)},
+      {XG_MALFORMED_fragment_flags, piece(tcp_datagram, 8, bytes(16), false)},
+      {XG_MALFORMED_fragment_differs, first({.dst_port = 54})},
+      {XG_MALFORMED_fragment_differs, piece({}, 8, bytes(16), false)},
+  };
+  for (const std::string what : {"drop", "pass", "inspect"}) {
+    program().install(policy_text(R"("fragments": "track", "malformed": ")" + what + R"(",
+        "rules": [{"match": {"dst_port": 53}, "action": "pass"}])"));
+    EXPECT_EQ(run(first({})), "pass_rule");
+    for (const auto& [kind, frame] : kinds) {
+      const u64 before = program().malformed(kind).packets;
+      EXPECT_EQ(run(frame), what == "drop" ? "drop_malformed" : "pass_default") << what;
+      EXPECT_EQ(program().malformed(kind).packets, before + 1);
+    }
+    EXPECT_EQ(run(middle({})), "pass_fragment") << "the first one stays";
+  }
+}
+
 TEST_F(TrackTest, ExtensionHeadersMayStandInTheFirstOne) {
   program().install(kDns);
   const Frame header = fragment_header(60, 1, 5);
