@@ -15,9 +15,9 @@ constexpr u64 kAlign = 16;
 constexpr u64 align(u64 bytes) { return (bytes + kAlign - 1) & ~(kAlign - 1); }
 constexpr u64 kMost = align(XG_METADATA_SIZE + XG_CHUNK_SIZE);
 
-// Of an L4 header: the ports, an ICMP header with an echo's identifier, TCP's checksum, which ends the
-// latest.
-constexpr u32 kL4Bytes = 18;
+// Of an L4 header: the ports, an ICMP header with an echo's identifier, TCP's header, which ends the latest.
+constexpr u32 kL4Bytes = 20;
+constexpr u8 kSyn = 0x02;
 // Of an ICMP error: the packet that it quotes, up to its ports or an echo's identifier.
 constexpr u32 kIcmpBytes = 8 + 60 + 8;
 // Frames between the one that is staged and the one whose first line is fetched.
@@ -28,7 +28,12 @@ constexpr u32 kAhead = 8;
 u32 reach(const u8* metadata_bytes, u32 length) {
   xg_metadata metadata;
   std::memcpy(&metadata, metadata_bytes, sizeof(metadata));
-  const u32 l4_bytes = (metadata.flags & XG_PKT_ICMP) != 0 ? kIcmpBytes : kL4Bytes;
+  u32 l4_bytes = (metadata.flags & XG_PKT_ICMP) != 0 ? kIcmpBytes : kL4Bytes;
+  // A SYN's options.
+  if ((metadata.flags & XG_PKT_TCP) != 0 && metadata.l4_offset + kL4Bytes <= length) {
+    const u8* tcp = metadata_bytes + XG_METADATA_SIZE + metadata.l4_offset;
+    if ((tcp[13] & kSyn) != 0) l4_bytes = std::max(kL4Bytes, (tcp[12] >> 4) * 4u);
+  }
   return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + l4_bytes));
 }
 
