@@ -192,6 +192,12 @@ TEST_F(Namespaces, CommandsReachThemFromOutside) {
       EXPECT_TRUE(outcome.status == 0 || command.front() == "doctor") << command.front() << outcome.err;
     }
   EXPECT_TRUE(one_->answers()) << "by the policy that was applied";
+  // Without --netns the cure would be about this namespace's interface.
+  const Outcome again = outside({"attach", ifname_, "--mode", "copy"}, named.name());
+  EXPECT_EQ(again.status, 1);
+  EXPECT_NE(again.err.find(fmt::format("xdpgpu detach {} --netns {}", ifname_, named.name())),
+            std::string::npos)
+      << again.err;
   EXPECT_EQ(outside({"bypass", "on", ifname_}, process).status, 0);
   const Outcome here = product(other_->ns(), {"status", ifname_});
   EXPECT_EQ(here.status, 1) << "without --netns it is this namespace's interface that is meant";

@@ -63,6 +63,8 @@ Values flags(const std::string& at) {
 const char* const kWhole = R"({
   "$schema": "./policy.schema.json", "version": 1, "description": "all of it",
   "default": "pass", "on_failure": "pass", "on_overload": "pass", "fragments": "drop", "malformed": "drop",
+  "rates": {"arp": {"pps": 1000, "burst": 500}, "nd": {"pps": 1001}, "dhcp": {"pps": 102}, "lacp": {"pps": 13},
+            "lldp": {"pps": 14}, "stp": {"pps": 15}, "management_answers": {"pps": 16, "burst": 32}},
   "management": [{"proto": "tcp", "dst_port": 22, "family": "ipv4"}],
   "lists": {"inline": ["203.0.113.0/24", "2001:db8::/32"], "file": {"file": "list.txt"}},
   "rules": [
@@ -81,7 +83,7 @@ SettingsCase whole() {
   return {"Policy", kWhole,
           together({each("/default", kDecisions), each("/on_failure", kUninspected),
                     each("/on_overload", kUninspected),
-                    each("/fragments", {R"("pass")", R"("drop")", R"("inspect")"}),
+                    each("/fragments", {R"("pass")", R"("drop")", R"("inspect")", R"("track")"}),
                     each("/malformed", {R"("pass")", R"("drop")", R"("inspect")"}),
                     each("/lists/inline", {"[]", R"(["192.0.2.1", "2001:db8::1"])", R"({"file": "list.txt"})",
                                            R"({"file": "rules.txt"})"})})};
@@ -217,13 +219,14 @@ SettingsCase rate_limit() {
 
 SettingsCase conntrack() {
   return {"Conntrack", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "conntrack", "on_new": "next", "on_invalid": "drop", "egress": true, "loose": false,
+            {"stage": "conntrack", "on_new": "next", "on_invalid": "drop", "on_untracked": "pass", "egress": true, "loose": false,
              "entries": 1024, "evict": "lru",
              "timeouts": {"syn_sent": "1s", "syn_received": "2s", "established": "3h", "fin_wait": "4s",
                           "time_wait": "5s", "closed": "6s", "udp": "7s", "udp_replied": "8s", "icmp": "9s",
                           "other": "10m"}}]}})",
           together({each("/pipelines/p/0/on_new", kStageDefaults),
                     each("/pipelines/p/0/on_invalid", kStageDefaults),
+                    each("/pipelines/p/0/on_untracked", kStageDefaults),
                     each("/pipelines/p/0/egress", {"true", "false"}),
                     each("/pipelines/p/0/loose", {"true", "false"}), each("/pipelines/p/0/evict", kEvict)})};
 }

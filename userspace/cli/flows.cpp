@@ -71,7 +71,7 @@ int list(const std::string& ifname, u64 limit, Format format) {
   for (const auto& flow : flows) print(line_of(flow));
   if (left_out > 0)
     print(fmt::format("{} more are left out; list more with \"xdpgpu flows list {} --limit N\"\n", left_out,
-                      ifname));
+                      kernel::names::operand(ifname)));
   print(fmt::format(
       "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/flow_verdicts key {}\n",
       kernel::names::pin_folder(ifname), flows.front().at("bpftool_key").get<std::string>()));

@@ -98,8 +98,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error);
   }
-  if (!chosen.netns.empty())
+  if (!chosen.netns.empty()) {
     if (auto entered = host::enter_netns(chosen.netns); !entered) return fail(entered.error());
+    xdpgpu::kernel::names::remember_netns(chosen.netns);
+  }
   return chosen.run();
 }
 

@@ -103,8 +103,8 @@ int apply(const Application& application, Format format) {
         "it drops nothing: what it would drop is counted (\"xdpgpu status\") and passes, until a policy is "
         "applied without --audit\n");
   if (result->contains("confirm_within_s"))
-    print(fmt::format("it is taken back unless \"xdpgpu policy confirm {}\" comes within {} s\n", ifname,
-                      result->at("confirm_within_s").get<unsigned>()));
+    print(fmt::format("it is taken back unless \"xdpgpu policy confirm {}\" comes within {} s\n",
+                      kernel::names::operand(ifname), result->at("confirm_within_s").get<unsigned>()));
   return kDone;
 }
 

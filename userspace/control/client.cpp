@@ -113,11 +113,12 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
     if (error == asio::error::would_block) return no_answer();
     const bool dead = nobody_listens(error) || (no_socket(error) && without_socket(path) == Presence::dead);
     if (no_socket(error) && !dead)
-      return tl::unexpected(
-          fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname, ifname));
+      return tl::unexpected(fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname,
+                                        kernel::names::operand(ifname, scope)));
     if (dead)
-      return tl::unexpected(fmt::format(
-          "the process that attached {} is dead; clean up with \"xdpgpu detach {}\"", ifname, ifname));
+      return tl::unexpected(
+          fmt::format("the process that attached {} is dead; clean up with \"xdpgpu detach {}\"", ifname,
+                      kernel::names::operand(ifname, scope)));
     return tl::unexpected(
         fmt::format("cannot reach the process that attached {}: {}; run as root, or as a member of the group "
                     "that attach was given",

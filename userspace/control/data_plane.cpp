@@ -19,6 +19,7 @@
 #include "userspace/control/kept_policy.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/host/doctor.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/xdp_link.hpp"
 #include "userspace/policy/load_balance.hpp"
 
@@ -421,7 +422,7 @@ void DataPlane::broker_is_gone() {
   const auto names = setup_.plan.interfaces();
   std::vector<std::string> cures;
   cures.reserve(names.size());
-  for (const auto& name : names) cures.push_back("xdpgpu detach " + name);
+  for (const auto& name : names) cures.push_back("xdpgpu detach " + kernel::names::operand(name));
   output_.problem(
       fmt::format("the privileged half of this process was killed: the XDP program, the pins and the "
                   "reinjection pair stay on {}, and on_failure decides there; clean up with \"{}\"",

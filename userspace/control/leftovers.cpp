@@ -99,7 +99,7 @@ Result<void> refuse_if_program_lives(const std::string& ifname, Presence socket)
     return Error(
         fmt::format("{} is attached, as {}, and its process lives, which has yet to see that it was renamed; "
                     "run the command again in a moment, or detach it with \"xdpgpu detach {}\"",
-                    ifname, name, name));
+                    ifname, name, kernel::names::operand(name)));
   return Error(
       fmt::format("{} is attached and its process lives, though {} was removed; end that process (SIGTERM), "
                   "which undoes everything",
@@ -208,7 +208,7 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   const Presence socket = find_process(ifname);
   if (socket == Presence::running)
     return Error(fmt::format("{} is attached and its process lives; detach it with \"xdpgpu detach {}\"",
-                             ifname, ifname));
+                             ifname, kernel::names::operand(ifname)));
   if (auto dead = refuse_if_program_lives(ifname, socket); !dead) return Error(dead.error());
   const bool all = keep == Keep::nothing;
   if (all && remove_program_of(ifname)) removed.emplace_back("XDP program");

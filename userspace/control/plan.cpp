@@ -17,6 +17,7 @@
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/region_size.hpp"
 #include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -196,7 +197,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
       return refuse(
           fmt::format("{} is attached already; detach it first (xdpgpu detach {}) or change its "
                       "policy (xdpgpu policy apply {} FILE)",
-                      name, name, name));
+                      name, kernel::names::operand(name), kernel::names::operand(name)));
   for (const auto& device : plan.devices)
     if (device != "auto" && device != "cpu")
       if (auto tried = try_device(device); !tried) return refuse(tried.error());

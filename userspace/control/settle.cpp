@@ -24,7 +24,8 @@ namespace names = kernel::names;
 
 bool lives(const std::string& ifname, const names::Scope& scope) {
   const Presence found = look_for_process(ifname, scope);
-  return found == Presence::running || found == Presence::ending;
+  // One in another mount namespace may have its socket elsewhere.
+  return found == Presence::running || found == Presence::ending || kernel::has_beating_pins(ifname, scope);
 }
 
 bool is_on(u32 ifindex, u32 program_id) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/pins.hpp"
 #include "userspace/kernel/xdp_link.hpp"
 
@@ -60,7 +61,8 @@ Result<void> make_room_in(const std::string& ifname, int ifindex, u32 id, u32 mo
   }
   if (found.name == kOurs) {
     if (lives(found))
-      return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
+      return tl::unexpected(
+          fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, names::operand(ifname)));
     if (take_off(ifindex, found.fd.get(), id, mode_flag) == 0) return {};
   }
   const std::string program =

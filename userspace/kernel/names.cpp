@@ -60,6 +60,26 @@ const NetNamespace& own() {
   return own;
 }
 
+namespace {
+
+// Set once, before there is a second thread.
+std::string& remembered() {
+  static std::string name;
+  return name;
+}
+
+}  // namespace
+
+void remember_netns(const std::string& name) { remembered() = name; }
+
+std::string operand(const std::string& ifname, const Scope& scope) {
+  std::string netns = remembered();
+  // Of another one only the inode is known: "netns-INODE-COOKIE".
+  if (scope != own_scope())
+    netns = scope.empty() ? "1" : "NAME-OF-" + scope.substr(kScope.size(), scope.rfind('-') - kScope.size());
+  return netns.empty() ? ifname : fmt::format("{} --netns {}", ifname, netns);
+}
+
 std::vector<Scope> other_scopes() {
   std::set<Scope> found;
   for (const char* root : {XG_PIN_ROOT, XG_RUN_ROOT})

@@ -30,6 +30,12 @@ struct NetNamespace {
 // The process's. Found out at the first call and kept: a process that changes its namespace does so before.
 const NetNamespace& own();
 inline const Scope& own_scope() { return own().scope; }
+// What a command that is told to the operator says after its verb: "eth0", or "eth0 --netns blue" where that
+// is how he named the namespace (or has to: without it another eth0 would be meant).
+std::string operand(const std::string& ifname, const Scope& scope = own_scope());
+// How he did; for main alone, ahead of everything else.
+void remember_netns(const std::string& name);
+
 // Those that something of other namespaces is left or in use under, by their folders; maybe the initial
 // one's.
 std::vector<Scope> other_scopes();

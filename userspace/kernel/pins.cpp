@@ -126,6 +126,11 @@ bool has_beating_worker(int queue_state_fd) noexcept {
   return false;
 }
 
+bool has_beating_pins(const std::string& ifname, const names::Scope& scope) noexcept {
+  const Fd state(bpf_obj_get((folder_of(ifname, scope) / "queue_state").c_str()));
+  return state && has_beating_worker(state.get());
+}
+
 Fd queue_state_of(int program) noexcept {
   std::array<u32, 64> ids{};
   bpf_prog_info info{};
@@ -158,7 +163,8 @@ namespace {
 Result<void> remove_dead_pins(const std::string& ifname) {
   const Fd stale(bpf_obj_get((folder_of(ifname) / "queue_state").c_str()));
   if (stale && has_live_worker(stale.get()))
-    return tl::unexpected(fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, ifname));
+    return tl::unexpected(
+        fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, names::operand(ifname)));
   remove_pins(ifname);
   return {};
 }

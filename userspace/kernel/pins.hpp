@@ -26,6 +26,8 @@ void remove_pins(const std::string& ifname, const names::Scope& scope = names::o
 bool has_live_worker(int queue_state_fd) noexcept;
 // Likewise, but of one that died just now it is not said: waits for another beat, half a second at most.
 bool has_beating_worker(int queue_state_fd) noexcept;
+// Likewise, of what is pinned for the interface; false where nothing is.
+bool has_beating_pins(const std::string& ifname, const names::Scope& scope) noexcept;
 // The map `queue_state` of a loaded program; empty: it has none, so it is none of ours.
 Fd queue_state_of(int program) noexcept;
 // The name that this map `queue_state` is pinned under, whatever its interface is called; empty: under none.
