@@ -92,29 +92,35 @@ Result<void> DataPlane::open_devices() {
   return engine_->use_devices(std::move(devices), setup_.plan.frames);
 }
 
-// Before a driver makes threads, which Landlock would leave as they are.
 Result<void> DataPlane::restrict_files(bool drivers) {
   if (setup_.plan.seccomp != SeccompMode::filter) return {};
-  auto landlock = limit_files(drivers);
-  if (!landlock) return Error(landlock.error());
-  if (!landlock->limits_files() && !landlock_)
-    output_.problem(
-        fmt::format("what files the data plane opens is left to its user's rights: {}", landlock->why));
-  landlock_ = std::move(*landlock);
+  auto limits = limit_files(drivers);
+  if (!limits) return Error(limits.error());
+  if (!limits->landlock.limits_files())
+    output_.problem(fmt::format("what files the data plane opens is left to its user's rights: {}",
+                                limits->landlock.why));
+  else if (limits->threads_left_out > 0)
+    output_.problem(fmt::format(
+        "{} threads of the device's driver could not be limited in what files they open: the system-call "
+        "filter and its user's rights hold them",
+        limits->threads_left_out));
+  file_limits_ = std::move(*limits);
   return {};
 }
 
 Json DataPlane::cage() const {
   const bool filter = setup_.plan.seccomp == SeccompMode::filter;
+  const bool limited = file_limits_ && file_limits_->landlock.limits_files();
   Json cage = {{"system_calls", filter      ? "filtered"
                                 : recorder_ ? "recorded"
                                             : "not filtered"},
-               {"files", landlock_ && landlock_->limits_files() ? "limited" : "not limited"}};
-  if (landlock_ && landlock_->limits_files()) {
-    cage["landlock"] = landlock_->version;
-    cage["device_requests"] = landlock_->limits_device_requests() ? "limited" : "not limited";
+               {"files", limited ? "limited" : "not limited"}};
+  if (limited) {
+    cage["landlock"] = file_limits_->landlock.version;
+    cage["device_requests"] = file_limits_->landlock.limits_device_requests() ? "limited" : "not limited";
+    cage["threads_left_out"] = file_limits_->threads_left_out;
   } else {
-    cage["why"] = landlock_ ? landlock_->why : "XDPGPU_SECCOMP, or a sanitized build";
+    cage["why"] = file_limits_ ? file_limits_->landlock.why : "XDPGPU_SECCOMP, or a sanitized build";
   }
   return cage;
 }
@@ -175,12 +181,9 @@ Result<void> DataPlane::start() {
   setup_.huge_frames = kernel::Fd();
   if (auto dropped = drop_all_privileges(); !dropped) return dropped;
 
-  const bool may_have_drivers = std::any_of(setup_.plan.devices.begin(), setup_.plan.devices.end(),
-                                            [](const auto& name) { return name != "cpu"; });
-  if (auto limited = restrict_files(may_have_drivers); !limited) return limited;
+  // A driver that is not open yet asks for more than it ever does again.
   if (auto opened = open_devices(); !opened) return opened;
-  if (may_have_drivers && !drivers_.cuda && !drivers_.vulkan)
-    if (auto limited = restrict_files(false); !limited) return limited;
+  if (auto limited = restrict_files(drivers_.cuda || drivers_.vulkan); !limited) return limited;
   if (auto restricted = restrict(); !restricted) return restricted;
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell

@@ -151,7 +151,7 @@ class DataPlane {
   DataPlaneSetup setup_;
   Output output_;
   Drivers drivers_;
-  std::optional<host::Landlock> landlock_;  // as far as files are limited
+  std::optional<FileLimits> file_limits_;
   std::unique_ptr<SystemCallRecorder> recorder_;
   std::vector<PortControl> ports_;
   std::vector<std::string> xdp_modes_;

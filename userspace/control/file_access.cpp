@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "maps/types.h"
+#include "userspace/control/every_thread.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::control {
@@ -56,7 +57,7 @@ constexpr std::array kOwn{Given{"/proc/self", kRead}, Given{"/proc/cpuinfo", kRe
 constexpr std::array kOfDrivers{
     // NVIDIA's control, device, memory and mode-setting nodes, not its tools'; DRM's
     Given{"/dev/nvidia[0-9]*", kDevice}, Given{"/dev/nvidiactl", kDevice}, Given{"/dev/nvidia-uvm", kDevice},
-    Given{"/dev/nvidia-modeset", kDevice}, Given{"/dev/nvidia-caps", kDevice}, Given{"/dev/dri", kDevice},
+    Given{"/dev/nvidia-modeset", kDevice}, Given{"/dev/nvidia-caps*", kDevice}, Given{"/dev/dri", kDevice},
     Given{"/dev/null", kRead | kWrite}, Given{"/dev/zero", kRead | kWrite}, Given{"/dev/urandom", kRead},
     Given{"/dev/random", kRead},
     // the drivers' parts, and which of them there are
@@ -64,9 +65,11 @@ constexpr std::array kOfDrivers{
     Given{"/etc/vulkan", kRead}, Given{"/etc/nvidia*", kRead}, Given{"/etc/glvnd", kRead},
     Given{"/etc/drirc", kRead}, Given{"/etc/localtime", kRead}, Given{"/run/nvidia*", kRead},
     // what is in the machine
-    Given{"/sys", kRead}, Given{"/proc/driver", kRead}, Given{"/proc/devices", kRead},
-    Given{"/proc/modules", kRead}, Given{"/proc/filesystems", kRead}, Given{"/proc/stat", kRead},
-    Given{"/proc/version", kRead}, Given{"/proc/sys", kRead}};
+    Given{"/sys/devices", kRead}, Given{"/sys/class", kRead}, Given{"/sys/bus", kRead},
+    Given{"/sys/dev", kRead}, Given{"/sys/module", kRead}, Given{"/sys/kernel/mm", kRead},
+    Given{"/proc/driver", kRead}, Given{"/proc/devices", kRead}, Given{"/proc/modules", kRead},
+    Given{"/proc/filesystems", kRead}, Given{"/proc/stat", kRead}, Given{"/proc/version", kRead},
+    Given{"/proc/sys", kRead}};
 
 // Files and folders of drivers that somebody has put elsewhere, and caches that were filled by somebody else.
 constexpr std::array kVariables{"LD_LIBRARY_PATH",       "VK_DRIVER_FILES", "VK_ICD_FILENAMES",
@@ -114,6 +117,8 @@ class Ruleset {
     globfree(&found);
     return ok;
   }
+  int fd() const { return fd_.get(); }
+  // For the calling thread.
   bool put_in_force() { return syscall(SYS_landlock_restrict_self, fd_.get(), 0u) == 0; }
 
  private:
@@ -121,7 +126,7 @@ class Ruleset {
   kernel::Fd fd_;
 };
 
-bool give_what_variables_name(Ruleset& rules) {
+bool give_what_is_elsewhere(Ruleset& rules) {
   for (const char* variable : kVariables) {
     const char* value = std::getenv(variable);
     for (std::string_view rest = value != nullptr ? value : ""; !rest.empty();) {
@@ -133,6 +138,10 @@ bool give_what_variables_name(Ruleset& rules) {
       if (folder.size() > 1 && folder[0] == '/' && !rules.give(folder.c_str(), kRead)) return false;
     }
   }
+  // Of a program that brings its libraries along, the loader of Vulkan's drivers among them.
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error && !rules.give((program.parent_path().parent_path() / "lib").c_str(), kRead)) return false;
   if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/')
     for (const char* folder : kUnderHome)
       if (!rules.give((std::string(home) + folder).c_str(), kRead)) return false;
@@ -141,10 +150,10 @@ bool give_what_variables_name(Ruleset& rules) {
 
 }  // namespace
 
-Result<host::Landlock> limit_files(bool drivers) {
+Result<FileLimits> limit_files(bool drivers) {
   tzset();  // the system log looks at the time, and for where the host is only once
   const host::Landlock landlock = host::landlock();
-  if (!landlock.limits_files()) return landlock;
+  if (!landlock.limits_files()) return FileLimits{landlock};
   // A driver's parts may speak to each other by sockets without a file.
   Ruleset rules(landlock, !drivers);
   if (!rules) return failed("landlock_create_ruleset");
@@ -152,11 +161,11 @@ Result<host::Landlock> limit_files(bool drivers) {
   for (const auto& given : kOwn) ok = ok && rules.give(given);
   if (drivers) {
     for (const auto& given : kOfDrivers) ok = ok && rules.give(given);
-    ok = ok && give_what_variables_name(rules);
+    ok = ok && give_what_is_elsewhere(rules);
   }
   if (!ok) return failed("landlock_add_rule");
   if (!rules.put_in_force()) return failed("landlock_restrict_self");
-  return landlock;
+  return FileLimits{landlock, call_in_other_threads(SYS_landlock_restrict_self, rules.fd(), 0)};
 }
 
 }  // namespace xdpgpu::control

@@ -14,8 +14,13 @@
 
 namespace xdpgpu::control {
 
-// For the calling thread and those that it makes from then on, for good. Needs no_new_privs. On a kernel
-// without Landlock nothing happens; what it says of itself is returned. Called again it limits further.
-Result<host::Landlock> limit_files(bool drivers);
+struct FileLimits {
+  host::Landlock landlock;
+  unsigned threads_left_out = 0;  // that could not be limited
+};
+
+// For all threads that there are and will be, for good. Needs no_new_privs. On a kernel without Landlock
+// nothing happens. Called again it limits further.
+Result<FileLimits> limit_files(bool drivers);
 
 }  // namespace xdpgpu::control
