@@ -4,6 +4,7 @@
 // over tries at the doors between it and root.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -149,6 +150,60 @@ TEST_F(Takeover, AGenerationNearItsEndIsNotGoneOnWith) {
   EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 1}).received, 1U);
 }
 
+// ---- what others put where root looks ------------------------------------------------------------------
+
+// On a BPF filesystem (mode 1777) and a /run of its own, after `before`, with $PINS and $RUN, the folders
+// that hold pins and sockets, and $IN, where this interface's pins would stand below the former.
+Outcome run_where(const Namespace& host, const std::string& ifname, const std::string& before,
+                  const std::string& then) {
+  const std::string root = XG_PIN_ROOT, run = XG_RUN_ROOT;
+  const std::string in = Pins::directory(host, ifname).substr(root.size() + 1);
+  const std::string script = fmt::format(
+      "PINS={} RUN={} IN={} IF={} XG={}; victim=$(mktemp -d) && mount -t bpf bpf /sys/fs/bpf && "
+      "mount -t tmpfs -o mode=1777 tmpfs /run && {} && {{ {}; status=$?; ls -R $victim $PINS 2> /dev/null; "
+      "rm -rf $victim; exit $status; }}",
+      root, run, in, ifname, product_path(), before, then);
+  return run_program(host, {"/usr/bin/unshare", "--mount", "/bin/bash", "-c", script});
+}
+
+TEST_F(Takeover, PinsThatOthersHadAHandInAreNeitherOpenedNorRemoved) {
+  const struct {
+    const char *before, *said;
+  } kinds[] = {
+      {"mkdir -p $victim/$IN && touch $victim/$IN/kept && ln -s $victim $PINS", "is a symbolic link"},
+      {"mkdir -p $PINS/$IN/kept && chown -R 65534 $PINS", "is not root's"},
+      {"mkdir -p $PINS/$IN/kept && chmod 777 $PINS", "can be written by others"},
+      {"mkdir -p -m 700 $PINS/$IN/kept && chown 65534 $PINS/$IN", "is not root's"},
+  };
+  for (const auto& kind : kinds)
+    for (const char* then : {"$XG detach $IF", "$XG attach $IF --daemon"}) {
+      SCOPED_TRACE(fmt::format("{}; {}", kind.before, then));
+      const Outcome outcome = run_where(*host_, name(), kind.before, then);
+      EXPECT_EQ(outcome.status, 1) << outcome.out;
+      EXPECT_NE(outcome.err.find(kind.said), std::string::npos) << outcome.err;
+      EXPECT_NE(outcome.out.find("kept"), std::string::npos) << "it was removed: " << outcome.out;
+    }
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
+TEST_F(Takeover, ARunFolderThatOthersHadAHandInIsNotUsed) {
+  const struct {
+    const char *before, *said;
+  } kinds[] = {
+      {"ln -s $victim $RUN", "is a symbolic link"},
+      {"mkdir $RUN && chown 65534 $RUN", "is not root's"},
+      {"mkdir -m 777 $RUN", "can be written by others"},
+  };
+  for (const auto& kind : kinds)
+    for (const char* then : {"$XG status $IF", "$XG attach $IF --daemon", "$XG detach $IF"}) {
+      SCOPED_TRACE(fmt::format("{}; {}", kind.before, then));
+      const Outcome outcome = run_where(*host_, name(), kind.before, then);
+      EXPECT_EQ(outcome.status, 1) << outcome.out;
+      EXPECT_NE(outcome.err.find(kind.said), std::string::npos) << outcome.err;
+    }
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+}
+
 // ---- a data plane that has been taken over ---------------------------------------------------------
 
 std::vector<int> numbers_in(const std::string& folder) {
@@ -270,10 +325,12 @@ class Taken {
     header.msg_iovlen = 1;
     header.msg_control = control.data();
     header.msg_controllen = control.size();
-    const timeval patience{10, 0};
-    setsockopt(channel_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (recvmsg(channel_.get(), &header, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof(answer)))
-      throw Error("the broker does not answer");
+    pollfd there{channel_.get(), POLLIN, 0};  // whose owner made it one that never waits
+    poll(&there, 1, 10'000);
+    if (const ssize_t length = recvmsg(channel_.get(), &header, MSG_CMSG_CLOEXEC);
+        length != static_cast<ssize_t>(sizeof(answer)))
+      throw Error(fmt::format("the broker does not answer message {} ({}, {}): {}", message.type, length,
+                              length < 0 ? std::strerror(errno) : "", said));
     for (cmsghdr* c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c))
       for (std::size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
         int fd = -1;

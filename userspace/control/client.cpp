@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "userspace/kernel/names.hpp"
+#include "userspace/kernel/trusted.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -102,6 +103,9 @@ Presence find_process(const std::string& ifname, std::string* why) {
 Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout,
                      const kernel::names::Scope& scope) {
   const std::string path = kernel::names::socket(ifname, scope);
+  // Who answers there is to be whom root has answer.
+  if (const auto stands = kernel::stands_by_root(fs::path(path).parent_path()); !stands)
+    return tl::unexpected(stands.error());
   asio::io_context context;
   Socket socket(context);
   const auto until = Clock::now() + timeout;

@@ -27,6 +27,7 @@
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/netlink.hpp"
 #include "userspace/kernel/pins.hpp"
+#include "userspace/kernel/trusted.hpp"
 #include "userspace/kernel/xdp_link.hpp"
 #include "userspace/policy/values.hpp"
 
@@ -157,9 +158,11 @@ Result<RunLock> RunLock::take(std::chrono::milliseconds patience, const kernel::
   const auto until = std::chrono::steady_clock::now() + patience;
   const std::string root = kernel::names::run_root(scope), path = kernel::names::lock(scope);
   while (true) {
-    for (const auto& folder : {std::string(XG_RUN_ROOT), root})
+    for (const auto& folder : {std::string(XG_RUN_ROOT), root}) {
       if (!make_folder(folder))
         return Error(fmt::format("cannot make {}: {}; run it as root", folder, std::strerror(errno)));
+      if (const auto stands = kernel::stands_by_root(folder); !stands) return Error(stands.error());
+    }
     kernel::Fd file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file && errno != ENOENT)
       return Error(fmt::format("cannot open {}: {}; run it as root", path, std::strerror(errno)));
@@ -205,6 +208,7 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   // The name becomes part of paths that are removed.
   if (!policy::is_interface_name(ifname))
     return Error(fmt::format("\"{}\" cannot be an interface's name; name the interface", ifname));
+  if (auto ok = kernel::check_pins(ifname); !ok) return Error(ok.error());
   const Presence socket = find_process(ifname);
   if (socket == Presence::running)
     return Error(fmt::format("{} is attached and its process lives; detach it with \"xdpgpu detach {}\"",

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "userspace/kernel/names.hpp"
+#include "userspace/kernel/trusted.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -35,6 +36,12 @@ bool is_folder_name(const std::string& name) {
 
 fs::path folder_of(const std::string& ifname, const names::Scope& scope = names::own_scope()) {
   return names::pin_folder(ifname, scope);
+}
+
+// What root pinned there. Empty: nothing, or what others had a hand in.
+Fd pin_at(const std::string& path) {
+  const auto stands = stands_by_root(path);
+  return stands && *stands ? Fd(bpf_obj_get(path.c_str())) : Fd();
 }
 
 // What the folders of a network namespace's interfaces stand in, from the top.
@@ -149,10 +156,16 @@ Fd queue_state_of(int program) noexcept {
   return Fd();
 }
 
+Result<void> check_pins(const std::string& ifname, const names::Scope& scope) {
+  const auto stands = stands_by_root(folder_of(ifname, scope));
+  if (!stands) return tl::unexpected(stands.error());
+  return {};
+}
+
 std::string pinned_as(int queue_state_fd, const names::Scope& scope) {
   const u32 wanted = map_id(queue_state_fd);
   for (auto& ifname : names::interfaces_with_pins(scope)) {
-    const Fd pinned(bpf_obj_get((folder_of(ifname, scope) / "queue_state").c_str()));
+    const Fd pinned = pin_at(folder_of(ifname, scope) / "queue_state");
     if (wanted && map_id(pinned.get()) == wanted) return ifname;
   }
   return {};
@@ -161,7 +174,8 @@ std::string pinned_as(int queue_state_fd, const names::Scope& scope) {
 namespace {
 
 Result<void> remove_dead_pins(const std::string& ifname) {
-  const Fd stale(bpf_obj_get((folder_of(ifname) / "queue_state").c_str()));
+  if (auto ok = check_pins(ifname); !ok) return ok;
+  const Fd stale = pin_at(folder_of(ifname) / "queue_state");
   if (stale && has_live_worker(stale.get()))
     return tl::unexpected(
         fmt::format("{} is attached already; run: xdpgpu detach {}", ifname, names::operand(ifname)));
@@ -189,8 +203,8 @@ std::optional<PortMaps> pinned_maps(const std::string& ifname) {
   if (!is_folder_name(ifname)) return std::nullopt;
   PortMaps maps;
   bool all = true;
-#define XG_X(name)                                                  \
-  maps.name = Fd(bpf_obj_get((folder_of(ifname) / #name).c_str())); \
+#define XG_X(name)                               \
+  maps.name = pin_at(folder_of(ifname) / #name); \
   all = all && maps.name;
   XG_PORT_MAPS(XG_X)
 #undef XG_X
@@ -204,12 +218,13 @@ int pin_link(const std::string& ifname, const Fd& link) noexcept {
 
 Fd pinned_link(const std::string& ifname, const names::Scope& scope) noexcept {
   if (!is_folder_name(ifname)) return Fd();
-  return Fd(bpf_obj_get((folder_of(ifname, scope) / kLink).c_str()));
+  return pin_at(folder_of(ifname, scope) / kLink);
 }
 
 Result<void> rename_pins(const std::string& from, const std::string& to) {
   if (!is_folder_name(from) || !is_folder_name(to))
     return tl::unexpected(fmt::format("\"{}\" or \"{}\" cannot be an interface's name", from, to));
+  if (auto ok = check_pins(from); !ok) return ok;
   if (auto ok = remove_dead_pins(to); !ok) return ok;
   std::error_code error;
   fs::rename(folder_of(from), folder_of(to), error);
@@ -220,6 +235,7 @@ Result<void> rename_pins(const std::string& from, const std::string& to) {
 
 void remove_pins(const std::string& ifname, const names::Scope& scope) noexcept {
   if (!is_folder_name(ifname)) return;
+  if (!check_pins(ifname, scope)) return;
   std::error_code ignored;
   fs::remove_all(folder_of(ifname, scope), ignored);
   const auto above = roots(scope);

@@ -19,7 +19,10 @@ Fd pinned_link(const std::string& ifname,
                const names::Scope& scope = names::own_scope()) noexcept;  // empty: there is none
 // Moves an interface's pins to its new name, over what a dead attach left there; a live one's are an error.
 Result<void> rename_pins(const std::string& from, const std::string& to);
-// Nothing happens for what cannot be an interface's name, such as "" or "../x".
+// Whether what stands under the interface's name, if anything does, is root's alone, and all that leads
+// there. Else it is neither opened nor removed by any of these; the error says what is wrong with it.
+Result<void> check_pins(const std::string& ifname, const names::Scope& scope = names::own_scope());
+// Nothing happens where check_pins() fails, or for what cannot be an interface's name, such as "" or "../x".
 void remove_pins(const std::string& ifname, const names::Scope& scope = names::own_scope()) noexcept;
 
 // Does a worker's heartbeat in this queue_state map say that an attach lives?
