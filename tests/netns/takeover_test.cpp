@@ -293,7 +293,7 @@ class Taken {
     char text[496] = {};
   };
   enum Type : std::uint32_t { create_maps = 1, install_maps = 2, renamed = 6, activate = 7, set_state = 8 };
-  enum Answer : std::uint32_t { maps_created = 64, memory, done, refused };
+  enum Answer : std::uint32_t { maps_created = 64, done, refused };
 
   explicit Taken(pid_t data_plane) : data_plane_(data_plane) {
     kill(data_plane_, SIGSTOP);

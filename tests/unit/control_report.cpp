@@ -26,7 +26,7 @@ TEST(ControlReport, EveryReasonIsInExactlyOneOutcome) {
   EXPECT_EQ(only_kernel.inspected, u64{1} << XG_KERNEL_inspected);
   EXPECT_EQ(only_kernel.pass + only_kernel.drop + only_kernel.tx + only_kernel.redirect + only_kernel.error,
             outcomes);
-  EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect);
+  EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite);
   EXPECT_EQ(only_kernel.tx, u64{1} << XG_KERNEL_tx_flow);
 }
 
