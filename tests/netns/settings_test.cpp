@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -20,11 +21,19 @@
 namespace xdpgpu::lab {
 namespace {
 
-const std::string kSchema = std::string(XDPGPU_SOURCE_DIR) + "/config/policy.schema.json";
-const std::string kCapture = std::string(XDPGPU_SOURCE_DIR) + "/tests/data/pcap/vlan.pcap";
+// The source tree; where a bundle runs, its own root, which has the same files at the same places.
+std::filesystem::path tree() {
+  const char* captures = std::getenv("XDPGPU_TEST_CAPTURES");
+  return captures != nullptr ? std::filesystem::path(captures) / "../../.." : XDPGPU_SOURCE_DIR;
+}
 
 const Json& schema() {
-  static const Json read = Json::parse(std::ifstream(kSchema));
+  static const Json read = [] {
+    const auto path = tree() / "config/policy.schema.json";
+    std::ifstream file(path);
+    if (!file) throw Error("cannot read " + path.string());
+    return Json::parse(file);
+  }();
   return read;
 }
 
@@ -95,8 +104,13 @@ class Settings : public OnOneWire, public testing::WithParamInterface<SettingsCa
         text.replace(at, word.size(), name);
     Json json = Json::parse(text);
     Json& compute = json["compute"];
-    if (!compute.contains("device") && !compute.contains("devices")) compute["device"] = device_under_test();
+    if (!compute.contains("device") && !compute.contains("devices")) compute["device"] = device_for(text);
     return json;
+  }
+  // Vulkan takes no policy that mirrors.
+  static std::string device_for(const std::string& policy) {
+    const bool mirrors = policy.find("\"mirror\"") != std::string::npos;
+    return mirrors && device_under_test().starts_with("vulkan") ? "cpu" : device_under_test();
   }
   std::string file_of(const Json& document) const {
     const std::string path = folder_ / "policy.json";
@@ -108,8 +122,9 @@ class Settings : public OnOneWire, public testing::WithParamInterface<SettingsCa
   void expect_accepted(const std::string& file) {
     const Outcome check = product(*host_, {"policy", "check", file});
     EXPECT_EQ(check.status, 0) << check.err;
-    const Outcome replay = product(
-        *host_, {"replay", kCapture, "--policy", file, "--device", device_under_test(), "-o", "json"});
+    const std::string capture = tree() / "tests/data/pcap/vlan.pcap";
+    const Outcome replay =
+        product(*host_, {"replay", capture, "--policy", file, "--device", device_under_test(), "-o", "json"});
     EXPECT_EQ(replay.status, 0) << replay.err;
     EXPECT_NE(replay.out.find("\"summary\""), std::string::npos) << replay.out;
   }
