@@ -22,10 +22,10 @@ struct xg_run {
   const xg_config* config;
   const xg_policy* policy;
   u32 generation; /* of the policy in force when the packet came; with its slot from one 64-bit load */
-  u32 slot;
-  u32 queue;
-  u32 flow_hash; /* of packets that have a flow or are inspected */
-  u64 bytes;     /* of the whole frame, in all its buffers */
+  u32 flow_hash;  /* of packets that have a flow or are inspected */
+  u32 bytes;      /* of the whole frame, in all its buffers */
+  u16 slot;
+  u16 queue; /* an interface has 4,096 at most. Narrow, as the stack of all calls together is full */
   xg_packet* packet;
 };
 
