@@ -435,9 +435,12 @@ XG_FN xg_ct_step xg_ct_tcp_goes_on(xg_state s, xg_ct_found f, xg_touch t, bool l
     return xg_ct_stays(passes ? XG_CT_ESTABLISHED : XG_CT_INVALID, f.value);
   }
   if ((flags & XG_CT_SYN) != 0u) return xg_ct_syn(s, f, t, lenient);
-  if (state == XG_CT_CLOSED || (state == XG_CT_SYN_SENT && !(loose || leaves)) ||
-      !(lenient || xg_ct_inside(s, f, t)))
+  if (state == XG_CT_CLOSED || (state == XG_CT_SYN_SENT && !(loose || leaves)))
     return xg_ct_stays(XG_CT_INVALID, f.value);
+  /* Who shows what the host sends may be behind by any number of windows: then this is none to drop. */
+  if (!lenient && !xg_ct_inside(s, f, t))
+    return xg_ct_stays((f.value & XG_CT_SHOWN(1u - direction)) != 0u ? XG_CT_ESTABLISHED : XG_CT_INVALID,
+                       f.value);
   if (state == XG_CT_TIME_WAIT) return xg_ct_stays(XG_CT_ESTABLISHED, f.value);
   if (state == XG_CT_SYN_SENT || (state == XG_CT_SYN_RECEIVED && direction == originator)) state = XG_CT_OPEN;
   if ((flags & XG_CT_FIN) != 0u) {
