@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <net/if.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -243,6 +244,9 @@ void DataPlane::watch_broker() {
   if (!broker_events_.is_open()) broker_events_.assign(dup(setup_.broker.fd()));
   broker_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
     if (error || shutting_down_) return;
+    // It may have been an answer, which whoever asked has taken by now.
+    pollfd there{setup_.broker.fd(), POLLIN, 0};
+    if (poll(&there, 1, 0) == 0) return watch_broker();
     const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
     if (!received) broker_is_gone();
     if (!received || received->message.type == MessageType::stop) return shut_down({});
