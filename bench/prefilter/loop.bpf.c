@@ -61,8 +61,10 @@ XG_INLINE __u64 look_up_trie(const xg_flow_key* flow) {
   return listed ? *listed : 0;
 }
 
+/* Not on the stack either. The loop runs on one CPU. */
+static xg_packet parsed;
+
 static long one_packet(__u32 number, struct progress* progress) {
-  xg_packet parsed = {};
   struct xg_run run = {.ctx = progress->ctx, .slot = 0, .generation = 1, .packet = &parsed};
   struct xg_walk walk;
   const __u32 zero = 0, at = number & (PREFILTER_PACKETS - 1);
