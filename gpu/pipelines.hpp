@@ -221,15 +221,14 @@ struct RateLimitSettings {
 // another one changes nothing. And unless `loose` by its windows (Rooij, 2001, with window scaling): what is
 // outside of them is invalid and changes nothing. Not held to them are connections that were taken up in the
 // middle, those of whose packets the host's part was missed, those with a window scale that cannot be read,
-// and what the host sends. Who shows what the host sends may be behind: what it may have sent, or offered room
-// for, counts as if it were shown, a window more; and what comes in from its peer outside of the windows is
-// invalid only if it is a SYN or a RST, else it goes on and changes nothing.
-// New: SYN of a connection, until the other side has answered. Invalid: flags that no packet has
-// (two of SYN, FIN and RST, or none of SYN, RST and ACK), a packet that its connection's state does not
-// allow, and, unless `loose`, one of no connection that is not a SYN. UDP, and any other protocol, by
-// addresses and ports; ICMP echo by its identifier: new until the other side has answered. ICMP errors are of
-// the connection that they quote; if there is none, they are invalid (`loose`: not tracked). Malformed
-// packets are invalid.
+// and what the host sends. Who shows what the host sends may be behind: what it may have sent, or offered
+// room for, counts as if it were shown, a window more; and what comes in from its peer outside of the windows
+// is invalid only if it is a SYN or a RST, else it goes on and changes nothing. New: SYN of a connection,
+// until the other side has answered. Invalid: flags that no packet has (two of SYN, FIN and RST, or none of
+// SYN, RST and ACK), a packet that its connection's state does not allow, and, unless `loose`, one of no
+// connection that is not a SYN. UDP, and any other protocol, by addresses and ports; ICMP echo by its
+// identifier: new until the other side has answered. ICMP errors are of the connection that they quote; if
+// there is none, they are invalid (`loose`: not tracked). Malformed packets are invalid.
 //
 // loose: only one direction may be seen. Then connections are also taken up in the middle (as new), and
 // from the answer to what was not seen.

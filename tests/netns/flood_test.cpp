@@ -33,6 +33,11 @@ class Flood : public OnOneWire {
                        R"("default": "pass", "on_overload": "drop", "on_failure": "drop",
                           "io": {"heartbeat": "10s", "ring_size": 4096})"));
   }
+  // Likewise, but conntrack cannot know that they end: it writes down nothing of what it knows to be dropped.
+  void attach_conntrack(const std::string& settings) {
+    attach_stage(R"({"stage": "conntrack", )" + settings +
+                 R"(}, {"stage": "rate_limit", "per": "src", "pps": 1000000, "burst": 1000000})");
+  }
   static std::string friend_address(std::size_t i) { return fmt::format("10.9.2.{}", 10 + i); }
   // One packet of each source.
   Frame forged(std::size_t i, std::uint8_t protocol) const {
@@ -174,9 +179,8 @@ INSTANTIATE_TEST_SUITE_P(Evict, Exhausted, testing::ValuesIn(evictions()),
                          [](const auto& one) { return std::string(one.param.name); });
 
 TEST_P(Exhausted, ConnectionsInUseGoOn) {
-  attach_stage(fmt::format(
-      R"({{"stage": "conntrack", "egress": false, "loose": false, "entries": {}, "evict": "{}"}})", kEntries,
-      GetParam().name));
+  attach_conntrack(fmt::format(R"("egress": false, "loose": false, "entries": {}, "evict": "{}")", kEntries,
+                               GetParam().name));
   establish();
   const Pins& pins = attached_->pins();
   const auto before = pins.worker("transmitted");
@@ -216,9 +220,8 @@ using AlikeKeys = Flood;
 // as few bits as they can fill the sets as evenly as chance does: of half as many keys as there are entries,
 // in sets of eight, chance finds no room for 0.8 % (Poisson).
 TEST_F(AlikeKeys, MeetInASetNoMoreOftenThanByChance) {
-  attach_stage(fmt::format(
-      R"({{"stage": "conntrack", "egress": false, "loose": true, "entries": {}, "evict": "refuse"}})",
-      kEntries));
+  attach_conntrack(
+      fmt::format(R"("egress": false, "loose": true, "entries": {}, "evict": "refuse")", kEntries));
   std::vector<Frame> frames;
   for (std::size_t i = 0; i < kEntries / 2; ++i) {
     PacketSpec spec = from_left(static_cast<std::uint16_t>(4096 + i), kPort, "");
@@ -228,13 +231,13 @@ TEST_F(AlikeKeys, MeetInASetNoMoreOftenThanByChance) {
   send(frames, kPps);
   const Json counts = table();
   const auto inserted = counts.at("inserted").get<std::uint64_t>(),
-             refused = counts.at("refused").get<std::uint64_t>();
+             refused = counts.at("refused").get<std::uint64_t>(),
+             full = refused + counts.at("evicted").get<std::uint64_t>();
   fmt::print(
       "keys alike: {} keys, {} entries made, {} found their set of 8 full ({:.2f} %; 0.8 % by chance)\n",
-      frames.size(), inserted, refused,
-      100.0 * static_cast<double>(refused) / static_cast<double>(frames.size()));
+      frames.size(), inserted, full, 100.0 * static_cast<double>(full) / static_cast<double>(frames.size()));
   EXPECT_EQ(inserted + refused, frames.size());
-  EXPECT_LT(refused, frames.size() * 3 / 100);
+  EXPECT_LT(full, frames.size() * 3 / 100);
   expect_conserved(attached_->pins());
 }
 

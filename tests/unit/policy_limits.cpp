@@ -258,15 +258,22 @@ TEST(NamedFiles, CountAsOftenAsTheyAreNamed) {
 TEST_F(LimitedFiles, OneThatGrowsIsReadNoFurtherThanItMay) {
   constexpr u64 kMiB = 1 << 20;
   const fs::path file = directory_ / "file";
-  fs::resize_file(file, kMaxTextBytes - kMiB);
-  std::atomic<bool> reading = false;
-  std::thread grower([&] {
-    while (!reading) std::this_thread::yield();
-    for (u64 size = kMaxTextBytes; size < 16 * kMaxTextBytes; size += kMiB) fs::resize_file(file, size);
-  });
-  reading = true;
-  const auto text = read_policy_text(file);
-  grower.join();
+  tl::expected<std::string, std::string> text;
+  // Where the machine has other things to do the file may have grown too late.
+  for (int attempt = 0; text && attempt < 50; ++attempt) {
+    fs::resize_file(file, kMaxTextBytes - kMiB);
+    std::atomic<bool> reading = false;
+    std::thread grower([&] {
+      while (!reading) std::this_thread::yield();
+      for (u64 size = kMaxTextBytes; size < 16 * kMaxTextBytes; size += kMiB) fs::resize_file(file, size);
+    });
+    reading = true;
+    text = read_policy_text(file);
+    grower.join();
+    if (text) {
+      EXPECT_LE(text->size(), kMaxTextBytes);
+    }
+  }
   ASSERT_FALSE(text) << text->size() << " bytes were read";
   EXPECT_THAT(text.error(),
               HasSubstr("is larger than 16 MiB, the most that is read; put long lists into files"));
