@@ -82,6 +82,7 @@ struct Pipe {
 
 // In a process whose standard output and error are the pipes.
 pid_t start(Pipe& out, Pipe& errors, const std::function<int()>& act) {
+  std::fflush(stdout);  // or the child says it, too
   const pid_t child = fork();
   if (child != 0) return child;
   alarm(30);
