@@ -31,11 +31,13 @@ struct Way {
   const char* fault;
   bool stands_still = false;
 };
-// What each life is like, in turn. The next attach takes over from a killed one, or a detach cleans up.
-constexpr std::array kWays{Way{End::detached, "", true},          Way{End::data_plane_killed, ""},
-                           Way{End::detached, "fail:20"},         Way{End::all_killed, ""},
-                           Way{End::detached, "refuse:20"},       Way{End::all_killed, "", true},
-                           Way{End::data_plane_killed, "hang:20"}};
+// What each life is like, in turn. The next attach takes over from a killed one, or a detach cleans up. A
+// data plane that is started again has the fault again: a detach while its device is silent would lose what
+// that has.
+constexpr std::array kWays{Way{End::detached, "", true},    Way{End::data_plane_killed, ""},
+                           Way{End::detached, "fail:20"},   Way{End::all_killed, ""},
+                           Way{End::detached, "refuse:20"}, Way{End::all_killed, "", true},
+                           Way{End::detached, "hang:20"}};
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
