@@ -169,6 +169,41 @@ TEST(CrowdedPrefixes, ChainsOfNestedPrefixes) {
   }
 }
 
+// A crowd of few at the end of a large list, each of the crowd told apart from its neighbour.
+TEST(CrowdedPrefixes, AFewAtTheEndOfALargeListAreFound) {
+  RandomPolicy random(9);
+  auto byte = [](u64 value) { return static_cast<u8>(value); };
+  for (u32 crowd = 2; crowd <= 24; ++crowd) {
+    SCOPED_TRACE("a crowd of " + std::to_string(crowd));
+    Policy policy;
+    for (u32 i = 0; i < 8; ++i) {
+      policy.rules.push_back(drop_rule(i));
+      policy.rules.back().match.src_lists = {std::to_string(i)};
+      policy.lists[std::to_string(i)];
+    }
+    auto& many = policy.lists["0"].prefixes;
+    for (u32 i = 0; i < 40000; ++i) {
+      const u64 at = random.below(1u << 30);
+      many.push_back(make_prefix(6,
+                                 {0x20, byte(at >> 28), byte(at >> 24 & 15), byte(at >> 16), byte(at >> 8),
+                                  byte(at), byte(random.below(256)), byte(random.below(256))},
+                                 64));
+    }
+    const auto one_of = [&](u32 i) {
+      return std::vector<u8>{0x20, 3, 15, 0xff, 0xff, 0xff, 0xff, byte(0xe0 + i)};
+    };
+    for (u32 i = 0; i < crowd; ++i)
+      policy.lists[std::to_string(1 + i % 7)].prefixes.push_back(make_prefix(6, one_of(i), 64));
+    Tables tables = compiled(policy);
+    for (u32 i = 0; i < crowd; ++i) {
+      PacketFacts packet{.family = 6};
+      const auto address = one_of(i);
+      std::copy(address.begin(), address.end(), packet.src);
+      ASSERT_EQ(classify(tables, packet), match_linear(policy, packet)) << describe(packet);
+    }
+  }
+}
+
 TEST(Management, PassesBothDirectionsInFront) {
   Policy policy;
   Match ssh;

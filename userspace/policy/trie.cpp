@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <optional>
+#include <stdexcept>
 
 namespace xdpgpu::policy {
 namespace {
@@ -84,12 +85,15 @@ class TrieBuilder {
  public:
   explicit TrieBuilder(LineStore& store) : store_(store) {}
 
+  u32 deepest() const { return deepest_; }
+
   // All keys that come here lie in [low, high] and have been shifted by `consumed` bits; `base` holds at
   // low; the boundaries lie inside: low < key <= high.
   // may_block: whether lines of blocks may be tried. They need not make a cell smaller, so what a line
   // sends on is not tried again before it is.
   u64 cell(std::span<const Boundary> inner, u32 base, u64 low, u64 high, u32 consumed,
            bool may_block = true) {
+    const Level level(*this);
     if (inner.empty()) return base;
     u32 shared = static_cast<u32>(std::countl_zero(low ^ high));
     u64 skip = u64{shared - consumed} << 40;
@@ -100,7 +104,7 @@ class TrieBuilder {
     u32 bits = branch_bits(inner, shared);
     // Where the keys fill a part of the range alone, a few bits first: then blocks fit the parts.
     if (inner.size() >= kManyForBlocks) bits = std::min(bits, kFirstBits);
-    if (largest_child(inner, shared, bits) <= std::max<u64>(inner.size() / 6, kMaxLeaf))
+    if (largest_child(inner, shared, bits) <= inner.size() / 6)
       return branch(inner, base, low, high, shared, bits) | skip;
     return split(inner, inner.size() / (XG_LPM_SPLIT_KEYS + 1) + 1, base, low, high, shared) | skip;
   }
@@ -115,13 +119,18 @@ class TrieBuilder {
     return std::min({bits, kMaxBranchBits, 64 - shared});
   }
   static u64 child_of(u64 key, u32 shared, u32 bits) { return (key << shared) >> (64 - bits); }
-  // A boundary at a child's first key is no inner boundary of it: it costs nothing there.
+  // Inner boundaries of the child that has most, those aside that one word more ends: what makes a leaf, or
+  // fits a split. Seven that do neither may all be a single grandchild's again, and so on, bits by bits.
   static u64 largest_child(std::span<const Boundary> inner, u32 shared, u32 bits) {
-    u64 largest = 0, count = 0, child = ~0ull;
-    for (const auto& b : inner) {
-      u64 of = child_of(b.key, shared, bits);
-      if (of != child) child = of, count = 0;
-      if ((b.key << shared << bits) != 0) largest = std::max(largest, ++count);
+    u64 largest = 0;
+    for (u64 from = 0, to; from < inner.size(); from = to) {
+      u64 child = child_of(inner[from].key, shared, bits);
+      for (to = from + 1; to < inner.size() && child_of(inner[to].key, shared, bits) == child;) ++to;
+      // A boundary at a child's first key is none of its inner ones: it costs nothing there.
+      if (shared + bits == 64 || inner[from].key << (shared + bits) == 0) ++from;
+      auto own = inner.subspan(from, to - from);
+      if (own.size() > XG_LPM_SPLIT_KEYS && (own.size() > kMaxLeaf || !fits_leaf(own, shared + bits)))
+        largest = std::max<u64>(largest, own.size());
     }
     return largest;
   }
@@ -131,17 +140,14 @@ class TrieBuilder {
   }
   // How many bits pick a line of blocks; 0 where blocks would not pay: too few boundaries, too many values
   // that need a word of their own, or too many boundaries that crowd in too few lines. As elsewhere, a
-  // child is left with a sixth at most, or with what makes a leaf.
+  // child is left with a sixth at most, or with what one word more ends.
   static u32 blocks_bits(std::span<const Boundary> inner, u32 shared) {
     if (inner.size() <= kMaxLeaf) return 0;
     u64 mean = inner.size() < kFewForBlocks ? kMeanInLine / 2 : kMeanInLine;
     u32 bits = static_cast<u32>(std::bit_width(inner.size() / mean));
     bits = std::min({bits, kMaxBranchBits, 64 - shared});
-    u64 crowded = 0, wide = 0, largest = 0, count = 0, child = ~0ull;
-    auto close = [&] {
-      crowded += count > 2 * XG_LINE_WORDS ? count : 0;
-      largest = std::max(largest, count);
-    };
+    u64 crowded = 0, wide = 0, count = 0, child = ~0ull;
+    auto close = [&] { crowded += count > 2 * XG_LINE_WORDS ? count : 0; };
     for (const auto& b : inner) {
       u64 of = child_of(b.key, shared, bits);
       if (of != child) close(), child = of, count = 0;
@@ -152,7 +158,7 @@ class TrieBuilder {
     }
     close();
     bool pays = crowded <= inner.size() / 4 && wide <= inner.size() / 8;
-    return pays && largest <= std::max<u64>(inner.size() / 6, kMaxLeaf) ? bits : 0;
+    return pays && largest_child(inner, shared, bits) <= inner.size() / 6 ? bits : 0;
   }
 
   u64 leaf(std::span<const Boundary> inner, u32 base, u32 shared) {
@@ -167,8 +173,7 @@ class TrieBuilder {
     u32 first = store_.add_words(1ull << bits);
     each_child(inner, base, low, high, shared, bits,
                [&](u64 child, std::span<const Boundary> own, u32 own_base, u64 start, u64 last) {
-                 u64 word = own_base;
-                 if (!own.empty()) word = cell(own, own_base, start, last, shared + bits);
+                 u64 word = cell(own, own_base, start, last, shared + bits);
                  store_.word(first + child) = word;
                });
     return u64{XG_LPM_BRANCH} << kKindShift | u64{bits} << 32 | first;
@@ -249,7 +254,17 @@ class TrieBuilder {
     return XG_LPM_GO_ON | at;
   }
 
+  // Counts the words that a walk has read when it has read a cell's.
+  struct Level {
+    explicit Level(TrieBuilder& builder) : depth(builder.depth_) {
+      builder.deepest_ = std::max(builder.deepest_, ++depth);
+    }
+    ~Level() { --depth; }
+    u32& depth;
+  };
+
   LineStore& store_;
+  u32 depth_ = 0, deepest_ = 0;
 };
 
 }  // namespace
@@ -275,7 +290,12 @@ u32 LineStore::add_words(u64 count) {
 }
 
 u64 build_trie(LineStore& store, std::span<const Boundary> boundaries) {
-  return TrieBuilder(store).cell(boundaries.subspan(1), boundaries[0].value, 0, ~0ull, 0);
+  TrieBuilder builder(store);
+  u64 root = builder.cell(boundaries.subspan(1), boundaries[0].value, 0, ~0ull, 0);
+  // A walk that ends early takes an address for one that no list has.
+  if (builder.deepest() > XG_LPM_MAX_DEPTH)
+    throw std::length_error("more boundaries than a trie has depth for");
+  return root;
 }
 
 }  // namespace xdpgpu::policy

@@ -5,8 +5,9 @@
 // A cell of the trie is a range of keys that share their leading bits, with the boundaries inside of it.
 // Up to seven boundaries become a leaf of one line. More are cut: by the next bits of the key where that
 // spreads them well (one word read a level), else at five keys of equal rank (one line more), so that
-// no input makes the trie deep or large: a level leaves at most a sixth of a cell's boundaries, and the
-// words grow with the number of boundaries.
+// no input makes the trie deep or large: a level leaves at most a sixth of a cell's boundaries, or what one
+// word more ends, and the words grow with the number of boundaries. n boundaries are at most 1 + log6(n)
+// words deep: XG_LPM_MAX_DEPTH is enough for 60 million.
 #pragma once
 
 #include <span>
@@ -39,7 +40,7 @@ class LineStore {
 };
 
 // Writes the trie of the boundaries (ascending keys, the first 0) and gives its root word, which the
-// caller stores where it likes.
+// caller stores where it likes. Throws std::length_error if a walk could not reach all of them.
 u64 build_trie(LineStore& store, std::span<const Boundary> boundaries);
 
 }  // namespace xdpgpu::policy
