@@ -44,6 +44,7 @@ nlohmann::json circumstances() {
   uname(&host);
   const double bytes = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
   return {{"commit", XDPGPU_COMMIT},
+          {"trees", nlohmann::json::parse(XDPGPU_TREES)},
           {"date", fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr)))},
           {"machine",
            {{"cpu", field("/proc/cpuinfo", "model name")},

@@ -9,8 +9,9 @@
 
 namespace xdpgpu::bench {
 
-// {"commit", "date", "machine": {"cpu", "cores", "memory_gib", "kernel", "system", "gpus": [...]}}. The
-// commit is the one that the program was built from, with "-dirty" if the tree had changes.
+// {"commit", "trees", "date", "machine": {"cpu", "cores", "memory_gib", "kernel", "system", "gpus": [...]}}.
+// The commit is the one that the program was built from, with "-dirty" if the tree had changes; the trees
+// are git's ids of the folders that a figure depends on ({"gpu": ID, ...}), which outlive a rebase.
 nlohmann::json circumstances();
 
 // Writes `figures` and the circumstances to `file`; the empty name writes nothing. False, with a

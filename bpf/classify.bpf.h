@@ -2,10 +2,10 @@
  *
  * bpf/classify.bpf.h: which rules a packet matches (the tables of maps/tables.h).
  *
- * A map lookup is a call here (inner maps are not inlined by the kernel), so tables are read a 64-byte
- * line at a time, dimensions in which all packets are alike are skipped, and rows are only looked up
- * when the heads leave a word to look into. Comparisons in the tries are arithmetic, not branches:
- * which way they go is random, and a mispredicted branch costs more than the whole line's work.
+ * A map lookup is a call here (inner maps are not inlined by the kernel), so the first chunk of lines is
+ * looked up once, dimensions in which all packets are alike are skipped, and rows are only looked up
+ * when the heads leave a word to look into. Comparisons with a whole line are arithmetic, not branches:
+ * which way they go is random, and a mispredicted branch costs more than the line's work.
  */
 #ifndef XDPGPU_BPF_CLASSIFY_H
 #define XDPGPU_BPF_CLASSIFY_H
@@ -15,7 +15,7 @@
 /* The tables of one slot. */
 struct xg_tables {
   u32 slot;
-  void* lines;
+  const xg_chunk* first; /* chunk of lines */
   void* rows;
 };
 
@@ -42,38 +42,58 @@ XG_INLINE u64 xg_without_lowest_bit(u64 x) {
   return x ^ lowest;
 }
 
-/* 1 if a < b, for numbers below 2^63. */
-XG_INLINE u64 xg_below(u64 a, u64 b) { return (a - b) >> 63; }
 /* 1 if a < b, for any numbers: the borrow of a - b. */
 XG_INLINE u64 xg_below_full(u64 a, u64 b) { return ((~a & b) | (~(a ^ b) & (a - b))) >> 63; }
 
-XG_INLINE const xg_line* xg_line_at(void* lines, u32 index) { return bpf_map_lookup_elem(lines, &index); }
+XG_INLINE const xg_chunk* xg_chunk_at(u32 slot, u32 index) {
+  void* lines = bpf_map_lookup_elem(&policy_lines, &slot);
+  return lines ? bpf_map_lookup_elem(lines, &index) : NULL;
+}
 
-XG_INLINE u64 xg_word_at(void* lines, u32 index) {
-  const xg_line* line = xg_line_at(lines, index / XG_LINE_WORDS);
-  return line ? line->word[index % XG_LINE_WORDS] : 0;
+/* The entry of `bytes` bytes with that index, of the lines taken as a table of such entries; NULL if it is
+ * not there. */
+XG_INLINE const void* xg_entry_at(const struct xg_tables* tables, u32 index, u32 bytes) {
+  const u32 entries = sizeof(xg_chunk) / bytes; /* a chunk's */
+  const xg_chunk* chunk = tables->first;
+  u32 within = index & (entries - 1);
+  asm volatile("" : "+r"(within)); /* the mask is for the verifier; the compiler knows better */
+  if (index >= entries) {
+    chunk = xg_chunk_at(tables->slot, index / entries);
+    if (!chunk) return NULL;
+  }
+  return (const u8*)chunk + within * bytes;
+}
+
+XG_INLINE const xg_line* xg_line_at(const struct xg_tables* tables, u32 index) {
+  return xg_entry_at(tables, index, sizeof(xg_line));
+}
+
+XG_INLINE u64 xg_word_at(const struct xg_tables* tables, u32 index) {
+  const u64* word = xg_entry_at(tables, index, sizeof(u64));
+  return word ? *word : 0;
 }
 
 /* Entry `index` of a table of u16 that starts at a line. */
-XG_INLINE u32 xg_index_at(void* lines, u32 first_line, u32 index) {
-  const xg_line* line = xg_line_at(lines, first_line + index / 32);
-  return line ? ((const u16*)line)[index % 32] : 0;
+XG_INLINE u32 xg_index_at(const struct xg_tables* tables, u32 first_line, u32 index) {
+  const u16* entry = xg_entry_at(tables, first_line * 32 + index, sizeof(u16));
+  return entry ? *entry : 0;
 }
 
-XG_INLINE u32 xg_leaf_value(void* lines, u64 leaf, u64 key) {
-  const xg_line* line = xg_line_at(lines, XG_LPM_INDEX(leaf) / XG_LINE_WORDS);
+/* By halves, as the boundaries ascend: branches here, as three of them wait for no load where arithmetic
+ * would wait for one after the other. The first boundary is never above the key. */
+XG_INLINE u32 xg_leaf_value(const struct xg_tables* tables, u64 leaf, u64 key) {
+  const xg_line* line = xg_line_at(tables, XG_LPM_INDEX(leaf) / XG_LINE_WORDS);
   if (!line) return 0;
-  const u32 start = XG_LPM_INDEX(leaf) % XG_LINE_WORDS;
-  const u32 members = ((1u << XG_LPM_COUNT(leaf)) - 1) << start;
-  u32 not_above = 0;
+  u32 at = XG_LPM_INDEX(leaf) % XG_LINE_WORDS;
+  const u32 end = at + XG_LPM_COUNT(leaf);
 #pragma unroll
-  for (u32 i = 0; i < XG_LINE_WORDS; i++)
-    not_above += (u32)(xg_below(key >> 24, line->word[i] >> 24) ^ 1) & (members >> i);
-  return XG_LPM_VALUE(line->word[(start + not_above - 1) % XG_LINE_WORDS]);
+  for (u32 step = XG_LINE_WORDS / 2; step; step /= 2)
+    if (at + step < end && line->word[(at + step) % XG_LINE_WORDS] <= (key | 0xffffff)) at += step;
+  return XG_LPM_VALUE(line->word[at % XG_LINE_WORDS]);
 }
 
-XG_INLINE u32 xg_split_number(void* lines, u32 index, u64 key) {
-  const xg_line* line = xg_line_at(lines, index);
+XG_INLINE u32 xg_split_number(const struct xg_tables* tables, u32 index, u64 key) {
+  const xg_line* line = xg_line_at(tables, index);
   if (!line) return 0;
   u32 not_above = 0;
 #pragma unroll
@@ -89,8 +109,8 @@ static __noinline u32 xg_block_number(const xg_line* line, u64 key) {
   return XG_LPM_BLOCK_NUMBER(line->word[at + 1]);
 }
 
-XG_INLINE u32 xg_block_value(void* lines, u32 index, u64 key) {
-  const xg_line* line = xg_line_at(lines, index);
+XG_INLINE u32 xg_block_value(const struct xg_tables* tables, u32 index, u64 key) {
+  const xg_line* line = xg_line_at(tables, index);
   if (!line) return 0;
   u64 value = XG_LPM_BLOCK_BASE(line->word[0]);
   key = XG_LPM_BLOCK_KEY(key);
@@ -105,15 +125,16 @@ XG_INLINE u32 xg_block_value(void* lines, u32 index, u64 key) {
 
 /* The value for a 64-bit key, from the root word at `index` of the slot's lines. A global function, which
  * the verifier proves once for all its callers; such functions take no map pointers, hence the slot. */
-__noinline u32 xg_trie_walk(u32 slot, u32 index, u64 key) {
-  void* lines = bpf_map_lookup_elem(&policy_lines, &slot);
-  if (!lines) return 0;
+__noinline u32 xg_trie_walk(const xg_chunk* first, u32 slot, u32 index, u64 key) {
+  if (!first) return 0;
+  const struct xg_tables at_slot = {.slot = slot, .first = first};
+  const struct xg_tables* tables = &at_slot;
   for (int depth = 0; depth < (int)XG_LPM_MAX_DEPTH; depth++) {
-    const u64 word = xg_word_at(lines, index);
+    const u64 word = xg_word_at(tables, index);
     const u32 kind = XG_LPM_KIND(word);
     if (kind == XG_LPM_CLASS) return XG_LPM_VALUE(word);
     key <<= XG_LPM_SKIP(word);
-    if (kind == XG_LPM_LEAF) return xg_leaf_value(lines, word, key);
+    if (kind == XG_LPM_LEAF) return xg_leaf_value(tables, word, key);
     u32 at = XG_LPM_INDEX(word);
     if (kind != XG_LPM_SPLIT) {
       const u32 bits = XG_LPM_BITS(word);
@@ -121,7 +142,7 @@ __noinline u32 xg_trie_walk(u32 slot, u32 index, u64 key) {
       key <<= bits;
     }
     if (kind != XG_LPM_BRANCH) {
-      at = kind == XG_LPM_BLOCKS ? xg_block_value(lines, at, key) : xg_split_number(lines, at, key);
+      at = kind == XG_LPM_BLOCKS ? xg_block_value(tables, at, key) : xg_split_number(tables, at, key);
       if (!(at & XG_LPM_GO_ON)) return at;
       at &= ~XG_LPM_GO_ON;
     }
@@ -132,13 +153,14 @@ __noinline u32 xg_trie_walk(u32 slot, u32 index, u64 key) {
 
 XG_INLINE u64 xg_address_half(const u32* words) { return __builtin_bswap64(xg_pair(words[0], words[1])); }
 
-XG_INLINE u32 xg_address_class(const xg_policy* policy, u32 slot, const u32* address, u32 family, u32 root4,
-                               u32 root6) {
-  if (family == 4) return xg_trie_walk(slot, root4, (u64)xg_host32(address[0]) << 32);
+XG_INLINE u32 xg_address_class(const xg_policy* policy, const struct xg_tables* tables, const u32* address,
+                               u32 family, u32 root4, u32 root6) {
+  if (family == 4) return xg_trie_walk(tables->first, tables->slot, root4, (u64)xg_host32(address[0]) << 32);
   if (family != 6) return 0;
-  const u32 value = xg_trie_walk(slot, root6, xg_address_half(address));
+  const u32 value = xg_trie_walk(tables->first, tables->slot, root6, xg_address_half(address));
   if (value < XG_LPM_LOW) return value;
-  return xg_trie_walk(slot, policy->low_base + (value - XG_LPM_LOW), xg_address_half(address + 2));
+  return xg_trie_walk(tables->first, tables->slot, policy->low_base + (value - XG_LPM_LOW),
+                      xg_address_half(address + 2));
 }
 
 XG_INLINE u32 xg_port_index(const xg_packet* packet, u16 port) {
@@ -158,23 +180,20 @@ XG_INLINE u32 xg_l4_index(const xg_policy* policy, const xg_packet* packet) {
 
 XG_INLINE u32 xg_class_of(const xg_policy* policy, const struct xg_tables* tables, const xg_packet* packet,
                           u32 dimension) {
-  void* lines = tables->lines;
   const xg_flow_key* key = &packet->key;
   switch (dimension) {
     case XG_DIM_SRC:
-      return xg_address_class(policy, tables->slot, key->src, key->family, policy->src4_root,
-                              policy->src6_root);
+      return xg_address_class(policy, tables, key->src, key->family, policy->src4_root, policy->src6_root);
     case XG_DIM_DST:
-      return xg_address_class(policy, tables->slot, key->dst, key->family, policy->dst4_root,
-                              policy->dst6_root);
+      return xg_address_class(policy, tables, key->dst, key->family, policy->dst4_root, policy->dst6_root);
     case XG_DIM_SPORT:
-      return xg_index_at(lines, policy->sport_line, xg_port_index(packet, key->src_port));
+      return xg_index_at(tables, policy->sport_line, xg_port_index(packet, key->src_port));
     case XG_DIM_DPORT:
-      return xg_index_at(lines, policy->dport_line, xg_port_index(packet, key->dst_port));
+      return xg_index_at(tables, policy->dport_line, xg_port_index(packet, key->dst_port));
     case XG_DIM_L4:
-      return xg_index_at(lines, policy->l4_line, xg_l4_index(policy, packet));
+      return xg_index_at(tables, policy->l4_line, xg_l4_index(policy, packet));
     default:
-      return xg_index_at(lines, policy->vlan_line, key->vlan_outer ? key->vlan_outer : XG_VLAN_NONE);
+      return xg_index_at(tables, policy->vlan_line, key->vlan_outer ? key->vlan_outer : XG_VLAN_NONE);
   }
 }
 
@@ -196,13 +215,12 @@ XG_INLINE enum xg_classified xg_classify(const xg_policy* policy, const struct x
     if (!(policy->dims >> d & 1)) continue;
     any = policy->first_row[d] + xg_class_of(policy, tables, packet, d);
     row[d] = any;
-    const xg_line* line = xg_line_at(tables->lines, policy->heads_line + any / 4);
-    if (!line) return XG_CLASSIFIED_BROKEN;
-    const u64* head = &line->word[any % 4 * 2];
-    words &= head[0];
-    cell += (u32)head[1];
+    const xg_class_head* head = xg_entry_at(tables, policy->heads_line * 4 + any, sizeof(*head));
+    if (!head) return XG_CLASSIFIED_BROKEN;
+    words &= head->aggregate;
+    cell += head->coarse;
   }
-  words &= xg_word_at(tables->lines, policy->grid_line * XG_LINE_WORDS + cell);
+  words &= xg_word_at(tables, policy->grid_line * XG_LINE_WORDS + cell);
   if (!words) return XG_CLASSIFIED_NONE;
   matches->words = words;
   /* A dimension that was skipped borrows another one's row: ANDing that twice changes nothing. */

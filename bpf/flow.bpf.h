@@ -30,6 +30,7 @@ struct xg_cached {
   u8 flags;
 };
 
+#define XG_UNCUT (-2)       /* the verdict is for the packet's segments */
 #define XG_FLOW_KEY_WORDS 5 /* u64 words in a key; 4 bytes are left */
 
 /* Reads entry `index` if it is of one of these generations and of this key. */
@@ -133,7 +134,7 @@ XG_INLINE int xg_take_hop(const struct xg_run* run, u32 mtu) {
   const u8* end = (u8*)(long)run->ctx->data_end;
   u8* ip = frame + (run->packet->l3_offset & 31);
   XG_OPAQUE(ip);
-  if (frame + 14 > end || ip + 20 > end || frame[0] & 1) return 0;
+  if (frame + 14 > end || ip + 20 > end || frame[0] & 1 || run->packet->router != XG_ROUTER_ALL) return 0;
   if (run->packet->key.family == 4) {
     if (ip[0] != 0x45 || ip[8] <= 1 || xg_host16(xg_load16(ip + 2)) > mtu) return 0;
     /* RFC 1624, as the header's 16-bit word went down by one (in the byte order of a little-endian CPU). */
@@ -240,6 +241,7 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
       !xg_flow_find(run->config, run->queue, &run->packet->key, run->flow_hash, generations, &cached))
     return XG_CONTINUE;
   if (cached.action < XG_DROP || cached.action > XG_REDIRECT) return XG_CONTINUE;
+  if (cached.action > XG_PASS && xg_is_uncut(run)) return XG_UNCUT;
   if (xg_flow_hands_up(run, &cached, how)) return XG_CONTINUE;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
@@ -281,7 +283,9 @@ __noinline int xg_flow(struct xdp_md* ctx, xg_packet* packet, u32 flow_hash, u64
 XG_INLINE int xg_flow_verdict_for(const struct xg_run* run, u32 oldest, u32 how) {
   if (!xg_has_flow(run->packet) || xg_is_special(run)) return XG_CONTINUE;
   if (run->policy->audit) how |= XG_FLOW_AUDIT;
-  return xg_flow(run->ctx, run->packet, run->flow_hash, XG_GENERATIONS(run->generation, oldest), how);
+  const int action =
+      xg_flow(run->ctx, run->packet, run->flow_hash, XG_GENERATIONS(run->generation, oldest), how);
+  return action == XG_UNCUT ? xg_cut(run) : action;
 }
 
 #endif

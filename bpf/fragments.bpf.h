@@ -76,8 +76,8 @@ __noinline int xg_fragment_end(xg_packet* packet, u32 generation, int action) {
 /* To the pipeline of its first one's rule. It has no flow that a verdict could speak for. */
 XG_INLINE int xg_inspect_later(const struct xg_run* run, u32 index) {
   const u32 slot = run->slot;
-  void* lines = bpf_map_lookup_elem(&policy_lines, &slot);
-  const xg_rule* rule = lines ? xg_rule_at(run, lines, index) : NULL;
+  const struct xg_tables tables = {.slot = slot, .first = xg_chunk_at(slot, 0)};
+  const xg_rule* rule = tables.first ? xg_rule_at(run, &tables, index) : NULL;
   if (!rule || rule->action != XG_RULE_INSPECT) return xg_fail(run);
   u32 sequence;
   const u64 now = bpf_ktime_get_ns();

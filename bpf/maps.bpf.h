@@ -94,7 +94,7 @@ struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_DEVMAP);
-  __uint(max_entries, XG_MAX_PORTS);
+  __uint(max_entries, XG_MAX_PORTS + 1); /* the last one: XG_CUTTER */
   __type(key, u32);
   __type(value, u32);
 } tx_ports SEC(".maps");
@@ -107,7 +107,7 @@ struct lines_map {
   __uint(max_entries, 1);
   __uint(map_flags, XG_TABLE_FLAGS);
   __uint(key_size, sizeof(u32));
-  __uint(value_size, sizeof(xg_line));
+  __uint(value_size, sizeof(xg_chunk));
 };
 struct rows_map {
   __uint(type, BPF_MAP_TYPE_ARRAY);

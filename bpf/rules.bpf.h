@@ -16,6 +16,8 @@
 #define XG_EXCEEDED (-3) /* a limit's excess; counted under its rule */
 #define XG_WATCHED (-4)  /* what a mirror's pipeline has condemned; counted under its rule */
 
+#define XG_WHOLE (-5) /* a frame that has to be cut comes to a rule that looks at packets one by one */
+
 /* Does a packet of this flow conform to the limit of rule `index`? Counts it if so. A function of its
  * own for the verifier, which then need not follow it anew on each turn of the walk. */
 __noinline int xg_conforms(const xg_flow_key* flow, const xg_rule* rule, u32 index, u32 generation) {
@@ -34,24 +36,28 @@ __noinline int xg_conforms(const xg_flow_key* flow, const xg_rule* rule, u32 ind
   return !state || xg_gcra(&state->tat, now, rule->interval_ns, rule->burst_ns);
 }
 
-XG_INLINE const xg_rule* xg_rule_at(const struct xg_run* run, void* lines, u32 index) {
-  const xg_line* line = xg_line_at(lines, run->policy->rules_line + index / 2);
-  return line ? (const xg_rule*)&line->word[index % 2 * 4] : NULL;
+XG_INLINE const xg_rule* xg_rule_at(const struct xg_run* run, const struct xg_tables* tables, u32 index) {
+  return xg_entry_at(tables, run->policy->rules_line * 2 + index, sizeof(xg_rule));
 }
 
 XG_INLINE void xg_count_rule(const struct xg_run* run, u32 index) {
   xg_add(&rule_counters, run->slot * XG_MAX_RULES + index, run->bytes);
 }
 
+/* Pass and drop are one thing for a frame and its segments; the others count or show packets. */
+XG_INLINE int xg_wants_segments(const xg_rule* rule) {
+  return rule->action == XG_RULE_INSPECT || rule->action == XG_RULE_LIMIT || rule->action == XG_RULE_MIRROR;
+}
+
 /* A walk over the words that may hold matching rules, and the rules in them. */
 struct xg_walk {
   const struct xg_run* run;
-  void* lines;
+  const struct xg_tables* tables;
   struct xg_matches matches;
   u64 bits; /* matching rules of word `word` that are still to be asked */
   u32 word;
   int result; /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
-                 XG_BROKEN */
+                 XG_WHOLE, XG_BROKEN */
   u32 action; /* of the rule that decided: one of XG_RULE_ */
   struct xg_inspection inspection; /* likewise: for XG_RULE_INSPECT */
 };
@@ -107,9 +113,13 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   const u32 index = walk->word * 64 + xg_lowest_bit(walk->bits);
   walk->bits = xg_without_lowest_bit(walk->bits);
   const struct xg_run* run = walk->run;
-  const xg_rule* rule = xg_rule_at(run, walk->lines, index);
+  const xg_rule* rule = xg_rule_at(run, walk->tables, index);
   if (!rule) return 1;
   if (rule->action == XG_RULE_ANSWER && !xg_walk_answer(walk)) return 0;
+  if (xg_wants_segments(rule) && xg_is_uncut(run)) {
+    walk->result = XG_WHOLE;
+    return 1;
+  }
   if (rule->action == XG_RULE_MIRROR) return xg_walk_mirror(walk, rule, index);
   if (rule->action != XG_RULE_LIMIT) {
     walk->action = rule->action;
@@ -157,20 +167,20 @@ XG_INLINE int xg_no_rule(struct xg_run* run) {
 XG_INLINE int xg_rules(struct xg_run* run) {
   const u32 slot = run->slot;
   if (run->policy->rule_count == 0) return xg_no_rule(run);
-  struct xg_tables tables = {.slot = slot,
-                             .lines = bpf_map_lookup_elem(&policy_lines, &slot),
-                             .rows = bpf_map_lookup_elem(&policy_rows, &slot)};
-  if (!tables.lines || !tables.rows) return xg_fail(run);
+  struct xg_tables tables = {
+      .slot = slot, .first = xg_chunk_at(slot, 0), .rows = bpf_map_lookup_elem(&policy_rows, &slot)};
+  if (!tables.first || !tables.rows) return xg_fail(run);
   struct xg_walk walk;
   const enum xg_classified classified = xg_classify(run->policy, &tables, run->packet, &walk.matches);
   if (classified == XG_CLASSIFIED_BROKEN) return xg_fail(run);
   if (classified == XG_CLASSIFIED_NONE) return xg_no_rule(run);
   walk.run = run;
-  walk.lines = tables.lines;
+  walk.tables = &tables;
   xg_walk(&walk);
   if (walk.result == XG_EXCEEDED) return xg_drop(run, XG_KERNEL_drop_limit);
   if (walk.result == XG_WATCHED) return xg_drop(run, XG_KERNEL_drop_flow);
   if (walk.result == XG_NO_RULE) return xg_no_rule(run);
+  if (walk.result == XG_WHOLE) return xg_cut(run);
   if (walk.result < 0) return xg_fail(run);
   run->packet->rule = (u16)walk.result;
   xg_count_rule(run, (u32)walk.result);

@@ -87,6 +87,21 @@ XG_INLINE int xg_is_special(const struct xg_run* run) {
   return run->policy->tcp_special[(flags >> 6) & 3] >> (flags & 63) & 1;
 }
 
+/* Too long for a frame of user space's, and for other ports? Only generic XDP meets such. */
+XG_INLINE int xg_is_uncut(const struct xg_run* run) {
+  const u32 most = XG_READ(run->config->most_bytes);
+  return most && run->bytes > most;
+}
+#define XG_CUTTER_MOST \
+  (65535 + 14) /* the pair's MTU; longer ones the kernel would lose behind the redirect */
+
+/* Its segments come in by themselves. */
+XG_INLINE int xg_cut(const struct xg_run* run) {
+  if (run->bytes > XG_CUTTER_MOST) return xg_finish(run, XG_KERNEL_error_too_long, XDP_DROP);
+  if (bpf_redirect_map(&tx_ports, XG_CUTTER, XDP_ABORTED) != XDP_REDIRECT) return xg_fail(run);
+  return xg_finish(run, XG_KERNEL_cut, XDP_REDIRECT);
+}
+
 /* Takes the policy in force and counts the packet. False if there is nothing to decide with. */
 XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx, xg_packet* packet) {
   const u32 zero = 0;
@@ -104,7 +119,7 @@ XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx, xg_packet* packet
   const u32 slot = run->slot;
   run->policy = bpf_map_lookup_elem(&policy, &slot);
   const u32 state = XG_READ(run->config->state);
-  return run->policy && run->generation && (state == XG_STATE_RUNNING || state == XG_STATE_DRAINING);
+  return run->policy && run->generation && state != XG_STATE_STARTING && state != XG_STATE_BYPASS;
 }
 
 #endif

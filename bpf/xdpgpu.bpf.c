@@ -7,6 +7,7 @@
  *             leaves it to the rules
  *   control   ARP, neighbour discovery, DHCP, LACP, LLDP and STP pass within their rates, unless a rule names
  *             them
+ *   router    if some pipeline routes: is it a packet that a router may send on?
  *   fragment  if the policy tracks them: a later one gets its first one's fate, a first one goes on as a
  *             packet with ports
  *   flow      does a verdict from user space speak for the packet's flow?
@@ -15,6 +16,10 @@
  *   inspect   to the queue's AF_XDP socket, if its worker and device live and it has credit enough for the
  *             rule's priority; else on_failure or on_overload decides, and where it says `known`, the flow's
  *             verdict first
+ *
+ * Generic XDP is shown frames that the sender left for its device to cut. One that comes to a rule that
+ * inspects, limits or mirrors, or to a flow verdict that sends it out, is cut by the kernel, and its segments
+ * come here one by one (maps/control.h, XG_CUTTER); it has no other outcome then.
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
  * that: a management packet is never inspected, so its flow has no verdict of the generation in force. What
@@ -27,6 +32,7 @@
 #include "bpf/flow.bpf.h"
 #include "bpf/fragments.bpf.h"
 #include "bpf/rules.bpf.h"
+#include "maps/router.h"
 
 /* True for a control packet that no rule is to see. */
 XG_INLINE int xg_passes_as_control(const struct xg_run* run) {
@@ -41,10 +47,17 @@ XG_INLINE int xg_refuses_malformed(const struct xg_run* run) {
 }
 
 /* A function of its own for the verifier: the ways through the parser and the ways through the rest then
- * add up where they would multiply. */
+ * add up where they would multiply. xg_begin has zeroed the packet. */
 __noinline int xg_parse_frame(struct xdp_md* ctx, xg_packet* packet, u32 port, u32 length) {
   if (!packet) return 0;
-  xg_parse_part((void*)(long)ctx->data, (void*)(long)ctx->data_end, length, (u8)port, packet);
+  xg_parse_zeroed((void*)(long)ctx->data, (void*)(long)ctx->data_end, length, (u8)port, packet);
+  return 0;
+}
+
+/* Likewise: packets pay for it only where some pipeline routes. */
+__noinline int xg_look_as_router(struct xdp_md* ctx, xg_packet* packet, u64 mac) {
+  if (!packet) return 0;
+  xg_router_look((void*)(long)ctx->data, (void*)(long)ctx->data_end, mac, packet);
   return 0;
 }
 
@@ -63,6 +76,7 @@ int xdpgpu(struct xdp_md* ctx) {
   if (packet.flags & XG_PKT_MALFORMED && xg_refuses_malformed(&run))
     return xg_drop(&run, XG_KERNEL_drop_malformed);
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
+  if (run.policy->routes) xg_look_as_router(ctx, &packet, XG_READ(run.config->mac));
 
   run.flow_hash = (u32)xg_flow_hash(&packet.key, run.config->hash_key[0], run.config->hash_key[1]);
   if (xg_is_tracked(&run)) {

@@ -42,11 +42,13 @@ void ask(const std::vector<PortRange>& ports, u32 rule, Asked& asked) {
   for (const PortRange& range : ports) asked.ranges.push_back({range.first, range.last, rule});
 }
 
-void ask_vlans(const std::vector<u16>& vlans, u32 rule, Asked& asked) {
+void ask_vlans(const std::vector<VlanRange>& vlans, u32 rule, Asked& asked) {
   if (vlans.empty()) asked.nothing(rule);
-  for (const u32 id : vlans) {
-    const u32 index = id == 0 ? XG_ACL_NO_VLAN : id;
-    asked.ranges.push_back({index, index, rule});
+  for (const VlanRange& range : vlans) {
+    if (range.first == 0)
+      asked.ranges.push_back({XG_ACL_NO_VLAN, XG_ACL_NO_VLAN, rule});
+    else
+      asked.ranges.push_back({range.first, range.last, rule});
   }
 }
 

@@ -60,6 +60,7 @@ struct DdosWatch::Reader {
     std::stable_sort(found.begin(), found.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<DdosSource> sources;
+    sources.reserve(found.size());
     for (const auto& [packets, source] : found) sources.push_back(source);
     return sources;
   }

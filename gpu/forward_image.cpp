@@ -13,8 +13,10 @@ namespace {
 
 static_assert(forward_rule::kPass == XG_FWD_RULE_PASS && forward_rule::kDrop == XG_FWD_RULE_DROP &&
               forward_rule::kInvalid == XG_FWD_RULE_INVALID && forward_rule::kTtl == XG_FWD_RULE_TTL &&
-              forward_rule::kOptions == XG_FWD_RULE_OPTIONS && forward_rule::kMtu == XG_FWD_RULE_MTU);
-static_assert(kMaxNextHops < forward_rule::kPass && forward_rule::kMtu <= XG_MAX_STAGE_RULES);
+              forward_rule::kOptions == XG_FWD_RULE_OPTIONS && forward_rule::kMtu == XG_FWD_RULE_MTU &&
+              forward_rule::kForeign == XG_FWD_RULE_FOREIGN &&
+              forward_rule::kChecksum == XG_FWD_RULE_CHECKSUM);
+static_assert(kMaxNextHops < forward_rule::kPass && forward_rule::kChecksum <= XG_MAX_STAGE_RULES);
 
 // Behind the next hops stand the two other ways that a route may lead.
 u32 value_of(const Route& route, u32 next_hops) {

@@ -15,6 +15,7 @@
 #include "gpu/forward_image.hpp"
 #include "gpu/image_words.hpp"
 #include "gpu/reputation_image.hpp"
+#include "gpu/stages/conntrack.h"
 #include "gpu/stages/ddos.h"
 #include "gpu/stages/image.h"
 #include "gpu/stages/table.h"
@@ -70,9 +71,13 @@ Check check_tcp_flags(const std::optional<TcpFlags>& flags) {
   return {};
 }
 
-Check check_vlans(const std::vector<u16>& vlans) {
-  for (const u32 id : vlans)
-    if (id > XG_VLAN_PRIORITY) return refuse("VLAN {} does not exist", id);
+Check check_vlans(const std::vector<VlanRange>& vlans) {
+  for (const VlanRange& range : vlans) {
+    if (range.last > XG_VLAN_PRIORITY) return refuse("VLAN {} does not exist", range.last);
+    const bool alone = range.first == range.last;
+    if (range.first > range.last || (!alone && (range.first == 0 || range.last == XG_VLAN_PRIORITY)))
+      return refuse("{} to {} is no range of VLANs", range.first, range.last);
+  }
   return {};
 }
 
@@ -469,16 +474,17 @@ Result<Placed> append(const RateLimitSettings& stage, Compiled& to) {
 Result<Placed> append(const ConntrackSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   const u32 at = append_stateful(stage.table, to.hash_key, image);
-  image.insert(image.end(),
-               {stage.loose ? 1u : 0u, action_word(stage.on_new, 0, kConntrackNew),
-                action_word(stage.on_invalid, 0, kConntrackInvalid),
-                action_word(stage.on_untracked, 0, kConntrackUntracked), stage.egress ? 1u : 0u});
+  u32 mode = (stage.loose ? XG_CT_LOOSE : 0) | (stage.egress ? XG_CT_FED : 0);
+  if (stage.on_new == AclRule::Action::drop) mode |= XG_CT_DROPS_NEW;
+  if (stage.on_new == AclRule::Action::pass) mode |= XG_CT_PASSES_NEW;
+  image.insert(image.end(), {mode, action_word(stage.on_new, 0, kConntrackNew),
+                             action_word(stage.on_invalid, 0, kConntrackInvalid),
+                             action_word(stage.on_untracked, 0, kConntrackUntracked)});
   const ConntrackSettings::Timeouts& t = stage.timeouts;
   for (const u32 ms : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed, t.udp,
                        t.udp_replied, t.icmp, t.icmp, t.other, t.other})
     append64(image, u64{ms} * 1'000'000 * XG_TICKS_PER_NS);
-  image.push_back(0);  // XG_CT_SENDS, as soon as the stages behind are known
-  return Placed{XG_KIND_CONNTRACK, at, stage.table.entries, at + XG_CT_OWN, XG_CT_RECORD};
+  return Placed{XG_KIND_CONNTRACK, at, stage.table.entries, 0, XG_CT_RECORD};
 }
 
 static_assert(kDdosMetrics == XG_DDOS_METRICS);
@@ -530,6 +536,22 @@ bool sends(const StageSettings& stage) {
                        [&](const auto& list) { return leave(list.action); });
   return std::holds_alternative<LoadBalanceSettings>(stage) || std::holds_alternative<L2fwdSettings>(stage) ||
          std::holds_alternative<ForwardSettings>(stage);
+}
+
+// For how long what no stage decides is remembered, in milliseconds, 0: while the generation lives; nothing:
+// it is not. Every stage has to cache, and to let each packet of a flow go on that it lets go on once: `acl`
+// and `reputation` go by the flow's fields alone, `load_balance` and `l2fwd` let no packet with a flow go on.
+// `forward` looks at more, and tables change.
+std::optional<u32> cache_of_undecided(const PipelineSettings& pipeline) {
+  std::optional<u32> shortest;
+  for (const StageSettings& stage : pipeline.stages) {
+    const auto* acl = std::get_if<AclSettings>(&stage);
+    const auto* reputation = std::get_if<ReputationSettings>(&stage);
+    if (!(acl != nullptr && acl->cache) && !(reputation != nullptr && reputation->cache)) return std::nullopt;
+    const u32 ttl_ms = acl != nullptr ? acl->cache_ttl_ms : reputation->cache_ttl_ms;
+    if (!shortest || *shortest == 0 || (ttl_ms != 0 && ttl_ms < *shortest)) shortest = ttl_ms;
+  }
+  return shortest;
 }
 
 // Gives a stage its table, in the first round that its pipeline has left.
@@ -592,15 +614,23 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
       first_with_table = std::min(first_with_table, position);
       add_state(pipeline, position, *placed, rounds++, with_table[placed->kind]++, compiled);
     }
+    // Tables do not hang on it: their identities are made.
     bool sends_behind = false;
+    u32 fate = XG_CT_WITH_FATE(XG_CT_TO_HOST);
     for (std::size_t s = pipeline.stages.size(); s-- > 0;) {
-      if (stages[2 * s] == XG_KIND_CONNTRACK && sends_behind) image[stages[2 * s + 1] + XG_CT_SENDS] = 1;
+      if (stages[2 * s] == XG_KIND_CONNTRACK)
+        image[stages[2 * s + 1] + XG_CT_MODE] |= fate | (sends_behind ? XG_CT_SENDS : 0);
       sends_behind = sends_behind || sends(pipeline.stages[s]);
+      fate = stages[2 * s] >= XG_KIND_STATEFUL ? XG_CT_WITH_FATE(XG_CT_UNDECIDED) : XG_CT_ASKS_EACH;
     }
     const u32 at = XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS;
     image[at] = static_cast<u32>(image.size());
     image[at + 1] = static_cast<u32>(pipeline.stages.size());
     image[at + 2] = first_with_table;
+    if (const auto ttl_ms = cache_of_undecided(pipeline)) {
+      image[at + XG_PIPELINE_UNDECIDED + XG_BODY_CACHE] = 1;
+      image[at + XG_PIPELINE_UNDECIDED + XG_BODY_TTL] = *ttl_ms;
+    }
     image.insert(image.end(), stages.begin(), stages.end());
   }
   image[XG_IMAGE_STATES_AT] = static_cast<u32>(compiled.states.size());
@@ -648,7 +678,7 @@ std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipel
       auto* conntrack = std::get_if<ConntrackSettings>(&loose->settings_[p].stages[i]);
       if (conntrack == nullptr) continue;
       conntrack->loose = true;
-      image[image[stages + i * 2 + 1] + XG_CT_LOOSE] = 1;
+      image[image[stages + i * 2 + 1] + XG_CT_MODE] |= XG_CT_LOOSE;
     }
   }
   return loose;

@@ -28,6 +28,12 @@ struct PortRange {
   u16 first = 0;  // host order, inclusive
   u16 last = 65535;
 };
+// VLANs by the outer tag's id, inclusive. From 0 to 0: no tag; from XG_VLAN_PRIORITY to the same: a tag with
+// id 0.
+struct VlanRange {
+  u16 first = 0;
+  u16 last = 0;
+};
 using Mac = std::array<u8, 6>;
 
 // What every stage goes by is the packet's metadata, not a parse of its own. A packet has addresses if
@@ -37,10 +43,10 @@ using Mac = std::array<u8, 6>;
 // a pipeline that does not exist, and a descriptor of fewer than 14 or more than XG_CHUNK_SIZE bytes, or
 // one that does not lie in the frame region together with its metadata.
 //
-// The verdict word of a decided packet: stage is the position in the pipeline + 1; rule is said at each
-// stage below. `cache` sets XG_RES_CACHE on whole, well-formed IP packets only: no fragments, nothing
-// malformed, no packet without addresses; the rewrite that the kernel is to apply is said at each stage,
-// none where it is not. A packet that no stage decides: XG_PASS, stage 0, rule 0.
+// The verdict word of a decided packet: stage is the position in the pipeline + 1; rule is said at each stage
+// below. `cache` sets XG_RES_CACHE on whole, well-formed IP packets only: no fragments, nothing malformed,
+// none without addresses; the rewrite for the kernel to apply is said at each stage, none where it is not.
+// None decides: XG_PASS, stage 0, rule 0; cached, for the least time, if all are acl or reputation and cache.
 
 // Holds for TCP packets in whose flag byte (RFC 9293) the bits in `mask` are those in `value`.
 struct TcpFlags {
@@ -61,7 +67,7 @@ struct AclRule {
   std::vector<u8> protocols;
   std::vector<PortRange> src_ports, dst_ports;
   std::optional<TcpFlags> tcp_flags;
-  std::vector<u16> vlans;  // ids; 0: no tag, XG_VLAN_PRIORITY: a tag with id 0
+  std::vector<VlanRange> vlans;
   enum class Action { next, drop, pass, tx, redirect } action = Action::next;
   u32 target = 0;  // port index, for redirect
 };
@@ -283,12 +289,14 @@ inline constexpr u32 kConntrackUntracked = 6;
 // destination, the TTL or hop limit goes down by one and the IPv4 checksum with it (RFC 1624). Of equal
 // prefixes the first one counts. Everything else that a router does is the host's, and so passed: packets
 // that are malformed, that came to a group's MAC address or that are from or to an address no router sends on
-// (multicast, broadcast, reserved, loopback, link-local); then, where the route leads to a next hop, packets
-// on their last hop (TTL 0 or 1), those with IPv4 options or IPv6 hop-by-hop options, and those longer than
-// the next hop's MTU. Fragments are sent on as they are. Packets without addresses go on to the next stage,
-// as do those without a route where `otherwise` is `next`. Verdict's rule: the next hop's position + 1; 0:
-// `otherwise`; or one of forward_rule. The result's detail: the next hop's position.
-// Rewrite: next hops are numbered as backends are, together with them.
+// (multicast, broadcast, reserved, loopback, link-local), and those whose metadata does not say that they
+// were addressed to the port (XG_ROUTER_ADDRESSED); then, where the route leads to a next hop, packets whose
+// header's checksum is not said to be right (XG_ROUTER_CHECKSUM), those on their last hop (TTL 0 or 1), those
+// with IPv4 options or IPv6 hop-by-hop options, and those longer than the next hop's MTU. Fragments are sent
+// on as they are. Packets without addresses go on to the next stage, as do those without a route where
+// `otherwise` is `next`. Verdict's rule: the next hop's position + 1; 0: `otherwise`; or one of forward_rule.
+// The result's detail: the next hop's position. Rewrite: next hops are numbered as backends are, together
+// with them.
 struct NextHop {
   std::string name;
   Mac mac{};
@@ -300,12 +308,14 @@ struct NextHop {
 };
 inline constexpr u32 kMaxNextHops = 4096;
 namespace forward_rule {
-inline constexpr u32 kPass = 0x30000;     // a route that leads to the host
-inline constexpr u32 kDrop = 0x30001;     // a route that leads nowhere
-inline constexpr u32 kInvalid = 0x30002;  // malformed, or an address that no router sends on
-inline constexpr u32 kTtl = 0x30003;      // its last hop
-inline constexpr u32 kOptions = 0x30004;  // IPv4 options, hop-by-hop options
-inline constexpr u32 kMtu = 0x30005;      // longer than the next hop takes
+inline constexpr u32 kPass = 0x30000;      // a route that leads to the host
+inline constexpr u32 kDrop = 0x30001;      // a route that leads nowhere
+inline constexpr u32 kInvalid = 0x30002;   // malformed, or an address that no router sends on
+inline constexpr u32 kTtl = 0x30003;       // its last hop
+inline constexpr u32 kOptions = 0x30004;   // IPv4 options, hop-by-hop options
+inline constexpr u32 kMtu = 0x30005;       // longer than the next hop takes
+inline constexpr u32 kForeign = 0x30006;   // not addressed to the port
+inline constexpr u32 kChecksum = 0x30007;  // a wrong header checksum
 }  // namespace forward_rule
 inline constexpr u32 kRoutePass = ~u32{0};      // to the host
 inline constexpr u32 kRouteDrop = ~u32{0} - 1;  // nowhere

@@ -5,6 +5,8 @@
 
 #include <bit>
 
+#include "gpu/abilities.hpp"
+
 namespace xdpgpu::gpu {
 
 Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& info) {
@@ -14,17 +16,7 @@ Result<void> check_queue_options(const QueueOptions& options, const DeviceInfo& 
   if (options.depth < 1 || options.depth > 64)
     return tl::unexpected(
         fmt::format("{} batches in flight are not possible: choose 1 to 64", options.depth));
-  if (options.drive == Drive::persistent && !info.persistent)
-    return tl::unexpected(fmt::format(
-        "{} cannot be driven by a kernel that stays on the device: set compute.mode to auto, inline or "
-        "split, or use a CUDA device or the cpu",
-        info.name));
-  if (options.drive == Drive::graph && !info.graph)
-    return tl::unexpected(
-        fmt::format("{} cannot have batches posted ahead, which takes a CUDA device and a driver with stream "
-                    "memory operations: set compute.mode to auto, inline or split",
-                    info.name));
-  return {};
+  return check_drive(info.name, abilities_of(info), options.drive);
 }
 
 Result<void> check_region(const void* base, u64 bytes, bool registered) {

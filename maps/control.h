@@ -14,6 +14,7 @@
 #define XG_STATE_RUNNING 1u
 #define XG_STATE_BYPASS 2u   /* the operator's `bypass on`: pass everything */
 #define XG_STATE_DRAINING 3u /* detach: nothing is redirected any more, on_failure decides */
+#define XG_STATE_CUT_OFF 4u  /* likewise, as what user space passes would not reach the stack */
 
 /* Map `config`, one entry, mmapable. Written by user space, read once a packet. */
 XG_RECORD(xg_config) {
@@ -25,11 +26,19 @@ XG_RECORD(xg_config) {
   u32 port;                   /* this interface's port index */
   u32 queues;                 /* receive queues with a worker: 0..queues-1 */
   u32 flow_entries_per_queue; /* power of two */
-  u32 tx_by_redirect;         /* a cached TX leaves by a redirect to its own port, see PortOptions */
-  u16 mirror_slots;           /* of each CPU's ring, power of two */
-  u16 mirror_bytes;           /* of a packet that are mirrored */
+  u16 tx_by_redirect;         /* a cached TX leaves by a redirect to its own port, see PortOptions */
+  u16 most_bytes;   /* longer frames are cut before anything counts or changes them, see XG_CUTTER; 0: none */
+  u16 mirror_slots; /* of each CPU's ring, power of two */
+  u16 mirror_bytes; /* of a packet that are mirrored */
+  /* The interface's MAC address as it is now: xg_mac_number | XG_MAC_KNOWN. 0: it is not known, and no frame
+   * counts as addressed to it. Read where the policy routes. */
+  u64 mac;
+  u64 reserved[7];
 };
-XG_ASSERT_SIZE(xg_config, 64);
+XG_ASSERT_SIZE(xg_config, 128);
+XG_ASSERT_OFFSET(xg_config, mac, 64);
+#define XG_MAC_KNOWN (1ul << 48)
+#define XG_MAC_ANY (1ul << 49) /* every frame counts as addressed to it: there is no interface (replay) */
 #define XG_ACTIVE_GENERATION(active) ((u32)((active) >> 32))
 #define XG_ACTIVE_SLOT(active) ((u32)(active)&1u)
 
@@ -74,38 +83,40 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
  * counted once as received and once under exactly one of the outcomes; `inspected` ones go on in
  * `worker_counters`. Behind the reasons stand the kinds of malformed packets (maps/malformed.h), which are
  * counted besides: kind k at XG_MALFORMED_COUNTER(k). X(name, text) */
-#define XG_KERNEL_REASONS(X)                                                   \
-  X(received, "seen by the XDP program")                                       \
-  X(inspected, "handed to user space")                                         \
-  X(pass_bypass, "passed: starting, or bypass is on")                          \
-  X(pass_management, "passed: management traffic")                             \
-  X(pass_control, "passed: control protocol (ARP, ND, DHCP, LACP, LLDP, STP)") \
-  X(pass_flow, "passed by a flow verdict")                                     \
-  X(pass_rule, "passed by a rule")                                             \
-  X(pass_default, "passed by the policy's default")                            \
-  X(pass_fragment, "passed: fragment")                                         \
-  X(pass_malformed, "passed: malformed")                                       \
-  X(pass_overload, "passed: out of credit (on_overload)")                      \
-  X(pass_failure, "passed: no live worker or device (on_failure)")             \
-  X(drop_flow, "dropped by a flow verdict")                                    \
-  X(drop_rule, "dropped by a rule")                                            \
-  X(drop_limit, "dropped: over a rule's limit")                                \
-  X(drop_default, "dropped by the policy's default")                           \
-  X(drop_fragment, "dropped: fragment")                                        \
-  X(drop_malformed, "dropped: malformed")                                      \
-  X(drop_overload, "dropped: out of credit (on_overload)")                     \
-  X(drop_failure, "dropped: no live worker or device (on_failure)")            \
-  X(tx_flow, "sent back by a flow verdict")                                    \
-  X(redirect_flow, "sent to another port by a flow verdict")                   \
-  X(error_redirect, "lost: the redirect failed")                               \
-  X(error_rewrite, "lost: its rewrite was replaced meanwhile")                 \
-  X(would_drop_flow, "passed by --audit: a flow verdict drops")                \
-  X(would_drop_rule, "passed by --audit: a rule drops")                        \
-  X(would_drop_limit, "passed by --audit: over a rule's limit")                \
-  X(would_drop_default, "passed by --audit: the policy's default drops")       \
-  X(would_drop_fragment, "passed by --audit: fragment")                        \
-  X(would_drop_malformed, "passed by --audit: malformed")                      \
-  X(would_drop_overload, "passed by --audit: out of credit (on_overload)")     \
+#define XG_KERNEL_REASONS(X)                                                            \
+  X(received, "seen by the XDP program")                                                \
+  X(inspected, "handed to user space")                                                  \
+  X(cut, "longer than a frame can be: cut into segments, which came in again")          \
+  X(pass_bypass, "passed: starting, or bypass is on")                                   \
+  X(pass_management, "passed: management traffic")                                      \
+  X(pass_control, "passed: control protocol (ARP, ND, DHCP, LACP, LLDP, STP)")          \
+  X(pass_flow, "passed by a flow verdict")                                              \
+  X(pass_rule, "passed by a rule")                                                      \
+  X(pass_default, "passed by the policy's default")                                     \
+  X(pass_fragment, "passed: fragment")                                                  \
+  X(pass_malformed, "passed: malformed")                                                \
+  X(pass_overload, "passed: out of credit (on_overload)")                               \
+  X(pass_failure, "passed: no live worker or device (on_failure)")                      \
+  X(drop_flow, "dropped by a flow verdict")                                             \
+  X(drop_rule, "dropped by a rule")                                                     \
+  X(drop_limit, "dropped: over a rule's limit")                                         \
+  X(drop_default, "dropped by the policy's default")                                    \
+  X(drop_fragment, "dropped: fragment")                                                 \
+  X(drop_malformed, "dropped: malformed")                                               \
+  X(drop_overload, "dropped: out of credit (on_overload)")                              \
+  X(drop_failure, "dropped: no live worker or device (on_failure)")                     \
+  X(tx_flow, "sent back by a flow verdict")                                             \
+  X(redirect_flow, "sent to another port by a flow verdict")                            \
+  X(error_redirect, "lost: the redirect failed")                                        \
+  X(error_rewrite, "lost: its rewrite was replaced meanwhile")                          \
+  X(error_too_long, "lost: longer than a frame can be, and no segments to cut it into") \
+  X(would_drop_flow, "passed by --audit: a flow verdict drops")                         \
+  X(would_drop_rule, "passed by --audit: a rule drops")                                 \
+  X(would_drop_limit, "passed by --audit: over a rule's limit")                         \
+  X(would_drop_default, "passed by --audit: the policy's default drops")                \
+  X(would_drop_fragment, "passed by --audit: fragment")                                 \
+  X(would_drop_malformed, "passed by --audit: malformed")                               \
+  X(would_drop_overload, "passed by --audit: out of credit (on_overload)")              \
   X(would_drop_failure, "passed by --audit: no live worker or device (on_failure)")
 
 /* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
@@ -120,8 +131,11 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(redirected, "sent out of another port")                                                      \
   X(error_device, "dropped: the device answered ABORTED or failed")                              \
   X(error_generation, "dropped: its policy generation is gone")                                  \
-  X(error_target, "dropped: no such target port, no queue, too long")                            \
+  X(error_target, "dropped: no such target port")                                                \
+  X(error_too_long, "dropped: longer than its target port takes")                                \
+  X(error_hand_over, "dropped: the worker that sends out of its target port did not take it")    \
   X(error_ring_full, "dropped: the TX ring of its target stayed full")                           \
+  X(error_refused, "lost: refused by the kernel behind user space")                              \
   X(error_invalid, "dropped: an invalid descriptor, or too long")                                \
   X(flows_cached, "flow verdicts published to the kernel")                                       \
   X(flows_evicted, "flow verdicts that gave way to another flow")                                \
@@ -143,14 +157,20 @@ enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #define XG_MALFORMED_COUNTER(kind) ((unsigned)XG_KERNEL_REASON_COUNT + (kind)-1u) /* kind: not 0 */
 #define XG_KERNEL_COUNTERS ((unsigned)XG_KERNEL_REASON_COUNT + XG_MALFORMED_COUNT)
 #define XG_X(name, text) u64 name;
-XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[1]; /* up to full cache lines */ };
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[6]; /* up to full cache lines */ };
 #undef XG_X
-XG_ASSERT_SIZE(xg_worker_counters, 192);
+XG_ASSERT_SIZE(xg_worker_counters, 256);
 #endif
 
 /* What has a name of its own stands below these (userspace/kernel/names.hpp). */
 #define XG_PIN_ROOT "/sys/fs/bpf/xdpgpu"
 #define XG_RUN_ROOT "/run/xdpgpu"
+
+/* Generic XDP sees what a veth or virtio peer leaves for its device to cut, up to 64 KiB, which fits into no
+ * frame of user space's. Such a frame goes by this entry of `tx_ports`, behind the ports', to a pair of its
+ * own (bpf/cut.bpf.c), where the kernel cuts it; its segments come in again where it came in. */
+#define XG_CUTTER XG_MAX_PORTS
+#define XG_CUT_MARK 0x78646763u /* of what was cut: "xdgc" */
 
 /* SO_MARK of the sockets on the reinjection pair; its tc program lets nothing else through. */
 #define XG_REINJECT_MARK 0x78646770u /* "xdgp" */

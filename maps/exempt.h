@@ -63,9 +63,6 @@ XG_ASSERT_SIZE(xg_exempt_counter, 16);
 
 #ifndef XG_GLSL
 
-/* The six bytes as a number, in the order of a little-endian load. */
-XG_FN u64 xg_mac_number(const u8* mac) { return (u64)xg_load16(mac + 4) << 32 | xg_load32(mac); }
-
 /* What is written down of a management packet and, with `reverse`, what its answer asks for. */
 XG_FN void xg_management_flow_of(const xg_packet* p, int reverse, xg_management_flow* flow) {
   const xg_flow_key* key = &p->key;

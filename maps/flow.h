@@ -114,8 +114,8 @@ XG_ASSERT_OFFSET(xg_flow_stats, base_packets, 32);
 /* xg_rewrite.flags, besides XG_RES_SET_DST_MAC and XG_RES_SET_SRC_MAC */
 #define XG_REWRITE_SRC_FROM_DST 0x04u /* the frame's former destination becomes its source */
 /* The TTL or hop limit goes down by one. Packets for which that is not all (its last hop, header options that
- * a router has to look at, longer than `mtu`, a broadcast frame) are user space's: the verdict is none of
- * theirs. */
+ * a router has to look at, longer than `mtu`) and those that no router sends on (a frame that is not
+ * addressed to the port, a wrong header checksum) are user space's: the verdict is none of theirs. */
 #define XG_REWRITE_FORWARD 0x08u
 /* The packet goes inside of outer headers (maps/encapsulation.h). Those longer than `mtu` are user space's.
  */

@@ -45,12 +45,20 @@
 
 #include "flow.h"
 
+/* Read as wide as it was written. The kernel program hashes a key right behind its parser, whose stores are
+ * still under way: a load over several of them would wait until the last one is done. */
+#ifdef __bpf__
+#define XG_AS_WRITTEN(x) (*(const volatile typeof(x)*)&(x))
+#else
+#define XG_AS_WRITTEN(x) (x)
+#endif
+
 XG_FN u64 xg_pair(u32 low, u32 high) { return (u64)high << 32 | low; }
 
 /* The whole 64 bits; tables and metadata use the low 32. */
 XG_FN u64 xg_flow_hash(const xg_flow_key* key, u64 k0, u64 k1) {
-  const u64 ports =
-      xg_pair(key->src_port | (u32)key->dst_port << 16, key->vlan_outer | (u32)key->vlan_inner << 16);
+  const u64 ports = xg_pair(XG_AS_WRITTEN(key->src_port) | (u32)XG_AS_WRITTEN(key->dst_port) << 16,
+                            XG_AS_WRITTEN(key->vlan_outer) | (u32)XG_AS_WRITTEN(key->vlan_inner) << 16);
   const u32 tail = key->protocol | (u32)key->family << 8 | (u32)key->port << 16 | (u32)key->mirror << 24;
   XG_SIP_BEGIN(k0, k1);
   if (key->family == 6) {

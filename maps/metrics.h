@@ -34,19 +34,20 @@ XG_RECORD(xg_ring_level) {
  * the port that the packet came in on. */
 XG_RECORD(xg_queue_metrics) {
   u64 updated_ns; /* CLOCK_MONOTONIC of the levels and frames */
-  u32 ring_size;  /* descriptors that each ring holds */
+  u32 ring_size;  /* descriptors that the RX ring and the fill ring hold */
   u32 credits;    /* packets that the XDP program may still admit */
 
   xg_ring_level rx;   /* packets that wait for the worker */
   xg_ring_level fill; /* frames that the kernel or driver can take for packets to come */
   u32 fill_least;     /* the fewest that stood in the fill ring when looked at */
-  u32 reserved;
+  u32 frames_handed;  /* with other workers, to be sent out of ports that have no queue for this one */
   xg_ring_level tx;
   xg_ring_level completion;
   xg_ring_level reinject_tx; /* the reinjection pair's */
   xg_ring_level reinject_completion;
 
-  /* Frames by owner. worker_frames = worker_free + the other four, summed over the worker's ports. */
+  /* Frames by owner. worker_frames = worker_free + the other four + frames_handed, summed over the worker's
+   * ports. */
   u32 frames_fill;     /* with the kernel, for receive: in the fill ring or the RX ring, or on the way */
   u32 frames_batch;    /* this port's, in batches */
   u32 frames_tx;       /* with the kernel, to be sent out of this port, until it says they are */
@@ -69,11 +70,13 @@ XG_RECORD(xg_queue_metrics) {
   u64 batch_log2[XG_BATCH_BUCKETS];      /* batches by packets */
   u64 device_ns_log2[XG_DEVICE_BUCKETS]; /* batches by device time */
   u64 latency_ns[XG_LATENCY_BUCKETS];    /* packets by latency */
-  /* Frames that the kernel took to send and the interface behind would not have: they are gone, though they
-   * were counted as sent or passed. Known in copy mode alone (sendto says EBUSY). */
+  /* Frames that the kernel took to send out of this port, or to pass to its stack, and would not have then:
+   * they are gone (error_refused). Known in copy mode alone (sendto says EBUSY). */
   u64 tx_refused;
   u64 reinject_refused;
-  u64 reserved_end[5]; /* up to full cache lines: the next queue has another writer */
+  u32 send_ring_size; /* descriptors that the TX and the completion rings hold */
+  u32 reserved;
+  u64 reserved_end[4]; /* up to full cache lines: the next queue has another writer */
 };
 XG_ASSERT_SIZE(xg_queue_metrics, 2816);
 XG_ASSERT_OFFSET(xg_queue_metrics, frames_fill, 72);

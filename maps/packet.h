@@ -45,6 +45,13 @@
  * without XG_PKT_FRAGMENT, and has no flow; later ones have that flag, too, and get its result. */
 #define XG_PKT_TRACKED 0x8000u
 
+/* xg_metadata.router: what a router has to have seen of a packet that it sends on (maps/router.h). Each bit
+ * says that something is in order. An IPv6 header has no checksum, and that of an IPv4 header with options,
+ * whose packet is the host's stack's, is not looked at: both count as right. */
+#define XG_ROUTER_ADDRESSED 0x01u /* the frame is to the MAC address of the port that it came in on */
+#define XG_ROUTER_CHECKSUM 0x02u  /* the IPv4 header's checksum is right */
+#define XG_ROUTER_ALL (XG_ROUTER_ADDRESSED | XG_ROUTER_CHECKSUM)
+
 /* Written by the XDP program in front of each inspected frame (bpf_xdp_adjust_meta), or by the worker
  * where the port does not deliver metadata. Offsets count from the frame's first byte; an offset that
  * is 0 means "not there". payload_offset is the first byte behind the L4 header. */
@@ -54,7 +61,8 @@ XG_RECORD(xg_metadata) {
   u32 sequence;   /* per receive queue, counts inspected packets, wraps */
   u32 flow_hash;  /* low 32 bits of xg_flow_hash(key); picks bucket and order slot */
   u16 flags;      /* XG_PKT_* */
-  u16 l3_offset;
+  u8 l3_offset;
+  u8 router; /* XG_ROUTER_*; 0: nobody looked, as no pipeline of the policy routes */
   u16 l4_offset;
   u16 payload_offset;
   u16 pipeline; /* index into the generation's pipelines */

@@ -76,7 +76,8 @@ struct xg_packet {
   u16 fragment_end;    /* first byte behind it, likewise */
   u16 first_src_port;  /* of a first fragment that has them; network order */
   u16 first_dst_port;
-  u16 rule; /* not the parser's: of the rule that decided */
+  u16 rule;  /* not the parser's: of the rule that decided */
+  u8 router; /* nor this: XG_ROUTER_* (maps/router.h) */
 };
 
 /* Loads in network order and in host order. The BPF machine loads unaligned words as they are; user
@@ -88,6 +89,10 @@ struct xg_packet {
 #define XG_UNROLL _Pragma("unroll")
 XG_FN u16 xg_load16(const u8* at) { return *(const u16*)at; }
 XG_FN u32 xg_load32(const u8* at) { return *(const u32*)at; }
+XG_FN void xg_load_address(u32* to, const u8* at) { /* 8-aligned; as wide as the flow hash reads it */
+  *(u64*)to = *(const u64*)at;
+  *(u64*)(to + 2) = *(const u64*)(at + 8);
+}
 #else
 #define XG_READABLE(at, bytes, end) ((end) - (at) >= (long)(bytes))
 #define XG_OPAQUE(pointer)
@@ -102,6 +107,7 @@ XG_FN u32 xg_load32(const u8* at) {
   __builtin_memcpy(&value, at, sizeof(value));
   return value;
 }
+XG_FN void xg_load_address(u32* to, const u8* at) { __builtin_memcpy(to, at, 16); }
 #endif
 #ifdef __CUDACC__ /* which has no such builtins for the GPU */
 XG_FN u16 xg_host16(u16 value) { return (u16)(value << 8 | value >> 8); }
@@ -110,6 +116,9 @@ XG_FN u32 xg_host32(u32 value) { return (u32)xg_host16((u16)value) << 16 | xg_ho
 XG_FN u16 xg_host16(u16 value) { return __builtin_bswap16(value); }
 XG_FN u32 xg_host32(u32 value) { return __builtin_bswap32(value); }
 #endif
+
+/* The six bytes as a number, in the order of a little-endian load. */
+XG_FN u64 xg_mac_number(const u8* mac) { return (u64)xg_load16(mac + 4) << 32 | xg_load32(mac); }
 
 XG_FN void xg_parse_set(xg_packet* p, u32 flag) { p->flags = (u16)(p->flags | flag); }
 XG_FN void xg_parse_malformed(xg_packet* p, u32 kind) {
@@ -357,11 +366,8 @@ XG_FN void xg_parse_ipv6(xg_cursor* c, xg_packet* p) {
   const u32 hop_limit = c->at[7];
   xg_parse_set(p, XG_PKT_IPV6);
   p->key.family = 6;
-  XG_UNROLL
-  for (int i = 0; i < 4; i++) {
-    p->key.src[i] = xg_load32(c->at + 8 + 4 * i);
-    p->key.dst[i] = xg_load32(c->at + 24 + 4 * i);
-  }
+  xg_load_address(p->key.src, c->at + 8);
+  xg_load_address(p->key.dst, c->at + 24);
   /* A jumbogram (RFC 2675) has its length in a hop-by-hop option: the frame's length has to do. */
   if (payload == 0 && next == XG_IPPROTO_HOPOPTS)
     p->ip_end = c->end;
@@ -433,9 +439,8 @@ XG_FN void xg_parse_control(const u8* frame, const xg_cursor* c, xg_packet* p, u
 }
 
 /* Parses a frame of `length` bytes that came in on `port`, of which [data, data_end) can be read: all of it,
- * or the first of its buffers. Fills all of *p. */
-XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port, xg_packet* p) {
-  __builtin_memset(p, 0, sizeof(*p));
+ * or the first of its buffers. All of *p is 0 before. */
+XG_FN void xg_parse_zeroed(const u8* data, const u8* data_end, u32 length, u8 port, xg_packet* p) {
   p->key.port = port;
   p->control = XG_CONTROL_NONE;
   p->l4_index = XG_L4_OTHER;
@@ -461,6 +466,12 @@ XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port
     xg_parse_control(data, &c, p, ethertype);
 }
 
+/* The same for any *p. */
+XG_FN void xg_parse_part(const u8* data, const u8* data_end, u32 length, u8 port, xg_packet* p) {
+  __builtin_memset(p, 0, sizeof(*p));
+  xg_parse_zeroed(data, data_end, length, port, p);
+}
+
 /* Parses the frame [data, data_end), all of it, that came in on `port`. Fills all of *p. */
 XG_FN void xg_parse(const u8* data, const u8* data_end, u8 port, xg_packet* p) {
   xg_parse_part(data, data_end, (u32)(data_end - data), port, p);
@@ -475,7 +486,8 @@ XG_FN int xg_has_flow(const xg_packet* p) {
 XG_FN void xg_metadata_from(xg_metadata* metadata, const xg_packet* p, u32 flow_hash) {
   metadata->flow_hash = flow_hash;
   metadata->flags = p->flags;
-  metadata->l3_offset = p->l3_offset;
+  metadata->l3_offset = (u8)p->l3_offset; /* 22 at most */
+  metadata->router = p->router;
   metadata->l4_offset = p->l4_offset;
   metadata->payload_offset = p->payload_offset;
   metadata->protocol = p->protocol;

@@ -3,10 +3,10 @@
  * maps/tables.h: the compiled policy as the XDP program reads it.
  *
  * A policy occupies a slot (0 or 1): policy[slot], and two inner maps, policy_lines[slot] (an array of
- * 64-byte lines) and policy_rows[slot] (an array of class rows). A swap fills the idle slot and then
- * stores xg_config.active. Inner maps are created with XG_TABLE_FLAGS: INNER_MAP lets them differ in size
- * from the maps that the program was loaded with, and MMAPABLE lets user space fill them with plain
- * stores; the kernel takes both together since 5.10.
+ * 64-byte lines, in chunks of XG_CHUNK_LINES) and policy_rows[slot] (an array of class rows). A swap fills
+ * the idle slot and then stores xg_config.active. Inner maps are created with XG_TABLE_FLAGS: INNER_MAP lets
+ * them differ in size from the maps that the program was loaded with, and MMAPABLE lets user space fill them
+ * with plain stores; the kernel takes both together since 5.10.
  *
  * Classification. Each packet gets one class id a dimension: source and destination address by an
  * interval trie, ports, L4 and VLAN by direct index tables of u16. A class's row holds the bitmap of
@@ -36,6 +36,13 @@
 
 XG_RECORD(xg_line) { u64 word[8]; };
 XG_ASSERT_SIZE(xg_line, 64);
+
+/* What one lookup in `policy_lines` finds: in most policies all the lines that there are. */
+#define XG_CHUNK_LINES 16384u
+#ifndef XG_GLSL
+XG_RECORD(xg_chunk) { xg_line line[XG_CHUNK_LINES]; };
+XG_ASSERT_SIZE(xg_chunk, 1048576);
+#endif
 
 /* Interval trie over a 64-bit key (IPv4: address << 32 in host order; IPv6: its first 8 bytes, then, in
  * a low-half subtree, the other 8). Word index = line * 8 + word. A word is one of
@@ -225,7 +232,7 @@ XG_RECORD(xg_policy) {
   u8 feeds_egress;  /* 1: some pipeline wants to know what the host sends (maps/egress.h) */
   u8 audit;         /* 1: what would be dropped is counted as that and passes */
   u8 malformed;     /* XG_DO_* */
-  u8 reserved[1];
+  u8 routes;        /* 1: some pipeline has a router, who wants packets looked at (maps/router.h) */
   /* Bit a value of the TCP flags: some rule, or some stage of a pipeline that caches, treats packets with
    * them unlike the others of a connection (those with ACK alone). Such packets meet the rules whether their
    * flow has a verdict or not, and verdicts on them are not cached. */

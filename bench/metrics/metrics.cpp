@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   const nlohmann::json circumstances = xdpgpu::bench::circumstances();
-  for (const char* key : {"commit", "machine"}) {
+  for (const char* key : {"commit", "trees", "machine"}) {
     const nlohmann::json& value = circumstances.at(key);
     benchmark::AddCustomContext(key, value.is_string() ? value.get<std::string>() : value.dump());
   }

@@ -38,8 +38,8 @@ void forget_when_closed(const lab::Fd& fd) {
 
 }  // namespace
 
-double tcp_gbit_per_s(const lab::Namespace& client, const lab::Namespace& server, const std::string& address,
-                      double seconds) {
+Transferred transfer_tcp(const lab::Namespace& client, const lab::Namespace& server,
+                         const std::string& address, double seconds) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(5201);
@@ -63,21 +63,21 @@ double tcp_gbit_per_s(const lab::Namespace& client, const lab::Namespace& server
   forget_when_closed(sending);
   forget_when_closed(receiving);
 
+  const auto start = Clock::now();
   std::thread sender([&] {
     const std::vector<char> zeros(kChunk);
-    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    const auto end = start + std::chrono::duration<double>(seconds);
     while (Clock::now() < end && send(sending.get(), zeros.data(), zeros.size(), MSG_NOSIGNAL) > 0) {
     }
     shutdown(sending.get(), SHUT_WR);
   });
   std::vector<char> buffer(kChunk);
-  const auto start = Clock::now();
   double bytes = 0;
   for (ssize_t got; (got = recv(receiving.get(), buffer.data(), buffer.size(), 0)) > 0;)
     bytes += static_cast<double>(got);
   const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
   sender.join();
-  return bytes * 8e-9 / elapsed;
+  return {bytes, bytes * 8e-9 / elapsed};
 }
 
 }  // namespace xdpgpu::bed

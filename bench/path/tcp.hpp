@@ -9,9 +9,14 @@
 
 namespace xdpgpu::bed {
 
-// Sends zeros from `client` to `address` in `server` for `seconds` and returns Gbit/s as the server
-// received them. Two threads, one core each. Throws lab::Error.
-double tcp_gbit_per_s(const lab::Namespace& client, const lab::Namespace& server, const std::string& address,
-                      double seconds);
+struct Transferred {
+  double bytes;       // that the server received
+  double gbit_per_s;  // over the time from the first send to the last byte's arrival
+};
+
+// Sends zeros from `client` to `address` in `server` for `seconds`. Two threads, one core each. Throws
+// lab::Error.
+Transferred transfer_tcp(const lab::Namespace& client, const lab::Namespace& server,
+                         const std::string& address, double seconds);
 
 }  // namespace xdpgpu::bed

@@ -69,25 +69,25 @@ static long one_packet(__u32 number, struct progress* progress) {
   struct xg_walk walk;
   const __u32 zero = 0, at = number & (PREFILTER_PACKETS - 1);
   const struct prefilter_packet* packet = bpf_map_lookup_elem(&packets, &at);
+  run.config = bpf_map_lookup_elem(&config, &zero);
   run.policy = bpf_map_lookup_elem(&policy, &zero);
-  if (!packet || !run.policy) return 1;
+  if (!packet || !run.config || !run.policy) return 1;
   parsed.key = packet->key;
   parsed.flags = packet->flags;
   parsed.l4_index = packet->l4_index;
   parsed.control = XG_CONTROL_NONE;
   if (dependent) parsed.key.src[0] ^= (__u32)(progress->last & nothing);
 
-  struct xg_tables tables = {.slot = 0,
-                             .lines = bpf_map_lookup_elem(&policy_lines, &zero),
-                             .rows = bpf_map_lookup_elem(&policy_rows, &zero)};
-  if (!tables.lines || !tables.rows) return 1;
+  struct xg_tables tables = {
+      .slot = 0, .first = xg_chunk_at(0, 0), .rows = bpf_map_lookup_elem(&policy_rows, &zero)};
+  if (!tables.first || !tables.rows) return 1;
   const enum xg_classified classified = xg_classify(run.policy, &tables, &parsed, &walk.matches);
   if (classified == XG_CLASSIFIED_BROKEN) return 1;
   progress->last = classified;
   if (classified == XG_CLASSIFIED_SOME) {
     progress->last = walk.matches.words;
     walk.run = &run;
-    walk.lines = tables.lines;
+    walk.tables = &tables;
     xg_walk(&walk);
     if (walk.result >= 0) {
       rule_hits++;

@@ -130,7 +130,7 @@ gpu::AclSettings settings_of(const std::vector<PlainRule>& rules) {
     if (rule.src_first != 0 || rule.src_last != 65535) to.src_ports = {{rule.src_first, rule.src_last}};
     if (rule.dst_first != 0 || rule.dst_last != 65535) to.dst_ports = {{rule.dst_first, rule.dst_last}};
     if (rule.flags_mask != 0) to.tcp_flags = gpu::TcpFlags{rule.flags_mask, rule.flags};
-    if (rule.vlan_mask != 0) to.vlans = {rule.vlan};
+    if (rule.vlan_mask != 0) to.vlans = {{rule.vlan, rule.vlan}};
     to.action = gpu::AclRule::Action::drop;
   }
   return acl;

@@ -20,8 +20,10 @@ Peer absent(std::string name) {
 
 }  // namespace
 
+// NOLINTBEGIN(performance-unnecessary-value-param): declared for those that keep it
 Peer rte_acl_peer(std::shared_ptr<const std::vector<PlainRule>>) { return absent("rte_acl"); }
 Peer rte_fib_peer(std::shared_ptr<const std::vector<PlainPrefix>>, bool) { return absent("rte_fib"); }
 Peer rte_hash_peer(std::shared_ptr<const std::vector<StagePacket>>, u32) { return absent("rte_hash"); }
+// NOLINTEND(performance-unnecessary-value-param)
 
 }  // namespace xdpgpu::bench

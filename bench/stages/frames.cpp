@@ -103,6 +103,7 @@ void StageFrames::fill(std::span<const StagePacket> packets) {
     metadata.generation = DeviceQueue::kGeneration;
     metadata.sequence = i;
     xg_metadata_from(&metadata, &parsed, static_cast<u32>(xg_flow_hash(&parsed.key, 1, 2)));
+    metadata.router = XG_ROUTER_ALL;
     std::memcpy(frame - sizeof(metadata), &metadata, sizeof(metadata));
   }
 }

@@ -28,8 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr u32 kPackets = 65536;  // different ones in a case without a table
 constexpr u32 kFilterRules = 1000;
-constexpr u32 kMostDepth = 64;  // batches in flight
-constexpr u32 kPasses = 20;     // of the plain kernel, a run
+constexpr u32 kMostDepth = 64;         // batches in flight
+constexpr double kAloneSeconds = 0.1;  // for batches that go to the device one at a time
+constexpr u32 kPasses = 20;            // of the plain kernel, a run
 constexpr const char* kPlain = "128 B lines, read by a plain kernel";
 
 struct Settings {
@@ -201,6 +202,15 @@ class Bench {
       const Rate rate = (*queue)->run(settings_.seconds);
       row.problem = rate.problem;
       if (i >= 0) row.runs.push_back(rate.packets_per_second);
+    }
+    std::vector<double> alone = (*queue)->alone(std::min(settings_.seconds, kAloneSeconds), row.problem);
+    if (!alone.empty() && row.problem.empty()) {
+      std::sort(alone.begin(), alone.end());
+      rows_["alone"].push_back({{"row", row.name},
+                                {"device", row.device},
+                                {"batches", alone.size()},
+                                {"p50_us", alone[alone.size() / 2]},
+                                {"p99_us", alone[alone.size() * 99 / 100]}});
     }
     return &row;
   }

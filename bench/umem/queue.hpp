@@ -42,6 +42,9 @@ class DeviceQueue {
   // Decides for so many seconds, or until the device has answered nothing for five; before and behind it,
   // all frames once with their verdicts checked.
   Rate run(double seconds);
+  // Batches one at a time, for so many seconds and 10,000 at most: of each the microseconds from handing it
+  // over until its verdicts are there.
+  std::vector<double> alone(double seconds, std::string& problem);
   // All frames once. Sets `problem` if a verdict is wrong.
   void check(std::string& problem);
 

@@ -115,7 +115,7 @@ class Group {
       }
       packet.way.position = 1;
     }
-    xg_advance(batch_, packet.seen, packet.way, packet.result);
+    xg_set_out(batch_, packet.seen, packet.way, packet.result);
     if (packet.way.kind != 0) come(packet);
   }
 
@@ -130,7 +130,8 @@ class Group {
     const xg_state state = xg_state_of(batch_, packet.way.body);
     const u32 set = xg_set_at(packet.touch.set);
     const u32 body = packet.way.body;
-    const bool windows = packet.way.kind == XG_KIND_CONNTRACK && image_.v[body + XG_CT_LOOSE] == 0 &&
+    const bool windows = packet.way.kind == XG_KIND_CONNTRACK &&
+                         (image_.v[body + XG_CT_MODE] & XG_CT_LOOSE) == 0 &&
                          (packet.touch.facts >> 1 & 7) == XG_CT_TCP;
     for (u32 way = 0; way < XG_WAYS; way++) {
       if (state.v[set + XG_SET_TAGS + way] != packet.touch.tag) continue;

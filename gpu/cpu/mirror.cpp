@@ -112,7 +112,7 @@ class CpuMirror final : public Mirror {
     xg_result result = xg_no_result();
     if (!xg_begin(batch, 0, seen)) return result;
     xg_way way = xg_way_from(0);
-    xg_advance(batch, seen, way, result);
+    xg_set_out(batch, seen, way, result);
     if (way.kind == 0) return result;
     const std::lock_guard lock(device_.tables);
     while (way.kind != 0) {

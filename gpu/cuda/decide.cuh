@@ -151,14 +151,13 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
   const xg_descriptor& descriptor = order.descriptor;
   const u64 at = detail::line_of(batch, i, order);
   detail::fetch_lines(batch, at, lines);
+  const Line& line = lines.of[threadIdx.x % kWarpLanes];
+  const bool has_line = mine && at != ~u64{0} && detail::line_has_all(line);
   if constexpr (kOverlaps) cudaGridDependencySynchronize();
   xg_view seen{};
   xg_result r = xg_no_result();
   xg_way way = xg_way_from(0);
-  bool has_line = false;
   if (mine) {
-    const Line& line = lines.of[threadIdx.x % kWarpLanes];
-    has_line = at != ~u64{0} && detail::line_has_all(line);
     bool judged = false;
     if (has_line) {
       // The descriptor was found valid above; its length is the frame's, though the copy ends before.
@@ -172,7 +171,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
     } else {
       judged = xg_begin(batch, i, seen);
     }
-    if (judged) xg_advance(batch, seen, way, r);
+    if (judged) xg_set_out(batch, seen, way, r);
     if (!kTables && way.kind != 0) r = xg_no_result();
   }
   __syncwarp();

@@ -61,9 +61,11 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 // The second part of a large batch with tables. Its packets are read where decide() has kept them, so that
-// the next batch's may be fetched meanwhile.
+// the next batch's may be fetched meanwhile. So many blocks of a multiprocessor's have their registers at
+// once: left to itself the compiler keeps to 128 a thread where a stage has a function that is not inlined,
+// and stores what does not fit (864 bytes a thread) to memory.
 template <bool kCrowds>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock, kCrowds ? 2 : 3)
     finish(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ Place place;

@@ -34,12 +34,11 @@ inline constexpr u32 kTeamClosed = 0x80000000;
 // block's behind those of the block before.
 struct Crowd {
   static constexpr u32 kPackets = kTeamBlocks * kTablesBlock;
-  static constexpr u32 kPieces = sizeof(xg_touch) / sizeof(uint4);
-  static_assert(sizeof(xg_touch) == kPieces * sizeof(uint4));
-  // The last one has xg_touch.more, which only `conntrack` needs.
-  static constexpr u32 kOwnPieces = kPieces - 1;
-  static_assert(offsetof(xg_touch, more) == kOwnPieces * sizeof(uint4) && XG_TOUCH_MORE == 4);
+  // Of an xg_touch but for `more`, which only `conntrack` needs: apart, so that others' are whole sectors.
+  static constexpr u32 kPieces = offsetof(xg_touch, more) / sizeof(uint4);
+  static_assert(sizeof(xg_touch) == (kPieces + 1) * sizeof(uint4) && XG_TOUCH_MORE == 4);
   uint4 touches[kPackets][kPieces];
+  uint4 more[kPackets];
   u32 groups[kPackets];  // of its set; kNoGroup: it brings nothing
   u32 kinds[kPackets];
   u32 bodies[kPackets];

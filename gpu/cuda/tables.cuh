@@ -161,13 +161,13 @@ __device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u3
   u32 packet = 0, kind = 0, body = 0;
   if (has) {
     packet = found[warp.lane()];
-    uint4 pieces[Crowd::kPieces];
+    uint4 pieces[Crowd::kPieces + 1];
 #pragma unroll
-    for (u32 i = 0; i < Crowd::kOwnPieces; i++) pieces[i] = __ldcg(&crowd.touches[packet][i]);
+    for (u32 i = 0; i < Crowd::kPieces; i++) pieces[i] = __ldcg(&crowd.touches[packet][i]);
+    // Also where the kind has no use for it: what is there of others is not looked at, and the load need not
+    // wait for the kind.
+    pieces[Crowd::kPieces] = __ldcg(&crowd.more[packet]);
     kind = __ldcg(&crowd.kinds[packet]);
-    pieces[Crowd::kOwnPieces] = make_uint4(0, 0, 0, 0);
-    if (kind == XG_KIND_CONNTRACK)
-      pieces[Crowd::kOwnPieces] = __ldcg(&crowd.touches[packet][Crowd::kOwnPieces]);
     body = __ldcg(&crowd.bodies[packet]);
     memcpy(&touch, pieces, sizeof(touch));
   }
@@ -333,9 +333,9 @@ class Together {
     if (!tracked) return;
     const uint4* pieces = reinterpret_cast<const uint4*>(&round.touches[threadIdx.x]);
 #pragma unroll
-    for (u32 i = 0; i < Crowd::kOwnPieces; i++) __stcg(&turn_.crowd.touches[packet][i], pieces[i]);
+    for (u32 i = 0; i < Crowd::kPieces; i++) __stcg(&turn_.crowd.touches[packet][i], pieces[i]);
     if (round.kinds[threadIdx.x] == XG_KIND_CONNTRACK)
-      __stcg(&turn_.crowd.touches[packet][Crowd::kOwnPieces], pieces[Crowd::kOwnPieces]);
+      __stcg(&turn_.crowd.more[packet], pieces[Crowd::kPieces]);
     __stcg(&turn_.crowd.kinds[packet], round.kinds[threadIdx.x]);
     __stcg(&turn_.crowd.bodies[packet], round.bodies[threadIdx.x]);
   }
@@ -496,7 +496,7 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
       xg_view_packet(batch, descriptor, seen);
     }
     way.position = (mark & kMarkPosition) - 1u;
-    xg_advance(batch, seen, way, r);
+    xg_resume(batch, seen, way);
   }
   go_through<kCrowds>(batch, bytes, seen, way, r, round, blocks);
   __syncwarp();

@@ -103,8 +103,10 @@ bool matches(const std::optional<TcpFlags>& flags, const Packet& packet) {
   return !flags || (!packet.tcp.empty() && (packet.tcp[13] & flags->mask) == flags->value);
 }
 
-bool matches(const std::vector<u16>& vlans, const Packet& packet) {
-  return vlans.empty() || std::find(vlans.begin(), vlans.end(), packet.vlan) != vlans.end();
+bool matches(const std::vector<VlanRange>& vlans, const Packet& packet) {
+  return vlans.empty() || std::any_of(vlans.begin(), vlans.end(), [&](const VlanRange& range) {
+           return packet.vlan >= range.first && packet.vlan <= range.last;
+         });
 }
 
 bool matches(const AclRule& rule, const Packet& packet) {
@@ -389,6 +391,7 @@ bool decide(const ForwardSettings& settings, const Packet& packet, const Place& 
   if (packet.is(XG_PKT_MALFORMED) || (packet.frame[0] & 1) != 0 || stays_on_its_link(packet.src) ||
       stays_on_its_link(packet.dst))
     return pass(forward_rule::kInvalid);
+  if ((packet.metadata.router & XG_ROUTER_ADDRESSED) == 0) return pass(forward_rule::kForeign);
 
   const Route* route = route_to(settings, packet.dst);
   if (route == nullptr) {
@@ -410,6 +413,7 @@ bool decide(const ForwardSettings& settings, const Packet& packet, const Place& 
   const u32 ttl = v4 ? ip[8] : ip[7];
   const bool options = v4 ? ip[0] != 0x45 : ip[6] == 0;
   const u32 length = v4 ? number(ip, 2) : 40 + number(ip, 4);
+  if ((packet.metadata.router & XG_ROUTER_CHECKSUM) == 0) return pass(forward_rule::kChecksum);
   if (ttl <= 1) return pass(forward_rule::kTtl);
   if (options) return pass(forward_rule::kOptions);
   if (length > hop.mtu) return pass(forward_rule::kMtu);
@@ -511,6 +515,24 @@ class StagesBehind final : public Behind {
   const Place& place_;
 };
 
+// Of a packet that every stage let go on.
+void cache_undecided(const PipelineSettings& pipeline, const Packet& packet, xg_result& result) {
+  std::vector<u32> times;
+  for (const StageSettings& stage : pipeline.stages) {
+    const auto* acl = std::get_if<AclSettings>(&stage);
+    const auto* reputation = std::get_if<ReputationSettings>(&stage);
+    if (acl != nullptr && acl->cache)
+      times.push_back(acl->cache_ttl_ms);
+    else if (reputation != nullptr && reputation->cache)
+      times.push_back(reputation->cache_ttl_ms);
+  }
+  if (times.empty() || times.size() != pipeline.stages.size()) return;
+  // 0 is no end.
+  const u32 shortest =
+      *std::min_element(times.begin(), times.end(), [](u32 a, u32 b) { return a - 1 < b - 1; });
+  set_cache(true, shortest, packet, XG_REWRITE_NONE, result);
+}
+
 xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
                         u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables,
                         const Balancers& balancers, const AllFloods& floods) {
@@ -549,6 +571,7 @@ xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descrip
     place.first_rewrite += rewrites_of(stage);
   }
   result.verdict = XG_PASS;
+  if (!packet->is(XG_PKT_EGRESS)) cache_undecided(settings[pipeline], *packet, result);
   return result;
 }
 

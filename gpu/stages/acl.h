@@ -16,7 +16,7 @@
 XG_FN bool xg_acl_tcp_inside(xg_view p, u32 l4) {
   if (!xg_inside(p, l4, 20u)) return false;
   if ((p.flags & XG_PKT_MALFORMED) == 0u) return true;
-  u32 l3 = xg_metadata32(p, 5u) >> 16;
+  u32 l3 = xg_l3_offset(p);
   if (p.family == 4u) return l4 + 20u <= l3 + xg_view16(p, l3 + 2u);
   u32 payload = xg_view16(p, l3 + 4u);
   /* The length of a jumbogram stands elsewhere: the frame's has to do. */

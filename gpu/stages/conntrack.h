@@ -128,7 +128,7 @@ XG_FN bool xg_ct_key(u32 protocol, u32 src_port, u32 dst_port, xg_view p, XG_INO
   }
   t.key[8] = upper ? dst_port | (src_port << 16) : src_port | (dst_port << 16);
   t.key[9] = protocol | (xg_ct_vlans(p) << 8);
-  t.facts = upper ? 1u : 0u;
+  t.facts |= upper ? 1u : 0u;
   return true;
 }
 
@@ -168,14 +168,15 @@ XG_FN bool xg_ct_quoted(xg_view p, u32 at, XG_INOUT(xg_touch) t) {
   }
   if (!xg_inside(p, l4, 8u)) return false;
   u32 ports = xg_view32(p, l4);
-  if (protocol == 6u || protocol == 17u || protocol == 132u)
-    return xg_ct_key(protocol, ports & 0xffffu, ports >> 16, q, t);
-  u32 type = ports & 0xffu;
-  bool echo = p.family == 4u ? protocol == 1u && (type == 8u || type == 0u)
-                             : protocol == 58u && (type == 128u || type == 129u);
-  if (!echo) return false;
-  u32 id = xg_view32(p, l4 + 4u) & 0xffffu;
-  return xg_ct_key(protocol, id, id, q, t);
+  if (protocol != 6u && protocol != 17u && protocol != 132u) {
+    u32 type = ports & 0xffu;
+    bool echo = p.family == 4u ? protocol == 1u && (type == 8u || type == 0u)
+                               : protocol == 58u && (type == 128u || type == 129u);
+    if (!echo) return false;
+    u32 id = xg_view32(p, l4 + 4u) & 0xffffu;
+    ports = id | (id << 16);
+  }
+  return xg_ct_key(protocol, ports & 0xffffu, ports >> 16, q, t);
 }
 
 XG_FN xg_touch xg_ct_icmp(xg_view p) {
@@ -223,34 +224,34 @@ XG_FN u32 xg_ct_scale(xg_view p, u32 end) {
   return 0u;
 }
 
-XG_FN xg_touch xg_ct_tcp(xg_view p) {
-  if (p.has_ports == 0u || !xg_inside(p, p.l4_offset, 20u)) return xg_ct_only(XG_CT_INVALID);
+/* What a TCP packet brings besides its key. False: it is invalid. */
+XG_FN bool xg_ct_tcp(xg_view p, XG_INOUT(xg_touch) t) {
+  if (p.has_ports == 0u || !xg_inside(p, p.l4_offset, 20u)) return false;
+  /* All that is read, in front of what hangs on it: the loads wait together. */
+  u32 sequence = xg_view32(p, p.l4_offset + 4u);
+  u32 acknowledges = xg_view32(p, p.l4_offset + 8u);
   u32 fourth = xg_view32(p, p.l4_offset + 12u);
+  u32 l3 = xg_l3_offset(p);
+  u32 total = xg_view16(p, l3 + (p.family == 4u ? 2u : 4u));
   u32 flags = (fourth >> 8) & 0xffu;
   u32 header = ((fourth >> 4) & 15u) * 4u;
   u32 marks = flags & (XG_CT_SYN | XG_CT_FIN | XG_CT_RST);
   bool alone = (marks & (marks - 1u)) == 0u;
-  if (!alone || (flags & (XG_CT_SYN | XG_CT_RST | XG_CT_ACK)) == 0u || header < 20u)
-    return xg_ct_only(XG_CT_INVALID);
+  if (!alone || (flags & (XG_CT_SYN | XG_CT_RST | XG_CT_ACK)) == 0u || header < 20u) return false;
   /* The packet's length by its IP header: of what the host sends the frame has but the beginning. 0: it is
    * more than fits there, and not known. */
-  u32 l3 = xg_metadata32(p, 5u) >> 16;
-  u32 total = xg_view16(p, l3 + (p.family == 4u ? 2u : 4u));
   bool known = total != 0u;
   if (p.family == 6u) total += 40u;
   u32 headers = p.l4_offset - l3 + header;
-  if (p.l4_offset < l3 || (known && total < headers)) return xg_ct_only(XG_CT_INVALID);
-  xg_touch t = xg_untracked();
-  if (!xg_ct_key(p.protocol, p.ports & 0xffffu, p.ports >> 16, p, t)) return xg_ct_only(XG_CT_INVALID);
-  t.facts |= (XG_CT_TCP << 1) | (flags << 8);
-  t.tag = 1u;
-  t.more[0] = xg_swap32(xg_view32(p, p.l4_offset + 4u));
-  t.more[1] = xg_swap32(xg_view32(p, p.l4_offset + 8u));
+  if (p.l4_offset < l3 || (known && total < headers)) return false;
+  t.facts = (XG_CT_TCP << 1) | (flags << 8);
+  t.more[0] = xg_swap32(sequence);
+  t.more[1] = xg_swap32(acknowledges);
   t.more[2] =
       known ? total - headers + ((flags & (XG_CT_SYN | XG_CT_FIN)) != 0u ? 1u : 0u) : XG_CT_LENGTH_UNKNOWN;
   t.more[3] = ((fourth >> 8) & 0xff00u) | (fourth >> 24);
   if ((flags & XG_CT_SYN) != 0u) t.more[3] |= xg_ct_scale(p, p.l4_offset + header);
-  return t;
+  return true;
 }
 
 XG_FN xg_touch xg_conntrack_touch(xg_batch b, u32 body, xg_view p) {
@@ -258,18 +259,23 @@ XG_FN xg_touch xg_conntrack_touch(xg_batch b, u32 body, xg_view p) {
   if (p.family == 0u || (p.flags & (XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT)) != 0u)
     return xg_ct_only(XG_CT_UNTRACKED);
   xg_touch t = xg_untracked();
-  if ((p.flags & XG_PKT_TCP) != 0u) {
-    t = xg_ct_tcp(p);
-  } else if ((p.flags & XG_PKT_ICMP) != 0u) {
+  if ((p.flags & (XG_PKT_TCP | XG_PKT_ICMP)) == XG_PKT_ICMP) {
     t = xg_ct_icmp(p);
+    if (t.tag == XG_UNTRACKED) return t;
   } else {
-    bool udp = (p.flags & XG_PKT_UDP) != 0u;
-    if (udp && p.has_ports == 0u) return xg_ct_only(XG_CT_INVALID);
-    if (!xg_ct_key(p.protocol, p.ports & 0xffffu, p.ports >> 16, p, t)) return xg_ct_only(XG_CT_INVALID);
-    t.facts |= (XG_CT_ASKS << 1) | ((udp ? XG_CT_UDP : XG_CT_OTHER) << 8);
+    bool valid = true;
+    if ((p.flags & XG_PKT_TCP) != 0u) {
+      valid = xg_ct_tcp(p, t);
+    } else {
+      bool udp = (p.flags & XG_PKT_UDP) != 0u;
+      valid = !udp || p.has_ports != 0u;
+      t.facts = (XG_CT_ASKS << 1) | ((udp ? XG_CT_UDP : XG_CT_OTHER) << 8);
+    }
+    /* Once for all of them: half of a warp does not wait for the other. */
+    if (!valid || !xg_ct_key(p.protocol, p.ports & 0xffffu, p.ports >> 16, p, t))
+      return xg_ct_only(XG_CT_INVALID);
     t.tag = 1u;
   }
-  if (t.tag == XG_UNTRACKED) return t;
   if ((p.flags & XG_PKT_EGRESS) != 0u) t.facts |= XG_CT_LEAVES;
   t.now = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)) * XG_TICKS_PER_NS;
   xg_touch_hash(b, body, t);
@@ -277,10 +283,10 @@ XG_FN xg_touch xg_conntrack_touch(xg_batch b, u32 body, xg_view p) {
 }
 
 /* Whether what becomes of the packet behind the stage matters: it may begin a connection. */
-XG_FN bool xg_ct_asks_fate(xg_batch b, u32 body, xg_touch t) {
+XG_FN bool xg_ct_asks_fate(u32 mode, xg_touch t) {
   u32 carries = (t.facts >> 1) & 7u;
   if (t.tag == XG_UNTRACKED || (t.facts & XG_CT_LEAVES) != 0u || carries == XG_CT_REPORTS) return false;
-  return carries != XG_CT_TCP || ((t.facts >> 8) & XG_CT_SYN) != 0u || b.image.v[body + XG_CT_LOOSE] != 0u;
+  return carries != XG_CT_TCP || ((t.facts >> 8) & XG_CT_SYN) != 0u || (mode & XG_CT_LOOSE) != 0u;
 }
 
 /* What a packet makes of a connection. */
@@ -397,7 +403,8 @@ XG_FN bool xg_ct_ends(xg_state s, xg_ct_found f, xg_touch t, bool windows) {
   return t.more[1] == f.got || (windows && (f.value & XG_CT_LIBERAL) == 0u && xg_ct_acks_syn(s, f, t));
 }
 
-XG_FN xg_ct_step xg_ct_syn(xg_state s, xg_ct_found f, xg_touch t, bool lenient) {
+/* lenient: its windows are not held against it. inside: lenient, or it is inside of them. */
+XG_FN xg_ct_step xg_ct_syn(xg_state s, xg_ct_found f, xg_touch t, bool lenient, bool inside) {
   u32 state = f.value & 0xffu;
   u32 originator = (f.value >> 8) & 1u;
   u32 direction = t.facts & 1u;
@@ -415,7 +422,7 @@ XG_FN xg_ct_step xg_ct_syn(xg_state s, xg_ct_found f, xg_touch t, bool lenient) 
     /* Both sides open at once (RFC 9293, 3.5). */
     if (state == XG_CT_SYN_SENT) return xg_ct_again(XG_CT_ESTABLISHED, XG_CT_SYN_RECEIVED, originator, 2u);
   }
-  return xg_ct_stays(lenient || xg_ct_inside(s, f, t) ? XG_CT_ESTABLISHED : XG_CT_INVALID, f.value);
+  return xg_ct_stays(inside ? XG_CT_ESTABLISHED : XG_CT_INVALID, f.value);
 }
 
 /* loose: of the stage. */
@@ -427,18 +434,19 @@ XG_FN xg_ct_step xg_ct_tcp_goes_on(xg_state s, xg_ct_found f, xg_touch t, bool l
   u32 flags = t.facts >> 8;
   bool leaves = (t.facts & XG_CT_LEAVES) != 0u;
   bool lenient = loose || leaves || (f.value & XG_CT_LIBERAL) != 0u || t.more[2] == XG_CT_LENGTH_UNKNOWN;
+  bool inside = lenient || xg_ct_inside(s, f, t);
   if ((flags & XG_CT_RST) != 0u) {
     if (state == XG_CT_CLOSED) return xg_ct_stays(XG_CT_ESTABLISHED, f.value);
     if (leaves || xg_ct_ends(s, f, t, !loose))
       return xg_ct_becomes(XG_CT_ESTABLISHED, XG_CT_CLOSED, originator, fins);
-    bool passes = lenient || (state != XG_CT_SYN_SENT && xg_ct_inside(s, f, t));
+    bool passes = lenient || (state != XG_CT_SYN_SENT && inside);
     return xg_ct_stays(passes ? XG_CT_ESTABLISHED : XG_CT_INVALID, f.value);
   }
-  if ((flags & XG_CT_SYN) != 0u) return xg_ct_syn(s, f, t, lenient);
+  if ((flags & XG_CT_SYN) != 0u) return xg_ct_syn(s, f, t, lenient, inside);
   if (state == XG_CT_CLOSED || (state == XG_CT_SYN_SENT && !(loose || leaves)))
     return xg_ct_stays(XG_CT_INVALID, f.value);
   /* Who shows what the host sends may be behind by any number of windows: then this is none to drop. */
-  if (!lenient && !xg_ct_inside(s, f, t))
+  if (!inside)
     return xg_ct_stays((f.value & XG_CT_SHOWN(1u - direction)) != 0u ? XG_CT_ESTABLISHED : XG_CT_INVALID,
                        f.value);
   if (state == XG_CT_TIME_WAIT) return xg_ct_stays(XG_CT_ESTABLISHED, f.value);
@@ -524,15 +532,14 @@ XG_FN xg_ct_step xg_ct_goes_on(xg_state s, xg_ct_found f, xg_touch t, bool loose
 }
 
 /* What the connection is besides its state, when `step_made` is noted. value: as it was. */
-XG_FN u32 xg_ct_standing(xg_batch b, u32 body, xg_touch t, u32 fate, u32 value, xg_ct_step step_made) {
+XG_FN u32 xg_ct_standing(u32 mode, xg_touch t, u32 fate, u32 value, xg_ct_step step_made) {
   u32 direction = t.facts & 1u;
   u32 carries = (t.facts >> 1) & 7u;
   if ((t.facts & XG_CT_LEAVES) != 0u) return (value & ~XG_CT_UNCONFIRMED) | XG_CT_SHOWN(direction);
   if (step_made.anew == 1u) {
-    bool sends = b.image.v[body + XG_CT_SENDS] != 0u;
-    bool to_host = fate == XG_CT_TO_HOST || (fate == XG_CT_UNDECIDED && !sends);
+    bool to_host = fate == XG_CT_TO_HOST || (fate == XG_CT_UNDECIDED && (mode & XG_CT_SENDS) == 0u);
     value &= ~XG_CT_UNCONFIRMED;
-    if (to_host && b.image.v[body + XG_CT_FED] != 0u) return value | XG_CT_WAITS;
+    if (to_host && (mode & XG_CT_FED) != 0u) return value | XG_CT_WAITS;
     return fate == XG_CT_UNDECIDED ? value | XG_CT_UNSURE : value;
   }
   if (fate == XG_CT_SENT_ON) value &= ~XG_CT_WAITS;
@@ -544,10 +551,13 @@ XG_FN u32 xg_ct_standing(xg_batch b, u32 body, xg_touch t, u32 fate, u32 value, 
 }
 
 XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
-  xg_state s = xg_state_of(b, body);
+  /* In front of what is written to the table: so the loads wait together, and none behind that. */
+  u32 mode = b.image.v[body + XG_CT_MODE];
   u32 evict = b.image.v[body + XG_BODY_EVICT];
+  u32 sets = b.image.v[body + XG_BODY_SETS];
+  xg_state s = xg_state_of(b, body);
   bool leaves = (t.facts & XG_CT_LEAVES) != 0u;
-  bool loose = b.image.v[body + XG_CT_LOOSE] != 0u;
+  bool loose = (mode & XG_CT_LOOSE) != 0u;
   u32 direction = t.facts & 1u;
   u32 carries = (t.facts >> 1) & 7u;
   u64 now = u64(0);
@@ -567,7 +577,7 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     bool asked = carries != XG_CT_REPORTS && direction == ((f.value >> 8) & 1u);
     stands = leaves || asked || (f.value & XG_CT_WAITS) == 0u;
   }
-  u32 records = xg_set_at(b.image.v[body + XG_BODY_SETS]) + t.set * (XG_WAYS * XG_CT_RECORD);
+  u32 records = xg_set_at(sets) + t.set * (XG_WAYS * XG_CT_RECORD);
   if (entry != 0u) f.record = records + (entry - set - XG_SET_HEAD) / XG_ENTRY_WORDS * XG_CT_RECORD;
   xg_ct_step step_made = xg_ct_begins(t.facts, loose || leaves);
   if (stands) {
@@ -580,12 +590,11 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
 
   u32 fate = XG_CT_FATE(t.facts);
   if (!leaves) {
-    u32 on_new = XG_VERDICT_ACTION(b.image.v[body + XG_CT_ON_NEW]);
-    if (step_made.what == XG_CT_NEW && on_new == XG_DROP) fate = XG_CT_DROPPED;
-    if (step_made.what == XG_CT_NEW && on_new == XG_PASS) fate = XG_CT_TO_HOST;
-    bool passes = fate == XG_CT_TO_HOST || (fate == XG_CT_UNDECIDED && b.image.v[body + XG_CT_SENDS] == 0u);
+    if (step_made.what == XG_CT_NEW && (mode & XG_CT_DROPS_NEW) != 0u) fate = XG_CT_DROPPED;
+    if (step_made.what == XG_CT_NEW && (mode & XG_CT_PASSES_NEW) != 0u) fate = XG_CT_TO_HOST;
+    bool passes = fate == XG_CT_TO_HOST || (fate == XG_CT_UNDECIDED && (mode & XG_CT_SENDS) == 0u);
     /* The host's own direction: what it sends of it will be shown. */
-    bool shown = b.image.v[body + XG_CT_FED] != 0u && (f.value & XG_CT_SHOWN(direction)) != 0u;
+    bool shown = (mode & XG_CT_FED) != 0u && (f.value & XG_CT_SHOWN(direction)) != 0u;
     if (fate == XG_CT_DROPPED || (passes && shown)) return step_made.what;
   }
 
@@ -608,7 +617,7 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     if (picked_up) f.value |= XG_CT_LIBERAL;
   }
   if (step_made.anew == 2u) f.value &= ~(XG_CT_SEEN(direction) | XG_CT_ACKED(direction));
-  f.value = xg_ct_standing(b, body, t, fate, f.value, step_made);
+  f.value = xg_ct_standing(mode, t, fate, f.value, step_made);
   if (carries == XG_CT_TCP) {
     xg_ct_note_tcp(s, f, t, loose);
     s.v[entry + XG_ENTRY_VALUE + 1u + direction] = f.sent;

@@ -35,7 +35,7 @@
 #define XG_DDOS_OUTCOME 7u
 #define XG_DDOS_OUTCOME_METRIC(outcome) (((outcome) >> 3) & 15u)
 #define XG_DDOS_OUTCOME_TTL(outcome) ((outcome) >> 7)
-#define XG_DDOS_TICKS_PER_MS 64000000ul
+#define XG_DDOS_TICKS_PER_MS (XG_TICKS_PER_NS * 1000000ul)
 
 /* A record. Two words (low, high) where it says so. */
 #define XG_DDOS_START 0u        /* of the window, ticks: a multiple of its length; two words */

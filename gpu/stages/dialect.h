@@ -19,9 +19,10 @@
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
  * XG_COUNT(handle, index)        counts what stands in two words, low and high, up by one; index is even, and
  *                                the handle's address a multiple of 8
- * XG_SELDOM                      instead of XG_FN: a function that few packets need, kept out of the others'
- * way XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0 XG_BITS_SET(x) how many bits
- * are set
+ * XG_SELDOM                      instead of XG_FN: a function that few packets need, out of the others' way
+ * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
+ * XG_BITS_SET(x)                 how many bits are set
+ * XG_UNALIGNED(handle, i, shift) the four bytes that stand `shift` bytes, 0 to 3, behind handle.v[i]
  */
 #ifndef XDPGPU_STAGES_DIALECT_H
 #define XDPGPU_STAGES_DIALECT_H
@@ -44,6 +45,10 @@
 #define XG_ADD(handle, index, n) atomicAdd((handle).v[index], (n))
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
 #define XG_BITS_SET(x) u32(bitCount(x))
+/* Of the last byte's word: where all four are in one, the same. No count of 32 bits. */
+#define XG_UNALIGNED(handle, index, shift) \
+  (((handle).v[index] >> ((shift)*8u)) |   \
+   (((handle).v[(index) + (((shift) + 3u) >> 2)] << 1u) << (31u - (shift)*8u)))
 #define XG_WORD u32
 #define XG_SELDOM XG_FN
 
@@ -68,6 +73,8 @@ XG_FN Handle xg_handle(u64 address) {
 #ifdef __CUDA_ARCH__
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
 #define XG_BITS_SET(x) u32(__popc(x))
+#define XG_UNALIGNED(handle, index, shift) \
+  __funnelshift_r((handle).v[index], (handle).v[(index) + (((shift) + 3u) >> 2)], (shift)*8u)
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
 /* Millions of additions to one word wait for each other: so threads of a warp that count the same at a time
  * add together. */
@@ -82,6 +89,13 @@ __device__ inline void xg_count_together(u32* at) {
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
 #define XG_ADD(handle, index, n) __atomic_fetch_add(&(handle).v[index], (n), __ATOMIC_RELAXED)
+template <class Handle>
+XG_FN u32 xg_unaligned(Handle handle, u32 index, u32 shift) {
+  u32 word;
+  __builtin_memcpy(&word, reinterpret_cast<const u8*>(handle.v + index) + shift, sizeof(word));
+  return word;
+}
+#define XG_UNALIGNED(handle, index, shift) xg_unaligned((handle), (index), (shift))
 #endif
 /* Frames are written as bytes and read as words. */
 typedef u32 __attribute__((__may_alias__)) xg_word;

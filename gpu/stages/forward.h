@@ -38,12 +38,14 @@ XG_FN u32 xg_forward_pass(u32 rule) { return XG_VERDICT(XG_PASS, 0u, 0u, rule); 
 /* Returns an action word. */
 XG_FN u32 xg_stage_forward(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
   if (p.family == 0u) return XG_NEXT;
+  u32 router = xg_router_bits(p);
   /* The lowest bit of a MAC address: a group's. */
   u32 to_group = xg_view32(p, 0u) & 1u;
   if ((p.flags & XG_PKT_MALFORMED) != 0u || to_group != 0u ||
       !xg_forward_goes(p.family, p.src[0], p.src[1], p.src[2], p.src[3]) ||
       !xg_forward_goes(p.family, p.dst[0], p.dst[1], p.dst[2], p.dst[3]))
     return xg_forward_pass(XG_FWD_RULE_INVALID);
+  if ((router & XG_ROUTER_ADDRESSED) == 0u) return xg_forward_pass(XG_FWD_RULE_FOREIGN);
 
   u32 route = xg_forward_route(b.image, body, p);
   u32 hop = b.image.v[body + XG_FWD_HOPS] + (route - 1u) * XG_FWD_HOP;
@@ -55,7 +57,7 @@ XG_FN u32 xg_stage_forward(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) 
     return action;
   }
 
-  u32 l3 = xg_metadata32(p, 5u) >> 16;
+  u32 l3 = xg_l3_offset(p);
   u32 ttl = 0u;
   u32 checksum = 0u;
   u32 options = 0u;
@@ -75,6 +77,7 @@ XG_FN u32 xg_stage_forward(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) 
   }
   total = (total >> 8) | ((total & 0xffu) << 8);
   if (p.family == 6u) total += 40u;
+  if ((router & XG_ROUTER_CHECKSUM) == 0u) return xg_forward_pass(XG_FWD_RULE_CHECKSUM);
   if (ttl <= 1u) return xg_forward_pass(XG_FWD_RULE_TTL);
   if (options != 0u) return xg_forward_pass(XG_FWD_RULE_OPTIONS);
   if (total > b.image.v[hop + XG_FWD_MTU]) return xg_forward_pass(XG_FWD_RULE_MTU);

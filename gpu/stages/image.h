@@ -5,8 +5,9 @@
  * every device; it holds no addresses: "-> x" below is the index of x's first word in the image.
  *
  *   header     XG_IMAGE_HEADER words
- *   pipelines  three words each: -> its stages, number of stages, position of the first one with a table
- *              (the number of stages: none has one)
+ *   pipelines  XG_PIPELINE_WORDS each: -> its stages, number of stages, position of the first one with a
+ *              table (the number of stages: none has one), and as in a body's first words whether, and for
+ *              how long, what no stage decides may be cached
  *   stages     two words each: kind, -> body
  *   bodies     one a stage, laid out by its kind
  *
@@ -32,7 +33,8 @@
 #define XG_IMAGE_STATES_AT 5u /* number of tables */
 /* Bit a round, of the first 32: one of its tables has sets to which many packets of a batch come. */
 #define XG_IMAGE_CROWDED_AT 6u
-#define XG_PIPELINE_WORDS 3u
+#define XG_PIPELINE_UNDECIDED 3u
+#define XG_PIPELINE_WORDS 5u
 
 #define XG_NEXT 7u
 
@@ -157,6 +159,8 @@
 #define XG_FWD_RULE_TTL 0x30003u
 #define XG_FWD_RULE_OPTIONS 0x30004u
 #define XG_FWD_RULE_MTU 0x30005u
+#define XG_FWD_RULE_FOREIGN 0x30006u
+#define XG_FWD_RULE_CHECKSUM 0x30007u
 
 /* `load_balance` by "hash": backend i owns the residues from the end of backend i-1 to its own. */
 #define XG_LB_TOTAL 2u    /* sum of the weights, 1 or more */
@@ -222,17 +226,24 @@
 #define XG_RATE_WORDS 22u
 
 /* XG_KIND_CONNTRACK, behind XG_BODY_STATEFUL words */
-#define XG_CT_LOOSE 10u
+#define XG_CT_MODE 10u   /* bits, below */
 #define XG_CT_ON_NEW 11u /* action words */
 #define XG_CT_ON_INVALID 12u
 #define XG_CT_ON_UNTRACKED 13u
-#define XG_CT_FED 14u      /* 1: it is shown what the host sends */
-#define XG_CT_TIMEOUTS 15u /* ticks, two words for each state of a connection */
+#define XG_CT_TIMEOUTS 14u /* ticks, two words for each state of a connection */
 #define XG_CT_STATES 12u
-#define XG_CT_OWN (XG_CT_TIMEOUTS + XG_CT_STATES * 2u) /* so many words are the table's */
-#define XG_CT_SENDS XG_CT_OWN /* 1: some stage behind sends packets on, past the host's stack */
-#define XG_CT_WORDS (XG_CT_OWN + 1u)
+#define XG_CT_WORDS (XG_CT_TIMEOUTS + XG_CT_STATES * 2u)
 #define XG_CT_RECORD 16u /* words that each entry has behind the sets */
+/* Bits of the stage's own settings: */
+#define XG_CT_LOOSE 1u
+#define XG_CT_FED 2u        /* it is shown what the host sends */
+#define XG_CT_DROPS_NEW 4u  /* XG_CT_ON_NEW does */
+#define XG_CT_PASSES_NEW 8u /* likewise */
+/* Of the stages behind, which are none of the table's: */
+#define XG_CT_SENDS 16u     /* one sends packets on, past the host's stack */
+#define XG_CT_ASKS_EACH 32u /* what they do is to be asked for each packet; else all have the fate: */
+#define XG_CT_COMMON_FATE(mode) (((mode) >> 6) & 3u)
+#define XG_CT_WITH_FATE(fate) ((fate) << 6)
 
 /* XG_KIND_DDOS, behind XG_BODY_STATEFUL words. Metrics, by number: what is counted of a target. */
 #define XG_DDOS_SYN 0u

@@ -45,7 +45,7 @@ XG_FN void xg_flow_touch(xg_view p, XG_INOUT(xg_touch) t) {
 
 /* Length of the IP packet, as its header has it; a jumbogram is longer than any. */
 XG_FN u32 xg_ip_bytes(xg_view p) {
-  u32 l3 = xg_metadata32(p, 5u) >> 16;
+  u32 l3 = xg_l3_offset(p);
   if (p.family == 4u) return xg_view16(p, l3 + 2u);
   u32 payload = xg_view16(p, l3 + 4u);
   return payload == 0u && xg_view8(p, l3 + 6u) == 0u ? 0xffffffffu : 40u + payload;

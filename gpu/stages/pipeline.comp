@@ -49,7 +49,7 @@ void main() {
   xg_view seen;
   xg_way way = xg_way_from(0u);
   xg_result r = xg_no_result();
-  if (xg_begin(batch, i, seen)) xg_advance(batch, seen, way, r);
+  if (xg_begin(batch, i, seen)) xg_set_out(batch, seen, way, r);
   marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
   if (way.kind == 0u) batch.results.v[i] = r;
 }
@@ -98,7 +98,7 @@ void main() {
     if (mark != 0u) {
       xg_view_packet(batch, batch.descriptors.v[i], seen);
       way.position = mark - 1u;
-      xg_advance(batch, seen, way, r);
+      xg_resume(batch, seen, way);
     }
     for (u32 number = 0u; number < rounds; number++) {
       bool here = false;

@@ -48,7 +48,7 @@ struct xg_way {
 };
 
 /* What the stages behind `position` do with a packet (XG_CT_TO_HOST and so on), as far as no table is asked.
- * For those few that it matters of. */
+ * For those few that it matters of, where it is not the same for all (XG_CT_ASKS_EACH). */
 XG_SELDOM u32 xg_fate(xg_batch b, xg_view p, u32 position) {
   u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS;
   u32 stages = b.image.v[pipeline];
@@ -72,8 +72,10 @@ XG_FN xg_touch xg_stage_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
   if (way.kind == XG_KIND_AFFINITY) return xg_affinity_touch(b, way.body, p);
   if (way.kind == XG_KIND_DDOS) return xg_ddos_touch(b, way.body, p, bytes);
   xg_touch t = xg_conntrack_touch(b, way.body, p);
+  u32 mode = b.image.v[way.body + XG_CT_MODE];
   u32 fate = XG_CT_UNDECIDED;
-  if (xg_ct_asks_fate(b, way.body, t)) fate = xg_fate(b, p, way.position);
+  if (xg_ct_asks_fate(mode, t))
+    fate = (mode & XG_CT_ASKS_EACH) != 0u ? xg_fate(b, p, way.position) : XG_CT_COMMON_FATE(mode);
   if (t.tag != XG_UNTRACKED) t.facts |= fate << 5;
   return t;
 }
@@ -126,6 +128,23 @@ XG_FN void xg_advance(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_r
   r.verdict = XG_PASS;
 }
 
+/* The same of a packet that has met no table yet. Where it comes to its pipeline's end undecided, that is an
+ * answer, too, which may be cached. Behind tables there is none such: their kernels do without this. */
+XG_FN void xg_set_out(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
+  xg_advance(b, p, way, r);
+  /* A stage that decides says its number beside the action. */
+  if (way.kind != 0u || r.verdict != XG_PASS || (p.flags & XG_PKT_EGRESS) != 0u) return;
+  u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS;
+  xg_set_cache(b, pipeline + XG_PIPELINE_UNDECIDED, p, XG_REWRITE_NONE, r);
+}
+
+/* Of a packet that stands at a table: which one that is. */
+XG_FN void xg_resume(xg_batch b, xg_view p, XG_INOUT(xg_way) way) {
+  u32 stage = b.image.v[b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS] + way.position * 2u;
+  way.kind = b.image.v[stage];
+  way.body = b.image.v[stage + 1u];
+}
+
 /* After the table's answer to the packet: on to the next stage with a table, or to its end. */
 XG_FN void xg_settle(xg_batch b, xg_view p, u32 outcome, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
   u32 action = xg_stage_settle(b, way.kind, way.body, outcome, p, r);
@@ -165,7 +184,7 @@ XG_FN u32 xg_packet_bytes(xg_batch b, u32 i) {
 XG_FN xg_result xg_go_on(xg_batch b, u32 first, xg_view p) {
   xg_result r = xg_no_result();
   xg_way way = xg_way_from(first);
-  xg_advance(b, p, way, r);
+  xg_set_out(b, p, way, r);
   if (way.kind != 0u) r = xg_no_result();
   return r;
 }

@@ -10,8 +10,9 @@
  *   head   XG_TABLE_HEAD words: counters, two words each (low, high)
  *   sets   XG_SET_WORDS words each: XG_SET_HEAD of the set's own, then XG_WAYS entries
  *
- * Times are in ticks of 1/64 ns. A set's clock is the latest time that a packet brought to it and never runs
- * backwards; an entry whose deadline is not after it is not there.
+ * Times are in ticks of a quarter of a nanosecond, which come round after 146 years: no clock that packets
+ * have, since a boot or since 1970, does so before the year 2116. A set's clock is the latest time that a
+ * packet brought to it and never runs backwards; an entry whose deadline is not after it is not there.
  */
 #ifndef XDPGPU_STAGES_TABLE_H
 #define XDPGPU_STAGES_TABLE_H
@@ -19,7 +20,7 @@
 #include "maps/hash.h"
 #include "view.h"
 
-#define XG_TICKS_PER_NS 64ul
+#define XG_TICKS_PER_NS 4ul
 #define XG_KEY_WORDS 10u
 #define XG_TOUCH_MORE 4u
 

@@ -41,10 +41,7 @@ struct xg_view {
 /* Four bytes from the frame's byte `offset`; the caller has seen to it that they are in the frame. */
 XG_FN u32 xg_view32(xg_view p, u32 offset) {
   u32 at = p.shift + XG_METADATA_SIZE + offset;
-  u32 bits = (at & 3u) * 8u;
-  u32 low = p.words.v[at >> 2];
-  if (bits == 0u) return low;
-  return (low >> bits) | (p.words.v[(at >> 2) + 1u] << (32u - bits));
+  return XG_UNALIGNED(p.words, at >> 2, at & 3u);
 }
 
 /* One byte, and two as a number in network order; likewise. */
@@ -54,11 +51,10 @@ XG_FN u32 xg_view8(xg_view p, u32 offset) {
 }
 XG_FN u32 xg_view16(xg_view p, u32 offset) { return xg_view8(p, offset) << 8 | xg_view8(p, offset + 1u); }
 
-XG_FN u32 xg_metadata32(xg_view p, u32 word) {
-  u32 low = p.words.v[word];
-  if (p.shift == 0u) return low;
-  return (low >> (p.shift * 8u)) | (p.words.v[word + 1u] << (32u - p.shift * 8u));
-}
+XG_FN u32 xg_metadata32(xg_view p, u32 word) { return XG_UNALIGNED(p.words, word, p.shift); }
+
+XG_FN u32 xg_l3_offset(xg_view p) { return (xg_metadata32(p, 5u) >> 16) & 0xffu; }
+XG_FN u32 xg_router_bits(xg_view p) { return xg_metadata32(p, 5u) >> 24; } /* XG_ROUTER_* */
 
 XG_FN bool xg_inside(xg_view p, u32 offset, u32 bytes) { return offset != 0u && offset + bytes <= p.length; }
 
@@ -82,7 +78,7 @@ XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
   u32 flags_l3 = xg_metadata32(p, 5u);
   u32 l4_payload = xg_metadata32(p, 6u);
   u32 last = xg_metadata32(p, 7u);
-  u32 l3_offset = flags_l3 >> 16;
+  u32 l3_offset = (flags_l3 >> 16) & 0xffu;
   u32 l4_offset = l4_payload & 0xffffu;
   p.flags = flags_l3 & 0xffffu;
   p.pipeline = last & 0xffffu;

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "gpu/abilities.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/vulkan/queue.hpp"
 
@@ -87,10 +88,7 @@ class VulkanDevice final : public Device {
   }
 
   Result<std::unique_ptr<Mirror>> open_mirror(const MirrorOptions&) override {
-    return tl::unexpected(
-        fmt::format("{} cannot watch mirrored packets, as Vulkan promises no view of the host's memory while "
-                    "a submission runs: use the device cpu, or leave out the rules that mirror",
-                    info().name));
+    return tl::unexpected(check_mirrored(info().name, abilities_of(info()), false).error());
   }
   bool lost() noexcept override { return shared_.context->failed(); }
 

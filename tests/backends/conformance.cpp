@@ -70,7 +70,9 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
   Random random(test_seed());
   const auto settings = policy_case(GetParam(), random);
-  const Traffic traffic = random_traffic(random, 10000, static_cast<u32>(settings.size()));
+  // Fewer of their packets are sent on, or meet a rule of their own.
+  const u32 packets = GetParam() == "forward" || GetParam() == "acl_flags" ? 15'000 : 10'000;
+  const Traffic traffic = random_traffic(random, packets, static_cast<u32>(settings.size()));
   std::set<u32> verdicts;
   u32 aborted = 0;
   u32 cached = 0;
@@ -111,7 +113,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   if (name != "forward") return;
   EXPECT_GT(ttls, 1500u);
   EXPECT_GT(cached, 300u);
-  for (u32 rule = gpu::forward_rule::kInvalid; rule <= gpu::forward_rule::kMtu; rule++)
+  for (u32 rule = gpu::forward_rule::kInvalid; rule <= gpu::forward_rule::kChecksum; rule++)
     EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_PASS, 0u, 1u, rule))) << std::hex << rule;
 }
 

@@ -30,6 +30,7 @@ struct Said {
   bool sent = false;  // by the host, as the egress program shows it
   u32 verdict = XG_PASS;
   u32 ip_length = 0;  // that its header says, where the frame has but the beginning; 0: the frame's
+  u64 years_ns = 0;   // later than it would be
 };
 
 struct Tcp {
@@ -95,7 +96,7 @@ class Connections : public testing::TestWithParam<Target> {
         traffic.region.base()[at + 17] = static_cast<u8>(talk[i].ip_length);
       }
       if (talk[i].sent) metadata[offsetof(xg_metadata, flags) + 1] |= XG_PKT_EGRESS >> 8;
-      const u64 now = 3'600'000'000'000 + i * kTick;
+      const u64 now = 3'600'000'000'000 + i * kTick + talk[i].years_ns;
       std::memcpy(metadata + offsetof(xg_metadata, rx_time_ns), &now, sizeof(now));
     }
     return traffic;
@@ -252,6 +253,29 @@ TEST_P(Connections, WhatATableMayHaveDroppedGivesWayFirst) {
   EXPECT_EQ(tables_[0][2 * XG_TABLE_EVICTED], 39u - 8u);
 }
 
+// Ticks of 1/64 ns came round after 2^58 ns, 9.1 years: what followed stood before what was known, for ever.
+TEST_P(Connections, AreForgottenAfterYears) {
+  const u32 fresh = XG_VERDICT(XG_PASS, 0u, 1u, gpu::kConntrackNew);
+  constexpr u64 kRound = u64{1} << 58;
+  constexpr u64 kYear = 31'556'952'000'000'000;
+  auto at = [](bool by_host, u64 years_ns, u32 verdict = XG_PASS) {
+    return Said{datagram(by_host), false, verdict, 0, years_ns};
+  };
+  expect_talk({tracks(false, Action::pass)},
+              {at(false, 0, fresh), at(true, 0), at(true, kRound, fresh), at(false, kRound),
+               at(false, kRound + kYear / 2, fresh), at(true, kRound + 9 * kYear, fresh),
+               at(true, 60 * kYear, fresh), at(false, 60 * kYear), at(false, 136 * kYear, fresh)});
+
+  gpu::RateLimitSettings limit;
+  limit.packets_per_second = 1;
+  limit.burst_packets = 1;
+  limit.table.entries = 64;
+  const u32 excess = dropped(0);
+  expect_talk({limit}, {at(true, 0), at(true, 0, excess), at(true, kRound), at(true, kRound, excess),
+                        at(true, 3 * kRound - kYear), at(true, 3 * kRound - kYear, excess),
+                        at(true, 3 * kRound), at(true, 136 * kYear), at(true, 136 * kYear, excess)});
+}
+
 // ---- Windows -------------------------------------------------------------------------------------------
 
 TEST_P(Connections, AForgedRstClosesNothing) {
@@ -367,6 +391,7 @@ TEST_P(Connections, WhatHasNoConnectionGoesByOnUntracked) {
   const test::Frame not_ip = ethernet() + be16(0x88cc) + bytes(46);
   const std::vector<test::Frame> frames{timestamp, fragment, not_ip};
   std::vector<Said> talk;
+  talk.reserve(2 * frames.size());
   for (const auto& frame : frames) talk.push_back({frame, false, untracked});
   for (const auto& frame : frames) talk.push_back({frame, true, XG_PASS});
   expect_talk({stage}, talk);

@@ -39,6 +39,7 @@ u32 compare(const Traffic& traffic, u32 pipelines) {
     std::memcpy(&metadata, frame - sizeof(metadata), sizeof(metadata));
     xg_packet parsed;
     xg_parse(frame, frame + descriptor.length, metadata.port, &parsed);
+    parsed.router = metadata.router;
     xg_metadata honest = metadata;
     xg_metadata_from(&honest, &parsed, metadata.flow_hash);
     xg_view seen;

@@ -55,8 +55,12 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   rule.tcp_flags = gpu::TcpFlags{0x02, 0x12};
   EXPECT_THAT(error_of(acl_with(rule)), AllOf(HasSubstr("0x12"), HasSubstr("0x10")));
   rule = AclRule{};
-  rule.vlans = {0, XG_VLAN_PRIORITY, XG_VLAN_PRIORITY + 1};
+  rule.vlans = {{0, 0}, {XG_VLAN_PRIORITY, XG_VLAN_PRIORITY}, {4000, XG_VLAN_PRIORITY + 1}};
   EXPECT_THAT(error_of(acl_with(rule)), HasSubstr("VLAN 4097"));
+  for (const gpu::VlanRange range : {gpu::VlanRange{0, 10}, {20, 10}, {10, XG_VLAN_PRIORITY}}) {
+    rule.vlans = {range};
+    EXPECT_THAT(error_of(acl_with(rule)), HasSubstr("is no range of VLANs"));
+  }
   rule = AclRule{};
   rule.action = AclRule::Action::redirect;
   rule.target = XG_MAX_PORTS;

@@ -52,8 +52,11 @@ gpu::TcpFlags random_flags(Random& random) {
   return {static_cast<u8>(mask), static_cast<u8>(mask & random.bits())};
 }
 
-u16 random_vlan(Random& random) {
-  return random.pick(std::array<u16, 6>{0, 0, 10, 100, XG_VLAN_PRIORITY, 7});
+gpu::VlanRange random_vlan(Random& random) {
+  if (random.one_in(4))
+    return random.pick(std::array<gpu::VlanRange, 4>{{{7, 10}, {8, 100}, {1, 4094}, {101, 4094}}});
+  const u16 id = random.pick(std::array<u16, 6>{0, 0, 10, 100, XG_VLAN_PRIORITY, 7});
+  return {id, id};
 }
 
 // A rule with every field named, so that few packets match it and the later rules count too.
@@ -325,6 +328,30 @@ std::vector<PipelineSettings> forward(Random& random) {
   return pipelines;
 }
 
+// Cached for so long.
+AclSettings next_for(u32 ttl_ms) {
+  AclSettings acl = only(Action::next, true);
+  acl.cache_ttl_ms = ttl_ms;
+  acl.rules.push_back(rule_of(Action::drop, 1));
+  acl.rules.back().dst_ports = {{0, 1023}};
+  return acl;
+}
+
+ReputationSettings random_reputation_for(Random& random, u32 ttl_ms) {
+  ReputationSettings stage = random_reputation(random, 20);
+  stage.otherwise = Action::next;
+  stage.cache = true;
+  stage.cache_ttl_ms = ttl_ms;
+  return stage;
+}
+
+ForwardSettings routes_nothing() {
+  ForwardSettings stage;
+  stage.otherwise = Action::next;
+  stage.cache = true;
+  return stage;
+}
+
 std::vector<PipelineSettings> composed(Random& random) {
   PipelineSettings longest{"62 stages", {}};
   for (u32 i = 0; i + 1 < XG_MAX_STAGES; i++) longest.stages.emplace_back(only(Action::next, false));
@@ -339,6 +366,10 @@ std::vector<PipelineSettings> composed(Random& random) {
           {"acl, then router", {mostly_next(random), random_forward(random, 60)}},
           {"two routers", {random_forward(random, 8), random_forward(random, 500)}},
           {"two acls, then nothing", {mostly_next(random), mostly_next(random)}},
+          {"what neither decides is cached", {next_for(0), next_for(7), random_reputation_for(random, 9)}},
+          {"and as long as the policy is", {next_for(0)}},
+          {"one stage does not cache", {next_for(5), only(Action::next, false)}},
+          {"a router is asked each time", {next_for(5), routes_nothing()}},
           {"l2fwd hides what follows", {L2fwdSettings{}, only(Action::drop, false)}},
           longest};
 }

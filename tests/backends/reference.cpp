@@ -47,8 +47,8 @@ Bytes first_fragment(Bytes frame) {
   return frame;
 }
 
-xg_result answer(const Bytes& frame, const gpu::StageSettings& stage) {
-  return expected(single_frame(frame, 0), {{"web", {stage}}}).at(0);
+xg_result answer(const Bytes& frame, const gpu::StageSettings& stage, u8 router = XG_ROUTER_ALL) {
+  return expected(single_frame(frame, 0, router), {{"web", {stage}}}).at(0);
 }
 
 // The FNV-1a hashes of the three 5-tuples, computed elsewhere, as residues of 1000 backends' weight.
@@ -183,6 +183,51 @@ TEST(Reference, TheFirstMatchingRuleDecides) {
   EXPECT_EQ(answer(tcp4(), acl).verdict, XG_PASS) << "the rule ends the stage, and no other decides";
 }
 
+// What no stage decides is the flow's as much as what one does, where all say so.
+TEST(Reference, WhatAllStagesLetByIsCachedWhereAllMayBe) {
+  AclSettings acl;
+  AclRule rule;
+  rule.dst_ports = {{53, 53}};
+  rule.action = AclRule::Action::drop;
+  acl.rules = {rule};
+  acl.cache = true;
+  gpu::ReputationSettings reputation;
+  reputation.otherwise = AclRule::Action::next;
+  reputation.cache = true;
+  const auto by = [](const Bytes& frame, std::vector<gpu::StageSettings> stages) {
+    return expected(single_frame(frame, 0), {{"web", std::move(stages)}}).at(0);
+  };
+  const auto expect_cached = [&](std::vector<gpu::StageSettings> stages, u32 ttl_ms) {
+    const xg_result result = by(tcp4(), std::move(stages));
+    EXPECT_EQ(result.verdict, XG_PASS);
+    EXPECT_EQ(result.flags, XG_RES_CACHE);
+    EXPECT_EQ(result.cache_ttl_ms, ttl_ms);
+  };
+  expect_cached({acl}, 0);
+  expect_cached({acl, reputation}, 0);
+  reputation.cache_ttl_ms = 60'000;
+  expect_cached({acl, reputation}, 60'000);
+  acl.cache_ttl_ms = 70'000;
+  expect_cached({acl, reputation}, 60'000);
+  EXPECT_EQ(by(first_fragment(tcp4()), {acl}).flags, 0u) << "has no flow";
+
+  AclSettings uncached = acl;
+  uncached.cache = false;
+  gpu::ForwardSettings routes;
+  routes.otherwise = AclRule::Action::next;
+  routes.cache = true;
+  gpu::RateLimitSettings limit;
+  limit.packets_per_second = limit.burst_packets = 1000;
+  const std::vector<std::vector<gpu::StageSettings>> others{
+      {}, {uncached}, {acl, uncached}, {uncached, acl}, {acl, routes}, {limit, acl}, {acl, limit}};
+  for (const auto& stages : others) {
+    const xg_result result = by(tcp4(), stages);
+    EXPECT_EQ(result.verdict, XG_PASS);
+    EXPECT_EQ(result.flags, 0u);
+    EXPECT_EQ(result.cache_ttl_ms, 0u);
+  }
+}
+
 // As the kernel's rules do: the first one's ports count where it is followed (XG_PKT_TRACKED), and then it is
 // no fragment here.
 TEST(Reference, RulesThatNamePortsLetFragmentsBy) {
@@ -254,9 +299,9 @@ TEST(Reference, VlanIsTheOuterTags) {
     frame.insert(frame.begin() + 12, tags.begin(), tags.end());
     return frame;
   };
-  const auto on = [](std::vector<u16> ids) {
+  const auto on = [](const std::vector<u16>& ids) {
     AclRule rule;
-    rule.vlans = std::move(ids);
+    for (const u16 id : ids) rule.vlans.push_back({id, id});
     return rule;
   };
   EXPECT_TRUE(dropped(tcp4(), on({0})));
@@ -271,6 +316,12 @@ TEST(Reference, VlanIsTheOuterTags) {
   arp[12] = 0x08;
   arp[13] = 0x06;
   EXPECT_TRUE(dropped(arp, on({0}))) << "IP or not";
+
+  AclRule range;
+  range.vlans = {{10, 19}, {4094, 4094}};
+  for (const u32 id : {10u, 15u, 19u, 4094u}) EXPECT_TRUE(dropped(tagged({id}), range)) << id;
+  for (const u32 id : {0u, 9u, 20u, 4093u, 4095u}) EXPECT_FALSE(dropped(tagged({id}), range)) << id;
+  EXPECT_FALSE(dropped(tcp4(), range)) << "no tag";
 }
 
 TEST(Reference, PacketsWithoutAddressesPassTheLoadBalancer) {
@@ -380,6 +431,15 @@ TEST(Reference, ARouterLeavesTheRestToTheHost) {
   EXPECT_EQ(verdict(26, 127), pass(gpu::forward_rule::kInvalid)) << "from the loopback";
   EXPECT_EQ(verdict(42, 0xff, udp6()), pass(gpu::forward_rule::kInvalid));
   EXPECT_EQ(verdict(17, 41), pass(gpu::forward_rule::kInvalid)) << "longer than the frame";
+  const auto unseen = [&](u32 bits, const Bytes& frame) {
+    const xg_result result = answer(frame, settings, static_cast<u8>(XG_ROUTER_ALL & ~bits));
+    EXPECT_EQ(result.flags, 0u) << "nothing is rewritten, and nothing remembered";
+    return result.verdict;
+  };
+  EXPECT_EQ(unseen(XG_ROUTER_ADDRESSED, tcp4()), pass(gpu::forward_rule::kForeign));
+  EXPECT_EQ(unseen(XG_ROUTER_ADDRESSED, udp6()), pass(gpu::forward_rule::kForeign));
+  EXPECT_EQ(unseen(XG_ROUTER_CHECKSUM, tcp4()), pass(gpu::forward_rule::kChecksum));
+  EXPECT_EQ(unseen(XG_ROUTER_ALL, tcp4()), pass(gpu::forward_rule::kForeign)) << "nobody has looked";
   Bytes options = tcp4();
   options.insert(options.begin() + 34, {1, 1, 1, 1});
   options[14] = 0x46;
@@ -391,6 +451,7 @@ TEST(Reference, ARouterLeavesTheRestToTheHost) {
   longer[17] = 41;
   EXPECT_EQ(verdict(22, 64, longer), pass(gpu::forward_rule::kMtu));
   settings.routes.push_back({prefix4(0xc6336407, 32), gpu::kRoutePass});
+  EXPECT_EQ(unseen(XG_ROUTER_ADDRESSED, tcp4()), pass(gpu::forward_rule::kForeign));
   EXPECT_EQ(verdict(22, 1), pass(gpu::forward_rule::kPass));
   settings.routes.back().next_hop = gpu::kRouteDrop;
   EXPECT_EQ(verdict(22, 1), XG_VERDICT(XG_DROP, 0u, 1u, gpu::forward_rule::kDrop));

@@ -190,7 +190,7 @@ std::vector<Brought> brought(const Tables& tables, const Traffic& traffic) {
     if (!xg_begin(batch, i, seen)) continue;
     xg_way way = xg_way_from(0);
     xg_result result = xg_no_result();
-    xg_advance(batch, seen, way, result);
+    xg_set_out(batch, seen, way, result);
     if (way.kind == 0) continue;
     const xg_touch touch = xg_stage_touch(batch, way, seen, xg_packet_bytes(batch, i));
     if (touch.tag != XG_UNTRACKED) all.push_back({way.kind, way.body, touch});

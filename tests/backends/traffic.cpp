@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "maps/hash.h"
-#include "maps/parse.h"
+#include "maps/router.h"
 
 namespace xdpgpu::tests {
 namespace {
@@ -111,7 +111,7 @@ void put_ipv4(Random& random, Bytes& frame) {
   put16(frame, fragment);
   put8(frame, random_ttl(random));
   put8(frame, protocol);
-  // Right, wrong, and where ones' complement has two zeros.
+  // Among them where ones' complement has two zeros.
   put16(frame, random.one_in(2) ? static_cast<u32>(random.bits())
                                 : random.pick(std::array<u32, 6>{0, 1, 0xfeff, 0xff00, 0xfffe, 0xffff}));
   for (int i = 0; i < 2; i++)
@@ -119,6 +119,12 @@ void put_ipv4(Random& random, Bytes& frame) {
   put_random(random, frame, options * 4);
   put_l4(random, frame, protocol);
   set16(frame, start + 2, said_length(random, frame.size() - start, 20 + options * 4));
+  // The identification is such that the checksum is right, most times.
+  set16(frame, start + 4, 0);
+  if (random.one_in(8)) return;
+  const u32 sum = xg_ipv4_header_sum(&frame[start]);  // its bytes swapped
+  frame[start + 4] = static_cast<u8>(~sum);
+  frame[start + 5] = static_cast<u8>(~sum >> 8);
 }
 
 void put_ipv6(Random& random, Bytes& frame) {
@@ -187,9 +193,13 @@ Bytes random_frame(Random& random) {
 
 // ---- Placing them in the region --------------------------------------------------------------------
 
+// One in four was received by somebody whose MAC address is hardly any frame's.
 xg_metadata parse_metadata(std::span<const u8> frame, u16 pipeline, u32 sequence) {
+  constexpr std::array<u8, 6> kOther{0x02, 0, 0, 0, 0, 1};
   xg_packet packet;
   xg_parse(frame.data(), frame.data() + frame.size(), static_cast<u8>(sequence % 3), &packet);
+  xg_router_look(frame.data(), frame.data() + frame.size(),
+                 xg_mac_number(sequence % 4 == 3 ? kOther.data() : frame.data()) | XG_MAC_KNOWN, &packet);
   xg_metadata metadata{};
   xg_metadata_from(&metadata, &packet, static_cast<u32>(xg_flow_hash(&packet.key, 1, 2)));
   metadata.rx_time_ns = 1'000'000'000 + sequence;
@@ -211,7 +221,7 @@ void spoil_metadata(Random& random, u8* at, u32 length) {
   std::memcpy(&metadata, at, sizeof(metadata));
   switch (random.below(7)) {
     case 0:
-      metadata.l3_offset = odd_number(random, length);
+      metadata.l3_offset = static_cast<u8>(odd_number(random, length));
       break;
     case 1:
       metadata.l4_offset = odd_number(random, length);
@@ -366,9 +376,10 @@ Traffic captured_traffic(const std::string& directory, u32 pipelines) {
   return traffic;
 }
 
-Traffic single_frame(std::span<const u8> frame, u16 pipeline) {
+Traffic single_frame(std::span<const u8> frame, u16 pipeline, u8 router) {
   Traffic traffic{FrameRegion(4096), {}};
   traffic.descriptors.push_back(place(traffic.region, XG_FRAME_DATA, frame, pipeline, 0));
+  traffic.region.base()[XG_FRAME_DATA - XG_METADATA_SIZE + offsetof(xg_metadata, router)] = router;
   return traffic;
 }
 

@@ -61,7 +61,8 @@ inline constexpr u32 kGeneration = 7;
 
 // `packets` random packets: VLAN tags, IPv4 with options, IPv6 with extension headers, fragments, TCP, UDP,
 // ICMP, SCTP, GRE, ARP, LLDP, truncated and garbled ones, IP packets that end before their frame does, at
-// every alignment; metadata by maps/parse.h. One in eight is hostile: descriptors that leave the region,
+// every alignment; metadata by maps/parse.h and router.h: frames for other MAC addresses than their port's,
+// and wrong header checksums, are among them. One in eight is hostile: descriptors that leave the region,
 // metadata that lies. Their pipelines are below `pipelines`, hostile ones excepted. Addresses and ports come
 // from the small pools that policies.hpp draws its rules from.
 Traffic random_traffic(Random& random, u32 packets, u32 pipelines);
@@ -73,8 +74,9 @@ Traffic captured_traffic(const std::string& directory, u32 pipelines);
 xg_descriptor place(const FrameRegion& region, u64 offset, std::span<const u8> frame, u16 pipeline,
                     u32 sequence);
 
-// One well-formed frame, written to the start of a region of its own.
-Traffic single_frame(std::span<const u8> frame, u16 pipeline);
+// One well-formed frame, written to the start of a region of its own. router: what its metadata says of it
+// (XG_ROUTER_*), whatever stands in the frame.
+Traffic single_frame(std::span<const u8> frame, u16 pipeline, u8 router = XG_ROUTER_ALL);
 
 // Packets between a few hosts: TCP with every flag in every state, UDP, ICMP echo, ICMP errors that quote
 // such packets, IPv4 and IPv6, whole, cut off and garbled, over and over in both directions, among them some

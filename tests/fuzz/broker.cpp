@@ -92,7 +92,8 @@ class Model {
                   check(!ready_, "ready twice");
                   ready_ = true;
                 },
-            .ending = [this](bool) { check(ready_, "an end announced before the beginning"); },
+            .ending = [this](bool,
+                             const std::string&) { check(ready_, "an end announced before the beginning"); },
             .undo =
                 [this](bool keep) {
                   check(ready_, "the end before the beginning");

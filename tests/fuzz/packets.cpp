@@ -20,7 +20,7 @@
 #include "gpu/reference/reference.hpp"
 #include "maps/exempt.h"
 #include "maps/hash.h"
-#include "maps/parse.h"
+#include "maps/router.h"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/traffic.hpp"
 #include "tests/fuzz/target.hpp"
@@ -67,6 +67,9 @@ class Kernel {
   Kernel() {
     program_.install(test::kInspectAll);
     program_.connect(0, 1);
+    // As if there were a router.
+    program_.policy(program_.generation() & 1).routes = 1;
+    program_.config().mac = XG_MAC_ANY;
     const auto policy = policy::parse(kRules, "rules", policy::read_files_of({}));
     if (!policy) throw std::runtime_error(policy.error().at(0).sentence());
     tables_ = policy::compile(*policy).value();
@@ -83,8 +86,10 @@ class Kernel {
  private:
   void same_metadata(Input input, Input frame, const xg_packet& packet) {
     const auto& config = program_.config();
+    xg_packet looked_at = packet;
+    xg_router_look(frame.data(), frame.data() + frame.size(), XG_MAC_ANY, &looked_at);
     xg_metadata should{};
-    xg_metadata_from(&should, &packet,
+    xg_metadata_from(&should, &looked_at,
                      static_cast<u32>(xg_flow_hash(&packet.key, config.hash_key[0], config.hash_key[1])));
     program_.renew(0, 1);
     const auto outcome = program_.run_uncounted(Frame(frame.begin(), frame.end()));
@@ -97,10 +102,10 @@ class Kernel {
     if (std::memcmp(&is, &should, sizeof(is)) != 0)
       fail(input,
            fmt::format("the XDP program and user space parse it differently: flags {:#x} {:#x}, l3 {} {}, "
-                       "l4 {} {}, payload {} {}, protocol {} {}, flow hash {:#x} {:#x}",
+                       "l4 {} {}, payload {} {}, protocol {} {}, router {} {}, flow hash {:#x} {:#x}",
                        is.flags, should.flags, is.l3_offset, should.l3_offset, is.l4_offset, should.l4_offset,
-                       is.payload_offset, should.payload_offset, is.protocol, should.protocol, is.flow_hash,
-                       should.flow_hash));
+                       is.payload_offset, should.payload_offset, is.protocol, should.protocol, is.router,
+                       should.router, is.flow_hash, should.flow_hash));
   }
 
   void same_rules(Input input, Input frame, const xg_packet& packet) {

@@ -53,7 +53,8 @@ void add_packets(const policy::Match& match, std::vector<policy::PacketFacts>& p
       facts.src_port = last ? match.src_ports.front().last : match.src_ports.front().first;
     if (!match.dst_ports.empty())
       facts.dst_port = last ? match.dst_ports.front().last : match.dst_ports.front().first;
-    if (!match.vlans.empty()) facts.vlan = match.vlans.front();
+    if (!match.vlans.empty() && match.vlans.front().first != 0)
+      facts.vlan = last ? match.vlans.front().last : match.vlans.front().first;
     facts.l4 = policy::l4_of(facts.family, protocol, false, match.tcp_flags_value, XG_CONTROL_NONE, 0);
     packets.push_back(facts);
   }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // Cached verdicts that forward: the kernel takes a hop off the TTL as the devices do, and hands up what it
-// may not send on.
+// may not send on. And what the program tells devices that a router has to know.
 #include <algorithm>
+#include <random>
 
+#include "maps/router.h"
+#include "tests/kernel/captures.hpp"
 #include "tests/kernel/kernel_test.hpp"
 
 namespace xdpgpu::test {
@@ -26,13 +29,25 @@ u32 right_checksum(const Frame& frame, std::size_t ip) {
   return ~sum & 0xffff;
 }
 
+Frame checked(Frame frame, std::size_t ip = 14) {
+  set_checksum(frame, ip, right_checksum(frame, ip));
+  return frame;
+}
+
+u64 own(const Frame& mac) { return xg_mac_number(mac.data()) | XG_MAC_KNOWN; }
+
+const std::string kRouter = R"("pipelines": {"route": [{"stage": "forward",
+    "next_hops": {"up": {"mac": "02:01:02:03:04:05"}},
+    "routes": [{"prefix": ["0.0.0.0/0", "::/0"], "next_hop": "up"}]}]})";
+
 class ForwardTest : public KernelTest {
  protected:
   void SetUp() override {
     KernelTest::SetUp();
     if (IsSkipped()) return;
     program_ = std::make_unique<Program>();
-    program_->install(policy_text(R"("default": "drop")"));  // a miss is a drop_default
+    program_->config().mac = own(kDstMac);
+    program_->install(policy_text(R"("default": "drop", )" + kRouter));  // a miss is a drop_default
     program_->rewrite(kIndex) =
         rewrite(program_->generation(), XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_REWRITE_FORWARD);
     program_->rewrite(kIndex).mtu = 1500;
@@ -72,17 +87,62 @@ TEST_F(ForwardTest, TakesAHopAndUpdatesTheChecksum) {
   }
 }
 
-// Whatever it was before: the same number more, in ones' complement (RFC 1624).
-TEST_F(ForwardTest, AWrongChecksumStaysWrong) {
+// The same number more, in ones' complement (RFC 1624); the identification is such that it was right before.
+TEST_F(ForwardTest, UpdatesWhateverChecksumIsRight) {
   Frame frame = ethernet() + ipv4({}, udp(1000, 53, 20));
   const struct {
     u32 before, after;
   } cases[] = {{0, 0x0100}, {1, 0x0101},    {0xfefe, 0xfffe}, {0xfeff, 0},
                {0xff00, 1}, {0xfffe, 0xff}, {0xffff, 0x0100}};
   for (const auto& one : cases) {
+    frame[14 + 4] = frame[14 + 5] = 0;
+    u32 id = right_checksum(frame, 14) + (~one.before & 0xffff);
+    if (id > 0xffff) id -= 0xffff;
+    frame[14 + 4] = static_cast<u8>(id >> 8);
+    frame[14 + 5] = static_cast<u8>(id);
     set_checksum(frame, 14, one.before);
     EXPECT_EQ(checksum_of(forward(frame, frame).frame, 14), one.after) << std::hex << one.before;
   }
+}
+
+// RFC 1812 4.2.2.5.
+TEST_F(ForwardTest, HandsUpAWrongChecksum) {
+  for (const std::vector<u16>& tags : {std::vector<u16>{}, {10}, {10, 20}}) {
+    const std::size_t ip = 14 + 4 * tags.size();
+    const Frame right = checked(ethernet(tags) + ipv4({}, udp(1000, 53, 20)), ip);
+    EXPECT_EQ(forward(right, right).reason, "tx_flow");
+    // In the fields that are neither the key's nor lengths.
+    for (const std::size_t at : {1, 4, 5, 8, 10, 11})
+      for (u32 bit = 0; bit < 8; ++bit) {
+        Frame wrong = right;
+        wrong[ip + at] = static_cast<u8>(wrong[ip + at] ^ 1u << bit);
+        expect_miss(right, wrong, "byte " + std::to_string(at) + ", bit " + std::to_string(bit));
+      }
+  }
+}
+
+TEST_F(ForwardTest, TakesOnlyFramesForItsPortsAddress) {
+  const Frame four = checked(ethernet() + ipv4({}, udp(1000, 53, 20)));
+  const Frame six = ethernet() + ipv6({}, udp(1000, 53, 20));
+  for (const Frame& frame : {four, six}) {
+    EXPECT_EQ(forward(frame, frame).reason, "tx_flow");
+    for (std::size_t at = 0; at < 6; ++at) {
+      Frame foreign = frame;
+      foreign[at] = static_cast<u8>(foreign[at] ^ 0x40);
+      expect_miss(frame, foreign, "byte " + std::to_string(at) + " of the address");
+    }
+    Frame moved = kDstMac;
+    moved[5] = 9;
+    program_->config().mac = own(moved);
+    expect_miss(frame, frame, "the port has another address now");
+    program_->config().mac = 0;
+    expect_miss(frame, frame, "it is not known");
+    program_->config().mac = XG_MAC_ANY;
+    EXPECT_EQ(forward(frame, frame).reason, "tx_flow");
+    program_->config().mac = own(kDstMac);
+  }
+  program_->policy(program_->generation() & 1).routes = 0;
+  expect_miss(four, four, "nobody has looked");
 }
 
 TEST_F(ForwardTest, TakesAHopOfIpv6) {
@@ -96,12 +156,12 @@ TEST_F(ForwardTest, TakesAHopOfIpv6) {
 }
 
 TEST_F(ForwardTest, HandsUpWhatTheKernelMayNotSendOn) {
-  const Frame four = ethernet() + ipv4({}, udp(1000, 53, 20));
+  const Frame four = checked(ethernet() + ipv4({}, udp(1000, 53, 20)));
   const Frame six = ethernet() + ipv6({}, udp(1000, 53, 20));
   for (u8 ttl : {u8{0}, u8{1}}) {
     Frame last = four;
     last[14 + kTtl4] = ttl;
-    expect_miss(four, last, "IPv4, its last hop");
+    expect_miss(four, checked(last), "IPv4, its last hop");
     last = six;
     last[14 + kTtl6] = ttl;
     expect_miss(six, last, "IPv6, its last hop");
@@ -117,7 +177,9 @@ TEST_F(ForwardTest, HandsUpWhatTheKernelMayNotSendOn) {
 }
 
 TEST_F(ForwardTest, HandsUpWhatIsLongerThanTheNextHopTakes) {
-  const auto four = [](std::size_t bytes) { return ethernet() + ipv4({}, udp(1000, 53, bytes - 28)); };
+  const auto four = [](std::size_t bytes) {
+    return checked(ethernet() + ipv4({}, udp(1000, 53, bytes - 28)));
+  };
   const auto six = [](std::size_t bytes) { return ethernet() + ipv6({}, udp(1000, 53, bytes - 48)); };
   for (u32 mtu : {600u, 1280u}) {
     program_->rewrite(kIndex).mtu = mtu;
@@ -130,11 +192,107 @@ TEST_F(ForwardTest, HandsUpWhatIsLongerThanTheNextHopTakes) {
 }
 
 TEST_F(ForwardTest, CountsNothingForWhatItHandsUp) {
-  Frame frame = ethernet() + ipv4({}, udp(1000, 53, 20));
+  Frame frame = checked(ethernet() + ipv4({}, udp(1000, 53, 20)));
   const u32 index = program_->publish(frame, XG_TX, {.rewrite = kIndex});
   frame[14 + kTtl4] = 1;
   EXPECT_EQ(program_->run(frame).reason, "drop_default");
   EXPECT_EQ(program_->stats(index).packets, 0u);
+}
+
+// ---- what devices are told ---------------------------------------------------------------------------
+
+class RouterTest : public KernelTest {
+ protected:
+  // What the metadata says of an inspected frame.
+  static u32 seen(Program& program, const Frame& frame) {
+    program.renew(0, 1);
+    const Outcome outcome = program.run(frame);
+    EXPECT_EQ(outcome.reason, "inspected");
+    EXPECT_TRUE(outcome.metadata);
+    return outcome.metadata.value_or(xg_metadata{}).router;
+  }
+  static void start(Program& program, const std::string& pipelines) {
+    program.config().mac = own(kDstMac);
+    program.install(policy_text(R"("default": "drop", "fragments": "track", "malformed": "inspect", )" +
+                                pipelines + R"(, "rules": [{"action": {"inspect": "route"}}])"));
+    program.connect(0, 1);
+  }
+};
+
+TEST_F(RouterTest, TheMetadataSayWhatARouterMaySendOn) {
+  Program program;
+  start(program, kRouter);
+  const Frame four = checked(ethernet() + ipv4({}, udp(1000, 53, 20)));
+  EXPECT_EQ(seen(program, four), XG_ROUTER_ALL);
+  EXPECT_EQ(seen(program, checked(ethernet({10, 20}) + ipv4({}, udp(1000, 53, 20)), 22)), XG_ROUTER_ALL);
+  EXPECT_EQ(seen(program, ethernet({10}) + ipv6({}, udp(1000, 53, 20))), XG_ROUTER_ALL);
+  EXPECT_EQ(seen(program, ethernet() + ipv4({}, udp(1000, 53, 20))), XG_ROUTER_ADDRESSED);
+  EXPECT_EQ(seen(program, ethernet() + ipv4({.options = bytes(4, 1)}, udp(1000, 53, 20))), XG_ROUTER_ALL)
+      << "is not looked at: it is the stack's";
+  Frame foreign = four;
+  foreign[5] = 9;
+  EXPECT_EQ(seen(program, foreign), XG_ROUTER_CHECKSUM);
+  foreign[14 + kTtl4]--;
+  EXPECT_EQ(seen(program, foreign), 0u);
+  EXPECT_EQ(seen(program, ethernet() + be16(0x88b5) + bytes(46)), 0u) << "no IP";
+}
+
+TEST_F(RouterTest, FollowedFragmentsAreLookedAtEachForItself) {
+  Program program;
+  start(program, kRouter);
+  const auto fragment = [](u16 field) { return ipv4({.id = 7, .fragment = field}, udp(1000, 53, 24)); };
+  EXPECT_EQ(seen(program, checked(ethernet() + fragment(0x2000))), XG_ROUTER_ALL);
+  EXPECT_EQ(seen(program, checked(ethernet() + fragment(0x2004))), XG_ROUTER_ALL);
+  Frame foreign = checked(ethernet() + fragment(0x2008));
+  foreign[0] ^= 4;
+  EXPECT_EQ(seen(program, foreign), XG_ROUTER_CHECKSUM);
+  EXPECT_EQ(seen(program, ethernet() + fragment(0x200c)), XG_ROUTER_ADDRESSED);
+}
+
+TEST_F(RouterTest, NobodyLooksWhereNothingRoutes) {
+  Program program;
+  start(program, R"("pipelines": {"route": [{"stage": "l2fwd"}]})");
+  EXPECT_EQ(seen(program, checked(ethernet() + ipv4({}, udp(1000, 53, 20)))), 0u);
+}
+
+// Random bytes, whatever they are, of every length that a header may be cut at; and captures.
+TEST_F(RouterTest, KernelAndUserSpaceSeeTheSame) {
+  Program program;
+  start(program, kRouter);
+  std::mt19937 random(20261123);
+  std::vector<Frame> frames;
+  for (u32 i = 0; i < 400; ++i) {
+    Frame frame = ethernet(std::vector<u16>(i % 3, 10)) +
+                  (i % 2 ? ipv4({}, udp(1000, 53, random() % 40)) : ipv6({}, udp(1000, 53, random() % 40)));
+    const std::size_t ip = 14 + 4 * (i % 3);
+    if (i % 2 && i % 5) frame = checked(frame, ip);
+    if (i % 7 == 0) frame[random() % frame.size()] = static_cast<u8>(random());
+    if (i % 11 == 0) frame.resize(14 + random() % (frame.size() - 14));
+    frames.push_back(frame);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(capture_directory()))
+    if (entry.path().extension() == ".pcap")
+      for (const Frame& frame : read_capture(entry.path())) frames.push_back(frame);
+  u32 all = 0;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const Frame& frame = frames[i];
+    const u64 mac = i % 4 ? own(frame) : own(kSrcMac);
+    program.config().mac = mac;
+    program.renew(0, 1);
+    const Outcome outcome = program.run(frame);
+    if (!outcome.metadata) continue;
+    xg_packet packet;
+    xg_parse(frame.data(), frame.data() + frame.size(), 3, &packet);
+    xg_router_look(frame.data(), frame.data() + frame.size(), mac, &packet);
+    ASSERT_EQ(outcome.metadata->router, packet.router);
+    const std::size_t ip = packet.l3_offset;
+    if (packet.key.family == 4 && frame[ip] == 0x45) {
+      const u32 said = checksum_of(frame, ip), right = right_checksum(frame, ip);
+      ASSERT_EQ((packet.router & XG_ROUTER_CHECKSUM) != 0, said % 0xffff == right % 0xffff);
+    }
+    all += packet.router == XG_ROUTER_ALL;
+  }
+  EXPECT_GT(all, 300u);
 }
 
 }  // namespace

@@ -107,6 +107,44 @@ TEST_F(InspectTest, ShedsTheLeastImportantFirst) {
   EXPECT_EQ(program.rule_shed(1).overload.packets, 1u);
 }
 
+// What generic XDP is shown uncut: a rule that only passes or drops takes it as it is, the others want its
+// segments, and so does a flow verdict that sends it out. Without the pair that cuts it goes by on_failure.
+TEST_F(InspectTest, WantsSegmentsOfWhatIsTooLong) {
+  const auto of_length = [](std::size_t payload, u16 port) {
+    return ethernet() + ipv4({}, udp(1000, port, payload));
+  };
+  Program program;
+  program.install(
+      policy_text(R"("default": "drop", "on_failure": "pass", "pipelines": {"a": [{"stage": "l2fwd"}]},
+    "rules": [{"match": {"proto": "udp", "dst_port": 1}, "action": "pass"},
+              {"match": {"proto": "udp", "dst_port": 2}, "action": "drop"},
+              {"match": {"proto": "udp", "dst_port": 3}, "limit": {"per": "src", "pps": 1000, "burst": 1000}},
+              {"match": {"proto": "udp"}, "action": {"inspect": "a"}}])"));
+  program.connect(0, 10);
+  program.config().most_bytes = 1000;
+  for (const std::size_t payload : {100, 2000}) {
+    EXPECT_EQ(program.run(of_length(payload, 1)).reason, "pass_rule");
+    EXPECT_EQ(program.run(of_length(payload, 2)).reason, "drop_rule");
+    EXPECT_EQ(program.run(of_length(payload, 4)).reason, payload > 1000 ? "pass_failure" : "inspected");
+  }
+  program.set_tx_port(XG_CUTTER, 1);
+  for (const u16 port : {u16{3}, u16{4}}) {
+    const Outcome outcome = program.run(of_length(2000, port));
+    EXPECT_EQ(outcome.reason, "cut") << port;
+    EXPECT_EQ(outcome.action, XDP_REDIRECT);
+  }
+  EXPECT_EQ(program.rule_counter(2).packets, 0u);
+  EXPECT_EQ(program.rule_counter(3).packets, 1u) << "its segments count there, and not it";
+  EXPECT_EQ(program.queue(0).admitted, 1u);
+  const Frame flow = of_length(2000, 5);
+  program.publish(flow, XG_TX);
+  EXPECT_EQ(program.run(flow).reason, "cut");
+  program.publish(flow, XG_DROP);
+  EXPECT_EQ(program.run(flow).reason, "drop_flow");
+  program.config().most_bytes = 0;
+  EXPECT_EQ(program.run(of_length(2000, 4)).reason, "inspected") << "native XDP is shown none";
+}
+
 TEST_F(InspectTest, OnOverloadPasses) {
   Program program;
   program.install(policy_text(R"("on_overload": "pass", "on_failure": "drop", "default": "drop",

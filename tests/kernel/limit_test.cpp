@@ -111,6 +111,7 @@ TEST_F(LimitTest, IsExactFromSeveralCpus) {
   program.install(limit("rule", kPps, kBurst));
   const u64 start = monotonic_ns();
   std::vector<std::thread> threads;
+  threads.reserve(2);
   for (int i = 0; i < 2; ++i) threads.emplace_back([&] { program.nanoseconds(from("10.0.0.1"), kRuns); });
   for (auto& thread : threads) thread.join();
   const u64 seconds = (monotonic_ns() - start) / 1'000'000'000 + 1;

@@ -78,17 +78,18 @@ xdpgpu_bpf* load(const ProgramOptions& options) {
   return skeleton;
 }
 
-// A table map of `values`, installed in the slot of an outer map, which then keeps it.
-template <class T>
-void install_table(const char* name, int outer, u32 slot, const std::vector<T>& values) {
+// A table map of `values`, installed in the slot of an outer map, which then keeps it. V: what the map has of
+// them in one entry, `each` of them.
+template <class V, class T>
+void install_table(const char* name, int outer, u32 slot, const std::vector<T>& values, u32 each) {
   LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = XG_TABLE_FLAGS);
-  const u32 entries = static_cast<u32>(std::max<std::size_t>(values.size(), 1));
-  const int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), sizeof(T), entries, &options);
+  const u32 entries = static_cast<u32>(std::max<std::size_t>((values.size() + each - 1) / each, 1));
+  const int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), sizeof(V), entries, &options);
   if (fd < 0) fail(fmt::format("creating {}", name));
-  void* at = mmap(nullptr, entries * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* at = mmap(nullptr, entries * sizeof(V), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) fail(fmt::format("mmap of {}", name));
   if (!values.empty()) std::memcpy(at, values.data(), values.size() * sizeof(T));
-  munmap(at, entries * sizeof(T));
+  munmap(at, entries * sizeof(V));
   const int error = bpf_map_update_elem(outer, &slot, &fd, BPF_ANY);
   close(fd);
   if (error != 0) fail(fmt::format("installing {}", name));
@@ -170,8 +171,8 @@ std::string why_unavailable() {
 }
 
 void install_tables(int policy_lines, int policy_rows, u32 slot, const policy::Tables& tables) {
-  install_table("lines", policy_lines, slot, tables.lines);
-  install_table("rows", policy_rows, slot, tables.rows);
+  install_table<xg_chunk>("lines", policy_lines, slot, tables.lines, XG_CHUNK_LINES);
+  install_table<xg_class_row>("rows", policy_rows, slot, tables.rows, 1);
 }
 
 Program::Program(const ProgramOptions& options) : maps_(std::make_unique<Maps>(options)), options_(options) {

@@ -56,9 +56,14 @@ bool matches(const policy::Match& m, const Words& w) {
   auto named = [](const auto& values, auto value) {
     return values.empty() || std::find(values.begin(), values.end(), value) != values.end();
   };
+  auto in_vlans = [&] {
+    return m.vlans.empty() || std::any_of(m.vlans.begin(), m.vlans.end(), [&](const auto& range) {
+             return w.vlan >= range.first && w.vlan <= range.last;
+           });
+  };
   return (!m.family || (*m.family == 6) == w.v6) && in_prefixes(m.src, w.src, w.v6) &&
          in_prefixes(m.dst, w.dst, w.v6) && in_ranges(m.src_ports, w, w.src_port) &&
-         in_ranges(m.dst_ports, w, w.dst_port) && named(m.protocols, w.protocol) && named(m.vlans, w.vlan) &&
+         in_ranges(m.dst_ports, w, w.dst_port) && named(m.protocols, w.protocol) && in_vlans() &&
          (!m.tcp_flags_mask || (w.protocol == 6 && (w.tcp_flags & *m.tcp_flags_mask) == m.tcp_flags_value));
 }
 
@@ -102,7 +107,7 @@ class Draw {
       w.protocol = 6, w.tcp_flags = static_cast<u8>((w.tcp_flags & ~*m.tcp_flags_mask) | m.tcp_flags_value);
     if (!m.src_ports.empty()) w.src_port = m.src_ports[0].first;
     if (!m.dst_ports.empty()) w.dst_port = m.dst_ports[0].last;
-    if (!m.vlans.empty()) w.vlan = m.vlans[0];
+    if (!m.vlans.empty()) w.vlan = one_in(2) ? m.vlans[0].first : m.vlans[0].last;
     return w;
   }
   policy::Match match(bool narrow) {
@@ -119,7 +124,10 @@ class Draw {
       m.tcp_flags_mask = static_cast<u8>(1u << below(6) | 1u << below(6));
       m.tcp_flags_value = static_cast<u8>(below(256) & *m.tcp_flags_mask);
     }
-    if (one_in(named * 2)) m.vlans.push_back(static_cast<u16>(below(6)));
+    if (one_in(named * 2)) {
+      const u16 first = static_cast<u16>(below(6));
+      m.vlans.push_back({first, first == 0 ? first : static_cast<u16>(first + below(3))});
+    }
     if (one_in(16) && m.src.empty() && m.dst.empty()) m.family = v6 ? 6 : 4;
     return m;
   }
@@ -252,7 +260,7 @@ TEST_F(RulesTest, AnEmptyListHoldsNoPacket) {
   }
 }
 
-// A large list against sets by prefix length: all kinds of trie words are walked.
+// A large list against sets by prefix length: all kinds of trie words are walked, in several chunks of lines.
 TEST_F(RulesTest, LargePrefixList) {
   const u32 seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -266,7 +274,7 @@ TEST_F(RulesTest, LargePrefixList) {
   policy::Policy policy;
   auto& list = policy.lists["bad"].prefixes;
   std::vector<std::array<u8, 16>> seen[2];
-  for (int i = 0; i < 60'000; ++i) {
+  for (int i = 0; i < 150'000; ++i) {
     const bool v6 = random() % 2 == 0;
     std::array<u8, 16> address = any_address(v6);
     // Clusters: deep subtrees, several prefixes in one 64-bit network.
@@ -302,7 +310,9 @@ TEST_F(RulesTest, LargePrefixList) {
   rule.action = policy::Rule::Action::drop;
   policy.rules.push_back(rule);
   Program program;
-  program.install(compiled(policy));
+  const policy::Tables tables = compiled(policy);
+  ASSERT_GT(tables.lines.size(), 2 * XG_CHUNK_LINES);
+  program.install(tables);
   u32 hits = 0;
   for (int i = 0; i < 20'000; ++i) {
     Words w;

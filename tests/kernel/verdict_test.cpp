@@ -92,6 +92,25 @@ INSTANTIATE_TEST_SUITE_P(
              XDP_DROP, "drop_rule"},
         Case{"vlan_other", drop(R"("vlan": 11)"), ethernet({10}) + ipv4({}, udp(1000, 53)), XDP_PASS,
              "pass_default"},
+        Case{"vlan_range_first", drop(R"("vlan": "100-199")"), ethernet({100}) + ipv4({}, udp(1000, 53)),
+             XDP_DROP, "drop_rule"},
+        Case{"vlan_range_last", drop(R"("vlan": ["none", "100-199", 7])"),
+             ethernet({199}) + ipv6({}, udp(1000, 53)), XDP_DROP, "drop_rule"},
+        Case{"vlan_range_below", drop(R"("vlan": "100-199")"), ethernet({99}) + ipv4({}, udp(1000, 53)),
+             XDP_PASS, "pass_default"},
+        Case{"vlan_range_above", drop(R"("vlan": "100-199")"), ethernet({200}) + ipv4({}, udp(1000, 53)),
+             XDP_PASS, "pass_default"},
+        Case{"vlan_range_by_the_outer_id", drop(R"("vlan": "100-199")"),
+             ethernet({20, 150}, {0x88a8, 0x8100}) + ipv4({}, udp(1000, 53)), XDP_PASS, "pass_default"},
+        Case{"vlan_all_but_untagged", drop(R"("vlan": "1-4094")"), kUdp, XDP_PASS, "pass_default"},
+        Case{"vlan_all_but_priority", drop(R"("vlan": "1-4094")"),
+             ethernet({0x6000}) + ipv4({}, udp(1000, 53)), XDP_PASS, "pass_default"},
+        Case{"vlan_range_of_management",
+             R"("default": "drop", "management": [{"proto": "udp", "dst_port": 53, "vlan": "10-19"}])",
+             ethernet({19}) + ipv4({}, udp(1000, 53)), XDP_PASS, "pass_management"},
+        Case{"vlan_outside_of_management",
+             R"("default": "drop", "management": [{"proto": "udp", "dst_port": 53, "vlan": "10-19"}])",
+             ethernet({20}) + ipv4({}, udp(1000, 53)), XDP_DROP, "drop_default"},
         Case{"vlan_none", drop(R"("vlan": "none")"), kUdp, XDP_DROP, "drop_rule"},
         Case{"vlan_none_but_tagged", drop(R"("vlan": "none")"), ethernet({10}) + ipv4({}, udp(1000, 53)),
              XDP_PASS, "pass_default"},
@@ -249,7 +268,7 @@ TEST_F(StateTest, TablesThatAreMissingAreAFailure) {
   tables.header.rule_count = 1;
   tables.header.on_failure = XG_DO_DROP;
   tables.header.dims = 1;
-  tables.header.heads_line = 1000;
+  tables.header.heads_line = 2 * XG_CHUNK_LINES;  // there is one chunk, and zeroes behind what is in it
   program.install(tables);
   EXPECT_EQ(program.run(kUdp).reason, "drop_failure");
 }

@@ -108,6 +108,42 @@ TEST_P(Cached, LaterPacketsStayInTheKernel) {
   }
 }
 
+// README's pipeline "web", whose one rule drops port 8080: what no rule drops is remembered, too.
+TEST_P(Cached, WhatRunsThroughAllStagesStaysInTheKernel) {
+  listen();
+  attach_both(R"({"version": 1,
+    "rules": [{"name": "web", "match": {"proto": "tcp", "dst_port": [80, "8000-8099"]}, "action": {"inspect": "web"}}],
+    "pipelines": {"web": [{"stage": "acl", "rules": [{"match": {"dst_port": 8080}, "action": "drop"}],
+                           "cache": "60s"}]}})");
+  const Pins& pins = attached_->pins();
+  Sender sender(left_port());
+  const auto segment = [&](std::uint16_t to, const char* payload) {
+    PacketSpec spec = from_left(1000, to, payload);
+    spec.protocol = kTcp;
+    return build(spec);
+  };
+  for (const std::uint16_t port : {std::uint16_t{80}, std::uint16_t{8080}}) {
+    sender.send(segment(port, "first"));
+    ASSERT_TRUE(eventually([&] { return pins.flow(1000, port).has_value(); }))
+        << "no verdict was cached for port " << port;
+    EXPECT_EQ(pins.flow(1000, port)->action, port == 80 ? XG_PASS : XG_DROP);
+  }
+  std::this_thread::sleep_for(50ms);
+  const auto user = pins.worker("received");
+  const auto passed = pins.kernel("pass_flow"), dropped = pins.kernel("drop_flow");
+  constexpr std::size_t kMore = 100;
+  for (std::size_t i = 0; i < kMore; ++i)
+    for (const std::uint16_t port : {std::uint16_t{80}, std::uint16_t{8080}})
+      sender.send(segment(port, "later"));
+  EXPECT_TRUE(eventually([&] { return pins.kernel("drop_flow") - dropped == kMore; }));
+  EXPECT_EQ(pins.kernel("pass_flow") - passed, kMore);
+  EXPECT_EQ(pins.worker("received"), user) << "user space still got packets of the cached flows";
+  const Outcome list = product(*host_, {"flows", "list", host_port().ifname()});
+  EXPECT_EQ(list.status, 0) << list.err;
+  EXPECT_NE(list.out.find("end of"), std::string::npos) << list.out;
+  expect_conserved(pins);
+}
+
 // The stream keeps coming while its verdict moves from user space into the kernel.
 TEST_P(Cached, AFlowKeepsItsOrderOnItsWayIntoTheKernel) {
   for (const Case& one : cases()) {

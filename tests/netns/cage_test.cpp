@@ -109,6 +109,7 @@ class AtTerminal {
   AtTerminal(const Namespace& ns, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {product_path(), "attach"});
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (auto& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     int master = -1;

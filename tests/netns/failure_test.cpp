@@ -62,8 +62,9 @@ TEST_P(DeviceFails, PacketsGoOn) {
   fmt::print("{}: 5,000 packets/s came back, after at most {:.1f} ms of silence\n", GetParam().fault,
              static_cast<double>(silence) * 1e-6);
   EXPECT_NE(degraded().find("cpu decides in its place"), std::string::npos);
-  const std::string text = product(*host_, {"status", host_port().ifname()}).out;
-  EXPECT_NE(text.find("degraded: device "), std::string::npos) << text;
+  const Outcome status = product(*host_, {"status", host_port().ifname()});
+  EXPECT_EQ(status.status, 3) << "degraded";
+  EXPECT_NE(status.out.find("degraded: device "), std::string::npos) << status.out;
 
   // The policy is in force again, under a new generation; and another one can be.
   EXPECT_TRUE(eventually([&] { return attached_->status().at("policy").at("generation") == 2; }));

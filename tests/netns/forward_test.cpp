@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 #include "tests/netns/on_the_wire.hpp"
 
@@ -28,7 +30,42 @@ class Forward : public OnTheWire {
                      {{"prefix": ["10.9.0.2", "fd09::2"], "next_hop": "left"}},
                      {{"prefix": "10.9.1.192/26", "next_hop": "drop"}}], "cache": {}}})",
                     hop(right_port(), host_second()), mtu, hop(left_port(), host_port()), cache),
-        R"("fragments": "inspect")");
+        fmt::format(R"("fragments": "{}")", fragments_));
+  }
+  // The payloads that come to right of `frames`, which begin with "probe", up to a frame that surely does,
+  // and a while longer, as other flows may be later.
+  std::vector<std::string> come_right(const std::vector<Frame>& frames) const {
+    Sniffer right(right_port());
+    for (const Frame& frame : frames) Sender(left_port()).send(frame);
+    const PacketSpec last = to_right("probe's end");
+    Sender(left_port()).send(build(last));
+    std::vector<std::string> payloads;
+    bool ended = false;
+    while (!ended) {
+      const auto got = right.take(1, 2000ms, with_payload("probe"));
+      if (got.empty()) break;
+      payloads.push_back(parse(got[0].frame)->payload);
+      ended = payloads.back() == last.payload;
+    }
+    EXPECT_TRUE(ended);
+    for (const Captured& one : right.drain(50ms, 1s, with_payload("probe")))
+      payloads.push_back(parse(one.frame)->payload);
+    std::erase(payloads, last.payload);
+    return payloads;
+  }
+  // A count of the host's own IP layer: "InHdrErrors".
+  std::uint64_t ip_count(const std::string& name) const {
+    return host_->run([&] {
+      std::ifstream file("/proc/thread-self/net/snmp");
+      std::string names, values;
+      std::getline(file, names);
+      std::getline(file, values);
+      std::istringstream name_words(names), value_words(values);
+      std::string word, value;
+      while (name_words >> word && value_words >> value)
+        if (word == name) return static_cast<std::uint64_t>(std::stoull(value));
+      throw Error("no count " + name);
+    });
   }
   void add_routes() const {
     left_port().add_route("10.9.1.0/24", "10.9.0.1");
@@ -65,6 +102,7 @@ class Forward : public OnTheWire {
     if (answers.empty()) return std::nullopt;
     return answers[0].frame[six ? 54 : 34];
   }
+  std::string fragments_ = "inspect";
   // Before Linux 6.3 the kernel program sends nothing out of a veth (cache_test.cpp).
   bool kernel_transmits() const { return generic() || kernel_at_least(6, 3); }
 };
@@ -145,6 +183,102 @@ TEST_P(Forward, TheStackAnswersPacketsOnTheirLastHop) {
   }
   EXPECT_EQ(attached_->pins().worker("passed"), 4U);
   EXPECT_TRUE(right.drain(50ms, 1s, with_payload("reaches it")).empty());
+}
+
+// Whether the kernel has the flow's verdict or not, and though the host's own stack forwards: they are
+// somebody else's, and were flooded by a switch or sent on purpose.
+TEST_P(Forward, TakesOnlyFramesForItsPortsAddress) {
+  host_->sysctl("ipv4/ip_forward", "1");
+  host_->sysctl("ipv6/conf/all/forwarding", "1");
+  for (const bool cached : {false, true}) {
+    SCOPED_TRACE(cached ? "cached" : "not cached");
+    attach_both(policy(1500, cached));
+    std::vector<Frame> foreign;
+    for (const bool six : {false, true})
+      for (const bool tagged : {false, true}) {
+        PacketSpec spec = to_right("probe of its own", six);
+        if (tagged) spec.vlans = {{10}};
+        EXPECT_EQ(come_right({build(spec)}).size(), 1U);
+        std::this_thread::sleep_for(20ms);  // so that a cached verdict may act
+        spec.payload = "probe of a stranger's";
+        spec.dst = {0x02, 0, 0x5e, 0x12, 0x34, 0x56};
+        foreign.push_back(build(spec));
+        spec.dst = host_port().mac();
+        spec.dst[5] ^= 1;
+        foreign.push_back(build(spec));
+      }
+    EXPECT_EQ(come_right(foreign), std::vector<std::string>{});
+    EXPECT_TRUE(eventually([&] { return attached_->pins().worker("passed") == foreign.size(); }));
+    expect_conserved(attached_->pins());
+    attached_.reset();
+  }
+}
+
+// RFC 1812 5.2.2. The stack drops it, and counts that.
+TEST_P(Forward, SendsOnNoWrongHeaderChecksum) {
+  host_->sysctl("ipv4/ip_forward", "1");
+  for (const bool cached : {false, true}) {
+    SCOPED_TRACE(cached ? "cached" : "not cached");
+    attach_both(policy(1500, cached));
+    const auto errors = ip_count("InHdrErrors");
+    const PacketSpec spec = to_right("probe");
+    EXPECT_EQ(come_right({build(spec)}).size(), 1U);
+    std::this_thread::sleep_for(20ms);
+    std::vector<Frame> wrong(2, build(spec));
+    wrong[0][14 + 10] ^= 0x40;  // the checksum itself
+    wrong[1][14 + 1] ^= 0x04;   // the type of service
+    EXPECT_EQ(come_right(wrong), std::vector<std::string>{});
+    EXPECT_TRUE(eventually([&] { return attached_->pins().worker("passed") == wrong.size(); }));
+    EXPECT_TRUE(eventually([&] { return ip_count("InHdrErrors") == errors + wrong.size(); }))
+        << ip_count("InHdrErrors") - errors;
+    attached_.reset();
+  }
+}
+
+// A later fragment has its first one's result, but comes in a frame of its own.
+TEST_P(Forward, FollowedFragmentsAreLookedAtEachForItself) {
+  fragments_ = "track";
+  attach_both(policy(1500, false));
+  Sniffer right(right_port());
+  const auto fragments = build_fragments(to_right("fragment " + std::string(1000, 'f')), 400);
+  ASSERT_EQ(fragments.size(), 3U);
+  std::vector<Frame> sent = fragments;
+  sent[1][5] ^= 1;
+  sent[2][14 + 10] ^= 0x40;
+  for (const Frame& fragment : sent) Sender(left_port()).send(fragment);
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("passed") == 2; }));
+  const auto got = right.drain(50ms, 1s, [](const Captured& one) {
+    const auto parsed = parse(one.frame);
+    return parsed && parsed->fragment;
+  });
+  EXPECT_EQ(got.size(), 1U);
+  EXPECT_EQ(attached_->pins().worker("redirected"), 1U);
+}
+
+// The port's address as it is now counts, for what is routed and for what the stack takes.
+TEST_P(Forward, FollowsThePortsAddress) {
+  attach_both(policy(1500, true));
+  const Mac after{0x02, 0, 0x5e, 0x77, 0x66, 0x55};
+  PacketSpec old_one = to_right("probe to the old address"), new_one = to_right("probe to the new address");
+  new_one.dst = after;
+  EXPECT_EQ(come_right({build(old_one), build(new_one)}), std::vector<std::string>{old_one.payload});
+  host_port().set_mac(after);
+  const UdpSocket host(*host_, "10.9.0.1", kPort);
+  Sniffer right(right_port());
+  EXPECT_TRUE(eventually(
+      [&] {
+        Sender(left_port()).send(build(new_one));
+        return right.take(1, 100ms, with_payload(new_one.payload)).size() == 1;
+      },
+      8s))
+      << "is routed again";
+  Sender(left_port()).send(build(old_one));
+  PacketSpec to_host = from_left(1000, kPort, "to the host");
+  to_host.dst = after;
+  Sender(left_port()).send(build(to_host));
+  EXPECT_EQ(host.receive(2000ms), to_host.payload) << "and what is passed reaches the stack";
+  EXPECT_TRUE(right.drain(50ms, 1s, with_payload(old_one.payload)).empty());
+  EXPECT_NE(attached_->detach().err.find("MAC address 02:00:5e:77:66:55"), std::string::npos);
 }
 
 TEST_P(Forward, TheStackAnswersPacketsThatAreTooLong) {

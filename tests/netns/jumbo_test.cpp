@@ -46,14 +46,17 @@ INSTANTIATE_TEST_SUITE_P(Netns, Jumbo, kConfigs, config_name);
 INSTANTIATE_TEST_SUITE_P(Modes, Jumbo, kSplit, config_name);
 
 TEST_P(Jumbo, PassReachesTheStack) {
+  Sniffer sent(left_port(), Sniffer::Direction::outgoing);
   attach(inspect_all(kPass));
-  const auto before = attached_->pins().worker("passed");
   for (const char* address : {"10.9.0.1", "fd09::1"}) {
     const PingResult result = ping(*left_, address, {.count = 10, .size = 8000, .interval = 2ms});
     EXPECT_EQ(result.received, 10U) << address;
     EXPECT_EQ(result.duplicates, 0U) << address;
   }
-  EXPECT_EQ(attached_->pins().worker("passed") - before, 20U) << "packets, not buffers";
+  // Packets, not buffers; what the far end's own stack has said meanwhile may be among them.
+  const auto passed = attached_->pins().worker("passed");
+  EXPECT_GE(passed, 20U);
+  EXPECT_LE(passed, sent.drain(50ms).size());
   const TransferResult in = tcp_transfer(*left_, *host_, "10.9.0.1", {.bytes = 4 << 20});
   EXPECT_TRUE(in.intact) << "towards the host: " << in.problem;
   const TransferResult out = tcp_transfer(*host_, *left_, "10.9.0.2", {.bytes = 4 << 20});
@@ -115,7 +118,7 @@ TEST_P(Jumbo, WhatIsTooLongForTheOtherPortIsCountedAsSuch) {
   const Frame shortest = build(spec);
   Sender(left_port()).send_paced(std::vector<Frame>{shortest, longest, shortest, longest}, 50);
   EXPECT_EQ(right.take(2, 2000ms, udp_to(7000)).size(), 2U);
-  EXPECT_TRUE(eventually([&] { return attached_->pins(0).worker("error_target") == 2; }));
+  EXPECT_TRUE(eventually([&] { return attached_->pins(0).worker("error_too_long") == 2; }));
   EXPECT_EQ(attached_->pins(0).worker("redirected"), 2U);
   EXPECT_EQ(attached_->pins(0).worker("flows_cached"), 0U)
       << "the kernel would lose the long ones without a word";

@@ -120,9 +120,9 @@ std::vector<Frame> OnOneWire::many_flows(std::uint16_t dst_port, std::size_t flo
 void OnOneWire::expect_conserved(const Pins& pins) const {
   const auto user_sum = [](const Pins::Counts& worker) {
     std::uint64_t sum = 0;
-    for (const char* reason :
-         {"dropped", "passed", "transmitted", "redirected", "error_device", "error_generation",
-          "error_target", "error_ring_full", "error_invalid", "lost_with_worker"})
+    for (const char* reason : {"dropped", "passed", "transmitted", "redirected", "error_device",
+                               "error_generation", "error_target", "error_too_long", "error_hand_over",
+                               "error_ring_full", "error_refused", "error_invalid", "lost_with_worker"})
       sum += worker.at(reason);
     return sum;
   };

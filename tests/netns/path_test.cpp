@@ -57,15 +57,18 @@ TEST_P(Path, StatusTellsHowTheDeviceIsDriven) {
 }
 
 TEST_P(Path, PassReachesTheStack) {
+  Sniffer sent(left_port(), Sniffer::Direction::outgoing);
   attach(inspect_all(kPass));
-  const auto before = attached_->pins().worker("passed");
   for (const char* address : {"10.9.0.1", "fd09::1"}) {
     const PingResult result = ping(*left_, address, {.count = 10, .interval = 2ms});
     EXPECT_EQ(result.received, 10U) << address;
     EXPECT_EQ(result.duplicates, 0U) << address;
   }
-  // What the stack answered came by way of user space, not around it.
-  EXPECT_EQ(attached_->pins().worker("passed") - before, 20U);
+  // What the stack answered came by way of user space, not around it. The far end's own stack may have said
+  // something meanwhile, too: on a slow host it tells of its multicast groups late.
+  const auto passed = attached_->pins().worker("passed");
+  EXPECT_GE(passed, 20U);
+  EXPECT_LE(passed, sent.drain(50ms).size());
   for (const char* address : {"10.9.0.1", "fd09::1"}) {
     const TransferResult in = tcp_transfer(*left_, *host_, address, {.bytes = 4 << 20});
     EXPECT_TRUE(in.intact) << address << " towards the host: " << in.problem;
@@ -151,6 +154,14 @@ TEST_P(Path, PartialChecksumsArriveRight) {
     EXPECT_TRUE(result.intact) << there << ": " << result.problem;
   }
   EXPECT_GE(attached_->pins().worker("checksums_repaired"), 40U);
+  const Outcome status = product(*host_, {"status", host_port().ifname()});
+  EXPECT_NE(status.out.find("with partial checksums that are sent on are never cached"), std::string::npos)
+      << status.out;
+  const Outcome json = product(*host_, {"status", host_port().ifname(), "-o", "json"});
+  const Json why = Json::parse(json.out).at("never_cached");
+  ASSERT_EQ(why.size(), 1U) << why;
+  EXPECT_EQ(why[0].at("reason"), "partial_checksums");
+  EXPECT_GE(why[0].at("packets").get<std::uint64_t>(), 40U);
 }
 
 TEST_P(Path, BounceComesBackSwappedAndOtherwiseByteExact) {
@@ -202,12 +213,12 @@ TEST_P(Path, DropIsSilenceAndSaysWhy) {
   EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") == frames.size(); }))
       << attached_->pins().worker("dropped") << " of " << frames.size() << " counted as dropped";
   EXPECT_EQ(on_host.receive(100ms), std::nullopt);
-  EXPECT_TRUE(left.drain(50ms).empty());
-  EXPECT_TRUE(right.drain(50ms).empty());
+  EXPECT_TRUE(left.drain(50ms, 10s, udp_to(7000)).empty());
+  EXPECT_TRUE(right.drain(50ms, 10s, udp_to(7000)).empty());
   sender.send(build(from_left(1000, 7001, "beside it")));
   EXPECT_EQ(beside.receive(1000ms), "beside it");
   EXPECT_EQ(attached_->pins().kernel("inspected"), frames.size());
-  EXPECT_EQ(attached_->pins().kernel("pass_default"), 1U);
+  EXPECT_GE(attached_->pins().kernel("pass_default"), 1U);
   expect_conserved(attached_->pins());
 }
 

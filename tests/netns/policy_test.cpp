@@ -106,6 +106,38 @@ TEST_P(Policy, ARefusedPolicyChangesNothing) {
   EXPECT_EQ(left.take(1, 2000ms, with_payload("still bounced")).size(), 1U);
 }
 
+// What is legal and likely not meant: said where a policy comes into force, and no failure.
+TEST_P(Policy, NotesComeWithIt) {
+  const std::string checked = R"({"version": 1, "default": "drop", "io": {"heartbeat": "5s"}})";
+  const TemporaryFile drop(checked);
+  const TemporaryFile rings(
+      R"({"version": 1, "lists": {"none": []}, "io": {"heartbeat": "5s", "ring_size": 1024}})");
+  attach(checked);
+  const auto notes = [&](const std::vector<std::string>& command) {
+    auto arguments = command;
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const Outcome outcome = product(*host_, arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.status == 0 ? Json::parse(outcome.out).value("notes", Json::array()) : Json::array();
+  };
+  const Json dropped = notes({"policy", "apply", host_port().ifname(), drop.path()});
+  ASSERT_EQ(dropped.size(), 1U) << dropped;
+  EXPECT_NE(dropped[0].get<std::string>().find("there is no \"management\""), std::string::npos) << dropped;
+  // The check says the same, of the interface that it is asked for.
+  for (const auto& command : {std::vector<std::string>{"policy", "apply", host_port().ifname(), rings.path()},
+                              {"policy", "check", rings.path(), "--interfaces", host_port().ifname()}}) {
+    const Json said = notes(command);
+    ASSERT_EQ(said.size(), 2U) << said;
+    EXPECT_NE(said[0].get<std::string>().find("\"none\" is empty"), std::string::npos) << said;
+    EXPECT_NE(said[1].get<std::string>().find("io.ring_size stays what it was"), std::string::npos) << said;
+  }
+  // Still by what it was attached with, not by what was applied last.
+  EXPECT_EQ(notes({"policy", "apply", host_port().ifname(), rings.path()}).size(), 2U);
+  EXPECT_EQ(notes({"policy", "check", rings.path()}).size(), 1U);
+  const Outcome text = product(*host_, {"policy", "apply", host_port().ifname(), rings.path()});
+  EXPECT_NE(text.out.find("note: io.ring_size stays"), std::string::npos) << text.out;
+}
+
 TEST_P(Policy, RulesDecideInTheKernel) {
   attach(policy(R"("lists": {"bad": ["10.9.0.66/32", "fd09::66/128"]},
     "rules": [{"name": "bad", "match": {"src": "@bad"}, "action": "drop"},
@@ -138,6 +170,35 @@ TEST_P(Policy, RulesDecideInTheKernel) {
   EXPECT_GE(pins.kernel("drop_limit"), 14U);
   EXPECT_LE(pins.kernel("drop_limit"), 15U);
   EXPECT_EQ(pins.kernel("inspected"), 0U);
+  expect_conserved(pins);
+}
+
+// Each packet's place in its payload: by the rules in the kernel, and by an acl's on the device.
+TEST_P(Policy, VlanRangesDecideInTheKernelAndOnTheDevice) {
+  attach(policy(
+      R"("rules": [{"name": "dropped", "match": {"proto": "udp", "vlan": ["100-199", 7]}, "action": "drop"},
+              {"name": "bounced", "match": {"proto": "udp", "vlan": ["200-299", 4094]}, "action": {"inspect": "p"}}],
+    "pipelines": {"p": [{"stage": "acl", "rules": [{"match": {"vlan": ["250-299", "none"]}, "action": "drop"}]},
+                        {"stage": "l2fwd"}]})"));
+  const Pins& pins = attached_->pins();
+  Sender sender(left_port());
+  Sniffer left(left_port());
+  using Ids = std::initializer_list<std::uint16_t>;
+  const auto send = [&](std::uint16_t vlan) {
+    PacketSpec spec = from_left(1000, 9000, "in VLAN " + std::to_string(vlan));
+    spec.vlans = {{vlan}};
+    sender.send(build(spec));
+  };
+  for (const auto vlan : Ids{7, 100, 150, 199}) send(vlan);
+  EXPECT_TRUE(eventually([&] { return pins.kernel("drop_rule") == 4; })) << pins.kernel("drop_rule");
+  for (const auto vlan : Ids{6, 8, 99, 300, 4093}) send(vlan);
+  EXPECT_TRUE(eventually([&] { return pins.kernel("pass_default") == 5; })) << pins.kernel("pass_default");
+  for (const auto vlan : Ids{200, 249, 250, 299, 4094}) send(vlan);
+  EXPECT_TRUE(eventually([&] { return pins.kernel("inspected") == 5; })) << pins.kernel("inspected");
+  for (const auto vlan : Ids{200, 249, 4094})
+    EXPECT_EQ(left.take(1, 2000ms, with_payload("in VLAN " + std::to_string(vlan))).size(), 1U) << vlan;
+  for (const auto vlan : Ids{250, 299})
+    EXPECT_TRUE(left.take(1, 100ms, with_payload("in VLAN " + std::to_string(vlan))).empty()) << vlan;
   expect_conserved(pins);
 }
 
@@ -180,21 +241,21 @@ class Bypass : public OnOneWire {};
 TEST_F(Bypass, NeedsNoProcessThatAnswers) {
   attach(policy(R"("default": "drop")"));
   const PingOptions one{.count = 1, .timeout = 200ms};
-  const auto bypass = [&] {
+  const auto bypass = [&](const std::string& how) {
     const Outcome on = product(*host_, {"bypass", "on", host_port().ifname()});
     EXPECT_EQ(on.status, 0) << on.err;
-    EXPECT_NE(on.out.find("through the pinned map"), std::string::npos) << on.out;
+    EXPECT_NE(on.out.find(how), std::string::npos) << on.out;
     EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 1U);
     EXPECT_EQ(product(*host_, {"bypass", "off", host_port().ifname()}).status, 0);
     EXPECT_EQ(ping(*left_, "10.9.0.1", one).received, 0U);
   };
   const pid_t data_plane = attached_->data_plane();
   ASSERT_EQ(kill(data_plane, SIGSTOP), 0);
-  bypass();
+  bypass("every packet passes");         // the broker answers in its place
   attached_->process().signal(SIGKILL);  // the broker first, which would clean up
   ASSERT_EQ(attached_->process().wait(10s), 128 + SIGKILL);
   ASSERT_EQ(kill(data_plane, SIGKILL), 0);
-  bypass();
+  bypass("through the pinned map");
   EXPECT_EQ(product(*host_, {"detach", host_port().ifname()}).status, 0);
   attached_.reset();
 }

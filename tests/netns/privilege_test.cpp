@@ -88,7 +88,7 @@ TEST_F(Privilege, WhatTheFilterKillsIsToldApart) {
 
 TEST_F(Privilege, AWrongWordForTheFilterIsRefused) {
   const Seccomp seccomp("on");
-  const Outcome outcome = product(*host_, {"attach", host_port().ifname()});
+  const Outcome outcome = product(*host_, {"attach", host_port().ifname(), "--pass-all"});
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_NE(outcome.err.find("XDPGPU_SECCOMP is \"on\""), std::string::npos) << outcome.err;
 }
@@ -225,7 +225,7 @@ TEST_F(Privilege, TheNamedGroupMayAskAndOthersMayNot) {
   EXPECT_EQ(stranger.status, 1) << stranger.out;
   EXPECT_NE(stranger.err.find("member of the group"), std::string::npos) << stranger.err;
   attached_.reset();
-  const Outcome outcome = product(*host_, {"attach", name, "--control-group", "no-such-group"});
+  const Outcome outcome = product(*host_, {"attach", name, "--pass-all", "--control-group", "no-such-group"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_NE(outcome.err.find("groupadd --system no-such-group"), std::string::npos) << outcome.err;
 }
@@ -252,7 +252,7 @@ TEST_F(Privilege, ARootFolderOfSomebodyElsesIsRefusedAndAnOpenOneClosed) {
   const auto attach_with_root = [&](const std::string& owner) {
     const std::string script = fmt::format(
         "mount -t bpf bpf /sys/fs/bpf && mkdir -m 0755 {0} {0}/kept && chown {1} {0} && {2} attach {3} "
-        "--device {4} "
+        "--pass-all --device {4} "
         "--daemon && "
         "stat -c "
         "mode=%a {0} && {2} detach {3}",

@@ -36,17 +36,17 @@ class Refused : public OnOneWire {
 };
 
 TEST_F(Refused, AnInterfaceThatIsNotThere) {
-  expect_refusal({"attach", "no-such-if"}, 1, {"no-such-if"});
-  expect_refusal({"attach", ifname(), "no-such-if"}, 1, {"no-such-if"});
-  expect_refusal({"attach", "lo"}, 1, {"lo"});
+  expect_refusal({"attach", "no-such-if", "--pass-all"}, 1, {"no-such-if"});
+  expect_refusal({"attach", ifname(), "no-such-if", "--pass-all"}, 1, {"no-such-if"});
+  expect_refusal({"attach", "lo", "--pass-all"}, 1, {"lo"});
 }
 
 TEST_F(Refused, AForeignProgramByItsName) {
   for (const bool foreign_generic : {false, true}) {
     const XdpProgram foreign(host_port(), 2, foreign_generic, "somebody_elses");
-    expect_refusal({"attach", ifname(), "--mode", "copy"}, 1, {ifname(), "somebody_elses"});
-    expect_refusal({"attach", ifname(), "--mode", "generic"}, 1, {ifname(), "somebody_elses"});
-    expect_refusal({"attach", ifname()}, 1, {ifname(), "somebody_elses", "--replace"});
+    expect_refusal({"attach", ifname(), "--pass-all", "--mode", "copy"}, 1, {ifname(), "somebody_elses"});
+    expect_refusal({"attach", ifname(), "--pass-all", "--mode", "generic"}, 1, {ifname(), "somebody_elses"});
+    expect_refusal({"attach", ifname(), "--pass-all"}, 1, {ifname(), "somebody_elses", "--replace"});
     EXPECT_EQ(xdp_state(host_port()).program_id, foreign.id());
     // Detaching what was never attached does not touch it either.
     product(*host_, {"detach", ifname()});
@@ -79,7 +79,7 @@ TEST_F(Refused, AForeignProgramUnlessItIsToBeReplaced) {
 
 TEST_F(Refused, APortThatIsHeldBySomebodyElse) {
   attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})"));
-  const Outcome second = product(*host_, {"attach", ifname()});
+  const Outcome second = product(*host_, {"attach", ifname(), "--pass-all"});
   EXPECT_EQ(second.status, 1);
   EXPECT_NE(second.err.find(ifname()), std::string::npos) << second.err;
   EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 2}).received, 2U) << "the first attach suffered";
@@ -87,17 +87,17 @@ TEST_F(Refused, APortThatIsHeldBySomebodyElse) {
 
 TEST_F(Refused, APortOfABridge) {
   const Bridge bridge(*host_, fmt::format("xg{:x}br", getpid()), host_second());
-  expect_refusal({"attach", host_second().ifname()}, 1, {host_second().ifname(), "bridge"});
+  expect_refusal({"attach", host_second().ifname(), "--pass-all"}, 1, {host_second().ifname(), "bridge"});
 }
 
 TEST_F(Refused, FramesThatDoNotFit) {
   host_port().set_mtu(9000);
-  expect_refusal({"attach", ifname(), "--mode", "zero-copy"}, 1,
+  expect_refusal({"attach", ifname(), "--pass-all", "--mode", "zero-copy"}, 1,
                  {ifname(), "MTU", "9000", "1760", "1738", "ip link set"});
   host_port().set_mtu(60000);
   const char* most = kernel_at_least(6, 7) ? "28138" : "Linux 6.7";
   for (const char* mode : {"auto", "copy", "generic"})
-    expect_refusal({"attach", ifname(), "--mode", mode}, 1,
+    expect_refusal({"attach", ifname(), "--pass-all", "--mode", mode}, 1,
                    {ifname(), "MTU", "60000", "1760", most, "ip link set"});
 }
 
@@ -105,7 +105,7 @@ TEST_F(Refused, JumboFramesOfAKernelThatCannotHandThemOver) {
   if (kernel_at_least(6, 7)) GTEST_SKIP() << "this kernel can";
   host_port().set_mtu(9000);
   for (const char* mode : {"auto", "copy", "generic"})
-    expect_refusal({"attach", ifname(), "--mode", mode}, 1,
+    expect_refusal({"attach", ifname(), "--pass-all", "--mode", mode}, 1,
                    {ifname(), "MTU 9000", "Linux 6.7", "1738", "ip link set"});
   host_port().set_mtu(1738);
   attach(inspect_all(R"({"stage": "acl", "rules": [], "default": "pass"})"));
@@ -113,16 +113,16 @@ TEST_F(Refused, JumboFramesOfAKernelThatCannotHandThemOver) {
 }
 
 TEST_F(Refused, ZeroCopyWhereThereIsNone) {
-  expect_refusal({"attach", ifname(), "--mode", "zero-copy"}, 1, {ifname(), "zero-copy"});
+  expect_refusal({"attach", ifname(), "--pass-all", "--mode", "zero-copy"}, 1, {ifname(), "zero-copy"});
 }
 
 TEST_F(Refused, MoreQueuesThanThereAre) {
-  expect_refusal({"attach", ifname(), "--queues", "7"}, 1, {ifname(), "queue"});
+  expect_refusal({"attach", ifname(), "--pass-all", "--queues", "7"}, 1, {ifname(), "queue"});
 }
 
 TEST_F(Refused, WrongUsage) {
   expect_refusal({"attach"}, 2, {});
-  expect_refusal({"attach", ifname(), "--mode", "fast"}, 2, {"fast"});
+  expect_refusal({"attach", ifname(), "--pass-all", "--mode", "fast"}, 2, {"fast"});
   expect_refusal({"attahc", ifname()}, 2, {});
 }
 
@@ -136,8 +136,8 @@ TEST_F(Refused, AWrongPolicy) {
 }
 
 TEST_F(Refused, ADeviceThatIsNotThere) {
-  expect_refusal({"attach", ifname(), "--device", "cuda:77"}, 1, {"cuda:77"});
-  expect_refusal({"attach", ifname(), "--device", "abacus"}, 2, {"abacus", "cpu"});
+  expect_refusal({"attach", ifname(), "--pass-all", "--device", "cuda:77"}, 1, {"cuda:77"});
+  expect_refusal({"attach", ifname(), "--pass-all", "--device", "abacus"}, 2, {"abacus", "cpu"});
 }
 
 TEST_F(Refused, OneOfSeveralDevicesThatIsNotThere) {
@@ -145,9 +145,50 @@ TEST_F(Refused, OneOfSeveralDevicesThatIsNotThere) {
   expect_refusal({"attach", ifname(), "--policy", policy.path()}, 1, {"cuda:77"});
 }
 
-TEST_F(Refused, AModeThatTheDeviceDoesNotHave) {
-  const TemporaryFile policy(R"({"version": 1, "compute": {"device": "cpu", "mode": "graph"}})");
-  expect_refusal({"attach", ifname(), "--policy", policy.path()}, 1, {"cpu", "compute.mode", "inline"});
+// What each key by itself is right in: every command that takes a policy says the same of it.
+TEST_F(Refused, SettingsThatCannotBeHadTogether) {
+  const std::string mirrors =
+      R"("rules": [{"match": {"proto": "udp"}, "action": {"mirror": "p"}}], "pipelines": {"p": [)";
+  const std::string acl = R"({"stage": "acl", "rules": []}]})",
+                    ddos = R"({"stage": "ddos", "udp_pps": 1000}]})";
+  struct Case {
+    std::string members;
+    std::vector<std::string> says;
+  };
+  const std::vector<Case> cases{
+      {R"("compute": {"device": "cpu", "mode": "graph"})", {":1:", "/compute/mode", "cpu", "inline"}},
+      {R"("compute": {"device": "vulkan:3", "mode": "graph"})", {"/compute/mode", "vulkan:3", "CUDA"}},
+      {R"("compute": {"device": "vulkan", "mode": "persistent"})", {"/compute/mode", "vulkan", "auto"}},
+      {R"("compute": {"devices": ["cuda:0", "cpu"], "mode": "graph"})",
+       {"/compute/mode", "cpu", "posted ahead"}},
+      {R"("compute": {"device": "vulkan"}, )" + mirrors + acl, {"/rules/0/action", "vulkan", "mirror"}},
+      {R"("compute": {"device": "cuda"}, )" + mirrors + ddos, {"/rules/0/action", "cuda", "ddos"}},
+      {R"("io": {"frames_per_queue": 1024})", {"/io/frames_per_queue", "too small", "3072"}},
+      {R"("io": {"ring_size": 8192})", {"/io/ring_size", "io.frames_per_queue 8192 is too small", "9216"}},
+      {R"("compute": {"batch": 16384})", {"/compute/batch", "too small", "compute.batch"}},
+      {R"("io": {"mode": "generic", "busy_poll": true})", {"/io/busy_poll", "generic", "\"auto\""}},
+  };
+  const std::string capture = std::string(XDPGPU_SOURCE_DIR) + "/tests/data/pcap/vlan.pcap";
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.members);
+    const TemporaryFile policy("{\"version\": 1, " + one.members + "}");
+    expect_refusal({"attach", ifname(), "--policy", policy.path()}, 2, one.says);
+    expect_refusal({"policy", "check", policy.path()}, 2, one.says);
+    expect_refusal({"replay", capture, "--policy", policy.path()}, 2, one.says);
+    const Outcome json = product(*host_, {"policy", "check", policy.path(), "-o", "json"});
+    EXPECT_EQ(json.status, 2) << json.out;
+    EXPECT_EQ(Json::parse(json.out).at("diagnostics").size(), 1U) << json.out;
+  }
+}
+
+// The command line in the policy's place.
+TEST_F(Refused, OptionsThatThePolicyCannotBeHadWith) {
+  const TemporaryFile graph(R"({"version": 1, "compute": {"mode": "graph"}})");
+  expect_refusal({"attach", ifname(), "--policy", graph.path(), "--device", "cpu"}, 2,
+                 {"cpu", "compute.mode", "inline"});
+  const TemporaryFile polls(R"({"version": 1, "io": {"busy_poll": true}})");
+  expect_refusal({"attach", ifname(), "--policy", polls.path(), "--mode", "generic"}, 2,
+                 {"generic", "io.busy_poll"});
 }
 
 TEST_F(Refused, WithoutRoot) {
@@ -157,7 +198,7 @@ TEST_F(Refused, WithoutRoot) {
   std::filesystem::copy_file(product_path(), copy, error);
   if (error) GTEST_SKIP() << "cannot copy the program: " << error.message();
   const std::string before = snapshot({&*host_}, XG_PIN_ROOT);
-  const Outcome outcome = run_program(*host_, {copy, "attach", ifname()}, 20s, {.uid = 65534});
+  const Outcome outcome = run_program(*host_, {copy, "attach", ifname(), "--pass-all"}, 20s, {.uid = 65534});
   std::filesystem::remove(copy);
   EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
   EXPECT_NE(outcome.err.find("root"), std::string::npos) << outcome.err;

@@ -49,7 +49,7 @@ class Restart : public OnTheWire {
 
   // `flows` flows of UDP 7000 that the kernel remembers from then on.
   std::vector<Frame> decide_flows(std::size_t flows) {
-    const auto frames = many_flows(7000, flows, 1);
+    auto frames = many_flows(7000, flows, 1);
     const Pins& pins = attached_->pins();
     EXPECT_TRUE(eventually([&] {
       Sender(left_port()).send_paced(frames, 2000);
@@ -272,7 +272,7 @@ TEST_P(Restart, AfterADeathDecidedFlowsStayDecided) {
   const auto back = left.drain(100ms, 5000ms, udp_to(7001)).size();
   const auto accounted = back + kernel.at("drop_failure") + kernel.at("drop_overload") +
                          worker.at("lost_with_worker") + worker.at("lost_in_kernel") +
-                         worker.at("error_ring_full");
+                         worker.at("error_ring_full") + worker.at("error_refused");
   EXPECT_LE(accounted, sent);
   EXPECT_LE(sent - accounted, 2048U) << "more than a TX ring: " << pins.summary();
   EXPECT_LE(lost, 4096U * queues()) << pins.summary();
@@ -307,7 +307,8 @@ TEST_P(Restart, WhatWasLeftOnPurposeLosesNothing) {
   EXPECT_EQ(worker.at("lost_with_worker"), 0U);
   // To the packet.
   EXPECT_EQ(left.drain(100ms, 5000ms, udp_to(7001)).size() + pins.kernel("drop_failure") +
-                pins.kernel("drop_overload") + worker.at("lost_in_kernel") + worker.at("error_ring_full"),
+                pins.kernel("drop_overload") + worker.at("lost_in_kernel") + worker.at("error_ring_full") +
+                worker.at("error_refused"),
             sent)
       << pins.summary();
   EXPECT_EQ(on_host(host), 0U) << "packets met no program";

@@ -136,7 +136,7 @@ class Walk {
     for (const auto& key : schema.value("required", Json::array()))
       if (!value.contains(key)) return no(definition, "it lacks " + text_of(key));
     for (const auto& [key, member] : value.items()) {
-      const std::string where = definition + "." + key;
+      const std::string where = fmt::format("{}.{}", definition, key);
       if (!properties.contains(key)) return no(where, "there is no such key");
       if (!this->value(properties.at(key), definition, where, member, uses)) return false;
       uses.insert(where);
@@ -146,8 +146,9 @@ class Walk {
 
   void object_offers(const std::string& name, const Json& schema) {
     for (const auto& [key, property] : schema.at("properties").items()) {
-      uses_.insert(name + "." + key);
-      value_offers(property, name, name + "." + key);
+      const std::string use = fmt::format("{}.{}", name, key);
+      uses_.insert(use);
+      value_offers(property, name, use);
     }
   }
 

@@ -51,7 +51,9 @@ Values ports(const std::string& at) {
   return all;
 }
 Values vlans(const std::string& at) {
-  return each(at + "/vlan", {"7", R"("none")", R"("priority")", R"([7, 8])", R"(["none", 7])"});
+  return together({each(at + "/vlan", {"7", R"("none")", R"("priority")", R"([7, 8])", R"(["none", 7])",
+                                       R"("100-199")", R"(["priority", 7, "100-199", "300-4094"])"}),
+                   Values{{at + "/vlan", R"("7")", "7"}}});
 }
 // In the order in which they are written again.
 Values flags(const std::string& at) {
@@ -65,8 +67,9 @@ const char* const kWhole = R"({
   "default": "pass", "on_failure": "pass", "on_overload": "pass", "fragments": "drop", "malformed": "drop",
   "rates": {"arp": {"pps": 1000, "burst": 500}, "nd": {"pps": 1001}, "dhcp": {"pps": 102}, "lacp": {"pps": 13},
             "lldp": {"pps": 14}, "stp": {"pps": 15}, "management_answers": {"pps": 16, "burst": 32}},
-  "management": [{"proto": "tcp", "dst_port": 22, "family": "ipv4"}],
-  "lists": {"inline": ["203.0.113.0/24", "2001:db8::/32"], "file": {"file": "list.txt"}},
+  "management": [{"description": "who", "proto": "tcp", "dst_port": 22, "family": "ipv4"}],
+  "lists": {"inline": ["203.0.113.0/24", "2001:db8::/32"], "file": {"file": "list.txt", "description": "whose"},
+            "told": {"prefixes": ["192.0.2.0/24"], "description": "where"}},
   "rules": [
     {"name": "odd", "description": "why", "match": {"proto": "tcp"}, "action": "drop"},
     {"name": "much", "match": {"control": "arp"}, "limit": {"per": "src", "pps": 100000, "burst": 200000}},
@@ -130,7 +133,7 @@ SettingsCase acl() {
   const std::string at = "/pipelines/p/0/rules/0/match";
   return {
       "Acl", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "acl", "default": "next", "cache": true, "rules": [
+            {"stage": "acl", "description": "what", "default": "next", "cache": true, "rules": [
               {"name": "one", "match": {"proto": "tcp"}, "action": "drop"}]}]}})",
       together({each("/pipelines/p/0/default", kStageDefaults), each("/pipelines/p/0/cache", kCache),
                 each("/pipelines/p/0/rules/0/action",
@@ -140,7 +143,7 @@ SettingsCase acl() {
 
 SettingsCase hash_balance() {
   return {"LoadBalanceByHash", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "load_balance", "algorithm": "hash", "cache": "60s", "backends": [
+            {"stage": "load_balance", "description": "what", "algorithm": "hash", "cache": "60s", "backends": [
               {"name": "a", "mac": "52:54:00:00:00:01", "weight": 3, "to": "IF1"},
               {"mac": "52:54:00:00:00:02", "drain": false}]}]}})",
           together({each("/pipelines/p/0/cache", kCache),
@@ -177,14 +180,14 @@ SettingsCase encapsulation() {
 
 SettingsCase l2fwd() {
   return {"L2fwd", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}],
-                      "pipelines": {"p": [{"stage": "l2fwd", "to": "IF1", "cache": "1s"}]}})",
+                      "pipelines": {"p": [{"stage": "l2fwd", "description": "what", "to": "IF1", "cache": "1s"}]}})",
           each("/pipelines/p/0/cache", kCache)};
 }
 
 SettingsCase reputation() {
   return {"Reputation", R"({"version": 1, "lists": {"bad": {"file": "list.txt"}, "good": ["192.0.2.0/24"]},
             "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "reputation", "of": "either", "default": "next", "cache": "1s",
+            {"stage": "reputation", "description": "what", "of": "either", "default": "next", "cache": "1s",
              "lists": [{"list": "@bad", "action": "drop"}, {"list": "@good", "action": "pass"}]}]}})",
           together({each("/pipelines/p/0/of", {R"("src")", R"("dst")", R"("either")"}),
                     each("/pipelines/p/0/default", kStageDefaults), each("/pipelines/p/0/cache", kCache),
@@ -194,7 +197,7 @@ SettingsCase reputation() {
 
 SettingsCase forward() {
   return {"Forward", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "forward", "default": "drop", "cache": "1s",
+            {"stage": "forward", "description": "what", "default": "drop", "cache": "1s",
              "next_hops": {"left": {"mac": "52:54:00:00:00:01"},
                            "right": {"mac": "52:54:00:00:00:02", "src_mac": "52:54:00:00:00:03", "to": "IF1",
                                      "mtu": 1400}},
@@ -208,7 +211,7 @@ SettingsCase forward() {
 
 SettingsCase rate_limit() {
   return {"RateLimit", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "rate_limit", "per": "src", "prefix4": 24, "prefix6": 56, "pps": 100000, "burst": 200000,
+            {"stage": "rate_limit", "description": "what", "per": "src", "prefix4": 24, "prefix6": 56, "pps": 100000, "burst": 200000,
              "bytes_per_second": 100000000, "burst_bytes": 200000000, "excess": "drop", "entries": 1024,
              "evict": "lru"},
             {"stage": "rate_limit", "per": "flow", "pps": 100000}]}})",
@@ -219,7 +222,7 @@ SettingsCase rate_limit() {
 
 SettingsCase conntrack() {
   return {"Conntrack", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "conntrack", "on_new": "next", "on_invalid": "drop", "on_untracked": "pass", "egress": true, "loose": false,
+            {"stage": "conntrack", "description": "what", "on_new": "next", "on_invalid": "drop", "on_untracked": "pass", "egress": true, "loose": false,
              "entries": 1024, "evict": "lru",
              "timeouts": {"syn_sent": "1s", "syn_received": "2s", "established": "3h", "fin_wait": "4s",
                           "time_wait": "5s", "closed": "6s", "udp": "7s", "udp_replied": "8s", "icmp": "9s",
@@ -234,7 +237,7 @@ SettingsCase conntrack() {
 SettingsCase ddos() {
   return {
       "Ddos", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "ddos", "direction": "in", "prefix4": 24, "prefix6": 64, "window": "100ms", "syn_pps": 100001,
+            {"stage": "ddos", "description": "what", "direction": "in", "prefix4": 24, "prefix6": 64, "window": "100ms", "syn_pps": 100001,
              "udp_pps": 100002, "udp_bytes_per_second": 100000003, "dns_pps": 100004,
              "dns_bytes_per_second": 100000005, "icmp_pps": 100006, "pps": 100007, "bytes_per_second": 100000008,
              "new_flows_per_second": 100009, "sources": 100010, "release_percent": 40, "hold": "10s",
@@ -275,7 +278,7 @@ SettingsCase compute() {
                            {"/compute", R"({"devices": ["cpu"], "mode": "split"})"},
                            {"/compute", R"({"devices": ["cuda:0"]})", "", "cuda"},
                            {"/compute", R"({"devices": ["vulkan:0"]})", "", "vulkan"},
-                           {"/compute/mode", R"("graph")", "", "posted ahead"}},
+                           {"/compute", R"({"device": "cuda", "mode": "graph"})", "", "cuda"}},
                     each("/compute/mode", {R"("auto")", R"("inline")", R"("split")", R"("persistent")"}),
                     each("/compute/frames", {R"("auto")", R"("in_place")", R"("staged")"}),
                     each("/compute/standby", {R"("cpu")", R"("none")"}),

@@ -56,7 +56,7 @@ std::string canonical(std::string text) {
 std::string difference(const Json& given, const Json& shown, const std::string& at = "") {
   if (given.is_object() && shown.is_object()) {
     for (const auto& [key, value] : given.items()) {
-      const std::string place = at + "/" + key;
+      const std::string place = fmt::format("{}/{}", at, key);
       if (place == "/$schema") continue;
       // What is switched off need not be said.
       if (!shown.contains(key)) {
@@ -113,7 +113,7 @@ class Settings : public OnOneWire, public testing::WithParamInterface<SettingsCa
     return mirrors && device_under_test().starts_with("vulkan") ? "cpu" : device_under_test();
   }
   std::string file_of(const Json& document) const {
-    const std::string path = folder_ / "policy.json";
+    std::string path = folder_ / "policy.json";
     std::ofstream(path) << document.dump(1);
     return path;
   }

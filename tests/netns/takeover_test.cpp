@@ -176,7 +176,7 @@ TEST_F(Takeover, PinsThatOthersHadAHandInAreNeitherOpenedNorRemoved) {
       {"mkdir -p -m 700 $PINS/$IN/kept && chown 65534 $PINS/$IN", "is not root's"},
   };
   for (const auto& kind : kinds)
-    for (const char* then : {"$XG detach $IF", "$XG attach $IF --daemon"}) {
+    for (const char* then : {"$XG detach $IF", "$XG attach $IF --pass-all --daemon"}) {
       SCOPED_TRACE(fmt::format("{}; {}", kind.before, then));
       const Outcome outcome = run_where(*host_, name(), kind.before, then);
       EXPECT_EQ(outcome.status, 1) << outcome.out;
@@ -195,7 +195,7 @@ TEST_F(Takeover, ARunFolderThatOthersHadAHandInIsNotUsed) {
       {"mkdir -m 777 $RUN", "can be written by others"},
   };
   for (const auto& kind : kinds)
-    for (const char* then : {"$XG status $IF", "$XG attach $IF --daemon", "$XG detach $IF"}) {
+    for (const char* then : {"$XG status $IF", "$XG attach $IF --pass-all --daemon", "$XG detach $IF"}) {
       SCOPED_TRACE(fmt::format("{}; {}", kind.before, then));
       const Outcome outcome = run_where(*host_, name(), kind.before, then);
       EXPECT_EQ(outcome.status, 1) << outcome.out;
@@ -292,8 +292,16 @@ class Taken {
     std::uint32_t magic = 0x78677067, type = 0, a = 0, b = 0;
     char text[496] = {};
   };
-  enum Type : std::uint32_t { create_maps = 1, install_maps = 2, renamed = 6, activate = 7, set_state = 8 };
-  enum Answer : std::uint32_t { maps_created = 64, done, refused };
+  enum Type : std::uint32_t {
+    create_maps = 1,
+    install_maps = 2,
+    stopped = 4,
+    renamed = 6,
+    activate = 7,
+    set_state = 8,
+    ending = 9
+  };
+  enum Answer : std::uint32_t { maps_created = 64, done, refused, stop, gone };
 
   explicit Taken(pid_t data_plane) : data_plane_(data_plane) {
     kill(data_plane_, SIGSTOP);
@@ -314,9 +322,15 @@ class Taken {
 
   // The answer's type; its text and descriptors are kept.
   std::uint32_t ask(const Message& message) {
+    tell(message);
+    return hear();
+  }
+  void tell(const Message& message) const {
     if (send(channel_.get(), &message, sizeof(message), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(sizeof(message)))
       throw Error("the broker does not listen");
+  }
+  std::uint32_t hear() {
     Message answer;
     alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
     iovec data{&answer, sizeof(answer)};
@@ -329,7 +343,7 @@ class Taken {
     poll(&there, 1, 10'000);
     if (const ssize_t length = recvmsg(channel_.get(), &header, MSG_CMSG_CLOEXEC);
         length != static_cast<ssize_t>(sizeof(answer)))
-      throw Error(fmt::format("the broker does not answer message {} ({}, {}): {}", message.type, length,
+      throw Error(fmt::format("the broker does not answer ({}, {}), which said before: {}", length,
                               length < 0 ? std::strerror(errno) : "", said));
     for (cmsghdr* c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c))
       for (std::size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
@@ -338,14 +352,18 @@ class Taken {
         given.emplace_back(fd);
       }
     said = answer.text;
+    number = answer.a;
     return answer.type;
   }
-  std::uint32_t ask(std::uint32_t type, std::uint32_t a, std::uint32_t b = 0) {
+  static Message message(std::uint32_t type, std::uint32_t a, std::uint32_t b) {
     Message message;
     message.type = type;
     message.a = a;
     message.b = b;
-    return ask(message);
+    return message;
+  }
+  std::uint32_t ask(std::uint32_t type, std::uint32_t a, std::uint32_t b = 0) {
+    return ask(message(type, a, b));
   }
   // As a policy's first half is.
   std::uint32_t install(std::uint32_t slot, const xg_policy& policy) {
@@ -358,6 +376,7 @@ class Taken {
 
   std::vector<Fd> given;
   std::string said;
+  std::uint32_t number = 0;  // the answer's first
 
  private:
   pid_t data_plane_;
@@ -425,6 +444,28 @@ TEST_F(Takeover, WhatSteersTheProgramTheBrokerChangesAndChecks) {
     std::uint32_t ifindex = 0;
     if (bpf_map_lookup_elem(targets.get(), &port, &ifindex) != 0) ifindex = 0;
     EXPECT_EQ(ifindex, port == 0 ? host_port().ifindex() : 0) << port;
+  }
+}
+
+// A data plane that was to detach everything may ask for its policy to stay, as for "detach --keep".
+TEST_F(Takeover, WhatIsToBeDetachedStaysForNoDataPlane) {
+  for (const bool answers : {true, false}) {
+    SCOPED_TRACE(answers ? "says that it stopped" : "dies before");
+    attach(inspect_all(kPass));
+    {
+      Taken taken(attached_->data_plane());
+      attached_->process().signal(SIGTERM);
+      EXPECT_EQ(taken.hear(), Taken::stop);
+      taken.tell(Taken::message(Taken::ending, 1, 0));
+      if (answers) {
+        EXPECT_EQ(taken.ask(Taken::stopped, 1, 1), Taken::gone);
+        EXPECT_EQ(taken.number, 0U) << "what decides was left";
+      }
+      kill(attached_->data_plane(), SIGKILL);
+    }
+    attached_->process().wait(20s);
+    EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+    attached_.reset();
   }
 }
 

@@ -66,18 +66,6 @@ std::vector<std::string> policies(const std::string& first, const std::string& l
           kTransfers, kTcp, first, last)};
 }
 
-// Its own: what it maps of the kernel's tables is the kernel's.
-std::int64_t rss_kib(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/status", pid));
-  for (std::string word; file >> word;)
-    if (word == "RssAnon:") {
-      std::int64_t kib = 0;
-      file >> kib;
-      return kib;
-    }
-  return 0;
-}
-
 std::int64_t descriptors(pid_t pid) {
   std::error_code gone;
   std::int64_t count = 0;
@@ -101,8 +89,8 @@ class Fault {
 class Life {
  public:
   Life(const lab::Namespace& host, const std::vector<const lab::Veth*>& wires, Traffic& traffic,
-       const Plan& plan, std::mt19937_64& random)
-      : host_(host), wires_(wires), traffic_(traffic), plan_(plan), random_(random) {
+       const Plan& plan, Sampler& sampler, std::mt19937_64& random)
+      : host_(host), wires_(wires), traffic_(traffic), plan_(plan), sampler_(sampler), random_(random) {
     for (const auto* wire : wires) ifnames_.push_back(wire->a().ifname());
     policies_ = policies(ifnames_.front(), ifnames_.back(), plan.device);
     const Fault fault(plan.fault);
@@ -117,6 +105,7 @@ class Life {
     own_flaps_.resize(wires.size());
     for (std::size_t port = 0; port < ifnames_.size(); ++port)
       received_before_.push_back(pins(port).kernel("received"));
+    watch_ = std::make_unique<Watch>(sampler, attached_->process().pid(), wires);
   }
 
   Found run() {
@@ -308,8 +297,9 @@ class Life {
   }
 
   void measure(bool first) {
+    const auto nobody_asks = sampler_.pause();
     std::int64_t rss = 0, files = 0;
-    for (const pid_t pid : everybody_) rss += rss_kib(pid);
+    for (const pid_t pid : everybody_) rss += own_memory_kib(pid);
     // The last answer's connection may not be closed yet.
     lab::eventually([&] {
       files = 0;
@@ -346,6 +336,7 @@ class Life {
   }
 
   void finish() {
+    watch_.reset();
     if (plan_.end == End::data_plane_killed) kill_data_plane();
     if (plan_.end != End::all_killed) {
       const lab::Outcome outcome = attached_->detach();
@@ -377,9 +368,9 @@ class Life {
       found_.in += pins(port).kernel("received");
       handed += pins(port).kernel("inspected");
       for (const auto& [reason, packets] : pins(port).worker_counts())
-        for (const char* outcome :
-             {"lost_in_kernel", "dropped", "passed", "transmitted", "redirected", "error_device",
-              "error_generation", "error_target", "error_ring_full", "error_invalid"})
+        for (const char* outcome : {"lost_in_kernel", "dropped", "passed", "transmitted", "redirected",
+                                    "error_device", "error_generation", "error_target", "error_too_long",
+                                    "error_hand_over", "error_ring_full", "error_refused", "error_invalid"})
           if (reason == outcome) accounted += packets;
     }
     found_.in_flight_at_death = handed - accounted;
@@ -395,9 +386,11 @@ class Life {
   const std::vector<const lab::Veth*>& wires_;
   Traffic& traffic_;
   const Plan& plan_;
+  Sampler& sampler_;
   std::mt19937_64& random_;
   std::vector<std::string> ifnames_, policies_;
   std::unique_ptr<Attached> attached_;
+  std::unique_ptr<Watch> watch_;
   std::vector<pid_t> everybody_;
   std::vector<std::uint64_t> on_the_wire_, received_before_, own_flaps_;
   std::uint64_t frames_ = 0;
@@ -440,8 +433,8 @@ Json to_json(const Found& found) {
 }
 
 Found live(const lab::Namespace& host, const std::vector<const lab::Veth*>& wires, Traffic& traffic,
-           const Plan& plan, std::mt19937_64& random) {
-  return Life(host, wires, traffic, plan, random).run();
+           const Plan& plan, Sampler& sampler, std::mt19937_64& random) {
+  return Life(host, wires, traffic, plan, sampler, random).run();
 }
 
 }  // namespace xdpgpu::soak

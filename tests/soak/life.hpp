@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/netns/product.hpp"
+#include "tests/soak/samples.hpp"
 #include "tests/soak/traffic.hpp"
 
 namespace xdpgpu::soak {
@@ -40,8 +41,9 @@ nlohmann::json to_json(const Found& found);
 // More growth than that between two rests of one life is a problem. Descriptors do not grow at all.
 inline constexpr std::int64_t kRssGrowthKib = 16 << 10;
 
-// `wires` are lab::Veth whose end a() is the host's. Throws lab::Error where it cannot even begin.
+// `wires` are lab::Veth whose end a() is the host's; `sampler` looks at it until it is to end. Throws
+// lab::Error where it cannot even begin.
 Found live(const lab::Namespace& host, const std::vector<const lab::Veth*>& wires, Traffic& traffic,
-           const Plan& plan, std::mt19937_64& random);
+           const Plan& plan, Sampler& sampler, std::mt19937_64& random);
 
 }  // namespace xdpgpu::soak

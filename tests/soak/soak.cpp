@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 using lab::Json;
 
 struct Settings {
-  double seconds = 20, life_seconds = 4;
+  double seconds = 20, life_seconds = 4, sample_seconds = 5;
   std::uint64_t packets = 0, seed = 1;
   unsigned pairs = 2, queues = 1, pps = 20000;
   std::string device = lab::device_under_test(), json;
@@ -66,6 +66,7 @@ int run(const Settings& settings) {
   fmt::print("seed {}, {} wires, {} queues each, device {}\n", settings.seed, settings.pairs, settings.queues,
              settings.device);
 
+  Sampler sampler(lab::Millis(static_cast<std::int64_t>(settings.sample_seconds * 1000)));
   Found sum;
   Json lives = Json::array();
   const auto start = Clock::now();
@@ -81,7 +82,7 @@ int run(const Settings& settings) {
                     .stands_still = way.stands_still,
                     .device = settings.device,
                     .queues = settings.queues};
-    Found found = live(host, all, traffic, plan, random);
+    Found found = live(host, all, traffic, plan, sampler, random);
     if (way.end == End::all_killed && number % 2 == 1) clean_up();
     if (way.end != End::all_killed || number % 2 == 1)
       for (const auto& left : lab::leftovers(host, links)) found.problems.push_back("left behind: " + left);
@@ -112,6 +113,7 @@ int run(const Settings& settings) {
   clean_up();
   for (const auto& left : lab::leftovers(host, links)) sum.problems.push_back("left behind: " + left);
   if (const std::string broken = traffic.broken_transfer(); !broken.empty()) sum.problems.push_back(broken);
+  if (sampler.taken() == 0) sum.problems.push_back("no sample was taken");
   if (traffic.transfers() == 0) sum.problems.push_back("no TCP transfer came to its end");
   fmt::print(
       "{} lives in {:.0f} s: {} packets ({:.0f} a second), {} swaps, {} flaps, {} standstills, {} TCP "
@@ -138,7 +140,9 @@ int run(const Settings& settings) {
                                                          {"past_the_program", sum.past_the_program},
                                                          {"rss_growth_kib", sum.rss_growth_kib},
                                                          {"problems", sum.problems},
-                                                         {"lives", lives}});
+                                                         {"pps", settings.pps},
+                                                         {"lives", lives},
+                                                         {"samples", sampler.json()}});
   return sum.problems.empty() && written ? 0 : 1;
 }
 
@@ -152,6 +156,8 @@ int main(int argc, char** argv) {
       "of\n"
       "its own (root), and accounts for every packet and frame. Exits 1 where anything does not add up.");
   app.footer(
+      "Two hours at a bounded rate, and what they look like: --seconds 7200 --life-seconds 600 --pps 20000\n"
+      "--sample-seconds 15 --json soak.json, then bench/plot soak.json.\n"
       "A billion packets: --packets 1000000000 --seconds 86400 --life-seconds 60 --pps 0 --pairs 8\n"
       "--queues 8. That took six minutes on 16 cores with an H200 (--device cuda).");
   app.add_option("--seconds", settings.seconds, "how long; the life that has begun is finished")
@@ -167,6 +173,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--pps", settings.pps, "packets a second of each sender; 0: as fast as it can")
+      ->capture_default_str();
+  app.add_option("--sample-seconds", settings.sample_seconds,
+                 "seconds between two samples of memory, frames and queues; they are in the JSON")
+      ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("--device", settings.device, "compute device, as `xdpgpu devices` names it")
       ->capture_default_str();

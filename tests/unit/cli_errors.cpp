@@ -2,83 +2,18 @@
 //
 // The real binary: wrong usage and bad input of every kind get one sentence and the right exit status,
 // and what needs no privilege works without.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
-extern char** environ;
+#include "tests/unit/cli_test.hpp"
 
+namespace xdpgpu::test {
 namespace {
 
-using Json = nlohmann::json;
-
-struct Outcome {
-  int status = -1;
-  std::string out, err;
-};
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class CliErrors : public ::testing::Test {
- protected:
-  void SetUp() override {
-    char name[] = "/tmp/xdpgpu-cli-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    for (const auto& path : files_) unlink(path.c_str());
-    rmdir(directory_.c_str());
-  }
-  std::string file(const std::string& name, const std::string& text) {
-    std::string path = directory_ + "/" + name;
-    std::ofstream(path) << text;
-    files_.push_back(path);
-    return path;
-  }
-  // Output goes to `to`, or into what is returned.
-  Outcome run(std::vector<std::string> arguments, const std::string& to = "") {
-    const std::string out = to.empty() ? file("out", "") : to;
-    const std::string err = file("err", "");
-    arguments.insert(arguments.begin(), XDPGPU_BINARY);
-    std::vector<char*> argv;
-    argv.reserve(arguments.size() + 1);
-    for (auto& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_TRUNC, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_TRUNC, 0);
-    pid_t pid = 0;
-    Outcome outcome;
-    if (posix_spawn(&pid, XDPGPU_BINARY, &actions, nullptr, argv.data(), environ) == 0) {
-      int status = 0;
-      waitpid(pid, &status, 0);
-      outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    if (to.empty()) outcome.out = contents(out);
-    outcome.err = contents(err);
-    return outcome;
-  }
-
-  std::string directory_;
-  std::vector<std::string> files_;
-};
+class CliErrors : public CliTest {};
 
 // What comes from elsewhere, as names and answers do, is shown and not obeyed.
 TEST_F(CliErrors, NothingThatATerminalObeysIsPrinted) {
@@ -116,8 +51,8 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"attach", "eth0", "--mode", "fast"}, 2, {"fast", "zero-copy"}},
       {{"attach", "eth0", "--queues", "0"}, 2, {"queues", "1"}},
       {{"attach", "eth0", "--queues", "many"}, 2, {"many"}},
-      {{"attach", "eth0", "--flow-entries", "1000"}, 2, {"1000", "power of two"}},
-      {{"attach", "eth0", "eth0"}, 2, {"eth0", "twice"}},
+      {{"attach", "eth0", "--pass-all", "--flow-entries", "1000"}, 2, {"1000", "power of two"}},
+      {{"attach", "eth0", "eth0", "--pass-all"}, 2, {"eth0", "twice"}},
       {{"attach", "eth0", "--policy", bad}, 2, {":2:", "/defualt", "default"}},
       {{"attach", "eth0", "--policy", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
       {{"attach", "eth0", "--policy", fifo}, 2, {fifo, "is a FIFO"}},
@@ -126,7 +61,7 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"policy", "check", lists_fifo}, 2, {":1:", "/lists/a/file", fifo, "is a FIFO"}},
       {{"policy", "check", dangling}, 2, {dangling, "No such file"}},
       {{"policy", "apply", "no-such-if", lists_fifo}, 2, {"/lists/a/file", "is a FIFO"}},
-      {{"attach", "no-such-if"}, 1, {}},  // not root: says so; root: names the interface
+      {{"attach", "no-such-if", "--pass-all"}, 1, {}},  // not root: says so; root: names the interface
       {{"detach"}, 2, {"interface"}},
       {{"detach", "no-such-if"}, 1, {}},
       {{"detach", "../../../../no/such/folder"}, 2, {"../../../../no/such/folder", "15"}},
@@ -186,6 +121,35 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
     EXPECT_TRUE(outcome.err.starts_with("xdpgpu: ")) << outcome.err;
     for (const auto& word : c.says)
       EXPECT_NE(outcome.err.find(word), std::string::npos) << word << ": " << outcome.err;
+    // Likewise as an object.
+    auto arguments = c.arguments;
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const auto json = run(arguments);
+    EXPECT_EQ(json.status, c.status) << json.out << json.err;
+    ASSERT_TRUE(Json::accept(json.out)) << json.out << json.err;
+    const Json said = Json::parse(json.out);
+    ASSERT_TRUE(said.is_object() && said.contains("error")) << json.out;
+    EXPECT_NE(said.at("error").value("message", ""), "") << json.out;
+  }
+}
+
+TEST_F(CliErrors, JsonSaysWhereAPolicyIsWrong) {
+  const std::string bad = file("bad.json", "{ \"version\": 1,\n  \"defualt\": \"drop\" }");
+  const std::string vlan = XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap";
+  for (const auto& command : std::vector<std::vector<std::string>>{{"policy", "check", bad},
+                                                                   {"policy", "apply", "no-such-if", bad},
+                                                                   {"attach", "no-such-if", "-p", bad},
+                                                                   {"replay", vlan, "-p", bad}}) {
+    auto arguments = command;
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    ASSERT_TRUE(Json::accept(outcome.out)) << outcome.out;
+    const Json error = Json::parse(outcome.out).value("error", Json::object());
+    EXPECT_EQ(error.value("pointer", ""), "/defualt") << outcome.out;
+    EXPECT_EQ(error.value("line", 0), 2) << outcome.out;
+    EXPECT_EQ(error.value("file", ""), bad) << outcome.out;
+    EXPECT_NE(error.value("message", "").find("default"), std::string::npos) << outcome.out;
   }
 }
 
@@ -205,11 +169,21 @@ TEST_F(CliErrors, HelpIsForEverybody) {
   const auto all = run({"--help"});
   EXPECT_EQ(all.status, 0);
   EXPECT_EQ(all.err, "");
-  const std::vector<std::vector<std::string>> commands{
-      {"attach"},          {"detach"},          {"status"},         {"bypass"},
-      {"replay"},          {"doctor"},          {"devices"},        {"features"},
-      {"policy", "check"}, {"policy", "apply"}, {"policy", "show"}, {"policy", "confirm"},
-      {"flows", "list"},   {"flows", "flush"}};
+  const std::vector<std::vector<std::string>> commands{{"attach"},
+                                                       {"detach"},
+                                                       {"status"},
+                                                       {"bypass"},
+                                                       {"replay"},
+                                                       {"doctor"},
+                                                       {"devices"},
+                                                       {"features"},
+                                                       {"policy", "init"},
+                                                       {"policy", "check"},
+                                                       {"policy", "apply"},
+                                                       {"policy", "show"},
+                                                       {"policy", "confirm"},
+                                                       {"flows", "list"},
+                                                       {"flows", "flush"}};
   for (auto command : commands) {
     EXPECT_NE(all.out.find("\n  " + command[0] + " "), std::string::npos) << command[0];
     command.emplace_back("--help");
@@ -279,6 +253,28 @@ TEST_F(CliErrors, AMissingInterfaceBlocksAndHidesNoOther) {
   EXPECT_NE(missing.at("cure"), "");
 }
 
+TEST_F(CliErrors, CheckNotesATableBehindConntrackThatDrops) {
+  const auto policy = [&](const std::string& name, const std::string& stages) {
+    return file(name, R"({"version": 1, "pipelines": {"p": [)" + stages +
+                          R"(]}, "rules": [{"action": {"inspect": "p"}}]})");
+  };
+  const std::string track = R"({"stage": "conntrack", "egress": false, "loose": false})";
+  const std::string limit = R"({"stage": "rate_limit", "per": "src", "pps": 1000})";
+  const std::string note =
+      "stage 1 (conntrack), takes up connections whose first packets stage 2 (rate_limit)";
+
+  const auto wrong = policy("wrong.json", track + ", " + limit);
+  const auto text = run({"policy", "check", wrong});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find(note), std::string::npos) << text.out;
+  const auto json = run({"policy", "check", wrong, "-o", "json"});
+  ASSERT_TRUE(Json::accept(json.out)) << json.out;
+  EXPECT_NE(Json::parse(json.out).at("notes").dump().find(note), std::string::npos) << json.out;
+  const auto cured = run({"policy", "check", policy("cured.json", limit + ", " + track)});
+  EXPECT_EQ(cured.status, 0) << cured.err;
+  EXPECT_EQ(cured.out.find("takes up"), std::string::npos) << cured.out;
+}
+
 TEST_F(CliErrors, TheExamplesAreRight) {
   for (const char* name : {"firewall", "l2-bounce", "load-balancer", "load-balancer-routed", "quickstart",
                            "reputation", "router", "scrub", "ddos-scrub", "stateful-firewall"}) {
@@ -289,3 +285,4 @@ TEST_F(CliErrors, TheExamplesAreRight) {
 }
 
 }  // namespace
+}  // namespace xdpgpu::test

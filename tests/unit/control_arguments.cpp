@@ -34,6 +34,7 @@ TEST(ControlArguments, OfAnyKindAreTakenOrRefusedAndNothingElse) {
       {"file", [](const Json& a) { return apply_arguments(a).has_value(); }},
       {"confirm_s", [](const Json& a) { return apply_arguments(a).has_value(); }},
       {"audit", [](const Json& a) { return apply_arguments(a).has_value(); }},
+      {"keep_audit", [](const Json& a) { return apply_arguments(a).has_value(); }},
       {"interface", [](const Json& a) { return flow_query(a).has_value(); }},
       {"limit", [](const Json& a) { return flow_query(a).has_value(); }},
       {"from", [](const Json& a) { return flow_query(a).has_value(); }}};

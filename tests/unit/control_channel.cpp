@@ -5,8 +5,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -54,6 +56,26 @@ TEST(ControlChannel, WhoeverWantsNoDescriptorsGetsNone) {
   EXPECT_TRUE(broker.receive(1s)) << "messages without any still come";
   ASSERT_TRUE(broker.send(Message::make(MessageType::maps_created), {any.get(), any.get()}));
   EXPECT_TRUE(data_plane.receive(1s)) << "and the other way";
+}
+
+// As on kernels before 6.16. Closing one would have its file system look at that, for as long as it takes it,
+// and gives up locks: by that it is told here.
+TEST(ControlChannel, DescriptorsThatComeAllTheSameAreNeverClosedHere) {
+  auto [data_plane, broker] = make_pair_or_die();
+  broker.refuse_descriptors();
+  const int on = 1;
+  (void)setsockopt(broker.fd(), SOL_SOCKET, 83, &on, sizeof(on));
+  const kernel::Fd file(memfd_create("locked", MFD_CLOEXEC));
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(file.get(), F_SETLK, &lock), 0);
+  ASSERT_TRUE(data_plane.send(Message::make(MessageType::ready), {file.get(), file.get()}));
+  EXPECT_FALSE(broker.receive(1s));
+  const pid_t other = fork();
+  if (other == 0) _exit(fcntl(file.get(), F_SETLK, &lock) == 0 ? 1 : 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0) << "it was closed";
 }
 
 TEST(ControlChannel, StopDuringACallIsKeptForLater) {

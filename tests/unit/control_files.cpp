@@ -111,6 +111,7 @@ TEST_F(ControlFiles, HoldsForThreadsThatWereThereBefore) {
                     [] {
                       std::atomic<int> ready = 0, step = 0, opened = 0;
                       std::vector<std::thread> threads;
+                      threads.reserve(8);
                       for (int i = 0; i < 8; i++)
                         threads.emplace_back([&, i] {
                           sigset_t all;

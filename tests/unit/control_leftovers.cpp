@@ -95,7 +95,8 @@ class Child {
 TEST_F(ControlLeftovers, NobodyButRootHoldsTheLock) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string root = kernel::names::run_root();
-  const bool made = mkdir(root.c_str(), 0755) == 0;
+  const bool made =
+      std::filesystem::create_directories(root);  // with its parent, in a namespace not the host's
   const Child nobody([&] {
     const int folder = setgid(65534) == 0 && setuid(65534) == 0 ? open(root.c_str(), O_RDONLY) : -1;
     return folder >= 0 && flock(folder, LOCK_EX) == 0 && open(kernel::names::lock().c_str(), O_RDONLY) < 0;
@@ -157,6 +158,7 @@ TEST_F(ControlLeftovers, TheLockHasOneHolderAtATime) {
     return true;
   };
   std::vector<std::future<bool>> holders;
+  holders.reserve(16);
   for (int i = 0; i < 16; ++i) holders.push_back(std::async(std::launch::async, come_and_go));
   for (auto& holder : holders) EXPECT_TRUE(holder.get());
 }

@@ -35,12 +35,13 @@ TEST(ControlMetrics, TimesHaveTheUnitThatFits) {
 TEST(ControlMetrics, AQuietQueueHasRingsAndNothingElse) {
   xg_queue_metrics metrics{};
   metrics.ring_size = 2048;
+  metrics.send_ring_size = 4096;
   metrics.fill = {2048, 2048};
   metrics.fill_least = 2000;
   const Json queue{{"metrics", metrics_json(metrics)}, {"counters", no_losses()}};
   EXPECT_EQ(metrics_text(queue),
-            "    rings of 2048, now/most: RX 0/0, fill 2048/2048 (least 2000), TX 0/0, completion 0/0, "
-            "reinjection 0/0\n");
+            "    rings of 2048, now/most: RX 0/0, fill 2048/2048 (least 2000); rings of 4096: TX 0/0, "
+            "completion 0/0, reinjection 0/0\n");
 }
 
 TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
@@ -61,6 +62,7 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   Json counters = no_losses();
   counters["dropped"] = 500;
   counters["lost_in_kernel"] = 4;
+  counters["error_refused"] = 6;
   const Json queue{{"metrics", metrics_json(metrics)}, {"counters", counters}};
   const std::string text = metrics_text(queue);
   EXPECT_THAT(text, HasSubstr("RX 3/700"));
@@ -68,8 +70,8 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   EXPECT_THAT(text, HasSubstr("latency: p50 19."));
   EXPECT_THAT(text, HasSubstr("at most 3.0 ms"));
   EXPECT_THAT(text, HasSubstr("2 of 500.0 packets"));
-  EXPECT_THAT(text, HasSubstr("0 of those sent, 6 of those passed"));
-  EXPECT_THAT(text, HasSubstr("drops: 500 dropped by a pipeline, 4 lost between redirect and RX ring\n"));
+  EXPECT_THAT(text, HasSubstr("drops: 500 dropped by a pipeline, 4 lost between redirect and RX ring, "
+                              "6 refused by the kernel behind user space\n"));
   EXPECT_THAT(text, Not(HasSubstr("device's failure")));
   const Json& json = queue.at("metrics");
   EXPECT_EQ(json.at("latency_ns").at("count"), 1000);

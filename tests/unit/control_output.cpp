@@ -130,6 +130,31 @@ TEST(Output, ComesOutWholeAndInOrderByWayOfTheBroker) {
   EXPECT_EQ(status_of(child), 0);
 }
 
+// The data plane may change how its writes behave, and not how the broker's do.
+TEST(Output, IsTheDataPlanesOwnWayToTheBroker) {
+  Pipe out, errors;
+  const pid_t child = start(out, errors, [] {
+    auto relay = OutputRelay::start();
+    if (!relay) return 1;
+    const pid_t data_plane = fork();
+    if (data_plane == 0) {
+      if (!leave_terminal()) _exit(1);
+      for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+        if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) _exit(2);
+        if (fcntl(fd, F_SETFL, 0) != 0) _exit(3);
+      }
+      std::fprintf(stderr, "of the data plane\n");
+      _exit(0);
+    }
+    if (const int status = status_of(data_plane); status != 0) return status;
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+      if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) return 4;
+    return 0;
+  });
+  EXPECT_EQ(errors.rest(), "of the data plane\n");
+  EXPECT_EQ(status_of(child), 0);
+}
+
 TEST(Output, WaitsForNobody) {
   Pipe out, errors;
   const pid_t child = start(out, errors, [] {

@@ -25,7 +25,7 @@ constexpr const char* kEverything = R"({
         { "name": "a", "match": { "src": ["203.0.113.7/32", "10.0.0.0/8"], "proto": "tcp", "dst_port": [80, "8000-8099"] },
           "action": { "redirect": "eth1" } },
         { "match": { "dst": "2001:db8::/32" }, "action": "tx" },
-        { "match": { "tcp_flags": "syn,!ack", "vlan": ["none", 7] }, "action": "next" } ] } ],
+        { "match": { "tcp_flags": "syn,!ack", "vlan": ["none", 7, "100-199"] }, "action": "next" } ] } ],
     "second": [
       { "stage": "load_balance", "cache": true, "backends": [
         { "name": "b1", "mac": "02:00:00:00:00:01", "weight": 3 },
@@ -69,7 +69,11 @@ TEST(ControlPipelines, EverySettingArrives) {
   ASSERT_TRUE(acl.rules[2].tcp_flags);
   EXPECT_EQ(acl.rules[2].tcp_flags->mask, 0x12);
   EXPECT_EQ(acl.rules[2].tcp_flags->value, 0x02);
-  EXPECT_EQ(acl.rules[2].vlans, (std::vector<u16>{0, 7}));
+  ASSERT_EQ(acl.rules[2].vlans.size(), 3u);
+  EXPECT_EQ(acl.rules[2].vlans[0].last, 0);
+  EXPECT_EQ(acl.rules[2].vlans[1].first, 7);
+  EXPECT_EQ(acl.rules[2].vlans[2].first, 100);
+  EXPECT_EQ(acl.rules[2].vlans[2].last, 199);
 
   const auto& balance = std::get<gpu::LoadBalanceSettings>(settings[1].stages.at(0));
   EXPECT_TRUE(balance.cache);
@@ -140,11 +144,11 @@ TEST(ControlPipelines, WhatAStageNeedsTooMuchOfIsPlaced) {
       { "name": "b", "mac": "02:00:00:00:00:02" } ] })";
   std::string ten;
   for (u32 i = 0; i < 10; i++) ten += "{ \"stage\": \"l2fwd\" },";
+  const std::string alone = "\"p\": [\n " + unequal + "]";
+  const std::string last = "\"a\": [{ \"stage\": \"l2fwd\" }], \"p\": [" + ten + "\n   " + unequal + "]";
   for (const auto& [pipelines, place] :
-       {std::pair("\"p\": [\n " + unequal + "]",
-                  "p.json:2:2: /pipelines/p/0: pipeline \"p\", stage 1 (load_balance)"),
-        std::pair("\"a\": [{ \"stage\": \"l2fwd\" }], \"p\": [" + ten + "\n   " + unequal + "]",
-                  "p.json:2:4: /pipelines/p/10: pipeline \"p\", stage 11 (load_balance)")}) {
+       {std::pair(alone, "p.json:2:2: /pipelines/p/0: pipeline \"p\", stage 1 (load_balance)"),
+        std::pair(last, "p.json:2:4: /pipelines/p/10: pipeline \"p\", stage 11 (load_balance)")}) {
     const auto compiled =
         compile_policy(source("{ \"version\": 1, \"pipelines\": { " + pipelines + "} }"), {"eth0"});
     ASSERT_FALSE(compiled);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 
+#include "maps/router.h"
 #include "userspace/host/capture.hpp"
 
 namespace xdpgpu::control {
@@ -422,6 +423,7 @@ TEST(ControlReplay, TheRouterExampleDoesAsItSays) {
     u32 action;
     const char* target;
     const char* stage;
+    bool wrong_checksum = false;
   };
   const std::vector<Case> cases{
       {"198.19.7.7", 64, XG_REDIRECT, "eth1", "stage 1 (forward) next hop isp-b"},
@@ -431,6 +433,7 @@ TEST(ControlReplay, TheRouterExampleDoesAsItSays) {
       {"203.0.113.200", 64, XG_DROP, "", "stage 1 (forward) route to nowhere"},
       {"203.0.113.1", 64, XG_PASS, "", "stage 1 (forward) route to the host"},
       {"224.0.0.5", 1, XG_PASS, "", "stage 1 (forward) not to be forwarded"},
+      {"198.19.7.7", 64, XG_PASS, "", "stage 1 (forward) wrong header checksum", true},
   };
   for (const bool kernel : {false, true}) {
     if (kernel && geteuid() != 0) continue;
@@ -439,6 +442,10 @@ TEST(ControlReplay, TheRouterExampleDoesAsItSays) {
       auto frame = udp(1, 53);
       inet_pton(AF_INET, one.destination, frame.data() + 30);
       frame[22] = one.ttl;
+      frame[24] = frame[25] = 0;
+      const u32 sum = ~xg_ipv4_header_sum(&frame[14]);
+      frame[24] = static_cast<u8>(one.wrong_checksum ? ~sum : sum);
+      frame[25] = static_cast<u8>(sum >> 8);
       ASSERT_TRUE(replay->feed(frame, 60, 1));
     }
     ASSERT_TRUE(replay->finish());

@@ -19,14 +19,18 @@ TEST(ControlReport, EveryReasonIsInExactlyOneOutcome) {
   u64 outcomes = 0;
   for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
     kernel[reason].packets = u64{1} << reason;
-    if (reason != XG_KERNEL_received && reason != XG_KERNEL_inspected) outcomes += u64{1} << reason;
+    if (reason != XG_KERNEL_received && reason != XG_KERNEL_inspected && reason != XG_KERNEL_cut)
+      outcomes += u64{1} << reason;
   }
+  constexpr u64 kReceived = u64{1} << XG_KERNEL_REASON_COUNT;
+  kernel[XG_KERNEL_received].packets = kReceived;
   const Totals only_kernel = total({kernel}, {});
-  EXPECT_EQ(only_kernel.in, u64{1} << XG_KERNEL_received);
+  EXPECT_EQ(only_kernel.in, kReceived - (u64{1} << XG_KERNEL_cut)) << "its segments came in again";
   EXPECT_EQ(only_kernel.inspected, u64{1} << XG_KERNEL_inspected);
   EXPECT_EQ(only_kernel.pass + only_kernel.drop + only_kernel.tx + only_kernel.redirect + only_kernel.error,
             outcomes);
-  EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite);
+  EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite |
+                                   u64{1} << XG_KERNEL_error_too_long);
   EXPECT_EQ(only_kernel.tx, u64{1} << XG_KERNEL_tx_flow);
 }
 
@@ -44,8 +48,11 @@ TEST(ControlReport, WorkersCompleteTheAccount) {
   queue.counters.redirected = 10;
   queue.counters.error_device = 1;
   queue.counters.error_generation = 2;
-  queue.counters.error_target = 3;
-  queue.counters.error_ring_full = 3;
+  queue.counters.error_target = 2;
+  queue.counters.error_too_long = 1;
+  queue.counters.error_ring_full = 1;
+  queue.counters.error_refused = 1;
+  queue.counters.error_hand_over = 1;
   queue.counters.error_invalid = 1;
   queue.counters.flows_cached = 1000;  // no packets
   queue.counters.checksums_repaired = 1000;

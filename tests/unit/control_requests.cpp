@@ -98,7 +98,8 @@ class ControlRequests : public ::testing::Test {
                    .policy_kept =
                        [this](const kernel::Fd& memory) { done_ += memory ? "kept; " : "nothing kept; "; },
                    .ready = [this] { done_ += "ready; "; },
-                   .ending = [this](bool keep) { done_ += keep ? "will leave; " : "will undo; "; },
+                   .ending = [this](bool keep,
+                                    const std::string&) { done_ += keep ? "will leave; " : "will undo; "; },
                    .undo =
                        [this](bool keep) {
                          done_ += keep ? "leave; " : "undo; ";

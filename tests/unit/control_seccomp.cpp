@@ -28,6 +28,8 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "maps/types.h"
 #include "userspace/control/ioctl_requests.hpp"
@@ -105,6 +107,21 @@ TEST_F(ControlSeccomp, KillsWhoAsksForWhatAnIntruderWants) {
       EXPECT_EQ(filtered([call] { return syscall(call, 0, 0, 0, 0, 0); }, drivers), kKilled) << call;
 }
 
+#if defined(__x86_64__)
+TEST_F(ControlSeccomp, KillsWhoAsksByAnotherTableOfCalls) {
+  constexpr long kX32 = 0x40000000;
+  for (const long call : {long{SYS_getpid}, long{SYS_write}, long{SYS_execve}, 520L /* execve, its own */})
+    EXPECT_EQ(filtered([call] { return syscall(call | kX32, 0, 0, 0); }), kKilled) << call;
+  EXPECT_THAT(filtered([] {
+                long call = 20;  // getpid of 32 bits
+                asm volatile("int $0x80" : "+a"(call) : : "memory");
+                return call;
+              }),
+              ::testing::AnyOf(kKilled, -SIGSEGV))
+      << "a kernel without it knows no such interrupt";
+}
+#endif
+
 TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
   const auto refused = [](long call, long a = 0, long b = 0, long c = 0) {
     return filtered([=] { return syscall(call, a, b, c, 0, 0); });
@@ -113,6 +130,21 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
     EXPECT_EQ(refused(SYS_socket, domain, SOCK_RAW), EPERM) << domain;
   EXPECT_EQ(refused(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_ICMP), EPERM);
   EXPECT_EQ(refused(SYS_socket, AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPERM);
+  // Each a module that the kernel loads for whoever asks.
+  constexpr int kSmc = 256, kL2tp = 115;
+  for (const auto& [type, protocol] : std::vector<std::pair<int, int>>{{SOCK_STREAM, IPPROTO_SCTP},
+                                                                       {SOCK_STREAM, IPPROTO_MPTCP},
+                                                                       {SOCK_STREAM, kSmc},
+                                                                       {SOCK_DGRAM, IPPROTO_UDPLITE},
+                                                                       {SOCK_DGRAM, kL2tp},
+                                                                       {SOCK_DGRAM, IPPROTO_ICMP}})
+    for (const int domain : {AF_INET, AF_INET6})
+      EXPECT_EQ(refused(SYS_socket, domain, type, protocol), EPERM) << protocol;
+  for (const int domain : {AF_INET, AF_INET6}) {
+    EXPECT_NE(refused(SYS_socket, domain, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP), EPERM);
+    EXPECT_NE(refused(SYS_socket, domain, SOCK_DGRAM, 0), EPERM);
+  }
+  EXPECT_EQ(refused(SYS_socket, AF_UNIX, SOCK_STREAM, 0), 0);
   for (const int command :
        {BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_UPDATE_BATCH, BPF_MAP_DELETE_BATCH,
         BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_AND_DELETE_BATCH, BPF_MAP_FREEZE})
@@ -122,16 +154,31 @@ TEST_F(ControlSeccomp, RefusesWhatIsOnNoList) {
     EXPECT_EQ(refused(SYS_bpf, command), EPERM) << command;
   EXPECT_EQ(refused(SYS_kill, getpid(), SIGTERM), EPERM) << "other processes of the same user";
   EXPECT_EQ(refused(SYS_tgkill, getpid(), getpid(), SIGTERM), EPERM) << "likewise";
+  for (const Drivers drivers : {Drivers{}, Drivers{true, true}})
+    for (const long high : {0L, 1L << 32}) {
+      const auto asked = [&](long command, long argument) {
+        return filtered([=] { return syscall(SYS_fcntl, 0, command | high, argument); }, drivers);
+      };
+      for (const long command : {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY})
+        EXPECT_EQ(asked(command, SIGKILL), EPERM) << "likewise, by a descriptor: " << command;
+      for (const long command : {F_GETFL, F_GETFD, F_DUPFD_CLOEXEC}) EXPECT_NE(asked(command, 0), EPERM);
+    }
   EXPECT_EQ(refused(SYS_io_uring_setup, 8), EPERM) << "calls that no filter sees";
   EXPECT_EQ(refused(SYS_perf_event_open), EPERM);
-  for (const long high : {0L, 1L << 32, -1L << 32}) {
-    EXPECT_EQ(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_LINGER | high), EPERM) << "whoever closes it waits";
-    EXPECT_NE(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_SNDBUF), EPERM);
-    EXPECT_NE(refused(SYS_setsockopt, -1, SOL_SOCKET, SO_TYPE), EPERM);
-  }
+  const auto set = [](long option, Drivers drivers) {
+    return filtered([=] { return syscall(SYS_setsockopt, -1, SOL_SOCKET, option, 0, 0); }, drivers);
+  };
+  for (const long option : {SO_LINGER, SO_SNDBUF, SO_TYPE, SO_ATTACH_FILTER, SO_RCVTIMEO})
+    EXPECT_EQ(set(option, {}), EPERM) << "nobody has options to set any more: " << option;
+  for (const long high : {0L, 1L << 32, -1L << 32})
+    EXPECT_EQ(set(SO_LINGER | high, {true, true}), EPERM) << "whoever closes it waits";
+  for (const long option : {SO_SNDBUF, SO_TYPE}) EXPECT_NE(set(option, {true, true}), EPERM) << option;
   EXPECT_EQ(refused(SYS_prctl, PR_SET_DUMPABLE, 1), EPERM);
   EXPECT_EQ(refused(SYS_bind, 0), EPERM);
   EXPECT_EQ(refused(SYS_listen, 0), EPERM);
+  for (const Drivers drivers : {Drivers{}, Drivers{true, true}})
+    EXPECT_EQ(filtered([] { return shutdown(0, SHUT_RDWR); }, drivers), EPERM)
+        << "the listener, which is the next data plane's as well, would listen never again";
   EXPECT_EQ(refused(SYS_ioctl, 0, TIOCSTI), EPERM);
   EXPECT_EQ(refused(SYS_clone, SIGCHLD), EPERM) << "a process";
   EXPECT_EQ(refused(SYS_fork), EPERM);

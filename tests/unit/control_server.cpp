@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/asio/post.hpp>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -194,6 +196,23 @@ TEST_F(ControlServer, AClientThatGoesAwayHurtsNobody) {
   const auto answer = decode_response(hear(client));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->result.at("said"), "still here");
+}
+
+// While the process was stopped, say; whoever shuts down its writing end alone waits for the answer.
+TEST_F(ControlServer, WhatAClientHasLeftIsDropped) {
+  std::promise<void> goes_on;
+  boost::asio::post(context_, [stopped = goes_on.get_future().share()] { stopped.wait(); });
+  auto gone = connect_client();
+  say(gone, encode(Request{"status", {}}));
+  gone = kernel::Fd();
+  const auto there = connect_client();
+  say(there, encode(Request{"status", {{"say", "there"}}}));
+  ASSERT_EQ(shutdown(there.get(), SHUT_WR), 0);
+  goes_on.set_value();
+  const auto answer = decode_response(hear(there));
+  ASSERT_TRUE(answer) << answer.error();
+  EXPECT_EQ(answer->result.at("said"), "there");
+  EXPECT_EQ(handled_, 1);
 }
 
 TEST_F(ControlServer, WhoIsSilentForLongestGivesWay) {

@@ -3,13 +3,18 @@
 // What the broker says, and does, for clients that ask it while there is no data plane.
 #include "userspace/control/stand_in.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <future>
 
 #include "userspace/control/deaths.hpp"
 
@@ -28,7 +33,8 @@ class ControlStandIn : public ::testing::Test {
                   {.status = [this] { return done("status"); },
                    .detach = [this](bool keep) { return done(keep ? "leave" : "detach"); },
                    .bypass = [this](bool on) { return done(on ? "open" : "close"); },
-                   .other = [] { return Response::failure("there is no data plane"); }}) {}
+                   .other = [] { return Response::failure("there is no data plane"); },
+                   .interfaces = [] { return "eth0, eth0.1"; }}) {}
   ~ControlStandIn() override { unlink(path_.c_str()); }
 
   kernel::Fd connect() {
@@ -77,6 +83,30 @@ TEST_F(ControlStandIn, DoesWhatItIsAskedFor) {
   EXPECT_EQ(done_, "status; leave; detach; open; close; ");
 }
 
+// As the data plane would.
+TEST_F(ControlStandIn, RefusesWhatIsNeitherTrueNorFalse) {
+  for (const char* value : {"1", "\"true\"", "null", "[true]", "{}", "tru"}) {
+    EXPECT_THAT(ask(fmt::format("{{\"keep\": {}, \"request\": \"detach\"}}\n", value)),
+                HasSubstr("\\\"keep\\\" is not true or false"));
+    EXPECT_THAT(ask(fmt::format("{{\"on\": {}, \"request\": \"bypass\"}}\n", value)),
+                HasSubstr("bypass needs \\\"on\\\": true or false"));
+  }
+  EXPECT_THAT(ask("{\"request\":\"bypass\"}\n"), HasSubstr("bypass needs"));
+  EXPECT_EQ(done_, "");
+}
+
+TEST_F(ControlStandIn, DoesNothingThatIsMeantForAnother) {
+  for (const char* meant : {"eth1", "eth", "eth0.", "eth0, eth0.1", ""})
+    for (const char* request : {"status", "detach", "bypass"})
+      EXPECT_THAT(
+          ask(fmt::format("{{\"for\": \"{}\", \"on\": true, \"request\": \"{}\"}}\n", meant, request)),
+          HasSubstr("attached eth0, eth0.1 and not"))
+          << meant;
+  EXPECT_EQ(done_, "");
+  (void)ask(encode(Request{"status", Json::object(), {}, {}, "eth0.1"}));
+  EXPECT_EQ(done_, "status; ");
+}
+
 TEST_F(ControlStandIn, RefusesTheRest) {
   for (const std::string line :
        {"{\"request\":\"policy.show\"}\n", "nonsense\n", "\n", "{\"request\":\"detached\"}\n",
@@ -113,6 +143,47 @@ TEST_F(ControlStandIn, WhoIsSilentGivesWay) {
   std::this_thread::sleep_for(2100ms);
   stand_in_.serve(false);
   EXPECT_FALSE(stand_in_.has_clients());
+}
+
+// However fast more comes in: the broker has signals to take, and a data plane to start.
+TEST_F(ControlStandIn, ReadsNoMoreAtOnceThanItHasTimeFor) {
+  const kernel::Fd client = connect();
+  const int most = 1 << 20;
+  (void)setsockopt(client.get(), SOL_SOCKET, SO_SNDBUF, &most, sizeof(most));
+  say(client, "nonsense\n");
+  stand_in_.serve(true);
+  EXPECT_THAT(heard(client), HasSubstr("there is no data plane"));
+  const auto unread = [&] {
+    int bytes = 0;
+    EXPECT_EQ(ioctl(client.get(), SIOCOUTQ, &bytes), 0);
+    return bytes;
+  };
+  const std::string part(16384, 'x');
+  while (send(client.get(), part.data(), part.size(), MSG_NOSIGNAL) > 0) continue;
+  ASSERT_GT(unread(), 200'000);
+  stand_in_.serve(true);
+  EXPECT_GT(unread(), 0);
+  for (int before = unread(), now = 0; before > 0; before = now) {
+    stand_in_.serve(true);
+    ASSERT_LT(now = unread(), before) << "it goes on";
+  }
+}
+
+// The listener is the data plane's as well, which may have it wait before it dies.
+TEST_F(ControlStandIn, WaitsForNoClientWhateverTheListenerDoes) {
+  const int flags = fcntl(listener_.get(), F_GETFL);
+  ASSERT_EQ(fcntl(listener_.get(), F_SETFL, flags & ~O_NONBLOCK), 0);
+  const kernel::Fd client = connect();
+  say(client, "{\"request\":\"status\"}\n");
+  auto served = std::async(std::launch::async, [this] { stand_in_.serve(true); });
+  const bool waits = served.wait_for(5s) != std::future_status::ready;
+  EXPECT_FALSE(waits);
+  if (waits) {
+    ASSERT_EQ(fcntl(listener_.get(), F_SETFL, flags), 0);
+    const kernel::Fd another = connect();
+    served.wait();
+  }
+  EXPECT_THAT(heard(client), HasSubstr("\"did\":\"status\""));
 }
 
 TEST(ControlDeaths, PausesGrowUntilThereAreNoMore) {

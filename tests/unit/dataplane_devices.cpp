@@ -132,6 +132,7 @@ TEST_F(SeveralDevices, EachFailureOfADeviceIsSaid) {
 
 TEST_F(SeveralDevices, ADeviceThatTakesNoFramesIsNamed) {
   std::vector<std::unique_ptr<gpu::Device>> devices;
+  devices.reserve(2);
   for (int i = 0; i < 2; ++i) devices.push_back(gpu::open_device("cpu").value());
   ASSERT_TRUE(devices[1]->register_frames(region_.data(), region_.size(), gpu::Frames::automatic));
   const auto made =

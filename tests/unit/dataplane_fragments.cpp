@@ -50,6 +50,7 @@ class Decided {
       xg_track_first(&packet);
     xg_metadata metadata{};
     xg_metadata_from(&metadata, &packet, 0);
+    metadata.router = XG_ROUTER_ALL;
     const u64 at = u64{batch.count} * XG_CHUNK_SIZE + XG_FRAME_DATA;
     std::memcpy(&region[at - XG_METADATA_SIZE], &metadata, sizeof(metadata));
     std::copy(frame.begin(), frame.end(), region.begin() + static_cast<long>(at));
@@ -201,6 +202,23 @@ TEST(ResultOfLater, HasTheTtlAndChecksumOfItsOwnHeader) {
   Decided last_hop;
   last_hop.add(later(1, 1));
   EXPECT_EQ(result_of_later({result, 52}, &last_hop.region[XG_FRAME_DATA]).verdict, XG_DROP);
+}
+
+// It came to another address than its first one, or broken.
+TEST(ResultOfLater, WhatNoRouterSendsOnIsTheHosts) {
+  xg_result result{};
+  result.verdict = XG_TX;
+  for (const u32 router : {0u, XG_ROUTER_ADDRESSED, XG_ROUTER_CHECKSUM}) {
+    Decided one;
+    one.add(later(1));
+    one.region[XG_FRAME_DATA - XG_METADATA_SIZE + offsetof(xg_metadata, router)] = static_cast<u8>(router);
+    result.flags = XG_RES_SET_TTL | XG_RES_SET_DST_MAC;
+    const xg_result routed = result_of_later({result, 52}, &one.region[XG_FRAME_DATA]);
+    EXPECT_EQ(routed.verdict, XG_PASS);
+    EXPECT_EQ(routed.flags, 0u);
+    result.flags = XG_RES_SET_DST_MAC;
+    EXPECT_EQ(result_of_later({result, 52}, &one.region[XG_FRAME_DATA]).verdict, XG_TX) << "no router's";
+  }
 }
 
 TEST(ResultOfLater, IsNotLongerInsideOfOuterHeaders) {

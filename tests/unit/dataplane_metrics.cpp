@@ -62,6 +62,26 @@ struct Counted {
   }
 };
 
+// Those of one bucket are counted together; the last one has no upper end.
+TEST(Latencies, EachStandsInItsBucket) {
+  constexpr u64 kDone = u64{1} << 40;
+  const std::vector<u64> latencies{5, 5, 6,  1000, 1001, 7, kDone - 1, kDone - 2, 9, u64{1} << 36,
+                                   9, 0, 70, 0,    0};
+  Counted counted(1);
+  std::vector<std::pair<u8, u64>> packets;
+  std::vector<u64> expected(XG_LATENCY_BUCKETS);
+  u64 sum = 0;
+  for (const u64 latency : latencies) {
+    packets.emplace_back(0, kDone - latency);
+    ++expected[xg_latency_bucket(latency)];
+    sum += latency;
+  }
+  counted.batch(kDone, kDone, packets);
+  for (u32 i = 0; i < XG_LATENCY_BUCKETS; ++i) EXPECT_EQ(counted.records[0].latency_ns[i], expected[i]) << i;
+  EXPECT_EQ(counted.records[0].latency_ns_sum, sum);
+  EXPECT_EQ(counted.records[0].latency_ns_most, kDone - 1);
+}
+
 u64 nearest_rank(const std::vector<u64>& sorted, double q) {
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(sorted.size())));
   return sorted[std::max<std::size_t>(rank, 1) - 1];

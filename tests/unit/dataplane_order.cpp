@@ -304,14 +304,48 @@ TEST(MetadataProbe, AFramesFormerPacketIsNotBelievedLaterEither) {
   probe.learn(chunk.bytes, XG_FRAME_DATA, 60, 2000);
   ASSERT_TRUE(probe.delivers());
   xg_metadata there = plausible();
-  EXPECT_TRUE(MetadataProbe::own(there, XG_FRAME_DATA));
-  EXPECT_FALSE(MetadataProbe::own(there, XG_FRAME_DATA + 16)) << "the kernel wrote elsewhere";
+  EXPECT_TRUE(probe.own(there, XG_FRAME_DATA));
+  EXPECT_FALSE(probe.own(there, XG_FRAME_DATA + 16)) << "the kernel wrote elsewhere";
   probe.prepare(chunk.bytes);
   std::memcpy(&there, chunk.bytes + XG_FRAME_DATA - XG_METADATA_SIZE, sizeof(there));
-  EXPECT_FALSE(MetadataProbe::own(there, XG_FRAME_DATA)) << "the frame was given back meanwhile";
+  EXPECT_FALSE(probe.own(there, XG_FRAME_DATA)) << "the frame was given back meanwhile";
   probe.forget();
   EXPECT_TRUE(probe.known());
   EXPECT_FALSE(probe.delivers());
+}
+
+// Where a queue's packets come one after the other, what an older one left is told by its age.
+TEST(MetadataProbe, WhatAnOlderPacketLeftIsToldByItsAge) {
+  MetadataProbe probe(2, 1000, true);
+  Chunk chunk(0);
+  probe.prepare(chunk.bytes);
+  xg_metadata first = plausible();
+  first.sequence = 0xfffffffe;
+  chunk.write(first);
+  EXPECT_FALSE(probe.tells_by_age()) << "not known yet";
+  probe.learn(chunk.bytes, XG_FRAME_DATA, 60, 2000);
+  ASSERT_TRUE(probe.tells_by_age());
+  EXPECT_TRUE(probe.own(first, XG_FRAME_DATA)) << "that it was learnt from";
+  probe.note({first.rx_time_ns, first.sequence});
+  EXPECT_FALSE(probe.own(first, XG_FRAME_DATA)) << "once more";
+
+  const auto is_own = [&](u64 time, u32 sequence, u8 port = 2, u32 generation = 7, u16 flags = 0) {
+    xg_metadata metadata = plausible();
+    metadata.rx_time_ns = time;
+    metadata.sequence = sequence;
+    metadata.port = port;
+    metadata.generation = generation;
+    metadata.flags = flags;
+    return probe.own(metadata, XG_FRAME_DATA);
+  };
+  EXPECT_TRUE(is_own(1500, 0xffffffff)) << "within the same tick";
+  EXPECT_TRUE(is_own(1501, 3)) << "some were lost, and the number has gone round";
+  EXPECT_FALSE(is_own(1499, 3)) << "so old that the number has gone round since";
+  EXPECT_FALSE(is_own(1501, 0xfffffffd));
+  EXPECT_FALSE(is_own(1501, 3, 1)) << "another port's";
+  EXPECT_FALSE(is_own(1501, 3, 2, 0)) << "emptied";
+  EXPECT_FALSE(is_own(1501, 3, 2, 7, XG_PKT_EGRESS)) << "the worker's, of what the host sent";
+  EXPECT_FALSE(probe.own(plausible(), XG_FRAME_DATA + 16));
 }
 
 TEST(MetadataProbe, ADriversOwnBytesAreNotMetadata) {

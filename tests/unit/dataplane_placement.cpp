@@ -37,6 +37,7 @@ std::vector<int> cores(const std::vector<Placement>& placements) {
 
 std::vector<int> nodes(const std::vector<Placement>& placements) {
   std::vector<int> on;
+  on.reserve(placements.size());
   for (const Placement& placement : placements) on.push_back(placement.node);
   return on;
 }
@@ -104,6 +105,23 @@ TEST(FrameRegion, FramesStandOnTheNodeTheyAreToBeOn) {
   EXPECT_THAT((*region)->notes(), IsEmpty());
   EXPECT_EQ(node_of((*region)->base()), topology.nodes.begin()->first);
   EXPECT_EQ(node_of((*region)->base() + chunk_of(1999)), last);
+}
+
+// A node is preferred, and what does not stand there is found, wherever in the region it is.
+TEST(FrameRegion, WhatStandsElsewhereIsFound) {
+  const Topology topology = read_topology();
+  if (topology.nodes.empty()) GTEST_SKIP() << "this kernel shows no NUMA nodes";
+  const int here = topology.nodes.begin()->first, nowhere = topology.nodes.rbegin()->first + 1;
+  const std::vector<FrameShare> shares{{0, 2000, here}};
+  const auto region = FrameRegion::create(2000, false, shares);
+  ASSERT_TRUE(region) << region.error();
+  const u8* const base = (*region)->base();
+  if (node_of(base) < 0) GTEST_SKIP() << "get_mempolicy is not allowed here";
+  EXPECT_EQ(find_elsewhere(base, chunk_of(2000), here).bytes, 0u);
+  const Elsewhere all = find_elsewhere(base, chunk_of(2000), nowhere);
+  EXPECT_EQ(all.bytes, chunk_of(2000));
+  EXPECT_EQ(all.node, here);
+  EXPECT_EQ(find_elsewhere(base + 100, 1, nowhere).bytes, 4096u) << "whole pages";
 }
 
 TEST(FrameRegion, ANodeThatIsNotThereIsSaidAndNoFailure) {

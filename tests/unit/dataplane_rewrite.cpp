@@ -17,7 +17,7 @@ class Rewrite : public testing::Test {
  protected:
   Rewrite() { std::iota(frame(), frame() + 100, u8{0}); }
   u8* frame() { return memory_.data() + XG_METADATA_SIZE; }
-  std::array<u8, 100> rewritten(u16 flags, u16 l3_offset, const xg_result& result) {
+  std::array<u8, 100> rewritten(u16 flags, u8 l3_offset, const xg_result& result) {
     xg_metadata metadata{};
     metadata.flags = flags;
     metadata.l3_offset = l3_offset;
@@ -54,13 +54,13 @@ class Rewrite : public testing::Test {
 };
 
 TEST_F(Rewrite, SetsAddressesTtlAndChecksumOfIpv4) {
-  for (u16 l3 : {u16{14}, u16{18}, u16{22}}) {
+  for (u8 l3 : {u8{14}, u8{18}, u8{22}}) {
     auto expected = with_macs();
     expected[l3 + 8u] = 0x3f;
     expected[l3 + 10u] = 0xc0;
     expected[l3 + 11u] = 0xcc;
     std::iota(frame(), frame() + 100, u8{0});
-    EXPECT_EQ(rewritten(XG_PKT_IPV4, l3, kAll), expected) << l3;
+    EXPECT_EQ(rewritten(XG_PKT_IPV4, l3, kAll), expected) << u32{l3};
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/unit/dataplane_random.hpp"
+#include "userspace/dataplane/engine.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -314,7 +315,7 @@ TEST(Levels, OfTheTransmittersRings) {
     ASSERT_TRUE(k.transmitter.push({&packet, 1}));
   }
   k.transmitter.flush();
-  k.transmitter.kick();
+  k.transmitter.kick([](FrameId) { FAIL() << "a frame was refused"; });
   for (u32 i = 0; i < 15; ++i) k.completion.put(k.tx.take().addr);
   EXPECT_EQ(k.transmitter.tx_level().now, 5u);
   EXPECT_EQ(k.transmitter.tx_level().most, 20u);
@@ -322,6 +323,20 @@ TEST(Levels, OfTheTransmittersRings) {
   EXPECT_EQ(k.transmitter.collect([](FrameId) {}), 15u);
   EXPECT_EQ(k.transmitter.completion_level().now, 0u);
   EXPECT_EQ(k.transmitter.completion_level().most, 15u);
+}
+
+// Of a queue's frames those of one batch are left, whatever a port does not send.
+TEST(SendRing, HoldsWhatTheDeviceMayGiveBackAtOnce) {
+  EngineOptions options;
+  EXPECT_EQ(send_ring_size(options, 8192), 4u * 1024);
+  options.batch = 1000;
+  EXPECT_EQ(send_ring_size(options, 8192), 4u * 1024);
+  EXPECT_EQ(send_ring_size(options, 65536), 4u * 1024);
+  options.batch = 32;
+  EXPECT_EQ(send_ring_size(options, 8192), options.ring_size);
+  options = {.ring_size = 64, .batch = 1024};
+  EXPECT_EQ(send_ring_size(options, 64 + 1024), 64u);
+  EXPECT_EQ(send_ring_size(options, 4096), 2048u);
 }
 
 TEST(FreeList, HandsOutWhatWasUsedLast) {

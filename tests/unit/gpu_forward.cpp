@@ -125,6 +125,7 @@ void put_frame(Buffer& buffer, const Prefix& to) {
   xg_metadata metadata{};
   xg_metadata_from(&metadata, &packet, 0);
   metadata.generation = 1;
+  metadata.router = XG_ROUTER_ALL;
   std::memcpy(buffer.data(), &metadata, sizeof(metadata));
 }
 

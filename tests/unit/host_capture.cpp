@@ -82,6 +82,51 @@ TEST_F(HostCapture, SamplesAreReadToTheEnd) {
   }
 }
 
+// Seconds have 32 bits, which libpcap takes for signed ones.
+TEST_F(HostCapture, TimesGoOnUntilTheYear2106) {
+  const auto packet = with_header(std::vector<u8>(14), kIpv4);
+  const std::vector<u64> times{1'700'000'000'000'000'000, 2'147'483'647'000'000'000,
+                               2'147'483'648'000'000'001, 4'294'967'295'999'999'999};
+  std::vector<Packet> packets;
+  packets.reserve(times.size());
+  for (const u64 time : times) packets.push_back({time, packet});
+  write(DLT_EN10MB, packets);
+  const auto capture = Capture::open(path_);
+  ASSERT_TRUE(capture) << capture.error();
+  for (const u64 time : times) {
+    const auto read = (*capture)->next();
+    ASSERT_TRUE(read) << (*capture)->problem();
+    EXPECT_EQ(read->time_ns, time);
+  }
+  EXPECT_EQ((*capture)->clamped(), 0u);
+}
+
+// A pcapng says its times as it likes: what is later than that counts as the latest.
+TEST_F(HostCapture, LaterTimesThanAnyAreTheLatest) {
+  const auto word = [](u32 value) {
+    return std::string{static_cast<char>(value), static_cast<char>(value >> 8),
+                       static_cast<char>(value >> 16), static_cast<char>(value >> 24)};
+  };
+  std::string file =
+      word(0x0a0d0d0a) + word(28) + word(0x1a2b3c4d) + word(1) + word(~0u) + word(~0u) + word(28);
+  // Link type Ethernet; times in seconds (if_tsresol 0).
+  file += word(1) + word(32) + word(1) + word(65535) + word(0x00010009) + word(0) + word(0) + word(32);
+  const std::string frame(60, '\0');
+  for (const u32 high : {0u, 0x7fffffffu, 0xffffffffu})
+    file += word(6) + word(92) + word(0) + word(high) + word(1000) + word(60) + word(60) + frame + word(92);
+  write_bytes(file);
+  const auto capture = Capture::open(path_);
+  ASSERT_TRUE(capture) << capture.error();
+  u64 last = 0;
+  for (u32 i = 0; i < 3; ++i) {
+    const auto read = (*capture)->next();
+    ASSERT_TRUE(read) << (*capture)->problem();
+    EXPECT_EQ(read->time_ns / 1'000'000'000, i == 0 ? 1000u : 4'294'967'295u) << i;
+    EXPECT_GE(read->time_ns, last);
+    last = read->time_ns;
+  }
+}
+
 TEST_F(HostCapture, OtherLinkTypesGetEthernetHeaders) {
   struct Case {
     int link_type;

@@ -102,7 +102,8 @@ struct InterfaceCase {
 
 TEST(HostDoctor, InterfaceTable) {
   const DoctorOptions any;
-  DoctorOptions copy, zero_copy, generic, eight, two;
+  DoctorOptions copy, zero_copy, generic, eight, two, before_attach;
+  before_attach.foreign_blocks = true;
   copy.mode = IoMode::copy;
   zero_copy.mode = IoMode::zero_copy;
   generic.mode = IoMode::generic;
@@ -157,6 +158,14 @@ TEST(HostDoctor, InterfaceTable) {
          f.xdp_program_name = "somebody_elses";
        },
        any, Severity::note, "somebody_elses"},
+      {"another program, before an attach",
+       [](InterfaceFacts& f) {
+         f.xdp_program_id = 7;
+         f.xdp_program_name = "somebody_elses";
+         f.xdp_link_holder = 123;
+         f.xdp_link_holder_name = "other";
+       },
+       before_attach, Severity::blocker, "stop process 123 (other)"},
   };
   for (const auto& c : cases) {
     auto facts = good_interface();
@@ -240,6 +249,25 @@ TEST(HostDoctor, GenericModeNeedsNothingOfTheDriver) {
   EXPECT_EQ(find(findings, Severity::warning), nullptr);
   EXPECT_TRUE(can_transmit_xdp(facts, true));
   EXPECT_FALSE(can_transmit_xdp(facts, false));
+}
+
+TEST(HostDoctor, GenericModeMeetsSegmentsThatNobodyCut) {
+  auto facts = good_interface();
+  DoctorOptions generic;
+  generic.mode = IoMode::generic;
+  EXPECT_EQ(find(examine_interface(good_host(), facts, generic), Severity::note), nullptr)
+      << "its kernel joins none for generic XDP";
+  facts.driver = "veth";
+  EXPECT_EQ(find(examine_interface(good_host(), facts, {}), Severity::note), nullptr) << "native XDP";
+  for (const bool falls_back : {false, true}) {
+    if (falls_back) facts.xdp_features = 0;
+    const auto findings = examine_interface(good_host(), facts, falls_back ? DoctorOptions{} : generic);
+    const Finding* note = find(findings, Severity::note);
+    ASSERT_NE(note, nullptr);
+    EXPECT_EQ(note->check, "segments");
+    EXPECT_NE(note->sentence().find("ethtool -K PEER tso off gso off"), std::string::npos)
+        << note->sentence();
+  }
 }
 
 TEST(HostDoctor, BeforeKernelsTellVethIsNotTrustedToTransmit) {

@@ -12,8 +12,13 @@
 #include <sys/vfs.h>
 #include <time.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "bench/path/bare.hpp"
 #include "tests/netns/lab.hpp"
@@ -22,6 +27,7 @@
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/netlink.hpp"
+#include "userspace/kernel/pins.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -216,6 +222,54 @@ TEST_F(Port, RefusesALiveAttachAndReplacesADeadOne) {
   EXPECT_EQ(attached(), 0u);
 }
 
+// What a map of that name holds may be of any size, and whose pins they are is looked at first.
+TEST_F(Port, AHeartbeatOfAnotherKindOrOfOthersCountsForNothing) {
+  const auto make = [](bpf_map_type type, u32 bytes) {
+    bpf_map_create_opts options{};
+    options.sz = sizeof(options);
+    return Fd(bpf_map_create(type, "queue_state", sizeof(u32), bytes, 1, &options));
+  };
+  const auto beat_in = [](const Fd& map, std::vector<u8> value) {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const u64 ns = static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+    std::memcpy(&value[offsetof(xg_queue_state, beat_ns)], &ns, sizeof(ns));
+    const u32 zero = 0;
+    EXPECT_EQ(bpf_map_update_elem(map.get(), &zero, value.data(), BPF_ANY), 0);
+  };
+  constexpr u32 kBytes = sizeof(xg_queue_state);
+  const Fd ours = make(BPF_MAP_TYPE_ARRAY, kBytes), longer = make(BPF_MAP_TYPE_ARRAY, 16 * kBytes),
+           percpu = make(BPF_MAP_TYPE_PERCPU_ARRAY, kBytes);
+  ASSERT_TRUE(ours && longer && percpu);
+  beat_in(ours, std::vector<u8>(kBytes, 0xff));
+  EXPECT_TRUE(has_live_worker(ours.get()));
+  beat_in(longer, std::vector<u8>(16 * kBytes, 0xff));
+  EXPECT_FALSE(has_live_worker(longer.get()));
+  beat_in(percpu, std::vector<u8>(std::size_t{kBytes} * static_cast<u32>(libbpf_num_possible_cpus()), 0xff));
+  EXPECT_FALSE(has_live_worker(percpu.get()));
+
+  struct statfs facts {};
+  if (statfs("/sys/fs/bpf", &facts) != 0 || facts.f_type != 0xcafe4a11) return;
+  const auto& scope = names::own_scope();
+  const fs::path folder = names::pin_folder("xgn9", scope);
+  fs::create_directories(folder);
+  ASSERT_EQ(bpf_obj_pin(ours.get(), (folder / "queue_state").c_str()), 0);
+  for (const uid_t owner : {uid_t{0}, uid_t{65534}}) {
+    ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+    ASSERT_EQ(chown(folder.c_str(), owner, 0), 0);
+    std::atomic<bool> stop = false;
+    std::thread worker([&] {
+      for (; !stop; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+        beat_in(ours, std::vector<u8>(kBytes));
+    });
+    EXPECT_EQ(has_beating_pins("xgn9", scope), owner == 0) << "of user " << owner;
+    stop = true;
+    worker.join();
+  }
+  fs::remove_all(folder);
+  fs::remove(folder.parent_path());
+}
+
 TEST_F(Port, PinsEveryMapPrivatelyAndTakesThePinsAway) {
   struct statfs facts {};
   if (statfs("/sys/fs/bpf", &facts) != 0 || facts.f_type != 0xcafe4a11)
@@ -251,10 +305,10 @@ TEST_F(Port, PolicyTablesOfAnySizeGoIn) {
     ASSERT_TRUE(fill_policy_maps(*tables, content, std::vector<xg_class_row>(3)));
     const auto ok = install_policy_maps({&*maps}, lines & 1, *tables);
     ASSERT_TRUE(ok) << ok.error();
-    const u32 last = lines - 1;
-    xg_line back{};
-    ASSERT_EQ(bpf_map_lookup_elem(tables->lines.get(), &last, &back), 0);
-    EXPECT_EQ(back.word[7], 0x1234u);
+    const u32 last = (lines - 1) / XG_CHUNK_LINES;
+    const auto back = std::make_unique<xg_chunk>();
+    ASSERT_EQ(bpf_map_lookup_elem(tables->lines.get(), &last, back.get()), 0);
+    EXPECT_EQ(back->line[(lines - 1) % XG_CHUNK_LINES].word[7], 0x1234u);
   }
 }
 

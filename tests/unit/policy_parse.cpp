@@ -48,15 +48,16 @@ TEST(Parse, AWholePolicy) {
     "$schema": "./policy.schema.json", "version": 1, "description": "all there is",
     "default": "drop", "on_failure": "drop", "on_overload": "pass", "fragments": "inspect",
     "malformed": "pass",
-    "management": [{"src": "10.0.0.0/8", "proto": "tcp", "dst_port": 22}],
-    "lists": {"bad": {"file": "bad.txt"}, "office": ["198.51.100.0/24", "2001:db8:5::/48"]},
+    "management": [{"description": "us", "src": "10.0.0.0/8", "proto": "tcp", "dst_port": 22}],
+    "lists": {"bad": {"description": "them", "file": "bad.txt"},
+              "office": {"prefixes": ["198.51.100.0/24", "2001:db8:5::/48"], "description": "who works here"}},
     "rules": [
       {"name": "office first", "match": {"src": "@office"}, "action": "pass"},
       {"match": {"src": ["@bad", "192.0.2.1"], "dst": "2001:db8::1", "family": "ipv6"}, "action": "drop"},
       {"name": "dns", "description": "not too much", "match": {"proto": "udp", "dst_port": 53},
        "limit": {"per": "dst", "pps": 1000, "burst": 2000}},
       {"match": {"proto": ["tcp", 132], "src_port": "1024-65535", "dst_port": [80, "8000-8099"],
-                 "vlan": [10, "none", "priority"]}, "action": {"inspect": "web"}},
+                 "vlan": [10, "none", "priority", "100-199"]}, "action": {"inspect": "web"}},
       {"match": {"tcp_flags": "syn, !ack"}, "action": "drop"},
       {"match": {"control": ["lldp", "stp"]}, "action": "drop"},
       {"action": "pass"}
@@ -65,10 +66,10 @@ TEST(Parse, AWholePolicy) {
       "web": [
         {"stage": "acl", "default": "drop", "cache": true, "rules": [
           {"name": "a", "match": {"src": "10.0.0.0/8", "dst_port": 443}, "action": {"redirect": "eth1"}},
-          {"match": {"tcp_flags": "syn,!ack", "vlan": ["none", 7, "priority"]}, "action": "next"}]},
+          {"match": {"tcp_flags": "syn,!ack", "vlan": ["none", "7", "priority"]}, "action": "next"}]},
         {"stage": "load_balance", "cache": "60s", "backends": [
           {"name": "one", "mac": "52:54:00:00:00:01", "weight": 3, "to": "eth1"}, {"mac": "52:54:00:0a:0B:02"}]},
-        {"stage": "l2fwd"}
+        {"stage": "l2fwd", "description": "what is left"}
       ],
       "bounce": [{"stage": "l2fwd", "to": "eth1", "cache": false}]
     },
@@ -80,6 +81,11 @@ TEST(Parse, AWholePolicy) {
   EXPECT_EQ(policy.fragments, Do::inspect);
   EXPECT_EQ(policy.malformed, Do::pass);
   ASSERT_EQ(policy.management.size(), 1u);
+  EXPECT_EQ(policy.management[0].description, "us");
+  EXPECT_EQ(policy.lists.at("bad").description, "them");
+  EXPECT_EQ(policy.lists.at("office").description, "who works here");
+  EXPECT_EQ(policy.lists.at("office").prefixes.size(), 2u);
+  EXPECT_THAT(policy.pipelines.at(0).descriptions, ElementsAre(std::pair(2u, "what is left")));
   EXPECT_EQ(policy.lists.at("bad").file, "bad.txt");
   EXPECT_EQ(policy.lists.at("bad").prefixes.size(), 2u);
   ASSERT_EQ(policy.rules.size(), 7u);
@@ -89,7 +95,9 @@ TEST(Parse, AWholePolicy) {
   EXPECT_EQ(policy.rules[2].limit, (Limit{XG_LIMIT_PER_DST, 1000, 2000}));
   EXPECT_THAT(policy.rules[3].match.protocols, ElementsAre(6, 132));
   EXPECT_THAT(policy.rules[3].match.dst_ports, ElementsAre(PortRange{80, 80}, PortRange{8000, 8099}));
-  EXPECT_THAT(policy.rules[3].match.vlans, ElementsAre(10, 0, XG_VLAN_PRIORITY));
+  EXPECT_THAT(policy.rules[3].match.vlans,
+              ElementsAre(VlanRange{10, 10}, VlanRange{0, 0}, VlanRange{XG_VLAN_PRIORITY, XG_VLAN_PRIORITY},
+                          VlanRange{100, 199}));
   EXPECT_EQ(policy.rules[3].pipeline, "web");
   EXPECT_EQ(policy.rules[4].match.tcp_flags_mask, 0x12);
   EXPECT_EQ(policy.rules[4].match.tcp_flags_value, 0x02);
@@ -103,7 +111,8 @@ TEST(Parse, AWholePolicy) {
   EXPECT_EQ(acl.rules[0].to, "eth1");
   EXPECT_EQ(acl.rules[1].match.tcp_flags_mask, 0x12);
   EXPECT_EQ(acl.rules[1].match.tcp_flags_value, 0x02);
-  EXPECT_EQ(acl.rules[1].match.vlans, (std::vector<u16>{0, 7, XG_VLAN_PRIORITY}));
+  EXPECT_THAT(acl.rules[1].match.vlans,
+              ElementsAre(VlanRange{0, 0}, VlanRange{7, 7}, VlanRange{XG_VLAN_PRIORITY, XG_VLAN_PRIORITY}));
   const auto& balance = std::get<LoadBalanceStage>(policy.pipelines[0].stages[1]);
   EXPECT_EQ(balance.cache_ms, 60'000u);
   EXPECT_EQ(balance.backends[1].mac, (std::array<u8, 6>{0x52, 0x54, 0, 0xa, 0xb, 2}));
@@ -211,7 +220,7 @@ const Bad kBad[] = {
     {"lists_array", "{\"version\": 1, \"lists\": []}", "/lists", 1, 25, "must be an object of lists"},
     {"list_name", "{\"version\": 1, \"lists\": {\"a b\": []}}", "/lists/a b", 1, 33, "letters, digits"},
     {"list_number", "{\"version\": 1, \"lists\": {\"a\": 7}}", "/lists/a", 1, 31,
-     "array of prefixes or {\"file\""},
+     "array of prefixes, {\"prefixes\""},
     {"list_item", "{\"version\": 1, \"lists\": {\"a\": [\n1]}}", "/lists/a/0", 2, 1,
      "must be a prefix as a string"},
     {"list_item_bad", "{\"version\": 1, \"lists\": {\"a\": [\"10.0.0.0/8\",\n \"10.0.0.0/33\"]}}",
@@ -322,7 +331,16 @@ const Bad kBad[] = {
     {"flag_twice", MATCH("\"tcp_flags\": \"syn,!syn\""), "/rules/0/match/tcp_flags", 3, 45, "named twice"},
     {"vlan_zero", MATCH("\"vlan\": 0"), "/rules/0/match/vlan", 3, 40, "\"none\" for untagged"},
     {"vlan_high", MATCH("\"vlan\": 4095"), "/rules/0/match/vlan", 3, 40, "from 1 to 4094"},
-    {"vlan_word", MATCH("\"vlan\": \"untagged\""), "/rules/0/match/vlan", 3, 40, "\"none\" or \"priority\""},
+    {"vlan_word", MATCH("\"vlan\": \"untagged\""), "/rules/0/match/vlan", 3, 40,
+     "write 100, \"100-199\", \"none\" for untagged packets or \"priority\""},
+    {"vlan_word_near", MATCH("\"vlan\": \"prioritty\""), "/rules/0/match/vlan", 3, 40,
+     "did you mean \"priority\"?"},
+    {"vlan_range_backwards", MATCH("\"vlan\": \"199-100\""), "/rules/0/match/vlan", 3, 40,
+     "runs backwards; write \"100-199\""},
+    {"vlan_range_zero", MATCH("\"vlan\": \"0-10\""), "/rules/0/match/vlan", 3, 40, "0 is no VLAN"},
+    {"vlan_range_high", MATCH("\"vlan\": \"4000-4095\""), "/rules/0/match/vlan", 3, 40,
+     "from 1 to 4094, and \"4000-4095\" goes beyond"},
+    {"vlan_range_open", MATCH("\"vlan\": [\"100-\"]"), "/rules/0/match/vlan/0", 3, 41, "\"100-\" is no VLAN"},
     {"control", MATCH("\"control\": \"ospf\""), "/rules/0/match/control", 3, 43, "\"lldp\" or \"stp\""},
     // Pipelines
     {"pipelines_array", "{\"version\": 1, \"pipelines\": []}", "/pipelines", 1, 29, "object of pipelines"},

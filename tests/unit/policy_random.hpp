@@ -61,6 +61,11 @@ class RandomPolicy {
     static constexpr u8 kUsual[] = {1, 6, 17, 58, 132};
     return chance(80) ? kUsual[below(5)] : static_cast<u8>(below(256));
   }
+  VlanRange vlans() {
+    const auto id = static_cast<u16>(chance(30) ? 0 : chance(20) ? XG_VLAN_PRIORITY : 1 + below(20));
+    if (id == 0 || id == XG_VLAN_PRIORITY || chance(50)) return {id, id};
+    return {id, static_cast<u16>(chance(20) ? 4094 : id + below(20))};
+  }
   Match match(const Policy& policy, bool management) {
     Match match;
     auto addresses = [&](auto& prefixes, auto& lists) {
@@ -76,8 +81,7 @@ class RandomPolicy {
     for (u64 n = chance(40) ? 1 + below(2) : 0; n > 0; --n) match.protocols.push_back(protocol());
     for (u64 n = chance(30) ? 1 + below(3) : 0; n > 0; --n) match.src_ports.push_back(ports());
     for (u64 n = chance(40) ? 1 + below(3) : 0; n > 0; --n) match.dst_ports.push_back(ports());
-    for (u64 n = chance(20) ? 1 + below(2) : 0; n > 0; --n)
-      match.vlans.push_back(static_cast<u16>(chance(30) ? 0 : chance(20) ? XG_VLAN_PRIORITY : 1 + below(20)));
+    for (u64 n = chance(20) ? 1 + below(2) : 0; n > 0; --n) match.vlans.push_back(vlans());
     if (chance(10)) match.family = chance(50) ? 4 : 6;
     if (management) return match;
     if (chance(15)) {
@@ -94,7 +98,7 @@ class RandomPolicy {
       auto& list = policy.lists["list" + std::to_string(i)];
       for (u64 n = below(list_length + 1); n > 0; --n) list.prefixes.push_back(prefix());
     }
-    for (u32 i = 0; i < management; ++i) policy.management.push_back(match(policy, true));
+    for (u32 i = 0; i < management; ++i) policy.management.push_back({match(policy, true), {}});
     for (u32 i = 0; i < rules; ++i) {
       Rule rule;
       rule.name = "rule " + std::to_string(i + 1);
@@ -152,9 +156,8 @@ class RandomPolicy {
       packet.src_port = port_near(near.src_ports);
       packet.dst_port = port_near(near.dst_ports);
     }
-    packet.vlan = chance(60)                                  ? XG_VLAN_NONE
-                  : !near.vlans.empty() && near.vlans[0] != 0 ? near.vlans[0]
-                                                              : static_cast<u32>(1 + below(20));
+    const u32 edge = near.vlans.empty() ? 0 : chance(50) ? near.vlans[0].first : near.vlans[0].last;
+    packet.vlan = chance(60) ? XG_VLAN_NONE : edge != 0 ? edge : static_cast<u32>(1 + below(20));
     return packet;
   }
 

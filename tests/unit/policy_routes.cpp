@@ -85,6 +85,14 @@ TEST(Routes, MoreThanThereIsRoomForAreRefused) {
   EXPECT_THAT(policy.error().front().message, HasSubstr("more prefixes than the 4000000"));
 }
 
+// Packets are looked at as a router does where there is one.
+TEST(Routes, TheXdpProgramIsToldOfARouter) {
+  EXPECT_EQ(compile(*read("::/0 up\n"))->header.routes, 1u);
+  const auto none =
+      parse(R"({"version": 1, "pipelines": {"p": [{"stage": "l2fwd"}]}})", "p", read_files_of({}));
+  EXPECT_EQ(compile(*none)->header.routes, 0u);
+}
+
 TEST(Routes, AFullTableIsReadInSeconds) {
   std::string text;
   for (u32 i = 0; i < 1'000'000; ++i)

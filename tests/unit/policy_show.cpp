@@ -81,20 +81,22 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
     "version": 1, "description": "quotes \" and umlauts \u00fc",
     "default": "drop", "on_failure": {"known": "keep", "new": "drop"},
     "on_overload": {"new": "pass", "known": "keep"}, "fragments": "inspect",
-    "lists": {"f": {"file": "f.txt"}, "i": ["::/0", "0.0.0.0/0", "10.1.2.3"], "none": []},
+    "lists": {"f": {"file": "f.txt"}, "i": ["::/0", "0.0.0.0/0", "10.1.2.3"], "none": [],
+              "g": {"file": "f.txt", "description": "of a file"}, "j": {"prefixes": ["::1"], "description": "one"}},
+    "management": [{"description": "who?", "proto": "tcp", "dst_port": 22}],
     "rules": [
       {"match": {"src": ["@f", "::1"], "dst": "@i"}, "description": "why", "action": {"inspect": "z"},
        "priority": 5},
       {"name": "watch", "match": {"proto": "udp"}, "action": {"mirror": "watched"}},
-      {"match": {"control": "arp", "vlan": ["none", "priority", 7], "proto": [17, 200]}, "action": "drop"}],
+      {"match": {"control": "arp", "vlan": ["none", "priority", 7, "100-199"], "proto": [17, 200]}, "action": "drop"}],
     "pipelines": {
-      "z": [{"stage": "l2fwd"}, {"stage": "l2fwd", "to": "eth9", "cache": "90m"}],
+      "z": [{"stage": "l2fwd"}, {"description": "second \" of two", "stage": "l2fwd", "to": "eth9", "cache": "90m"}],
       "watched": [{"stage": "acl", "rules": [{"action": "drop"}], "cache": true}],
       "a": [
         {"stage": "acl", "rules": [], "default": "pass"},
         {"stage": "acl", "cache": "1500ms", "rules": [
           {"match": {"src": ["10.0.0.0/8", "::1"], "proto": "sctp", "src_port": [1, "2-3"]}, "action": "tx"},
-          {"match": {"tcp_flags": "syn,!ack", "vlan": ["none", "priority", 7]}, "action": "drop"},
+          {"match": {"tcp_flags": "syn,!ack", "vlan": ["none", "priority", 7, "1-4094"]}, "action": "drop"},
           {"action": {"redirect": "eth1"}}]},
         {"stage": "reputation", "of": "either", "default": "drop", "cache": "2s",
          "lists": [{"list": "@f", "action": "next"}, {"list": "@i", "action": {"redirect": "eth3"}}]},

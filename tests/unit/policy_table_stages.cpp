@@ -228,6 +228,37 @@ TEST(ConntrackStage, IsStrictWithWhatTheHostSendsAndLooseWithout) {
   expect_problem(R"({"stage": "conntrack", "egress": "no"})", "/pipelines/p/0/egress", "");
 }
 
+TEST(ConntrackStage, SaysWhereATableBehindMayDropWhatItTakesUp) {
+  const auto notes = [](const std::string& stages) {
+    const auto policy = parsed(stages);
+    return policy ? conntrack_notes(*policy) : std::vector<std::string>{"wrong"};
+  };
+  const std::string heard = R"({"stage": "conntrack"})", deaf = R"({"stage": "conntrack", "egress": false})";
+  const std::string limit = R"(, {"stage": "rate_limit", "per": "src", "pps": 1})",
+                    sends = R"(, {"stage": "l2fwd"})";
+  const auto begins = [](const std::string& note, const std::string& with) { return note.find(with) == 0; };
+
+  const auto first = notes(deaf + R"(, {"stage": "acl", "rules": []})" + limit);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_TRUE(begins(first[0],
+                     R"(pipeline "p", stage 1 (conntrack), takes up connections whose first packets )"
+                     "stage 3 (rate_limit) behind it drops, and lets their answers in: put the "
+                     "rate_limit in front of conntrack, or leave \"egress\" on"))
+      << first[0];
+  const auto sent = notes(heard + limit + sends);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_NE(sent[0].find("stage 2 (rate_limit)"), std::string::npos) << sent[0];
+  EXPECT_EQ(sent[0].find("egress"), std::string::npos) << "would not do: " << sent[0];
+  EXPECT_EQ(notes(heard + R"(, {"stage": "ddos", "syn_pps": 1000})" + sends).size(), 1u);
+
+  EXPECT_TRUE(notes(heard + limit).empty()) << "the host confirms them";
+  EXPECT_TRUE(notes(R"({"stage": "rate_limit", "per": "src", "pps": 1}, )" + heard + sends).empty())
+      << "the cure";
+  EXPECT_TRUE(notes(heard + R"(, {"stage": "rate_limit", "per": "src", "pps": 1, "excess": "pass"})" + sends)
+                  .empty());
+  EXPECT_TRUE(notes(heard + sends).empty());
+}
+
 TEST(ConntrackStage, SaysWhatFollowsWhereTheHostIsNotHeard) {
   const auto notes = [](const std::string& stages) {
     const auto policy = parsed(stages);
@@ -243,6 +274,7 @@ TEST(ConntrackStage, SaysWhatFollowsWhereTheHostIsNotHeard) {
   const auto strict = notes(R"({"stage": "conntrack", "egress": false, "loose": false})");
   ASSERT_EQ(strict.size(), 1u);
   EXPECT_NE(strict[0].find("does not come in by an attached interface"), std::string::npos) << strict[0];
+  EXPECT_EQ(strict[0].find("answers"), std::string::npos) << strict[0];
   EXPECT_TRUE(wants_egress(*parsed(R"({"stage": "conntrack", "loose": true})")));
   EXPECT_FALSE(wants_egress(*parsed(R"({"stage": "conntrack", "egress": false})")));
   EXPECT_FALSE(wants_egress(*parsed(R"({"stage": "l2fwd"})")));

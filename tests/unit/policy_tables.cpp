@@ -210,7 +210,7 @@ TEST(Management, PassesBothDirectionsInFront) {
   ssh.src.push_back(make_prefix(4, {10, 0, 0, 0}, 8));
   ssh.protocols = {6};
   ssh.dst_ports = {{22, 22}};
-  policy.management.push_back(ssh);
+  policy.management.push_back({ssh, {}});
   policy.rules.push_back(drop_rule(0));
   Tables tables = compiled(policy);
   ASSERT_EQ(tables.header.management_count, 2u);

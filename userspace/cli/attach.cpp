@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/attach.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
 
 #include "userspace/cli/command.hpp"
 
@@ -10,12 +14,15 @@ namespace {
 
 constexpr const char* kAbout =
     "Handles the packets that arrive on one or more interfaces by a policy, until Ctrl-C, SIGTERM or\n"
-    "\"xdpgpu detach\". Everything is checked first: what is refused has changed nothing. Whatever ends it,\n"
-    "the interfaces are left as they were.";
+    "\"xdpgpu detach\". Everything is checked first: what is refused has changed nothing. What ends it in\n"
+    "order leaves the interfaces as they were; where it is killed, the XDP program stays and goes on alone,\n"
+    "until another attach or \"xdpgpu detach\".";
 
 constexpr const char* kFooter =
+    "\nSIGHUP applies the policy file again, as \"xdpgpu policy apply\" does, but leaves --audit as it is.\n"
+    "SIGTERM, SIGINT and SIGQUIT detach.\n"
     "\nExamples:\n"
-    "  sudo xdpgpu attach eth0 --policy /etc/xdpgpu/policy.json\n"
+    "  sudo xdpgpu policy init && sudo xdpgpu attach eth0\n"
     "  sudo xdpgpu attach eth0 eth1 --policy bridge.json --mode copy --device cuda\n"
     "  sudo xdpgpu attach eth0 --policy policy.json --daemon && xdpgpu status eth0\n"
     "\nWith -o json: one line when traffic is handled ({\"event\":\"ready\",...}) and one at the end\n"
@@ -24,10 +31,26 @@ constexpr const char* kFooter =
 struct Arguments {
   control::AttachOptions options;
   std::string policy;
+  bool pass_all = false;
   host::IoMode mode = host::IoMode::automatic;
   bool quiet = false;
   std::shared_ptr<Format> format;
 };
+
+// The file that was named, or the one that everything names; empty: there is none.
+std::string policy_file(const std::string& named) {
+  if (!named.empty()) return named;
+  return access(kPolicyFile, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR) ? "" : kPolicyFile;
+}
+
+int no_policy() {
+  return fail(
+      fmt::format("there is no policy to attach by: {} is not there and --policy names none; \"xdpgpu policy "
+                  "init\" writes a first one that is safe for this host, and --pass-all attaches without "
+                  "one: then everything passes and nothing is inspected",
+                  kPolicyFile),
+      kUsage);
+}
 
 int run(Arguments& arguments, bool mode_given) {
   auto& options = arguments.options;
@@ -35,10 +58,13 @@ int run(Arguments& arguments, bool mode_given) {
   options.live = !arguments.quiet;
   options.json = *arguments.format == Format::json;
   options.terminal = isatty(STDOUT_FILENO) == 1;
-  if (!arguments.policy.empty()) {
-    auto source = control::read_policy(arguments.policy);
-    if (!source) return fail(source.error().sentence, kUsage);
+  if (!arguments.pass_all) {
+    const std::string file = policy_file(arguments.policy);
+    if (file.empty()) return no_policy();
+    auto source = control::read_policy(file);
+    if (!source) return refuse(source.error());
     options.policy = std::move(*source);
+    options.policy_file = std::filesystem::absolute(file);
   }
   return control::attach(options);
 }
@@ -54,10 +80,16 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   add_interfaces(*command, "interface", options.interfaces,
                  "Interfaces; REDIRECT goes from one to another of them")
       ->required();
+  auto* policy = command
+                     ->add_option("-p,--policy", arguments->policy,
+                                  fmt::format("Policy file (JSON); default: {}, which \"xdpgpu policy "
+                                              "init\" writes a first one of",
+                                              kPolicyFile))
+                     ->type_name("FILE");
   command
-      ->add_option("-p,--policy", arguments->policy,
-                   "Policy file (JSON); without one, everything passes and is counted")
-      ->type_name("FILE");
+      ->add_flag("--pass-all", arguments->pass_all,
+                 "Attach without a policy: everything passes and is counted, nothing is inspected")
+      ->excludes(policy);
   auto* mode = add_choice<host::IoMode>(*command, "--mode", arguments->mode,
                                         {{"auto", host::IoMode::automatic},
                                          {"zero-copy", host::IoMode::zero_copy},

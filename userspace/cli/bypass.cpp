@@ -15,8 +15,8 @@ int run(bool on, const std::string& ifname, Format format) {
   else
     print(fmt::format(
         "{}: {}{}\n", ifname, on ? "every packet passes, whatever the policy says" : "the policy is in force",
-        done->by_pins ? "; the process that attached it does not answer, so the kernel was told "
-                        "through the pinned map, of this interface alone"
+        done->by_pins ? "; no process answers for it, so the kernel was told through the pinned map, of "
+                        "this interface alone"
                       : ""));
   return kDone;
 }

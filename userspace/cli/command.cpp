@@ -45,6 +45,16 @@ std::string visible(const std::string& text) {
   return shown;
 }
 
+// Set once, before there is a second thread.
+bool& fails_in_json() {
+  static bool in_json = false;
+  return in_json;
+}
+
+void print_failure(const Json& json) {
+  if (fails_in_json()) print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 }  // namespace
 
 CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
@@ -116,11 +126,18 @@ void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {
   command.callback([&chosen, run = std::move(run)] { chosen.run = run; });
 }
 
-int fail(const std::string& sentence, int status) {
+void say(const std::string& sentence) {
   std::fflush(stdout);
   std::fprintf(stderr, "xdpgpu: %s\n", visible(sentence).c_str());
+}
+
+int fail(const std::string& sentence, int status) {
+  print_failure(control::error_json(sentence));
+  say(sentence);
   return status;
 }
+
+void fail_in_json() { fails_in_json() = true; }
 
 void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
@@ -129,25 +146,27 @@ void print(const std::string& text) {
   std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
-int refuse(const std::vector<std::string>& diagnostics, Format format) {
-  if (format == Format::json) print_json({{"ok", false}, {"diagnostics", diagnostics}});
-  for (const auto& diagnostic : diagnostics) fail(diagnostic);
+int refuse(const control::Refusal& why) {
+  Json json = control::error_json(why.sentence, why.problems);
+  json["ok"] = false;
+  json["diagnostics"] = why.diagnostics;
+  print_failure(json);
+  for (const auto& diagnostic : why.diagnostics) say(diagnostic);
   return kUsage;
 }
 
 std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        Format format, control::Files files, const kernel::names::Scope& scope) {
-  // Compiling a large policy is the longest that a request takes.
-  constexpr std::chrono::seconds kTimeout{60};
-  const auto response =
-      control::ask(ifname, {request, std::move(arguments), std::move(files)}, kTimeout, scope);
+                        control::Files files, const kernel::names::Scope& scope) {
+  const auto response = control::ask(ifname, {request, std::move(arguments), std::move(files)}, scope);
   if (!response) {
     status = fail(response.error());
     return std::nullopt;
   }
   if (!response->ok()) {
     // Each diagnostic is a sentence of its own; they say more than their summary.
-    status = response->diagnostics.empty() ? fail(response->error) : refuse(response->diagnostics, format);
+    status = response->diagnostics.empty()
+                 ? fail(response->error)
+                 : refuse({response->error, response->diagnostics, response->problems});
     return std::nullopt;
   }
   status = kDone;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/kernel/names.hpp"
 
@@ -23,6 +24,14 @@ using control::Json;
 inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
+// Of status: how it is with the processes that it asked, the worst of several.
+inline constexpr int kDegraded = 3;
+inline constexpr int kAudit = 4;
+inline constexpr int kBypassed = 5;
+inline constexpr int kDead = 6;
+
+// What attach takes and "policy init" writes where nothing else is named.
+inline constexpr const char* kPolicyFile = "/etc/xdpgpu/policy.json";
 
 enum class Format { text, json };
 
@@ -83,18 +92,23 @@ void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);
 
 // "xdpgpu: sentence" to standard error; returns kFailed or the given status.
 int fail(const std::string& sentence, int status = kFailed);
+// The sentence alone, also where it is none of a failure.
+void say(const std::string& sentence);
+// From here on each failure also prints {"error": {"message": sentence}}, one line, to standard output. For
+// main alone, ahead of everything else.
+void fail_in_json();
 // JSON for people and pipes: indented, one newline at the end.
 void print_json(const Json& json);
 void print(const std::string& text);
 
 // Asks the process that attached the interface. Prints what went wrong and gives nothing then; `status`
-// is what to exit with: kUsage where a policy is wrong, and its diagnostics are printed in `format` then.
+// is what to exit with: kUsage where a policy is wrong.
 std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        Format format = Format::text, control::Files files = {},
+                        control::Files files = {},
                         const kernel::names::Scope& scope = kernel::names::own_scope());
-// What is wrong with a policy: a sentence each and, if wanted, {"ok": false, "diagnostics": [...]}. Returns
-// kUsage.
-int refuse(const std::vector<std::string>& diagnostics, Format format);
+// What is wrong with a policy: a sentence each and, where failures are printed as JSON, {"ok": false,
+// "error": {the first of the problems}, "problems": [...], "diagnostics": [the sentences]}. Returns kUsage.
+int refuse(const control::Refusal& why);
 
 // "90s", "5m", "1h", "90" as seconds; nothing if it is none of these.
 std::optional<unsigned> parse_duration(const std::string& text);

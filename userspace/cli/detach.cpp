@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/last_end.hpp"
 #include "userspace/control/settle.hpp"
 #include "userspace/control/summary.hpp"
 
@@ -25,10 +33,17 @@ int clean_up(const std::string& ifname, Format format) {
         fmt::format("{} is not attached, and nothing is left of an earlier attach; see what is attached with "
                     "\"xdpgpu status\"",
                     ifname));
+  // How it ended is known of one that was told to: "xdpgpu detach --keep".
+  const Json before = control::last_end(ifname);
+  control::keep_last_end({ifname},
+                         (before.is_null() ? "its process was killed" : before.at("why").get<std::string>()) +
+                             ", and then \"xdpgpu detach\" removed what it had left");
   if (format == Format::json)
     print_json({{"removed", *removed}});
   else
-    print(fmt::format("{}: the process that attached it is dead; removed what it left: {}\n", ifname,
+    print(fmt::format("{}: {}; removed what it left: {}\n", ifname,
+                      before.is_null() ? "the process that attached it is dead"
+                                       : "its last attach " + control::last_end_text(before),
                       fmt::join(*removed, ", ")));
   return kDone;
 }
@@ -42,15 +57,45 @@ bool dies(const std::string& ifname) {
   return false;
 }
 
+// The processes that are to end with an attach.
+class Ending {
+ public:
+  explicit Ending(const control::Halves& halves) {
+    for (const pid_t process : {halves.broker, halves.data_plane})
+      if (process > 0)
+        if (kernel::Fd fd(static_cast<int>(syscall(SYS_pidfd_open, process, 0))); fd)
+          processes_.emplace_back(process, std::move(fd));
+  }
+  // Waits until they have ended, so that nothing of them is in use any more; else one that has not.
+  std::optional<pid_t> wait(std::chrono::milliseconds patience) const {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    for (const auto& [process, fd] : processes_) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      pollfd end{fd.get(), POLLIN, 0};
+      if (poll(&end, 1, static_cast<int>(std::max<long>(0, left.count()))) <= 0) return process;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::pair<pid_t, kernel::Fd>> processes_;
+};
+
 const char* outcome_text(bool keep, const Json& report) {
   if (!keep) return "detached";
   return report.value("kept", false)
              ? "left to the kernel, which goes by what it knows until the next attach"
-             : "detached: a program that libxdp's dispatcher runs cannot be left to a later attach";
+             : "detached: its program could not be left to a later attach, as libxdp's "
+               "dispatcher runs it, or its pins were removed and could not be made again";
 }
 
-int leave(const std::string& ifname, control::Presence found) {
-  if (found != control::Presence::dead) return fail(fmt::format("{} is not attached", ifname));
+int leave(const std::string& ifname, control::Presence found, Format format) {
+  if (found != control::Presence::dead) return fail(control::not_attached(ifname));
+  if (format == Format::json) {
+    print_json({{"kept", true}});
+    return kDone;
+  }
   print(fmt::format("{}: the process that attached it is dead; the next attach goes on with what it left\n",
                     ifname));
   return kDone;
@@ -58,16 +103,21 @@ int leave(const std::string& ifname, control::Presence found) {
 
 int run(const std::string& ifname, bool keep, Format format) {
   if (const auto found = control::find_process(ifname); found != control::Presence::running)
-    return keep ? leave(ifname, found) : clean_up(ifname, format);
+    return keep ? leave(ifname, found, format) : clean_up(ifname, format);
 
-  constexpr std::chrono::seconds kTimeout{60};
+  const Ending ending(control::find_halves(ifname));
   Json arguments = Json::object();
   if (keep) arguments["keep"] = true;
-  const auto answer =
-      control::ask(ifname, {std::string(control::request::kDetach), std::move(arguments)}, kTimeout);
+  const auto answer = control::ask(ifname, {std::string(control::request::kDetach), std::move(arguments)});
   if (!answer) return dies(ifname) && !keep ? clean_up(ifname, format) : fail(answer.error());
   if (!answer->ok()) return fail(answer->error);
   const Json& report = answer->result;
+  constexpr std::chrono::seconds kPatience{20};
+  if (const auto left = ending.wait(kPatience))
+    return fail(fmt::format(
+        "{} is {}, but process {}, which had it, has not ended within {} s, so that its memory and what it "
+        "has in {} are in use still; /proc/{}/stack says what it waits for",
+        ifname, outcome_text(keep, report), *left, kPatience.count(), kernel::names::run_root(), *left));
   if (format == Format::json)
     print_json(report);
   else

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/control/client.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -42,15 +43,20 @@ void print_findings(const std::string& title, const std::vector<host::Finding>& 
 }
 
 // The error is "cause; cure".
-host::Finding unreadable(const std::string& why) {
+host::Finding unreadable(const std::string& why, const std::string& netns) {
+  constexpr std::string_view kCommand = "ip link";
   const auto end = why.find("; ");
-  return {host::Severity::blocker, "interface", why.substr(0, end),
-          end == std::string::npos ? "see which interfaces there are with \"ip link\"" : why.substr(end + 2)};
+  std::string cure = end == std::string::npos ? "see \"ip link\"" : why.substr(end + 2);
+  if (const auto at = cure.find(kCommand); at != std::string::npos)
+    cure.replace(at, kCommand.size(), host::command_in(netns, std::string(kCommand)));
+  return {host::Severity::blocker, "interface", why.substr(0, end), std::move(cure)};
 }
 
 int run(std::vector<std::string> names, Format format) {
   const auto facts = host::read_host(true);
-  const host::DoctorOptions options;
+  host::DoctorOptions options;
+  options.foreign_blocks = true;
+  options.netns = kernel::names::remembered_netns();
   const auto about_host = host::examine_host(facts, options);
   bool blocked = host::first_blocker(about_host).has_value();
   Json interfaces = Json::object();
@@ -62,12 +68,14 @@ int run(std::vector<std::string> names, Format format) {
   }
   const bool all = names.empty();
   if (all) names = host::list_interfaces();
-  std::vector<std::string> ready;
+  std::vector<std::string> ready, attached;
   for (const auto& name : names) {
     const auto interface = host::read_interface(name);
     const auto findings = interface ? host::examine_interface(facts, *interface, options)
-                                    : std::vector{unreadable(interface.error())};
-    if (!host::first_blocker(findings))
+                                    : std::vector{unreadable(interface.error(), options.netns)};
+    if (interface && control::find_process(name) == control::Presence::running)
+      attached.push_back(name);
+    else if (!host::first_blocker(findings))
       ready.push_back(name);
     else
       // Asked about all, an interface that cannot be attached is news, not a failure.
@@ -75,18 +83,22 @@ int run(std::vector<std::string> names, Format format) {
     interfaces[name] = to_json(findings);
     if (format == Format::text) print_findings(name, findings);
   }
-  blocked = blocked || ready.empty();
+  blocked = blocked || (ready.empty() && attached.empty());
   if (blocked) ready.clear();
   if (format == Format::json)
     print_json({{"ready", !blocked},
                 {"attachable", ready},
+                {"attached", attached},
                 {"netns", netns_json()},
                 {"host", to_json(about_host)},
                 {"interfaces", interfaces}});
   else if (blocked)
     print("attach would be refused: see what blocks above\n");
-  else
+  else if (!ready.empty())
     print(fmt::format("ready to attach to {}\n", fmt::join(ready, ", ")));
+  if (format == Format::text && !attached.empty())
+    print(fmt::format("{} {} attached already: see \"xdpgpu status\"\n", fmt::join(attached, ", "),
+                      attached.size() == 1 ? "is" : "are"));
   return blocked ? kFailed : kDone;
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// xdpgpu: the command line. Exit status 0: done, 1: failed, 2: wrong usage or a wrong policy.
+// xdpgpu: the command line. Exit status 0: done, 1: failed, 2: wrong usage or a wrong policy; status has some
+// of its own.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,14 +25,17 @@ constexpr const char* kAbout =
     "decides the rest, and what was decided for a flow the kernel remembers. What is decided, a policy "
     "says.\n"
     "\n"
-    "  xdpgpu doctor eth0                       is this host ready?\n"
+    "  sudo xdpgpu doctor eth0                  is this host ready?\n"
+    "  sudo xdpgpu policy init                  write a first policy for this host\n"
     "  xdpgpu policy check policy.json          is this policy right?\n"
     "  xdpgpu replay trace.pcap -p policy.json  what would it do to these packets?\n"
     "  sudo xdpgpu attach eth0 -p policy.json   do it (Ctrl-C ends it and undoes everything)\n"
     "  sudo xdpgpu status eth0                  what became of the packets, and why?\n";
 
 constexpr const char* kFooter =
-    "\nExit status: 0 done, 1 failed, 2 wrong usage or wrong policy. Each command has its own --help.";
+    "\nExit status: 0 done, 1 failed, 2 wrong usage or wrong policy; status has more. With -o json a "
+    "failure\n"
+    "is an object, too: {\"error\": {\"message\": ...}}. Each command has its own --help.";
 
 // CLI11's messages as one sentence that ends in where to look.
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -57,7 +63,20 @@ int unknown_command(const CLI::App& app, const std::string& word) {
   return fail(fmt::format("there is no command \"{}\"; the commands are {}", word, names), kUsage);
 }
 
+// Also where the command line is wrong, so that no parser has understood it.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc; i++) {
+    const std::string word = argv[i];
+    if (word == "--") break;
+    if (word == "-ojson" || word == "-o=json" || word == "--output=json") return true;
+    if ((word == "-o" || word == "--output") && i + 1 < argc && std::strcmp(argv[i + 1], "json") == 0)
+      return true;
+  }
+  return false;
+}
+
 int run(int argc, char** argv) {
+  if (asks_for_json(argc, argv)) fail_in_json();
   CLI::App app{kAbout, "xdpgpu"};
   Chosen chosen;
   app.footer(kFooter);
@@ -114,9 +133,23 @@ int finish_output(int status) {
   return status == kDone ? kFailed : status;
 }
 
+// Whoever started this may have closed some of the descriptors 0 to 2. Those would be given to the next thing
+// that is opened, and what is said, or a daemon that lets go of its terminal, would go there. Each gets
+// /dev/null, the wrong way round: to read from it, or to write to it, is still the error that it was.
+bool reserve_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest one that is free, which is this one.
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Nobody could be told.
+  if (!reserve_standard_descriptors()) return kFailed;
   int status = kFailed;
   try {
     status = run(argc, argv);

@@ -1,28 +1,214 @@
 // SPDX-License-Identifier: MIT
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/control/client.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/first_policy.hpp"
+#include "userspace/control/last_end.hpp"
+#include "userspace/control/notes.hpp"
+#include "userspace/control/summary.hpp"
+#include "userspace/host/exposure.hpp"
+#include "userspace/kernel/kernel.hpp"
 #include "userspace/policy/fragments.hpp"
+#include "userspace/policy/notes.hpp"
 #include "userspace/policy/table_stages.hpp"
+#include "userspace/policy/values.hpp"
 
 namespace xdpgpu::cli {
 namespace {
 
+// ---- init -------------------------------------------------------------------------------------------
+
+struct FirstArguments {
+  std::string file = kPolicyFile;
+  std::vector<std::string> managers;
+  u16 port = 22;
+};
+
+// Whole, or not at all, and never in place of another one.
+int write_new(const std::string& file, const std::string& text) {
+  const auto failed = [&](const char* what) {
+    const int error = errno;
+    return fail(
+        error == EEXIST
+            ? fmt::format("{} is there already, and stays as it is; move it away, or name another file "
+                          "behind \"policy init\"",
+                          file)
+            : fmt::format("cannot {} {}: {}; {}name another file behind \"policy init\"", what, file,
+                          std::strerror(error), error == EACCES ? "run it as root, or " : ""));
+  };
+  const std::string folder = std::filesystem::path(kPolicyFile).parent_path();
+  if (file == kPolicyFile && mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
+    return failed("make the folder of");
+  const kernel::Fd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd) return failed("make");
+  if (write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd.get()) == 0)
+    return kDone;
+  const int status = failed("write");
+  unlink(file.c_str());
+  return status;
+}
+
+// Where cmake --install puts it, from where it puts this program; empty: it is not there.
+std::string installed_schema() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  auto schema = program.parent_path().parent_path() / "share/xdpgpu/policy.schema.json";
+  return !error && std::filesystem::exists(schema, error) ? schema.string() : std::string();
+}
+
+// RFC 1918, 6598 and 4193.
+bool is_private(const std::string& prefix) {
+  for (const char* start : {"10.", "192.168.", "fd", "fc"})
+    if (prefix.starts_with(start)) return true;
+  const int second = std::atoi(prefix.c_str() + std::min(prefix.size(), std::size_t{4}));
+  return (prefix.starts_with("172.") && second >= 16 && second < 32) ||
+         (prefix.starts_with("100.") && second >= 64 && second < 128);
+}
+
+int init(const FirstArguments& arguments, Format format) {
+  control::FirstPolicy facts;
+  facts.exposure = host::look_at_exposure();
+  facts.management_port = arguments.port;
+  facts.managers_named = !arguments.managers.empty();
+  std::erase(facts.exposure.tcp_ports, arguments.port);
+  const auto logged_in = host::logged_in_from();
+  std::vector<std::string> notes;
+  if (!arguments.managers.empty()) {
+    for (const auto& manager : arguments.managers)
+      if (const auto prefix = policy::read_prefix(manager); !prefix)
+        return fail(fmt::format("--management {}: {}", manager, prefix.error()), kUsage);
+    facts.managers = arguments.managers;
+  } else {
+    facts.managers = facts.exposure.networks;
+    facts.managers.insert(facts.managers.end(), logged_in.begin(), logged_in.end());
+    for (const auto& network : facts.exposure.networks)
+      if (!is_private(network))
+        notes.push_back(fmt::format(
+            "{} may be a network of strangers: narrow \"management\" to who manages this host", network));
+  }
+  if (facts.managers.empty())
+    return fail(
+        "there is no default route whose network could manage this host, and nobody is logged in: say who "
+        "does, as in \"xdpgpu policy init --management 10.0.0.0/8\"");
+  char name[256] = {};
+  facts.host = gethostname(name, sizeof(name) - 1) == 0 ? name : "this host";
+  if (facts.exposure.forwards)
+    notes.emplace_back(
+        "this host forwards packets: what it would forward from an attached interface is dropped, but for "
+        "answers; add rules for it");
+  if (!facts.exposure.udp_unsure.empty())
+    notes.push_back(fmt::format(
+        "UDP port{} {} may be a service's, or a client's that has it by chance, and gets answers alone; add "
+        "what is a service to the rules",
+        facts.exposure.udp_unsure.size() == 1 ? "" : "s", fmt::join(facts.exposure.udp_unsure, ", ")));
+  facts.schema = installed_schema();
+  const std::string text = control::first_policy(facts);
+  // What it says of itself is to be true.
+  if (auto compiled = control::compile_policy_anywhere({arguments.file, text, {}}, "(ingress)"); !compiled)
+    return refuse(compiled.error());
+  if (arguments.file == "-") {
+    print(text);
+    for (const auto& note : notes) say(note);
+    return kDone;
+  }
+  if (const int status = write_new(arguments.file, text); status != kDone) return status;
+  if (format == Format::json) {
+    print_json({{"file", arguments.file},
+                {"management", facts.managers},
+                {"management_port", facts.management_port},
+                {"uplinks", facts.exposure.uplinks},
+                {"tcp_services", facts.exposure.tcp_ports},
+                {"udp_services", facts.exposure.udp_ports},
+                {"notes", notes}});
+    return kDone;
+  }
+  const auto ports = [](const std::vector<u16>& list) {
+    return list.empty() ? std::string("none") : fmt::format("{}", fmt::join(list, ", "));
+  };
+  print(fmt::format(
+      "{} is written. It passes TCP port {} from {}; TCP services {}; UDP services {}; ping; and the "
+      "answers to what this host asks. The rest is dropped.\n",
+      arguments.file, facts.management_port, fmt::join(facts.managers, ", "), ports(facts.exposure.tcp_ports),
+      ports(facts.exposure.udp_ports)));
+  for (const auto& note : notes) print(note + "\n");
+  const std::string named = arguments.file == kPolicyFile ? "" : " --policy " + arguments.file;
+  const std::string interface =
+      kernel::names::operand(facts.exposure.uplinks.empty() ? "IF" : facts.exposure.uplinks.front());
+  print(fmt::format(
+      "Read it, try it without dropping anything (sudo xdpgpu attach {}{} --audit), and attach.\n", interface,
+      named));
+  return kDone;
+}
+
+void add_init(CLI::App& policy, Chosen& chosen) {
+  auto arguments = std::make_shared<FirstArguments>();
+  auto* command = policy.add_subcommand("init", "Write a first policy that is safe for this host");
+  describe(
+      *command,
+      "Looks at this host and writes a policy that lets in management from the networks on the default\n"
+      "route's side, what the host serves now, ping, and the answers to what it asks itself; the rest is\n"
+      "dropped. Each part says what it is for. A file that is there is never written over, and nothing is\n"
+      "attached.");
+  command
+      ->add_option("file", arguments->file,
+                   fmt::format("Where to; - for standard output; default: {}", kPolicyFile))
+      ->type_name("FILE");
+  command
+      ->add_option("--management", arguments->managers,
+                   "Who manages this host, a prefix or address, instead of those networks and of who is "
+                   "logged in now; may be given several times")
+      ->allow_extra_args(false)  // what follows is the file
+      ->type_name("NETWORK");
+  command->add_option("--management-port", arguments->port, "By which TCP port; default 22")
+      ->check(CLI::Range(1, 65535).description(""))
+      ->type_name("PORT");
+  add_netns(*command, chosen);
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen, [arguments, format] { return init(*arguments, *format); });
+}
+
 // ---- check ------------------------------------------------------------------------------------------
+
+// Where one of the interfaces is attached and whoever asks may know: what its process would not take.
+std::optional<std::string> ignored_there(const policy::Policy& policy,
+                                         const std::vector<std::string>& ports) {
+  for (const auto& name : ports) {
+    if (control::find_process(name) != control::Presence::running) continue;
+    const auto shown = control::ask(name, {std::string(control::request::kPolicyShow), {}, {}});
+    if (shown && shown->ok() && shown->result.contains("at_attach"))
+      return control::ignored_by_apply(shown->result.at("at_attach"), policy);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> notes_of(const policy::Policy& policy, const std::vector<std::string>& ports) {
+  auto notes = control::notes_here(policy, ports);
+  if (auto ignored = ignored_there(policy, ports)) notes.push_back(std::move(*ignored));
+  return notes;
+}
 
 int check(const std::string& file, const std::vector<std::string>& ports, Format format) {
   auto source = control::read_policy(file);
-  if (!source) return refuse(source.error().diagnostics, format);
+  if (!source) return refuse(source.error());
   auto compiled = ports.empty() ? control::compile_policy_anywhere(std::move(*source), "(ingress)")
                                 : control::compile_policy(std::move(*source), ports);
-  if (!compiled) return refuse(compiled.error().diagnostics, format);
+  if (!compiled) return refuse(compiled.error());
   const auto& tables = compiled->tables;
   const u64 bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row);
   std::size_t prefixes = 0;
   for (const auto& [name, list] : compiled->policy.lists) prefixes += list.prefixes.size();
-  auto notes = policy::conntrack_notes(compiled->policy);
-  for (auto& note : policy::fragment_notes(compiled->policy)) notes.push_back(std::move(note));
+  const auto notes = notes_of(compiled->policy, ports);
   if (format == Format::json) {
     print_json({{"ok", true},
                 {"file", file},
@@ -40,7 +226,7 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
                     "{:016x}\n",
                     file, compiled->policy.rules.size(), compiled->policy.lists.size(), prefixes,
                     compiled->policy.pipelines.size(), (bytes + 1023) / 1024, compiled->policy.hash));
-    for (const auto& note : notes) print(note + "\n");
+    for (const auto& note : notes) print("note: " + note + "\n");
   }
   return kDone;
 }
@@ -55,12 +241,13 @@ void add_check(CLI::App& policy, Chosen& chosen) {
   describe(
       *command,
       "Reads and compiles a policy and everything that it names, and prints every problem with its place:\n"
-      "file, line, column and JSON pointer. Exit status 2 if there is one. A policy has 16 MiB of text at "
-      "most,\n"
-      "4,096 rules and 4,000,000 prefixes, each file 256 MiB, all together 1 GiB.");
+      "file, line, column and JSON pointer. Exit status 2 if there is one. What is legal and likely not\n"
+      "meant is a note, and fails nothing. A policy has 16 MiB of text at most, 4,096 rules and 4,000,000\n"
+      "prefixes, each file 256 MiB, all together 1 GiB.");
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
   add_interfaces(*command, "--interfaces", arguments->ports,
-                 "The interfaces that it is meant for; then every redirect must name one of them");
+                 "The interfaces that it is meant for; then every redirect must name one of them, and what "
+                 "\"policy apply\" would not change on them is noted");
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return check(arguments->file, arguments->ports, *format); });
@@ -85,12 +272,12 @@ int apply(const Application& application, Format format) {
     arguments["confirm_s"] = *seconds;
   }
   auto source = control::read_policy(file);
-  if (!source) return refuse(source.error().diagnostics, format);
+  if (!source) return refuse(source.error());
   arguments["file"] = source->file;
   arguments["text"] = std::move(source->text);
   int status = kFailed;
   const auto result = ask(ifname, std::string(control::request::kPolicyApply), std::move(arguments), status,
-                          format, std::move(source->files));
+                          std::move(source->files));
   if (!result) return status;
   if (format == Format::json) {
     print_json(*result);
@@ -102,6 +289,8 @@ int apply(const Application& application, Format format) {
     print(
         "it drops nothing: what it would drop is counted (\"xdpgpu status\") and passes, until a policy is "
         "applied without --audit\n");
+  for (const auto& note : result->value("notes", Json::array()))
+    print(fmt::format("note: {}\n", note.get<std::string>()));
   if (result->contains("confirm_within_s"))
     print(fmt::format("it is taken back unless \"xdpgpu policy confirm {}\" comes within {} s\n",
                       kernel::names::operand(ifname), result->at("confirm_within_s").get<unsigned>()));
@@ -148,10 +337,18 @@ int show(const std::string& ifname, Format format) {
   int status = kFailed;
   const auto result = ask(ifname, std::string(control::request::kPolicyShow), {}, status);
   if (!result) return status;
-  if (format == Format::json)
+  if (format == Format::json) {
     print_json(*result);
-  else
-    print(result->at("text").get<std::string>());
+    return kDone;
+  }
+  print(result->at("text").get<std::string>());
+  // Beside the text, which may go to a file.
+  if (std::string trial = control::trial_text(*result, ifname); !trial.empty()) {
+    trial.pop_back();
+    say(trial);
+  }
+  if (const std::string before = control::last_end_text(result->value("last_end", Json())); !before.empty())
+    say("the attach before this one " + before);
   return kDone;
 }
 
@@ -168,14 +365,16 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
 }  // namespace
 
 void add_policy(CLI::App& app, Chosen& chosen) {
-  auto* policy = app.add_subcommand("policy", "Check, apply, confirm or show a policy");
+  auto* policy = app.add_subcommand("policy", "Write, check, apply, confirm or show a policy");
   policy->require_subcommand(1);
+  add_init(*policy, chosen);
   add_check(*policy, chosen);
   add_apply(*policy, chosen);
   add_simple(*policy, chosen, "confirm", "Keep the policy that was applied with --confirm", confirm);
   add_simple(
       *policy, chosen, "show",
-      "Print the policy in force, as it was written (with -o json also every setting as it was understood)",
+      "Print the policy in force, as it was written (with -o json also every setting as it was understood, "
+      "and \"io\" and \"compute\" as they were taken at attach)",
       show);
 }
 

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/describe.hpp"
@@ -15,13 +18,22 @@ namespace {
 
 struct Arguments {
   std::string capture, policy, device = "auto";
+  std::optional<u64> seed;
   bool no_kernel = false;
   bool verbose = false;
 };
 
 std::string why_of(const control::PacketVerdict& verdict) {
   std::string why = verdict.reason;
-  if (!verdict.rule.empty()) why += fmt::format(" by rule \"{}\"", verdict.rule);
+  // "dropped by a rule" says which one.
+  constexpr std::string_view kByARule = " by a rule", kOverALimit = "over a rule's limit";
+  if (!verdict.rule.empty() && why.ends_with(kByARule)) why.resize(why.size() - kByARule.size());
+  if (!verdict.rule.empty() && why.ends_with(kOverALimit))
+    why.replace(why.size() - kOverALimit.size(), why.npos,
+                fmt::format("over the limit of rule \"{}\"", verdict.rule));
+  else if (!verdict.rule.empty())
+    why += fmt::format(" by rule \"{}\"", verdict.rule);
+  if (verdict.headers_cut) why += ", headers cut by the capture";
   if (!verdict.pipeline.empty()) why += fmt::format(" in pipeline {}: {}", verdict.pipeline, verdict.stage);
   if (!verdict.mirrors.empty()) why += fmt::format("; mirrored to {}", fmt::join(verdict.mirrors, ", "));
   return why;
@@ -40,6 +52,7 @@ Json to_json(const control::PacketVerdict& verdict, u64 start_ns) {
   if (!verdict.pipeline.empty()) json["pipeline"] = verdict.pipeline;
   if (!verdict.stage.empty()) json["decided_by"] = verdict.stage;
   if (!verdict.mirrors.empty()) json["mirrored_to"] = verdict.mirrors;
+  if (verdict.headers_cut) json["headers_cut"] = true;
   return json;
 }
 
@@ -55,6 +68,7 @@ class Account {
   void take(const std::vector<control::PacketVerdict>& verdicts) {
     for (const auto& verdict : verdicts) {
       if (packets_++ == 0) start_ns_ = verdict.time_ns;
+      headers_cut_ += verdict.headers_cut;
       std::string action = control::action_name(verdict.action);
       by_action_[action]++;
       by_why_[action + ": " + why_of(verdict)]++;
@@ -70,6 +84,7 @@ class Account {
     }
   }
 
+  u64 headers_cut() const { return headers_cut_; }
   Json summary() const { return {{"packets", packets_}, {"verdicts", by_action_}, {"why", by_why_}}; }
   std::string text() const {
     std::string text = fmt::format("{} packet{}:", packets_, packets_ == 1 ? "" : "s");
@@ -84,14 +99,21 @@ class Account {
   Format format_;
   u64 packets_ = 0;
   u64 start_ns_ = 0;
+  u64 headers_cut_ = 0;
   std::map<std::string, u64> by_action_;
   std::map<std::string, u64> by_why_;
 };
 
 struct Oddities {
-  u64 cut = 0;    // by the capture's snapshot length
-  u64 long_ = 0;  // than a frame chunk
+  u64 cut = 0;          // by the capture's snapshot length
+  u64 headers_cut = 0;  // of them
+  u64 long_ = 0;        // longer than a device is shown
 };
+
+// "1 packet was", "2 packets were"
+std::string packets(u64 count, const char* one, const char* several) {
+  return fmt::format("{} packet{} {}", count, count == 1 ? "" : "s", count == 1 ? one : several);
+}
 
 std::vector<std::string> notes_of(const host::Capture& capture, const control::Replay& replay,
                                   const Oddities& odd) {
@@ -99,28 +121,50 @@ std::vector<std::string> notes_of(const host::Capture& capture, const control::R
   notes.push_back(
       fmt::format("kernel part {}; pipelines on device {}", replay.kernel_part(), replay.device()));
   if (capture.link_type() != "Ethernet") notes.push_back("link type " + capture.link_type());
-  if (odd.cut)
-    notes.push_back(fmt::format("{} packets were cut by the capture and judged by what is there", odd.cut));
+  if (const u64 behind = odd.cut - odd.headers_cut)
+    notes.push_back(packets(behind, "was", "were") +
+                    " cut by the capture, and judged by the headers and the length on the wire");
+  if (odd.headers_cut)
+    notes.push_back(
+        packets(odd.headers_cut, "was", "were") +
+        " cut by the capture within the headers, and judged by what is there: on the wire something "
+        "else may come of that; capture with a larger snapshot length (tcpdump -s 0)");
   if (odd.long_)
-    notes.push_back(fmt::format("{} packets are longer than {} bytes and judged by their first bytes",
-                                odd.long_, XG_PACKET_MAX));
+    notes.push_back(fmt::format(
+        "{} longer than {} bytes, as hosts have them that segment late (TSO, GRO): no wire carries such, and "
+        "pipelines see the first {} bytes",
+        packets(odd.long_, "is", "are"), XG_PACKET_MAX, XG_PACKET_MAX));
   if (capture.clamped())
-    notes.push_back(fmt::format("the time of {} packets ran backwards and was held", capture.clamped()));
+    notes.push_back(fmt::format("the time of {} and was held",
+                                packets(capture.clamped(), "ran backwards", "ran backwards")));
   return notes;
+}
+
+// CLI11 takes "-1" and what is too large for other numbers.
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        u64 number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (!text.empty() && error == std::errc() && end == text.data() + text.size()) return std::string();
+        return fmt::format("\"{}\" is no whole number from 0 to {}", text, ~u64{0});
+      },
+      "");
 }
 
 int run(const Arguments& arguments, Format format) {
   auto source = arguments.policy.empty()
                     ? tl::expected<control::PolicySource, control::Refusal>(control::pass_everything())
                     : control::read_policy(arguments.policy);
-  if (!source) return fail(source.error().sentence, kUsage);
-  auto policy = control::compile_policy_anywhere(std::move(*source), "(capture)");
-  if (!policy) return fail(policy.error().sentence, kUsage);
+  if (!source) return refuse(source.error());
+  auto policy = control::compile_policy_anywhere(std::move(*source), "(capture)", arguments.seed);
+  if (!policy) return refuse(policy.error());
   auto capture = host::Capture::open(arguments.capture);
   if (!capture) return fail(capture.error());
   control::ReplayOptions options;
   options.device = arguments.device;
   options.kernel = !arguments.no_kernel;
+  options.repeatable = arguments.seed.has_value();
   auto replay = control::Replay::open(*policy, options);
   if (!replay) return fail(replay.error());
 
@@ -128,7 +172,7 @@ int run(const Arguments& arguments, Format format) {
   Oddities odd;
   while (const auto packet = (*capture)->next()) {
     odd.cut += packet->cut;
-    odd.long_ += packet->frame.size() > XG_PACKET_MAX;
+    odd.long_ += packet->original_length > XG_PACKET_MAX;
     if (auto fed = (*replay)->feed(packet->frame, packet->original_length, packet->time_ns); !fed)
       return fail(fed.error());
     account.take((*replay)->take());
@@ -136,6 +180,7 @@ int run(const Arguments& arguments, Format format) {
   if (auto finished = (*replay)->finish(); !finished) return fail(finished.error());
   account.take((*replay)->take());
 
+  odd.headers_cut = account.headers_cut();
   const auto notes = notes_of(**capture, **replay, odd);
   if (format == Format::json) {
     Json summary = account.summary();
@@ -168,15 +213,29 @@ void add_replay(CLI::App& app, Chosen& chosen) {
       "Packets that rules mirror are named; what a mirror's pipeline would say of them has no effect, as "
       "the\n"
       "moment at which it would be known is not in the capture.\n"
+      "Flows are hashed by a random key, so that load balancing and what does not fit into a table differ "
+      "from run\n"
+      "to run; with --seed N they do not. Packets that the capture has cut are judged by their length on the "
+      "wire,\n"
+      "and by what is there where headers were cut.\n"
       "With -o json: one object a line, each packet's and at the end a summary "
       "({\"event\":\"summary\",...}).\n"
-      "Exit status 1 if the capture is damaged, after what could be read.");
+      "Exit status 1 if the capture is damaged or goes on with packets of another link type, after what "
+      "could be "
+      "read.");
   command->add_option("capture", arguments->capture, "Capture file")->required()->type_name("FILE");
   command->add_option("-p,--policy", arguments->policy, "Policy file (JSON); without one, everything passes")
       ->type_name("FILE");
   command->add_option("--device", arguments->device, "Compute device (see \"xdpgpu devices\"); default auto")
       ->check(device_name())
       ->type_name("NAME");
+  command
+      ->add_option(
+          "--seed", arguments->seed,
+          "Hash flows by a key that is made of this number: the same capture, policy and number give the "
+          "same answer each time (limits then run by the capture's clock)")
+      ->check(whole_number())
+      ->type_name("N");
   command->add_flag("--no-kernel", arguments->no_kernel, "Walk the rules in user space, also as root");
   command->add_flag("-v,--verbose", arguments->verbose, "A line for each packet (always so with -o json)");
   const auto format = add_output(*command);

@@ -43,10 +43,13 @@ Result<ApplyArguments> apply_arguments(const Json& arguments) {
   if (!confirm_s) return Error(confirm_s.error());
   const auto audit = boolean(arguments, "audit");
   if (!audit) return Error(audit.error());
+  const auto keep_audit = boolean(arguments, "keep_audit");
+  if (!keep_audit) return Error(keep_audit.error());
   return ApplyArguments{.text = std::move(**policy),
                         .file = std::move(**file),
                         .confirm_s = confirm_s->value_or(0),
-                        .audit = audit->value_or(false)};
+                        .audit = audit->value_or(false),
+                        .keep_audit = keep_audit->value_or(false)};
 }
 
 Result<bool> detach_keeps(const Json& arguments) {

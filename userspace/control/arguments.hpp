@@ -17,6 +17,7 @@ struct ApplyArguments {
   std::string text, file;
   u64 confirm_s = 0;  // 0: in force for good at once
   bool audit = false;
+  bool keep_audit = false;  // instead: as it is now
 };
 
 Result<ApplyArguments> apply_arguments(const Json& arguments);

@@ -21,6 +21,7 @@ namespace xdpgpu::control {
 struct AttachOptions {
   std::vector<std::string> interfaces;  // index = port index
   std::optional<PolicySource> policy;   // absent: pass everything
+  std::string policy_file{};            // its absolute path, for SIGHUP; empty: there is none
   std::optional<host::IoMode> mode;     // absent: the policy's io.mode
   std::string device;                   // empty: the policy's compute.device or compute.devices
   u32 queues = 0;                       // 0: all

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <net/if.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -21,19 +22,22 @@
 #include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
+#include "userspace/control/last_end.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/output_relay.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/settle.hpp"
+#include "userspace/control/signals.hpp"
 #include "userspace/kernel/access.hpp"
 #include "userspace/kernel/names.hpp"
+#include "userspace/kernel/netlink.hpp"
 #include "userspace/kernel/xdp_link.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-// How soon a new default gateway, or its new MAC address, is known to the XDP programs.
-constexpr std::chrono::milliseconds kGatewayTurn{1000};
+// How soon a new default gateway, its new MAC address, or a port's, is known to the XDP programs.
+constexpr std::chrono::milliseconds kHouseTurn{1000};
 
 void say(const std::string& sentence) { std::fprintf(stderr, "xdpgpu: %s\n", sentence.c_str()); }
 
@@ -91,9 +95,13 @@ Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& opt
   broker->signals_ = kernel::Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!broker->signals_) return Error(fmt::format("cannot watch signals: {}", std::strerror(errno)));
   if (auto made = broker->make_sockets(); !made) return Error(made.error());
+  auto news = LinkWatch::open(true);
+  if (!news) return Error(news.error());
+  broker->news_ = std::move(*news);
   for (u32 i = 0; i < broker->plan_.ports.size(); i++)
     if (auto made = broker->make_port(i); !made) return Error(made.error());
   if (auto opened = broker->open_controls(); !opened) return Error(opened.error());
+  (void)broker->look_at_macs();
   return broker;
 }
 
@@ -109,6 +117,8 @@ Result<void> Broker::make_sockets() {
   for (const auto& name : plan_.interfaces())
     if (auto removed = remove_leftovers(name, *lock, keep); !removed) return Error(removed.error());
   const auto names = plan_.interfaces();
+  plan_.last_end = last_end(names.front());
+  for (const auto& name : names) forget_last_end(name);
   const std::string first = kernel::names::socket(names.front());
   auto listener = listen_at(first, plan_.control_group);
   if (!listener) return Error(listener.error());
@@ -195,9 +205,32 @@ Result<void> Broker::make_port(u32 index) {
   if (const auto& replaced = port.program->replaced(); !replaced.empty())
     plan_.warnings.push_back(fmt::format("{}: took off the {} in whose place this one is", name, replaced));
   if (auto set = set_up_busy_poll(port, name); !set) return set;
-  auto pair = kernel::Reinjection::create(name, planned.facts.ifindex, planned.queues, port.mode);
+  if (auto made = make_reinjection(index); !made) return made;
+  return make_cutter(index);
+}
+
+Result<void> Broker::make_reinjection(u32 index) {
+  const PlannedPort& planned = plan_.ports[index];
+  Port& port = *ports_[index];
+  port.reinjection.reset();
+  auto pair =
+      kernel::Reinjection::create(planned.facts.name, planned.facts.ifindex, planned.queues, port.mode);
   if (!pair) return Error(pair.error());
   port.reinjection = std::move(*pair);
+  return {};
+}
+
+// Native XDP is shown no frame that is to be cut: its drivers see to that.
+Result<void> Broker::make_cutter(u32 index) {
+  const PlannedPort& planned = plan_.ports[index];
+  Port& port = *ports_[index];
+  if (port.mode == kernel::XdpMode::native) return {};
+  port.cutter.reset();
+  const u32 most_bytes = host::packet_buffers(planned.facts.mtu) * XG_FRAME_MAX;
+  auto cutter = kernel::Cutter::create(planned.facts.name, planned.facts.ifindex, planned.queues, most_bytes,
+                                       port.maps);
+  if (!cutter) return Error(cutter.error());
+  port.cutter = std::move(*cutter);
   return {};
 }
 
@@ -296,9 +329,7 @@ void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexc
     setup.links.push_back(std::move(link));
   }
   close_others(std::move(keep));
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ignore_all_signals();
   setup.plan = std::move(plan_);
   setup.frames = std::move(frames_.ordinary);
   setup.huge_frames = std::move(frames_.huge);
@@ -373,10 +404,42 @@ Result<void> Broker::watch_egress(bool on) {
   return watched;
 }
 
-void Broker::look_for_gateways() {
+std::vector<std::string> Broker::keep_house() {
+  auto said = guard_pairs();
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_look_) return;
-  next_look_ = now + kGatewayTurn;
+  if (now < next_look_) return said;
+  next_look_ = now + kHouseTurn;
+  look_for_gateways();
+  for (auto& change : look_at_macs()) said.push_back(std::move(change));
+  return said;
+}
+
+std::vector<std::string> Broker::look_at_macs() {
+  std::vector<std::string> changes;
+  const auto netlink = kernel::Netlink::open();
+  macs_.resize(ports_.size());
+  for (std::size_t i = 0; netlink && i < ports_.size(); i++) {
+    const auto& facts = plan_.ports[i].facts;
+    const auto mac = netlink->mac(facts.ifindex);
+    const u64 now = mac ? xg_mac_number(mac->data()) | XG_MAC_KNOWN : macs_[i];
+    const u64 before = std::exchange(macs_[i], now);
+    if (now == before) continue;
+    const auto followed = ports_[i]->reinjection->follow_mac(*mac);
+    controls_[i].set_mac(now);
+    if (!followed)
+      changes.push_back(
+          fmt::format("{} has another MAC address, and what user space passes may not reach the stack ({}); "
+                      "detach and attach again",
+                      facts.name, followed.error()));
+    else if (before != 0)
+      changes.push_back(
+          fmt::format("{} has the MAC address {:02x} now; \"forward\" takes what is sent to that", facts.name,
+                      fmt::join(*mac, ":")));
+  }
+  return changes;
+}
+
+void Broker::look_for_gateways() {
   const xg_gateways found = gateways_.look();
   if (told_ && std::memcmp(&found, &*told_, sizeof(found)) == 0) return;
   told_ = found;
@@ -426,6 +489,7 @@ void Broker::undo() noexcept {
     if (!port) continue;
     port->egress.reset();
     if (port->program) port->program->detach();
+    port->cutter.reset();
     port->reinjection.reset();
     port->program.reset();
     port->interrupts.restore();

@@ -14,6 +14,7 @@
 #include "userspace/control/channel.hpp"
 #include "userspace/control/data_plane_life.hpp"
 #include "userspace/control/leftovers.hpp"
+#include "userspace/control/link_watch.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/policy_swap.hpp"
@@ -45,6 +46,9 @@ class Broker : private DataPlaneKeeper {
   // added to the warnings, if there is something.
   std::vector<kernel::Remains> find_remains();
   Result<void> make_port(u32 index);
+  // In place of those that are there.
+  Result<void> make_reinjection(u32 index);
+  Result<void> make_cutter(u32 index);
   // Decides whether the port's workers poll its driver, and puts its interrupts off if asked for.
   Result<void> set_up_busy_poll(Port& port, const std::string& name);
   Result<void> make_sockets();
@@ -58,10 +62,12 @@ class Broker : private DataPlaneKeeper {
   std::string bury(u64 death, bool served) override;
   bool finish(bool keep) override;
   void never_began() override { end(); }
-  Result<Json> report() override;
+  Result<Json> report(bool of_the_dead) override;
   Result<void> bypass(bool on) override;
-  void keep_house() override { look_for_gateways(); }
+  std::vector<std::string> keep_house() override;
+  int news_fd() const override { return news_.fd(); }
   bool is_on_trial() const override;
+  void note_end(const std::string& why) noexcept override;
   std::string interfaces() const override;
   void note_confirmed();
   std::string on_failure() const override;
@@ -90,8 +96,17 @@ class Broker : private DataPlaneKeeper {
   Result<std::string> rename(u32 port);
   // Puts the egress feed on every port, or takes it off.
   Result<void> watch_egress(bool on);
-  // Tells the XDP programs of the default gateways' MAC addresses, once a second, if they are others now.
+  // Tells the XDP programs of the default gateways' MAC addresses, if they are others now.
   void look_for_gateways();
+  // Likewise of the ports' own. One that cannot be told stays as it was. Returns what has changed.
+  std::vector<std::string> look_at_macs();
+  // Puts back what others have undone of the ports' pairs, once a second and when there are news. Where that
+  // cannot be, on_failure decides there until it can.
+  std::vector<std::string> guard_pairs();
+  void guard(u32 index, std::vector<std::string>& said);
+  void guard_cutter(u32 index, std::vector<std::string>& said);
+  // One that is gone is made anew. Without a data plane, as that has sockets on it.
+  Result<void> renew_pairs();
   void undo() noexcept;
   // Likewise, but program, pins and changed settings stay for a later attach, of every interface that is
   // still there; false where they cannot.
@@ -119,7 +134,10 @@ class Broker : private DataPlaneKeeper {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   kernel::Gateways gateways_;
   std::optional<xg_gateways> told_;
+  std::vector<u64> macs_;  // by port: xg_config.mac; 0: not known yet
   std::chrono::steady_clock::time_point next_look_{};
+  LinkWatch news_;
+  std::chrono::steady_clock::time_point next_guard_{};
   bool ready_ = false;  // said the data plane
   bool undone_ = false;
 };

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <net/if.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,19 +14,21 @@
 
 #include "userspace/control/broker_port.hpp"
 #include "userspace/control/kept_policy.hpp"
+#include "userspace/control/last_end.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/report.hpp"
+#include "userspace/dataplane/rings.hpp"
 
 namespace xdpgpu::control {
 
 int Broker::run(const std::function<void()>& on_ready) {
-  signal(SIGPIPE, SIG_IGN);  // whoever reads what it says may go
   DataPlaneLife::Options options;
   options.json = options_.json;
   options.daemon = options_.daemon;
   options.listener = listener_.get();
   options.signals = signals_.get();
   options.admission = {.group = plan_.control_group, .excluded = data_plane_user_id()};
+  options.policy_file = options_.policy_file;
   try {
     return DataPlaneLife(*this, std::move(options), on_ready).run();
   } catch (const std::exception& error) {
@@ -61,7 +62,7 @@ Requests::Duties Broker::duties() {
                 if (std::exchange(ready_, true)) return;
                 for (const auto& port : ports_) port->program->stay();
               },
-          .ending = [](bool) {},
+          .ending = [](bool, const std::string&) {},
           .undo = [this](bool keep) { return finish(keep); }};
 }
 
@@ -69,6 +70,7 @@ Result<DataPlaneKeeper::Started> Broker::start(const DeathRecord& before, bool& 
   if (ready_) {
     if (auto there = follow_interfaces(gone); !there) return Error(there.error());
     if (auto found = find_in_force(); !found) return Error(found.error());
+    if (auto renewed = renew_pairs(); !renewed) return Error(renewed.error());
   }
   make_frame_files();
   return fork_data_plane(before);
@@ -93,6 +95,74 @@ Result<void> Broker::follow_interfaces(bool& gone) {
     if (auto renamed = rename(i); !renamed) return Error(renamed.error());
   }
   return {};
+}
+
+Result<void> Broker::renew_pairs() {
+  for (u32 i = 0; i < ports_.size(); i++) {
+    if (!ports_[i]->reinjection->gone()) continue;
+    if (auto made = make_reinjection(i); !made) return made;
+  }
+  return {};
+}
+
+std::vector<std::string> Broker::guard_pairs() {
+  std::vector<std::string> said;
+  const auto now = std::chrono::steady_clock::now();
+  const bool news = news_.drain();
+  if (!ready_ || undone_ || (!news && now < next_guard_)) return said;
+  next_guard_ = now + kTurn;
+  for (u32 i = 0; i < ports_.size(); i++) guard(i, said);
+  return said;
+}
+
+namespace {
+
+void note_mended(const char* what, const std::string& ifname, const Result<std::string>& mended,
+                 std::vector<std::string>& said) {
+  if (mended && !mended->empty())
+    said.push_back(fmt::format("{} of {} was changed by somebody, and is as it has to be again: {}", what,
+                               ifname, *mended));
+}
+
+}  // namespace
+
+// One that cannot be made anew is tried again at each turn; that is said once.
+void Broker::guard_cutter(u32 index, std::vector<std::string>& said) {
+  constexpr const char* kWhat = "the pair that cuts long frames";
+  Port& port = *ports_[index];
+  const auto& name = plan_.ports[index].facts.name;
+  if (port.mode == kernel::XdpMode::native) return;
+  if (port.cutter && !port.cutter->gone()) return note_mended(kWhat, name, port.cutter->mend(), said);
+  const bool news = port.cutter != nullptr;
+  if (const auto made = make_cutter(index); made)
+    said.push_back(fmt::format("{} of {} was deleted by somebody, and is made anew", kWhat, name));
+  else if (news)
+    said.push_back(fmt::format(
+        "{} of {} was deleted by somebody, and cannot be made anew ({}): what has to be cut {} until it can; "
+        "take away what is in its place",
+        kWhat, name, made.error(), on_failure()));
+}
+
+void Broker::guard(u32 index, std::vector<std::string>& said) {
+  guard_cutter(index, said);
+  Port& port = *ports_[index];
+  const auto& name = plan_.ports[index].facts.name;
+  PortControl& control = controls_[index];
+  // Where it is gone, the data plane, whose sockets were on it, ends by itself, and the next one gets
+  // another.
+  const bool gone = port.reinjection->gone();
+  const auto mended = gone ? Result<std::string>(std::string()) : port.reinjection->mend();
+  note_mended("the way to the stack", name, mended, said);
+  if (mended && !gone) {
+    if (control.state() == XG_STATE_CUT_OFF) control.set_state(XG_STATE_RUNNING);
+    return;
+  }
+  if (control.state() != XG_STATE_RUNNING) return;
+  control.set_state(XG_STATE_CUT_OFF);
+  if (!mended)
+    said.push_back(
+        fmt::format("what is to be inspected on {} {}, as its way to the stack cannot be mended: {}", name,
+                    on_failure(), mended.error()));
 }
 
 Result<void> Broker::find_in_force() {
@@ -126,14 +196,14 @@ void Broker::count_lost() {
 
 std::vector<dataplane::PacketInHand> Broker::last_packets(const FrameFiles& frames) const {
   constexpr std::size_t kMost = 8192;
-  // Counted as received only when the burst is through, in which a batch may have been closed.
-  constexpr u32 kBurst = 64;
   std::vector<dataplane::QueueAtDeath> queues;
   for (u32 p = 0; p < controls_.size(); p++) {
     const auto all = controls_[p].queue_counters();
     if (!all) return {};
     for (const auto& queue : *all) {
-      const u32 taken = static_cast<u32>(queue.counters.received + queue.counters.lost_in_kernel) + kBurst;
+      // Counted as received only when the burst is through, in which a batch may have been closed.
+      const u32 taken = static_cast<u32>(queue.counters.received + queue.counters.lost_in_kernel) +
+                        dataplane::kReceiveBurst;
       const bool all_taken = static_cast<std::int32_t>(queue.state.admitted - taken) <= 0;
       queues.push_back({p, queue.queue, queue.state.retired, all_taken ? queue.state.admitted : taken});
     }
@@ -175,8 +245,8 @@ bool Broker::finish(bool keep) {
   return false;
 }
 
-Result<Json> Broker::report() {
-  count_lost();
+Result<Json> Broker::report(bool of_the_dead) {
+  if (of_the_dead) count_lost();
   for (std::size_t i = 0; i < controls_.size(); i++) controls_[i].rename(plan_.ports[i].facts.name);
   std::vector<std::string> modes;
   for (const auto& port : ports_)
@@ -184,6 +254,8 @@ Result<Json> Broker::report() {
   return report_without_data_plane(
       controls_, modes, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
 }
+
+void Broker::note_end(const std::string& why) noexcept { keep_last_end(plan_.interfaces(), why); }
 
 void Broker::note_confirmed() { confirmed_hash_ = controls_.front().policy_hash(); }
 

@@ -12,8 +12,6 @@
 namespace xdpgpu::control {
 namespace {
 
-constexpr std::chrono::seconds kPatience{2};
-
 // A process that lives may be about to begin or to end; a dead one may have died in the midst of that.
 Result<void> store(const std::string& ifname, u32 state) {
   const bool lives = find_process(ifname) == Presence::running;
@@ -33,7 +31,7 @@ Result<void> store(const std::string& ifname, u32 state) {
 }  // namespace
 
 Result<Bypassed> set_bypass(const std::string& ifname, bool on) {
-  const auto answer = ask(ifname, {std::string(request::kBypass), {{"on", on}}}, kPatience);
+  const auto answer = ask(ifname, {std::string(request::kBypass), {{"on", on}}});
   if (answer && !answer->ok()) return Error(answer->error);
   if (answer) return Bypassed{};
   if (auto stored = store(ifname, on ? XG_STATE_BYPASS : XG_STATE_RUNNING); !stored)

@@ -89,6 +89,7 @@ Result<std::pair<Channel, Channel>> Channel::make_pair() {
 }
 
 void Channel::refuse_descriptors() noexcept {
+  takes_descriptors_ = false;
   constexpr int kPassRights = 83;  // SO_PASSRIGHTS: newer than the headers that we build with
   const int off = 0;
   (void)setsockopt(fd_.get(), SOL_SOCKET, kPassRights, &off, sizeof(off));
@@ -131,8 +132,11 @@ Result<Received> Channel::receive(std::chrono::milliseconds timeout) {
   msghdr header{};
   header.msg_iov = &data;
   header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
+  // A descriptor that is closed has its file look at that, which may take as long as others like.
+  if (takes_descriptors_) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
   const ssize_t length = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
   if (length < 0 && errno != ECONNRESET) return tl::unexpected(system_error("cannot receive"));
   if (length <= 0) {

@@ -32,7 +32,8 @@ enum class MessageType : u32 {
                  // it from now on; done or refused
   set_state,     // a: XG_STATE_RUNNING, BYPASS or DRAINING, b: 1 if also of ports that are bypassed, else 0;
                  // done or refused
-  ending,        // it was told to detach and begins to; a: 1 if what decides is to stay, else 0; no answer
+  ending,        // it was told to detach and begins to; a: 1 if what decides is to stay, else 0; text: why;
+                 // no answer
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
   policy_kept,   // it stands in the memory given last; done
   // broker → data plane
@@ -92,7 +93,7 @@ class Channel {
 
   int fd() const noexcept { return fd_.get(); }
   // No descriptor can be sent here from now on: the sender gets an error. On kernels that know of it (Linux
-  // 6.16); before, those that come are closed as the message is found invalid.
+  // 6.16); before, the kernel drops those that come, none becomes this process's, and the message is invalid.
   void refuse_descriptors() noexcept;
   // Never waits: an error where the other side leaves so much unread that there is no room.
   Result<void> send(const Message& message, const std::vector<int>& descriptors = {});
@@ -107,6 +108,7 @@ class Channel {
 
  private:
   kernel::Fd fd_;
+  bool takes_descriptors_ = true;
   bool stop_pending_ = false;
   bool closed_ = false;
 };

@@ -11,11 +11,14 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "userspace/control/last_end.hpp"
+#include "userspace/control/processes.hpp"
 #include "userspace/kernel/names.hpp"
+#include "userspace/kernel/pins.hpp"
 #include "userspace/kernel/trusted.hpp"
 
 namespace xdpgpu::control {
@@ -66,15 +69,77 @@ bool has_ended(Socket& socket) {
   if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0)
     return false;
   if (kill(peer.pid, 0) != 0) return errno == ESRCH;
-  // A process that nobody has waited for yet: "pid (name) Z".
-  std::ifstream file(fmt::format("/proc/{}/stat", peer.pid));
-  std::string line;
-  std::getline(file, line);
-  const auto name_end = line.rfind(") ");
-  return name_end != std::string::npos && line.compare(name_end + 2, 1, "Z") == 0;
+  const auto look = look_at_process(peer.pid);
+  return look && look->has_ended();  // nobody has waited for it yet
+}
+
+// Compiling a large policy takes the longest.
+constexpr std::chrono::seconds kReadPatience{2}, kPatience{60};
+
+bool only_asks(const std::string& request) {
+  return request == request::kStatus || request == request::kPolicyShow || request == request::kFlowsList;
+}
+
+std::string no_answer(const std::string& ifname, const Halves& halves, bool asks, Clock::duration waited) {
+  if (const std::string why = why_stopped(halves); !why.empty())
+    return fmt::format("the process that attached {} does not answer: {}{}", ifname, why,
+                       asks ? "" : "; what was asked for here is not done then");
+  std::string text = fmt::format("the process that attached {} does not answer within {} s", ifname,
+                                 std::chrono::duration_cast<std::chrono::seconds>(waited).count());
+  if (halves.data_plane == 0) return text;
+  return text + fmt::format(
+                    "; where its data plane, process {}, stays so, \"kill -KILL {}\" has another one "
+                    "started, and on_failure decides meanwhile",
+                    halves.data_plane, halves.data_plane);
+}
+
+// Runs the context until `answered`, or until there is nothing to wait for any more: false.
+template <class F>
+bool wait_for_answer(asio::io_context& context, int socket, bool asks, Clock::time_point until,
+                     Clock::time_point last, F&& answered) {
+  constexpr std::chrono::milliseconds kStep{100};
+  auto look = std::min(until, Clock::now() + kReadPatience);
+  while (true) {
+    context.run_until(look);
+    if (answered()) return true;
+    const auto now = Clock::now();
+    const Halves halves = halves_at(socket);
+    const auto data_plane = look_at_process(halves.data_plane);
+    if (data_plane && data_plane->is_stopped()) return false;
+    if (now >= until && (!asks || now >= last || !is_at_work(halves))) return false;
+    look = now + kStep;
+  }
 }
 
 }  // namespace
+
+std::string not_attached(const std::string& ifname, const kernel::names::Scope& scope) {
+  const std::string before = last_end_text(last_end(ifname, scope)),
+                    operand = kernel::names::operand(ifname, scope);
+  const bool left = static_cast<bool>(kernel::pinned_link(ifname, scope));
+  return fmt::format("{} is not attached{}{}; attach it with \"xdpgpu attach {}\"{}", ifname,
+                     before.empty() ? "" : " (its last attach " + before + ")",
+                     left ? ", but the XDP program that was left there goes on deciding, by on_failure what "
+                            "is to be inspected"
+                          : "",
+                     operand,
+                     left ? fmt::format(", or take that off with \"xdpgpu detach {}\"", operand) : "");
+}
+
+std::string without_its_socket(const std::string& ifname, const std::string& path, const Halves& living) {
+  const pid_t process = living.broker ? living.broker : living.data_plane;
+  return fmt::format(
+      "{} is attached, and its process, {}, lives, but the control socket {} was removed, so that no command "
+      "reaches it; end it with \"kill {}\", which undoes everything, and attach again",
+      ifname, process, path, process);
+}
+
+Halves find_halves(const std::string& ifname) {
+  asio::io_context context;
+  Socket socket(context);
+  const std::string path = kernel::names::socket(ifname);
+  return connect(socket, path) ? halves_of(path) : halves_at(socket.native_handle());
+}
 
 Presence look_for_process(const std::string& ifname, const kernel::names::Scope& scope, std::string* why) {
   asio::io_context context;
@@ -100,25 +165,24 @@ Presence find_process(const std::string& ifname, std::string* why) {
   return Presence::running;
 }
 
-Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout,
-                     const kernel::names::Scope& scope) {
+Result<Response> ask(const std::string& ifname, Request request, const kernel::names::Scope& scope) {
   const std::string path = kernel::names::socket(ifname, scope);
   // Who answers there is to be whom root has answer.
   if (const auto stands = kernel::stands_by_root(fs::path(path).parent_path()); !stands)
     return tl::unexpected(stands.error());
   asio::io_context context;
   Socket socket(context);
-  const auto until = Clock::now() + timeout;
-  const auto no_answer = [&] {
-    return tl::unexpected(fmt::format("the process that attached {} does not answer within {} s", ifname,
-                                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
-  };
+  const bool asks = only_asks(request.name);
+  const auto begin = Clock::now(),
+             until = begin + (asks || request.name == request::kBypass ? kReadPatience : kPatience);
   if (const error_code error = connect(socket, path, until)) {
-    if (error == asio::error::would_block) return no_answer();
+    if (error == asio::error::would_block)
+      return tl::unexpected(no_answer(ifname, halves_of(path), asks, Clock::now() - begin));
+    if (no_socket(error))
+      if (const Halves living = halves_of(path); living.broker || living.data_plane)
+        return tl::unexpected(without_its_socket(ifname, path, living));
     const bool dead = nobody_listens(error) || (no_socket(error) && without_socket(path) == Presence::dead);
-    if (no_socket(error) && !dead)
-      return tl::unexpected(fmt::format("{} is not attached; attach it with \"xdpgpu attach {}\"", ifname,
-                                        kernel::names::operand(ifname, scope)));
+    if (no_socket(error) && !dead) return tl::unexpected(not_attached(ifname, scope));
     if (dead)
       return tl::unexpected(
           fmt::format("the process that attached {} is dead; clean up with \"xdpgpu detach {}\"", ifname,
@@ -154,8 +218,9 @@ Result<Response> ask(const std::string& ifname, Request request, std::chrono::mi
     asio::async_read_until(socket, asio::dynamic_buffer(answer, kMaxMessage), '\n',
                            [&](const error_code& e, std::size_t) { failure = e; });
   });
-  context.run_until(until);
-  if (failure == asio::error::would_block) return no_answer();
+  if (!wait_for_answer(context, socket.native_handle(), asks, until, begin + kPatience,
+                       [&] { return failure != asio::error::would_block; }))
+    return tl::unexpected(no_answer(ifname, halves_at(socket.native_handle()), asks, Clock::now() - begin));
   if (failure)
     return tl::unexpected(
         fmt::format("the process that attached {} broke off: {}", ifname,

@@ -3,9 +3,9 @@
 // userspace/control/client.hpp: the command line's end of the control socket.
 #pragma once
 
-#include <chrono>
 #include <string>
 
+#include "userspace/control/processes.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/kernel/names.hpp"
 
@@ -21,9 +21,21 @@ Presence find_process(const std::string& ifname, std::string* why = nullptr);
 Presence look_for_process(const std::string& ifname, const kernel::names::Scope& scope,
                           std::string* why = nullptr);
 
-// Sends one request to the process that attached the interface, and waits for its answer, so long at most.
-// The error says what to do: "eth0 is not attached; ...".
-Result<Response> ask(const std::string& ifname, Request request, std::chrono::milliseconds timeout,
+// Sends one request to the process that attached the interface, and waits for its answer: for what only asks,
+// and for a bypass, 2 s, for others, as for a large policy, 60 s; for what only asks likewise while the
+// process is seen at work, and for no answer of a data plane that is stopped more than 2 s. The error says
+// what to do: "eth0 is not attached; ...".
+Result<Response> ask(const std::string& ifname, Request request,
                      const kernel::names::Scope& scope = kernel::names::own_scope());
+
+// The processes of the interface's attach, as far as it can be told.
+Halves find_halves(const std::string& ifname);
+
+// What is said of an interface without an attach: how its last one ended, and what of it still decides, as
+// far as the caller may know.
+std::string not_attached(const std::string& ifname,
+                         const kernel::names::Scope& scope = kernel::names::own_scope());
+// What is said of an attach whose control socket, `path`, was removed.
+std::string without_its_socket(const std::string& ifname, const std::string& path, const Halves& living);
 
 }  // namespace xdpgpu::control

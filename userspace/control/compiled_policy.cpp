@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "userspace/control/clashes.hpp"
 #include "userspace/control/pipelines.hpp"
 #include "userspace/policy/document.hpp"
 
@@ -19,9 +20,21 @@ namespace {
 
 using Refused = tl::unexpected<Refusal>;
 
+Json problem_of(const policy::Diagnostic& diagnostic) {
+  Json problem = {{"message", diagnostic.message}};
+  if (!diagnostic.file.empty()) problem["file"] = diagnostic.file;
+  if (!diagnostic.pointer.empty()) problem["pointer"] = diagnostic.pointer;
+  if (diagnostic.line != 0) problem["line"] = diagnostic.line;
+  if (diagnostic.column != 0) problem["column"] = diagnostic.column;
+  return problem;
+}
+
 Refusal refusal(const policy::Diagnostics& diagnostics) {
   Refusal made;
-  for (const auto& diagnostic : diagnostics) made.diagnostics.push_back(diagnostic.sentence());
+  for (const auto& diagnostic : diagnostics) {
+    made.diagnostics.push_back(diagnostic.sentence());
+    made.problems.push_back(problem_of(diagnostic));
+  }
   made.sentence = made.diagnostics.empty() ? "the policy was refused" : made.diagnostics.front();
   if (made.diagnostics.size() > 1)
     made.sentence += fmt::format(" (and {} more)", made.diagnostics.size() - 1);
@@ -31,6 +44,7 @@ Refusal refusal(const policy::Diagnostics& diagnostics) {
 Refusal refusal(std::string sentence) {
   Refusal made;
   made.diagnostics.push_back(sentence);
+  made.problems.push_back({{"message", sentence}});
   made.sentence = std::move(sentence);
   return made;
 }
@@ -88,12 +102,24 @@ tl::expected<std::array<u64, 2>, std::string> table_key() {
   return key;
 }
 
+// One that is the same in every run (splitmix64).
+std::array<u64, 2> key_of(u64 seed) {
+  std::array<u64, 2> key{};
+  for (u64& word : key) {
+    seed += 0x9e3779b97f4a7c15ull;
+    word = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebull;
+    word ^= word >> 31;
+  }
+  return key;
+}
+
 tl::expected<std::shared_ptr<const gpu::Pipelines>, Refusal> compile_pipelines(
     const PolicySource& source, const policy::Policy& policy, const std::vector<std::string>& ports,
-    const DownBackends& down) {
+    const DownBackends& down, const std::optional<u64>& seed = {}) {
   auto settings = pipeline_settings(policy, ports, down);
   if (!settings) return Refused(refusal(placed({settings.error()}, source)));
-  const auto key = table_key();
+  const auto key = seed ? key_of(*seed) : table_key();
   if (!key)
     return Refused(refusal(fmt::format("the system has no random numbers to hash with: {}", key.error())));
   auto pipelines = gpu::Pipelines::compile(std::move(*settings), {*key});
@@ -107,10 +133,13 @@ tl::expected<std::shared_ptr<const gpu::Pipelines>, Refusal> compile_pipelines(
 }
 
 tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
-                                              const std::vector<std::string>& ports) {
+                                              const std::vector<std::string>& ports,
+                                              const std::optional<u64>& seed = {}) {
+  if (auto found = clashes(policy, choice_of(policy)); !found.empty())
+    return Refused(refusal(placed(std::move(found), source)));
   auto tables = policy::compile(policy);
   if (!tables) return Refused(refusal(placed(tables.error(), source)));
-  auto pipelines = compile_pipelines(source, policy, ports, {});
+  auto pipelines = compile_pipelines(source, policy, ports, {}, seed);
   if (!pipelines) return Refused(pipelines.error());
   return CompiledPolicy{
       std::move(source), std::move(policy), std::move(*tables), std::move(*pipelines), ports, {}};
@@ -140,7 +169,7 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
 }
 
 PolicySource pass_everything() {
-  return {.file = "(none: everything passes)",
+  return {.file = "(none, --pass-all: everything passes)",
           .text = "{ \"version\": 1, \"default\": \"pass\" }\n",
           .files = {}};
 }
@@ -162,13 +191,14 @@ tl::expected<CompiledPolicy, Refusal> compile_with_down(const CompiledPolicy& po
   return with;
 }
 
-tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first) {
+tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first,
+                                                              const std::optional<u64>& seed) {
   auto policy = policy::parse(source.text, source.file, policy::read_files_in(source.files));
   if (!policy) return Refused(refusal(policy.error()));
   std::vector<std::string> ports{first};
   for (auto& name : mentioned_ports(*policy))
     if (name != first) ports.push_back(std::move(name));
-  return compile(std::move(source), std::move(*policy), ports);
+  return compile(std::move(source), std::move(*policy), ports, seed);
 }
 
 }  // namespace xdpgpu::control

@@ -11,6 +11,7 @@
 
 #include "gpu/pipelines.hpp"
 #include "userspace/control/pipelines.hpp"
+#include "userspace/control/protocol.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::control {
@@ -36,10 +37,12 @@ struct CompiledPolicy {
   void set_audit(bool on) { tables.header.audit = on ? 1 : 0; }
 };
 
-// Why a policy was refused: one sentence, and every problem found.
+// Why a policy was refused: one sentence, and every problem found: as a sentence, and in its parts, an object
+// each with "message" and, where they are known, "file", "pointer", "line" and "column".
 struct Refusal {
   std::string sentence;
   std::vector<std::string> diagnostics;
+  Json problems = Json::array();
 };
 
 // Reads a policy file and the files that it names (relative paths start where the policy file is). Of a
@@ -58,7 +61,9 @@ tl::expected<CompiledPolicy, Refusal> compile_with_down(const CompiledPolicy& po
                                                         const DownBackends& down);
 
 // As compile_policy, with an index for each interface that the policy mentions, in the order of their
-// mention behind `first`: what a check without interfaces does.
-tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first);
+// mention behind `first`: what a check without interfaces does. seed: the key by which flows are hashed is
+// made of it, so that it is the same in each process; else it is random.
+tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first,
+                                                              const std::optional<u64>& seed = {});
 
 }  // namespace xdpgpu::control

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <net/if.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "userspace/control/grace_period.hpp"
 #include "userspace/control/kept_policy.hpp"
 #include "userspace/control/privileges.hpp"
+#include "userspace/control/region_size.hpp"
 #include "userspace/host/doctor.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/xdp_link.hpp"
@@ -51,6 +51,7 @@ Result<void> DataPlane::open_ports() {
                                   std::move(setup_.port_maps[i]), PortControl::Of::data_plane);
     if (!port) return Error(port.error());
     ports_.push_back(std::move(*port));
+    pairs_.push_back(setup_.specs[i].reinject_ifindex);
     xdp_modes_.emplace_back(setup_.specs[i].xdp_mode == kernel::XdpMode::native ? "native" : "generic");
   }
   return {};
@@ -124,6 +125,23 @@ Json DataPlane::cage() const {
     cage["why"] = file_limits_ ? file_limits_->landlock.why : "XDPGPU_SECCOMP, or a sanitized build";
   }
   return cage;
+}
+
+void DataPlane::add_bursts(Json& ports) const {
+  for (std::size_t i = 0; i < setup_.plan.ports.size(); i++) {
+    const auto& port = setup_.plan.ports[i];
+    if (port.burst_mbps == 0) continue;
+    u64 frame_bytes = XG_CHUNK_SIZE;
+    for (const auto& queue : engine_->status().queues)
+      if (queue.port == i) frame_bytes = u64{queue.chunks_per_frame} * XG_CHUNK_SIZE;
+    ports.at(i)["burst"] = {{"ns", setup_.plan.policy->policy.io.burst_ns},
+                            {"link_mbps", port.burst_mbps},
+                            {"wire_bytes", kSmallestOnWire},
+                            {"frames_per_queue", port.frames_per_queue},
+                            {"queues", port.queues},
+                            {"frame_bytes", frame_bytes},
+                            {"bytes", u64{port.frames_per_queue} * port.queues * frame_bytes}};
+  }
 }
 
 Result<void> DataPlane::restrict() {
@@ -200,7 +218,7 @@ Result<void> DataPlane::start() {
       output_.problem(
           fmt::format("bypass is still on, as it was before: every packet of {} passes; end it with \"xdpgpu "
                       "bypass off {}\"",
-                      name, name));
+                      name, kernel::names::operand(name)));
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
@@ -224,6 +242,7 @@ void DataPlane::announce() {
   auto made = make_report();
   if (!made) return output_.problem(made.error());
   if (setup_.in_force) (*made)["goes_on"] = goes_on();
+  if (setup_.before.deaths == 0) (*made)["notes"] = setup_.plan.notes;
   if (setup_.before.deaths > 0 && swap_->generation() != XG_ACTIVE_GENERATION(setup_.in_force->active))
     output_.problem(fmt::format(
         "policy {} is in force again: what came after it had not been confirmed, or was not whole, "
@@ -280,6 +299,9 @@ void DataPlane::watch_links() {
     for (const auto& port : setup_.plan.ports)
       if (std::find(gone.begin(), gone.end(), port.facts.ifindex) != gone.end())
         return end_without(port.facts.name);
+    for (std::size_t i = 0; i < pairs_.size(); i++)
+      if (std::find(gone.begin(), gone.end(), pairs_[i]) != gone.end())
+        return end_for_another(setup_.plan.ports[i].facts.name);
     if (check_interfaces()) watch_links();
   });
 }
@@ -292,13 +314,18 @@ const char* DataPlane::what_the_others_do() const {
              : "";
 }
 
+void DataPlane::fail_with(const std::string& why) {
+  output_.problem(why);
+  status_ = 1;
+  why_ = why;
+}
+
 // Its sockets are unbound for good, also if it comes back.
 void DataPlane::end_without(const std::string& ifname) {
-  output_.problem(fmt::format(
+  fail_with(fmt::format(
       "{} is gone: it was deleted or moved to another network namespace, so this attach ends{}; attach "
       "again where the interface is",
       ifname, what_the_others_do()));
-  status_ = 1;
   shut_down({}, ports_.size() > 1);
 }
 
@@ -322,11 +349,10 @@ bool DataPlane::check_programs() {
     const int link = setup_.links[i].get();
     if (link < 0 || kernel::look_at_link(link)) continue;
     if (!check_interfaces()) return false;  // it went with its interface
-    output_.problem(
+    fail_with(
         fmt::format("the XDP program of {} was taken off by somebody else, so that no packet comes here any "
                     "more and this attach ends{}; attach again",
                     setup_.plan.ports[i].facts.name, what_the_others_do()));
-    status_ = 1;
     shut_down({}, ports_.size() > 1);
     return false;
   }
@@ -513,11 +539,7 @@ Result<void> DataPlane::set_state(u32 state, bool bypassed_too) {
 
 // ---- the end ----------------------------------------------------------------------------------------
 
-void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
-  if (std::exchange(shutting_down_, true)) {
-    if (reply) reply(Response::failure("it is being detached already"));
-    return;
-  }
+void DataPlane::cease() {
   housekeeping_.cancel();
   live_timer_.cancel();
   confirm_timer_.cancel();
@@ -526,11 +548,34 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
   error_code ignored;
   broker_events_.close(ignored);
   link_events_.close(ignored);
+}
+
+void DataPlane::end_for_another(const std::string& ifname) {
+  if (std::exchange(shutting_down_, true)) return;
+  cease();
+  output_.problem(fmt::format(
+      "the pair by which packets pass to the stack of {} was deleted, or moved to another network namespace, "
+      "by somebody: this data plane ends, and the next one has another pair",
+      ifname));
+  if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
+  wait_for_grace_period();
+  (void)engine_->drain(kDrainMs / 10);  // what is to pass to the stack has nowhere to go
+  (void)engine_->stop();                // and is counted as lost
+  status_ = kPairGone;
+  context_.stop();
+}
+
+void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
+  if (std::exchange(shutting_down_, true)) {
+    if (reply) reply(Response::failure("it is being detached already"));
+    return;
+  }
+  cease();
 
   // Nobody is left to take it back.
   if (keep && confirmed_ != swap_->current())
     if (auto back = go_back(); !back) output_.problem(back.error());
-  if (!broker_gone_) (void)setup_.broker.send(Message::make(MessageType::ending, keep ? 1 : 0));
+  if (!broker_gone_) (void)setup_.broker.send(Message::make(MessageType::ending, keep ? 1 : 0, 0, why_));
   // Without the broker it is the missing heartbeat that has on_failure decide.
   if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
   wait_for_grace_period();
@@ -564,6 +609,7 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
       status_ = 1;
     }
     (*account)["event"] = "end";
+    if (status_ != 0 && !why_.empty()) account->update(error_json(why_));
     (*account)["frames_conserved"] = conserved;
     (*account)["packets_balanced"] = balanced;
     if (keep) (*account)["kept"] = gone && gone->message.a == 1;
@@ -583,8 +629,6 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
 
 int run_data_plane(DataPlaneSetup setup) {
   prctl(PR_SET_NAME, "xdpgpu-data");
-  // Signals are the broker's: it says when to stop, so that everything ends in order.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);
   DataPlane plane(std::move(setup));
   return plane.run();
 }

@@ -33,8 +33,9 @@ struct DataPlaneSetup {
   bool terminal = false;  // what is said comes out at one
 };
 
-// Runs until detached or until the broker is gone; the process's exit status. Says on standard output, which
-// is a pipe to the broker, what attach says, and one sentence on standard error if it fails.
+// Runs until detached or until the broker is gone; the process's exit status. Its signals are the broker's,
+// who says when to stop (ignore_all_signals). Says on standard output, which is a pipe to the broker, what
+// attach says, and one sentence on standard error if it fails.
 int run_data_plane(DataPlaneSetup setup);
 
 }  // namespace xdpgpu::control

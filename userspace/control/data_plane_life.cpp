@@ -14,6 +14,7 @@
 #include <ctime>
 #include <thread>
 
+#include "userspace/control/last_end.hpp"
 #include "userspace/control/summary.hpp"
 
 namespace xdpgpu::control {
@@ -24,6 +25,8 @@ constexpr std::chrono::seconds kStopTimeout{15};
 constexpr int kMostLastWords = 64;
 
 std::string how_it_ended(int status) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kPairGone)
+    return "ended, as its way to the stack was deleted, and has to be made anew";
   if (WIFEXITED(status)) return fmt::format("ended by itself with status {}", WEXITSTATUS(status));
   if (WTERMSIG(status) == SIGSYS)
     return "asked the kernel for what it must never ask for and was killed by its system-call filter (the "
@@ -49,13 +52,15 @@ DataPlaneLife::DataPlaneLife(DataPlaneKeeper& keeper, Options options, std::func
     : keeper_(keeper),
       options_(std::move(options)),
       on_ready_(std::move(on_ready)),
-      stand_in_(options_.listener, options_.admission, answers()) {}
+      stand_in_(options_.listener, options_.admission, answers()),
+      reload_(options_.policy_file, [this](const std::string& sentence) { say(sentence); }) {}
 
 int DataPlaneLife::run() {
   start();
   while (!status_) {
     reap();
     if (status_) break;
+    reload_policy();
     if (child_ < 0 && next_start_ && Clock::now() >= *next_start_) {
       start();
       continue;
@@ -67,6 +72,7 @@ int DataPlaneLife::run() {
     }
     wait();
   }
+  if (ready_) keeper_.note_end(why_.empty() ? "it failed; the log says why" : why_);
   return *status_;
 }
 
@@ -77,7 +83,11 @@ void DataPlaneLife::start() {
   bool gone = false;
   auto started = keeper_.start(record_, gone);
   if (!started && (gone || !ready_)) {
-    say(started.error());
+    if (ready_)
+      say(started.error());
+    else
+      say_failure(started.error());
+    end_for(started.error());
     if (ready_)
       keeper_.finish(true);
     else
@@ -100,10 +110,12 @@ void DataPlaneLife::start() {
     say(fmt::format("the data plane of {} is back, {:.1f} s after it died", keeper_.interfaces(),
                     std::chrono::duration<double>(Clock::now() - died_at_).count()));
   };
-  duties.ending = [this](bool keep) {
-    ordered_ = keep;
+  duties.ending = [this](bool keep, const std::string& why) {
+    ordered_ = may_keep(keep);
+    if (!why.empty()) end_for(why);
     if (!deadline_) deadline_ = Clock::now() + kStopTimeout;
   };
+  duties.undo = [this, undo = duties.undo](bool keep) { return undo(may_keep(keep)); };
   requests_.emplace(std::move(duties));
 }
 
@@ -116,6 +128,7 @@ void DataPlaneLife::serve_data_plane() {
                     served.error());
     if (ready_ && !ordered_ && !requests_->undone()) return died(what);
     say(fmt::format("the data plane {}; everything was detached and cleaned up", what));
+    end_for(fmt::format("the data plane {}", what));
     keeper_.finish(ordered_.value_or(false));
     return end(1);
   }
@@ -126,8 +139,13 @@ void DataPlaneLife::serve_data_plane() {
 
 void DataPlaneLife::reap() {
   int status = 0;
-  if (child_ < 0 || waitpid(child_, &status, WNOHANG) != child_) return;
+  if (child_ < 0 || waitpid(child_, &status, WNOHANG | WUNTRACED | WCONTINUED) != child_) return;
+  if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+    stopped_ = WIFSTOPPED(status);
+    return;
+  }
   child_ = -1;
+  stopped_ = false;
   // What it said before it ended counts.
   for (int i = 0; i < kMostLastWords && channel_open_; i++) {
     const auto served = requests_->serve(channel_);
@@ -147,10 +165,16 @@ void DataPlaneLife::ended(int status) {
     else if (!undone)
       keeper_.finish(*ordered_);
     serving_ = false;
-    if (!WIFEXITED(status))
-      say(fmt::format("the data plane {}; {}", how_it_ended(status),
+    if (!WIFEXITED(status)) {
+      const auto what =
+          fmt::format("the data plane {}; {}", how_it_ended(status),
                       ordered_.value_or(false) ? "it had been told to detach, and what decides was left"
-                                               : "everything was detached and cleaned up"));
+                                               : "everything was detached and cleaned up");
+      if (ready_)
+        say(what);
+      else
+        say_failure(what);
+    }
     return end(undone || !ready_ ? exit_status : 1);
   }
   died(how_it_ended(status));
@@ -158,11 +182,20 @@ void DataPlaneLife::ended(int status) {
 
 void DataPlaneLife::died(const std::string& how) {
   const bool served = std::exchange(serving_, false);
+  reload_.interrupt();
   died_at_ = Clock::now();
   const auto pause = deaths_.add(died_at_);
   record_ = {deaths_.count(), how, now_in_utc(), keeper_.bury(deaths_.count(), served)};
   if (pause) next_start_ = died_at_ + *pause;
   say(fmt::format("the data plane of {} {}. {}", keeper_.interfaces(), how, what_now()));
+}
+
+void DataPlaneLife::say_failure(const std::string& sentence) {
+  say(sentence);
+  if (!options_.json) return;
+  Json end = error_json(sentence);
+  end["event"] = "end";
+  output_.json(end);
 }
 
 void DataPlaneLife::kill_data_plane() {
@@ -171,14 +204,16 @@ void DataPlaneLife::kill_data_plane() {
   while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
   child_ = -1;
   channel_open_ = false;
+  stopped_ = false;
 }
 
 // ---- what comes in ------------------------------------------------------------------------------------
 
 void DataPlaneLife::wait() {
   std::vector<pollfd> events{{options_.signals, POLLIN, 0}, {channel_open_ ? channel_.fd() : -1, POLLIN, 0}};
+  events.push_back({keeper_.news_fd(), POLLIN, 0});
   stand_in_.add_to(events, stands_in());
-  keeper_.keep_house();
+  for (const std::string& news : keeper_.keep_house()) say(news);
   output_.flush();
   int ms = deadline_ || stand_in_.has_clients() ? 200 : static_cast<int>(DataPlaneKeeper::kTurn.count());
   if (next_start_) {
@@ -201,14 +236,26 @@ void DataPlaneLife::take_signals() {
   while (read(options_.signals, &signal, sizeof(signal)) == sizeof(signal)) {
     if (signal.ssi_signo == SIGCHLD || ordered_ || status_) continue;
     if (signal.ssi_signo == SIGHUP) {
-      say("SIGHUP is no order to detach: it goes on; SIGTERM or \"xdpgpu detach\" ends it");
+      reload_.ask();
+      if (stands_in()) say("SIGHUP: the policy file is applied again when there is a data plane");
       continue;
     }
+    end_for(fmt::format(
+        "SIG{} from {}", sigabbrev_np(static_cast<int>(signal.ssi_signo)),
+        signal.ssi_code == SI_KERNEL ? "the terminal" : name_of_process(static_cast<pid_t>(signal.ssi_pid))));
     if (child_ < 0) return end_by_itself(false, nullptr);
     ordered_ = false;
     deadline_ = Clock::now() + kStopTimeout;
     (void)channel_.send(Message::make(MessageType::stop));
   }
+}
+
+// What is asked for while there is no data plane waits for the next one.
+void DataPlaneLife::reload_policy() {
+  reload_.reap();
+  if (!serving_ || ordered_) return;
+  const std::string names = keeper_.interfaces();
+  reload_.begin(names.substr(0, names.find(',')));
 }
 
 // ---- without a data plane -------------------------------------------------------------------------------
@@ -217,7 +264,7 @@ void DataPlaneLife::take_signals() {
 void DataPlaneLife::end_by_itself(bool keep, Response* answer) {
   kill_data_plane();
   const bool left = keeper_.finish(keep);
-  auto account = keeper_.report();
+  auto account = keeper_.report(true);
   if (!account) {
     say(account.error());
     if (answer) *answer = Response::failure(account.error());
@@ -239,9 +286,15 @@ void DataPlaneLife::end_by_itself(bool keep, Response* answer) {
 
 std::string DataPlaneLife::what_now() const {
   const std::string names = keeper_.interfaces();
+  if (is_stopped())
+    return fmt::format(
+        "The data plane, process {}, is stopped (SIGSTOP). The XDP program stays: what is to be inspected "
+        "{}. Let it go on with \"kill -CONT {}\", or have another one started with \"kill -KILL {}\"; "
+        "\"bypass\" and \"detach\" work meanwhile",
+        child_, keeper_.on_failure(), child_, child_);
   std::string text = fmt::format("The XDP program stays: what is to be inspected {}", keeper_.on_failure());
   if (child_ >= 0)
-    text += fmt::format("; another data plane is starting");
+    text += "; another data plane is starting";
   else if (next_start_)
     text += fmt::format(
         "; another one is started {}",
@@ -250,13 +303,10 @@ std::string DataPlaneLife::what_now() const {
             : fmt::format("in {:.1f} s", std::chrono::duration<double>(*next_start_ - Clock::now()).count()));
   else
     text += fmt::format(
-        ", and stays so: it died {} times within {} s and is not started again. Look at what it died of; "
-        "then "
-        "\"xdpgpu detach {} --keep\" and attach again, maybe with another policy or device, or \"xdpgpu "
-        "bypass "
-        "on {}\" to let everything pass",
-        Deaths::kMost, Deaths::kWithin.count(), names.substr(0, names.find(',')),
-        names.substr(0, names.find(',')));
+        ", and stays so: it died {0} times within {1} s and is not started again. Look at what it died of; "
+        "then \"xdpgpu detach {2} --keep\" and attach again, maybe with another policy or device, or "
+        "\"xdpgpu bypass on {2}\" to let everything pass",
+        Deaths::kMost, Deaths::kWithin.count(), kernel::names::operand(names.substr(0, names.find(','))));
   if (child_ < 0 && !next_start_ && keeper_.is_on_trial())
     text += ". The policy in force is one that nobody had confirmed";
   if (!record_.headers.empty())
@@ -267,13 +317,15 @@ std::string DataPlaneLife::what_now() const {
 Json DataPlaneLife::report_of_it() const {
   Json json = to_json(record_);
   json["lives"] = false;
-  json["state"] = child_ >= 0 ? "starting" : next_start_ ? "waiting" : "dead";
+  if (is_stopped()) json["pid"] = child_;
+  json["state"] = is_stopped() ? "stopped" : child_ >= 0 ? "starting" : next_start_ ? "waiting" : "dead";
   json["summary"] = what_now();
   return json;
 }
 
 Response DataPlaneLife::status_answer() {
-  auto report = keeper_.report();
+  // One that is starting may have packets already: they are no dead one's.
+  auto report = keeper_.report(child_ < 0);
   if (!report) return Response::failure(report.error());
   (*report)["data_plane"] = report_of_it();
   return Response::success(std::move(*report));
@@ -284,6 +336,7 @@ StandIn::Answers DataPlaneLife::answers() {
       .status = [this] { return status_answer(); },
       .detach =
           [this](bool keep) {
+            end_for(keep ? "\"xdpgpu detach --keep\"" : "\"xdpgpu detach\"");
             Response answer;
             end_by_itself(keep, &answer);
             return answer;
@@ -295,9 +348,11 @@ StandIn::Answers DataPlaneLife::answers() {
           },
       .other =
           [this] {
+            if (is_stopped()) return Response::failure(fmt::format("nothing was done: {}", what_now()));
             return Response::failure(fmt::format("{} has no data plane: it {} ({}). {}", keeper_.interfaces(),
                                                  record_.how, record_.at, what_now()));
-          }};
+          },
+      .interfaces = [this] { return keeper_.interfaces(); }};
 }
 
 }  // namespace xdpgpu::control

@@ -3,7 +3,7 @@
 // userspace/control/data_plane_life.hpp: the life of the data plane, as its broker sees it: it starts it,
 // serves it, and starts it again when it has died. A death is a failure and no detach: program and pins stay,
 // and what was to be inspected goes by on_failure meanwhile. Only an order detaches. While there is no data
-// plane the broker answers at the control socket (stand_in.hpp).
+// plane, or it is stopped, the broker answers at the control socket (stand_in.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -15,6 +15,7 @@
 
 #include "userspace/control/deaths.hpp"
 #include "userspace/control/output.hpp"
+#include "userspace/control/policy_reload.hpp"
 #include "userspace/control/requests.hpp"
 #include "userspace/control/stand_in.hpp"
 
@@ -28,6 +29,10 @@ struct DeathRecord {
   std::string headers{};  // where the first bytes of its last packets are; empty: nowhere
 };
 Json to_json(const DeathRecord& record);
+
+// The exit status of a data plane that ends as its reinjection pair is gone, so that another one gets a new
+// one.
+inline constexpr int kPairGone = 75;
 
 // What has to be done about it, by whoever holds program and maps.
 class DataPlaneKeeper {
@@ -49,13 +54,18 @@ class DataPlaneKeeper {
   virtual bool finish(bool keep) = 0;
   // It died before traffic flowed for the first time.
   virtual void never_began() = 0;
-  virtual Result<Json> report() = 0;
+  // of_the_dead: there is no data plane any more, and what it had in hand is lost.
+  virtual Result<Json> report(bool of_the_dead) = 0;
   virtual Result<void> bypass(bool on) = 0;
-  // Now and then, at least so often.
+  // Now and then, at least so often. Returns what is to be said of it, a sentence each.
   static constexpr std::chrono::milliseconds kTurn{1000};
-  virtual void keep_house() = 0;
+  virtual std::vector<std::string> keep_house() = 0;
+  // Readable when there is something to be looked after at once; -1: there is nothing of that kind.
+  virtual int news_fd() const { return -1; }
   // The kernel goes by a policy that is none of those that stay (--confirm).
   virtual bool is_on_trial() const = 0;
+  // For good, once it has handled packets: why.
+  virtual void note_end(const std::string& why) noexcept = 0;
   virtual std::string interfaces() const = 0;  // "eth0, eth1"
   virtual std::string on_failure() const = 0;  // what becomes of packets: "is dropped (on_failure)"
 };
@@ -68,6 +78,7 @@ class DataPlaneLife {
     int listener = -1;
     int signals = -1;  // a signalfd
     Server::Admission admission;
+    std::string policy_file;  // that SIGHUP applies again; empty: there is none
   };
   // The keeper outlives this object. on_ready is called when traffic flows for the first time.
   DataPlaneLife(DataPlaneKeeper& keeper, Options options, std::function<void()> on_ready);
@@ -86,16 +97,25 @@ class DataPlaneLife {
   void died(const std::string& how);
   void serve_data_plane();
   void take_signals();
+  void reload_policy();
   void wait();
   void kill_data_plane();
   void end(int status) { status_ = status; }
+  // What is to be undone by order stays for nobody who says otherwise.
+  bool may_keep(bool keep) const { return keep && ordered_.value_or(true); }
   void end_by_itself(bool keep, Response* answer);
+  void end_for(std::string why) {
+    if (why_.empty()) why_ = std::move(why);
+  }
+  // It has never come to handle packets.
+  void say_failure(const std::string& sentence);
 
   StandIn::Answers answers();
   Json report_of_it() const;
   Response status_answer();
   std::string what_now() const;
-  bool stands_in() const { return ready_ && !serving_; }
+  bool stands_in() const { return ready_ && (!serving_ || is_stopped()); }
+  bool is_stopped() const { return stopped_ && child_ >= 0 && !ordered_ && !deadline_; }
   void say(const std::string& sentence) { output_.problem(sentence); }
 
   DataPlaneKeeper& keeper_;
@@ -103,6 +123,7 @@ class DataPlaneLife {
   std::function<void()> on_ready_;
   Output output_{false, false};
   StandIn stand_in_;
+  PolicyReload reload_;
   Deaths deaths_;
   DeathRecord record_;
 
@@ -112,7 +133,9 @@ class DataPlaneLife {
   std::optional<Requests> requests_;
   bool ready_ = false;           // traffic has flowed
   bool serving_ = false;         // the data plane answers at the control socket
+  bool stopped_ = false;         // but for now, as somebody has stopped it (SIGSTOP)
   std::optional<bool> ordered_;  // to detach; true: what decides is to stay
+  std::string why_;              // it ends; empty: not known yet
   std::optional<Clock::time_point> deadline_, next_start_;
   Clock::time_point died_at_{};
   std::optional<int> status_;

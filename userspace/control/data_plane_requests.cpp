@@ -7,7 +7,9 @@
 #include "userspace/control/arguments.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane_state.hpp"
+#include "userspace/control/notes.hpp"
 #include "userspace/kernel/names.hpp"
+#include "userspace/policy/notes.hpp"
 
 namespace xdpgpu::control {
 
@@ -22,7 +24,9 @@ void DataPlane::handle(Request request, const Server::Reply& reply) {
   if (shutting_down_) return reply(Response::failure("it is being detached"));
   if (name == request::kDetach) {
     const auto keep = detach_keeps(request.arguments);
-    return keep ? shut_down(reply, *keep) : reply(Response::failure(keep.error()));
+    if (!keep) return reply(Response::failure(keep.error()));
+    why_ = *keep ? "\"xdpgpu detach --keep\"" : "\"xdpgpu detach\"";
+    return shut_down(reply, *keep);
   }
   if (name == request::kStatus) return reply(status());
   if (name == request::kPolicyApply) return reply(apply(std::move(request)));
@@ -45,10 +49,15 @@ Response DataPlane::apply(Request request) {
   if (!said) return Response::failure(said.error());
   PolicySource source{std::move(said->file), std::move(said->text), std::move(request.files)};
   const u64 confirm_s = said->confirm_s;
-  const bool audit = said->audit;
+  const bool audit = said->keep_audit ? swap_->current()->audits() : said->audit;
   auto compiled = compile_policy(std::move(source), setup_.plan.interfaces());
-  if (!compiled) return Response::failure(compiled.error().sentence, compiled.error().diagnostics);
+  if (!compiled)
+    return Response::failure(compiled.error().sentence, compiled.error().diagnostics,
+                             compiled.error().problems);
   compiled->set_audit(audit);
+  if (request.left && request.left())
+    return Response::failure(
+        "whoever asked for it has gone; the policy was not applied, nothing has changed");
   if (auto applied = put_in_force(std::make_shared<const CompiledPolicy>(std::move(*compiled))); !applied)
     return Response::failure("the policy was not applied, nothing has changed: " + applied.error());
 
@@ -61,7 +70,10 @@ Response DataPlane::apply(Request request) {
   Json result = {{"generation", swap_->generation()},
                  {"hash", fmt::format("{:016x}", swap_->current()->policy.hash)},
                  {"rules", swap_->current()->policy.rules.size()},
-                 {"audit", audit}};
+                 {"audit", audit},
+                 {"notes", policy::notes(swap_->current()->policy)}};
+  if (auto ignored = ignored_by_apply(taken_at_attach(setup_.plan.policy->policy), swap_->current()->policy))
+    result["notes"].push_back(std::move(*ignored));
   if (confirm_s) result["confirm_within_s"] = confirm_s;
   return Response::success(std::move(result));
 }
@@ -76,6 +88,14 @@ Response DataPlane::confirm() {
   return Response::success({{"generation", swap_->generation()}});
 }
 
+Json DataPlane::on_trial() const {
+  if (!confirmed_ || confirmed_ == swap_->current()) return {};
+  const auto left = std::chrono::ceil<std::chrono::seconds>(confirm_timer_.expiry() - Clock::now());
+  return {{"confirm_within_s", std::max<long>(0, left.count())},
+          {"goes_back_to",
+           {{"file", confirmed_->source.file}, {"hash", fmt::format("{:016x}", confirmed_->policy.hash)}}}};
+}
+
 Response DataPlane::show() const {
   // More than somebody would look at.
   constexpr std::size_t kMostText = std::size_t{1} << 20;
@@ -83,12 +103,17 @@ Response DataPlane::show() const {
   Json files = Json::object();
   for (const auto& [path, content] : current.source.files) files[path] = content.size();
   const bool long_text = current.source.text.size() > kMostText;
-  return Response::success({{"file", current.source.file},
-                            {"text", current.source.text},
-                            {"settings", long_text ? Json() : Json::parse(policy::to_json(current.policy))},
-                            {"files", std::move(files)},
-                            {"generation", swap_->generation()},
-                            {"hash", fmt::format("{:016x}", current.policy.hash)}});
+  Json result = {{"file", current.source.file},
+                 {"text", current.source.text},
+                 {"settings", long_text ? Json() : Json::parse(policy::to_json(current.policy))},
+                 {"files", std::move(files)},
+                 {"at_attach", taken_at_attach(setup_.plan.policy->policy)},
+                 {"generation", swap_->generation()},
+                 {"audit", current.audits()},
+                 {"hash", fmt::format("{:016x}", current.policy.hash)}};
+  if (const Json trial = on_trial(); !trial.is_null()) result.update(trial);
+  if (!setup_.plan.last_end.is_null()) result["last_end"] = setup_.plan.last_end;
+  return Response::success(std::move(result));
 }
 
 Response DataPlane::list(const Json& arguments) const {

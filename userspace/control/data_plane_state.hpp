@@ -52,6 +52,11 @@ class DataPlane {
   int run() {
     if (auto started = start(); !started) {
       output_.problem(started.error());
+      if (setup_.json && setup_.before.deaths == 0) {
+        Json end = error_json(started.error());
+        end["event"] = "end";
+        output_.json(end);
+      }
       return 1;
     }
     watch_broker();
@@ -82,6 +87,8 @@ class DataPlane {
   void keep_confirmed();
   // Of the two, for reports.
   Json cage() const;
+  // How io.burst came to so many frames, by port.
+  void add_bursts(Json& ports) const;
   void announce();
   Json goes_on() const;
   void watch_broker();
@@ -91,6 +98,8 @@ class DataPlane {
   // Ends the attach for an interface that is not there any more.
   void end_without(const std::string& ifname);
   const char* what_the_others_do() const;
+  // What this attach ends for, with exit status 1.
+  void fail_with(const std::string& why);
   // Looks whether interfaces are still there, and under their names. False: the attach ends.
   bool check_interfaces();
   // Looks whether interfaces still have their programs. False: the attach ends.
@@ -115,12 +124,21 @@ class DataPlane {
   // keep: what the kernel decides by stays, for a later attach to go on with.
   void shut_down(const Server::Reply& reply, bool keep = false);
 
+  // Ends as its reinjection pair is gone, so that the next one gets a new one: everything else goes out
+  // first.
+  void end_for_another(const std::string& ifname);
+  // Nothing is done any more but ending.
+  void cease();
+
   // Requests: data_plane_requests.cpp.
   void handle(Request request, const Server::Reply& reply);
   Response status() const;
   Response apply(Request request);
   Response confirm();
   Response show() const;
+  // Of a policy that --confirm put in force: the seconds that are left, and what comes back then. Null: it is
+  // there for good.
+  Json on_trial() const;
   Response list(const Json& arguments) const;
   Response flush();
   Response bypass(const Json& arguments);
@@ -140,11 +158,14 @@ class DataPlane {
         {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
     if (!made) return made;
     (*made)["cage"] = cage();
+    add_bursts((*made)["ports"]);
     if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
     if (Json health = health_.report(swap_->current()->policy); !health.empty())
       (*made)["health"] = std::move(health);
     (*made)["data_plane"] = to_json(setup_.before);
     (*made)["data_plane"]["lives"] = true;
+    if (Json trial = on_trial(); !trial.is_null()) (*made)["policy"].update(trial);
+    if (!setup_.plan.last_end.is_null()) (*made)["last_end"] = setup_.plan.last_end;
     return made;
   }
 
@@ -155,6 +176,7 @@ class DataPlane {
   std::unique_ptr<SystemCallRecorder> recorder_;
   std::vector<PortControl> ports_;
   std::vector<std::string> xdp_modes_;
+  std::vector<u32> pairs_;  // by port: the reinjection pair's end here, by index
   std::unique_ptr<dataplane::Engine> engine_;
   std::unique_ptr<PolicySwap> swap_;
   Clock::time_point since_ = Clock::now();
@@ -180,6 +202,7 @@ class DataPlane {
   bool broker_gone_ = false;
   bool shutting_down_ = false;
   int status_ = 0;
+  std::string why_;  // it ends; empty: the broker said so
 };
 
 }  // namespace xdpgpu::control

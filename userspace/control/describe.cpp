@@ -39,6 +39,10 @@ std::string route_text(const gpu::ForwardSettings& router, u32 rule) {
       return " header options";
     case gpu::forward_rule::kMtu:
       return " longer than the MTU";
+    case gpu::forward_rule::kForeign:
+      return " not addressed to this port";
+    case gpu::forward_rule::kChecksum:
+      return " wrong header checksum";
     default:
       return " no route";
   }

@@ -101,10 +101,13 @@ Result<void> refuse_if_program_lives(const std::string& ifname, Presence socket)
         fmt::format("{} is attached, as {}, and its process lives, which has yet to see that it was renamed; "
                     "run the command again in a moment, or detach it with \"xdpgpu detach {}\"",
                     ifname, name, kernel::names::operand(name)));
+  const std::string path = kernel::names::socket(ifname);
+  if (const Halves living = halves_of(path); !name.empty() && (living.broker || living.data_plane))
+    return Error(without_its_socket(ifname, path, living));
   return Error(
       fmt::format("{} is attached and its process lives, though {} was removed; end that process (SIGTERM), "
                   "which undoes everything",
-                  ifname, name.empty() ? kernel::names::pin_folder(ifname) : kernel::names::socket(ifname)));
+                  ifname, name.empty() ? kernel::names::pin_folder(ifname) : path));
 }
 
 // By what is pinned under its name, it is found wherever the interface is by now.
@@ -144,9 +147,32 @@ std::string holder(const kernel::Fd& file) {
   return length > 0 ? fmt::format("process {}", id) : std::string("a process");
 }
 
-bool remove_pair(unsigned ifindex) {
+// What to do about a folder in which something cannot be made or removed.
+std::string cure_of(int error, const std::string& path) {
+  switch (error) {
+    case EROFS:
+      return fmt::format("its file system is mounted read-only: mount it writable (findmnt -T {})",
+                         fs::path(path).parent_path().string());
+    case ENOSPC:
+    case EDQUOT:
+      return fmt::format("make room on its file system (df {0}; df -i {0})",
+                         fs::path(XG_RUN_ROOT).parent_path().string());
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    case EACCES:
+    case EPERM:
+      return "run it as root";
+    default:
+      return "look at what stands there";
+  }
+}
+
+bool remove_pairs(unsigned ifindex) {
   const auto netlink = kernel::Netlink::open();
-  return netlink && netlink->remove_link(fmt::format("xg{}w", ifindex));
+  if (!netlink) return false;
+  const bool cutter = netlink->remove_link(fmt::format("xg{}c", ifindex));
+  return netlink->remove_link(fmt::format("xg{}w", ifindex)) || cutter;
 }
 
 }  // namespace
@@ -160,12 +186,13 @@ Result<RunLock> RunLock::take(std::chrono::milliseconds patience, const kernel::
   while (true) {
     for (const auto& folder : {std::string(XG_RUN_ROOT), root}) {
       if (!make_folder(folder))
-        return Error(fmt::format("cannot make {}: {}; run it as root", folder, std::strerror(errno)));
+        return Error(
+            fmt::format("cannot make {}: {}; {}", folder, std::strerror(errno), cure_of(errno, folder)));
       if (const auto stands = kernel::stands_by_root(folder); !stands) return Error(stands.error());
     }
     kernel::Fd file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file && errno != ENOENT)
-      return Error(fmt::format("cannot open {}: {}; run it as root", path, std::strerror(errno)));
+      return Error(fmt::format("cannot open {}: {}; {}", path, std::strerror(errno), cure_of(errno, path)));
     if (file && flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
       if (is_there(file, path)) {
         sign(file);
@@ -218,7 +245,7 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   if (all && remove_program_of(ifname)) removed.emplace_back("XDP program");
   if (const unsigned ifindex = if_nametoindex(ifname.c_str())) {
     if (kernel::EgressFeed::remove_leftover(ifindex)) removed.emplace_back("egress filter");
-    if (remove_pair(ifindex)) removed.emplace_back("reinjection pair");
+    if (remove_pairs(ifindex)) removed.emplace_back("reinjection pair");
     if (all)
       for (const auto& name : restore_offloads(ifname)) removed.push_back("changed offload " + name);
   }
@@ -234,7 +261,8 @@ Result<std::vector<std::string>> remove_leftovers(const std::string& ifname, con
   }
   const std::string path = kernel::names::socket(ifname);
   if (fs::symlink_status(path, error).type() != fs::file_type::not_found) {
-    if (unlink(path.c_str()) != 0) return Error(fmt::format("cannot remove {}; run it as root", path));
+    if (unlink(path.c_str()) != 0)
+      return Error(fmt::format("cannot remove {}: {}; {}", path, std::strerror(errno), cure_of(errno, path)));
     removed.emplace_back("control socket");
   }
   orphan_links(ifname, lock);

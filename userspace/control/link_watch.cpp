@@ -12,11 +12,11 @@
 
 namespace xdpgpu::control {
 
-Result<LinkWatch> LinkWatch::open() {
+Result<LinkWatch> LinkWatch::open(bool filters) {
   kernel::Fd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  address.nl_groups = RTMGRP_LINK;
+  address.nl_groups = RTMGRP_LINK | (filters ? RTMGRP_TC : 0);
   if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return Error(fmt::format("cannot watch interfaces by netlink: {}", std::strerror(errno)));
   return LinkWatch(std::move(fd));
@@ -40,6 +40,17 @@ std::vector<u32> LinkWatch::gone() {
       if (link->ifi_family == AF_UNSPEC) gone.push_back(static_cast<u32>(link->ifi_index));
     }
   }
+}
+
+bool LinkWatch::drain() {
+  alignas(nlmsghdr) std::array<char, 32768> buffer;
+  bool any = false;
+  while (socket_) {
+    const ssize_t length = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (length == 0 || (length < 0 && errno != ENOBUFS && errno != EINTR)) break;
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace xdpgpu::control

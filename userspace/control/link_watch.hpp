@@ -13,14 +13,17 @@ namespace xdpgpu::control {
 
 class LinkWatch {
  public:
-  // Of the calling thread's network namespace, from now on.
-  static Result<LinkWatch> open();
+  // Of the calling thread's network namespace, from now on; with filters: also of their qdiscs and tc
+  // programs.
+  static Result<LinkWatch> open(bool filters = false);
   LinkWatch() = default;
 
   int fd() const noexcept { return socket_.get(); }  // readable when there are news
   // The interfaces (by index) that have left the namespace since the last call, deleted or moved. One that
   // has come back since is among them.
   std::vector<u32> gone();
+  // Instead: whether there were any news.
+  bool drain();
 
  private:
   explicit LinkWatch(kernel::Fd socket) : socket_(std::move(socket)) {}

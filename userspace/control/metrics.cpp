@@ -11,14 +11,17 @@ namespace {
 Json level_json(const xg_ring_level& level) { return {{"now", level.now}, {"most", level.most}}; }
 
 // What user space or the kernel behind the redirect took away: X(name of the counter, words).
-#define XG_LOSSES(X)                                     \
-  X(dropped, "dropped by a pipeline")                    \
-  X(lost_in_kernel, "lost between redirect and RX ring") \
-  X(error_device, "dropped for the device's failure")    \
-  X(error_generation, "of a policy generation gone")     \
-  X(error_target, "without a port to take them")         \
-  X(error_ring_full, "dropped at a full TX ring")        \
-  X(error_invalid, "invalid, or longer than the MTU")    \
+#define XG_LOSSES(X)                                          \
+  X(dropped, "dropped by a pipeline")                         \
+  X(lost_in_kernel, "lost between redirect and RX ring")      \
+  X(error_device, "dropped for the device's failure")         \
+  X(error_generation, "of a policy generation gone")          \
+  X(error_target, "without a port to take them")              \
+  X(error_too_long, "too long for the port to take them")     \
+  X(error_hand_over, "not taken by another port's worker")    \
+  X(error_ring_full, "dropped at a full TX ring")             \
+  X(error_refused, "refused by the kernel behind user space") \
+  X(error_invalid, "invalid, or longer than the MTU")         \
   X(lost_with_worker, "lost with a worker that died")
 
 std::string rings_text(const Json& metrics) {
@@ -28,9 +31,10 @@ std::string rings_text(const Json& metrics) {
     return fmt::format("{}/{}", ring.at("now").get<u32>(), ring.at("most").get<u32>());
   };
   return fmt::format(
-      "    rings of {}, now/most: RX {}, fill {} (least {}), TX {}, completion {}, reinjection {}\n",
+      "    rings of {}, now/most: RX {}, fill {} (least {}); rings of {}: TX {}, completion {}, reinjection "
+      "{}\n",
       metrics.at("ring_size").get<u32>(), level("rx"), level("fill"), rings.at("fill").at("least").get<u32>(),
-      level("tx"), level("completion"), level("reinject_tx"));
+      metrics.at("send_ring_size").get<u32>(), level("tx"), level("completion"), level("reinject_tx"));
 }
 
 std::string losses_text(const Json& counters) {
@@ -43,15 +47,6 @@ std::string losses_text(const Json& counters) {
   XG_LOSSES(XG_X)
 #undef XG_X
   return text.empty() ? text : text + "\n";
-}
-
-// Of packets that count as sent and as passed.
-std::string refusals_text(const Json& losses) {
-  const u64 sent = losses.at("tx_refused").get<u64>(), passed = losses.at("reinject_refused").get<u64>();
-  if (!sent && !passed) return "";
-  return fmt::format(
-      "    refused by the kernel behind user space: {} of those sent, {} of those passed to the stack\n",
-      sent, passed);
 }
 
 }  // namespace
@@ -67,6 +62,7 @@ Json metrics_json(const xg_queue_metrics& m) {
   Json device_time = to_json(dataplane::device_time_of(m));
   device_time["log2"] = m.device_ns_log2;
   return {{"ring_size", m.ring_size},
+          {"send_ring_size", m.send_ring_size},
           {"rings",
            {{"rx", level_json(m.rx)},
             {"fill", std::move(fill)},
@@ -79,6 +75,7 @@ Json metrics_json(const xg_queue_metrics& m) {
             {"batch", m.frames_batch},
             {"tx", m.frames_tx},
             {"reinject", m.frames_reinject},
+            {"handed", m.frames_handed},
             {"worker_total", m.worker_frames},
             {"worker_free", m.worker_free}}},
           {"kernel_losses",
@@ -116,7 +113,6 @@ std::string metrics_text(const Json& queue) {
     text += fmt::format("    batches: {} of {:.1f} packets on average; device time {}\n", count,
                         batches.at("packets").get<double>() / static_cast<double>(count),
                         durations_text(metrics.at("device_time_ns")));
-  text += refusals_text(metrics.at("kernel_losses"));
   return text + losses_text(queue.at("counters"));
 }
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -199,6 +200,19 @@ void OutputRelay::leave() noexcept {
   for (auto& fd : before_) fd = kernel::Fd();
 }
 
+namespace {
+
+// A pipe that was inherited has its flags in common with the broker's, so that whoever has its writes wait
+// has the broker's wait, too.
+bool open_anew(int fd) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISFIFO(info.st_mode)) return true;
+  const kernel::Fd own(open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return own && dup2(own.get(), fd) >= 0;
+}
+
+}  // namespace
+
 Result<void> leave_terminal() {
   const kernel::Fd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null || dup2(null.get(), STDIN_FILENO) < 0)
@@ -208,6 +222,9 @@ Result<void> leave_terminal() {
         fmt::format("cannot make a session of its own for the data plane: {}", std::strerror(errno)));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (isatty(fd) == 1) return Error(std::string("the data plane would have a terminal"));
+  for (const int fd : kOutputs)
+    if (!open_anew(fd))
+      return Error(fmt::format("cannot open the data plane's output anew: {}", std::strerror(errno)));
   return {};
 }
 

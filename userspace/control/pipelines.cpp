@@ -93,7 +93,7 @@ class Converter {
       made.dst_ports = device_ranges(rule.match.dst_ports);
       if (rule.match.tcp_flags_mask)
         made.tcp_flags = gpu::TcpFlags{*rule.match.tcp_flags_mask, rule.match.tcp_flags_value};
-      made.vlans = rule.match.vlans;
+      for (const auto& range : rule.match.vlans) made.vlans.push_back({range.first, range.last});
       made.action = action(rule.action);
       if (made.action == gpu::AclRule::Action::redirect) {
         const auto target = port(rule.to, fmt::format("/rules/{}/action/redirect", i));

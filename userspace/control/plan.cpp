@@ -13,7 +13,9 @@
 
 #include "gpu/gpu.hpp"
 #include "maps/packet.h"
+#include "userspace/control/clashes.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/notes.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/region_size.hpp"
 #include "userspace/kernel/kernel.hpp"
@@ -24,8 +26,10 @@ namespace {
 
 using Refusing = tl::unexpected<Refused>;
 
-Refusing wrong_usage(std::string sentence) { return Refusing(Refused{2, std::move(sentence)}); }
-Refusing refuse(std::string sentence) { return Refusing(Refused{1, std::move(sentence)}); }
+Refusing wrong_usage(std::string sentence, Json problems = Json::array()) {
+  return Refusing(Refused{2, std::move(sentence), std::move(problems)});
+}
+Refusing refuse(std::string sentence) { return Refusing(Refused{1, std::move(sentence), Json::array()}); }
 
 // Flow entries of one port; the table's index is 32 bits and its size is bounded by memory.
 constexpr u32 kMaxFlowEntries = 1u << 24;
@@ -45,13 +49,6 @@ tl::expected<void, Refused> check_options(const AttachOptions& options) {
     return wrong_usage(
         fmt::format("--flow-entries {} is not a power of two from 64 to {}", entries, kMaxFlowEntries));
   return {};
-}
-
-host::IoMode mode_of(const std::string& name) {
-  if (name == "zero-copy") return host::IoMode::zero_copy;
-  if (name == "copy") return host::IoMode::copy;
-  if (name == "generic") return host::IoMode::generic;
-  return host::IoMode::automatic;
 }
 
 gpu::Frames frames_of(const std::string& name) {
@@ -125,8 +122,8 @@ tl::expected<PlannedPort, Refused> plan_port(const std::string& name, const host
   return port;
 }
 
-// What io.frames_per_queue says, or io.burst at this link's speed.
-tl::expected<u32, Refused> frames_for(const PlannedPort& port, const policy::Policy& policy) {
+// What io.frames_per_queue says, or io.burst at this link's speed, which is then kept.
+tl::expected<u32, Refused> frames_for(PlannedPort& port, const policy::Policy& policy) {
   const policy::Io& io = policy.io;
   if (io.burst_ns == 0) return io.frames_per_queue;
   const u64 mbps = io.link_gbps != 0 ? u64{io.link_gbps} * 1000 : port.facts.speed_mbps.value_or(0);
@@ -137,11 +134,10 @@ tl::expected<u32, Refused> frames_for(const PlannedPort& port, const policy::Pol
                     port.facts.name));
   auto frames = burst_frames({.ns = io.burst_ns,
                               .link_mbps = mbps,
-                              .mtu = port.facts.mtu,
-                              .buffers = host::packet_buffers(port.facts.mtu),
                               .queues = port.queues,
                               .least = io.ring_size + policy.compute.batch});
   if (!frames) return refuse(fmt::format("{}: {}", port.facts.name, frames.error()));
+  port.burst_mbps = mbps;
   return *frames;
 }
 
@@ -164,11 +160,13 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   if (!group) return refuse(group.error());
   plan.control_group = std::move(*group);
   auto compiled = compile_policy(options.policy.value_or(pass_everything()), options.interfaces);
-  if (!compiled) return wrong_usage(compiled.error().sentence);
+  if (!compiled) return wrong_usage(compiled.error().sentence, compiled.error().problems);
   compiled->set_audit(options.audit);
   const policy::Policy& policy = compiled->policy;
-  plan.mode = options.mode.value_or(mode_of(policy.io.mode));
+  plan.mode = options.mode.value_or(choice_of(policy).mode);
   plan.devices = device_names(options, policy);
+  if (const auto found = clashes(policy, {plan.devices, plan.mode}); !found.empty())
+    return wrong_usage(found.front().message);
   plan.frames = frames_of(policy.compute.frames);
   plan.standby = policy.compute.standby == "cpu";
   plan.engine.compute_mode = dataplane::compute_mode_of(policy.compute.mode).value();
@@ -182,6 +180,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   host::DoctorOptions doctor;
   doctor.mode = plan.mode;
   doctor.queues = options.queues;
+  doctor.netns = kernel::names::remembered_netns();
   if (const auto blocker = host::first_blocker(host::examine_host(host, doctor))) return refuse(*blocker);
   for (const auto& name : options.interfaces) {
     auto port = plan_port(name, host, doctor, plan.warnings);
@@ -202,6 +201,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
     if (device != "auto" && device != "cpu")
       if (auto tried = try_device(device); !tried) return refuse(tried.error());
   if (const auto warning = idle_devices(plan)) plan.warnings.push_back(*warning);
+  if (options.policy) plan.notes = notes_here(policy, options.interfaces);
   plan.policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
   return plan;
 }

@@ -21,6 +21,7 @@ struct PlannedPort {
   host::InterfaceFacts facts;
   u32 queues = 1;
   u32 frames_per_queue = 0;
+  u64 burst_mbps = 0;  // the line rate that io.burst was taken at; 0: frames_per_queue was said
 };
 
 struct Plan {
@@ -34,6 +35,8 @@ struct Plan {
   SeccompMode seccomp = SeccompMode::filter;
   std::optional<ControlGroup> control_group;
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;  // what is legal in the policy and likely not meant (notes.hpp)
+  Json last_end;  // of the first interface's attach before this one (last_end.hpp); null: not known
 
   std::vector<std::string> interfaces() const;
 };
@@ -41,6 +44,7 @@ struct Plan {
 struct Refused {
   int status = 1;  // 2: the command line or the policy is wrong
   std::string sentence;
+  Json problems = Json::array();  // of the policy, in their parts (compiled_policy.hpp)
 };
 
 // Reads, checks and compiles; changes nothing on the host.

@@ -26,10 +26,10 @@ Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tabl
   const u32 first = header.management_count;
   constexpr u32 kRulesPerLine = sizeof(xg_line) / sizeof(xg_rule);
   if (header.rule_count == first) return {};
-  auto lines = kernel::MapView<xg_line>::open(maps.lines.get(),
-                                              header.rules_line + header.rule_count / kRulesPerLine + 1);
-  if (!lines) return Error(lines.error());
-  auto* rules = reinterpret_cast<xg_rule*>(lines->data() + header.rules_line);
+  const u32 lines = header.rules_line + header.rule_count / kRulesPerLine + 1;
+  auto chunks = kernel::MapView<xg_chunk>::open(maps.lines.get(), kernel::chunks_of(lines));
+  if (!chunks) return Error(chunks.error());
+  auto* rules = reinterpret_cast<xg_rule*>(reinterpret_cast<xg_line*>(chunks->data()) + header.rules_line);
   for (u32 i = 0; i < kept_since.size(); i++) rules[first + i].kept_since = kept_since[i];
   return {};
 }

@@ -101,6 +101,8 @@ void PortControl::set_state(u32 state) noexcept {
   atomic(config_[0].state).store(state, std::memory_order_release);
 }
 
+void PortControl::set_mac(u64 mac) noexcept { atomic(config_[0].mac).store(mac, std::memory_order_relaxed); }
+
 u32 PortControl::active_generation() const noexcept {
   return XG_ACTIVE_GENERATION(atomic(config_[0].active).load(std::memory_order_relaxed));
 }

@@ -33,6 +33,8 @@ class PortControl {
   u32 state() const noexcept;
   void set_state(u32 state) noexcept;  // the broker's
 
+  void set_mac(u64 mac) noexcept;  // the broker's: xg_config.mac
+
   u32 active_generation() const noexcept;
   u32 active_slot() const noexcept;
   u64 policy_hash() const noexcept;

@@ -85,12 +85,24 @@ Result<void> announce_files(const Json& json, std::map<std::string, std::size_t>
 
 }  // namespace
 
-Response Response::success(Json result) {
-  return {.result = std::move(result), .error = {}, .diagnostics = {}};
+Json error_json(const std::string& sentence, const Json& problems) {
+  Json error = {{"message", sentence}};
+  if (!problems.is_array() || problems.empty() || !problems[0].is_object()) return {{"error", error}};
+  error.update(problems[0]);
+  Json json = {{"error", error}};
+  if (problems.size() > 1) json["problems"] = problems;
+  return json;
 }
 
-Response Response::failure(std::string error, std::vector<std::string> diagnostics) {
-  return {.result = {}, .error = std::move(error), .diagnostics = std::move(diagnostics)};
+Response Response::success(Json result) {
+  return {.result = std::move(result), .error = {}, .diagnostics = {}, .problems = {}};
+}
+
+Response Response::failure(std::string error, std::vector<std::string> diagnostics, Json problems) {
+  return {.result = {},
+          .error = std::move(error),
+          .diagnostics = std::move(diagnostics),
+          .problems = std::move(problems)};
 }
 
 std::string encode(const Request& request) {
@@ -105,6 +117,7 @@ std::string encode(const Response& response) {
   if (response.ok()) return line_of({{"ok", true}, {"result", response.result}});
   Json json = {{"ok", false}, {"error", response.error}};
   if (!response.diagnostics.empty()) json["diagnostics"] = response.diagnostics;
+  if (response.problems.is_array() && !response.problems.empty()) json["problems"] = response.problems;
   return line_of(json);
 }
 
@@ -144,6 +157,8 @@ Result<Response> decode_response(std::string_view line) {
   if (const auto list = json->find("diagnostics"); list != json->end() && list->is_array())
     for (const auto& entry : *list)
       if (entry.is_string()) response.diagnostics.push_back(entry.get<std::string>());
+  if (const auto list = json->find("problems"); list != json->end() && list->is_array())
+    response.problems = *list;
   return response;
 }
 

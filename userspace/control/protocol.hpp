@@ -7,11 +7,12 @@
 //   → {"request": "policy.apply", "text": "...", "file": "policy.json", "files": {"a.txt": 11}}
 //     10.0.0.0/8
 //   ← {"ok": true, "result": {...}}
-//   ← {"ok": false, "error": "one sentence", "diagnostics": ["...", ...]}
+//   ← {"ok": false, "error": "one sentence", "diagnostics": ["...", ...], "problems": [{...}, ...]}
 //
 // With "for": "eth0" a request says whose process is meant; one that has not attached that interface refuses.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,8 +36,9 @@ inline constexpr unsigned kMaxConfirmSeconds = 24 * 3600;
 
 // Names of the requests, and what each takes and gives.
 namespace request {
-inline constexpr std::string_view kStatus = "status";                 // → the status report
-inline constexpr std::string_view kPolicyApply = "policy.apply";      // text, file, files, confirm_s?, audit?
+inline constexpr std::string_view kStatus = "status";             // → the status report
+inline constexpr std::string_view kPolicyApply = "policy.apply";  // text, file, files, confirm_s?, audit?,
+                                                                  // or keep_audit? (as it is now)
 inline constexpr std::string_view kPolicyConfirm = "policy.confirm";  // keeps what --confirm applied
 inline constexpr std::string_view kPolicyShow = "policy.show";        // → text, file, generation, hash
 inline constexpr std::string_view kFlowsList = "flows.list";          // limit?, interface?, from?
@@ -44,6 +46,10 @@ inline constexpr std::string_view kFlowsFlush = "flows.flush";
 inline constexpr std::string_view kDetach = "detach";  // answered when everything is undone
 inline constexpr std::string_view kBypass = "bypass";  // on: bool
 }  // namespace request
+
+// What every failure is with -o json: {"error": {"message": ..., and of the first of the problems its
+// "pointer", "line", ...}}, and all of them as "problems" where there are several.
+Json error_json(const std::string& sentence, const Json& problems = {});
 
 using Files = std::map<std::string, std::string>;  // contents by name
 
@@ -53,15 +59,17 @@ struct Request {
   Files files{};
   std::map<std::string, std::size_t> announced{};  // bytes by name, of a request that was decoded
   std::string ifname{};                            // "for"; empty: whoever is asked
+  std::function<bool()> left{};                    // whether its client has gone; empty: it cannot have
 };
 
 struct Response {
   Json result;
   std::string error;  // empty: ok
   std::vector<std::string> diagnostics;
+  Json problems{};  // of a policy, in their parts (compiled_policy.hpp); not an array: none
   bool ok() const { return error.empty(); }
   static Response success(Json result = Json::object());
-  static Response failure(std::string error, std::vector<std::string> diagnostics = {});
+  static Response failure(std::string error, std::vector<std::string> diagnostics = {}, Json problems = {});
 };
 
 // Encoded lines end in '\n'. Invalid UTF-8 is replaced, never an exception.

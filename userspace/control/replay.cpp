@@ -18,6 +18,7 @@
 
 #include "maps/exempt.h"
 #include "maps/hash.h"
+#include "maps/router.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/fragment_track.hpp"
@@ -30,6 +31,14 @@ namespace {
 constexpr u32 kGeneration = 1;
 constexpr u32 kBatch = 256;
 constexpr u32 kDepth = 4;
+
+// As the kernel and user space read a frame: its first buffer, and its length.
+xg_packet parsed(std::span<const u8> frame) {
+  const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
+  xg_packet packet;
+  xg_parse_part(first.data(), first.data() + first.size(), static_cast<u32>(frame.size()), 0, &packet);
+  return packet;
+}
 
 // The frame memory of the replay: as many chunks as can be in flight.
 class Region {
@@ -171,9 +180,11 @@ struct Replay::Impl {
   u64 packets = 0;
   u64 first_time = 0;
   u32 sequence = 0;
+  std::vector<u8> restored;  // a frame that the capture has cut
 
   Result<void> open_device(const std::string& name);
-  void open_kernel(bool wanted);
+  void open_kernel(const ReplayOptions& options);
+  std::span<const u8> as_on_the_wire(std::span<const u8> captured, u32 original_length);
   Result<Decision> decide_packet(std::span<const u8> frame, xg_packet packet, u64 time_ns,
                                  xg_metadata* metadata);
   int limit_that_dropped();
@@ -197,7 +208,7 @@ Result<std::unique_ptr<Replay>> Replay::open(const CompiledPolicy& policy, const
     impl->has_limits = impl->has_limits || rule_at(policy.tables, i).action == XG_RULE_LIMIT;
   if (!impl->region.ok()) return Error(std::string("cannot get memory for frames"));
   if (auto opened = impl->open_device(options.device); !opened) return Error(opened.error());
-  impl->open_kernel(options.kernel);
+  impl->open_kernel(options);
   return std::unique_ptr<Replay>(new Replay(std::move(impl)));
 }
 
@@ -214,13 +225,19 @@ Result<void> Replay::Impl::open_device(const std::string& name) {
   return {};
 }
 
-void Replay::Impl::open_kernel(bool wanted) {
-  if (!wanted) {
+void Replay::Impl::open_kernel(const ReplayOptions& options) {
+  if (!options.kernel) {
     kernel_part = "skipped: asked for; the rules were walked in user space instead";
     return;
   }
   if (geteuid() != 0) {
     kernel_part = "skipped: not root; the rules were walked in user space instead";
+    return;
+  }
+  if (options.repeatable && has_limits) {
+    kernel_part =
+        "skipped: limits would run by the kernel's clock, which differs from run to run; the rules were "
+        "walked in user space instead";
     return;
   }
   auto opened = TestRun::open(policy.tables, kGeneration);
@@ -278,18 +295,40 @@ Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, xg_packe
   decision.reason = answer->reason;
   if (answer->metadata) {
     *metadata = *answer->metadata;
+    metadata->flow_hash = flow_hash;  // the program's is by a key of its own
     decision.pipeline = answer->metadata->pipeline;
   }
   return decision;
 }
 
-Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 time_ns) {
+// What is read of a frame does not hang on the bytes that the capture has cut off, if it is the same whatever
+// they are: nothing, IPv4, IPv6, all kinds of lengths.
+std::span<const u8> Replay::Impl::as_on_the_wire(std::span<const u8> captured, u32 original_length) {
+  const auto length = std::min<std::size_t>(original_length, TestRun::kMaxFrame);
+  if (captured.size() >= length) return captured.first(std::min(captured.size(), TestRun::kMaxFrame));
+  restored.assign(captured.begin(), captured.end());
+  restored.resize(length);
+  std::optional<std::array<u8, sizeof(xg_packet)>> before;
+  for (const u32 byte : {0xffu, 0x45u, 0x60u, 0x11u, 0x06u, 0x00u}) {
+    std::fill(restored.begin() + static_cast<std::ptrdiff_t>(captured.size()), restored.end(),
+              static_cast<u8>(byte));
+    const xg_packet packet = parsed(restored);
+    if (packet.l3_offset > captured.size()) return captured;
+    std::array<u8, sizeof(xg_packet)> read{};
+    std::memcpy(read.data(), &packet, sizeof(packet));
+    if (before && *before != read) return captured;
+    before = read;
+  }
+  return restored;
+}
+
+Result<void> Replay::feed(std::span<const u8> captured, u32 original_length, u64 time_ns) {
   Impl& impl = *impl_;
-  const auto frame = whole.first(std::min<std::size_t>(whole.size(), XG_PACKET_MAX));
+  const auto frame = impl.as_on_the_wire(captured, original_length);
   if (impl.packets == 0) impl.first_time = time_ns;
-  xg_packet packet;
+  xg_packet packet = parsed(frame);
   const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
-  xg_parse_part(first.data(), first.data() + first.size(), static_cast<u32>(frame.size()), 0, &packet);
+  xg_router_look(first.data(), first.data() + first.size(), XG_MAC_ANY, &packet);
   xg_metadata metadata{};
   const auto decision = impl.decide_packet(frame, packet, time_ns, &metadata);
   if (!decision) return Error(decision.error());
@@ -298,6 +337,7 @@ Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 ti
   verdict.number = ++impl.packets;
   verdict.time_ns = time_ns;
   verdict.length = original_length;
+  verdict.headers_cut = frame.size() < std::min<std::size_t>(original_length, TestRun::kMaxFrame);
   verdict.reason = reason_text(decision->reason);
   verdict.flow = flow_text(packet.key, packet.flags);
   for (const u32 rule : decision->mirrors)
@@ -318,7 +358,7 @@ Result<void> Replay::feed(std::span<const u8> whole, u32 original_length, u64 ti
   metadata.pipeline = decision->pipeline;
   impl.inspected.push_back({impl.taken + impl.pending.size() - 1, std::nullopt});
   if (metadata.flags & XG_PKT_TRACKED) impl.inspected.back().fragment.emplace(packet, metadata, first);
-  return impl.submit_packet(frame, metadata);
+  return impl.submit_packet(frame.first(std::min<std::size_t>(frame.size(), XG_PACKET_MAX)), metadata);
 }
 
 Result<void> Replay::Impl::submit_packet(std::span<const u8> frame, const xg_metadata& metadata) {

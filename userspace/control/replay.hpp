@@ -19,13 +19,17 @@ namespace xdpgpu::control {
 struct ReplayOptions {
   std::string device = "auto";
   bool kernel = true;  // use the kernel's program where privileges allow
+  // Nothing may differ from run to run: limits run by the capture's clock alone, so rules with limits are
+  // walked in user space.
+  bool repeatable = false;
 };
 
 // What happened to one packet.
 struct PacketVerdict {
   u64 number = 0;  // from 1
   u64 time_ns = 0;
-  u32 length = 0;
+  u32 length = 0;                    // on the wire
+  bool headers_cut = false;          // by the capture: it was judged by what is there
   u32 action = 0;                    // XG_PASS, ...
   std::string target;                // interface, for XG_REDIRECT
   std::string reason;                // "passed by a rule", ...
@@ -40,8 +44,10 @@ class Replay {
  public:
   static Result<std::unique_ptr<Replay>> open(const CompiledPolicy& policy, const ReplayOptions& options);
   ~Replay();
-  // Takes one Ethernet frame; verdicts come in order, possibly later (batches). A frame longer than
-  // XG_PACKET_MAX is judged by its first XG_PACKET_MAX bytes.
+  // Takes one Ethernet frame; verdicts come in order, possibly later (batches). original_length: bytes on the
+  // wire; where the capture has cut some of them off behind the headers, the packet is judged as if zeros
+  // stood there, and where it has cut headers, as if it had been as short. Pipelines see the first
+  // XG_PACKET_MAX bytes of a longer frame.
   Result<void> feed(std::span<const u8> frame, u32 original_length, u64 time_ns);
   Result<void> finish();
   // Verdicts that are ready, oldest first.

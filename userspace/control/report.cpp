@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "userspace/control/decide.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 u64 worker_errors(const xg_worker_counters& counters) {
   return counters.lost_in_kernel + counters.error_device + counters.error_generation + counters.error_target +
-         counters.error_ring_full + counters.error_invalid + counters.lost_with_worker;
+         counters.error_too_long + counters.error_hand_over + counters.error_ring_full +
+         counters.error_refused + counters.error_invalid + counters.lost_with_worker;
 }
 
 Json worker_json(const xg_worker_counters& counters) {
@@ -169,10 +171,35 @@ const char* state_name(u32 state) {
       return "bypass";
     case XG_STATE_DRAINING:
       return "draining";
+    case XG_STATE_CUT_OFF:
+      return "cut off from the stack";
     default:
       return "unknown";
   }
 }
+
+namespace {
+
+// Flows that the policy says to cache, and why they are not.
+Json never_cached_json(const std::vector<dataplane::QueueStatus>& queues) {
+  u64 repaired = 0, sent_on = 0;
+  for (const auto& queue : queues) {
+    repaired += queue.counters.checksums_repaired;
+    sent_on += queue.counters.transmitted + queue.counters.redirected;
+  }
+  Json json = Json::array();
+  // The kernel program sends a packet as it came, so what is to be sent and wants completing comes here.
+  if (repaired != 0 && sent_on != 0)
+    json.push_back({{"reason", "partial_checksums"},
+                    {"packets", repaired},
+                    {"text",
+                     "flows of packets with partial checksums that are sent on are never cached, as the "
+                     "kernel program cannot complete them: their sender (a veth's peer, a guest) leaves them "
+                     "to its device; \"ethtool -K PEER tx off\" there ends that"}});
+  return json;
+}
+
+}  // namespace
 
 Totals total(const std::vector<std::vector<xg_counter>>& kernel_by_port,
              const std::vector<dataplane::QueueStatus>& queues) {
@@ -182,6 +209,10 @@ Totals total(const std::vector<std::vector<xg_counter>>& kernel_by_port,
       const u64 packets = counters[reason].packets;
       if (reason == XG_KERNEL_received) {
         sum.in += packets;
+        continue;
+      }
+      if (reason == XG_KERNEL_cut) {  // its segments are counted
+        sum.in -= std::min(sum.in, packets);
         continue;
       }
       if (reason == XG_KERNEL_inspected) {
@@ -288,6 +319,7 @@ Result<Json> report(const ReportInput& input) {
             {"packets", to_json(total(kernel_by_port, status.queues))},
             {"ports", std::move(ports)},
             {"rules", std::move(rules)},
+            {"never_cached", never_cached_json(status.queues)},
             {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
             {"device_time_ns", to_json(dataplane::device_time_of(all))},
             {"latency_ns", to_json(dataplane::latency_of(all))},

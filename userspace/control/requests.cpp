@@ -28,7 +28,7 @@ Result<Requests::Served> Requests::serve(Channel& channel) {
   }
   if (message.type == MessageType::ending) {
     if (state_ != State::running) return Error(std::string("it ended before it was ready"));
-    duties_.ending(message.a == 1);
+    duties_.ending(message.a == 1, message.text);
     return Served::answered;
   }
   std::vector<int> descriptors;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "userspace/control/channel.hpp"
 
@@ -29,8 +30,9 @@ class Requests {
     // The policy in that memory is what a next data plane is to begin with.
     std::function<void(kernel::Fd memory)> policy_kept;
     std::function<void()> ready;  // once
-    // After `ready`: it was told to detach, and dies or not, that is to be done. keep: as of `undo`.
-    std::function<void(bool keep)> ending;
+    // After `ready`: it was told to detach, and dies or not, that is to be done. keep: as of `undo`. why:
+    // what ends it, as it says; empty: the broker knows.
+    std::function<void(bool keep, const std::string& why)> ending;
     // Once, after `ready`; nothing is done any more from then on. keep: what decides is to stay for a later
     // attach; returns whether it does.
     std::function<bool(bool keep)> undo;

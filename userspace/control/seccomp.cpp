@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -39,12 +40,11 @@ constexpr std::array kOwn{
     // rings, sockets and files that are open
     SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(close), SCMP_SYS(connect), SCMP_SYS(dup), SCMP_SYS(dup2),
     SCMP_SYS(dup3), SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_pwait), SCMP_SYS(epoll_wait),
-    SCMP_SYS(eventfd2), SCMP_SYS(fcntl), SCMP_SYS(fstat), SCMP_SYS(getdents64), SCMP_SYS(getpeername),
-    SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(lseek), SCMP_SYS(newfstatat), SCMP_SYS(poll),
-    SCMP_SYS(ppoll), SCMP_SYS(pread64), SCMP_SYS(read), SCMP_SYS(readlink), SCMP_SYS(readlinkat),
-    SCMP_SYS(readv), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(sendto),
-    SCMP_SYS(shutdown), SCMP_SYS(statx), SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(write),
-    SCMP_SYS(writev),
+    SCMP_SYS(eventfd2), SCMP_SYS(fstat), SCMP_SYS(getdents64), SCMP_SYS(getpeername), SCMP_SYS(getsockname),
+    SCMP_SYS(getsockopt), SCMP_SYS(lseek), SCMP_SYS(newfstatat), SCMP_SYS(poll), SCMP_SYS(ppoll),
+    SCMP_SYS(pread64), SCMP_SYS(read), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(readv),
+    SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(sendto), SCMP_SYS(statx),
+    SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(write), SCMP_SYS(writev),
     // memory
     SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap),
     // threads and time
@@ -183,6 +183,7 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
   constexpr u64 kNamespaces = CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID |
                               CLONE_NEWUSER | CLONE_NEWUTS;
   constexpr u64 kThreads = CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+  constexpr u64 kInt = 0xffffffff;  // the kernel drops the rest
   std::vector<LimitedCall> calls{
       {SCMP_SYS(clone), {masked(0, kThreads | kNamespaces | CLONE_PTRACE, kThreads)}},
       {SCMP_SYS(tgkill), {is(0, static_cast<u64>(getpid()))}},  // abort
@@ -190,21 +191,32 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
   };
   for (const u64 option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA})
     calls.push_back({SCMP_SYS(prctl), {is(0, option)}});
-  // All options but 13: a socket that lingers (SO_LINGER) would hold the broker up, as that closes what it
-  // was sent with a message.
-  for (const auto& [mask, value] :
-       std::to_array<std::pair<u64, u64>>({{7, 0}, {3, 8}, {0, 12}, {1, 14}, {15, 16}, {31, 32}, {63, 64}}))
-    calls.push_back({SCMP_SYS(setsockopt), {masked(2, ~mask, value)}});
+  // Not whom a descriptor signals, and with what: that ends other processes of the same user.
+  for (const u64 command : {F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC})
+    calls.push_back({SCMP_SYS(fcntl), {masked(1, kInt, command)}});
   // Health checks, the system log, and what interfaces are asked through (and told nothing: that takes a
-  // capability).
+  // capability). Of each kind the usual protocol: for others the kernel loads modules, whoever asks.
   for (const u64 domain : {AF_UNIX, AF_INET, AF_INET6})
-    for (const u64 type : {SOCK_STREAM, SOCK_DGRAM})
-      calls.push_back({SCMP_SYS(socket), {is(0, domain), masked(1, 0xf, type)}});
+    for (const auto& [type, usual] :
+         std::to_array<std::pair<u64, u64>>({{SOCK_STREAM, IPPROTO_TCP}, {SOCK_DGRAM, IPPROTO_UDP}}))
+      for (const u64 protocol : {u64{0}, usual})
+        calls.push_back({SCMP_SYS(socket), {is(0, domain), masked(1, 0xf, type), masked(2, kInt, protocol)}});
   // Maps are looked at, and those looked up in that it has descriptors of. What changes one is the broker's
   // (userspace/kernel/access.hpp), or a store into memory.
   for (const u64 command : {BPF_MAP_LOOKUP_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD})
     calls.push_back({SCMP_SYS(bpf), {is(0, command)}});
-  if (drivers) return calls;
+  if (drivers) {
+    // Nobody else sets options of sockets by now, some of which have the kernel run a program. All but 13: a
+    // socket that lingers (SO_LINGER) would hold the broker up, as that closes what it was sent with a
+    // message.
+    for (const auto& [mask, value] :
+         std::to_array<std::pair<u64, u64>>({{7, 0}, {3, 8}, {0, 12}, {1, 14}, {15, 16}, {31, 32}, {63, 64}}))
+      calls.push_back({SCMP_SYS(setsockopt), {masked(2, ~mask, value)}});
+    for (const u64 command : {F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW,
+                              F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS})
+      calls.push_back({SCMP_SYS(fcntl), {masked(1, kInt, command)}});
+    return calls;
+  }
   for (const int call : {SCMP_SYS(mmap), SCMP_SYS(mprotect)})
     calls.push_back({call, {masked(2, PROT_EXEC, 0)}});
   constexpr u64 kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;

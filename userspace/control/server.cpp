@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <grp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -63,6 +64,12 @@ bool admitted(int fd, const ucred& peer, const Server::Admission& admission) {
 void tell(int fd, std::string why) {
   const std::string line = encode(Response::failure(std::move(why)));
   (void)send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// The client's end is closed for good. One that has said all that it has to say, and listens, is there.
+bool has_left(int fd) {
+  pollfd end{fd, 0, 0};
+  return poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 }  // namespace
@@ -236,6 +243,12 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
       return;
     }
     stop_waiting();
+    // Whoever gave up was told that nothing came of it.
+    if (has_left(socket_.native_handle())) return leave();
+    request_.left = [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      return !self || self->left_ || has_left(self->socket_.native_handle());
+    };
     // The process serves packets, whatever a request is like.
     try {
       server_->handler(std::exchange(request_, {}), [self = shared_from_this()](const Response& response) {

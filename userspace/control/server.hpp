@@ -31,7 +31,8 @@ Result<kernel::Fd> listen_at(const std::string& path, const std::optional<Contro
 
 class Server {
  public:
-  // Called once per request; `reply` may be kept and called later, once.
+  // Called once per request; `reply` may be kept and called later, once. What a client asked for that has
+  // gone since is dropped; of one that goes while it is handled, `Request::left` tells.
   using Reply = std::function<void(Response)>;
   using Handler = std::function<void(Request, Reply)>;
 

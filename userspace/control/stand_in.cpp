@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/stand_in.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string_view>
@@ -13,6 +16,9 @@ namespace {
 constexpr std::size_t kMostClients = 16;
 constexpr std::size_t kMostBytes = 4096;  // of a request that are looked at
 constexpr std::chrono::seconds kPatience{2};
+// At a time, however much more comes in.
+constexpr std::size_t kMostTaken = 16;  // new clients
+constexpr int kMostParts = 8;           // of what one says
 
 // Whether the line, a JSON object, gives that member that value. Members of objects in it count as its own:
 // who may ask for the one may ask for the other. A string's quotation marks are escaped, so none passes for a
@@ -47,7 +53,9 @@ void StandIn::serve(bool taking) {
 }
 
 void StandIn::take() {
-  while (true) {
+  for (std::size_t i = 0; i < kMostTaken; i++) {
+    // A data plane shares the listener, and may have had it wait.
+    if (fcntl(listener_, F_SETFL, O_NONBLOCK) != 0) return;
     kernel::Fd fd(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -64,17 +72,43 @@ void StandIn::take() {
   }
 }
 
+bool StandIn::is_meant(const std::string& line) const {
+  if (!says(line, "for", "")) return true;
+  constexpr std::string_view kBetween = ", ";
+  const std::string names = answers_.interfaces();
+  for (std::string_view rest = names; !rest.empty();) {
+    const auto name = rest.substr(0, rest.find(kBetween));
+    if (says(line, "for", Json(name).dump(-1, ' ', false, Json::error_handler_t::replace))) return true;
+    rest.remove_prefix(std::min(rest.size(), name.size() + kBetween.size()));
+  }
+  return false;
+}
+
 Response StandIn::answer(const std::string& line) const {
+  if (!is_meant(line))
+    return Response::failure(fmt::format(
+        "the process that was asked attached {} and not the interface that was meant; run the command again, "
+        "and where that does not help remove the control socket of that one, which leads to it",
+        answers_.interfaces()));
   if (says(line, "request", "\"status\"")) return answers_.status();
-  if (says(line, "request", "\"detach\"")) return answers_.detach(says(line, "keep", "true"));
-  if (says(line, "request", "\"bypass\"")) return answers_.bypass(says(line, "on", "true"));
+  const auto is = [&](std::string_view member, std::string_view value) { return says(line, member, value); };
+  if (is("request", "\"detach\"")) {
+    if (is("keep", "") && !is("keep", "true") && !is("keep", "false"))
+      return Response::failure("\"keep\" is not true or false");
+    return answers_.detach(is("keep", "true"));
+  }
+  if (is("request", "\"bypass\"")) {
+    if (!is("on", "true") && !is("on", "false"))
+      return Response::failure("bypass needs \"on\": true or false");
+    return answers_.bypass(is("on", "true"));
+  }
   return answers_.other();
 }
 
 bool StandIn::serve(Client& client) {
   // What comes behind the answer is read and thrown away: a client that sends a policy reads when it has
   // sent.
-  while (true) {
+  for (int i = 0; i < kMostParts; i++) {
     std::array<char, 16384> part;
     const ssize_t length = recv(client.fd.get(), part.data(), part.size(), MSG_DONTWAIT);
     if (length == 0) return false;

@@ -24,6 +24,8 @@ class StandIn {
     std::function<Response(bool keep)> detach;
     std::function<Response(bool on)> bypass;
     std::function<Response()> other;  // to whatever else is asked
+    // Whose attach it is: "eth0, eth1". What names another one is not done.
+    std::function<std::string()> interfaces;
   };
 
   // The listener stays its owner's, and outlives this object.
@@ -49,6 +51,7 @@ class StandIn {
   // False: it is done with.
   bool serve(Client& client);
   Response answer(const std::string& line) const;
+  bool is_meant(const std::string& line) const;
 
   int listener_;
   Server::Admission admission_;

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "userspace/control/decide.hpp"
+#include "userspace/control/last_end.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
@@ -32,6 +34,28 @@ std::string device_text(const Json& device) {
                      device.at("publishes_flows").get<bool>() ? ", writes flow verdicts itself" : "");
 }
 
+// Why the kernel lost packets behind the redirect, as far as its sockets tell.
+std::string lost_in_kernel_text(const Json& report) {
+  u64 full = 0, no_frame = 0;
+  for (const auto& port : report.at("ports"))
+    for (const auto& queue : port.at("queues")) {
+      const auto metrics = queue.find("metrics");
+      if (metrics == queue.end()) continue;
+      full += metrics->at("kernel_losses").at("rx_ring_full").get<u64>();
+      no_frame += metrics->at("kernel_losses").at("rx_dropped").get<u64>();
+    }
+  std::string text;
+  if (full)
+    text += fmt::format("{:>16}  of them {} at a full RX ring: a larger io.ring_size, or more queues\n", "",
+                        full);
+  if (no_frame)
+    text += fmt::format(
+        "{:>16}  of them {} without a free frame, or longer than one: io.frames_per_queue, and the senders' "
+        "MTU\n",
+        "", no_frame);
+  return text;
+}
+
 }  // namespace
 
 std::string live_line(const Totals& before, const Totals& now, double seconds) {
@@ -53,10 +77,14 @@ std::string ready_text(const Json& report) {
                         fmt::join(modes, ", "));
   }
   for (const auto& device : report.at("devices")) text += device_text(device) + "; ";
-  text += fmt::format(
-      "policy {}, generation {}{}\n", report.at("policy").at("file").get<std::string>(),
-      report.at("policy").at("generation").get<u32>(),
-      report.at("policy").at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
+  const Json& policy = report.at("policy");
+  text +=
+      fmt::format("policy {}, generation {}{}\n", policy.at("file").get<std::string>(),
+                  policy.at("generation").get<u32>(),
+                  policy.at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
+  text += trial_text(policy, report.at("ports").at(0).at("interface").get<std::string>());
+  if (const auto before = report.find("last_end"); before != report.end())
+    text += "the attach before this one " + last_end_text(*before) + "\n";
   if (const auto before = report.find("goes_on"); before != report.end())
     text += fmt::format(
         "it goes on from an attach that ended before: {}; {} packets were lost in its workers' hands\n",
@@ -73,7 +101,19 @@ std::string ready_text(const Json& report) {
   if (const auto mirror = report.find("mirror"); mirror != report.end())
     text +=
         fmt::format("mirrored packets are looked at by device {}\n", mirror->at("device").get<std::string>());
+  for (const auto& note : report.value("notes", Json::array()))
+    text += "note: " + note.get<std::string>() + "\n";
   return text;
+}
+
+std::string trial_text(const Json& policy, const std::string& ifname) {
+  const auto left = policy.find("confirm_within_s");
+  if (left == policy.end()) return {};
+  return fmt::format(
+      "it is on trial: in {} s policy {} is in force again, unless \"xdpgpu policy confirm {}\" comes "
+      "before\n",
+      left->get<long>(), policy.at("goes_back_to").at("file").get<std::string>(),
+      kernel::names::operand(ifname));
 }
 
 std::string account_text(const Json& report) {
@@ -89,6 +129,11 @@ std::string account_text(const Json& report) {
     for (const auto& port : report.at("ports"))
       sum += port.at("kernel").at(reason_name(reason)).at("packets").get<u64>();
     add_line(text, sum, (std::string("kernel: ") + reason_text(reason)).c_str());
+    if (reason == XG_KERNEL_cut && sum)
+      text += fmt::format(
+          "{:>16}  generic XDP; senders that cut by themselves (ethtool -K PEER tso off gso off) "
+          "spare that\n",
+          "");
   }
   auto malformed = [&](const char* name) {
     u64 sum = 0;
@@ -114,9 +159,13 @@ std::string account_text(const Json& report) {
       for (const auto& queue : port.at("queues")) sum += queue.at("counters").at(name).get<u64>();
     return sum;
   };
-#define XG_X(name, words) add_line(text, worker(#name), "user space: " words);
+#define XG_X(name, words)                              \
+  add_line(text, worker(#name), "user space: " words); \
+  if (std::string_view(#name) == "lost_in_kernel" && worker(#name)) text += lost_in_kernel_text(report);
   XG_WORKER_REASONS(XG_X)
 #undef XG_X
+  for (const auto& why : report.value("never_cached", Json::array()))
+    text += why.at("text").get<std::string>() + "\n";
   if (const auto mirror = report.find("mirror"); mirror != report.end()) {
     auto add = [&](const char* name, const char* what) {
       add_line(text, mirror->at(name).get<u64>(), (std::string("mirror: ") + what).c_str());

@@ -14,6 +14,8 @@ namespace xdpgpu::control {
 std::string live_line(const Totals& before, const Totals& now, double seconds);
 // "eth0 is attached: native XDP, 2 queues in copy mode, device cpu (in_place), policy ... generation 1"
 std::string ready_text(const Json& report);
+// That a policy is to be confirmed, from "policy" of a report or what policy.show gives; empty: it is not.
+std::string trial_text(const Json& policy, const std::string& ifname);
 // Packets by outcome and, below, by reason; from a report.
 std::string account_text(const Json& report);
 

@@ -42,6 +42,7 @@ Result<std::unique_ptr<TestRun>> TestRun::open(const policy::Tables& tables, u32
   if (auto put = made->put_policy(tables, generation); !put) return Error(put.error());
   if (auto put = made->put_worker(); !put) return Error(put.error());
   if (auto found = made->find_fragments(); !found) return Error(found.error());
+  made->port_->set_mac(XG_MAC_ANY);
   made->port_->activate(generation, kSlot, 0);
   made->port_->set_state(XG_STATE_RUNNING);
   made->seen_.resize(XG_KERNEL_REASON_COUNT);

@@ -31,7 +31,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   batch.count = batch.later = 0;
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
-  batch.port_mask = 0;
+  batch.port_mask = batch.flags = 0;
   batch.tracked = false;
   current_ = &batch;
   return current_;

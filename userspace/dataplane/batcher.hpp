@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <vector>
 
 #include "gpu/doorbell.hpp"
@@ -39,6 +40,7 @@ struct Batch {
       ports;  // of each descriptor; kLaterBuffer or kEgress, where it is no received packet's first
   std::vector<u64> rx_times_ns;  // of each packet's first descriptor
   u32 port_mask = 0;
+  u32 flags = 0;                // XG_PKT_* that any of the received packets has
   bool tracked = false;         // there are followed fragments in it (XG_PKT_TRACKED)
   bool default_passes = false;  // with `tracked`: what the policy's default does with one of no first
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
@@ -50,14 +52,25 @@ struct Batch {
 
   u32 packets() const noexcept { return count - later; }
   bool full() const noexcept { return count == slot->capacity; }
-  bool has_room(u32 buffers) const noexcept { return slot->capacity - count >= buffers; }
+  u32 room() const noexcept { return slot->capacity - count; }
+  bool has_room(u32 buffers) const noexcept { return room() >= buffers; }
   // A packet, by its first buffer.
   void add(u64 offset, u32 length, u8 port, const xg_metadata& metadata) noexcept {
     slot->descriptors[count] = {offset, length, 0};
     ports[count] = port;
     rx_times_ns[count++] = metadata.rx_time_ns;
     port_mask |= 1u << port;
+    flags |= metadata.flags;
     next_sequence[port] = metadata.sequence + 1;
+  }
+  // Packets of one buffer each, of one port, whose descriptors and times stand behind the last one's already.
+  // any_flags: of all of them; sequence: of the last.
+  void add_run(u32 packets, u8 port, u32 any_flags, u32 sequence) noexcept {
+    std::memset(ports.data() + count, port, packets);
+    count += packets;
+    port_mask |= 1u << port;
+    flags |= any_flags;
+    next_sequence[port] = sequence + 1;
   }
   // What the host sends out of `port`.
   void add_egress(u64 offset, u32 length, u8 port) noexcept {

@@ -11,8 +11,10 @@
 #include <map>
 #include <thread>
 
+#include "gpu/abilities.hpp"
 #include "userspace/dataplane/clock.hpp"
 #include "userspace/dataplane/devices.hpp"
+#include "userspace/dataplane/hand_over.hpp"
 #include "userspace/dataplane/placement.hpp"
 #include "userspace/dataplane/port.hpp"
 #include "userspace/dataplane/worker.hpp"
@@ -65,16 +67,27 @@ Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& opti
           fmt::format("compute.batch {} is too small: a frame of {} takes up to {} buffers, which go to the "
                       "device together; set compute.batch to {} or more",
                       options.batch, port.ifname, port.packet_buffers, port.packet_buffers));
-    if (frames_per_queue(port, options) < options.ring_size + options.batch)
-      return tl::unexpected(fmt::format(
-          "io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
-          "+ compute.batch)",
-          frames_per_queue(port, options), options.ring_size + options.batch));
+    if (auto ok = check_frames(frames_per_queue(port, options), options.ring_size, options.batch); !ok)
+      return ok;
   }
   return {};
 }
 
 }  // namespace
+
+Result<void> check_frames(u32 frames_per_queue, u32 ring_size, u32 batch) {
+  if (frames_per_queue >= ring_size + batch) return {};
+  return tl::unexpected(
+      fmt::format("io.frames_per_queue {} is too small: the fill ring and one batch need {} (io.ring_size "
+                  "+ compute.batch)",
+                  frames_per_queue, ring_size + batch));
+}
+
+u32 send_ring_size(const EngineOptions& options, u32 frames_per_queue) {
+  const u32 wanted = std::bit_ceil(options.batch * options.batches_in_flight);
+  const u32 spared = std::bit_floor(frames_per_queue - std::min(frames_per_queue, options.batch));
+  return std::max(options.ring_size, std::min(wanted, spared));
+}
 
 std::vector<FrameShare> frame_shares(const std::vector<PortSpec>& ports, const EngineOptions& options) {
   std::vector<FrameShare> shares;
@@ -92,14 +105,16 @@ std::vector<FrameShare> frame_shares(const std::vector<PortSpec>& ports, const E
 
 struct Engine::Impl {
   EngineOptions options;
+  u32 send_ring_size = 0;
   std::unique_ptr<FrameRegion> region;
   Umems umems;  // after the workers' sockets, before the region
   std::vector<std::unique_ptr<Port>> ports;
   Devices devices;                       // after the workers' queues, before the ports' maps
   std::unique_ptr<Mirroring> mirroring;  // before the devices
   std::vector<Placement> placements;     // by worker
-  std::vector<int> frames_nodes;         // by worker, where its first frame stands
-  FragmentLogs fragments;                // by worker
+  std::vector<int> frames_nodes;  // by worker, where frames stand that are not where they ought to, else all
+  FragmentLogs fragments;         // by worker
+  std::vector<std::unique_ptr<HandOver>> hand_overs;  // after the workers
   std::vector<std::unique_ptr<Worker>> workers;
 
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -125,6 +140,7 @@ struct Engine::Impl {
     return resolve(options.compute_mode, device.info());
   }
   void make_workers(const std::vector<FrameShare>& shares);
+  void connect(const std::vector<FrameShare>& shares);
   bool left(const Retirement& retirement) const;
   void unload_before(u32 generation);
   void unload_left();
@@ -155,15 +171,37 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.retire_cpu = placements[i].retire_cpu;
     workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy,
                                                egress, fragments));
-    const int node = node_of(region->base() + chunk_of(shares[i].first));
-    frames_nodes.push_back(node);
-    if (placements[i].node >= 0 && node >= 0 && node != placements[i].node)
+    const u8* const first = region->base() + chunk_of(shares[i].first);
+    const u64 bytes = chunk_of(shares[i].chunks());
+    const Elsewhere elsewhere =
+        placements[i].node >= 0 ? find_elsewhere(first, bytes, placements[i].node) : Elsewhere{};
+    frames_nodes.push_back(elsewhere.bytes > 0 ? elsewhere.node : node_of(first));
+    if (elsewhere.bytes > 0)
       events.push_back(fmt::format(
-          "the frames of worker {} are on NUMA node {}, though its NIC is on node {}, which has too little "
-          "free memory: packets cross between nodes",
-          i, node, placements[i].node));
+          "{:.1f} of {:.1f} MiB of the frames of worker {} are not on NUMA node {}, where its NIC is and "
+          "which is preferred, but on node {}: it has too little free memory, and packets cross between "
+          "nodes",
+          static_cast<double>(elsewhere.bytes) / (1 << 20), static_cast<double>(bytes) / (1 << 20), i,
+          placements[i].node, elsewhere.node));
   }
   reported_failure.resize(workers.size());
+  connect(shares);
+}
+
+// A port with fewer queues than there are workers: worker i sends out of it by way of the one that has its
+// queue i mod N.
+void Engine::Impl::connect(const std::vector<FrameShare>& shares) {
+  for (u32 p = 0; p < ports.size(); ++p) {
+    const PortSpec& spec = ports[p]->spec();
+    for (u32 i = spec.queues; i < workers.size(); ++i) {
+      Worker* const other = workers[i % spec.queues].get();
+      auto& hand_over = hand_overs.emplace_back(
+          std::make_unique<HandOver>(p, spec.packet_buffers, spec.cache_transmit, shares[i], send_ring_size,
+                                     [other] { other->wake(); }));
+      workers[i]->hand_over_to(*hand_over);
+      other->take_from(*hand_over);
+    }
+  }
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -200,8 +238,13 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
   impl->umems.chunks_per_frame = shares.front().step;
   impl->umems.multi_buffer =
       std::any_of(ports.begin(), ports.end(), [](const PortSpec& port) { return port.packet_buffers > 1; });
+  // The rings that say what was sent are of one size for all.
+  u32 fewest = ~0u;
+  for (const PortSpec& port : ports) fewest = std::min(fewest, frames_per_queue(port, options));
+  impl->send_ring_size = send_ring_size(options, fewest);
   for (PortSpec& spec : ports) {
-    auto port = Port::open(static_cast<u32>(impl->ports.size()), std::move(spec), options.ring_size);
+    auto port = Port::open(static_cast<u32>(impl->ports.size()), std::move(spec),
+                           {options.ring_size, impl->send_ring_size});
     if (!port) return tl::unexpected(port.error());
     impl->ports.push_back(std::move(*port));
   }
@@ -251,11 +294,9 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
                                  bool default_passes) {
   if (impl_->devices.empty())
     return tl::unexpected(std::string("the engine has no device to load a policy into"));
-  if (const gpu::DeviceInfo& info = impl_->devices.first().info(); mirrors_to_tables && !info.mirrors_tables)
-    return tl::unexpected(
-        fmt::format("{} cannot take mirrored packets through stages that remember packets (ddos): use the "
-                    "device cpu, or have rules inspect with that pipeline instead of mirroring to it",
-                    info.name));
+  const gpu::DeviceInfo& info = impl_->devices.first().info();
+  if (mirrors)
+    if (auto ok = gpu::check_mirrored(info.name, gpu::abilities_of(info), mirrors_to_tables); !ok) return ok;
   if (auto ok = impl_->wait_for_rewrites(generation); !ok) return ok;
   const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
   for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
@@ -415,6 +456,8 @@ FrameCount Engine::stop() {
   FrameCount total;
   impl_->mirroring->close();
   for (auto& worker : impl_->workers) worker->stop();
+  for (auto& worker : impl_->workers) worker->abandon();
+  for (auto& worker : impl_->workers) worker->take_back();
   for (auto& worker : impl_->workers) {
     const FrameCount frames = worker->reclaim();
     total.total += frames.total;

@@ -51,7 +51,7 @@ struct PortSpec {
 };
 
 struct EngineOptions {
-  u32 ring_size = 2048;         // each of RX, TX, fill, completion; power of two
+  u32 ring_size = 2048;         // each of RX and fill, and at least TX and completion; power of two
   u32 frames_per_queue = 8192;  // frames of each port's each queue; at least ring_size + batch
   bool huge_pages = false;
   u32 batch = 1024;          // most buffers, and so packets, a batch
@@ -107,6 +107,13 @@ struct EngineStatus {
   u64 batches = 0, batch_packets = 0;  // batches retired, packets in them
   std::optional<MirrorStatus> mirror;  // once a policy mirrors
 };
+
+// Descriptors of a TX and of a completion ring, a power of two: as many as a worker's batches in flight may
+// want to send at once, where a queue's frames are that many; one port's sending never has them all.
+u32 send_ring_size(const EngineOptions& options, u32 frames_per_queue);
+
+// Whether a queue has enough of them; the error names the settings.
+Result<void> check_frames(u32 frames_per_queue, u32 ring_size, u32 batch);
 
 // By worker: the frames of the queues that it has, one worker's after another's, on no node yet. Of the specs
 // maps and reinjection pair are not looked at.

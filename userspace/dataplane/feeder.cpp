@@ -8,7 +8,11 @@
 namespace xdpgpu::dataplane {
 namespace {
 
-constexpr u32 kReceiveBurst = 64;
+// Metadata are asked for so many packets before they are read, into the second cache: chunks are a power of
+// two apart, so that their metadata meet in few sets of a cache, and the first holds two dozen.
+constexpr int kIntoL2 = 2;
+constexpr u32 kAhead = 48;
+constexpr u32 kFewPackets = 4;  // that are no run
 constexpr u32 kRefillStep = 64;
 constexpr u64 kStatisticsEveryNs = 10'000'000;
 constexpr u64 kBeatEveryNs = 1'000'000;
@@ -26,8 +30,18 @@ Feeder::Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*>
       egress_(egress) {}
 
 void Feeder::refill(PortQueue& queue) noexcept {
-  queue.socket->receiver.refill(free_, kRefillStep,
-                                [&](FrameId frame) { queue.metadata.prepare(region_ + chunk_of(frame)); });
+  Receiver& receiver = queue.socket->receiver;
+  if (queue.metadata.tells_by_age() && !queue.is_covered()) [[likely]] {
+    receiver.refill(free_, kRefillStep, [](FrameId) {});
+    return;
+  }
+  receiver.refill(free_, kRefillStep, [region = region_, metadata = queue.metadata](FrameId frame) {
+    metadata.prepare(region + chunk_of(frame));
+  });
+}
+
+void Feeder::cover() noexcept {
+  for (PortQueue* queue : queues_) queue->cover();
 }
 
 void Feeder::refill() noexcept {
@@ -59,11 +73,12 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
       receiver.take(peeked, 0, 0);
       break;
     }
-    for (u32 i = 0; i < peeked; ++i)
-      __builtin_prefetch(region_ + xsk_ring_cons__rx_desc(&receiver.rx, at + i)->addr - XG_METADATA_SIZE);
-    u32 taken = 0, packets = 0;
+    u32 taken = take_run(queue, at, peeked, now_ns), packets = taken;
     bool waits = false;  // the next packet, for a batch
     while (taken < peeked && !waits) {
+      if (taken + kAhead < peeked)
+        __builtin_prefetch(region_ + xsk_ring_cons__rx_desc(&receiver.rx, at + taken + kAhead)->addr -
+                           XG_METADATA_SIZE);
       const xdp_desc& desc = *xsk_ring_cons__rx_desc(&receiver.rx, at + taken);
       if ((desc.options | queue.dropping) & kContinued) [[unlikely]] {
         const u32 left = peeked - taken;
@@ -94,6 +109,65 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
   return any;
 }
 
+// Takes packets as long as they are of one buffer each, and have their metadata; returns how many. It stops
+// in front of whatever it does not take, so that take() has the last word on that.
+u32 Feeder::take_run(PortQueue& queue, u32 at, u32 count, u64 now_ns) noexcept {
+  if (queue.dropping || !queue.metadata.delivers() || count < kFewPackets) return 0;
+  const xsk_ring_cons& rx = queue.socket->receiver.rx;
+  // Copies: what is written may be anything, as far as a compiler knows.
+  const xdp_desc* const ring = static_cast<const xdp_desc*>(rx.ring);
+  const u32 mask = rx.mask;
+  const FrameShare share = free_.share();
+  const u32 span = share.chunks(), between = share.step - 1;
+  u8* const region = region_;
+  const auto metadata_at = [=](u32 i) {
+    return reinterpret_cast<const xg_metadata*>(region + ring[(at + i) & mask].addr - XG_METADATA_SIZE);
+  };
+  const auto plain = [=](const xdp_desc& d) {
+    const u32 place = frame_of(d.addr) - share.first;
+    return !((d.options & kContinued) | (place >= span) | (place & between) |
+             (d.addr % XG_CHUNK_SIZE != XG_FRAME_DATA) | (d.len > XG_CHUNK_SIZE - XG_FRAME_DATA));
+  };
+  for (u32 i = 0; i < std::min(kAhead, count); ++i) __builtin_prefetch(metadata_at(i), 0, kIntoL2);
+  const bool in_order = queue.metadata.in_order();
+  const auto port = static_cast<u8>(queue.port);
+  MetadataProbe::Last last = queue.metadata.last();
+  u32 done = 0;
+  while (done < count) {
+    if (!plain(ring[(at + done) & mask])) break;
+    const xg_metadata& head = *metadata_at(done);
+    const u32 generation = head.generation;
+    if (!generation || (in_order && !MetadataProbe::later(head, port, last))) break;
+    Batch* const batch = batcher_->open(generation, now_ns);
+    if (!batch) break;
+    const u32 room = std::min(count - done, batch->room());
+    xg_descriptor* const descriptors = batch->slot->descriptors + batch->count;
+    u64* const times = batch->rx_times_ns.data() + batch->count;
+    u32 taken = 0, flags = 0;
+    for (; taken < room; ++taken) {
+      const xdp_desc desc = ring[(at + done + taken) & mask];
+      if (done + taken + kAhead < count) __builtin_prefetch(metadata_at(done + taken + kAhead), 0, kIntoL2);
+      if (!plain(desc)) [[unlikely]]
+        break;
+      const auto& metadata = *reinterpret_cast<const xg_metadata*>(region + desc.addr - XG_METADATA_SIZE);
+      if (metadata.generation != generation || (in_order && !MetadataProbe::later(metadata, port, last)))
+          [[unlikely]]
+        break;
+      flags |= metadata.flags;
+      last = {metadata.rx_time_ns, metadata.sequence};
+      times[taken] = metadata.rx_time_ns;
+      descriptors[taken] = {desc.addr, desc.len, 0};
+    }
+    batch->add_run(taken, port, flags, last.sequence);
+    if (flags & XG_PKT_TRACKED) [[unlikely]]
+      note_tracked(*batch);
+    queue.next_sequence = last.sequence + 1;
+    queue.metadata.note(last);
+    done += taken;
+  }
+  return done;
+}
+
 // A buffer that is not valid does not lie in a chunk of this worker's.
 bool Feeder::valid(const xdp_desc& buffer, u32 least_start) const noexcept {
   const FrameId id = frame_of(buffer.addr);
@@ -107,6 +181,7 @@ void Feeder::discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept 
     ++queue.counters->error_invalid;
     if (!queue.metadata.delivers()) ++queue.next_sequence;
   }
+  cover();
   for (u32 i = 0; i < buffers; ++i) {
     const FrameId id = frame_of(xsk_ring_cons__rx_desc(&queue.socket->receiver.rx, at + i)->addr);
     if (free_.owns(id)) free_.push(id);
@@ -123,7 +198,9 @@ u32 Feeder::drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept {
   return gone;
 }
 
+// Where a later buffer's bytes stand in its chunk is the driver's affair.
 bool Feeder::take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept {
+  cover();
   return take(queue, at, buffers, now_ns);
 }
 
@@ -155,9 +232,10 @@ void Feeder::note_tracked(Batch& batch) noexcept {
     const u64 chunk = chunk_of(frame_of(first.addr));
     queue.metadata.learn(region_ + chunk, first.addr - chunk, first.len,
                          monotonic_ns());  // not the turn's beginning
+    if (!queue.metadata.delivers()) cover();
   }
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
-  if (!queue.metadata.delivers() || !MetadataProbe::own(*metadata, first.addr % XG_CHUNK_SIZE)) [[unlikely]] {
+  if (!queue.metadata.delivers() || !queue.metadata.own(*metadata, first.addr % XG_CHUNK_SIZE)) [[unlikely]] {
     if (queue.metadata.delivers()) forget_metadata(queue);
     fill_metadata(queue, frame, first.len, length, now_ns);
   }
@@ -174,6 +252,7 @@ void Feeder::note_tracked(Batch& batch) noexcept {
     batch->extend(buffer.addr, buffer.len);
   }
   queue.next_sequence = metadata->sequence + 1;
+  queue.metadata.note({metadata->rx_time_ns, metadata->sequence});
   return true;
 }
 
@@ -182,6 +261,7 @@ void Feeder::note_tracked(Batch& batch) noexcept {
 [[gnu::noinline]] void Feeder::forget_metadata(PortQueue& queue) noexcept {
   queue.counters->lost_in_kernel += queue.credits.lost_total(queue.socket->losses().packets());
   queue.metadata.forget();
+  cover();
 }
 
 // Sequences that the worker counts itself are never ahead of the kernel's own, because losses become
@@ -189,8 +269,9 @@ void Feeder::note_tracked(Batch& batch) noexcept {
 void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept {
   const CurrentPolicy* policy = policy_.load(std::memory_order_acquire);
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
-  parse_metadata(frame, readable, length, static_cast<u8>(queue.port), queue.config->hash_key, now_ns,
-                 metadata);
+  const xg_config& config = *queue.config;
+  parse_metadata(frame, readable, length, static_cast<u8>(queue.port), config.hash_key,
+                 __atomic_load_n(&config.mac, __ATOMIC_RELAXED), now_ns, metadata);
   metadata->generation = policy->generation;
   metadata->sequence = queue.next_sequence;
   if (policy->chooser) policy->chooser(frame, readable, length, metadata);

@@ -54,6 +54,7 @@ class Feeder {
  private:
   void refill(PortQueue& queue) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
+  u32 take_run(PortQueue& queue, u32 at, u32 count, u64 now_ns) noexcept;
   bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   void note_tracked(Batch& batch) noexcept;
   bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
@@ -61,6 +62,7 @@ class Feeder {
   bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;
   void discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept;
   void forget_metadata(PortQueue& queue) noexcept;
+  void cover() noexcept;
   void fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length, u64 now_ns) noexcept;
   void account(u64 now_ns, bool empty_handed) noexcept;
 

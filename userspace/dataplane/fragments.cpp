@@ -27,9 +27,9 @@ u32 ip_bytes_of(const u8* frame) noexcept {
 
 void set_upper(u32& word, u32 upper) noexcept { word = (word & 0xffffu) | upper << 16; }
 
-constexpr xg_result drop() noexcept {
+constexpr xg_result only(u32 verdict) noexcept {
   xg_result result{};
-  result.verdict = XG_DROP;
+  result.verdict = verdict;
   return result;
 }
 
@@ -46,13 +46,14 @@ xg_result result_of_later(const FirstResult& first, const u8* frame) noexcept {
   xg_result result = first.result;
   result.flags &= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL | XG_RES_ENCAPSULATE;
   result.cache_ttl_ms = 0;
-  if (result.flags & XG_RES_ENCAPSULATE && ip_bytes_of(frame) > first.ip_bytes) return drop();
+  if (result.flags & XG_RES_ENCAPSULATE && ip_bytes_of(frame) > first.ip_bytes) return only(XG_DROP);
   if (!(result.flags & XG_RES_SET_TTL)) return result;
   const xg_metadata& metadata = metadata_of(frame);
+  if (metadata.router != XG_ROUTER_ALL) return only(XG_PASS);
   const u8* ip = frame + metadata.l3_offset;
   const bool v6 = metadata.flags & XG_PKT_IPV6;
   const u32 ttl = ip[v6 ? 7 : 8];
-  if (ttl <= 1) return drop();
+  if (ttl <= 1) return only(XG_DROP);
   set_upper(result.src_mac[1], ttl - 1);
   // RFC 1624, as the header's 16-bit word goes down by one.
   const u32 checksum = v6 ? 0u : xg_load16(ip + 10) + 1u;

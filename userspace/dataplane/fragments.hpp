@@ -29,7 +29,8 @@ struct FirstResult {
 FirstResult first_result(const xg_result& result, const u8* frame) noexcept;
 // The result of a later fragment that stands at `frame`, its metadata in front of it: its first one's, with
 // the TTL and checksum of its own header. It drops what has no hop left, and what would be longer inside of
-// outer headers than the first one. Never cached.
+// outer headers than the first one; it passes what no router sends on (maps/router.h) to the host's stack.
+// Never cached.
 xg_result result_of_later(const FirstResult& first, const u8* frame) noexcept;
 
 // Bounded per source and in time, as the kernel's table is (maps/fragments.h). One thread notes; any finds,

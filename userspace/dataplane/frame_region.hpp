@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "maps/packet.h"
@@ -90,6 +91,10 @@ class FreeList {
   u32 capacity() const noexcept { return static_cast<u32>(frames_.size()); }
   FrameId pop() noexcept { return frames_[--size_]; }
   void push(FrameId frame) noexcept { frames_[size_++] = frame; }
+  // Places for `count` more, to be written at once; and the `count` that are popped, to be read at once.
+  FrameId* grow(u32 count) noexcept { return frames_.data() + std::exchange(size_, size_ + count); }
+  const FrameId* shrink(u32 count) noexcept { return frames_.data() + (size_ -= count); }
+  const FrameShare& share() const noexcept { return share_; }
   // For the conservation check at the end.
   const std::vector<FrameId>& storage() const noexcept { return frames_; }
 

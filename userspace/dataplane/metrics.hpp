@@ -39,13 +39,28 @@ inline void count_batch(const Batch& batch, u64 done_ns,
     }
     xg_queue_metrics& metrics = *by_port[port];
     u64 sum = 0, most = 0;
+    // So do those of one bucket, which is looked up for the first of them.
+    u64 from = 0, width = 0, packets_there = 0;
+    u32 bucket = 0;
     for (; i < batch.count && batch.ports[i] == port; ++i) {
       const u64 rx_ns = batch.rx_times_ns[i];
       const u64 ns = done_ns > rx_ns ? done_ns - rx_ns : 0;
       sum += ns;
       most = std::max(most, ns);
-      ++metrics.latency_ns[xg_latency_bucket(ns)];
+      if (ns - from >= width) {
+        metrics.latency_ns[bucket] += packets_there;
+        packets_there = 0;
+        bucket = xg_latency_bucket(ns);
+        if (i + 1 == batch.count) {
+          ++i, ++packets_there;
+          break;
+        }
+        from = xg_latency_floor(bucket);
+        width = (bucket + 1 < XG_LATENCY_BUCKETS ? xg_latency_floor(bucket + 1) : ~u64{0}) - from;
+      }
+      ++packets_there;
     }
+    metrics.latency_ns[bucket] += packets_there;
     metrics.latency_ns_sum += sum;
     metrics.latency_ns_most = std::max(metrics.latency_ns_most, most);
   }

@@ -36,6 +36,13 @@ class OrderLog {
     entry_of_[frame] = static_cast<u8>(current_);
     ++entries_[current_].under_way;
   }
+  // sent() for many: whoever sends them sets each one's place in `entries` to `entry`, and tells how many.
+  struct Marks {
+    u8* entries;
+    u8 entry;
+  };
+  Marks marks() noexcept { return {entry_of_.data(), static_cast<u8>(current_)}; }
+  void sent_marked(u32 frames) noexcept { entries_[current_].under_way += frames; }
   // next_sequence[p] is one past the last sequence of port p's packets in the batch, valid where bit p
   // of port_mask is set; passed: some went to a reinjection pair.
   void end(u32 port_mask, std::span<const u32> next_sequence, bool passed) noexcept {
@@ -48,6 +55,20 @@ class OrderLog {
 
   // The kernel gave a frame back that was sent.
   void completed(u32 frame) noexcept { --entries_[entry_of_[frame]].under_way; }
+
+  // Likewise for `count` frames: frame_at(i) names each.
+  template <class FrameAt>
+  void completed(u32 count, FrameAt&& frame_at) noexcept {
+    const u8* const entry_of = entry_of_.data();
+    // Those of one batch tend to stand together.
+    for (u32 i = 0; i < count;) {
+      const u8 entry = entry_of[frame_at(i)];
+      u32 end = i + 1;
+      while (end < count && entry_of[frame_at(end)] == entry) ++end;
+      entries_[entry].under_way -= end - i;
+      i = end;
+    }
+  }
 
   // Removes the entries that have left, in order, and calls left(port, next_sequence) for each port in
   // them.

@@ -116,6 +116,28 @@ Result<void> prefer_node(void* at, u64 bytes, u64 page_bytes, int node) {
   return {};
 }
 
+// The kernel counts in pages of 4 KiB, whatever backs them.
+Elsewhere find_elsewhere(const void* at, u64 bytes, int node) noexcept {
+  constexpr u64 kPage = 4096;
+  constexpr std::size_t kAtOnce = 512;
+  const auto start = reinterpret_cast<std::uintptr_t>(at) / kPage * kPage;
+  const auto end = reinterpret_cast<std::uintptr_t>(at) + bytes;
+  Elsewhere found;
+  std::array<const void*, kAtOnce> pages{};
+  std::array<int, kAtOnce> nodes{};
+  for (auto next = start; next < end;) {
+    std::size_t count = 0;
+    for (; count < kAtOnce && next < end; next += kPage) pages[count++] = reinterpret_cast<const void*>(next);
+    if (syscall(SYS_move_pages, 0, count, pages.data(), nullptr, nodes.data(), 0) != 0) return {};
+    for (std::size_t i = 0; i < count; i++) {
+      if (nodes[i] < 0 || nodes[i] == node) continue;
+      if (found.bytes == 0) found.node = nodes[i];
+      found.bytes += kPage;
+    }
+  }
+  return found;
+}
+
 int node_of(const void* at) noexcept {
   int node = -1;
   if (syscall(SYS_get_mempolicy, &node, nullptr, 0, at, MPOL_F_NODE | MPOL_F_ADDR) != 0) return -1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/dataplane/placement.hpp: where workers stand on a host with several NUMA nodes: each one's
-// threads and frames on the node of the NIC that feeds it. Where there is one node only, or the NIC is on
-// none (veth), a worker stands wherever the process may run.
+// threads, and its frames as far as there is memory, on the node of the NIC that feeds it. Where there is one
+// node only, or the NIC is on none (veth), a worker stands wherever the process may run.
 #pragma once
 
 #include <map>
@@ -45,6 +45,12 @@ std::vector<Placement> place(const Topology& topology, const std::vector<int>& n
 // Has the pages of [at, at + bytes), untouched so far and of `page_bytes` each, come from the node as long
 // as it has some, then from others. The error is the reason alone.
 Result<void> prefer_node(void* at, u64 bytes, u64 page_bytes, int node);
+// What of [at, at + bytes), all of it touched, does not stand on the node: a preference is no promise.
+struct Elsewhere {
+  u64 bytes = 0;  // in whole pages; 0 also where the kernel does not tell
+  int node = -1;  // where the first of them is
+};
+Elsewhere find_elsewhere(const void* at, u64 bytes, int node) noexcept;
 // The node on which the page at `at` stands, which has been touched; -1 where the kernel does not tell.
 int node_of(const void* at) noexcept;
 

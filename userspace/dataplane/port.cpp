@@ -34,10 +34,10 @@ Result<void> put(const kernel::Fd& map, u32 key, int value, const std::string& w
 
 }  // namespace
 
-Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, u32 ring_size) {
+Result<std::unique_ptr<Port>> Port::open(u32 index, PortSpec spec, RingSizes rings) {
   std::unique_ptr<Port> port(new Port);
   port->index_ = index;
-  port->ring_size_ = ring_size;
+  port->rings_ = rings;
   port->spec_ = std::move(spec);
   const kernel::PortMaps& maps = port->spec_.maps;
   const u32 queues = port->spec_.queues;
@@ -92,7 +92,7 @@ Result<std::vector<std::unique_ptr<Socket>>> Port::open_all(Umem& umem, const So
   for (u32 queue = 0; queue < spec_.queues; ++queue) {
     SocketOptions options = like;
     options.queue = queue;
-    options.ring_size = ring_size_;
+    options.rings = rings_;
     auto socket = umem.open(options);
     if (!socket) return tl::unexpected(socket.error());
     sockets.push_back(std::move(*socket));
@@ -182,13 +182,13 @@ std::unique_ptr<PortQueue> Port::queue(u32 queue) {
       .metrics = &metrics_[queue],
       .rewrites = rewrites_.data(),
       .flows = gpu::FlowTable({flows_.data() + first, entries}, {stats_.data() + first, entries}),
-      .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns()),
-      .credits = Credits(admitted, ring_size_, spec_.packet_buffers),
+      .metadata = MetadataProbe(static_cast<u8>(index_), monotonic_ns(), mode_ != PortMode::generic),
+      .credits = Credits(admitted, rings_.receive, spec_.packet_buffers),
       .next_sequence = admitted,
       .published_granted = admitted,
       .published_retired = admitted,
   });
-  out->state->window = out->credits.granted(0, ring_size_) - admitted;
+  out->state->window = out->credits.granted(0, rings_.receive) - admitted;
   __atomic_store_n(&out->state->granted, admitted, __ATOMIC_RELEASE);
   __atomic_store_n(&out->state->retired, admitted, __ATOMIC_RELEASE);
   return out;

@@ -22,7 +22,7 @@ struct Umems {
 class Port {
  public:
   // Maps the port's memory and checks that the maps are as long as the settings say.
-  static Result<std::unique_ptr<Port>> open(u32 index, PortSpec spec, u32 ring_size);
+  static Result<std::unique_ptr<Port>> open(u32 index, PortSpec spec, RingSizes rings);
 
   const PortSpec& spec() const noexcept { return spec_; }
   PortMode mode() const noexcept { return mode_; }
@@ -58,7 +58,8 @@ class Port {
   Result<std::vector<std::unique_ptr<Socket>>> open_all(Umem& umem, const SocketOptions& like) const;
   Result<std::vector<std::unique_ptr<Socket>>> open_zero_copy(const FrameRegion& region, Umems& umems) const;
 
-  u32 index_ = 0, ring_size_ = 0;
+  u32 index_ = 0;
+  RingSizes rings_;
   PortSpec spec_;
   PortMode mode_ = PortMode::copy;
   kernel::MapView<xg_config> config_;

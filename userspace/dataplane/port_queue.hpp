@@ -11,6 +11,7 @@
 #include "maps/metrics.h"
 #include "userspace/dataplane/credits.hpp"
 #include "userspace/dataplane/engine.hpp"
+#include "userspace/dataplane/lost.hpp"
 #include "userspace/dataplane/metadata.hpp"
 #include "userspace/dataplane/socket.hpp"
 
@@ -23,8 +24,8 @@ struct PortTraits {
 };
 
 // Owned by one worker once that runs; the maps' memory outlives it. Where two threads of the worker share it,
-// the one that retires has `flows`, the transmitters, and what says how packets ended; `published_retired`
-// goes to the other one while no packet is under way; all else is of the one that feeds.
+// the one that retires has `flows`, the transmitters, and what says how packets ended; both have `covered`;
+// `published_retired` goes to the other one while no packet is under way; all else is of the one that feeds.
 struct PortQueue {
   u32 port = 0, queue = 0;
   PortTraits traits;
@@ -43,6 +44,8 @@ struct PortQueue {
   Credits credits;
   u32 next_sequence = 0;  // of a packet without metadata
   u32 published_granted = 0, published_retired = 0;
+  // 1: in front of some of the worker's frames something else than the XDP program's metadata may have stood.
+  u32 covered = 0;
   u32 dropping = 0;  // kContinued: the rest of a packet of too many buffers is to come, and to go
   // Frames that are not a received packet's first: put into batches since the start, and come out of them (of
   // the thread that retires).
@@ -55,6 +58,9 @@ struct PortQueue {
     published_retired = sequence;
     __atomic_store_n(&state->retired, sequence, __ATOMIC_RELEASE);
   }
+  // By either thread, before the frame can be free again; the other one knows as it gets it back.
+  void cover() noexcept { __atomic_store_n(&covered, 1u, __ATOMIC_RELAXED); }
+  bool is_covered() const noexcept { return __atomic_load_n(&covered, __ATOMIC_RELAXED) != 0; }
   // If they have grown by `step` since the last time.
   void publish_credits(u32 step) noexcept {
     const u32 granted = credits.granted(socket->receiver.received(), socket->receiver.held());
@@ -71,9 +77,7 @@ struct PortQueue {
   // retires: what another one receives meanwhile is counted last, so that there is never less than nothing.
   u64 in_batches() const noexcept {
     const xg_worker_counters& c = *counters;
-    const u64 over = c.dropped + c.passed + c.transmitted + c.redirected + c.error_device +
-                     c.error_generation + c.error_target + c.error_ring_full + c.lost_with_worker +
-                     __atomic_load_n(&c.error_invalid, __ATOMIC_ACQUIRE);
+    const u64 over = packets_over(c);
     return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
   }
   // Before their batch can be over.

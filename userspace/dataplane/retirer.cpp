@@ -68,11 +68,6 @@ bool Retirer::retire(u64 now_ns) noexcept {
   return any || done_ns != 0;
 }
 
-void Retirer::kick() noexcept {
-  for (Transmitter* transmitter : router_.transmitters())
-    if (transmitter->held()) transmitter->kick();
-}
-
 void Retirer::settle(u64 now_ns) noexcept {
   order_.advance(now_ns, [&](u32 port, u32 sequence) { queues_[port]->publish_retired(sequence); });
   if (batcher_->overdue(now_ns, kHungNs)) device_failed_ = true;
@@ -82,7 +77,7 @@ Load Retirer::load() noexcept {
   if (held_ || batcher_->waiting()) return Load::waiting;
   if (order_.empty()) {
     moving_ = false;
-    return Load::idle;
+    return router_.of_others() ? Load::sending : Load::idle;
   }
   return moving_ ? Load::moving : Load::sending;
 }
@@ -93,7 +88,7 @@ Retired Retirer::state(u64 now_ns) const noexcept {
   state.packets = packets_;
   state.frames = frames_;
   if (ring_) state.freed = ring_->given() + free_.size();
-  for (const Transmitter* transmitter : router_.transmitters()) state.sent += transmitter->held();
+  state.sent = router_.frames_out();
   state.under_way = !order_.empty();
   state.failed = device_failed_;
   state.at_ns = now_ns;
@@ -102,14 +97,17 @@ Retired Retirer::state(u64 now_ns) const noexcept {
 }
 
 void Retirer::publish_levels() noexcept {
+  u64 handed = router_.handed();  // at the worker's first port, as they are of all
   for (const PortQueue* queue : queues_) {
     if (!queue) continue;
     const Transmitter& transmitter = queue->socket->transmitter;
     xg_queue_metrics& metrics = *queue->metrics;
+    metrics.send_ring_size = transmitter.tx.size;
     metrics.tx = transmitter.tx_level();
     metrics.completion = transmitter.completion_level();
     metrics.frames_batch = static_cast<u32>(queue->frames_in_batches());
-    metrics.frames_tx = static_cast<u32>(transmitter.held());
+    metrics.frames_tx = static_cast<u32>(transmitter.held() - router_.of_others(queue->port));
+    metrics.frames_handed = static_cast<u32>(std::exchange(handed, 0));
     metrics.tx_refused = transmitter.refused();
     if (queue->reinject) {
       metrics.reinject_refused = queue->reinject->transmitter.refused();

@@ -29,12 +29,24 @@ class Retirer {
   // Before the first turn.
   void use(Batcher& batcher, bool device_publishes) noexcept;
 
-  // Takes back frames that were sent; whether there were any.
-  bool collect() noexcept { return router_.collect() != 0; }
+  // Before the first turn: Router's.
+  void hand_over_to(HandOver& to) { router_.hand_over_to(to); }
+  void take_from(HandOver& from) { router_.take_from(from); }
+
+  // Takes back frames that were sent, and sends what other workers have for this one's ports; whether there
+  // were any.
+  bool collect() noexcept {
+    const bool back = router_.collect() != 0;
+    return router_.serve_others() || back;
+  }
+  bool others_wait() const noexcept { return router_.others_wait(); }
   // Routes all batches that are decided; whether there were any.
   bool retire(u64 now_ns) noexcept;
   // Asks the kernel to send.
-  void kick() noexcept;
+  void kick() noexcept { router_.kick(); }
+  // When no worker runs any more: Router's.
+  void abandon() noexcept { router_.abandon(); }
+  void take_back() noexcept { router_.take_back(); }
   // Says of packets that have left that they have.
   void settle(u64 now_ns) noexcept;
 

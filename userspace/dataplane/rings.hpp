@@ -9,6 +9,8 @@
 
 #include <xdp/xsk.h>
 
+#include <algorithm>
+
 #include "maps/metrics.h"
 #include "maps/packet.h"
 #include "userspace/dataplane/buffers.hpp"
@@ -19,6 +21,9 @@ namespace xdpgpu::dataplane {
 // XDP_PKT_CONTD in a ring's descriptor: the packet goes on in the next one. Newer than the oldest kernel
 // headers we build with (linux/if_xdp.h, Linux 6.6).
 inline constexpr u32 kContinued = 1u << 0;
+
+// Packets that are taken from an RX ring at once, and counted as received once all of them are in batches.
+inline constexpr u32 kReceiveBurst = 256;
 
 // Receive side: fill ring and RX ring. A frame is the kernel's from the moment it is on the fill ring
 // until its descriptor is taken from the RX ring.
@@ -40,10 +45,14 @@ class Receiver {
     if (!count) return 0;
     u32 at = 0;
     xsk_ring_prod__reserve(&fill, count, &at);
+    // Copies: what prepare() writes may be anything, as far as a compiler knows.
+    u64* const ring = static_cast<u64*>(fill.ring);
+    const u32 mask = fill.mask;
+    const FrameId* const frames = free.shrink(count);
     for (u32 i = 0; i < count; ++i) {
-      const FrameId frame = free.pop();
+      const FrameId frame = frames[count - 1 - i];
       prepare(frame);
-      *xsk_ring_prod__fill_addr(&fill, at + i) = chunk_of(frame);
+      ring[(at + i) & mask] = chunk_of(frame);
     }
     xsk_ring_prod__submit(&fill, count);
     filled_ += count;
@@ -126,6 +135,30 @@ class Transmitter {
     submitted_ += count;
     return true;
   }
+  // Queues as many of `count` packets of one buffer as there is room for; returns how many. each(i, &place)
+  // writes the i-th one's descriptor.
+  template <class Each>
+  u32 push_together(u32 count, Each&& each) noexcept {
+    if (space_ < count) space_ = xsk_prod_nb_free(&tx, count);
+    count = std::min(space_, count);
+    if (!count) return 0;
+    space_ -= count;
+    u32 at = 0;
+    xsk_ring_prod__reserve(&tx, count, &at);
+    xdp_desc* const ring = static_cast<xdp_desc*>(tx.ring);
+    const u32 mask = tx.mask;
+    for (u32 i = 0; i < count; ++i) each(i, ring[(at + i) & mask]);
+    unflushed_ += count;
+    submitted_ += count;
+    return count;
+  }
+  // Whether a packet of so many frames fits now.
+  bool has_room(u32 count) noexcept {
+    if (space_ < count) space_ = xsk_prod_nb_free(&tx, count);
+    return space_ >= count;
+  }
+  // How far the kernel has come in the ring; wraps.
+  u32 consumed() const noexcept { return __atomic_load_n(tx.consumer, __ATOMIC_RELAXED); }
   void flush() noexcept {
     if (!unflushed_) return;
     xsk_ring_prod__submit(&tx, unflushed_);
@@ -135,12 +168,21 @@ class Transmitter {
   // Hands each frame whose transmission is over to `over`; returns how many.
   template <class Over>
   u32 collect(Over&& over) noexcept {
+    return collect_together([&](u32 count, auto&& frame_at) {
+      for (u32 i = 0; i < count; ++i) over(frame_at(i));
+    });
+  }
+  // Likewise, all at once: over(count, frame_at), where frame_at(i) is the i-th.
+  template <class Over>
+  u32 collect_together(Over&& over) noexcept {
     if (completed_ == submitted_) return 0;
     u32 at = 0;
     const u32 count = xsk_ring_cons__peek(&completion, completion.size, &at);
     if (!count) return 0;
     completion_most_ = std::max(completion_most_, count);
-    for (u32 i = 0; i < count; ++i) over(frame_of(*xsk_ring_cons__comp_addr(&completion, at + i)));
+    const u64* const ring = static_cast<const u64*>(completion.ring);
+    const u32 mask = completion.mask;
+    over(count, [=](u32 i) { return frame_of(ring[(at + i) & mask]); });
     xsk_ring_cons__release(&completion, count);
     completed_ += count;
     return count;
@@ -149,15 +191,32 @@ class Transmitter {
   // Descriptors that the kernel has not taken from the ring yet.
   u32 unsent() const noexcept { return *tx.producer - __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE); }
   // Asks the kernel to transmit, if it wants to be asked. In copy mode one call sends a few dozen
-  // frames, so it asks again while that makes progress.
-  void kick() noexcept;
+  // frames, so it asks again while that makes progress. Hands the last frame of each packet that the kernel
+  // took and the interface behind would not have to `lost`: it is gone, and completed all the same.
+  template <class Lost>
+  void kick(Lost&& lost) noexcept {
+    for (u32 i = 0; i < kMostKicks; ++i) {
+      const Kick kicked = kick_once();
+      // What is full now would refuse the next one, too: that waits in the ring for the next turn.
+      if (kicked == Kick::refused) lost(refused_frame());
+      if (kicked != Kick::again) return;
+    }
+  }
+  // Hands the last frame of each packet that stands in the ring and was never sent to `lost`. For when nobody
+  // kicks any more.
+  template <class Lost>
+  void abandon(Lost&& lost) noexcept {
+    const u64 waiting = std::min<u64>(*tx.producer - sent_to(), held());
+    for (u32 at = *tx.producer - static_cast<u32>(waiting); at != *tx.producer; ++at)
+      if (!(xsk_ring_prod__tx_desc(&tx, at)->options & kContinued))
+        lost(frame_of(xsk_ring_prod__tx_desc(&tx, at)->addr));
+  }
 
   u64 submitted() const noexcept { return submitted_; }
   u64 completed() const noexcept { return completed_; }
   u64 held() const noexcept { return submitted_ - completed_; }  // frames that the kernel holds to send
 
-  // Frames that kick() handed over and that the interface behind would not have: lost, and completed all the
-  // same.
+  // Packets that kick() found to be lost.
   u64 refused() const noexcept { return refused_; }
 
   // `most`: as seen by kick() and by collect().
@@ -167,6 +226,19 @@ class Transmitter {
   }
 
  private:
+  static constexpr u32 kMostKicks = 128;
+  enum class Kick { done, again, refused };
+  // One call.
+  Kick kick_once() noexcept;
+  // Up to where the kernel has taken from the ring, as far as is known: what it took and refused it says in
+  // the ring only when it next sends.
+  u32 sent_to() const noexcept {
+    const u32 said = __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE);
+    return static_cast<std::int32_t>(said - taken_) > 0 ? said : taken_;
+  }
+  FrameId refused_frame() noexcept { return frame_of(xsk_ring_prod__tx_desc(&tx, taken_ - 1)->addr); }
+
+  u32 taken_ = 0;
   u32 space_ = 0, unflushed_ = 0;
   u32 tx_most_ = 0, completion_most_ = 0;
   u64 submitted_ = 0, completed_ = 0, refused_ = 0;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "userspace/dataplane/checksum.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
@@ -11,7 +13,14 @@
 namespace xdpgpu::dataplane {
 namespace {
 
-constexpr u32 kFullRingTries = 64;
+constexpr u32 kFullRingTries = 64;  // for a packet, at most; once where the ring stands where it stood
+constexpr u32 kBatchTries = 256;    // for a batch
+constexpr u32 kFewPackets = 4;      // that are not worth sorting
+constexpr u32 kAhead = 16;          // frames that are asked for so many packets before they are written to
+constexpr u32 kResultsAhead = 32;   // likewise, results that are read
+constexpr u32 kRewrites = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL;
+constexpr u32 kPortBits = 5;
+constexpr u32 kLostOfOthers = 65536;  // more than a ring holds
 
 const xg_metadata& metadata_of(const u8* frame) noexcept {
   return *reinterpret_cast<const xg_metadata*>(frame - XG_METADATA_SIZE);
@@ -28,8 +37,18 @@ const xg_rewrite* outer_of(const xg_result& result, const PortQueue& from, u32 g
 }  // namespace
 
 void apply_rewrite(u8* frame, const xg_result& result) noexcept {
-  if (result.flags & XG_RES_SET_DST_MAC) std::memcpy(frame, result.dst_mac, 6);
-  if (result.flags & XG_RES_SET_SRC_MAC) std::memcpy(frame + 6, result.src_mac, 6);
+  constexpr u32 kBoth = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  if ((result.flags & kBoth) == kBoth) {
+    const u64 first =
+        result.dst_mac[0] | u64{result.dst_mac[1] & 0xffff} << 32 | u64{result.src_mac[0]} << 48;
+    const u32 rest = result.src_mac[0] >> 16 | result.src_mac[1] << 16;
+    std::memcpy(frame, &first, sizeof(first));
+    std::memcpy(frame + 8, &rest, sizeof(rest));
+  } else if (result.flags & XG_RES_SET_DST_MAC) {
+    std::memcpy(frame, result.dst_mac, 6);
+  } else if (result.flags & XG_RES_SET_SRC_MAC) {
+    std::memcpy(frame + 6, result.src_mac, 6);
+  }
   if (!(result.flags & XG_RES_SET_TTL)) return;
   // The device has found the header in the frame.
   const xg_metadata& metadata = metadata_of(frame);
@@ -45,25 +64,172 @@ void apply_rewrite(u8* frame, const xg_result& result) noexcept {
 }
 
 Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order)
-    : region_(region), queues_(std::move(queues)), free_(free), order_(order) {
+    : region_(region),
+      queues_(std::move(queues)),
+      others_(queues_.size()),
+      counted_as_(free.span()),
+      of_others_by_port_(queues_.size()),
+      free_(free),
+      order_(order),
+      ways_(static_cast<u32>(queues_.size()), 2 * static_cast<u32>(queues_.size())) {
+  static_assert(XG_MAX_PORTS <= 1u << kPortBits);
+  lost_of_others_.reserve(kLostOfOthers);
   for (PortQueue* queue : queues_)
     if (queue) transmitters_.push_back(&queue->socket->transmitter);
   for (PortQueue* queue : queues_)
     if (queue && queue->reinject) transmitters_.push_back(&queue->reinject->transmitter);
+  stuck_at_.resize(transmitters_.size());
+  find_ways();
+}
+
+// A port's own packets that are redirected to it share its ring with those that bounce, and are not sorted
+// from them. What has no ring here, or may have to be repaired, is looked at one by one, too.
+void Router::find_ways() {
+  const auto ring_of = [this](const Socket& socket) {
+    const auto found = std::find(transmitters_.begin(), transmitters_.end(), &socket.transmitter);
+    return static_cast<u32>(found - transmitters_.begin());
+  };
+  for (u32 from = 0; from < queues_.size(); ++from) {
+    const PortQueue* const queue = queues_[from];
+    if (!queue || queue->traits.repair_checksums) continue;
+    ways_.set(from, XG_TX, ring_of(*queue->socket));
+    if (queue->reinject) ways_.set(from, XG_PASS, ring_of(*queue->reinject));
+    for (u32 to = 0; to < queues_.size(); ++to)
+      if (queues_[to] && to != from) ways_.set_redirect(from, to, ring_of(*queues_[to]->socket));
+  }
+}
+
+// Packets are written where their metadata stood.
+void Router::cover() noexcept {
+  if (std::exchange(covered_, true)) return;
+  for (PortQueue* queue : queues_)
+    if (queue) queue->cover();
+}
+
+void Router::over(FrameId frame) noexcept {
+  order_.completed(free_.place(frame));
+  free_.push(frame);
 }
 
 u32 Router::collect(Transmitter& from) noexcept {
-  return from.collect([this](FrameId frame) {
-    order_.completed(free_.place(frame));
-    free_.push(frame);
-  });
+  if (givers_.empty()) [[likely]]
+    return from.collect_together([this](u32 count, auto&& frame_at) {
+      FrameId* const free = free_.grow(count);
+      for (u32 i = 0; i < count; ++i) free[i] = frame_at(i);
+      const u32 first = free_.share().first;
+      order_.completed(count, [=](u32 i) { return free[i] - first; });
+    });
+  return from.collect([&](FrameId frame) { free_.owns(frame) ? over(frame) : give_back(frame, from); });
 }
 
 u32 Router::collect() noexcept {
   u32 frames = 0;
   for (Transmitter* transmitter : transmitters_) frames += collect(*transmitter);
+  for (HandOver* other : others_)
+    if (other)
+      frames += other->collect([this](FrameId frame, bool was_lost) {
+        if (was_lost) lost(frame);
+        over(frame);
+      });
   return frames;
 }
+
+// ---- for other workers --------------------------------------------------------------------------------
+
+bool Router::serve_others() noexcept {
+  bool any = false;
+  for (HandOver* giver : givers_) {
+    Transmitter& to = queues_[giver->port()]->socket->transmitter;
+    const u32 frames = giver->take([&](const Buffers& packet) { return to.push(packet); });
+    if (!frames) continue;
+    any = true;
+    of_others_ += frames;
+    of_others_by_port_[giver->port()] += frames;
+    to.flush();
+  }
+  return any;
+}
+
+bool Router::others_wait() const noexcept {
+  return std::any_of(givers_.begin(), givers_.end(), [](const HandOver* giver) { return giver->waits(); });
+}
+
+// A worker has one for each port: it knows its frames by that.
+HandOver* Router::giver_of(FrameId frame, const Transmitter& sent_by) noexcept {
+  for (HandOver* giver : givers_)
+    if (giver->owns(frame) && &queues_[giver->port()]->socket->transmitter == &sent_by) return giver;
+  return nullptr;
+}
+
+void Router::give_back(FrameId frame, const Transmitter& sent_by) noexcept {
+  HandOver* const giver = giver_of(frame, sent_by);
+  if (!giver) return;
+  const auto found = std::find(lost_of_others_.begin(), lost_of_others_.end(), frame);
+  const bool was_lost = found != lost_of_others_.end();
+  if (was_lost) lost_of_others_.erase(found);
+  giver->give_back(frame, was_lost);
+  --of_others_;
+  --of_others_by_port_[giver->port()];
+}
+
+// ---- what is not sent ---------------------------------------------------------------------------------
+
+void Router::lost(FrameId frame) noexcept {
+  const u8 as = std::exchange(counted_as_[free_.place(frame)], 0);
+  if (!as) return;
+  xg_worker_counters& counters = *queues_[as & ((1u << kPortBits) - 1)]->counters;
+  --count_of(counters, as >> kPortBits);
+  ++counters.error_refused;
+}
+
+void Router::lost_by(FrameId frame) noexcept {
+  if (free_.owns(frame))
+    lost(frame);
+  else
+    lost_of_others_.push_back(frame);
+}
+
+void Router::kick() noexcept {
+  for (Transmitter* transmitter : transmitters_)
+    if (transmitter->held()) transmitter->kick([this](FrameId frame) { lost_by(frame); });
+}
+
+void Router::abandon() noexcept {
+  for (Transmitter* transmitter : transmitters_)
+    transmitter->abandon([&](FrameId frame) {
+      if (free_.owns(frame)) return lost(frame);
+      if (HandOver* const giver = giver_of(frame, *transmitter)) giver->give_back(frame, true);
+    });
+}
+
+void Router::take_back() noexcept {
+  for (HandOver* other : others_) {
+    if (!other) continue;
+    other->take([this](const Buffers& packet) {
+      lost(frame_of(packet.back().offset));
+      return true;
+    });
+    other->collect([this](FrameId frame, bool was_lost) {
+      if (was_lost) lost(frame);
+      over(frame);
+    });
+  }
+}
+
+u64 Router::handed() const noexcept {
+  u64 frames = 0;
+  for (const HandOver* other : others_)
+    if (other) frames += other->held();
+  return frames;
+}
+
+u64 Router::frames_out() const noexcept {
+  u64 frames = handed();
+  for (const Transmitter* transmitter : transmitters_) frames += transmitter->held();
+  return frames - of_others_;
+}
+
+// ---- batches ------------------------------------------------------------------------------------------
 
 void Router::forget_egress(u8 port, const xg_descriptor& descriptor) noexcept {
   ++queues_[Batch::egress_port(port)]->later_unbatched;
@@ -98,27 +264,146 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
     return {};
   }
   routed_ = {};
+  tries_left_ = kBatchTries;
   published_ = device_publishes_ && !batch.slot->standby;
   const xg_descriptor* descriptors = batch.slot->descriptors;
   const xg_result* results = batch.slot->results;  // a packet's is at its first descriptor
-  for (u32 i = 0; i < batch.count; ++i) {
+  const bool one_port = !batch.later && std::has_single_bit(batch.port_mask);
+  for (u32 i = 0; i < batch.count;) {
+    const u32 port = batch.ports[i];
     if (!Batch::is_received(batch.ports[i])) [[unlikely]] {
       forget_egress(batch.ports[i], descriptors[i]);
+      ++i;
       continue;
     }
-    PortQueue& from = *queues_[batch.ports[i]];
-    if (!(descriptors[i].flags & XG_DESC_MORE)) [[likely]] {
-      decide(OneBuffer(descriptors + i, 1), results[i], from, now_ns);
+    if (descriptors[i].flags & XG_DESC_MORE) [[unlikely]] {
+      const Buffers packet = packet_at(descriptors + i);
+      PortQueue& from = *queues_[port];
+      decide(packet, results[i], from, now_ns);
+      from.later_unbatched += packet.size() - 1;
+      i += static_cast<u32>(packet.size());
       continue;
     }
-    const Buffers packet = packet_at(descriptors + i);
-    const auto later = static_cast<u32>(packet.size() - 1);
-    decide(packet, results[i], from, now_ns);
-    from.later_unbatched += later;
-    i += later;
+    if (batch.count == 1) {
+      decide(OneBuffer(descriptors, 1), results[0], *queues_[port], now_ns);
+      break;
+    }
+    u32 end = one_port ? batch.count : i + 1;
+    while (end < batch.count && batch.ports[end] == port && !(descriptors[end].flags & XG_DESC_MORE)) ++end;
+    route_run(batch, i, end, port, now_ns);
+    i = end;
   }
   for (Transmitter* transmitter : transmitters_) transmitter->flush();
+  for (HandOver* other : others_)
+    if (other) other->flush();
   return routed_;
+}
+
+void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept {
+  PortQueue& from = *queues_[port];
+  // A packet's metadata say that it is audited, and so passes in place of being dropped.
+  if (end - first < kFewPackets || batch.flags & XG_PKT_AUDIT) {
+    for (u32 i = first; i < end; ++i)
+      decide(OneBuffer(batch.slot->descriptors + i, 1), batch.slot->results[i], from, now_ns);
+    return;
+  }
+  constexpr u32 kSpecial = XG_RES_ENCAPSULATE | XG_RES_TOO_LONG;
+  const u8* const ways = ways_.of(port);
+  u32* const counts = ways_.counts();
+  u8* const lists = ways_.lists();
+  for (; first < end; first += std::min(end - first, Ways::kBlock)) {
+    const xg_descriptor* const descriptors = batch.slot->descriptors + first;
+    const xg_result* const results = batch.slot->results + first;
+    const u32 count = std::min(end - first, Ways::kBlock);
+    bool sorted = false;  // something that has not left yet
+    for (u32 i = 0; i < count; ++i) {
+      // A device wrote them: they are in no cache. Those of the next block, too.
+      if (i % 2 == 0) __builtin_prefetch(results + i + kResultsAhead);
+      const u32 flags = results[i].flags;
+      const u8 way = ways[results[i].verdict & 0xff];
+      if (way == Ways::kNone || flags & kSpecial) [[unlikely]] {
+        if (std::exchange(sorted, false)) leave(descriptors, results, from);
+        decide(OneBuffer(descriptors + i, 1), results[i], from, now_ns);
+        continue;
+      }
+      if (flags & XG_RES_CACHE) {
+        cache(OneBuffer(descriptors + i, 1), results[i], from, now_ns);
+        routed_.moving |= way != Ways::kDrop;
+      }
+      lists[way * Ways::kBlock + counts[way]++] = static_cast<u8>(i);
+      sorted = true;
+    }
+    leave(descriptors, results, from);
+  }
+}
+
+void Router::leave(const xg_descriptor* descriptors, const xg_result* results, PortQueue& from) noexcept {
+  u32* const counts = ways_.counts();
+  if (const u32 dropped = std::exchange(counts[Ways::kDrop], 0)) {
+    const u8* const list = ways_.lists() + Ways::kDrop * Ways::kBlock;
+    FrameId* const free = free_.grow(dropped);
+    for (u32 i = 0; i < dropped; ++i) free[i] = frame_of(descriptors[list[i]].offset);
+    from.counters->dropped += dropped;
+  }
+  for (u32 way = Ways::kFirstRing; way < ways_.size(); ++way)
+    if (const u32 count = std::exchange(counts[way], 0)) send(way, count, descriptors, results, from);
+}
+
+void Router::send(u32 way, u32 count, const xg_descriptor* descriptors, const xg_result* results,
+                  PortQueue& from) noexcept {
+  Transmitter& to = *transmitters_[way - Ways::kFirstRing];
+  const u8* list = ways_.lists() + way * Ways::kBlock;
+  const u32 action = XG_VERDICT_ACTION(results[list[0]].verdict);
+  u64& counter = count_of(*from.counters, action);
+  // Copies: what is written may be anything, as far as a compiler knows.
+  u8* const region = region_;
+  u8* const counted_as = counted_as_.data();
+  const auto as = static_cast<u8>(from.port | action << kPortBits);
+  const OrderLog::Marks marks = order_.marks();
+  const u32 first = free_.share().first;
+  for (;;) {
+    const u32 sent = to.push_together(count, [=](u32 i, xdp_desc& place) {
+      const xg_descriptor packet = descriptors[list[i]];
+      const xg_result& result = results[list[i]];
+      if (result.flags & kRewrites) {
+        if (i + kAhead < count) __builtin_prefetch(region + descriptors[list[i + kAhead]].offset, 1);
+        apply_rewrite(region + packet.offset, result);
+      }
+      const u32 frame = frame_of(packet.offset) - first;
+      counted_as[frame] = as;
+      marks.entries[frame] = marks.entry;
+      place = {packet.offset, packet.length, 0};
+    });
+    order_.sent_marked(sent);
+    counter += sent;
+    if (sent) routed_.passed |= action == XG_PASS;
+    list += sent;
+    count -= sent;
+    if (!count) return;
+    if (make_room(to, 1)) continue;
+    from.counters->error_ring_full += count;
+    for (u32 i = 0; i < count; ++i) free_.push(frame_of(descriptors[list[i]].offset));
+    return;
+  }
+}
+
+bool Router::make_room(Transmitter& to, u32 frames) noexcept {
+  std::optional<u32>& stuck = stuck_at_[static_cast<std::size_t>(
+      std::find(transmitters_.begin(), transmitters_.end(), &to) - transmitters_.begin())];
+  const u32 tries = std::min(tries_left_, stuck == to.consumed() ? 1 : kFullRingTries);
+  for (u32 i = 0; i < tries; ++i) {
+    --tries_left_;
+    to.flush();
+    collect(to);
+    to.kick([this](FrameId frame) { lost_by(frame); });
+    if (to.has_room(frames)) return true;
+  }
+  stuck = to.consumed();
+  return false;
+}
+
+u64& Router::count_of(xg_worker_counters& counters, u32 action) noexcept {
+  return action == XG_PASS ? counters.passed : action == XG_TX ? counters.transmitted : counters.redirected;
 }
 
 template <class Packet>
@@ -145,9 +430,9 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
     give_up(packet);
     return;
   }
-  Transmitter* to = target_of(result.verdict, static_cast<u32>(packet.size()), from);
-  if (!to) {
-    ++counters.error_target;
+  const Target to = target_of(result.verdict, from);
+  if (!to || packet.size() > to.packet_buffers) {
+    ++(to ? counters.error_too_long : counters.error_target);
     give_up(packet);
     return;
   }
@@ -173,25 +458,25 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
   }
   apply_rewrite(frame, result);
 
-  const bool sent = outer ? transmit_inside(*to, packet, *outer, XG_RES_FLOW_HASH(result.src_mac[1]))
-                          : transmit(*to, packet);
+  const bool sent =
+      outer ? transmit_inside(to, packet, *outer, XG_RES_FLOW_HASH(result.src_mac[1])) : transmit(to, packet);
   if (!sent) {
-    ++counters.error_ring_full;
+    ++(to.over ? counters.error_hand_over : counters.error_ring_full);
     give_up(packet);
     return;
   }
   if (outer) ++counters.encapsulated;
-  for (const xg_descriptor& buffer : packet) order_.sent(free_.place(frame_of(buffer.offset)));
-  switch (action) {
-    case XG_PASS:
-      routed_.passed = true;
-      ++counters.passed;
-      break;
-    case XG_TX:
-      ++counters.transmitted;
-      break;
-    default:
-      ++counters.redirected;
+  note_sent(packet, from.port, action);
+  routed_.passed |= action == XG_PASS;
+  ++count_of(counters, action);
+}
+
+template <class Packet>
+void Router::note_sent(Packet packet, u32 port, u32 action) noexcept {
+  for (const xg_descriptor& buffer : packet) {
+    const u32 place = free_.place(frame_of(buffer.offset));
+    counted_as_[place] = static_cast<u8>(port | action << kPortBits);
+    order_.sent(place);
   }
 }
 
@@ -200,48 +485,65 @@ void Router::drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) 
   const xg_descriptor first = packet.front();
   ++from.counters->too_long;
   std::optional<Answer> answer;
-  if (answers_.take(now_ns)) answer = answer_too_long(region_ + first.offset, first.length, mtu);
+  if (answers_.take(now_ns)) {
+    cover();
+    answer = answer_too_long(region_ + first.offset, first.length, mtu);
+  }
   if (!answer) return give_up(packet);
   for (const xg_descriptor& buffer : packet)
     if (buffer.offset != first.offset) free_.push(frame_of(buffer.offset));
   const xg_descriptor moved{first.offset - answer->earlier, answer->length, 0};
-  if (!transmit(from.socket->transmitter, OneBuffer(&moved, 1))) return give_up(OneBuffer(&first, 1));
-  order_.sent(free_.place(frame_of(first.offset)));
+  if (!transmit({&from.socket->transmitter}, OneBuffer(&moved, 1))) return give_up(OneBuffer(&first, 1));
+  const u32 place = free_.place(frame_of(first.offset));
+  counted_as_[place] = 0;  // it is the answer to one that is counted
+  order_.sent(place);
   ++from.counters->too_long_answered;
 }
 
-Transmitter* Router::target_of(u32 verdict, u32 buffers, const PortQueue& from) noexcept {
+Router::Target Router::target_of(u32 verdict, const PortQueue& from) noexcept {
   switch (XG_VERDICT_ACTION(verdict)) {
     case XG_PASS:
-      return from.reinject ? &from.reinject->transmitter : nullptr;
+      return {from.reinject ? &from.reinject->transmitter : nullptr};
     case XG_TX:
-      return &from.socket->transmitter;
+      return {&from.socket->transmitter};
     default: {
       const u32 port = XG_VERDICT_PORT(verdict);
-      if (port >= queues_.size() || !queues_[port]) return nullptr;
-      if (buffers > 1 && buffers > queues_[port]->packet_buffers) return nullptr;
-      return &queues_[port]->socket->transmitter;
+      if (port >= queues_.size()) return {};
+      if (PortQueue* queue = queues_[port])
+        return {&queue->socket->transmitter, nullptr, queue->packet_buffers};
+      HandOver* const over = others_[port];
+      return {nullptr, over, over ? over->packet_buffers() : 0};
     }
   }
 }
 
-template <class Packet>
-bool Router::transmit(Transmitter& to, Packet packet) noexcept {
-  if (to.push(packet)) return true;
-  for (u32 i = 0; i < kFullRingTries; ++i) {
-    to.flush();
-    collect(to);
-    to.kick();
-    if (to.push(packet)) return true;
-  }
-  return false;
+bool Router::caches_redirects(u32 port) const noexcept {
+  if (const PortQueue* queue = queues_[port]) return queue->traits.cache_transmit;
+  return others_[port]->caches();
 }
 
 template <class Packet>
-bool Router::transmit_inside(Transmitter& to, Packet packet, const xg_rewrite& rewrite,
+bool Router::transmit(const Target& to, Packet packet) noexcept {
+  if (to.over) [[unlikely]] {
+    for (u32 i = 0; i < kFullRingTries; ++i) {
+      if (to.over->push(packet)) return true;
+      if (!tries_left_) break;
+      --tries_left_;
+      to.over->flush();
+      collect();
+    }
+    return false;
+  }
+  if (to.ring->push(packet)) return true;
+  return make_room(*to.ring, static_cast<u32>(packet.size())) && to.ring->push(packet);
+}
+
+template <class Packet>
+bool Router::transmit_inside(const Target& to, Packet packet, const xg_rewrite& rewrite,
                              u32 flow_hash) noexcept {
   std::array<xg_descriptor, XG_PACKET_BUFFERS> moved;
   std::copy(packet.begin(), packet.end(), moved.begin());
+  cover();
   const u32 bytes = encapsulate(region_ + packet.front().offset, rewrite, flow_hash);
   moved[0].offset -= bytes;
   moved[0].length += bytes;
@@ -260,7 +562,7 @@ void Router::publish(Buffers packet, const xg_result& result, PortQueue& from, u
   if (metadata.flags & XG_PKT_UNCACHED) return;
   const u32 action = XG_VERDICT_ACTION(result.verdict);
   if (action == XG_TX && !from.traits.cache_transmit) return;
-  if (action == XG_REDIRECT && !queues_[XG_VERDICT_PORT(result.verdict)]->traits.cache_transmit) return;
+  if (action == XG_REDIRECT && !caches_redirects(XG_VERDICT_PORT(result.verdict))) return;
 
   xg_packet parsed;
   xg_parse_part(frame, frame + packet.front().length, bytes_of(packet), static_cast<u8>(from.port), &parsed);

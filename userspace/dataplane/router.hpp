@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/dataplane/router.hpp: retirement: what a verdict does with its packet. DROP → free list,
-// TX → the same port's TX ring, REDIRECT → the target port's TX ring, PASS → the reinjection pair's. What the
-// device would have encapsulated and is too long for that is dropped, and answered.
+// TX → the same port's TX ring, REDIRECT → the target port's TX ring (that of this worker, or by way of the
+// worker that has it), PASS → the reinjection pair's. What the device would have encapsulated and is too long
+// for that is dropped, and answered.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/hand_over.hpp"
 #include "userspace/dataplane/order.hpp"
 #include "userspace/dataplane/port_queue.hpp"
 #include "userspace/dataplane/too_long.hpp"
+#include "userspace/dataplane/ways.hpp"
 
 namespace xdpgpu::dataplane {
 
@@ -21,13 +25,18 @@ struct Routed {
   bool moving = false;  // the kernel may take over some of its flows once their packets have left
 };
 
-// Routes whole batches, packet by packet in order. Single-threaded, no allocation after construction,
-// system calls only where a TX ring is full.
+// Routes whole batches. Packets that leave by the same ring do so in order. Single-threaded, no allocation
+// after construction, system calls only where a TX ring is full.
 class Router {
  public:
   // queues[port]: the worker's queue of each port, nullptr where it has none. Their sockets stay the
   // same for the router's life.
   Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order);
+
+  // Before the first batch. What is to leave by a port of which this worker has no queue goes through `to`;
+  // what others have for a port of this worker's comes from `from`. Both outlive it.
+  void hand_over_to(HandOver& to) { others_.at(to.port()) = &to; }
+  void take_from(HandOver& from) { givers_.push_back(&from); }
 
   // Whether the device that decides is the one that writes flow verdicts, too.
   void leave_publishing_to_device(bool publishes) noexcept { device_publishes_ = publishes; }
@@ -35,21 +44,67 @@ class Router {
   // Every frame of the batch is on the free list or in a TX ring afterwards, those of one packet all on the
   // same; TX rings are flushed, not kicked.
   Routed route(const Batch& batch, u64 now_ns) noexcept;
-  // Frames whose transmission is over go to the free list; returns how many.
+  // Frames whose transmission is over go to the free list, or back to whose they are; returns how many.
   u32 collect() noexcept;
+  // Sends what other workers have for this one's ports; whether there was any.
+  bool serve_others() noexcept;
+  bool others_wait() const noexcept;
+  // Asks the kernel to send.
+  void kick() noexcept;
+  // When no worker runs any more: what was to be sent and was not is lost. First abandon() of all of them,
+  // then take_back().
+  void abandon() noexcept;
+  void take_back() noexcept;
 
-  // The worker's transmitters: each port's own, then each port's reinjection.
-  std::span<Transmitter* const> transmitters() const noexcept { return transmitters_; }
+  // Frames of this worker's that are to be sent, and not over: by this one and by others; of others, by this
+  // one.
+  u64 frames_out() const noexcept;
+  u64 handed() const noexcept;
+  u64 of_others() const noexcept { return of_others_; }
+  u64 of_others(u32 port) const noexcept { return of_others_by_port_[port]; }
 
  private:
+  void find_ways();
+  void cover() noexcept;
   void drop_all(const Batch& batch) noexcept;
+  // Descriptors `first` to `end`, each a packet that came in on `port`. Those that want nothing special done
+  // are sorted by their way; the others are decided one by one, and whatever stands in front of them goes
+  // ahead.
+  void route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept;
+  // What was sorted of a block, whose first descriptor and result these are.
+  void leave(const xg_descriptor* descriptors, const xg_result* results, PortQueue& from) noexcept;
+  void send(u32 way, u32 count, const xg_descriptor* descriptors, const xg_result* results,
+            PortQueue& from) noexcept;
   // A descriptor of what the host sent.
   void forget_egress(u8 port, const xg_descriptor& descriptor) noexcept;
   // Packet: Buffers, or OneBuffer.
   template <class Packet>
   void decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
-  // The transmitter that the verdict names; nullptr: there is none, or it does not take such long frames.
-  Transmitter* target_of(u32 verdict, u32 buffers, const PortQueue& from) noexcept;
+  // Where a packet goes: into a ring of this worker's, or over to another worker.
+  struct Target {
+    Transmitter* ring = nullptr;
+    HandOver* over = nullptr;
+    u32 packet_buffers = XG_PACKET_BUFFERS;  // that it takes
+    explicit operator bool() const noexcept { return ring || over; }
+  };
+  // That the verdict names, if there is one.
+  Target target_of(u32 verdict, const PortQueue& from) noexcept;
+  bool caches_redirects(u32 port) const noexcept;
+  static u64& count_of(xg_worker_counters& counters, u32 action) noexcept;
+  // A packet is in the target's ring.
+  template <class Packet>
+  void note_sent(Packet packet, u32 port, u32 action) noexcept;
+  // Waits until a packet of so many frames fits into a ring that is full, as long as the ring and the batch
+  // have patience: a port that does not send must not hold up the others.
+  bool make_room(Transmitter& to, u32 frames) noexcept;
+  // The packet of this worker's that ends with this frame was not sent.
+  void lost(FrameId frame) noexcept;
+  // Likewise, of whichever worker's.
+  void lost_by(FrameId frame) noexcept;
+  void over(FrameId frame) noexcept;
+  // Of the worker that gave it, nullptr where there is none.
+  HandOver* giver_of(FrameId frame, const Transmitter& sent_by) noexcept;
+  void give_back(FrameId frame, const Transmitter& sent_by) noexcept;
   template <class Packet>
   void give_up(Packet packet) noexcept;
   u32 collect(Transmitter& from) noexcept;
@@ -58,18 +113,30 @@ class Router {
   void drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
   void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
   template <class Packet>
-  bool transmit(Transmitter& to, Packet packet) noexcept;
+  bool transmit(const Target& to, Packet packet) noexcept;
   // Likewise, inside of the outer headers that the rewrite names.
   template <class Packet>
-  bool transmit_inside(Transmitter& to, Packet packet, const xg_rewrite& rewrite, u32 flow_hash) noexcept;
+  bool transmit_inside(const Target& to, Packet packet, const xg_rewrite& rewrite, u32 flow_hash) noexcept;
   void publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
   std::vector<PortQueue*> queues_;
-  std::vector<Transmitter*> transmitters_;
+  std::vector<Transmitter*> transmitters_;  // each port's own, then each port's reinjection
+  // By ring: where the kernel stood in it when it was last waited for in vain.
+  std::vector<std::optional<u32>> stuck_at_;
+  u32 tries_left_ = 0;             // of the batch under way, for all full rings
+  std::vector<HandOver*> others_;  // by port; nullptr: this worker has a queue of it, or nobody does
+  std::vector<HandOver*> givers_;
+  // What was counted of a frame's packet as it was sent: port | XG_* << 5, or 0: nothing.
+  std::vector<u8> counted_as_;
+  std::vector<FrameId> lost_of_others_;  // and not back yet
+  u64 of_others_ = 0;
+  std::vector<u64> of_others_by_port_;
   FreeList& free_;
   OrderLog& order_;
   AnswerLimit answers_;
+  bool covered_ = false;
+  Ways ways_;
   bool device_publishes_ = false;
   bool published_ = false;  // the verdicts of the batch under way, by the device
   Routed routed_;

@@ -21,7 +21,6 @@ namespace {
 
 constexpr u16 kUseScatterGather = 1u << 4;  // XDP_USE_SG (linux/if_xdp.h, Linux 6.6)
 constexpr int kSendBuffer = 64 << 20;       // copy mode: bytes of skbs under way
-constexpr u32 kMostKicks = 128;
 constexpr u32 kBusyTries = 50;
 constexpr std::chrono::milliseconds kBusyPause{10};
 
@@ -66,16 +65,25 @@ const char* set_busy_poll(int fd, const BusyPoll& wanted) {
 
 }  // namespace
 
-void Transmitter::kick() noexcept {
-  for (u32 i = 0; i < kMostKicks; ++i) {
-    const u32 before = unsent();
-    tx_most_ = std::max(tx_most_, before);
-    if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return;
-    // In copy mode it ends at the first frame that the interface refuses, which is gone then
-    // (__xsk_generic_xmit).
-    if (sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 && errno == EBUSY) ++refused_;
-    if (unsent() == before) return;
+Transmitter::Kick Transmitter::kick_once() noexcept {
+  const u32 before = unsent();
+  tx_most_ = std::max(tx_most_, before);
+  if (!before || !xsk_ring_prod__needs_wakeup(&tx)) return Kick::done;
+  // In copy mode it ends at the first packet that the interface refuses, which is gone then
+  // (__xsk_generic_xmit).
+  if (sendto(fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0 || errno != EBUSY)
+    return unsent() == before ? Kick::done : Kick::again;
+  const u32 said = __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE);
+  if (static_cast<std::int32_t>(said - taken_) > 0) {
+    taken_ = said;  // it sent some before, and said so
+  } else if (taken_ != *tx.producer) {
+    while (taken_ + 1 != *tx.producer && xsk_ring_prod__tx_desc(&tx, taken_)->options & kContinued) ++taken_;
+    ++taken_;
+  } else {
+    return Kick::done;
   }
+  ++refused_;
+  return Kick::refused;
 }
 
 Socket::~Socket() {
@@ -93,10 +101,10 @@ Umem::~Umem() {
   if (umem_) xsk_umem__delete(umem_);
 }
 
-Result<void> Umem::create(Socket& first, u32 ring_size) {
+Result<void> Umem::create(Socket& first, const RingSizes& rings) {
   xsk_umem_config config{};
-  config.fill_size = ring_size;
-  config.comp_size = ring_size;
+  config.fill_size = rings.receive;
+  config.comp_size = rings.send;
   config.frame_size = chunks_per_frame_ * XG_CHUNK_SIZE;
   config.frame_headroom = XG_FRAME_HEADROOM;
   const int error = xsk_umem__create(&umem_, region_.base(), region_.bytes(), &first.receiver.fill,
@@ -111,15 +119,15 @@ Result<void> Umem::create(Socket& first, u32 ring_size) {
 
 // Takes back a registration whose first socket could not be bound. libxdp leaves the two rings mapped
 // then, and a mapped ring would keep the registration alive.
-void Umem::discard(Socket& first, u32 ring_size) noexcept {
+void Umem::discard(Socket& first, const RingSizes& rings) noexcept {
   xdp_mmap_offsets offsets{};
   socklen_t size = sizeof(offsets);
   const int fd = xsk_umem__fd(umem_);
   if (getsockopt(fd, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) == 0) {
     munmap(static_cast<u8*>(first.receiver.fill.ring) - offsets.fr.desc,
-           offsets.fr.desc + ring_size * sizeof(u64));
+           offsets.fr.desc + rings.receive * sizeof(u64));
     munmap(static_cast<u8*>(first.transmitter.completion.ring) - offsets.cr.desc,
-           offsets.cr.desc + ring_size * sizeof(u64));
+           offsets.cr.desc + rings.send * sizeof(u64));
   }
   xsk_umem__delete(umem_);
   umem_ = nullptr;
@@ -128,11 +136,11 @@ void Umem::discard(Socket& first, u32 ring_size) noexcept {
 Result<int> Umem::bind(Socket& socket, const SocketOptions& options) {
   const bool first = !umem_;
   if (first) {
-    if (auto created = create(socket, options.ring_size); !created) return tl::unexpected(created.error());
+    if (auto created = create(socket, options.rings); !created) return tl::unexpected(created.error());
   }
   xsk_socket_config config{};
-  config.rx_size = options.ring_size;
-  config.tx_size = options.ring_size;
+  config.rx_size = options.rings.receive;
+  config.tx_size = options.rings.send;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = static_cast<u16>(XDP_USE_NEED_WAKEUP | (zero_copy_ ? XDP_ZEROCOPY : XDP_COPY) |
                                        (multi_buffer_ ? kUseScatterGather : 0));
@@ -142,7 +150,7 @@ Result<int> Umem::bind(Socket& socket, const SocketOptions& options) {
                                 &socket.receiver.fill, &socket.transmitter.completion, &config);
   if (!error) return 0;
   socket.xsk_ = nullptr;
-  if (first) discard(socket, options.ring_size);
+  if (first) discard(socket, options.rings);
   return error;
 }
 

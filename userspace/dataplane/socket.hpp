@@ -17,10 +17,16 @@ namespace xdpgpu::dataplane {
 
 class Umem;
 
+// Descriptors of a socket's rings, powers of two.
+struct RingSizes {
+  u32 receive = 2048;  // RX and fill
+  u32 send = 2048;     // TX and completion; the same on all sockets of a UMEM
+};
+
 struct SocketOptions {
   std::string ifname;
   u32 queue = 0;
-  u32 ring_size = 2048;
+  RingSizes rings{};
   bool receives = true;  // false: a TX-only socket (the reinjection pair)
   u32 mark = 0;          // SO_MARK of what it sends; 0: none
   BusyPoll busy_poll{};
@@ -39,6 +45,9 @@ class Socket {
   Receiver receiver;
   alignas(64) Transmitter transmitter;  // may be another thread's than the receiver
 
+  // Over rings that whoever asks maps into both halves, and serves in the kernel's place: for bench/worker.
+  // It has no descriptor.
+  static std::unique_ptr<Socket> over_memory() { return std::unique_ptr<Socket>(new Socket); }
   ~Socket();
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
@@ -79,10 +88,10 @@ class Umem {
   Result<std::unique_ptr<Socket>> open(const SocketOptions& options);
 
  private:
-  Result<void> create(Socket& first, u32 ring_size);
+  Result<void> create(Socket& first, const RingSizes& rings);
   // 0, or the negative error with which the kernel refused the bind.
   Result<int> bind(Socket& socket, const SocketOptions& options);
-  void discard(Socket& first, u32 ring_size) noexcept;
+  void discard(Socket& first, const RingSizes& rings) noexcept;
 
   const FrameRegion& region_;
   u32 chunks_per_frame_;

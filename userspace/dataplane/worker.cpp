@@ -92,10 +92,7 @@ void Worker::use(std::unique_ptr<gpu::Queue> queue, bool publishes) {
 
 Result<void> Worker::start() {
   if (!batcher_) return tl::unexpected(std::string("the worker has no device; call use_device first"));
-  const u64 now_ns = monotonic_ns();
-  feeder_.refill();
-  if (options_.split) settle(now_ns);
-  publish(now_ns, true, retirer_.state(now_ns));
+  begin(monotonic_ns());
   stopping_.store(false);
   const std::string name = fmt::format("xdpgpu-{}", options_.index);
   if (options_.split) retire_thread_ = gpu::start_thread(name + "r", [this] { run_retirer(); });
@@ -103,6 +100,12 @@ Result<void> Worker::start() {
   options_.cpu = pin(thread_, options_.cpu);
   if (options_.split) options_.retire_cpu = pin(retire_thread_, options_.retire_cpu);
   return {};
+}
+
+void Worker::begin(u64 now_ns) {
+  feeder_.refill();
+  if (options_.split) settle(now_ns);
+  publish(now_ns, true, retirer_.state(now_ns));
 }
 
 void Worker::stop() {
@@ -119,6 +122,13 @@ void Worker::stop() {
   feeder_.publish_levels(monotonic_ns());
   retirer_.publish_levels();
   for (PortQueue* queue : active_) queue->publish_beat(0, 0);
+}
+
+void Worker::take_back() noexcept {
+  retirer_.take_back();
+  if (!options_.split) return;
+  retirer_.give_back();
+  returns_->take(free_);
 }
 
 // ---- One thread ------------------------------------------------------------------------------------
@@ -195,7 +205,8 @@ void Worker::run_retirer() noexcept {
     const u64 now_ns = monotonic_ns();
     pace.rest(retire(now_ns), now_ns, [this](int ms) {
       settle(monotonic_ns());
-      bell_.sleep([this] { return batcher_->waiting() || stopping_.load(); }, u64(ms) * 1'000'000);
+      bell_.sleep([this] { return batcher_->waiting() || retirer_.others_wait() || stopping_.load(); },
+                  u64(ms) * 1'000'000);
     });
   }
 }

@@ -40,13 +40,26 @@ class Worker {
 
   // Before start, from the control thread. publishes: the device writes flow verdicts itself.
   void use(std::unique_ptr<gpu::Queue> queue, bool publishes);
+  // Likewise: see Router.
+  void hand_over_to(HandOver& to) { retirer_.hand_over_to(to); }
+  void take_from(HandOver& from) { retirer_.take_from(from); }
+  // From any thread: the sleep of the thread that retires ends.
+  void wake() noexcept { options_.split ? bell_.ring() : idle_.wake(); }
   // Fills the fill rings, so that the kernel has frames before its first packet, and starts the threads.
   Result<void> start();
+  // In place of start(), for one who drives the worker himself (bench/worker): the kernel gets its frames,
+  // and then this is the worker's thread, turn by turn. Not where two threads share it.
+  void begin(u64 now_ns);
+  Load turn(u64 now_ns) noexcept;
   // It goes on with what it has, and the XDP program sends it no more: on_failure decides. For good.
   void fall_silent() noexcept { feeder_.fall_silent(); }
   // The threads end after their turn. Packets in hand stay where they are.
   void stop();
-  // After stop: closes the sockets, takes all frames back and counts them. total differs from free only
+  // After stop() of all workers, abandon() of all, and then take_back(): what was to be sent and was not is
+  // counted as lost.
+  void abandon() noexcept { retirer_.abandon(); }
+  void take_back() noexcept;
+  // After these: closes the sockets, takes all frames back and counts them. total differs from free only
   // if a frame was lost or counted twice.
   FrameCount reclaim();
 
@@ -59,7 +72,6 @@ class Worker {
 
  private:
   void run() noexcept;
-  Load turn(u64 now_ns) noexcept;
   Load attentive(Load load, u64 now_ns) const noexcept;
   void run_feeder() noexcept;
   Load feed(u64 now_ns) noexcept;

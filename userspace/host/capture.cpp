@@ -5,8 +5,11 @@
 #include <pcap/pcap.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace xdpgpu::host {
@@ -52,6 +55,18 @@ u16 ip_ethertype(std::span<const u8> packet) {
   if (packet.empty()) return 0;
   const unsigned version = packet[0] >> 4;
   return version == 4 ? kIpv4 : version == 6 ? kIpv6 : u16{0};
+}
+
+// Nanoseconds since 1970. A classic capture's seconds have 32 bits, which libpcap takes for signed ones: they
+// go up to the year 2106, and what is later elsewhere counts as the end of it.
+u64 time_of(const timeval& time) {
+  constexpr std::int64_t kLatest = std::numeric_limits<u32>::max();
+  std::int64_t seconds = time.tv_sec;
+  if (seconds < 0 && seconds >= std::numeric_limits<std::int32_t>::min()) seconds += kLatest + 1;
+  if (seconds < 0 || seconds > kLatest) return static_cast<u64>(kLatest) * 1'000'000'000 + 999'999'999;
+  // With nanosecond precision asked for, tv_usec holds nanoseconds.
+  return static_cast<u64>(seconds) * 1'000'000'000 +
+         static_cast<u64>(std::clamp<std::int64_t>(time.tv_usec, 0, 999'999'999));
 }
 
 }  // namespace
@@ -140,13 +155,21 @@ std::optional<CapturedPacket> Capture::next() {
   const int answer = pcap_next_ex(impl_->pcap, &header, &data);
   if (answer == PCAP_ERROR_BREAK) return std::nullopt;
   if (answer != 1) {
-    impl_->problem = fmt::format("capture {} is damaged or cut off behind packet {}: {}", impl_->path,
-                                 impl_->packets, pcap_geterr(impl_->pcap));
+    const std::string_view why = pcap_geterr(impl_->pcap);
+    // libpcap's words; there is no code for it.
+    if (why.find("different from the type of the first") != std::string_view::npos)
+      impl_->problem = fmt::format(
+          "capture {} has packets of another interface behind packet {}, whose link type is not the first "
+          "one's ({}), and was read up to there; take one interface's packets into a capture of their own "
+          "(tshark -r {} -Y frame.interface_id==0 -w one.pcapng)",
+          impl_->path, impl_->packets, impl_->link_name, impl_->path);
+    else
+      impl_->problem = fmt::format("capture {} is damaged or cut off behind packet {}: {}", impl_->path,
+                                   impl_->packets, why);
     return std::nullopt;
   }
   impl_->packets++;
-  // With nanosecond precision asked for, tv_usec holds nanoseconds.
-  const u64 time = static_cast<u64>(header->ts.tv_sec) * 1'000'000'000 + static_cast<u64>(header->ts.tv_usec);
+  const u64 time = time_of(header->ts);
   if (time < impl_->last_time)
     impl_->clamped++;
   else
@@ -154,8 +177,9 @@ std::optional<CapturedPacket> Capture::next() {
   CapturedPacket packet;
   packet.frame = impl_->as_ethernet({data, header->caplen});
   packet.time_ns = impl_->last_time;
-  packet.original_length = header->len;
   packet.cut = header->caplen < header->len;
+  packet.original_length =
+      static_cast<u32>(packet.frame.size()) + (packet.cut ? header->len - header->caplen : 0);
   return packet;
 }
 

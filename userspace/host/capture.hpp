@@ -20,7 +20,7 @@ namespace xdpgpu::host {
 struct CapturedPacket {
   std::span<const u8> frame;  // Ethernet; valid until the next call
   u64 time_ns = 0;            // the capture's time, never before an earlier packet's
-  u32 original_length = 0;    // on the wire; more than frame.size() when the capture cut it
+  u32 original_length = 0;    // on the wire, as Ethernet; more than frame.size() when the capture cut it
   bool cut = false;
 };
 
@@ -33,7 +33,8 @@ class Capture {
 
   // The next packet, or nothing at the end or at a damaged record (see problem()).
   std::optional<CapturedPacket> next();
-  // Why reading ended early; empty at a regular end.
+  // Why reading ended early: the file is damaged, or goes on with packets of another link type. Empty at a
+  // regular end.
   const std::string& problem() const noexcept;
   // "Ethernet", "raw IP: Ethernet headers are made up", ...
   const std::string& link_type() const noexcept;

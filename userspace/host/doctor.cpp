@@ -23,6 +23,14 @@ class Findings {
   std::vector<Finding> all_;
 };
 
+std::string there(const DoctorOptions& options, const std::string& command) {
+  return command_in(options.netns, command);
+}
+// What one of xdpgpu's own commands is told.
+std::string operand(const DoctorOptions& options, const std::string& ifname) {
+  return options.netns.empty() ? ifname : fmt::format("{} --netns {}", ifname, options.netns);
+}
+
 void examine_privileges(const HostFacts& host, Findings& out) {
   if (!host.root)
     return out.add(Severity::blocker, "privileges", "this process is not root", "run it with sudo");
@@ -68,7 +76,7 @@ void examine_features(const HostFacts& host, Findings& out) {
               "boot a kernel that has it");
 }
 
-void examine_kind(const InterfaceFacts& facts, Findings& out) {
+void examine_kind(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
   auto block = [&](std::string cause, std::string cure) {
     out.add(Severity::blocker, "kind", std::move(cause), std::move(cure));
   };
@@ -84,19 +92,19 @@ void examine_kind(const InterfaceFacts& facts, Findings& out) {
                    fmt::format("attach to a plain interface; {} interfaces are not supported", kind));
   if (!facts.master.empty() && (facts.master_kind == "bond" || facts.master_kind == "bridge" ||
                                 facts.master_kind == "team" || facts.master_kind == "openvswitch"))
-    return block(
-        fmt::format("{} is a port of the {} {}, which takes its frames before reinjection can "
-                    "deliver them",
-                    facts.name, facts.master_kind, facts.master),
-        fmt::format("take it out (ip link set {} nomaster) or attach to another interface", facts.name));
+    return block(fmt::format("{} is a port of the {} {}, which takes its frames before reinjection can "
+                             "deliver them",
+                             facts.name, facts.master_kind, facts.master),
+                 fmt::format("take it out ({}) or attach to another interface",
+                             there(options, fmt::format("ip link set {} nomaster", facts.name))));
   out.ok("kind", fmt::format("{}{}", facts.kind.empty() ? "hardware or virtual NIC" : facts.kind,
                              facts.driver.empty() ? "" : ", driver " + facts.driver));
 }
 
-void examine_state(const InterfaceFacts& facts, Findings& out) {
+void examine_state(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
   if (!facts.up)
     return out.add(Severity::warning, "state", fmt::format("{} is down", facts.name),
-                   fmt::format("ip link set {} up", facts.name));
+                   there(options, fmt::format("ip link set {} up", facts.name)));
   out.ok("state", facts.carrier ? "up, with carrier" : "up, no carrier");
 }
 
@@ -110,7 +118,7 @@ void examine_jumbo(const HostFacts& host, const InterfaceFacts& facts, const Doc
                     facts.name, facts.mtu, XG_FRAME_MAX, XG_CHUNK_SIZE, why),
         cure);
   };
-  const std::string lower = fmt::format("ip link set {} mtu 1500", facts.name);
+  const std::string lower = there(options, fmt::format("ip link set {} mtu 1500", facts.name));
   if (!receives_buffers(host.kernel))
     return add(
         Severity::blocker,
@@ -122,7 +130,7 @@ void examine_jumbo(const HostFacts& host, const InterfaceFacts& facts, const Doc
     return add(Severity::blocker,
                fmt::format("a frame takes {} chunks at most: the MTU can be {} at most", XG_PACKET_BUFFERS,
                            kMostJumboMtu),
-               fmt::format("ip link set {} mtu 9000", facts.name));
+               there(options, fmt::format("ip link set {} mtu 9000", facts.name)));
   if (options.mode == IoMode::zero_copy)
     return add(Severity::blocker,
                fmt::format("several chunks a frame are for copy mode alone: with zero-copy the MTU can be {} "
@@ -167,12 +175,12 @@ void examine_queues(const HostFacts& host, const InterfaceFacts& facts, const Do
         fmt::format("{} has {} receive queues and {} get a worker; to packets of the others happens what "
                     "on_failure says",
                     facts.name, facts.rx_queues, options.queues),
-        fmt::format("ethtool -L {} combined {}", facts.name, options.queues));
+        there(options, fmt::format("ethtool -L {} combined {}", facts.name, options.queues)));
   const u32 queues = options.queues > 0 ? options.queues : facts.rx_queues;
   if (queues > host.cpus.size())
     return out.add(Severity::note, "queues",
                    fmt::format("{} queues on {} cores: workers share cores", queues, host.cpus.size()),
-                   fmt::format("ethtool -L {} combined {}", facts.name, host.cpus.size()));
+                   there(options, fmt::format("ethtool -L {} combined {}", facts.name, host.cpus.size())));
   out.ok("queues", fmt::format("{} on {} cores", queues, host.cpus.size()));
 }
 
@@ -198,6 +206,21 @@ void examine_xdp(const InterfaceFacts& facts, const DoctorOptions& options, Find
                                                           : "native XDP, AF_XDP in copy mode");
 }
 
+// Where XDP is generic, or comes to be.
+void examine_segments(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
+  const bool native =
+      !facts.xdp_features || (*facts.xdp_features & (kXdpBasic | kXdpRedirect)) == (kXdpBasic | kXdpRedirect);
+  if (options.mode != IoMode::generic && (options.mode != IoMode::automatic || native)) return;
+  if (!partial_checksums(facts)) return;  // of other drivers the kernel itself stops joining segments
+  out.add(
+      Severity::note, "segments",
+      fmt::format("senders behind {} ({}) may leave their segments uncut, up to 64 KiB, which generic XDP is "
+                  "shown whole; those that are to be inspected, limited, mirrored or sent out are cut here, "
+                  "which takes time",
+                  facts.name, facts.driver.empty() ? facts.kind : facts.driver),
+      "let the sender cut them (ethtool -K PEER tso off gso off), or use native XDP, where it has to");
+}
+
 void examine_transmit(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
   if (can_transmit_xdp(facts, options.mode == IoMode::generic)) return;
   const bool veth = facts.driver == "veth";
@@ -211,11 +234,11 @@ void examine_transmit(const InterfaceFacts& facts, const DoctorOptions& options,
           veth ? "switch GRO on at the peer (ethtool -K PEER gro on)" : "none needed");
 }
 
-void examine_offloads(const InterfaceFacts& facts, Findings& out) {
+void examine_offloads(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
   auto check = [&](const char* name, const char* option, const char* why) {
     const auto it = facts.offloads.find(name);
     if (it == facts.offloads.end() || !it->second.active) return;
-    const auto cure = fmt::format("ethtool -K {} {} off", facts.name, option);
+    const auto cure = there(options, fmt::format("ethtool -K {} {} off", facts.name, option));
     if (!it->second.changeable)
       return out.add(Severity::warning, name,
                      fmt::format("offload {} of {} is fixed on, and {} unless the driver stops it", option,
@@ -230,21 +253,41 @@ void examine_offloads(const InterfaceFacts& facts, Findings& out) {
   check(kHwGro, "rx-gro-hw", "it merges packets before the XDP program sees them");
 }
 
-void examine_foreign(const InterfaceFacts& facts, Findings& out) {
+// It goes with the process that holds its link; without a link anybody takes it off.
+std::string how_to_take_off(const InterfaceFacts& facts, const DoctorOptions& options) {
+  if (facts.xdp_link_holder != 0)
+    return fmt::format("stop process {} ({}), which holds it", facts.xdp_link_holder,
+                       facts.xdp_link_holder_name);
+  return fmt::format("take it off ({})",
+                     there(options, fmt::format("ip link set dev {} xdp off", facts.name)));
+}
+
+void examine_foreign(const InterfaceFacts& facts, const DoctorOptions& options, Findings& out) {
   if (facts.xdp_program_id == 0) return out.ok("xdp program", "none attached");
   if (facts.xdp_program_name.starts_with("xdpgpu"))
     return out.add(Severity::note, "xdp program",
                    fmt::format("{} is attached to {}", facts.xdp_program_name, facts.name),
-                   fmt::format("xdpgpu status {}, or xdpgpu detach {}", facts.name, facts.name));
-  out.add(
-      Severity::note, "xdp program",
-      fmt::format("another XDP program is attached to {}: {}", facts.name, facts.xdp_program_name),
-      fmt::format("attach joins it where libxdp's dispatcher runs it, else refuses (ip link set {} xdp off "
-                  "removes it, and so does attach --replace)",
-                  facts.name));
+                   fmt::format("xdpgpu status {}, or xdpgpu detach {}", operand(options, facts.name),
+                               operand(options, facts.name)));
+  const auto cause =
+      fmt::format("another XDP program is attached to {}: {}", facts.name, facts.xdp_program_name);
+  if (facts.xdp_program_name == "xdp_dispatcher")
+    return out.add(Severity::note, "xdp program", cause + ", libxdp's",
+                   "attach joins what it runs, where the kernel allows that");
+  out.add(options.foreign_blocks ? Severity::blocker : Severity::note, "xdp program",
+          cause + ", beside which attach puts no other",
+          how_to_take_off(facts, options) + ", or attach with --replace, which takes it off for good");
 }
 
 }  // namespace
+
+std::string command_in(const std::string& netns, const std::string& command) {
+  if (netns.empty()) return command;
+  if (netns.find_first_not_of("0123456789") == std::string::npos)
+    return fmt::format("nsenter -t {} -n {}", netns, command);
+  if (netns.find('/') != std::string::npos) return fmt::format("nsenter --net={} {}", netns, command);
+  return fmt::format("ip netns exec {} {}", netns, command);
+}
 
 std::string Finding::sentence() const { return cure.empty() ? cause : cause + "; " + cure; }
 
@@ -261,14 +304,15 @@ std::vector<Finding> examine_host(const HostFacts& host, const DoctorOptions& op
 std::vector<Finding> examine_interface(const HostFacts& host, const InterfaceFacts& facts,
                                        const DoctorOptions& options) {
   Findings out;
-  examine_kind(facts, out);
-  examine_state(facts, out);
+  examine_kind(facts, options, out);
+  examine_state(facts, options, out);
   examine_mtu(host, facts, options, out);
   examine_queues(host, facts, options, out);
   examine_xdp(facts, options, out);
+  examine_segments(facts, options, out);
   examine_transmit(facts, options, out);
-  examine_offloads(facts, out);
-  examine_foreign(facts, out);
+  examine_offloads(facts, options, out);
+  examine_foreign(facts, options, out);
   return out.take();
 }
 

@@ -44,7 +44,14 @@ struct DoctorOptions {
   IoMode mode = IoMode::automatic;
   u32 queues = 0;              // asked for; 0: all
   u64 region_bytes = 1 << 24;  // frame memory to lock
+  // Somebody else's XDP program that attach cannot join blocks. Not asked for by attach, which looks later.
+  bool foreign_blocks = false;
+  std::string netns;  // how the operator has named the interfaces' network namespace; empty: his own
 };
+
+// A command of the host's as it has to be typed for a network namespace that was named so (a name that "ip
+// netns" lists, a process's number, or a path); empty: the operator's own.
+std::string command_in(const std::string& netns, const std::string& command);
 
 // Checks that concern the host alone.
 std::vector<Finding> examine_host(const HostFacts& host, const DoctorOptions& options);

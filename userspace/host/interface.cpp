@@ -14,9 +14,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
+#include <string_view>
 
 #include "userspace/host/ethtool.hpp"
 #include "userspace/host/xdp_features.hpp"
@@ -59,6 +63,36 @@ int numa_node(const std::string& ifname, u32 ifindex) {
   return node;
 }
 
+// "name:\tnumber" of a descriptor's facts in /proc.
+u32 fact_of(const std::string& facts, std::string_view name) {
+  const auto at = facts.find(name);
+  return at == std::string::npos
+             ? 0
+             : static_cast<u32>(std::strtoul(facts.c_str() + at + name.size(), nullptr, 10));
+}
+
+// Who has the interface's program by a link, which goes when the last one who holds it does.
+void find_link_holder(InterfaceFacts& facts) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const auto& process : fs::directory_iterator("/proc", error)) {
+    const int id = std::atoi(process.path().filename().c_str());
+    if (id <= 0) continue;
+    std::error_code gone;
+    for (auto at = fs::directory_iterator(process.path() / "fdinfo", gone);
+         !gone && at != fs::directory_iterator(); at.increment(gone)) {
+      std::ifstream file(at->path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      if (text.find("link_type:\txdp") == std::string::npos) continue;
+      if (fact_of(text, "prog_id:\t") != facts.xdp_program_id || fact_of(text, "ifindex:\t") != facts.ifindex)
+        continue;
+      facts.xdp_link_holder = id;
+      std::ifstream(process.path() / "comm") >> facts.xdp_link_holder_name;
+      return;
+    }
+  }
+}
+
 void read_xdp_program(InterfaceFacts& facts) {
   LIBBPF_OPTS(bpf_xdp_query_opts, query);
   if (bpf_xdp_query(static_cast<int>(facts.ifindex), 0, &query) < 0 || query.prog_id == 0) return;
@@ -71,6 +105,7 @@ void read_xdp_program(InterfaceFacts& facts) {
   if (bpf_obj_get_info_by_fd(fd, &info, &length) == 0 && info.name[0])
     facts.xdp_program_name = std::string(info.name, strnlen(info.name, sizeof(info.name)));
   close(fd);
+  if (!facts.xdp_program_name.starts_with("xdpgpu")) find_link_holder(facts);
 }
 
 }  // namespace

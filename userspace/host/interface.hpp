@@ -57,6 +57,8 @@ struct InterfaceFacts {
   std::optional<u64> xdp_features;  // absent before kernel 6.3
   u32 xdp_program_id = 0;           // attached XDP program, 0: none
   std::string xdp_program_name;
+  int xdp_link_holder = 0;  // process that holds the link by which a foreign one is on; 0: none, or not known
+  std::string xdp_link_holder_name;
   int numa_node = -1;  // of the device's bus, -1: none or unknown
 
   bool offload(const std::string& offload_name) const {

@@ -12,6 +12,7 @@
 #include "egress.skel.h"
 #include "userspace/kernel/logging.hpp"
 #include "userspace/kernel/netlink.hpp"
+#include "userspace/kernel/tc_hook.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -30,14 +31,6 @@ constexpr u32 kHandle = 0x7867;
 constexpr u32 kPriorities = 8;
 constexpr std::string_view kProgram = "xdpgpu_egress";
 
-bpf_tc_hook hook_of(u32 ifindex, unsigned points) {
-  bpf_tc_hook hook{};
-  hook.sz = sizeof(hook);
-  hook.ifindex = static_cast<int>(ifindex);
-  hook.attach_point = static_cast<bpf_tc_attach_point>(points);
-  return hook;
-}
-
 bpf_tc_opts place_of(u32 priority) {
   bpf_tc_opts place{};
   place.sz = sizeof(place);
@@ -47,7 +40,7 @@ bpf_tc_opts place_of(u32 priority) {
 }
 
 void detach_filter(u32 ifindex, u32 priority) noexcept {
-  const bpf_tc_hook hook = hook_of(ifindex, BPF_TC_EGRESS);
+  const bpf_tc_hook hook = tc_hook(ifindex, BPF_TC_EGRESS);
   const bpf_tc_opts place = place_of(priority);
   bpf_tc_detach(&hook, &place);
 }
@@ -56,7 +49,7 @@ void detach_filter(u32 ifindex, u32 priority) noexcept {
 void remove_qdisc(u32 ifindex) noexcept {
   const auto netlink = Netlink::open();
   if (!netlink || netlink->clsact_filters(ifindex) != 0u) return;
-  bpf_tc_hook hook = hook_of(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
+  bpf_tc_hook hook = tc_hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
   bpf_tc_hook_destroy(&hook);
 }
 
@@ -113,7 +106,7 @@ int EgressFeed::Impl::attach_link() {
 }
 
 int EgressFeed::Impl::attach_filter() {
-  bpf_tc_hook hook = hook_of(ifindex, BPF_TC_EGRESS);
+  bpf_tc_hook hook = tc_hook(ifindex, BPF_TC_EGRESS);
   int error = bpf_tc_hook_create(&hook);
   if (error && error != -EEXIST) return error;
   made_qdisc = error == 0;
@@ -150,7 +143,7 @@ bool EgressFeed::remove_leftover(u32 ifindex) {
   quiet_libraries();
   bool removed = false;
   for (u32 priority = 1; priority <= kPriorities; priority++) {
-    const bpf_tc_hook hook = hook_of(ifindex, BPF_TC_EGRESS);
+    const bpf_tc_hook hook = tc_hook(ifindex, BPF_TC_EGRESS);
     bpf_tc_opts found = place_of(priority);
     if (bpf_tc_query(&hook, &found) != 0 || !is_ours(found.prog_id)) continue;
     detach_filter(ifindex, priority);

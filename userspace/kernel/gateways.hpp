@@ -29,6 +29,7 @@ class Gateways {
     u8 family;
     u32 ifindex;
     std::array<u8, 16> address;
+    // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 inside of a defaulted <=> for a pointer
     auto operator<=>(const Hop&) const = default;
   };
   static void add_hops(nlmsghdr* header, std::vector<Hop>& hops);

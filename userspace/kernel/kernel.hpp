@@ -8,6 +8,7 @@
 // pinned and released on purpose.
 #pragma once
 
+#include <array>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -155,7 +156,7 @@ class PortProgram {
   void stay() noexcept;
   // Leaves program, link and pins where they are, for a later attach to go on with. Not where it is attached
   // through a dispatcher: then it goes with this object. Nor before it is attached: then nothing is there
-  // that this object put there.
+  // that this object put there. can_stay() makes pins that somebody has removed again.
   bool can_stay() const noexcept;
   void leave() noexcept;
 
@@ -171,6 +172,8 @@ struct PolicyMaps {
   Fd lines, rows;
 };
 Result<PolicyMaps> create_policy_maps(u32 lines, u32 rows);
+// Entries that the map of so many lines has.
+constexpr u32 chunks_of(u32 lines) { return (lines + XG_CHUNK_LINES - 1) / XG_CHUNK_LINES; }
 // Copies compiled tables into fresh maps through mmap (no system call a line, no privilege). The maps
 // hold at least that many entries; what is behind stays zero.
 Result<void> fill_policy_maps(const PolicyMaps& maps, std::span<const xg_line> lines,
@@ -240,6 +243,14 @@ class Reinjection {
   ~Reinjection();
   const std::string& worker_ifname() const noexcept;
   u32 worker_ifindex() const noexcept;
+  // Somebody deleted the pair, or moved it away: this object is good for nothing any more.
+  bool gone() const noexcept;
+  // Puts back what others have undone of it (set down, tc program taken off); what that was, in words, empty:
+  // nothing. An error where it cannot.
+  Result<std::string> mend();
+  // The interface has this MAC address now; in generic mode the stack would take what comes by the pair for
+  // somebody else's without knowing.
+  Result<void> follow_mac(const std::array<u8, 6>& mac) const;
 
  private:
   struct Impl;

@@ -32,10 +32,11 @@ Result<Fd> create_table(const char* name, u32 value_size, u32 entries) {
   return fd;
 }
 
-template <class T>
-Result<void> fill(const Fd& map, std::span<const T> values) {
+// V: what the map has of the values in one entry, `each` of them.
+template <class V, class T>
+Result<void> fill(const Fd& map, std::span<const T> values, u32 each) {
   if (values.empty()) return {};
-  auto view = MapView<T>::open(map.get(), static_cast<u32>(values.size()));
+  auto view = MapView<V>::open(map.get(), static_cast<u32>((values.size() + each - 1) / each));
   if (!view) return tl::unexpected(view.error());
   std::memcpy(view->data(), values.data(), values.size_bytes());
   return {};
@@ -91,7 +92,7 @@ void unmap_array(void* data, u64 bytes) noexcept {
 }
 
 Result<PolicyMaps> create_policy_maps(u32 lines, u32 rows) {
-  auto line_map = create_table("policy_lines", sizeof(xg_line), lines);
+  auto line_map = create_table("policy_lines", sizeof(xg_chunk), chunks_of(lines));
   if (!line_map) return tl::unexpected(line_map.error());
   auto row_map = create_table("policy_rows", sizeof(xg_class_row), rows);
   if (!row_map) return tl::unexpected(row_map.error());
@@ -100,8 +101,8 @@ Result<PolicyMaps> create_policy_maps(u32 lines, u32 rows) {
 
 Result<void> fill_policy_maps(const PolicyMaps& maps, std::span<const xg_line> lines,
                               std::span<const xg_class_row> rows) {
-  if (auto ok = fill(maps.lines, lines); !ok) return ok;
-  return fill(maps.rows, rows);
+  if (auto ok = fill<xg_chunk>(maps.lines, lines, XG_CHUNK_LINES); !ok) return ok;
+  return fill<xg_class_row>(maps.rows, rows, 1);
 }
 
 // The kernel returns from each update after a grace period: with a thread each, they are in the same one.

@@ -71,6 +71,7 @@ std::string& remembered() {
 }  // namespace
 
 void remember_netns(const std::string& name) { remembered() = name; }
+const std::string& remembered_netns() { return remembered(); }
 
 std::string operand(const std::string& ifname, const Scope& scope) {
   std::string netns = remembered();

@@ -35,6 +35,8 @@ inline const Scope& own_scope() { return own().scope; }
 std::string operand(const std::string& ifname, const Scope& scope = own_scope());
 // How he did; for main alone, ahead of everything else.
 void remember_netns(const std::string& name);
+// How he did, or empty.
+const std::string& remembered_netns();
 
 // Those that something of other namespaces is left or in use under, by their folders; maybe the initial
 // one's.

@@ -53,6 +53,14 @@ Result<Link> find(nl_sock* socket, const std::string& name) {
   return Link(link);
 }
 
+std::optional<Mac> mac_of(rtnl_link* link) {
+  const nl_addr* address = rtnl_link_get_addr(link);
+  Mac mac{};
+  if (!address || nl_addr_get_len(address) != mac.size()) return std::nullopt;
+  std::memcpy(mac.data(), nl_addr_get_binary_addr(address), mac.size());
+  return mac;
+}
+
 void shape_end(rtnl_link* end, const std::string& name, u32 queues, u32 mtu) {
   rtnl_link_set_name(end, name.c_str());
   rtnl_link_set_num_tx_queues(end, queues);
@@ -115,12 +123,15 @@ bool Netlink::remove_link(const std::string& name) const noexcept {
 Result<Mac> Netlink::mac(const std::string& name) const {
   auto link = find(socket_, name);
   if (!link) return tl::unexpected(link.error());
-  const nl_addr* address = rtnl_link_get_addr(link->get());
-  Mac mac{};
-  if (!address || nl_addr_get_len(address) != mac.size())
-    return tl::unexpected(fmt::format("{} is not an Ethernet interface", name));
-  std::memcpy(mac.data(), nl_addr_get_binary_addr(address), mac.size());
-  return mac;
+  const auto mac = mac_of(link->get());
+  if (!mac) return tl::unexpected(fmt::format("{} is not an Ethernet interface", name));
+  return *mac;
+}
+
+std::optional<Mac> Netlink::mac(u32 ifindex) const noexcept {
+  rtnl_link* found = nullptr;
+  if (rtnl_link_get_kernel(socket_, static_cast<int>(ifindex), nullptr, &found) < 0) return std::nullopt;
+  return mac_of(Link(found).get());
 }
 
 Result<void> Netlink::set_mac(const std::string& name, const Mac& mac) const {
@@ -136,9 +147,15 @@ Result<void> Netlink::set_up(const std::string& name) const {
   return change(socket_, name, changes.get(), "bring up");
 }
 
+void Netlink::set_alias(const std::string& name, const std::string& alias) const noexcept {
+  Link changes(rtnl_link_alloc());
+  rtnl_link_set_ifalias(changes.get(), alias.c_str());
+  static_cast<void>(change(socket_, name, changes.get(), "name"));
+}
+
 // libnl knows mirred only towards egress, so the message is put together here. A classic filter that
 // always matches wants no classifier but the one that the programs need anyway.
-Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex) const {
+Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifindex, Mirred how) const {
   const Message message(nlmsg_alloc_simple(RTM_NEWTFILTER, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL));
   tcmsg header{};
   header.tcm_family = AF_UNSPEC;
@@ -156,8 +173,9 @@ Result<void> Netlink::redirect_ingress(u32 ifindex, u32 priority, u32 target_ifi
   nla_put_string(message.get(), TCA_ACT_KIND, "mirred");
   nlattr* action_options = nla_nest_start(message.get(), TCA_ACT_OPTIONS);
   tc_mirred redirect{};
-  redirect.action = TC_ACT_STOLEN;
-  redirect.eaction = TCA_INGRESS_REDIR;
+  const bool in = how == Mirred::into_ingress;
+  redirect.action = in ? TC_ACT_STOLEN : TC_ACT_SHOT;
+  redirect.eaction = in ? TCA_INGRESS_REDIR : TCA_EGRESS_MIRROR;
   redirect.ifindex = target_ifindex;
   nla_put(message.get(), TCA_MIRRED_PARMS, sizeof(redirect), &redirect);
   nla_nest_end(message.get(), action_options);
@@ -197,10 +215,36 @@ std::optional<u32> Netlink::clsact_filters(u32 ifindex) const noexcept {
   return filters;
 }
 
+namespace {
+
+u32 setting_of(Offload offload) noexcept {
+  switch (offload) {
+    case Offload::gro:
+      return ETHTOOL_SGRO;
+    case Offload::tso:
+      return ETHTOOL_STSO;
+    case Offload::tx_checksum:
+      return ETHTOOL_STXCSUM;
+    case Offload::scatter_gather:
+      break;
+  }
+  return ETHTOOL_SSG;
+}
+
+}  // namespace
+
+std::optional<bool> is_up(u32 ifindex) noexcept {
+  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  if (!if_indextoname(ifindex, request.ifr_name) || ioctl(fd.get(), SIOCGIFFLAGS, &request) != 0)
+    return std::nullopt;
+  return (request.ifr_flags & IFF_UP) != 0;
+}
+
 void set_offload(const std::string& ifname, Offload offload, bool on) noexcept {
   const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ethtool_value value{};
-  value.cmd = offload == Offload::gro ? ETHTOOL_SGRO : ETHTOOL_STSO;
+  value.cmd = setting_of(offload);
   value.data = on;
   ifreq request{};
   std::strncpy(request.ifr_name, ifname.c_str(), IFNAMSIZ - 1);

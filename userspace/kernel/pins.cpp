@@ -100,9 +100,15 @@ Result<void> pin_map(const fs::path& folder, const char* name, const Fd& map) {
 
 namespace {
 
-// When queue 0's worker beat last; 0: none lives.
+// When queue 0's worker beat last; 0: none lives, or the map is of another kind, whose values the kernel
+// would write beyond the end.
 u64 last_beat(int queue_state_fd) noexcept {
+  bpf_map_info info{};
+  u32 size = sizeof(info);
   xg_queue_state state{};
+  if (bpf_obj_get_info_by_fd(queue_state_fd, &info, &size) != 0 || info.type != BPF_MAP_TYPE_ARRAY ||
+      info.value_size != sizeof(state))
+    return 0;
   const u32 zero = 0;
   return bpf_map_lookup_elem(queue_state_fd, &zero, &state) == 0 ? state.beat_ns : 0;
 }
@@ -134,7 +140,7 @@ bool has_beating_worker(int queue_state_fd) noexcept {
 }
 
 bool has_beating_pins(const std::string& ifname, const names::Scope& scope) noexcept {
-  const Fd state(bpf_obj_get((folder_of(ifname, scope) / "queue_state").c_str()));
+  const Fd state = pin_at(folder_of(ifname, scope) / "queue_state");
   return state && has_beating_worker(state.get());
 }
 

@@ -321,7 +321,7 @@ Result<XdpMode> PortProgram::attach(std::optional<XdpMode> required) {
     return tl::unexpected(fmt::format(
         "{}: its driver does not take native XDP now ({}); an MTU above one page, LRO or too few queues can "
         "be the cause (`xdpgpu doctor {}` says), or use --mode generic",
-        options.ifname, load_cause(native_error), options.ifname));
+        options.ifname, load_cause(native_error), names::operand(options.ifname)));
   return tl::unexpected(fmt::format("{}: cannot attach XDP: {}", options.ifname, load_cause(error)));
 }
 
@@ -329,7 +329,15 @@ int PortProgram::link_fd() const noexcept {
   return impl_->attached == Impl::By::itself ? impl_->link.get() : -1;
 }
 
-bool PortProgram::can_stay() const noexcept { return impl_->attached == Impl::By::itself && impl_->pinned; }
+// Somebody may have removed the pins, and without them nothing holds the program once this process has ended.
+bool PortProgram::can_stay() const noexcept {
+  if (impl_->attached != Impl::By::itself || !impl_->pinned) return false;
+  const std::string& ifname = impl_->options.ifname;
+  if (pinned_link(ifname) && pinned_maps(ifname)) return true;
+  remove_pins(ifname);
+  const auto copies = maps();
+  return copies && pin_maps(ifname, *copies) && pin_link(ifname, impl_->link) == 0;
+}
 
 void PortProgram::leave() noexcept {
   if (!can_stay()) return;

@@ -20,6 +20,7 @@ bool overlap(const Prefix& a, const Prefix& b) {
 }
 
 bool overlap(const PortRange& a, const PortRange& b) { return a.first <= b.last && b.first <= a.last; }
+bool overlap(const VlanRange& a, const VlanRange& b) { return a.first <= b.last && b.first <= a.last; }
 
 template <class T>
 bool any_overlap(const std::vector<T>& a, const std::vector<T>& b) {
@@ -80,7 +81,7 @@ bool may_both_match(const Policy& policy, const Match& a, const Match& b) {
   if (a.family && b.family && *a.family != *b.family) return false;
   const auto one = protocols_of(a), other = protocols_of(b);
   if (!one.empty() && !other.empty() && !any_common(one, other)) return false;
-  if (!a.vlans.empty() && !b.vlans.empty() && !any_common(a.vlans, b.vlans)) return false;
+  if (!a.vlans.empty() && !b.vlans.empty() && !any_overlap(a.vlans, b.vlans)) return false;
   if (!a.src_ports.empty() && !b.src_ports.empty() && !any_overlap(a.src_ports, b.src_ports)) return false;
   if (!a.dst_ports.empty() && !b.dst_ports.empty() && !any_overlap(a.dst_ports, b.dst_ports)) return false;
   return addresses_overlap(policy, a.src, a.src_lists, b.src, b.src_lists) &&

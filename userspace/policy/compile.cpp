@@ -12,6 +12,7 @@
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
 #include "userspace/policy/rates.hpp"
+#include "userspace/policy/routes.hpp"
 #include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::policy {
@@ -36,11 +37,12 @@ std::vector<IndexRange> port_ranges(const std::vector<PortRange>& ports) {
   return ranges;
 }
 
-std::vector<IndexRange> vlan_ranges(const std::vector<u16>& vlans) {
+std::vector<IndexRange> vlan_ranges(const std::vector<VlanRange>& vlans) {
   std::vector<IndexRange> ranges;
   ranges.reserve(vlans.size());
-  for (u32 id : vlans)
-    ranges.push_back(id == 0 ? IndexRange{XG_VLAN_NONE, XG_VLAN_NONE} : IndexRange{id, id});
+  for (const auto& range : vlans)
+    ranges.push_back(range.first == 0 ? IndexRange{XG_VLAN_NONE, XG_VLAN_NONE}
+                                      : IndexRange{range.first, range.last});
   return ranges;
 }
 
@@ -240,6 +242,7 @@ class Compiler {
     header.fragments = static_cast<u8>(policy_.fragments);
     header.malformed = static_cast<u8>(policy_.malformed);
     header.feeds_egress = wants_egress(policy_) ? 1 : 0;
+    header.routes = has_router(policy_) ? 1 : 0;
     std::transform(policy_.rates.begin(), policy_.rates.end(), header.rates, compiled_rate);
     // Address space only, until it is used.
     store_.reserve(65536 + (src_.boundary_count() + dst_.boundary_count()) * 2 / 3);

@@ -77,9 +77,10 @@ class LinearMatcher {
     return !match.tcp_flags_mask ||
            (facts.tcp_flags && (*facts.tcp_flags & *match.tcp_flags_mask) == match.tcp_flags_value);
   }
-  bool vlan(const std::vector<u16>& vlans) const {
-    return vlans.empty() || std::any_of(vlans.begin(), vlans.end(), [&](u16 id) {
-             return packet_.vlan == (id == 0 ? XG_VLAN_NONE : id);
+  bool vlan(const std::vector<VlanRange>& vlans) const {
+    const u32 id = packet_.vlan == XG_VLAN_NONE ? 0 : packet_.vlan;
+    return vlans.empty() || std::any_of(vlans.begin(), vlans.end(), [&](const VlanRange& range) {
+             return id >= range.first && id <= range.last;
            });
   }
 

@@ -82,16 +82,17 @@ class MatchReader {
     match.tcp_flags_mask = flags->mask;
     match.tcp_flags_value = flags->value;
   }
-  void vlans(const Place& place, std::vector<u16>& into) {
+  void vlans(const Place& place, std::vector<VlanRange>& into) {
     one_or_more(report_, place, [&](const Place& one) {
-      if (one.node->as<std::string>() != nullptr) {
-        if (auto word = read_word(report_, one, words::kVlan))
-          into.push_back(static_cast<u16>(*word == 0 ? 0 : XG_VLAN_PRIORITY));
+      if (const auto* text = one.node->as<std::string>()) {
+        if (auto range = read_vlans(*text))
+          into.push_back(*range);
+        else
+          report_.at(one, range.error());
       } else if (one.node->as<u64>() != nullptr && *one.node->as<u64>() == 0) {
-        report_.at(one,
-                   "0 is no VLAN; write \"none\" for untagged packets, \"priority\" for a tag with id 0");
-      } else if (auto id = read_integer(report_, one, 1, 4094)) {
-        into.push_back(static_cast<u16>(*id));
+        report_.at(one, kNoVlan);
+      } else if (auto id = read_integer(report_, one, kLeastVlan, kMostVlan)) {
+        into.push_back({static_cast<u16>(*id), static_cast<u16>(*id)});
       }
     });
   }

@@ -15,13 +15,16 @@ bool mirrors(const Policy& policy) {
                      [](const Rule& rule) { return rule.action == Rule::Action::mirror; });
 }
 
+bool mirrors(const Policy& policy, const Rule& rule, bool to_tables) {
+  if (rule.action != Rule::Action::mirror) return false;
+  const auto pipeline = std::find_if(policy.pipelines.begin(), policy.pipelines.end(),
+                                     [&](const Pipeline& one) { return one.name == rule.pipeline; });
+  return !to_tables || (pipeline != policy.pipelines.end() && table_in(*pipeline));
+}
+
 bool mirrors_to_tables(const Policy& policy) {
-  return std::any_of(policy.rules.begin(), policy.rules.end(), [&](const Rule& rule) {
-    if (rule.action != Rule::Action::mirror) return false;
-    const auto pipeline = std::find_if(policy.pipelines.begin(), policy.pipelines.end(),
-                                       [&](const Pipeline& one) { return one.name == rule.pipeline; });
-    return pipeline != policy.pipelines.end() && table_in(*pipeline);
-  });
+  return std::any_of(policy.rules.begin(), policy.rules.end(),
+                     [&](const Rule& rule) { return mirrors(policy, rule, true); });
 }
 
 std::optional<std::string> exact_table_in(const Pipeline& pipeline) {

@@ -18,6 +18,9 @@ inline constexpr u32 kMirrorPipelines = 255;
 // Does any rule mirror?
 bool mirrors(const Policy& policy);
 
+// Does this one mirror? to_tables: to a pipeline with a stage that remembers packets.
+bool mirrors(const Policy& policy, const Rule& rule, bool to_tables);
+
 // Does any rule mirror to a pipeline with a stage that remembers packets?
 bool mirrors_to_tables(const Policy& policy);
 

@@ -22,7 +22,7 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr u64 kMaxNameBytes = 128;
-constexpr u64 kMaxDescriptionBytes = 4096;
+constexpr u64 kMaxSchemaBytes = 4096;
 constexpr u64 kMinBurstNs = 1'000;
 constexpr u64 kMaxBurstNs = 1'000'000'000;
 constexpr u64 kMaxLinkGbps = 1600;
@@ -38,9 +38,9 @@ class PolicyReader {
 
   Policy read(const Place& root) {
     Fields fields(report_, root, keys::kPolicy, "a policy");
-    if (auto schema = fields.get("$schema")) read_string(report_, *schema, kMaxDescriptionBytes);
+    if (auto schema = fields.get("$schema")) read_string(report_, *schema, kMaxSchemaBytes);
     if (auto version = fields.require("version")) this->version(*version);
-    if (auto text = fields.get("description")) description(*text, policy_.description);
+    policy_.description = read_description(report_, root);
     decision(fields, "default", words::kDo, policy_.default_action);
     uninspected(fields, "on_failure", policy_.on_failure);
     uninspected(fields, "on_overload", policy_.on_overload);
@@ -68,15 +68,6 @@ class PolicyReader {
     const auto* number = place.node->as<u64>();
     if (number == nullptr || *number != 1)
       report_.at(place, "this program reads version 1; write \"version\": 1");
-  }
-  void description(const Place& place, std::string& into) {
-    const auto* text = place.node->as<std::string>();
-    if (text == nullptr)
-      report_.at(place, fmt::format("must be a string, is {}", place.node->type_name()));
-    else if (text->size() > kMaxDescriptionBytes)
-      report_.at(place, fmt::format("is longer than {} bytes", kMaxDescriptionBytes));
-    else
-      into = *text;
   }
   void decision(const Fields& fields, std::string_view key, Words words, Do& into) {
     if (auto place = fields.get(key))
@@ -120,19 +111,26 @@ class PolicyReader {
   }
   List list(const Place& place) {
     List list;
-    if (const auto* items = place.node->as<Array>()) {
-      list.prefixes.reserve(items->size());
-      each_element(report_, place, [&](const Place& one) { list_entry(one, list); });
+    if (place.node->as<Array>() != nullptr) {
+      list_entries(place, list);
       return list;
     }
     if (place.node->as<Object>() == nullptr) {
-      report_.at(place, fmt::format("a list must be an array of prefixes or {{\"file\": PATH}}, is {}",
+      report_.at(place, fmt::format("a list must be an array of prefixes, {{\"prefixes\": [...]}} or "
+                                    "{{\"file\": PATH}}, is {}",
                                     place.node->type_name()));
       return list;
     }
-    Fields fields(report_, place, keys::kListFile, "a list");
-    auto file = fields.require("file");
+    Fields fields(report_, place, keys::kList, "a list");
+    list.description = read_description(report_, place);
+    const auto prefixes = fields.get("prefixes");
+    if (prefixes) list_entries(*prefixes, list);
+    const auto file = prefixes ? fields.get("file") : fields.require("file");
     if (!file) return list;
+    if (prefixes) {
+      report_.at(*file, "a list has either \"prefixes\" or a \"file\": write two lists, a match takes both");
+      return list;
+    }
     auto named = named_file(*file);
     if (!named) return list;
     list.file = named->path;
@@ -156,6 +154,10 @@ class PolicyReader {
     hash_.add(*path);
     hash_.add(**content);
     return NamedFile{*std::move(path), *std::move(content)};
+  }
+  void list_entries(const Place& place, List& list) {
+    if (const auto* items = place.node->as<Array>()) list.prefixes.reserve(items->size());
+    each_element(report_, place, [&](const Place& one) { list_entry(one, list); });
   }
   void list_entry(const Place& place, List& list) {
     const auto* text = place.node->as<std::string>();
@@ -182,11 +184,12 @@ class PolicyReader {
     each_element(report_, place, [&](const Place& one) {
       Match match = read_match(report_, one, keys::kManagement, "a management entry", known_lists_);
       const auto* members = one.node->as<Object>();
-      if (members != nullptr && members->empty())
+      const auto is_text = [](const Member& member) { return member.key == "description"; };
+      if (members != nullptr && std::all_of(members->begin(), members->end(), is_text))
         report_.at(
             one,
             "names nothing, so all traffic would pass before any rule; say which traffic manages the host");
-      policy_.management.push_back(std::move(match));
+      policy_.management.push_back({std::move(match), read_description(report_, one)});
     });
   }
 
@@ -253,7 +256,7 @@ class PolicyReader {
     if (!fields.is_object()) return rule;
     if (auto name = fields.get("name"))
       if (auto text = read_string(report_, *name, kMaxNameBytes)) rule.name = *text;
-    if (auto text = fields.get("description")) description(*text, rule.description);
+    rule.description = read_description(report_, place);
     if (auto match = fields.get("match"))
       rule.match = read_match(report_, *match, keys::kMatch, "\"match\"", known_lists_);
     auto action = fields.get("action");

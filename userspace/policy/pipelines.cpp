@@ -209,6 +209,8 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
               fmt::format("{} has to see every packet of a flow, so that verdicts of a stage behind it are "
                           "not cached unless they drop: take \"cache\" out here",
                           *table));
+        if (std::string text = read_description(report, one); !text.empty())
+          pipeline.descriptions[static_cast<u32>(pipeline.stages.size())] = std::move(text);
         pipeline.stages.push_back(std::move(*stage));
       });
     pipelines.push_back(std::move(pipeline));

@@ -50,8 +50,15 @@ struct PortRange {
   u16 first = 0, last = 65535;  // host order, inclusive
   bool operator==(const PortRange&) const = default;
 };
+// VLANs by the outer tag's id, inclusive. From 0 to 0: packets without a tag ("none"); from XG_VLAN_PRIORITY
+// to the same: a tag with id 0 ("priority").
+struct VlanRange {
+  u16 first = 0, last = 0;
+  bool operator==(const VlanRange&) const = default;
+};
 // A named list: written in place, or read from a file of one address or prefix a line.
 struct List {
+  std::string description;
   std::string file;  // as the policy names it; empty: written in place
   std::vector<Prefix> prefixes;
   bool operator==(const List&) const = default;
@@ -76,10 +83,16 @@ struct Match {
   std::vector<PortRange> src_ports, dst_ports;
   std::optional<u8> tcp_flags_mask;  // packet's flags & mask == value
   u8 tcp_flags_value = 0;
-  std::vector<u16> vlans;    // outer ids; 0: untagged ("none"), XG_VLAN_PRIORITY: a tag with id 0
+  std::vector<VlanRange> vlans;
   std::vector<u32> control;  // XG_CONTROL_*
   std::optional<u8> family;  // 4 or 6
   bool operator==(const Match&) const = default;
+};
+
+// Traffic that manages the host.
+struct Management : Match {
+  std::string description;
+  bool operator==(const Management&) const = default;
 };
 
 struct Limit {
@@ -263,7 +276,8 @@ using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationSta
                            RateLimitStage, ConntrackStage, DdosStage>;
 struct Pipeline {
   std::string name;
-  std::vector<Stage> stages;  // a packet that none decides is passed
+  std::vector<Stage> stages;                  // a packet that none decides is passed
+  std::map<u32, std::string> descriptions{};  // of stages that have one, by their place
   bool operator==(const Pipeline&) const = default;
 };
 
@@ -302,7 +316,7 @@ struct Policy {
   Do on_overload = Do::pass;
   Do fragments = Do::pass;  // for those that no rule passes, drops or limits; unsaid: default_action
   Do malformed = Do::drop;  // drop: ahead of all rules; else for those that no rule passes, drops or limits
-  std::vector<Match> management;
+  std::vector<Management> management;
   Rates rates = kDefaultRates;
   std::map<std::string, List> lists;
   std::vector<Rule> rules;

@@ -149,6 +149,21 @@ std::optional<std::string> read_string(Report& report, const Place& place, u64 m
   return std::nullopt;
 }
 
+std::string read_description(Report& report, const Place& object) {
+  constexpr u64 kMaxBytes = 4096;
+  const auto* members = object.node->as<Object>();
+  if (members == nullptr) return {};
+  const auto at = std::find_if(members->begin(), members->end(),
+                               [](const Member& member) { return member.key == "description"; });
+  if (at == members->end()) return {};
+  const Place place{&at->value, &object, at->key};
+  const auto* text = at->value.as<std::string>();
+  if (text != nullptr && text->size() <= kMaxBytes) return *text;
+  report.at(place, text == nullptr ? fmt::format("must be a string, is {}", at->value.type_name())
+                                   : fmt::format("is longer than {} bytes", kMaxBytes));
+  return {};
+}
+
 std::optional<bool> read_bool(Report& report, const Place& place) {
   if (const auto* value = place.node->as<bool>()) return *value;
   report.at(place, fmt::format("must be true or false, is {}", place.node->type_name()));

@@ -69,6 +69,8 @@ class Fields {
 };
 
 std::optional<std::string> read_string(Report& report, const Place& place, u64 max_length);
+// An object's "description", which may be empty and have any text up to 4,096 bytes; empty where it has none.
+std::string read_description(Report& report, const Place& object);
 std::optional<bool> read_bool(Report& report, const Place& place);
 std::optional<u64> read_integer(Report& report, const Place& place, u64 least, u64 most);
 // A MAC address of one interface.

@@ -257,4 +257,11 @@ u64 count_routes(const ForwardStage& stage) {
   return count;
 }
 
+bool has_router(const Policy& policy) {
+  for (const auto& pipeline : policy.pipelines)
+    for (const auto& stage : pipeline.stages)
+      if (std::holds_alternative<ForwardStage>(stage)) return true;
+  return false;
+}
+
 }  // namespace xdpgpu::policy

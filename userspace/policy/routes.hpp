@@ -20,5 +20,7 @@ std::vector<RouteSource> read_routes(Report& report, const Place& place,
 // Where a route leads, as written.
 std::string_view route_target(const ForwardStage& stage, u32 next_hop);
 u64 count_routes(const ForwardStage& stage);
+// Whether some pipeline has such a stage.
+bool has_router(const Policy& policy);
 
 }  // namespace xdpgpu::policy

@@ -51,11 +51,13 @@ Json match_json(const Match& match) {
     json["tcp_flags"] = write_tcp_flags({*match.tcp_flags_mask, match.tcp_flags_value});
   if (!match.vlans.empty()) {
     Json values = Json::array();
-    for (u16 id : match.vlans) {
-      if (id == 0 || id > 4094)
-        values.push_back(words::kVlan[id == 0 ? 0 : 1]);
+    for (const auto& range : match.vlans) {
+      if (range.first < kLeastVlan || range.first > kMostVlan)
+        values.push_back(words::kVlan[range.first == 0 ? 0 : 1]);
+      else if (range.first == range.last)
+        values.push_back(range.first);
       else
-        values.push_back(id);
+        values.push_back(std::to_string(range.first) + "-" + std::to_string(range.last));
     }
     json["vlan"] = one_or_more(std::move(values));
   }
@@ -247,10 +249,31 @@ Json stage_json(const DdosStage& stage) {
 }
 
 Json list_json(const List& list) {
-  if (!list.file.empty()) return {{"file", list.file}};
+  Json json = Json::object();
+  if (!list.description.empty()) json["description"] = list.description;
+  if (!list.file.empty()) {
+    json["file"] = list.file;
+    return json;
+  }
   Json values = Json::array();
   for (const auto& prefix : list.prefixes) values.push_back(write_prefix(prefix));
-  return values;
+  if (list.description.empty()) return values;
+  json["prefixes"] = std::move(values);
+  return json;
+}
+
+Json management_json(const Management& entry) {
+  Json json = Json::object();
+  if (!entry.description.empty()) json["description"] = entry.description;
+  json.update(match_json(entry));
+  return json;
+}
+
+// With what the policy says of the stage behind its name.
+Json described(const Json& stage, const std::string& description) {
+  Json json = {{"stage", stage.at("stage")}, {"description", description}};
+  json.update(stage);
+  return json;
 }
 
 Json io_json(const Io& io) {
@@ -307,7 +330,7 @@ std::string to_json(const Policy& policy) {
   json["fragments"] = decision_json(policy.fragments);
   json["malformed"] = decision_json(policy.malformed);
   json["management"] = Json::array();
-  for (const auto& match : policy.management) json["management"].push_back(match_json(match));
+  for (const auto& entry : policy.management) json["management"].push_back(management_json(entry));
   json["rates"] = Json::object();
   for (u32 kind = 0; kind < XG_RATES; ++kind)
     json["rates"][std::string(keys::kRates[kind])] = {{"pps", policy.rates[kind].pps},
@@ -321,6 +344,7 @@ std::string to_json(const Policy& policy) {
     Json stages = Json::array();
     for (const auto& stage : pipeline.stages)
       stages.push_back(std::visit([](const auto& one) { return stage_json(one); }, stage));
+    for (const auto& [at, text] : pipeline.descriptions) stages[at] = described(stages[at], text);
     json["pipelines"][pipeline.name] = std::move(stages);
   }
   json["io"] = io_json(policy.io);

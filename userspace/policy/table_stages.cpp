@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -132,12 +134,54 @@ bool wants_egress(const Policy& policy) {
   return false;
 }
 
+namespace {
+
+// Whether the stage sends packets on by itself, past the host's stack.
+bool sends(const Stage& stage) {
+  const auto leaves = [](const std::string& action) { return action == "tx" || action == "redirect"; };
+  if (const auto* acl = std::get_if<AclStage>(&stage))
+    return std::any_of(acl->rules.begin(), acl->rules.end(),
+                       [&](const AclStageRule& rule) { return leaves(rule.action); });
+  if (const auto* reputation = std::get_if<ReputationStage>(&stage))
+    return std::any_of(reputation->lists.begin(), reputation->lists.end(),
+                       [&](const ReputationEntry& entry) { return leaves(entry.action); });
+  return std::holds_alternative<LoadBalanceStage>(stage) || std::holds_alternative<L2fwdStage>(stage) ||
+         std::holds_alternative<ForwardStage>(stage);
+}
+
+// Whether the stage drops by what a table of its own says.
+bool drops_by_table(const Stage& stage) {
+  if (const auto* limit = std::get_if<RateLimitStage>(&stage)) return limit->excess == "drop";
+  const auto* ddos = std::get_if<DdosStage>(&stage);
+  return ddos != nullptr && ddos->on_detect != "pass";
+}
+
+// Connections that stage `at` makes of packets which a table behind it may drop, and that no packet of the
+// host's confirms.
+void note_unsure(const Pipeline& pipeline, u64 at, std::vector<std::string>& notes) {
+  const auto& conntrack = std::get<ConntrackStage>(pipeline.stages[at]);
+  const auto behind = pipeline.stages.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+  const auto drops = std::find_if(behind, pipeline.stages.end(), drops_by_table);
+  const bool sent_on = std::any_of(behind, pipeline.stages.end(), sends);
+  if (drops == pipeline.stages.end() || conntrack.on_new != "next" || (conntrack.egress && !sent_on)) return;
+  const auto* name = words::kStage[drops->index()].data();
+  notes.push_back(fmt::format(
+      "pipeline \"{}\", stage {} (conntrack), takes up connections whose first packets stage {} ({}) behind "
+      "it drops, and lets their answers in: put the {} in front of conntrack{}",
+      pipeline.name, at + 1, drops - pipeline.stages.begin() + 1, name, name,
+      sent_on ? "" : ", or leave \"egress\" on"));
+}
+
+}  // namespace
+
 std::vector<std::string> conntrack_notes(const Policy& policy) {
   std::vector<std::string> notes;
   for (const auto& pipeline : policy.pipelines)
     for (u64 i = 0; i < pipeline.stages.size(); ++i) {
       const auto* conntrack = std::get_if<ConntrackStage>(&pipeline.stages[i]);
-      if (!conntrack || conntrack->egress) continue;
+      if (!conntrack) continue;
+      note_unsure(pipeline, i, notes);
+      if (conntrack->egress) continue;
       notes.push_back(fmt::format(
           "pipeline \"{}\", stage {} (conntrack), is not shown what the host sends (\"egress\": false), so "
           "{}",

@@ -22,7 +22,7 @@ std::optional<std::string> table_in(const Pipeline& pipeline);
 
 // Whether some stage is to be shown what the host sends (maps/egress.h).
 bool wants_egress(const Policy& policy);
-// What follows for stages that are not, a sentence each.
+// What follows for stages that are not, and where a stage behind drops by its own table, a sentence each.
 std::vector<std::string> conntrack_notes(const Policy& policy);
 
 }  // namespace xdpgpu::policy

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "maps/flow.h"
 #include "userspace/policy/prefix_scan.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
@@ -120,6 +121,31 @@ Value<PortRange> read_ports(std::string_view text) {
     return tl::unexpected(
         fmt::format("the range \"{}\" runs backwards; write \"{}-{}\"", text, *last, *first));
   return PortRange{*first, *last};
+}
+
+Value<VlanRange> read_vlans(std::string_view text) {
+  if (const auto word = find_word(words::kVlan, text)) {
+    const u16 id = *word == 0 ? 0 : XG_VLAN_PRIORITY;
+    return VlanRange{id, id};
+  }
+  const auto dash = text.find('-');
+  const auto first = whole_number<u16>(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : whole_number<u16>(text.substr(dash + 1));
+  if (!first || !last) {
+    const auto near = nearest(words::kVlan, text);
+    return tl::unexpected(fmt::format(
+        "\"{}\" is no VLAN or range of VLANs; write 100, \"100-199\", \"none\" for untagged packets or "
+        "\"priority\" for a tag with id 0{}",
+        text.substr(0, 80), near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near)));
+  }
+  if (*first > *last)
+    return tl::unexpected(
+        fmt::format("the range \"{}\" runs backwards; write \"{}-{}\"", text, *last, *first));
+  if (*first < kLeastVlan) return tl::unexpected(std::string(kNoVlan));
+  if (*last > kMostVlan)
+    return tl::unexpected(
+        fmt::format("VLANs are numbered from {} to {}, and \"{}\" goes beyond", kLeastVlan, kMostVlan, text));
+  return VlanRange{*first, *last};
 }
 
 Value<u64> read_duration(std::string_view text) {

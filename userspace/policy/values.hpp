@@ -26,6 +26,12 @@ std::string write_prefix(const Prefix& prefix);
 // "8000-8099" or "80".
 Value<PortRange> read_ports(std::string_view text);
 
+// "100-199", "100", "none" or "priority".
+inline constexpr u16 kLeastVlan = 1, kMostVlan = 4094;
+inline constexpr const char* kNoVlan =
+    "0 is no VLAN; write \"none\" for untagged packets, \"priority\" for a tag with id 0";
+Value<VlanRange> read_vlans(std::string_view text);
+
 // "50us": a whole number and ns, us, ms, s, m or h. In nanoseconds.
 Value<u64> read_duration(std::string_view text);
 std::string write_duration(u64 ns);

@@ -26,41 +26,47 @@ inline constexpr std::array<std::string_view, 2> kRate{"pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kKnown{"known", "new"};
 inline constexpr std::array<std::string_view, 9> kMatch{
     "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
-inline constexpr std::array<std::string_view, 7> kManagement{"src",      "dst",  "proto", "src_port",
-                                                             "dst_port", "vlan", "family"};
-inline constexpr std::array<std::string_view, 1> kListFile{"file"};
+inline constexpr std::array<std::string_view, 8> kManagement{"description", "src",      "dst",  "proto",
+                                                             "src_port",    "dst_port", "vlan", "family"};
+inline constexpr std::array<std::string_view, 3> kList{"description", "file", "prefixes"};  // one of the two
+inline constexpr std::array<std::string_view, 2> kListFile{"description", "file"};
+inline constexpr std::array<std::string_view, 2> kListPrefixes{"description", "prefixes"};
 inline constexpr std::array<std::string_view, 6> kRule{"name",   "description", "match",
                                                        "action", "limit",       "priority"};
 inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kAction{"inspect", "mirror"};  // one of them
 inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
 inline constexpr std::array<std::string_view, 1> kMirror{"mirror"};
-inline constexpr std::array<std::string_view, 4> kAcl{"stage", "rules", "default", "cache"};
+inline constexpr std::array<std::string_view, 5> kAcl{"stage", "description", "rules", "default", "cache"};
 inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "action"};
 inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
                                                            "dst_port", "tcp_flags", "vlan"};
 inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
-inline constexpr std::array<std::string_view, 9> kLoadBalance{"stage",    "algorithm",     "table_size",
-                                                              "key_file", "backends",      "affinity",
-                                                              "health",   "encapsulation", "cache"};
+inline constexpr std::array<std::string_view, 10> kLoadBalance{
+    "stage",    "description", "algorithm", "table_size",    "key_file",
+    "backends", "affinity",    "health",    "encapsulation", "cache"};
 inline constexpr std::array<std::string_view, 4> kEncapsulation{"type", "source", "port", "mtu"};
 inline constexpr std::array<std::string_view, 2> kOuterSource{"ipv4", "ipv6"};
 inline constexpr std::array<std::string_view, 5> kHealth{"port", "interval", "timeout", "fall", "rise"};
 inline constexpr std::array<std::string_view, 4> kAffinity{"per", "idle", "entries", "evict"};
 inline constexpr std::array<std::string_view, 6> kBackend{"name", "mac", "weight", "drain", "address", "to"};
-inline constexpr std::array<std::string_view, 3> kL2fwd{"stage", "to", "cache"};
-inline constexpr std::array<std::string_view, 5> kReputation{"stage", "of", "lists", "default", "cache"};
+inline constexpr std::array<std::string_view, 4> kL2fwd{"stage", "description", "to", "cache"};
+inline constexpr std::array<std::string_view, 6> kReputation{"stage", "description", "of",
+                                                             "lists", "default",     "cache"};
 inline constexpr std::array<std::string_view, 2> kReputationList{"list", "action"};
-inline constexpr std::array<std::string_view, 5> kForward{"stage", "next_hops", "routes", "default", "cache"};
-inline constexpr std::array<std::string_view, 11> kRateLimit{
-    "stage",       "per",    "prefix4", "prefix6", "pps", "burst", "bytes_per_second",
-    "burst_bytes", "excess", "entries", "evict"};
-inline constexpr std::array<std::string_view, 9> kConntrack{
-    "stage", "on_new", "on_invalid", "on_untracked", "egress", "loose", "timeouts", "entries", "evict"};
+inline constexpr std::array<std::string_view, 6> kForward{"stage",  "description", "next_hops",
+                                                          "routes", "default",     "cache"};
+inline constexpr std::array<std::string_view, 12> kRateLimit{
+    "stage", "description",      "per",         "prefix4", "prefix6", "pps",
+    "burst", "bytes_per_second", "burst_bytes", "excess",  "entries", "evict"};
+inline constexpr std::array<std::string_view, 10> kConntrack{
+    "stage",  "description", "on_new",   "on_invalid", "on_untracked",
+    "egress", "loose",       "timeouts", "entries",    "evict"};
 inline constexpr std::array<std::string_view, 10> kTimeouts{
     "syn_sent", "syn_received", "established", "fin_wait", "time_wait",
     "closed",   "udp",          "udp_replied", "icmp",     "other"};
-inline constexpr std::array<std::string_view, 22> kDdos{"stage",
+inline constexpr std::array<std::string_view, 23> kDdos{"stage",
+                                                        "description",
                                                         "direction",
                                                         "prefix4",
                                                         "prefix6",

@@ -232,7 +232,8 @@ std::string snapshot(const std::vector<const Namespace*>& namespaces, const std:
                           xdp.program_name);
       for (const auto& folder :
            {pin_root, fmt::format("{}/netns-{}-{}", pin_root, ns->inode(), ns->cookie())})
-        for (const auto& path : paths_below(folder + "/" + name)) text += fmt::format("  pin {}\n", path);
+        for (const auto& path : paths_below(fmt::format("{}/{}", folder, name)))
+          text += fmt::format("  pin {}\n", path);
     }
     for (const auto& qdisc : qdiscs(*ns)) text += fmt::format("  qdisc {}\n", qdisc);
   }

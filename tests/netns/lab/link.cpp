@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -174,6 +175,13 @@ void Interface::up() const {
 void Interface::down() const {
   change(
       *this, [](rtnl_link* link) { rtnl_link_unset_flags(link, IFF_UP); }, "take down");
+}
+void Interface::remove() const {
+  ns_->run([this] {
+    const Netlink netlink;
+    if (rtnl_link_delete(netlink.get(), query(netlink, ifindex_).get()) < 0)
+      throw Error(fmt::format("cannot delete {}", ifname_));
+  });
 }
 void Interface::set_mac(const Mac& mac) const {
   const Address address = mac_address(mac);
@@ -350,6 +358,20 @@ void Veth::address(const std::string& a_cidr, const std::string& b_cidr) const {
   b_.add_neighbour(a_cidr, a_.mac());
 }
 
+// Whether IPv6, where the interface has it, has told of its multicast groups: it does so twice at least (RFC
+// 3810).
+static bool has_announced(const Interface& interface) {
+  return interface.ns().run([&] {
+    std::ifstream disabled(fmt::format("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.ifname()));
+    if (int value = 1; !(disabled >> value) || value != 0) return true;
+    std::ifstream counts("/proc/thread-self/net/dev_snmp6/" + interface.ifname());
+    std::uint64_t count = 0;
+    for (std::string name; counts >> name >> count;)
+      if (name == "Icmp6OutMLDv2Reports") return count >= 2;
+    return true;
+  });
+}
+
 void Veth::up() const {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::seconds(3);
@@ -360,13 +382,14 @@ void Veth::up() const {
       throw Error(fmt::format("{} and {} got no carrier within three seconds", a_.ifname(), b_.ifname()));
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  // IPv6 announces its multicast groups for a moment (some 30 ms with the namespace's settings).
+  // IPv6 announces its multicast groups for a moment (some 30 ms with the namespace's settings), on a busy
+  // host later.
   constexpr auto kQuiet = std::chrono::milliseconds(60);
   const auto seen = [this] { return a_.counters().rx_packets + b_.counters().rx_packets; };
   auto last = seen();
   for (auto since = Clock::now(); Clock::now() < std::min(since + kQuiet, deadline);) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (const auto now = seen(); now != last) {
+    if (const auto now = seen(); now != last || !has_announced(a_) || !has_announced(b_)) {
       last = now;
       since = Clock::now();
     }

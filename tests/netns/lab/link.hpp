@@ -28,6 +28,7 @@ class Interface {
   // Each throws Error.
   void up() const;
   void down() const;
+  void remove() const;  // of a veth pair both ends
   void set_mac(const Mac& mac) const;
   void set_mtu(unsigned mtu) const;
   void set_channels(unsigned receive, unsigned transmit) const;  // as ethtool -L

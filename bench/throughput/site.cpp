@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+#include "bench/throughput/site.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "bench/throughput/capture.hpp"
+#include "bench/throughput/receive_core.hpp"
+
+namespace xdpgpu::throughput {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr u32 kFlows = 64, kFrames = 1024;
+constexpr u16 kFirstPort = 1000, kSampledPort = 1007, kPort = 4000;
+constexpr unsigned kFcs = 4, kHeaders = 42;
+constexpr std::size_t kIdAt = kHeaders;  // of a frame's number, the first bytes of its payload
+constexpr double kLowRate = 4000;        // for the check of contents
+constexpr double kLeastRate = 250;       // the search goes no lower
+constexpr double kHeld = 0.98;           // of a rate that was asked for, to have been held
+constexpr lab::Mac kForeign{2, 0, 0x5e, 0, 0, 1}, kNextHop{2, 0, 0x5e, 0, 0, 2};
+
+// Without IPv6, whose own packets would be among those counted.
+lab::Namespace silent(const char* name) {
+  lab::Namespace ns(name);
+  ns.sysctl("ipv6/conf/all/disable_ipv6", "1");
+  ns.sysctl("ipv6/conf/default/disable_ipv6", "1");
+  return ns;
+}
+
+u32 number_of(const lab::Frame& frame) {
+  u32 number = ~0U;
+  if (frame.size() >= kIdAt + sizeof(number)) std::memcpy(&number, frame.data() + kIdAt, sizeof(number));
+  return number;
+}
+
+double at_share(const std::vector<u64>& sorted, double share) {
+  return static_cast<double>(
+      sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))]);
+}
+
+}  // namespace
+
+Site::Site(const Settings& settings, Check check)
+    : settings_(settings),
+      check_(std::move(check)),
+      sender_(silent("sender")),
+      dut_(silent("dut")),
+      receiver_(silent("receiver")),
+      in_(sender_, "s0", dut_, "d0"),
+      out_(dut_, "d1", receiver_, "r0"),
+      host_mac_(in_.b().mac()),
+      next_hop_(kNextHop),
+      cpu_(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) - 1) {
+  in().add_address("198.18.0.1/24");
+  out().add_address("198.19.0.1/24");
+  in_.up();
+  out_.up();
+  if (settings.receive_core >= 0) receive_on(in(), in_.a(), settings.receive_core);
+  // Not the receiver's own address: its stack drops what comes at once.
+  out().add_neighbour("198.19.0.2", next_hop_);
+}
+
+void Site::let_stack_take(bool take, bool forward) const {
+  dut_.sysctl("ipv4/conf/all/forwarding", forward ? "1" : "0");
+  // Frames for another address are the stack's no more, as on a port of a bridge; packet sockets see them.
+  in().set_mac(take ? host_mac_ : kForeign);
+}
+
+void Site::use_size(unsigned size) {
+  std::vector<lab::Frame> frames;
+  expected_.clear();
+  for (u32 i = 0; i < kFrames; ++i) {
+    lab::PacketSpec spec{.src = in_.a().mac(),
+                         .dst = host_mac_,
+                         .src_ip = "198.18.0.2",
+                         .dst_ip = "198.19.0.2",
+                         .src_port = static_cast<u16>(kFirstPort + i % kFlows),
+                         .dst_port = kPort,
+                         .payload = std::string(size - kFcs - kHeaders, 'x'),
+                         .ip_id = static_cast<u16>(i)};
+    std::memcpy(spec.payload.data(), &i, sizeof(i));
+    frames.push_back(lab::build(spec));
+    spec.src = out().mac();
+    spec.dst = next_hop_;
+    --spec.ttl;
+    expected_.push_back(lab::build(spec));
+  }
+  std::sort(expected_.begin(), expected_.end());
+  replay_.emplace(in_.a(), frames);
+}
+
+u64 Site::came() const { return out_.b().counters().rx_packets; }
+
+Trial Site::trial(double rate, const Check& check) {
+  const u64 sent_before = in_.a().counters().tx_packets, came_before = came();
+  Trial trial;
+  trial.sent = replay_->send(rate, settings_.seconds, check);
+  const u64 on_wire = in_.a().counters().tx_packets - sent_before;
+  // RFC 2544, section 23, waits two seconds for the last ones; here until none has come for a while.
+  constexpr auto kQuiet = 100ms, kMost = 2000ms;
+  const auto start = Clock::now();
+  for (auto last = start; trial.came < on_wire && Clock::now() < std::min(last + kQuiet, start + kMost);) {
+    std::this_thread::sleep_for(5ms);
+    check();
+    if (const u64 now = came() - came_before; now != trial.came) {
+      trial.came = now;
+      last = Clock::now();
+    }
+  }
+  if (on_wire != trial.sent.frames - trial.sent.refused)
+    trial.problem = fmt::format("the sender says that {} frames were taken, its interface that {} were",
+                                trial.sent.frames - trial.sent.refused, on_wire);
+  else if (trial.came > on_wire)
+    trial.problem = fmt::format("{} frames were sent and {} arrived", on_wire, trial.came);
+  return trial;
+}
+
+std::string Site::check_contents() {
+  std::string problem;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    Capture capture(out_.b(), Capture::Direction::in, "udp", 2048);
+    replay_->send(kLowRate, kFrames / kLowRate, check_);
+    std::vector<lab::Frame> frames;
+    for (int i = 0; i < 10 && frames.size() < kFrames; ++i)
+      for (Seen& seen : capture.take()) frames.push_back(std::move(seen.frame));
+    std::sort(frames.begin(), frames.end());
+    if (frames == expected_) return {};
+    const auto different = std::mismatch(frames.begin(), frames.end(), expected_.begin(), expected_.end());
+    problem = fmt::format("of {} frames at {:.0f} a second {} arrived", kFrames, kLowRate, frames.size());
+    if (different.first != frames.end())
+      problem +=
+          fmt::format(", the first that is not as it should be: {:02x}", fmt::join(*different.first, ""));
+  }
+  return problem;
+}
+
+Throughput Site::search() {
+  Throughput found;
+  const auto measure = [&](double rate) {
+    ++found.trials;
+    Trial one = trial(rate, check_);
+    if (!one.problem.empty()) found.problem = one.problem;
+    return one;
+  };
+  // As many as it can.
+  for (int left = settings_.attempts; left > 0 && found.problem.empty(); --left) {
+    const Trial one = measure(0);
+    found.most = std::max(found.most, one.sent.rate());
+    if (one.clean()) found.rate = std::max(found.rate, one.sent.rate());
+  }
+  // A rate that the sender has not held shows nothing.
+  const auto loses_nothing = [&](double rate) {
+    for (int left = settings_.attempts; left > 0 && found.problem.empty(); --left) {
+      const Trial one = measure(rate);
+      if (!one.clean() || one.sent.rate() < kHeld * rate) continue;
+      found.rate = std::max(found.rate, one.sent.rate());
+      return true;
+    }
+    return false;
+  };
+  double low = found.rate, high = found.most;
+  while (high > kLeastRate && high - low > settings_.resolution * high && found.problem.empty()) {
+    const double rate = (low + high) / 2;
+    (loses_nothing(rate) ? low : high) = rate;
+  }
+  found.senders_most = found.rate >= kHeld * found.most;
+  return found;
+}
+
+Latency Site::latency(double rate) {
+  Latency out{.asked = rate};
+  const std::string filter = fmt::format("udp src port {}", kSampledPort);
+  for (int attempt = 0; attempt < std::max(3, settings_.attempts); ++attempt) {
+    Capture at_sender(in_.a(), Capture::Direction::out, filter, 64);
+    Capture at_receiver(out_.b(), Capture::Direction::in, filter, 64);
+    const Trial one = trial(rate, [&] {
+      check_();
+      at_sender.read();
+      at_receiver.read();
+    });
+    const std::vector<Seen> sent = at_sender.take(), came = at_receiver.take();
+    if (!one.clean()) {
+      out.problem = fmt::format("{} of {} frames were lost", one.sent.frames - one.came, one.sent.frames);
+      continue;
+    }
+    if (at_sender.lost() != 0 || at_receiver.lost() != 0 || sent.size() != came.size() || sent.empty()) {
+      out.problem = fmt::format("the captures have {} and {} frames of one flow, {} and {} found no place",
+                                sent.size(), came.size(), at_sender.lost(), at_receiver.lost());
+      continue;
+    }
+    std::vector<u64> ns;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      if (number_of(sent[i].frame) != number_of(came[i].frame)) {
+        out.problem = out.wrong = fmt::format("frame {} of a flow came out of order", i);
+        return out;
+      }
+      ns.push_back(came[i].time_ns - std::min(came[i].time_ns, sent[i].time_ns));
+    }
+    std::sort(ns.begin(), ns.end());
+    return {.asked = rate,
+            .frames = ns.size(),
+            .p50_us = at_share(ns, 0.5) / 1e3,
+            .p99_us = at_share(ns, 0.99) / 1e3};
+  }
+  return out;
+}
+
+}  // namespace xdpgpu::throughput

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+//
+// bench/worker/bed.hpp: one worker as the engine makes it, over rings in memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/pages.hpp"
+#include "bench/worker/answers.hpp"
+#include "bench/worker/rings.hpp"
+#include "gpu/gpu.hpp"
+#include "userspace/dataplane/worker.hpp"
+
+namespace xdpgpu::bench {
+
+struct BedOptions {
+  AnswerOptions answers{};
+  Traffic traffic{};
+  u32 chunks = 8192;  // frames of the worker
+  u32 ring = 2048;
+  bool shuffled = false;  // the list of free frames is in no order
+  bool huge = false;      // pages of 2 MiB
+  // Decides in place of the answers; empty: nobody does. "l2fwd" and "acl" (64 rules, drops) are what it
+  // runs.
+  std::string device{}, stage{};
+};
+
+struct Spent {
+  u64 packets = 0;
+  std::array<u64, kSteps.size()> ticks{};
+  u64 kernel_ticks = 0;
+};
+
+class Bed {
+ public:
+  // Throws std::runtime_error, a sentence.
+  explicit Bed(const BedOptions& options);
+  ~Bed();
+  Bed(const Bed&) = delete;
+  Bed& operator=(const Bed&) = delete;
+
+  // So many turns, each after as many packets as a batch has have come in.
+  Spent turn(u32 turns);
+  // Lets what is under way come out, and counts; what is wrong, or nothing. Once, at the end.
+  std::string check();
+
+ private:
+  struct Map;
+  std::unique_ptr<dataplane::PortQueue> make_queue(u32 port, u64 now_ns);
+  void use_device();
+  void one_turn(u32 packets) noexcept;
+
+  BedOptions options_;
+  Pages region_, maps_;
+  Map* map_;
+  StepClock clock_;
+  MemoryPort near_, far_, host_;
+  dataplane::CurrentPolicy policy_;
+  std::atomic<const dataplane::CurrentPolicy*> current_{&policy_};
+  dataplane::FragmentLogs no_fragments_;
+  std::unique_ptr<gpu::Device> device_;
+  std::unique_ptr<dataplane::Worker> worker_;
+  Answers* answers_ = nullptr;
+  u64 kernel_ticks_ = 0;
+};
+
+// Ticks of the time-stamp counter in a nanosecond, and of the core's clock: a chain of multiplications tells
+// (three cycles each, Agner Fog's tables, Intel since Nehalem and AMD since Zen).
+struct Clocks {
+  double ticks_a_ns = 0, cycles_a_ns = 0;
+};
+Clocks measure_clocks();
+
+}  // namespace xdpgpu::bench

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "bench/worker/rings.hpp"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/netns/lab/frame.hpp"
+#include "userspace/dataplane/metadata.hpp"
+
+namespace xdpgpu::bench {
+namespace {
+
+lab::Frame frame_of_flow(u32 flow, u32 length) {
+  constexpr u32 kHeaders = 42, kFirst = 0x0a000000u;
+  const u32 from = kFirst + flow;
+  return lab::build(
+      {.src = {2, 0, 0, 0, 0, 2},
+       .dst = {2, 0, 0, 0, 0, 1},
+       .src_ip = fmt::format("{}.{}.{}.{}", from >> 24, from >> 16 & 255, from >> 8 & 255, from & 255),
+       .dst_ip = "10.200.0.1",
+       .src_port = static_cast<u16>(1024 + flow % 60000),
+       .dst_port = 4000,
+       .payload = std::string(length - kHeaders, 'x')});
+}
+
+}  // namespace
+
+MemoryPort::MemoryPort(u32 ring_size, u32 index, u8* region, xg_queue_state& state)
+    : index_(index),
+      region_(region),
+      state_(state),
+      fill_(ring_size),
+      completion_(ring_size),
+      rx_(ring_size),
+      tx_(ring_size),
+      sending_(ring_size) {}
+
+std::unique_ptr<dataplane::Socket> MemoryPort::open() {
+  auto socket = dataplane::Socket::over_memory();
+  fill_.map(socket->receiver.fill, true);
+  rx_.map(socket->receiver.rx, false);
+  tx_.map(socket->transmitter.tx, true);
+  completion_.map(socket->transmitter.completion, false);
+  return socket;
+}
+
+void MemoryPort::lay(u32 first, u32 chunks, const Traffic& traffic) {
+  constexpr u64 kKeys[2] = {1, 2};
+  traffic_ = traffic;
+  first_ = first;
+  metadata_.resize(chunks);
+  for (u32 i = 0; i < chunks; i++) {
+    const lab::Frame made = frame_of_flow(i % traffic.flows, traffic.length);
+    u8* const frame = region_ + dataplane::chunk_of(first + i) + XG_FRAME_DATA;
+    std::copy(made.begin(), made.end(), frame);
+    dataplane::parse_metadata(frame, traffic.length, traffic.length, static_cast<u8>(index_), kKeys, 0, 0,
+                              &metadata_[i]);
+    metadata_[i].generation = traffic.generation;
+  }
+}
+
+u32 MemoryPort::receive(u32 most, u64 now_ns) noexcept {
+  const u32 credits = __atomic_load_n(&state_.granted, __ATOMIC_ACQUIRE) - sequence_;
+  const u32 count = std::min({most, credits, fill_.waiting(), rx_.room()});
+  for (u32 i = 0; i < count; i++) {
+    const u64 chunk = fill_.next(i);
+    const u64 at = chunk + XG_FRAME_DATA;
+    xg_metadata metadata = metadata_[dataplane::frame_of(chunk) - first_];
+    metadata.sequence = sequence_ + i;
+    metadata.rx_time_ns = now_ns;
+    u8* const place = region_ + at - XG_METADATA_SIZE;
+    std::memcpy(place, &metadata, sizeof(metadata));
+    if (traffic_.cold) flush_from_caches(place, 2 * XG_METADATA_SIZE);
+    rx_.place(i) = {at, traffic_.length, 0};
+  }
+  if (traffic_.cold) _mm_mfence();
+  fill_.consume(count);
+  rx_.produce(count);
+  sequence_ += count;
+  received_ += count;
+  __atomic_store_n(&state_.admitted, sequence_, __ATOMIC_RELEASE);
+  return count;
+}
+
+void MemoryPort::send(bool shuffled) noexcept {
+  const u32 count = std::min(tx_.waiting(), completion_.room());
+  if (count == 0) return;
+  for (u32 i = 0; i < count; i++) sending_[i] = tx_.next(i).addr;
+  if (shuffled) std::shuffle(sending_.begin(), sending_.begin() + count, random_);
+  for (u32 i = 0; i < count; i++) completion_.place(i) = sending_[i];
+  tx_.consume(count);
+  completion_.produce(count);
+  sent_ += count;
+}
+
+void flush_from_caches(const void* at, std::size_t bytes) noexcept {
+  const auto* first = static_cast<const char*>(at);
+  for (std::size_t i = 0; i < bytes; i += 64) _mm_clflush(first + i);
+}
+
+}  // namespace xdpgpu::bench

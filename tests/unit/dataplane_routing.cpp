@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: MIT
+//
+// Retirement against a model that goes packet by packet: batches of everything, over rings that are full now
+// and then, ports of other workers, and a kernel that gives frames back in no order. Fates, bytes, order,
+// counts and frames must be the model's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <set>
+
+#include "bench/worker/rings.hpp"
+#include "tests/unit/dataplane_random.hpp"
+#include "userspace/dataplane/checksum.hpp"
+#include "userspace/dataplane/encapsulation.hpp"
+#include "userspace/dataplane/metadata.hpp"
+#include "userspace/dataplane/router.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+constexpr u32 kPorts = 4;  // 0 and 1 are the worker's, 2 another one's, 3 nobody's
+constexpr u32 kOwn = 2, kOther = 2;
+constexpr u32 kRings = 4;  // each port's own, then each port's pair
+constexpr u32 kChunks = 2048, kFrames = 640, kCapacity = 400;
+constexpr u32 kGeneration = 7, kRewrite = 5;
+constexpr u32 kEntries = 4096;
+constexpr u64 kNow = 1'000'000'000;
+
+struct Settings {
+  u32 seed = 0;
+  bool plain = false;  // packets of one buffer, with verdicts that want nothing else done
+  bool audit = false, repairs = false, gives = false, published = true;
+  u32 ring = 128;
+  u32 one_way = 0;  // every verdict has this action
+};
+
+void PrintTo(const Settings& s, std::ostream* out) {
+  *out << s.seed << (s.plain ? " plain" : "") << (s.audit ? " audit" : "") << (s.repairs ? " repairs" : "")
+       << (s.gives ? " gives" : "") << (s.published ? " published" : "") << " ring " << s.ring << " way "
+       << s.one_way;
+}
+
+struct Region {
+  Region() : bytes(std::size_t{kChunks} * XG_CHUNK_SIZE + 64) {}
+  u8* base() { return bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64); }
+  std::vector<u8> bytes;
+};
+
+// One ring, and the kernel behind it.
+struct Wire {
+  explicit Wire(u32 size) : tx(size), completion(size), room(size) {}
+  bench::MemoryRing<xdp_desc> tx;
+  bench::MemoryRing<u64> completion;
+  // By the model.
+  u32 room;
+  std::deque<xdp_desc> expected;  // what stands in the ring
+  std::vector<FrameId> sent;      // and is not completed
+};
+
+struct Received {
+  Buffers packet;
+  xg_result result;
+  u32 port;
+};
+
+class Routing : public testing::TestWithParam<Settings> {
+ protected:
+  Routing()
+      : random_(GetParam().seed),
+        share_{64, kFrames, -1, random_() % 2 + 1},
+        free_(share_),
+        order_(kPorts, free_.span(), 0),
+        handed_(kOther, 2, random_() % 2 == 0, share_, 64, [] {}),
+        giver_(0, XG_PACKET_BUFFERS, false, FrameShare{1800, 64, -1, 1}, 64, [] {}),
+        rewrites_(XG_REWRITE_ENTRIES) {
+    const Settings& s = GetParam();
+    for (u32 i = 0; i < kRings; ++i) wires_.push_back(std::make_unique<Wire>(s.ring));
+    verdicts_.resize(kOwn * kEntries);
+    stats_.resize(kOwn * kEntries);
+    xg_rewrite& outer = rewrites_[XG_REWRITE_INDEX(kRewrite, kGeneration)];
+    outer.generation = kGeneration;
+    outer.flags = XG_REWRITE_ENCAPSULATE;
+    outer.outer_family = 4;
+    outer.mtu = 1500;
+    outer.outer_src[0] = 0x0100000a;
+    outer.outer_dst[0] = 0x0200000a;
+    std::vector<PortQueue*> queues(kPorts);
+    for (u32 port = 0; port < kOwn; ++port) {
+      queues_.push_back(make_queue(port));
+      queues[port] = queues_.back().get();
+    }
+    router_.emplace(region_.base(), queues, free_, order_);
+    router_->hand_over_to(handed_);
+    if (s.gives) router_->take_from(giver_);
+    router_->leave_publishing_to_device(s.published);
+    for (u32 i = 0; i < 64; ++i) others_.push_back(1800 + i);
+    for (u32 i = 0; i < free_.size(); ++i) model_free_.insert(free_.storage()[i]);
+    descriptors_.resize(kCapacity);
+    results_.resize(kCapacity);
+    slot_.descriptors = descriptors_.data();
+    slot_.results = results_.data();
+    slot_.capacity = kCapacity;
+    batch_.slot = &slot_;
+    batch_.generation = kGeneration;
+    batch_.ports.resize(kCapacity);
+    batch_.rx_times_ns.resize(kCapacity);
+  }
+
+  std::unique_ptr<PortQueue> make_queue(u32 port) {
+    const Settings& s = GetParam();
+    const std::size_t from = std::size_t{port} * kEntries;
+    std::unique_ptr<PortQueue> queue(new PortQueue{
+        .traits = {.repair_checksums = s.repairs && random_() % 2 == 0, .cache_transmit = random_() % 2 == 0},
+        .socket = open(*wires_[port]),
+        .reinject = {},
+        .flows = gpu::FlowTable(std::span(verdicts_).subspan(from, kEntries),
+                                std::span(stats_).subspan(from, kEntries)),
+        .metadata = MetadataProbe(static_cast<u8>(port), 0),
+        .credits = Credits(0, 64)});
+    if (s.plain || port == 0 || random_() % 2) queue->reinject = open(*wires_[kOwn + port]);
+    queue->port = port;
+    queue->packet_buffers = 3;
+    queue->counters = &counters_[port];
+    queue->rewrites = rewrites_.data();
+    return queue;
+  }
+  static std::unique_ptr<Socket> open(Wire& wire) {
+    auto socket = Socket::over_memory();
+    wire.tx.map(socket->transmitter.tx, true);
+    wire.completion.map(socket->transmitter.completion, false);
+    return socket;
+  }
+
+  // ---- batches
+
+  u32 below(u32 limit) { return random_() % limit; }
+  u8* chunk(u64 offset) { return region_.base() + offset / XG_CHUNK_SIZE * XG_CHUNK_SIZE; }
+
+  // A datagram of a flow that no other one has; its checksum may want completing.
+  void write_frame(u8* frame, u32 readable, u32 length, u32 port) {
+    u8 bytes[60] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45};
+    ++flows_;
+    xg_store16(bytes + 16, xg_host16(static_cast<u16>(length - 14)));
+    bytes[22] = 64;
+    bytes[23] = 17;
+    xg_store32(bytes + 26, 0x0000000a | flows_ << 8);
+    xg_store32(bytes + 30, 0x010000c0);
+    xg_store16(bytes + 24, static_cast<u16>(~ones_sum(bytes + 14, 20)));
+    xg_store16(bytes + 34, xg_host16(1000));
+    xg_store16(bytes + 36, xg_host16(4000));
+    const u16 udp = xg_host16(static_cast<u16>(length - 34));
+    xg_store16(bytes + 38, udp);
+    if (below(2)) {
+      u32 sum = ones_sum(bytes + 26, 8) + udp + xg_host16(17);
+      sum = (sum & 0xffff) + (sum >> 16);
+      xg_store16(bytes + 40, static_cast<u16>(sum));
+    }
+    std::memcpy(frame, bytes, std::min(readable, 60u));
+    for (u32 i = 60; i < readable; ++i) frame[i] = static_cast<u8>(i * 7);
+    constexpr u64 kKeys[2] = {1, 2};
+    xg_metadata metadata;
+    parse_metadata(frame, readable, length, static_cast<u8>(port), kKeys, 0, 1, &metadata);
+    metadata.generation = kGeneration;
+    metadata.sequence = batches_;
+    const Settings& s = GetParam();
+    if (s.audit && below(2)) metadata.flags |= XG_PKT_AUDIT;
+    if (!s.plain && below(4) == 0) metadata.flags |= XG_PKT_UNCACHED;
+    std::memcpy(frame - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+  }
+
+  xg_result any_result(u32 first_length) {
+    const Settings& s = GetParam();
+    xg_result result{};
+    const u32 action = s.one_way ? s.one_way : s.plain ? 1 + below(4) : below(8);
+    result.verdict = XG_VERDICT(action, s.plain ? 1u : below(6), 3u, below(100));
+    if (below(2)) result.flags |= XG_RES_SET_DST_MAC;
+    if (below(2)) result.flags |= XG_RES_SET_SRC_MAC;
+    if (below(3) == 0) result.flags |= XG_RES_SET_TTL;
+    for (u32 i = 0; i < 2; ++i) result.dst_mac[i] = random_(), result.src_mac[i] = random_();
+    if (s.published ? below(2) : below(8) == 0) {
+      result.flags |= XG_RES_CACHE;
+      if (below(2)) result.flags |= XG_RES_PUBLISHED;
+      if (below(4) == 0) result.flags |= XG_RES_EVICTED;
+    }
+    if (s.plain) return result;
+    if (below(16) == 0) {
+      result.flags = (result.flags & ~XG_RES_SET_TTL) | XG_RES_ENCAPSULATE;
+      const u32 number = below(4) ? kRewrite : below(2) ? kRewrite + 1 : XG_REWRITE_HALF + 1;
+      result.dst_mac[1] = (result.dst_mac[1] & 0xffff) | number << 16;
+    }
+    if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
+      result.flags |= XG_RES_TOO_LONG;
+      result.dst_mac[0] = 1400;
+    }
+    return result;
+  }
+
+  void fill_batch() {
+    const Settings& s = GetParam();
+    batch_.count = batch_.later = 0;
+    batch_.port_mask = 0;
+    batch_.outcome = below(40) == 0 ? Outcome::device_failed : Outcome::decided;
+    reset_flags(batch_);
+    slot_.standby = !s.plain && below(16) == 0;
+    ++batches_;
+    const u32 size = below(4) ? below(kCapacity) : below(8);
+    const bool one_port = below(2);
+    u32 port = below(kOwn);
+    while (batch_.count < size && free_.size() > XG_PACKET_BUFFERS) {
+      if (!one_port && below(20) == 0) port = below(kOwn);
+      if (!s.plain && below(30) == 0) {
+        const u64 at = chunk_of(free_.pop()) + XG_FRAME_DATA;
+        queues_[port]->batch_later(1);
+        batch_.add_egress(at, 100, static_cast<u8>(port));
+        continue;
+      }
+      u32 buffers = s.plain || below(8) ? 1 : 1 + below(4);
+      buffers = std::min(buffers, kCapacity - batch_.count);
+      const u64 at = chunk_of(free_.pop()) + XG_FRAME_DATA;
+      const u32 readable = 60 + below(100);
+      write_frame(region_.base() + at, readable, readable + (buffers - 1) * 100, port);
+      results_[batch_.count] = any_result(readable);
+      batch_.add(at, readable, static_cast<u8>(port),
+                 *reinterpret_cast<const xg_metadata*>(region_.base() + at - XG_METADATA_SIZE));
+      ++received_[port];
+      for (u32 i = 1; i < buffers; ++i) {
+        queues_[port]->batch_later(1);
+        batch_.extend(chunk_of(free_.pop()) + XG_FRAME_DATA, 100);
+      }
+    }
+    for (u32 i = 0; i < batch_.count; ++i) model_free_.erase(frame_of(descriptors_[i].offset));
+  }
+  // What a batch learns as packets are put into it.
+  template <class Any>
+  static void reset_flags(Any& batch) {
+    if constexpr (requires { batch.flags; }) batch.flags = 0;
+  }
+
+  // ---- the model
+
+  void model_batch(const std::vector<u8>& before) {
+    copy_ = before;
+    passed_ = moving_ = false;
+    published_ = GetParam().published && !slot_.standby;
+    const u32 mark = batches_;
+    for (u32 i = 0; i < batch_.count; ++i) {
+      if (!Batch::is_received(batch_.ports[i])) {
+        model_free_.insert(frame_of(descriptors_[i].offset));
+        continue;
+      }
+      const Buffers packet = packet_at(descriptors_.data() + i);
+      if (batch_.outcome != Outcome::decided) {
+        ++model_[batch_.ports[i]].error_device;
+        model_give_up(packet);
+      } else {
+        model_packet({packet, results_[i], batch_.ports[i]});
+      }
+      i += static_cast<u32>(packet.size()) - 1;
+    }
+    for (const FrameId frame : sent_now_) under_way_.emplace_back(mark, frame);
+    sent_now_.clear();
+  }
+  u8* model_base() { return copy_.data() + (region_.base() - region_.bytes.data()); }
+  void model_give_up(Buffers packet) {
+    for (const xg_descriptor& buffer : packet) model_free_.insert(frame_of(buffer.offset));
+  }
+  const xg_metadata& model_metadata(Buffers packet) {
+    return *reinterpret_cast<const xg_metadata*>(model_base() + packet.front().offset - XG_METADATA_SIZE);
+  }
+
+  void model_cache(const Received& r) {
+    xg_worker_counters& c = model_[r.port];
+    if (published_) {
+      if (r.result.flags & XG_RES_PUBLISHED) ++c.flows_cached;
+      if (r.result.flags & XG_RES_EVICTED) ++c.flows_evicted;
+      return;
+    }
+    if (model_metadata(r.packet).flags & XG_PKT_UNCACHED) return;
+    const u32 action = XG_VERDICT_ACTION(r.result.verdict), port = XG_VERDICT_PORT(r.result.verdict);
+    if (action == XG_TX && !queues_[r.port]->traits.cache_transmit) return;
+    if (action == XG_REDIRECT && !(port < kOwn ? queues_[port]->traits.cache_transmit : handed_.caches()))
+      return;
+    const u8* frame = model_base() + r.packet.front().offset;
+    xg_packet parsed;
+    xg_parse_part(frame, frame + r.packet.front().length, bytes_of(r.packet), static_cast<u8>(r.port),
+                  &parsed);
+    if (xg_has_flow(&parsed)) ++c.flows_cached;  // no flow has come before
+  }
+
+  // False: there is no room.
+  bool model_send(Wire* to, std::vector<xg_descriptor> packet, u8 as) {
+    const auto count = static_cast<u32>(packet.size());
+    if (to ? to->room < count : handed_room_ < count) return false;
+    (to ? to->room : handed_room_) -= count;
+    for (u32 i = 0; i < count; ++i) {
+      const bool last = i + 1 == count;
+      if (to)
+        to->expected.push_back({packet[i].offset, packet[i].length, last ? 0 : kContinued});
+      else
+        handed_expected_.push_back({packet[i].offset, packet[i].length, last ? 0u : 1u});
+      counted_as_[frame_of(packet[i].offset)] = as;
+      sent_now_.push_back(frame_of(packet[i].offset));
+    }
+    return true;
+  }
+
+  void model_packet(const Received& r) {
+    xg_worker_counters& c = model_[r.port];
+    const u32 action = XG_VERDICT_ACTION(r.result.verdict), port = XG_VERDICT_PORT(r.result.verdict);
+    u8* const frame = model_base() + r.packet.front().offset;
+    if (action == XG_DROP) {
+      if (r.result.flags & XG_RES_CACHE) model_cache(r);
+      if (model_metadata(r.packet).flags & XG_PKT_AUDIT) {
+        xg_result pass{};
+        pass.verdict = XG_PASS;
+        const u64 before = c.passed;
+        model_packet({r.packet, pass, r.port});
+        c.would_drop += c.passed - before;
+        return;
+      }
+      ++c.dropped;
+      if (!(r.result.flags & XG_RES_TOO_LONG)) return model_give_up(r.packet);
+      ++c.too_long;
+      std::optional<Answer> answer;
+      if (answers_.take(kNow)) answer = answer_too_long(frame, r.packet.front().length, r.result.dst_mac[0]);
+      const xg_descriptor first = r.packet.front();
+      if (!answer ||
+          !model_send(wires_[r.port].get(), {{first.offset - answer->earlier, answer->length, 0}}, 0))
+        return model_give_up(r.packet);
+      model_give_up(r.packet.subspan(1));
+      ++c.too_long_answered;
+      return;
+    }
+    if (action == XG_ABORTED || action > XG_REDIRECT) {
+      ++c.error_device;
+      return model_give_up(r.packet);
+    }
+    Wire* to = nullptr;
+    u32 most = XG_PACKET_BUFFERS;
+    bool there = true;
+    if (action == XG_PASS) {
+      to = queues_[r.port]->reinject ? wires_[kOwn + r.port].get() : nullptr;
+      there = to;
+    } else if (action == XG_TX) {
+      to = wires_[r.port].get();
+    } else if (port < kOwn) {
+      to = wires_[port].get();
+      most = 3;
+    } else {
+      there = port == kOther;
+      most = 2;
+    }
+    if (!there || r.packet.size() > most) {
+      ++(there ? c.error_too_long : c.error_target);
+      return model_give_up(r.packet);
+    }
+    const bool outer = r.result.flags & XG_RES_ENCAPSULATE;
+    if (outer && XG_RES_OUTER(r.result.dst_mac[1]) != kRewrite) {
+      ++c.error_generation;
+      return model_give_up(r.packet);
+    }
+    const bool repaired = queues_[r.port]->traits.repair_checksums &&
+                          complete_checksum(model_base(), r.packet, model_metadata(r.packet));
+    if (repaired) ++c.checksums_repaired;
+    if (r.result.flags & XG_RES_CACHE && !(action != XG_PASS && repaired)) {
+      model_cache(r);
+      moving_ = true;
+    }
+    apply_rewrite(frame, r.result);
+    std::vector<xg_descriptor> packet(r.packet.begin(), r.packet.end());
+    if (outer) {
+      const u32 bytes = encapsulate(frame, rewrites_[XG_REWRITE_INDEX(kRewrite, kGeneration)],
+                                    XG_RES_FLOW_HASH(r.result.src_mac[1]));
+      packet[0].offset -= bytes;
+      packet[0].length += bytes;
+    }
+    if (!model_send(to, packet, static_cast<u8>(1 + r.port * 8 + action))) {
+      ++(to ? c.error_ring_full : c.error_hand_over);
+      return model_give_up(r.packet);
+    }
+    if (outer) ++c.encapsulated;
+    if (action == XG_PASS) passed_ = true;
+    ++(action == XG_PASS ? c.passed : action == XG_TX ? c.transmitted : c.redirected);
+  }
+
+  void model_lost(FrameId frame) {
+    const u32 as = std::exchange(counted_as_[frame], 0);
+    if (!as) return;
+    xg_worker_counters& c = model_[(as - 1) / 8];
+    const u32 action = (as - 1) % 8;
+    --(action == XG_PASS ? c.passed : action == XG_TX ? c.transmitted : c.redirected);
+    ++c.error_refused;
+  }
+
+  // ---- what goes on between batches
+
+  void send_some(Wire& wire, bool all) {
+    u32 count = std::min(wire.tx.waiting(), all ? ~0u : below(wire.tx.waiting() + 1));
+    ASSERT_EQ(wire.tx.waiting(), wire.expected.size());
+    for (u32 i = 0; i < count; ++i) {
+      const xdp_desc& is = wire.tx.next(i);
+      const xdp_desc& should = wire.expected.front();
+      ASSERT_EQ(is.addr, should.addr);
+      ASSERT_EQ(is.len, should.len);
+      ASSERT_EQ(is.options, should.options);
+      wire.sent.push_back(frame_of(is.addr));
+      wire.expected.pop_front();
+    }
+    wire.tx.consume(count);
+    wire.room += count;
+    std::shuffle(wire.sent.begin(), wire.sent.end(), engine_);
+    count = std::min({static_cast<u32>(wire.sent.size()), wire.completion.room(),
+                      all ? ~0u : below(static_cast<u32>(wire.sent.size()) + 1)});
+    for (u32 i = 0; i < count; ++i) {
+      const FrameId frame = wire.sent.back();
+      wire.sent.pop_back();
+      wire.completion.place(i) = chunk_of(frame) + XG_FRAME_DATA;
+      model_over(frame);
+    }
+    wire.completion.produce(count);
+  }
+  void model_over(FrameId frame) {
+    if (!free_.owns(frame)) return;  // it is another worker's
+    model_free_.insert(frame);
+    std::erase_if(under_way_, [&](const auto& one) { return one.second == frame; });
+  }
+
+  // The other worker, to which packets are handed.
+  void take_some(bool all) {
+    handed_.take([&](const Buffers& packet) {
+      if (!all && below(8) == 0) return false;
+      for (const xg_descriptor& buffer : packet) {
+        EXPECT_FALSE(handed_expected_.empty());
+        EXPECT_EQ(buffer.offset, handed_expected_.front().offset);
+        EXPECT_EQ(buffer.length, handed_expected_.front().length);
+        EXPECT_EQ(buffer.flags, handed_expected_.front().flags);
+        handed_expected_.pop_front();
+        taken_.push_back(frame_of(buffer.offset));
+      }
+      return true;
+    });
+    for (u32 n = all ? ~0u : below(64); n && !taken_.empty(); --n) {
+      const bool lost = below(8) == 0;
+      if (lost) model_lost(taken_.back());
+      handed_.give_back(taken_.back(), lost);
+      model_over(taken_.back());
+      taken_.pop_back();
+      ++handed_room_;
+    }
+  }
+
+  // And one that hands packets to this one.
+  void give_some() {
+    giver_.collect([&](FrameId frame, bool) { others_.push_back(frame); });
+    for (u32 n = below(16); n && !others_.empty(); --n) {
+      const xg_descriptor one{chunk_of(others_.back()) + XG_FRAME_DATA, 77, 0};
+      if (!giver_.push(OneBuffer(&one, 1))) break;
+      others_.pop_back();
+      given_.push_back({one.offset, one.length, 0});
+    }
+    giver_.flush();
+    router_->serve_others();
+    for (Wire& to = *wires_[0]; to.room && !given_.empty(); --to.room) {
+      to.expected.push_back(given_.front());
+      given_.pop_front();
+    }
+  }
+
+  void expect_same(const char* when) {
+    ASSERT_EQ(free_.size(), model_free_.size()) << when;
+    std::vector<FrameId> free(free_.storage().begin(), free_.storage().begin() + free_.size());
+    std::sort(free.begin(), free.end());
+    ASSERT_TRUE(std::equal(free.begin(), free.end(), model_free_.begin())) << when;
+    for (u32 port = 0; port < kOwn; ++port) {
+      xg_worker_counters is = counters_[port], should = model_[port];
+      // Of what the worker publishes, the table's own test says.
+      if (!GetParam().published || !GetParam().plain) is.flows_evicted = should.flows_evicted = 0;
+      ASSERT_EQ(is.dropped, should.dropped) << when;
+      ASSERT_EQ(is.transmitted, should.transmitted) << when;
+      ASSERT_EQ(is.redirected, should.redirected) << when;
+      ASSERT_EQ(is.passed, should.passed) << when;
+      ASSERT_EQ(is.error_ring_full, should.error_ring_full) << when;
+      ASSERT_EQ(is.flows_cached, should.flows_cached) << when;
+      ASSERT_EQ(is.would_drop, should.would_drop) << when;
+      ASSERT_EQ(std::memcmp(&is, &should, sizeof(is)), 0) << when;
+      is.received = received_[port];
+      ASSERT_EQ(packets_over(is), received_[port]) << when;
+    }
+  }
+
+  bool same_bytes(u64 offset) {
+    const u64 at = offset / XG_CHUNK_SIZE * XG_CHUNK_SIZE;
+    return std::memcmp(region_.base() + at, model_base() + at, XG_CHUNK_SIZE) == 0;
+  }
+
+  // No packet has left before its frames have come back, and all before it.
+  void expect_order() {
+    order_.advance(kNow + batches_, [&](u32 port, u32 next) { left_[port] = std::max(left_[port], next); });
+    u32 oldest = batches_ + 1;
+    for (const auto& [batch, frame] : under_way_) oldest = std::min(oldest, batch);
+    for (u32 port = 0; port < kOwn; ++port) ASSERT_LE(left_[port], oldest);
+    if (under_way_.empty()) {
+      ASSERT_TRUE(order_.empty());
+    }
+  }
+
+  Random random_;
+  std::mt19937 engine_{1};
+  Region region_;
+  FrameShare share_;
+  FreeList free_;
+  OrderLog order_;
+  HandOver handed_, giver_;
+  std::vector<xg_rewrite> rewrites_;
+  std::vector<std::unique_ptr<Wire>> wires_;
+  std::vector<xg_flow_verdict> verdicts_;
+  std::vector<xg_flow_stats> stats_;
+  std::array<xg_worker_counters, kOwn> counters_{}, model_{};
+  std::vector<std::unique_ptr<PortQueue>> queues_;
+  std::optional<Router> router_;
+  std::vector<xg_descriptor> descriptors_;
+  std::vector<xg_result> results_;
+  gpu::Slot slot_{};
+  Batch batch_;
+  u32 batches_ = 0, flows_ = 0;
+  std::array<u64, kOwn> received_{};
+  std::array<u32, kOwn> left_{};
+  // The model's.
+  std::vector<u8> copy_;
+  std::set<FrameId> model_free_;
+  AnswerLimit answers_;
+  bool passed_ = false, moving_ = false, published_ = false;
+  u32 handed_room_ = 64;
+  std::deque<xg_descriptor> handed_expected_;
+  std::vector<FrameId> taken_, others_, sent_now_;
+  std::deque<xdp_desc> given_;
+  std::array<u32, kChunks> counted_as_{};
+  std::vector<std::pair<u32, FrameId>> under_way_;  // batch and frame
+};
+
+TEST_P(Routing, EveryPacketsFateIsTheModels) {
+  u64 most_sent = 0;
+  for (u32 round = 0; round < 100; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    for (auto& wire : wires_) ASSERT_NO_FATAL_FAILURE(send_some(*wire, below(4) == 0));
+    take_some(false);
+    if (GetParam().gives) give_some();
+    router_->collect();
+    ASSERT_NO_FATAL_FAILURE(expect_same("between batches"));
+    ASSERT_NO_FATAL_FAILURE(expect_order());
+
+    fill_batch();
+    model_batch(region_.bytes);
+    order_.begin();
+    const Routed routed = router_->route(batch_, kNow);
+    order_.end(batch_.port_mask, batch_.next_sequence, routed.passed);
+    ASSERT_NO_FATAL_FAILURE(expect_same("after a batch"));
+    ASSERT_EQ(routed.passed, passed_);
+    ASSERT_EQ(routed.moving, moving_);
+    for (auto& wire : wires_) {
+      ASSERT_EQ(wire->tx.waiting(), wire->expected.size());
+      for (u32 i = 0; i < wire->tx.waiting(); ++i) {
+        ASSERT_EQ(wire->tx.next(i).addr, wire->expected[i].addr) << i;
+        ASSERT_EQ(wire->tx.next(i).len, wire->expected[i].len) << i;
+        ASSERT_EQ(wire->tx.next(i).options, wire->expected[i].options) << i;
+        ASSERT_TRUE(same_bytes(wire->expected[i].addr)) << "what was written over a frame";
+      }
+    }
+    for (const xg_descriptor& one : handed_expected_) ASSERT_TRUE(same_bytes(one.offset));
+    const u64 out = router_->frames_out();
+    ASSERT_EQ(free_.size() + out, kFrames);
+    ASSERT_NO_FATAL_FAILURE(expect_order());
+    most_sent = std::max(most_sent, out);
+  }
+  if (GetParam().one_way != XG_DROP) {
+    EXPECT_GT(most_sent, 50u);
+  }
+
+  // What stands in a ring when nobody kicks any more is lost, and nothing else.
+  for (auto& wire : wires_)
+    for (const xdp_desc& one : wire->expected)
+      if (!(one.options & kContinued)) model_lost(frame_of(one.addr));
+  router_->abandon();
+  expect_same("abandoned");
+  for (auto& wire : wires_)
+    while (wire->tx.waiting() || !wire->sent.empty()) {
+      ASSERT_NO_FATAL_FAILURE(send_some(*wire, true));
+      router_->collect();
+    }
+  take_some(true);
+  router_->collect();
+  expect_same("at the end");
+  EXPECT_EQ(free_.size(), kFrames);
+  expect_order();
+}
+
+std::vector<Settings> all_settings() {
+  std::vector<Settings> out;
+  for (u32 seed = 1; seed <= 4; ++seed)
+    for (const bool plain : {true, false})
+      for (const bool published : {true, false})
+        for (u32 how = 0; how < 4; ++how)
+          out.push_back({.seed = seed * 100 + how,
+                         .plain = plain,
+                         .audit = how == 1,
+                         .repairs = how == 2,
+                         .gives = how == 3,
+                         .published = published,
+                         .ring = seed % 2 ? 64u : 512u});
+  for (const u32 action : {XG_DROP, XG_PASS, XG_TX, XG_REDIRECT})
+    out.push_back({.seed = 7, .plain = true, .ring = 256, .one_way = action});
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches, Routing, testing::ValuesIn(all_settings()));
+
+}  // namespace
+}  // namespace xdpgpu::dataplane
