@@ -140,6 +140,13 @@ Pins::Counts Pins::worker_counts(std::uint32_t queue) const {
   return counts;
 }
 
+std::uint64_t Pins::outcomes(const Counts& kernel) {
+  std::uint64_t sum = 0;
+  for (const auto& [reason, packets] : kernel)
+    if (reason != "received") sum += packets;
+  return sum;
+}
+
 Pins::Counts Pins::worker_counts() const {
   Counts sum;
   for (std::uint32_t queue = 0; queue < map_info(maps_.at("worker_counters").get()).max_entries; ++queue)

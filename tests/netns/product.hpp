@@ -39,7 +39,9 @@ class Pins {
   static std::string directory(const std::string& ifname);
 
   using Counts = std::map<std::string, std::uint64_t>;
-  Counts kernel_counts() const;  // packets by reason, all CPUs
+  Counts kernel_counts() const;  // packets by reason, all CPUs; one reason is read after the other
+  // What came of the packets that `kernel` counts as received.
+  static std::uint64_t outcomes(const Counts& kernel);
   Counts worker_counts() const;  // all queues
   Counts worker_counts(std::uint32_t queue) const;
   std::uint64_t kernel(const std::string& reason) const { return kernel_counts().at(reason); }

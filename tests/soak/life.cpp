@@ -288,9 +288,7 @@ class Life {
   // Empty: it decided as many as it received.
   std::string kernel_imbalance(std::size_t port) const {
     const auto counts = pins(port).kernel_counts();
-    std::uint64_t outcomes = 0;
-    for (const auto& [reason, packets] : counts)
-      if (reason != "received") outcomes += packets;
+    const auto outcomes = lab::Pins::outcomes(counts);
     if (counts.at("received") == outcomes) return {};
     return fmt::format("{}: the kernel received {} packets and decided {}", ifnames_[port],
                        counts.at("received"), outcomes);
