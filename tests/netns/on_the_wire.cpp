@@ -126,8 +126,8 @@ void OnOneWire::expect_conserved(const Pins& pins) const {
       sum += worker.at(reason);
     return sum;
   };
-  // Packets may still be in a ring or a batch; a count that never comes right is the failure. What is judged is
-  // what was read last: a host that asks for its neighbour sends one more at any time.
+  // Packets may still be in a ring or a batch; a count that never comes right is the failure. What is judged
+  // is what was read last: a host that asks for its neighbour sends one more at any time.
   Pins::Counts kernel, worker;
   eventually([&] {
     kernel = pins.kernel_counts();
