@@ -77,6 +77,11 @@ XG_ASSERT_OFFSET(xg_metadata, pipeline, 28);
  * packet's first byte; the metadata stands right before it. A packet is one descriptor, or several with
  * XG_DESC_MORE on all but the last (multi-buffer frames). */
 #define XG_DESC_MORE 0x1u
+/* Of a packet of one descriptor whose metadata nobody has read on the way here: which port's they have to be,
+ * and which sequence's. A device judges no packet whose metadata are others', as those that its frame's last
+ * packet left: it answers XG_ABORTED. */
+#define XG_DESC_EXPECT 0x2u
+#define XG_DESC_EXPECTED(port, sequence) (XG_DESC_EXPECT | ((port)&31u) << 2 | (sequence) << 7)
 XG_RECORD(xg_descriptor) {
   u64 offset;
   u32 length;

@@ -533,12 +533,21 @@ void cache_undecided(const PipelineSettings& pipeline, const Packet& packet, xg_
   set_cache(true, shortest, packet, XG_REWRITE_NONE, result);
 }
 
+// The low 25 bits of the sequence are told.
+bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
+  if ((descriptor_flags & XG_DESC_EXPECT) == 0) return true;
+  const u32 port = descriptor_flags >> 2 & 31, sequence = descriptor_flags >> 7;
+  return (descriptor_flags & XG_DESC_MORE) == 0 && metadata.port % 32 == port &&
+         (metadata.sequence & 0x1ffffff) == sequence && (metadata.flags & XG_PKT_EGRESS) == 0;
+}
+
 xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
                         u32 generation, const std::vector<PipelineSettings>& settings, const Tables& tables,
                         const Balancers& balancers, const AllFloods& floods) {
   xg_result result{};
   auto packet = read_packet(region, descriptor);
-  if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size())
+  if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= settings.size() ||
+      !expected(packet->metadata, descriptor.flags))
     return result;  // XG_ABORTED
   packet->bytes = bytes;
   const u32 pipeline = packet->metadata.pipeline;

@@ -66,7 +66,7 @@ XG_FN bool xg_descriptor_valid(xg_descriptor d, u64 frames_bytes) {
 
 /* False: the packet is not to be judged (XG_ABORTED). A packet whose metadata claims a header that is
  * not in the frame is refused, unless the parser has marked it malformed: then the header counts as
- * not there. */
+ * not there. So is one whose metadata are not those that its descriptor expects. */
 XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
   if (!xg_descriptor_valid(d, b.frames_bytes)) return false;
   u64 start = d.offset - u64(XG_METADATA_SIZE);
@@ -85,6 +85,9 @@ XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
   p.protocol = (last >> 16) & 0xffu;
   p.l4_offset = l4_offset;
   if (generation != b.generation || p.pipeline >= b.image.v[XG_IMAGE_PIPELINES_AT]) return false;
+  if ((d.flags & XG_DESC_EXPECT) != 0u &&
+      (d.flags != XG_DESC_EXPECTED(last >> 24, xg_metadata32(p, 3u)) || (p.flags & XG_PKT_EGRESS) != 0u))
+    return false;
 
   bool malformed = (p.flags & XG_PKT_MALFORMED) != 0u;
   u32 ip = p.flags & (XG_PKT_IPV4 | XG_PKT_IPV6);

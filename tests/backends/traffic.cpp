@@ -289,6 +289,14 @@ void read_capture(const std::string& path, std::vector<Bytes>& frames) {
     if (header->caplen >= 14) frames.emplace_back(bytes, bytes + std::min(header->caplen, XG_FRAME_MAX));
 }
 
+// Nobody has read the metadata, which are those that they should be, or, seldom, are not.
+u32 expectation(Random& random, const u8* at) {
+  xg_metadata metadata;
+  std::memcpy(&metadata, at, sizeof(metadata));
+  const u32 flags = XG_DESC_EXPECTED(u32{metadata.port}, metadata.sequence);
+  return random.one_in(16) ? flags ^ 4u << random.below(30) : flags;
+}
+
 }  // namespace
 
 xg_descriptor place(const FrameRegion& region, u64 offset, std::span<const u8> frame, u16 pipeline,
@@ -354,7 +362,10 @@ Traffic random_traffic(Random& random, u32 packets, u32 pipelines) {
       spoil_metadata(random, traffic.region.base() + offset - XG_METADATA_SIZE, descriptor.length);
     if (random.one_in(16)) spoil_descriptor(random, descriptor, traffic.region.size());
     // A packet of two or three buffers: whatever the later ones hold is not looked at.
-    if (random.one_in(32)) descriptor.flags |= XG_DESC_MORE;
+    if (random.one_in(32))
+      descriptor.flags |= XG_DESC_MORE;
+    else if (random.one_in(2))
+      descriptor.flags = expectation(random, traffic.region.base() + offset - XG_METADATA_SIZE);
     traffic.descriptors.push_back(descriptor);
   }
   traffic.descriptors.back().flags = 0;
