@@ -38,14 +38,15 @@ XG_INLINE int xg_admit(xg_queue_state* state, u32 reserve, u32* sequence) {
 }
 
 /* Puts the metadata right in front of the frame, over whatever an earlier program left there. Where the
- * driver has no room for any, the packet goes without: the worker then parses for itself. */
-XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, const struct xg_inspection* by,
-                                  u64 now) {
+ * driver has no room for any, the packet goes without: the worker then parses for itself. Whether they are
+ * there, and the worker need not read them. */
+XG_INLINE int xg_attach_metadata(const struct xg_run* run, u32 sequence, const struct xg_inspection* by,
+                                 u64 now) {
   struct xdp_md* ctx = run->ctx;
   const int there = (int)((long)ctx->data - (long)ctx->data_meta);
-  if (bpf_xdp_adjust_meta(ctx, there - (int)XG_METADATA_SIZE) != 0) return;
+  if (bpf_xdp_adjust_meta(ctx, there - (int)XG_METADATA_SIZE) != 0) return 0;
   xg_metadata* metadata = (void*)(long)ctx->data_meta;
-  if ((void*)(metadata + 1) > (void*)(long)ctx->data) return;
+  if ((void*)(metadata + 1) > (void*)(long)ctx->data) return 0;
   metadata->rx_time_ns = now;
   metadata->generation = run->generation;
   metadata->sequence = sequence;
@@ -53,6 +54,15 @@ XG_INLINE void xg_attach_metadata(const struct xg_run* run, u32 sequence, const 
   xg_metadata_from(metadata, run->packet, run->flow_hash);
   if (by->uncached || xg_is_special(run)) metadata->flags |= XG_PKT_UNCACHED;
   if (run->policy->audit) metadata->flags |= XG_PKT_AUDIT;
+  return !(run->packet->flags & XG_PKT_TRACKED);
+}
+
+/* The worker is told before it can see the packet, and after that was admitted: what it has not taken of
+ * those admitted by then it looks at one by one. */
+XG_INLINE void xg_note_exception(const struct xg_run* run) {
+  const u32 queue = run->queue;
+  xg_queue_state* state = bpf_map_lookup_elem(&queue_state, &queue);
+  if (state) __sync_fetch_and_add(&state->exceptions, 1);
 }
 
 /* The packet's flow-hash slot waits for it: see xg_flow_in_order. */
@@ -106,7 +116,7 @@ XG_INLINE int xg_stays(const struct xg_run* run, enum xg_admission why, const st
 /* An admitted packet goes to user space. */
 XG_INLINE int xg_hand_over(const struct xg_run* run, u32 sequence, const struct xg_inspection* by, u64 now) {
   xg_note_order(run, sequence);
-  xg_attach_metadata(run, sequence, by, now);
+  if (!xg_attach_metadata(run, sequence, by, now)) xg_note_exception(run);
   return xg_finish(run, XG_KERNEL_inspected, XDP_REDIRECT);
 }
 

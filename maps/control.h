@@ -42,8 +42,9 @@ XG_ASSERT_OFFSET(xg_config, mac, 64);
 #define XG_ACTIVE_GENERATION(active) ((u32)((active) >> 32))
 #define XG_ACTIVE_SLOT(active) ((u32)(active)&1u)
 
-/* Map `queue_state`, one entry a receive queue, mmapable. The first 64 bytes are written by the kernel
- * program alone, the second 64 by the queue's worker alone. Counts wrap and are compared by difference.
+/* Map `queue_state`, one entry a receive queue, mmapable. The first 64 bytes and the third are written by the
+ * kernel program alone, the second 64 by the queue's worker alone. Counts wrap and are compared by
+ * difference.
  *
  * Credits: XDP admits a packet while (granted - admitted) > 0 as a signed 32-bit number. The worker
  * grants packets as it puts frames on the fill ring, as many as there are frames for if each packet takes the
@@ -59,8 +60,14 @@ XG_RECORD(xg_queue_state) {
                          oldest batch was handed to it if that is later; of that turn if it has none */
   u32 window;         /* the most credits that there can be */
   u32 worker_reserved[9];
+  /* Of the admitted packets, those that the worker has to look at itself: without metadata, as the driver had
+   * no room for any, or fragments that are followed. Counted before the packet can be seen on the ring; on a
+   * line of its own, as the worker asks for it with each burst. */
+  u32 exceptions;
+  u32 exceptions_reserved[15];
 };
-XG_ASSERT_SIZE(xg_queue_state, 128);
+XG_ASSERT_SIZE(xg_queue_state, 192);
+XG_ASSERT_OFFSET(xg_queue_state, exceptions, 128);
 XG_ASSERT_OFFSET(xg_queue_state, granted, 64);
 XG_ASSERT_OFFSET(xg_queue_state, beat_ns, 72);
 XG_ASSERT_OFFSET(xg_queue_state, device_beat_ns, 80);
@@ -148,7 +155,8 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
   X(would_drop, "of those passed: by --audit, a pipeline drops them")                            \
   X(lost_with_worker, "lost: in the rings and hands of a worker that died")                      \
   X(fragments_waited, "batches held for a first fragment on another queue")                      \
-  X(fragments_unknown, "of those dropped or passed: fragments of no known first one")
+  X(fragments_unknown, "of those dropped or passed: fragments of no known first one")            \
+  X(parsed_again, "judged once more, as the metadata in front of them were not their own")
 
 #ifndef XG_GLSL
 #define XG_X(name, text) XG_KERNEL_##name,
@@ -157,7 +165,7 @@ enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
 #define XG_MALFORMED_COUNTER(kind) ((unsigned)XG_KERNEL_REASON_COUNT + (kind)-1u) /* kind: not 0 */
 #define XG_KERNEL_COUNTERS ((unsigned)XG_KERNEL_REASON_COUNT + XG_MALFORMED_COUNT)
 #define XG_X(name, text) u64 name;
-XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[6]; /* up to full cache lines */ };
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[5]; /* up to full cache lines */ };
 #undef XG_X
 XG_ASSERT_SIZE(xg_worker_counters, 256);
 #endif

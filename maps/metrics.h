@@ -65,7 +65,8 @@ XG_RECORD(xg_queue_metrics) {
   u64 batch_packets;   /* in them */
   u64 device_ns_sum;   /* from a batch's submission until it was seen to be over */
   u64 device_ns_most;  /* the longest */
-  u64 latency_ns_sum;  /* from a packet's metadata.rx_time_ns until its batch was seen to be over */
+  u64 latency_ns_sum;  /* from a packet's metadata.rx_time_ns until its batch was seen to be over; where only
+                          the first and the last of a run were read, the others count as evenly between */
   u64 latency_ns_most; /* the longest */
   u64 batch_log2[XG_BATCH_BUCKETS];      /* batches by packets */
   u64 device_ns_log2[XG_DEVICE_BUCKETS]; /* batches by device time */

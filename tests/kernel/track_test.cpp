@@ -277,6 +277,26 @@ TEST_F(TrackTest, ToAPipelineTheyGoTogetherAndUncached) {
   EXPECT_EQ(program().run(first({.id = 10})).reason, "inspected");
 }
 
+// The worker reads the metadata of few packets, unless it is told to read those of each.
+TEST_F(TrackTest, TheWorkerIsToldOfEachBeforeItCanSeeIt) {
+  program().install(policy_text(R"("fragments": "track", "pipelines": {"a": [{"stage": "l2fwd"}]},
+      "rules": [{"match": {"dst_port": 53}, "action": {"inspect": "a"}}])"));
+  program().connect(0, 20);
+  const Frame whole = ethernet() + ipv4({}, udp(1000, 53, 20));
+  const auto exceptions = [this] { return program().queue(0).exceptions; };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(whole), "inspected");
+  EXPECT_EQ(exceptions(), 0u);
+  EXPECT_EQ(run(first({.id = 11})), "inspected");
+  EXPECT_EQ(exceptions(), 1u);
+  EXPECT_EQ(run(middle({.id = 11})), "inspected");
+  EXPECT_EQ(run(last({.id = 11})), "inspected");
+  EXPECT_EQ(exceptions(), 3u);
+  EXPECT_EQ(run(whole), "inspected");
+  EXPECT_EQ(run(first({.id = 12, .dst_port = 54})), "pass_default") << "it stays in the kernel";
+  EXPECT_EQ(exceptions(), 3u);
+  EXPECT_EQ(program().queue(1).exceptions, 0u);
+}
+
 TEST_F(TrackTest, WhatTheFirstOneMetWithoutAWorkerTheOthersMeet) {
   program().install(policy_text(R"("default": "drop", "fragments": "track", "on_failure": "pass",
       "pipelines": {"a": [{"stage": "l2fwd"}]}, "rules": [{"match": {"dst_port": 53}, "action": {"inspect": "a"}}])"));

@@ -83,7 +83,9 @@ TEST(Batcher, APacketsBuffersStayTogether) {
   EXPECT_EQ(batch->ports[0], 2u);
   for (u32 i = 1; i < 6; ++i) EXPECT_EQ(batch->ports[i], Batch::kLaterBuffer);
   EXPECT_EQ(batch->ports[6], 3u);
-  EXPECT_EQ(batch->rx_times_ns[6], 1011u);
+  ASSERT_EQ(batch->arrivals_count, 2u);
+  EXPECT_EQ(batch->arrivals[1].port, 3u);
+  EXPECT_EQ(batch->arrivals[1].first_ns, 1011u);
   EXPECT_EQ(batch->next_sequence[2], 11u);
   const Buffers first = packet_at(batch->slot->descriptors);
   ASSERT_EQ(first.size(), 6u);
@@ -372,8 +374,11 @@ TEST(Batcher, KeepsWhenItsPacketsCameAndWhenItWasSubmitted) {
   b.device.finished = 1;
   Batch* batch = b.batcher.poll();
   ASSERT_NE(batch, nullptr);
-  EXPECT_EQ(batch->rx_times_ns[0], 1004u);
-  EXPECT_EQ(batch->rx_times_ns[1], 1009u);
+  ASSERT_EQ(batch->arrivals_count, 2u);
+  EXPECT_EQ(batch->arrivals[0].first_ns, 1004u);
+  EXPECT_EQ(batch->arrivals[0].last_ns, 1004u);
+  EXPECT_EQ(batch->arrivals[1].first_ns, 1009u);
+  EXPECT_EQ(batch->arrivals[1].packets, 1u);
   EXPECT_GE(batch->submitted_ns, before);
   EXPECT_LE(batch->submitted_ns, after);
   b.batcher.release(batch);

@@ -28,12 +28,14 @@ struct Settings {
   bool others = false;     // frames of several buffers, and such as are not the worker's
   bool covers = false;     // packets are sent with something in front
   bool without = false;    // a packet without metadata, sooner or later
+  bool untold = false;     // of which the kernel program says nothing
   bool bare_port = false;  // the second port delivers none at all
 };
 
 void PrintTo(const Settings& s, std::ostream* out) {
   *out << s.seed << (s.in_order ? " in order" : "") << (s.others ? " others" : "")
-       << (s.covers ? " covers" : "") << (s.without ? " without" : "") << (s.bare_port ? " bare" : "");
+       << (s.covers ? " covers" : "") << (s.without ? " without" : "") << (s.untold ? " untold" : "")
+       << (s.bare_port ? " bare" : "");
 }
 
 struct Port {
@@ -92,7 +94,7 @@ class Feeding : public testing::TestWithParam<Settings> {
     }
     std::vector<PortQueue*> queues{ports_[0].queue.get(), ports_[1].queue.get()};
     egress_.emplace(std::vector<EgressLogs>{}, queues, 0, 1, region_.data(), free_, current_);
-    feeder_.emplace(options_, region_.data(), queues, free_, nullptr, current_, *egress_);
+    feeder_.emplace(options_, region_.data(), queues, free_, nullptr, unparsed_, current_, *egress_);
     feeder_->use(batcher_);
     policy_.generation = 3;
     options_.batch = kCapacity;
@@ -136,6 +138,40 @@ class Feeding : public testing::TestWithParam<Settings> {
     std::memcpy(region_.data() + chunk + XG_FRAME_DATA - XG_METADATA_SIZE, &forged, sizeof(forged));
   }
 
+  // A packet of one buffer comes in, whose metadata stay out if it is `stale`.
+  void arrive_one(u32 number, bool stale) {
+    Port& port = ports_[number];
+    ASSERT_TRUE(port.fill.waiting() && port.rx.room());
+    const u64 at = port.fill.next(0) + XG_FRAME_DATA;
+    u8* const frame = region_.data() + at;
+    bool tagged = false;
+    const u32 length = write_packet(frame, tagged);
+    xg_metadata metadata;
+    parse_metadata(frame, length, length, static_cast<u8>(number), kKeys, 0, ++now_, &metadata);
+    metadata.generation = policy_.generation;
+    metadata.sequence = port.sequence++;
+    if (policy_.generation % 2) metadata.flags |= XG_PKT_AUDIT;
+    port.state.admitted = port.sequence;
+    Came came{at,
+              length,
+              metadata.flow_hash,
+              policy_.generation,
+              1,
+              metadata.sequence,
+              static_cast<u8>(metadata.l4_offset)};
+    if (stale) {
+      came.sequence.reset();
+      came.generation = 0;
+    } else {
+      std::memcpy(frame - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+    }
+    port.rx.place(0) = {at, length, 0};
+    port.fill.consume(1);
+    port.rx.produce(1);
+    came_[number].push_back(came);
+    ++port.packets;
+  }
+
   // Packets come in on a port.
   void arrive(u32 number) {
     const Settings& s = GetParam();
@@ -144,6 +180,9 @@ class Feeding : public testing::TestWithParam<Settings> {
     for (u32 n = below(40); n; --n) {
       if (below(30) == 0) ++port.sequence;  // lost behind the program
       if (below(50) == 0) policy_.generation += below(2);
+      policy_.chooser = [odd = policy_.generation % 2](const u8*, u32, u32, xg_metadata* out) {
+        if (odd) out->flags |= XG_PKT_AUDIT;
+      };
       if (below(3)) now_ += below(100);
       const u32 buffers = s.others && below(6) == 0 ? 1 + below(3) : 1;
       if (port.fill.waiting() < buffers || port.rx.room() < buffers) return;
@@ -166,6 +205,7 @@ class Feeding : public testing::TestWithParam<Settings> {
                      &metadata);
       metadata.generation = policy_.generation;
       metadata.sequence = port.sequence++;
+      if (policy_.generation % 2) metadata.flags |= XG_PKT_AUDIT;
       Came came{at,
                 readable,
                 metadata.flow_hash,
@@ -174,9 +214,12 @@ class Feeding : public testing::TestWithParam<Settings> {
                 std::nullopt,
                 static_cast<u8>(metadata.l4_offset)};
       const bool without = bare || (s.without && port.packets > 300 && below(100) == 0);
+      port.state.admitted = port.sequence;
       if (!without) {
         std::memcpy(frame - XG_METADATA_SIZE, &metadata, sizeof(metadata));
         came.sequence = metadata.sequence;
+      } else if (!s.untold) {
+        ++port.state.exceptions;
       }
       port.rx.place(0) = {at, readable, buffers > 1 ? kContinued : 0};
       for (u32 i = 1; i < buffers; ++i) {
@@ -191,30 +234,65 @@ class Feeding : public testing::TestWithParam<Settings> {
     }
   }
 
+  // As the device does, and the thread that retires.
+  bool refused(const xg_descriptor& packet, u32 port, const xg_metadata& metadata) {
+    if (!(packet.flags & XG_DESC_EXPECT)) return false;
+    EXPECT_EQ(packet.flags >> 2 & 31, port);
+    if (packet.flags == XG_DESC_EXPECTED(u32{metadata.port}, metadata.sequence)) return false;
+    EXPECT_TRUE(unparsed_.give({packet, port}));
+    return true;
+  }
+  // The packet that this descriptor is: one that was refused, or the next one that came in.
+  Came next_of(u32 port, const xg_descriptor& packet) {
+    std::deque<Came>& refused = refused_[port];
+    std::deque<Came>& from =
+        !refused.empty() && refused.front().offset == packet.offset ? refused : came_[port];
+    if (from.empty()) return {};
+    const Came came = from.front();
+    from.pop_front();
+    return came;
+  }
+
   // Looks at what the device has got, and gives the frames back.
   void retire() {
     while (Batch* batch = batcher_.poll()) {
+      u32 run = 0, of_run = 0;
       for (u32 i = 0; i < batch->count; ++i) {
         const xg_descriptor& descriptor = batch->slot->descriptors[i];
         frames_.push_back(frame_of(descriptor.offset));
         if (batch->ports[i] == Batch::kLaterBuffer) continue;
         const u32 port = batch->ports[i];
         ASSERT_LT(port, kPorts);
-        ASSERT_FALSE(came_[port].empty());
-        const Came came = came_[port].front();
-        came_[port].pop_front();
+        const Came came = next_of(port, descriptor);
         xg_metadata metadata;
         std::memcpy(&metadata, region_.data() + descriptor.offset - XG_METADATA_SIZE, sizeof(metadata));
         ASSERT_EQ(descriptor.offset, came.offset);
         ASSERT_EQ(descriptor.length, came.length);
         ASSERT_EQ(packet_at(&descriptor).size(), came.buffers);
+        ASSERT_LT(run, batch->arrivals_count);
+        const Arrivals arrivals = batch->arrivals[run];
+        const u32 in_run = of_run++;
+        if (of_run == arrivals.packets) ++run, of_run = 0;
+        ASSERT_EQ(arrivals.port, port);
+        if (refused(descriptor, port, metadata)) {
+          ASSERT_TRUE(untold_) << "a packet without metadata that the kernel program has told of";
+          ASSERT_FALSE(came.sequence);
+          ASSERT_TRUE(in_run && of_run) << "the ends of a run have been read";
+          refused_[port].push_back(came);
+          frames_.pop_back();
+          last_[port] = descriptor.flags >> 7;  // of its own, which it has lost
+          continue;
+        }
         ASSERT_EQ(metadata.flow_hash, came.hash) << "another packet's metadata";
         ASSERT_EQ(metadata.l4_offset, came.l4_offset);
         ASSERT_EQ(metadata.port, port);
         ASSERT_EQ(metadata.generation, batch->generation);
-        ASSERT_EQ(batch->rx_times_ns[i], metadata.rx_time_ns);
+        ASSERT_GE(metadata.rx_time_ns, arrivals.first_ns);
+        ASSERT_LE(metadata.rx_time_ns, arrivals.last_ns);
+        ASSERT_TRUE(in_run || metadata.rx_time_ns == arrivals.first_ns);
+        ASSERT_TRUE(of_run || metadata.rx_time_ns == arrivals.last_ns);
         ASSERT_TRUE(batch->port_mask >> port & 1);
-        ASSERT_EQ(batch->flags & metadata.flags, metadata.flags);
+        ASSERT_EQ(batch->audit, (metadata.flags & XG_PKT_AUDIT) != 0);
         if (came.sequence && ports_[port].queue->metadata.delivers()) {
           ASSERT_EQ(metadata.sequence, *came.sequence);
           ASSERT_EQ(metadata.generation, came.generation);
@@ -258,6 +336,8 @@ class Feeding : public testing::TestWithParam<Settings> {
     }
     for (u32 port = 0; port < kPorts; ++port) {
       EXPECT_TRUE(came_[port].empty()) << came_[port].size();
+      EXPECT_TRUE(refused_[port].empty()) << refused_[port].size();
+      parsed_again_ += ports_[port].counters.parsed_again;
       EXPECT_EQ(ports_[port].counters.received, ports_[port].packets);
     }
     const u64 held = ports_[0].queue->socket->receiver.held() + ports_[1].queue->socket->receiver.held();
@@ -269,6 +349,7 @@ class Feeding : public testing::TestWithParam<Settings> {
   std::vector<u8> region_;
   FrameShare share_;
   FreeList free_;
+  UnparsedRing unparsed_;
   TestDevice<kCapacity, kDepth> device_;
   Batcher batcher_;
   std::vector<xg_flow_verdict> entries_;
@@ -281,7 +362,9 @@ class Feeding : public testing::TestWithParam<Settings> {
   std::optional<Feeder> feeder_;
   u64 now_ = 1000;
   u32 flows_ = 0;
-  std::array<std::deque<Came>, kPorts> came_;
+  std::array<std::deque<Came>, kPorts> came_, refused_;
+  u64 parsed_again_ = 0;
+  bool untold_ = GetParam().untold;
   std::array<u32, kPorts> last_{};
   std::array<bool, kPorts> seen_{};
   std::vector<FrameId> frames_;
@@ -294,16 +377,42 @@ TEST_P(Feeding, EachPacketHasMetadataOfItsOwn) {
   EXPECT_EQ(ports_[1].queue->metadata.delivers(), !s.bare_port && !s.without);
   EXPECT_EQ(ports_[0].queue->metadata.delivers(), !s.without);
   EXPECT_EQ(ports_[0].queue->is_covered(), s.others || s.covers || s.without || s.bare_port);
+  if (!s.untold) {
+    EXPECT_EQ(parsed_again_, 0u);
+  }
+}
+
+// A burst in which one packet has what its frame's last packet left, and nobody says so.
+TEST_P(Feeding, AStalePacketInTheMiddleOfABurstIsParsedAndJudgedAgain) {
+  const Settings& s = GetParam();
+  if (!s.in_order || s.others || s.covers || s.bare_port || s.without) return;
+  run(20);
+  Port& port = ports_[0];
+  const auto refused_before = unparsed_.given();
+  untold_ = true;
+  for (u32 i = 0; i < 40; ++i) arrive_one(0, i == 17);
+  for (u32 turn = 0; turn < 20; ++turn) {
+    feeder_->receive(now_);
+    batcher_.submit_if_due(now_ + 10'000, true);
+    device_.finished = kDepth;
+    ASSERT_NO_FATAL_FAILURE(retire());
+  }
+  EXPECT_TRUE(came_[0].empty());
+  EXPECT_TRUE(refused_[0].empty());
+  EXPECT_EQ(unparsed_.given(), refused_before + 1);
+  EXPECT_EQ(port.counters.parsed_again, 1u);
+  EXPECT_FALSE(port.queue->metadata.delivers()) << "others may come without, too";
 }
 
 std::vector<Settings> all_settings() {
   std::vector<Settings> out;
-  for (u32 i = 0; i < 96; ++i)
+  for (u32 i = 0; i < 128; ++i)
     out.push_back({.seed = i + 1,
                    .in_order = i % 4 != 3,
                    .others = i / 4 % 2 == 1,
                    .covers = i / 8 % 2 == 1,
                    .without = i / 16 % 2 == 1,
+                   .untold = i / 16 % 2 == 1 && i >= 48,
                    .bare_port = i / 32 % 2 == 1});
   return out;
 }

@@ -38,7 +38,7 @@ class Decided {
     slot.results = results;
     slot.capacity = 16;
     batch.ports.resize(16);
-    batch.rx_times_ns.resize(16);
+    batch.arrivals.resize(16);
     config.hash_key[0] = 1, config.hash_key[1] = 2;
   }
   xg_result& add(const Frame& frame, u32 verdict = XG_PASS) {

@@ -54,9 +54,10 @@ struct Counted {
     batch.submitted_ns = submitted_ns;
     batch.count = static_cast<u32>(packets.size());
     batch.later = later;
+    batch.arrivals.resize(packets.size());
     for (const auto& [port, rx_ns] : packets) {
       batch.ports.push_back(port);
-      batch.rx_times_ns.push_back(rx_ns);
+      if (Batch::is_received(port)) batch.arrived({1, port, rx_ns, rx_ns});
     }
     count_batch(batch, done_ns, by_port);
   }
@@ -188,6 +189,28 @@ TEST(CountBatch, WhatTheHostSentCountsNowhere) {
   EXPECT_EQ(counted.records[1].batch_packets, 2u);
   EXPECT_EQ(latency_of(counted.records[1]).count, 2u);
   EXPECT_EQ(counted.records[1].latency_ns_sum, 1100u);
+}
+
+// As if each had been counted at its own time.
+TEST(CountBatch, ThoseBetweenTheEndsOfARunCountAsEvenlyBetween) {
+  std::mt19937_64 random(11);
+  for (u32 i = 0; i < 2000; ++i) {
+    const u32 packets = 1 + static_cast<u32>(random() % 300);
+    const u64 shortest = random() % (u64{1} << random() % 40);
+    const u64 longest = packets == 1 ? shortest : shortest + random() % (u64{1} << random() % 40);
+    std::vector<u64> expected(XG_LATENCY_BUCKETS);
+    for (u32 p = 0; p < packets; ++p) {
+      const u64 way = packets > 1 ? (longest - shortest) * p : 0, gaps = std::max(packets - 1, 1u);
+      ++expected[xg_latency_bucket(longest - (way + gaps - 1) / gaps)];
+    }
+    xg_queue_metrics metrics{};
+    count_latencies(metrics, packets, longest, shortest);
+    for (u32 b = 0; b < XG_LATENCY_BUCKETS; ++b)
+      ASSERT_EQ(metrics.latency_ns[b], expected[b])
+          << packets << " from " << longest << " to " << shortest << ", " << b;
+    ASSERT_EQ(metrics.latency_ns_most, longest);
+    ASSERT_EQ(metrics.latency_ns_sum, packets * (longest + shortest) / 2);
+  }
 }
 
 TEST(CountBatch, AClockThatSeemsToRunBackwardsCountsAsNoTime) {

@@ -17,7 +17,7 @@ Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Cl
       order_(depth) {
   for (Batch& batch : batches_) {
     batch.ports.resize(capacity);
-    batch.rx_times_ns.resize(capacity);
+    batch.arrivals.resize(capacity);
   }
 }
 
@@ -31,8 +31,8 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   batch.count = batch.later = 0;
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
-  batch.port_mask = batch.flags = 0;
-  batch.tracked = false;
+  batch.port_mask = batch.arrivals_count = 0;
+  batch.tracked = batch.audit = false;
   current_ = &batch;
   return current_;
 }

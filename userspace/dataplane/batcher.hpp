@@ -27,6 +27,14 @@ enum class Closing { patient, by_load };
 
 enum class Outcome { decided, device_failed, unknown_generation };
 
+// Received packets that stand together in a batch, all of one port. Those between the first and the last are
+// taken to have come evenly between them.
+struct Arrivals {
+  u32 packets = 0;
+  u8 port = 0;
+  u64 first_ns = 0, last_ns = 0;  // when XDP saw them
+};
+
 // One batch and what the worker remembers of it beside the device's slot.
 struct Batch {
   gpu::Slot* slot = nullptr;
@@ -38,9 +46,10 @@ struct Batch {
   Outcome outcome = Outcome::decided;
   std::vector<u8>
       ports;  // of each descriptor; kLaterBuffer or kEgress, where it is no received packet's first
-  std::vector<u64> rx_times_ns;  // of each packet's first descriptor
+  std::vector<Arrivals> arrivals;  // of the received packets, in their order
+  u32 arrivals_count = 0;
   u32 port_mask = 0;
-  u32 flags = 0;                // XG_PKT_* that any of the received packets has
+  bool audit = false;           // XG_PKT_AUDIT, which is the policy's: all of a generation have it, or none
   bool tracked = false;         // there are followed fragments in it (XG_PKT_TRACKED)
   bool default_passes = false;  // with `tracked`: what the policy's default does with one of no first
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
@@ -57,20 +66,26 @@ struct Batch {
   // A packet, by its first buffer.
   void add(u64 offset, u32 length, u8 port, const xg_metadata& metadata) noexcept {
     slot->descriptors[count] = {offset, length, 0};
-    ports[count] = port;
-    rx_times_ns[count++] = metadata.rx_time_ns;
-    port_mask |= 1u << port;
-    flags |= metadata.flags;
-    next_sequence[port] = metadata.sequence + 1;
+    arrived({1, port, metadata.rx_time_ns, metadata.rx_time_ns});
+    add_run(1, port, metadata);
   }
-  // Packets of one buffer each, of one port, whose descriptors and times stand behind the last one's already.
-  // any_flags: of all of them; sequence: of the last.
-  void add_run(u32 packets, u8 port, u32 any_flags, u32 sequence) noexcept {
+  // Packets of one buffer each, of one port, whose descriptors stand behind the last one's already, and whose
+  // arrival is noted. last: the last one's.
+  void add_run(u32 packets, u8 port, const xg_metadata& last) noexcept {
     std::memset(ports.data() + count, port, packets);
     count += packets;
     port_mask |= 1u << port;
-    flags |= any_flags;
-    next_sequence[port] = sequence + 1;
+    audit |= (last.flags & XG_PKT_AUDIT) != 0;
+    next_sequence[port] = last.sequence + 1;
+  }
+  // Before they are added.
+  void arrived(const Arrivals& run) noexcept {
+    Arrivals* const before = arrivals_count ? &arrivals[arrivals_count - 1] : nullptr;
+    if (before && before->port == run.port && before->first_ns == run.first_ns &&
+        before->last_ns == run.last_ns && run.first_ns == run.last_ns)
+      before->packets += run.packets;
+    else
+      arrivals[arrivals_count++] = run;
   }
   // What the host sends out of `port`.
   void add_egress(u64 offset, u32 length, u8 port) noexcept {

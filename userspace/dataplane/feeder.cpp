@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "userspace/dataplane/clock.hpp"
 
 namespace xdpgpu::dataplane {
@@ -20,12 +22,14 @@ constexpr u64 kBeatEveryNs = 1'000'000;
 }  // namespace
 
 Feeder::Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*> queues, FreeList& free,
-               FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy, EgressFeed& egress)
+               FrameRing* ring, UnparsedRing& unparsed, const std::atomic<const CurrentPolicy*>& policy,
+               EgressFeed& egress)
     : options_(options),
       region_(region),
       queues_(std::move(queues)),
       free_(free),
       ring_(ring),
+      unparsed_(unparsed),
       policy_(policy),
       egress_(egress) {}
 
@@ -50,7 +54,7 @@ void Feeder::refill() noexcept {
 
 bool Feeder::receive(u64 now_ns) noexcept {
   if (ring_) ring_->take(free_);
-  bool any = false;
+  bool any = parse_refused(now_ns);
   // Also where nothing is received: a log holds no more than a burst.
   egress_.take(now_ns, &any);
   for (PortQueue* queue : queues_) {
@@ -109,63 +113,124 @@ bool Feeder::receive(PortQueue& queue, u64 now_ns) noexcept {
   return any;
 }
 
+// Of packets on the RX ring from `at` on, those that are of one buffer each, where a packet's should be.
+struct Feeder::Run {
+  Run(const PortQueue& queue, u32 first, const FrameShare& share, u8* frames)
+      : ring(static_cast<const xdp_desc*>(queue.socket->receiver.rx.ring)),
+        mask(queue.socket->receiver.rx.mask),
+        at(first),
+        first_frame(share.first),
+        span(share.chunks()),
+        between(share.step - 1),
+        region(frames) {}
+
+  xdp_desc descriptor(u32 i) const noexcept { return ring[(at + i) & mask]; }
+  const xg_metadata& metadata(u32 i) const noexcept {
+    return *reinterpret_cast<const xg_metadata*>(region + ring[(at + i) & mask].addr - XG_METADATA_SIZE);
+  }
+  bool plain(const xdp_desc& d) const noexcept {
+    const u32 place = frame_of(d.addr) - first_frame;
+    return !((d.options & kContinued) | (place >= span) | (place & between) |
+             (d.addr % XG_CHUNK_SIZE != XG_FRAME_DATA) | (d.len > XG_CHUNK_SIZE - XG_FRAME_DATA));
+  }
+
+  const xdp_desc* ring;
+  u32 mask, at;
+  u32 first_frame, span, between;
+  u8* region;
+};
+
 // Takes packets as long as they are of one buffer each, and have their metadata; returns how many. It stops
 // in front of whatever it does not take, so that take() has the last word on that.
 u32 Feeder::take_run(PortQueue& queue, u32 at, u32 count, u64 now_ns) noexcept {
   if (queue.dropping || !queue.metadata.delivers() || count < kFewPackets) return 0;
-  const xsk_ring_cons& rx = queue.socket->receiver.rx;
-  // Copies: what is written may be anything, as far as a compiler knows.
-  const xdp_desc* const ring = static_cast<const xdp_desc*>(rx.ring);
-  const u32 mask = rx.mask;
-  const FrameShare share = free_.share();
-  const u32 span = share.chunks(), between = share.step - 1;
-  u8* const region = region_;
-  const auto metadata_at = [=](u32 i) {
-    return reinterpret_cast<const xg_metadata*>(region + ring[(at + i) & mask].addr - XG_METADATA_SIZE);
-  };
-  const auto plain = [=](const xdp_desc& d) {
-    const u32 place = frame_of(d.addr) - share.first;
-    return !((d.options & kContinued) | (place >= span) | (place & between) |
-             (d.addr % XG_CHUNK_SIZE != XG_FRAME_DATA) | (d.len > XG_CHUNK_SIZE - XG_FRAME_DATA));
-  };
-  for (u32 i = 0; i < std::min(kAhead, count); ++i) __builtin_prefetch(metadata_at(i), 0, kIntoL2);
-  const bool in_order = queue.metadata.in_order();
+  const Run run(queue, at, free_.share(), region_);
+  const bool by_ends = queue.metadata.in_order() && !queue.looks_at_each(queue.metadata.last().sequence + 1);
+  u32 done = by_ends ? take_by_ends(queue, run, count, now_ns) : 0;
+  if (done < count) done += take_each(queue, run, done, count, now_ns);
+  return done;
+}
+
+// Reads the metadata of the first and the last one alone. Where these are their own, and as many packets
+// apart as their sequences say, those between are of the same generation, which only grows, and the device is
+// told what to expect of each: the kernel program has said nothing of packets without
+// (PortQueue::looks_at_each). Where they are not, the rest is for take_each().
+u32 Feeder::take_by_ends(PortQueue& queue, const Run& in_ring, u32 count, u64 now_ns) noexcept {
+  const Run run = in_ring;  // a copy: what is written may be anything, as far as a compiler knows
   const auto port = static_cast<u8>(queue.port);
-  MetadataProbe::Last last = queue.metadata.last();
+  __builtin_prefetch(&run.metadata(count - 1));  // a hint: its descriptor need not be valid
   u32 done = 0;
   while (done < count) {
-    if (!plain(ring[(at + done) & mask])) break;
-    const xg_metadata& head = *metadata_at(done);
+    if (!run.plain(run.descriptor(done))) break;
+    const xg_metadata& head = run.metadata(done);
+    const MetadataProbe::Last before = queue.metadata.last();
+    const u32 generation = head.generation, sequence = head.sequence;
+    if (!generation || !MetadataProbe::later(head, port, before)) break;
+    Batch* const batch = batcher_->open(generation, now_ns);
+    if (!batch) break;
+    const u32 wanted = std::min(count - done, batch->room());
+    xg_descriptor* const descriptors = batch->slot->descriptors + batch->count;
+    u32 taken = 0;
+    for (; taken < wanted; ++taken) {
+      const xdp_desc desc = run.descriptor(done + taken);
+      if (!run.plain(desc)) [[unlikely]]
+        break;
+      descriptors[taken] = {desc.addr, desc.len, XG_DESC_EXPECTED(u32{port}, sequence + taken)};
+    }
+    const xg_metadata& tail = run.metadata(done + taken - 1);
+    if (tail.generation != generation || tail.sequence != sequence + taken - 1 || tail.port != port ||
+        tail.flags & XG_PKT_EGRESS || tail.rx_time_ns < head.rx_time_ns)
+      break;
+    batch->arrived({taken, port, head.rx_time_ns, tail.rx_time_ns});
+    batch->add_run(taken, port, tail);
+    queue.next_sequence = tail.sequence + 1;
+    queue.metadata.note({tail.rx_time_ns, tail.sequence});
+    done += taken;
+  }
+  return done;
+}
+
+// Reads the metadata of each.
+u32 Feeder::take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count, u64 now_ns) noexcept {
+  const Run run = in_ring;
+  const auto port = static_cast<u8>(queue.port);
+  const bool in_order = queue.metadata.in_order();
+  const u32 first = done;
+  for (u32 i = done; i < std::min(done + kAhead, count); ++i)
+    __builtin_prefetch(&run.metadata(i), 0, kIntoL2);
+  MetadataProbe::Last last = queue.metadata.last();
+  while (done < count) {
+    if (!run.plain(run.descriptor(done))) break;
+    const xg_metadata& head = run.metadata(done);
     const u32 generation = head.generation;
     if (!generation || (in_order && !MetadataProbe::later(head, port, last))) break;
     Batch* const batch = batcher_->open(generation, now_ns);
     if (!batch) break;
     const u32 room = std::min(count - done, batch->room());
     xg_descriptor* const descriptors = batch->slot->descriptors + batch->count;
-    u64* const times = batch->rx_times_ns.data() + batch->count;
     u32 taken = 0, flags = 0;
     for (; taken < room; ++taken) {
-      const xdp_desc desc = ring[(at + done + taken) & mask];
-      if (done + taken + kAhead < count) __builtin_prefetch(metadata_at(done + taken + kAhead), 0, kIntoL2);
-      if (!plain(desc)) [[unlikely]]
+      const xdp_desc desc = run.descriptor(done + taken);
+      if (done + taken + kAhead < count) __builtin_prefetch(&run.metadata(done + taken + kAhead), 0, kIntoL2);
+      if (!run.plain(desc)) [[unlikely]]
         break;
-      const auto& metadata = *reinterpret_cast<const xg_metadata*>(region + desc.addr - XG_METADATA_SIZE);
+      const auto& metadata = run.metadata(done + taken);
       if (metadata.generation != generation || (in_order && !MetadataProbe::later(metadata, port, last)))
           [[unlikely]]
         break;
       flags |= metadata.flags;
       last = {metadata.rx_time_ns, metadata.sequence};
-      times[taken] = metadata.rx_time_ns;
+      batch->arrived({1, port, last.rx_time_ns, last.rx_time_ns});
       descriptors[taken] = {desc.addr, desc.len, 0};
     }
-    batch->add_run(taken, port, flags, last.sequence);
+    batch->add_run(taken, port, run.metadata(done + taken - 1));
     if (flags & XG_PKT_TRACKED) [[unlikely]]
       note_tracked(*batch);
     queue.next_sequence = last.sequence + 1;
     queue.metadata.note(last);
     done += taken;
   }
-  return done;
+  return done - first;
 }
 
 // A buffer that is not valid does not lie in a chunk of this worker's.
@@ -277,6 +342,28 @@ void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length
   if (policy->chooser) policy->chooser(frame, readable, length, metadata);
 }
 
+// They go to the device once more, with metadata that the worker has parsed, behind what came in meanwhile.
+bool Feeder::parse_refused(u64 now_ns) noexcept {
+  bool any = false;
+  while (const Unparsed* refused = unparsed_.oldest()) [[unlikely]] {
+      const xg_descriptor& packet = refused->packet;
+      PortQueue& queue = **std::find_if(queues_.begin(), queues_.end(),
+                                        [&](const PortQueue* one) { return one->port == refused->port; });
+      if (queue.metadata.delivers()) forget_metadata(queue);
+      u8* const frame = region_ + packet.offset;
+      fill_metadata(queue, frame, packet.length, packet.length, now_ns);
+      auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
+      metadata->sequence = queue.next_sequence - 1;  // its own has been used up
+      Batch* const batch = batcher_->open(metadata->generation, now_ns);
+      if (!batch) break;
+      batch->add(packet.offset, packet.length, static_cast<u8>(queue.port), *metadata);
+      ++queue.counters->parsed_again;
+      unparsed_.take();
+      any = true;
+    }
+  return any;
+}
+
 void Feeder::kick() noexcept {
   for (PortQueue* queue : queues_)
     if (queue->busy_poll || queue->socket->receiver.wants_wakeup())
@@ -357,6 +444,7 @@ FrameCount Feeder::count(const Retired& retired) const noexcept {
   if (ring_) frames.free += retired.freed - ring_->taken();
   for (const PortQueue* queue : queues_) frames.fill += queue->socket->receiver.held();
   frames.batch = batcher_ ? batcher_->taken() - retired.frames : 0;
+  frames.batch += retired.unparsed - unparsed_.taken();
   frames.tx = retired.sent;
   return frames;
 }

@@ -11,6 +11,7 @@
 #include "userspace/dataplane/egress_feed.hpp"
 #include "userspace/dataplane/frame_ring.hpp"
 #include "userspace/dataplane/port_queue.hpp"
+#include "userspace/dataplane/unparsed_ring.hpp"
 #include "userspace/dataplane/worker_state.hpp"
 
 namespace xdpgpu::dataplane {
@@ -19,10 +20,11 @@ namespace xdpgpu::dataplane {
 // free list. No allocation after construction.
 class Feeder {
  public:
-  // queues: those that exist. ring: from the thread that retires; nullptr where that is this one. egress:
-  // what the host sends; used by this thread alone.
+  // queues: those that exist. ring: from the thread that retires; nullptr where that is this one. unparsed:
+  // from there, too, be it this one. egress: what the host sends; used by this thread alone.
   Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*> queues, FreeList& free,
-         FrameRing* ring, const std::atomic<const CurrentPolicy*>& policy, EgressFeed& egress);
+         FrameRing* ring, UnparsedRing& unparsed, const std::atomic<const CurrentPolicy*>& policy,
+         EgressFeed& egress);
 
   // Before the first turn.
   void use(Batcher& batcher) noexcept {
@@ -46,7 +48,8 @@ class Feeder {
 
   // Whether every packet that was received has left, by what `retired` says.
   bool empty_handed(bool rings_empty, const Retired& retired) const noexcept {
-    return rings_empty && retired.frames == batcher_->taken() && !retired.under_way;
+    return rings_empty && retired.frames == batcher_->taken() && retired.unparsed == unparsed_.taken() &&
+           !retired.under_way;
   }
   FrameCount count(const Retired& retired) const noexcept;
   WorkerReport report(const Retired& retired) const noexcept;
@@ -54,11 +57,15 @@ class Feeder {
  private:
   void refill(PortQueue& queue) noexcept;
   bool receive(PortQueue& queue, u64 now_ns) noexcept;
+  struct Run;
   u32 take_run(PortQueue& queue, u32 at, u32 count, u64 now_ns) noexcept;
+  u32 take_by_ends(PortQueue& queue, const Run& in_ring, u32 count, u64 now_ns) noexcept;
+  u32 take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count, u64 now_ns) noexcept;
   bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   void note_tracked(Batch& batch) noexcept;
   bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
+  bool parse_refused(u64 now_ns) noexcept;
   bool valid(const xdp_desc& buffer, u32 least_start) const noexcept;
   void discard(PortQueue& queue, u32 at, u32 buffers, bool last) noexcept;
   void forget_metadata(PortQueue& queue) noexcept;
@@ -71,6 +78,7 @@ class Feeder {
   std::vector<PortQueue*> queues_;
   FreeList& free_;
   FrameRing* ring_;
+  UnparsedRing& unparsed_;
   const std::atomic<const CurrentPolicy*>& policy_;
   EgressFeed& egress_;
   Batcher* batcher_ = nullptr;

@@ -12,6 +12,24 @@
 
 namespace xdpgpu::dataplane {
 
+// Counts packets whose latencies go evenly from `longest_ns` down to `shortest_ns`.
+inline void count_latencies(xg_queue_metrics& metrics, u32 packets, u64 longest_ns,
+                            u64 shortest_ns) noexcept {
+  metrics.latency_ns_sum += packets * (longest_ns + shortest_ns) / 2;
+  metrics.latency_ns_most = std::max(metrics.latency_ns_most, longest_ns);
+  const u32 last = xg_latency_bucket(shortest_ns);
+  u32 counted = 0;
+  // The i-th packet's latency is that of the first less i / (packets - 1) of the whole way.
+  for (u32 bucket = xg_latency_bucket(longest_ns); bucket > last && counted < packets; --bucket) {
+    const u64 way = longest_ns - shortest_ns;
+    const u64 down_to = (longest_ns - xg_latency_floor(bucket)) * (packets - 1) / way;
+    const u32 so_far = std::min(packets, static_cast<u32>(down_to) + 1);
+    metrics.latency_ns[bucket] += so_far - counted;
+    counted = so_far;
+  }
+  metrics.latency_ns[last] += packets - counted;
+}
+
 // Counts a batch that was seen to be over at `done_ns`: batch size and device time at the port of its
 // first packet, each packet's latency at its own; what the host sent counts nowhere. by_port[p] is there for
 // every port that has a packet in the batch. For the worker that owns the records; no allocation, no system
@@ -20,9 +38,7 @@ inline void count_batch(const Batch& batch, u64 done_ns,
                         std::span<xg_queue_metrics* const> by_port) noexcept {
   const u32 packets = batch.packets();
   if (!packets) return;
-  u32 at = 0;
-  while (!Batch::is_received(batch.ports[at])) ++at;
-  xg_queue_metrics& first = *by_port[batch.ports[at]];
+  xg_queue_metrics& first = *by_port[batch.arrivals[0].port];
   const u64 device_ns = done_ns > batch.submitted_ns ? done_ns - batch.submitted_ns : 0;
   ++first.batches;
   first.batch_packets += packets;
@@ -30,39 +46,11 @@ inline void count_batch(const Batch& batch, u64 done_ns,
   first.device_ns_most = std::max(first.device_ns_most, device_ns);
   ++first.batch_log2[xg_log2_bucket(packets, XG_BATCH_BUCKETS)];
   ++first.device_ns_log2[xg_log2_bucket(device_ns, XG_DEVICE_BUCKETS)];
-  // Packets of one port tend to stand together: what is summed up stays in registers meanwhile.
-  for (u32 i = at; i < batch.count;) {
-    const u8 port = batch.ports[i];
-    if (!Batch::is_received(port)) {
-      ++i;
-      continue;
-    }
-    xg_queue_metrics& metrics = *by_port[port];
-    u64 sum = 0, most = 0;
-    // So do those of one bucket, which is looked up for the first of them.
-    u64 from = 0, width = 0, packets_there = 0;
-    u32 bucket = 0;
-    for (; i < batch.count && batch.ports[i] == port; ++i) {
-      const u64 rx_ns = batch.rx_times_ns[i];
-      const u64 ns = done_ns > rx_ns ? done_ns - rx_ns : 0;
-      sum += ns;
-      most = std::max(most, ns);
-      if (ns - from >= width) {
-        metrics.latency_ns[bucket] += packets_there;
-        packets_there = 0;
-        bucket = xg_latency_bucket(ns);
-        if (i + 1 == batch.count) {
-          ++i, ++packets_there;
-          break;
-        }
-        from = xg_latency_floor(bucket);
-        width = (bucket + 1 < XG_LATENCY_BUCKETS ? xg_latency_floor(bucket + 1) : ~u64{0}) - from;
-      }
-      ++packets_there;
-    }
-    metrics.latency_ns[bucket] += packets_there;
-    metrics.latency_ns_sum += sum;
-    metrics.latency_ns_most = std::max(metrics.latency_ns_most, most);
+  for (u32 i = 0; i < batch.arrivals_count; ++i) {
+    const Arrivals& run = batch.arrivals[i];
+    const u64 longest = done_ns > run.first_ns ? done_ns - run.first_ns : 0;
+    const u64 shortest = done_ns > run.last_ns ? done_ns - run.last_ns : 0;
+    count_latencies(*by_port[run.port], run.packets, longest, shortest);
   }
 }
 

@@ -46,6 +46,9 @@ struct PortQueue {
   u32 published_granted = 0, published_retired = 0;
   // 1: in front of some of the worker's frames something else than the XDP program's metadata may have stood.
   u32 covered = 0;
+  // As last seen in the queue's state, and up to which sequence packets are looked at one by one for it.
+  u32 exceptions_seen = 0, look_until = 0;
+  bool looking = false;
   u32 dropping = 0;  // kContinued: the rest of a packet of too many buffers is to come, and to go
   // Frames that are not a received packet's first: put into batches since the start, and come out of them (of
   // the thread that retires).
@@ -53,6 +56,19 @@ struct PortQueue {
 
   // Packets admitted by the XDP program so far.
   u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
+  // Whether some of the packets that have been received, `next` being the sequence of the first of them, may
+  // be such as the worker has to look at itself (xg_queue_state.exceptions). To be asked once they are on the
+  // ring.
+  bool looks_at_each(u32 next) noexcept {
+    const u32 exceptions = __atomic_load_n(&state->exceptions, __ATOMIC_ACQUIRE);
+    if (exceptions != exceptions_seen) [[unlikely]] {
+      exceptions_seen = exceptions;
+      look_until = admitted();
+      looking = true;
+    }
+    looking = looking && static_cast<std::int32_t>(look_until - next) > 0;
+    return looking;
+  }
   void publish_retired(u32 sequence) noexcept {
     if (sequence == published_retired) return;
     published_retired = sequence;

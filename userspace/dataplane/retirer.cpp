@@ -18,12 +18,13 @@ constexpr u64 kHungNs = 5'000'000'000;
 }  // namespace
 
 Retirer::Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring,
-                 const FragmentLogs& logs, u32 own)
+                 UnparsedRing& unparsed, const FragmentLogs& logs, u32 own)
     : free_(free),
       ring_(ring),
+      unparsed_(unparsed),
       queues_(queues),
       order_(static_cast<u32>(queues.size()), free.span(), kPassGraceNs),
-      router_(region, queues, free, order_),
+      router_(region, queues, free, unparsed, order_),
       fragments_(region, queues, logs, own) {
   for (const PortQueue* queue : queues_) metrics_.push_back(queue ? queue->metrics : nullptr);
 }
@@ -87,6 +88,7 @@ Retired Retirer::state(u64 now_ns) const noexcept {
   state.batches = batches_;
   state.packets = packets_;
   state.frames = frames_;
+  state.unparsed = unparsed_.given();
   if (ring_) state.freed = ring_->given() + free_.size();
   state.sent = router_.frames_out();
   state.under_way = !order_.empty();

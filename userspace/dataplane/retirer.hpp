@@ -21,10 +21,11 @@ namespace xdpgpu::dataplane {
 class Retirer {
  public:
   // queues[port]: nullptr where there is none. free: where frames go whose packets are through, this
-  // thread's own. ring: to the thread that feeds; nullptr where that is this one.
-  // logs, own: of the fragments that are followed, and this worker's place among them; outlive it.
+  // thread's own. ring: to the thread that feeds; nullptr where that is this one. unparsed: to there, too, be
+  // it this one; outlives it. logs, own: of the fragments that are followed, and this worker's place among
+  // them; outlive it.
   Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring,
-          const FragmentLogs& logs, u32 own);
+          UnparsedRing& unparsed, const FragmentLogs& logs, u32 own);
 
   // Before the first turn.
   void use(Batcher& batcher, bool device_publishes) noexcept;
@@ -66,6 +67,7 @@ class Retirer {
 
   FreeList& free_;
   FrameRing* ring_;
+  UnparsedRing& unparsed_;
   std::vector<PortQueue*> queues_;          // by port
   std::vector<xg_queue_metrics*> metrics_;  // by port, nullptr where there is no queue
   OrderLog order_;

@@ -15,6 +15,7 @@
 #include "userspace/dataplane/order.hpp"
 #include "userspace/dataplane/port_queue.hpp"
 #include "userspace/dataplane/too_long.hpp"
+#include "userspace/dataplane/unparsed_ring.hpp"
 #include "userspace/dataplane/ways.hpp"
 
 namespace xdpgpu::dataplane {
@@ -30,8 +31,9 @@ struct Routed {
 class Router {
  public:
   // queues[port]: the worker's queue of each port, nullptr where it has none. Their sockets stay the
-  // same for the router's life.
-  Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, OrderLog& order);
+  // same for the router's life. unparsed: where packets go that were not judged for their metadata; outlives
+  // it.
+  Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, UnparsedRing& unparsed, OrderLog& order);
 
   // Before the first batch. What is to leave by a port of which this worker has no queue goes through `to`;
   // what others have for a port of this worker's comes from `from`. Both outlive it.
@@ -42,7 +44,7 @@ class Router {
   void leave_publishing_to_device(bool publishes) noexcept { device_publishes_ = publishes; }
 
   // Every frame of the batch is on the free list or in a TX ring afterwards, those of one packet all on the
-  // same; TX rings are flushed, not kicked.
+  // same, or its packet is to be parsed; TX rings are flushed, not kicked.
   Routed route(const Batch& batch, u64 now_ns) noexcept;
   // Frames whose transmission is over go to the free list, or back to whose they are; returns how many.
   u32 collect() noexcept;
@@ -133,6 +135,7 @@ class Router {
   u64 of_others_ = 0;
   std::vector<u64> of_others_by_port_;
   FreeList& free_;
+  UnparsedRing& unparsed_;
   OrderLog& order_;
   AnswerLimit answers_;
   bool covered_ = false;

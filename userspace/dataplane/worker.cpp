@@ -73,8 +73,9 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
       freed_(options.split ? std::optional(FreeList::empty_like(free_)) : std::nullopt),
       returns_(options.split ? std::make_unique<FrameRing>(frames.count) : nullptr),
       egress_(std::move(egress), accounts(queues_), options.index, options.workers, region, free_, policy),
-      feeder_(options_, region, active_, free_, returns_.get(), policy, egress_),
-      retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get(), fragments, options.index),
+      feeder_(options_, region, active_, free_, returns_.get(), unparsed_, policy, egress_),
+      retirer_(region, plain(queues_), freed_ ? *freed_ : free_, returns_.get(), unparsed_, fragments,
+               options.index),
       idle_(receive_fds(active_), longest_sleep_ms(options.beat_timeout_ns), options.spin_ns) {
   report_.publish({.frames = feeder_.count({})});
 }

@@ -87,6 +87,7 @@ class Worker {
   FreeList free_;
   std::optional<FreeList> freed_;       // split only: of the thread that retires
   std::unique_ptr<FrameRing> returns_;  // split only: from there to free_
+  UnparsedRing unparsed_;               // from whoever retires to whoever feeds
   EgressFeed egress_;
   Feeder feeder_;
   Retirer retirer_;

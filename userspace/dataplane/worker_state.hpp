@@ -47,6 +47,7 @@ struct WorkerOptions {
 struct Retired {
   u64 batches = 0, packets = 0;  // that came out of batches
   u64 frames = 0;                // likewise
+  u64 unparsed = 0;              // packets among them that are to be judged again
   u64 freed = 0;                 // frames given back, or about to be; split only
   u64 sent = 0;                  // frames that the kernel holds to send
   u64 under_way = 0;             // 1: some of the packets have not left
