@@ -78,7 +78,7 @@ int xdpgpu(struct xdp_md* ctx) {
   if (xg_passes_as_control(&run)) return xg_finish(&run, XG_KERNEL_pass_control, XDP_PASS);
   if (run.policy->routes) xg_look_as_router(ctx, &packet, XG_READ(run.config->mac));
 
-  run.flow_hash = (u32)xg_flow_hash(&packet.key, run.config->hash_key[0], run.config->hash_key[1]);
+  run.flow_hash = xg_flow_hash(&packet.key, &run.config->flow_keys);
   if (xg_is_tracked(&run)) {
     const int fate = xg_fragment_begin(ctx, &packet, run.generation);
     if (fate != XG_FATE_FIRST)
