@@ -245,7 +245,7 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
   if (xg_flow_hands_up(run, &cached, how)) return XG_CONTINUE;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
-  const u64 now = bpf_ktime_get_coarse_ns();
+  const u64 now = xg_coarse_ns();
   if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
   const int drops = cached.action == XG_DROP && !(how & XG_FLOW_AUDIT);
   if (!drops && !(how & XG_FLOW_LAST_WORD) && !xg_flow_in_order(run, now)) return XG_CONTINUE;
