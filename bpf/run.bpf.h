@@ -122,6 +122,7 @@ XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx, xg_packet* packet
   __builtin_memset(packet, 0, sizeof(*packet));
   run->ctx = ctx;
   run->packet = packet;
+  run->flow_hash = 0;
   run->bytes = xg_frame_bytes(ctx);
   run->queue = ctx->rx_queue_index;
   xg_add(&counters, XG_KERNEL_received, run->bytes);
