@@ -123,12 +123,8 @@ XG_INLINE u32 xg_block_value(const struct xg_tables* tables, u32 index, u64 key)
   return value == XG_LPM_ESCAPE ? xg_block_number(line, key) : (u32)value;
 }
 
-/* The value for a 64-bit key, from the root word at `index` of the slot's lines. A global function, which
- * the verifier proves once for all its callers; such functions take no map pointers, hence the slot. */
-__noinline u32 xg_trie_walk(const xg_chunk* first, u32 slot, u32 index, u64 key) {
-  if (!first) return 0;
-  const struct xg_tables at_slot = {.slot = slot, .first = first};
-  const struct xg_tables* tables = &at_slot;
+/* The value for a 64-bit key, from the root word at `index` of the slot's lines. */
+XG_INLINE u32 xg_trie_walk(const struct xg_tables* tables, u32 index, u64 key) {
   for (int depth = 0; depth < (int)XG_LPM_MAX_DEPTH; depth++) {
     const u64 word = xg_word_at(tables, index);
     const u32 kind = XG_LPM_KIND(word);
@@ -151,16 +147,46 @@ __noinline u32 xg_trie_walk(const xg_chunk* first, u32 slot, u32 index, u64 key)
   return 0;
 }
 
+#define XG_NO_ROOT (~0u)
+
+/* The values for two keys, the source's in the low half of everything: both in one call, as a call costs as
+ * much as a walk. Of a root XG_NO_ROOT: 0. A global function, which the verifier proves once for all its
+ * callers; such functions take no map pointers, hence the slot. */
+__noinline u64 xg_trie_walks(const xg_chunk* first, u32 slot, u64 roots, u64 src, u64 dst) {
+  if (!first) return 0;
+  const struct xg_tables tables = {.slot = slot, .first = first};
+  const u32 src_root = (u32)roots, dst_root = (u32)(roots >> 32);
+  const u32 src_value = src_root == XG_NO_ROOT ? 0 : xg_trie_walk(&tables, src_root, src);
+  const u32 dst_value = dst_root == XG_NO_ROOT ? 0 : xg_trie_walk(&tables, dst_root, dst);
+  return xg_pair(src_value, dst_value);
+}
+
 XG_INLINE u64 xg_address_half(const u32* words) { return __builtin_bswap64(xg_pair(words[0], words[1])); }
 
-XG_INLINE u32 xg_address_class(const xg_policy* policy, const struct xg_tables* tables, const u32* address,
-                               u32 family, u32 root4, u32 root6) {
-  if (family == 4) return xg_trie_walk(tables->first, tables->slot, root4, (u64)xg_host32(address[0]) << 32);
-  if (family != 6) return 0;
-  const u32 value = xg_trie_walk(tables->first, tables->slot, root6, xg_address_half(address));
-  if (value < XG_LPM_LOW) return value;
-  return xg_trie_walk(tables->first, tables->slot, policy->low_base + (value - XG_LPM_LOW),
-                      xg_address_half(address + 2));
+/* The second half of an IPv6 address, where the first one's value says that it matters. */
+XG_INLINE u32 xg_low_root(const xg_policy* policy, u32 value) {
+  return value < XG_LPM_LOW ? XG_NO_ROOT : policy->low_base + (value - XG_LPM_LOW);
+}
+
+/* The classes of both addresses, the source's in the low half; of a dimension that is not looked up, 0. */
+XG_INLINE u64 xg_address_classes(const xg_policy* policy, const struct xg_tables* tables,
+                                 const xg_flow_key* key) {
+  const u32 src = policy->dims & 1u << XG_DIM_SRC, dst = policy->dims & 1u << XG_DIM_DST;
+  if (key->family == 4)
+    return xg_trie_walks(tables->first, tables->slot,
+                         xg_pair(src ? policy->src4_root : XG_NO_ROOT, dst ? policy->dst4_root : XG_NO_ROOT),
+                         (u64)xg_host32(key->src[0]) << 32, (u64)xg_host32(key->dst[0]) << 32);
+  if (key->family != 6) return 0;
+  const u64 high =
+      xg_trie_walks(tables->first, tables->slot,
+                    xg_pair(src ? policy->src6_root : XG_NO_ROOT, dst ? policy->dst6_root : XG_NO_ROOT),
+                    xg_address_half(key->src), xg_address_half(key->dst));
+  const u32 src_root = xg_low_root(policy, (u32)high), dst_root = xg_low_root(policy, (u32)(high >> 32));
+  if ((src_root & dst_root) == XG_NO_ROOT) return high;
+  const u64 low = xg_trie_walks(tables->first, tables->slot, xg_pair(src_root, dst_root),
+                                xg_address_half(key->src + 2), xg_address_half(key->dst + 2));
+  return xg_pair(src_root == XG_NO_ROOT ? (u32)high : (u32)low,
+                 (u32)((dst_root == XG_NO_ROOT ? high : low) >> 32));
 }
 
 XG_INLINE u32 xg_port_index(const xg_packet* packet, u16 port) {
@@ -179,13 +205,13 @@ XG_INLINE u32 xg_l4_index(const xg_policy* policy, const xg_packet* packet) {
 }
 
 XG_INLINE u32 xg_class_of(const xg_policy* policy, const struct xg_tables* tables, const xg_packet* packet,
-                          u32 dimension) {
+                          u32 dimension, u64 addresses) {
   const xg_flow_key* key = &packet->key;
   switch (dimension) {
     case XG_DIM_SRC:
-      return xg_address_class(policy, tables, key->src, key->family, policy->src4_root, policy->src6_root);
+      return (u32)addresses;
     case XG_DIM_DST:
-      return xg_address_class(policy, tables, key->dst, key->family, policy->dst4_root, policy->dst6_root);
+      return (u32)(addresses >> 32);
     case XG_DIM_SPORT:
       return xg_index_at(tables, policy->sport_line, xg_port_index(packet, key->src_port));
     case XG_DIM_DPORT:
@@ -210,10 +236,13 @@ XG_INLINE enum xg_classified xg_classify(const xg_policy* policy, const struct x
   u32 any = policy->first_row[0];
   u32 cell = 0;
   u64 words = ~0ul;
+  u64 addresses = 0;
+  if (policy->dims & (1u << XG_DIM_SRC | 1u << XG_DIM_DST))
+    addresses = xg_address_classes(policy, tables, &packet->key);
 #pragma unroll
   for (u32 d = 0; d < XG_DIMS; d++) {
     if (!(policy->dims >> d & 1)) continue;
-    any = policy->first_row[d] + xg_class_of(policy, tables, packet, d);
+    any = policy->first_row[d] + xg_class_of(policy, tables, packet, d, addresses);
     row[d] = any;
     const xg_class_head* head = xg_entry_at(tables, policy->heads_line * 4 + any, sizeof(*head));
     if (!head) return XG_CLASSIFIED_BROKEN;

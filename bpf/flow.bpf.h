@@ -31,10 +31,11 @@ struct xg_cached {
 };
 
 #define XG_UNCUT (-2)       /* the verdict is for the packet's segments */
+#define XG_INTRICATE (-3)   /* more than pass or drop: xg_flow is to take it */
 #define XG_FLOW_KEY_WORDS 5 /* u64 words in a key; 4 bytes are left */
 
-/* Reads entry `index` if it is of one of these generations and of this key. */
-XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u64 generations, struct xg_cached* cached) {
+/* The word of entry `index` if it is of one of these generations and of this key, else 0. */
+XG_INLINE u64 xg_flow_word(u32 index, const xg_flow_key* sought, u64 generations) {
   const u64* entry = bpf_map_lookup_elem(&flow_verdicts, &index);
   if (!entry) return 0;
   const u64 word = XG_READ(entry[0]);
@@ -45,8 +46,14 @@ XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u64 generations
 #pragma unroll
   for (int i = 0; i < XG_FLOW_KEY_WORDS; i++) differ |= XG_READ(entry[1 + i]) ^ key[i];
   differ |= (u32)XG_READ(entry[1 + XG_FLOW_KEY_WORDS]) ^ *(const u32*)(key + XG_FLOW_KEY_WORDS);
+  return differ ? 0 : word;
+}
+
+/* Reads entry `index` if its word still is what it was as its key was read: the body is then of that key. */
+XG_INLINE int xg_flow_read(u32 index, u64 word, struct xg_cached* cached) {
+  const u64* entry = bpf_map_lookup_elem(&flow_verdicts, &index);
+  if (!entry) return 0;
   const u64 tail = XG_READ(entry[7]);
-  if (differ) return 0;
   cached->published_ns = 0;
   if ((u32)tail) {
     const xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
@@ -65,16 +72,42 @@ XG_INLINE int xg_flow_read(u32 index, const xg_flow_key* sought, u64 generations
   return 1;
 }
 
-/* key: 8-aligned. */
-XG_INLINE int xg_flow_find(const xg_config* settings, u32 shard, const xg_flow_key* key, u32 flow_hash,
-                           u64 generations, struct xg_cached* cached) {
+/* The word of the flow's entry in that shard, and the entry's index; 0: there is none. key: 8-aligned. */
+XG_INLINE u64 xg_flow_seek(const xg_config* settings, u32 shard, const xg_flow_key* key, u32 flow_hash,
+                           u64 generations, u32* index) {
   const u32 entries = settings->flow_entries_per_queue;
   const u32 bucket = flow_hash & (entries / XG_FLOW_WAYS - 1);
   const u32 first = shard * entries + bucket * XG_FLOW_WAYS;
 #pragma unroll
-  for (u32 way = 0; way < XG_FLOW_WAYS; way++)
-    if (xg_flow_read(first + way, key, generations, cached)) return 1;
+  for (u32 way = 0; way < XG_FLOW_WAYS; way++) {
+    *index = first + way;
+    const u64 word = xg_flow_word(first + way, key, generations);
+    if (word) return word;
+  }
   return 0;
+}
+
+XG_INLINE int xg_flow_find(const xg_config* settings, u32 shard, const xg_flow_key* key, u32 flow_hash,
+                           u64 generations, struct xg_cached* cached) {
+  u32 index;
+  const u64 word = xg_flow_seek(settings, shard, key, flow_hash, generations, &index);
+  return word && xg_flow_read(index, word, cached);
+}
+
+/* Where the entry of a packet's flow stands, and the upper half of its word, as one number that is not 0: the
+ * action is in it. The lower half is the generation in force. */
+#define XG_FOUND(index, word) ((u64)(index) | ((word) & ~0xfffffffful))
+#define XG_FOUND_INDEX(found) ((u32)(found))
+#define XG_FOUND_WORD(found, generation) (((found) & ~0xfffffffful) | (generation))
+
+/* The entry of that generation for the packet, from its queue's worker; 0: there is none. */
+XG_INLINE u64 xg_flow_found(const xg_config* settings, u32 queue, const xg_packet* packet, u32 flow_hash,
+                            u32 generation) {
+  u32 index;
+  if (!xg_has_flow(packet) || queue >= settings->queues) return 0;
+  const u64 generations = XG_GENERATIONS(generation, generation);
+  const u64 word = xg_flow_seek(settings, queue, &packet->key, flow_hash, generations, &index);
+  return word ? XG_FOUND(index, word) : 0;
 }
 
 /* Has the entry's time run out? Milliseconds and seconds need no better clock than the coarse one. */
@@ -245,7 +278,7 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
   if (xg_flow_hands_up(run, &cached, how)) return XG_CONTINUE;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
-  const u64 now = bpf_ktime_get_coarse_ns();
+  const u64 now = xg_coarse_ns();
   if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
   const int drops = cached.action == XG_DROP && !(how & XG_FLOW_AUDIT);
   if (!drops && !(how & XG_FLOW_LAST_WORD) && !xg_flow_in_order(run, now)) return XG_CONTINUE;
@@ -264,6 +297,26 @@ XG_INLINE int xg_flow_try(const struct xg_run* run, u64 generations, u32 how) {
   if (rewrite && !xg_rewrite_whole(&cached, rewrite))
     return xg_finish(run, XG_KERNEL_error_rewrite, XDP_DROP);
   return xg_flow_act(run, &cached, how & XG_FLOW_AUDIT);
+}
+
+/* xg_flow_try by the entry that was found, where it passes or drops the packet as it is: most verdicts, which
+ * are taken without a call. */
+XG_INLINE int xg_flow_quick(const struct xg_run* run, u64 found) {
+  struct xg_cached cached;
+  const u32 index = XG_FOUND_INDEX(found);
+  if (!xg_flow_read(index, XG_FOUND_WORD(found, run->generation), &cached)) return XG_CONTINUE;
+  if (cached.action - XG_DROP > XG_PASS - XG_DROP || cached.rewrite != XG_REWRITE_NONE) return XG_INTRICATE;
+  if (xg_flow_hands_up(run, &cached, 0)) return XG_CONTINUE;
+  xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
+  const u64 now = xg_coarse_ns();
+  if (!stats || xg_flow_dead(&cached, stats, now)) return XG_CONTINUE;
+  const int drops = cached.action == XG_DROP && !run->policy->audit;
+  if (!drops && !xg_flow_in_order(run, now)) return XG_CONTINUE;
+  stats->packets++;
+  stats->bytes += run->bytes;
+  stats->last_seen_ns = now;
+  if (cached.action == XG_DROP) return xg_drop(run, XG_KERNEL_drop_flow);
+  return xg_finish(run, XG_KERNEL_pass_flow, XDP_PASS);
 }
 
 /* A function of its own for the verifier, which then need not follow it for each way that leads here. */

@@ -58,6 +58,13 @@ XG_PERCPU(counters, xg_counter, XG_KERNEL_COUNTERS);
 XG_PERCPU(rule_counters, xg_counter, 2 * XG_MAX_RULES);
 XG_PERCPU(rule_shed, xg_rule_shed, 2 * XG_MAX_RULES);
 
+/* This program's alone, see xg_coarse_ns. */
+struct xg_clock {
+  u64 tick;
+  u64 ns;
+};
+XG_PERCPU(clocks, struct xg_clock, 1);
+
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 65536);

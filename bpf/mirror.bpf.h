@@ -34,7 +34,7 @@ XG_INLINE u32 xg_mirror_verdict(const xg_config* settings, u32 queue, const stru
   if (!xg_flow_find(settings, shard, &flow->key, flow->hash, generations, &cached)) return XG_ABORTED;
   const u32 index = cached.index;
   xg_flow_stats* stats = bpf_map_lookup_elem(&flow_stats, &index);
-  const u64 now = bpf_ktime_get_coarse_ns();
+  const u64 now = xg_coarse_ns();
   if (!stats || xg_flow_dead(&cached, stats, now)) return XG_ABORTED;
   stats->packets++;
   stats->bytes += bytes;

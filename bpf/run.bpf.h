@@ -64,6 +64,20 @@ XG_INLINE int xg_finish_as(const struct xg_run* run, u32 what, enum xg_kernel_re
   return what & XG_DO_DROP ? xg_drop(run, dropped) : xg_finish(run, passed, XDP_PASS);
 }
 
+/* CLOCK_MONOTONIC in a tick's resolution, late by another one at most. Of the coarse clock, which moves by
+ * ticks, a CPU asks once a tick: the number of the tick is one load, the clock a call into the kernel. */
+XG_INLINE u64 xg_coarse_ns(void) {
+  const u32 zero = 0;
+  const u64 tick = bpf_jiffies64();
+  struct xg_clock* clock = bpf_map_lookup_elem(&clocks, &zero);
+  if (!clock) return bpf_ktime_get_coarse_ns();
+  if (clock->tick != tick) {
+    clock->ns = bpf_ktime_get_coarse_ns();
+    clock->tick = tick;
+  }
+  return clock->ns;
+}
+
 /* Nothing is known of the packet. */
 XG_INLINE int xg_fail(const struct xg_run* run) {
   return xg_finish_as(run, run->policy->on_failure, XG_KERNEL_pass_failure, XG_KERNEL_drop_failure);
@@ -108,6 +122,7 @@ XG_INLINE int xg_begin(struct xg_run* run, struct xdp_md* ctx, xg_packet* packet
   __builtin_memset(packet, 0, sizeof(*packet));
   run->ctx = ctx;
   run->packet = packet;
+  run->flow_hash = 0;
   run->bytes = xg_frame_bytes(ctx);
   run->queue = ctx->rx_queue_index;
   xg_add(&counters, XG_KERNEL_received, run->bytes);

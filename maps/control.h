@@ -6,6 +6,7 @@
 #ifndef XDPGPU_MAPS_CONTROL_H
 #define XDPGPU_MAPS_CONTROL_H
 
+#include "flow.h"
 #include "malformed.h"
 #include "types.h"
 
@@ -19,7 +20,7 @@
 /* Map `config`, one entry, mmapable. Written by user space, read once a packet. */
 XG_RECORD(xg_config) {
   u64 active;          /* generation << 32 | slot (0 or 1): one 64-bit store swaps the policy */
-  u64 hash_key[2];     /* SipHash key of the flow hash, random at attach */
+  u64 hash_key[2];     /* SipHash key, random at attach: of the fragments' table and of flow_keys */
   u64 beat_timeout_ns; /* a heartbeat older than this, a worker's or its device's, is a failure */
   u64 policy_hash;     /* of the active policy's text; a restart compares it */
   u32 state;
@@ -33,10 +34,12 @@ XG_RECORD(xg_config) {
   /* The interface's MAC address as it is now: xg_mac_number | XG_MAC_KNOWN. 0: it is not known, and no frame
    * counts as addressed to it. Read where the policy routes. */
   u64 mac;
-  u64 reserved[7];
+  xg_hash_keys flow_keys; /* of the flow hash, from hash_key; what IPv4 needs shares a line with mac */
+  u64 reserved[10];
 };
-XG_ASSERT_SIZE(xg_config, 128);
+XG_ASSERT_SIZE(xg_config, 256);
 XG_ASSERT_OFFSET(xg_config, mac, 64);
+XG_ASSERT_OFFSET(xg_config, flow_keys, 72);
 #define XG_MAC_KNOWN (1ul << 48)
 #define XG_MAC_ANY (1ul << 49) /* every frame counts as addressed to it: there is no interface (replay) */
 #define XG_ACTIVE_GENERATION(active) ((u32)((active) >> 32))

@@ -41,6 +41,17 @@ XG_ASSERT_SIZE(xg_flow_key, 44);
 
 #define XG_FLOW_WAYS 4u
 
+/* The keys of xg_flow_hash (maps/hash.h), random: xg_hash_keys_from. */
+XG_RECORD(xg_hash_keys) {
+  u64 scatter; /* odd */
+  u64 sum;
+  u64 tail;
+  u64 ports;
+  u64 vlans;
+  u64 address[8]; /* IPv4 needs the first two */
+};
+XG_ASSERT_SIZE(xg_hash_keys, 104);
+
 /* xg_flow_verdict.flags */
 #define XG_FLOW_HAND_UP_TCP_END 0x01u /* SYN, FIN and RST of this flow go to user space all the same */
 

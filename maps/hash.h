@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * maps/hash.h: the keyed flow hash, SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012) of the flow
- * key's bytes: for IPv6 all 44; for anything else 20 of them (src[0], dst[0] and the last twelve), as
- * the other address words are zero there. So it is the published function on a published message, and
- * any SipHash-1-3 in the world can check it.
+ * maps/hash.h: the keyed hashes.
  *
- * XG_SIP_* are plain 64-bit arithmetic, readable by all four compilers; xg_flow_hash needs pointers.
+ * XG_SIP_*: SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012), plain 64-bit arithmetic that all four
+ * compilers read. Tables that hold state for good are hashed by it, and other keys are drawn from it.
+ *
+ * xg_flow_hash, by which the XDP program finds a flow's verdict: Multilinear-HM (Lemire and Kaser, "Strongly
+ * universal string hashing is fast", The Computer Journal 57(11), 2014) over the flow key's 32-bit words. Its
+ * multiplications wait for nothing but the packet, where SipHash's rounds wait for each other. For
+ * xg_hash_keys drawn at random, any two flows have hashes that are uniform and independent of each other, and
+ * so has each part of their bits: two flows that are chosen without knowing the keys meet in one of 2^b
+ * buckets with a chance of 2^-b. The sum's upper half goes through a bijection, which leaves that as it is
+ * and scatters flows whose keys ascend in equal steps.
+ *
+ * It is no pseudorandom function: who learns the hashes of chosen flows, the 32 bits themselves, can compute
+ * those of others. They do not leave the host, and the keys are new at each attach. Nor is anything proven of
+ * more than two flows at a time. The verdict table is a cache: a flow whose bucket is full is decided anew.
  */
 #ifndef XDPGPU_MAPS_HASH_H
 #define XDPGPU_MAPS_HASH_H
@@ -55,26 +65,40 @@
 
 XG_FN u64 xg_pair(u32 low, u32 high) { return (u64)high << 32 | low; }
 
-/* The whole 64 bits; tables and metadata use the low 32. */
-XG_FN u64 xg_flow_hash(const xg_flow_key* key, u64 k0, u64 k1) {
-  const u64 ports = xg_pair(XG_AS_WRITTEN(key->src_port) | (u32)XG_AS_WRITTEN(key->dst_port) << 16,
-                            XG_AS_WRITTEN(key->vlan_outer) | (u32)XG_AS_WRITTEN(key->vlan_inner) << 16);
-  const u32 tail = key->protocol | (u32)key->family << 8 | (u32)key->port << 16 | (u32)key->mirror << 24;
-  XG_SIP_BEGIN(k0, k1);
-  if (key->family == 6) {
-    XG_SIP_WORD(xg_pair(key->src[0], key->src[1]));
-    XG_SIP_WORD(xg_pair(key->src[2], key->src[3]));
-    XG_SIP_WORD(xg_pair(key->dst[0], key->dst[1]));
-    XG_SIP_WORD(xg_pair(key->dst[2], key->dst[3]));
-    XG_SIP_WORD(ports);
-    XG_SIP_WORD(xg_pair(tail, 44u << 24));
-  } else {
-    XG_SIP_WORD(xg_pair(key->src[0], key->dst[0]));
-    XG_SIP_WORD(ports);
-    XG_SIP_WORD(xg_pair(tail, 20u << 24));
+/* The hash's keys, from a 128-bit one: SipHash-1-3 of 0, 1, 2 and so on, as words of eight bytes. */
+XG_FN xg_hash_keys xg_hash_keys_from(u64 k0, u64 k1) {
+  xg_hash_keys keys;
+  u64* at = &keys.scatter;
+  for (u32 i = 0; i < sizeof(keys) / sizeof(u64); i++) {
+    XG_SIP_BEGIN(k0, k1);
+    XG_SIP_WORD((u64)i);
+    XG_SIP_WORD((u64)8 << 56);
+    XG_SIP_END();
+    at[i] = v0 ^ v1 ^ v2 ^ v3;
   }
-  XG_SIP_END();
-  return v0 ^ v1 ^ v2 ^ v3;
+  keys.scatter |= 1; /* or the multiplication by it is no bijection */
+  return keys;
+}
+
+/* Of all of the key but `mirror`. IPv6 has its address words in four pairs, anything else src[0] and dst[0]
+ * in one, as the others are zero there: the family, in a word of its own, keeps the two apart. */
+XG_FN u32 xg_flow_hash(const xg_flow_key* key, const xg_hash_keys* by) {
+  const u32 ports = XG_AS_WRITTEN(key->src_port) | (u32)XG_AS_WRITTEN(key->dst_port) << 16;
+  const u32 vlans = XG_AS_WRITTEN(key->vlan_outer) | (u32)XG_AS_WRITTEN(key->vlan_inner) << 16;
+  const u32 tail = key->protocol | (u32)key->family << 8 | (u32)key->port << 16;
+  u64 sum = by->sum + tail * by->tail + (ports + by->ports) * (vlans + by->vlans);
+  if (key->family == 6) {
+    sum += (key->src[0] + by->address[0]) * (key->src[1] + by->address[1]);
+    sum += (key->src[2] + by->address[2]) * (key->src[3] + by->address[3]);
+    sum += (key->dst[0] + by->address[4]) * (key->dst[1] + by->address[5]);
+    sum += (key->dst[2] + by->address[6]) * (key->dst[3] + by->address[7]);
+  } else {
+    sum += (key->src[0] + by->address[0]) * (key->dst[0] + by->address[1]);
+  }
+  u32 hash = (u32)(sum >> 32);
+  hash ^= hash >> 16;
+  hash *= (u32)by->scatter;
+  return hash ^ hash >> 16;
 }
 
 #endif /* XG_GLSL */

@@ -59,7 +59,7 @@ XG_RECORD(xg_metadata) {
   u64 rx_time_ns; /* CLOCK_MONOTONIC at XDP, or the capture's own time in replay */
   u32 generation; /* policy generation that sent the packet here */
   u32 sequence;   /* per receive queue, counts inspected packets, wraps */
-  u32 flow_hash;  /* low 32 bits of xg_flow_hash(key); picks bucket and order slot */
+  u32 flow_hash;  /* xg_flow_hash of the key; picks bucket and order slot */
   u16 flags;      /* XG_PKT_* */
   u8 l3_offset;
   u8 router; /* XG_ROUTER_*; 0: nobody looked, as no pipeline of the policy routes */

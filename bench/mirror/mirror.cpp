@@ -83,7 +83,7 @@ class Watch {
 
   // When the verdict on the frame's flow was seen to stand, CLOCK_MONOTONIC; nothing if it does not come.
   std::optional<u64> stands(const xg_flow_key& key) const {
-    const u32 hash = static_cast<u32>(xg_flow_hash(&key, config_[0].hash_key[0], config_[0].hash_key[1]));
+    const u32 hash = xg_flow_hash(&key, &config_[0].flow_keys);
     const u32 first = config_[0].queues * entries_ + (hash & (entries_ / XG_FLOW_WAYS - 1)) * XG_FLOW_WAYS;
     const u64 end = monotonic_ns() + kPatienceNs;
     for (u64 now = 0; now < end;) {

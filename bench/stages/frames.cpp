@@ -93,6 +93,7 @@ u32 StageFrames::sum_of_lines() const {
 }
 
 void StageFrames::fill(std::span<const StagePacket> packets) {
+  const xg_hash_keys flow_keys = xg_hash_keys_from(1, 2);
   for (u32 i = 0; i < descriptors_.size(); ++i) {
     u8* const frame = base_ + descriptors_[i].offset;
     write_frame(frame, packets[i % packets.size()]);
@@ -102,7 +103,7 @@ void StageFrames::fill(std::span<const StagePacket> packets) {
     metadata.rx_time_ns = i + 1;
     metadata.generation = DeviceQueue::kGeneration;
     metadata.sequence = i;
-    xg_metadata_from(&metadata, &parsed, static_cast<u32>(xg_flow_hash(&parsed.key, 1, 2)));
+    xg_metadata_from(&metadata, &parsed, xg_flow_hash(&parsed.key, &flow_keys));
     metadata.router = XG_ROUTER_ALL;
     std::memcpy(frame - sizeof(metadata), &metadata, sizeof(metadata));
   }

@@ -68,8 +68,7 @@ Flows::Flows(u32 count, const xg_config& config, u32 generation)
     xg_metadata metadata{};
     metadata.generation = generation;
     metadata.sequence = i;
-    xg_metadata_from(&metadata, &parsed,
-                     static_cast<u32>(xg_flow_hash(&parsed.key, config.hash_key[0], config.hash_key[1])));
+    xg_metadata_from(&metadata, &parsed, xg_flow_hash(&parsed.key, &config.flow_keys));
     std::memcpy(at - sizeof(metadata), &metadata, sizeof(metadata));
     descriptors[i] = descriptor(i);
   }

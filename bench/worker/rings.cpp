@@ -48,7 +48,7 @@ std::unique_ptr<dataplane::Socket> MemoryPort::open() {
 }
 
 void MemoryPort::lay(u32 first, u32 chunks, const Traffic& traffic) {
-  constexpr u64 kKeys[2] = {1, 2};
+  const xg_hash_keys keys = xg_hash_keys_from(1, 2);
   traffic_ = traffic;
   first_ = first;
   metadata_.resize(chunks);
@@ -56,7 +56,7 @@ void MemoryPort::lay(u32 first, u32 chunks, const Traffic& traffic) {
     const lab::Frame made = frame_of_flow(i % traffic.flows, traffic.length);
     u8* const frame = region_ + dataplane::chunk_of(first + i) + XG_FRAME_DATA;
     std::copy(made.begin(), made.end(), frame);
-    dataplane::parse_metadata(frame, traffic.length, traffic.length, static_cast<u8>(index_), kKeys, 0, 0,
+    dataplane::parse_metadata(frame, traffic.length, traffic.length, static_cast<u8>(index_), keys, 0, 0,
                               &metadata_[i]);
     metadata_[i].generation = traffic.generation;
   }

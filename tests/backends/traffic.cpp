@@ -196,12 +196,13 @@ Bytes random_frame(Random& random) {
 // One in four was received by somebody whose MAC address is hardly any frame's.
 xg_metadata parse_metadata(std::span<const u8> frame, u16 pipeline, u32 sequence) {
   constexpr std::array<u8, 6> kOther{0x02, 0, 0, 0, 0, 1};
+  static const xg_hash_keys kFlowKeys = xg_hash_keys_from(1, 2);
   xg_packet packet;
   xg_parse(frame.data(), frame.data() + frame.size(), static_cast<u8>(sequence % 3), &packet);
   xg_router_look(frame.data(), frame.data() + frame.size(),
                  xg_mac_number(sequence % 4 == 3 ? kOther.data() : frame.data()) | XG_MAC_KNOWN, &packet);
   xg_metadata metadata{};
-  xg_metadata_from(&metadata, &packet, static_cast<u32>(xg_flow_hash(&packet.key, 1, 2)));
+  xg_metadata_from(&metadata, &packet, xg_flow_hash(&packet.key, &kFlowKeys));
   metadata.rx_time_ns = 1'000'000'000 + sequence;
   metadata.generation = kGeneration;
   metadata.sequence = sequence;

@@ -89,8 +89,7 @@ class Kernel {
     xg_packet looked_at = packet;
     xg_router_look(frame.data(), frame.data() + frame.size(), XG_MAC_ANY, &looked_at);
     xg_metadata should{};
-    xg_metadata_from(&should, &looked_at,
-                     static_cast<u32>(xg_flow_hash(&packet.key, config.hash_key[0], config.hash_key[1])));
+    xg_metadata_from(&should, &looked_at, xg_flow_hash(&packet.key, &config.flow_keys));
     program_.renew(0, 1);
     const auto outcome = program_.run_uncounted(Frame(frame.begin(), frame.end()));
     if (outcome.action != XDP_REDIRECT || !outcome.metadata)

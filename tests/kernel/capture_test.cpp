@@ -40,8 +40,7 @@ TEST_P(CaptureTest, EveryPacket) {
     ASSERT_EQ(m.l4_offset, packet.l4_offset);
     ASSERT_EQ(m.payload_offset, packet.payload_offset);
     ASSERT_EQ(m.protocol, packet.protocol);
-    ASSERT_EQ(m.flow_hash, static_cast<u32>(xg_flow_hash(&packet.key, program.config().hash_key[0],
-                                                         program.config().hash_key[1])));
+    ASSERT_EQ(m.flow_hash, xg_flow_hash(&packet.key, &program.config().flow_keys));
     found |= (packet.flags & GetParam().flags) == GetParam().flags &&
              (GetParam().protocol == 0 || packet.protocol == GetParam().protocol);
   }

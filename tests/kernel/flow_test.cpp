@@ -78,6 +78,18 @@ TEST_F(FlowTest, CountsAndNotesTheTime) {
   EXPECT_NEAR(static_cast<double>(program_->stats(index).last_seen_ns), static_cast<double>(before), 50e6);
 }
 
+// The clock is asked once a tick, not once and for all.
+TEST_F(FlowTest, TheClockGoesOn) {
+  const u32 index = program_->publish(kFlow, XG_PASS, {.idle_s = 1});
+  EXPECT_EQ(reason(), "pass_flow");
+  const u64 first = program_->stats(index).last_seen_ns;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(reason(), "pass_flow");
+  EXPECT_GE(program_->stats(index).last_seen_ns, first + 150'000'000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  EXPECT_EQ(reason(), "drop_default") << "nobody has seen a packet for longer than a second";
+}
+
 TEST_F(FlowTest, TheWholeKeyDecides) {
   program_->publish(kFlow, XG_PASS);
   EXPECT_EQ(reason(kFlow), "pass_flow");

@@ -324,9 +324,7 @@ TEST_F(InspectTest, MetadataIsWhatUserSpaceParses) {
       xg_packet packet;
       xg_parse(frame.data(), frame.data() + frame.size(), 3, &packet);
       xg_metadata expected{};
-      xg_metadata_from(&expected, &packet,
-                       static_cast<u32>(xg_flow_hash(&packet.key, program.config().hash_key[0],
-                                                     program.config().hash_key[1])));
+      xg_metadata_from(&expected, &packet, xg_flow_hash(&packet.key, &program.config().flow_keys));
       xg_metadata got = outcome.metadata.value_or(xg_metadata{});
       got.rx_time_ns = 0, got.generation = 0, got.sequence = 0;
       ASSERT_EQ(std::memcmp(&got, &expected, sizeof got), 0)

@@ -68,9 +68,8 @@ TEST_F(MirrorTest, TheRecordHoldsTheFirstBytesTheMetadataAndTheKey) {
 
   xg_packet packet;
   xg_parse(kFlow.data(), kFlow.data() + kFlow.size(), 3, &packet);
-  const auto& key = program.config().hash_key;
   xg_metadata expected{};
-  xg_metadata_from(&expected, &packet, static_cast<u32>(xg_flow_hash(&packet.key, key[0], key[1])));
+  xg_metadata_from(&expected, &packet, xg_flow_hash(&packet.key, &program.config().flow_keys));
   expected.generation = 1;
   expected.sequence = 1;
   expected.pipeline = 1;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// maps/parse.h and maps/hash.h as user space compiles them. That the kernel's answer is the same is
-// inspect_test's.
+// maps/parse.h as user space compiles it. That the kernel's answer is the same is inspect_test's.
 #include "maps/parse.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +8,6 @@
 #include <memory>
 #include <random>
 
-#include "maps/hash.h"
 #include "tests/kernel/samples.hpp"
 
 namespace xdpgpu::test {
@@ -258,49 +256,6 @@ TEST(Parse, AnyBytes) {
     for (auto n = random() % 6; n > 0; --n) frame[random() % frame.size()] = static_cast<u8>(random());
     if (random() % 4 == 0) frame.resize(random() % (frame.size() + 8));
     expect_sane(parse(frame), frame.size());
-  }
-}
-
-// SipHash-1-3 written the straightforward way, over a byte string.
-u64 siphash13(const Frame& message, u64 k0, u64 k1) {
-  u64 v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
-              k1 ^ 0x7465646279746573};
-  auto rotate = [](u64 x, int n) { return x << n | x >> (64 - n); };
-  auto round = [&] {
-    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
-    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
-  };
-  Frame padded = message;
-  padded.resize(message.size() / 8 * 8 + 8);
-  padded.back() = static_cast<u8>(message.size());
-  for (std::size_t i = 0; i < padded.size(); i += 8) {
-    u64 word;
-    std::memcpy(&word, padded.data() + i, 8);
-    v[3] ^= word, round(), v[0] ^= word;
-  }
-  v[2] ^= 0xff, round(), round(), round();
-  return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-TEST(FlowHash, IsSipHash13OfTheKey) {
-  const u64 k0 = 0x0706050403020100, k1 = 0x0f0e0d0c0b0a0908;
-  EXPECT_EQ(siphash13({}, k0, k1), 0xabac0158050fc4dcu) << "the reference itself: SipHash-1-3 of nothing";
-  std::mt19937 random(1);
-  for (int i = 0; i < 1000; ++i) {
-    Frame raw(sizeof(xg_flow_key));
-    for (auto& byte : raw) byte = static_cast<u8>(random());
-    raw[offsetof(xg_flow_key, family)] = i % 2 == 0 ? 6 : 4;
-    xg_flow_key key;
-    std::memcpy(&key, raw.data(), sizeof key);
-    Frame message = raw;
-    if (key.family == 4) {
-      message.assign(raw.begin(), raw.begin() + 4);
-      message.insert(message.end(), raw.begin() + 16, raw.begin() + 20);
-      message.insert(message.end(), raw.begin() + 32, raw.end());
-    }
-    EXPECT_EQ(xg_flow_hash(&key, k0, k1), siphash13(message, k0, k1));
   }
 }
 

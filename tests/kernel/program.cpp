@@ -179,6 +179,7 @@ Program::Program(const ProgramOptions& options) : maps_(std::make_unique<Maps>(o
   xg_config& c = config();
   c.hash_key[0] = 0x0706050403020100;
   c.hash_key[1] = 0x0f0e0d0c0b0a0908;
+  c.flow_keys = xg_hash_keys_from(c.hash_key[0], c.hash_key[1]);
   c.beat_timeout_ns = 100'000'000;
   c.queues = options.queues;
   c.flow_entries_per_queue = options.flow_entries_per_queue;
@@ -302,7 +303,7 @@ u32 Program::publish(const Frame& frame, u8 action, const VerdictDetails& detail
                      u8 mirror) {
   xg_packet packet;
   xg_parse(frame.data(), frame.data() + frame.size(), static_cast<u8>(config().port), &packet);
-  const u32 hash = static_cast<u32>(xg_flow_hash(&packet.key, config().hash_key[0], config().hash_key[1]));
+  const u32 hash = xg_flow_hash(&packet.key, &config().flow_keys);
   const u32 buckets = options_.flow_entries_per_queue / XG_FLOW_WAYS;
   const u32 shard = mirror == 0 ? queue_index : options_.queues + queue_index;
   const u32 first = shard * options_.flow_entries_per_queue + (hash & (buckets - 1)) * XG_FLOW_WAYS;

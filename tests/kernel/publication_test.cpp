@@ -75,7 +75,7 @@ class Frames {
     out.key = key_;
     std::memcpy(&out.key.src[0], at(i) + kSource, sizeof(u32));
     std::memcpy(&out.key.src_port, at(i) + kPorts, sizeof(u16));
-    out.flow_hash = static_cast<u32>(xg_flow_hash(&out.key, config_.hash_key[0], config_.hash_key[1]));
+    out.flow_hash = xg_flow_hash(&out.key, &config_.flow_keys);
     out.generation = metadata_.generation;
     metadata_.flow_hash = out.flow_hash;
     metadata_.rx_time_ns = monotonic_ns();

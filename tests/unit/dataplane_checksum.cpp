@@ -88,10 +88,10 @@ Made make(const Shape& shape, Random& random) {
 }
 
 bool repair(Made& m) {
-  const u64 key[2] = {1, 2};
+  const xg_hash_keys keys = xg_hash_keys_from(1, 2);
   xg_metadata metadata;
   const auto length = static_cast<u32>(m.frame.size());
-  parse_metadata(m.frame.data(), length, length, 0, key, 0, 0, &metadata);
+  parse_metadata(m.frame.data(), length, length, 0, keys, 0, 0, &metadata);
   const xg_descriptor whole{0, length, 0};
   return complete_checksum(m.frame.data(), {&whole, 1}, metadata);
 }
@@ -141,7 +141,7 @@ TEST(Checksum, OfSeveralBuffersIsThatOfTheWhole) {
                            random);
     Made whole = made;
     ASSERT_TRUE(repair(whole));
-    const u64 key[2] = {1, 2};
+    const xg_hash_keys keys = xg_hash_keys_from(1, 2);
     const auto length = static_cast<u32>(made.frame.size());
     std::vector<xg_descriptor> packet;
     std::vector<u8> region;
@@ -154,7 +154,7 @@ TEST(Checksum, OfSeveralBuffersIsThatOfTheWhole) {
       at += bytes;
     }
     xg_metadata metadata;
-    parse_metadata(region.data(), packet[0].length, length, 0, key, 0, 0, &metadata);
+    parse_metadata(region.data(), packet[0].length, length, 0, keys, 0, 0, &metadata);
     ASSERT_TRUE(complete_checksum(region.data(), packet, metadata)) << "round " << round;
     std::vector<u8> joined;
     for (const auto& buffer : packet)

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 
+#include "maps/hash.h"
 #include "tests/unit/dataplane_device.hpp"
 
 namespace xdpgpu::dataplane {
@@ -21,7 +22,7 @@ constexpr u8 kTcp = 6, kUdp = 17;
 // The kernel's side of one port with two CPUs.
 class Kernel {
  public:
-  Kernel() : records_(2 * XG_EGRESS_SLOTS), heads_(2) {}
+  Kernel() : records_(2 * XG_EGRESS_SLOTS), heads_(2) { config_.flow_keys = xg_hash_keys_from(1, 2); }
   EgressLogs logs() const { return {records_.data(), heads_.data(), 2, &config_}; }
   void send(u32 cpu, std::span<const u8> frame, u64 time_ns = 5) {
     u64& head = heads_[cpu].head;

@@ -20,7 +20,7 @@ namespace xdpgpu::dataplane {
 namespace {
 
 constexpr u32 kPorts = 2, kRing = 64, kChunks = 320, kCapacity = 48, kDepth = 3;
-constexpr u64 kKeys[2] = {1, 2};
+const xg_hash_keys kKeys = xg_hash_keys_from(1, 2);
 
 struct Settings {
   u32 seed = 0;
@@ -71,8 +71,7 @@ class Feeding : public testing::TestWithParam<Settings> {
         stats_(64) {
     for (u32 i = 0; i < kPorts; ++i) {
       Port& port = ports_[i];
-      port.config.hash_key[0] = kKeys[0];
-      port.config.hash_key[1] = kKeys[1];
+      port.config.flow_keys = kKeys;
       port.queue = std::make_unique<PortQueue>(
           PortQueue{.traits = {},
                     .socket = {},

@@ -160,9 +160,9 @@ class Routing : public testing::TestWithParam<Settings> {
     }
     std::memcpy(frame, bytes, std::min(readable, 60u));
     for (u32 i = 60; i < readable; ++i) frame[i] = static_cast<u8>(i * 7);
-    constexpr u64 kKeys[2] = {1, 2};
+    const xg_hash_keys keys = xg_hash_keys_from(1, 2);
     xg_metadata metadata;
-    parse_metadata(frame, readable, length, static_cast<u8>(port), kKeys, 0, 1, &metadata);
+    parse_metadata(frame, readable, length, static_cast<u8>(port), keys, 0, 1, &metadata);
     metadata.generation = kGeneration;
     metadata.sequence = batches_;
     const Settings& s = GetParam();

@@ -168,6 +168,8 @@ struct Replay::Impl {
   std::vector<xg_counter> limit_counts;  // of all rules, as last seen
   bool has_limits = false;
 
+  const xg_hash_keys flow_keys = xg_hash_keys_from(0, 0);
+
   std::deque<PacketVerdict> pending;  // all packets whose verdict was not taken, in order
   // Of them, those with the device.
   struct Inspected {
@@ -273,7 +275,7 @@ Result<Decision> Replay::Impl::decide_packet(std::span<const u8> frame, xg_packe
     return ask_kernel || limits.conforms(rule, index, p, now_ns);
   };
   const auto within_rate = [&](const xg_packet& p) { return within = exempt->within_rate(p, now_ns); };
-  const auto flow_hash = static_cast<u32>(xg_flow_hash(&packet.key, 0, 0));
+  const u32 flow_hash = xg_flow_hash(&packet.key, &flow_keys);
   const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
   Decision decision = fragments.decide(policy.tables, first, packet, now_ns, conforms, within_rate);
   if (decision.reason == XG_KERNEL_pass_management &&

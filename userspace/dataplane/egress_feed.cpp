@@ -70,8 +70,7 @@ bool EgressFeed::show(Log& log, const xg_egress_record& record, u64 now_ns) noex
   const u32 captured = std::min(record.captured, XG_EGRESS_BYTES);
   xg_packet packet;
   xg_parse_part(record.packet, record.packet + captured, record.wire_length, log.port, &packet);
-  const u32 hash =
-      static_cast<u32>(xg_flow_hash(&packet.key, log.config->hash_key[0], log.config->hash_key[1]));
+  const u32 hash = xg_flow_hash(&packet.key, &log.config->flow_keys);
   if (!may_begin(packet) && hash % workers_ != worker_) return true;
   xg_metadata metadata{};
   xg_metadata_from(&metadata, &packet, hash);

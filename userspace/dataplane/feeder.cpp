@@ -335,7 +335,7 @@ void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length
   const CurrentPolicy* policy = policy_.load(std::memory_order_acquire);
   auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
   const xg_config& config = *queue.config;
-  parse_metadata(frame, readable, length, static_cast<u8>(queue.port), config.hash_key,
+  parse_metadata(frame, readable, length, static_cast<u8>(queue.port), config.flow_keys,
                  __atomic_load_n(&config.mac, __ATOMIC_RELAXED), now_ns, metadata);
   metadata->generation = policy->generation;
   metadata->sequence = queue.next_sequence;

@@ -96,14 +96,14 @@ class MetadataProbe {
 };
 
 // What the XDP program would have written, but for pipeline, generation and sequence. readable: bytes of the
-// frame's first buffer; length: of all; hash_key, mac: the port's, as in xg_config.
-inline void parse_metadata(const u8* frame, u32 readable, u32 length, u8 port, const u64 hash_key[2], u64 mac,
-                           u64 now_ns, xg_metadata* out) noexcept {
+// frame's first buffer; length: of all; flow_keys, mac: the port's, as in xg_config.
+inline void parse_metadata(const u8* frame, u32 readable, u32 length, u8 port, const xg_hash_keys& flow_keys,
+                           u64 mac, u64 now_ns, xg_metadata* out) noexcept {
   xg_packet packet;
   xg_parse_part(frame, frame + readable, length, port, &packet);
   xg_router_look(frame, frame + readable, mac, &packet);
   *out = {};
-  xg_metadata_from(out, &packet, static_cast<u32>(xg_flow_hash(&packet.key, hash_key[0], hash_key[1])));
+  xg_metadata_from(out, &packet, xg_flow_hash(&packet.key, &flow_keys));
   out->rx_time_ns = now_ns;
 }
 

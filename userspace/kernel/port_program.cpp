@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "maps/hash.h"
 #include "userspace/kernel/foreign.hpp"
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/kernel/logging.hpp"
@@ -175,6 +176,7 @@ Result<void> PortProgram::Impl::write_config() {
   xg_config config{};
   if (getrandom(config.hash_key, sizeof(config.hash_key), 0) != sizeof(config.hash_key))
     return tl::unexpected(fmt::format("cannot draw a hash key: {}", std::strerror(errno)));
+  config.flow_keys = xg_hash_keys_from(config.hash_key[0], config.hash_key[1]);
   config.beat_timeout_ns = options.beat_timeout_ns;
   config.state = XG_STATE_STARTING;
   config.port = options.port_index;
