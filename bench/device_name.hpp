@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/device_name.hpp: what benches that have no worker call a device: "cuda:1", or with the way its queue
-// is driven behind it: "cuda:1/persistent".
+// is driven behind it: "cuda:1/persistent", "cuda:1/auto".
 #pragma once
 
 #include <fmt/format.h>
@@ -24,9 +24,9 @@ inline gpu::Result<DeviceName> device_name(const std::string& name) {
   DeviceName out{name.substr(0, slash)};
   if (slash == std::string::npos) return out;
   const auto mode = dataplane::compute_mode_of(name.substr(slash + 1));
-  if (!mode || *mode == ComputeMode::automatic || *mode == ComputeMode::split)
+  if (!mode || *mode == ComputeMode::split)
     return tl::unexpected(fmt::format(
-        "{} names no way to drive a queue without a worker: take inline, persistent or graph", name));
+        "{} names no way to drive a queue without a worker: take inline, persistent, graph or auto", name));
   out.drive = dataplane::drive_of(*mode);
   return out;
 }

@@ -85,6 +85,7 @@ class FaultyQueue final : public Queue {
   }
   void release(Slot* slot) noexcept override { queue_->release(slot); }
   u32 in_flight() const noexcept override { return queue_->in_flight(); }
+  Choice choice() const noexcept override { return queue_->choice(); }
 
  private:
   const Plan plan_;

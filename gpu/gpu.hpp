@@ -102,6 +102,37 @@ enum class Submit {
   device_failed,       // the device is lost; the slot is still the caller's
 };
 
+// How a queue's batches reach the device.
+//   launched    each by a call of the driver; on the CPU device submit() decides
+//   persistent  through memory, by a kernel that stays on the device and polls for them: microseconds less.
+//               On CUDA it ends when it has had nothing to do for 100 ms, or when the process is gone, and is
+//               back at the next batch. On the CPU device it is a thread of the queue's own, which spins for
+//               50 us after a batch and then sleeps until the next one. Vulkan has none: it promises no
+//               progress within a submission.
+//   graph       by letting run what was enqueued before: a wait for a number in memory, then a kernel that
+//               finds out which batch it has, some batches ahead. submit() is a store; release() enqueues the
+//               next ones. What stands enqueued is withdrawn after 100 ms without a batch. CUDA alone, where
+//               the driver has stream memory operations.
+//   automatic   as the load asks (gpu/way_chooser.hpp), on CUDA: persistent while the device keeps up;
+//   launched
+//               where that decides more. It changes while the device has no batch of the queue's in hand,
+//               which submit() waits for, at most 20 ms. A device without such a choice takes it for
+//               launched.
+enum class Drive { launched, persistent, graph, automatic };
+
+// What a queue of Drive::automatic does now, and why.
+enum class Reason : u8 {
+  no_choice,    // launched: no other way that takes no core of the host
+  keeps_up,     // persistent: a batch is back sooner, and the device is not behind
+  table,        // launched: batches of a pipeline with tables are so large that one block would be the limit
+  decides_more  // either: the device is behind, and was seen to decide more in this way than in the other
+};
+struct Choice {
+  Drive drive = Drive::launched;
+  Reason reason = Reason::no_choice;
+  bool operator==(const Choice&) const = default;
+};
+
 // A worker's stream of batches. Of two threads: one feeds it (acquire, submit), one retires (poll, release);
 // they may be one and the same. A slot goes from the one to the other by submit and back by release, with
 // what is in it; one that submit refused is released by the thread that retires, once it has it by some
@@ -123,20 +154,9 @@ class Queue {
   // Retiring, or feeding a slot that was acquired and never submitted.
   virtual void release(Slot* slot) noexcept = 0;
   virtual u32 in_flight() const noexcept = 0;
+  // Of a queue that was opened with Drive::automatic. From any thread.
+  virtual Choice choice() const noexcept { return {}; }
 };
-
-// How a queue's batches reach the device.
-//   launched    each by a call of the driver; on the CPU device submit() decides
-//   persistent  through memory, by a kernel that stays on the device and polls for them: microseconds less.
-//               On CUDA it ends when it has had nothing to do for 100 ms, or when the process is gone, and is
-//               back at the next batch. On the CPU device it is a thread of the queue's own, which spins for
-//               50 us after a batch and then sleeps until the next one. Vulkan has none: it promises no
-//               progress within a submission.
-//   graph       by letting run what was enqueued before: a wait for a number in memory, then a kernel that
-//               finds out which batch it has, some batches ahead. submit() is a store; release() enqueues the
-//               next ones. What stands enqueued is withdrawn after 100 ms without a batch. CUDA alone, where
-//               the driver has stream memory operations.
-enum class Drive { launched, persistent, graph };
 
 struct QueueOptions {
   u32 batch_capacity = 1024;  // descriptors

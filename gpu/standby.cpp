@@ -144,6 +144,7 @@ class StandbyQueue final : public Queue {
   }
 
   u32 in_flight() const noexcept override { return ring_.in_flight(); }
+  Choice choice() const noexcept override { return newest_.load(std::memory_order_acquire)->queue->choice(); }
 
  private:
   struct Batch {

@@ -42,7 +42,14 @@ StageKind kind_of(const StageSettings& stage) {
              {"dropped", XG_DDOS_DROPPED},
              {"no_place", XG_DDOS_NO_PLACE},
              {"no_key", XG_DDOS_NO_KEY}}};
+  if (std::holds_alternative<LoadBalanceSettings>(stage)) return {"load_balance", {}};
   return {"stage", {}};
+}
+
+const StageSettings& stage_of(const Pipelines& pipelines, const StateSpec& spec) {
+  const auto settings = std::find_if(pipelines.settings().begin(), pipelines.settings().end(),
+                                     [&](const auto& pipeline) { return pipeline.name == spec.pipeline; });
+  return settings->stages[spec.stage];
 }
 
 // Entries in force at `now` (ticks), in whole sets.
@@ -58,15 +65,22 @@ u64 count_live(std::span<const u32> sets, u64 now) {
 
 }  // namespace
 
+std::vector<std::string_view> stages_with_tables(const Pipelines& pipelines) {
+  std::vector<std::string_view> names;
+  for (const StateSpec& spec : pipelines.states()) {
+    const std::string_view name = kind_of(stage_of(pipelines, spec)).name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 Result<std::vector<TableReport>> report_tables(Device& device, u32 generation, const Pipelines& pipelines,
                                                u64 now_ns) {
   std::vector<TableReport> reports;
   std::vector<u32> words;
   for (u32 i = 0; i < pipelines.states().size(); i++) {
     const StateSpec& spec = pipelines.states()[i];
-    const auto settings = std::find_if(pipelines.settings().begin(), pipelines.settings().end(),
-                                       [&](const auto& pipeline) { return pipeline.name == spec.pipeline; });
-    const StageKind kind = kind_of(settings->stages[spec.stage]);
+    const StageKind kind = kind_of(stage_of(pipelines, spec));
     const u64 sets = std::min(kCountedSets, spec.entries / XG_WAYS);
     words.resize(XG_TABLE_HEAD + sets * XG_SET_WORDS);
     if (auto read = device.read_state(generation, i, 0, words); !read) return tl::unexpected(read.error());

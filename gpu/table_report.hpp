@@ -32,6 +32,9 @@ struct TableReport {
   }
 };
 
+// The stages that have tables, as policies name them, each name once.
+std::vector<std::string_view> stages_with_tables(const Pipelines& pipelines);
+
 // Entries that are looked at for `live`: at most so many sets' (XG_WAYS each), a few hundred KiB.
 inline constexpr u64 kCountedSets = 512;
 

@@ -31,6 +31,12 @@ constexpr u32 kFilterRules = 1000;
 constexpr u32 kMostDepth = 64;         // batches in flight
 constexpr double kAloneSeconds = 0.1;  // for batches that go to the device one at a time
 constexpr u32 kPasses = 20;            // of the plain kernel, a run
+// What `auto` is to keep of the better way, at these rates of packets and at the ceiling.
+constexpr double kAutoBar = 0.95;
+constexpr u32 kAutoBatches[]{1024, 65536};
+constexpr u32 kWorkerBatch = 1024, kWorkerDepth = 4, kGrown = 16384;
+constexpr double kPacedRates[]{1e3, 1e5};
+constexpr double kLeastPaced = 200;  // packets of a run
 constexpr const char* kPlain = "128 B lines, read by a plain kernel";
 
 struct Settings {
@@ -57,10 +63,7 @@ class Bench {
       : settings_(settings), rows_(rows), frames_(settings.frames, settings.huge) {}
 
   void measure(const StageCase& one) {
-    frames_.fill(one.packets);
-    const std::vector<u32> of_packet = verdicts(one, one.packets);
-    verdicts_.resize(frames_.count());
-    for (std::size_t i = 0; i < verdicts_.size(); ++i) verdicts_[i] = of_packet[i % of_packet.size()];
+    take(one);
     const auto start = Clock::now();
     const auto pipelines = gpu::Pipelines::compile({{"main", one.stages}});
     const double seconds = since(start);
@@ -112,7 +115,96 @@ class Bench {
     }
   }
 
+  // The ways to drive each device, launched and persistent, and `auto` against the better of the two.
+  void compare_ways(const StageCase& one) {
+    take(one);
+    const auto pipelines = gpu::Pipelines::compile({{"main", one.stages}});
+    const std::string wrong = pipelines ? reference(**pipelines) : pipelines.error();
+    if (!wrong.empty()) {
+      rows_.add({.name = one.name, .unit = "M/s", .problem = wrong});
+      return;
+    }
+    for (const std::string& device : settings_.devices) {
+      for (const u32 batch : kAutoBatches) {
+        if (batch > frames_.count()) continue;
+        const auto ceiling = [&](const char* way, const std::string& name, u32 most = 0) {
+          return decide(frames_, one, *pipelines, batch,
+                        {.name = fmt::format("{}, {}", name_of(one.name, batch), name),
+                         .device = device + way,
+                         .unit = "M/s",
+                         .scale = 1e-6},
+                        most);
+        };
+        const Row* const launched = ceiling("/inline", "launched");
+        const Row* const better = better_of(launched, ceiling("/persistent", "persistent"));
+        hold_auto(ceiling("/auto", "auto"), better);
+        if (batch == kWorkerBatch && frames_.count() >= 2 * kGrown)
+          hold_auto(ceiling("/auto", fmt::format("auto, growing to {}", kGrown), kGrown), better);
+      }
+      compare_paced(one, *pipelines, device);
+    }
+  }
+
  private:
+  void take(const StageCase& one) {
+    frames_.fill(one.packets);
+    const std::vector<u32> of_packet = verdicts(one, one.packets);
+    verdicts_.resize(frames_.count());
+    for (std::size_t i = 0; i < verdicts_.size(); ++i) verdicts_[i] = of_packet[i % of_packet.size()];
+  }
+
+  // Either may have been left out.
+  static const Row* better_of(const Row* a, const Row* b) {
+    if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+    return a->median() < b->median() ? b : a;
+  }
+  static void hold_auto(Row* row, const Row* better) {
+    if (row == nullptr || better == nullptr) return;
+    row->against = better->name;
+    row->bar = kAutoBar;
+  }
+
+  // Packets that come one by one, far below what the device can do: how many of them it would answer one
+  // after the other in a millisecond, by the median of the time from a packet's arrival to its verdict.
+  void compare_paced(const StageCase& one, const std::shared_ptr<const gpu::Pipelines>& pipelines,
+                     const std::string& device) {
+    constexpr std::pair<const char*, const char*> kWays[]{
+        {"/inline", "launched"}, {"/persistent", "persistent"}, {"/auto", "auto"}};
+    const u32 frames = std::min(kWorkerBatch * kWorkerDepth, frames_.count());
+    for (const double rate : kPacedRates) {
+      const Row* better = nullptr;
+      for (const auto& [way, name] : kWays) {
+        auto queue = DeviceQueue::open(device + way, frames_.region(frames), gpu::Frames::automatic,
+                                       frames / kWorkerDepth, kWorkerDepth);
+        auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
+        if (!queue || !loaded) {
+          rows_.leave_out(fmt::format("{}{}: {}", device, way, !queue ? queue.error() : loaded.error()));
+          continue;
+        }
+        (*queue)->expect({verdicts_.begin(), verdicts_.begin() + frames});
+        Row& row = rows_.add({.name = fmt::format("{}, {:.0f} packets/s, {}", one.name, rate, name),
+                              .device = device + way,
+                              .unit = "answers/ms"});
+        const double seconds = std::max(settings_.seconds, kLeastPaced / rate);
+        for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+          std::vector<double> us = (*queue)->paced(rate, seconds, row.problem);
+          if (i < 0 || us.empty() || !row.problem.empty()) continue;
+          std::sort(us.begin(), us.end());
+          row.runs.push_back(1e3 / us[us.size() / 2]);
+          rows_["paced"].push_back({{"row", row.name},
+                                    {"device", row.device},
+                                    {"packets", us.size()},
+                                    {"p50_us", us[us.size() / 2]},
+                                    {"p99_us", us[us.size() * 99 / 100]}});
+        }
+        if (way == std::string_view("/auto"))
+          hold_auto(&row, better);
+        else
+          better = better_of(better, &row);
+      }
+    }
+  }
+
   static std::vector<u32> verdicts(const StageCase& one, std::span<const StagePacket> packets) {
     std::vector<u32> words;
     words.reserve(packets.size());
@@ -177,27 +269,28 @@ class Bench {
             .scale = 1e-6});
   }
 
-  // nullptr: it was left out.
-  const Row* decide(StageFrames& frames, const StageCase& one,
-                    const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made) {
-    const u32 depth = std::clamp(frames.count() / batch, 1u, kMostDepth);
-    auto queue =
-        DeviceQueue::open(made.device, frames.region(batch * depth), gpu::Frames::automatic, batch, depth);
+  // nullptr: it was left out. most: DeviceQueue's.
+  Row* decide(StageFrames& frames, const StageCase& one,
+              const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, Row made, u32 most = 0) {
+    const u32 slot = std::max(batch, most);
+    const u32 depth = std::clamp(frames.count() / slot, 1u, kMostDepth);
+    auto queue = DeviceQueue::open(made.device, frames.region(slot * depth), gpu::Frames::automatic, batch,
+                                   depth, most);
     auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
     if (!queue || !loaded) {
       rows_.leave_out(fmt::format("{}: {}", made.device, !queue ? queue.error() : loaded.error()));
       return nullptr;
     }
     Row& row = rows_.add(std::move(made));
-    for (std::size_t first = 0; first < one.before.size() && row.problem.empty(); first += batch * depth) {
-      std::vector<StagePacket> part(batch * depth);
+    for (std::size_t first = 0; first < one.before.size() && row.problem.empty(); first += slot * depth) {
+      std::vector<StagePacket> part(slot * depth);
       for (std::size_t i = 0; i < part.size(); ++i) part[i] = one.before[(first + i) % one.before.size()];
       frames.fill(part);
       (*queue)->expect(verdicts(one, part));
       (*queue)->check(row.problem);
     }
     if (!one.before.empty()) frames.fill(one.packets);
-    (*queue)->expect({verdicts_.begin(), verdicts_.begin() + batch * depth});
+    (*queue)->expect({verdicts_.begin(), verdicts_.begin() + slot * depth});
     for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
       const Rate rate = (*queue)->run(settings_.seconds);
       row.problem = rate.problem;
@@ -288,12 +381,17 @@ int run(const Settings& settings) {
       for (const StageCase& one : acl_cases(shape, settings.rules, packets)) bench.measure(one);
   if (wanted("prefixes"))
     for (const StageCase& one : prefix_cases(settings.prefixes, packets)) bench.measure(one);
-  if (wanted("flows")) {
+  if (wanted("flows") || wanted("auto")) {
     const u32 flows = std::min(settings.flows, settings.entries);
     const u32 shown = std::min(flows, settings.frames);
     const StageCase feed = prefix_cases(settings.prefixes, shown).front();
     const StageCase filter = acl_cases(AclShape::mixed, {kFilterRules}, shown).front();
-    for (const StageCase& one : flow_cases(settings.entries, flows, shown, feed, filter)) bench.measure(one);
+    for (StageCase& one : flow_cases(settings.entries, flows, shown, feed, filter)) {
+      if (wanted("flows")) bench.measure(one);
+      // The ways are told apart by the frames that there are.
+      one.before.clear();
+      if (wanted("auto")) bench.compare_ways(one);
+    }
   }
   fmt::print(
       "up to {} frames in chunks of {} bytes, in no order; up to {} batches in flight; median of {} runs of "
@@ -311,14 +409,17 @@ int main(int argc, char** argv) {
   CLI::App app("Packets a second that a stage decides, frames in host memory to verdicts in host memory");
   app.add_option("--device", settings.devices,
                  "compute devices, as `xdpgpu devices` names them; with /persistent behind, driven by a "
-                 "resident kernel")
+                 "resident kernel, with /auto as the load asks; without, for --stages auto")
       ->delimiter(',');
   app.add_option("--batch", settings.batches, "packets a batch")
       ->delimiter(',')
       ->check(CLI::Range(64, 65536));
-  app.add_option("--stages", settings.stages, "what is measured: acl, prefixes, flows")
+  app.add_option(
+         "--stages", settings.stages,
+         "what is measured: acl, prefixes, flows; auto: compute.mode auto against what it chooses from, in "
+         "the cases of flows")
       ->delimiter(',')
-      ->check(CLI::IsMember({"acl", "prefixes", "flows"}));
+      ->check(CLI::IsMember({"acl", "prefixes", "flows", "auto"}));
   app.add_option("--rules", settings.rules, "rules of acl; the others are held against the first")
       ->delimiter(',')
       ->check(CLI::Range(1, 16384));

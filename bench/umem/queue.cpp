@@ -7,6 +7,8 @@
 #include <chrono>
 
 #include "bench/device_name.hpp"
+#include "gpu/thread.hpp"
+#include "userspace/dataplane/batcher.hpp"
 
 namespace xdpgpu::bench {
 namespace {
@@ -17,28 +19,33 @@ constexpr auto kPatience = std::chrono::seconds(5);
 }  // namespace
 
 gpu::Result<std::unique_ptr<DeviceQueue>> DeviceQueue::open(const std::string& device, FrameRegion frames,
-                                                            gpu::Frames how, u32 batch, u32 depth) {
+                                                            gpu::Frames how, u32 batch, u32 depth, u32 most) {
   const auto name = device_name(device);
   if (!name) return tl::unexpected(name.error());
   auto opened = gpu::open_device(name->device);
   if (!opened) return tl::unexpected(opened.error());
-  std::unique_ptr<DeviceQueue> made(new DeviceQueue(*std::move(opened), frames, batch, depth));
+  std::unique_ptr<DeviceQueue> made(
+      new DeviceQueue(*std::move(opened), frames, batch, depth, std::max(batch, most)));
   if (auto ready = made->prepare(name->drive, how); !ready) return tl::unexpected(ready.error());
   return made;
 }
 
 gpu::Result<void> DeviceQueue::prepare(gpu::Drive drive, gpu::Frames how) {
   if (auto ok = device_->register_frames(frames_.base, frames_.bytes, how); !ok) return ok;
-  auto queue = device_->open_queue({.batch_capacity = batch_, .depth = depth_, .drive = drive});
+  auto queue = device_->open_queue({.batch_capacity = most_, .depth = depth_, .drive = drive});
   if (!queue) return tl::unexpected(queue.error());
   queue_ = *std::move(queue);
+  describe_frames();
+  return {};
+}
+
+void DeviceQueue::describe_frames() {
   std::vector<gpu::Slot*> slots;
   while (gpu::Slot* slot = queue_->acquire()) {
-    std::copy_n(frames_.descriptors.begin() + slot->index * batch_, batch_, slot->descriptors);
+    std::copy_n(frames_.descriptors.begin() + slot->index * most_, most_, slot->descriptors);
     slots.push_back(slot);
   }
   for (gpu::Slot* slot : slots) queue_->release(slot);
-  return {};
 }
 
 gpu::Result<void> DeviceQueue::load(std::shared_ptr<const gpu::Pipelines> pipelines) {
@@ -67,9 +74,10 @@ gpu::Slot* DeviceQueue::wait(std::string& problem) {
 bool DeviceQueue::submit(std::string& problem, bool forget) {
   gpu::Slot* slot = queue_->acquire();
   if (slot == nullptr) return false;
+  const u32 count = depth_ > 1 && queue_->in_flight() + 1 >= depth_ ? most_ : batch_;
   // What is found there later is to be what the device writes, not what it wrote.
-  for (u32 i = 0; forget && i < batch_; ++i) slot->results[i].verdict = ~0u;
-  if (queue_->submit(slot, batch_, kGeneration) == gpu::Submit::ok) return true;
+  for (u32 i = 0; forget && i < count; ++i) slot->results[i].verdict = ~0u;
+  if (queue_->submit(slot, count, kGeneration) == gpu::Submit::ok) return true;
   problem = "the device takes no batch: it is lost";
   return false;
 }
@@ -85,14 +93,59 @@ void DeviceQueue::check(std::string& problem) {
   while (problem.empty() && queue_->in_flight() != 0) {
     gpu::Slot* slot = wait(problem);
     if (slot == nullptr) return;
-    for (u32 i = 0; i < batch_ && problem.empty(); ++i) {
-      const u32 frame = slot->index * batch_ + i;
-      if (slot->results[i].verdict != expected_[frame])
-        problem = fmt::format("frame {} got the verdict {:#x}, {:#x} is right", frame,
-                              slot->results[i].verdict, expected_[frame]);
-    }
+    for (u32 i = 0; i < slot->count && problem.empty(); ++i)
+      hold(slot->results[i].verdict, slot->index * most_ + i, problem);
     queue_->release(slot);
   }
+}
+
+void DeviceQueue::hold(u32 verdict, u32 frame, std::string& problem) const {
+  if (verdict != expected_[frame])
+    problem = fmt::format("frame {} got the verdict {:#x}, {:#x} is right", frame, verdict, expected_[frame]);
+}
+
+std::vector<double> DeviceQueue::paced(double packets_per_second, double seconds, std::string& problem) {
+  constexpr u64 kMaxWaitNs = 50'000;
+  constexpr u64 kPatienceNs = std::chrono::nanoseconds(kPatience).count();
+  dataplane::Batcher batcher(*queue_, batch_, depth_, kMaxWaitNs, dataplane::Closing::by_load, nullptr,
+                             most_);
+  const auto all = static_cast<u64>(packets_per_second * seconds);
+  const auto frames = frames_.descriptors.size();
+  std::vector<u64> firsts(depth_);  // packets, by slot
+  std::vector<double> microseconds;
+  microseconds.reserve(all);
+  const u64 start_ns = gpu::monotonic_ns();
+  const auto due_ns = [&](u64 packet) {
+    return start_ns + static_cast<u64>(static_cast<double>(packet) * 1e9 / packets_per_second);
+  };
+  u64 sent = 0, answered_ns = start_ns;
+  while (problem.empty() && microseconds.size() < all) {
+    const u64 now_ns = gpu::monotonic_ns();
+    for (; sent < all && due_ns(sent) <= now_ns; ++sent) {
+      dataplane::Batch* batch = batcher.open(kGeneration, now_ns);
+      if (batch == nullptr) break;
+      if (batch->count == 0) firsts[batch->slot->index] = sent;
+      const xg_descriptor& frame = frames_.descriptors[sent % frames];
+      xg_metadata metadata{};
+      metadata.rx_time_ns = due_ns(sent);
+      batch->add(frame.offset, frame.length, 0, metadata);
+    }
+    batcher.submit_if_due(now_ns, true);
+    while (dataplane::Batch* batch = batcher.poll()) {
+      answered_ns = gpu::monotonic_ns();
+      batcher.took(answered_ns - batch->submitted_ns);
+      if (batch->outcome != dataplane::Outcome::decided) problem = "the device failed under a batch";
+      for (u32 i = 0; i < batch->count && problem.empty(); ++i) {
+        hold(batch->slot->results[i].verdict, static_cast<u32>((firsts[batch->slot->index] + i) % frames),
+             problem);
+        microseconds.push_back(static_cast<double>(answered_ns - batch->rx_times_ns[i]) / 1e3);
+      }
+      batcher.release(batch);
+    }
+    if (now_ns > answered_ns + kPatienceNs) problem = "the device has answered nothing for 5 s";
+  }
+  describe_frames();
+  return microseconds;
 }
 
 std::vector<double> DeviceQueue::alone(double seconds, std::string& problem) {
@@ -124,7 +177,7 @@ Rate DeviceQueue::run(double seconds) {
     }
     gpu::Slot* slot = rate.problem.empty() ? wait(rate.problem) : nullptr;
     if (slot == nullptr) break;
-    packets += batch_;
+    packets += slot->count;
     queue_->release(slot);
   }
   rate.packets_per_second = static_cast<double>(packets) / elapsed();

@@ -30,9 +30,10 @@ class DeviceQueue {
   static constexpr u32 kGeneration = 1;
 
   // device: "cuda:1", or with the way it is driven behind, "cuda/persistent". The frames outlive it; they
-  // are `depth` times `batch`. Fails with a sentence.
+  // are `depth` times `batch`, or times `most`: if that is more, a batch that takes the last free slot is so
+  // large, as a worker's is in compute.mode auto. Fails with a sentence.
   static gpu::Result<std::unique_ptr<DeviceQueue>> open(const std::string& device, FrameRegion frames,
-                                                        gpu::Frames how, u32 batch, u32 depth);
+                                                        gpu::Frames how, u32 batch, u32 depth, u32 most = 0);
 
   // Makes these the pipelines that decide, in place of those before.
   gpu::Result<void> load(std::shared_ptr<const gpu::Pipelines> pipelines);
@@ -45,21 +46,28 @@ class DeviceQueue {
   // Batches one at a time, for so many seconds and 10,000 at most: of each the microseconds from handing it
   // over until its verdicts are there.
   std::vector<double> alone(double seconds, std::string& problem);
-  // All frames once. Sets `problem` if a verdict is wrong.
+  // Packets that come so many a second, evenly, for so many seconds, gathered into batches as a worker does
+  // in compute.mode auto: of each the microseconds from its time until its verdict is there. All are checked.
+  std::vector<double> paced(double packets_per_second, double seconds, std::string& problem);
+  // All frames once, but for those of slots that are larger than batches. Sets `problem` if a verdict is
+  // wrong.
   void check(std::string& problem);
 
  private:
   gpu::Result<void> prepare(gpu::Drive drive, gpu::Frames how);
+  void describe_frames();
   // The next batch that is over; nullptr where none is for five seconds.
   gpu::Slot* wait(std::string& problem);
   bool submit(std::string& problem, bool forget);
   void drain(std::string& problem);
+  // Sets `problem` if this is not the frame's verdict.
+  void hold(u32 verdict, u32 frame, std::string& problem) const;
 
-  DeviceQueue(std::unique_ptr<gpu::Device> device, FrameRegion frames, u32 batch, u32 depth)
-      : frames_(frames), batch_(batch), depth_(depth), device_(std::move(device)) {}
+  DeviceQueue(std::unique_ptr<gpu::Device> device, FrameRegion frames, u32 batch, u32 depth, u32 most)
+      : frames_(frames), batch_(batch), depth_(depth), most_(most), device_(std::move(device)) {}
 
   FrameRegion frames_;
-  u32 batch_, depth_;
+  u32 batch_, depth_, most_;
   bool loaded_ = false;
   std::vector<u32> expected_;  // by slot and place
   std::unique_ptr<gpu::Device> device_;

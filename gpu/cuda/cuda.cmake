@@ -59,7 +59,7 @@ if(cuda_possible)
   target_cuda_sources(xdpgpu_gpu cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
   target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/loaded.cpp cuda/memory.cpp
                                      cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
-                                     cuda/stream_wait.cpp)
+                                     cuda/stream_wait.cpp cuda/ways.cpp)
   target_link_libraries(xdpgpu_gpu PRIVATE CUDA::cudart_static)
 else()
   message(STATUS "CUDA device: no")

@@ -183,20 +183,6 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
   __syncwarp();
 }
 
-// The batch of a slot.
-__device__ inline xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, u32 generation) {
-  xg_batch batch{};
-  batch.frames.v =
-      reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(slots.frames.v) + slot * slots.frames_stride);
-  batch.frames_bytes = slots.frames_bytes;
-  batch.descriptors.v = slots.descriptors.v + u64{slot} * slots.capacity;
-  batch.results.v = slots.results.v + u64{slot} * slots.capacity;
-  batch.image.v = reinterpret_cast<xg_word*>(image);
-  batch.count = count;
-  batch.generation = generation;
-  return batch;
-}
-
 // Whether its pipelines have tables.
 __device__ inline bool has_tables(const xg_batch& batch) { return batch.image.v[XG_IMAGE_ROUNDS_AT] != 0; }
 

@@ -12,6 +12,7 @@
 #include "gpu/cuda/queue.hpp"
 #include "gpu/cuda/stream_wait.hpp"
 #include "gpu/cuda/watch.hpp"
+#include "gpu/cuda/ways.hpp"
 #include "gpu/pipelines.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -178,6 +179,8 @@ class CudaDevice final : public Device {
           return PersistentQueue::create(shared_, options);
         case Drive::graph:
           return GraphQueue::create(shared_, options);
+        case Drive::automatic:
+          return create_changing_queue(shared_, options);
         case Drive::launched:
           break;
       }

@@ -11,8 +11,6 @@ namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u32 kBlock = kTablesBlock;
-// A team's kernel costs more than the second part of so few packets.
-constexpr u32 kTeamPackets = 2 * kBlock;
 
 // The last block's last word.
 __device__ void complete(const Completion& completion) {
@@ -119,7 +117,7 @@ cudaError_t launch(const xg_batch& batch, const Flows& flows, Tables tables, con
   Flows flows_argument = flows;
   Scratch scratch_argument = scratch;
   Completion completion_argument = completion;
-  const bool in_team = tables != Tables::none && batch.count > kTeamPackets;
+  const bool in_team = tables != Tables::none && batch.count > kAlonePackets;
   void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument};
   const u32 blocks = (batch.count + kBlock - 1) / kBlock;
   const void* first = address(&decide<Second::nobodys>);

@@ -24,6 +24,9 @@ struct Flows {
   u32 receive_queue = 0;
 };
 
+// Packets of a batch whose second part is one block's: a team's kernel costs more than that of so few.
+inline constexpr u32 kAlonePackets = 2 * kTablesBlock;
+
 // What a batch's pipelines have.
 enum class Tables {
   none,

@@ -17,58 +17,45 @@ void store_half(void* to, Half half) noexcept { *static_cast<volatile Half*>(to)
 
 }  // namespace
 
-Result<std::unique_ptr<Queue>> PersistentQueue::create(Shared& shared, const QueueOptions& options) {
-  std::unique_ptr<PersistentQueue> queue(new PersistentQueue(shared, options));
-  if (auto allocated = queue->allocate(options); !allocated) return tl::unexpected(allocated.error());
-  return queue;
-}
-
-PersistentQueue::PersistentQueue(Shared& shared, const QueueOptions& options)
+Residence::Residence(Shared& shared, const QueueOptions& options)
     : shared_(shared),
-      ring_(options),
       depth_(options.depth),
-      receive_queue_(options.receive_queue),
       blocks_(std::clamp((options.batch_capacity + kResidentBlock - 1) / kResidentBlock, 1u, kMostBlocks)) {}
 
-Result<void> PersistentQueue::allocate(const QueueOptions& options) {
+Result<void> Residence::allocate() {
   return Stream::create()
       .map([&](Stream&& made) { stream_ = std::move(made); })
       .and_then([&] { return DeviceMemory::create(sizeof(Command), nullptr, stream_); })
       .map([&](DeviceMemory&& made) { command_ = std::move(made); })
-      .and_then([&] { return pin(mailbox_, kJobsAt + depth_ * sizeof(Job)); })
-      .and_then([&] { return SlotMemory::create(shared_, options, ring_, stream_); })
-      .map([&](SlotMemory&& made) { slots_ = std::move(made); });
+      .and_then([&] { return pin(mailbox_, kJobsAt + depth_ * sizeof(Job)); });
 }
 
-PersistentQueue::~PersistentQueue() {
-  (void)cudaSetDevice(shared_.ordinal);
+void Residence::end() noexcept {
   if (mailbox_.host() != nullptr) {
-    progress_.drain_while([&] { return finished() < ring_.submitted() && keep_resident(); });
+    progress_.drain_while([&] { return finished() < handed_ && keep(); });
     reinterpret_cast<volatile u32&>(*(mailbox_.host() + kBeatAt)) = kResidentStop;
     progress_.drain_while([&] { return running_ && !ended() && progress_.healthy(); });
     progress_.drain_while([&] { return running_ && cudaStreamQuery(stream_.get()) == cudaErrorNotReady; });
   }
   if (!shared_.abandoned) return;
   mailbox_.abandon();
-  slots_.abandon();
   command_.abandon();
   stream_.abandon();
 }
 
-bool PersistentQueue::ended() const noexcept {
+bool Residence::ended() const noexcept {
   return std::atomic_ref(*reinterpret_cast<u32*>(mailbox_.host() + kEndedAt))
              .load(std::memory_order_acquire) == launch_;
 }
 
 // Where both threads beat at once, one beat counts: it is there all the same.
-void PersistentQueue::beat() noexcept {
+void Residence::beat() noexcept {
   const std::atomic_ref at(*reinterpret_cast<u32*>(mailbox_.host() + kBeatAt));
   const u32 now = at.load(std::memory_order_relaxed);
   at.store(now + 1 == kResidentStop ? 0 : now + 1, std::memory_order_relaxed);
 }
 
-// Starts the kernel where there is none. False: the device failed. From either thread.
-bool PersistentQueue::keep_resident() noexcept {
+bool Residence::keep() noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return false;
   if (running_ && !ended()) return true;
   // The kernel that the other thread is starting finds this one's batch, too.
@@ -79,11 +66,11 @@ bool PersistentQueue::keep_resident() noexcept {
 }
 
 // From the first batch that is not finished.
-bool PersistentQueue::start() noexcept {
+bool Residence::start() noexcept {
   Resident resident;
   resident.jobs = reinterpret_cast<const Job*>(mailbox_.device() + kJobsAt);
   resident.depth = depth_;
-  resident.slots = slots_.view(shared_, receive_queue_);
+  resident.slots = view_;
   resident.beat = reinterpret_cast<const u32*>(mailbox_.device() + kBeatAt);
   resident.finished = reinterpret_cast<u64*>(mailbox_.device() + kFinishedAt);
   resident.ended = reinterpret_cast<u32*>(mailbox_.device() + kEndedAt);
@@ -101,16 +88,49 @@ bool PersistentQueue::start() noexcept {
   return true;
 }
 
-void PersistentQueue::put_job(const Slot& slot, const DeviceMemory& image, u32 count,
-                              u32 generation) noexcept {
+u64 Residence::hand_over(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept {
+  beat();
   const u64 address = reinterpret_cast<u64>(image.get());
-  const u64 number = ring_.submitted() + 1;
+  const u64 number = ++handed_;
   const u32 ticket = static_cast<u32>(number);
   u8* const at = mailbox_.host() + kJobsAt + number % depth_ * sizeof(Job);
   // What the job is about is there before it.
   std::atomic_thread_fence(std::memory_order_release);
   store_half(at, Half{static_cast<u32>(address), static_cast<u32>(address >> 32), count, ticket});
   store_half(at + 16, Half{generation, slot.index, 0, ticket});
+  return number;
+}
+
+Slot* Residence::poll(SlotRing& ring, u64 number) noexcept {
+  if (Slot* slot = progress_.retire_if(finished() >= number, ring)) return slot;
+  if (progress_.asked()) beat();
+  // The kernel may have ended just before it saw the batch.
+  if (ended() && !keep()) return ring.retire(true);
+  return nullptr;
+}
+
+Result<std::unique_ptr<Queue>> PersistentQueue::create(Shared& shared, const QueueOptions& options) {
+  std::unique_ptr<PersistentQueue> queue(new PersistentQueue(shared, options));
+  if (auto allocated = queue->allocate(options); !allocated) return tl::unexpected(allocated.error());
+  return queue;
+}
+
+PersistentQueue::PersistentQueue(Shared& shared, const QueueOptions& options)
+    : shared_(shared), ring_(options), residence_(shared, options), receive_queue_(options.receive_queue) {}
+
+Result<void> PersistentQueue::allocate(const QueueOptions& options) {
+  return residence_.allocate()
+      .and_then([&] { return SlotMemory::create(shared_, options, ring_, residence_.stream()); })
+      .map([&](SlotMemory&& made) {
+        slots_ = std::move(made);
+        residence_.use(slots_.view(shared_, receive_queue_));
+      });
+}
+
+PersistentQueue::~PersistentQueue() {
+  (void)cudaSetDevice(shared_.ordinal);
+  residence_.end();
+  if (shared_.abandoned) slots_.abandon();
 }
 
 Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
@@ -118,20 +138,10 @@ Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   const Loaded* loaded = shared_.generations.find(generation);
   if (loaded == nullptr) return Submit::unknown_generation;
   slots_.stage(shared_, *slot, count);
-  beat();
-  put_job(*slot, loaded->image, count, generation);
+  residence_.hand_over(*slot, loaded->image, count, generation);
   ring_.submitted(slot, count, generation);
-  (void)keep_resident();  // where the device fails, poll says so of the batch
+  (void)residence_.keep();  // where the device fails, poll says so of the batch
   return Submit::ok;
-}
-
-Slot* PersistentQueue::poll() noexcept {
-  Slot* slot = progress_.poll(ring_, finished());
-  if (slot != nullptr || ring_.oldest() == nullptr) return slot;
-  if (progress_.asked()) beat();
-  // The kernel may have ended just before it saw the batch.
-  if (ended() && !keep_resident()) return ring_.retire(true);
-  return nullptr;
 }
 
 }  // namespace xdpgpu::gpu::cuda

@@ -12,21 +12,35 @@
 
 namespace xdpgpu::gpu::cuda {
 
-class PersistentQueue final : public Queue {
+// A queue's resident kernel, and the way there. Its batches are numbered from 1, and finish in that order.
+// The thread that feeds hands over, the one that retires polls; either keeps the kernel.
+class Residence {
  public:
-  static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
-  ~PersistentQueue() override;
+  Residence(Shared& shared, const QueueOptions& options);
 
-  Slot* acquire() noexcept override { return ring_.acquire(); }
-  Submit submit(Slot* slot, u32 count, u32 generation) noexcept override;
-  Slot* poll() noexcept override;
-  void release(Slot* slot) noexcept override { ring_.release(slot); }
-  u32 in_flight() const noexcept override { return ring_.in_flight(); }
+  // Before the first batch: first its own memory, then the slots'.
+  Result<void> allocate();
+  void use(const SlotsView& slots) noexcept { view_ = slots; }
+  const Stream& stream() const noexcept { return stream_; }
+
+  // The next batch, from a slot that is ready for a kernel; its number. keep() is to follow.
+  u64 hand_over(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept;
+  // Starts the kernel where there is none. False: the device failed.
+  bool keep() noexcept;
+  // Whether all that was handed over is over; where the kernel has gone before it took the last batch, it is
+  // back. The feeding thread.
+  bool through() noexcept {
+    if (finished() >= handed_) return true;
+    if (ended()) (void)keep();
+    return false;
+  }
+  // Whether batch `number`, the ring's oldest, is over: then it is taken out of the ring.
+  Slot* poll(SlotRing& ring, u64 number) noexcept;
+
+  // Waits for what was handed over, and ends the kernel. Neither thread uses it any more.
+  void end() noexcept;
 
  private:
-  PersistentQueue(Shared& shared, const QueueOptions& options);
-  Result<void> allocate(const QueueOptions& options);
-  bool keep_resident() noexcept;
   bool start() noexcept;
   bool ended() const noexcept;
   // Lines of the mailbox.
@@ -34,21 +48,43 @@ class PersistentQueue final : public Queue {
   static constexpr u64 kBeatAt = 0, kEndedAt = kLine, kFinishedAt = 2 * kLine, kJobsAt = 3 * kLine;
   u64 finished() const noexcept { return Progress::load(mailbox_, kFinishedAt); }
   void beat() noexcept;
-  void put_job(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept;
 
   Shared& shared_;
-  SlotRing ring_;
   Stream stream_;
   DeviceMemory command_;
   Pinned mailbox_;  // a line each: beat, ended, finished; then the jobs
-  SlotMemory slots_;
+  SlotsView view_;
   Progress progress_{shared_, stream_};
   u32 depth_;
-  u32 receive_queue_;
   u32 blocks_;
+  u64 handed_ = 0;                     // the feeding thread's
   std::atomic<u32> launch_{0};         // kernels started
   std::atomic<bool> running_{false};   // as far as is known here
   std::atomic<bool> starting_{false};  // by one of the two threads
+};
+
+class PersistentQueue final : public Queue {
+ public:
+  static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
+  ~PersistentQueue() override;
+
+  Slot* acquire() noexcept override { return ring_.acquire(); }
+  Submit submit(Slot* slot, u32 count, u32 generation) noexcept override;
+  Slot* poll() noexcept override {
+    return ring_.oldest() == nullptr ? nullptr : residence_.poll(ring_, ring_.oldest_ticket());
+  }
+  void release(Slot* slot) noexcept override { ring_.release(slot); }
+  u32 in_flight() const noexcept override { return ring_.in_flight(); }
+
+ private:
+  PersistentQueue(Shared& shared, const QueueOptions& options);
+  Result<void> allocate(const QueueOptions& options);
+
+  Shared& shared_;
+  SlotRing ring_;
+  Residence residence_;
+  SlotMemory slots_;  // in the order of its stream
+  u32 receive_queue_;
 };
 
 }  // namespace xdpgpu::gpu::cuda

@@ -57,9 +57,8 @@ bool Progress::healthy() noexcept {
   return false;
 }
 
-Slot* Progress::poll(SlotRing& ring, u64 finished) noexcept {
-  if (ring.oldest() == nullptr) return nullptr;
-  if (finished >= ring.oldest_ticket()) {
+Slot* Progress::retire_if(bool over, SlotRing& ring) noexcept {
+  if (over) {
     idle_polls_ = 0;
     return ring.retire(false);
   }

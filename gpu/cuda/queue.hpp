@@ -69,7 +69,11 @@ class Progress {
   bool healthy() noexcept;
   // What Queue::poll() returns where batches up to `finished` have finished. A kernel that faults never
   // stores its number: now and then a poll in vain asks the driver.
-  Slot* poll(SlotRing& ring, u64 finished) noexcept;
+  Slot* poll(SlotRing& ring, u64 finished) noexcept {
+    return ring.oldest() == nullptr ? nullptr : retire_if(finished >= ring.oldest_ticket(), ring);
+  }
+  // The same of a ring that has an oldest batch, where it is known whether that is over.
+  Slot* retire_if(bool over, SlotRing& ring) noexcept;
   // The last poll() was in vain, and asked.
   bool asked() const noexcept { return idle_polls_ % kPollsPerQuery == 0; }
 

@@ -20,4 +20,18 @@ struct SlotsView {
   Scratch scratch;
 };
 
+// The batch of a slot.
+XG_FN xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, u32 generation) {
+  xg_batch batch{};
+  batch.frames.v =
+      reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(slots.frames.v) + slot * slots.frames_stride);
+  batch.frames_bytes = slots.frames_bytes;
+  batch.descriptors.v = slots.descriptors.v + u64{slot} * slots.capacity;
+  batch.results.v = slots.results.v + u64{slot} * slots.capacity;
+  batch.image.v = reinterpret_cast<xg_word*>(image);
+  batch.count = count;
+  batch.generation = generation;
+  return batch;
+}
+
 }  // namespace xdpgpu::gpu::cuda

@@ -9,9 +9,10 @@ namespace xdpgpu::tests {
 
 std::string Target::name() const {
   return kind + (frames == gpu::Frames::staged ? "_staged" : "_in_place") +
-         (drive == gpu::Drive::persistent ? "_persistent"
-          : drive == gpu::Drive::graph    ? "_graph"
-                                          : "");
+         (drive == gpu::Drive::persistent  ? "_persistent"
+          : drive == gpu::Drive::graph     ? "_graph"
+          : drive == gpu::Drive::automatic ? "_auto"
+                                           : "");
 }
 
 std::vector<Target> all_targets() {
@@ -24,6 +25,7 @@ std::vector<Target> all_targets() {
       targets.push_back({kind, frames, gpu::Drive::persistent});
   for (gpu::Frames frames : {gpu::Frames::in_place, gpu::Frames::staged})
     targets.push_back({"cuda", frames, gpu::Drive::graph});
+  targets.push_back({"cuda", gpu::Frames::in_place, gpu::Drive::automatic});
   return targets;
 }
 

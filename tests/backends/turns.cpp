@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <deque>
+#include <thread>
 
 #include "gpu/stages/table.h"
+#include "gpu/way_chooser.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/targets.hpp"
 
@@ -70,6 +73,7 @@ TEST_P(Turns, QueuesShareTheTables) {
   std::vector<gpu::Drive> drives(2, gpu::Drive::launched);
   if (device->info().persistent) drives.insert(drives.end(), 2, gpu::Drive::persistent);
   if (device->info().graph) drives.insert(drives.end(), 2, gpu::Drive::graph);
+  if (GetParam().kind == "cuda") drives.insert(drives.end(), 2, gpu::Drive::automatic);
   ASSERT_TRUE(device->load(kGeneration, pipelines));
   std::vector<std::unique_ptr<gpu::Queue>> queues;
   for (const gpu::Drive drive : drives) {
@@ -163,6 +167,78 @@ TEST_P(Turns, BatchesWithoutTablesKeepTheirPlace) {
   EXPECT_EQ(tables_of(*device, *pipelines), reference.tables());
 }
 
+// Small batches and large ones by turns, as many in flight as the queue takes: whichever way it chooses for
+// them, the order of the batches is the order at the tables. The large ones begin while small ones are under
+// way; small ones that follow on a pause are quiet.
+TEST_P(Turns, AnAutomaticQueueGoesBothWays) {
+  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
+  struct Phase {
+    u32 batch, batches;
+    std::chrono::milliseconds pause;  // before it
+  };
+  constexpr auto kPause = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::nanoseconds(3 * gpu::WayChooser::kHoldNs));
+  constexpr u32 kLarge = 1500, kLargest = kLarge + 64;
+  const bool slow = GetParam().kind == "vulkan";
+  const u32 batches = slow ? 1 : 6;
+  const std::vector<Phase> phases{{kBatch, batches, {}},
+                                  {kLarge, batches, {}},
+                                  {kBatch, batches, kPause},
+                                  {slow ? kBatch : kLarge, batches, {}},
+                                  {kBatch, batches, kPause}};
+  Random random(test_seed());
+  const Traffic traffic = conversations(random, slow ? 1800 : 2 * 6 * kLargest + 3 * 6 * kCapacity, 1);
+  const auto pipelines = gpu::Pipelines::compile(with_tables(), kOptions).value();
+  gpu::reference::Judge reference(with_tables(), kOptions);
+
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(kGeneration, pipelines));
+  auto opened = device->open_queue({kLargest, 4, gpu::Drive::automatic});
+  ASSERT_TRUE(opened) << opened.error();
+  gpu::Queue& queue = **opened;
+  std::vector<xg_result> is;
+  const auto take = [&] {
+    gpu::Slot* slot = wait(queue);
+    ASSERT_NE(slot, nullptr) << "a batch did not come back";
+    ASSERT_FALSE(slot->failed);
+    is.insert(is.end(), slot->results, slot->results + slot->count);
+    queue.release(slot);
+  };
+  std::size_t first = 0;
+  for (const Phase& phase : phases) {
+    while (phase.pause.count() != 0 && queue.in_flight() != 0 && !HasFatalFailure()) take();
+    std::this_thread::sleep_for(phase.pause);
+    for (u32 i = 0; i < phase.batches && first < traffic.descriptors.size(); i++) {
+      gpu::Slot* slot = queue.acquire();
+      if (slot == nullptr) {
+        take();
+        if (HasFatalFailure()) return;
+        slot = queue.acquire();
+        ASSERT_NE(slot, nullptr);
+      }
+      const u32 count = cut(traffic.descriptors, first, phase.batch, kLargest);
+      std::copy_n(traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first), count, slot->descriptors);
+      poison(slot, count);
+      ASSERT_EQ(queue.submit(slot, count, kGeneration), gpu::Submit::ok);
+      first += count;
+      if (i != 0) continue;
+      const gpu::Choice quick{gpu::Drive::persistent, gpu::Reason::keeps_up};
+      const gpu::Choice for_the_table{gpu::Drive::launched, gpu::Reason::table};
+      EXPECT_EQ(queue.choice(), GetParam().kind != "cuda" ? gpu::Choice{}
+                                : phase.batch == kLarge   ? for_the_table
+                                                          : quick)
+          << "phase " << &phase - phases.data();
+    }
+  }
+  while (queue.in_flight() != 0 && !HasFatalFailure()) take();
+  const std::vector<xg_descriptor> judged(traffic.descriptors.begin(),
+                                          traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first));
+  std::vector<xg_result> should(first);
+  reference.decide(traffic.region.bytes(), judged, kGeneration, should);
+  expect_equal(is, should, judged);
+  EXPECT_EQ(tables_of(*device, *pipelines), reference.tables());
+}
+
 // Batches of several queues at the tables at once, small and large ones by turns. In which order they come
 // there is open: the limits are far, so that neither the answers hang on it, nor how many packets came to
 // each set, nor its clock.
@@ -189,6 +265,7 @@ TEST_P(Turns, QueuesAtOnce) {
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   std::vector<gpu::Drive> drives(3, gpu::Drive::launched);
   if (device->info().persistent) drives.push_back(gpu::Drive::persistent);
+  if (GetParam().kind == "cuda") drives.insert(drives.end(), 2, gpu::Drive::automatic);
   ASSERT_TRUE(device->load(kGeneration, pipelines));
   struct Feed {
     std::unique_ptr<gpu::Queue> queue;

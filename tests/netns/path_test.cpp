@@ -49,9 +49,27 @@ TEST_P(Path, StatusTellsHowTheDeviceIsDriven) {
     EXPECT_EQ(status.at("device").at("mode"), mode);
   }
   EXPECT_EQ(status.at("device").at("auto"), GetParam().mode.empty());
+  // What was said decides by itself; what `auto` has chosen has a reason.
+  const std::string text = product(*host_, {"status", host_port().ifname()}).out;
+  if (GetParam().mode.empty()) {
+    const std::string because = status.at("device").at("because");
+    if (device_under_test() == "cpu") {
+      EXPECT_EQ(because, "a thread that stays would take a second core for each queue");
+    } else if (device_under_test().starts_with("cuda")) {
+      EXPECT_EQ(status.at("device").at("mode"), "persistent") << "nothing has come yet";
+      EXPECT_EQ(because, "it keeps up, and this is the quickest");
+    }
+    const std::string said =
+        fmt::format("mode {} (auto, because {})", status.at("device").at("mode").get<std::string>(), because);
+    EXPECT_NE(text.find(said), text.npos) << text;
+  } else {
+    EXPECT_FALSE(status.at("device").contains("because"));
+    EXPECT_EQ(text.find("(auto"), text.npos) << text;
+  }
   EXPECT_EQ(status.at("device").at("publishes_flows"), device_under_test().starts_with("cuda"));
   for (const Json& queue : status.at("ports").at(0).at("queues")) {
     EXPECT_EQ(queue.at("compute_mode"), status.at("device").at("mode"));
+    EXPECT_EQ(queue.contains("because"), GetParam().mode.empty());
     EXPECT_EQ(queue.at("retire_cpu") >= 0, mode == "split");
   }
 }

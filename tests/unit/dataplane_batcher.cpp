@@ -68,6 +68,43 @@ TEST(Batcher, AFullBatchGoesAndTheNextOneOpens) {
   EXPECT_EQ(b.batcher.held(), kCapacity + 1);
 }
 
+// The last free slot takes more, and that one alone.
+TEST(Batcher, ABatchGrowsWhileTheDeviceHasAllTheOthers) {
+  constexpr u32 kMost = 4 * kCapacity;
+  TestDevice<kMost, kDepth> device{0};
+  Batcher batcher(device, kCapacity, kDepth, kWait, Closing::patient, nullptr, kMost);
+  u32 frame = 0;
+  const auto add = [&] {
+    Batch* batch = batcher.open(1, 0);
+    if (!batch) return false;
+    xg_metadata metadata{};
+    metadata.sequence = frame;
+    batch->add(chunk_of(frame++) + XG_FRAME_DATA, 60, 0, metadata);
+    return true;
+  };
+  while (add()) batcher.submit_if_due(0, false);
+  EXPECT_EQ(device.in_flight(), kDepth);
+  EXPECT_EQ(batcher.held(), 2 * kCapacity + kMost);
+  // One is back: the next one is the last free slot again. With two back it is as ever.
+  device.finished = 1;
+  batcher.release(batcher.poll());
+  while (add()) batcher.submit_if_due(0, false);
+  EXPECT_EQ(batcher.held(), kCapacity + 2 * kMost);
+  device.finished = 2;
+  for (u32 i = 0; i < 2; ++i) batcher.release(batcher.poll());
+  for (u32 i = 0; i < kCapacity; ++i) ASSERT_TRUE(add());
+  batcher.submit_if_due(0, false);
+  EXPECT_EQ(device.in_flight(), 2u) << "it is full";
+}
+
+TEST(Batcher, OneSlotAloneDoesNotGrow) {
+  TestDevice<16, 1> device{0};
+  Batcher batcher(device, 4, 1, kWait, Closing::patient, nullptr, 16);
+  Batch* batch = batcher.open(1, 0);
+  ASSERT_NE(batch, nullptr);
+  EXPECT_EQ(batch->room(), 4u);
+}
+
 TEST(Batcher, APacketsBuffersStayTogether) {
   Bench b;
   ASSERT_TRUE(b.add_buffers(6, 0, 1, 10, 2));

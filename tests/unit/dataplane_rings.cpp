@@ -339,6 +339,29 @@ TEST(SendRing, HoldsWhatTheDeviceMayGiveBackAtOnce) {
   EXPECT_EQ(send_ring_size(options, 4096), 2048u);
 }
 
+// Batches that grow are no more than rings and frames hold, all of them together.
+TEST(LargestBatch, FitsIntoSendRingAndFrames) {
+  EngineOptions options;
+  options.compute_mode = ComputeMode::automatic;
+  EXPECT_EQ(largest_batch(options, 8192), 1024u) << "the frames of the default are for four of 1,024";
+  for (const u32 frames : {4096u, 8192u, 32768u, 65536u, 262144u})
+    for (const u32 batch : {1u, 64u, 1000u, 1024u, 4096u, 65536u})
+      for (const u32 depth : {1u, 4u, 16u}) {
+        options.batch = batch;
+        options.batches_in_flight = depth;
+        const u32 largest = largest_batch(options, frames);
+        EXPECT_GE(largest, batch);
+        EXPECT_LE(largest, std::max(batch, std::min(16 * batch, 16384u)));
+        if (largest == batch) continue;
+        EXPECT_LE(largest * depth, send_ring_size(options, frames)) << frames << " frames, batch " << batch;
+        EXPECT_LE(largest * depth + options.ring_size, frames) << frames << " frames, batch " << batch;
+      }
+  options.batch = 1024;
+  options.batches_in_flight = 4;
+  EXPECT_EQ(largest_batch(options, 32768), 4096u);
+  EXPECT_EQ(largest_batch(options, 262144), 16384u);
+}
+
 TEST(FreeList, HandsOutWhatWasUsedLast) {
   FreeList free({10, 4});
   EXPECT_EQ(free.pop(), 10u);

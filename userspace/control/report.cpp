@@ -30,21 +30,23 @@ Json worker_json(const xg_worker_counters& counters) {
 }
 
 Json queue_json(const dataplane::QueueStatus& queue, const std::vector<dataplane::DeviceStatus>& devices) {
-  return {{"queue", queue.queue},
-          {"device", devices.at(queue.device).name},
-          {"mode", mode_name(queue.mode)},
-          {"metadata", queue.metadata},
-          {"compute_mode", dataplane::name_of(queue.compute_mode)},
-          {"cpu", queue.cpu},
-          {"retire_cpu", queue.retire_cpu},
-          {"numa_node", queue.numa_node},
-          {"frames_node", queue.frames_node},
-          {"busy_poll", queue.busy_poll},
-          {"frames", queue.frames},
-          {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
-          {"in_user_space", queue.state.admitted - queue.state.retired},
-          {"counters", worker_json(queue.counters)},
-          {"metrics", metrics_json(queue.metrics)}};
+  Json json{{"queue", queue.queue},
+            {"device", devices.at(queue.device).name},
+            {"mode", mode_name(queue.mode)},
+            {"metadata", queue.metadata},
+            {"compute_mode", dataplane::name_of(queue.compute_mode)},
+            {"cpu", queue.cpu},
+            {"retire_cpu", queue.retire_cpu},
+            {"numa_node", queue.numa_node},
+            {"frames_node", queue.frames_node},
+            {"busy_poll", queue.busy_poll},
+            {"frames", queue.frames},
+            {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
+            {"in_user_space", queue.state.admitted - queue.state.retired},
+            {"counters", worker_json(queue.counters)},
+            {"metrics", metrics_json(queue.metrics)}};
+  if (!queue.because.empty()) json["because"] = queue.because;
+  return json;
 }
 
 Json kernel_json(const std::vector<xg_counter>& counters) {
@@ -143,6 +145,7 @@ Json device_json(const dataplane::DeviceStatus& device, bool automatic) {
             {"mode", dataplane::name_of(device.compute_mode)},
             {"auto", automatic},
             {"publishes_flows", device.publishes}};
+  if (!device.because.empty()) json["because"] = device.because;
   if (!device.degraded.empty()) json["degraded"] = device.degraded;
   return json;
 }

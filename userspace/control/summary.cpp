@@ -28,9 +28,14 @@ void add_line(std::string& text, u64 packets, const char* what) {
 std::string device_text(const Json& device) {
   if (const auto degraded = device.find("degraded"); degraded != device.end())
     return fmt::format("degraded: device {}", degraded->get<std::string>());
+  std::string chosen;
+  if (device.at("auto").get<bool>()) {
+    const auto because = device.find("because");
+    chosen =
+        because == device.end() ? " (auto)" : fmt::format(" (auto, because {})", because->get<std::string>());
+  }
   return fmt::format("device {}, frames {}, mode {}{}{}", device.at("name").get<std::string>(),
-                     device.at("frames").get<std::string>(), device.at("mode").get<std::string>(),
-                     device.at("auto").get<bool>() ? " (auto)" : "",
+                     device.at("frames").get<std::string>(), device.at("mode").get<std::string>(), chosen,
                      device.at("publishes_flows").get<bool>() ? ", writes flow verdicts itself" : "");
 }
 

@@ -8,16 +8,18 @@
 namespace xdpgpu::dataplane {
 
 Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Closing closing,
-                 gpu::Doorbell* bell)
+                 gpu::Doorbell* bell, u32 most)
     : queue_(queue),
+      capacity_(capacity),
+      most_(std::max(capacity, most)),
       max_wait_ns_(max_wait_ns),
       closing_(closing),
       bell_(bell),
       batches_(depth),
       order_(depth) {
   for (Batch& batch : batches_) {
-    batch.ports.resize(capacity);
-    batch.arrivals.resize(capacity);
+    batch.ports.resize(most_);
+    batch.arrivals.resize(most_);
   }
 }
 
@@ -27,6 +29,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   if (!slot) return nullptr;
   Batch& batch = batches_[slot->index];
   batch.slot = slot;
+  batch.limit = batches_.size() > 1 && queue_.in_flight() + 1 >= batches_.size() ? most_ : capacity_;
   batch.generation = generation;
   batch.count = batch.later = 0;
   batch.opened_ns = now_ns;

@@ -38,6 +38,7 @@ struct Arrivals {
 // One batch and what the worker remembers of it beside the device's slot.
 struct Batch {
   gpu::Slot* slot = nullptr;
+  u32 limit = 0;  // descriptors that it takes
   u32 generation = 0;
   u32 count = 0;  // descriptors: a packet has one for each of its buffers
   u32 later = 0;  // of them, those that are not a received packet's first
@@ -60,8 +61,8 @@ struct Batch {
   static u8 egress_port(u8 port) noexcept { return port & (kEgress - 1); }
 
   u32 packets() const noexcept { return count - later; }
-  bool full() const noexcept { return count == slot->capacity; }
-  u32 room() const noexcept { return slot->capacity - count; }
+  bool full() const noexcept { return count == limit; }
+  u32 room() const noexcept { return limit - count; }
   bool has_room(u32 buffers) const noexcept { return room() >= buffers; }
   // A packet, by its first buffer.
   void add(u64 offset, u32 length, u8 port, const xg_metadata& metadata) noexcept {
@@ -107,10 +108,12 @@ struct Batch {
 // packet.
 class Batcher {
  public:
-  // `queue` is the worker's own, opened with these capacity and depth; outlives the batcher. bell: rung at
-  // each batch that is submitted, where another thread retires; nullptr where there is none.
+  // `queue` is the worker's own, opened with this depth; outlives the batcher. Batches are of `capacity`
+  // descriptors. bell: rung at each batch that is submitted, where another thread retires; nullptr where
+  // there is none. most: what the queue's slots take, where that is more: so large grows a batch that is
+  // opened while the device has all the others, and is behind.
   Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Closing closing = Closing::patient,
-          gpu::Doorbell* bell = nullptr);
+          gpu::Doorbell* bell = nullptr, u32 most = 0);
 
   // The batch to which a packet of `generation` and so many buffers, at most the capacity, is to be added, or
   // nullptr while the device has no slot free: the packet then waits in the RX ring. A batch of another
@@ -159,6 +162,7 @@ class Batcher {
   void submit() noexcept;
 
   gpu::Queue& queue_;
+  u32 capacity_, most_;
   u64 max_wait_ns_;
   Closing closing_;
   gpu::Doorbell* bell_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/dataplane/compute_mode.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
 
 namespace xdpgpu::dataplane {
@@ -28,9 +31,29 @@ std::optional<ComputeMode> compute_mode_of(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-ComputeMode resolve(ComputeMode mode, const gpu::DeviceInfo& device) noexcept {
+ComputeMode resolve(ComputeMode mode, const gpu::Choice& choice) noexcept {
   if (mode != ComputeMode::automatic) return mode;
-  return device.persistent && !device.persistent_takes_core ? ComputeMode::persistent : ComputeMode::inlined;
+  return choice.drive == gpu::Drive::persistent ? ComputeMode::persistent : ComputeMode::inlined;
+}
+
+std::string why(const gpu::Choice& choice, const gpu::DeviceInfo& device,
+                const std::vector<std::string_view>& remembering) {
+  switch (choice.reason) {
+    case gpu::Reason::no_choice:
+      break;
+    case gpu::Reason::keeps_up:
+      return "it keeps up, and this is the quickest";
+    case gpu::Reason::table:
+      return remembering.empty() ? "a table is the limit"
+                                 : fmt::format("{}'s {} the limit", fmt::join(remembering, "'s and "),
+                                               remembering.size() == 1 ? "table is" : "tables are");
+    case gpu::Reason::decides_more:
+      return fmt::format(
+          "it is behind, and decides more than {}",
+          name_of(choice.drive == gpu::Drive::persistent ? ComputeMode::inlined : ComputeMode::persistent));
+  }
+  return device.persistent_takes_core ? "a thread that stays would take a second core for each queue"
+                                      : fmt::format("{} has no kernel that stays", device.name);
 }
 
 gpu::Drive drive_of(ComputeMode mode) noexcept {
@@ -39,6 +62,8 @@ gpu::Drive drive_of(ComputeMode mode) noexcept {
       return gpu::Drive::persistent;
     case ComputeMode::graph:
       return gpu::Drive::graph;
+    case ComputeMode::automatic:
+      return gpu::Drive::automatic;
     default:
       return gpu::Drive::launched;
   }

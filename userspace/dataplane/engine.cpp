@@ -48,6 +48,18 @@ std::vector<int> nic_nodes(const std::vector<PortSpec>& ports) {
   return nodes;
 }
 
+// Without regard to frames.
+u32 wished_batch(const EngineOptions& options) {
+  constexpr u32 kGrowth = 16, kMost = 16384;
+  return std::max(options.batch, std::min(options.batch * kGrowth, kMost));
+}
+
+u32 fewest_frames(const std::vector<PortSpec>& ports, const EngineOptions& options) {
+  u32 fewest = ~0u;
+  for (const PortSpec& port : ports) fewest = std::min(fewest, frames_per_queue(port, options));
+  return fewest;
+}
+
 Result<void> check(const std::vector<PortSpec>& ports, const EngineOptions& options) {
   if (ports.empty() || ports.size() > XG_MAX_PORTS)
     return tl::unexpected(
@@ -84,9 +96,17 @@ Result<void> check_frames(u32 frames_per_queue, u32 ring_size, u32 batch) {
 }
 
 u32 send_ring_size(const EngineOptions& options, u32 frames_per_queue) {
-  const u32 wanted = std::bit_ceil(options.batch * options.batches_in_flight);
+  const bool grows = options.compute_mode == ComputeMode::automatic;
+  const u32 wanted =
+      std::bit_ceil((grows ? wished_batch(options) : options.batch) * options.batches_in_flight);
   const u32 spared = std::bit_floor(frames_per_queue - std::min(frames_per_queue, options.batch));
   return std::max(options.ring_size, std::min(wanted, spared));
+}
+
+u32 largest_batch(const EngineOptions& options, u32 frames_per_queue) {
+  const u32 spared = frames_per_queue - std::min(frames_per_queue, options.ring_size);
+  const u32 together = std::min(send_ring_size(options, frames_per_queue), spared);
+  return std::max(options.batch, std::min(wished_batch(options), together / options.batches_in_flight));
 }
 
 std::vector<FrameShare> frame_shares(const std::vector<PortSpec>& ports, const EngineOptions& options) {
@@ -106,6 +126,7 @@ std::vector<FrameShare> frame_shares(const std::vector<PortSpec>& ports, const E
 struct Engine::Impl {
   EngineOptions options;
   u32 send_ring_size = 0;
+  u32 largest_batch = 0;  // 0: as options say
   std::unique_ptr<FrameRegion> region;
   Umems umems;  // after the workers' sockets, before the region
   std::vector<std::unique_ptr<Port>> ports;
@@ -136,9 +157,18 @@ struct Engine::Impl {
   bool policy_again = false;
   std::optional<FrameCount> final_count;  // once stopped
 
-  ComputeMode mode_of(const gpu::Device& device) const {
-    return resolve(options.compute_mode, device.info());
+  // Slots of this device's queues.
+  u32 batch_on(const gpu::Device& device) const {
+    const bool gains = device.info().kind == gpu::Kind::cuda && device.frames() == gpu::Frames::in_place;
+    return gains ? std::max(options.batch, largest_batch) : options.batch;
   }
+  std::vector<std::string_view> remembering() const;
+  struct ModeNow {
+    ComputeMode mode;
+    std::string because;
+    gpu::Choice choice;
+  };
+  ModeNow mode_now(u32 worker, const std::vector<std::string_view>& remembering) const;
   void make_workers(const std::vector<FrameShare>& shares);
   void connect(const std::vector<FrameShare>& shares);
   bool left(const Retirement& retirement) const;
@@ -239,9 +269,9 @@ Result<std::unique_ptr<Engine>> Engine::create(std::vector<PortSpec> ports, cons
   impl->umems.multi_buffer =
       std::any_of(ports.begin(), ports.end(), [](const PortSpec& port) { return port.packet_buffers > 1; });
   // The rings that say what was sent are of one size for all.
-  u32 fewest = ~0u;
-  for (const PortSpec& port : ports) fewest = std::min(fewest, frames_per_queue(port, options));
+  const u32 fewest = fewest_frames(ports, options);
   impl->send_ring_size = send_ring_size(options, fewest);
+  if (options.compute_mode == ComputeMode::automatic) impl->largest_batch = largest_batch(options, fewest);
   for (PortSpec& spec : ports) {
     auto port = Port::open(static_cast<u32>(impl->ports.size()), std::move(spec),
                            {options.ring_size, impl->send_ring_size});
@@ -278,13 +308,14 @@ Result<void> Engine::use_devices(std::vector<std::unique_ptr<gpu::Device>> given
   std::vector<std::unique_ptr<gpu::Queue>> queues;
   for (u32 i = 0; i < impl_->workers.size(); ++i) {
     gpu::Device& device = *devices->of(i).device;
-    auto queue = device.open_queue(
-        {impl_->options.batch, impl_->options.batches_in_flight, drive_of(impl_->mode_of(device)), i});
+    auto queue = device.open_queue({impl_->batch_on(device), impl_->options.batches_in_flight,
+                                    drive_of(impl_->options.compute_mode), i});
     if (!queue) return tl::unexpected(queue.error());
     queues.push_back(std::move(*queue));
   }
   for (u32 i = 0; i < queues.size(); ++i)
-    impl_->workers[i]->use(std::move(queues[i]), devices->of(i).publishes);
+    impl_->workers[i]->use(std::move(queues[i]), devices->of(i).publishes,
+                           impl_->batch_on(*devices->of(i).device));
   impl_->devices = std::move(*devices);
   return {};
 }
@@ -469,8 +500,25 @@ FrameCount Engine::stop() {
   return total;
 }
 
+// Of the policy in force; control thread.
+std::vector<std::string_view> Engine::Impl::remembering() const {
+  const CurrentPolicy* current = policy.load(std::memory_order_acquire);
+  return current == nullptr ? std::vector<std::string_view>{}
+                            : gpu::stages_with_tables(*pipelines.at(current->generation));
+}
+
+Engine::Impl::ModeNow Engine::Impl::mode_now(u32 worker,
+                                             const std::vector<std::string_view>& remembering) const {
+  const gpu::Choice choice = workers[worker]->choice();
+  ModeNow now{resolve(options.compute_mode, choice), {}, choice};
+  if (options.compute_mode == ComputeMode::automatic)
+    now.because = why(choice, devices.of(worker).device->info(), remembering);
+  return now;
+}
+
 EngineStatus Engine::status() const {
   EngineStatus status;
+  const std::vector<std::string_view> remembering = impl_->remembering();
   for (const auto& port : impl_->ports) {
     for (u32 i = 0; i < port->spec().queues; ++i) {
       const Worker& worker = *impl_->workers[i];
@@ -482,7 +530,9 @@ EngineStatus Engine::status() const {
       queue.metadata = worker.report().delivers_metadata >> queue.port & 1;
       if (!impl_->devices.empty()) {
         queue.device = i % static_cast<u32>(impl_->devices.all().size());
-        queue.compute_mode = impl_->mode_of(*impl_->devices.of(i).device);
+        const Impl::ModeNow now = impl_->mode_now(i, remembering);
+        queue.compute_mode = now.mode;
+        queue.because = now.because;
       }
       queue.cpu = worker.cpu();
       queue.retire_cpu = worker.retire_cpu();
@@ -508,9 +558,20 @@ EngineStatus Engine::status() const {
   }
   if (const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire))
     status.generation = policy->generation;
-  for (const Devices::Device& one : impl_->devices.all())
-    status.devices.push_back({one.device->info().name, one.device->frames(), impl_->mode_of(*one.device),
-                              one.publishes, one.device->degraded()});
+  const auto devices = static_cast<u32>(impl_->devices.all().size());
+  for (u32 d = 0; d < devices; ++d) {
+    const Devices::Device& one = impl_->devices.all()[d];
+    DeviceStatus device{
+        one.device->info().name, one.device->frames(),  resolve(impl_->options.compute_mode, {}), {},
+        one.publishes,           one.device->degraded()};
+    for (u32 worker = d; worker < impl_->workers.size(); worker += devices) {
+      const Impl::ModeNow now = impl_->mode_now(worker, remembering);
+      device.compute_mode = now.mode;
+      device.because = now.because;
+      if (now.choice.reason != gpu::Reason::keeps_up) break;
+    }
+    status.devices.push_back(std::move(device));
+  }
   status.automatic = impl_->options.compute_mode == ComputeMode::automatic;
   status.mirror = impl_->mirroring->status();
   return status;

@@ -79,6 +79,7 @@ struct QueueStatus {
   u32 chunks_per_frame = 1;                         // that the driver may fill (zero-copy)
   bool metadata = false;                            // the port delivers metadata (learnt from its packets)
   ComputeMode compute_mode = ComputeMode::inlined;  // never automatic
+  std::string because;                              // where it is the choice of `auto`: why
   int cpu = -1;            // core the worker is pinned to; split: its thread that feeds
   int retire_cpu = -1;     // split: core of the worker's other thread
   int numa_node = -1;      // that the worker is kept on; -1: on none, or there is but one
@@ -93,7 +94,10 @@ struct QueueStatus {
 struct DeviceStatus {
   std::string name;
   gpu::Frames frames_mode = gpu::Frames::staged;
-  ComputeMode compute_mode = ComputeMode::inlined;  // of its queues; never automatic
+  // Of its queues, never automatic; where they choose for themselves, of the first one that has chosen
+  // otherwise than at first, if there is one.
+  ComputeMode compute_mode = ComputeMode::inlined;
+  std::string because;     // QueueStatus's, of that queue
   bool publishes = false;  // it writes flow verdicts itself, else they are written at retirement
   std::string degraded;    // it has failed, and a standby decides: what happened; else empty
 };
@@ -108,9 +112,15 @@ struct EngineStatus {
   std::optional<MirrorStatus> mirror;  // once a policy mirrors
 };
 
-// Descriptors of a TX and of a completion ring, a power of two: as many as a worker's batches in flight may
-// want to send at once, where a queue's frames are that many; one port's sending never has them all.
+// Descriptors of a TX and of a completion ring, a power of two: as many as a worker's batches in flight, in
+// ComputeMode::automatic the largest ones, may want to send at once, where a queue's frames are that many;
+// one port's sending never has them all.
 u32 send_ring_size(const EngineOptions& options, u32 frames_per_queue);
+
+// Descriptors of the largest batch in ComputeMode::automatic, on a device that gains by it and reads frames
+// in place: 16 times options.batch, at most 16,384, as far as a worker's batches in flight, when all are so
+// large, still fit into a send ring, and leave the frames of a fill ring. At least options.batch.
+u32 largest_batch(const EngineOptions& options, u32 frames_per_queue);
 
 // Whether a queue has enough of them; the error names the settings.
 Result<void> check_frames(u32 frames_per_queue, u32 ring_size, u32 batch);

@@ -82,11 +82,11 @@ Worker::Worker(const WorkerOptions& options, u8* region, std::vector<std::unique
 
 Worker::~Worker() { stop(); }
 
-void Worker::use(std::unique_ptr<gpu::Queue> queue, bool publishes) {
+void Worker::use(std::unique_ptr<gpu::Queue> queue, bool publishes, u32 most) {
   batcher_.reset();
   device_queue_ = std::move(queue);
   batcher_.emplace(*device_queue_, options_.batch, options_.batches_in_flight, options_.max_wait_ns,
-                   options_.closing, options_.split ? &bell_ : nullptr);
+                   options_.closing, options_.split ? &bell_ : nullptr, most);
   feeder_.use(*batcher_);
   retirer_.use(*batcher_, publishes);
 }

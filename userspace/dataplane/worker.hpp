@@ -38,8 +38,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Before start, from the control thread. publishes: the device writes flow verdicts itself.
-  void use(std::unique_ptr<gpu::Queue> queue, bool publishes);
+  // Before start, from the control thread. publishes: the device writes flow verdicts itself. most: what the
+  // queue's slots take, where that is more than a batch (Batcher).
+  void use(std::unique_ptr<gpu::Queue> queue, bool publishes, u32 most = 0);
   // Likewise: see Router.
   void hand_over_to(HandOver& to) { retirer_.hand_over_to(to); }
   void take_from(HandOver& from) { retirer_.take_from(from); }
@@ -67,6 +68,8 @@ class Worker {
   int cpu() const noexcept { return options_.cpu; }
   int retire_cpu() const noexcept { return options_.retire_cpu; }
   WorkerReport report() const noexcept { return report_.read(); }
+  // From any thread, once there is a device.
+  gpu::Choice choice() const noexcept { return device_queue_->choice(); }
   // The queue of a port, or nullptr. What is in it is the threads'; its maps may be read.
   const PortQueue* queue(u32 port) const noexcept { return queues_[port].get(); }
 
