@@ -119,10 +119,14 @@ std::string trial_text(const Json& policy, const std::string& ifname) {
 std::string account_text(const Json& report) {
   const Json& packets = report.at("packets");
   auto n = [&](const char* name) { return packets.at(name).get<u64>(); };
+  const u64 refused = packets.value("refused", u64{0});
   std::string text = fmt::format(
-      "{} packets in: {} passed, {} dropped, {} sent back, {} redirected, {} errors; {} of them were "
+      "{} packet{} in: {} passed, {} dropped, {} sent back, {} redirected, {} error{}{}; {} of them {} "
       "inspected\n",
-      n("in"), n("pass"), n("drop"), n("tx"), n("redirect"), n("error"), n("inspected"));
+      n("in"), n("in") == 1 ? "" : "s", n("pass"), n("drop"), n("tx"), n("redirect"), n("error"),
+      n("error") == 1 ? "" : "s",
+      refused ? fmt::format(" ({} refused by the kernel behind user space)", refused) : "", n("inspected"),
+      n("inspected") == 1 ? "was" : "were");
   for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
     if (reason == XG_KERNEL_received) continue;
     u64 sum = 0;
