@@ -69,6 +69,12 @@ TEST(ControlReport, WorkersCompleteTheAccount) {
   EXPECT_EQ(sum.in_flight(), 1u);
 }
 
+TEST(ControlReport, OneIsNotSeveral) {
+  EXPECT_EQ(counted(0, "packet"), "0 packets");
+  EXPECT_EQ(counted(1, "packet"), "1 packet");
+  EXPECT_EQ(counted(2, "flow verdict"), "2 flow verdicts");
+}
+
 TEST(ControlReport, SaysWhatTheKernelRefusedBesideTheTotals) {
   const auto text = [](const Totals& sum) {
     return account_text({{"packets", to_json(sum)}, {"ports", Json::array()}});

@@ -13,6 +13,7 @@
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/describe.hpp"
 #include "userspace/control/first_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/notes.hpp"
@@ -225,15 +226,12 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
                 {"table_bytes", bytes},
                 {"notes", notes}});
   } else {
-    const auto count = [](u64 number, const char* one, const char* several) {
-      return fmt::format("{} {}", number, number == 1 ? one : several);
-    };
-    print(fmt::format("{} is right: {}, {} with {}, {}; {} KiB of tables, hash {:016x}\n", file,
-                      count(compiled->policy.rules.size(), "rule", "rules"),
-                      count(compiled->policy.lists.size(), "list", "lists"),
-                      count(prefixes, "prefix", "prefixes"),
-                      count(compiled->policy.pipelines.size(), "pipeline", "pipelines"),
-                      (bytes + 1023) / 1024, compiled->policy.hash));
+    print(fmt::format("{} is right: {}, {} with {} prefix{}, {}; {} KiB of tables, hash {:016x}\n", file,
+                      control::counted(compiled->policy.rules.size(), "rule"),
+                      control::counted(compiled->policy.lists.size(), "list"), prefixes,
+                      prefixes == 1 ? "" : "es",
+                      control::counted(compiled->policy.pipelines.size(), "pipeline"), (bytes + 1023) / 1024,
+                      compiled->policy.hash));
     for (const auto& note : notes) print("note: " + note + "\n");
   }
   return kDone;
