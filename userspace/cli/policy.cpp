@@ -254,6 +254,7 @@ void add_check(CLI::App& policy, Chosen& chosen) {
   add_interfaces(*command, "--interfaces", arguments->ports,
                  "The interfaces that it is meant for; then every redirect must name one of them, and it is "
                  "noted which of them are not here, and what \"policy apply\" would not change on them");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return check(arguments->file, arguments->ports, *format); });
