@@ -311,6 +311,7 @@ Result<Json> report(const ReportInput& input) {
              {{"file", current ? current->source.file : ""},
               {"generation", input.policy.generation()},
               {"audit", current && current->audits()},
+              {"conntrack_loosened", input.policy.loosens()},
               {"hash", fmt::format("{:016x}", current ? current->policy.hash : 0)}}},
             {"packets", to_json(total(kernel_by_port, status.queues))},
             {"ports", std::move(ports)},

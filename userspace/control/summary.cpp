@@ -83,6 +83,10 @@ std::string ready_text(const Json& report) {
       fmt::format("policy {}, generation {}{}\n", policy.at("file").get<std::string>(),
                   policy.at("generation").get<u32>(),
                   policy.at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
+  if (policy.value("conntrack_loosened", false))
+    text +=
+        "conntrack is loose, so that connections from before go on: \"xdpgpu policy apply\" makes it strict "
+        "again\n";
   text += trial_text(policy, report.at("ports").at(0).at("interface").get<std::string>());
   if (const auto before = report.find("last_end"); before != report.end())
     text += "the attach before this one " + last_end_text(*before) + "\n";
