@@ -116,6 +116,7 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   const xg_rule* rule = xg_rule_at(run, walk->tables, index);
   if (!rule) return 1;
   if (rule->action == XG_RULE_ANSWER && !xg_walk_answer(walk)) return 0;
+  if (rule->action == XG_RULE_MANAGEMENT && run->packet->flags & XG_PKT_MALFORMED) return 0;
   if (xg_wants_segments(rule) && xg_is_uncut(run)) {
     walk->result = XG_WHOLE;
     return 1;
@@ -138,14 +139,15 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
 
 /* Asks the rules in turn, of `matches`, which has some words. By bpf_loop: of a loop written out,
  * verifiers since Linux 7 follow too many turns. The first word is opened before, as older ones take
- * what is constant on entry for constant on each turn. */
+ * what is constant on entry for constant on each turn. There are as many management rules as rules for their
+ * answers, and a malformed packet may go by them all. */
 XG_INLINE void xg_walk(struct xg_walk* walk) {
   walk->action = 0;
   __builtin_memset(&walk->inspection, 0, sizeof(walk->inspection));
   walk->result = XG_BROKEN;
   xg_next_word(walk);
-  bpf_loop(XG_RULE_WORDS + XG_MAX_ANSWER_RULES + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on, walk,
-           0);
+  bpf_loop(XG_RULE_WORDS + 2 * XG_MAX_ANSWER_RULES + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on,
+           walk, 0);
 }
 
 /* What the policy says of one of them that no rule passed or dropped, and no pipeline may see. */
@@ -190,7 +192,6 @@ XG_INLINE int xg_rules(struct xg_run* run) {
     case XG_RULE_DROP:
       return xg_drop(run, XG_KERNEL_drop_rule);
     case XG_RULE_MANAGEMENT:
-      if (run->packet->flags & XG_PKT_MALFORMED) return xg_no_rule(run);
       xg_note_management(run->ctx, run->packet);
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     case XG_RULE_ANSWER:

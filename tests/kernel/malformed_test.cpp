@@ -165,6 +165,8 @@ const Frame kLongNd = ethernet() + ipv6({.next = 58, .hop_limit = 255, .length =
 const Frame kBadDhcp = ethernet() + ipv4({.total = 1000}, udp(68, 67, 240));
 const Frame kBadFragment = ethernet() + ipv4({.fragment = 0x1fff}, bytes(32));
 const std::string kManaged = R"("management": [{"proto": "tcp", "dst_port": 22}], "default": "drop")";
+const std::string kManagedButOne =
+    R"("management": [{"proto": "tcp", "dst_port": 22}], "rules": [{"match": {"src": "192.0.2.1"}, "action": "drop"}])";
 const std::string kPipeline = R"("pipelines": {"p": [{"stage": "l2fwd"}]}, )";
 const std::string kInspects = kPipeline + R"("rules": [{"action": {"inspect": "p"}}], "on_failure": "drop")";
 const std::string kPass = R"("malformed": "pass", )", kInspect = R"("malformed": "inspect", )";
@@ -183,6 +185,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"no_way_as_management", kManaged, kBadTcp, XDP_DROP, "drop_malformed"},
         Case{"left_to_the_rules_no_way_as_management", kInspect + kManaged, kBadTcp, XDP_DROP,
              "drop_default"},
+        Case{"no_management_so_the_next_rule_decides", kPass + kManagedButOne, kBadTcp, XDP_DROP,
+             "drop_rule"},
+        Case{"inspected_no_management_so_the_next_rule_decides", kInspect + kManagedButOne, kBadTcp, XDP_DROP,
+             "drop_rule"},
         Case{"pass_without_a_rule", kPass + R"("default": "drop")", kBad, XDP_PASS, "pass_malformed"},
         Case{"pass_leaves_rules_their_word",
              kPass + R"("rules": [{"match": {"src": "192.0.2.1"}, "action": "drop"}])", kBad, XDP_DROP,

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "tests/netns/lab.hpp"
 
@@ -46,6 +47,21 @@ TEST_F(Lab, PingsBothFamilies) {
     EXPECT_EQ(result.duplicates, 0U) << address;
   }
   EXPECT_EQ(ping(*far_, "10.9.0.77", {.count = 1, .timeout = 100ms}).received, 0U);
+}
+
+// The kernel's own answers wait for their neighbour's address in memory that is a CPU's, and all namespaces'.
+TEST_F(Lab, AnswersToStrangersLeaveRoomForOthers) {
+  connect();
+  for (const char* family : {"ipv4", "ipv6"})
+    for (const Interface* end : {&wire_->a(), &wire_->b()}) {
+      const std::string path = std::string("/proc/sys/net/") + family + "/neigh/" + end->ifname();
+      const long waiting = end->ns().run([&] {
+        long bytes = -1;
+        std::ifstream(path + "/unres_qlen_bytes") >> bytes;
+        return bytes;
+      });
+      EXPECT_EQ(waiting, 0) << path << ": more than one packet waits";
+    }
 }
 
 TEST_F(Lab, TransfersOverTcp) {

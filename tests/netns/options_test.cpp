@@ -142,6 +142,14 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   run({.command = {"policy", "init"},
        .arguments = {"-", "--management", "192.0.2.0/24", "--management-port", "2222"}});
   run({.command = {"policy", "check"}, .arguments = {first.path(), "--interfaces", name()}});
+  // It is looked for where the policy is meant to be.
+  for (const bool there : {true, false}) {
+    Words words{"policy", "check", first.path(), "--interfaces", name()};
+    if (there) words.insert(words.end(), {"--netns", netns_});
+    const Outcome checked = product(*left_, words);
+    EXPECT_EQ(checked.status, 0) << checked.err;
+    EXPECT_EQ(checked.out.find("there is no interface " + name()) == std::string::npos, there) << checked.out;
+  }
   run({.command = {"replay"},
        .arguments = {capture, "--policy", first.path(), "--device", "cpu", "--seed", "7", "--no-kernel",
                      "--verbose"}});

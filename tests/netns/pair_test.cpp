@@ -138,6 +138,7 @@ TEST_P(WayToTheStack, WhatTheKernelRefusesDidNotPass) {
   EXPECT_NE(text.find("refused by the kernel behind user space"), std::string::npos) << text;
   const Json report = attached_->status();
   EXPECT_GE(report.at("packets").at("error").get<std::uint64_t>(), refused);
+  EXPECT_EQ(report.at("packets").at("refused").get<std::uint64_t>(), refused);
   EXPECT_EQ(report.at("packets").at("in_flight"), 0U);
   expect_clean_end();
 }

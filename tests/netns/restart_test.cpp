@@ -194,7 +194,15 @@ TEST_P(Restart, OpenConnectionsGoOnUntilAPolicyIsApplied) {
   const auto before = passed();
   Sender(left_port()).send(build(ack));
   EXPECT_TRUE(eventually([&] { return passed() > before; }));
+  const auto is_said = [&] {
+    const bool said = attached_->status().at("policy").at("conntrack_loosened").get<bool>();
+    const std::string text = product(*host_, {"status", host_port().ifname()}).out;
+    EXPECT_EQ(text.find("conntrack is loose") != std::string::npos, said) << text;
+    return said;
+  };
+  EXPECT_TRUE(is_said());
   ASSERT_EQ(attached_->apply(strict).status, 0);
+  EXPECT_FALSE(is_said());
   ack.src_port = 1001;
   Sender(left_port()).send(build(ack));
   EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") > 0; }));

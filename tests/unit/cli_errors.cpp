@@ -56,6 +56,7 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"attach", "eth0", "--policy", bad}, 2, {":2:", "/defualt", "default"}},
       {{"attach", "eth0", "--policy", "/no/such/policy.json"}, 2, {"/no/such/policy.json"}},
       {{"attach", "eth0", "--policy", fifo}, 2, {fifo, "is a FIFO"}},
+      {{"policy", "check", good, "--interfaces", "lo", "lo"}, 2, {"lo", "twice"}},
       {{"policy", "check", fifo}, 2, {fifo, "is a FIFO"}},
       {{"policy", "check", "/dev/zero"}, 2, {"/dev/zero", "is a device"}},
       {{"policy", "check", lists_fifo}, 2, {":1:", "/lists/a/file", fifo, "is a FIFO"}},
@@ -130,6 +131,7 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
     const Json said = Json::parse(json.out);
     ASSERT_TRUE(said.is_object() && said.contains("error")) << json.out;
     EXPECT_NE(said.at("error").value("message", ""), "") << json.out;
+    EXPECT_EQ(said.value("event", ""), c.arguments[0] == "attach" ? "end" : "") << json.out;
   }
 }
 
@@ -273,6 +275,18 @@ TEST_F(CliErrors, CheckNotesATableBehindConntrackThatDrops) {
   const auto cured = run({"policy", "check", policy("cured.json", limit + ", " + track)});
   EXPECT_EQ(cured.status, 0) << cured.err;
   EXPECT_EQ(cured.out.find("takes up"), std::string::npos) << cured.out;
+}
+
+TEST_F(CliErrors, OneIsNotSeveral) {
+  const auto one = run({"policy", "check", file("one.json", R"({"version": 1, "fragments": "drop",
+      "pipelines": {"p": [{"stage": "l2fwd"}]}, "lists": {"a": ["192.0.2.1"]},
+      "rules": [{"match": {"src": "@a"}, "action": {"inspect": "p"}}]})")});
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_NE(one.out.find(" is right: 1 rule, 1 list with 1 prefix, 1 pipeline; "), std::string::npos)
+      << one.out;
+  const auto none = run({"policy", "check", file("none.json", R"({"version": 1})")});
+  EXPECT_NE(none.out.find(" is right: 0 rules, 0 lists with 0 prefixes, 0 pipelines; "), std::string::npos)
+      << none.out;
 }
 
 TEST_F(CliErrors, TheExamplesAreRight) {

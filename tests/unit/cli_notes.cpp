@@ -52,6 +52,24 @@ TEST_F(CliNotes, NothingIsSaidOfWhatIsMeant) {
       0u);
 }
 
+TEST_F(CliNotes, InterfacesThatAreNotHere) {
+  const std::string policy = file("policy.json", R"({"version": 1})");
+  const auto check = [&](std::vector<std::string> interfaces) {
+    interfaces.insert(interfaces.begin(), {"policy", "check", policy, "-o", "json", "--interfaces"});
+    const auto outcome = run(interfaces);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.status == 0 ? Json::parse(outcome.out).at("notes").get<std::vector<std::string>>()
+                               : std::vector<std::string>{"failed"};
+  };
+  EXPECT_TRUE(check({"lo"}).empty());
+  const auto one = check({"lo", "no-such-if"});
+  ASSERT_EQ(one.size(), 1u) << Json(one);
+  EXPECT_THAT(one[0], testing::StartsWith("there is no interface no-such-if in this network namespace"));
+  const auto both = check({"no-such-if", "nor-this-one"});
+  ASSERT_EQ(both.size(), 1u) << Json(both);
+  EXPECT_THAT(both[0], testing::StartsWith("there are no interfaces no-such-if, nor-this-one in"));
+}
+
 TEST_F(CliNotes, ARuleThatIsNeverMet) {
   EXPECT_EQ(
       note(R"("fragments": "track", "rules": [{"name": "all", "action": "pass"},

@@ -9,6 +9,7 @@
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/flows.hpp"
+#include "userspace/control/summary.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -61,10 +62,32 @@ TEST(ControlReport, WorkersCompleteTheAccount) {
   EXPECT_EQ(sum.in_flight(), 0u);
   EXPECT_EQ(sum.pass, 40u);
   EXPECT_EQ(sum.error, 15u);
+  EXPECT_EQ(sum.refused, 1u);
   queue.counters.passed--;
   sum = total({kernel}, {queue});
   EXPECT_FALSE(sum.balanced());
   EXPECT_EQ(sum.in_flight(), 1u);
+}
+
+TEST(ControlReport, OneIsNotSeveral) {
+  EXPECT_EQ(counted(0, "packet"), "0 packets");
+  EXPECT_EQ(counted(1, "packet"), "1 packet");
+  EXPECT_EQ(counted(2, "flow verdict"), "2 flow verdicts");
+}
+
+TEST(ControlReport, SaysWhatTheKernelRefusedBesideTheTotals) {
+  const auto text = [](const Totals& sum) {
+    return account_text({{"packets", to_json(sum)}, {"ports", Json::array()}});
+  };
+  Totals sum{.in = 12, .pass = 3, .drop = 2, .error = 7, .inspected = 12, .refused = 6};
+  EXPECT_EQ(
+      text(sum),
+      "12 packets in: 3 passed, 2 dropped, 0 sent back, 0 redirected, 7 errors (6 refused by the kernel "
+      "behind user space); 12 of them were inspected\n");
+  sum = {.in = 1, .error = 1, .inspected = 1};
+  EXPECT_EQ(
+      text(sum),
+      "1 packet in: 0 passed, 0 dropped, 0 sent back, 0 redirected, 1 error; 1 of them was inspected\n");
 }
 
 xg_flow_key key_v4(const char* src, const char* dst, u16 sport, u16 dport, u8 protocol) {

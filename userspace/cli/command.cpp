@@ -45,14 +45,21 @@ std::string visible(const std::string& text) {
   return shown;
 }
 
-// Set once, before there is a second thread.
-bool& fails_in_json() {
-  static bool in_json = false;
-  return in_json;
+// How failures are printed, too; set once, before there is a second thread.
+struct FailuresInJson {
+  bool wanted = false;
+  std::string event;
+};
+FailuresInJson& failures_in_json() {
+  static FailuresInJson how;
+  return how;
 }
 
-void print_failure(const Json& json) {
-  if (fails_in_json()) print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+void print_failure(Json json) {
+  const auto& [wanted, event] = failures_in_json();
+  if (!wanted) return;
+  if (!event.empty()) json["event"] = event;
+  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace
@@ -137,7 +144,7 @@ int fail(const std::string& sentence, int status) {
   return status;
 }
 
-void fail_in_json() { fails_in_json() = true; }
+void fail_in_json(const std::string& event) { failures_in_json() = {true, event}; }
 
 void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
@@ -150,7 +157,7 @@ int refuse(const control::Refusal& why) {
   Json json = control::error_json(why.sentence, why.problems);
   json["ok"] = false;
   json["diagnostics"] = why.diagnostics;
-  print_failure(json);
+  print_failure(std::move(json));
   for (const auto& diagnostic : why.diagnostics) say(diagnostic);
   return kUsage;
 }

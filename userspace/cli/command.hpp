@@ -94,9 +94,9 @@ void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);
 int fail(const std::string& sentence, int status = kFailed);
 // The sentence alone, also where it is none of a failure.
 void say(const std::string& sentence);
-// From here on each failure also prints {"error": {"message": sentence}}, one line, to standard output. For
-// main alone, ahead of everything else.
-void fail_in_json();
+// From here on each failure also prints {"error": {"message": sentence}}, one line, to standard output; with
+// an event (attach has "end"), {"event": event, ...}. For main alone, ahead of everything else.
+void fail_in_json(const std::string& event);
 // JSON for people and pipes: indented, one newline at the end.
 void print_json(const Json& json);
 void print(const std::string& text);

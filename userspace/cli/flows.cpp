@@ -9,6 +9,7 @@
 
 #include "maps/types.h"
 #include "userspace/cli/command.hpp"
+#include "userspace/control/describe.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -25,9 +26,9 @@ std::string line_of(const Json& flow) {
   if (flow.contains("idle_s")) age = fmt::format(", last {:.1f} s ago", flow.at("idle_s").get<double>());
   if (flow.contains("expires_in_s"))
     age += fmt::format(", ends in {:.0f} s", flow.at("expires_in_s").get<double>());
-  return fmt::format("{:>8}  {:<16} {}  ({}{}; {} packets{})\n", flow.at("index").get<u32>(), action,
+  return fmt::format("{:>8}  {:<16} {}  ({}{}; {}{})\n", flow.at("index").get<u32>(), action,
                      flow.at("flow").get<std::string>(), flow.at("decided_by").get<std::string>(), backend,
-                     flow.at("packets").get<u64>(), age);
+                     control::counted(flow.at("packets").get<u64>(), "packet"), age);
 }
 
 // One answer holds a part of them; asks until there are `limit` or no more.
@@ -64,8 +65,9 @@ int list(const std::string& ifname, u64 limit, Format format) {
   }
   const auto& flows = result->at("flows");
   const u64 left_out = result->at("left_out").get<u64>();
-  print(fmt::format("{} flow verdicts that {} applies in the kernel{}\n", result->at("current").get<u64>(),
-                    ifname, left_out > 0 ? fmt::format(", the first {}", flows.size()) : ""));
+  print(fmt::format("{} that {} applies in the kernel{}\n",
+                    control::counted(result->at("current").get<u64>(), "flow verdict"), ifname,
+                    left_out > 0 ? fmt::format(", the first {}", flows.size()) : ""));
   if (flows.empty()) return kDone;
   print("   index  action           flow  (decided by; handled in the kernel since)\n");
   for (const auto& flow : flows) print(line_of(flow));

@@ -76,7 +76,9 @@ bool asks_for_json(int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
-  if (asks_for_json(argc, argv)) fail_in_json();
+  // What attach says are events, the last of which tells how it ended: also where it has not begun.
+  const bool events = argc > 1 && std::strcmp(argv[1], "attach") == 0;
+  if (asks_for_json(argc, argv)) fail_in_json(events ? "end" : "");
   CLI::App app{kAbout, "xdpgpu"};
   Chosen chosen;
   app.footer(kFooter);

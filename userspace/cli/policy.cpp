@@ -13,6 +13,7 @@
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/describe.hpp"
 #include "userspace/control/first_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/notes.hpp"
@@ -194,11 +195,15 @@ std::optional<std::string> ignored_there(const policy::Policy& policy,
 
 std::vector<std::string> notes_of(const policy::Policy& policy, const std::vector<std::string>& ports) {
   auto notes = control::notes_here(policy, ports);
+  if (auto missing = control::missing_interfaces_note(ports)) notes.push_back(std::move(*missing));
   if (auto ignored = ignored_there(policy, ports)) notes.push_back(std::move(*ignored));
   return notes;
 }
 
 int check(const std::string& file, const std::vector<std::string>& ports, Format format) {
+  for (auto port = ports.begin(); port != ports.end(); ++port)
+    if (std::find(ports.begin(), port, *port) != port)
+      return fail(fmt::format("--interfaces: {} is named twice", *port), kUsage);
   auto source = control::read_policy(file);
   if (!source) return refuse(source.error());
   auto compiled = ports.empty() ? control::compile_policy_anywhere(std::move(*source), "(ingress)")
@@ -221,11 +226,12 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
                 {"table_bytes", bytes},
                 {"notes", notes}});
   } else {
-    print(
-        fmt::format("{} is right: {} rules, {} lists with {} prefixes, {} pipelines; {} KiB of tables, hash "
-                    "{:016x}\n",
-                    file, compiled->policy.rules.size(), compiled->policy.lists.size(), prefixes,
-                    compiled->policy.pipelines.size(), (bytes + 1023) / 1024, compiled->policy.hash));
+    print(fmt::format("{} is right: {}, {} with {} prefix{}, {}; {} KiB of tables, hash {:016x}\n", file,
+                      control::counted(compiled->policy.rules.size(), "rule"),
+                      control::counted(compiled->policy.lists.size(), "list"), prefixes,
+                      prefixes == 1 ? "" : "es",
+                      control::counted(compiled->policy.pipelines.size(), "pipeline"), (bytes + 1023) / 1024,
+                      compiled->policy.hash));
     for (const auto& note : notes) print("note: " + note + "\n");
   }
   return kDone;
@@ -246,8 +252,9 @@ void add_check(CLI::App& policy, Chosen& chosen) {
       "prefixes, each file 256 MiB, all together 1 GiB.");
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
   add_interfaces(*command, "--interfaces", arguments->ports,
-                 "The interfaces that it is meant for; then every redirect must name one of them, and what "
-                 "\"policy apply\" would not change on them is noted");
+                 "The interfaces that it is meant for; then every redirect must name one of them, and it is "
+                 "noted which of them are not here, and what \"policy apply\" would not change on them");
+  add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen,
               [arguments, format] { return check(arguments->file, arguments->ports, *format); });

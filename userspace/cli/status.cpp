@@ -9,6 +9,7 @@
 #include "userspace/cli/command.hpp"
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/describe.hpp"
 #include "userspace/control/metrics.hpp"
 #include "userspace/control/summary.hpp"
 #include "userspace/kernel/pins.hpp"
@@ -106,7 +107,8 @@ std::string text_of(const Json& report) {
   text += "\n" + control::account_text(report);
   const auto& latency = report.at("latency_ns");
   if (latency.at("count").get<u64>())
-    text += fmt::format("\nfrom receipt to verdict, {} packets: {}\n", latency.at("count").get<u64>(),
+    text += fmt::format("\nfrom receipt to verdict, {}: {}\n",
+                        control::counted(latency.at("count").get<u64>(), "packet"),
                         control::durations_text(latency));
   bool header = false;
   for (const auto& rule : report.at("rules")) {

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "userspace/control/broker_port.hpp"
+#include "userspace/control/describe.hpp"
 #include "userspace/control/kept_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/privileges.hpp"
@@ -221,7 +222,7 @@ std::string Broker::keep_packets(const std::vector<dataplane::PacketInHand>& pac
   const auto path = std::filesystem::path(socket_files_.front())
                         .replace_extension(fmt::format("death-{}.pcap", (death - 1) % Deaths::kMost + 1));
   const auto written = dataplane::write_capture(path, packets);
-  return written ? fmt::format("{} ({} packets)", path.string(), packets.size()) : written.error();
+  return written ? fmt::format("{} ({})", path.string(), counted(packets.size(), "packet")) : written.error();
 }
 
 // What the data plane's frames stand in, so that they outlive it.

@@ -105,7 +105,7 @@ Decision walk(const policy::Tables& tables, const xg_packet& packet, const Confo
           }
           [[fallthrough]];
         case XG_RULE_MANAGEMENT:
-          if (is_malformed(packet)) return decide_rest(tables, packet);
+          if (is_malformed(packet)) continue;
           return {XG_KERNEL_pass_management, static_cast<int>(index), 0, {}, false};
         default:
           return may_inspect(header, packet) ? inspect(rule, index) : decide_rest(tables, packet);

@@ -97,6 +97,10 @@ std::string stage_detail(const gpu::StageSettings& stage, u32 rule, const xg_res
 
 }  // namespace
 
+std::string counted(u64 number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 std::string action_name(u32 action) {
   switch (action) {
     case XG_DROP:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/pipelines.hpp"
@@ -12,6 +13,8 @@
 
 namespace xdpgpu::control {
 
+// "1 packet", "2 packets"
+std::string counted(u64 number, std::string_view noun);
 // "pass", "drop", "tx", "redirect", "aborted"
 std::string action_name(u32 action);
 // "tcp", "udp", "icmp", "icmpv6", "sctp", or the number.

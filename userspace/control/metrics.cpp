@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "maps/control.h"
+#include "userspace/control/describe.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -128,8 +129,9 @@ std::string tables_text(const Json& report) {
         table.at("pipeline").get<std::string>(), n("stage"), table.at("kind").get<std::string>(),
         exact ? "" : "about ", n("live"), n("entries"), table.at("pressure_percent").get<double>(),
         n("occupied"));
-    text += fmt::format("    {} packets looked, {} found theirs; entries: {} made, {} evicted, {} refused\n",
-                        n("touches"), n("hits"), n("inserted"), n("evicted"), n("refused"));
+    text +=
+        fmt::format("    {} looked, {} found theirs; entries: {} made, {} evicted, {} refused\n",
+                    counted(n("touches"), "packet"), n("hits"), n("inserted"), n("evicted"), n("refused"));
     std::string packets;
     for (const auto& [name, count] : table.at("packets").items())
       if (count.get<u64>())

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <net/if.h>
 
 #include <fstream>
 #include <set>
@@ -75,6 +76,19 @@ std::optional<std::string> huge_page_note(const policy::Policy& policy,
   for (const auto& name : interfaces)
     if (const auto facts = host::read_interface(name)) queues += facts->rx_queues;
   return huge_page_note(policy, std::max<u64>(queues, 1), free_huge_pages());
+}
+
+std::optional<std::string> missing_interfaces_note(const std::vector<std::string>& interfaces) {
+  std::vector<std::string> missing;
+  for (const auto& name : interfaces)
+    if (if_nametoindex(name.c_str()) == 0) missing.push_back(name);
+  if (missing.empty()) return std::nullopt;
+  const bool one = missing.size() == 1;
+  return fmt::format(
+      "there {} no interface{} {} in this network namespace (see \"ip link\"): \"xdpgpu attach\" would "
+      "refuse "
+      "{}, and what the policy needs of {} was not looked at",
+      one ? "is" : "are", one ? "" : "s", fmt::join(missing, ", "), one ? "it" : "them", one ? "it" : "them");
 }
 
 std::vector<std::string> notes_here(const policy::Policy& policy,

@@ -24,6 +24,9 @@ std::optional<std::string> huge_page_note(const policy::Policy& policy, u64 queu
 std::optional<std::string> huge_page_note(const policy::Policy& policy,
                                           const std::vector<std::string>& interfaces);
 
+// Which of these interfaces this network namespace does not have; nothing where it has them all.
+std::optional<std::string> missing_interfaces_note(const std::vector<std::string>& interfaces);
+
 // All that is to be said of the policy on this host, where nothing is attached yet: policy::notes() and
 // huge_page_note().
 std::vector<std::string> notes_here(const policy::Policy& policy, const std::vector<std::string>& interfaces);

@@ -167,6 +167,7 @@ Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u
   wait_for_grace_period();
   engine_.retire_generations_before(generation);
   generation_ = generation;
+  loosens_ = pipelines != policy->pipelines;
   left_hash_.reset();
   slot_ = slot;
   current_ = std::move(policy);

@@ -43,6 +43,8 @@ class PolicySwap {
   Result<void> renew();
 
   u32 generation() const noexcept { return generation_; }
+  // Whether a conntrack stage is loose now that is not so by its policy.
+  bool loosens() const noexcept { return loosens_; }
   const std::shared_ptr<const CompiledPolicy>& current() const noexcept { return current_; }
 
  private:
@@ -67,6 +69,7 @@ class PolicySwap {
   u32 slot_ = 0;
   std::optional<u64> left_hash_;  // of the policy in force, until this object has put one in force
   bool loose_ = false;            // conntrack is, until the next apply()
+  bool loosens_ = false;
   bool watches_egress_ = false;
 };
 

@@ -245,19 +245,15 @@ Totals total(const std::vector<std::vector<xg_counter>>& kernel_by_port,
     sum.tx += queue.counters.transmitted;
     sum.redirect += queue.counters.redirected;
     sum.error += worker_errors(queue.counters);
+    sum.refused += queue.counters.error_refused;
   }
   return sum;
 }
 
 Json to_json(const Totals& sum) {
-  return {{"in", sum.in},
-          {"pass", sum.pass},
-          {"drop", sum.drop},
-          {"tx", sum.tx},
-          {"redirect", sum.redirect},
-          {"error", sum.error},
-          {"inspected", sum.inspected},
-          {"in_flight", sum.in_flight()}};
+  return {{"in", sum.in},           {"pass", sum.pass},           {"drop", sum.drop},
+          {"tx", sum.tx},           {"redirect", sum.redirect},   {"error", sum.error},
+          {"refused", sum.refused}, {"inspected", sum.inspected}, {"in_flight", sum.in_flight()}};
 }
 
 Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine) {
@@ -318,6 +314,7 @@ Result<Json> report(const ReportInput& input) {
              {{"file", current ? current->source.file : ""},
               {"generation", input.policy.generation()},
               {"audit", current && current->audits()},
+              {"conntrack_loosened", input.policy.loosens()},
               {"hash", fmt::format("{:016x}", current ? current->policy.hash : 0)}}},
             {"packets", to_json(total(kernel_by_port, status.queues))},
             {"ports", std::move(ports)},

@@ -15,6 +15,7 @@ struct Totals {
   u64 in = 0;  // seen by the XDP programs
   u64 pass = 0, drop = 0, tx = 0, redirect = 0, error = 0;
   u64 inspected = 0;  // of them, handed to user space
+  u64 refused = 0;    // of the errors, what was to pass or be sent, and the kernel did not take
   u64 in_flight() const {
     const u64 out = pass + drop + tx + redirect + error;
     return in > out ? in - out : 0;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "userspace/control/decide.hpp"
+#include "userspace/control/describe.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/policy/vocabulary.hpp"
@@ -87,16 +88,20 @@ std::string ready_text(const Json& report) {
       fmt::format("policy {}, generation {}{}\n", policy.at("file").get<std::string>(),
                   policy.at("generation").get<u32>(),
                   policy.at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
+  if (policy.value("conntrack_loosened", false))
+    text +=
+        "conntrack is loose, so that connections from before go on: \"xdpgpu policy apply\" makes it strict "
+        "again\n";
   text += trial_text(policy, report.at("ports").at(0).at("interface").get<std::string>());
   if (const auto before = report.find("last_end"); before != report.end())
     text += "the attach before this one " + last_end_text(*before) + "\n";
   if (const auto before = report.find("goes_on"); before != report.end())
-    text += fmt::format(
-        "it goes on from an attach that ended before: {}; {} packets were lost in its workers' hands\n",
-        before->at("same_policy").get<bool>()
-            ? "the policy is the same, and flows decided before stay decided"
-            : "the policy is another, so flows are decided anew",
-        before->at("lost_with_workers").get<u64>());
+    text += fmt::format("it goes on from an attach that ended before: {}; {} {} lost in its workers' hands\n",
+                        before->at("same_policy").get<bool>()
+                            ? "the policy is the same, and flows decided before stay decided"
+                            : "the policy is another, so flows are decided anew",
+                        counted(before->at("lost_with_workers").get<u64>(), "packet"),
+                        before->at("lost_with_workers").get<u64>() == 1 ? "was" : "were");
   if (const auto health = report.find("health"); health != report.end())
     for (const auto& backend : *health)
       text += fmt::format(
@@ -124,10 +129,12 @@ std::string trial_text(const Json& policy, const std::string& ifname) {
 std::string account_text(const Json& report) {
   const Json& packets = report.at("packets");
   auto n = [&](const char* name) { return packets.at(name).get<u64>(); };
+  const u64 refused = packets.value("refused", u64{0});
   std::string text = fmt::format(
-      "{} packets in: {} passed, {} dropped, {} sent back, {} redirected, {} errors; {} of them were "
-      "inspected\n",
-      n("in"), n("pass"), n("drop"), n("tx"), n("redirect"), n("error"), n("inspected"));
+      "{} in: {} passed, {} dropped, {} sent back, {} redirected, {}{}; {} of them {} inspected\n",
+      counted(n("in"), "packet"), n("pass"), n("drop"), n("tx"), n("redirect"), counted(n("error"), "error"),
+      refused ? fmt::format(" ({} refused by the kernel behind user space)", refused) : "", n("inspected"),
+      n("inspected") == 1 ? "was" : "were");
   for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
     if (reason == XG_KERNEL_received) continue;
     u64 sum = 0;

@@ -47,7 +47,7 @@ class Fd {
 
 // A fresh network namespace; gone once this object, and every process and socket in it, is gone. Its
 // loopback is up, and IPv6 duplicate address detection and router solicitation are off, so that an
-// idle wire is silent.
+// idle wire is silent; and answers to addresses that nobody has do not pile up.
 class Namespace {
  public:
   // `name` is for messages only. Throws Error.
