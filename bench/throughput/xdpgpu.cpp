@@ -8,15 +8,16 @@ namespace xdpgpu::throughput {
 namespace {
 
 std::string policy(const Site& site, bool cached) {
-  return fmt::format(R"({{
+  return fmt::format(
+      R"({{
     "version": 1, "default": "drop", "on_failure": "drop", "on_overload": "drop", "fragments": "inspect",
     "rules": [{{ "name": "test traffic", "match": {{ "dst": "198.19.0.0/24" }}, "action": {{ "inspect": "route" }} }}],
     "pipelines": {{ "route": [{{ "stage": "forward",
       "next_hops": {{ "out": {{ "mac": "{}", "src_mac": "{}", "to": "{}" }} }},
       "routes": [{{ "prefix": "198.19.0.0/24", "next_hop": "out" }}],
-      "cache": {} }}] }} }})",
-                     lab::to_string(site.next_hop()), lab::to_string(site.out().mac()), site.out().ifname(),
-                     cached);
+      "cache": {} }}] }}{} }})",
+      lab::to_string(site.next_hop()), lab::to_string(site.out().mac()), site.out().ifname(), cached,
+      site.heartbeat().empty() ? "" : fmt::format(R"(, "io": {{ "heartbeat": "{}" }})", site.heartbeat()));
 }
 
 class Product : public Dut {
