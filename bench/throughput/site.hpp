@@ -93,6 +93,7 @@ class Site {
   const lab::Interface& in() const noexcept { return in_.b(); }
   const lab::Interface& out() const noexcept { return out_.a(); }
   lab::Mac next_hop() const noexcept { return next_hop_; }
+  bool on_nics() const noexcept { return !settings_.interfaces.empty(); }
   const std::string& heartbeat() const noexcept { return settings_.heartbeat; }
   int cpu() const noexcept { return cpu_; }  // that the device under test has; the sender has core 0
 

@@ -25,10 +25,17 @@ class Product : public Dut {
   Product(const Site& site, const std::string& device, bool cached) : cached_(cached) {
     site.let_stack_take(true, false);
     run_on(site.cpu());  // and so what is started now
-    attached_.emplace(site.ns(), lab::AttachSpec{.interfaces = {site.in().ifname(), site.out().ifname()},
-                                                 .policy = policy(site, cached),
-                                                 .more = {"--device", device},
-                                                 .device_by_policy = true});
+    lab::AttachSpec spec{.interfaces = {site.in().ifname(), site.out().ifname()},
+                         .policy = policy(site, cached),
+                         .more = {"--device", device},
+                         .device_by_policy = true};
+    if (site.on_nics()) {
+      constexpr unsigned kPatienceS = 240;
+      spec.more.insert(spec.more.end(), {"--mode", "zero-copy"});
+      spec.mode_by_policy = true;
+      spec.patience_s = kPatienceS;
+    }
+    attached_.emplace(site.ns(), spec);
   }
   std::string account(u64 frames) override {
     const lab::Pins& pins = attached_->pins(0);
