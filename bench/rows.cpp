@@ -14,6 +14,12 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
+const Row* Rows::find(const std::string& name, const std::string& device) const {
+  const auto found = std::find_if(rows_.begin(), rows_.end(),
+                                  [&](const Row& row) { return row.name == name && row.device == device; });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
 void Rows::leave_out(std::string sentence) {
   if (std::find(left_out_.begin(), left_out_.end(), sentence) == left_out_.end())
     left_out_.push_back(std::move(sentence));

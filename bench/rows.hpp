@@ -42,6 +42,8 @@ class Rows {
 
   // The row stays where it is.
   Row& add(Row row) { return rows_.emplace_back(std::move(row)); }
+  // nullptr where there is none.
+  const Row* find(const std::string& name, const std::string& device) const;
   // A row that was left out, and why; printed below the table.
   void leave_out(std::string sentence);
   // A setting or figure of the whole run, for the JSON.

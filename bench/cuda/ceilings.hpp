@@ -38,6 +38,11 @@ class HostReader {
   // The first `bytes` (64 or 128) of the 128-byte lines of these numbers, `passes` times over; 16 bytes a
   // thread, so that 4 or 8 neighbours share a line. Seconds are a pass's, the sum is of all passes.
   virtual gpu::Result<Reading> lines(std::span<const u32> numbers, u32 bytes, u32 passes) = 0;
+  // Reads lines as lines() does, all 128 bytes of each, and writes the sum of each line's words in every word
+  // of its result, in host memory that it has for that: as many bytes as a verdict's results take. They are
+  // copied to `results` at the end, which is as long as `numbers`.
+  virtual gpu::Result<Reading> answers(std::span<const u32> numbers, std::span<xg_result> results,
+                                       u32 passes) = 0;
   // The frames, one to a warp, as whole lines; the frames' sums go to host memory. Frames start
   // XG_METADATA_SIZE behind a line's start and are a multiple of 4 bytes long, all the same length.
   virtual gpu::Result<Reading> frames(std::span<const xg_descriptor> frames, std::span<u32> sums) = 0;

@@ -46,6 +46,19 @@ class CudaHostReader final : public HostReader {
     });
   }
 
+  Result<Reading> answers(std::span<const u32> numbers, std::span<xg_result> results, u32 passes) override {
+    auto copied = gpu::cuda::DeviceMemory::create(numbers.size_bytes(), numbers.data(), stream_);
+    if (!copied) return tl::unexpected(copied.error());
+    auto written = gpu::cuda::Pinned::create(results.size_bytes());
+    if (!written) return tl::unexpected(written.error());
+    auto reading = timed(passes, [&](u32* sum) {
+      return launch_answers(region_.device(), reinterpret_cast<const u32*>(copied->get()),
+                            static_cast<u32>(numbers.size()), written->device(), sum, stream_.get());
+    });
+    if (reading) std::memcpy(results.data(), written->host(), results.size_bytes());
+    return reading;
+  }
+
   Result<Reading> frames(std::span<const xg_descriptor> frames, std::span<u32> sums) override {
     std::vector<u64> offsets;
     for (const xg_descriptor& frame : frames) offsets.push_back(frame.offset);

@@ -46,6 +46,22 @@ __global__ void __launch_bounds__(kBlock) lines(const uint4* base, const u32* nu
   add(sum, value);
 }
 
+// Eight threads a line, the first two of which write its result.
+__global__ void __launch_bounds__(kBlock)
+    answers(const uint4* base, const u32* numbers, u32 count, uint4* results, u32* sum) {
+  constexpr u32 kResultVectors = sizeof(xg_result) / sizeof(uint4);
+  const u64 thread = u64{blockIdx.x} * kBlock + threadIdx.x;
+  const u64 line = thread / kLineVectors;
+  const u32 part = thread % kLineVectors;
+  u32 value = 0;
+  if (line < count) value = words_of(__ldcs(base + u64{numbers[line]} * kLineVectors + part));
+  u32 all = value;
+  for (u32 step = kLineVectors / 2; step != 0; step >>= 1) all += __shfl_xor_sync(~0u, all, step);
+  if (line < count && part < kResultVectors)
+    __stcs(results + line * kResultVectors + part, make_uint4(all, all, all, all));
+  add(sum, value);
+}
+
 // A warp a frame; the first line's metadata and what lies behind the frame are read, as they share the
 // frame's lines, and not added.
 __global__ void __launch_bounds__(kBlock)
@@ -86,6 +102,13 @@ cudaError_t launch_lines(const void* base, const u32* numbers, u32 count, u32 by
     lines<8><<<blocks_for(u64{count} * 8), kBlock, 0, stream>>>(from, numbers, count, sum);
   else
     lines<4><<<blocks_for(u64{count} * 4), kBlock, 0, stream>>>(from, numbers, count, sum);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_answers(const void* base, const u32* numbers, u32 count, void* results, u32* sum,
+                           cudaStream_t stream) noexcept {
+  answers<<<blocks_for(u64{count} * kLineVectors), kBlock, 0, stream>>>(
+      static_cast<const uint4*>(base), numbers, count, static_cast<uint4*>(results), sum);
   return cudaGetLastError();
 }
 

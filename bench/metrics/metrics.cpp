@@ -39,7 +39,7 @@ struct Bed {
     slot.capacity = size;
     batch.slot = &slot;
     batch.ports.resize(size);
-    batch.rx_times_ns.resize(size);
+    batch.arrivals.resize(size);
   }
   // The next batch's packets.
   const xg_metadata* next() {
@@ -87,7 +87,7 @@ void gather(benchmark::State& state) {
   Bed bed(static_cast<u32>(state.range(0)));
   while (state.KeepRunning()) {
     const xg_metadata* at = bed.next();
-    bed.batch.count = 0;
+    bed.batch.count = bed.batch.arrivals_count = 0;
     for (u32 i = 0; i < bed.size; ++i) bed.batch.add(i * u64{XG_CHUNK_SIZE}, 60, Bed::port_of(i), at[i]);
     benchmark::ClobberMemory();
   }
@@ -105,7 +105,9 @@ void count_when_over(benchmark::State& state) {
   for (auto& record : records) by_port.push_back(&record);
   while (state.KeepRunning()) {
     const xg_metadata* at = bed.next();
-    for (u32 i = 0; i < bed.size; ++i) bed.batch.rx_times_ns[i] = at[i].rx_time_ns;
+    bed.batch.arrivals_count = 0;
+    for (u32 i = 0; i < bed.size; ++i)
+      bed.batch.arrived({1, Bed::port_of(i), at[i].rx_time_ns, at[i].rx_time_ns});
     bed.batch.submitted_ns = monotonic_ns();
     count_batch(bed.batch, monotonic_ns(), by_port);
   }

@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kHeaders = 42;
 constexpr double kSlack = 10;  // seconds that it may take to end
 
 // A capture file (pcap, version 2.4) in this machine's byte order.
@@ -66,7 +67,14 @@ void run_on(int cpu, int niceness) {
 Replay::Replay(const lab::Interface& interface, const std::vector<lab::Frame>& frames)
     : interface_(interface), file_(capture_of(frames), ".pcap"), program_(find_program("tcpreplay")) {}
 
-Sent Replay::send(double rate, double seconds, const Check& check) const {
+u32 Replay::number_of(const lab::Frame& frame) const {
+  u32 number = ~0U;
+  if (frame.size() >= kHeaders + sizeof(number))
+    std::memcpy(&number, frame.data() + kHeaders, sizeof(number));
+  return number;
+}
+
+Sent Replay::send(double rate, double seconds, bool /*seen*/, const Check& check) const {
   run_on(0);
   std::vector<std::string> argv{program_, "--intf1=" + interface_.ifname(), "--preload-pcap", "--loop=0"};
   if (rate > 0) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// bench/throughput/sender.hpp: a sender that is not ours: tcpreplay, which holds a rate by busy waiting.
+// bench/throughput/sender.hpp: senders that are not ours, which hold a rate by busy waiting: tcpreplay, and
+// the kernel's pktgen where its module is loaded.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,14 +25,35 @@ struct Sent {
 // Calls `check`, which may throw, while it waits.
 using Check = std::function<void()>;
 
-class Replay {
+class Sender {
+ public:
+  virtual ~Sender() = default;
+  // rate: frames a second, 0: as many as it can. Rate times seconds of them, or fewer if it does not hold the
+  // rate. seen: captures at the sender's interface see them. Throws lab::Error.
+  virtual Sent send(double rate, double seconds, bool seen, const Check& check) const = 0;
+  // Of its frame: its place among all of them, or among those that go round and round.
+  virtual u32 number_of(const lab::Frame& frame) const = 0;
+};
+
+// What is sent: UDP over IPv4, `ports` ports in turn.
+struct Stream {
+  lab::Mac source{}, destination{};
+  std::string from, to;
+  u16 first_port = 0, ports = 0, to_port = 0;
+  unsigned bytes = 60;  // without the FCS
+};
+
+// Core 0's thread of pktgen. Throws lab::Error where the kernel has none.
+std::unique_ptr<Sender> pktgen(const lab::Interface& interface, const Stream& stream);
+
+class Replay final : public Sender {
  public:
   // The frames are sent round and round out of the interface. Throws lab::Error where there is no tcpreplay.
   Replay(const lab::Interface& interface, const std::vector<lab::Frame>& frames);
 
-  // rate: frames a second, 0: as many as it can. Rate times seconds of them, or fewer if it does not hold the
-  // rate. Throws lab::Error.
-  Sent send(double rate, double seconds, const Check& check) const;
+  Sent send(double rate, double seconds, bool seen, const Check& check) const override;
+  // The first word behind the headers.
+  u32 number_of(const lab::Frame& frame) const override;
 
  private:
   const lab::Interface& interface_;

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linux/if_packet.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -21,10 +24,9 @@ using Clock = std::chrono::steady_clock;
 constexpr u32 kFlows = 64, kFrames = 1024;
 constexpr u16 kFirstPort = 1000, kSampledPort = 1007, kPort = 4000;
 constexpr unsigned kFcs = 4, kHeaders = 42;
-constexpr std::size_t kIdAt = kHeaders;  // of a frame's number, the first bytes of its payload
-constexpr double kLowRate = 4000;        // for the check of contents
-constexpr double kLeastRate = 250;       // the search goes no lower
-constexpr double kHeld = 0.98;           // of a rate that was asked for, to have been held
+constexpr double kLowRate = 4000;   // for the check of contents
+constexpr double kLeastRate = 250;  // the search goes no lower
+constexpr double kHeld = 0.98;      // of a rate that was asked for, to have been held
 constexpr lab::Mac kForeign{2, 0, 0x5e, 0, 0, 1}, kNextHop{2, 0, 0x5e, 0, 0, 2};
 
 // Without IPv6, whose own packets would be among those counted.
@@ -35,10 +37,18 @@ lab::Namespace silent(const char* name) {
   return ns;
 }
 
-u32 number_of(const lab::Frame& frame) {
-  u32 number = ~0U;
-  if (frame.size() >= kIdAt + sizeof(number)) std::memcpy(&number, frame.data() + kIdAt, sizeof(number));
-  return number;
+// As long as the socket is open.
+lab::Fd promiscuous(const lab::Interface& interface) {
+  return interface.ns().run([&] {
+    lab::Fd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+    packet_mreq request{};
+    request.mr_ifindex = static_cast<int>(interface.ifindex());
+    request.mr_type = PACKET_MR_PROMISC;
+    if (!fd || setsockopt(fd.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof(request)) != 0)
+      throw lab::Error(
+          fmt::format("{} cannot be made promiscuous: {}", interface.ifname(), std::strerror(errno)));
+    return fd;
+  });
 }
 
 double at_share(const std::vector<u64>& sorted, double share) {
@@ -48,14 +58,33 @@ double at_share(const std::vector<u64>& sorted, double share) {
 
 }  // namespace
 
+Wire::Wire(const lab::Namespace& a_ns, const std::string& a, const lab::Namespace& b_ns, const std::string& b)
+    : veth_(std::make_unique<lab::Veth>(a_ns, a, b_ns, b)), a_(veth_->a()), b_(veth_->b()) {}
+
+Wire::Wire(const lab::Namespace& a_ns, const lab::Namespace& b_ns, const std::string& a, const std::string& b)
+    : a_(lab::Interface(lab::Namespace::current(), a).moved_to(a_ns)),
+      b_(lab::Interface(lab::Namespace::current(), b).moved_to(b_ns)),
+      a_promiscuous_(promiscuous(a_)),
+      b_promiscuous_(promiscuous(b_)) {}
+
+void Wire::up() const {
+  if (veth_) return veth_->up();
+  a_.up();
+  b_.up();
+}
+
 Site::Site(const Settings& settings, Check check)
     : settings_(settings),
       check_(std::move(check)),
       sender_(silent("sender")),
       dut_(silent("dut")),
       receiver_(silent("receiver")),
-      in_(sender_, "s0", dut_, "d0"),
-      out_(dut_, "d1", receiver_, "r0"),
+      in_(settings.interfaces.empty()
+              ? Wire(sender_, "s0", dut_, "d0")
+              : Wire(sender_, dut_, settings.interfaces.at(0), settings.interfaces.at(1))),
+      out_(settings.interfaces.empty()
+               ? Wire(dut_, "d1", receiver_, "r0")
+               : Wire(dut_, receiver_, settings.interfaces.at(2), settings.interfaces.at(3))),
       host_mac_(in_.b().mac()),
       next_hop_(kNextHop),
       cpu_(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) - 1) {
@@ -95,15 +124,47 @@ void Site::use_size(unsigned size) {
   }
   std::sort(expected_.begin(), expected_.end());
   replay_.emplace(in_.a(), frames);
+  generator_.reset();
+  if (settings_.sender == "pktgen")
+    generator_ = pktgen(in_.a(), {.source = in_.a().mac(),
+                                  .destination = host_mac_,
+                                  .from = "198.18.0.2",
+                                  .to = "198.19.0.2",
+                                  .first_port = kFirstPort,
+                                  .ports = kFlows,
+                                  .to_port = kPort,
+                                  .bytes = size - kFcs});
+}
+
+const Sender& Site::sender() const {
+  if (generator_) return *generator_;
+  return *replay_;
+}
+
+void Site::wait_for_links() {
+  constexpr auto kMost = 15000ms, kSettled = 200ms;
+  const auto end = Clock::now() + kMost;
+  for (const lab::Interface* one : {&in_.a(), &in_.b(), &out_.a(), &out_.b()})
+    while (!one->running()) {
+      check_();
+      if (Clock::now() > end) throw lab::Error(fmt::format("{} has no carrier", one->ifname()));
+      std::this_thread::sleep_for(10ms);
+    }
+  if (!settings_.interfaces.empty()) std::this_thread::sleep_for(kSettled);
 }
 
 u64 Site::came() const { return out_.b().counters().rx_packets; }
 
-Trial Site::trial(double rate, const Check& check) {
+Trial Site::trial(double rate, bool seen, const Check& check) {
   const u64 sent_before = in_.a().counters().tx_packets, came_before = came();
   Trial trial;
-  trial.sent = replay_->send(rate, settings_.seconds, check);
-  const u64 on_wire = in_.a().counters().tx_packets - sent_before;
+  trial.sent = sender().send(rate, settings_.seconds, seen, check);
+  // A NIC's driver counts what its NIC has sent, some time later.
+  const u64 taken = trial.sent.frames - trial.sent.refused;
+  const auto sent_by_now = [&] { return in_.a().counters().tx_packets - sent_before; };
+  for (const auto end = Clock::now() + 1s; sent_by_now() < taken && Clock::now() < end;)
+    std::this_thread::sleep_for(5ms);
+  const u64 on_wire = sent_by_now();
   // RFC 2544, section 23, waits two seconds for the last ones; here until none has come for a while.
   constexpr auto kQuiet = 100ms, kMost = 2000ms;
   const auto start = Clock::now();
@@ -115,9 +176,9 @@ Trial Site::trial(double rate, const Check& check) {
       last = Clock::now();
     }
   }
-  if (on_wire != trial.sent.frames - trial.sent.refused)
-    trial.problem = fmt::format("the sender says that {} frames were taken, its interface that {} were",
-                                trial.sent.frames - trial.sent.refused, on_wire);
+  if (on_wire != taken)
+    trial.problem =
+        fmt::format("the sender says that {} frames were taken, its interface that {} were", taken, on_wire);
   else if (trial.came > on_wire)
     trial.problem = fmt::format("{} frames were sent and {} arrived", on_wire, trial.came);
   return trial;
@@ -127,7 +188,7 @@ std::string Site::check_contents() {
   std::string problem;
   for (int attempt = 0; attempt < 3; ++attempt) {
     Capture capture(out_.b(), Capture::Direction::in, "udp", 2048);
-    replay_->send(kLowRate, kFrames / kLowRate, check_);
+    replay_->send(kLowRate, kFrames / kLowRate, true, check_);
     std::vector<lab::Frame> frames;
     for (int i = 0; i < 10 && frames.size() < kFrames; ++i)
       for (Seen& seen : capture.take()) frames.push_back(std::move(seen.frame));
@@ -146,7 +207,7 @@ Throughput Site::search() {
   Throughput found;
   const auto measure = [&](double rate) {
     ++found.trials;
-    Trial one = trial(rate, check_);
+    Trial one = trial(rate, false, check_);
     if (!one.problem.empty()) found.problem = one.problem;
     return one;
   };
@@ -181,7 +242,7 @@ Latency Site::latency(double rate) {
   for (int attempt = 0; attempt < std::max(3, settings_.attempts); ++attempt) {
     Capture at_sender(in_.a(), Capture::Direction::out, filter, 64);
     Capture at_receiver(out_.b(), Capture::Direction::in, filter, 64);
-    const Trial one = trial(rate, [&] {
+    const Trial one = trial(rate, true, [&] {
       check_();
       at_sender.read();
       at_receiver.read();
@@ -198,7 +259,7 @@ Latency Site::latency(double rate) {
     }
     std::vector<u64> ns;
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      if (number_of(sent[i].frame) != number_of(came[i].frame)) {
+      if (sender().number_of(sent[i].frame) != sender().number_of(came[i].frame)) {
         out.problem = out.wrong = fmt::format("frame {} of a flow came out of order", i);
         return out;
       }

@@ -26,7 +26,12 @@ struct Settings {
   int attempts = 2;                            // trials in which a rate may show that it loses nothing
   int repeats = 1;                             // searches
   double most_seconds = 1800;                  // of the whole run
-  int receive_core = -1;  // that the device under test receives on; -1: the sender\'s, as veth has it
+  int receive_core = -1;  // that the device under test receives on; -1: the sender's, as veth has it
+  // The host's own, wired to each other by twos: the sender's and where the device under test receives; where
+  // it sends, and the receiver's. None: veth pairs.
+  std::vector<std::string> interfaces;
+  std::string sender = "tcpreplay";  // or pktgen
+  std::string heartbeat;             // of the policy; empty: the default
   std::string json;
 };
 
@@ -61,6 +66,24 @@ struct Latency {
   std::string wrong{};    // what cannot be
 };
 
+// Two ends in two namespaces.
+class Wire {
+ public:
+  // A veth pair.
+  Wire(const lab::Namespace& a_ns, const std::string& a, const lab::Namespace& b_ns, const std::string& b);
+  // Interfaces of the present namespace, which are wired; they come back when the namespaces are gone. They
+  // take frames for every address, as veth does.
+  Wire(const lab::Namespace& a_ns, const lab::Namespace& b_ns, const std::string& a, const std::string& b);
+  const lab::Interface& a() const noexcept { return a_; }
+  const lab::Interface& b() const noexcept { return b_; }
+  void up() const;
+
+ private:
+  std::unique_ptr<lab::Veth> veth_;
+  lab::Interface a_, b_;
+  lab::Fd a_promiscuous_, b_promiscuous_;
+};
+
 class Site {
  public:
   // `check` is called while a trial runs, and may throw. Throws lab::Error.
@@ -70,6 +93,8 @@ class Site {
   const lab::Interface& in() const noexcept { return in_.b(); }
   const lab::Interface& out() const noexcept { return out_.a(); }
   lab::Mac next_hop() const noexcept { return next_hop_; }
+  bool on_nics() const noexcept { return !settings_.interfaces.empty(); }
+  const std::string& heartbeat() const noexcept { return settings_.heartbeat; }
   int cpu() const noexcept { return cpu_; }  // that the device under test has; the sender has core 0
 
   // Whether frames are for the host's own address, so that its stack takes them, and whether it forwards.
@@ -77,6 +102,8 @@ class Site {
 
   // To be called before the others: frames of that size are sent from here on.
   void use_size(unsigned size);
+  // Waits until all wires are: some NICs lose their link for seconds with each XDP program.
+  void wait_for_links();
   // Each frame once at a low rate: what is wrong with what arrives, or nothing.
   std::string check_contents();
   Throughput search();
@@ -84,15 +111,17 @@ class Site {
   u64 came() const;  // to the receiver, since this object stands
 
  private:
-  Trial trial(double rate, const Check& check);
+  Trial trial(double rate, bool seen, const Check& check);
+  const Sender& sender() const;
   const Settings& settings_;
   Check check_;
   lab::Namespace sender_, dut_, receiver_;
-  lab::Veth in_, out_;
+  Wire in_, out_;
   lab::Mac host_mac_, next_hop_;
   int cpu_;
   std::vector<lab::Frame> expected_;
-  std::optional<Replay> replay_;
+  std::optional<Replay> replay_;  // for the contents; and for all else, if there is no other
+  std::unique_ptr<Sender> generator_;
 };
 
 }  // namespace xdpgpu::throughput

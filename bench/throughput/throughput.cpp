@@ -47,6 +47,8 @@ std::vector<Way> ways(const Settings& settings) {
                          {"recvmmsg", "", recvmmsg_loop},
                          {"nfqueue", "", nfqueue, true},
                          {"linux", "", linux_forwarding}});
+  // On NICs a driver may lack what one of them wants.
+  for (Way& way : all) way.may_lack |= !settings.interfaces.empty() && !way.name.starts_with("xdpgpu");
   if (settings.only.empty()) return all;
   std::vector<Way> chosen;
   for (Way& way : all)
@@ -73,20 +75,22 @@ class Run {
     rows_["attempts"] = settings.attempts;
     rows_["repeats"] = settings.repeats;
     rows_["receive_core"] = settings.receive_core;
-    rows_["sender"] = "tcpreplay";
+    rows_["sender"] = settings.sender;
+    rows_["interfaces"] = settings.interfaces;
   }
 
   bool all() {
     if (!lab::kernel_at_least(6, 3))
       rows_.leave_out("xdpgpu, cached: before Linux 6.3 the kernel program sends nothing out of a veth");
     fmt::print(
-        "sender -> veth -> device under test -> veth -> receiver; 64 UDP flows; frames/s at no loss in "
+        "sender -> {} -> device under test -> receiver; 64 UDP flows; frames/s at no loss in "
         "trials of "
-        "{} s, bounds within {:.0f} %; {} trials may show it; sender: tcpreplay; us between the kernel's "
+        "{} s, bounds within {:.0f} %; {} trials may show it; sender: {}; us between the kernel's "
         "timestamps "
         "on both far ends, of one flow\n\n{:<28}{:<8}{:>7}{:>12}{:>12}{:>10}{:>10}{:>10}{:>10}\n",
-        settings_.seconds, settings_.resolution * 100, settings_.attempts, "way", "device", "bytes",
-        "sender's", "no loss", "p50 50 %", "p99 50 %", "p50", "p99");
+        settings_.interfaces.empty() ? "veth" : "wire", settings_.seconds, settings_.resolution * 100,
+        settings_.attempts, settings_.sender, "way", "device", "bytes", "sender's", "no loss", "p50 50 %",
+        "p99 50 %", "p50", "p99");
     try {
       for (int repeat = 0; repeat < settings_.repeats; ++repeat)
         for (const unsigned size : settings_.sizes)
@@ -118,6 +122,7 @@ class Run {
       return;
     }
     site_.use_size(size);
+    site_.wait_for_links();
     std::string problem = site_.check_contents();
     Throughput found;
     Latency half, full;
@@ -133,7 +138,7 @@ class Run {
     if (problem.empty()) problem = half.wrong + full.wrong;
     if (problem.empty()) problem = dut->account(site_.came() - before);
     dut.reset();
-    for (const std::string& left : lab::leftovers(site_.ns(), {"d0", "d1"}))
+    for (const std::string& left : lab::leftovers(site_.ns(), {site_.in().ifname(), site_.out().ifname()}))
       if (problem.empty()) problem = "left behind: " + left;
 
     bench::Row& row = row_of(way, size);
@@ -230,6 +235,16 @@ int main(int argc, char** argv) {
          "core on which the device under test receives, by a thread of the kernel; not said: as veth has it, "
          "on the sender's")
       ->check(CLI::Range(0, 1023));
+  app.add_option(
+         "--interfaces", settings.interfaces,
+         "four of the host's interfaces in place of veth pairs, wired by twos: the sender's and the one "
+         "that receives, the one that sends and the receiver's")
+      ->delimiter(',')
+      ->expected(4);
+  app.add_option("--sender", settings.sender, "who sends: tcpreplay, or pktgen where its module is loaded")
+      ->check(CLI::IsMember({"tcpreplay", "pktgen"}));
+  app.add_option("--heartbeat", settings.heartbeat,
+                 "io.heartbeat of xdpgpu's policy, where processors stand still now and then, as \"5s\"");
   app.add_option("--json", settings.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -136,9 +136,9 @@ std::vector<double> DeviceQueue::paced(double packets_per_second, double seconds
       batcher.took(answered_ns - batch->submitted_ns);
       if (batch->outcome != dataplane::Outcome::decided) problem = "the device failed under a batch";
       for (u32 i = 0; i < batch->count && problem.empty(); ++i) {
-        hold(batch->slot->results[i].verdict, static_cast<u32>((firsts[batch->slot->index] + i) % frames),
-             problem);
-        microseconds.push_back(static_cast<double>(answered_ns - batch->rx_times_ns[i]) / 1e3);
+        const u64 packet = firsts[batch->slot->index] + i;
+        hold(batch->slot->results[i].verdict, static_cast<u32>(packet % frames), problem);
+        microseconds.push_back(static_cast<double>(answered_ns - due_ns(packet)) / 1e3);
       }
       batcher.release(batch);
     }

@@ -66,7 +66,7 @@ void swap_and_send(dataplane::Socket& socket, u8* region) noexcept {
 double bare_loop(const BareOptions& options, const Clocks& clocks) {
   const Pages region(dataplane::chunk_of(kChunks), options.huge);
   xg_queue_state state{};
-  MemoryPort port(kRing, 0, region.base(), state);
+  MemoryPort port(kRing, kRing, 0, region.base(), state);
   port.lay(0, kChunks, {.cold = options.cold});
   const auto socket = port.open();
   fill(socket->receiver.fill, kRing, [](u32 i) { return dataplane::chunk_of(i); });

@@ -9,9 +9,8 @@
 
 #include "bench/pages.hpp"
 #include "bench/worker/answers.hpp"
-#include "bench/worker/rings.hpp"
+#include "bench/worker/lane.hpp"
 #include "gpu/gpu.hpp"
-#include "userspace/dataplane/worker.hpp"
 
 namespace xdpgpu::bench {
 
@@ -37,7 +36,6 @@ class Bed {
  public:
   // Throws std::runtime_error, a sentence.
   explicit Bed(const BedOptions& options);
-  ~Bed();
   Bed(const Bed&) = delete;
   Bed& operator=(const Bed&) = delete;
 
@@ -47,21 +45,14 @@ class Bed {
   std::string check();
 
  private:
-  struct Map;
-  std::unique_ptr<dataplane::PortQueue> make_queue(u32 port, u64 now_ns);
   void use_device();
   void one_turn(u32 packets) noexcept;
 
   BedOptions options_;
-  Pages region_, maps_;
-  Map* map_;
+  Pages region_;
   StepClock clock_;
-  MemoryPort near_, far_, host_;
-  dataplane::CurrentPolicy policy_;
-  std::atomic<const dataplane::CurrentPolicy*> current_{&policy_};
-  dataplane::FragmentLogs no_fragments_;
   std::unique_ptr<gpu::Device> device_;
-  std::unique_ptr<dataplane::Worker> worker_;
+  Lane lane_;
   Answers* answers_ = nullptr;
   u64 kernel_ticks_ = 0;
 };

@@ -13,30 +13,31 @@
 namespace xdpgpu::bench {
 namespace {
 
-lab::Frame frame_of_flow(u32 flow, u32 length) {
-  constexpr u32 kHeaders = 42, kFirst = 0x0a000000u;
-  const u32 from = kFirst + flow;
+lab::Frame frame_of_flow(u32 flow, const Traffic& traffic) {
+  constexpr u32 kHeaders = 42, kFirst = 0x0a000000u, kFirstPassing = 0xc0a80001u;
+  const u32 from =
+      traffic.passes(flow) ? kFirstPassing + ((flow / traffic.passing % kPassingNets) << 8) : kFirst + flow;
   return lab::build(
-      {.src = {2, 0, 0, 0, 0, 2},
-       .dst = {2, 0, 0, 0, 0, 1},
+      {.src = kFarMac,
+       .dst = kNearMac,
        .src_ip = fmt::format("{}.{}.{}.{}", from >> 24, from >> 16 & 255, from >> 8 & 255, from & 255),
        .dst_ip = "10.200.0.1",
        .src_port = static_cast<u16>(1024 + flow % 60000),
        .dst_port = 4000,
-       .payload = std::string(length - kHeaders, 'x')});
+       .payload = std::string(traffic.length - kHeaders, 'x')});
 }
 
 }  // namespace
 
-MemoryPort::MemoryPort(u32 ring_size, u32 index, u8* region, xg_queue_state& state)
+MemoryPort::MemoryPort(u32 ring_size, u32 tx_size, u32 index, u8* region, xg_queue_state& state)
     : index_(index),
       region_(region),
       state_(state),
       fill_(ring_size),
-      completion_(ring_size),
+      completion_(tx_size),
       rx_(ring_size),
-      tx_(ring_size),
-      sending_(ring_size) {}
+      tx_(tx_size),
+      sending_(tx_size) {}
 
 std::unique_ptr<dataplane::Socket> MemoryPort::open() {
   auto socket = dataplane::Socket::over_memory();
@@ -53,13 +54,19 @@ void MemoryPort::lay(u32 first, u32 chunks, const Traffic& traffic) {
   first_ = first;
   metadata_.resize(chunks);
   for (u32 i = 0; i < chunks; i++) {
-    const lab::Frame made = frame_of_flow(i % traffic.flows, traffic.length);
+    const lab::Frame made = frame_of_flow(i % traffic.flows, traffic);
     u8* const frame = region_ + dataplane::chunk_of(first + i) + XG_FRAME_DATA;
     std::copy(made.begin(), made.end(), frame);
     dataplane::parse_metadata(frame, traffic.length, traffic.length, static_cast<u8>(index_), keys, 0, 0,
                               &metadata_[i]);
     metadata_[i].generation = traffic.generation;
   }
+}
+
+void MemoryPort::count(u32 first, u32 chunks) {
+  first_ = first;
+  came_.assign(chunks, 0);
+  went_.assign(chunks, 0);
 }
 
 u32 MemoryPort::receive(u32 most, u64 now_ns) noexcept {
@@ -75,6 +82,7 @@ u32 MemoryPort::receive(u32 most, u64 now_ns) noexcept {
     std::memcpy(place, &metadata, sizeof(metadata));
     if (traffic_.cold) flush_from_caches(place, 2 * XG_METADATA_SIZE);
     rx_.place(i) = {at, traffic_.length, 0};
+    if (!came_.empty()) ++came_[dataplane::frame_of(chunk) - first_];
   }
   if (traffic_.cold) _mm_mfence();
   fill_.consume(count);
@@ -89,6 +97,8 @@ void MemoryPort::send(bool shuffled) noexcept {
   const u32 count = std::min(tx_.waiting(), completion_.room());
   if (count == 0) return;
   for (u32 i = 0; i < count; i++) sending_[i] = tx_.next(i).addr;
+  if (!went_.empty())
+    for (u32 i = 0; i < count; i++) ++went_[dataplane::frame_of(sending_[i]) - first_];
   if (shuffled) std::shuffle(sending_.begin(), sending_.begin() + count, random_);
   for (u32 i = 0; i < count; i++) completion_.place(i) = sending_[i];
   tx_.consume(count);

@@ -5,6 +5,7 @@
 // is sent at once. One thread is the kernel's, another one, or the same, the worker's.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <random>
 #include <span>
@@ -58,18 +59,27 @@ class MemoryRing {
   std::vector<Entry> entries_;
 };
 
-// What a port's packets are.
+// Every frame's, at first: the port's own, to which it is sent, and who sent it.
+inline constexpr std::array<u8, 6> kNearMac{2, 0, 0, 0, 0, 1}, kFarMac{2, 0, 0, 0, 0, 2};
+inline constexpr u32 kPassingNets = 64;
+
+// What a port's packets are: of UDP, from 10.0.0.0/8.
 struct Traffic {
   u32 length = 64;  // bytes of each frame
   u32 flows = 8192;
+  u32 passing = 0;  // of so many flows one comes from 192.168.0.0/24 to 192.168.63.0/24 instead; 0: none
   u32 generation = 1;
   bool cold = false;  // frames are taken out of the caches before the worker sees them
+
+  // Of the frame in the port's chunk i.
+  bool passes(u32 i) const noexcept { return passing != 0 && i % flows % passing == 0; }
 };
 
 // One queue of a port.
 class MemoryPort {
  public:
-  MemoryPort(u32 ring_size, u32 index, u8* region, xg_queue_state& state);
+  // tx_size: of the rings by which it sends.
+  MemoryPort(u32 ring_size, u32 tx_size, u32 index, u8* region, xg_queue_state& state);
 
   // A socket whose rings these are; they outlive it.
   std::unique_ptr<dataplane::Socket> open();
@@ -83,6 +93,10 @@ class MemoryPort {
   void send(bool shuffled = false) noexcept;
   u64 received() const noexcept { return received_; }
   u64 sent() const noexcept { return sent_; }
+  // From now on it is kept of `chunks` frames from `first` on how often each came in, and was sent.
+  void count(u32 first, u32 chunks);
+  u32 came(u32 chunk) const noexcept { return came_[chunk]; }
+  u32 went(u32 chunk) const noexcept { return went_[chunk]; }
 
  private:
   u32 index_;
@@ -93,6 +107,7 @@ class MemoryPort {
   MemoryRing<xdp_desc> rx_, tx_;
   u32 first_ = 0;
   std::vector<xg_metadata> metadata_;  // by chunk: what the XDP program writes in front of each frame
+  std::vector<u32> came_, went_;       // by chunk, where they are counted
   std::vector<u64> sending_;
   std::minstd_rand random_;
   u32 sequence_ = 0;

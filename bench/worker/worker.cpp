@@ -2,8 +2,9 @@
 //
 // bench/worker: what a packet costs a worker, in nanoseconds and cycles, by step of its turn: the real
 // feeder, batcher, retirer and router over AF_XDP rings in memory. The kernel's side is played between the
-// turns and timed apart, and so is what decides. Beside it the shortest loops over the same rings. A figure
-// counts only as every packet and frame of its run was accounted for.
+// turns and timed apart, and so is what decides. Beside it the shortest loops over the same rings. And
+// packets a second from rings to rings, of one worker and of several. A figure counts only as every packet
+// and frame of its run was accounted for, and in the rates every verdict was right.
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -15,6 +16,8 @@
 #include "bench/rows.hpp"
 #include "bench/worker/bare.hpp"
 #include "bench/worker/bed.hpp"
+#include "bench/worker/rates.hpp"
+#include "bench/worker/workers.hpp"
 
 namespace xdpgpu::bench {
 namespace {
@@ -24,6 +27,8 @@ using Cache = AnswerOptions::Cache;
 struct Settings {
   std::vector<u32> batches{32, 64, 256, 1024};
   std::vector<std::string> devices{"cpu"};
+  std::vector<u32> workers{1};
+  double seconds = 0.2;
   int runs = 5;
   u32 packets = 1u << 20;
   int cpu = 0;
@@ -77,13 +82,14 @@ std::vector<Case> make_cases(const Settings& settings) {
   for (const Cache cache : {Cache::by_device, Cache::kept, Cache::written})
     cases.push_back(make_case(settings, Way::drop, batch, false, 64, cache));
   for (const std::string& device : settings.devices)
-    for (const std::string stage : {"l2fwd", "acl"}) {
-      Case made = make_case(settings, Way::drop, batch, false, 64);
-      made.bed.device = device;
-      made.bed.stage = stage;
-      made.name = fmt::format("{}, hot, 64 B, {}", stage, batch);
-      cases.push_back(std::move(made));
-    }
+    if (device.find('/') == std::string::npos)
+      for (const std::string stage : {"l2fwd", "acl"}) {
+        Case made = make_case(settings, Way::drop, batch, false, 64);
+        made.bed.device = device;
+        made.bed.stage = stage;
+        made.name = fmt::format("{}, hot, 64 B, {}", stage, batch);
+        cases.push_back(std::move(made));
+      }
   if (!settings.only.empty())
     std::erase_if(cases, [&](const Case& one) { return one.name.find(settings.only) == std::string::npos; });
   return cases;
@@ -116,18 +122,19 @@ void run(const Settings& settings, const Clocks& clocks, Case& one) {
   one.kernel.push_back(median(kernel));
 }
 
-int measure(const Settings& settings) {
+void pin_to(const std::vector<int>& cores) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  CPU_SET(static_cast<std::size_t>(settings.cpu), &cpus);
+  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &cpus);
   if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus) != 0)
-    throw std::runtime_error(fmt::format("there is no core {} to run on", settings.cpu));
+    throw std::runtime_error(fmt::format("there is no core {} to run on", cores.front()));
+}
+
+void measure_steps(const Settings& settings, std::vector<Case>& cases, Rows& rows) {
   const Clocks clocks = measure_clocks();
   fmt::print("time-stamp counter {:.2f} GHz, core about {:.2f} GHz\n\n", clocks.ticks_a_ns,
              clocks.cycles_a_ns);
-  Rows rows("worker");
   rows["core_ghz"] = clocks.cycles_a_ns;
-  std::vector<Case> cases = make_cases(settings);
   std::vector<std::pair<Row*, BareOptions>> bare;
   for (const bool cold : {false, true})
     for (const bool forward : {false, true})
@@ -151,6 +158,27 @@ int measure(const Settings& settings) {
     json["kernel"] = median(one.kernel);
     one.row->note = text + fmt::format("; kernel {:.1f}", median(one.kernel));
   }
+}
+
+int measure(const Settings& settings) {
+  const std::vector<int> cores = own_cores();
+  Rows rows("worker");
+  // What a turn costs, on the one core; the rates, on as many as there are workers.
+  if (std::vector<Case> cases = make_cases(settings); !cases.empty()) {
+    pin_to({settings.cpu});
+    measure_steps(settings, cases, rows);
+    pin_to(cores);
+  }
+  const RateSettings rates{.devices = settings.devices,
+                           .workers = settings.workers,
+                           .cores = cores,
+                           .runs = settings.runs,
+                           .seconds = settings.seconds,
+                           .huge = settings.huge,
+                           .only = settings.only};
+  rows["seconds"] = settings.seconds;
+  measure_rates(rates, rows);
+  judge_rates(rates, rows);
   return rows.report(settings.json) ? 0 : 1;
 }
 
@@ -159,15 +187,25 @@ int measure(const Settings& settings) {
 
 int main(int argc, char** argv) {
   xdpgpu::bench::Settings settings;
-  CLI::App app("What a packet costs a worker, without a kernel: nanoseconds and cycles, by step of its turn.",
-               "bench-worker");
+  CLI::App app(
+      "What a packet costs a worker, without a kernel: nanoseconds and cycles, by step of its turn, and "
+      "packets a second from rings to rings.",
+      "bench-worker");
   app.add_option("--batch", settings.batches, "packets that come in and go to the device together")
       ->delimiter(',');
-  app.add_option("--device", settings.devices, "devices that decide in some of the rows (cpu)")
+  app.add_option("--device", settings.devices,
+                 "devices that decide in some of the rows (cpu), in the rates with a compute.mode behind: "
+                 "cuda,cuda/persistent,cuda/graph,cuda/auto")
       ->delimiter(',');
+  app.add_option("--workers", settings.workers,
+                 "workers whose rate together is measured, each on a core of its own (1)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--seconds", settings.seconds, "length of a run of a rate (0.2)")
+      ->check(CLI::Range(0.01, 60.0));
   app.add_option("--runs", settings.runs, "times that each row is measured, in turn with the others (5)");
-  app.add_option("--packets", settings.packets, "packets of each run (1048576)");
-  app.add_option("--cpu", settings.cpu, "the core that everything runs on (0)");
+  app.add_option("--packets", settings.packets, "packets of each run that is timed by step (1048576)");
+  app.add_option("--cpu", settings.cpu, "the core that what is timed by step runs on (0)");
   app.add_flag("--huge", settings.huge, "frames on pages of 2 MiB");
   app.add_option("--only", settings.only, "only rows whose name has this in it");
   app.add_option("--json", settings.json, "file for the figures");

@@ -248,7 +248,7 @@ Attached::Attached(const Namespace& ns, const AttachSpec& spec)
         const Json line = end == std::string::npos ? Json() : Json::parse(out.substr(0, end), nullptr, false);
         return line.is_object() && line.value("event", "") == "ready";  // else it says why it ends
       },
-      30s);
+      std::chrono::seconds(spec.patience_s));
   if (!ready) {
     const std::string problem =
         fmt::format("{} did not come to handle traffic (exit status {}): {}{}", fmt::join(argv, " "),

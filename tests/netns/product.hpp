@@ -74,6 +74,7 @@ struct AttachSpec {
   bool device_by_policy = false;  // else --device device_under_test()
   bool mode_by_policy = false;    // no --mode at all
   std::string policy_file{};      // instead of `policy`, taken as it is
+  unsigned patience_s = 30;       // until traffic is handled; a verifier under emulation takes its time
 };
 
 // A file that goes with this object.

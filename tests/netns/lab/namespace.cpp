@@ -68,12 +68,7 @@ Namespace::Namespace(std::string name) : name_(std::move(name)) {
       problem = std::strerror(errno);
       return;
     }
-    fd_ = Fd(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
-    if (!fd_) problem = std::strerror(errno);
-    const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    socklen_t size = sizeof(cookie_);
-    if (getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie_, &size) != 0)
-      problem = std::strerror(errno);
+    problem = hold();
     loopback_up();
     // Hosts without IPv6 have none of these; that is no error here.
     for (const char* scope : {"all", "default"}) {
@@ -91,9 +86,28 @@ Namespace::Namespace(std::string name) : name_(std::move(name)) {
       write_file(fmt::format("/proc/sys/net/{}/neigh/default/unres_qlen_bytes", family), "0");
   }).join();
   if (!problem.empty()) throw Error(fmt::format("cannot make the network namespace {}: {}", name_, problem));
+}
+
+Namespace Namespace::current() {
+  Namespace ns;
+  ns.name_ = "the present one";
+  if (const std::string problem = ns.hold(); !problem.empty())
+    throw Error(fmt::format("cannot hold the network namespace: {}", problem));
+  return ns;
+}
+
+// The calling thread's. What is wrong, or nothing.
+std::string Namespace::hold() {
+  fd_ = Fd(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  if (!fd_) return std::strerror(errno);
+  const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  socklen_t size = sizeof(cookie_);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie_, &size) != 0)
+    return std::strerror(errno);
   struct stat info {};
   fstat(fd_.get(), &info);
   inode_ = info.st_ino;
+  return {};
 }
 
 void Namespace::enter() const {

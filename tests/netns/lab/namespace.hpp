@@ -52,6 +52,8 @@ class Namespace {
  public:
   // `name` is for messages only. Throws Error.
   explicit Namespace(std::string name);
+  // The one that the calling thread is in.
+  static Namespace current();
   Namespace(Namespace&&) noexcept = default;
   Namespace& operator=(Namespace&&) noexcept = default;
 
@@ -100,6 +102,9 @@ class Namespace {
   void sysctl(const std::string& key, const std::string& value) const;
 
  private:
+  Namespace() = default;
+  std::string hold();
+
   std::string name_;
   Fd fd_;
   unsigned long inode_ = 0;
