@@ -113,11 +113,11 @@ enum class Submit {
 //               finds out which batch it has, some batches ahead. submit() is a store; release() enqueues the
 //               next ones. What stands enqueued is withdrawn after 100 ms without a batch. CUDA alone, where
 //               the driver has stream memory operations.
-//   automatic   as the load asks (gpu/way_chooser.hpp), on CUDA: persistent while the device keeps up;
-//   launched
-//               where that decides more. It changes while the device has no batch of the queue's in hand,
-//               which submit() waits for, at most 20 ms. A device without such a choice takes it for
-//               launched.
+//   automatic   as the load asks (gpu/way_chooser.hpp), on CUDA: persistent while the device keeps up,
+//               launched where that decides more.
+//               It changes while the device has no batch of the queue's in hand, which submit() waits for, at
+//               most 20 ms.
+//               A device without such a choice takes it for launched.
 enum class Drive { launched, persistent, graph, automatic };
 
 // What a queue of Drive::automatic does now, and why.

@@ -84,8 +84,8 @@ Workers::Workers(const WorkersOptions& options)
     : options_(options),
       region_(options.cores.size() * dataplane::chunk_of(kChunks), options.huge),
       device_(value_of(gpu::open_device(options.device.substr(0, options.device.find('/'))))) {
-  const ComputeMode asked = mode_of(options.device), mode = dataplane::resolve(asked, device_->info());
-  resident_ = mode == ComputeMode::persistent;
+  const ComputeMode mode = mode_of(options.device);
+  resident_ = mode == ComputeMode::persistent || mode == ComputeMode::automatic;
   must(device_->register_frames(region_.base(), region_.bytes(), gpu::Frames::automatic));
   must(device_->load(Lane::kGeneration, value_of(gpu::Pipelines::compile({Lane::pipeline(options.stage)}))));
   for (u32 i = 0; i < options.cores.size(); i++) {
@@ -96,8 +96,8 @@ Workers::Workers(const WorkersOptions& options)
                     .tx_ring = kTxRing,
                     .batch = options.batch,
                     .depth = options.depth,
-                    .closing = asked == ComputeMode::automatic ? dataplane::Closing::by_load
-                                                               : dataplane::Closing::patient,
+                    .closing = mode == ComputeMode::automatic ? dataplane::Closing::by_load
+                                                              : dataplane::Closing::patient,
                     .traffic = {.length = options.length, .passing = kPassing},
                     .counted = true},
         region_.base()));

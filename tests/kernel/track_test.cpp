@@ -292,7 +292,7 @@ TEST_F(TrackTest, TheWorkerIsToldOfEachBeforeItCanSeeIt) {
   EXPECT_EQ(run(last({.id = 11})), "inspected");
   EXPECT_EQ(exceptions(), 3u);
   EXPECT_EQ(run(whole), "inspected");
-  EXPECT_EQ(run(first({.id = 12, .dst_port = 54})), "pass_default") << "it stays in the kernel";
+  EXPECT_EQ(run(first({.dst_port = 54, .id = 12})), "pass_default") << "it stays in the kernel";
   EXPECT_EQ(exceptions(), 3u);
   EXPECT_EQ(program().queue(1).exceptions, 0u);
 }

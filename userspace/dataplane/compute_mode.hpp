@@ -14,10 +14,9 @@
 namespace xdpgpu::dataplane {
 
 //   automatic   as persistent or as inlined, whichever the load asks for (gpu::Drive::automatic), with
-//   batches
-//               that close by load (Closing::by_load in batcher.hpp): a packet never waits while the device
-//               has nothing to do, and batches grow with the time that the device takes for them. In each of
-//               the others they close by compute.max_wait (Closing::patient).
+//               batches that close by load (Closing::by_load in batcher.hpp): a packet never waits while the
+//               device has nothing to do, and batches grow with the time that the device takes for them.
+//               In each of the others they close by compute.max_wait (Closing::patient).
 //   inlined     one thread a queue feeds the device and retires what it has decided
 //   split       one thread a queue feeds, another one retires
 //   persistent  as inlined, by way of a kernel or thread that stays on the device (gpu::Drive::persistent)
