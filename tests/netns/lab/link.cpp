@@ -336,6 +336,16 @@ Interface make_pair(const Namespace& a_ns, const std::string& a_ifname, const Na
 Veth::Veth(const Namespace& a_ns, const std::string& a_ifname, const Namespace& b_ns,
            const std::string& b_ifname, const VethOptions& options)
     : a_(make_pair(a_ns, a_ifname, b_ns, b_ifname, options)), b_(b_ns, b_ifname) {
+  // One packet waits for each neighbour whose address is asked for. The kernel makes its own answers (echo
+  // replies, ICMP errors, RSTs) from a CPU's memory for them, which all namespaces share: a flood's hundreds
+  // that wait for neighbours that there are not would leave nobody else, on this host, an answer. Hosts
+  // without IPv6 have no such setting of it.
+  for (const Interface* end : {&a_, &b_})
+    for (const char* family : {"ipv4", "ipv6"})
+      end->ns().run([&] {
+        std::ofstream(fmt::format("/proc/sys/net/{}/neigh/{}/unres_qlen_bytes", family, end->ifname()))
+            << "0";
+      });
   a_.feature("rx-gro", true);
   b_.feature("rx-gro", true);
 }

@@ -79,11 +79,6 @@ Namespace::Namespace(std::string name) : name_(std::move(name)) {
       write_file(conf + "router_solicitations", "0");
       write_file(conf + "mldv2_unsolicited_report_interval", "0");
     }
-    // One packet waits for each neighbour whose address is asked for. The kernel makes its own answers (echo
-    // replies, ICMP errors, RSTs) from a CPU's memory for them, which all namespaces share: a flood's
-    // hundreds that wait for neighbours that there are not would leave nobody else, on this host, an answer.
-    for (const char* family : {"ipv4", "ipv6"})
-      write_file(fmt::format("/proc/sys/net/{}/neigh/default/unres_qlen_bytes", family), "0");
   }).join();
   if (!problem.empty()) throw Error(fmt::format("cannot make the network namespace {}: {}", name_, problem));
 }
