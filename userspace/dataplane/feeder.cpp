@@ -125,8 +125,13 @@ struct Feeder::Run {
         region(frames) {}
 
   xdp_desc descriptor(u32 i) const noexcept { return ring[(at + i) & mask]; }
+  // Of a plain one.
   const xg_metadata& metadata(u32 i) const noexcept {
     return *reinterpret_cast<const xg_metadata*>(region + ring[(at + i) & mask].addr - XG_METADATA_SIZE);
+  }
+  // Of any: a hint.
+  void prefetch_metadata(u32 i) const noexcept {
+    __builtin_prefetch(region + ring[(at + i) & mask].addr - XG_METADATA_SIZE, 0, kIntoL2);
   }
   bool plain(const xdp_desc& d) const noexcept {
     const u32 place = frame_of(d.addr) - first_frame;
@@ -158,7 +163,7 @@ u32 Feeder::take_run(PortQueue& queue, u32 at, u32 count, u64 now_ns) noexcept {
 u32 Feeder::take_by_ends(PortQueue& queue, const Run& in_ring, u32 count, u64 now_ns) noexcept {
   const Run run = in_ring;  // a copy: what is written may be anything, as far as a compiler knows
   const auto port = static_cast<u8>(queue.port);
-  __builtin_prefetch(&run.metadata(count - 1));  // a hint: its descriptor need not be valid
+  run.prefetch_metadata(count - 1);
   u32 done = 0;
   while (done < count) {
     if (!run.plain(run.descriptor(done))) break;
@@ -196,8 +201,7 @@ u32 Feeder::take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count,
   const auto port = static_cast<u8>(queue.port);
   const bool in_order = queue.metadata.in_order();
   const u32 first = done;
-  for (u32 i = done; i < std::min(done + kAhead, count); ++i)
-    __builtin_prefetch(&run.metadata(i), 0, kIntoL2);
+  for (u32 i = done; i < std::min(done + kAhead, count); ++i) run.prefetch_metadata(i);
   MetadataProbe::Last last = queue.metadata.last();
   while (done < count) {
     if (!run.plain(run.descriptor(done))) break;
@@ -211,7 +215,7 @@ u32 Feeder::take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count,
     u32 taken = 0, flags = 0;
     for (; taken < room; ++taken) {
       const xdp_desc desc = run.descriptor(done + taken);
-      if (done + taken + kAhead < count) __builtin_prefetch(&run.metadata(done + taken + kAhead), 0, kIntoL2);
+      if (done + taken + kAhead < count) run.prefetch_metadata(done + taken + kAhead);
       if (!run.plain(desc)) [[unlikely]]
         break;
       const auto& metadata = run.metadata(done + taken);
