@@ -349,22 +349,27 @@ void Feeder::fill_metadata(PortQueue& queue, u8* frame, u32 readable, u32 length
 // They go to the device once more, with metadata that the worker has parsed, behind what came in meanwhile.
 bool Feeder::parse_refused(u64 now_ns) noexcept {
   bool any = false;
-  while (const Unparsed* refused = unparsed_.oldest()) [[unlikely]] {
-      const xg_descriptor& packet = refused->packet;
-      PortQueue& queue = **std::find_if(queues_.begin(), queues_.end(),
-                                        [&](const PortQueue* one) { return one->port == refused->port; });
-      if (queue.metadata.delivers()) forget_metadata(queue);
-      u8* const frame = region_ + packet.offset;
-      fill_metadata(queue, frame, packet.length, packet.length, now_ns);
-      auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
-      metadata->sequence = queue.next_sequence - 1;  // its own has been used up
-      Batch* const batch = batcher_->open(metadata->generation, now_ns);
-      if (!batch) break;
-      batch->add(packet.offset, packet.length, static_cast<u8>(queue.port), *metadata);
-      ++queue.counters->parsed_again;
-      unparsed_.take();
-      any = true;
-    }
+  while (const Unparsed* refused = unparsed_.oldest()) {
+    const xg_descriptor& packet = refused->packet;
+    PortQueue& queue = **std::find_if(queues_.begin(), queues_.end(),
+                                      [&](const PortQueue* one) { return one->port == refused->port; });
+    u8* const frame = region_ + packet.offset;
+    // One that was refused with metadata of its own says nothing of those that come behind it.
+    const auto& found = *reinterpret_cast<const xg_metadata*>(frame - XG_METADATA_SIZE);
+    if (queue.metadata.delivers() && (packet.flags != XG_DESC_EXPECTED(u32{found.port}, found.sequence) ||
+                                      !found.generation || found.flags & XG_PKT_EGRESS))
+      forget_metadata(queue);
+    cover();
+    fill_metadata(queue, frame, packet.length, packet.length, now_ns);
+    auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
+    metadata->sequence = queue.next_sequence - 1;  // its own has been used up
+    Batch* const batch = batcher_->open(metadata->generation, now_ns);
+    if (!batch) break;
+    batch->add(packet.offset, packet.length, static_cast<u8>(queue.port), *metadata);
+    ++queue.counters->parsed_again;
+    unparsed_.take();
+    any = true;
+  }
   return any;
 }
 
