@@ -172,7 +172,8 @@ int main(int argc, char** argv) {
   app.add_option("--queues", settings.queues, "receive queues of each")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--pps", settings.pps, "packets a second of each sender; 0: as fast as it can")
+  app.add_option("--pps", settings.pps,
+                 "packets a second of each sender, TCP among them; 0: as fast as it can")
       ->capture_default_str();
   app.add_option("--sample-seconds", settings.sample_seconds,
                  "seconds between two samples of memory, frames and queues; they are in the JSON")

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <random>
 #include <span>
 
@@ -73,7 +75,7 @@ Traffic::Traffic(const std::vector<Wire>& wires, std::string tcp_address, unsign
     ++seed;
   }
   threads_.emplace_back([this, &client = wires.front().from.ns(), &server = wires.front().to.ns(),
-                         address = std::move(tcp_address)] { transfer(client, server, address); });
+                         address = std::move(tcp_address), pps] { transfer(client, server, address, pps); });
 }
 
 Traffic::~Traffic() {
@@ -97,6 +99,7 @@ void Traffic::pause() {
   std::unique_lock lock(mutex_);
   going_ = false;
   stop_ = true;
+  changed_.notify_all();
   changed_.wait(lock, [&] { return busy_ == 0; });
 }
 
@@ -141,14 +144,24 @@ void Traffic::send_all_kinds(const Wire& wire, unsigned queues, unsigned pps, st
   });
 }
 
-void Traffic::transfer(const lab::Namespace& client, const lab::Namespace& server,
-                       const std::string& address) {
+void Traffic::transfer(const lab::Namespace& client, const lab::Namespace& server, const std::string& address,
+                       unsigned pps) {
+  constexpr std::size_t kBytes = 512 << 10;
+  // A segment of 1,448 bytes each, and an acknowledgement for two of them.
+  constexpr std::size_t kPackets = kBytes / 1448 * 3 / 2;
   unsigned cannot_listen = 0;  // in a row
+  auto due = std::chrono::steady_clock::now();
   loop([&] {
+    if (pps != 0) {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_until(lock, due, [&] { return stop_.load(); })) return;
+      due = std::max(due, std::chrono::steady_clock::now()) +
+            std::chrono::nanoseconds(std::chrono::seconds(kPackets)) / pps;
+    }
     const std::uint64_t flaps = flaps_;
     std::string problem;
     try {
-      problem = lab::tcp_transfer(client, server, address, {.bytes = 512 << 10}).problem;
+      problem = lab::tcp_transfer(client, server, address, {.bytes = kBytes}).problem;
       cannot_listen = 0;
     } catch (const lab::Error& error) {
       // A process that is being started holds the last listener until it has become another program.

@@ -28,7 +28,8 @@ class Traffic {
     const lab::Interface& from;
     const lab::Interface& to;
   };
-  // queues: of each wire. pps: of each sender; 0: as fast as it can. It begins stopped.
+  // queues: of each wire. pps: of each sender, the TCP transfers among them; 0: as fast as it can. It begins
+  // stopped.
   Traffic(const std::vector<Wire>& wires, std::string tcp_address, unsigned queues, unsigned pps,
           std::uint64_t seed);
   ~Traffic();
@@ -55,7 +56,8 @@ class Traffic {
   template <class Step>
   void loop(Step step);
   void send_all_kinds(const Wire& wire, unsigned queues, unsigned pps, std::uint64_t seed);
-  void transfer(const lab::Namespace& client, const lab::Namespace& server, const std::string& address);
+  void transfer(const lab::Namespace& client, const lab::Namespace& server, const std::string& address,
+                unsigned pps);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
