@@ -46,11 +46,13 @@ class ChangingQueue final : public Queue {
     if (ways_.failed()) return Submit::device_failed;
     const auto* loaded = ways_.find(generation);
     if (loaded == nullptr) return Submit::unknown_generation;
-    change(chooser_.next({ways_.has_tables(*loaded), count, ring_.in_flight(), monotonic_ns()}));
+    const u64 now_ns = monotonic_ns();
+    change(chooser_.next(
+        {ways_.has_tables(*loaded), count, ring_.in_flight(), now_ns, persistent_.read(), launched_.read()}));
     const Drive drive = now_.drive;
     const u64 number = ways_.start(drive, *slot, count, generation, *loaded);
     if (number == 0) return Submit::device_failed;
-    batches_[slot->index] = {drive, number};
+    batches_[slot->index] = {drive, number, now_ns};
     ring_.submitted(slot, count, generation);
     return Submit::ok;
   }
@@ -58,7 +60,10 @@ class ChangingQueue final : public Queue {
     const Slot* oldest = ring_.oldest();
     if (oldest == nullptr) return nullptr;
     const Batch batch = batches_[oldest->index];
-    return ways_.poll(batch.drive, batch.number, ring_);
+    Slot* slot = ways_.poll(batch.drive, batch.number, ring_);
+    if (slot != nullptr)
+      (batch.drive == Drive::persistent ? persistent_ : launched_).add(monotonic_ns() - batch.submitted_ns);
+    return slot;
   }
   void release(Slot* slot) noexcept override { ring_.release(slot); }
   u32 in_flight() const noexcept override { return ring_.in_flight(); }
@@ -71,7 +76,22 @@ class ChangingQueue final : public Queue {
 
   struct Batch {
     Drive drive = Drive::persistent;
-    u64 number = 0;
+    u64 number = 0, submitted_ns = 0;
+  };
+  // Written by the retiring thread, read by the feeding one, which may see the time of one batch more.
+  class Back {
+   public:
+    void add(u64 ns) noexcept {
+      ns_.store(ns_.load(std::memory_order_relaxed) + ns, std::memory_order_relaxed);
+      batches_.store(batches_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    WayChooser::Answers read() const noexcept {
+      const u64 batches = batches_.load(std::memory_order_acquire);
+      return {batches, ns_.load(std::memory_order_relaxed)};
+    }
+
+   private:
+    std::atomic<u64> batches_{0}, ns_{0};
   };
 
   void change(Choice wanted) noexcept {
@@ -90,6 +110,7 @@ class ChangingQueue final : public Queue {
 
   SlotRing ring_;
   std::vector<Batch> batches_;  // by slot
+  Back persistent_, launched_;
   WayChooser chooser_;
   Choice now_{Drive::persistent, Reason::keeps_up};  // the feeding thread's
   std::atomic<Choice> said_{now_};

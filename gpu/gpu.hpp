@@ -113,8 +113,8 @@ enum class Submit {
 //               finds out which batch it has, some batches ahead. submit() is a store; release() enqueues the
 //               next ones. What stands enqueued is withdrawn after 100 ms without a batch. CUDA alone, where
 //               the driver has stream memory operations.
-//   automatic   as the load asks (gpu/way_chooser.hpp), on CUDA: persistent while the device keeps up,
-//               launched where that decides more.
+//   automatic   as the load asks (gpu/way_chooser.hpp), on CUDA: while the device keeps up the way that is
+//               back sooner, mostly persistent; launched where that decides more.
 //               It changes while the device has no batch of the queue's in hand, which submit() waits for, at
 //               most 20 ms.
 //               A device without such a choice takes it for launched.
@@ -122,10 +122,11 @@ enum class Drive { launched, persistent, graph, automatic };
 
 // What a queue of Drive::automatic does now, and why.
 enum class Reason : u8 {
-  no_choice,    // launched: no other way that takes no core of the host
-  keeps_up,     // persistent: a batch is back sooner, and the device is not behind
-  table,        // launched: batches of a pipeline with tables are so large that one block would be the limit
-  decides_more  // either: the device is behind, and was seen to decide more in this way than in the other
+  no_choice,     // launched: no other way that takes no core of the host
+  keeps_up,      // persistent: the device is not behind, and a batch is back sooner, as far as is known
+  table,         // launched: batches of a pipeline with tables are so large that one block would be the limit
+  decides_more,  // either: the device is behind, and was seen to decide more in this way than in the other
+  answers_sooner,  // launched: the device is not behind, and batches were seen to be back sooner
 };
 struct Choice {
   Drive drive = Drive::launched;

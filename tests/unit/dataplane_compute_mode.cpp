@@ -42,6 +42,8 @@ TEST(ComputeMode, SaysWhy) {
             "it is behind, and decides more than persistent");
   EXPECT_EQ(why({gpu::Drive::persistent, gpu::Reason::decides_more}, cuda, {}),
             "it is behind, and decides more than inline");
+  EXPECT_EQ(why({gpu::Drive::launched, gpu::Reason::answers_sooner}, cuda, {}),
+            "it keeps up, and answers sooner than persistent");
   EXPECT_EQ(why({}, cpu, {}), "a thread that stays would take a second core for each queue");
   EXPECT_EQ(why({}, vulkan, {}), "vulkan:0 has no kernel that stays");
 }

@@ -43,6 +43,8 @@ std::string why(const gpu::Choice& choice, const gpu::DeviceInfo& device,
       break;
     case gpu::Reason::keeps_up:
       return "it keeps up, and this is the quickest";
+    case gpu::Reason::answers_sooner:
+      return "it keeps up, and answers sooner than persistent";
     case gpu::Reason::table:
       return remembering.empty() ? "a table is the limit"
                                  : fmt::format("{}'s {} the limit", fmt::join(remembering, "'s and "),
