@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "gpu/image_words.hpp"
-#include "gpu/stages/ddos.h"
+#include "gpu/stages/ddos/device.h"
 
 namespace xdpgpu::gpu {
 namespace {

@@ -6,8 +6,8 @@
 //   every so often: for (const DdosEvent& event : watch.look(device, generation, pipelines, now_ns))
 //   tell(event);
 //
-// The device keeps everything in its tables (gpu/stages/ddos.h); a look reads a counter of each table, and
-// more where that says that an alarm began, or where one is known to be on.
+// The device keeps everything in its tables (gpu/stages/ddos/device.h); a look reads a counter of each table,
+// and more where that says that an alarm began, or where one is known to be on.
 #pragma once
 
 #include <array>

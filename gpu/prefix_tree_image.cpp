@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "gpu/acl_image.hpp"
 #include "gpu/prefix_order.hpp"
+#include "gpu/stages/compiler.hpp"
 #include "gpu/stages/image.h"
 
 namespace xdpgpu::gpu {

@@ -2,48 +2,23 @@
 #include "gpu/table_report.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "gpu/image_words.hpp"
-#include "gpu/stages/conntrack.h"
-#include "gpu/stages/ddos.h"
-#include "gpu/stages/rate_limit.h"
+#include "gpu/stages/compilers.hpp"
+#include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
 namespace {
 
-struct Outcome {
-  std::string_view name;
-  u32 number;
-};
-struct StageKind {
-  std::string_view name;
-  std::vector<Outcome> outcomes;
-};
-
-StageKind kind_of(const StageSettings& stage) {
-  if (std::holds_alternative<ConntrackSettings>(stage))
-    return {"conntrack",
-            {{"new", XG_CT_NEW},
-             {"established", XG_CT_ESTABLISHED},
-             {"related", XG_CT_RELATED},
-             {"invalid", XG_CT_INVALID},
-             {"no_place", XG_CT_NO_PLACE},
-             {"untracked", XG_CT_UNTRACKED}}};
-  if (std::holds_alternative<RateLimitSettings>(stage))
-    return {"rate_limit",
-            {{"within", XG_RATE_WITHIN},
-             {"excess", XG_RATE_EXCESS},
-             {"no_place", XG_RATE_NO_PLACE},
-             {"no_key", XG_RATE_NO_KEY}}};
-  if (std::holds_alternative<DdosSettings>(stage))
-    return {"ddos",
-            {{"within", XG_DDOS_WITHIN},
-             {"alarmed", XG_DDOS_ALARMED},
-             {"dropped", XG_DDOS_DROPPED},
-             {"no_place", XG_DDOS_NO_PLACE},
-             {"no_key", XG_DDOS_NO_KEY}}};
-  if (std::holds_alternative<LoadBalanceSettings>(stage)) return {"load_balance", {}};
-  return {"stage", {}};
+std::span<const Outcome> outcomes_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::span<const Outcome> {
+        if constexpr (StageInfo<std::remove_cvref_t<decltype(what)>>::kTraits.remembers)
+          return outcomes(what);
+        return {};
+      },
+      stage);
 }
 
 const StageSettings& stage_of(const Pipelines& pipelines, const StateSpec& spec) {
@@ -68,7 +43,7 @@ u64 count_live(std::span<const u32> sets, u64 now) {
 std::vector<std::string_view> stages_with_tables(const Pipelines& pipelines) {
   std::vector<std::string_view> names;
   for (const StateSpec& spec : pipelines.states()) {
-    const std::string_view name = kind_of(stage_of(pipelines, spec)).name;
+    const std::string_view name = stage_name(stage_of(pipelines, spec));
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
@@ -80,7 +55,7 @@ Result<std::vector<TableReport>> report_tables(Device& device, u32 generation, c
   std::vector<u32> words;
   for (u32 i = 0; i < pipelines.states().size(); i++) {
     const StateSpec& spec = pipelines.states()[i];
-    const StageKind kind = kind_of(stage_of(pipelines, spec));
+    const StageSettings& stage = stage_of(pipelines, spec);
     const u64 sets = std::min(kCountedSets, spec.entries / XG_WAYS);
     words.resize(XG_TABLE_HEAD + sets * XG_SET_WORDS);
     if (auto read = device.read_state(generation, i, 0, words); !read) return tl::unexpected(read.error());
@@ -88,7 +63,7 @@ Result<std::vector<TableReport>> report_tables(Device& device, u32 generation, c
 
     TableReport& report = reports.emplace_back();
     report.pipeline = spec.pipeline;
-    report.kind = kind.name;
+    report.kind = stage_name(stage);
     report.stage = spec.stage;
     report.entries = spec.entries;
     report.occupied = std::min(counter(XG_TABLE_OCCUPIED), spec.entries);
@@ -101,7 +76,7 @@ Result<std::vector<TableReport>> report_tables(Device& device, u32 generation, c
     report.inserted = counter(XG_TABLE_INSERTED);
     report.evicted = counter(XG_TABLE_EVICTED);
     report.refused = counter(XG_TABLE_REFUSED);
-    for (const Outcome& outcome : kind.outcomes)
+    for (const Outcome& outcome : outcomes_of(stage))
       report.outcomes.emplace_back(outcome.name, counter(XG_TABLE_OWN + outcome.number));
   }
   return reports;

@@ -59,7 +59,7 @@ class Group {
   u32 leading_acl(u32 pipeline) const {
     const u32 entry = image_.v[XG_IMAGE_TABLE_AT] + pipeline * XG_PIPELINE_WORDS;
     const u32 stages = image_.v[entry];
-    if (image_.v[entry + 1] == 0 || image_.v[stages] != XG_KIND_ACL_BITS) return 0;
+    if (image_.v[entry + 1] == 0 || image_.v[stages] != XG_KIND_ACL) return 0;
     return image_.v[stages + 1];
   }
 
@@ -130,7 +130,7 @@ class Group {
     const xg_state state = xg_state_of(batch_, packet.way.body);
     const u32 set = xg_set_at(packet.touch.set);
     const u32 body = packet.way.body;
-    const bool windows = packet.way.kind == XG_KIND_CONNTRACK &&
+    const bool windows = packet.way.kind == XG_KIND_STATEFUL + XG_KIND_CONNTRACK &&
                          (image_.v[body + XG_CT_MODE] & XG_CT_LOOSE) == 0 &&
                          (packet.touch.facts >> 1 & 7) == XG_CT_TCP;
     for (u32 way = 0; way < XG_WAYS; way++) {

@@ -15,7 +15,7 @@ function(target_cuda_sources target)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.o)
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${nvcc} -I ${PROJECT_SOURCE_DIR} -MD -MF ${object}.d -MT ${object} -c ${source} -o ${object}
+      COMMAND ${nvcc} -I ${PROJECT_SOURCE_DIR} -I ${PROJECT_BINARY_DIR}/generated -MD -MF ${object}.d -MT ${object} -c ${source} -o ${object}
       DEPENDS ${source}
       DEPFILE ${object}.d
       COMMENT "Compiling ${file} for CUDA"

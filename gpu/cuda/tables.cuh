@@ -18,7 +18,7 @@
 // Where that is to be expected (XG_IMAGE_CROWDED_AT: every packet of a flood comes to its target) the blocks
 // of a team lay open what their packets bring. A warp of one of the blocks that have packets of a group looks
 // through those of the others that have some and takes them in their order, 32 at a time, where a stage has a
-// way to (gpu/stages/runs.h); when the blocks have met again, the others find the outcomes. Groups of a
+// way to (gpu/stages/apply_many.h); when the blocks have met again, the others find the outcomes. Groups of a
 // packet or two are their thread's, as ever.
 //
 // A team is made of the blocks that are there: it does not wait for one that finds no room on the GPU, where
@@ -26,7 +26,7 @@
 #pragma once
 
 #include "gpu/cuda/decide.cuh"
-#include "gpu/stages/runs.h"
+#include "gpu/stages/apply_many.h"
 
 namespace xdpgpu::gpu::cuda {
 
@@ -58,10 +58,10 @@ struct Round {
   // of a crowd's packets, in their order, of which it takes as many as it has lanes.
   bool gathered[kRoundPlaces];
   u32 found[kTablesWarps][2 * kWarpLanes];
-  u32 desks[kTablesWarps][XG_DESK_WORDS];
+  u32 record_caches[kTablesWarps][XG_RECORD_CACHE_WORDS];
 };
 
-// The lanes of this warp, all of them (gpu/stages/runs.h).
+// The lanes of this warp, all of them (gpu/stages/apply_many.h).
 class Warp {
  public:
   __device__ u32 lane() const { return threadIdx.x % kWarpLanes; }
@@ -133,12 +133,14 @@ __device__ inline void apply_all(const xg_batch& batch, Round& round, u32 place)
   leave(round, place);
 }
 
-__device__ inline u32* own_desk(Round& round) { return round.desks[threadIdx.x / kWarpLanes]; }
+__device__ inline u32* own_record_cache(Round& round) {
+  return round.record_caches[threadIdx.x / kWarpLanes];
+}
 
 // The block's own packets of a place; for whole warps.
 static __device__ __noinline__ void apply_crowd(const xg_batch& batch, Round& round, u32 place) {
   Warp warp;
-  xg_desk desk = xg_empty_desk({own_desk(round)});
+  xg_record_cache cache = xg_empty_record_cache({own_record_cache(round)});
   for (u32 word = 0; word < kMemberWords; word++) {
     const u32 members = round.members[place][word];
     if (members == 0) continue;
@@ -146,15 +148,15 @@ static __device__ __noinline__ void apply_crowd(const xg_batch& batch, Round& ro
     const u32 packet = word * kWarpLanes + warp.lane();
     const xg_touch touch = has ? round.touches[packet] : xg_untracked();
     const u32 outcome = xg_apply_lanes(warp, batch, has, has ? round.kinds[packet] : 0u,
-                                       has ? round.bodies[packet] : 0u, touch, desk);
+                                       has ? round.bodies[packet] : 0u, touch, cache);
     if (has) round.outcomes[packet] = outcome;
   }
-  xg_clear_desk(warp, batch, desk);
+  xg_write_back(warp, batch, cache);
 }
 
 // Up to a warp's lanes of a crowd's packets, the first `count` of those found.
 __device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u32* found, u32 count,
-                                   xg_desk& desk) {
+                                   xg_record_cache& cache) {
   Warp warp;
   const bool has = warp.lane() < count;
   xg_touch touch = xg_untracked();
@@ -171,7 +173,7 @@ __device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u3
     body = __ldcg(&crowd.bodies[packet]);
     memcpy(&touch, pieces, sizeof(touch));
   }
-  const u32 outcome = xg_apply_lanes(warp, batch, has, kind, body, touch, desk);
+  const u32 outcome = xg_apply_lanes(warp, batch, has, kind, body, touch, cache);
   if (has) __stcg(&crowd.outcomes[packet], outcome);
 }
 
@@ -217,7 +219,7 @@ static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Round&
   const u32 lane = threadIdx.x % kWarpLanes;
   u32* found = round.found[threadIdx.x / kWarpLanes];
   Warp warp;
-  xg_desk desk = xg_empty_desk({own_desk(round)});
+  xg_record_cache cache = xg_empty_record_cache({own_record_cache(round)});
   u32 filled = 0;
   Blocks blocks(bits);
   u32 block = blocks.next();
@@ -239,7 +241,7 @@ static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Round&
       filled += __popc(these);
       __syncwarp();
       if (filled < kWarpLanes) continue;
-      apply_found(batch, crowd, found, kWarpLanes, desk);
+      apply_found(batch, crowd, found, kWarpLanes, cache);
       filled -= kWarpLanes;
       const u32 rest = found[kWarpLanes + lane];
       __syncwarp();
@@ -249,8 +251,8 @@ static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Round&
     block = next;
     groups = ahead;
   }
-  if (filled != 0) apply_found(batch, crowd, found, filled, desk);
-  xg_clear_desk(warp, batch, desk);
+  if (filled != 0) apply_found(batch, crowd, found, filled, cache);
+  xg_write_back(warp, batch, cache);
 }
 
 __device__ inline void lock(u32* at) {
@@ -334,7 +336,7 @@ class Together {
     const uint4* pieces = reinterpret_cast<const uint4*>(&round.touches[threadIdx.x]);
 #pragma unroll
     for (u32 i = 0; i < Crowd::kPieces; i++) __stcg(&turn_.crowd.touches[packet][i], pieces[i]);
-    if (round.kinds[threadIdx.x] == XG_KIND_CONNTRACK)
+    if (xg_stage_brings_more(round.kinds[threadIdx.x]))
       __stcg(&turn_.crowd.more[packet], pieces[Crowd::kPieces]);
     __stcg(&turn_.crowd.kinds[packet], round.kinds[threadIdx.x]);
     __stcg(&turn_.crowd.bodies[packet], round.bodies[threadIdx.x]);

@@ -15,7 +15,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#include "pipeline.h"
+#include "gpu/stages/pipeline.h"
 
 #if KIND == 2
 #define INVOCATIONS 128

@@ -7,93 +7,7 @@
 #ifndef XDPGPU_STAGES_PIPELINE_H
 #define XDPGPU_STAGES_PIPELINE_H
 
-#include "acl.h"
-#include "conntrack.h"
-#include "ddos.h"
-#include "forward.h"
-#include "l2fwd.h"
-#include "load_balance.h"
-#include "rate_limit.h"
-#include "reputation.h"
-
-XG_FN xg_result xg_no_result() {
-  xg_result r;
-  r.verdict = XG_ABORTED;
-  r.flags = 0u;
-  r.dst_mac[0] = 0u;
-  r.dst_mac[1] = 0u;
-  r.src_mac[0] = 0u;
-  r.src_mac[1] = 0u;
-  r.cache_ttl_ms = 0u;
-  r.detail = 0u;
-  return r;
-}
-
-/* A stage without a table. Returns an action word. */
-XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
-  if (kind == XG_KIND_ACL_BITS) return xg_stage_acl(b, body, p, r);
-  if (kind == XG_KIND_LOAD_BALANCE) return xg_stage_load_balance(b, body, p, r);
-  if (kind == XG_KIND_MAGLEV) return xg_stage_maglev(b, body, p, r);
-  if (kind == XG_KIND_L2FWD) return xg_stage_l2fwd(b, body, p, r);
-  if (kind == XG_KIND_REPUTATION) return xg_stage_reputation(b, body, p, r);
-  if (kind == XG_KIND_FORWARD) return xg_stage_forward(b, body, p, r);
-  return XG_ABORTED;
-}
-
-/* Where a packet stands in its pipeline. */
-struct xg_way {
-  u32 position; /* of the stage that it has come to */
-  u32 kind;     /* of that stage, if it has a table; 0: the packet is decided */
-  u32 body;
-};
-
-/* What the stages behind `position` do with a packet (XG_CT_TO_HOST and so on), as far as no table is asked.
- * For those few that it matters of, where it is not the same for all (XG_CT_ASKS_EACH). */
-XG_SELDOM u32 xg_fate(xg_batch b, xg_view p, u32 position) {
-  u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS;
-  u32 stages = b.image.v[pipeline];
-  u32 count = b.image.v[pipeline + 1u];
-  for (u32 at = position + 1u; at < count; at++) {
-    u32 kind = b.image.v[stages + at * 2u];
-    if (kind >= XG_KIND_STATEFUL) return XG_CT_UNDECIDED;
-    xg_result unused = xg_no_result();
-    u32 action = XG_VERDICT_ACTION(xg_stage(b, kind, b.image.v[stages + at * 2u + 1u], p, unused));
-    if (action == XG_NEXT) continue;
-    if (action == XG_PASS) return XG_CT_TO_HOST;
-    return action == XG_TX || action == XG_REDIRECT ? XG_CT_SENT_ON : XG_CT_DROPPED;
-  }
-  return XG_CT_TO_HOST;
-}
-
-/* A stage with a table, in three steps: what the packet brings to the table; what comes of it, which is for
- * the packets of one set in their order; and the action word that follows. bytes: the whole packet's. */
-XG_FN xg_touch xg_stage_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
-  if (way.kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_touch(b, way.body, p, bytes);
-  if (way.kind == XG_KIND_AFFINITY) return xg_affinity_touch(b, way.body, p);
-  if (way.kind == XG_KIND_DDOS) return xg_ddos_touch(b, way.body, p, bytes);
-  xg_touch t = xg_conntrack_touch(b, way.body, p);
-  u32 mode = b.image.v[way.body + XG_CT_MODE];
-  u32 fate = XG_CT_UNDECIDED;
-  if (xg_ct_asks_fate(mode, t))
-    fate = (mode & XG_CT_ASKS_EACH) != 0u ? xg_fate(b, p, way.position) : XG_CT_COMMON_FATE(mode);
-  if (t.tag != XG_UNTRACKED) t.facts |= fate << 5;
-  return t;
-}
-
-XG_FN u32 xg_stage_apply(xg_batch b, u32 kind, u32 body, xg_touch t) {
-  if (t.tag == XG_UNTRACKED) return t.facts;
-  if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_apply(b, body, t);
-  if (kind == XG_KIND_AFFINITY) return xg_affinity_apply(b, body, t);
-  if (kind == XG_KIND_DDOS) return xg_ddos_apply(b, body, t);
-  return xg_conntrack_apply(b, body, t);
-}
-
-XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
-  if (kind == XG_KIND_AFFINITY) return xg_affinity_settle(b, body, outcome, p, r);
-  if (kind == XG_KIND_DDOS) return xg_ddos_settle(b, body, outcome, p, r);
-  if (kind == XG_KIND_RATE_LIMIT) return xg_rate_limit_settle(b, body, outcome);
-  return xg_conntrack_settle(b, body, outcome);
-}
+#include "gpu/stages/list.h"
 
 /* Ends a packet's way by the action of the stage that it stands at. A packet that a table has let go on is
  * not the last of its flow that the table is to see: only a drop holds for those that follow. */
@@ -116,7 +30,7 @@ XG_FN void xg_advance(xg_batch b, xg_view p, XG_INOUT(xg_way) way, XG_INOUT(xg_r
   for (; way.position < count; way.position++) {
     way.kind = b.image.v[stages + way.position * 2u];
     way.body = b.image.v[stages + way.position * 2u + 1u];
-    if (leaves && way.kind != XG_KIND_CONNTRACK) continue;
+    if (leaves && !xg_stage_sees_egress(way.kind)) continue;
     if (way.kind >= XG_KIND_STATEFUL) return;
     u32 action = xg_stage(b, way.kind, way.body, p, r);
     if (XG_VERDICT_ACTION(action) != XG_NEXT) {

@@ -7,7 +7,7 @@
 #ifndef XDPGPU_STAGES_PREFIX_TREE_H
 #define XDPGPU_STAGES_PREFIX_TREE_H
 
-#include "view.h"
+#include "gpu/stages/view.h"
 
 /* Do x and y agree in their first `bits`? Any number of bits, those beyond 32 counting as 32. */
 XG_FN bool xg_tree_agree(u32 x, u32 y, u32 bits) {

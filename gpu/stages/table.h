@@ -17,8 +17,8 @@
 #ifndef XDPGPU_STAGES_TABLE_H
 #define XDPGPU_STAGES_TABLE_H
 
+#include "gpu/stages/view.h"
 #include "maps/hash.h"
-#include "view.h"
 
 #define XG_TICKS_PER_NS 4ul
 #define XG_KEY_WORDS 10u
@@ -72,6 +72,24 @@ struct xg_touch {
 #define XG_ENTRY_RANK 12u     /* as eviction has it: turn of its making or of its last use, number of uses */
 #define XG_ENTRY_VALUE 13u    /* three words, the stage's own */
 #define XG_SET_WORDS (XG_SET_HEAD + XG_WAYS * XG_ENTRY_WORDS)
+
+/* Where a packet stands in its pipeline. */
+struct xg_way {
+  u32 position; /* of the stage that it has come to */
+  u32 kind;     /* of that stage, if it has a table; 0: the packet is decided */
+  u32 body;
+};
+
+/* What the stages behind one do with a packet that it lets go on. */
+#define XG_FATE_TO_HOST 0u
+#define XG_FATE_SENT_ON 1u
+#define XG_FATE_DROPPED 2u
+#define XG_FATE_UNDECIDED 3u /* not known: a table is asked first, or nobody had to know */
+/* Bits of the word in which a stage that asks for it (trait asks_behind) is told of the stages behind: */
+#define XG_BEHIND_SENDS 16u     /* one sends packets on, past the host's stack */
+#define XG_BEHIND_ASKS_EACH 32u /* what they do is to be asked for each packet; else all have the fate: */
+#define XG_BEHIND_FATE(word) (((word) >> 6) & 3u)
+#define XG_BEHIND_WITH_FATE(fate) ((fate) << 6)
 
 XG_FN xg_touch xg_untracked() {
   xg_touch t;

@@ -8,8 +8,8 @@
 #ifndef XDPGPU_STAGES_VIEW_H
 #define XDPGPU_STAGES_VIEW_H
 
-#include "dialect.h"
-#include "image.h"
+#include "gpu/stages/dialect.h"
+#include "gpu/stages/image.h"
 
 /* The kernel's argument in CUDA and the push constants in Vulkan. */
 struct xg_batch {
@@ -135,6 +135,19 @@ XG_FN void xg_set_cache(xg_batch b, u32 body, xg_view p, u32 rewrite, XG_INOUT(x
     r.flags |= XG_RES_CACHE | (rewrite << 16);
     r.cache_ttl_ms = b.image.v[body + XG_BODY_TTL];
   }
+}
+
+XG_FN xg_result xg_no_result() {
+  xg_result r;
+  r.verdict = XG_ABORTED;
+  r.flags = 0u;
+  r.dst_mac[0] = 0u;
+  r.dst_mac[1] = 0u;
+  r.src_mac[0] = 0u;
+  r.src_mac[1] = 0u;
+  r.cache_ttl_ms = 0u;
+  r.detail = 0u;
+  return r;
 }
 
 #endif

@@ -20,7 +20,7 @@ if(vulkan_possible)
     set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_${kind}_spirv.inc)
     add_custom_command(
       OUTPUT ${spirv}
-      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -DKIND=${kind} -I ${PROJECT_SOURCE_DIR} -MD -MF
+      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -DKIND=${kind} -I ${PROJECT_SOURCE_DIR} -I ${stages_generated} -MD -MF
               ${spirv}.d -MT ${spirv} -o ${spirv} ${shader}
       DEPENDS ${shader}
       DEPFILE ${spirv}.d

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "gpu/stages/load_balance.h"
+#include "gpu/stages/load_balance/device.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "gpu/stages/conntrack.h"
+#include "gpu/stages/conntrack/device.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/targets.hpp"
 #include "tests/kernel/frame.hpp"

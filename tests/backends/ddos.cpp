@@ -2,7 +2,7 @@
 //
 // `ddos` in the reference against what the settings promise: when alarms begin and end, what is dropped, who
 // is named. Devices are held against the reference in tables.cpp.
-#include "gpu/stages/ddos.h"
+#include "gpu/stages/ddos/device.h"
 
 #include <fmt/format.h>
 

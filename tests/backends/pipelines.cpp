@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gpu/acl_image.hpp"
 #include "gpu/stages/image.h"
 #include "tests/backends/policies.hpp"
 

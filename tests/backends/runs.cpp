@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Packets of a set taken by a warp together (gpu/stages/runs.h) against the same packets one after the other:
-// answers and tables are equal to the last word. The warp is 32 contexts of one thread, each of which goes on
-// to where lanes meet.
-#include "gpu/stages/runs.h"
+// Packets of a set taken by a warp together (gpu/stages/apply_many.h) against the same packets one after the
+// other: answers and tables are equal to the last word. The warp is 32 contexts of one thread, each of which
+// goes on to where lanes meet.
+#include "gpu/stages/apply_many.h"
 
 #include <gtest/gtest.h>
 #include <ucontext.h>
@@ -273,9 +273,9 @@ TEST_P(Runs, AreThePacketsOneByOne) {
     should.push_back(xg_stage_apply(one_by_one.batch(), packet.kind, packet.body, packet.touch));
 
   Lanes lanes;
-  std::array<u32, XG_DESK_WORDS> words{};
-  std::array<xg_desk, XG_LANES> desks;
-  desks.fill(xg_empty_desk({words.data()}));
+  std::array<u32, XG_RECORD_CACHE_WORDS> words{};
+  std::array<xg_record_cache, XG_LANES> caches;
+  caches.fill(xg_empty_record_cache({words.data()}));
   for (std::size_t first = 0; first < packets.size();) {
     // Any number of lanes, any of them idle.
     std::array<std::size_t, XG_LANES> mine{};
@@ -288,9 +288,9 @@ TEST_P(Runs, AreThePacketsOneByOne) {
       const bool has = at < packets.size();
       const Brought packet = has ? packets[at] : Brought{};
       const u32 outcome = xg_apply_lanes(lane, together.batch(), has, packet.kind, packet.body, packet.touch,
-                                         desks[lane.lane()]);
-      // What is on the desk may be there for the next ones.
-      if (clears) xg_clear_desk(lane, together.batch(), desks[lane.lane()]);
+                                         caches[lane.lane()]);
+      // What is on the cache may be there for the next ones.
+      if (clears) xg_write_back(lane, together.batch(), caches[lane.lane()]);
       if (has) is[at] = outcome;
     });
     if (HasFatalFailure()) return;
@@ -303,7 +303,10 @@ TEST_P(Runs, AreThePacketsOneByOne) {
   RecordProperty("packets", std::to_string(packets.size()));
   u32 dropped = 0;
   for (std::size_t i = 0; i < packets.size(); i++) {
-    dropped += packets[i].kind == XG_KIND_DDOS && (should[i] & XG_DDOS_OUTCOME) == XG_DDOS_DROPPED ? 1 : 0;
+    dropped +=
+        packets[i].kind == XG_KIND_STATEFUL + XG_KIND_DDOS && (should[i] & XG_DDOS_OUTCOME) == XG_DDOS_DROPPED
+            ? 1
+            : 0;
     ASSERT_EQ(is[i], should[i]) << "packet " << i << ", kind " << packets[i].kind;
   }
   EXPECT_GT(dropped, 0u);

@@ -8,7 +8,7 @@
 #include <functional>
 #include <span>
 
-#include "gpu/stages/ddos.h"
+#include "gpu/stages/ddos/device.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"

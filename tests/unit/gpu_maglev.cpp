@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Maglev's lookup table: shares by weight, and how few flows move when a backend goes.
-#include "gpu/maglev.hpp"
+#include "gpu/stages/load_balance/maglev.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

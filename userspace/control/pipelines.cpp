@@ -8,7 +8,6 @@
 #include <array>
 #include <cstring>
 
-#include "gpu/acl_image.hpp"
 #include "userspace/policy/document.hpp"
 #include "userspace/policy/routes.hpp"
 #include "userspace/policy/vocabulary.hpp"

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/stages/acl/rows.hpp: compiles `acl` rules into the aggregated bit vectors of device.h.
+#pragma once
+
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "gpu/stages/acl/settings.hpp"
+
+namespace xdpgpu::gpu {
+
+// Appends all that the rules are found by to `image`, and then the stage's body, whose first word's
+// index it returns. The rules were checked before (compile.cpp). Fails with half a sentence
+// ("its rules need ...") where the image would grow beyond kImageMaxWords; `image` is then not usable.
+Result<u32> append_acl(const AclSettings& settings, std::vector<u32>& image);
+
+}  // namespace xdpgpu::gpu

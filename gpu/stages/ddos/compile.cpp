@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include "gpu/stages/compilers.hpp"
+
+#include "gpu/stages/ddos/device.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+static_assert(kDdosMetrics == XG_DDOS_METRICS);
+
+// A threshold of so many per second, or in a window, as so many in a window: at least one.
+u64 in_window(const DdosSettings& stage, u32 metric, u64 threshold) {
+  if (metric == XG_DDOS_SOURCE_COUNT) return threshold;
+  return std::max<u64>(1, threshold * stage.window_ms / 1000);
+}
+
+}  // namespace
+
+Check check(const DdosSettings& stage) {
+  if (std::all_of(stage.thresholds.begin(), stage.thresholds.end(), [](u64 one) { return one == 0; }))
+    return refuse("it has no threshold: give it one");
+  for (u32 m = 0; m < kDdosMetrics; m++)
+    if (stage.thresholds[m] > kTera)
+      return refuse("its threshold {} of {} is more than {}", kDdosMetricNames[m], stage.thresholds[m],
+                    kTera);
+  return check_number("IPv4 prefix length", stage.bits4, 1, 32)
+      .and_then([&] { return check_number("IPv6 prefix length", stage.bits6, 1, 128); })
+      .and_then([&] { return check_number("window in milliseconds", stage.window_ms, 10, 60'000); })
+      .and_then([&] { return check_number("hold time in milliseconds", stage.hold_ms, 1, kMaxDdosHoldMs); })
+      .and_then([&] { return check_number("release_percent", stage.release_percent, 1, 100); })
+      .and_then([&] { return check_number("share_percent", stage.share_percent, 1, 100); })
+      .and_then([&] { return check_number("number of entries", stage.table.entries, 1, kMaxDdosTargets); });
+}
+
+Result<Placed> emit(const DdosSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  constexpr u64 ticks_per_ms = XG_TICKS_PER_NS * 1'000'000;
+  const u32 body = append_stateful(stage.table, to.hash_key, image);
+  image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
+  image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
+  image.insert(image.end(), {stage.direction == DdosSettings::Direction::in ? XG_KEY_DST : XG_KEY_SRC,
+                             stage.bits4, stage.bits6});
+  append64(image, stage.window_ms * ticks_per_ms);
+  append64(image, stage.hold_ms * ticks_per_ms);
+  append64(image, (u64{stage.hold_ms} + 2 * u64{stage.window_ms}) * ticks_per_ms);
+  u32 watched = 0;
+  for (u32 m = 0; m < kDdosMetrics; m++) watched |= stage.thresholds[m] != 0 ? 1u << m : 0;
+  image.insert(image.end(), {static_cast<u32>(stage.on_detect), stage.share_percent, watched});
+  for (u32 m = 0; m < kDdosMetrics; m++) {
+    const u64 detect = in_window(stage, m, stage.thresholds[m]);
+    append64(image, detect);
+    append64(image, std::max<u64>(1, detect * stage.release_percent / 100));
+  }
+  // Linear counting (Whang et al., 1990).
+  image.push_back(0);
+  for (u32 zeros = 1; zeros <= XG_DDOS_REGISTERS; zeros++)
+    image.push_back(static_cast<u32>(
+        std::lround(XG_DDOS_REGISTERS * std::log(static_cast<double>(XG_DDOS_REGISTERS) / zeros))));
+  static_assert(static_cast<u32>(DdosSettings::OnDetect::drop_sources) == XG_DDOS_DROPS_SOURCES);
+  return Placed{body, stage.table.entries, body + XG_DDOS_OWN, XG_DDOS_RECORD};
+}
+
+u64 ddos_rate(const DdosSettings& settings, DdosMetric metric, u64 in_window) {
+  return metric == DdosMetric::sources ? in_window : in_window * 1000 / settings.window_ms;
+}
+
+std::span<const Outcome> outcomes(const DdosSettings&) {
+  static constexpr Outcome kOutcomes[] = {{"within", XG_DDOS_WITHIN},
+                                          {"alarmed", XG_DDOS_ALARMED},
+                                          {"dropped", XG_DDOS_DROPPED},
+                                          {"no_place", XG_DDOS_NO_PLACE},
+                                          {"no_key", XG_DDOS_NO_KEY}};
+  return kOutcomes;
+}
+
+std::string describe(const DdosSettings&, u32 rule, const xg_result*) {
+  return rule != 0 && rule <= kDdosMetrics ? fmt::format(" alarm {}", kDdosMetricNames[rule - 1]) : "";
+}
+
+}  // namespace xdpgpu::gpu

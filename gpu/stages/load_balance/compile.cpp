@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include <arpa/inet.h>
+#include "gpu/stages/compilers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "gpu/stages/load_balance/device.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+Check check_maglev(const LoadBalanceSettings& stage) {
+  if (stage.table_size < kMinMaglevTable || stage.table_size > kMaxMaglevTable || !is_prime(stage.table_size))
+    return refuse("its table_size {} is not a prime from {} to {}", stage.table_size, kMinMaglevTable,
+                  kMaxMaglevTable);
+  std::set<std::string_view> names;
+  for (const Backend& backend : stage.backends)
+    if (!names.insert(backend.name).second)
+      return refuse("two backends have the name \"{}\", by which maglev tells them apart", backend.name);
+  if (!stage.affinity) return {};
+  const AffinitySettings& affinity = *stage.affinity;
+  if (affinity.idle_ms == 0) return refuse("an affinity's idle time of 0 forgets at once: give it a time");
+  if (stage.cache && (stage.cache_ttl_ms == 0 || stage.cache_ttl_ms > affinity.idle_ms / 2))
+    return refuse(
+        "its verdicts are cached for longer than half of the affinity's idle time of {} ms: what the "
+        "kernel deals with would be forgotten",
+        affinity.idle_ms);
+  return check(affinity.table);
+}
+
+Check check_encapsulation(const LoadBalanceSettings& stage) {
+  const EncapsulationSettings& outer = *stage.encapsulation;
+  for (const auto* source : {&outer.source4, &outer.source6}) {
+    if (!*source) continue;
+    if (auto checked = check_prefix(**source); !checked) return checked;
+    if ((*source)->family != (source == &outer.source4 ? 4 : 6))
+      return refuse("its outer source address for one family is of the other");
+  }
+  if (outer.type == EncapsulationSettings::Type::gue && outer.port == 0)
+    return refuse("GUE cannot be sent to UDP port 0");
+  for (const Backend& backend : stage.backends) {
+    if (auto checked = check_prefix(backend.address); !checked) return checked;
+    if (!(backend.address.family == 4 ? outer.source4 : outer.source6))
+      return refuse("backend \"{}\" has an IPv{} address, for which there is no outer source", backend.name,
+                    backend.address.family);
+  }
+  return check_number("MTU", outer.mtu, 576, 65535);
+}
+
+// The outer headers that lead to a backend.
+void set_outer(const EncapsulationSettings& outer, const Backend& backend, xg_rewrite& rewrite) {
+  const Prefix& source = *(backend.address.family == 4 ? outer.source4 : outer.source6);
+  const u32 bytes = backend.address.family == 4 ? 4 : 16;
+  rewrite.flags |= XG_REWRITE_ENCAPSULATE;
+  rewrite.outer_family = backend.address.family;
+  if (outer.type == EncapsulationSettings::Type::gue) rewrite.udp_port = xg_host16(outer.port);
+  rewrite.mtu = outer.mtu - xg_outer_bytes(&rewrite);
+  const u32 host_bits = std::min(16u, bytes * 8 - source.length);
+  rewrite.spread = xg_host16(static_cast<u16>((1u << host_bits) - 1));
+  std::memcpy(rewrite.outer_src, source.address.data(), bytes);
+  rewrite.outer_src[bytes / 4 - 1] &= ~(u32{rewrite.spread} << 16);
+  std::memcpy(rewrite.outer_dst, backend.address.address.data(), bytes);
+  std::copy(outer.hash_key.begin(), outer.hash_key.end(), rewrite.hash_key);
+}
+
+// The number of the rewrite that leads a flow to `backend`.
+u32 add_rewrite(const LoadBalanceSettings& stage, const Backend& backend, Compiled& to) {
+  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(to.rewrites.size());
+  if (number >= XG_REWRITE_HALF) return XG_LB_NO_REWRITE;
+  to.backends.resize(to.rewrites.size());
+  to.backends.push_back(backend.name);
+  xg_rewrite& rewrite = to.rewrites.emplace_back();
+  rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
+  std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
+  if (stage.encapsulation) set_outer(*stage.encapsulation, backend, rewrite);
+  return number;
+}
+
+// By position, what each backend takes of new flows.
+std::vector<u32> weights_now(const LoadBalanceSettings& stage) {
+  const bool some_up = std::any_of(stage.backends.begin(), stage.backends.end(),
+                                   [](const Backend& one) { return !one.drains && !one.down; });
+  std::vector<u32> weights;
+  for (const Backend& one : stage.backends)
+    weights.push_back(one.drains || (some_up && one.down) ? 0 : one.weight);
+  return weights;
+}
+
+static_assert(balance_rule::kTooLong == XG_LB_RULE_TOO_LONG &&
+              balance_rule::kMalformed == XG_LB_RULE_MALFORMED);
+
+// XG_LB_BACKEND words each, and behind them what their outer headers take.
+Check append_backends(const LoadBalanceSettings& stage, Compiled& to) {
+  const auto weights = weights_now(stage);
+  const u32 first = static_cast<u32>(to.image.size());
+  const bool rewritten = stage.cache || stage.encapsulation;
+  u32 end = 0;
+  for (std::size_t i = 0; i < weights.size(); i++) {
+    const Backend& backend = stage.backends[i];
+    end += weights[i];
+    const auto mac = mac_words(backend.mac);
+    to.image.insert(to.image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
+                                     rewritten ? add_rewrite(stage, backend, to) : XG_LB_NO_REWRITE});
+    append64(to.image, backend_id(backend.name));
+    to.image.push_back(0);
+  }
+  if (!stage.encapsulation) return {};
+  for (u32 i = 0; i < weights.size(); i++) {
+    const u32 backend = first + i * XG_LB_BACKEND, rewrite = to.image[backend + XG_LB_REWRITE];
+    if (rewrite == XG_LB_NO_REWRITE)
+      return refuse(
+          "a policy can encapsulate to {} backends, and here are more; next hops, and backends that "
+          "are cached, count too",
+          XG_REWRITE_HALF - XG_REWRITE_FIRST);
+    to.image[backend + XG_LB_OUTER] = static_cast<u32>(to.image.size());
+    to.image.insert(to.image.end(), {rewrite, to.rewrites[rewrite - XG_REWRITE_FIRST].mtu});
+    for (const u64 key : stage.encapsulation->hash_key) append64(to.image, key);
+  }
+  return {};
+}
+
+// Fills in the XG_MAGLEV_WORDS words that stand at `at`.
+Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  std::vector<MaglevBackend> shares;
+  const auto weights = weights_now(stage);
+  for (std::size_t i = 0; i < weights.size(); i++) shares.push_back({stage.backends[i].name, weights[i]});
+  const auto table = maglev_table(shares, stage.table_size);
+  std::vector<bool> has_share(shares.size());
+  for (const u16 backend : table) has_share[backend] = true;
+  for (std::size_t i = 0; i < shares.size(); i++)
+    if (shares[i].weight != 0 && !has_share[i])
+      return refuse("backend \"{}\" has no share in a table of {}: take a larger table_size", shares[i].name,
+                    stage.table_size);
+  image[at + XG_MAGLEV_SIZE] = stage.table_size;
+  image[at + XG_MAGLEV_TABLE] = static_cast<u32>(image.size());
+  for (std::size_t i = 0; i < table.size(); i += 2)
+    image.push_back(table[i] | (i + 1 < table.size() ? u32{table[i + 1]} << 16 : 0u));
+  image[at + XG_MAGLEV_BACKENDS] = static_cast<u32>(image.size());
+  return append_backends(stage, to);
+}
+
+Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  const AffinitySettings& affinity = *stage.affinity;
+  const u32 body = append_stateful(affinity.table, stage.key.value_or(to.hash_key), image);
+  image[body + XG_BODY_CACHE] = stage.cache ? 1 : 0;
+  image[body + XG_BODY_TTL] = stage.cache_ttl_ms;
+  image.push_back(affinity.per == AffinitySettings::Per::src ? XG_KEY_SRC : 0);
+  image.insert(image.end(), XG_MAGLEV_WORDS, 0);
+  append64(image, u64{affinity.idle_ms} * 1'000'000 * XG_TICKS_PER_NS);
+  image.insert(image.end(), {0, 0});
+  if (auto made = append_maglev(stage, body + XG_AFFINITY_MAGLEV, to); !made)
+    return tl::unexpected(made.error());
+  const auto weights = weights_now(stage);
+  std::map<u64, u32> kept;
+  for (u32 i = 0; i < weights.size(); i++)
+    if (!stage.backends[i].down || weights[i] != 0) kept.emplace(backend_id(stage.backends[i].name), i);
+  image[body + XG_AFFINITY_IDS] = static_cast<u32>(image.size());
+  image[body + XG_AFFINITY_COUNT] = static_cast<u32>(kept.size());
+  for (const auto& [id, number] : kept) {
+    append64(image, id);
+    image.push_back(number);
+  }
+  return Placed{body, affinity.table.entries, body + XG_AFFINITY_OWN};
+}
+
+// ", inside of GUE to 192.0.2.1"
+std::string inside_text(const LoadBalanceSettings& stage, u32 backend) {
+  const bool gue = stage.encapsulation->type == EncapsulationSettings::Type::gue;
+  const Prefix& address = stage.backends[backend].address;
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(address.family == 6 ? AF_INET6 : AF_INET, address.address.data(), text, sizeof(text));
+  return fmt::format(", inside of {} to {}", gue ? "GUE" : "IP", text);
+}
+
+std::string dropped_text(const LoadBalanceSettings& stage, u32 rule, const xg_result* result) {
+  if (rule == balance_rule::kMalformed) return " malformed, so not encapsulated";
+  std::string text = " too long to be encapsulated";
+  if (result && result->detail < stage.backends.size())
+    text += fmt::format(" to backend {}: more than {} bytes", stage.backends[result->detail].name,
+                        result->dst_mac[0]);
+  return text;
+}
+
+}  // namespace
+
+Check check(const LoadBalanceSettings& stage) {
+  if (stage.backends.empty() || stage.backends.size() > 256)
+    return refuse("it has {} backends, 1 to 256 are possible", stage.backends.size());
+  if (std::all_of(stage.backends.begin(), stage.backends.end(), [](const auto& one) { return one.drains; }))
+    return refuse("all of its backends drain, so there is none for new flows");
+  if (stage.affinity && stage.algorithm != LoadBalanceSettings::Algorithm::maglev)
+    return refuse("affinity goes with maglev only");
+  for (const Backend& backend : stage.backends) {
+    if (backend.weight < 1 || backend.weight > 1000)
+      return refuse("backend \"{}\" has weight {}, 1 to 1000 is possible", backend.name, backend.weight);
+    if (auto checked = check_target(backend.to_port, backend.target); !checked)
+      return refuse("backend \"{}\": {}", backend.name, checked.error());
+  }
+  if (stage.encapsulation)
+    if (auto checked = check_encapsulation(stage); !checked) return checked;
+  return stage.algorithm == LoadBalanceSettings::Algorithm::maglev ? check_maglev(stage) : Check{};
+}
+
+Result<Placed> emit(const LoadBalanceSettings& stage, Compiled& to) {
+  if (stage.affinity) return append_affinity(stage, to);
+  std::vector<u32>& image = to.image;
+  if (stage.algorithm == LoadBalanceSettings::Algorithm::maglev) {
+    const u32 body = static_cast<u32>(image.size());
+    image.insert(image.end(), {stage.cache ? 1u : 0u, stage.cache_ttl_ms, XG_LB_BY_MAGLEV, 0, 0, 0});
+    for (const u64 key : stage.key.value_or(to.hash_key)) append64(image, key);
+    if (auto made = append_maglev(stage, body + XG_MAGLEV, to); !made) return tl::unexpected(made.error());
+    return Placed{body};
+  }
+  const u32 at = static_cast<u32>(image.size());
+  image.insert(image.end(), {stage.cache ? 1u : 0u, stage.cache_ttl_ms, XG_LB_BY_HASH, 0u,
+                             static_cast<u32>(stage.backends.size())});
+  u32 total = 0;
+  for (const u32 weight : weights_now(stage)) total += weight;
+  image[at + XG_LB_TOTAL] = total;
+  if (auto made = append_backends(stage, to); !made) return tl::unexpected(made.error());
+  return Placed{at};
+}
+
+bool sends(const LoadBalanceSettings&) { return true; }
+
+std::span<const Outcome> outcomes(const LoadBalanceSettings&) { return {}; }
+
+std::string describe(const LoadBalanceSettings& stage, u32 rule, const xg_result* result) {
+  if (rule != 0) return dropped_text(stage, rule, result);
+  if (!result || result->detail >= stage.backends.size()) return "";
+  const auto& name = stage.backends[result->detail].name;
+  return fmt::format(" backend {}{}{}", result->detail + 1, name.empty() ? "" : " (" + name + ")",
+                     stage.encapsulation ? inside_text(stage, result->detail) : "");
+}
+
+}  // namespace xdpgpu::gpu

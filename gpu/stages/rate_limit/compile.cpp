@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/stages/compilers.hpp"
+#include "gpu/stages/rate_limit/device.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+__extension__ typedef unsigned __int128 Wide;
+
+}  // namespace
+
+Check check(const RateLimitSettings& stage) {
+  if (stage.packets_per_second == 0 && stage.bytes_per_second == 0)
+    return refuse("it limits neither packets nor bytes: give it a rate");
+  if (stage.excess != Action::drop && stage.excess != Action::pass)
+    return refuse("its action for packets over the limit must be drop or pass");
+  Check checked = check(stage.table)
+                      .and_then([&] { return check_number("IPv4 prefix length", stage.bits4, 1, 32); })
+                      .and_then([&] { return check_number("IPv6 prefix length", stage.bits6, 1, 128); });
+  if (checked && stage.packets_per_second != 0)
+    checked = check_number("rate in packets", stage.packets_per_second, 1, kGiga).and_then([&] {
+      return check_number("burst in packets", stage.burst_packets, 1, kGiga);
+    });
+  if (checked && stage.packets_per_second != 0 && stage.burst_packets > stage.packets_per_second * kDay)
+    return refuse("its burst of packets is more than a day's at its rate");
+  if (checked && stage.bytes_per_second != 0 && stage.burst_bytes > stage.bytes_per_second * kDay)
+    return refuse("its burst of bytes is more than a day's at its rate");
+  if (checked && stage.bytes_per_second != 0)
+    checked = check_number("rate in bytes", stage.bytes_per_second, 1000, kTera).and_then([&] {
+      return check_number("burst in bytes", stage.burst_bytes, 1, kTera);
+    });
+  return checked;
+}
+
+Result<Placed> emit(const RateLimitSettings& stage, Compiled& to) {
+  std::vector<u32>& image = to.image;
+  const u32 at = append_stateful(stage.table, to.hash_key, image);
+  constexpr u64 ticks_per_second = XG_TICKS_PER_NS * kGiga;
+  const bool address = stage.per != RateLimitSettings::Per::flow;
+  u32 per = XG_KEY_SRC | XG_KEY_DST | XG_KEY_PORTS;
+  if (stage.per == RateLimitSettings::Per::src) per = XG_KEY_SRC;
+  if (stage.per == RateLimitSettings::Per::dst) per = XG_KEY_DST;
+  image.insert(image.end(), {per, address ? stage.bits4 : 32u, address ? stage.bits6 : 128u});
+  const u64 packet = stage.packets_per_second == 0 ? 0 : ticks_per_second / stage.packets_per_second;
+  append64(image, packet);
+  append64(image, packet * stage.burst_packets);
+  const Wide byte = stage.bytes_per_second == 0
+                        ? 0
+                        : (Wide{ticks_per_second} << XG_RATE_BYTE_SHIFT) / stage.bytes_per_second;
+  append64(image, static_cast<u64>(byte));
+  append64(image, static_cast<u64>((byte * stage.burst_bytes) >> XG_RATE_BYTE_SHIFT));
+  image.push_back(action_word(stage.excess, 0, 0));
+  return Placed{at, stage.table.entries};
+}
+
+std::span<const Outcome> outcomes(const RateLimitSettings&) {
+  static constexpr Outcome kOutcomes[] = {{"within", XG_RATE_WITHIN},
+                                          {"excess", XG_RATE_EXCESS},
+                                          {"no_place", XG_RATE_NO_PLACE},
+                                          {"no_key", XG_RATE_NO_KEY}};
+  return kOutcomes;
+}
+
+std::string describe(const RateLimitSettings&, u32, const xg_result*) { return " over the limit"; }
+
+}  // namespace xdpgpu::gpu

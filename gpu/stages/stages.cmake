@@ -1,0 +1,174 @@
+# Of gpu/stages/stages.def: stages (the names), and in the build folder
+#   gpu/stages/list.h         the stages' device code, and what leads a packet to its stage's; all dialects
+#   gpu/stages/list_many.h    the same of what takes many packets at a time; C++ and CUDA
+#   gpu/stages/list.hpp       the settings' types and the traits
+#   gpu/stages/compilers.hpp  what each stage's compile.cpp defines
+#   gpu/stages/references.hpp what each stage's reference.cpp defines
+set(stages_generated ${PROJECT_BINARY_DIR}/generated)
+set(known_traits decides remembers drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
+                 apply_many)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/stages/stages.def)
+file(STRINGS stages/stages.def lines REGEX "^XG_STAGE")
+set(stages)
+set(head "/* Made by gpu/stages/stages.cmake of gpu/stages/stages.def. */\n")
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES "^XG_STAGE\\(([a-z0-9_]+), ([A-Za-z0-9]+), ([0-9]+), ([a-z_ ]+)\\)$")
+    message(FATAL_ERROR "gpu/stages/stages.def has a line that is none: ${line}")
+  endif()
+  set(name ${CMAKE_MATCH_1})
+  set(type ${CMAKE_MATCH_2})
+  set(number ${CMAKE_MATCH_3})
+  string(REPLACE " " ";" traits "${CMAKE_MATCH_4}")
+  list(APPEND stages ${name})
+  string(TOUPPER ${name} upper)
+  set(fields)
+  foreach(trait IN LISTS traits)
+    if(NOT trait IN_LIST known_traits)
+      message(FATAL_ERROR "gpu/stages/stages.def says \"${trait}\" of ${name}, which is no trait: take one of ${known_traits}")
+    endif()
+  endforeach()
+  foreach(trait IN LISTS known_traits)
+    if(trait IN_LIST traits)
+      string(APPEND fields ".${trait} = true, ")
+    endif()
+  endforeach()
+  string(APPEND includes "#include \"gpu/stages/${name}/device.h\"\n")
+  string(APPEND kinds "#define XG_KIND_${upper} ${number}u\n")
+  string(APPEND settings_includes "#include \"gpu/stages/${name}/settings.hpp\"\n")
+  list(APPEND types ${type})
+  string(APPEND infos "template <>\nstruct StageInfo<${type}> {\n  static constexpr std::string_view kName = \"${name}\";\n"
+         "  static constexpr u32 kNumber = ${number};\n  static constexpr StageTraits kTraits{${fields}};\n};\n")
+  string(APPEND compilers "Result<void> check(const ${type}& stage);\nResult<Placed> emit(const ${type}& stage, Compiled& to);\n"
+         "std::string describe(const ${type}& stage, u32 rule, const xg_result* result);\n")
+  foreach(one "remembers=std::span<const Outcome> outcomes(const ${type}& stage)" "sends=bool sends(const ${type}& stage)"
+              "by_flow=std::optional<u32> cached_undecided(const ${type}& stage)" "egress=bool sees_egress(const ${type}& stage)"
+              "loosens=bool loosen(${type}& stage, u32* body)")
+    string(REGEX MATCH "^([a-z_]+)=(.*)$" one "${one}")
+    if(CMAKE_MATCH_1 IN_LIST traits)
+      string(APPEND compilers "${CMAKE_MATCH_2};\n")
+    endif()
+  endforeach()
+  string(APPEND references
+         "std::unique_ptr<Stage> reference_of(const ${type}& settings, const std::array<u64, 2>& secret);\n")
+  if("decides" IN_LIST traits)
+    string(APPEND decide "  if (kind == ${number}u) return xg_${name}_decide(b, body, p, r);\n")
+  endif()
+  if("remembers" IN_LIST traits)
+    math(EXPR kind "64 + ${number}")
+    string(APPEND touch "  if (way.kind == ${kind}u) return xg_${name}_touch(b, way, p, bytes);\n")
+    string(APPEND apply "  if (kind == ${kind}u) return xg_${name}_apply(b, body, t);\n")
+    string(APPEND settle "  if (kind == ${kind}u) return xg_${name}_settle(b, body, outcome, p, r);\n")
+    if("asks_behind" IN_LIST traits)
+      string(APPEND behind_includes "#include \"gpu/stages/${name}/behind.h\"\n")
+    endif()
+    if("egress" IN_LIST traits)
+      string(APPEND egress " || kind == ${kind}u")
+    endif()
+    if("brings_more" IN_LIST traits)
+      string(APPEND more " || kind == ${kind}u")
+    endif()
+    if("apply_many" IN_LIST traits)
+      string(APPEND many_includes "#include \"gpu/stages/${name}/apply_many.h\"\n")
+      string(APPEND applies_many " || kind == ${kind}u")
+      string(APPEND many "  if (kind == ${kind}u) return xg_${name}_apply_many(warp, b, body, t, peers, cache, outcome);\n")
+      string(APPEND write_back "  if (cache.kind == ${kind}u) xg_${name}_write_back(warp, b, cache);\n")
+      string(APPEND cache_words " && XG_${upper}_CACHE_WORDS <= XG_RECORD_CACHE_WORDS")
+    endif()
+  endif()
+endforeach()
+list(JOIN types ", " types)
+set(own_cache "  if (cache.kind != kind) xg_write_back(warp, b, cache);\n  cache.kind = kind;\n")
+
+file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list.h @ONLY CONTENT "@head@#ifndef XDPGPU_STAGES_LIST_H
+#define XDPGPU_STAGES_LIST_H
+
+@includes@
+@kinds@
+/* A stage without a table. Returns an action word. */
+XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+@decide@  return XG_ABORTED;
+}
+
+#include \"gpu/stages/fate.h\"
+@behind_includes@
+/* A stage with a table, in three steps: what the packet brings to the table; what comes of it, which is for
+ * the packets of one set in their order; and the action word that follows. bytes: the whole packet's. */
+XG_FN xg_touch xg_stage_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
+@touch@  return xg_untracked();
+}
+
+XG_FN u32 xg_stage_apply(xg_batch b, u32 kind, u32 body, xg_touch t) {
+  if (t.tag == XG_UNTRACKED) return t.facts;
+@apply@  return 0u;
+}
+
+XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
+@settle@  return XG_ABORTED;
+}
+
+XG_FN bool xg_stage_sees_egress(u32 kind) { return false@egress@; }
+XG_FN bool xg_stage_brings_more(u32 kind) { return false@more@; }
+
+#endif
+")
+
+file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list_many.h @ONLY CONTENT "@head@#ifndef XDPGPU_STAGES_LIST_MANY_H
+#define XDPGPU_STAGES_LIST_MANY_H
+
+#include \"gpu/stages/warp.h\"
+@many_includes@
+static_assert(true@cache_words@, \"a stage's record is larger than a warp's cache\");
+
+XG_WARP_FN bool xg_stage_applies_many(u32 kind) { return false@applies_many@; }
+
+/* Writes back what is in the cache. */
+template <class Warp>
+XG_WARP_FN void xg_write_back(Warp& warp, xg_batch b, XG_INOUT(xg_record_cache) cache) {
+  if (!cache.used) return;
+@write_back@}
+
+/* peers: the lanes whose packets come to the first one's set. -> those that are through, the first ones of them,
+ * with their outcomes; 0: the first one has to be applied by itself. */
+template <class Warp>
+XG_WARP_FN u32 xg_stage_apply_many(Warp& warp, xg_batch b, u32 kind, u32 body, const xg_touch& t, u32 peers,
+                                   XG_INOUT(xg_record_cache) cache, XG_INOUT(u32) outcome) {
+@own_cache@@many@  return 0u;
+}
+
+#endif
+")
+
+file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list.hpp @ONLY CONTENT "@head@#pragma once
+
+#include <string_view>
+#include <variant>
+
+#include \"gpu/stages/traits.hpp\"
+@settings_includes@
+namespace xdpgpu::gpu {
+
+@infos@
+using StageSettings = std::variant<@types@>;
+
+}  // namespace xdpgpu::gpu
+")
+
+file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/compilers.hpp @ONLY CONTENT "@head@#pragma once
+
+#include \"gpu/stages/compiler.hpp\"
+
+namespace xdpgpu::gpu {
+
+@compilers@
+}  // namespace xdpgpu::gpu
+")
+
+file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/references.hpp @ONLY CONTENT "@head@#pragma once
+
+#include \"gpu/reference/stage.hpp\"
+
+namespace xdpgpu::gpu::reference {
+
+@references@
+}  // namespace xdpgpu::gpu::reference
+")

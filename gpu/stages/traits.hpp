@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/stages/traits.hpp: what is to be known of a stage by those who do not know the stage: each trait is
+// said in gpu/stages/stages.def.
+#pragma once
+
+#include <string_view>
+
+#include "maps/types.h"
+
+namespace xdpgpu::gpu {
+
+struct StageTraits {
+  bool decides = false;
+  bool remembers = false;
+  bool drops = false;
+  bool caches = false;
+  bool edits = false;
+  bool sends = false;
+  bool by_flow = false;
+  bool egress = false;
+  bool loosens = false;
+  bool asks_behind = false;
+  bool brings_more = false;
+  bool crowds = false;
+  bool apply_many = false;
+};
+
+// Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).
+template <class Settings>
+struct StageInfo;
+
+}  // namespace xdpgpu::gpu
