@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
@@ -12,20 +13,24 @@
 namespace xdpgpu::gpu {
 namespace {
 
-Result<std::unique_ptr<Device>> open_listed(const DeviceInfo& info) {
-  switch (info.kind) {
-    case Kind::cuda:
-      return cuda::open(info);
-    case Kind::vulkan:
-      return vulkan::open(info);
-    case Kind::cpu:
-      break;
-  }
-  return cpu::open();
-}
+// A kind of device: its folder's two functions. A new kind is a folder and a line.
+struct Backend {
+  Kind kind;
+  std::string_view name;
+  std::vector<DeviceInfo> (*describe)();
+  Result<std::unique_ptr<Device>> (*open)(const DeviceInfo& info);
+  bool in_software;  // that is what it is: others that compute so come last, and `auto` takes none of them
+};
+// In the order of preference.
+constexpr Backend kBackends[] = {
+    {Kind::cuda, "cuda", cuda::describe, cuda::open, false},
+    {Kind::vulkan, "vulkan", vulkan::describe, vulkan::open, false},
+    {Kind::cpu, "cpu", cpu::describe, cpu::open, true},
+};
 
-std::string kind_name(Kind kind) {
-  return kind == Kind::cuda ? "cuda" : kind == Kind::vulkan ? "vulkan" : "cpu";
+const Backend& backend_of(const DeviceInfo& info) {
+  return *std::find_if(std::begin(kBackends), std::end(kBackends),
+                       [&](const Backend& one) { return one.kind == info.kind; });
 }
 
 std::string devices_there_are(const std::vector<DeviceInfo>& devices) {
@@ -38,21 +43,24 @@ std::string devices_there_are(const std::vector<DeviceInfo>& devices) {
   return text;
 }
 
-// Kinds are asked in the order of preference, so that a host with a GPU does not load the others' drivers.
+// Kinds are asked one after the other, so that a host with a GPU does not load the others' drivers.
 Result<std::unique_ptr<Device>> open_auto() {
-  for (const auto& describe : {&cuda::describe, &vulkan::describe})
-    for (const DeviceInfo& info : describe()) {
-      if (!info.usable || info.software) continue;
-      if (auto device = open_listed(info)) return device;
+  for (const Backend& backend : kBackends)
+    for (const DeviceInfo& info : backend.describe()) {
+      if (!info.usable || (info.software && !backend.in_software)) continue;
+      if (auto device = backend.open(info)) return device;
     }
-  return cpu::open();
+  return tl::unexpected(std::string("no compute device works here, not even the cpu: run xdpgpu doctor"));
 }
 
 Result<std::unique_ptr<Device>> open_named(std::string_view name) {
-  if (name == "cpu") return cpu::open();
+  // Whose own name it is does not ask the others' drivers.
+  for (const DeviceInfo& info : cpu::describe())
+    if (info.name == name) return cpu::open(info);
   const auto devices = list_devices();
   for (const DeviceInfo& info : devices)
-    if (info.usable && (info.name == name || kind_name(info.kind) == name)) return open_listed(info);
+    if (info.usable && (info.name == name || backend_of(info).name == name))
+      return backend_of(info).open(info);
   return tl::unexpected(
       fmt::format("there is no usable device \"{}\"; the devices are: {}", name, devices_there_are(devices)));
 }
@@ -60,10 +68,11 @@ Result<std::unique_ptr<Device>> open_named(std::string_view name) {
 }  // namespace
 
 std::vector<DeviceInfo> list_devices() {
-  std::vector<DeviceInfo> devices = cuda::describe();
+  std::vector<DeviceInfo> devices;
   std::vector<DeviceInfo> last;
-  for (DeviceInfo& info : vulkan::describe()) (info.usable && info.software ? last : devices).push_back(info);
-  devices.push_back(cpu::describe());
+  for (const Backend& backend : kBackends)
+    for (DeviceInfo& info : backend.describe())
+      (info.usable && info.software && !backend.in_software ? last : devices).push_back(std::move(info));
   devices.insert(devices.end(), std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));
   return devices;
 }

@@ -90,14 +90,14 @@ class CpuDevice final : public Device {
  private:
   using Table = LargeVector<u32>;
 
-  DeviceInfo info_ = describe();
+  DeviceInfo info_ = describe().front();
   Shared shared_;
   States<Table> tables_;
 };
 
 }  // namespace
 
-DeviceInfo describe() {
+std::vector<DeviceInfo> describe() {
   DeviceInfo info;
   info.name = "cpu";
   info.kind = Kind::cpu;
@@ -108,9 +108,9 @@ DeviceInfo describe() {
   info.persistent = true;
   info.persistent_takes_core = true;
   info.mirrors_tables = true;
-  return info;
+  return {info};
 }
 
-std::unique_ptr<Device> open() { return std::make_unique<CpuDevice>(); }
+Result<std::unique_ptr<Device>> open(const DeviceInfo&) { return std::make_unique<CpuDevice>(); }
 
 }  // namespace xdpgpu::gpu::cpu

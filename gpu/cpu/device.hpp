@@ -10,7 +10,7 @@
 
 namespace xdpgpu::gpu::cpu {
 
-DeviceInfo describe();
-std::unique_ptr<Device> open();
+std::vector<DeviceInfo> describe();
+Result<std::unique_ptr<Device>> open(const DeviceInfo& info);
 
 }  // namespace xdpgpu::gpu::cpu

@@ -69,9 +69,7 @@ int run(Arguments& arguments, bool mode_given) {
   return control::attach(options);
 }
 
-}  // namespace
-
-void add_attach(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto arguments = std::make_shared<Arguments>();
   auto& options = arguments->options;
   auto* command = app.add_subcommand("attach", "Handle an interface's packets by a policy");
@@ -133,5 +131,9 @@ void add_attach(CLI::App& app, Chosen& chosen) {
   arguments->format = add_output(*command);
   when_chosen(*command, chosen, [arguments, mode] { return run(*arguments, mode->count() > 0); });
 }
+
+Registered registered(10, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -21,9 +21,7 @@ int run(bool on, const std::string& ifname, Format format) {
   return kDone;
 }
 
-}  // namespace
-
-void add_bypass(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   struct Arguments {
     bool on = false;
     std::string ifname;
@@ -44,5 +42,9 @@ void add_bypass(CLI::App& app, Chosen& chosen) {
   when_chosen(*command, chosen,
               [arguments, format] { return run(arguments->on, arguments->ifname, *format); });
 }
+
+Registered registered(60, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -64,6 +64,27 @@ void print_failure(Json json) {
 
 }  // namespace
 
+namespace {
+
+// The first one; in place before main begins.
+Registered*& first_command() {
+  static Registered* first = nullptr;
+  return first;
+}
+
+}  // namespace
+
+Registered::Registered(int place, Add add) noexcept : place_(place), add_(add) {
+  Registered** at = &first_command();
+  while (*at != nullptr && (*at)->place_ < place) at = &(*at)->next_;
+  next_ = *at;
+  *at = this;
+}
+
+void add_commands(CLI::App& app, Chosen& chosen) {
+  for (const Registered* one = first_command(); one != nullptr; one = one->next_) one->add_(app, chosen);
+}
+
 CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
                            const std::string& about) {
   return check_interfaces(command.add_option(flags, name, about));

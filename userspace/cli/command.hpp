@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/cli/command.hpp: what the commands have in common. Each command is one file with one function
-// that adds it to the command line; what it returns when it runs is the exit status.
+// userspace/cli/command.hpp: what the commands have in common. Each command is one file, which nobody else
+// names: a Registered object adds it to the command line. What it returns when it runs is the exit status.
+//
+// How to add one: write userspace/cli/NAME.cpp after the shortest there is (bypass.cpp); if the process that
+// has attached is to do it, name its request in control/protocol.hpp and answer it in
+// control/data_plane_requests.cpp; write its test (tests/programs, tests/netns).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -113,15 +117,23 @@ int refuse(const control::Refusal& why);
 // "90s", "5m", "1h", "90" as seconds; nothing if it is none of these.
 std::optional<unsigned> parse_duration(const std::string& text);
 
-void add_attach(CLI::App& app, Chosen& chosen);
-void add_bypass(CLI::App& app, Chosen& chosen);
-void add_detach(CLI::App& app, Chosen& chosen);
-void add_devices(CLI::App& app, Chosen& chosen);
-void add_doctor(CLI::App& app, Chosen& chosen);
-void add_features(CLI::App& app, Chosen& chosen);
-void add_flows(CLI::App& app, Chosen& chosen);
-void add_policy(CLI::App& app, Chosen& chosen);
-void add_replay(CLI::App& app, Chosen& chosen);
-void add_status(CLI::App& app, Chosen& chosen);
+// A command, which one object in its file adds to the command line. place: among the others in the list of
+// them.
+class Registered {
+ public:
+  using Add = void (*)(CLI::App& app, Chosen& chosen);
+  Registered(int place, Add add) noexcept;
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  ~Registered() = default;
+
+ private:
+  friend void add_commands(CLI::App& app, Chosen& chosen);
+  const int place_;
+  const Add add_;
+  Registered* next_ = nullptr;  // by place
+};
+// All of them. For main alone.
+void add_commands(CLI::App& app, Chosen& chosen);
 
 }  // namespace xdpgpu::cli

@@ -125,9 +125,7 @@ int run(const std::string& ifname, bool keep, Format format) {
   return report.value("frames_conserved", false) && report.value("packets_balanced", false) ? kDone : kFailed;
 }
 
-}  // namespace
-
-void add_detach(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto ifname = std::make_shared<std::string>();
   auto* command = app.add_subcommand("detach", "End an attach, or clean up after one that died");
   describe(
@@ -148,5 +146,9 @@ void add_detach(CLI::App& app, Chosen& chosen) {
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, keep, format] { return run(*ifname, *keep, *format); });
 }
+
+Registered registered(20, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

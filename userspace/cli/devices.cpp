@@ -48,9 +48,7 @@ int run(Format format) {
   return kDone;
 }
 
-}  // namespace
-
-void add_devices(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("devices", "List the compute devices, best first");
   describe(
       *command,
@@ -60,5 +58,9 @@ void add_devices(CLI::App& app, Chosen& chosen) {
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [format] { return run(*format); });
 }
+
+Registered registered(90, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -102,9 +102,7 @@ int run(std::vector<std::string> names, Format format) {
   return blocked ? kFailed : kDone;
 }
 
-}  // namespace
-
-void add_doctor(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto names = std::make_shared<std::vector<std::string>>();
   auto* command =
       app.add_subcommand("doctor", "Check whether this host and its interfaces are ready to attach");
@@ -118,5 +116,9 @@ void add_doctor(CLI::App& app, Chosen& chosen) {
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [names, format] { return run(*names, *format); });
 }
+
+Registered registered(80, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -73,9 +73,7 @@ int run(Format format) {
   return status;
 }
 
-}  // namespace
-
-void add_features(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto* command =
       app.add_subcommand("features", "Which abilities this kernel has, and what each is good for");
   describe(*command,
@@ -86,5 +84,9 @@ void add_features(CLI::App& app, Chosen& chosen) {
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [format] { return run(*format); });
 }
+
+Registered registered(100, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

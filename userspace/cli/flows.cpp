@@ -92,9 +92,7 @@ int flush(const std::string& ifname, Format format) {
   return kDone;
 }
 
-}  // namespace
-
-void add_flows(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto* flows = app.add_subcommand("flows", "List or void the verdicts that the kernel remembers for flows");
   flows->require_subcommand(1);
 
@@ -131,5 +129,9 @@ void add_flows(CLI::App& app, Chosen& chosen) {
   const auto flush_format = add_output(*flush_command);
   when_chosen(*flush_command, chosen, [ifname, flush_format] { return flush(*ifname, *flush_format); });
 }
+
+Registered registered(50, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -86,16 +86,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(26);
-  add_attach(app, chosen);
-  add_detach(app, chosen);
-  add_status(app, chosen);
-  add_policy(app, chosen);
-  add_flows(app, chosen);
-  add_bypass(app, chosen);
-  add_replay(app, chosen);
-  add_doctor(app, chosen);
-  add_devices(app, chosen);
-  add_features(app, chosen);
+  add_commands(app, chosen);
   if (argc == 1) {
     print(app.help());
     return kUsage;

@@ -369,9 +369,7 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
   when_chosen(*command, chosen, [ifname, format, run] { return run(*ifname, *format); });
 }
 
-}  // namespace
-
-void add_policy(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto* policy = app.add_subcommand("policy", "Write, check, apply, confirm or show a policy");
   policy->require_subcommand(1);
   add_init(*policy, chosen);
@@ -384,5 +382,9 @@ void add_policy(CLI::App& app, Chosen& chosen) {
       "and \"io\" and \"compute\" as they were taken at attach)",
       show);
 }
+
+Registered registered(40, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -196,9 +196,7 @@ int run(const Arguments& arguments, Format format) {
   return kDone;
 }
 
-}  // namespace
-
-void add_replay(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto arguments = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("replay", "Say what a policy would do to the packets of a capture");
   describe(
@@ -241,5 +239,9 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return run(*arguments, *format); });
 }
+
+Registered registered(70, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli

@@ -222,9 +222,7 @@ int run_all(bool only_here, Format format) {
   return worst;
 }
 
-}  // namespace
-
-void add_status(CLI::App& app, Chosen& chosen) {
+void add(CLI::App& app, Chosen& chosen) {
   auto ifname = std::make_shared<std::string>();
   auto* command = app.add_subcommand("status", "What became of the packets, and how they are handled");
   describe(
@@ -246,5 +244,9 @@ void add_status(CLI::App& app, Chosen& chosen) {
     return ifname->empty() ? run_all(!chosen.netns.empty(), *format) : run_one(*ifname, *format);
   });
 }
+
+Registered registered(30, add);
+
+}  // namespace
 
 }  // namespace xdpgpu::cli
