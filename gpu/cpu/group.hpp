@@ -9,6 +9,7 @@
 
 #include <array>
 
+#include "gpu/cpu/set_locks.hpp"
 #include "gpu/stages/pipeline.h"
 
 namespace xdpgpu::gpu::cpu {
@@ -17,10 +18,10 @@ class Group {
  public:
   static constexpr u32 kPackets = 16;
 
-  explicit Group(const xg_batch& batch) : batch_(batch), image_(batch.image) {}
+  Group(const xg_batch& batch, SetLocks& sets) : batch_(batch), image_(batch.image), sets_(sets) {}
 
   // Decides packets first..first + count - 1 of the batch, at most kPackets. Where the batch's pipelines have
-  // tables, the groups come in their order and nobody else is at the tables.
+  // tables, the groups come in their order; other queues may be at other sets of them meanwhile.
   void decide(u32 first, u32 count) {
     u32 looked_up = 0;
     for (u32 i = 0; i < count; i++) {
@@ -125,6 +126,7 @@ class Group {
     __builtin_prefetch(xg_state_of(batch_, packet.way.body).v + xg_set_at(packet.touch.set), 1);
   }
 
+  // Who is at the set may be writing: what is seen here is only a guess of where to look next.
   void fetch_entry(const Packet& packet) const {
     if (packet.touch.tag == XG_UNTRACKED) return;
     const xg_state state = xg_state_of(batch_, packet.way.body);
@@ -155,7 +157,7 @@ class Group {
     for (u32 k = 0; k < count; k++) {
       Packet& packet = *waiting_[k];
       if (is_now(packet)) {
-        const u32 outcome = xg_stage_apply(batch_, packet.way.kind, packet.way.body, packet.touch);
+        const u32 outcome = sets_.apply(batch_, packet.way.kind, packet.way.body, packet.touch);
         xg_settle(batch_, packet.seen, outcome, packet.way, packet.result);
         if (packet.way.kind == 0) continue;
         come(packet);
@@ -167,6 +169,7 @@ class Group {
 
   const xg_batch& batch_;
   const xg_words image_;
+  SetLocks& sets_;
   std::array<Packet, kPackets> packets_;
   std::array<Packet*, kPackets> with_acl_;
   std::array<Packet*, kPackets> waiting_;

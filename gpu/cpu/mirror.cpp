@@ -114,10 +114,9 @@ class CpuMirror final : public Mirror {
     xg_way way = xg_way_from(0);
     xg_set_out(batch, seen, way, result);
     if (way.kind == 0) return result;
-    const std::lock_guard lock(device_.tables);
     while (way.kind != 0) {
       const xg_touch touch = xg_stage_touch(batch, way, seen, record.wire_length);
-      xg_settle(batch, seen, xg_stage_apply(batch, way.kind, way.body, touch), way, result);
+      xg_settle(batch, seen, device_.sets.apply(batch, way.kind, way.body, touch), way, result);
     }
     return result;
   }

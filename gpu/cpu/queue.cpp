@@ -76,9 +76,7 @@ class Batches {
       batch.frames_bytes = staging_bytes_;
       batch.descriptors.v = staged_.get();
     }
-    std::unique_lock<std::mutex> tables;
-    if (!loaded.tables.empty()) tables = std::unique_lock(device_.tables);
-    Group group(batch);
+    Group group(batch, device_.sets);
     for (u32 first = 0; first < count; first += Group::kPackets) {
       const u32 end = std::min(count, first + Group::kPackets);
       for (u32 next = end; next < std::min(count, end + Group::kPackets); next++) prefetch(batch, next);

@@ -5,9 +5,8 @@
 // another. That thread spins for a while after each batch, then sleeps until the next one.
 #pragma once
 
-#include <mutex>
-
 #include "gpu/cpu/loaded.hpp"
+#include "gpu/cpu/set_locks.hpp"
 #include "gpu/generations.hpp"
 
 namespace xdpgpu::gpu::cpu {
@@ -18,9 +17,7 @@ struct Shared {
   u64 bytes = 0;
   Frames frames = Frames::automatic;
   Generations<Loaded> generations;
-  // Held while a batch of a generation with tables is decided, so that each table sees one batch after the
-  // other: once a batch. By the mirror once a packet that meets a table.
-  mutable std::mutex tables;
+  mutable SetLocks sets;  // of the generations' tables
 };
 
 // The options were checked (check_queue_options). Throws where there is no memory or no thread to be had.

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cpu/set_locks.hpp: who is at which set of a table. Packets of one set are taken one after the other,
+// whichever queue they came by; those of different sets do not wait for each other, but where two sets share
+// a lock.
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "gpu/stages/pipeline.h"
+#include "gpu/thread.hpp"
+
+namespace xdpgpu::gpu::cpu {
+
+class SetLocks {
+ public:
+  // Applies a packet to its set, which it has to itself meanwhile. Any thread; a thread is at one set at a
+  // time.
+  u32 apply(const xg_batch& batch, u32 kind, u32 body, const xg_touch& touch) noexcept {
+    if (touch.tag == XG_UNTRACKED) return touch.facts;
+    std::atomic<bool>& taken = of(xg_state_of(batch, body).v, touch.set);
+    while (taken.exchange(true, std::memory_order_acquire)) wait(taken);
+    const u32 outcome = xg_stage_apply(batch, kind, body, touch);
+    taken.store(false, std::memory_order_release);
+    return outcome;
+  }
+
+ private:
+  static constexpr u32 kLocks = 1024;  // so that few of a host's queues meet at one by chance
+  static constexpr u32 kSpins = 64;
+  struct alignas(64) Lock {
+    std::atomic<bool> taken{false};
+  };
+
+  // A table is known by its memory, which generations hand on. Neighbours have different locks.
+  std::atomic<bool>& of(const u32* table, u32 set) noexcept {
+    return locks_[(static_cast<u32>(reinterpret_cast<std::uintptr_t>(table) >> 12) + set) % kLocks].taken;
+  }
+  // Whoever has it may have lost its CPU: then it should get this one.
+  static void wait(const std::atomic<bool>& taken) noexcept {
+    for (u32 i = 0; taken.load(std::memory_order_relaxed); i++) {
+      if (i < kSpins)
+        relax();
+      else
+        sched_yield();
+    }
+  }
+
+  std::array<Lock, kLocks> locks_;
+};
+
+}  // namespace xdpgpu::gpu::cpu
