@@ -73,6 +73,7 @@ std::vector<StageCase> flow_cases(u32 entries, u32 flows, u32 shown, const Stage
     cases[i].packets = traffic;
     cases[i].before.assign(all->begin() + shown, all->end());
     cases[i].verdict = passes;
+    cases[i].at_once = true;
     cases[i].peer_bar = kPeerBar;
     cases[i].peers = {rte_hash_peer(all, entries)};
     // One is enough of the same.

@@ -28,6 +28,10 @@ class StageFrames {
   void fill(std::span<const StagePacket> packets);
   // The first `count` of them in the order of receipt.
   FrameRegion region(u32 count) const { return {base_, bytes_, std::span(descriptors_).first(count)}; }
+  // The same region, of other frames.
+  FrameRegion region(u32 first, u32 count) const {
+    return {base_, bytes_, std::span(descriptors_).subspan(first, count)};
+  }
   // Of a GPU's memory: there it is from now on, until it is filled anew.
   gpu::Result<void> settle() { return memory_->settle(); }
   // The number of the 128-byte line in which each frame's metadata and headers are, and the sum of all of

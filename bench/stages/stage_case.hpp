@@ -51,6 +51,7 @@ struct StageCase {
   // against the sequential reference, which is asked about some.
   std::function<u32(const StagePacket&)> verdict;
   std::vector<Peer> peers;
+  bool at_once = false;  // also by several queues of the device at the same time
   // Bars for a GPU's rate in the largest batches: against the first peer on one core, and against a plain
   // kernel that reads the same lines and does nothing with them. 0: none.
   double peer_bar = 0;

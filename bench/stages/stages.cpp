@@ -36,6 +36,8 @@ constexpr double kAutoBar = 0.95;
 constexpr u32 kAutoBatches[]{1024, 65536};
 constexpr u32 kWorkerBatch = 1024, kWorkerDepth = 4, kGrown = 16384;
 constexpr double kPacedRates[]{1e3, 1e5};
+constexpr u32 kAtOnce = 4;  // queues of one device
+constexpr double kAtOnceBar = 3;
 constexpr double kLeastPaced = 200;  // packets of a run
 constexpr const char* kPlain = "128 B lines, read by a plain kernel";
 
@@ -86,6 +88,8 @@ class Bench {
         if (one.before.empty()) resident(one, *pipelines, device, batch);
       }
     if (!wrong.empty()) rows_.add({.name = one.name, .unit = "M/s", .problem = wrong});
+    for (const std::string& device : settings_.devices)
+      if (one.at_once && wrong.empty()) at_once(one, *pipelines, device);
     for (const Peer& peer : one.peers)
       if (peer.prepare != nullptr) ask(peer);
     for (const Row* row : largest) {
@@ -306,6 +310,64 @@ class Bench {
                                 {"p99_us", alone[alone.size() * 99 / 100]}});
     }
     return &row;
+  }
+
+  // One queue, and several at the same time at the same tables, each with packets of its own. What they
+  // decide together; each queue's verdicts are checked in front and behind.
+  void at_once(const StageCase& one, const std::shared_ptr<const gpu::Pipelines>& pipelines,
+               const std::string& device) {
+    constexpr u32 kEach = kWorkerBatch * kWorkerDepth;
+    if (frames_.count() < kAtOnce * kEach) return;
+    std::string alone;
+    for (const u32 number : {1u, kAtOnce}) {
+      std::vector<std::unique_ptr<DeviceQueue>> queues;
+      std::string problem;
+      for (u32 i = 0; i < number && problem.empty(); ++i) {
+        const FrameRegion region = frames_.region(i * kEach, kEach);
+        auto queue =
+            i == 0 ? DeviceQueue::open(device, region, gpu::Frames::automatic, kWorkerBatch, kWorkerDepth)
+                   : DeviceQueue::open_beside(*queues.front(), region, kWorkerBatch, kWorkerDepth);
+        auto loaded = queue && i == 0 ? (*queue)->load(pipelines) : gpu::Result<void>();
+        problem = !queue ? queue.error() : !loaded ? loaded.error() : "";
+        if (!problem.empty()) break;
+        (*queue)->expect({verdicts_.begin() + i * kEach, verdicts_.begin() + (i + 1) * kEach});
+        queues.push_back(std::move(*queue));
+      }
+      if (!problem.empty()) return rows_.leave_out(fmt::format("{}: {}", device, problem));
+      Row& row = rows_.add({.name = fmt::format("{}, {} at once", name_of(one.name, kWorkerBatch),
+                                                number == 1 ? "1 queue" : fmt::format("{} queues", number)),
+                            .device = device,
+                            .unit = "M/s",
+                            .scale = 1e-6});
+      if (number == 1)
+        alone = row.name;
+      else
+        row.against = alone, row.bar = at_once_bar(device);
+      for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+        const double rate = run_at_once(queues, row.problem);
+        if (i >= 0) row.runs.push_back(rate);
+      }
+    }
+  }
+
+  // The CPU device's queues need a core each.
+  static double at_once_bar(const std::string& device) {
+    return device.starts_with("cpu") && std::thread::hardware_concurrency() > kAtOnce ? kAtOnceBar : 0;
+  }
+
+  double run_at_once(const std::vector<std::unique_ptr<DeviceQueue>>& queues, std::string& problem) const {
+    std::vector<Rate> rates(queues.size());
+    std::vector<std::thread> threads;
+    threads.reserve(queues.size());
+    for (std::size_t i = 0; i < queues.size(); ++i)
+      threads.emplace_back([&, i] { rates[i] = queues[i]->run(settings_.seconds); });
+    for (std::thread& thread : threads) thread.join();
+    double sum = 0;
+    for (const Rate& rate : rates) {
+      sum += rate.packets_per_second;
+      if (problem.empty()) problem = rate.problem;
+    }
+    return sum;
   }
 
   void ask(const Peer& peer) {

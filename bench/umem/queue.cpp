@@ -26,12 +26,22 @@ gpu::Result<std::unique_ptr<DeviceQueue>> DeviceQueue::open(const std::string& d
   if (!opened) return tl::unexpected(opened.error());
   std::unique_ptr<DeviceQueue> made(
       new DeviceQueue(*std::move(opened), frames, batch, depth, std::max(batch, most)));
-  if (auto ready = made->prepare(name->drive, how); !ready) return tl::unexpected(ready.error());
+  auto ready = made->device_->register_frames(frames.base, frames.bytes, how).and_then([&] {
+    return made->open_queue(name->drive);
+  });
+  if (!ready) return tl::unexpected(ready.error());
   return made;
 }
 
-gpu::Result<void> DeviceQueue::prepare(gpu::Drive drive, gpu::Frames how) {
-  if (auto ok = device_->register_frames(frames_.base, frames_.bytes, how); !ok) return ok;
+gpu::Result<std::unique_ptr<DeviceQueue>> DeviceQueue::open_beside(const DeviceQueue& other,
+                                                                   FrameRegion frames, u32 batch, u32 depth) {
+  std::unique_ptr<DeviceQueue> made(new DeviceQueue(other.device_, frames, batch, depth, batch));
+  if (auto ready = made->open_queue(other.drive_); !ready) return tl::unexpected(ready.error());
+  return made;
+}
+
+gpu::Result<void> DeviceQueue::open_queue(gpu::Drive drive) {
+  drive_ = drive;
   auto queue = device_->open_queue({.batch_capacity = most_, .depth = depth_, .drive = drive});
   if (!queue) return tl::unexpected(queue.error());
   queue_ = *std::move(queue);

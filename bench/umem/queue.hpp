@@ -35,6 +35,11 @@ class DeviceQueue {
   static gpu::Result<std::unique_ptr<DeviceQueue>> open(const std::string& device, FrameRegion frames,
                                                         gpu::Frames how, u32 batch, u32 depth, u32 most = 0);
 
+  // A further queue of that one's device, driven alike, for other frames of the same region, which are
+  // `depth` times `batch`. What the other one loads decides here, too.
+  static gpu::Result<std::unique_ptr<DeviceQueue>> open_beside(const DeviceQueue& other, FrameRegion frames,
+                                                               u32 batch, u32 depth);
+
   // Makes these the pipelines that decide, in place of those before.
   gpu::Result<void> load(std::shared_ptr<const gpu::Pipelines> pipelines);
   // The right verdicts, in the order of receipt.
@@ -54,7 +59,7 @@ class DeviceQueue {
   void check(std::string& problem);
 
  private:
-  gpu::Result<void> prepare(gpu::Drive drive, gpu::Frames how);
+  gpu::Result<void> open_queue(gpu::Drive drive);
   void describe_frames();
   // The next batch that is over; nullptr where none is for five seconds.
   gpu::Slot* wait(std::string& problem);
@@ -63,14 +68,15 @@ class DeviceQueue {
   // Sets `problem` if this is not the frame's verdict.
   void hold(u32 verdict, u32 frame, std::string& problem) const;
 
-  DeviceQueue(std::unique_ptr<gpu::Device> device, FrameRegion frames, u32 batch, u32 depth, u32 most)
+  DeviceQueue(std::shared_ptr<gpu::Device> device, FrameRegion frames, u32 batch, u32 depth, u32 most)
       : frames_(frames), batch_(batch), depth_(depth), most_(most), device_(std::move(device)) {}
 
   FrameRegion frames_;
   u32 batch_, depth_, most_;
   bool loaded_ = false;
   std::vector<u32> expected_;  // by slot and place
-  std::unique_ptr<gpu::Device> device_;
+  gpu::Drive drive_ = gpu::Drive::launched;
+  std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Queue> queue_;
 };
 
