@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "maps/control.h"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -16,9 +16,7 @@ using testing::Not;
 
 Json no_losses() {
   Json counters;
-#define XG_X(name, words) counters[#name] = 0;
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
+  for (const auto& counter : dataplane::kWorkerCounters) counters[counter.name] = 0;
   return counters;
 }
 

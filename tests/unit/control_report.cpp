@@ -10,6 +10,7 @@
 #include "userspace/control/describe.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/summary.hpp"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -33,6 +34,32 @@ TEST(ControlReport, EveryReasonIsInExactlyOneOutcome) {
   EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite |
                                    u64{1} << XG_KERNEL_error_too_long);
   EXPECT_EQ(only_kernel.tx, u64{1} << XG_KERNEL_tx_flow);
+}
+
+// So does every counter of a worker; what is no end of a packet moves nothing.
+TEST(ControlReport, EveryWorkersCounterIsInExactlyOneOutcome) {
+  for (const auto& counter : dataplane::kWorkerCounters) {
+    dataplane::QueueStatus queue;
+    queue.counters.*counter.value = 7;
+    const Totals sum = total({}, {queue});
+    const u64 outcomes[] = {sum.drop, sum.pass, sum.tx, sum.redirect, sum.error};
+    for (u32 outcome = XG_OUTCOME_drop; outcome <= XG_OUTCOME_error; outcome++)
+      EXPECT_EQ(outcomes[outcome - XG_OUTCOME_drop], outcome == counter.outcome ? 7u : 0u) << counter.name;
+    EXPECT_EQ(sum.in + sum.inspected, 0u) << counter.name;
+  }
+}
+
+// What a report says of a verdict is what the account counts it as.
+TEST(ControlReport, AReasonsActionIsItsOutcome) {
+  for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
+    std::vector<xg_counter> kernel(XG_KERNEL_REASON_COUNT);
+    kernel[reason].packets = 1;
+    const Totals sum = total({kernel}, {});
+    EXPECT_EQ(action_of(reason) == XG_PASS, sum.pass == 1) << reason_name(reason);
+    EXPECT_EQ(action_of(reason) == XG_DROP, sum.drop == 1) << reason_name(reason);
+    EXPECT_EQ(action_of(reason) == XG_TX, sum.tx == 1) << reason_name(reason);
+    EXPECT_EQ(action_of(reason) == XG_REDIRECT, sum.redirect == 1) << reason_name(reason);
+  }
 }
 
 TEST(ControlReport, WorkersCompleteTheAccount) {

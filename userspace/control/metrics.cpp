@@ -3,27 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "maps/control.h"
 #include "userspace/control/describe.hpp"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
 Json level_json(const xg_ring_level& level) { return {{"now", level.now}, {"most", level.most}}; }
-
-// What user space or the kernel behind the redirect took away: X(name of the counter, words).
-#define XG_LOSSES(X)                                          \
-  X(dropped, "dropped by a pipeline")                         \
-  X(lost_in_kernel, "lost between redirect and RX ring")      \
-  X(error_device, "dropped for the device's failure")         \
-  X(error_generation, "of a policy generation gone")          \
-  X(error_target, "without a port to take them")              \
-  X(error_too_long, "too long for the port to take them")     \
-  X(error_hand_over, "not taken by another port's worker")    \
-  X(error_ring_full, "dropped at a full TX ring")             \
-  X(error_refused, "refused by the kernel behind user space") \
-  X(error_invalid, "invalid, or longer than the MTU")         \
-  X(lost_with_worker, "lost with a worker that died")
 
 std::string rings_text(const Json& metrics) {
   const Json& rings = metrics.at("rings");
@@ -38,15 +24,16 @@ std::string rings_text(const Json& metrics) {
       metrics.at("send_ring_size").get<u32>(), level("tx"), level("completion"), level("reinject_tx"));
 }
 
+// What user space or the kernel behind the redirect took away.
 std::string losses_text(const Json& counters) {
   std::string text;
-  auto add = [&](const char* name, const char* words) {
-    const u64 packets = counters.at(name).get<u64>();
-    if (packets) text += fmt::format("{}{} {}", text.empty() ? "    drops: " : ", ", packets, words);
-  };
-#define XG_X(name, words) add(#name, words);
-  XG_LOSSES(XG_X)
-#undef XG_X
+  for (const auto outcome : {XG_OUTCOME_drop, XG_OUTCOME_error})
+    for (const auto& counter : dataplane::kWorkerCounters) {
+      if (counter.outcome != outcome) continue;
+      const u64 packets = counters.at(counter.name).get<u64>();
+      if (packets)
+        text += fmt::format("{}{} {}", text.empty() ? "    drops: " : ", ", packets, counter.brief);
+    }
   return text.empty() ? text : text + "\n";
 }
 

@@ -9,24 +9,49 @@
 
 #include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-u64 worker_errors(const xg_worker_counters& counters) {
-  return counters.lost_in_kernel + counters.error_device + counters.error_generation + counters.error_target +
-         counters.error_too_long + counters.error_hand_over + counters.error_ring_full +
-         counters.error_refused + counters.error_invalid + counters.lost_with_worker;
-}
-
 Json worker_json(const xg_worker_counters& counters) {
   Json json;
-#define XG_X(name, text) json[#name] = counters.name;
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
+  for (const auto& counter : dataplane::kWorkerCounters) json[counter.name] = counters.*counter.value;
   return json;
+}
+
+// What a counter says of the packets that came in. A worker's are of packets that have come in already.
+void count(Totals& sum, xg_outcome outcome, u64 packets) {
+  switch (outcome) {
+    case XG_OUTCOME_none:
+      break;
+    case XG_OUTCOME_in:
+      sum.in += packets;
+      break;
+    case XG_OUTCOME_again:
+      sum.in -= std::min(sum.in, packets);
+      break;
+    case XG_OUTCOME_on:
+      sum.inspected += packets;
+      break;
+    case XG_OUTCOME_drop:
+      sum.drop += packets;
+      break;
+    case XG_OUTCOME_pass:
+      sum.pass += packets;
+      break;
+    case XG_OUTCOME_tx:
+      sum.tx += packets;
+      break;
+    case XG_OUTCOME_redirect:
+      sum.redirect += packets;
+      break;
+    case XG_OUTCOME_error:
+      sum.error += packets;
+      break;
+  }
 }
 
 Json queue_json(const dataplane::QueueStatus& queue, const std::vector<dataplane::DeviceStatus>& devices) {
@@ -56,14 +81,11 @@ Json kernel_json(const std::vector<xg_counter>& counters) {
   return json;
 }
 
-#define XG_X(name, text) #name,
-constexpr std::array<const char*, XG_MALFORMED_COUNT> kMalformed{XG_MALFORMED_KINDS(XG_X)};
-#undef XG_X
-
 Json malformed_json(const std::vector<xg_counter>& counters) {
   Json json = Json::object();
   for (u32 kind = 0; kind < counters.size(); kind++)
-    json[kMalformed[kind]] = {{"packets", counters[kind].packets}, {"bytes", counters[kind].bytes}};
+    json[dataplane::kMalformedCounters[kind].name] = {{"packets", counters[kind].packets},
+                                                      {"bytes", counters[kind].bytes}};
   return json;
 }
 
@@ -208,43 +230,11 @@ Totals total(const std::vector<std::vector<xg_counter>>& kernel_by_port,
              const std::vector<dataplane::QueueStatus>& queues) {
   Totals sum;
   for (const auto& counters : kernel_by_port)
-    for (u32 reason = 0; reason < counters.size(); reason++) {
-      const u64 packets = counters[reason].packets;
-      if (reason == XG_KERNEL_received) {
-        sum.in += packets;
-        continue;
-      }
-      if (reason == XG_KERNEL_cut) {  // its segments are counted
-        sum.in -= std::min(sum.in, packets);
-        continue;
-      }
-      if (reason == XG_KERNEL_inspected) {
-        sum.inspected += packets;
-        continue;
-      }
-      switch (action_of(reason)) {
-        case XG_PASS:
-          sum.pass += packets;
-          break;
-        case XG_DROP:
-          sum.drop += packets;
-          break;
-        case XG_TX:
-          sum.tx += packets;
-          break;
-        case XG_REDIRECT:
-          sum.redirect += packets;
-          break;
-        default:
-          sum.error += packets;
-      }
-    }
+    for (u32 reason = 0; reason < counters.size(); reason++)
+      count(sum, dataplane::kKernelCounters[reason].outcome, counters[reason].packets);
   for (const auto& queue : queues) {
-    sum.pass += queue.counters.passed;
-    sum.drop += queue.counters.dropped;
-    sum.tx += queue.counters.transmitted;
-    sum.redirect += queue.counters.redirected;
-    sum.error += worker_errors(queue.counters);
+    for (const auto& counter : dataplane::kWorkerCounters)
+      count(sum, counter.outcome, queue.counters.*counter.value);
     sum.refused += queue.counters.error_refused;
   }
   return sum;

@@ -9,6 +9,7 @@
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/last_end.hpp"
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
@@ -136,7 +137,7 @@ std::string account_text(const Json& report) {
       refused ? fmt::format(" ({} refused by the kernel behind user space)", refused) : "", n("inspected"),
       n("inspected") == 1 ? "was" : "were");
   for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
-    if (reason == XG_KERNEL_received) continue;
+    if (dataplane::kKernelCounters[reason].outcome == XG_OUTCOME_in) continue;
     u64 sum = 0;
     for (const auto& port : report.at("ports"))
       sum += port.at("kernel").at(reason_name(reason)).at("packets").get<u64>();
@@ -154,9 +155,9 @@ std::string account_text(const Json& report) {
         sum += kinds->at(name).at("packets").get<u64>();
     return sum;
   };
-#define XG_X(name, words) add_line(text, malformed(#name), "malformed, not part of the sum: " words);
-  XG_MALFORMED_KINDS(XG_X)
-#undef XG_X
+  for (const auto& kind : dataplane::kMalformedCounters)
+    add_line(text, malformed(kind.name),
+             (std::string("malformed, not part of the sum: ") + kind.words).c_str());
   for (const auto name : policy::keys::kRates) {
     u64 over = 0;
     for (const auto& port : report.at("ports"))
@@ -171,24 +172,20 @@ std::string account_text(const Json& report) {
       for (const auto& queue : port.at("queues")) sum += queue.at("counters").at(name).get<u64>();
     return sum;
   };
-#define XG_X(name, words)                              \
-  add_line(text, worker(#name), "user space: " words); \
-  if (std::string_view(#name) == "lost_in_kernel" && worker(#name)) text += lost_in_kernel_text(report);
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
+  for (const auto& counter : dataplane::kWorkerCounters) {
+    const u64 count = worker(counter.name);
+    add_line(text, count, (std::string("user space: ") + counter.words).c_str());
+    if (counter.value == &xg_worker_counters::lost_in_kernel && count) text += lost_in_kernel_text(report);
+  }
   for (const auto& why : report.value("never_cached", Json::array()))
     text += why.at("text").get<std::string>() + "\n";
   if (const auto mirror = report.find("mirror"); mirror != report.end()) {
     auto add = [&](const char* name, const char* what) {
       add_line(text, mirror->at(name).get<u64>(), (std::string("mirror: ") + what).c_str());
     };
-    add("mirrored", "shown to the device, while they went on");
-    add("overruns", "went on unseen, as the CPU's ring was full (io.mirror_slots)");
-    add("taken", "looked at by the device");
-    add("published", "flow verdicts published to the kernel");
-    add("evicted", "flow verdicts that gave way to another flow");
-    add("unknown_generation", "skipped: their policy is gone");
-    add("undecided", "not judged: their headers do not stand in what was shown (io.mirror_bytes)");
+#define XG_X(name, unit, outcome, words) add(#name, words);
+    XG_MIRROR_COUNTERS(XG_X)
+#undef XG_X
   }
   return text;
 }
