@@ -247,7 +247,7 @@ bool Broker::finish(bool keep) {
   return false;
 }
 
-Result<Json> Broker::report(bool of_the_dead) {
+Result<StatusReport> Broker::report(bool of_the_dead) {
   if (of_the_dead) count_lost();
   for (std::size_t i = 0; i < controls_.size(); i++) controls_[i].rename(plan_.ports[i].facts.name);
   std::vector<std::string> modes;
