@@ -63,7 +63,7 @@ StatusReport filled() {
 TEST(StatusReport, ComesBackAsItWas) {
   const StatusReport report = filled();
   const Json json = as_json(report);
-  const auto back = read_report(json);
+  const auto back = read_answer<StatusReport>(json);
   ASSERT_TRUE(back) << back.error();
   EXPECT_EQ(as_json(*back), json);
   EXPECT_EQ(account_text(*back), account_text(report));
@@ -106,7 +106,7 @@ TEST(StatusReport, WithoutADataPlaneItHasNothingOfOne) {
     EXPECT_FALSE(json.contains(name)) << name;
   EXPECT_EQ(json.at("ports").at(0).at("queues").at(0).size(), 2u);
   EXPECT_EQ(json.at("policy").size(), 2u);
-  const auto back = read_report(json);
+  const auto back = read_answer<StatusReport>(json);
   ASSERT_TRUE(back) << back.error();
   EXPECT_FALSE(back->service);
   EXPECT_THAT(account_text(*back), HasSubstr("2  user space: lost between redirect and RX ring\n"));
@@ -115,10 +115,14 @@ TEST(StatusReport, WithoutADataPlaneItHasNothingOfOne) {
 TEST(StatusReport, OneThatLacksSomethingIsRefused) {
   Json json = as_json(filled());
   json.at("ports").at(0).at("kernel").erase("drop_rule");
-  const auto back = read_report(json);
+  const auto back = read_answer<StatusReport>(json);
   ASSERT_FALSE(back);
   EXPECT_THAT(back.error(), HasSubstr("drop_rule"));
-  EXPECT_FALSE(read_report(Json("text")));
+  EXPECT_FALSE(read_answer<StatusReport>(Json("text")));
+  EXPECT_FALSE(read_answer<StatusReport>(Json(Json::array())));
+  json = as_json(filled());
+  json.at("uptime_s") = "long";
+  EXPECT_FALSE(read_answer<StatusReport>(json));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ int run(const std::string& ifname, bool keep, Format format) {
   const auto answer = control::ask(ifname, {std::string(control::request::kDetach), std::move(arguments)});
   if (!answer) return dies(ifname) && !keep ? clean_up(ifname, format) : fail(answer.error());
   if (!answer->ok()) return fail(answer->error);
-  const auto report = control::read_report(answer->result);
+  const auto report = control::read_answer<control::StatusReport>(answer->result);
   if (!report) return fail(report.error());
   constexpr std::chrono::seconds kPatience{20};
   if (const auto left = ending.wait(kPatience))

@@ -360,13 +360,13 @@ int show(const std::string& ifname, Format format) {
   }
   print(result->at("text").get<std::string>());
   // Beside the text, which may go to a file.
-  Beside beside;
-  control::read_json(*result, beside);
-  if (std::string trial = control::trial_text(beside.trial, ifname); !trial.empty()) {
+  const auto beside = control::read_answer<Beside>(*result);
+  if (!beside) return fail(beside.error());
+  if (std::string trial = control::trial_text(beside->trial, ifname); !trial.empty()) {
     trial.pop_back();
     say(trial);
   }
-  if (beside.last_end) say("the attach before this one " + control::last_end_text(beside.last_end));
+  if (beside->last_end) say("the attach before this one " + control::last_end_text(beside->last_end));
   return kDone;
 }
 

@@ -164,7 +164,7 @@ tl::expected<Answer, Unanswered> ask_for_status(const std::string& ifname,
   auto answer = control::ask(ifname, {std::string(control::request::kStatus), {}}, scope);
   if (!answer) return tl::unexpected(unanswered(ifname, scope, answer.error()));
   if (!answer->ok()) return tl::unexpected(Unanswered{answer->error});
-  auto report = control::read_report(answer->result);
+  auto report = control::read_answer<StatusReport>(answer->result);
   if (!report) return tl::unexpected(Unanswered{std::move(report.error())});
   return Answer{std::move(answer->result), std::move(*report)};
 }

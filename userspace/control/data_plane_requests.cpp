@@ -118,7 +118,7 @@ Response DataPlane::show() const {
 Response DataPlane::list(const Json& arguments) const {
   const auto query = flow_query(arguments);
   if (!query) return Response::failure(query.error());
-  return Response::success(list_flows(ports_, *swap_->current(), *query));
+  return Response::success(as_json(list_flows(ports_, *swap_->current(), *query)));
 }
 
 Response DataPlane::flush() {

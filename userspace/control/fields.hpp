@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "userspace/control/protocol.hpp"
+#include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
 
@@ -102,6 +103,17 @@ inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 }  // namespace detail
+
+// What a process answered; the error says what it lacks.
+std::string unreadable(const Json::exception& error);
+template <Record T>
+Result<T> read_answer(const Json& json) try {
+  T value;
+  read_json(json, value);
+  return value;
+} catch (const Json::exception& error) {
+  return Error(unreadable(error));
+}
 
 template <class T>
 Json as_json(const T& value) {

@@ -15,7 +15,6 @@
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/fields.hpp"
 #include "userspace/control/last_end.hpp"
-#include "userspace/control/result.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/dataplane/metrics.hpp"
@@ -572,8 +571,5 @@ struct StatusReport {
     field("kept", self.kept);
   }
 };
-
-// The report in what a process answered; the error says what it lacks.
-Result<StatusReport> read_report(const Json& json);
 
 }  // namespace xdpgpu::control
