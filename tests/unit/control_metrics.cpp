@@ -77,5 +77,19 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   EXPECT_EQ(json.at("kernel_losses").at("reinject_refused"), 6);
 }
 
+TEST(ControlMetrics, EachLossOfTheTableIsToldUnderItsName) {
+  xg_queue_metrics metrics{};
+  u64 number = 0;
+#define XG_X(name, unit, outcome, words, member) metrics.member = ++number;
+  XG_QUEUE_LOSSES(XG_X)
+#undef XG_X
+  const Json losses = as_json(metrics_report(metrics).kernel_losses);
+  EXPECT_EQ(losses.size(), number);
+  number = 0;
+#define XG_X(name, ...) EXPECT_EQ(losses.at(#name), ++number);
+  XG_QUEUE_LOSSES(XG_X)
+#undef XG_X
+}
+
 }  // namespace
 }  // namespace xdpgpu::control
