@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * maps/counters.h: every counter of packets, said once: X(name, unit, outcome, words). Records, sums and what
- * `status` tells, as text and as JSON, are made of these rows; nothing else lists them, or sorts them by how
- * their names begin. What is counted by a name of the policy's (its rules, its stages) or of a protocol
- * stands with its record.
+ * maps/counters.h: every counter of packets, said once: X(name, unit, outcome, words). Of these rows are made
+ * the reasons' numbers, the workers' record, sums, and what `status` tells as text and as JSON; nothing else
+ * lists them, or sorts them by how their names begin. What is counted by a name of the policy's (its rules,
+ * its stages) or by a protocol stands with its record.
  *
  * name      in the record, in JSON, in tests
  * unit      packets, verdicts, batches, times that something was seen
