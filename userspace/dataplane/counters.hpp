@@ -26,9 +26,11 @@ struct WorkerCounter : Counter {
 inline constexpr std::array<Counter, XG_KERNEL_REASON_COUNT> kKernelCounters{{XG_KERNEL_REASONS(XG_X)}};
 #undef XG_X
 
+constexpr const char* brief_or_words(const char* brief, const char* words) { return *brief ? brief : words; }
+
 // In the record's order.
-#define XG_X(name, unit, outcome, words, brief)                                                          \
-  WorkerCounter{{#name, XG_UNIT_##unit, XG_OUTCOME_##outcome, words, sizeof(brief) > 1 ? brief : words}, \
+#define XG_X(name, unit, outcome, words, brief)                                                     \
+  WorkerCounter{{#name, XG_UNIT_##unit, XG_OUTCOME_##outcome, words, brief_or_words(brief, words)}, \
                 &xg_worker_counters::name},
 inline constexpr std::array kWorkerCounters{XG_WORKER_REASONS(XG_X)};
 #undef XG_X
