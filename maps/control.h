@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
  * maps/control.h: how user space steers the XDP program and what it counts: configuration, queue state
- * (credits, heartbeat, order), reasons and counters.
+ * (credits, heartbeat, order), and the records of its counters.
  */
 #ifndef XDPGPU_MAPS_CONTROL_H
 #define XDPGPU_MAPS_CONTROL_H
 
+#include "counters.h"
 #include "flow.h"
-#include "malformed.h"
 #include "types.h"
 
 /* xg_config.state */
@@ -89,85 +89,9 @@ XG_RECORD(xg_rule_shed) {
 };
 XG_ASSERT_SIZE(xg_rule_shed, 32);
 
-/* Map `counters` (per CPU array of xg_counter): what the XDP program did, by reason. Each packet is
- * counted once as received and once under exactly one of the outcomes; `inspected` ones go on in
- * `worker_counters`. Behind the reasons stand the kinds of malformed packets (maps/malformed.h), which are
- * counted besides: kind k at XG_MALFORMED_COUNTER(k). X(name, text) */
-#define XG_KERNEL_REASONS(X)                                                            \
-  X(received, "seen by the XDP program")                                                \
-  X(inspected, "handed to user space")                                                  \
-  X(cut, "longer than a frame can be: cut into segments, which came in again")          \
-  X(pass_bypass, "passed: starting, or bypass is on")                                   \
-  X(pass_management, "passed: management traffic")                                      \
-  X(pass_control, "passed: control protocol (ARP, ND, DHCP, LACP, LLDP, STP)")          \
-  X(pass_flow, "passed by a flow verdict")                                              \
-  X(pass_rule, "passed by a rule")                                                      \
-  X(pass_default, "passed by the policy's default")                                     \
-  X(pass_fragment, "passed: fragment")                                                  \
-  X(pass_malformed, "passed: malformed")                                                \
-  X(pass_overload, "passed: out of credit (on_overload)")                               \
-  X(pass_failure, "passed: no live worker or device (on_failure)")                      \
-  X(drop_flow, "dropped by a flow verdict")                                             \
-  X(drop_rule, "dropped by a rule")                                                     \
-  X(drop_limit, "dropped: over a rule's limit")                                         \
-  X(drop_default, "dropped by the policy's default")                                    \
-  X(drop_fragment, "dropped: fragment")                                                 \
-  X(drop_malformed, "dropped: malformed")                                               \
-  X(drop_overload, "dropped: out of credit (on_overload)")                              \
-  X(drop_failure, "dropped: no live worker or device (on_failure)")                     \
-  X(tx_flow, "sent back by a flow verdict")                                             \
-  X(redirect_flow, "sent to another port by a flow verdict")                            \
-  X(error_redirect, "lost: the redirect failed")                                        \
-  X(error_rewrite, "lost: its rewrite was replaced meanwhile")                          \
-  X(error_too_long, "lost: longer than a frame can be, and no segments to cut it into") \
-  X(would_drop_flow, "passed by --audit: a flow verdict drops")                         \
-  X(would_drop_rule, "passed by --audit: a rule drops")                                 \
-  X(would_drop_limit, "passed by --audit: over a rule's limit")                         \
-  X(would_drop_default, "passed by --audit: the policy's default drops")                \
-  X(would_drop_fragment, "passed by --audit: fragment")                                 \
-  X(would_drop_malformed, "passed by --audit: malformed")                               \
-  X(would_drop_overload, "passed by --audit: out of credit (on_overload)")              \
-  X(would_drop_failure, "passed by --audit: no live worker or device (on_failure)")
-
-/* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
- * what became of the inspected packets. inspected = received + lost; received = drop + pass + tx +
- * redirect + the errors, plus those in flight. */
-#define XG_WORKER_REASONS(X)                                                                     \
-  X(received, "taken from the RX ring")                                                          \
-  X(lost_in_kernel, "lost between redirect and RX ring")                                         \
-  X(dropped, "dropped by a pipeline")                                                            \
-  X(passed, "passed to the stack")                                                               \
-  X(transmitted, "sent back out of the port it came from")                                       \
-  X(redirected, "sent out of another port")                                                      \
-  X(error_device, "dropped: the device answered ABORTED or failed")                              \
-  X(error_generation, "dropped: its policy generation is gone")                                  \
-  X(error_target, "dropped: no such target port")                                                \
-  X(error_too_long, "dropped: longer than its target port takes")                                \
-  X(error_hand_over, "dropped: the worker that sends out of its target port did not take it")    \
-  X(error_ring_full, "dropped: the TX ring of its target stayed full")                           \
-  X(error_refused, "lost: refused by the kernel behind user space")                              \
-  X(error_invalid, "dropped: an invalid descriptor, or too long")                                \
-  X(flows_cached, "flow verdicts published to the kernel")                                       \
-  X(flows_evicted, "flow verdicts that gave way to another flow")                                \
-  X(checksums_repaired, "partial checksums completed before sending")                            \
-  X(egress_seen, "sent by the host and shown to a pipeline, not part of the sum")                \
-  X(egress_missed, "sent by the host and not seen, as its log was overrun, not part of the sum") \
-  X(encapsulated, "of those sent: inside of outer headers")                                      \
-  X(too_long, "of those dropped by a pipeline: too long for outer headers")                      \
-  X(too_long_answered, "of these: their sender was told by ICMP how long they may be")           \
-  X(would_drop, "of those passed: by --audit, a pipeline drops them")                            \
-  X(lost_with_worker, "lost: in the rings and hands of a worker that died")                      \
-  X(fragments_waited, "batches held for a first fragment on another queue")                      \
-  X(fragments_unknown, "of those dropped or passed: fragments of no known first one")            \
-  X(parsed_again, "judged once more, as the metadata in front of them were not their own")
-
 #ifndef XG_GLSL
-#define XG_X(name, text) XG_KERNEL_##name,
-enum xg_kernel_reason { XG_KERNEL_REASONS(XG_X) XG_KERNEL_REASON_COUNT };
-#undef XG_X
-#define XG_MALFORMED_COUNTER(kind) ((unsigned)XG_KERNEL_REASON_COUNT + (kind)-1u) /* kind: not 0 */
-#define XG_KERNEL_COUNTERS ((unsigned)XG_KERNEL_REASON_COUNT + XG_MALFORMED_COUNT)
-#define XG_X(name, text) u64 name;
+/* What a worker counts of a queue, map `worker_counters`: XG_WORKER_REASONS (maps/counters.h). */
+#define XG_X(name, ...) u64 name;
 XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[5]; /* up to full cache lines */ };
 #undef XG_X
 XG_ASSERT_SIZE(xg_worker_counters, 256);

@@ -18,6 +18,7 @@
 #include "bench/path/bare.hpp"
 #include "bench/path/bed.hpp"
 #include "tests/netns/lab.hpp"
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/metrics.hpp"
 
 namespace xdpgpu::bed {
@@ -145,7 +146,7 @@ class Lab {
     xg_worker_counters counts{};
     for (int i = 0; i < 100; ++i) {
       counts = bed.worker_counts(0);
-      if (bed.kernel_count(0, XG_KERNEL_inspected) == counts.received + counts.lost_in_kernel &&
+      if (bed.kernel_count(0, XG_KERNEL_inspected) == dataplane::packets_handed(counts) &&
           counts.received == counts.dropped)
         return;
       std::this_thread::sleep_for(10ms);

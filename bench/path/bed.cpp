@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::bed {
@@ -167,10 +168,7 @@ u64 Bed::kernel_count(u32 port, xg_kernel_reason reason) const {
 xg_worker_counters Bed::worker_counts(u32 port) const {
   xg_worker_counters sum{};
   for (const auto& queue : engine_->status().queues) {
-    if (queue.port != port) continue;
-#define XG_X(name, text) sum.name += queue.counters.name;
-    XG_WORKER_REASONS(XG_X)
-#undef XG_X
+    if (queue.port == port) dataplane::add(sum, queue.counters);
   }
   return sum;
 }

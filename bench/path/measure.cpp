@@ -11,6 +11,7 @@
 
 #include "bench/path/tcp.hpp"
 #include "bench/path/threads.hpp"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::bed {
 namespace {
@@ -188,7 +189,7 @@ void PathLab::check_accounts(Bed& bed, bool forwards, std::string& problem) {
   for (int i = 0; i < 100; ++i) {
     const xg_worker_counters counts = bed.worker_counts(0);
     const u64 decided = forwards ? counts.transmitted : counts.dropped;
-    if (bed.kernel_count(0, XG_KERNEL_inspected) == counts.received + counts.lost_in_kernel &&
+    if (bed.kernel_count(0, XG_KERNEL_inspected) == dataplane::packets_handed(counts) &&
         counts.received == decided)
       return;
     std::this_thread::sleep_for(10ms);

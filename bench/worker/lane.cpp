@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "userspace/dataplane/counters.hpp"
+
 namespace xdpgpu::bench {
 namespace {
 
@@ -114,12 +116,11 @@ std::string Lane::account() {
   std::string wrong;
   if (c.received != near_.received())
     wrong += fmt::format("{} of {} received; ", c.received, near_.received());
-  const u64 over = c.dropped + c.transmitted + c.redirected + c.passed;
-  if (over != c.received) wrong += fmt::format("{} of {} are over; ", over, c.received);
-  if (c.error_device + c.error_generation + c.error_target + c.error_ring_full + c.error_invalid != 0)
-    wrong +=
-        fmt::format("errors were counted (device {}, generation {}, target {}, ring full {}, invalid {}); ",
-                    c.error_device, c.error_generation, c.error_target, c.error_ring_full, c.error_invalid);
+  const u64 decided = c.dropped + c.transmitted + c.redirected + c.passed;
+  if (decided != c.received) wrong += fmt::format("{} of {} are decided; ", decided, c.received);
+  for (const auto& counter : dataplane::kWorkerCounters)
+    if (counter.outcome == XG_OUTCOME_error && c.*counter.value != 0)
+      wrong += fmt::format("{} {}; ", c.*counter.value, counter.words);
   if (c.transmitted != near_.sent() || c.redirected != far_.sent() || c.passed != host_.sent())
     wrong += "what was sent is not what was counted; ";
   const auto frames = worker_->reclaim();

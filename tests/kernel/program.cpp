@@ -21,7 +21,7 @@ namespace xdpgpu::test {
 namespace {
 
 constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kReasons{
-#define XG_X(name, text) #name,
+#define XG_X(name, ...) #name,
     XG_KERNEL_REASONS(XG_X)
 #undef XG_X
 };

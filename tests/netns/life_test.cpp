@@ -16,6 +16,7 @@
 #include <set>
 
 #include "tests/netns/on_the_wire.hpp"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::lab {
 namespace {
@@ -58,6 +59,22 @@ Json last_line(const std::string& out) {
   return line.is_object() ? line : Json::object();
 }
 
+// The account has each counter of the maps under its outcome in the table of counters.
+void expect_by_table(const Json& packets, const Pins::Counts& kernel, const Pins::Counts& worker) {
+  std::map<xg_outcome, std::uint64_t> sums;
+  for (const auto& counter : dataplane::kKernelCounters) sums[counter.outcome] += kernel.at(counter.name);
+  for (const auto& counter : dataplane::kWorkerCounters) sums[counter.outcome] += worker.at(counter.name);
+  EXPECT_EQ(packets.at("in"), sums[XG_OUTCOME_in] - sums[XG_OUTCOME_again]);
+  EXPECT_EQ(packets.at("inspected"), sums[XG_OUTCOME_on]);
+  EXPECT_EQ(packets.at("drop"), sums[XG_OUTCOME_drop]);
+  EXPECT_EQ(packets.at("pass"), sums[XG_OUTCOME_pass]);
+  EXPECT_EQ(packets.at("tx"), sums[XG_OUTCOME_tx]);
+  EXPECT_EQ(packets.at("redirect"), sums[XG_OUTCOME_redirect]);
+  EXPECT_EQ(packets.at("error"), sums[XG_OUTCOME_error]);
+  EXPECT_EQ(packets.at("in"), sums[XG_OUTCOME_drop] + sums[XG_OUTCOME_pass] + sums[XG_OUTCOME_tx] +
+                                  sums[XG_OUTCOME_redirect] + sums[XG_OUTCOME_error]);
+}
+
 TEST_P(Life, DetachUnderTrafficAccountsForEveryPacket) {
   attach(inspect_udp(7000, kBounce));
   const Pins& pins = attached_->pins();
@@ -74,7 +91,8 @@ TEST_P(Life, DetachUnderTrafficAccountsForEveryPacket) {
   EXPECT_TRUE(account.value("packets_balanced", false)) << account;
   EXPECT_EQ(account.at("packets").at("in"), pins.kernel("received"));
   expect_conserved(pins);
-  const auto worker = pins.worker_counts();
+  const auto kernel = pins.kernel_counts(), worker = pins.worker_counts();
+  expect_by_table(account.at("packets"), kernel, worker);
   EXPECT_GT(worker.at("transmitted"), 0U);
   // Each packet that was counted as sent back did come back.
   EXPECT_EQ(left.drain(100ms, 5000ms, udp_to(7000)).size(), worker.at("transmitted"));

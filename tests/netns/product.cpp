@@ -17,16 +17,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "userspace/dataplane/counters.hpp"
+
 namespace xdpgpu::lab {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kKernelReasons{
-#define XG_X(name, text) #name,
-    XG_KERNEL_REASONS(XG_X)
-#undef XG_X
-};
+using dataplane::kKernelCounters;
 
 bpf_map_info map_info(int fd) {
   bpf_map_info info{};
@@ -123,10 +121,10 @@ Pins::Counts Pins::kernel_counts() const {
     std::vector<xg_counter> values(static_cast<std::size_t>(cpus));
     if (bpf_map_lookup_elem(fd, &reason, values.data()) != 0)
       throw Error(
-          fmt::format("cannot read the counter {}: {}", kKernelReasons[reason], std::strerror(errno)));
+          fmt::format("cannot read the counter {}: {}", kKernelCounters[reason].name, std::strerror(errno)));
     std::uint64_t sum = 0;
     for (const xg_counter& value : values) sum += value.packets;
-    counts[kKernelReasons[reason]] = sum;
+    counts[kKernelCounters[reason].name] = sum;
   }
   return counts;
 }
@@ -134,17 +132,22 @@ Pins::Counts Pins::kernel_counts() const {
 Pins::Counts Pins::worker_counts(std::uint32_t queue) const {
   const auto counters = value_at<xg_worker_counters>(maps_.at("worker_counters").get(), queue);
   Counts counts;
-#define XG_X(name, text) counts[#name] = counters.name;
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
+  for (const auto& counter : dataplane::kWorkerCounters) counts[counter.name] = counters.*counter.value;
   return counts;
 }
 
 std::uint64_t Pins::outcomes(const Counts& kernel) {
   std::uint64_t sum = 0;
-  for (const auto& [reason, packets] : kernel)
-    if (reason != "received") sum += packets;
+  for (const auto& counter : kKernelCounters)
+    if (counter.outcome != XG_OUTCOME_in) sum += kernel.at(counter.name);
   return sum;
+}
+
+std::uint64_t Pins::ends(const Counts& worker) {
+  std::uint64_t sum = 0;
+  for (const auto& counter : dataplane::kWorkerCounters)
+    if (dataplane::is_end(counter.outcome)) sum += worker.at(counter.name);
+  return sum - worker.at("lost_in_kernel");
 }
 
 Pins::Counts Pins::worker_counts() const {

@@ -42,6 +42,8 @@ class Pins {
   Counts kernel_counts() const;  // packets by reason, all CPUs; one reason is read after the other
   // What came of the packets that `kernel` counts as received.
   static std::uint64_t outcomes(const Counts& kernel);
+  // Packets that came to an end, of those that `worker` counts as received.
+  static std::uint64_t ends(const Counts& worker);
   Counts worker_counts() const;  // all queues
   Counts worker_counts(std::uint32_t queue) const;
   std::uint64_t kernel(const std::string& reason) const { return kernel_counts().at(reason); }

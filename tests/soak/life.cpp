@@ -365,11 +365,8 @@ class Life {
       if (!wrong.empty()) problem(std::move(wrong));
       found_.in += pins(port).kernel("received");
       handed += pins(port).kernel("inspected");
-      for (const auto& [reason, packets] : pins(port).worker_counts())
-        for (const char* outcome : {"lost_in_kernel", "dropped", "passed", "transmitted", "redirected",
-                                    "error_device", "error_generation", "error_target", "error_too_long",
-                                    "error_hand_over", "error_ring_full", "error_refused", "error_invalid"})
-          if (reason == outcome) accounted += packets;
+      const auto worker = pins(port).worker_counts();
+      accounted += lab::Pins::ends(worker) + worker.at("lost_in_kernel") - worker.at("lost_with_worker");
     }
     found_.in_flight_at_death = handed - accounted;
     if (plan_.end == End::detached && handed != accounted)

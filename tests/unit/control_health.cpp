@@ -59,18 +59,18 @@ TEST_F(Health, ABackendGoesDownWhenItDoesNotAnswerAndComesUpWhenItDoes) {
             0u)
       << news_.back();
   EXPECT_EQ(checks_.down(watched).size(), 1u);
-  Json report = checks_.report(watched);
+  const auto report = checks_.report(watched);
   ASSERT_EQ(report.size(), 1u);
-  EXPECT_EQ(report[0]["pipeline"], "p");
-  EXPECT_EQ(report[0]["stage"], 1);
-  EXPECT_EQ(report[0]["backend"], "b");
-  EXPECT_EQ(report[0]["up"], false);
-  EXPECT_EQ(report[0]["problem"], "Connection refused");
+  EXPECT_EQ(report[0].pipeline, "p");
+  EXPECT_EQ(report[0].stage, 1u);
+  EXPECT_EQ(report[0].backend, "b");
+  EXPECT_FALSE(report[0].up);
+  EXPECT_EQ(report[0].problem, "Connection refused");
   listen(port_);
   ASSERT_TRUE(news());
   EXPECT_NE(news_.back().find("is up again"), std::string::npos) << news_.back();
   EXPECT_TRUE(checks_.down(watched).empty());
-  EXPECT_FALSE(checks_.report(watched)[0].contains("problem"));
+  EXPECT_FALSE(checks_.report(watched)[0].problem);
 }
 
 TEST_F(Health, WhatIsKnownOutlivesAPolicyThatChecksInTheSameWay) {
@@ -82,7 +82,7 @@ TEST_F(Health, WhatIsKnownOutlivesAPolicyThatChecksInTheSameWay) {
   same.pipelines.front().name = "another";
   checks_.watch(same);
   EXPECT_EQ(checks_.down(same).size(), 1u);
-  EXPECT_EQ(checks_.report(same)[0]["pipeline"], "another");
+  EXPECT_EQ(checks_.report(same)[0].pipeline, "another");
   const policy::Policy other = policy(R"("interval": "20ms", "fall": 3)");
   checks_.watch(other);
   EXPECT_TRUE(checks_.down(other).empty()) << "checked in another way, it counts as up at first";

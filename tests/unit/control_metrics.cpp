@@ -6,20 +6,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "maps/control.h"
-
 namespace xdpgpu::control {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
 
-Json no_losses() {
-  Json counters;
-#define XG_X(name, words) counters[#name] = 0;
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
-  return counters;
+QueueReport served(const xg_queue_metrics& metrics) {
+  QueueReport queue;
+  queue.service.emplace().metrics = metrics_report(metrics);
+  return queue;
 }
 
 TEST(ControlMetrics, TimesHaveTheUnitThatFits) {
@@ -38,8 +34,7 @@ TEST(ControlMetrics, AQuietQueueHasRingsAndNothingElse) {
   metrics.send_ring_size = 4096;
   metrics.fill = {2048, 2048};
   metrics.fill_least = 2000;
-  const Json queue{{"metrics", metrics_json(metrics)}, {"counters", no_losses()}};
-  EXPECT_EQ(metrics_text(queue),
+  EXPECT_EQ(metrics_text(served(metrics)),
             "    rings of 2048, now/most: RX 0/0, fill 2048/2048 (least 2000); rings of 4096: TX 0/0, "
             "completion 0/0, reinjection 0/0\n");
 }
@@ -59,11 +54,10 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   metrics.latency_ns_sum = 999 * 20'000 + 3'000'000;
   metrics.kernel_rx_ring_full = 4;
   metrics.reinject_refused = 6;
-  Json counters = no_losses();
-  counters["dropped"] = 500;
-  counters["lost_in_kernel"] = 4;
-  counters["error_refused"] = 6;
-  const Json queue{{"metrics", metrics_json(metrics)}, {"counters", counters}};
+  QueueReport queue = served(metrics);
+  queue.counters.dropped = 500;
+  queue.counters.lost_in_kernel = 4;
+  queue.counters.error_refused = 6;
   const std::string text = metrics_text(queue);
   EXPECT_THAT(text, HasSubstr("RX 3/700"));
   EXPECT_THAT(text, HasSubstr("reinjection 1/64"));
@@ -73,13 +67,28 @@ TEST(ControlMetrics, ABusyQueueTellsItsTimesAndLosses) {
   EXPECT_THAT(text, HasSubstr("drops: 500 dropped by a pipeline, 4 lost between redirect and RX ring, "
                               "6 refused by the kernel behind user space\n"));
   EXPECT_THAT(text, Not(HasSubstr("device's failure")));
-  const Json& json = queue.at("metrics");
+  const Json json = as_json(queue).at("metrics");
   EXPECT_EQ(json.at("latency_ns").at("count"), 1000);
   EXPECT_EQ(json.at("latency_ns").at("max"), 3'000'000);
   EXPECT_EQ(json.at("latency_ns").at("mean"), 22'980);
   EXPECT_EQ(json.at("device_time_ns").at("log2").size(), std::size_t{XG_DEVICE_BUCKETS});
   EXPECT_EQ(json.at("batches").at("log2").at(9), 2);
   EXPECT_EQ(json.at("kernel_losses").at("rx_ring_full"), 4);
+  EXPECT_EQ(json.at("kernel_losses").at("reinject_refused"), 6);
+}
+
+TEST(ControlMetrics, EachLossOfTheTableIsToldUnderItsName) {
+  xg_queue_metrics metrics{};
+  u64 number = 0;
+#define XG_X(name, unit, outcome, words, member) metrics.member = ++number;
+  XG_QUEUE_LOSSES(XG_X)
+#undef XG_X
+  const Json losses = as_json(metrics_report(metrics).kernel_losses);
+  EXPECT_EQ(losses.size(), number);
+  number = 0;
+#define XG_X(name, ...) EXPECT_EQ(losses.at(#name), ++number);
+  XG_QUEUE_LOSSES(XG_X)
+#undef XG_X
 }
 
 }  // namespace

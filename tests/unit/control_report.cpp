@@ -10,61 +10,90 @@
 #include "userspace/control/describe.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/summary.hpp"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
+PortReport port_with(u32 reason, u64 packets) {
+  PortReport port;
+  port.kernel.by[reason].packets = packets;
+  return port;
+}
+
 // Every reason gets a count of its own, so that one that is forgotten or counted twice shows.
 TEST(ControlReport, EveryReasonIsInExactlyOneOutcome) {
-  std::vector<xg_counter> kernel(XG_KERNEL_REASON_COUNT);
+  PortReport port;
   u64 outcomes = 0;
   for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
-    kernel[reason].packets = u64{1} << reason;
+    port.kernel.by[reason].packets = u64{1} << reason;
     if (reason != XG_KERNEL_received && reason != XG_KERNEL_inspected && reason != XG_KERNEL_cut)
       outcomes += u64{1} << reason;
   }
   constexpr u64 kReceived = u64{1} << XG_KERNEL_REASON_COUNT;
-  kernel[XG_KERNEL_received].packets = kReceived;
-  const Totals only_kernel = total({kernel}, {});
-  EXPECT_EQ(only_kernel.in, kReceived - (u64{1} << XG_KERNEL_cut)) << "its segments came in again";
-  EXPECT_EQ(only_kernel.inspected, u64{1} << XG_KERNEL_inspected);
-  EXPECT_EQ(only_kernel.pass + only_kernel.drop + only_kernel.tx + only_kernel.redirect + only_kernel.error,
-            outcomes);
-  EXPECT_EQ(only_kernel.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite |
-                                   u64{1} << XG_KERNEL_error_too_long);
-  EXPECT_EQ(only_kernel.tx, u64{1} << XG_KERNEL_tx_flow);
+  port.kernel.by[XG_KERNEL_received].packets = kReceived;
+  const Totals sum = total({port});
+  EXPECT_EQ(sum.in, kReceived - (u64{1} << XG_KERNEL_cut)) << "its segments came in again";
+  EXPECT_EQ(sum.inspected, u64{1} << XG_KERNEL_inspected);
+  EXPECT_EQ(sum.pass + sum.drop + sum.tx + sum.redirect + sum.error, outcomes);
+  EXPECT_EQ(sum.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite |
+                           u64{1} << XG_KERNEL_error_too_long);
+  EXPECT_EQ(sum.tx, u64{1} << XG_KERNEL_tx_flow);
+}
+
+// So does every counter of a worker; what is no end of a packet moves nothing.
+TEST(ControlReport, EveryWorkersCounterIsInExactlyOneOutcome) {
+  for (const auto& counter : dataplane::kWorkerCounters) {
+    PortReport port;
+    port.queues.emplace_back().counters.*counter.value = 7;
+    const Totals sum = total({port});
+    const u64 outcomes[] = {sum.drop, sum.pass, sum.tx, sum.redirect, sum.error};
+    for (u32 outcome = XG_OUTCOME_drop; outcome <= XG_OUTCOME_error; outcome++)
+      EXPECT_EQ(outcomes[outcome - XG_OUTCOME_drop], outcome == counter.outcome ? 7u : 0u) << counter.name;
+    EXPECT_EQ(sum.in + sum.inspected, 0u) << counter.name;
+  }
+}
+
+// What a report says of a verdict is what the account counts it as.
+TEST(ControlReport, AReasonsActionIsItsOutcome) {
+  for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
+    const Totals sum = total({port_with(reason, 1)});
+    EXPECT_EQ(action_of(reason) == XG_PASS, sum.pass == 1) << reason_name(reason);
+    EXPECT_EQ(action_of(reason) == XG_DROP, sum.drop == 1) << reason_name(reason);
+    EXPECT_EQ(action_of(reason) == XG_TX, sum.tx == 1) << reason_name(reason);
+    EXPECT_EQ(action_of(reason) == XG_REDIRECT, sum.redirect == 1) << reason_name(reason);
+  }
 }
 
 TEST(ControlReport, WorkersCompleteTheAccount) {
-  std::vector<xg_counter> kernel(XG_KERNEL_REASON_COUNT);
-  kernel[XG_KERNEL_received].packets = 100;
-  kernel[XG_KERNEL_pass_control].packets = 10;
-  kernel[XG_KERNEL_inspected].packets = 90;
-  dataplane::QueueStatus queue;
-  queue.counters.received = 85;
-  queue.counters.lost_in_kernel = 5;
-  queue.counters.dropped = 20;
-  queue.counters.passed = 30;
-  queue.counters.transmitted = 15;
-  queue.counters.redirected = 10;
-  queue.counters.error_device = 1;
-  queue.counters.error_generation = 2;
-  queue.counters.error_target = 2;
-  queue.counters.error_too_long = 1;
-  queue.counters.error_ring_full = 1;
-  queue.counters.error_refused = 1;
-  queue.counters.error_hand_over = 1;
-  queue.counters.error_invalid = 1;
-  queue.counters.flows_cached = 1000;  // no packets
-  queue.counters.checksums_repaired = 1000;
-  Totals sum = total({kernel}, {queue});
+  PortReport port = port_with(XG_KERNEL_received, 100);
+  port.kernel.by[XG_KERNEL_pass_control].packets = 10;
+  port.kernel.by[XG_KERNEL_inspected].packets = 90;
+  xg_worker_counters& counters = port.queues.emplace_back().counters;
+  counters.received = 85;
+  counters.lost_in_kernel = 5;
+  counters.dropped = 20;
+  counters.passed = 30;
+  counters.transmitted = 15;
+  counters.redirected = 10;
+  counters.error_device = 1;
+  counters.error_generation = 2;
+  counters.error_target = 2;
+  counters.error_too_long = 1;
+  counters.error_ring_full = 1;
+  counters.error_refused = 1;
+  counters.error_hand_over = 1;
+  counters.error_invalid = 1;
+  counters.flows_cached = 1000;  // no packets
+  counters.checksums_repaired = 1000;
+  Totals sum = total({port});
   EXPECT_TRUE(sum.balanced());
   EXPECT_EQ(sum.in_flight(), 0u);
   EXPECT_EQ(sum.pass, 40u);
   EXPECT_EQ(sum.error, 15u);
   EXPECT_EQ(sum.refused, 1u);
-  queue.counters.passed--;
-  sum = total({kernel}, {queue});
+  counters.passed--;
+  sum = total({port});
   EXPECT_FALSE(sum.balanced());
   EXPECT_EQ(sum.in_flight(), 1u);
 }
@@ -77,7 +106,9 @@ TEST(ControlReport, OneIsNotSeveral) {
 
 TEST(ControlReport, SaysWhatTheKernelRefusedBesideTheTotals) {
   const auto text = [](const Totals& sum) {
-    return account_text({{"packets", to_json(sum)}, {"ports", Json::array()}});
+    StatusReport report;
+    report.packets = sum;
+    return account_text(report);
   };
   Totals sum{.in = 12, .pass = 3, .drop = 2, .error = 7, .inspected = 12, .refused = 6};
   EXPECT_EQ(

@@ -34,17 +34,16 @@ int clean_up(const std::string& ifname, Format format) {
                     "\"xdpgpu status\"",
                     ifname));
   // How it ended is known of one that was told to: "xdpgpu detach --keep".
-  const Json before = control::last_end(ifname);
-  control::keep_last_end({ifname},
-                         (before.is_null() ? "its process was killed" : before.at("why").get<std::string>()) +
-                             ", and then \"xdpgpu detach\" removed what it had left");
+  const auto before = control::last_end(ifname);
+  control::keep_last_end({ifname}, (before ? before->why : "its process was killed") +
+                                       ", and then \"xdpgpu detach\" removed what it had left");
   if (format == Format::json)
     print_json({{"removed", *removed}});
   else
-    print(fmt::format("{}: {}; removed what it left: {}\n", ifname,
-                      before.is_null() ? "the process that attached it is dead"
-                                       : "its last attach " + control::last_end_text(before),
-                      fmt::join(*removed, ", ")));
+    print(fmt::format(
+        "{}: {}; removed what it left: {}\n", ifname,
+        before ? "its last attach " + control::last_end_text(before) : "the process that attached it is dead",
+        fmt::join(*removed, ", ")));
   return kDone;
 }
 
@@ -82,9 +81,9 @@ class Ending {
   std::vector<std::pair<pid_t, kernel::Fd>> processes_;
 };
 
-const char* outcome_text(bool keep, const Json& report) {
+const char* outcome_text(bool keep, const control::StatusReport& report) {
   if (!keep) return "detached";
-  return report.value("kept", false)
+  return report.kept.value_or(false)
              ? "left to the kernel, which goes by what it knows until the next attach"
              : "detached: its program could not be left to a later attach, as libxdp's "
                "dispatcher runs it, or its pins were removed and could not be made again";
@@ -111,18 +110,20 @@ int run(const std::string& ifname, bool keep, Format format) {
   const auto answer = control::ask(ifname, {std::string(control::request::kDetach), std::move(arguments)});
   if (!answer) return dies(ifname) && !keep ? clean_up(ifname, format) : fail(answer.error());
   if (!answer->ok()) return fail(answer->error);
-  const Json& report = answer->result;
+  const auto report = control::read_answer<control::StatusReport>(answer->result);
+  if (!report) return fail(report.error());
   constexpr std::chrono::seconds kPatience{20};
   if (const auto left = ending.wait(kPatience))
     return fail(fmt::format(
         "{} is {}, but process {}, which had it, has not ended within {} s, so that its memory and what it "
         "has in {} are in use still; /proc/{}/stack says what it waits for",
-        ifname, outcome_text(keep, report), *left, kPatience.count(), kernel::names::run_root(), *left));
+        ifname, outcome_text(keep, *report), *left, kPatience.count(), kernel::names::run_root(), *left));
   if (format == Format::json)
-    print_json(report);
+    print_json(answer->result);
   else
-    print(fmt::format("{} is {}\n{}", ifname, outcome_text(keep, report), control::account_text(report)));
-  return report.value("frames_conserved", false) && report.value("packets_balanced", false) ? kDone : kFailed;
+    print(fmt::format("{} is {}\n{}", ifname, outcome_text(keep, *report), control::account_text(*report)));
+  return report->frames_conserved.value_or(false) && report->packets_balanced.value_or(false) ? kDone
+                                                                                              : kFailed;
 }
 
 void add(CLI::App& app, Chosen& chosen) {

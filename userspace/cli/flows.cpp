@@ -1,82 +1,78 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
-
-#include "userspace/kernel/names.hpp"
 
 #include "maps/types.h"
 #include "userspace/cli/command.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/flows.hpp"
+#include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::cli {
 namespace {
 
-std::string line_of(const Json& flow) {
-  std::string action = flow.at("action").get<std::string>();
-  if (flow.contains("target")) action += " to " + flow.at("target").get<std::string>();
-  std::string backend =
-      flow.contains("backend") ? fmt::format(", backend {}", flow.at("backend").get<std::string>()) : "";
-  if (const auto outer = flow.find("encapsulation"); outer != flow.end())
-    backend +=
-        fmt::format(" by {} to {}", outer->at("type").get<std::string>(), outer->at("to").get<std::string>());
+using control::FlowReport;
+using control::FlowsReport;
+
+std::string line_of(const FlowReport& flow) {
+  const std::string action = flow.action + (flow.target ? " to " + *flow.target : "");
+  std::string backend = flow.backend ? fmt::format(", backend {}", *flow.backend) : "";
+  if (flow.encapsulation)
+    backend += fmt::format(" by {} to {}", flow.encapsulation->type, flow.encapsulation->to);
   std::string age;
-  if (flow.contains("idle_s")) age = fmt::format(", last {:.1f} s ago", flow.at("idle_s").get<double>());
-  if (flow.contains("expires_in_s"))
-    age += fmt::format(", ends in {:.0f} s", flow.at("expires_in_s").get<double>());
-  return fmt::format("{:>8}  {:<16} {}  ({}{}; {}{})\n", flow.at("index").get<u32>(), action,
-                     flow.at("flow").get<std::string>(), flow.at("decided_by").get<std::string>(), backend,
-                     control::counted(flow.at("packets").get<u64>(), "packet"), age);
+  if (flow.idle_s) age = fmt::format(", last {:.1f} s ago", *flow.idle_s);
+  if (flow.expires_in_s) age += fmt::format(", ends in {:.0f} s", *flow.expires_in_s);
+  return fmt::format("{:>8}  {:<16} {}  ({}{}; {}{})\n", flow.index, action, flow.flow, flow.decided_by,
+                     backend, control::counted(flow.packets, "packet"), age);
 }
 
 // One answer holds a part of them; asks until there are `limit` or no more.
-std::optional<Json> ask_for_flows(const std::string& ifname, u64 limit, int& status) {
-  std::optional<Json> all;
+std::optional<FlowsReport> ask_for_flows(const std::string& ifname, u64 limit, int& status) {
+  FlowsReport all;
   Json arguments = {{"interface", ifname}};
-  while (true) {
-    arguments["limit"] = all ? limit - all->at("flows").size() : limit;
-    auto part = ask(ifname, std::string(control::request::kFlowsList), arguments, status);
-    if (!part) return std::nullopt;
-    if (!all) {
-      all = std::move(*part);
-    } else {
-      for (auto& flow : part->at("flows")) all->at("flows").push_back(std::move(flow));
-      for (const char* name : {"current", "left_out"}) all->at(name) = part->at(name);
-      all->erase("next");
-      if (const auto next = part->find("next"); next != part->end()) (*all)["next"] = *next;
+  do {
+    arguments["limit"] = limit - all.flows.size();
+    if (all.next) arguments["from"] = *all.next;
+    const auto answer = ask(ifname, std::string(control::request::kFlowsList), arguments, status);
+    if (!answer) return std::nullopt;
+    auto part = control::read_answer<FlowsReport>(*answer);
+    if (!part) {
+      status = fail(part.error());
+      return std::nullopt;
     }
-    const auto next = all->find("next");
-    if (next == all->end() || all->at("flows").size() >= limit) break;
-    arguments["from"] = *next;
-  }
-  all->at("listed") = all->at("flows").size();
+    std::move(part->flows.begin(), part->flows.end(), std::back_inserter(all.flows));
+    all.current = part->current;
+    all.left_out = part->left_out;
+    all.next = part->next;
+  } while (all.next && all.flows.size() < limit);
+  all.listed = all.flows.size();
   return all;
 }
 
 int list(const std::string& ifname, u64 limit, Format format) {
   int status = kFailed;
-  const auto result = ask_for_flows(ifname, limit, status);
-  if (!result) return status;
+  const auto all = ask_for_flows(ifname, limit, status);
+  if (!all) return status;
   if (format == Format::json) {
-    print_json(*result);
+    print_json(control::as_json(*all));
     return kDone;
   }
-  const auto& flows = result->at("flows");
-  const u64 left_out = result->at("left_out").get<u64>();
-  print(fmt::format("{} that {} applies in the kernel{}\n",
-                    control::counted(result->at("current").get<u64>(), "flow verdict"), ifname,
-                    left_out > 0 ? fmt::format(", the first {}", flows.size()) : ""));
-  if (flows.empty()) return kDone;
+  print(fmt::format("{} that {} applies in the kernel{}\n", control::counted(all->current, "flow verdict"),
+                    ifname, all->left_out > 0 ? fmt::format(", the first {}", all->listed) : ""));
+  if (all->flows.empty()) return kDone;
   print("   index  action           flow  (decided by; handled in the kernel since)\n");
-  for (const auto& flow : flows) print(line_of(flow));
-  if (left_out > 0)
-    print(fmt::format("{} more are left out; list more with \"xdpgpu flows list {} --limit N\"\n", left_out,
-                      kernel::names::operand(ifname)));
+  for (const auto& flow : all->flows) print(line_of(flow));
+  if (all->left_out > 0)
+    print(fmt::format("{} more are left out; list more with \"xdpgpu flows list {} --limit N\"\n",
+                      all->left_out, kernel::names::operand(ifname)));
   print(fmt::format(
       "\nThe first, as the kernel holds it:\n  bpftool map lookup pinned {}/flow_verdicts key {}\n",
-      kernel::names::pin_folder(ifname), flows.front().at("bpftool_key").get<std::string>()));
+      kernel::names::pin_folder(ifname), all->flows.front().bpftool_key));
   return kDone;
 }
 

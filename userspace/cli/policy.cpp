@@ -340,6 +340,16 @@ int confirm(const std::string& ifname, Format format) {
   return kDone;
 }
 
+// What policy.show gives beside the policy.
+struct Beside {
+  std::optional<control::Trial> trial;
+  std::optional<control::LastEnd> last_end;
+  static void fields(auto& self, auto& field) {
+    field.part("confirm_within_s", self.trial);
+    field("last_end", self.last_end);
+  }
+};
+
 int show(const std::string& ifname, Format format) {
   int status = kFailed;
   const auto result = ask(ifname, std::string(control::request::kPolicyShow), {}, status);
@@ -350,12 +360,13 @@ int show(const std::string& ifname, Format format) {
   }
   print(result->at("text").get<std::string>());
   // Beside the text, which may go to a file.
-  if (std::string trial = control::trial_text(*result, ifname); !trial.empty()) {
+  const auto beside = control::read_answer<Beside>(*result);
+  if (!beside) return fail(beside.error());
+  if (std::string trial = control::trial_text(beside->trial, ifname); !trial.empty()) {
     trial.pop_back();
     say(trial);
   }
-  if (const std::string before = control::last_end_text(result->value("last_end", Json())); !before.empty())
-    say("the attach before this one " + before);
+  if (beside->last_end) say("the attach before this one " + control::last_end_text(beside->last_end));
   return kDone;
 }
 

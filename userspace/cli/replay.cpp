@@ -7,8 +7,8 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <string_view>
 
+#include "maps/control.h"
 #include "userspace/cli/command.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/host/capture.hpp"
@@ -23,16 +23,23 @@ struct Arguments {
   bool verbose = false;
 };
 
+// "passed by a rule" says which one.
+std::string reason_of(const control::PacketVerdict& verdict) {
+  if (verdict.rule.empty()) return verdict.reason;
+  switch (verdict.kernel_reason) {
+    case XG_KERNEL_pass_rule:
+      return fmt::format("passed by rule \"{}\"", verdict.rule);
+    case XG_KERNEL_drop_rule:
+      return fmt::format("dropped by rule \"{}\"", verdict.rule);
+    case XG_KERNEL_drop_limit:
+      return fmt::format("dropped: over the limit of rule \"{}\"", verdict.rule);
+    default:
+      return fmt::format("{} by rule \"{}\"", verdict.reason, verdict.rule);
+  }
+}
+
 std::string why_of(const control::PacketVerdict& verdict) {
-  std::string why = verdict.reason;
-  // "dropped by a rule" says which one.
-  constexpr std::string_view kByARule = " by a rule", kOverALimit = "over a rule's limit";
-  if (!verdict.rule.empty() && why.ends_with(kByARule)) why.resize(why.size() - kByARule.size());
-  if (!verdict.rule.empty() && why.ends_with(kOverALimit))
-    why.replace(why.size() - kOverALimit.size(), why.npos,
-                fmt::format("over the limit of rule \"{}\"", verdict.rule));
-  else if (!verdict.rule.empty())
-    why += fmt::format(" by rule \"{}\"", verdict.rule);
+  std::string why = reason_of(verdict);
   if (verdict.headers_cut) why += ", headers cut by the capture";
   if (!verdict.pipeline.empty()) why += fmt::format(" in pipeline {}: {}", verdict.pipeline, verdict.stage);
   if (!verdict.mirrors.empty()) why += fmt::format("; mirrored to {}", fmt::join(verdict.mirrors, ", "));

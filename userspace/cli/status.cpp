@@ -18,134 +18,124 @@
 namespace xdpgpu::cli {
 namespace {
 
+using control::StatusReport;
+
 // Where the worker is kept, and its frames if they came to stand elsewhere.
-std::string node_text(const Json& queue) {
-  const int node = queue.at("numa_node").get<int>(), frames = queue.at("frames_node").get<int>();
+std::string node_text(const control::QueueService& service) {
+  const int node = service.numa_node, frames = service.frames_node;
   if (node < 0) return "";
   return fmt::format(", NUMA node {}{}", node,
                      frames >= 0 && frames != node ? fmt::format(" (frames of it on node {})", frames) : "");
 }
 
-std::string netns_text(const Json& report) {
-  const auto netns = report.find("netns");
-  if (netns == report.end() || netns->at("initial").get<bool>()) return "";
-  return fmt::format(" in network namespace {}", netns->at("inode").get<u64>());
+std::string netns_text(const StatusReport& report) {
+  return report.netns.initial ? "" : fmt::format(" in network namespace {}", report.netns.inode);
 }
 
 // A process without a data plane, for now or for good.
-bool is_dead(const Json& report) {
-  const auto life = report.find("data_plane");
-  return life != report.end() && !life->value("lives", true);
+bool is_dead(const StatusReport& report) { return !report.service; }
+
+std::string last_death_text(const control::LifeReport& life) {
+  if (!life.last_death) return "";
+  const auto& last = *life.last_death;
+  return fmt::format("the data plane has died {} time{}, the last one on {}: it {}{}\n", life.deaths,
+                     life.deaths == 1 ? "" : "s", last.at, last.how,
+                     last.headers ? "; the headers of the packets that it had are in " + *last.headers : "");
 }
 
-std::string last_death_text(const Json& life) {
-  const auto last = life.find("last_death");
-  if (last == life.end()) return "";
-  const auto headers = last->value("headers", std::string());
-  return fmt::format("the data plane has died {} time{}, the last one on {}: it {}{}\n",
-                     life.at("deaths").get<u64>(), life.at("deaths").get<u64>() == 1 ? "" : "s",
-                     last->at("at").get<std::string>(), last->at("how").get<std::string>(),
-                     headers.empty() ? "" : "; the headers of the packets that it had are in " + headers);
-}
-
-std::string dead_text(const Json& report) {
-  const Json& life = report.at("data_plane");
-  std::string text = fmt::format(
-      "process {}{}, up {:.0f} s: {}\n", report.at("pid").get<int>(), netns_text(report),
-      report.at("uptime_s").get<double>(),
-      life.value("state", "") == "stopped" ? "THE DATA PLANE IS STOPPED" : "THERE IS NO DATA PLANE");
-  for (const auto& port : report.at("ports"))
-    text += fmt::format("{} is attached: {} XDP; {}; maps in {}\n", port.at("interface").get<std::string>(),
-                        port.at("xdp").get<std::string>(), port.at("state").get<std::string>(),
-                        port.at("pins").get<std::string>());
-  text += last_death_text(life) + life.at("summary").get<std::string>() + "\n\n";
+std::string dead_text(const StatusReport& report) {
+  const control::LifeReport life = report.data_plane.value_or(control::LifeReport{});
+  std::string text =
+      fmt::format("process {}{}, up {:.0f} s: {}\n", report.pid, netns_text(report), report.uptime_s,
+                  life.state == "stopped" ? "THE DATA PLANE IS STOPPED" : "THERE IS NO DATA PLANE");
+  for (const auto& port : report.ports)
+    text += fmt::format("{} is attached: {} XDP; {}; maps in {}\n", port.interface, port.xdp, port.state,
+                        port.pins);
+  text += last_death_text(life) + life.summary.value_or("") + "\n\n";
   return text + control::account_text(report);
 }
 
-std::string burst_text(const Json& burst) {
-  const u64 frames = burst.at("frames_per_queue").get<u64>(), queues = burst.at("queues").get<u64>();
+std::string burst_text(const control::BurstReport& burst) {
   return fmt::format(
       "  io.burst {} at {} Gbit/s in frames of 64 bytes ({} on the wire): {} frames a queue x {} queue{} x "
       "{} KiB = "
       "{:.1f} MiB\n",
-      policy::write_duration(burst.at("ns").get<u64>()), burst.at("link_mbps").get<double>() / 1000,
-      burst.at("wire_bytes").get<u64>(), frames, queues, queues == 1 ? "" : "s",
-      burst.at("frame_bytes").get<u64>() >> 10, burst.at("bytes").get<double>() / (1 << 20));
+      policy::write_duration(burst.ns), static_cast<double>(burst.link_mbps) / 1000, burst.wire_bytes,
+      burst.frames_per_queue, burst.queues, burst.queues == 1 ? "" : "s", burst.frame_bytes >> 10,
+      static_cast<double>(burst.bytes) / (1 << 20));
 }
 
-std::string text_of(const Json& report) {
-  if (is_dead(report)) return dead_text(report);
-  std::string text = fmt::format("process {}{}, up {:.0f} s\n", report.at("pid").get<int>(),
-                                 netns_text(report), report.at("uptime_s").get<double>());
-  text += control::ready_text(report);
-  if (const auto life = report.find("data_plane"); life != report.end()) text += last_death_text(*life);
-  if (const auto cage = report.find("cage"); cage != report.end() && cage->contains("why"))
-    text += fmt::format("the data plane: system calls {}, files {} ({})\n",
-                        cage->at("system_calls").get<std::string>(), cage->at("files").get<std::string>(),
-                        cage->at("why").get<std::string>());
-  const bool several = report.at("devices").size() > 1;
-  for (const auto& port : report.at("ports")) {
-    const auto name = port.at("interface").get<std::string>();
-    text += fmt::format("\n{}: {}; maps in {}\n", name, port.at("state").get<std::string>(),
-                        port.at("pins").get<std::string>());
-    if (const auto burst = port.find("burst"); burst != port.end()) text += burst_text(*burst);
-    for (const auto& queue : port.at("queues")) {
-      const auto& counters = queue.at("counters");
-      const int cpu = queue.at("cpu").get<int>(), retire_cpu = queue.at("retire_cpu").get<int>();
-      text += fmt::format(
-          "  queue {}: {}, {}{}{}{}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
-          queue.at("queue").get<unsigned>(), queue.at("mode").get<std::string>(),
-          queue.at("compute_mode").get<std::string>(), cpu >= 0 ? fmt::format(" on core {}", cpu) : "",
-          retire_cpu >= 0 ? fmt::format(" and {}", retire_cpu) : "", node_text(queue),
-          several ? fmt::format(", device {}", queue.at("device").get<std::string>()) : "",
-          queue.at("busy_poll").get<bool>() ? ", polling the driver" : "", counters.at("received").get<u64>(),
-          counters.at("flows_cached").get<u64>(), queue.at("in_user_space").get<u64>(),
-          queue.at("credits").get<long>());
-      text += control::metrics_text(queue);
-    }
-  }
-  text += "\n" + control::account_text(report);
-  const auto& latency = report.at("latency_ns");
-  if (latency.at("count").get<u64>())
-    text += fmt::format("\nfrom receipt to verdict, {}: {}\n",
-                        control::counted(latency.at("count").get<u64>(), "packet"),
-                        control::durations_text(latency));
-  bool header = false;
-  for (const auto& rule : report.at("rules")) {
-    const u64 packets = rule.at("packets").get<u64>();
-    if (packets == 0) continue;
-    if (!header) text += "\nrules that matched:\n";
-    header = true;
-    const control::Json& shed = rule.at("shed");
-    const u64 overload = shed.at("overload").get<u64>(), failure = shed.at("failure").get<u64>();
-    text += fmt::format("  {:>14}  {}{}{}\n", packets, rule.at("name").get<std::string>(),
-                        overload ? fmt::format(", {} of them left to on_overload", overload) : "",
-                        failure ? fmt::format(", {} of them left to on_failure", failure) : "");
-  }
-  text += control::alarms_text(report);
-  text += control::tables_text(report);
-  const auto& frames = report.at("frames");
-  text +=
-      fmt::format("\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}\n",
-                  frames.at("total").get<u64>(), frames.at("free").get<u64>(), frames.at("fill").get<u64>(),
-                  frames.at("batch").get<u64>(), frames.at("tx").get<u64>(),
-                  frames.at("conserved").get<bool>() ? "" : " (NOT CONSERVED)");
+std::string queue_text(const control::QueueReport& queue, bool several_devices) {
+  const control::QueueService& service = *queue.service;
+  return fmt::format(
+             "  queue {}: {}, {}{}{}{}{}{}, {} inspected, {} cached verdicts, {} in user space, {} credits\n",
+             queue.queue, service.mode, service.compute_mode,
+             service.cpu >= 0 ? fmt::format(" on core {}", service.cpu) : "",
+             service.retire_cpu >= 0 ? fmt::format(" and {}", service.retire_cpu) : "", node_text(service),
+             several_devices ? fmt::format(", device {}", service.device) : "",
+             service.busy_poll ? ", polling the driver" : "", queue.counters.received,
+             queue.counters.flows_cached, service.in_user_space, service.credits) +
+         control::metrics_text(queue);
+}
+
+std::string port_text(const control::PortReport& port, bool several_devices) {
+  std::string text = fmt::format("\n{}: {}; maps in {}\n", port.interface, port.state, port.pins);
+  if (port.burst) text += burst_text(*port.burst);
+  for (const auto& queue : port.queues)
+    if (queue.service) text += queue_text(queue, several_devices);
   return text;
 }
 
-bool any(const Json& objects, const char* member, const char* value) {
-  return std::any_of(objects.begin(), objects.end(),
-                     [&](const Json& one) { return one.value(member, std::string()) == value; });
+std::string rules_text(const std::vector<control::RuleReport>& rules) {
+  std::string text;
+  for (const auto& rule : rules) {
+    if (rule.packets == 0) continue;
+    if (text.empty()) text += "\nrules that matched:\n";
+    text += fmt::format(
+        "  {:>14}  {}{}{}\n", rule.packets, rule.name,
+        rule.shed.overload ? fmt::format(", {} of them left to on_overload", rule.shed.overload) : "",
+        rule.shed.failure ? fmt::format(", {} of them left to on_failure", rule.shed.failure) : "");
+  }
+  return text;
+}
+
+std::string text_of(const StatusReport& report) {
+  if (is_dead(report)) return dead_text(report);
+  const control::ServiceReport& service = *report.service;
+  std::string text =
+      fmt::format("process {}{}, up {:.0f} s\n", report.pid, netns_text(report), report.uptime_s);
+  text += control::ready_text(report);
+  if (report.data_plane) text += last_death_text(*report.data_plane);
+  if (report.cage && report.cage->why)
+    text += fmt::format("the data plane: system calls {}, files {} ({})\n", report.cage->system_calls,
+                        report.cage->files, *report.cage->why);
+  for (const auto& port : report.ports) text += port_text(port, service.devices.size() > 1);
+  text += "\n" + control::account_text(report);
+  if (service.latency.count)
+    text +=
+        fmt::format("\nfrom receipt to verdict, {}: {}\n", control::counted(service.latency.count, "packet"),
+                    control::durations_text(service.latency));
+  text += rules_text(service.rules);
+  if (report.alarms) text += control::alarms_text(*report.alarms);
+  text += control::tables_text(service);
+  const auto& frames = service.frames;
+  text +=
+      fmt::format("\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}\n",
+                  frames.total, frames.free, frames.fill, frames.batch, frames.tx,
+                  frames.conserved() ? "" : " (NOT CONSERVED)");
+  return text;
 }
 
 // How it is, as an exit status.
-int state_of(const Json& report) {
+int state_of(const StatusReport& report) {
   if (is_dead(report)) return kDead;
-  if (any(report.at("ports"), "state", "bypass")) return kBypassed;
-  if (report.at("policy").value("audit", false)) return kAudit;
-  const Json& devices = report.at("devices");
+  if (std::any_of(report.ports.begin(), report.ports.end(),
+                  [](const auto& port) { return port.state == "bypass"; }))
+    return kBypassed;
+  if (report.policy.in_force && report.policy.in_force->audit) return kAudit;
+  const auto& devices = report.service->devices;
   const bool degraded =
-      std::any_of(devices.begin(), devices.end(), [](const Json& one) { return one.contains("degraded"); });
+      std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device.degraded; });
   return degraded ? kDegraded : kDone;
 }
 
@@ -163,21 +153,30 @@ Unanswered unanswered(const std::string& ifname, const kernel::names::Scope& sco
   return {std::move(sentence), dead ? kDead : kFailed, found == control::Presence::absent};
 }
 
-tl::expected<Json, Unanswered> ask_for_status(const std::string& ifname, const kernel::names::Scope& scope) {
+// As it came, and as what it says.
+struct Answer {
+  Json json;
+  StatusReport report;
+};
+
+tl::expected<Answer, Unanswered> ask_for_status(const std::string& ifname,
+                                                const kernel::names::Scope& scope) {
   auto answer = control::ask(ifname, {std::string(control::request::kStatus), {}}, scope);
   if (!answer) return tl::unexpected(unanswered(ifname, scope, answer.error()));
   if (!answer->ok()) return tl::unexpected(Unanswered{answer->error});
-  return std::move(answer->result);
+  auto report = control::read_answer<StatusReport>(answer->result);
+  if (!report) return tl::unexpected(Unanswered{std::move(report.error())});
+  return Answer{std::move(answer->result), std::move(*report)};
 }
 
 int run_one(const std::string& ifname, Format format) {
-  const auto report = ask_for_status(ifname, kernel::names::own_scope());
-  if (!report) return fail(report.error().sentence, report.error().status);
+  const auto answer = ask_for_status(ifname, kernel::names::own_scope());
+  if (!answer) return fail(answer.error().sentence, answer.error().status);
   if (format == Format::json)
-    print_json(*report);
+    print_json(answer->json);
   else
-    print(text_of(*report));
-  return state_of(*report);
+    print(text_of(answer->report));
+  return state_of(answer->report);
 }
 
 // Every attached process once, however many interfaces it has.
@@ -200,16 +199,17 @@ int run_all(bool only_here, Format format) {
           kernel::pinned_link(ifname, scope))
         say_of(ifname, {control::not_attached(ifname, scope)});
     for (const auto& ifname : attached) {
-      auto report = ask_for_status(ifname, scope);
-      if (!report && report.error().gone) continue;  // detached since it was found
-      if (!report) {
-        say_of(ifname, report.error());
+      auto answer = ask_for_status(ifname, scope);
+      if (!answer && answer.error().gone) continue;  // detached since it was found
+      if (!answer) {
+        say_of(ifname, answer.error());
         continue;
       }
-      worst = std::max(worst, state_of(*report));
-      if (!seen.insert(report->at("pid").get<int>()).second) continue;
-      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
-      reports.push_back(std::move(*report));
+      const StatusReport& report = answer->report;
+      worst = std::max(worst, state_of(report));
+      if (!seen.insert(report.pid).second) continue;
+      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(report));
+      reports.push_back(std::move(answer->json));
     }
   };
   ask_those_of(kernel::names::own_scope());

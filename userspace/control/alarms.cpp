@@ -32,17 +32,6 @@ const char* direction_name(const gpu::DdosAlarm& alarm) {
   return alarm.direction == gpu::DdosSettings::Direction::in ? "in" : "out";
 }
 
-Json to_json(const gpu::DdosAlarm& alarm) {
-  Json sources = Json::array();
-  for (const auto& source : alarm.sources)
-    sources.push_back({{"address", text_of(source.address, alarm.family)}, {"percent", source.percent}});
-  return {
-      {"pipeline", alarm.pipeline},   {"stage", alarm.stage + 1},     {"direction", direction_name(alarm)},
-      {"target", target_text(alarm)}, {"metric", metric_name(alarm)}, {"value", alarm.value},
-      {"threshold", alarm.threshold}, {"peak", alarm.peak},           {"since_ns", alarm.since_ns},
-      {"until_ns", alarm.until_ns},   {"dropped", alarm.dropped},     {"sources", std::move(sources)}};
-}
-
 const char* event_name(const gpu::DdosEvent& event) {
   switch (event.what) {
     case gpu::DdosEvent::What::detected:
@@ -57,9 +46,27 @@ const char* event_name(const gpu::DdosEvent& event) {
 
 }  // namespace
 
+AlarmReport alarm_report(const gpu::DdosAlarm& alarm) {
+  AlarmReport report{.pipeline = alarm.pipeline,
+                     .stage = alarm.stage + 1,
+                     .direction = direction_name(alarm),
+                     .target = target_text(alarm),
+                     .metric = std::string(metric_name(alarm)),
+                     .value = alarm.value,
+                     .threshold = alarm.threshold,
+                     .peak = alarm.peak,
+                     .since_ns = alarm.since_ns,
+                     .until_ns = alarm.until_ns,
+                     .dropped = alarm.dropped,
+                     .sources = {}};
+  for (const auto& source : alarm.sources)
+    report.sources.push_back({text_of(source.address, alarm.family), source.percent});
+  return report;
+}
+
 Json alarm_json(const gpu::DdosEvent& event) {
   Json json = {{"event", event_name(event)}};
-  json.update(to_json(event.alarm));
+  json.update(as_json(alarm_report(event.alarm)));
   return json;
 }
 
@@ -102,24 +109,19 @@ void Alarms::add(const std::vector<gpu::DdosEvent>& events) {
   }
 }
 
-Json Alarms::report() const {
-  if (watch_.detected() == 0) return {};
-  Json on = Json::array();
-  for (const auto& alarm : watch_.alarms()) on.push_back(to_json(alarm));
-  return {{"detected", watch_.detected()}, {"ended", watch_.ended()}, {"on", std::move(on)}, {"last", last_}};
+std::optional<AlarmsReport> Alarms::report() const {
+  if (watch_.detected() == 0) return std::nullopt;
+  AlarmsReport report{watch_.detected(), watch_.ended(), {}, {last_.begin(), last_.end()}};
+  for (const auto& alarm : watch_.alarms()) report.on.push_back(alarm_report(alarm));
+  return report;
 }
 
-std::string alarms_text(const Json& report) {
-  const auto alarms = report.find("alarms");
-  if (alarms == report.end()) return "";
-  std::string text = fmt::format("\nalarms: {} detected, {} ended\n", alarms->at("detected").get<u64>(),
-                                 alarms->at("ended").get<u64>());
-  for (const auto& alarm : alarms->at("on"))
-    text += fmt::format("  {} {}: {} (threshold {}), {} dropped; pipeline {}, stage {}\n",
-                        alarm.at("target").get<std::string>(), alarm.at("metric").get<std::string>(),
-                        alarm.at("peak").get<u64>(), alarm.at("threshold").get<u64>(),
-                        alarm.at("dropped").get<u64>(), alarm.at("pipeline").get<std::string>(),
-                        alarm.at("stage").get<u32>());
+std::string alarms_text(const AlarmsReport& alarms) {
+  std::string text = fmt::format("\nalarms: {} detected, {} ended\n", alarms.detected, alarms.ended);
+  for (const auto& alarm : alarms.on)
+    text +=
+        fmt::format("  {} {}: {} (threshold {}), {} dropped; pipeline {}, stage {}\n", alarm.target,
+                    alarm.metric, alarm.peak, alarm.threshold, alarm.dropped, alarm.pipeline, alarm.stage);
   return text;
 }
 

@@ -5,13 +5,58 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu/ddos_watch.hpp"
-#include "userspace/control/protocol.hpp"
+#include "userspace/control/fields.hpp"
 
 namespace xdpgpu::control {
 
+struct AlarmSource {
+  std::string address;
+  double percent = 0;  // of the packets
+  static void fields(auto& self, auto& field) {
+    field("address", self.address);
+    field("percent", self.percent);
+  }
+};
+// gpu::DdosAlarm in words; stages count from 1.
+struct AlarmReport {
+  std::string pipeline;
+  u32 stage = 0;
+  std::string direction, target, metric;
+  u64 value = 0, threshold = 0, peak = 0, since_ns = 0, until_ns = 0, dropped = 0;
+  std::vector<AlarmSource> sources;
+  static void fields(auto& self, auto& field) {
+    field("pipeline", self.pipeline);
+    field("stage", self.stage);
+    field("direction", self.direction);
+    field("target", self.target);
+    field("metric", self.metric);
+    field("value", self.value);
+    field("threshold", self.threshold);
+    field("peak", self.peak);
+    field("since_ns", self.since_ns);
+    field("until_ns", self.until_ns);
+    field("dropped", self.dropped);
+    field("sources", self.sources);
+  }
+};
+struct AlarmsReport {
+  u64 detected = 0, ended = 0;
+  std::vector<AlarmReport> on;
+  std::vector<Json> last;  // alarm_json of the last events
+  static void fields(auto& self, auto& field) {
+    field("detected", self.detected);
+    field("ended", self.ended);
+    field("on", self.on);
+    field("last", self.last);
+  }
+};
+
+AlarmReport alarm_report(const gpu::DdosAlarm& alarm);
 // {"event": "ddos.detected" | "ddos.released" | "ddos.forgotten", target, metric, value, threshold, sources,
 // ...}
 Json alarm_json(const gpu::DdosEvent& event);
@@ -24,8 +69,8 @@ class Alarms {
   // Puts events behind the last ones, of which the newest kKept are remembered.
   void add(const std::vector<gpu::DdosEvent>& events);
   gpu::DdosWatch& watch() noexcept { return watch_; }
-  // Of `status`; null where there was never an alarm.
-  Json report() const;
+  // Of `status`; nothing where there was never an alarm.
+  std::optional<AlarmsReport> report() const;
 
   static constexpr std::size_t kKept = 64;
 
@@ -34,7 +79,7 @@ class Alarms {
   std::deque<Json> last_;
 };
 
-// The alarms in a status report, as lines; empty where there is none.
-std::string alarms_text(const Json& report);
+// As lines.
+std::string alarms_text(const AlarmsReport& alarms);
 
 }  // namespace xdpgpu::control

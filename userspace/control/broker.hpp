@@ -62,7 +62,7 @@ class Broker : private DataPlaneKeeper {
   std::string bury(u64 death, bool served) override;
   bool finish(bool keep) override;
   void never_began() override { end(); }
-  Result<Json> report(bool of_the_dead) override;
+  Result<StatusReport> report(bool of_the_dead) override;
   Result<void> bypass(bool on) override;
   std::vector<std::string> keep_house() override;
   int news_fd() const override { return news_.fd(); }

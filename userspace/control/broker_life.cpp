@@ -18,6 +18,7 @@
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/report.hpp"
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/rings.hpp"
 
 namespace xdpgpu::control {
@@ -203,8 +204,8 @@ std::vector<dataplane::PacketInHand> Broker::last_packets(const FrameFiles& fram
     if (!all) return {};
     for (const auto& queue : *all) {
       // Counted as received only when the burst is through, in which a batch may have been closed.
-      const u32 taken = static_cast<u32>(queue.counters.received + queue.counters.lost_in_kernel) +
-                        dataplane::kReceiveBurst;
+      const u32 taken =
+          static_cast<u32>(dataplane::packets_handed(queue.counters)) + dataplane::kReceiveBurst;
       const bool all_taken = static_cast<std::int32_t>(queue.state.admitted - taken) <= 0;
       queues.push_back({p, queue.queue, queue.state.retired, all_taken ? queue.state.admitted : taken});
     }
@@ -246,7 +247,7 @@ bool Broker::finish(bool keep) {
   return false;
 }
 
-Result<Json> Broker::report(bool of_the_dead) {
+Result<StatusReport> Broker::report(bool of_the_dead) {
   if (of_the_dead) count_lost();
   for (std::size_t i = 0; i < controls_.size(); i++) controls_[i].rename(plan_.ports[i].facts.name);
   std::vector<std::string> modes;

@@ -110,37 +110,36 @@ Result<void> DataPlane::restrict_files(bool drivers) {
   return {};
 }
 
-Json DataPlane::cage() const {
+CageReport DataPlane::cage() const {
   const bool filter = setup_.plan.seccomp == SeccompMode::filter;
   const bool limited = file_limits_ && file_limits_->landlock.limits_files();
-  Json cage = {{"system_calls", filter      ? "filtered"
-                                : recorder_ ? "recorded"
-                                            : "not filtered"},
-               {"files", limited ? "limited" : "not limited"}};
+  CageReport cage;
+  cage.system_calls = filter ? "filtered" : recorder_ ? "recorded" : "not filtered";
+  cage.files = limited ? "limited" : "not limited";
   if (limited) {
-    cage["landlock"] = file_limits_->landlock.version;
-    cage["device_requests"] = file_limits_->landlock.limits_device_requests() ? "limited" : "not limited";
-    cage["threads_left_out"] = file_limits_->threads_left_out;
+    cage.landlock = file_limits_->landlock.version;
+    cage.device_requests = file_limits_->landlock.limits_device_requests() ? "limited" : "not limited";
+    cage.threads_left_out = file_limits_->threads_left_out;
   } else {
-    cage["why"] = file_limits_ ? file_limits_->landlock.why : "XDPGPU_SECCOMP, or a sanitized build";
+    cage.why = file_limits_ ? file_limits_->landlock.why : "XDPGPU_SECCOMP, or a sanitized build";
   }
   return cage;
 }
 
-void DataPlane::add_bursts(Json& ports) const {
+void DataPlane::add_bursts(std::vector<PortReport>& ports) const {
   for (std::size_t i = 0; i < setup_.plan.ports.size(); i++) {
     const auto& port = setup_.plan.ports[i];
     if (port.burst_mbps == 0) continue;
     u64 frame_bytes = XG_CHUNK_SIZE;
     for (const auto& queue : engine_->status().queues)
       if (queue.port == i) frame_bytes = u64{queue.chunks_per_frame} * XG_CHUNK_SIZE;
-    ports.at(i)["burst"] = {{"ns", setup_.plan.policy->policy.io.burst_ns},
-                            {"link_mbps", port.burst_mbps},
-                            {"wire_bytes", kSmallestOnWire},
-                            {"frames_per_queue", port.frames_per_queue},
-                            {"queues", port.queues},
-                            {"frame_bytes", frame_bytes},
-                            {"bytes", u64{port.frames_per_queue} * port.queues * frame_bytes}};
+    ports.at(i).burst = BurstReport{.ns = setup_.plan.policy->policy.io.burst_ns,
+                                    .link_mbps = port.burst_mbps,
+                                    .wire_bytes = kSmallestOnWire,
+                                    .frames_per_queue = port.frames_per_queue,
+                                    .queues = port.queues,
+                                    .frame_bytes = frame_bytes,
+                                    .bytes = u64{port.frames_per_queue} * port.queues * frame_bytes};
   }
 }
 
@@ -229,28 +228,27 @@ Result<void> DataPlane::start() {
 }
 
 // What has become of what a dead attach left.
-Json DataPlane::goes_on() const {
-  u64 lost = 0;
-  for (const auto& queue : engine_->status().queues) lost += queue.counters.lost_with_worker;
-  return {{"generation_before", XG_ACTIVE_GENERATION(setup_.in_force->active)},
-          {"same_policy", swap_->generation() == XG_ACTIVE_GENERATION(setup_.in_force->active)},
-          {"lost_with_workers", lost}};
+GoesOn DataPlane::goes_on() const {
+  const u32 before = XG_ACTIVE_GENERATION(setup_.in_force->active);
+  GoesOn on{before, swap_->generation() == before, 0};
+  for (const auto& queue : engine_->status().queues) on.lost_with_workers += queue.counters.lost_with_worker;
+  return on;
 }
 
 void DataPlane::announce() {
   for (const auto& warning : setup_.plan.warnings) output_.problem(warning);
   auto made = make_report();
   if (!made) return output_.problem(made.error());
-  if (setup_.in_force) (*made)["goes_on"] = goes_on();
-  if (setup_.before.deaths == 0) (*made)["notes"] = setup_.plan.notes;
+  if (setup_.in_force) made->goes_on = goes_on();
+  if (setup_.before.deaths == 0) made->notes = setup_.plan.notes;
   if (setup_.before.deaths > 0 && swap_->generation() != XG_ACTIVE_GENERATION(setup_.in_force->active))
     output_.problem(fmt::format(
         "policy {} is in force again: what came after it had not been confirmed, or was not whole, "
         "when the data plane died",
         swap_->current()->source.file));
   if (setup_.json) {
-    (*made)["event"] = "ready";
-    output_.json(*made);
+    made->event = "ready";
+    output_.json(as_json(*made));
   } else {
     output_.text(ready_text(*made));
   }
@@ -608,17 +606,18 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
                                   sum ? sum->in : 0, sum ? sum->in - sum->in_flight() : 0));
       status_ = 1;
     }
-    (*account)["event"] = "end";
-    if (status_ != 0 && !why_.empty()) account->update(error_json(why_));
-    (*account)["frames_conserved"] = conserved;
-    (*account)["packets_balanced"] = balanced;
-    if (keep) (*account)["kept"] = gone && gone->message.a == 1;
+    account->event = "end";
+    account->frames_conserved = conserved;
+    account->packets_balanced = balanced;
+    if (keep) account->kept = gone && gone->message.a == 1;
+    Json json = as_json(*account);
+    if (status_ != 0 && !why_.empty()) json.update(error_json(why_));
     if (setup_.json)
-      output_.json(*account);
+      output_.json(json);
     else
       output_.text(account_text(*account));
     if (reply)
-      reply(gone ? Response::success(*account)
+      reply(gone ? Response::success(std::move(json))
                  : Response::failure("the privileged half of the process is gone; run the command again"));
   }
   // Lets the answer leave; a client that does not take it is not waited for long.

@@ -40,12 +40,14 @@ std::string now_in_utc() { return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::g
 
 }  // namespace
 
-Json to_json(const DeathRecord& record) {
-  Json json{{"deaths", record.deaths}};
-  if (record.deaths == 0) return json;
-  json["last_death"] = {{"how", record.how}, {"at", record.at}};
-  if (!record.headers.empty()) json["last_death"]["headers"] = record.headers;
-  return json;
+LifeReport life_report(const DeathRecord& record, bool lives) {
+  LifeReport life;
+  life.deaths = record.deaths;
+  life.lives = lives;
+  if (record.deaths == 0) return life;
+  life.last_death = LastDeath{record.how, record.at, std::nullopt};
+  if (!record.headers.empty()) life.last_death->headers = record.headers;
+  return life;
 }
 
 DataPlaneLife::DataPlaneLife(DataPlaneKeeper& keeper, Options options, std::function<void()> on_ready)
@@ -270,17 +272,16 @@ void DataPlaneLife::end_by_itself(bool keep, Response* answer) {
     if (answer) *answer = Response::failure(account.error());
     return end(1);
   }
-  (*account)["event"] = "end";
-  (*account)["frames_conserved"] = true;  // they went with the data plane's sockets
-  const Json& packets = account->at("packets");
-  (*account)["packets_balanced"] = packets.at("in_flight") == 0;
-  if (keep) (*account)["kept"] = left;
-  (*account)["data_plane"] = report_of_it();
+  account->event = "end";
+  account->frames_conserved = true;  // they went with the data plane's sockets
+  account->packets_balanced = account->packets.in_flight() == 0;
+  if (keep) account->kept = left;
+  account->data_plane = report_of_it();
   if (options_.json)
-    output_.json(*account);
+    output_.json(as_json(*account));
   else
     output_.text(account_text(*account));
-  if (answer) *answer = Response::success(std::move(*account));
+  if (answer) *answer = Response::success(as_json(*account));
   end(0);
 }
 
@@ -314,21 +315,20 @@ std::string DataPlaneLife::what_now() const {
   return text;
 }
 
-Json DataPlaneLife::report_of_it() const {
-  Json json = to_json(record_);
-  json["lives"] = false;
-  if (is_stopped()) json["pid"] = child_;
-  json["state"] = is_stopped() ? "stopped" : child_ >= 0 ? "starting" : next_start_ ? "waiting" : "dead";
-  json["summary"] = what_now();
-  return json;
+LifeReport DataPlaneLife::report_of_it() const {
+  LifeReport life = life_report(record_, false);
+  if (is_stopped()) life.pid = child_;
+  life.state = is_stopped() ? "stopped" : child_ >= 0 ? "starting" : next_start_ ? "waiting" : "dead";
+  life.summary = what_now();
+  return life;
 }
 
 Response DataPlaneLife::status_answer() {
   // One that is starting may have packets already: they are no dead one's.
   auto report = keeper_.report(child_ < 0);
   if (!report) return Response::failure(report.error());
-  (*report)["data_plane"] = report_of_it();
-  return Response::success(std::move(*report));
+  report->data_plane = report_of_it();
+  return Response::success(as_json(*report));
 }
 
 StandIn::Answers DataPlaneLife::answers() {

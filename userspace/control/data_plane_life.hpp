@@ -18,6 +18,7 @@
 #include "userspace/control/policy_reload.hpp"
 #include "userspace/control/requests.hpp"
 #include "userspace/control/stand_in.hpp"
+#include "userspace/control/status_report.hpp"
 
 namespace xdpgpu::control {
 
@@ -28,7 +29,7 @@ struct DeathRecord {
   std::string at{};       // of the last, in UTC
   std::string headers{};  // where the first bytes of its last packets are; empty: nowhere
 };
-Json to_json(const DeathRecord& record);
+LifeReport life_report(const DeathRecord& record, bool lives);
 
 // The exit status of a data plane that ends as its reinjection pair is gone, so that another one gets a new
 // one.
@@ -55,7 +56,7 @@ class DataPlaneKeeper {
   // It died before traffic flowed for the first time.
   virtual void never_began() = 0;
   // of_the_dead: there is no data plane any more, and what it had in hand is lost.
-  virtual Result<Json> report(bool of_the_dead) = 0;
+  virtual Result<StatusReport> report(bool of_the_dead) = 0;
   virtual Result<void> bypass(bool on) = 0;
   // Now and then, at least so often. Returns what is to be said of it, a sentence each.
   static constexpr std::chrono::milliseconds kTurn{1000};
@@ -111,7 +112,7 @@ class DataPlaneLife {
   void say_failure(const std::string& sentence);
 
   StandIn::Answers answers();
-  Json report_of_it() const;
+  LifeReport report_of_it() const;
   Response status_answer();
   std::string what_now() const;
   bool stands_in() const { return ready_ && (!serving_ || is_stopped()); }

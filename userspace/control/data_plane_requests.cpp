@@ -41,7 +41,7 @@ void DataPlane::handle(Request request, const Server::Reply& reply) {
 
 Response DataPlane::status() const {
   auto made = make_report();
-  return made ? Response::success(std::move(*made)) : Response::failure(made.error());
+  return made ? Response::success(as_json(*made)) : Response::failure(made.error());
 }
 
 Response DataPlane::apply(Request request) {
@@ -88,12 +88,11 @@ Response DataPlane::confirm() {
   return Response::success({{"generation", swap_->generation()}});
 }
 
-Json DataPlane::on_trial() const {
-  if (!confirmed_ || confirmed_ == swap_->current()) return {};
+std::optional<Trial> DataPlane::on_trial() const {
+  if (!confirmed_ || confirmed_ == swap_->current()) return std::nullopt;
   const auto left = std::chrono::ceil<std::chrono::seconds>(confirm_timer_.expiry() - Clock::now());
-  return {{"confirm_within_s", std::max<long>(0, left.count())},
-          {"goes_back_to",
-           {{"file", confirmed_->source.file}, {"hash", fmt::format("{:016x}", confirmed_->policy.hash)}}}};
+  return Trial{std::max<std::int64_t>(0, left.count()),
+               {confirmed_->source.file, fmt::format("{:016x}", confirmed_->policy.hash)}};
 }
 
 Response DataPlane::show() const {
@@ -111,15 +110,15 @@ Response DataPlane::show() const {
                  {"generation", swap_->generation()},
                  {"audit", current.audits()},
                  {"hash", fmt::format("{:016x}", current.policy.hash)}};
-  if (const Json trial = on_trial(); !trial.is_null()) result.update(trial);
-  if (!setup_.plan.last_end.is_null()) result["last_end"] = setup_.plan.last_end;
+  if (const auto trial = on_trial()) result.update(as_json(*trial));
+  if (setup_.plan.last_end) result["last_end"] = as_json(*setup_.plan.last_end);
   return Response::success(std::move(result));
 }
 
 Response DataPlane::list(const Json& arguments) const {
   const auto query = flow_query(arguments);
   if (!query) return Response::failure(query.error());
-  return Response::success(list_flows(ports_, *swap_->current(), *query));
+  return Response::success(as_json(list_flows(ports_, *swap_->current(), *query)));
 }
 
 Response DataPlane::flush() {

@@ -86,11 +86,11 @@ class DataPlane {
   // The policy in force is there for good, also for the next data plane.
   void keep_confirmed();
   // Of the two, for reports.
-  Json cage() const;
+  CageReport cage() const;
   // How io.burst came to so many frames, by port.
-  void add_bursts(Json& ports) const;
+  void add_bursts(std::vector<PortReport>& ports) const;
   void announce();
-  Json goes_on() const;
+  GoesOn goes_on() const;
   void watch_broker();
   void keep_house();
   void print_live();
@@ -136,9 +136,8 @@ class DataPlane {
   Response apply(Request request);
   Response confirm();
   Response show() const;
-  // Of a policy that --confirm put in force: the seconds that are left, and what comes back then. Null: it is
-  // there for good.
-  Json on_trial() const;
+  // Of a policy that --confirm put in force; nothing where it is there for good.
+  std::optional<Trial> on_trial() const;
   Response list(const Json& arguments) const;
   Response flush();
   Response bypass(const Json& arguments);
@@ -153,19 +152,18 @@ class DataPlane {
   // In so long, until that works; unless the new one is confirmed before.
   void go_back_after(std::chrono::seconds time);
 
-  Result<Json> make_report() const {
+  Result<StatusReport> make_report() const {
     auto made = report(
         {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
     if (!made) return made;
-    (*made)["cage"] = cage();
-    add_bursts((*made)["ports"]);
-    if (Json alarms = alarms_.report(); !alarms.is_null()) (*made)["alarms"] = std::move(alarms);
-    if (Json health = health_.report(swap_->current()->policy); !health.empty())
-      (*made)["health"] = std::move(health);
-    (*made)["data_plane"] = to_json(setup_.before);
-    (*made)["data_plane"]["lives"] = true;
-    if (Json trial = on_trial(); !trial.is_null()) (*made)["policy"].update(trial);
-    if (!setup_.plan.last_end.is_null()) (*made)["last_end"] = setup_.plan.last_end;
+    made->cage = cage();
+    add_bursts(made->ports);
+    made->alarms = alarms_.report();
+    if (auto health = health_.report(swap_->current()->policy); !health.empty())
+      made->health = std::move(health);
+    made->data_plane = life_report(setup_.before, true);
+    made->policy.trial = on_trial();
+    made->last_end = setup_.plan.last_end;
     return made;
   }
 

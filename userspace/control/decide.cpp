@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/decide.hpp"
 
-#include <array>
 #include <cstring>
-#include <string_view>
 #include <utility>
+
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-#define XG_X(name, text) #name,
-constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kNames{XG_KERNEL_REASONS(XG_X)};
-#undef XG_X
-#define XG_X(name, text) text,
-constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kTexts{XG_KERNEL_REASONS(XG_X)};
-#undef XG_X
+using dataplane::kKernelCounters;
 
 Decision as(u32 what, u32 passed, u32 dropped) {
   return {what == XG_DO_DROP ? dropped : passed, -1, 0, {}, false};
@@ -127,15 +122,26 @@ Decision decide(const policy::Tables& tables, const xg_packet& packet, const Con
 }
 
 u32 action_of(u32 reason) {
-  const std::string_view name = reason < kNames.size() ? kNames[reason] : "error";
-  if (name.starts_with("pass") || name.starts_with("would_drop")) return XG_PASS;
-  if (name.starts_with("drop")) return XG_DROP;
-  if (name.starts_with("tx")) return XG_TX;
-  if (name.starts_with("redirect")) return XG_REDIRECT;
-  return XG_ABORTED;
+  if (reason >= kKernelCounters.size()) return XG_ABORTED;
+  switch (kKernelCounters[reason].outcome) {
+    case XG_OUTCOME_pass:
+      return XG_PASS;
+    case XG_OUTCOME_drop:
+      return XG_DROP;
+    case XG_OUTCOME_tx:
+      return XG_TX;
+    case XG_OUTCOME_redirect:
+      return XG_REDIRECT;
+    default:
+      return XG_ABORTED;
+  }
 }
 
-const char* reason_text(u32 reason) { return reason < kTexts.size() ? kTexts[reason] : "unknown reason"; }
-const char* reason_name(u32 reason) { return reason < kNames.size() ? kNames[reason] : "unknown"; }
+const char* reason_text(u32 reason) {
+  return reason < kKernelCounters.size() ? kKernelCounters[reason].words : "unknown reason";
+}
+const char* reason_name(u32 reason) {
+  return reason < kKernelCounters.size() ? kKernelCounters[reason].name : "unknown";
+}
 
 }  // namespace xdpgpu::control

@@ -33,9 +33,9 @@ xg_rule rule_at(const policy::Tables& tables, u32 index);
 Decision decide(const policy::Tables& tables, const xg_packet& packet, const Conforms& conforms,
                 const WithinRate& within_rate);
 
-// XDP_DROP, XDP_PASS, ... as XG_DROP, XG_PASS for a final reason; XG_REDIRECT for redirect_flow.
+// Of a reason's outcome: XG_DROP, XG_PASS, XG_TX, XG_REDIRECT; XG_ABORTED for what is lost or goes on.
 u32 action_of(u32 reason);
-// The reason's words in maps/control.h, and its name.
+// The reason's words in maps/counters.h, and its name.
 const char* reason_text(u32 reason);
 const char* reason_name(u32 reason);
 

@@ -151,17 +151,15 @@ DownBackends HealthChecks::down(const policy::Policy& policy) const {
   return down;
 }
 
-Json HealthChecks::report(const policy::Policy& policy) const {
-  Json all = Json::array();
+std::vector<BackendReport> HealthChecks::report(const policy::Policy& policy) const {
+  std::vector<BackendReport> all;
   each_backend(policy, [&](const std::string& pipeline, std::size_t stage, const HealthTarget& target,
                            const auto& backend) {
     const auto check = checks_.find(target);
     if (check == checks_.end()) return;
-    Json one = {{"pipeline", pipeline},       {"stage", stage + 1},
-                {"backend", backend.name},    {"address", policy::write_prefix(target.address)},
-                {"port", target.health.port}, {"up", check->second->up()}};
-    if (!check->second->up()) one["problem"] = check->second->problem();
-    all.push_back(std::move(one));
+    all.push_back({pipeline, stage + 1, backend.name, policy::write_prefix(target.address),
+                   target.health.port, check->second->up(), std::nullopt});
+    if (!check->second->up()) all.back().problem = check->second->problem();
   });
   return all;
 }

@@ -15,9 +15,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "userspace/control/pipelines.hpp"
-#include "userspace/control/protocol.hpp"
+#include "userspace/control/status_report.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::control {
@@ -36,9 +37,8 @@ class HealthChecks {
   void watch(const policy::Policy& policy);
   // Those of this policy's backends that are down; what is not checked is not.
   DownBackends down(const policy::Policy& policy) const;
-  // By backend of the policy: {"pipeline", "stage" (from 1), "backend", "address", "port", "up", and the last
-  // failed connect's "problem" while it is down}.
-  Json report(const policy::Policy& policy) const;
+  // By backend of the policy; those that are checked.
+  std::vector<BackendReport> report(const policy::Policy& policy) const;
 
  private:
   class Check;

@@ -45,8 +45,8 @@ void keep_last_end(const std::vector<std::string>& interfaces, const std::string
   for (const char* folder : {XG_RUN_ROOT, kFolder})
     if (mkdir(folder, 0755) == 0) (void)!chmod(folder, 0755);
   if (const auto stands = kernel::stands_by_root(kFolder); !stands || !*stands) return;
-  const Json end = {{"at", fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)))},
-                    {"why", why}};
+  const Json end =
+      as_json(LastEnd{fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr))), why});
   for (const auto& ifname : interfaces) {
     // Whole or not at all, and never through a link that stands there.
     const fs::path file = file_of(ifname, kernel::names::own_scope()), part = file.string() + "~";
@@ -65,13 +65,15 @@ void keep_last_end(const std::vector<std::string>& interfaces, const std::string
   // It is not known then.
 }
 
-Json last_end(const std::string& ifname, const kernel::names::Scope& scope) {
-  if (const auto stands = kernel::stands_by_root(kFolder); !stands || !*stands) return {};
+std::optional<LastEnd> last_end(const std::string& ifname, const kernel::names::Scope& scope) try {
+  if (const auto stands = kernel::stands_by_root(kFolder); !stands || !*stands) return std::nullopt;
   std::ifstream file(file_of(ifname, scope));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Json end = Json::parse(text, nullptr, false);
-  const auto says = [&](const char* member) { return end.contains(member) && end.at(member).is_string(); };
-  return end.is_object() && says("at") && says("why") ? end : Json();
+  LastEnd end;
+  read_json(Json::parse(text), end);
+  return end;
+} catch (const Json::exception&) {
+  return std::nullopt;  // there is no file, or it is nothing of ours
 }
 
 void forget_last_end(const std::string& ifname) noexcept {
@@ -80,9 +82,8 @@ void forget_last_end(const std::string& ifname) noexcept {
   rmdir(kFolder);
 }
 
-std::string last_end_text(const Json& end) {
-  if (!end.is_object()) return {};
-  return fmt::format("ended on {}: {}", end.value("at", ""), end.value("why", ""));
+std::string last_end_text(const std::optional<LastEnd>& end) {
+  return end ? fmt::format("ended on {}: {}", end->at, end->why) : std::string();
 }
 
 std::string name_of_process(pid_t process) {

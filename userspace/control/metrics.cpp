@@ -3,91 +3,75 @@
 
 #include <fmt/format.h>
 
-#include "maps/control.h"
+#include <algorithm>
+
 #include "userspace/control/describe.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-Json level_json(const xg_ring_level& level) { return {{"now", level.now}, {"most", level.most}}; }
+std::string level_text(const auto& level) { return fmt::format("{}/{}", level.now, level.most); }
 
-// What user space or the kernel behind the redirect took away: X(name of the counter, words).
-#define XG_LOSSES(X)                                          \
-  X(dropped, "dropped by a pipeline")                         \
-  X(lost_in_kernel, "lost between redirect and RX ring")      \
-  X(error_device, "dropped for the device's failure")         \
-  X(error_generation, "of a policy generation gone")          \
-  X(error_target, "without a port to take them")              \
-  X(error_too_long, "too long for the port to take them")     \
-  X(error_hand_over, "not taken by another port's worker")    \
-  X(error_ring_full, "dropped at a full TX ring")             \
-  X(error_refused, "refused by the kernel behind user space") \
-  X(error_invalid, "invalid, or longer than the MTU")         \
-  X(lost_with_worker, "lost with a worker that died")
-
-std::string rings_text(const Json& metrics) {
-  const Json& rings = metrics.at("rings");
-  auto level = [&](const char* name) {
-    const Json& ring = rings.at(name);
-    return fmt::format("{}/{}", ring.at("now").get<u32>(), ring.at("most").get<u32>());
-  };
+std::string rings_text(const MetricsReport& metrics) {
+  const RingLevels& rings = metrics.rings;
   return fmt::format(
       "    rings of {}, now/most: RX {}, fill {} (least {}); rings of {}: TX {}, completion {}, reinjection "
       "{}\n",
-      metrics.at("ring_size").get<u32>(), level("rx"), level("fill"), rings.at("fill").at("least").get<u32>(),
-      metrics.at("send_ring_size").get<u32>(), level("tx"), level("completion"), level("reinject_tx"));
+      metrics.ring_size, level_text(rings.rx), level_text(rings.fill), rings.fill.least,
+      metrics.send_ring_size, level_text(rings.tx), level_text(rings.completion),
+      level_text(rings.reinject_tx));
 }
 
-std::string losses_text(const Json& counters) {
+// What user space or the kernel behind the redirect took away.
+std::string losses_text(const xg_worker_counters& counters) {
   std::string text;
-  auto add = [&](const char* name, const char* words) {
-    const u64 packets = counters.at(name).get<u64>();
-    if (packets) text += fmt::format("{}{} {}", text.empty() ? "    drops: " : ", ", packets, words);
-  };
-#define XG_X(name, words) add(#name, words);
-  XG_LOSSES(XG_X)
-#undef XG_X
+  for (const auto outcome : {XG_OUTCOME_drop, XG_OUTCOME_error})
+    for (const auto& counter : dataplane::kWorkerCounters) {
+      const u64 packets = counters.*counter.value;
+      if (counter.outcome == outcome && packets)
+        text += fmt::format("{}{} {}", text.empty() ? "    drops: " : ", ", packets, counter.brief);
+    }
   return text.empty() ? text : text + "\n";
+}
+
+std::string table_text(const StageTableReport& table) {
+  std::string text = fmt::format(
+      "  pipeline {}, stage {} ({}): {}{} of {} entries live, pressure {:.1f} %, {} ever used\n"
+      "    {} looked, {} found theirs; entries: {} made, {} evicted, {} refused\n",
+      table.pipeline, table.stage, table.kind, table.live_counted_in == table.entries ? "" : "about ",
+      table.live, table.entries, table.pressure_percent, table.occupied, counted(table.touches, "packet"),
+      table.hits, table.inserted, table.evicted, table.refused);
+  std::string packets;
+  for (const auto& [name, count] : table.packets)
+    if (count) packets += fmt::format("{}{} {}", packets.empty() ? "    packets: " : ", ", count, name);
+  return packets.empty() ? text : text + packets + "\n";
 }
 
 }  // namespace
 
-Json to_json(const dataplane::Durations& d) {
-  return {{"count", d.count}, {"mean", d.mean_ns},   {"p50", d.p50_ns},
-          {"p99", d.p99_ns},  {"p99_9", d.p99_9_ns}, {"max", d.most_ns}};
-}
-
-Json metrics_json(const xg_queue_metrics& m) {
-  Json fill = level_json(m.fill);
-  fill["least"] = m.fill_least;
-  Json device_time = to_json(dataplane::device_time_of(m));
-  device_time["log2"] = m.device_ns_log2;
-  return {{"ring_size", m.ring_size},
-          {"send_ring_size", m.send_ring_size},
-          {"rings",
-           {{"rx", level_json(m.rx)},
-            {"fill", std::move(fill)},
-            {"tx", level_json(m.tx)},
-            {"completion", level_json(m.completion)},
-            {"reinject_tx", level_json(m.reinject_tx)},
-            {"reinject_completion", level_json(m.reinject_completion)}}},
-          {"frames",
-           {{"fill", m.frames_fill},
-            {"batch", m.frames_batch},
-            {"tx", m.frames_tx},
-            {"reinject", m.frames_reinject},
-            {"handed", m.frames_handed},
-            {"worker_total", m.worker_frames},
-            {"worker_free", m.worker_free}}},
-          {"kernel_losses",
-           {{"rx_dropped", m.kernel_rx_dropped},
-            {"rx_ring_full", m.kernel_rx_ring_full},
-            {"fill_ring_empty", m.kernel_fill_ring_empty},
-            {"tx_refused", m.tx_refused},
-            {"reinject_refused", m.reinject_refused}}},
-          {"batches", {{"count", m.batches}, {"packets", m.batch_packets}, {"log2", m.batch_log2}}},
-          {"device_time_ns", std::move(device_time)},
-          {"latency_ns", to_json(dataplane::latency_of(m))}};
+MetricsReport metrics_report(const xg_queue_metrics& m) {
+  MetricsReport report;
+  report.ring_size = m.ring_size;
+  report.send_ring_size = m.send_ring_size;
+  report.rings = {m.rx,          {m.fill.now, m.fill.most, m.fill_least},
+                  m.tx,          m.completion,
+                  m.reinject_tx, m.reinject_completion};
+  report.frames = {.fill = m.frames_fill,
+                   .batch = m.frames_batch,
+                   .tx = m.frames_tx,
+                   .reinject = m.frames_reinject,
+                   .handed = m.frames_handed,
+                   .worker_total = m.worker_frames,
+                   .worker_free = m.worker_free};
+#define XG_X(name, unit, outcome, words, member) report.kernel_losses.name = m.member;
+  XG_QUEUE_LOSSES(XG_X)
+#undef XG_X
+  report.batches = {m.batches, m.batch_packets, {}};
+  std::copy(std::begin(m.batch_log2), std::end(m.batch_log2), report.batches.log2.begin());
+  report.device_time.durations = dataplane::device_time_of(m);
+  std::copy(std::begin(m.device_ns_log2), std::end(m.device_ns_log2), report.device_time.log2.begin());
+  report.latency = dataplane::latency_of(m);
+  return report;
 }
 
 std::string time_text(u64 ns) {
@@ -98,46 +82,28 @@ std::string time_text(u64 ns) {
   return fmt::format("{:.1f} s", value / 1e9);
 }
 
-std::string durations_text(const Json& durations) {
-  auto time = [&](const char* name) { return time_text(durations.at(name).get<u64>()); };
-  return fmt::format("p50 {}, p99 {}, p99.9 {}, at most {}", time("p50"), time("p99"), time("p99_9"),
-                     time("max"));
+std::string durations_text(const dataplane::Durations& durations) {
+  return fmt::format("p50 {}, p99 {}, p99.9 {}, at most {}", time_text(durations.p50_ns),
+                     time_text(durations.p99_ns), time_text(durations.p99_9_ns),
+                     time_text(durations.most_ns));
 }
 
-std::string metrics_text(const Json& queue) {
-  const Json& metrics = queue.at("metrics");
+std::string metrics_text(const QueueReport& queue) {
+  const MetricsReport& metrics = queue.service->metrics;
   std::string text = rings_text(metrics);
-  if (metrics.at("latency_ns").at("count").get<u64>())
-    text += fmt::format("    latency: {}\n", durations_text(metrics.at("latency_ns")));
-  const Json& batches = metrics.at("batches");
-  if (const auto count = batches.at("count").get<u64>())
-    text += fmt::format("    batches: {} of {:.1f} packets on average; device time {}\n", count,
-                        batches.at("packets").get<double>() / static_cast<double>(count),
-                        durations_text(metrics.at("device_time_ns")));
-  return text + losses_text(queue.at("counters"));
+  if (metrics.latency.count) text += fmt::format("    latency: {}\n", durations_text(metrics.latency));
+  if (const auto& batches = metrics.batches; batches.count)
+    text += fmt::format("    batches: {} of {:.1f} packets on average; device time {}\n", batches.count,
+                        static_cast<double>(batches.packets) / static_cast<double>(batches.count),
+                        durations_text(metrics.device_time.durations));
+  return text + losses_text(queue.counters);
 }
 
-std::string tables_text(const Json& report) {
-  if (const auto error = report.find("tables_error"); error != report.end())
-    return fmt::format("\ntables of stages: {}\n", error->get<std::string>());
+std::string tables_text(const ServiceReport& service) {
+  if (service.tables_error) return fmt::format("\ntables of stages: {}\n", *service.tables_error);
   std::string text;
-  for (const auto& table : report.at("tables")) {
-    auto n = [&](const char* name) { return table.at(name).get<u64>(); };
-    const bool exact = n("live_counted_in") == n("entries");
-    text += fmt::format(
-        "  pipeline {}, stage {} ({}): {}{} of {} entries live, pressure {:.1f} %, {} ever used\n",
-        table.at("pipeline").get<std::string>(), n("stage"), table.at("kind").get<std::string>(),
-        exact ? "" : "about ", n("live"), n("entries"), table.at("pressure_percent").get<double>(),
-        n("occupied"));
-    text +=
-        fmt::format("    {} looked, {} found theirs; entries: {} made, {} evicted, {} refused\n",
-                    counted(n("touches"), "packet"), n("hits"), n("inserted"), n("evicted"), n("refused"));
-    std::string packets;
-    for (const auto& [name, count] : table.at("packets").items())
-      if (count.get<u64>())
-        packets += fmt::format("{}{} {}", packets.empty() ? "    packets: " : ", ", count.get<u64>(), name);
-    if (!packets.empty()) text += packets + "\n";
-  }
+  if (service.tables)
+    for (const auto& table : *service.tables) text += table_text(table);
   return text.empty() ? text : "\ntables of stages:\n" + text;
 }
 

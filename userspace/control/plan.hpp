@@ -10,6 +10,7 @@
 
 #include "userspace/control/attach.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/last_end.hpp"
 #include "userspace/control/seccomp.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/dataplane/engine.hpp"
@@ -35,8 +36,8 @@ struct Plan {
   SeccompMode seccomp = SeccompMode::filter;
   std::optional<ControlGroup> control_group;
   std::vector<std::string> warnings;
-  std::vector<std::string> notes;  // what is legal in the policy and likely not meant (notes.hpp)
-  Json last_end;  // of the first interface's attach before this one (last_end.hpp); null: not known
+  std::vector<std::string> notes;   // what is legal in the policy and likely not meant (notes.hpp)
+  std::optional<LastEnd> last_end;  // of the first interface's attach before this one
 
   std::vector<std::string> interfaces() const;
 };

@@ -340,6 +340,7 @@ Result<void> Replay::feed(std::span<const u8> captured, u32 original_length, u64
   verdict.time_ns = time_ns;
   verdict.length = original_length;
   verdict.headers_cut = frame.size() < std::min<std::size_t>(original_length, TestRun::kMaxFrame);
+  verdict.kernel_reason = decision->reason;
   verdict.reason = reason_text(decision->reason);
   verdict.flow = flow_text(packet.key, packet.flags);
   for (const u32 rule : decision->mirrors)

@@ -32,6 +32,7 @@ struct PacketVerdict {
   bool headers_cut = false;          // by the capture: it was judged by what is there
   u32 action = 0;                    // XG_PASS, ...
   std::string target;                // interface, for XG_REDIRECT
+  u32 kernel_reason = 0;             // XG_KERNEL_*, of the XDP program
   std::string reason;                // "passed by a rule", ...
   std::string rule;                  // the policy's rule that decided, or sent it to a pipeline; may be empty
   std::string pipeline;              // when inspected

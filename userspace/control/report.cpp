@@ -5,74 +5,85 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
-#include "userspace/control/decide.hpp"
 #include "userspace/control/metrics.hpp"
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/kernel/names.hpp"
-#include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-u64 worker_errors(const xg_worker_counters& counters) {
-  return counters.lost_in_kernel + counters.error_device + counters.error_generation + counters.error_target +
-         counters.error_too_long + counters.error_hand_over + counters.error_ring_full +
-         counters.error_refused + counters.error_invalid + counters.lost_with_worker;
+// What a counter says of the packets that came in. A worker's are of packets that have come in already.
+void count(Totals& sum, xg_outcome outcome, u64 packets) {
+  switch (outcome) {
+    case XG_OUTCOME_none:
+      break;
+    case XG_OUTCOME_in:
+      sum.in += packets;
+      break;
+    case XG_OUTCOME_again:
+      sum.in -= std::min(sum.in, packets);
+      break;
+    case XG_OUTCOME_on:
+      sum.inspected += packets;
+      break;
+    case XG_OUTCOME_drop:
+      sum.drop += packets;
+      break;
+    case XG_OUTCOME_pass:
+      sum.pass += packets;
+      break;
+    case XG_OUTCOME_tx:
+      sum.tx += packets;
+      break;
+    case XG_OUTCOME_redirect:
+      sum.redirect += packets;
+      break;
+    case XG_OUTCOME_error:
+      sum.error += packets;
+      break;
+  }
 }
 
-Json worker_json(const xg_worker_counters& counters) {
-  Json json;
-#define XG_X(name, text) json[#name] = counters.name;
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
-  return json;
+QueueReport queue_report(const dataplane::QueueStatus& queue,
+                         const std::vector<dataplane::DeviceStatus>& devices) {
+  QueueService service;
+  service.device = devices.at(queue.device).name;
+  service.mode = mode_name(queue.mode);
+  service.compute_mode = dataplane::name_of(queue.compute_mode);
+  service.metadata = queue.metadata;
+  service.cpu = queue.cpu;
+  service.retire_cpu = queue.retire_cpu;
+  service.numa_node = queue.numa_node;
+  service.frames_node = queue.frames_node;
+  service.busy_poll = queue.busy_poll;
+  service.frames = queue.frames;
+  service.credits = static_cast<std::int32_t>(queue.state.granted - queue.state.admitted);
+  service.in_user_space = queue.state.admitted - queue.state.retired;
+  service.metrics = metrics_report(queue.metrics);
+  if (!queue.because.empty()) service.because = queue.because;
+  return {queue.queue, queue.counters, std::move(service)};
 }
 
-Json queue_json(const dataplane::QueueStatus& queue, const std::vector<dataplane::DeviceStatus>& devices) {
-  Json json{{"queue", queue.queue},
-            {"device", devices.at(queue.device).name},
-            {"mode", mode_name(queue.mode)},
-            {"metadata", queue.metadata},
-            {"compute_mode", dataplane::name_of(queue.compute_mode)},
-            {"cpu", queue.cpu},
-            {"retire_cpu", queue.retire_cpu},
-            {"numa_node", queue.numa_node},
-            {"frames_node", queue.frames_node},
-            {"busy_poll", queue.busy_poll},
-            {"frames", queue.frames},
-            {"credits", static_cast<std::int32_t>(queue.state.granted - queue.state.admitted)},
-            {"in_user_space", queue.state.admitted - queue.state.retired},
-            {"counters", worker_json(queue.counters)},
-            {"metrics", metrics_json(queue.metrics)}};
-  if (!queue.because.empty()) json["because"] = queue.because;
-  return json;
-}
-
-Json kernel_json(const std::vector<xg_counter>& counters) {
-  Json json = Json::object();
-  for (u32 reason = 0; reason < counters.size(); reason++)
-    json[reason_name(reason)] = {{"packets", counters[reason].packets}, {"bytes", counters[reason].bytes}};
-  return json;
-}
-
-#define XG_X(name, text) #name,
-constexpr std::array<const char*, XG_MALFORMED_COUNT> kMalformed{XG_MALFORMED_KINDS(XG_X)};
-#undef XG_X
-
-Json malformed_json(const std::vector<xg_counter>& counters) {
-  Json json = Json::object();
-  for (u32 kind = 0; kind < counters.size(); kind++)
-    json[kMalformed[kind]] = {{"packets", counters[kind].packets}, {"bytes", counters[kind].bytes}};
-  return json;
-}
-
-Json rates_json(const std::vector<xg_exempt_counter>& counters) {
-  Json json = Json::object();
-  for (u32 kind = 0; kind < counters.size(); kind++)
-    json[std::string(policy::keys::kRates[kind])] = {{"passed", counters[kind].passed},
-                                                     {"over", counters[kind].excess}};
-  return json;
+// All but its queues.
+Result<PortReport> port_report(const PortControl& port, u32 index,
+                               const std::vector<std::string>& xdp_modes) {
+  PortReport report;
+  report.interface = port.ifname();
+  report.port = index;
+  report.state = state_name(port.state());
+  report.xdp = index < xdp_modes.size() ? xdp_modes[index] : "unknown";
+  report.pins = kernel::names::pin_folder(port.ifname());
+  const auto kernel = port.kernel_counters();
+  if (!kernel) return Error(kernel.error());
+  std::copy(kernel->begin(), kernel->end(), report.kernel.by.begin());
+  const auto malformed = port.malformed_counters();
+  if (!malformed) return Error(malformed.error());
+  std::copy(malformed->begin(), malformed->end(), report.malformed.by.begin());
+  const auto rates = port.exempt_counters();
+  if (!rates) return Error(rates.error());
+  std::copy(rates->begin(), rates->end(), report.rates.by.begin());
+  return report;
 }
 
 void add(xg_counter& sum, const xg_counter& one) {
@@ -80,7 +91,8 @@ void add(xg_counter& sum, const xg_counter& one) {
   sum.bytes += one.bytes;
 }
 
-Result<Json> rules_json(const std::vector<PortControl>& ports, const policy::Tables& tables) {
+Result<std::vector<RuleReport>> rule_reports(const std::vector<PortControl>& ports,
+                                             const policy::Tables& tables) {
   std::vector<xg_counter> sums(tables.rule_names.size());
   std::vector<xg_rule_shed> shed(sums.size());
   for (const auto& port : ports) {
@@ -94,61 +106,70 @@ Result<Json> rules_json(const std::vector<PortControl>& ports, const policy::Tab
       add(shed[i].failure, (*left)[i].failure);
     }
   }
-  Json json = Json::array();
+  std::vector<RuleReport> rules;
+  rules.reserve(sums.size());
   for (std::size_t i = 0; i < sums.size(); i++)
-    json.push_back(
-        {{"name", tables.rule_names[i]},
-         {"packets", sums[i].packets},
-         {"bytes", sums[i].bytes},
-         {"shed", {{"overload", shed[i].overload.packets}, {"failure", shed[i].failure.packets}}}});
-  return json;
+    rules.push_back({tables.rule_names[i],
+                     sums[i].packets,
+                     sums[i].bytes,
+                     {shed[i].overload.packets, shed[i].failure.packets}});
+  return rules;
 }
 
-Json mirror_json(const dataplane::MirrorStatus& mirror) {
-  const gpu::MirrorCounters& counters = mirror.counters;
-  return {{"device", mirror.device},
-          {"mirrored", mirror.mirrored},
-          {"overruns", mirror.overruns},
-          {"taken", counters.taken},
-          {"published", counters.published},
-          {"evicted", counters.evicted},
-          {"unknown_generation", counters.unknown_generation},
-          {"undecided", counters.undecided}};
+MirrorReport mirror_report(const dataplane::MirrorStatus& mirror) {
+  MirrorReport report;
+  report.device = mirror.device;
+  report.mirrored = mirror.mirrored;
+  report.overruns = mirror.overruns;
+  report.taken = mirror.counters.taken;
+  report.published = mirror.counters.published;
+  report.evicted = mirror.counters.evicted;
+  report.unknown_generation = mirror.counters.unknown_generation;
+  report.undecided = mirror.counters.undecided;
+  return report;
 }
 
-Json table_json(const gpu::TableReport& table) {
-  Json outcomes = Json::object();
-  for (const auto& [name, packets] : table.outcomes) outcomes[std::string(name)] = packets;
-  return {{"pipeline", table.pipeline},
-          {"stage", table.stage + 1},
-          {"kind", table.kind},
-          {"entries", table.entries},
-          {"occupied", table.occupied},
-          {"live", table.live},
-          {"live_counted_in", table.counted},
-          {"pressure_percent", table.pressure()},
-          {"touches", table.touches},
-          {"hits", table.hits},
-          {"inserted", table.inserted},
-          {"evicted", table.evicted},
-          {"refused", table.refused},
-          {"packets", std::move(outcomes)}};
+StageTableReport table_report(const gpu::TableReport& table) {
+  StageTableReport report;
+  report.pipeline = table.pipeline;
+  report.stage = table.stage + 1;
+  report.kind = table.kind;
+  report.entries = table.entries;
+  report.occupied = table.occupied;
+  report.live = table.live;
+  report.live_counted_in = table.counted;
+  report.pressure_percent = table.pressure();
+  report.touches = table.touches;
+  report.hits = table.hits;
+  report.inserted = table.inserted;
+  report.evicted = table.evicted;
+  report.refused = table.refused;
+  for (const auto& [name, packets] : table.outcomes) report.packets[std::string(name)] = packets;
+  return report;
 }
 
 const char* frames_name(gpu::Frames frames) {
   return frames == gpu::Frames::in_place ? "in_place" : frames == gpu::Frames::staged ? "staged" : "auto";
 }
 
-Json device_json(const dataplane::DeviceStatus& device, bool automatic) {
-  Json json{{"name", device.name},
-            {"frames", frames_name(device.frames_mode)},
-            {"mode", dataplane::name_of(device.compute_mode)},
-            {"auto", automatic},
-            {"publishes_flows", device.publishes}};
-  if (!device.because.empty()) json["because"] = device.because;
-  if (!device.degraded.empty()) json["degraded"] = device.degraded;
-  return json;
+DeviceReport device_report(const dataplane::DeviceStatus& device, bool automatic) {
+  DeviceReport report;
+  report.name = device.name;
+  report.frames = frames_name(device.frames_mode);
+  report.mode = dataplane::name_of(device.compute_mode);
+  report.automatic = automatic;
+  report.publishes_flows = device.publishes;
+  if (!device.because.empty()) report.because = device.because;
+  if (!device.degraded.empty()) report.degraded = device.degraded;
+  return report;
 }
+
+NetnsReport own_netns() {
+  const auto& netns = kernel::names::own();
+  return {netns.inode, netns.cookie, netns.initial};
+}
+
+std::string hash_text(u64 hash) { return fmt::format("{:016x}", hash); }
 
 }  // namespace
 
@@ -183,203 +204,111 @@ const char* state_name(u32 state) {
 
 namespace {
 
-// Flows that the policy says to cache, and why they are not.
-Json never_cached_json(const std::vector<dataplane::QueueStatus>& queues) {
+std::vector<NeverCached> never_cached(const std::vector<dataplane::QueueStatus>& queues) {
   u64 repaired = 0, sent_on = 0;
   for (const auto& queue : queues) {
     repaired += queue.counters.checksums_repaired;
     sent_on += queue.counters.transmitted + queue.counters.redirected;
   }
-  Json json = Json::array();
   // The kernel program sends a packet as it came, so what is to be sent and wants completing comes here.
-  if (repaired != 0 && sent_on != 0)
-    json.push_back({{"reason", "partial_checksums"},
-                    {"packets", repaired},
-                    {"text",
-                     "flows of packets with partial checksums that are sent on are never cached, as the "
-                     "kernel program cannot complete them: their sender (a veth's peer, a guest) leaves them "
-                     "to its device; \"ethtool -K PEER tx off\" there ends that"}});
-  return json;
+  if (repaired == 0 || sent_on == 0) return {};
+  return {{"partial_checksums", repaired,
+           "flows of packets with partial checksums that are sent on are never cached, as the kernel program "
+           "cannot complete them: their sender (a veth's peer, a guest) leaves them to its device; \"ethtool "
+           "-K PEER tx off\" there ends that"}};
 }
 
 }  // namespace
 
-Totals total(const std::vector<std::vector<xg_counter>>& kernel_by_port,
-             const std::vector<dataplane::QueueStatus>& queues) {
+Totals total(const std::vector<PortReport>& ports) {
   Totals sum;
-  for (const auto& counters : kernel_by_port)
-    for (u32 reason = 0; reason < counters.size(); reason++) {
-      const u64 packets = counters[reason].packets;
-      if (reason == XG_KERNEL_received) {
-        sum.in += packets;
-        continue;
-      }
-      if (reason == XG_KERNEL_cut) {  // its segments are counted
-        sum.in -= std::min(sum.in, packets);
-        continue;
-      }
-      if (reason == XG_KERNEL_inspected) {
-        sum.inspected += packets;
-        continue;
-      }
-      switch (action_of(reason)) {
-        case XG_PASS:
-          sum.pass += packets;
-          break;
-        case XG_DROP:
-          sum.drop += packets;
-          break;
-        case XG_TX:
-          sum.tx += packets;
-          break;
-        case XG_REDIRECT:
-          sum.redirect += packets;
-          break;
-        default:
-          sum.error += packets;
-      }
+  for (const auto& port : ports) {
+    for (u32 reason = 0; reason < port.kernel.by.size(); reason++)
+      count(sum, dataplane::kKernelCounters[reason].outcome, port.kernel.by[reason].packets);
+    for (const auto& queue : port.queues) {
+      for (const auto& counter : dataplane::kWorkerCounters)
+        count(sum, counter.outcome, queue.counters.*counter.value);
+      sum.refused += queue.counters.error_refused;
     }
-  for (const auto& queue : queues) {
-    sum.pass += queue.counters.passed;
-    sum.drop += queue.counters.dropped;
-    sum.tx += queue.counters.transmitted;
-    sum.redirect += queue.counters.redirected;
-    sum.error += worker_errors(queue.counters);
-    sum.refused += queue.counters.error_refused;
   }
   return sum;
 }
 
-Json to_json(const Totals& sum) {
-  return {{"in", sum.in},           {"pass", sum.pass},           {"drop", sum.drop},
-          {"tx", sum.tx},           {"redirect", sum.redirect},   {"error", sum.error},
-          {"refused", sum.refused}, {"inspected", sum.inspected}, {"in_flight", sum.in_flight()}};
-}
-
 Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine) {
-  std::vector<std::vector<xg_counter>> kernel_by_port;
-  for (const auto& port : ports) {
-    auto counters = port.kernel_counters();
-    if (!counters) return Error(counters.error());
-    kernel_by_port.push_back(std::move(*counters));
+  std::vector<PortReport> reports(ports.size());
+  for (std::size_t p = 0; p < ports.size(); p++) {
+    const auto kernel = ports[p].kernel_counters();
+    if (!kernel) return Error(kernel.error());
+    std::copy(kernel->begin(), kernel->end(), reports[p].kernel.by.begin());
   }
-  return total(kernel_by_port, engine.status().queues);
+  for (const auto& queue : engine.status().queues)
+    reports.at(queue.port).queues.push_back({queue.queue, queue.counters, std::nullopt});
+  return total(reports);
 }
 
-Result<Json> report(const ReportInput& input) {
+Result<StatusReport> report(const ReportInput& input) {
   const auto status = input.engine.status();
-  std::vector<std::vector<xg_counter>> kernel_by_port;
-  Json ports = Json::array();
+  StatusReport report;
+  report.pid = getpid();
+  report.netns = own_netns();
+  report.uptime_s = input.uptime_s;
   for (u32 p = 0; p < input.ports.size(); p++) {
-    const auto& port = input.ports[p];
-    auto counters = port.kernel_counters();
-    if (!counters) return Error(counters.error());
-    const auto malformed = port.malformed_counters();
-    if (!malformed) return Error(malformed.error());
-    const auto rates = port.exempt_counters();
-    if (!rates) return Error(rates.error());
-    Json queues = Json::array();
+    auto port = port_report(input.ports[p], p, input.xdp_modes);
+    if (!port) return Error(port.error());
     for (const auto& queue : status.queues)
-      if (queue.port == p) queues.push_back(queue_json(queue, status.devices));
-    ports.push_back({{"interface", port.ifname()},
-                     {"port", p},
-                     {"state", state_name(port.state())},
-                     {"xdp", p < input.xdp_modes.size() ? input.xdp_modes[p] : "unknown"},
-                     {"pins", kernel::names::pin_folder(port.ifname())},
-                     {"queues", std::move(queues)},
-                     {"kernel", kernel_json(*counters)},
-                     {"malformed", malformed_json(*malformed)},
-                     {"rates", rates_json(*rates)}});
-    kernel_by_port.push_back(std::move(*counters));
+      if (queue.port == p) port->queues.push_back(queue_report(queue, status.devices));
+    report.ports.push_back(std::move(*port));
   }
+  report.packets = total(report.ports);
   const auto& current = input.policy.current();
-  Json rules = Json::array();
+  report.policy.generation = input.policy.generation();
+  report.policy.hash = hash_text(current ? current->policy.hash : 0);
+  report.policy.in_force = PolicyInForce{current ? current->source.file : "", current && current->audits(),
+                                         input.policy.loosens()};
+  ServiceReport& service = report.service.emplace();
+  for (const auto& device : status.devices)
+    service.devices.push_back(device_report(device, status.automatic));
   if (current) {
-    auto made = rules_json(input.ports, current->tables);
-    if (!made) return Error(made.error());
-    rules = std::move(*made);
+    auto rules = rule_reports(input.ports, current->tables);
+    if (!rules) return Error(rules.error());
+    service.rules = std::move(*rules);
   }
+  service.never_cached = never_cached(status.queues);
+  service.batches = {status.batches, status.batch_packets};
   xg_queue_metrics all{};
   for (const auto& queue : status.queues) dataplane::add_histograms(all, queue.metrics);
-  Json devices = Json::array();
-  for (const auto& device : status.devices) devices.push_back(device_json(device, status.automatic));
-  const auto& frames = status.frames;
-  const auto& netns = kernel::names::own();
-  Json json{{"pid", getpid()},
-            {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
-            {"uptime_s", input.uptime_s},
-            {"device", devices.at(0)},
-            {"devices", devices},
-            {"policy",
-             {{"file", current ? current->source.file : ""},
-              {"generation", input.policy.generation()},
-              {"audit", current && current->audits()},
-              {"conntrack_loosened", input.policy.loosens()},
-              {"hash", fmt::format("{:016x}", current ? current->policy.hash : 0)}}},
-            {"packets", to_json(total(kernel_by_port, status.queues))},
-            {"ports", std::move(ports)},
-            {"rules", std::move(rules)},
-            {"never_cached", never_cached_json(status.queues)},
-            {"batches", {{"count", status.batches}, {"packets", status.batch_packets}}},
-            {"device_time_ns", to_json(dataplane::device_time_of(all))},
-            {"latency_ns", to_json(dataplane::latency_of(all))},
-            {"frames",
-             {{"total", frames.total},
-              {"free", frames.free},
-              {"fill", frames.fill},
-              {"batch", frames.batch},
-              {"tx", frames.tx},
-              {"conserved", frames.conserved()}}}};
-  if (status.mirror) json["mirror"] = mirror_json(*status.mirror);
+  service.device_time = dataplane::device_time_of(all);
+  service.latency = dataplane::latency_of(all);
+  service.frames = status.frames;
+  if (status.mirror) service.mirror = mirror_report(*status.mirror);
   // A device that has failed still has the rest of this report to be told about.
   if (const auto tables = input.engine.tables()) {
-    json["tables"] = Json::array();
-    for (const auto& table : *tables) json["tables"].push_back(table_json(table));
+    service.tables.emplace();
+    for (const auto& table : *tables) service.tables->push_back(table_report(table));
   } else {
-    json["tables_error"] = tables.error();
+    service.tables_error = tables.error();
   }
-  return json;
+  return report;
 }
 
-Result<Json> report_without_data_plane(const std::vector<PortControl>& ports,
-                                       const std::vector<std::string>& xdp_modes, double uptime_s) {
-  std::vector<std::vector<xg_counter>> kernel_by_port;
-  std::vector<dataplane::QueueStatus> all;
-  Json json_ports = Json::array();
+Result<StatusReport> report_without_data_plane(const std::vector<PortControl>& ports,
+                                               const std::vector<std::string>& xdp_modes, double uptime_s) {
+  StatusReport report;
+  report.pid = getpid();
+  report.netns = own_netns();
+  report.uptime_s = uptime_s;
+  report.policy.generation = ports.front().active_generation();
+  report.policy.hash = hash_text(ports.front().policy_hash());
   for (u32 p = 0; p < ports.size(); p++) {
-    const auto& port = ports[p];
-    auto counters = port.kernel_counters();
-    if (!counters) return Error(counters.error());
-    const auto malformed = port.malformed_counters();
-    if (!malformed) return Error(malformed.error());
-    const auto rates = port.exempt_counters();
-    if (!rates) return Error(rates.error());
-    const auto queues = port.queue_counters();
+    auto port = port_report(ports[p], p, xdp_modes);
+    if (!port) return Error(port.error());
+    const auto queues = ports[p].queue_counters();
     if (!queues) return Error(queues.error());
-    Json json_queues = Json::array();
-    for (const auto& queue : *queues)
-      json_queues.push_back({{"queue", queue.queue}, {"counters", worker_json(queue.counters)}});
-    json_ports.push_back({{"interface", port.ifname()},
-                          {"port", p},
-                          {"state", state_name(port.state())},
-                          {"xdp", p < xdp_modes.size() ? xdp_modes[p] : "unknown"},
-                          {"pins", kernel::names::pin_folder(port.ifname())},
-                          {"queues", std::move(json_queues)},
-                          {"kernel", kernel_json(*counters)},
-                          {"malformed", malformed_json(*malformed)},
-                          {"rates", rates_json(*rates)}});
-    kernel_by_port.push_back(std::move(*counters));
-    all.insert(all.end(), queues->begin(), queues->end());
+    for (const auto& queue : *queues) port->queues.push_back({queue.queue, queue.counters, std::nullopt});
+    report.ports.push_back(std::move(*port));
   }
-  const auto& netns = kernel::names::own();
-  return Json{{"pid", getpid()},
-              {"netns", {{"inode", netns.inode}, {"cookie", netns.cookie}, {"initial", netns.initial}}},
-              {"uptime_s", uptime_s},
-              {"policy",
-               {{"generation", ports.front().active_generation()},
-                {"hash", fmt::format("{:016x}", ports.front().policy_hash())}}},
-              {"packets", to_json(total(kernel_by_port, all))},
-              {"ports", std::move(json_ports)}};
+  report.packets = total(report.ports);
+  return report;
 }
 
 }  // namespace xdpgpu::control

@@ -6,9 +6,9 @@
 
 #include <set>
 
-#include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/last_end.hpp"
+#include "userspace/dataplane/counters.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
@@ -22,43 +22,91 @@ std::string rate(u64 before, u64 now, double seconds) {
   return fmt::format("{:.0f}", value);
 }
 
-void add_line(std::string& text, u64 packets, const char* what) {
+void add_line(std::string& text, u64 packets, const std::string& what) {
   if (packets) text += fmt::format("  {:>14}  {}\n", packets, what);
 }
 
-std::string device_text(const Json& device) {
-  if (const auto degraded = device.find("degraded"); degraded != device.end())
-    return fmt::format("degraded: device {}", degraded->get<std::string>());
+std::string device_text(const DeviceReport& device) {
+  if (device.degraded) return fmt::format("degraded: device {}", *device.degraded);
   std::string chosen;
-  if (device.at("auto").get<bool>()) {
-    const auto because = device.find("because");
-    chosen =
-        because == device.end() ? " (auto)" : fmt::format(" (auto, because {})", because->get<std::string>());
-  }
-  return fmt::format("device {}, frames {}, mode {}{}{}", device.at("name").get<std::string>(),
-                     device.at("frames").get<std::string>(), device.at("mode").get<std::string>(), chosen,
-                     device.at("publishes_flows").get<bool>() ? ", writes flow verdicts itself" : "");
+  if (device.automatic)
+    chosen = device.because ? fmt::format(" (auto, because {})", *device.because) : " (auto)";
+  return fmt::format("device {}, frames {}, mode {}{}{}", device.name, device.frames, device.mode, chosen,
+                     device.publishes_flows ? ", writes flow verdicts itself" : "");
 }
 
 // Why the kernel lost packets behind the redirect, as far as its sockets tell.
-std::string lost_in_kernel_text(const Json& report) {
-  u64 full = 0, no_frame = 0;
-  for (const auto& port : report.at("ports"))
-    for (const auto& queue : port.at("queues")) {
-      const auto metrics = queue.find("metrics");
-      if (metrics == queue.end()) continue;
-      full += metrics->at("kernel_losses").at("rx_ring_full").get<u64>();
-      no_frame += metrics->at("kernel_losses").at("rx_dropped").get<u64>();
+std::string lost_in_kernel_text(const StatusReport& report) {
+  KernelLosses sum;
+  for (const auto& port : report.ports)
+    for (const auto& queue : port.queues) {
+      if (!queue.service) continue;
+      sum.rx_ring_full += queue.service->metrics.kernel_losses.rx_ring_full;
+      sum.rx_dropped += queue.service->metrics.kernel_losses.rx_dropped;
     }
   std::string text;
-  if (full)
+  if (sum.rx_ring_full)
     text += fmt::format("{:>16}  of them {} at a full RX ring: a larger io.ring_size, or more queues\n", "",
-                        full);
-  if (no_frame)
+                        sum.rx_ring_full);
+  if (sum.rx_dropped)
     text += fmt::format(
         "{:>16}  of them {} without a free frame, or longer than one: io.frames_per_queue, and the senders' "
         "MTU\n",
-        "", no_frame);
+        "", sum.rx_dropped);
+  return text;
+}
+
+// The sum over all ports of what `of` gives for one.
+template <class Of>
+u64 over_ports(const StatusReport& report, Of&& of) {
+  u64 sum = 0;
+  for (const auto& port : report.ports) sum += of(port);
+  return sum;
+}
+
+std::string kernel_text(const StatusReport& report) {
+  std::string text;
+  for (u32 reason = 0; reason < dataplane::kKernelCounters.size(); reason++) {
+    const auto& counter = dataplane::kKernelCounters[reason];
+    if (counter.outcome == XG_OUTCOME_in) continue;
+    const u64 packets =
+        over_ports(report, [&](const PortReport& port) { return port.kernel.by[reason].packets; });
+    add_line(text, packets, std::string("kernel: ") + counter.words);
+    if (counter.outcome == XG_OUTCOME_again && packets)
+      text += fmt::format(
+          "{:>16}  generic XDP; senders that cut by themselves (ethtool -K PEER tso off gso off) "
+          "spare that\n",
+          "");
+  }
+  for (u32 kind = 0; kind < dataplane::kMalformedCounters.size(); kind++)
+    add_line(text,
+             over_ports(report, [&](const PortReport& port) { return port.malformed.by[kind].packets; }),
+             std::string("malformed, not part of the sum: ") + dataplane::kMalformedCounters[kind].words);
+  for (u32 rate = 0; rate < policy::keys::kRates.size(); rate++)
+    add_line(text, over_ports(report, [&](const PortReport& port) { return port.rates.by[rate].excess; }),
+             fmt::format("over the rate of {} and left to the rules, not part of the sum",
+                         policy::keys::kRates[rate]));
+  return text;
+}
+
+std::string workers_text(const StatusReport& report) {
+  xg_worker_counters sum{};
+  for (const auto& port : report.ports)
+    for (const auto& queue : port.queues) dataplane::add(sum, queue.counters);
+  std::string text;
+  for (const auto& counter : dataplane::kWorkerCounters) {
+    add_line(text, sum.*counter.value, std::string("user space: ") + counter.words);
+    if (counter.value == &xg_worker_counters::lost_in_kernel && sum.lost_in_kernel)
+      text += lost_in_kernel_text(report);
+  }
+  return text;
+}
+
+std::string mirror_text(const MirrorReport& mirror) {
+  std::string text;
+#define XG_X(name, unit, outcome, words) add_line(text, mirror.name, "mirror: " words);
+  XG_MIRROR_COUNTERS(XG_X)
+#undef XG_X
   return text;
 }
 
@@ -72,124 +120,63 @@ std::string live_line(const Totals& before, const Totals& now, double seconds) {
       r(&Totals::redirect), r(&Totals::error), now.in);
 }
 
-std::string ready_text(const Json& report) {
+std::string ready_text(const StatusReport& report) {
   std::string text;
-  for (const auto& port : report.at("ports")) {
+  for (const auto& port : report.ports) {
     std::set<std::string> modes;
-    for (const auto& queue : port.at("queues")) modes.insert(queue.at("mode").get<std::string>());
-    const auto queues = port.at("queues").size();
-    text += fmt::format("{} is attached: {} XDP, {} queue{} ({})\n", port.at("interface").get<std::string>(),
-                        port.at("xdp").get<std::string>(), queues, queues == 1 ? "" : "s",
-                        fmt::join(modes, ", "));
+    for (const auto& queue : port.queues)
+      if (queue.service) modes.insert(queue.service->mode);
+    const auto queues = port.queues.size();
+    text += fmt::format("{} is attached: {} XDP, {} queue{} ({})\n", port.interface, port.xdp, queues,
+                        queues == 1 ? "" : "s", fmt::join(modes, ", "));
   }
-  for (const auto& device : report.at("devices")) text += device_text(device) + "; ";
-  const Json& policy = report.at("policy");
-  text +=
-      fmt::format("policy {}, generation {}{}\n", policy.at("file").get<std::string>(),
-                  policy.at("generation").get<u32>(),
-                  policy.at("audit").get<bool>() ? ", audit: what it would drop is counted and passes" : "");
-  if (policy.value("conntrack_loosened", false))
+  for (const auto& device : report.service->devices) text += device_text(device) + "; ";
+  const PolicyInForce& policy = *report.policy.in_force;
+  text += fmt::format("policy {}, generation {}{}\n", policy.file, report.policy.generation,
+                      policy.audit ? ", audit: what it would drop is counted and passes" : "");
+  if (policy.conntrack_loosened)
     text +=
         "conntrack is loose, so that connections from before go on: \"xdpgpu policy apply\" makes it strict "
         "again\n";
-  text += trial_text(policy, report.at("ports").at(0).at("interface").get<std::string>());
-  if (const auto before = report.find("last_end"); before != report.end())
-    text += "the attach before this one " + last_end_text(*before) + "\n";
-  if (const auto before = report.find("goes_on"); before != report.end())
+  text += trial_text(report.policy.trial, report.ports.at(0).interface);
+  if (report.last_end) text += "the attach before this one " + last_end_text(report.last_end) + "\n";
+  if (const auto& before = report.goes_on)
     text += fmt::format("it goes on from an attach that ended before: {}; {} {} lost in its workers' hands\n",
-                        before->at("same_policy").get<bool>()
-                            ? "the policy is the same, and flows decided before stay decided"
-                            : "the policy is another, so flows are decided anew",
-                        counted(before->at("lost_with_workers").get<u64>(), "packet"),
-                        before->at("lost_with_workers").get<u64>() == 1 ? "was" : "were");
-  if (const auto health = report.find("health"); health != report.end())
-    for (const auto& backend : *health)
-      text += fmt::format(
-          "backend {} ({} port {}): {}\n", backend.at("backend").get<std::string>(),
-          backend.at("address").get<std::string>(), backend.at("port").get<u32>(),
-          backend.at("up").get<bool>() ? "up" : "down, " + backend.at("problem").get<std::string>());
-  if (const auto mirror = report.find("mirror"); mirror != report.end())
-    text +=
-        fmt::format("mirrored packets are looked at by device {}\n", mirror->at("device").get<std::string>());
-  for (const auto& note : report.value("notes", Json::array()))
-    text += "note: " + note.get<std::string>() + "\n";
+                        before->same_policy ? "the policy is the same, and flows decided before stay decided"
+                                            : "the policy is another, so flows are decided anew",
+                        counted(before->lost_with_workers, "packet"),
+                        before->lost_with_workers == 1 ? "was" : "were");
+  if (report.health)
+    for (const auto& backend : *report.health)
+      text += fmt::format("backend {} ({} port {}): {}\n", backend.backend, backend.address, backend.port,
+                          backend.up ? "up" : "down, " + backend.problem.value_or(""));
+  if (report.service->mirror)
+    text += fmt::format("mirrored packets are looked at by device {}\n", report.service->mirror->device);
+  if (report.notes)
+    for (const auto& note : *report.notes) text += "note: " + note + "\n";
   return text;
 }
 
-std::string trial_text(const Json& policy, const std::string& ifname) {
-  const auto left = policy.find("confirm_within_s");
-  if (left == policy.end()) return {};
+std::string trial_text(const std::optional<Trial>& trial, const std::string& ifname) {
+  if (!trial) return {};
   return fmt::format(
       "it is on trial: in {} s policy {} is in force again, unless \"xdpgpu policy confirm {}\" comes "
       "before\n",
-      left->get<long>(), policy.at("goes_back_to").at("file").get<std::string>(),
-      kernel::names::operand(ifname));
+      trial->confirm_within_s, trial->goes_back_to.file, kernel::names::operand(ifname));
 }
 
-std::string account_text(const Json& report) {
-  const Json& packets = report.at("packets");
-  auto n = [&](const char* name) { return packets.at(name).get<u64>(); };
-  const u64 refused = packets.value("refused", u64{0});
+std::string account_text(const StatusReport& report) {
+  const Totals& packets = report.packets;
   std::string text = fmt::format(
       "{} in: {} passed, {} dropped, {} sent back, {} redirected, {}{}; {} of them {} inspected\n",
-      counted(n("in"), "packet"), n("pass"), n("drop"), n("tx"), n("redirect"), counted(n("error"), "error"),
-      refused ? fmt::format(" ({} refused by the kernel behind user space)", refused) : "", n("inspected"),
-      n("inspected") == 1 ? "was" : "were");
-  for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++) {
-    if (reason == XG_KERNEL_received) continue;
-    u64 sum = 0;
-    for (const auto& port : report.at("ports"))
-      sum += port.at("kernel").at(reason_name(reason)).at("packets").get<u64>();
-    add_line(text, sum, (std::string("kernel: ") + reason_text(reason)).c_str());
-    if (reason == XG_KERNEL_cut && sum)
-      text += fmt::format(
-          "{:>16}  generic XDP; senders that cut by themselves (ethtool -K PEER tso off gso off) "
-          "spare that\n",
-          "");
-  }
-  auto malformed = [&](const char* name) {
-    u64 sum = 0;
-    for (const auto& port : report.at("ports"))
-      if (const auto kinds = port.find("malformed"); kinds != port.end())
-        sum += kinds->at(name).at("packets").get<u64>();
-    return sum;
-  };
-#define XG_X(name, words) add_line(text, malformed(#name), "malformed, not part of the sum: " words);
-  XG_MALFORMED_KINDS(XG_X)
-#undef XG_X
-  for (const auto name : policy::keys::kRates) {
-    u64 over = 0;
-    for (const auto& port : report.at("ports"))
-      if (const auto rates = port.find("rates"); rates != port.end())
-        over += rates->at(std::string(name)).at("over").get<u64>();
-    add_line(text, over,
-             fmt::format("over the rate of {} and left to the rules, not part of the sum", name).c_str());
-  }
-  auto worker = [&](const char* name) {
-    u64 sum = 0;
-    for (const auto& port : report.at("ports"))
-      for (const auto& queue : port.at("queues")) sum += queue.at("counters").at(name).get<u64>();
-    return sum;
-  };
-#define XG_X(name, words)                              \
-  add_line(text, worker(#name), "user space: " words); \
-  if (std::string_view(#name) == "lost_in_kernel" && worker(#name)) text += lost_in_kernel_text(report);
-  XG_WORKER_REASONS(XG_X)
-#undef XG_X
-  for (const auto& why : report.value("never_cached", Json::array()))
-    text += why.at("text").get<std::string>() + "\n";
-  if (const auto mirror = report.find("mirror"); mirror != report.end()) {
-    auto add = [&](const char* name, const char* what) {
-      add_line(text, mirror->at(name).get<u64>(), (std::string("mirror: ") + what).c_str());
-    };
-    add("mirrored", "shown to the device, while they went on");
-    add("overruns", "went on unseen, as the CPU's ring was full (io.mirror_slots)");
-    add("taken", "looked at by the device");
-    add("published", "flow verdicts published to the kernel");
-    add("evicted", "flow verdicts that gave way to another flow");
-    add("unknown_generation", "skipped: their policy is gone");
-    add("undecided", "not judged: their headers do not stand in what was shown (io.mirror_bytes)");
-  }
+      counted(packets.in, "packet"), packets.pass, packets.drop, packets.tx, packets.redirect,
+      counted(packets.error, "error"),
+      packets.refused ? fmt::format(" ({} refused by the kernel behind user space)", packets.refused) : "",
+      packets.inspected, packets.inspected == 1 ? "was" : "were");
+  text += kernel_text(report) + workers_text(report);
+  if (!report.service) return text;
+  for (const auto& why : report.service->never_cached) text += why.text + "\n";
+  if (report.service->mirror) text += mirror_text(*report.service->mirror);
   return text;
 }
 

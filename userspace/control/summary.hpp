@@ -4,6 +4,7 @@
 // the end.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "userspace/control/report.hpp"
@@ -12,11 +13,12 @@ namespace xdpgpu::control {
 
 // "123.4 kpps in, 12.0 inspected: 100.0 pass 23.4 drop 0 tx 0 redirect 0 error"
 std::string live_line(const Totals& before, const Totals& now, double seconds);
-// "eth0 is attached: native XDP, 2 queues in copy mode, device cpu (in_place), policy ... generation 1"
-std::string ready_text(const Json& report);
-// That a policy is to be confirmed, from "policy" of a report or what policy.show gives; empty: it is not.
-std::string trial_text(const Json& policy, const std::string& ifname);
-// Packets by outcome and, below, by reason; from a report.
-std::string account_text(const Json& report);
+// "eth0 is attached: native XDP, 2 queues in copy mode, device cpu (in_place), policy ... generation 1"; of a
+// report that has a data plane's part.
+std::string ready_text(const StatusReport& report);
+// That a policy is to be confirmed; empty: it is not.
+std::string trial_text(const std::optional<Trial>& trial, const std::string& ifname);
+// Packets by outcome and, below, by reason.
+std::string account_text(const StatusReport& report);
 
 }  // namespace xdpgpu::control

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "maps/fragments.h"
+#include "userspace/dataplane/counters.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -135,7 +136,8 @@ Result<KernelAnswer> TestRun::run(std::span<const u8> frame, bool within_rate) {
   if (!counters) return Error(counters.error());
   KernelAnswer answer;
   for (u32 reason = 0; reason < XG_KERNEL_REASON_COUNT; reason++)
-    if (reason != XG_KERNEL_received && (*counters)[reason].packets != seen_[reason].packets)
+    if (dataplane::kKernelCounters[reason].outcome != XG_OUTCOME_in &&
+        (*counters)[reason].packets != seen_[reason].packets)
       answer.reason = reason;
   seen_ = std::move(*counters);
   // What comes back begins with the metadata, if the program put any there.
