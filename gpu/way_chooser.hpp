@@ -10,8 +10,8 @@
 //   * The quick way again once neither has been so for a while: 20 ms, twice as long each time that this was
 //     right for less than a second, at most 5 s.
 //   * The quick way is persistent, unless launched batches were seen to be back sooner, as where a small one
-//     keeps one block busy for long. Each so many batches a few go the other way to see: one in ten of them at
-//     most, one in a thousand after a while, and as at first once batches are of another size.
+//     keeps one block busy for long. Each so many batches a few go the other way to see: one in ten of them
+//     at most, one in a thousand after a while, and as at first once batches are of another size.
 //
 //   WayChooser chooser(depth, 256);
 //   const Choice choice = chooser.next({.tables = true, .packets = count, .in_flight = 2, .now_ns = now});

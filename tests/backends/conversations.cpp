@@ -179,7 +179,7 @@ Traffic conversations(Random& random, u32 packets, u32 pipelines) {
           place(traffic.region, offset, frame_of(random), static_cast<u16>(random.below(pipelines)), i);
       traffic.descriptors[i].flags = flags;
     }
-    if (random.one_in(5)) {
+    if (random.one_in(3)) {
       u8* const flags = traffic.region.base() + offset - XG_METADATA_SIZE + offsetof(xg_metadata, flags);
       flags[1] |= XG_PKT_EGRESS >> 8;
     }

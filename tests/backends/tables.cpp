@@ -303,9 +303,9 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   Random random(test_seed());
   const auto settings = GetParam().settings();
   const std::string name = GetParam().name;
-  // Floods of each kind take turns: twice as many have each at its worst.
-  const u32 packets = name == "alarms" ? 2 * kPackets : kPackets;
-  const Traffic traffic = GetParam().traffic(random, packets, static_cast<u32>(settings.size()));
+  // Twice as many as devices are compared by: what is rare is then there by more than chance, and of floods,
+  // which take turns, each kind is at its worst.
+  const Traffic traffic = GetParam().traffic(random, 2 * kPackets, static_cast<u32>(settings.size()));
   gpu::reference::Judge reference(settings, kOptions);
   std::vector<xg_result> results(traffic.descriptors.size());
   reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, results);
@@ -317,7 +317,7 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   }
   const auto counted = [&](u32 counter) { return sums[counter]; };
   EXPECT_GT(counted(XG_TABLE_TOUCHES), 1500u);
-  EXPECT_GT(counted(XG_TABLE_HITS), 30u);
+  EXPECT_GT(counted(XG_TABLE_HITS), 60u);
   EXPECT_GT(counted(XG_TABLE_INSERTED), 150u);
   EXPECT_GT(counted(XG_TABLE_EVICTED), 0u);
   if (name != "composed") {
@@ -336,7 +336,7 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
     EXPECT_EQ(results[i].verdict, XG_PASS) << "no stage decides it";
     EXPECT_EQ(results[i].flags, 0u);
   }
-  EXPECT_GT(sent, results.size() / 20);
+  EXPECT_GT(sent, results.size() / (name == "alarms" ? 20 : 10));
   if (name == "composed") {
     u32 cached_drops = 0;
     u32 let_go = 0;  // forwarded behind a table: not cached

@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
       "of\n"
       "its own (root), and accounts for every packet and frame. Exits 1 where anything does not add up.");
   app.footer(
-      "Two hours at a bounded rate, and what they look like: --seconds 7200 --life-seconds 600 --pps 20000\n"
+      "Two hours at a bounded rate, and what they look like: --seconds 7200 --life-seconds 600 --pps 2000\n"
       "--sample-seconds 15 --json soak.json, then bench/plot soak.json.\n"
       "A billion packets: --packets 1000000000 --seconds 86400 --life-seconds 60 --pps 0 --pairs 8\n"
       "--queues 8. That took six minutes on 16 cores with an H200 (--device cuda).");

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "bench/worker/rings.hpp"
 #include "tests/unit/dataplane_device.hpp"
@@ -237,7 +238,8 @@ class Feeding : public testing::TestWithParam<Settings> {
   bool refused(const xg_descriptor& packet, u32 port, const xg_metadata& metadata) {
     if (!(packet.flags & XG_DESC_EXPECT)) return false;
     EXPECT_EQ(packet.flags >> 2 & 31, port);
-    if (packet.flags == XG_DESC_EXPECTED(u32{metadata.port}, metadata.sequence)) return false;
+    const bool own = packet.flags == XG_DESC_EXPECTED(u32{metadata.port}, metadata.sequence);
+    if (own && !std::exchange(refuses_own_, false)) return false;
     EXPECT_TRUE(unparsed_.give({packet, port}));
     return true;
   }
@@ -274,10 +276,14 @@ class Feeding : public testing::TestWithParam<Settings> {
         if (of_run == arrivals.packets) ++run, of_run = 0;
         ASSERT_EQ(arrivals.port, port);
         if (refused(descriptor, port, metadata)) {
-          ASSERT_TRUE(untold_) << "a packet without metadata that the kernel program has told of";
-          ASSERT_FALSE(came.sequence);
-          ASSERT_TRUE(in_run && of_run) << "the ends of a run have been read";
+          if (came.sequence) {
+            ASSERT_EQ(metadata.sequence, *came.sequence) << "refused with its own";
+          } else {
+            ASSERT_TRUE(untold_) << "a packet without metadata that the kernel program has told of";
+            ASSERT_TRUE(in_run && of_run) << "the ends of a run have been read";
+          }
           refused_[port].push_back(came);
+          refused_[port].back().sequence.reset();  // it is parsed by the worker
           frames_.pop_back();
           last_[port] = descriptor.flags >> 7;  // of its own, which it has lost
           continue;
@@ -364,6 +370,7 @@ class Feeding : public testing::TestWithParam<Settings> {
   std::array<std::deque<Came>, kPorts> came_, refused_;
   u64 parsed_again_ = 0;
   bool untold_ = GetParam().untold;
+  bool refuses_own_ = false;  // the device refuses one packet whose metadata are its own
   std::array<u32, kPorts> last_{};
   std::array<bool, kPorts> seen_{};
   std::vector<FrameId> frames_;
@@ -401,6 +408,27 @@ TEST_P(Feeding, AStalePacketInTheMiddleOfABurstIsParsedAndJudgedAgain) {
   EXPECT_EQ(unparsed_.given(), refused_before + 1);
   EXPECT_EQ(port.counters.parsed_again, 1u);
   EXPECT_FALSE(port.queue->metadata.delivers()) << "others may come without, too";
+}
+
+// A device may refuse for a reason of its own: that says nothing of the packets behind.
+TEST_P(Feeding, APacketThatIsRefusedWithItsOwnMetadataIsParsedAndNoOther) {
+  const Settings& s = GetParam();
+  if (!s.in_order || s.others || s.covers || s.bare_port || s.without) return;
+  run(20);
+  Port& port = ports_[0];
+  refuses_own_ = true;
+  for (u32 i = 0; i < 40; ++i) arrive_one(0, false);
+  for (u32 turn = 0; turn < 20; ++turn) {
+    feeder_->receive(now_);
+    batcher_.submit_if_due(now_ + 10'000, true);
+    device_.finished = kDepth;
+    ASSERT_NO_FATAL_FAILURE(retire());
+  }
+  EXPECT_FALSE(refuses_own_);
+  EXPECT_TRUE(came_[0].empty());
+  EXPECT_TRUE(refused_[0].empty());
+  EXPECT_EQ(port.counters.parsed_again, 1u);
+  EXPECT_TRUE(port.queue->metadata.delivers()) << "others have theirs";
 }
 
 std::vector<Settings> all_settings() {
