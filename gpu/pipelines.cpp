@@ -15,16 +15,6 @@ namespace {
 template <class Settings>
 constexpr StageTraits kTraits = StageInfo<std::remove_cvref_t<Settings>>::kTraits;
 
-// Whether the stage sends packets on by itself, past the host's stack.
-bool sends_on(const StageSettings& stage) {
-  return std::visit(
-      [](const auto& what) {
-        if constexpr (kTraits<decltype(what)>.sends) return sends(what);
-        return false;
-      },
-      stage);
-}
-
 // For how long what no stage decides is remembered, in milliseconds, 0: while the generation lives; nothing:
 // it is not. Every stage has to cache, and to let each packet of a flow go on that it lets go on once.
 std::optional<u32> cache_of_undecided(const PipelineSettings& pipeline) {
@@ -109,7 +99,7 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
     u32 fate = XG_BEHIND_WITH_FATE(XG_FATE_TO_HOST);
     for (std::size_t s = pipeline.stages.size(); s-- > 0;) {
       if (behind[s] != 0) image[behind[s]] |= fate | (sends_behind ? XG_BEHIND_SENDS : 0);
-      sends_behind = sends_behind || sends_on(pipeline.stages[s]);
+      sends_behind = sends_behind || sends(pipeline.stages[s]).has_value();
       fate = stages[2 * s] >= XG_KIND_STATEFUL ? XG_BEHIND_WITH_FATE(XG_FATE_UNDECIDED) : XG_BEHIND_ASKS_EACH;
     }
     const u32 at = XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS;
@@ -173,37 +163,13 @@ std::string_view Pipelines::backend_of(u32 number) const noexcept {
 }
 
 std::vector<u16> fed_by_egress(const Pipelines& pipelines) {
-  const auto sees = [](const StageSettings& stage) {
-    return std::visit(
-        [](const auto& what) {
-          if constexpr (kTraits<decltype(what)>.egress) return sees_egress(what);
-          return false;
-        },
-        stage);
-  };
   std::vector<u16> fed;
   for (std::size_t i = 0; i < pipelines.settings().size(); i++) {
     const auto& stages = pipelines.settings()[i].stages;
-    if (std::any_of(stages.begin(), stages.end(), sees)) fed.push_back(static_cast<u16>(i));
+    if (std::any_of(stages.begin(), stages.end(), [](const StageSettings& one) { return sees_egress(one); }))
+      fed.push_back(static_cast<u16>(i));
   }
   return fed;
-}
-
-std::string_view stage_name(const StageSettings& stage) {
-  return std::visit([](const auto& what) { return StageInfo<std::remove_cvref_t<decltype(what)>>::kName; },
-                    stage);
-}
-
-const StageTraits& traits_of(const StageSettings& stage) {
-  return std::visit(
-      [](const auto& what) -> const StageTraits& {
-        return StageInfo<std::remove_cvref_t<decltype(what)>>::kTraits;
-      },
-      stage);
-}
-
-std::string rule_text(const StageSettings& stage, u32 rule, const xg_result* result) {
-  return std::visit([&](const auto& what) { return describe(what, rule, result); }, stage);
 }
 
 bool encapsulates(const Pipelines& pipelines) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
-#include "gpu/stages/list.hpp"
+#include "gpu/stages/stages.hpp"
 
 namespace xdpgpu::gpu {
 
@@ -79,13 +79,6 @@ class Pipelines {
   std::vector<std::string> backends_;  // by rewrite
   std::vector<StateSpec> states_;
 };
-
-// As policies name it.
-std::string_view stage_name(const StageSettings& stage);
-const StageTraits& traits_of(const StageSettings& stage);
-// What a verdict's rule means, for people, behind the stage's name: " rule 3 (web)"; "": nothing. result: of
-// the packet, where there is one.
-std::string rule_text(const StageSettings& stage, u32 rule, const xg_result* result);
 
 // The pipelines that are to be shown what the host sends.
 std::vector<u16> fed_by_egress(const Pipelines& pipelines);

@@ -31,7 +31,7 @@ policy::Tables tables_of(Rules rules, bool overload_drops) {
   };
   if (rules == Rules::mirror_and_drop) add("watch", Action::mirror);
   add("all", rules == Rules::inspect ? Action::inspect : Action::drop);
-  policy.pipelines.push_back({"main", {policy::L2fwdStage{}}});
+  policy.pipelines.push_back({"main", {gpu::L2fwdSettings{}}});
   auto tables = policy::compile(policy);
   if (!tables) throw lab::Error(tables.error().front().sentence());
   return std::move(*tables);

@@ -20,6 +20,7 @@ gpu::RateLimitSettings limit(u32 entries) {
 
 gpu::ConntrackSettings connections(u32 entries) {
   gpu::ConntrackSettings stage;
+  stage.egress = false;
   stage.loose = true;
   stage.table.entries = entries;
   return stage;

@@ -6,11 +6,7 @@
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
-namespace {
-
-constexpr u64 kMaxTableEntries = u64{1} << 26;
-
-}  // namespace
+namespace {}  // namespace
 
 Check check_target(bool used, u32 target) {
   if (used && target >= XG_MAX_PORTS)

@@ -6,7 +6,7 @@
 #   gpu/stages/references.hpp what each stage's reference.cpp defines
 set(stages_generated ${PROJECT_BINARY_DIR}/generated)
 set(known_traits decides remembers drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
-                 apply_many)
+                 apply_many settles rules notes estimates asks_router encapsulates checks_health)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/stages/stages.def)
 file(STRINGS stages/stages.def lines REGEX "^XG_STAGE")
 set(stages)
@@ -40,7 +40,13 @@ foreach(line IN LISTS lines)
          "  static constexpr u32 kNumber = ${number};\n  static constexpr StageTraits kTraits{${fields}};\n};\n")
   string(APPEND compilers "Result<void> check(const ${type}& stage);\nResult<Placed> emit(const ${type}& stage, Compiled& to);\n"
          "std::string describe(const ${type}& stage, u32 rule, const xg_result* result);\n")
-  foreach(one "remembers=std::span<const Outcome> outcomes(const ${type}& stage)" "sends=bool sends(const ${type}& stage)"
+  foreach(one "remembers=std::span<const Outcome> outcomes(const ${type}& stage)" "sends=std::optional<std::string> sends(const ${type}& stage)"
+              "drops=bool drops(const ${type}& stage)" "settles=void settle(${type}& stage, const Written& written)"
+              "rules=std::vector<StageRule> rules_of(const ${type}& stage)"
+              "notes=std::vector<std::string> notes(const ${type}& stage, const StagePlace& place)"
+              "encapsulates=std::vector<std::pair<std::string, u32>> outer_mtus(const ${type}& stage)"
+              "checks_health=std::vector<HealthCheck> health_checks(const ${type}& stage)"
+              "checks_health=void set_down(${type}& stage, const std::function<bool(const HealthCheck&)>& is_down)"
               "by_flow=std::optional<u32> cached_undecided(const ${type}& stage)" "egress=bool sees_egress(const ${type}& stage)"
               "loosens=bool loosen(${type}& stage, u32* body)")
     string(REGEX MATCH "^([a-z_]+)=(.*)$" one "${one}")
@@ -48,6 +54,10 @@ foreach(line IN LISTS lines)
       string(APPEND compilers "${CMAKE_MATCH_2};\n")
     endif()
   endforeach()
+  if("remembers" IN_LIST traits AND "decides" IN_LIST traits)
+    string(APPEND compilers "bool remembers(const ${type}& stage);\n")
+  endif()
+  list(APPEND quoted "\"${name}\"")
   string(APPEND references
          "std::unique_ptr<Stage> reference_of(const ${type}& settings, const std::array<u64, 2>& secret);\n")
   if("decides" IN_LIST traits)
@@ -76,6 +86,8 @@ foreach(line IN LISTS lines)
     endif()
   endif()
 endforeach()
+list(LENGTH stages count)
+list(JOIN quoted ", " quoted)
 list(JOIN types ", " types)
 set(own_cache "  if (cache.kind != kind) xg_write_back(warp, b, cache);\n  cache.kind = kind;\n")
 
@@ -140,6 +152,7 @@ XG_WARP_FN u32 xg_stage_apply_many(Warp& warp, xg_batch b, u32 kind, u32 body, c
 
 file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list.hpp @ONLY CONTENT "@head@#pragma once
 
+#include <array>
 #include <string_view>
 #include <variant>
 
@@ -149,6 +162,7 @@ namespace xdpgpu::gpu {
 
 @infos@
 using StageSettings = std::variant<@types@>;
+inline constexpr std::array<std::string_view, @count@> kStageNames{@quoted@};
 
 }  // namespace xdpgpu::gpu
 ")

@@ -24,6 +24,13 @@ struct StageTraits {
   bool brings_more = false;
   bool crowds = false;
   bool apply_many = false;
+  bool settles = false;
+  bool rules = false;
+  bool notes = false;
+  bool estimates = false;
+  bool asks_router = false;
+  bool encapsulates = false;
+  bool checks_health = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

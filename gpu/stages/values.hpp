@@ -4,6 +4,9 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "maps/packet.h"
 
@@ -14,16 +17,21 @@ struct Prefix {
   u8 family = 4;  // 4 or 6
   std::array<u8, 16> address{};
   u8 length = 0;
+  bool operator==(const Prefix&) const = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
+  auto operator<=>(const Prefix&) const = default;
 };
 struct PortRange {
   u16 first = 0;  // host order, inclusive
   u16 last = 65535;
+  bool operator==(const PortRange&) const = default;
 };
 // VLANs by the outer tag's id, inclusive. From 0 to 0: no tag; from XG_VLAN_PRIORITY to the same: a tag with
 // id 0.
 struct VlanRange {
   u16 first = 0;
   u16 last = 0;
+  bool operator==(const VlanRange&) const = default;
 };
 using Mac = std::array<u8, 6>;
 
@@ -34,6 +42,31 @@ enum class Action { next, drop, pass, tx, redirect };
 struct TcpFlags {
   u8 mask = 0;
   u8 value = 0;  // no bits outside `mask`
+  bool operator==(const TcpFlags&) const = default;
+};
+// What a packet has to meet: of each condition that is there, one of its values.
+struct Conditions {
+  std::vector<Prefix> src, dst;
+  std::vector<u8> protocols;
+  std::vector<PortRange> src_ports, dst_ports;
+  std::optional<TcpFlags> tcp_flags;
+  std::vector<VlanRange> vlans;
+  bool operator==(const Conditions&) const = default;
+};
+
+// Where packets to a prefix go.
+inline constexpr u32 kRoutePass = ~u32{0};      // to the host
+inline constexpr u32 kRouteDrop = ~u32{0} - 1;  // nowhere
+struct Route {
+  Prefix prefix;
+  u32 next_hop = 0;  // position, kRoutePass or kRouteDrop
+  bool operator==(const Route&) const = default;
+};
+// So many routes, one after the other, from one place of a policy.
+struct RouteSource {
+  std::string file;  // as the policy names it; empty: they stand in the policy, all to one next hop
+  u32 count = 0;
+  bool operator==(const RouteSource&) const = default;
 };
 
 // What a stage remembers of packets, by key: a table of the device's own memory (gpu/stages/table.h). It is
@@ -50,6 +83,18 @@ struct TableSettings {
   };
   u32 entries = 65536;  // 1..67,108,864; rounded up so that there is a power of two of sets; 72 bytes each
   Evict evict = Evict::lru;
+  bool operator==(const TableSettings&) const = default;
+};
+
+// A TCP connect to a host, again and again.
+struct HealthSettings {
+  u16 port = 0;
+  u32 interval_ms = 2'000;  // from the beginning of one connect to that of the next
+  u32 timeout_ms = 1'000;   // at most interval_ms
+  u32 fall = 3, rise = 2;   // failures, successes in a row after which the host is down, up
+  bool operator==(const HealthSettings&) const = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
+  auto operator<=>(const HealthSettings&) const = default;
 };
 
 }  // namespace xdpgpu::gpu

@@ -479,6 +479,7 @@ Bytes tcp4_with(u8 flags, bool answered) {
 TEST(Reference, WhatTheHostSendsIsOneDirectionOfItsConnections) {
   constexpr u8 kSyn = 2, kRst = 4, kAck = 16;
   gpu::ConntrackSettings conntrack;
+  conntrack.egress = false;
   conntrack.on_new = AclRule::Action::drop;
   conntrack.table.entries = 8;
   gpu::RateLimitSettings one;
@@ -520,6 +521,7 @@ TEST(Reference, WhatTheHostSendsIsOneDirectionOfItsConnections) {
 TEST(Reference, WhatTheHostSendsTakesUpAConnectionInTheMiddle) {
   constexpr u8 kAck = 16;
   gpu::ConntrackSettings conntrack;
+  conntrack.egress = false;
   gpu::reference::Judge judge({{"strict", {conntrack}}});
   const FrameRegion region(XG_CHUNK_SIZE * 2);
   const auto verdict = [&](bool answered, bool sent) {

@@ -235,6 +235,7 @@ TEST_P(Standby, OpenConnectionsGoOn) {
     traffic.descriptors.push_back(
         place(traffic.region, u64{i} * XG_CHUNK_SIZE + XG_FRAME_DATA, frames[i], 0, i));
   gpu::ConntrackSettings strict;
+  strict.egress = false;
   strict.table.entries = 64;
   const std::vector<gpu::PipelineSettings> settings{{"strict", {strict}}};
   XDPGPU_OPEN_BROKEN_OR_SKIP(traffic, 4);
@@ -374,6 +375,7 @@ TEST_F(Lost, IsTriedAgainLaterWhereThereIsNoThread) {
 TEST(Loosened, AreThePipelinesWithLooseConntrack) {
   const auto make = [](bool loose) {
     gpu::ConntrackSettings conntrack;
+    conntrack.egress = false;
     conntrack.loose = loose;
     conntrack.table.entries = 64;
     gpu::RateLimitSettings limit;

@@ -43,6 +43,7 @@ gpu::RateLimitSettings limit(gpu::RateLimitSettings::Per per, u64 pps, u64 bps, 
 
 gpu::ConntrackSettings conntrack(bool loose, gpu::TableSettings table) {
   gpu::ConntrackSettings stage;
+  stage.egress = false;
   stage.loose = loose;
   stage.table = table;
   return stage;

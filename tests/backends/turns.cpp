@@ -29,6 +29,7 @@ std::vector<gpu::PipelineSettings> with_tables() {
   limit.burst_packets = 3;
   limit.table = {64, gpu::TableSettings::Evict::lru};
   gpu::ConntrackSettings connections;
+  connections.egress = false;
   connections.table = {512, gpu::TableSettings::Evict::lru};
   return {{"both", {connections, limit}}};
 }

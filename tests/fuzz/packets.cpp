@@ -138,6 +138,7 @@ std::vector<gpu::PipelineSettings> pipelines() {
   limit.burst_packets = 5;
   limit.table = {64, gpu::TableSettings::Evict::lru};
   gpu::ConntrackSettings connections;
+  connections.egress = false;
   connections.table = {256, gpu::TableSettings::Evict::lfu};
   settings.push_back({"connections", {connections, limit}});
   gpu::DdosSettings floods;

@@ -59,6 +59,7 @@ class TableReports : public testing::Test {
 
 TEST_F(TableReports, ConnectionsAreCountedAndForgotten) {
   ConntrackSettings conntrack;
+  conntrack.egress = false;
   conntrack.timeouts.other = 1000;
   conntrack.table.entries = 100;
   load({conntrack});
@@ -115,6 +116,7 @@ TEST_F(TableReports, PressureEndsAtAHundred) {
 // Of a large table some sets are looked at.
 TEST_F(TableReports, LargeTablesAreEstimated) {
   ConntrackSettings conntrack;
+  conntrack.egress = false;
   conntrack.table.entries = 1 << 16;
   load({conntrack});
   for (u32 source = 0; source < 1 << 15; source++) come(source, kSecond);

@@ -105,19 +105,19 @@ TEST(Parse, AWholePolicy) {
   EXPECT_EQ(policy.rules[6].match, Match{});
   ASSERT_EQ(policy.pipelines.size(), 2u);
   EXPECT_EQ(policy.pipelines[0].name, "web") << "pipelines keep the order of the text";
-  const auto& acl = std::get<AclStage>(policy.pipelines[0].stages[0]);
-  EXPECT_EQ(acl.cache_ms, 0u);
-  EXPECT_EQ(acl.rules[0].action, "redirect");
+  const auto& acl = std::get<gpu::AclSettings>(policy.pipelines[0].stages[0]);
+  EXPECT_TRUE(acl.cache);
+  EXPECT_EQ(acl.cache_ttl_ms, 0u);
+  EXPECT_EQ(acl.rules[0].action, gpu::Action::redirect);
   EXPECT_EQ(acl.rules[0].to, "eth1");
-  EXPECT_EQ(acl.rules[1].match.tcp_flags_mask, 0x12);
-  EXPECT_EQ(acl.rules[1].match.tcp_flags_value, 0x02);
-  EXPECT_THAT(acl.rules[1].match.vlans,
-              ElementsAre(VlanRange{0, 0}, VlanRange{7, 7}, VlanRange{XG_VLAN_PRIORITY, XG_VLAN_PRIORITY}));
-  const auto& balance = std::get<LoadBalanceStage>(policy.pipelines[0].stages[1]);
-  EXPECT_EQ(balance.cache_ms, 60'000u);
+  EXPECT_EQ(acl.rules[1].tcp_flags, (gpu::TcpFlags{0x12, 0x02}));
+  EXPECT_THAT(acl.rules[1].vlans, ElementsAre(gpu::VlanRange{0, 0}, gpu::VlanRange{7, 7},
+                                              gpu::VlanRange{XG_VLAN_PRIORITY, XG_VLAN_PRIORITY}));
+  const auto& balance = std::get<gpu::LoadBalanceSettings>(policy.pipelines[0].stages[1]);
+  EXPECT_EQ(balance.cache_ttl_ms, 60'000u);
   EXPECT_EQ(balance.backends[1].mac, (std::array<u8, 6>{0x52, 0x54, 0, 0xa, 0xb, 2}));
   EXPECT_EQ(balance.backends[1].name, "backend 2");
-  EXPECT_EQ(std::get<L2fwdStage>(policy.pipelines[1].stages[0]).cache_ms, std::nullopt);
+  EXPECT_FALSE(std::get<gpu::L2fwdSettings>(policy.pipelines[1].stages[0]).cache);
   EXPECT_EQ(policy.io.ring_size, 4096u);
   EXPECT_EQ(policy.compute.max_wait_ns, 100'000u);
 }
@@ -390,7 +390,7 @@ const Bad kBad[] = {
     {"reputation_of", LISTED("\"of\": \"host\", \"lists\": [{\"list\": \"@a\", \"action\": \"drop\"}]"),
      "/pipelines/p/0/of", 3, 33, "\"either\""},
     {"reputation_no_list", LISTED("\"lists\": []"), "/pipelines/p/0/lists", 3, 36,
-     "1 to 4095 lists, here are 0"},
+     "1 to 4095 can stand here, here are 0"},
     {"reputation_unknown", LISTED("\"lists\": [{\"list\": \"@b\", \"action\": \"drop\"}]"),
      "/pipelines/p/0/lists/0/list", 3, 46, "there is no list \"b\"; known here: a"},
     {"reputation_prefix", LISTED("\"lists\": [{\"list\": \"10.0.0.0/8\", \"action\": \"drop\"}]"),
@@ -399,7 +399,8 @@ const Bad kBad[] = {
      LISTED(
          "\"lists\": [{\"list\": \"@a\", \"action\": \"drop\"}, {\"list\": \"@a\", \"action\": \"pass\"}]"),
      "/pipelines/p/0/lists/1/list", 3, 80, "twice"},
-    {"forward_no_hop", ROUTED("", ""), "/pipelines/p/0/next_hops", 4, 14, "1 to 4096 next hops, here are 0"},
+    {"forward_no_hop", ROUTED("", ""), "/pipelines/p/0/next_hops", 4, 14,
+     "1 to 4096 can stand here, here are 0"},
     {"forward_hop_named_pass", ROUTED("\"pass\": {\"mac\": \"52:54:00:00:00:01\"}", ""),
      "/pipelines/p/0/next_hops/pass", 4, 23, "cannot be named \"pass\""},
     {"forward_hop_named_badly", ROUTED("\"a b\": {\"mac\": \"52:54:00:00:00:01\"}", ""),
@@ -407,7 +408,7 @@ const Bad kBad[] = {
     {"forward_hop_mac", ROUTED("\"up\": {\"mac\": \"01:00:5e:00:00:01\"}", ""),
      "/pipelines/p/0/next_hops/up/mac", 4, 29, "multicast"},
     {"forward_hop_source", ROUTED("\"up\": {\"mac\": \"52:54:00:00:00:01\", \"to\": \"eth1\"}", ""),
-     "/pipelines/p/0/next_hops/up", 4, 21, "needs \"src_mac\", the MAC address of eth1"},
+     "/pipelines/p/0/next_hops/up/to", 4, 56, "needs \"src_mac\", that interface's MAC address"},
     {"forward_mtu", ROUTED("\"up\": {\"mac\": \"52:54:00:00:00:01\", \"mtu\": 67}", ""),
      "/pipelines/p/0/next_hops/up/mtu", 4, 57, "from 68 to 65535"},
     {"route_unknown", ROUTED(HOP, "{\"prefix\": \"::/0\", \"next_hop\": \"down\"}"),
@@ -418,7 +419,7 @@ const Bad kBad[] = {
      "/pipelines/p/0/routes/0/prefix", 5, 23, "array is empty"},
     {"route_no_file", ROUTED(HOP, "{\"file\": \"r\"}"), "/pipelines/p/0/routes/0/file", 5, 21, "r"},
     {"no_backends", STAGE("\"stage\": \"load_balance\", \"backends\": []"), "/pipelines/p/0/backends", 3, 41,
-     "1 to 256 backends, here are 0"},
+     "1 to 256 can stand here, here are 0"},
     {"backend_mac", STAGE("\"stage\": \"load_balance\", \"backends\": [{\"mac\": \"52:54:0:0:0:1\"}]"),
      "/pipelines/p/0/backends/0/mac", 3, 50, "no MAC address"},
     {"backend_multicast",

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // Files of routes, as exported from a routing daemon or written by hand.
-#include "userspace/policy/routes.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
+#include "userspace/policy/stage_names.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -22,19 +21,25 @@ constexpr const char* kPolicy = R"({"version": 1, "pipelines": {"p": [{"stage": 
   "routes": [{"prefix": "192.0.2.0/24", "next_hop": "up"}, {"file": "r"}]}]}})";
 
 Result<Policy> read(std::string text) { return parse(kPolicy, "p", read_files_of({{"r", std::move(text)}})); }
-const ForwardStage& stage_of(const Policy& policy) {
-  return std::get<ForwardStage>(policy.pipelines[0].stages[0]);
+const gpu::ForwardSettings& stage_of(const Policy& policy) {
+  return std::get<gpu::ForwardSettings>(policy.pipelines[0].stages[0]);
 }
 
 std::vector<std::string> routes(const std::string& text) {
   const auto policy = read(text);
   if (!policy) return {policy.error().front().sentence()};
-  const ForwardStage& stage = stage_of(*policy);
-  EXPECT_EQ(stage.routes[1].file, "r");
-  EXPECT_EQ(count_routes(stage), 1 + stage.routes[1].routes.size());
+  const gpu::ForwardSettings& stage = stage_of(*policy);
+  EXPECT_EQ(stage.sources.at(0), (gpu::RouteSource{"", 1}));
+  EXPECT_EQ(stage.sources.at(1).file, "r");
+  EXPECT_EQ(stage.routes.size(), 1 + stage.sources[1].count);
   std::vector<std::string> texts;
-  for (const Route& route : stage.routes[1].routes)
-    texts.push_back(write_prefix(route.prefix) + " " + std::string(route_target(stage, route.next_hop)));
+  for (std::size_t i = 1; i < stage.routes.size(); i++) {
+    const u32 hop = stage.routes[i].next_hop;
+    texts.push_back(write_prefix(policy_prefix(stage.routes[i].prefix)) + " " +
+                    (hop == gpu::kRoutePass   ? "pass"
+                     : hop == gpu::kRouteDrop ? "drop"
+                                              : stage.next_hops.at(hop).name));
+  }
   return texts;
 }
 std::string problem(const std::string& text) { return routes(text).at(0); }
@@ -103,7 +108,7 @@ TEST(Routes, AFullTableIsReadInSeconds) {
   const auto policy = read(text);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
   ASSERT_TRUE(policy);
-  EXPECT_EQ(count_routes(stage_of(*policy)), 1'200'001u);
+  EXPECT_EQ(routes_of(policy->pipelines[0].stages[0]), 1'200'001u);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "userspace/policy/classify.hpp"
 #include "userspace/policy/policy.hpp"
+#include "userspace/policy/stage_schema.hpp"
 #include "userspace/policy/vocabulary.hpp"
 
 namespace xdpgpu::policy {
@@ -119,7 +120,21 @@ std::string text_of(const Diagnostics& found) {
   return all;
 }
 
-// Each object of the schema: where its keys stand in the specimen, and the parser's table of them.
+// The schema's properties of a definition.
+Words properties_of(const char* definition) {
+  static std::map<std::string, std::vector<std::string>> names;
+  static std::map<std::string, std::vector<std::string_view>> views;
+  auto& view = views[definition];
+  if (view.empty()) {
+    for (const auto& [key, property] : schema().at("$defs").at(definition).at("properties").items())
+      names[definition].push_back(key);
+    view.assign(names[definition].begin(), names[definition].end());
+  }
+  return view;
+}
+
+// Each object of the schema: where its keys stand in the specimen, and the parser's table of them; a stage's
+// are of its table of fields, as the schema's are.
 struct ObjectKind {
   const char* definition;  // in $defs; empty: the root
   std::vector<std::string> specimens;
@@ -139,29 +154,37 @@ const std::vector<ObjectKind>& object_kinds() {
       {"rate", {"/rates/arp"}, keys::kRate},
       {"inspect", {"/rules/0/action"}, keys::kInspect},
       {"mirror", {"/rules/2/action"}, keys::kMirror},
-      {"acl", {"/pipelines/p/0"}, keys::kAcl},
-      {"aclRule", {"/pipelines/p/0/rules/0"}, keys::kAclRule},
-      {"aclMatch", {"/pipelines/p/0/rules/0/match"}, keys::kAclMatch},
-      {"redirect", {"/pipelines/p/0/rules/0/action"}, keys::kRedirect},
-      {"loadBalance",
+      {"acl", {"/pipelines/p/0"}, properties_of("acl")},
+      {"acl_rules", {"/pipelines/p/0/rules/0"}, properties_of("acl_rules")},
+      {"acl_rules_match", {"/pipelines/p/0/rules/0/match"}, properties_of("acl_rules_match")},
+      {"redirect", {"/pipelines/p/0/rules/0/action"}, properties_of("redirect")},
+      {"load_balance",
        {"/pipelines/p/1", "/pipelines/p/7", "/pipelines/p/8", "/pipelines/p/10"},
-       keys::kLoadBalance},
-      {"encapsulation", {"/pipelines/p/10/encapsulation"}, keys::kEncapsulation},
-      {"outerSource", {"/pipelines/p/10/encapsulation/source"}, keys::kOuterSource},
-      {"affinity", {"/pipelines/p/7/affinity"}, keys::kAffinity},
-      {"health", {"/pipelines/p/8/health"}, keys::kHealth},
-      {"backend", {"/pipelines/p/1/backends/0", "/pipelines/p/8/backends/0"}, keys::kBackend},
-      {"l2fwd", {"/pipelines/p/2"}, keys::kL2fwd},
-      {"reputation", {"/pipelines/p/3"}, keys::kReputation},
-      {"reputationList", {"/pipelines/p/3/lists/0"}, keys::kReputationList},
-      {"forward", {"/pipelines/p/4"}, keys::kForward},
-      {"nextHop", {"/pipelines/p/4/next_hops/a", "/pipelines/p/4/next_hops/b"}, keys::kNextHop},
+       properties_of("load_balance")},
+      {"load_balance_encapsulation",
+       {"/pipelines/p/10/encapsulation"},
+       properties_of("load_balance_encapsulation")},
+      {"load_balance_encapsulation_source",
+       {"/pipelines/p/10/encapsulation/source"},
+       properties_of("load_balance_encapsulation_source")},
+      {"load_balance_affinity", {"/pipelines/p/7/affinity"}, properties_of("load_balance_affinity")},
+      {"load_balance_health", {"/pipelines/p/8/health"}, properties_of("load_balance_health")},
+      {"load_balance_backends",
+       {"/pipelines/p/1/backends/0", "/pipelines/p/8/backends/0"},
+       properties_of("load_balance_backends")},
+      {"l2fwd", {"/pipelines/p/2"}, properties_of("l2fwd")},
+      {"reputation", {"/pipelines/p/3"}, properties_of("reputation")},
+      {"reputation_lists", {"/pipelines/p/3/lists/0"}, properties_of("reputation_lists")},
+      {"forward", {"/pipelines/p/4"}, properties_of("forward")},
+      {"forward_next_hops",
+       {"/pipelines/p/4/next_hops/a", "/pipelines/p/4/next_hops/b"},
+       properties_of("forward_next_hops")},
       {"route", {"/pipelines/p/4/routes/0"}, keys::kRoute},
       {"routeFile", {"/pipelines/p/4/routes/1"}, keys::kRouteFile},
-      {"rateLimit", {"/pipelines/p/5"}, keys::kRateLimit},
-      {"conntrack", {"/pipelines/p/6"}, keys::kConntrack},
-      {"connectionTimeouts", {"/pipelines/p/6/timeouts"}, keys::kTimeouts},
-      {"ddos", {"/pipelines/p/9"}, keys::kDdos},
+      {"rate_limit", {"/pipelines/p/5"}, properties_of("rate_limit")},
+      {"conntrack", {"/pipelines/p/6"}, properties_of("conntrack")},
+      {"conntrack_timeouts", {"/pipelines/p/6/timeouts"}, properties_of("conntrack_timeouts")},
+      {"ddos", {"/pipelines/p/9"}, properties_of("ddos")},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };
@@ -201,6 +224,18 @@ void each_property(F&& visit) {
   EXPECT_GT(properties, 60u);
 }
 
+// What stands in config/ of the stages is what their tables of fields say.
+TEST(Schema, TheStagesAreUpToDate) {
+  constexpr const char* kCure = "run build/release/bin/stage-tables config, and commit what it writes";
+  const std::string text = read_policy_text(kConfig + "policy.schema.json").value();
+  EXPECT_TRUE(with_stages(text).value() == text) << kCure;
+  EXPECT_TRUE(read_policy_text(kConfig + "stages.md").value() == stages_page()) << kCure;
+  for (const auto name : gpu::kStageNames) {
+    EXPECT_TRUE(schema()["$defs"].contains(std::string(name))) << name;
+    EXPECT_THAT(stages_page(), testing::HasSubstr(fmt::format("\n## {}\n", name)));
+  }
+}
+
 TEST(Schema, HasTheParsersKeys) {
   for (const auto& kind : object_kinds()) {
     std::vector<std::string> keys;
@@ -224,6 +259,7 @@ TEST(Schema, HasNoObjectThatTheParserDoesNotKnow) {
 }
 
 TEST(Schema, HasTheParsersWords) {
+  static constexpr std::array<std::string_view, 4> kStageActions{"next", "drop", "pass", "tx"};
   const std::map<std::string, Words> words{{"decision", words::kDo},
                                            {"fragments", words::kFragments},
                                            {"malformed", words::kMalformed},
@@ -232,17 +268,7 @@ TEST(Schema, HasTheParsersWords) {
                                            {"family", words::kFamily},
                                            {"control", words::kControl},
                                            {"vlanWord", words::kVlan},
-                                           {"stageName", words::kStage},
-                                           {"aclActionWord", words::kAclAction},
-                                           {"aclDefault", words::kAclDefault},
-                                           {"reputationOf", words::kReputationOf},
-                                           {"affinityPer", words::kAffinityPer},
-                                           {"balanceAlgorithm", words::kBalance},
-                                           {"encapsulationType", words::kEncapsulation},
-                                           {"evict", words::kEvict},
-                                           {"ddosDirection", words::kDdosDirection},
-                                           {"onDetect", words::kOnDetect},
-                                           {"ratePer", words::kRatePer},
+                                           {"stageActionWord", kStageActions},
                                            {"ioMode", words::kIoMode},
                                            {"computeMode", words::kComputeMode},
                                            {"computeFrames", words::kComputeFrames},
@@ -280,11 +306,7 @@ TEST(Schema, ReferencesLeadSomewhereAndEverythingIsUsed) {
       for (const auto& child : node) self(self, child);
   };
   visit(visit, all);
-  for (const auto& [name, def] : all["$defs"].items()) {
-    if (name != "stageName") {  // names the stages for this test; the stages name themselves by const
-      EXPECT_TRUE(used.contains(name)) << name;
-    }
-  }
+  for (const auto& [name, def] : all["$defs"].items()) EXPECT_TRUE(used.contains(name)) << name;
 }
 
 TEST(Schema, EveryPropertyIsExplained) {
@@ -322,7 +344,7 @@ TEST(Specimen, ComputeKeysThatExcludeEachOtherAreTheSchemas) {
 
 TEST(Specimen, ANextHopBehindAnInterfaceNeedsItsAddressAsTheSchemaSays) {
   Json document = specimen();
-  for (const auto& [key, needed] : definition("nextHop").at("dependentRequired").items())
+  for (const auto& [key, needed] : definition("forward_next_hops").at("dependentRequired").items())
     for (const auto& one : needed)
       document["pipelines"]["p"][4]["next_hops"]["b"].erase(one.get<std::string>());
   EXPECT_THAT(text_of(problems(document)), testing::HasSubstr("needs \"src_mac\""));
@@ -366,7 +388,7 @@ TEST(Specimen, CountsAreTheSchemas) {
       {"/properties/pipelines/additionalProperties", "/pipelines/p", "{}", element(R"({"stage": "l2fwd"})")},
       {"/$defs/acl/properties/rules", "/pipelines/p/0/rules", R"({"pipelines": {"p": [{"stage": "acl"}]}})",
        element(R"({"action": "drop"})")},
-      {"/$defs/loadBalance/properties/backends", "/pipelines/p/0/backends",
+      {"/$defs/load_balance/properties/backends", "/pipelines/p/0/backends",
        R"({"pipelines": {"p": [{"stage": "load_balance"}]}})", element(R"({"mac": "52:54:00:00:00:01"})")},
       {"/$defs/reputation/properties/lists", "/pipelines/p/0/lists",
        R"({"pipelines": {"p": [{"stage": "reputation"}]}})", listed},
@@ -420,10 +442,12 @@ TEST(Specimen, RequiredKeysAreRequired) {
       std::string name(key);
       if (std::string_view(kind.definition) == "rule" && (name == "action" || name == "limit"))
         continue;  // oneOf
-      if (std::string_view(kind.definition) == "rateLimit" && (name == "pps" || name == "bytes_per_second"))
-        continue;                                                        // the burst beside it needs it
-      if (std::string_view(kind.definition) == "outerSource") continue;  // the backend's address needs it
-      if (std::string_view(kind.definition) == "backend" && name == "address") continue;  // health needs it
+      if (std::string_view(kind.definition) == "rate_limit" && (name == "pps" || name == "bytes_per_second"))
+        continue;  // the burst beside it needs it
+      if (std::string_view(kind.definition) == "load_balance_encapsulation_source")
+        continue;  // the backend's address needs it
+      if (std::string_view(kind.definition) == "load_balance_backends" && name == "address")
+        continue;  // health needs it
       auto place = place_of(kind, name);
       Json document = specimen_with(name);
       document[place.parent_pointer()].erase(name);

@@ -141,10 +141,10 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
   EXPECT_EQ(shown["on_failure"], nlohmann::json({{"known", "keep"}, {"new", "drop"}}));
   EXPECT_EQ(shown["lists"]["f"]["file"], "f.txt") << "a list from a file is shown by its file";
   EXPECT_EQ(shown["pipelines"]["a"][3]["routes"][1], nlohmann::json({{"file", "r.txt"}}));
-  const auto& forward = std::get<ForwardStage>(policy.pipelines[2].stages[3]);
-  ASSERT_EQ(forward.routes[1].routes.size(), 3u);
-  EXPECT_EQ(forward.routes[1].routes[1].next_hop, 1u);
-  EXPECT_EQ(forward.routes[1].routes[2].next_hop, kRoutePass);
+  const auto& forward = std::get<gpu::ForwardSettings>(policy.pipelines[2].stages[3]);
+  ASSERT_EQ(forward.sources[1].count, 3u);
+  EXPECT_EQ(forward.routes[2].next_hop, 1u);
+  EXPECT_EQ(forward.routes[3].next_hop, gpu::kRoutePass);
   EXPECT_EQ(to_json(policy), to_json(read_back(policy, files))) << "canonical: showing twice changes nothing";
 }
 

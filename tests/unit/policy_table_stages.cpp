@@ -9,6 +9,15 @@
 namespace xdpgpu::policy {
 namespace {
 
+using gpu::Action;
+using gpu::AffinitySettings;
+using gpu::ConntrackSettings;
+using gpu::DdosSettings;
+using gpu::EncapsulationSettings;
+using gpu::LoadBalanceSettings;
+using gpu::RateLimitSettings;
+using Evict = gpu::TableSettings::Evict;
+
 Result<Policy> parsed(const std::string& stages, const std::string& action = R"({"inspect": "p"})",
                       const FileContents& files = {}) {
   return parse(fmt::format(R"({{"version": 1, "rules": [{{"action": {}}}], "pipelines": {{"p": [{}]}}}})",
@@ -23,6 +32,14 @@ Kind stage_of(const std::string& stages) {
   return policy ? std::get<Kind>(policy->pipelines.front().stages.front()) : Kind{};
 }
 
+std::vector<std::string> notes_on(const Policy& policy) {
+  std::vector<std::string> found;
+  for (const auto& pipeline : policy.pipelines)
+    for (std::size_t i = 0; i < pipeline.stages.size(); i++)
+      for (auto& note : gpu::notes_of({pipeline.name, pipeline.stages, i})) found.push_back(std::move(note));
+  return found;
+}
+
 // The first problem, and where it is.
 std::string problem(const std::string& stages, const std::string& action = R"({"inspect": "p"})") {
   const auto policy = parsed(stages, action);
@@ -35,25 +52,25 @@ void expect_problem(const std::string& stages, const std::string& where, const s
 }
 
 TEST(RateLimitStage, HasASecondsBurstUnlessItSays) {
-  auto stage = stage_of<RateLimitStage>(R"({"stage": "rate_limit", "per": "src", "pps": 100})");
-  EXPECT_EQ(stage.pps, 100u);
-  EXPECT_EQ(stage.burst, 100u);
+  auto stage = stage_of<RateLimitSettings>(R"({"stage": "rate_limit", "per": "src", "pps": 100})");
+  EXPECT_EQ(stage.packets_per_second, 100u);
+  EXPECT_EQ(stage.burst_packets, 100u);
   EXPECT_EQ(stage.bytes_per_second, 0u);
-  EXPECT_EQ(stage.prefix4, 32);
-  EXPECT_EQ(stage.prefix6, 128);
-  EXPECT_EQ(stage.excess, "drop");
+  EXPECT_EQ(stage.bits4, 32);
+  EXPECT_EQ(stage.bits6, 128);
+  EXPECT_EQ(stage.excess, Action::drop);
   EXPECT_EQ(stage.table.entries, 65536u);
-  EXPECT_EQ(stage.table.evict, "lru");
-  stage = stage_of<RateLimitStage>(R"({"stage": "rate_limit", "per": "dst", "bytes_per_second": 5000,
+  EXPECT_EQ(stage.table.evict, Evict::lru);
+  stage = stage_of<RateLimitSettings>(R"({"stage": "rate_limit", "per": "dst", "bytes_per_second": 5000,
       "burst_bytes": 9000, "prefix4": 24, "prefix6": 56, "excess": "pass", "entries": 10, "evict": "refuse"})");
-  EXPECT_EQ(stage.pps, 0u);
+  EXPECT_EQ(stage.packets_per_second, 0u);
   EXPECT_EQ(stage.bytes_per_second, 5000u);
   EXPECT_EQ(stage.burst_bytes, 9000u);
-  EXPECT_EQ(stage.prefix4, 24);
-  EXPECT_EQ(stage.prefix6, 56);
-  EXPECT_EQ(stage.excess, "pass");
+  EXPECT_EQ(stage.bits4, 24);
+  EXPECT_EQ(stage.bits6, 56);
+  EXPECT_EQ(stage.excess, Action::pass);
   EXPECT_EQ(stage.table.entries, 10u);
-  EXPECT_EQ(stage.table.evict, "refuse");
+  EXPECT_EQ(stage.table.evict, Evict::refuse);
 }
 
 TEST(RateLimitStage, RefusesWhatMeansNothing) {
@@ -80,30 +97,31 @@ std::string balance(const std::string& more, const std::string& backend = R"("na
 }
 
 TEST(LoadBalanceStage, HashesUnlessItSays) {
-  auto stage = stage_of<LoadBalanceStage>(balance(""));
-  EXPECT_EQ(stage.algorithm, "hash");
+  auto stage = stage_of<LoadBalanceSettings>(balance(""));
+  EXPECT_EQ(stage.algorithm, LoadBalanceSettings::Algorithm::hash);
   EXPECT_FALSE(stage.affinity);
-  stage = stage_of<LoadBalanceStage>(balance(R"(, "algorithm": "maglev", "affinity": {})"));
+  stage = stage_of<LoadBalanceSettings>(balance(R"(, "algorithm": "maglev", "affinity": {})"));
   EXPECT_EQ(stage.table_size, 65'537u);
-  EXPECT_EQ(stage.affinity, AffinitySpec{});
-  stage = stage_of<LoadBalanceStage>(balance(
+  EXPECT_EQ(stage.affinity, AffinitySettings{});
+  stage = stage_of<LoadBalanceSettings>(balance(
       R"(, "algorithm": "maglev", "table_size": 251, "cache": "30s",
          "affinity": {"per": "src", "idle": "1m", "entries": 10, "evict": "fifo"})"));
   EXPECT_EQ(stage.table_size, 251u);
-  EXPECT_EQ(stage.affinity, (AffinitySpec{"src", 60'000, {10, "fifo"}}));
-  EXPECT_EQ(stage.cache_ms, 30'000u);
+  EXPECT_EQ(stage.affinity, (AffinitySettings{AffinitySettings::Per::src, 60'000, {10, Evict::fifo}}));
+  EXPECT_TRUE(stage.cache);
+  EXPECT_EQ(stage.cache_ttl_ms, 30'000u);
 }
 
 TEST(LoadBalanceStage, ABackendOfNoWeightDrains) {
   const std::string two = R"({"stage": "load_balance", "backends": [{"mac": "52:54:00:00:00:01", "weight": 0},
       {"mac": "52:54:00:00:00:02", "drain": true, "weight": 7}, {"mac": "52:54:00:00:00:03"}]})";
-  const auto stage = stage_of<LoadBalanceStage>(two);
+  const auto stage = stage_of<LoadBalanceSettings>(two);
   ASSERT_EQ(stage.backends.size(), 3u);
-  EXPECT_TRUE(stage.backends[0].drain);
+  EXPECT_TRUE(stage.backends[0].drains);
   EXPECT_EQ(stage.backends[0].weight, 1u);
-  EXPECT_TRUE(stage.backends[1].drain);
+  EXPECT_TRUE(stage.backends[1].drains);
   EXPECT_EQ(stage.backends[1].weight, 7u);
-  EXPECT_FALSE(stage.backends[2].drain);
+  EXPECT_FALSE(stage.backends[2].drains);
 }
 
 TEST(LoadBalanceStage, TakesItsKeyFromAFile) {
@@ -113,7 +131,7 @@ TEST(LoadBalanceStage, TakesItsKeyFromAFile) {
   };
   const auto policy = of_file("000102030405060708090a0b0C0D0E0F\n");
   ASSERT_TRUE(policy);
-  const auto& stage = std::get<LoadBalanceStage>(policy->pipelines[0].stages[0]);
+  const auto& stage = std::get<LoadBalanceSettings>(policy->pipelines[0].stages[0]);
   EXPECT_EQ(stage.key, (std::array<u64, 2>{0x0706050403020100, 0x0f0e0d0c0b0a0908}));
   EXPECT_EQ(stage.key_file, "k");
   EXPECT_NE(of_file("000102030405060708090a0b0c0d0e10")->hash, policy->hash);
@@ -136,7 +154,7 @@ TEST(LoadBalanceStage, RefusesWhatMeansNothing) {
   expect_problem(balance("", R"("drain": true)"), "/pipelines/p/0/backends", "all backends drain");
   expect_problem(balance(R"(, "affinity": {})"), "/pipelines/p/0/affinity", "add \"algorithm\": \"maglev\"");
   expect_problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": "5001ms")"),
-                 "/pipelines/p/0/cache", "at most half of the affinity's \"idle\", \"5s\"");
+                 "/pipelines/p/0/cache", "at most half of the affinity's \"idle\", 5000 ms");
   expect_problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": true)"), "/pipelines/p/0/cache",
                  "half");
   EXPECT_EQ(problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": "5s")")), "none");
@@ -148,12 +166,12 @@ TEST(LoadBalanceStage, RefusesWhatMeansNothing) {
 
 TEST(LoadBalanceStage, ChecksBackendsByTheirAddresses) {
   const auto stage =
-      stage_of<LoadBalanceStage>(balance(R"(, "health": {"port": 80})", R"("address": "10.0.0.1")"));
-  HealthSpec health;
+      stage_of<LoadBalanceSettings>(balance(R"(, "health": {"port": 80})", R"("address": "10.0.0.1")"));
+  gpu::HealthSettings health;
   health.port = 80;
   EXPECT_EQ(stage.health, health);
-  EXPECT_EQ(stage.backends.at(0).address, (Prefix{4, 32, {10, 0, 0, 1}}));
-  EXPECT_EQ(stage_of<LoadBalanceStage>(
+  EXPECT_EQ(stage.backends.at(0).address, (gpu::Prefix{4, {10, 0, 0, 1}, 32}));
+  EXPECT_EQ(stage_of<LoadBalanceSettings>(
                 balance(R"(, "health": {"port": 80, "interval": "100ms"})", R"("address": "::1")"))
                 .health->timeout_ms,
             100u)
@@ -171,15 +189,15 @@ TEST(LoadBalanceStage, ChecksBackendsByTheirAddresses) {
 TEST(LoadBalanceStage, PutsPacketsInsideOfOuterHeadersToItsBackends) {
   const std::string four = R"("address": "10.0.0.1")", six = R"("address": "2001:db8::1")";
   const auto with = [](const std::string& members) { return R"(, "encapsulation": {)" + members + "}"; };
-  auto stage =
-      stage_of<LoadBalanceStage>(balance(with(R"("type": "ipip", "source": {"ipv4": "10.0.9.0/24"})"), four));
+  auto stage = stage_of<LoadBalanceSettings>(
+      balance(with(R"("type": "ipip", "source": {"ipv4": "10.0.9.0/24"})"), four));
   ASSERT_TRUE(stage.encapsulation);
   EXPECT_EQ(*stage.encapsulation,
-            (EncapsulationSpec{"ipip", Prefix{4, 24, {10, 0, 9}}, std::nullopt, 6080, 1500}));
-  EXPECT_EQ(stage.backends.at(0).address, (Prefix{4, 32, {10, 0, 0, 1}}));
-  stage = stage_of<LoadBalanceStage>(
+            (EncapsulationSettings{EncapsulationSettings::Type::ipip, gpu::Prefix{4, {10, 0, 9}, 24}}));
+  EXPECT_EQ(stage.backends.at(0).address, (gpu::Prefix{4, {10, 0, 0, 1}, 32}));
+  stage = stage_of<LoadBalanceSettings>(
       balance(with(R"("type": "gue", "source": {"ipv6": "fd00::1"}, "port": 9000, "mtu": 9000)"), six));
-  EXPECT_EQ(stage.encapsulation->type, "gue");
+  EXPECT_EQ(stage.encapsulation->type, EncapsulationSettings::Type::gue);
   EXPECT_EQ(stage.encapsulation->source6->length, 128);
   EXPECT_EQ(stage.encapsulation->port, 9000);
   EXPECT_EQ(stage.encapsulation->mtu, 9000u);
@@ -216,7 +234,7 @@ TEST(LoadBalanceStage, IsCachedOnlyWhereNoOtherTableStandsAhead) {
 
 TEST(ConntrackStage, IsStrictWithWhatTheHostSendsAndLooseWithout) {
   const auto of = [](const std::string& members) {
-    return stage_of<ConntrackStage>(R"({"stage": "conntrack")" + members + "}");
+    return stage_of<ConntrackSettings>(R"({"stage": "conntrack")" + members + "}");
   };
   EXPECT_TRUE(of("").egress);
   EXPECT_FALSE(of("").loose);
@@ -231,7 +249,7 @@ TEST(ConntrackStage, IsStrictWithWhatTheHostSendsAndLooseWithout) {
 TEST(ConntrackStage, SaysWhereATableBehindMayDropWhatItTakesUp) {
   const auto notes = [](const std::string& stages) {
     const auto policy = parsed(stages);
-    return policy ? conntrack_notes(*policy) : std::vector<std::string>{"wrong"};
+    return policy ? notes_on(*policy) : std::vector<std::string>{"wrong"};
   };
   const std::string heard = R"({"stage": "conntrack"})", deaf = R"({"stage": "conntrack", "egress": false})";
   const std::string limit = R"(, {"stage": "rate_limit", "per": "src", "pps": 1})",
@@ -262,7 +280,7 @@ TEST(ConntrackStage, SaysWhereATableBehindMayDropWhatItTakesUp) {
 TEST(ConntrackStage, SaysWhatFollowsWhereTheHostIsNotHeard) {
   const auto notes = [](const std::string& stages) {
     const auto policy = parsed(stages);
-    return policy ? conntrack_notes(*policy) : std::vector<std::string>{"wrong"};
+    return policy ? notes_on(*policy) : std::vector<std::string>{"wrong"};
   };
   EXPECT_TRUE(notes(R"({"stage": "conntrack"})").empty());
   const auto loose = notes(R"({"stage": "l2fwd"}, {"stage": "conntrack", "egress": false})");
@@ -283,26 +301,26 @@ TEST(ConntrackStage, SaysWhatFollowsWhereTheHostIsNotHeard) {
 }
 
 TEST(ConntrackStage, DropsWhatIsInvalidUnlessItSays) {
-  auto stage = stage_of<ConntrackStage>(R"({"stage": "conntrack"})");
-  EXPECT_EQ(stage, ConntrackStage{});
-  EXPECT_EQ(stage.on_new, "next");
-  EXPECT_EQ(stage.on_invalid, "drop");
-  stage = stage_of<ConntrackStage>(
+  auto stage = stage_of<ConntrackSettings>(R"({"stage": "conntrack"})");
+  EXPECT_EQ(stage, ConntrackSettings{});
+  EXPECT_EQ(stage.on_new, Action::next);
+  EXPECT_EQ(stage.on_invalid, Action::drop);
+  stage = stage_of<ConntrackSettings>(
       R"({"stage": "conntrack", "on_new": "drop", "on_invalid": "pass", "loose": false,
       "timeouts": {"established": "168h", "other": "1ms"}, "entries": 4194304, "evict": "fifo"})");
   EXPECT_FALSE(stage.loose);
-  EXPECT_EQ(stage.on_new, "drop");
-  EXPECT_EQ(stage.on_untracked, "drop") << "where new ones are";
-  EXPECT_EQ(stage.on_invalid, "pass");
-  EXPECT_EQ(stage.timeouts_ms[2], 168u * 3'600'000);
-  EXPECT_EQ(stage.timeouts_ms[9], 1u);
+  EXPECT_EQ(stage.on_new, Action::drop);
+  EXPECT_EQ(stage.on_untracked, Action::drop) << "where new ones are";
+  EXPECT_EQ(stage.on_invalid, Action::pass);
+  EXPECT_EQ(stage.timeouts.established, 168u * 3'600'000);
+  EXPECT_EQ(stage.timeouts.other, 1u);
   EXPECT_EQ(stage.table.entries, 4194304u);
-  EXPECT_EQ(stage_of<ConntrackStage>(R"({"stage": "conntrack"})").on_untracked, "next");
-  EXPECT_EQ(stage_of<ConntrackStage>(R"({"stage": "conntrack", "on_untracked": "drop"})").on_untracked,
-            "drop");
-  EXPECT_EQ(stage_of<ConntrackStage>(R"({"stage": "conntrack", "on_new": "drop", "on_untracked": "pass"})")
+  EXPECT_EQ(stage_of<ConntrackSettings>(R"({"stage": "conntrack"})").on_untracked, Action::next);
+  EXPECT_EQ(stage_of<ConntrackSettings>(R"({"stage": "conntrack", "on_untracked": "drop"})").on_untracked,
+            Action::drop);
+  EXPECT_EQ(stage_of<ConntrackSettings>(R"({"stage": "conntrack", "on_new": "drop", "on_untracked": "pass"})")
                 .on_untracked,
-            "pass");
+            Action::pass);
 }
 
 TEST(ConntrackStage, RefusesWhatMeansNothing) {
@@ -328,24 +346,24 @@ TEST(TableStages, NothingBehindThemIsCachedButDrops) {
 }
 
 TEST(DdosStage, HoldsAsLongAsItCachesUnlessItSays) {
-  auto stage = stage_of<DdosStage>(R"({"stage": "ddos", "syn_pps": 20000})");
+  auto stage = stage_of<DdosSettings>(R"({"stage": "ddos", "syn_pps": 20000})");
   EXPECT_EQ(stage.thresholds, (std::array<u64, 10>{20000}));
-  EXPECT_EQ(stage.direction, "in");
+  EXPECT_EQ(stage.direction, DdosSettings::Direction::in);
   EXPECT_EQ(stage.window_ms, 1000u);
   EXPECT_EQ(stage.release_percent, 50u);
   EXPECT_EQ(stage.hold_ms, 60'000u);
-  EXPECT_EQ(stage.on_detect, "drop");
-  EXPECT_FALSE(stage.cache_ms);
-  EXPECT_EQ(stage.table, (TableSpec{4096, "lru"}));
-  EXPECT_EQ(stage_of<DdosStage>(R"({"stage": "ddos", "pps": 1, "cache": "5m"})").hold_ms, 300'000u);
-  EXPECT_EQ(stage_of<DdosStage>(R"({"stage": "ddos", "pps": 1, "cache": true})").hold_ms, 60'000u);
-  EXPECT_EQ(stage_of<DdosStage>(R"({"stage": "ddos", "pps": 1, "cache": "1s", "hold": "2s"})").hold_ms,
+  EXPECT_EQ(stage.on_detect, DdosSettings::OnDetect::drop);
+  EXPECT_FALSE(stage.cache);
+  EXPECT_EQ(stage.table, (gpu::TableSettings{4096, Evict::lru}));
+  EXPECT_EQ(stage_of<DdosSettings>(R"({"stage": "ddos", "pps": 1, "cache": "5m"})").hold_ms, 300'000u);
+  EXPECT_EQ(stage_of<DdosSettings>(R"({"stage": "ddos", "pps": 1, "cache": true})").hold_ms, 60'000u);
+  EXPECT_EQ(stage_of<DdosSettings>(R"({"stage": "ddos", "pps": 1, "cache": "1s", "hold": "2s"})").hold_ms,
             2000u);
-  stage = stage_of<DdosStage>(R"({"stage": "ddos", "direction": "out", "prefix4": 24, "prefix6": 64,
+  stage = stage_of<DdosSettings>(R"({"stage": "ddos", "direction": "out", "prefix4": 24, "prefix6": 64,
       "window": "500ms", "udp_bytes_per_second": 1000000000000, "sources": 9, "release_percent": 80,
       "on_detect": "drop_sources", "share_percent": 5, "entries": 7, "evict": "refuse"})");
   EXPECT_EQ(stage.thresholds, (std::array<u64, 10>{0, 0, 1'000'000'000'000, 0, 0, 0, 0, 0, 0, 9}));
-  EXPECT_EQ(stage.direction, "out");
+  EXPECT_EQ(stage.direction, DdosSettings::Direction::out);
   EXPECT_EQ(stage.share_percent, 5u);
 }
 

@@ -22,7 +22,7 @@
 #include "userspace/host/doctor.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/xdp_link.hpp"
-#include "userspace/policy/load_balance.hpp"
+#include "userspace/policy/stage_names.hpp"
 
 namespace xdpgpu::control {
 namespace {

@@ -20,14 +20,14 @@ using Tcp = asio::ip::tcp;
 using Millis = std::chrono::milliseconds;
 
 Tcp::endpoint endpoint_of(const HealthTarget& target) {
-  const policy::Prefix& from = target.address;
+  const gpu::Prefix& from = target.address;
   if (from.family == 4) {
     asio::ip::address_v4::bytes_type bytes{};
-    std::copy_n(from.address, bytes.size(), bytes.begin());
+    std::copy_n(from.address.begin(), bytes.size(), bytes.begin());
     return {asio::ip::address_v4(bytes), target.health.port};
   }
   asio::ip::address_v6::bytes_type bytes{};
-  std::copy_n(from.address, bytes.size(), bytes.begin());
+  std::copy_n(from.address.begin(), bytes.size(), bytes.begin());
   return {asio::ip::address_v6(bytes), target.health.port};
 }
 
@@ -35,12 +35,9 @@ Tcp::endpoint endpoint_of(const HealthTarget& target) {
 template <class Use>
 void each_backend(const policy::Policy& policy, Use use) {
   for (const auto& pipeline : policy.pipelines)
-    for (std::size_t i = 0; i < pipeline.stages.size(); i++) {
-      const auto* stage = std::get_if<policy::LoadBalanceStage>(&pipeline.stages[i]);
-      if (stage == nullptr || !stage->health) continue;
-      for (const auto& backend : stage->backends)
-        if (backend.address) use(pipeline.name, i, HealthTarget{*backend.address, *stage->health}, backend);
-    }
+    for (std::size_t i = 0; i < pipeline.stages.size(); i++)
+      for (const auto& check : gpu::health_checks(pipeline.stages[i]))
+        use(pipeline.name, i, HealthTarget{check.address, check.health}, check);
 }
 
 }  // namespace
@@ -99,8 +96,9 @@ class HealthChecks::Check : public std::enable_shared_from_this<Check> {
     if (row_ < (up_ ? target_.health.fall : target_.health.rise)) return;
     row_ = 0;
     up_ = good;
-    const std::string where = fmt::format("backend \"{}\" ({} port {})", name_,
-                                          policy::write_prefix(target_.address), target_.health.port);
+    const std::string where =
+        fmt::format("backend \"{}\" ({} port {})", name_,
+                    policy::write_prefix(policy::policy_prefix(target_.address)), target_.health.port);
     changed_(good ? fmt::format("{} is up again", where)
                   : fmt::format("{} is down: {} connects in a row failed, the last one: {}; its flows go to "
                                 "the other backends",
@@ -157,8 +155,9 @@ std::vector<BackendReport> HealthChecks::report(const policy::Policy& policy) co
                            const auto& backend) {
     const auto check = checks_.find(target);
     if (check == checks_.end()) return;
-    all.push_back({pipeline, stage + 1, backend.name, policy::write_prefix(target.address),
-                   target.health.port, check->second->up(), std::nullopt});
+    all.push_back({pipeline, stage + 1, backend.name,
+                   policy::write_prefix(policy::policy_prefix(target.address)), target.health.port,
+                   check->second->up(), std::nullopt});
     if (!check->second->up()) all.back().problem = check->second->problem();
   });
   return all;

@@ -17,8 +17,8 @@ namespace xdpgpu::control {
 
 // What is connected to, to see whether a backend is up, and how.
 struct HealthTarget {
-  policy::Prefix address;
-  policy::HealthSpec health;
+  gpu::Prefix address;
+  gpu::HealthSettings health;
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const HealthTarget&) const = default;
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "userspace/policy/table_stages.hpp"
+
 namespace xdpgpu::policy {
 namespace {
 
@@ -69,11 +71,11 @@ bool matches_ordinary(const Match& match) { return matches_flags(match, kOrdinar
 template <class F>
 bool any_flags_rule(const Pipeline& pipeline, F&& found) {
   for (u64 i = 0; i < pipeline.stages.size(); ++i)
-    if (const auto* acl = std::get_if<AclStage>(&pipeline.stages[i]))
-      for (const AclStageRule& rule : acl->rules)
-        if (rule.match.tcp_flags_mask && found(i, rule)) return true;
+    for (const gpu::StageRule& rule : gpu::rules_of(pipeline.stages[i]))
+      if (rule.conditions.tcp_flags && found(i, rule)) return true;
   return false;
 }
+bool matches_flags(const gpu::TcpFlags& asked, u8 flags) { return (flags & asked.mask) == asked.value; }
 
 }  // namespace
 
@@ -88,24 +90,15 @@ bool may_both_match(const Policy& policy, const Match& a, const Match& b) {
          addresses_overlap(policy, a.dst, a.dst_lists, b.dst, b.dst_lists);
 }
 
-std::optional<u32> cache_of(const Stage& stage) {
-  return std::visit(
-      [](const auto& one) -> std::optional<u32> {
-        if constexpr (requires { one.cache_ms; }) return one.cache_ms;
-        return std::nullopt;
-      },
-      stage);
-}
-
 bool caches(const Pipeline& pipeline) {
   return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
-                     [](const Stage& stage) { return cache_of(stage).has_value(); });
+                     [](const Stage& stage) { return gpu::cache_of(stage).has_value(); });
 }
 
 std::optional<std::string> flags_asked_in(const Pipeline& pipeline) {
   std::optional<std::string> where;
-  any_flags_rule(pipeline, [&](u64 stage, const AclStageRule& rule) {
-    where = fmt::format("stage {} (acl), rule \"{}\"", stage + 1, rule.name);
+  any_flags_rule(pipeline, [&](u64 stage, const gpu::StageRule& rule) {
+    where = fmt::format("{}, rule \"{}\"", stage_text(pipeline, stage), rule.name);
     return true;
   });
   return where;
@@ -113,8 +106,9 @@ std::optional<std::string> flags_asked_in(const Pipeline& pipeline) {
 
 bool stages_tell_apart(const Policy& policy, u8 flags) {
   return std::any_of(policy.pipelines.begin(), policy.pipelines.end(), [&](const Pipeline& pipeline) {
-    return caches(pipeline) && any_flags_rule(pipeline, [&](u64, const AclStageRule& rule) {
-             return matches_flags(rule.match, flags) != matches_ordinary(rule.match);
+    return caches(pipeline) && any_flags_rule(pipeline, [&](u64, const gpu::StageRule& rule) {
+             return matches_flags(*rule.conditions.tcp_flags, flags) !=
+                    matches_flags(*rule.conditions.tcp_flags, kOrdinaryTcpFlags);
            });
   });
 }

@@ -28,9 +28,6 @@ std::optional<u32> watcher_ahead_of_cache(const Policy& policy, u32 rule);
 // have to be compared.
 bool may_both_match(const Policy& policy, const Match& a, const Match& b);
 
-// For how long a stage's verdicts are remembered, in milliseconds, 0: while the policy is active; nothing:
-// they are not.
-std::optional<u32> cache_of(const Stage& stage);
 // Does any stage of the pipeline cache?
 bool caches(const Pipeline& pipeline);
 

@@ -12,7 +12,7 @@
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
 #include "userspace/policy/rates.hpp"
-#include "userspace/policy/routes.hpp"
+#include "userspace/policy/stage_names.hpp"
 #include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::policy {
@@ -242,7 +242,7 @@ class Compiler {
     header.fragments = static_cast<u8>(policy_.fragments);
     header.malformed = static_cast<u8>(policy_.malformed);
     header.feeds_egress = wants_egress(policy_) ? 1 : 0;
-    header.routes = has_router(policy_) ? 1 : 0;
+    header.routes = asks_router(policy_) ? 1 : 0;
     std::transform(policy_.rates.begin(), policy_.rates.end(), header.rates, compiled_rate);
     // Address space only, until it is used.
     store_.reserve(65536 + (src_.boundary_count() + dst_.boundary_count()) * 2 / 3);

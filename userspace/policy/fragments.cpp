@@ -15,14 +15,17 @@ constexpr u32 kMostPairs = 10'000;  // of rules that are compared for packets in
 bool asks_for_more(const Match& match) {
   return !match.src_ports.empty() || !match.dst_ports.empty() || match.tcp_flags_mask.has_value();
 }
+bool asks_for_more(const gpu::Conditions& asked) {
+  return !asked.src_ports.empty() || !asked.dst_ports.empty() || asked.tcp_flags.has_value();
+}
 
 bool lets_in(const Rule& rule) {
   return rule.action == Rule::Action::pass || rule.action == Rule::Action::inspect;
 }
 
 // The first rule by name, and how many more there are.
-std::string named(const std::vector<const std::string*>& names) {
-  std::string text = fmt::format("\"{}\"", *names.front());
+std::string named(const std::vector<std::string>& names) {
+  std::string text = fmt::format("\"{}\"", names.front());
   if (names.size() > 1) text += fmt::format(" and {} more", names.size() - 1);
   return text;
 }
@@ -39,12 +42,12 @@ class Ways {
 
  private:
   // Rules with ports or TCP flags that hold packets back, and whose fragments something behind them lets on.
-  std::vector<const std::string*> holding() {
-    std::vector<const std::string*> names;
+  std::vector<std::string> holding() {
+    std::vector<std::string> names;
     for (u64 i = 0; i < policy_.rules.size(); ++i) {
       const Rule& rule = policy_.rules[i];
       if (rule.action != Rule::Action::pass && asks_for_more(rule.match) && comes_in_behind(i))
-        names.push_back(&rule.name);
+        names.push_back(rule.name);
     }
     return names;
   }
@@ -57,7 +60,7 @@ class Ways {
     }
     return false;
   }
-  void around(const std::vector<const std::string*>& names) {
+  void around(const std::vector<std::string>& names) {
     if (!names.empty())
       notes_.push_back(
           fmt::format("fragments get around the rule {}: they have no ports and no TCP flags, so it says "
@@ -72,12 +75,11 @@ class Ways {
           "\"drop\": "
           "a stranger need but cut packets up; write \"track\"");
     around(holding());
-    std::vector<const std::string*> inspecting;
+    std::vector<std::string> inspecting;
     for (const auto& rule : policy_.rules)
       if (rule.action == Rule::Action::inspect &&
-          std::none_of(inspecting.begin(), inspecting.end(),
-                       [&](const std::string* name) { return *name == rule.pipeline; }))
-        inspecting.push_back(&rule.pipeline);
+          std::find(inspecting.begin(), inspecting.end(), rule.pipeline) == inspecting.end())
+        inspecting.push_back(rule.pipeline);
     if (!inspecting.empty())
       notes_.push_back(
           fmt::format("fragments get around the pipeline {}: \"fragments\": \"pass\" passes them, and no "
@@ -94,11 +96,10 @@ class Ways {
         in_pipeline(pipeline);
   }
   void in_pipeline(const Pipeline& pipeline) {
-    std::vector<const std::string*> names;
+    std::vector<std::string> names;
     for (const auto& stage : pipeline.stages)
-      if (const auto* acl = std::get_if<AclStage>(&stage))
-        for (const auto& rule : acl->rules)
-          if (rule.action == "drop" && asks_for_more(rule.match)) names.push_back(&rule.name);
+      for (const auto& rule : gpu::rules_of(stage))
+        if (rule.action == gpu::Action::drop && asks_for_more(rule.conditions)) names.emplace_back(rule.name);
     if (names.empty()) return;
     notes_.push_back(fmt::format(
         "fragments get around the rule {} of pipeline \"{}\", which asks for ports or TCP flags: with "

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/stage_names.hpp"
 
 namespace xdpgpu::policy {
 namespace {
@@ -78,9 +79,9 @@ class Comparison {
                                   [&](const Pipeline& one) { return one.name == pipeline.name; });
     if (old == before_.pipelines.end() || !(old->stages == pipeline.stages)) return false;
     return std::all_of(pipeline.stages.begin(), pipeline.stages.end(), [&](const Stage& stage) {
-      const auto* reputation = std::get_if<ReputationStage>(&stage);
-      return !reputation || std::all_of(reputation->lists.begin(), reputation->lists.end(),
-                                        [&](const auto& entry) { return is_same(same_lists_, entry.list); });
+      const auto names = lists_of(stage);
+      return std::all_of(names.begin(), names.end(),
+                         [&](const auto& name) { return is_same(same_lists_, name); });
     });
   }
   using Sameness = std::unordered_map<std::string_view, bool>;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "userspace/policy/reader.hpp"
+#include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
 
@@ -17,9 +18,16 @@ struct KnownLists {
 // Reads "@name"; empty where there is no such list, which is reported.
 std::string read_list_name(Report& report, const Place& place, const KnownLists& lists);
 
-// Reads an object of `known` keys (a subset of keys::kMatch). lists: what "@name" may name; null where
-// lists cannot be used. Conditions that no packet can meet are problems.
+// The values of conditions, one or an array of them; only prefixes that stand there, no lists.
+void read_prefixes(Report& report, const Place& place, std::vector<Prefix>& into);
+void read_protocols(Report& report, const Place& place, std::vector<u8>& into);
+void read_port_ranges(Report& report, const Place& place, std::vector<PortRange>& into);
+void read_vlan_ranges(Report& report, const Place& place, std::vector<VlanRange>& into);
+std::optional<TcpFlags> read_flags(Report& report, const Place& place);
+
+// Reads an object of `known` keys (a subset of keys::kMatch). lists: what "@name" may name. Conditions that
+// no packet can meet are problems.
 Match read_match(Report& report, const Place& place, Words known, std::string_view what,
-                 const KnownLists* lists);
+                 const KnownLists& lists);
 
 }  // namespace xdpgpu::policy

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "userspace/policy/fragments.hpp"
-#include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -104,6 +103,22 @@ class Comparison {
   u64& work_;
 };
 
+// A stage's conditions as those of a rule.
+Match match_of(const gpu::Conditions& from) {
+  Match match;
+  for (const auto& one : from.src) match.src.push_back(policy_prefix(one));
+  for (const auto& one : from.dst) match.dst.push_back(policy_prefix(one));
+  match.protocols = from.protocols;
+  for (const auto& one : from.src_ports) match.src_ports.push_back({one.first, one.last});
+  for (const auto& one : from.dst_ports) match.dst_ports.push_back({one.first, one.last});
+  for (const auto& one : from.vlans) match.vlans.push_back({one.first, one.last});
+  if (from.tcp_flags) {
+    match.tcp_flags_mask = from.tcp_flags->mask;
+    match.tcp_flags_value = from.tcp_flags->value;
+  }
+  return match;
+}
+
 // ---- what is likely wrong --------------------------------------------------------------------------------
 
 // "a", "a" and "b", or "a" and 3 more.
@@ -126,7 +141,6 @@ class Looker {
 
   std::vector<std::string> run() {
     take(fragment_notes(policy_));
-    take(conntrack_notes(policy_));
     locked_out();
     lists();
     rules();
@@ -227,47 +241,18 @@ class Looker {
   void pipeline(const Pipeline& pipeline) {
     for (std::size_t i = 0; i < pipeline.stages.size(); i++) {
       const std::string where = fmt::format(" of pipeline \"{}\", stage {}", pipeline.name, i + 1);
-      if (const auto* acl = std::get_if<AclStage>(&pipeline.stages[i])) {
-        std::vector<Rung> rungs;
-        rungs.reserve(acl->rules.size());
-        for (const auto& rule : acl->rules) rungs.push_back({rule.name, rule.match, true});
-        never_met(rungs, where);
-      } else if (const auto* balance = std::get_if<LoadBalanceStage>(&pipeline.stages[i])) {
-        backends(*balance, where);
-      } else if (const auto* forward = std::get_if<ForwardStage>(&pipeline.stages[i])) {
-        routes(*forward, where);
+      std::vector<Match> matches;
+      std::vector<std::string> names;
+      for (const gpu::StageRule& rule : gpu::rules_of(pipeline.stages[i])) {
+        matches.push_back(match_of(rule.conditions));
+        names.emplace_back(rule.name);
       }
+      std::vector<Rung> rungs;
+      rungs.reserve(names.size());
+      for (std::size_t r = 0; r < names.size(); r++) rungs.push_back({names[r], matches[r], true});
+      never_met(rungs, where);
+      take(gpu::notes_of({pipeline.name, pipeline.stages, i}));
     }
-  }
-
-  void backends(const LoadBalanceStage& stage, const std::string& where) {
-    std::vector<std::string> found;
-    std::vector<bool> seen(stage.backends.size());
-    for (std::size_t i = 0; i < stage.backends.size(); i++) {
-      const BackendSpec& one = stage.backends[i];
-      std::vector<std::string> names{one.name};
-      for (std::size_t j = i + 1; j < stage.backends.size() && !seen[i]; j++) {
-        const BackendSpec& other = stage.backends[j];
-        if (one.mac != other.mac || one.address != other.address || one.to != other.to) continue;
-        seen[j] = true;
-        names.push_back(other.name);
-      }
-      if (names.size() > 1)
-        found.push_back(fmt::format(
-            "the backends {}{} are equal, so that one server has their shares together; give each its "
-            "own \"mac\" or \"address\", or one of them the \"weight\"",
-            named(names), where));
-    }
-    take(std::move(found));
-  }
-
-  void routes(const ForwardStage& stage, const std::string& where) {
-    std::vector<std::string> found;
-    for (const auto& source : stage.routes)
-      if (source.routes.empty())
-        found.push_back(fmt::format("no route stands in {}{}; fetch the file again, or look at what is in it",
-                                    source.file, where));
-    take(std::move(found));
   }
 
   const Policy& policy_;

@@ -14,7 +14,7 @@
 #include "userspace/policy/pipelines.hpp"
 #include "userspace/policy/rates.hpp"
 #include "userspace/policy/reader.hpp"
-#include "userspace/policy/routes.hpp"
+#include "userspace/policy/stage_names.hpp"
 #include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
 
@@ -182,7 +182,7 @@ class PolicyReader {
   void management(const Place& place) {
     if (too_many(place, XG_MAX_RULES / 2, "management entries")) return;
     each_element(report_, place, [&](const Place& one) {
-      Match match = read_match(report_, one, keys::kManagement, "a management entry", known_lists_);
+      Match match = read_match(report_, one, keys::kManagement, "a management entry", *known_lists_);
       const auto* members = one.node->as<Object>();
       const auto is_text = [](const Member& member) { return member.key == "description"; };
       if (members != nullptr && std::all_of(members->begin(), members->end(), is_text))
@@ -258,7 +258,7 @@ class PolicyReader {
       if (auto text = read_string(report_, *name, kMaxNameBytes)) rule.name = *text;
     rule.description = read_description(report_, place);
     if (auto match = fields.get("match"))
-      rule.match = read_match(report_, *match, keys::kMatch, "\"match\"", known_lists_);
+      rule.match = read_match(report_, *match, keys::kMatch, "\"match\"", *known_lists_);
     auto action = fields.get("action");
     auto limit = fields.get("limit");
     if (action && limit)
@@ -440,8 +440,7 @@ class PolicyReader {
     for (const auto& rule : policy_.rules) count += rule.match.src.size() + rule.match.dst.size();
     for (const auto& match : policy_.management) count += 2 * (match.src.size() + match.dst.size());
     for (const auto& pipeline : policy_.pipelines)
-      for (const auto& stage : pipeline.stages)
-        if (const auto* forward = std::get_if<ForwardStage>(&stage)) count += count_routes(*forward);
+      for (const auto& stage : pipeline.stages) count += routes_of(stage);
     if (count > kMaxPrefixes)
       report_.at(root,
                  fmt::format("the lists, rules and routes hold more prefixes than the {} there is room for",

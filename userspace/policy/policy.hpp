@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "gpu/stages/stages.hpp"
 #include "maps/tables.h"
 
 namespace xdpgpu::policy {
@@ -127,153 +128,9 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 
-// Stages, as written; ports are interface names, resolved when the policy meets its interfaces.
-struct AclStageRule {
-  std::string name;
-  Match match;         // no lists, control protocols or family
-  std::string action;  // next, drop, pass, tx, redirect
-  std::string to;      // interface, for redirect
-  bool operator==(const AclStageRule&) const = default;
-};
-struct AclStage {
-  std::vector<AclStageRule> rules;
-  std::string otherwise = "next";
-  std::optional<u32> cache_ms;  // "cache": "60s", or true = 0: while the generation lives
-  bool operator==(const AclStage&) const = default;
-};
-struct BackendSpec {
-  std::string name;
-  std::array<u8, 6> mac{};
-  u32 weight = 1;
-  bool drain = false;             // no new flows
-  std::optional<Prefix> address;  // of one host; always where the stage has `health` or `encapsulation`
-  std::string to;                 // interface; empty: out of the one it came in on
-  bool operator==(const BackendSpec&) const = default;
-};
-// What a stage remembers.
-struct TableSpec {
-  u32 entries = 65536;
-  std::string evict = "lru";  // fifo, lru, lfu, random, refuse
-  bool operator==(const TableSpec&) const = default;
-};
-struct AffinitySpec {
-  std::string per = "flow";  // flow, src
-  u32 idle_ms = 300'000;
-  TableSpec table{.entries = 1'048'576, .evict = "lru"};
-  bool operator==(const AffinitySpec&) const = default;
-};
-// A TCP connect to each backend's address.
-struct HealthSpec {
-  u16 port = 0;
-  u32 interval_ms = 2'000;  // from the beginning of one connect to that of the next
-  u32 timeout_ms = 1'000;   // at most interval_ms
-  u32 fall = 3, rise = 2;   // failures, successes in a row after which a backend is down, up
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
-  auto operator<=>(const HealthSpec&) const = default;
-};
-// Outer headers to each backend's address.
-struct EncapsulationSpec {
-  std::string type;  // ipip, gue
-  // Where they come from, by family; one for the family of each backend's address. The flow fills what is
-  // behind a prefix.
-  std::optional<Prefix> source4, source6;
-  u16 port = 6080;  // with gue
-  u32 mtu = 1500;   // longest outer IP packet, bytes
-  bool operator==(const EncapsulationSpec&) const = default;
-};
-struct LoadBalanceStage {
-  std::string algorithm = "hash";  // hash, maglev
-  u32 table_size = 65'537;         // with maglev: a prime
-  std::string key_file;            // with maglev: where its key is from; empty: the process has one
-  std::optional<std::array<u64, 2>> key;
-  std::vector<BackendSpec> backends;
-  std::optional<AffinitySpec> affinity;  // with maglev
-  std::optional<HealthSpec> health;
-  std::optional<EncapsulationSpec> encapsulation;
-  std::optional<u32> cache_ms;  // with affinity at most half of its idle time
-  bool operator==(const LoadBalanceStage&) const = default;
-};
-struct L2fwdStage {
-  std::string to;  // interface; empty: out of the one it came in on
-  std::optional<u32> cache_ms;
-  bool operator==(const L2fwdStage&) const = default;
-};
-struct ReputationEntry {
-  std::string list;    // of Policy::lists, without the @
-  std::string action;  // next, drop, pass, tx, redirect
-  std::string to;      // interface, for redirect
-  bool operator==(const ReputationEntry&) const = default;
-};
-struct ReputationStage {
-  std::string of = "src";  // src, dst, either
-  std::vector<ReputationEntry> lists;
-  std::string otherwise = "next";
-  std::optional<u32> cache_ms;
-  bool operator==(const ReputationStage&) const = default;
-};
-struct NextHopSpec {
-  std::string name;
-  std::array<u8, 6> mac{};
-  std::optional<std::array<u8, 6>> src_mac;  // always where `to` is not empty
-  std::string to;                            // interface; empty: out of the one it came in on
-  std::optional<u32> mtu;                    // longest IP packet, bytes
-  bool operator==(const NextHopSpec&) const = default;
-};
-inline constexpr u32 kRoutePass = ~0u, kRouteDrop = ~0u - 1;  // where routes named "pass" and "drop" lead
-struct Route {
-  Prefix prefix;
-  u32 next_hop = 0;  // position in ForwardStage::next_hops, kRoutePass or kRouteDrop
-  bool operator==(const Route&) const = default;
-};
-// One entry of "routes": written in place, all to one next hop, or read from a file.
-struct RouteSource {
-  std::string file;  // as the policy names it; empty: written in place
-  std::vector<Route> routes;
-  bool operator==(const RouteSource&) const = default;
-};
-struct ForwardStage {
-  std::vector<NextHopSpec> next_hops;
-  std::vector<RouteSource> routes;  // of equal prefixes the first one counts
-  std::string otherwise = "pass";
-  std::optional<u32> cache_ms;
-  bool operator==(const ForwardStage&) const = default;
-};
-struct RateLimitStage {
-  std::string per = "src";  // src, dst, flow
-  u8 prefix4 = 32, prefix6 = 128;
-  u64 pps = 0, burst = 0;                     // 0: not limited in packets
-  u64 bytes_per_second = 0, burst_bytes = 0;  // 0: not limited in bytes
-  std::string excess = "drop";                // pass, drop
-  TableSpec table;
-  bool operator==(const RateLimitStage&) const = default;
-};
-struct ConntrackStage {
-  std::string on_new = "next";        // next, drop, pass
-  std::string on_invalid = "drop";    // likewise
-  std::string on_untracked = "next";  // likewise; "drop" where on_new is, unless the policy says
-  bool egress = true;                 // it is shown what the host sends
-  bool loose = false;                 // one direction of a connection may do
-  // In the order of keys::kTimeouts.
-  std::array<u32, 10> timeouts_ms{120'000, 60'000, 3'600'000, 120'000, 120'000,
-                                  10'000,  30'000, 120'000,   30'000,  600'000};
-  TableSpec table{.entries = 1'048'576, .evict = "lru"};
-  bool operator==(const ConntrackStage&) const = default;
-};
-struct DdosStage {
-  std::string direction = "in";  // in: targets are destinations; out: sources
-  u8 prefix4 = 32, prefix6 = 128;
-  u32 window_ms = 1000;
-  std::array<u64, 10> thresholds{};  // in the order of words::kDdosMetric, 0: none
-  u32 release_percent = 50;
-  u32 hold_ms = 60'000;            // at least cache_ms
-  std::string on_detect = "drop";  // pass, drop, drop_sources
-  u32 share_percent = 10;          // with drop_sources
-  std::optional<u32> cache_ms;
-  TableSpec table{.entries = 4096, .evict = "lru"};
-  bool operator==(const DdosStage&) const = default;
-};
-using Stage = std::variant<AclStage, LoadBalanceStage, L2fwdStage, ReputationStage, ForwardStage,
-                           RateLimitStage, ConntrackStage, DdosStage>;
+// Stages as the compute devices take them; interfaces and lists are known by name alone until the policy
+// meets its interfaces (userspace/policy/stage_names.hpp).
+using Stage = gpu::StageSettings;
 struct Pipeline {
   std::string name;
   std::vector<Stage> stages;                  // a packet that none decides is passed
@@ -334,7 +191,6 @@ inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists, rules and routes together
 inline constexpr u32 kMaxLists = 4096;
 inline constexpr u32 kMaxPipelines = 1024;
-inline constexpr u32 kMaxAclRules = 16384;  // of one stage
 inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
 inline constexpr u32 kMaxDiagnostics = 20;     // problems reported of one document; the rest is counted,

@@ -13,8 +13,6 @@
 namespace xdpgpu::policy {
 namespace {
 
-constexpr u32 kLeastMtu = 68, kMostMtu = 65535;  // RFC 791
-
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n'); }
 bool ends_entry(const char* at, const char* end) {
   return at == end || *at == '\n' || *at == '#' || *at == ';';
@@ -35,10 +33,10 @@ const char* end_of_line(const char* at, const char* end) {
 // The names that routes may lead to.
 class Targets {
  public:
-  explicit Targets(const std::vector<NextHopSpec>& next_hops) {
-    for (const auto& hop : next_hops) add(hop.name, static_cast<u32>(names_.size()));
-    add(words::kRouteTo[0], kRoutePass);
-    add(words::kRouteTo[1], kRouteDrop);
+  explicit Targets(const std::vector<std::string_view>& names) {
+    for (const auto name : names) add(name, static_cast<u32>(names_.size()));
+    add("pass", gpu::kRoutePass);
+    add("drop", gpu::kRouteDrop);
   }
   std::optional<u32> find(std::string_view name) const {
     const auto found = numbers_.find(name);
@@ -59,22 +57,29 @@ class Targets {
 
 class RouteReader {
  public:
-  RouteReader(Report& report, const Targets& targets, const NamedFileReader& files)
-      : report_(report), targets_(targets), files_(files) {}
+  RouteReader(Report& report, const Targets& targets, const NamedFileReader& files,
+              std::vector<gpu::Route>& routes)
+      : report_(report), targets_(targets), files_(files), routes_(routes) {}
 
-  RouteSource source(const Place& place) {
+  gpu::RouteSource source(const Place& place) {
+    const u64 before = routes_.size();
+    gpu::RouteSource source;
     const auto* members = place.node->as<Object>();
     const bool file =
         members != nullptr && std::any_of(members->begin(), members->end(),
                                           [](const auto& one) { return one.key == keys::kRouteFile[0]; });
-    return file ? from_file(place) : in_place(place);
+    if (file)
+      source.file = from_file(place);
+    else
+      in_place(place);
+    source.count = static_cast<u32>(routes_.size() - before);
+    return source;
   }
 
  private:
-  RouteSource in_place(const Place& place) {
-    RouteSource source;
+  void in_place(const Place& place) {
     Fields fields(report_, place, keys::kRoute, "a route");
-    Route route;
+    gpu::Route route;
     if (auto hop = fields.require("next_hop"))
       if (auto name = read_string(report_, *hop, 4096)) {
         if (auto number = targets_.find(*name))
@@ -90,41 +95,37 @@ class RouteReader {
         if (text == nullptr)
           return report_.at(one, fmt::format("must be a prefix as a string, is {}", one.node->type_name()));
         if (auto prefix = try_prefix(*text)) {
-          route.prefix = *prefix;
-          source.routes.push_back(route);
+          route.prefix = device_prefix(*prefix);
+          routes_.push_back(route);
         } else {
           report_.at(one, read_prefix(*text).error());
         }
       });
-    return source;
   }
 
-  RouteSource from_file(const Place& place) {
-    RouteSource source;
+  std::string from_file(const Place& place) {
     Fields fields(report_, place, keys::kRouteFile, "a file of routes");
     auto at = fields.require("file");
-    if (!at) return source;
+    if (!at) return {};
     auto named = files_(*at);
-    if (!named) return source;
-    source.file = named->path;
+    if (!named) return {};
     std::string_view text = *named->text;
     if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
     const auto lines = static_cast<u64>(std::count(text.begin(), text.end(), '\n')) + 1;
-    source.routes.reserve(std::min<u64>(lines, kMaxPrefixes + 1));
-    read_text(text, named->path, *at, source.routes);
-    return source;
+    routes_.reserve(routes_.size() + std::min<u64>(lines, kMaxPrefixes + 1));
+    read_text(text, named->path, *at);
+    return named->path;
   }
 
-  void read_text(std::string_view text, const std::string& file, const Place& named_at,
-                 std::vector<Route>& into) {
+  void read_text(std::string_view text, const std::string& file, const Place& named_at) {
     const char* at = text.data();
     const char* const end = at + text.size();
     for (u32 number = 1; at != end; ++number) {
       const char* const start = at;
       at = skip_blanks(at, end);
       if (!ends_entry(at, end)) {
-        read_line({start, end, file, named_at, number}, at, into);
-        if (into.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
+        read_line({start, end, file, named_at, number}, at);
+        if (routes_.size() > kMaxPrefixes || report_.exhausted()) return;  // the caller counts, and refuses
       }
       if (at != end && *at != '\n') at = end_of_line(at, end);
       if (at != end) ++at;
@@ -138,18 +139,20 @@ class RouteReader {
     const Place& named_at;
     u32 number;
   };
-  void read_line(const Line& line, const char* at, std::vector<Route>& into) {
-    Route route;
+  void read_line(const Line& line, const char* at) {
+    gpu::Route route;
+    Prefix scanned;
     const char* const behind = skip_word(at, line.end);
     const std::string_view written(at, static_cast<u64>(behind - at));
-    if (scan_prefix(at, line.end, route.prefix) != behind) {
+    if (scan_prefix(at, line.end, scanned) != behind) {
       const auto prefix = try_prefix(written);
       if (!prefix) {
         if (report_.full()) return report_.skip();
         return wrong(line, at, read_prefix(written.substr(0, 60)).error());
       }
-      route.prefix = *prefix;
+      scanned = *prefix;
     }
+    route.prefix = device_prefix(scanned);
     const char* const name_at = skip_blanks(behind, line.end);
     const char* const name_end = skip_word(name_at, line.end);
     const std::string_view name(name_at, static_cast<u64>(name_end - name_at));
@@ -163,7 +166,7 @@ class RouteReader {
     last_ = name;
     last_target_ = *target;
     route.next_hop = *target;
-    into.push_back(route);
+    routes_.push_back(route);
   }
   void wrong(const Line& line, const char* at, std::string message) {
     if (report_.full()) return report_.skip();
@@ -176,92 +179,22 @@ class RouteReader {
   Report& report_;
   const Targets& targets_;
   const NamedFileReader& files_;
+  std::vector<gpu::Route>& routes_;
   // Tables have long runs of one next hop.
   std::string_view last_;
   u32 last_target_ = 0;
 };
 
-NextHopSpec read_next_hop(Report& report, const Place& place, const std::string& name) {
-  NextHopSpec hop;
-  hop.name = name;
-  Fields fields(report, place, keys::kNextHop, "a next hop");
-  if (auto mac = fields.require("mac"))
-    if (auto value = read_mac_at(report, *mac)) hop.mac = *value;
-  const auto source = fields.get("src_mac");
-  if (source) hop.src_mac = read_mac_at(report, *source);
-  if (auto to = fields.get("to")) {
-    hop.to = read_interface(report, *to);
-    if (!source && !hop.to.empty())
-      report.at(place, fmt::format("next hop \"{}\" needs \"src_mac\", the MAC address of {}: without it the "
-                                   "frame's former destination, the address of the port that it came in on, "
-                                   "would be its source there",
-                                   name, hop.to));
-  }
-  if (auto mtu = fields.get("mtu"))
-    if (auto value = read_integer(report, *mtu, kLeastMtu, kMostMtu)) hop.mtu = static_cast<u32>(*value);
-  return hop;
-}
-
 }  // namespace
 
-std::vector<NextHopSpec> read_next_hops(Report& report, const Place& place) {
-  std::vector<NextHopSpec> hops;
-  const auto* members = place.node->as<Object>();
-  if (members == nullptr) {
-    report.at(place, fmt::format("\"next_hops\" must be an object of next hops by name, is {}",
-                                 place.node->type_name()));
-    return hops;
-  }
-  if (members->empty() || members->size() > kMaxNextHops)
-    report.at(place, fmt::format("the stage forward needs 1 to {} next hops, here are {}", kMaxNextHops,
-                                 members->size()));
-  if (members->size() > kMaxNextHops) return hops;
-  for (const auto& member : *members) {
-    Place at{&member.value, &place, member.key};
-    if (find_word(words::kRouteTo, member.key))
-      report.at(at,
-                fmt::format("a next hop cannot be named \"{}\": routes to it lead to the host, or nowhere",
-                            member.key));
-    else if (!is_identifier(member.key))
-      report.at(at, fmt::format("a next hop's name is 1 to 64 letters, digits, '_', '-' and '.', not \"{}\"",
-                                member.key.substr(0, 80)));
-    hops.push_back(read_next_hop(report, at, member.key));
-  }
-  return hops;
-}
-
-std::vector<RouteSource> read_routes(Report& report, const Place& place,
-                                     const std::vector<NextHopSpec>& next_hops,
-                                     const NamedFileReader& files) {
-  std::vector<RouteSource> sources;
-  const Targets targets(next_hops);
-  RouteReader reader(report, targets, files);
-  u64 count = 0;
+void read_routes(Report& report, const Place& place, const std::vector<std::string_view>& targets,
+                 const NamedFileReader& files, std::vector<gpu::Route>& routes,
+                 std::vector<gpu::RouteSource>& sources) {
+  const Targets known(targets);
+  RouteReader reader(report, known, files, routes);
   each_element(report, place, [&](const Place& one) {
-    if (count > kMaxPrefixes) return;  // the caller counts, and refuses
-    sources.push_back(reader.source(one));
-    count += sources.back().routes.size();
+    if (routes.size() <= kMaxPrefixes) sources.push_back(reader.source(one));
   });
-  return sources;
-}
-
-std::string_view route_target(const ForwardStage& stage, u32 next_hop) {
-  if (next_hop == kRoutePass) return words::kRouteTo[0];
-  if (next_hop == kRouteDrop) return words::kRouteTo[1];
-  return stage.next_hops[next_hop].name;
-}
-
-u64 count_routes(const ForwardStage& stage) {
-  u64 count = 0;
-  for (const auto& source : stage.routes) count += source.routes.size();
-  return count;
-}
-
-bool has_router(const Policy& policy) {
-  for (const auto& pipeline : policy.pipelines)
-    for (const auto& stage : pipeline.stages)
-      if (std::holds_alternative<ForwardStage>(stage)) return true;
-  return false;
 }
 
 }  // namespace xdpgpu::policy

@@ -244,4 +244,20 @@ bool is_interface_name(std::string_view name) {
                      [](char c) { return c > ' ' && c < 0x7f && c != '/' && c != ':'; });
 }
 
+gpu::Prefix device_prefix(const Prefix& prefix) {
+  gpu::Prefix made;
+  made.family = prefix.family;
+  made.length = prefix.length;
+  std::copy(std::begin(prefix.address), std::end(prefix.address), made.address.begin());
+  return made;
+}
+
+Prefix policy_prefix(const gpu::Prefix& prefix) {
+  Prefix made;
+  made.family = prefix.family;
+  made.length = prefix.length;
+  std::copy(prefix.address.begin(), prefix.address.end(), std::begin(made.address));
+  return made;
+}
+
 }  // namespace xdpgpu::policy

@@ -23,6 +23,10 @@ Value<Prefix> read_prefix(std::string_view text);
 std::optional<Prefix> try_prefix(std::string_view text);
 std::string write_prefix(const Prefix& prefix);
 
+// The same as stages have it, and back.
+gpu::Prefix device_prefix(const Prefix& prefix);
+Prefix policy_prefix(const gpu::Prefix& prefix);
+
 // "8000-8099" or "80".
 Value<PortRange> read_ports(std::string_view text);
 

@@ -37,58 +37,6 @@ inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kAction{"inspect", "mirror"};  // one of them
 inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
 inline constexpr std::array<std::string_view, 1> kMirror{"mirror"};
-inline constexpr std::array<std::string_view, 5> kAcl{"stage", "description", "rules", "default", "cache"};
-inline constexpr std::array<std::string_view, 3> kAclRule{"name", "match", "action"};
-inline constexpr std::array<std::string_view, 7> kAclMatch{"src",      "dst",       "proto", "src_port",
-                                                           "dst_port", "tcp_flags", "vlan"};
-inline constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
-inline constexpr std::array<std::string_view, 10> kLoadBalance{
-    "stage",    "description", "algorithm", "table_size",    "key_file",
-    "backends", "affinity",    "health",    "encapsulation", "cache"};
-inline constexpr std::array<std::string_view, 4> kEncapsulation{"type", "source", "port", "mtu"};
-inline constexpr std::array<std::string_view, 2> kOuterSource{"ipv4", "ipv6"};
-inline constexpr std::array<std::string_view, 5> kHealth{"port", "interval", "timeout", "fall", "rise"};
-inline constexpr std::array<std::string_view, 4> kAffinity{"per", "idle", "entries", "evict"};
-inline constexpr std::array<std::string_view, 6> kBackend{"name", "mac", "weight", "drain", "address", "to"};
-inline constexpr std::array<std::string_view, 4> kL2fwd{"stage", "description", "to", "cache"};
-inline constexpr std::array<std::string_view, 6> kReputation{"stage", "description", "of",
-                                                             "lists", "default",     "cache"};
-inline constexpr std::array<std::string_view, 2> kReputationList{"list", "action"};
-inline constexpr std::array<std::string_view, 6> kForward{"stage",  "description", "next_hops",
-                                                          "routes", "default",     "cache"};
-inline constexpr std::array<std::string_view, 12> kRateLimit{
-    "stage", "description",      "per",         "prefix4", "prefix6", "pps",
-    "burst", "bytes_per_second", "burst_bytes", "excess",  "entries", "evict"};
-inline constexpr std::array<std::string_view, 10> kConntrack{
-    "stage",  "description", "on_new",   "on_invalid", "on_untracked",
-    "egress", "loose",       "timeouts", "entries",    "evict"};
-inline constexpr std::array<std::string_view, 10> kTimeouts{
-    "syn_sent", "syn_received", "established", "fin_wait", "time_wait",
-    "closed",   "udp",          "udp_replied", "icmp",     "other"};
-inline constexpr std::array<std::string_view, 23> kDdos{"stage",
-                                                        "description",
-                                                        "direction",
-                                                        "prefix4",
-                                                        "prefix6",
-                                                        "window",
-                                                        "syn_pps",
-                                                        "udp_pps",
-                                                        "udp_bytes_per_second",
-                                                        "dns_pps",
-                                                        "dns_bytes_per_second",
-                                                        "icmp_pps",
-                                                        "pps",
-                                                        "bytes_per_second",
-                                                        "new_flows_per_second",
-                                                        "sources",
-                                                        "release_percent",
-                                                        "hold",
-                                                        "on_detect",
-                                                        "share_percent",
-                                                        "cache",
-                                                        "entries",
-                                                        "evict"};
-inline constexpr std::array<std::string_view, 4> kNextHop{"mac", "src_mac", "to", "mtu"};
 inline constexpr std::array<std::string_view, 2> kRoute{"prefix", "next_hop"};
 inline constexpr std::array<std::string_view, 1> kRouteFile{"file"};
 inline constexpr std::array<std::string_view, 13> kIo{
@@ -113,24 +61,6 @@ inline constexpr std::array<std::string_view, 6> kControl{"arp",  "nd",   "dhcp"
 inline constexpr std::array<std::string_view, 2> kVlan{"none", "priority"};
 inline constexpr std::array<std::string_view, 8> kTcpFlags{"fin", "syn", "rst", "psh",
                                                            "ack", "urg", "ece", "cwr"};  // bit by bit
-inline constexpr std::array<std::string_view, 8> kStage{"acl",     "load_balance", "l2fwd",     "reputation",
-                                                        "forward", "rate_limit",   "conntrack", "ddos"};
-inline constexpr std::array<std::string_view, 2> kBalance{"hash", "maglev"};
-inline constexpr std::array<std::string_view, 2> kEncapsulation{"ipip", "gue"};
-inline constexpr std::array<std::string_view, 2> kAffinityPer{"flow", "src"};
-inline constexpr std::array<std::string_view, 5> kEvict{"fifo", "lru", "lfu", "random", "refuse"};
-inline constexpr std::array<std::string_view, 3> kRatePer{"src", "dst", "flow"};
-inline constexpr std::array<std::string_view, 2> kDdosDirection{"in", "out"};
-inline constexpr std::array<std::string_view, 3> kOnDetect{"pass", "drop", "drop_sources"};
-// What `ddos` counts: keys with a threshold.
-inline constexpr std::array<std::string_view, 10> kDdosMetric{
-    "syn_pps", "udp_pps",          "udp_bytes_per_second", "dns_pps", "dns_bytes_per_second", "icmp_pps",
-    "pps",     "bytes_per_second", "new_flows_per_second", "sources"};
-inline constexpr std::array<std::string_view, 2> kRouteTo{"pass", "drop"};  // and next hops by name
-inline constexpr std::array<std::string_view, 3> kReputationOf{"src", "dst", "either"};
-inline constexpr std::array<std::string_view, 4> kAclAction{"next", "drop", "pass",
-                                                            "tx"};  // and {"redirect": IF}
-inline constexpr std::array<std::string_view, 3> kAclDefault{"next", "drop", "pass"};
 inline constexpr std::array<std::string_view, 4> kIoMode{"auto", "zero-copy", "copy", "generic"};
 inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", "split", "persistent",
                                                               "graph"};

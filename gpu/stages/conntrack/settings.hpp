@@ -3,7 +3,7 @@
 // gpu/stages/conntrack/settings.hpp: what `conntrack` can be told, and what it does.
 #pragma once
 
-#include "gpu/stages/values.hpp"
+#include "gpu/stages/fields.hpp"
 
 namespace xdpgpu::gpu {
 
@@ -51,7 +51,7 @@ namespace xdpgpu::gpu {
 // holds for packets with the mark in any pipeline.)
 struct ConntrackSettings {
   bool loose = false;
-  bool egress = false;
+  bool egress = true;
   Action on_new = Action::next;        // next, pass or drop
   Action on_invalid = Action::drop;    // likewise
   Action on_untracked = Action::next;  // likewise
@@ -70,9 +70,69 @@ struct ConntrackSettings {
     bool operator==(const Timeouts&) const = default;
   } timeouts;
   TableSettings table{.entries = 1'048'576};
+  bool operator==(const ConntrackSettings&) const = default;
 };
 inline constexpr u32 kConntrackNew = 1;
 inline constexpr u32 kConntrackInvalid = 4;
 inline constexpr u32 kConntrackUntracked = 6;
+
+template <class Table>
+void fields_of(Table& table, SettingsLike<ConntrackSettings::Timeouts> auto& s) {
+  const auto time = [&](std::string_view key, auto& ms, std::string_view sentence) {
+    table.time(key, ms, 1, kMaxTimeoutMs, sentence, Say{});
+  };
+  time("syn_sent", s.syn_sent, "After a SYN.");
+  time("syn_received", s.syn_received, "After the SYN and ACK that answers it.");
+  time("established", s.established, "Open.");
+  time("fin_wait", s.fin_wait, "After one side's FIN.");
+  time("time_wait", s.time_wait, "After both sides' FIN, from then on.");
+  time("closed", s.closed, "After a RST, from then on.");
+  time("udp", s.udp, "UDP of which one direction was seen.");
+  time("udp_replied", s.udp_replied, "UDP of which both were.");
+  time("icmp", s.icmp, "ICMP echo.");
+  time("other", s.other, "Any other protocol.");
+}
+
+template <class Table>
+void fields_of(Table& table, SettingsLike<ConntrackSettings> auto& s) {
+  table.about(
+      "Tells packets of connections from others. TCP by its flags and, unless 'loose', its windows, UDP and "
+      "others by "
+      "addresses and ports, ICMP echo by its identifier, ICMP errors by the packet that they quote. What is "
+      "neither "
+      "new nor invalid goes on to the next stage.");
+  table.word("on_new", s.on_new, kOtherwiseNames,
+             "What becomes of packets that begin a connection, until the other side has answered.", Say{});
+  table.word(
+      "on_invalid", s.on_invalid, kOtherwiseNames,
+      "What becomes of packets that no connection has: impossible flags, what the connection's state or its "
+      "windows do not allow, malformed ones, and those of new connections for which there is no room.",
+      Say{});
+  table.word(
+      "on_untracked", s.on_untracked, kOtherwiseNames,
+      "What becomes of packets that are of no connection: ICMP of all types but echo and errors, what is not "
+      "IP, fragments. Unless it is said, 'drop' where 'on_new' is and else 'next'.",
+      Say{.derived = true});
+  table.flag(
+      "egress", s.egress,
+      "Whether the pipeline is shown the headers of what the host sends out of attached interfaces, its own "
+      "packets and those it forwards, by a tc program. They are noted, never dropped. While some stage wants "
+      "that, each packet that the host sends costs a copy of its headers and a look at them.",
+      Say{});
+  table.flag(
+      "loose", s.loose,
+      "true: one direction of a connection may do; connections are also taken up in the middle. false: TCP "
+      "begins with a SYN, and an answer answers something. Unless it is said, false with 'egress' and true "
+      "without. false without 'egress' is for routers through whose attached interfaces both directions come "
+      "in.",
+      Say{.derived = true});
+  table.record("timeouts", s.timeouts, "\"timeouts\"",
+               "How long a connection is remembered without a packet, by its state.", Say{});
+  table_fields(
+      table, s.table, kMaxTableEntries,
+      "Connections that there is room for, 136 bytes of the device's memory each.",
+      "Which connection is forgotten where a new one finds no room: first those that nothing has confirmed, "
+      "then by this; with 'refuse' no confirmed one is, and the new one's packets are invalid.");
+}
 
 }  // namespace xdpgpu::gpu

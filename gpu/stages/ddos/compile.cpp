@@ -79,4 +79,20 @@ std::string describe(const DdosSettings&, u32 rule, const xg_result*) {
   return rule != 0 && rule <= kDdosMetrics ? fmt::format(" alarm {}", kDdosMetricNames[rule - 1]) : "";
 }
 
+bool drops(const DdosSettings& stage) { return stage.on_detect != DdosSettings::OnDetect::pass; }
+
+void settle(DdosSettings& stage, const Written& written) {
+  const u32 cached = stage.cache ? stage.cache_ttl_ms : 0;
+  if (!written.has("hold")) {
+    stage.hold_ms = std::clamp(cached, stage.hold_ms, kMaxDdosHoldMs);
+    if (cached > kMaxDdosHoldMs)
+      written.refuse("cache", "alarms are held for at most 8h, and no drop is cached for longer");
+  } else if (cached > stage.hold_ms) {
+    written.refuse("cache",
+                   fmt::format("what the kernel drops ends with the alarm, which \"hold\" ends after "
+                               "{} ms: cache for no longer than that, or hold for longer",
+                               stage.hold_ms));
+  }
+}
+
 }  // namespace xdpgpu::gpu

@@ -100,7 +100,32 @@ Result<Placed> emit(const ForwardSettings& settings, Compiled& to) {
   return Placed{at};
 }
 
-bool sends(const ForwardSettings&) { return true; }
+std::optional<std::string> sends(const ForwardSettings&) { return ""; }
+
+bool drops(const ForwardSettings& stage) {
+  return stage.otherwise == Action::drop ||
+         std::any_of(stage.routes.begin(), stage.routes.end(),
+                     [](const Route& route) { return route.next_hop == kRouteDrop; });
+}
+
+void settle(ForwardSettings& stage, const Written& written) {
+  written.each("next_hops", stage.next_hops.size(), [&](std::size_t i, const Written& hop) {
+    const std::string& name = stage.next_hops[i].name;
+    if (name == "pass" || name == "drop")
+      hop.refuse(
+          "",
+          fmt::format("a next hop cannot be named \"{}\": routes to it lead to the host, or nowhere", name));
+  });
+}
+
+std::vector<std::string> notes(const ForwardSettings& stage, const StagePlace& place) {
+  std::vector<std::string> found;
+  for (const RouteSource& source : stage.sources)
+    if (source.count == 0 && !source.file.empty())
+      found.push_back(fmt::format("no route stands in {}{}; fetch the file again, or look at what is in it",
+                                  source.file, place.where()));
+  return found;
+}
 
 std::string describe(const ForwardSettings& stage, u32 rule, const xg_result*) {
   if (rule != 0 && rule <= stage.next_hops.size())

@@ -14,7 +14,7 @@ Result<Placed> emit(const L2fwdSettings& stage, Compiled& to) {
   return Placed{at};
 }
 
-bool sends(const L2fwdSettings&) { return true; }
+std::optional<std::string> sends(const L2fwdSettings&) { return ""; }
 
 std::string describe(const L2fwdSettings&, u32, const xg_result*) { return ""; }
 

@@ -226,7 +226,8 @@ Result<Placed> emit(const LoadBalanceSettings& stage, Compiled& to) {
   return Placed{at};
 }
 
-bool sends(const LoadBalanceSettings&) { return true; }
+std::optional<std::string> sends(const LoadBalanceSettings&) { return ""; }
+bool remembers(const LoadBalanceSettings& stage) { return stage.affinity.has_value(); }
 
 std::span<const Outcome> outcomes(const LoadBalanceSettings&) { return {}; }
 
@@ -236,6 +237,143 @@ std::string describe(const LoadBalanceSettings& stage, u32 rule, const xg_result
   const auto& name = stage.backends[result->detail].name;
   return fmt::format(" backend {}{}{}", result->detail + 1, name.empty() ? "" : " (" + name + ")",
                      stage.encapsulation ? inside_text(stage, result->detail) : "");
+}
+
+namespace {
+
+bool has_address(const Backend& backend) { return backend.address.length != 0; }
+
+std::string text_of(const Prefix& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(address.family == 6 ? AF_INET6 : AF_INET, address.address.data(), text, sizeof(text));
+  return text;
+}
+
+// Neither unspecified nor multicast nor broadcast.
+bool is_host(const Prefix& address) {
+  if (address.family == 4) return address.address[0] != 0 && address.address[0] < 224;
+  return address.address[0] != 0xff &&
+         std::any_of(address.address.begin(), address.address.end(), [](u8 byte) { return byte != 0; });
+}
+
+void settle_address(const LoadBalanceSettings& stage, const Backend& backend, const Written& written) {
+  if (!written.has("address")) {
+    if (stage.health) written.refuse("", "\"health\" connects to each backend: add its \"address\"");
+    if (stage.encapsulation)
+      written.refuse("", "\"encapsulation\" leads to each backend's own address: add its \"address\"");
+    return;
+  }
+  if (!stage.health && !stage.encapsulation)
+    written.refuse(
+        "address",
+        "an address is for \"health\" and \"encapsulation\", which this stage has not: take it out");
+  if (!stage.encapsulation || !has_address(backend)) return;
+  const std::string text = text_of(backend.address);
+  if (!is_host(backend.address))
+    written.refuse("address", fmt::format("\"{}\" is no host's address", text));
+  else if (!(backend.address.family == 4 ? stage.encapsulation->source4 : stage.encapsulation->source6))
+    written.refuse("address", fmt::format("outer headers to \"{}\" need an IPv{} address to come from: add "
+                                          "\"ipv{}\" to the \"source\" of \"encapsulation\"",
+                                          text, backend.address.family, backend.address.family));
+}
+
+void settle_backends(LoadBalanceSettings& stage, const Written& written) {
+  const bool maglev = stage.algorithm == LoadBalanceSettings::Algorithm::maglev;
+  std::set<std::string_view> names;
+  written.each("backends", stage.backends.size(), [&](std::size_t i, const Written& one) {
+    Backend& backend = stage.backends[i];
+    if (maglev && !one.has("name"))
+      one.refuse("", "maglev tells backends apart by name: add a \"name\" of its own here");
+    if (backend.name.empty()) backend.name = fmt::format("backend {}", i + 1);
+    if (maglev && !names.insert(backend.name).second)
+      one.refuse("name",
+                 fmt::format("another backend is \"{}\", too, and maglev tells them apart by name: give each "
+                             "its own",
+                             backend.name));
+    if (backend.weight == 0) {
+      backend.drains = true;
+      backend.weight = 1;
+    }
+    settle_address(stage, backend, one);
+  });
+  if (!stage.backends.empty() && std::all_of(stage.backends.begin(), stage.backends.end(),
+                                             [](const Backend& one) { return one.drains; }))
+    written.refuse("backends", "all backends drain, so there is none for new flows: leave one that does not");
+}
+
+}  // namespace
+
+void settle(LoadBalanceSettings& stage, const Written& written) {
+  u32 prime = stage.table_size;
+  while (!is_prime(prime)) prime++;
+  if (prime != stage.table_size)
+    written.refuse("table_size",
+                   fmt::format("{} is no prime number, and only of those do all backends reach every "
+                               "entry; the next one is {}",
+                               stage.table_size, prime));
+  if (stage.health)
+    written.in("health", [&](const Written& health) {
+      if (!health.has("timeout"))
+        stage.health->timeout_ms = std::min(stage.health->timeout_ms, stage.health->interval_ms);
+      if (stage.health->timeout_ms > stage.health->interval_ms)
+        health.refuse(
+            "timeout",
+            "a connect that is waited for longer than \"interval\" meets the next one: make it shorter");
+    });
+  if (stage.encapsulation) stage.encapsulation->hash_key = stage.key.value_or(std::array<u64, 2>{});
+  settle_backends(stage, written);
+  if (stage.affinity && stage.cache) {
+    const u32 most = stage.affinity->idle_ms / 2;
+    if (stage.cache_ttl_ms == 0 || stage.cache_ttl_ms > most)
+      written.refuse("cache",
+                     fmt::format("what the kernel deals with is not seen here, and would be forgotten: cache "
+                                 "verdicts for at most half of the affinity's \"idle\", {} ms",
+                                 most));
+  }
+}
+
+std::vector<std::string> notes(const LoadBalanceSettings& stage, const StagePlace& place) {
+  std::vector<std::string> found;
+  std::vector<bool> seen(stage.backends.size());
+  for (std::size_t i = 0; i < stage.backends.size(); i++) {
+    const Backend& one = stage.backends[i];
+    std::vector<std::string> names{one.name};
+    for (std::size_t j = i + 1; j < stage.backends.size() && !seen[i]; j++) {
+      const Backend& other = stage.backends[j];
+      if (one.mac != other.mac || one.address != other.address || one.to != other.to) continue;
+      seen[j] = true;
+      names.push_back(other.name);
+    }
+    if (names.size() < 2) continue;
+    found.push_back(fmt::format(
+        "the backends \"{}\" and {}{} are equal, so that one server has their shares together; "
+        "give each its own \"mac\" or \"address\", or one of them the \"weight\"",
+        names[0],
+        names.size() == 2 ? fmt::format("\"{}\"", names[1]) : fmt::format("{} more", names.size() - 1),
+        place.where()));
+  }
+  return found;
+}
+
+std::vector<std::pair<std::string, u32>> outer_mtus(const LoadBalanceSettings& stage) {
+  std::vector<std::pair<std::string, u32>> mtus;
+  if (stage.encapsulation)
+    for (const Backend& one : stage.backends) mtus.emplace_back(one.to, stage.encapsulation->mtu);
+  return mtus;
+}
+
+std::vector<HealthCheck> health_checks(const LoadBalanceSettings& stage) {
+  std::vector<HealthCheck> checks;
+  if (stage.health)
+    for (const Backend& one : stage.backends)
+      if (has_address(one)) checks.push_back({one.name, one.address, *stage.health});
+  return checks;
+}
+
+void set_down(LoadBalanceSettings& stage, const std::function<bool(const HealthCheck&)>& is_down) {
+  if (stage.health)
+    for (Backend& one : stage.backends)
+      one.down = has_address(one) && is_down({one.name, one.address, *stage.health});
 }
 
 }  // namespace xdpgpu::gpu

@@ -63,4 +63,17 @@ std::span<const Outcome> outcomes(const RateLimitSettings&) {
 
 std::string describe(const RateLimitSettings&, u32, const xg_result*) { return " over the limit"; }
 
+bool drops(const RateLimitSettings& stage) { return stage.excess == Action::drop; }
+
+void settle(RateLimitSettings& stage, const Written& written) {
+  const auto burst = [&](const char* key, const char* unit, u64 rate, u64& most) {
+    if (!written.has(key)) most = rate;
+    if (rate != 0 && most > rate * kDay)
+      written.refuse(key,
+                     fmt::format("this burst is more than a day's {} at its rate: make it smaller", unit));
+  };
+  burst("burst", "packets", stage.packets_per_second, stage.burst_packets);
+  burst("burst_bytes", "bytes", stage.bytes_per_second, stage.burst_bytes);
+}
+
 }  // namespace xdpgpu::gpu

@@ -76,9 +76,29 @@ Result<Placed> emit(const ReputationSettings& settings, Compiled& to) {
   return Placed{at};
 }
 
-bool sends(const ReputationSettings& stage) {
-  return std::any_of(stage.lists.begin(), stage.lists.end(),
-                     [](const ReputationList& list) { return sends(list.action); });
+std::optional<std::string> sends(const ReputationSettings& stage) {
+  const auto list = std::find_if(stage.lists.begin(), stage.lists.end(),
+                                 [](const ReputationList& one) { return sends(one.action); });
+  if (list == stage.lists.end()) return std::nullopt;
+  return fmt::format("list \"{}\"", list->name);
+}
+
+bool drops(const ReputationSettings& stage) {
+  return stage.otherwise == Action::drop ||
+         std::any_of(stage.lists.begin(), stage.lists.end(),
+                     [](const ReputationList& one) { return one.action == Action::drop; });
+}
+
+void settle(ReputationSettings& stage, const Written& written) {
+  written.each("lists", stage.lists.size(), [&](std::size_t i, const Written& list) {
+    const auto here = stage.lists.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!here->name.empty() && std::any_of(stage.lists.begin(), here, [&](const ReputationList& other) {
+          return other.name == here->name;
+        }))
+      list.refuse("list",
+                  fmt::format("list \"{}\" stands here twice, and the first time decides; name each once",
+                              here->name));
+  });
 }
 
 std::optional<u32> cached_undecided(const ReputationSettings& stage) {

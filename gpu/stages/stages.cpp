@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/stages/stages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "gpu/stages/compilers.hpp"
+
+namespace xdpgpu::gpu {
+namespace {
+
+template <class Settings>
+using Info = StageInfo<std::remove_cvref_t<Settings>>;
+template <class Settings>
+constexpr StageTraits kTraits = Info<Settings>::kTraits;
+
+}  // namespace
+
+std::string_view stage_name(const StageSettings& stage) {
+  return std::visit([](const auto& what) { return Info<decltype(what)>::kName; }, stage);
+}
+
+const StageTraits& traits_of(const StageSettings& stage) {
+  return std::visit([](const auto& what) -> const StageTraits& { return Info<decltype(what)>::kTraits; },
+                    stage);
+}
+
+std::string rule_text(const StageSettings& stage, u32 rule, const xg_result* result) {
+  return std::visit([&](const auto& what) { return describe(what, rule, result); }, stage);
+}
+
+bool remembers(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) {
+        constexpr StageTraits traits = kTraits<decltype(what)>;
+        if constexpr (traits.remembers && traits.decides) return remembers(what);
+        return traits.remembers;
+      },
+      stage);
+}
+
+std::optional<std::string> sends(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::optional<std::string> {
+        if constexpr (kTraits<decltype(what)>.sends) return sends(what);
+        return std::nullopt;
+      },
+      stage);
+}
+
+bool drops(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) {
+        if constexpr (kTraits<decltype(what)>.drops) return drops(what);
+        return false;
+      },
+      stage);
+}
+
+std::optional<u32> cache_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::optional<u32> {
+        if constexpr (kTraits<decltype(what)>.caches)
+          if (what.cache) return what.cache_ttl_ms;
+        return std::nullopt;
+      },
+      stage);
+}
+
+bool sees_egress(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) {
+        if constexpr (kTraits<decltype(what)>.egress) return sees_egress(what);
+        return false;
+      },
+      stage);
+}
+
+std::vector<StageRule> rules_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::vector<StageRule> {
+        if constexpr (kTraits<decltype(what)>.rules) return rules_of(what);
+        return {};
+      },
+      stage);
+}
+
+std::string StagePlace::where() const {
+  return fmt::format(" of pipeline \"{}\", stage {}", pipeline, at + 1);
+}
+
+std::vector<std::string> notes_of(const StagePlace& place) {
+  return std::visit(
+      [&](const auto& what) -> std::vector<std::string> {
+        if constexpr (kTraits<decltype(what)>.notes) return notes(what, place);
+        return {};
+      },
+      place.stages[place.at]);
+}
+
+std::vector<std::pair<std::string, u32>> outer_mtus(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::vector<std::pair<std::string, u32>> {
+        if constexpr (kTraits<decltype(what)>.encapsulates) return outer_mtus(what);
+        return {};
+      },
+      stage);
+}
+
+std::vector<HealthCheck> health_checks(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::vector<HealthCheck> {
+        if constexpr (kTraits<decltype(what)>.checks_health) return health_checks(what);
+        return {};
+      },
+      stage);
+}
+
+void set_down(StageSettings& stage, const std::function<bool(const HealthCheck&)>& is_down) {
+  std::visit(
+      [&](auto& what) {
+        if constexpr (kTraits<decltype(what)>.checks_health) set_down(what, is_down);
+      },
+      stage);
+}
+
+std::string_view never_met(const Asked& asked) {
+  constexpr u8 kTcp = 6, kUdp = 17, kSctp = 132;
+  const auto has = [&](auto... numbers) {
+    return asked.protocols.empty() || std::any_of(asked.protocols.begin(), asked.protocols.end(),
+                                                  [&](u8 one) { return ((one == numbers) || ...); });
+  };
+  if (asked.flags && !has(kTcp))
+    return "no packet can match: \"tcp_flags\" is named, but \"proto\" leaves tcp out";
+  if (asked.ports && !has(kTcp, kUdp, kSctp))
+    return "no packet can match: ports are named, but \"proto\" names none of tcp, udp and sctp";
+  if ((asked.src_families & asked.dst_families) == 0)
+    return "no packet can match: \"src\", \"dst\" and \"family\" have no address family in common";
+  return {};
+}
+
+}  // namespace xdpgpu::gpu

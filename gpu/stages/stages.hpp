@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/stages/stages.hpp: what can be asked of any stage by those who do not know it. The answers are the
+// stage's own (gpu/stages/<name>/compile.cpp); what a stage has not said in gpu/stages/stages.def is not so.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/stages/list.hpp"
+#include "maps/packet.h"
+
+namespace xdpgpu::gpu {
+
+// As policies name it.
+std::string_view stage_name(const StageSettings& stage);
+const StageTraits& traits_of(const StageSettings& stage);
+// What a verdict's rule means, for people, behind the stage's name: " rule 3 (web)"; "": nothing. result: of
+// the packet, where there is one.
+std::string rule_text(const StageSettings& stage, u32 rule, const xg_result* result);
+
+// Whether it has a table of what it saw, and so has to see every packet.
+bool remembers(const StageSettings& stage);
+// What of it sends packets on, past the host's stack, in words: "rule \"x\""; "": all of it; nothing: it does
+// not.
+std::optional<std::string> sends(const StageSettings& stage);
+// Whether it drops packets, ever.
+bool drops(const StageSettings& stage);
+// For how many milliseconds the kernel remembers its verdicts, 0: while the generation lives; nothing: not at
+// all.
+std::optional<u32> cache_of(const StageSettings& stage);
+// Whether it is shown what the host sends.
+bool sees_egress(const StageSettings& stage);
+
+// A rule of a stage that has ordered ones.
+struct StageRule {
+  std::string_view name;
+  const Conditions& conditions;
+  Action action;
+};
+std::vector<StageRule> rules_of(const StageSettings& stage);
+
+// Where a stage stands.
+struct StagePlace {
+  std::string_view pipeline;
+  std::span<const StageSettings> stages;  // of the pipeline
+  std::size_t at = 0;                     // which of them
+  std::span<const StageSettings> behind() const { return stages.subspan(at + 1); }
+  std::string where() const;  // " of pipeline \"web\", stage 2"
+};
+// What is likely not meant, a sentence each.
+std::vector<std::string> notes_of(const StagePlace& place);
+
+// The longest IP packet that it sends inside of outer headers, in bytes, by the name of the interface; "":
+// the one that the packet came in on.
+std::vector<std::pair<std::string, u32>> outer_mtus(const StageSettings& stage);
+
+// What is connected to, to see whether a part of the stage is up.
+struct HealthCheck {
+  std::string name;
+  Prefix address;
+  HealthSettings health;
+};
+std::vector<HealthCheck> health_checks(const StageSettings& stage);
+// Takes what is checked for down where `is_down` says so.
+void set_down(StageSettings& stage, const std::function<bool(const HealthCheck&)>& is_down);
+
+// What conditions ask for, as far as it can contradict itself. Families: bit 0 IPv4, bit 1 IPv6.
+struct Asked {
+  std::span<const u8> protocols;
+  bool flags = false, ports = false;
+  u32 src_families = 3, dst_families = 3;
+};
+// Why no packet can meet them; empty: one can.
+std::string_view never_met(const Asked& asked);
+
+}  // namespace xdpgpu::gpu
