@@ -2,14 +2,16 @@
 //
 // gpu/cpu/group.hpp: several packets side by side on one CPU. A packet's way through large tables is a chain
 // of loads that hang on each other, and a CPU that follows it to its end waits for memory at every step: so
-// an `acl` at the head of a pipeline takes each step for all packets of a group, and where stages have tables
-// the group's packets come to each table together, their sets and entries on their way into the cache. The
-// other stages decide packet by packet, in order. The answers are those of one packet after the other.
+// a stage at the head of a pipeline that looks ahead (`acl`) takes each step for all packets of a group, and
+// where stages have tables the group's packets come to each table together, their sets and entries on their
+// way into the cache. The other stages decide packet by packet, in order. The answers are those of one packet
+// after the other.
 #pragma once
 
 #include <array>
 
 #include "gpu/cpu/set_locks.hpp"
+#include "gpu/stages/list_together.hpp"
 #include "gpu/stages/pipeline.h"
 
 namespace xdpgpu::gpu::cpu {
@@ -23,16 +25,18 @@ class Group {
   // Decides packets first..first + count - 1 of the batch, at most kPackets. Where the batch's pipelines have
   // tables, the groups come in their order; other queues may be at other sets of them meanwhile.
   void decide(u32 first, u32 count) {
-    u32 looked_up = 0;
     for (u32 i = 0; i < count; i++) {
       Packet& packet = packets_[i];
-      packet.acl = 0;
+      packet.head = 0;
       packet.there = xg_begin(batch_, first + i, packet.seen);
-      if (packet.there && (packet.seen.flags & XG_PKT_EGRESS) == 0)
-        packet.acl = leading_acl(packet.seen.pipeline);
-      if (packet.acl != 0) with_acl_[looked_up++] = &packet;
+      if (packet.there && (packet.seen.flags & XG_PKT_EGRESS) == 0) look_at_head(packet);
     }
-    look_up(looked_up);
+    each_kind_that_looks_ahead([&](u32 kind) {
+      u32 ahead = 0;
+      for (u32 i = 0; i < count; i++)
+        if (packets_[i].head != 0 && packets_[i].head_kind == kind) ahead_[ahead++] = &packets_[i];
+      look_ahead(kind, image_, ahead_.data(), ahead);
+    });
     u32 waiting = 0;
     for (u32 i = 0; i < count; i++) {
       Packet& packet = packets_[i];
@@ -48,59 +52,21 @@ class Group {
   struct Packet {
     xg_view seen;
     bool there;
-    u32 acl;  // its body, 0: the pipeline begins with none
-    xg_acl_place place;
-    std::array<u32, XG_ACL_DIMENSIONS> rows;  // -> where the first block's bits are named
-    u32 number;                               // in the batch
+    u32 head;  // body of the first stage where that one looks ahead, else 0
+    u32 head_kind;
+    StageAhead ahead;
+    u32 number;  // in the batch
     xg_way way;
     xg_touch touch;  // where way.kind is not 0
     xg_result result;
   };
 
-  u32 leading_acl(u32 pipeline) const {
-    const u32 entry = image_.v[XG_IMAGE_TABLE_AT] + pipeline * XG_PIPELINE_WORDS;
+  void look_at_head(Packet& packet) const {
+    const u32 entry = image_.v[XG_IMAGE_TABLE_AT] + packet.seen.pipeline * XG_PIPELINE_WORDS;
     const u32 stages = image_.v[entry];
-    if (image_.v[entry + 1] == 0 || image_.v[stages] != XG_KIND_ACL) return 0;
-    return image_.v[stages + 1];
-  }
-
-  void fetch(u32 word) const { __builtin_prefetch(image_.v + word); }
-
-  // All that the answers of the first `count` packets in with_acl_ hang on.
-  void look_up(u32 count) {
-    for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++)
-      for (u32 k = 0; k < count; k++) classify(*with_acl_[k], d);
-    for (u32 k = 0; k < count; k++) {
-      xg_acl_locate(image_, with_acl_[k]->acl, with_acl_[k]->place);
-      fetch(with_acl_[k]->place.cell);
-    }
-    for (u32 k = 0; k < count; k++) find_rows(*with_acl_[k]);
-    for (u32 k = 0; k < count; k++)
-      for (const u32 row : with_acl_[k]->rows)
-        if (row != 0) fetch(image_.v[row]);
-  }
-
-  void classify(Packet& packet, u32 dimension) const {
-    const u32 used = image_.v[packet.acl + XG_ACL_USED];
-    packet.place.classes[dimension] = 0;
-    if ((used >> dimension & 1) != 0)
-      packet.place.classes[dimension] =
-          xg_acl_class_of(image_, packet.acl, dimension, packet.seen, (used & XG_ACL_USES_FLAGS) != 0);
-  }
-
-  void find_rows(Packet& packet) const {
-    packet.rows.fill(0);
-    const u64 blocks = (packet.place.low & image_.v[packet.place.cell]) |
-                       u64{packet.place.high & image_.v[packet.place.cell + 1]} << 32;
-    if (blocks == 0) return;
-    const u32 block = static_cast<u32>(__builtin_ctzl(blocks));
-    const u32 used = image_.v[packet.acl + XG_ACL_USED];
-    for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++) {
-      if ((used >> d & 1) == 0) continue;
-      packet.rows[d] = image_.v[packet.acl + XG_ACL_ROWS + d] +
-                       block * image_.v[packet.acl + XG_ACL_CLASSES + d] + packet.place.classes[d];
-      fetch(packet.rows[d]);
-    }
+    if (image_.v[entry + 1] == 0 || !looks_ahead(image_.v[stages])) return;
+    packet.head_kind = image_.v[stages];
+    packet.head = image_.v[stages + 1];
   }
 
   // As far as the packet comes without a table.
@@ -108,8 +74,9 @@ class Group {
     packet.result = xg_no_result();
     packet.way = xg_way_from(0);
     if (!packet.there) return;
-    if (packet.acl != 0) {
-      const u32 action = xg_acl_answer(batch_, packet.acl, packet.seen, packet.place, packet.result);
+    if (packet.head != 0) {
+      const u32 action =
+          decide_ahead(packet.head_kind, batch_, packet.head, packet.seen, packet.ahead, packet.result);
       if (XG_VERDICT_ACTION(action) != XG_NEXT) {
         const u32 pipeline = image_.v[XG_IMAGE_TABLE_AT] + packet.seen.pipeline * XG_PIPELINE_WORDS;
         return xg_end(batch_, pipeline, action, packet.way, packet.result);
@@ -132,16 +99,14 @@ class Group {
     const xg_state state = xg_state_of(batch_, packet.way.body);
     const u32 set = xg_set_at(packet.touch.set);
     const u32 body = packet.way.body;
-    const bool windows = packet.way.kind == XG_KIND_STATEFUL + XG_KIND_CONNTRACK &&
-                         (image_.v[body + XG_CT_MODE] & XG_CT_LOOSE) == 0 &&
-                         (packet.touch.facts >> 1 & 7) == XG_CT_TCP;
+    const u32 record = xg_stage_record_ahead(packet.way.kind, image_, body, packet.touch);
     for (u32 way = 0; way < XG_WAYS; way++) {
       if (state.v[set + XG_SET_TAGS + way] != packet.touch.tag) continue;
       __builtin_prefetch(state.v + xg_entry_at(set, way), 1);
-      if (windows)
-        __builtin_prefetch(state.v + xg_set_at(image_.v[body + XG_BODY_SETS]) +
-                               (packet.touch.set * XG_WAYS + way) * XG_CT_RECORD,
-                           1);
+      if (record != 0)
+        __builtin_prefetch(
+            state.v + xg_set_at(image_.v[body + XG_BODY_SETS]) + (packet.touch.set * XG_WAYS + way) * record,
+            1);
     }
   }
 
@@ -171,7 +136,7 @@ class Group {
   const xg_words image_;
   SetLocks& sets_;
   std::array<Packet, kPackets> packets_;
-  std::array<Packet*, kPackets> with_acl_;
+  std::array<Packet*, kPackets> ahead_;
   std::array<Packet*, kPackets> waiting_;
 };
 

@@ -25,6 +25,7 @@
 //                             contradicts itself (gpu/stages/fields.hpp)
 //   rules_of(stage)           rules
 //   notes(stage, place)       notes (gpu/stages/stages.hpp)
+//   alarm_reader(stage)       alarms
 //   outer_mtus(stage)         encapsulates (gpu/stages/stages.hpp)
 //   health_checks(stage), set_down(stage, is_down)   checks_health (gpu/stages/stages.hpp)
 #pragma once

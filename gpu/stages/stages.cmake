@@ -1,12 +1,14 @@
 # Of gpu/stages/stages.def: stages (the names), and in the build folder
 #   gpu/stages/list.h         the stages' device code, and what leads a packet to its stage's; all dialects
 #   gpu/stages/list_many.h    the same of what takes many packets at a time; C++ and CUDA
+#   gpu/stages/list_together.hpp  the same of what takes a group's packets side by side; C++
 #   gpu/stages/list.hpp       the settings' types and the traits
 #   gpu/stages/compilers.hpp  what each stage's compile.cpp defines
 #   gpu/stages/references.hpp what each stage's reference.cpp defines
 set(stages_generated ${PROJECT_BINARY_DIR}/generated)
 set(known_traits decides remembers drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
-                 apply_many settles rules notes estimates asks_router encapsulates checks_health)
+                 apply_many settles rules notes estimates asks_router encapsulates checks_health alarms
+                 together record_ahead)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/stages/stages.def)
 file(STRINGS stages/stages.def lines REGEX "^XG_STAGE")
 set(stages)
@@ -44,6 +46,7 @@ foreach(line IN LISTS lines)
               "drops=bool drops(const ${type}& stage)" "settles=void settle(${type}& stage, const Written& written)"
               "rules=std::vector<StageRule> rules_of(const ${type}& stage)"
               "notes=std::vector<std::string> notes(const ${type}& stage, const StagePlace& place)"
+              "alarms=std::unique_ptr<AlarmReader> alarm_reader(const ${type}& stage)"
               "encapsulates=std::vector<std::pair<std::string, u32>> outer_mtus(const ${type}& stage)"
               "checks_health=std::vector<HealthCheck> health_checks(const ${type}& stage)"
               "checks_health=void set_down(${type}& stage, const std::function<bool(const HealthCheck&)>& is_down)"
@@ -60,6 +63,16 @@ foreach(line IN LISTS lines)
   list(APPEND quoted "\"${name}\"")
   string(APPEND references
          "std::unique_ptr<Stage> reference_of(const ${type}& settings, const std::array<u64, 2>& secret);\n")
+  if("together" IN_LIST traits)
+    string(APPEND together_includes "#include \"gpu/stages/${name}/together.hpp\"\n")
+    string(APPEND together_members "  xg_${name}_ahead ${name};\n")
+    string(APPEND together_kinds "  use(${number}u);\n")
+    string(APPEND together_is " || kind == ${number}u")
+    string(APPEND together_look "  if (kind == ${number}u)\n    xg_${name}_look_ahead(image, count, [&](u32 i) -> xg_view& { return packets[i]->seen; },\n"
+           "                       [&](u32 i) { return packets[i]->head; },\n"
+           "                       [&](u32 i) -> xg_${name}_ahead& { return packets[i]->ahead.${name}; });\n")
+    string(APPEND together_decide "  if (kind == ${number}u) return xg_${name}_decide_ahead(b, body, p, ahead.${name}, r);\n")
+  endif()
   if("decides" IN_LIST traits)
     string(APPEND decide "  if (kind == ${number}u) return xg_${name}_decide(b, body, p, r);\n")
   endif()
@@ -73,6 +86,9 @@ foreach(line IN LISTS lines)
     endif()
     if("egress" IN_LIST traits)
       string(APPEND egress " || kind == ${kind}u")
+    endif()
+    if("record_ahead" IN_LIST traits)
+      string(APPEND record_ahead "  if (kind == ${kind}u) return xg_${name}_record_ahead(image, body, t);\n")
     endif()
     if("brings_more" IN_LIST traits)
       string(APPEND more " || kind == ${kind}u")
@@ -120,6 +136,10 @@ XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome, xg_view p
 
 XG_FN bool xg_stage_sees_egress(u32 kind) { return false@egress@; }
 XG_FN bool xg_stage_brings_more(u32 kind) { return false@more@; }
+/* Words of an entry's record that the packet's turn will read, so that they are worth being fetched: 0: none. */
+XG_FN u32 xg_stage_record_ahead(u32 kind, xg_words image, u32 body, xg_touch t) {
+@record_ahead@  return 0u;
+}
 
 #endif
 ")
@@ -148,6 +168,34 @@ XG_WARP_FN u32 xg_stage_apply_many(Warp& warp, xg_batch b, u32 kind, u32 body, c
 }
 
 #endif
+")
+
+file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list_together.hpp @ONLY CONTENT "@head@#pragma once
+
+#include \"gpu/stages/list.h\"
+@together_includes@
+namespace xdpgpu::gpu {
+
+// What a stage has looked up of a packet.
+union StageAhead {
+  u32 none;
+@together_members@};
+inline bool looks_ahead(u32 kind) { return false@together_is@; }
+template <class Use>
+void each_kind_that_looks_ahead([[maybe_unused]] Use use) {
+@together_kinds@}
+// Of `count` packets that have such a stage in front, with its body at `head`.
+template <class Packet>
+void look_ahead([[maybe_unused]] u32 kind, [[maybe_unused]] xg_words image, [[maybe_unused]] Packet* const* packets,
+                [[maybe_unused]] u32 count) {
+@together_look@}
+inline u32 decide_ahead([[maybe_unused]] u32 kind, [[maybe_unused]] const xg_batch& b, [[maybe_unused]] u32 body,
+                        [[maybe_unused]] const xg_view& p, [[maybe_unused]] const StageAhead& ahead,
+                        [[maybe_unused]] xg_result& r) {
+@together_decide@  return XG_ABORTED;
+}
+
+}  // namespace xdpgpu::gpu
 ")
 
 file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list.hpp @ONLY CONTENT "@head@#pragma once

@@ -126,6 +126,15 @@ void set_down(StageSettings& stage, const std::function<bool(const HealthCheck&)
       stage);
 }
 
+std::unique_ptr<AlarmReader> alarm_reader(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::unique_ptr<AlarmReader> {
+        if constexpr (kTraits<decltype(what)>.alarms) return alarm_reader(what);
+        return nullptr;
+      },
+      stage);
+}
+
 std::string_view never_met(const Asked& asked) {
   constexpr u8 kTcp = 6, kUdp = 17, kSctp = 132;
   const auto has = [&](auto... numbers) {

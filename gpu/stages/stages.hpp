@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/stages/alarm_reader.hpp"
 #include "gpu/stages/list.hpp"
 #include "maps/packet.h"
 
@@ -69,6 +71,9 @@ struct HealthCheck {
 std::vector<HealthCheck> health_checks(const StageSettings& stage);
 // Takes what is checked for down where `is_down` says so.
 void set_down(StageSettings& stage, const std::function<bool(const HealthCheck&)>& is_down);
+
+// Who reads its table's alarms; nullptr: it has none.
+std::unique_ptr<AlarmReader> alarm_reader(const StageSettings& stage);
 
 // What conditions ask for, as far as it can contradict itself. Families: bit 0 IPv4, bit 1 IPv6.
 struct Asked {

@@ -31,6 +31,9 @@ struct StageTraits {
   bool asks_router = false;
   bool encapsulates = false;
   bool checks_health = false;
+  bool alarms = false;
+  bool together = false;
+  bool record_ahead = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

@@ -9,13 +9,14 @@ namespace xdpgpu::control {
 namespace {
 
 using testing::HasSubstr;
-using What = gpu::DdosEvent::What;
+using What = gpu::AlarmEvent::What;
 
-gpu::DdosAlarm alarm() {
-  gpu::DdosAlarm alarm;
+gpu::Alarm alarm() {
+  gpu::Alarm alarm;
   alarm.pipeline = "scrub";
   alarm.target = {192, 0, 2, 7};
-  alarm.metric = gpu::DdosMetric::syn;
+  alarm.stage_name = "ddos";
+  alarm.metric = "syn_pps";
   alarm.value = 20'004;
   alarm.threshold = 20'000;
   alarm.peak = 31'872;
@@ -54,11 +55,11 @@ TEST(Alarms, EndWithWhatTheyDid) {
 }
 
 TEST(Alarms, NameNetworksAndOtherDirections) {
-  gpu::DdosAlarm one = alarm();
+  gpu::Alarm one = alarm();
   one.family = 6;
   one.target = {0x20, 0x01, 0x0d, 0xb8};
   one.prefix = 48;
-  one.direction = gpu::DdosSettings::Direction::out;
+  one.outward = true;
   one.sources.clear();
   const Json json = alarm_json({What::detected, one});
   EXPECT_EQ(json.at("target"), "2001:db8::/48");

@@ -19,39 +19,28 @@ std::string text_of(const std::array<u8, 16>& address, u8 family) {
   return text;
 }
 
-std::string target_text(const gpu::DdosAlarm& alarm) {
+std::string target_text(const gpu::Alarm& alarm) {
   const bool whole = alarm.prefix == (alarm.family == 6 ? 128 : 32);
   return text_of(alarm.target, alarm.family) + (whole ? "" : fmt::format("/{}", alarm.prefix));
 }
 
-std::string_view metric_name(const gpu::DdosAlarm& alarm) {
-  return gpu::kDdosMetricNames[static_cast<u32>(alarm.metric)];
-}
+const char* direction_name(const gpu::Alarm& alarm) { return alarm.outward ? "out" : "in"; }
 
-const char* direction_name(const gpu::DdosAlarm& alarm) {
-  return alarm.direction == gpu::DdosSettings::Direction::in ? "in" : "out";
-}
-
-const char* event_name(const gpu::DdosEvent& event) {
-  switch (event.what) {
-    case gpu::DdosEvent::What::detected:
-      return "ddos.detected";
-    case gpu::DdosEvent::What::released:
-      return "ddos.released";
-    case gpu::DdosEvent::What::forgotten:
-      return "ddos.forgotten";
-  }
-  return "ddos";
+std::string event_name(const gpu::AlarmEvent& event) {
+  const char* const what = event.what == gpu::AlarmEvent::What::detected   ? "detected"
+                           : event.what == gpu::AlarmEvent::What::released ? "released"
+                                                                           : "forgotten";
+  return fmt::format("{}.{}", event.alarm.stage_name, what);
 }
 
 }  // namespace
 
-AlarmReport alarm_report(const gpu::DdosAlarm& alarm) {
+AlarmReport alarm_report(const gpu::Alarm& alarm) {
   AlarmReport report{.pipeline = alarm.pipeline,
                      .stage = alarm.stage + 1,
                      .direction = direction_name(alarm),
                      .target = target_text(alarm),
-                     .metric = std::string(metric_name(alarm)),
+                     .metric = std::string(alarm.metric),
                      .value = alarm.value,
                      .threshold = alarm.threshold,
                      .peak = alarm.peak,
@@ -64,36 +53,36 @@ AlarmReport alarm_report(const gpu::DdosAlarm& alarm) {
   return report;
 }
 
-Json alarm_json(const gpu::DdosEvent& event) {
+Json alarm_json(const gpu::AlarmEvent& event) {
   Json json = {{"event", event_name(event)}};
   json.update(as_json(alarm_report(event.alarm)));
   return json;
 }
 
-std::string alarm_sentence(const gpu::DdosEvent& event) {
-  const gpu::DdosAlarm& alarm = event.alarm;
-  const bool in = alarm.direction == gpu::DdosSettings::Direction::in;
+std::string alarm_sentence(const gpu::AlarmEvent& event) {
+  const gpu::Alarm& alarm = event.alarm;
+  const bool in = !alarm.outward;
   const std::string where =
-      fmt::format("pipeline \"{}\", stage {} (ddos): ", alarm.pipeline, alarm.stage + 1);
-  if (event.what != gpu::DdosEvent::What::detected) {
+      fmt::format("pipeline \"{}\", stage {} ({}): ", alarm.pipeline, alarm.stage + 1, alarm.stage_name);
+  if (event.what != gpu::AlarmEvent::What::detected) {
     const double seconds =
         static_cast<double>(alarm.until_ns - std::min(alarm.since_ns, alarm.until_ns)) / kNsPerSecond;
-    if (event.what == gpu::DdosEvent::What::forgotten)
+    if (event.what == gpu::AlarmEvent::What::forgotten)
       return where + fmt::format(
                          "the alarm of {} for {} is given up, as the table or the target's place in it "
                          "is gone; give the stage more \"entries\" if targets have to give way",
-                         metric_name(alarm), target_text(alarm));
+                         alarm.metric, target_text(alarm));
     return where + fmt::format(
                        "the alarm of {} for {} has ended after {:.1f} s; at most it was {}, and {} "
                        "packets were dropped here",
-                       metric_name(alarm), target_text(alarm), seconds, alarm.peak, alarm.dropped);
+                       alarm.metric, target_text(alarm), seconds, alarm.peak, alarm.dropped);
   }
   std::vector<std::string> named;
   for (const auto& source : alarm.sources) {
     if (named.size() == kNamed) break;
     named.push_back(fmt::format("{} ({:.0f} %)", text_of(source.address, alarm.family), source.percent));
   }
-  return where + fmt::format("alarm of {} for {}: {} {}, the threshold is {}{}{}", metric_name(alarm),
+  return where + fmt::format("alarm of {} for {}: {} {}, the threshold is {}{}{}", alarm.metric,
                              target_text(alarm), in ? "it receives" : "it sends", alarm.value,
                              alarm.threshold,
                              named.empty() ? ""
@@ -102,7 +91,7 @@ std::string alarm_sentence(const gpu::DdosEvent& event) {
                              fmt::join(named, ", "));
 }
 
-void Alarms::add(const std::vector<gpu::DdosEvent>& events) {
+void Alarms::add(const std::vector<gpu::AlarmEvent>& events) {
   for (const auto& event : events) {
     last_.push_back(alarm_json(event));
     if (last_.size() > kKept) last_.pop_front();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/ddos_watch.hpp"
+#include "gpu/alarms.hpp"
 #include "userspace/control/fields.hpp"
 
 namespace xdpgpu::control {
@@ -22,7 +22,7 @@ struct AlarmSource {
     field("percent", self.percent);
   }
 };
-// gpu::DdosAlarm in words; stages count from 1.
+// gpu::Alarm in words; stages count from 1.
 struct AlarmReport {
   std::string pipeline;
   u32 stage = 0;
@@ -56,26 +56,26 @@ struct AlarmsReport {
   }
 };
 
-AlarmReport alarm_report(const gpu::DdosAlarm& alarm);
+AlarmReport alarm_report(const gpu::Alarm& alarm);
 // {"event": "ddos.detected" | "ddos.released" | "ddos.forgotten", target, metric, value, threshold, sources,
 // ...}
-Json alarm_json(const gpu::DdosEvent& event);
+Json alarm_json(const gpu::AlarmEvent& event);
 // "pipeline "scrub", stage 1 (ddos): 192.0.2.7 receives 25000 syn_pps, ..."
-std::string alarm_sentence(const gpu::DdosEvent& event);
+std::string alarm_sentence(const gpu::AlarmEvent& event);
 
 // Control thread.
 class Alarms {
  public:
   // Puts events behind the last ones, of which the newest kKept are remembered.
-  void add(const std::vector<gpu::DdosEvent>& events);
-  gpu::DdosWatch& watch() noexcept { return watch_; }
+  void add(const std::vector<gpu::AlarmEvent>& events);
+  gpu::AlarmWatch& watch() noexcept { return watch_; }
   // Of `status`; nothing where there was never an alarm.
   std::optional<AlarmsReport> report() const;
 
   static constexpr std::size_t kKept = 64;
 
  private:
-  gpu::DdosWatch watch_;
+  gpu::AlarmWatch watch_;
   std::deque<Json> last_;
 };
 

@@ -585,9 +585,9 @@ Result<std::vector<gpu::TableReport>> Engine::tables() const {
                             *impl_->pipelines.at(policy->generation), monotonic_ns());
 }
 
-Result<std::vector<gpu::DdosEvent>> Engine::alarms(gpu::DdosWatch& watch) const {
+Result<std::vector<gpu::AlarmEvent>> Engine::alarms(gpu::AlarmWatch& watch) const {
   const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
-  if (policy == nullptr) return std::vector<gpu::DdosEvent>{};
+  if (policy == nullptr) return std::vector<gpu::AlarmEvent>{};
   return watch.look(impl_->devices.first(), policy->generation, *impl_->pipelines.at(policy->generation),
                     monotonic_ns());
 }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/ddos_watch.hpp"
+#include "gpu/alarms.hpp"
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/table_report.hpp"
@@ -186,7 +186,7 @@ class Engine {
   // device's memory: for whoever asks, not for every second.
   Result<std::vector<gpu::TableReport>> tables() const;
   // What `ddos` stages of the policy in force have detected since `watch` looked last.
-  Result<std::vector<gpu::DdosEvent>> alarms(gpu::DdosWatch& watch) const;
+  Result<std::vector<gpu::AlarmEvent>> alarms(gpu::AlarmWatch& watch) const;
 
  private:
   struct Impl;

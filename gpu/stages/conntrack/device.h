@@ -651,4 +651,10 @@ XG_FN u32 xg_conntrack_settle(xg_batch b, u32 body, u32 what, xg_view, XG_INOUT(
   return XG_NEXT;
 }
 
+/* Windows are in the record. */
+XG_FN u32 xg_conntrack_record_ahead(xg_words image, u32 body, xg_touch t) {
+  bool windows = (image.v[body + XG_CT_MODE] & XG_CT_LOOSE) == 0u && ((t.facts >> 1) & 7u) == XG_CT_TCP;
+  return windows ? XG_CT_RECORD : 0u;
+}
+
 #endif

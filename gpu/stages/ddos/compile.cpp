@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include "gpu/stages/compilers.hpp"
 
 #include "gpu/stages/ddos/device.h"
@@ -93,6 +94,68 @@ void settle(DdosSettings& stage, const Written& written) {
                                "{} ms: cache for no longer than that, or hold for longer",
                                stage.hold_ms));
   }
+}
+
+namespace {
+
+class DdosAlarms : public AlarmReader {
+ public:
+  explicit DdosAlarms(const DdosSettings& settings) : settings_(settings) {}
+
+  u32 kinds() const override { return kDdosMetrics; }
+  u32 record_words() const override { return XG_DDOS_RECORD; }
+  u32 detected_counter() const override { return XG_DDOS_DETECTED; }
+  Begun begun(std::span<const u32> value) const override { return {value[0], word_pair_at(value, 1)}; }
+  Begun begun(std::span<const u32> record, u32 kind) const override {
+    const u64 at = metric_at(kind);
+    return {record[at + XG_DDOS_COUNT], word_pair_at(record, at + XG_DDOS_SINCE)};
+  }
+  Alarm alarm(std::span<const u32> entry, std::span<const u32> record, u32 kind) const override {
+    Alarm alarm;
+    alarm.outward = settings_.direction == DdosSettings::Direction::out;
+    alarm.family = static_cast<u8>(entry[XG_ENTRY_KEY + 9] & 0xff);
+    std::memcpy(alarm.target.data(), &entry[XG_ENTRY_KEY], 16);
+    alarm.prefix = alarm.family == 4 ? settings_.bits4 : settings_.bits6;
+    alarm.metric = kDdosMetricNames[kind];
+    const auto metric = static_cast<DdosMetric>(kind);
+    const u64 at = metric_at(kind);
+    alarm.value = ddos_rate(settings_, metric, word_pair_at(record, at + XG_DDOS_VALUE));
+    alarm.threshold = settings_.thresholds[kind];
+    alarm.peak = ddos_rate(settings_, metric, word_pair_at(record, at + XG_DDOS_PEAK));
+    alarm.since_ns = word_pair_at(record, at + XG_DDOS_SINCE) / XG_TICKS_PER_NS;
+    alarm.until_ns = word_pair_at(record, at + XG_DDOS_UNTIL) / XG_TICKS_PER_NS;
+    alarm.dropped = word_pair_at(record, at + XG_DDOS_DROPPED_IN);
+    alarm.sources = sources_of(record);
+    return alarm;
+  }
+
+ private:
+  static u64 metric_at(u32 kind) { return XG_DDOS_METRIC_AT + u64{kind} * XG_DDOS_METRIC; }
+  static std::vector<AlarmSource> sources_of(std::span<const u32> record) {
+    std::vector<std::pair<u32, AlarmSource>> found;
+    for (u32 i = 0; i < XG_DDOS_TOP; i++) {
+      const u32* const top = &record[XG_DDOS_TOP_AT + i * XG_DDOS_TOP_WORDS];
+      if (top[XG_DDOS_TOP_PACKETS] == 0) continue;
+      AlarmSource source;
+      std::memcpy(source.address.data(), top, 16);
+      source.percent =
+          std::min(100.0, 100.0 * top[XG_DDOS_TOP_PACKETS] / std::max(1u, record[XG_DDOS_TOTAL]));
+      found.emplace_back(top[XG_DDOS_TOP_PACKETS], source);
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<AlarmSource> sources;
+    sources.reserve(found.size());
+    for (const auto& [packets, source] : found) sources.push_back(source);
+    return sources;
+  }
+  const DdosSettings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<AlarmReader> alarm_reader(const DdosSettings& stage) {
+  return std::make_unique<DdosAlarms>(stage);
 }
 
 }  // namespace xdpgpu::gpu

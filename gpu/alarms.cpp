@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "gpu/ddos_watch.hpp"
+#include "gpu/alarms.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "gpu/image_words.hpp"
-#include "gpu/stages/ddos/device.h"
+#include "gpu/stages/stages.hpp"
+#include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
 namespace {
@@ -18,12 +18,13 @@ constexpr u64 kSetsAtATime = 256;
 }  // namespace
 
 // One stage's table.
-struct DdosWatch::Reader {
+struct AlarmWatch::Reader {
   Device& device;
   u32 generation;
   u32 number;
   const StateSpec& spec;
-  const DdosSettings& settings;
+  const AlarmReader& stage;
+  std::string_view name;
   mutable bool failed;
   mutable std::string error;
 
@@ -43,45 +44,14 @@ struct DdosWatch::Reader {
         XG_ENTRY_WORDS);
   }
   std::vector<u32> record(u64 place) const {
-    return words(XG_TABLE_HEAD + sets() * XG_SET_WORDS + place * XG_DDOS_RECORD, XG_DDOS_RECORD);
+    return words(XG_TABLE_HEAD + sets() * XG_SET_WORDS + place * stage.record_words(), stage.record_words());
   }
 
-  std::vector<DdosSource> sources_of(const std::vector<u32>& record) const {
-    std::vector<std::pair<u32, DdosSource>> found;
-    for (u32 i = 0; i < XG_DDOS_TOP; i++) {
-      const u32* const top = &record[XG_DDOS_TOP_AT + i * XG_DDOS_TOP_WORDS];
-      if (top[XG_DDOS_TOP_PACKETS] == 0) continue;
-      DdosSource source;
-      std::memcpy(source.address.data(), top, 16);
-      source.percent =
-          std::min(100.0, 100.0 * top[XG_DDOS_TOP_PACKETS] / std::max(1u, record[XG_DDOS_TOTAL]));
-      found.emplace_back(top[XG_DDOS_TOP_PACKETS], source);
-    }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    std::vector<DdosSource> sources;
-    sources.reserve(found.size());
-    for (const auto& [packets, source] : found) sources.push_back(source);
-    return sources;
-  }
-
-  DdosAlarm alarm_of(const std::vector<u32>& entry, const std::vector<u32>& record, u32 m) const {
-    DdosAlarm alarm;
+  Alarm alarm_of(const std::vector<u32>& entry, const std::vector<u32>& record, u32 kind) const {
+    Alarm alarm = stage.alarm(entry, record, kind);
     alarm.pipeline = spec.pipeline;
     alarm.stage = spec.stage;
-    alarm.direction = settings.direction;
-    alarm.family = static_cast<u8>(entry[XG_ENTRY_KEY + 9] & 0xff);
-    std::memcpy(alarm.target.data(), &entry[XG_ENTRY_KEY], 16);
-    alarm.prefix = alarm.family == 4 ? settings.bits4 : settings.bits6;
-    alarm.metric = static_cast<DdosMetric>(m);
-    const u64 at = XG_DDOS_METRIC_AT + u64{m} * XG_DDOS_METRIC;
-    alarm.value = ddos_rate(settings, alarm.metric, word_pair_at(record, at + XG_DDOS_VALUE));
-    alarm.threshold = settings.thresholds[m];
-    alarm.peak = ddos_rate(settings, alarm.metric, word_pair_at(record, at + XG_DDOS_PEAK));
-    alarm.since_ns = word_pair_at(record, at + XG_DDOS_SINCE) / XG_TICKS_PER_NS;
-    alarm.until_ns = word_pair_at(record, at + XG_DDOS_UNTIL) / XG_TICKS_PER_NS;
-    alarm.dropped = word_pair_at(record, at + XG_DDOS_DROPPED_IN);
-    alarm.sources = sources_of(record);
+    alarm.stage_name = name;
     return alarm;
   }
 
@@ -96,18 +66,18 @@ struct DdosWatch::Reader {
           const u64 at = set * XG_SET_WORDS;
           const u64 value = at + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_VALUE;
           if (read[at + XG_SET_TAGS + way] != 0 && read[value] != 0)
-            each((first + set) * XG_WAYS + way, Begun{read[value], word_pair_at(read, value + 1)});
+            each((first + set) * XG_WAYS + way, stage.begun(std::span(read).subspan(value)));
         }
     }
   }
 };
 
-void DdosWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vector<DdosEvent>& events) {
+void AlarmWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vector<AlarmEvent>& events) {
   std::set<u64> places;
   for (const auto& [place, target] : table.targets)
     if (!target.on.empty()) places.insert(place);
   const auto head = reader.words(0, XG_TABLE_HEAD);
-  const u64 detected = word_pair_at(head, 2 * u64{XG_TABLE_OWN + XG_DDOS_DETECTED});
+  const u64 detected = word_pair_at(head, 2 * u64{XG_TABLE_OWN + reader.stage.detected_counter()});
   if (detected != table.detected)
     reader.each_alarmed([&](u64 place, const Begun& begun) {
       const auto known = table.targets.find(place);
@@ -124,24 +94,23 @@ void DdosWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vec
   }
 }
 
-void DdosWatch::look_at(const Reader& reader, Target& target, const std::vector<u32>& entry,
-                        const std::vector<u32>& record, u64 now_ns, std::vector<DdosEvent>& events) {
-  const auto tell = [&](DdosEvent::What what, DdosAlarm alarm) {
-    (what == DdosEvent::What::detected ? detected_ : ended_)++;
+void AlarmWatch::look_at(const Reader& reader, Target& target, const std::vector<u32>& entry,
+                         const std::vector<u32>& record, u64 now_ns, std::vector<AlarmEvent>& events) {
+  const auto tell = [&](AlarmEvent::What what, Alarm alarm) {
+    (what == AlarmEvent::What::detected ? detected_ : ended_)++;
     events.push_back({what, std::move(alarm)});
   };
-  const auto tell_end = [&](const DdosAlarm& alarm, bool lost) {
-    tell(lost && alarm.until_ns > now_ns ? DdosEvent::What::forgotten : DdosEvent::What::released, alarm);
+  const auto tell_end = [&](const Alarm& alarm, bool lost) {
+    tell(lost && alarm.until_ns > now_ns ? AlarmEvent::What::forgotten : AlarmEvent::What::released, alarm);
   };
   if (!std::equal(target.key.begin(), target.key.end(), entry.begin() + XG_ENTRY_KEY)) {
     for (const auto& [m, alarm] : target.on) tell_end(alarm, true);
     target = {};
     std::copy_n(entry.begin() + XG_ENTRY_KEY, target.key.size(), target.key.begin());
   }
-  target.all = {entry[XG_ENTRY_VALUE], word_pair_at(entry, XG_ENTRY_VALUE + 1)};
-  for (u32 m = 0; m < kDdosMetrics; m++) {
-    const u64 at = XG_DDOS_METRIC_AT + u64{m} * XG_DDOS_METRIC;
-    const Begun begun{record[at + XG_DDOS_COUNT], word_pair_at(record, at + XG_DDOS_SINCE)};
+  target.all = reader.stage.begun(std::span(entry).subspan(XG_ENTRY_VALUE));
+  for (u32 m = 0; m < reader.stage.kinds(); m++) {
+    const Begun begun = reader.stage.begun(record, m);
     const Begun known = std::exchange(target.each[m], begun);
     const auto on = target.on.find(m);
     if (begun == known && on == target.on.end()) continue;
@@ -151,29 +120,30 @@ void DdosWatch::look_at(const Reader& reader, Target& target, const std::vector<
       target.on.erase(on);
     }
     if (begun.count == 0) continue;
-    DdosAlarm alarm = reader.alarm_of(entry, record, m);
-    if (begun != known) tell(DdosEvent::What::detected, alarm);
+    Alarm alarm = reader.alarm_of(entry, record, m);
+    if (begun != known) tell(AlarmEvent::What::detected, alarm);
     if (alarm.until_ns > now_ns) {
       target.on[m] = std::move(alarm);
     } else {
-      tell(DdosEvent::What::released, std::move(alarm));
+      tell(AlarmEvent::What::released, std::move(alarm));
       target.on.erase(m);
     }
   }
 }
 
-Result<std::vector<DdosEvent>> DdosWatch::look(Device& device, u32 generation, const Pipelines& pipelines,
-                                               u64 now_ns) {
-  std::vector<DdosEvent> events;
+Result<std::vector<AlarmEvent>> AlarmWatch::look(Device& device, u32 generation, const Pipelines& pipelines,
+                                                 u64 now_ns) {
+  std::vector<AlarmEvent> events;
   std::set<std::string> there;
   for (u32 i = 0; i < pipelines.states().size(); i++) {
     const StateSpec& spec = pipelines.states()[i];
     const auto pipeline = std::find_if(pipelines.settings().begin(), pipelines.settings().end(),
                                        [&](const auto& one) { return one.name == spec.pipeline; });
-    const auto* settings = std::get_if<DdosSettings>(&pipeline->stages[spec.stage]);
-    if (settings == nullptr) continue;
+    const StageSettings& stage = pipeline->stages[spec.stage];
+    const auto alarms = alarm_reader(stage);
+    if (alarms == nullptr) continue;
     there.insert(spec.identity);
-    const Reader reader{device, generation, i, spec, *settings, false, {}};
+    const Reader reader{device, generation, i, spec, *alarms, stage_name(stage), false, {}};
     look_at(reader, tables_[spec.identity], now_ns, events);
     if (reader.failed) return tl::unexpected(reader.error);
   }
@@ -186,15 +156,15 @@ Result<std::vector<DdosEvent>> DdosWatch::look(Device& device, u32 generation, c
     for (auto& [place, target] : table->second.targets)
       for (auto& [m, alarm] : target.on) {
         ended_++;
-        events.push_back({DdosEvent::What::forgotten, std::move(alarm)});
+        events.push_back({AlarmEvent::What::forgotten, std::move(alarm)});
       }
     table = tables_.erase(table);
   }
   return events;
 }
 
-std::vector<DdosAlarm> DdosWatch::alarms() const {
-  std::vector<DdosAlarm> all;
+std::vector<Alarm> AlarmWatch::alarms() const {
+  std::vector<Alarm> all;
   for (const auto& [identity, table] : tables_)
     for (const auto& [place, target] : table.targets)
       for (const auto& [m, alarm] : target.on) all.push_back(alarm);

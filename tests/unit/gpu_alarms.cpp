@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What is told of the alarms of `ddos` stages, and when.
-#include "gpu/ddos_watch.hpp"
+#include "gpu/alarms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr u64 kMs = 1'000'000;
 constexpr u64 kBegin = 3'600'000 * kMs;
-using What = DdosEvent::What;
+using What = AlarmEvent::What;
 
 DdosSettings settings_of(u64 udp_pps, u32 entries = 64) {
   DdosSettings settings;
@@ -59,7 +59,7 @@ class Watch : public testing::Test {
       queue_->release(queue_->poll());
     }
   }
-  std::vector<DdosEvent> look(u64 ms) {
+  std::vector<AlarmEvent> look(u64 ms) {
     return watch_.look(*device_, generation_, *pipelines_, kBegin + ms * kMs).value();
   }
 
@@ -68,7 +68,7 @@ class Watch : public testing::Test {
   std::shared_ptr<const Pipelines> pipelines_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Queue> queue_;
-  DdosWatch watch_;
+  AlarmWatch watch_;
 };
 
 TEST_F(Watch, AnAlarmIsToldOnceWithAllThatIsKnown) {
@@ -82,13 +82,13 @@ TEST_F(Watch, AnAlarmIsToldOnceWithAllThatIsKnown) {
   auto events = look(3);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].what, What::detected);
-  const DdosAlarm& alarm = events[0].alarm;
+  const Alarm& alarm = events[0].alarm;
   EXPECT_EQ(alarm.pipeline, "scrub");
   EXPECT_EQ(alarm.stage, 0u);
   EXPECT_EQ(alarm.family, 4);
   EXPECT_EQ(alarm.prefix, 32);
   EXPECT_EQ(alarm.target, (std::array<u8, 16>{192, 0, 2, 7}));
-  EXPECT_EQ(alarm.metric, DdosMetric::udp);
+  EXPECT_EQ(alarm.metric, "udp_pps");
   EXPECT_EQ(alarm.value, 100u) << "50 in half a second";
   EXPECT_EQ(alarm.threshold, 100u);
   EXPECT_EQ(alarm.peak, 120u);
