@@ -13,6 +13,8 @@
 //   cached_undecided(stage)              trait by_flow: for how many milliseconds what it lets go on may be
 //                                        remembered, 0: while the generation lives; nothing: not at all
 //   bool sees_egress(stage)              trait egress
+//   u32 payload_bytes(stage)             trait reads_payload: how many bytes of each packet it may read,
+//                                        from the first one on, XG_PACKET_MAX at most; 0: headers alone
 //   bool loosen(stage, body)             trait loosens: its table is lost, so that it has to take up what it
 //   does not
 //                                        know; false: it does so anyway
@@ -46,6 +48,7 @@ struct Compiled {
   std::vector<xg_rewrite> rewrites;
   std::vector<std::string> backends;  // by rewrite
   std::vector<StateSpec> states;
+  std::vector<u32> payload;  // bytes of a packet that its stages may read, by pipeline
   std::array<u64, 2> hash_key{};
 };
 

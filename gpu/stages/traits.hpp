@@ -24,6 +24,7 @@ struct StageTraits {
   bool brings_more = false;
   bool crowds = false;
   bool apply_many = false;
+  bool reads_payload = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).
