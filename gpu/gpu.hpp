@@ -82,8 +82,10 @@ class Pipelines;
 // metadata (maps/packet.h) stands in front of its first byte in the frame region, and names the
 // pipeline; all packets of a batch are of one generation. results[i] answers descriptors[i]; a packet of
 // several descriptors is answered at its first one, and the results of the others are all zero. A
-// descriptor is at most XG_CHUNK_SIZE bytes long. Whatever descriptors and metadata say, a device reads
-// nothing outside the frame region; what it cannot judge is answered XG_ABORTED (gpu/pipelines.hpp).
+// descriptor is at most XG_CHUNK_SIZE bytes long; a packet ends in front of a later buffer that is longer, or
+// that does not lie in the region from XG_METADATA_SIZE on (gpu/stages/payload.h). Whatever descriptors and
+// metadata say, a device reads nothing outside the frame region; what it cannot judge is answered XG_ABORTED
+// (gpu/pipelines.hpp).
 struct Slot {
   xg_descriptor* descriptors = nullptr;
   xg_result* results = nullptr;

@@ -37,6 +37,15 @@ u32 number_of(const StageSettings& stage) {
                     stage);
 }
 
+u32 payload_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> u32 {
+        if constexpr (kTraits<decltype(what)>.reads_payload) return payload_bytes(what);
+        return 0;
+      },
+      stage);
+}
+
 // Gives a stage its table, in the first round that its pipeline has left.
 void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Placed& placed, u32 round,
                u32 kind_before, Compiled& to) {
@@ -78,6 +87,7 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
     std::map<u32, u32> with_table;  // kind -> how many there have been
     std::vector<u32> behind;        // words that are told of the stages behind, 0: none
     u32 rounds = 0;
+    u32 payload = 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
       const StageSettings& stage = pipeline.stages[s];
       auto placed = std::visit([](const auto& what) { return check(what); }, stage).and_then([&] {
@@ -86,6 +96,11 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
       if (!placed)
         return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage),
                       placed.error());
+      const u32 read = payload_of(stage);
+      if (read > XG_PACKET_MAX)
+        return refuse("pipeline \"{}\", stage {} ({}): it reads {} bytes of a packet, {} are possible",
+                      pipeline.name, s + 1, stage_name(stage), read, XG_PACKET_MAX);
+      payload = std::max(payload, read);
       const u32 kind = number_of(stage) + (placed->entries == 0 ? 0 : XG_KIND_STATEFUL);
       stages.insert(stages.end(), {kind, placed->body});
       behind.push_back(placed->behind);
@@ -106,6 +121,9 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
     image[at] = static_cast<u32>(image.size());
     image[at + 1] = static_cast<u32>(pipeline.stages.size());
     image[at + 2] = first_with_table;
+    image[at + XG_PIPELINE_PAYLOAD] = payload;
+    image[XG_IMAGE_PAYLOAD_AT] = std::max(image[XG_IMAGE_PAYLOAD_AT], payload);
+    compiled.payload.push_back(payload);
     if (const auto ttl_ms = cache_of_undecided(pipeline)) {
       image[at + XG_PIPELINE_UNDECIDED + XG_BODY_CACHE] = 1;
       image[at + XG_PIPELINE_UNDECIDED + XG_BODY_TTL] = *ttl_ms;
@@ -134,6 +152,8 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<Pipeline
     pipelines->rewrites_ = std::move(compiled->rewrites);
     pipelines->backends_ = std::move(compiled->backends);
     pipelines->states_ = std::move(compiled->states);
+    pipelines->payload_ = std::move(compiled->payload);
+    pipelines->most_payload_ = pipelines->image_[XG_IMAGE_PAYLOAD_AT];
     return pipelines;
   } catch (const std::bad_alloc&) {
     return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");

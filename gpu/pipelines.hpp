@@ -68,6 +68,12 @@ class Pipelines {
   // Name of the backend to which rewrite `number` leads, as a cached verdict has it: empty if it leads to
   // none.
   std::string_view backend_of(u32 number) const noexcept;
+  // How many bytes of its packets, from a frame's first one on, a pipeline's stages may read, the most of
+  // them counts; 0: headers alone, or there is no such pipeline. And the most of all pipelines.
+  u32 payload_bytes(u32 pipeline) const noexcept {
+    return pipeline < payload_.size() ? payload_[pipeline] : 0;
+  }
+  u32 payload_bytes() const noexcept { return most_payload_; }
   // The stages' tables, as the image numbers them.
   const std::vector<StateSpec>& states() const noexcept { return states_; }
 
@@ -78,6 +84,8 @@ class Pipelines {
   std::vector<xg_rewrite> rewrites_;
   std::vector<std::string> backends_;  // by rewrite
   std::vector<StateSpec> states_;
+  std::vector<u32> payload_;  // by pipeline
+  u32 most_payload_ = 0;
 };
 
 // The pipelines that are to be shown what the host sends.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "gpu/stages/view.h"
+#include "gpu/stages/payload.h"
 
 namespace xdpgpu::gpu {
 namespace {
@@ -37,14 +37,19 @@ u32 reach(const u8* metadata_bytes, u32 length) {
   return std::min(length, std::max(u32{metadata.l3_offset} + 40, u32{metadata.l4_offset} + l4_bytes));
 }
 
-}  // namespace
+u32 payload_of(const u8* metadata_bytes, const Pipelines& pipelines) {
+  xg_metadata metadata;
+  std::memcpy(&metadata, metadata_bytes, sizeof(metadata));
+  return pipelines.payload_bytes(metadata.pipeline);
+}
 
-u64 staging_bytes(u32 capacity) { return (kMost * (u64{capacity} + 1) + 4095) & ~u64{4095}; }
-
-u64 stage_frames(const void* frames, u64 frames_bytes, const xg_descriptor* descriptors, u32 count,
-                 void* staging, xg_descriptor* staged) noexcept {
+// kPayload: some pipeline's stages read more than headers.
+template <bool kPayload>
+u64 pack(const void* frames, u64 frames_bytes, const xg_descriptor* descriptors, u32 count,
+         [[maybe_unused]] const Pipelines& pipelines, void* staging, xg_descriptor* staged) noexcept {
   u64 used = 0;
   bool later_buffer = false;
+  [[maybe_unused]] u32 wanted = 0;  // of the packet's later buffers
   for (u32 i = 0; i < count; i++) {
     // A hint: the descriptor need not be valid.
     if (i + kAhead < count)
@@ -55,14 +60,40 @@ u64 stage_frames(const void* frames, u64 frames_bytes, const xg_descriptor* desc
     staged[i] = {0, from.length, from.flags};
     if (!later_buffer && xg_descriptor_valid(from, frames_bytes)) {
       const u8* metadata = static_cast<const u8*>(frames) + from.offset - XG_METADATA_SIZE;
-      const u64 bytes = XG_METADATA_SIZE + u64{reach(metadata, from.length)};
+      u64 bytes = XG_METADATA_SIZE + u64{reach(metadata, from.length)};
+      if constexpr (kPayload) {
+        const u32 most = payload_of(metadata, pipelines);
+        bytes = std::max(bytes, XG_METADATA_SIZE + u64{std::min(most, from.length)});
+        wanted = most - std::min(most, from.length);
+      }
       std::memcpy(static_cast<u8*>(staging) + used, metadata, bytes);
       staged[i] = {used + XG_METADATA_SIZE, from.length, from.flags};
       used += align(bytes);
+    } else if constexpr (kPayload) {
+      // A buffer that is not in the region ends what is there of its packet.
+      if (!later_buffer || !xg_buffer_valid(from, frames_bytes)) wanted = 0;
+      if (wanted != 0) {
+        const u32 bytes = std::min(wanted, from.length);
+        std::memcpy(static_cast<u8*>(staging) + used, static_cast<const u8*>(frames) + from.offset, bytes);
+        staged[i] = {used, from.length, from.flags};
+        used += align(bytes);
+        wanted -= bytes;
+      }
     }
     later_buffer = (from.flags & XG_DESC_MORE) != 0;
   }
   return used;
+}
+
+}  // namespace
+
+u64 staging_bytes(u32 capacity) { return (kMost * (u64{capacity} + 1) + 4095) & ~u64{4095}; }
+
+u64 stage_frames(const void* frames, u64 frames_bytes, const xg_descriptor* descriptors, u32 count,
+                 const Pipelines& pipelines, void* staging, xg_descriptor* staged) noexcept {
+  return pipelines.payload_bytes() == 0
+             ? pack<false>(frames, frames_bytes, descriptors, count, pipelines, staging, staged)
+             : pack<true>(frames, frames_bytes, descriptors, count, pipelines, staging, staged);
 }
 
 }  // namespace xdpgpu::gpu

@@ -71,7 +71,8 @@ class Batches {
     batch.count = count;
     batch.generation = generation;
     if (staging_ != nullptr) {
-      stage_frames(device_.base, device_.bytes, slot.descriptors, count, staging_.get(), staged_.get());
+      stage_frames(device_.base, device_.bytes, slot.descriptors, count, *loaded.pipelines, staging_.get(),
+                   staged_.get());
       batch.frames.v = reinterpret_cast<xg_word*>(staging_.get());
       batch.frames_bytes = staging_bytes_;
       batch.descriptors.v = staged_.get();

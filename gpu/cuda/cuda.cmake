@@ -6,16 +6,21 @@ set(XDPGPU_CUDA_ARCHITECTURES
     CACHE STRING "GPU architectures to build for: <n>-real for machine code, <n>-virtual for PTX")
 
 # target_cuda_sources(<target> <file.cu>...): compiles kernel files of this folder into the target. Only where
-# the global property XDPGPU_NVCC is set: this build has CUDA.
+# the global property XDPGPU_NVCC is set: this build has CUDA. stage_includes, where it is set: what stages' files are
+# looked for in; otherwise as those of xdpgpu_gpu.
 function(target_cuda_sources target)
   get_property(nvcc GLOBAL PROPERTY XDPGPU_NVCC)
+  if(NOT DEFINED stage_includes)
+    get_target_property(stage_includes xdpgpu_gpu INTERFACE_INCLUDE_DIRECTORIES)
+  endif()
+  list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE includes)
   foreach(file IN LISTS ARGN)
     set(source ${CMAKE_CURRENT_SOURCE_DIR}/${file})
     string(REPLACE / _ name ${file})
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.o)
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${nvcc} -I ${PROJECT_SOURCE_DIR} -I ${PROJECT_BINARY_DIR}/generated -MD -MF ${object}.d -MT ${object} -c ${source} -o ${object}
+      COMMAND ${nvcc} ${includes} -MD -MF ${object}.d -MT ${object} -c ${source} -o ${object}
       DEPENDS ${source}
       DEPFILE ${object}.d
       COMMENT "Compiling ${file} for CUDA"
@@ -56,12 +61,12 @@ if(cuda_possible)
     endif()
   endforeach()
   set_property(GLOBAL PROPERTY XDPGPU_NVCC ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags})
-  target_cuda_sources(xdpgpu_gpu cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
-  target_sources(xdpgpu_gpu PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/loaded.cpp cuda/memory.cpp
+  target_cuda_sources(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
+  target_sources(${gpu_library} PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/loaded.cpp cuda/memory.cpp
                                      cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
                                      cuda/stream_wait.cpp cuda/ways.cpp)
-  target_link_libraries(xdpgpu_gpu PRIVATE CUDA::cudart_static)
+  target_link_libraries(${gpu_library} PRIVATE CUDA::cudart_static)
 else()
   message(STATUS "CUDA device: no")
-  target_sources(xdpgpu_gpu PRIVATE cuda/absent.cpp)
+  target_sources(${gpu_library} PRIVATE cuda/absent.cpp)
 endif()

@@ -168,6 +168,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
       copy.descriptors.v = &here;
       copy.count = 1;
       judged = xg_begin(copy, 0, seen);
+      xg_view_of(descriptor, i, seen);
     } else {
       judged = xg_begin(batch, i, seen);
     }

@@ -131,7 +131,7 @@ Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
   const Loaded* loaded = shared_.generations.find(generation);
   if (loaded == nullptr) return Submit::unknown_generation;
-  slots_.stage(shared_, *slot, count);
+  slots_.stage(shared_, *slot, count, *loaded->pipelines);
   Order made{};
   made.image = reinterpret_cast<u64>(loaded->image.get());
   made.ticket = ring_.submitted() + 1;

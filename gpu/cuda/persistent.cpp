@@ -137,7 +137,7 @@ Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (shared_.failed.load(std::memory_order_relaxed)) return Submit::device_failed;
   const Loaded* loaded = shared_.generations.find(generation);
   if (loaded == nullptr) return Submit::unknown_generation;
-  slots_.stage(shared_, *slot, count);
+  slots_.stage(shared_, *slot, count, *loaded->pipelines);
   residence_.hand_over(*slot, loaded->image, count, generation);
   ring_.submitted(slot, count, generation);
   (void)residence_.keep();  // where the device fails, poll says so of the batch

@@ -135,8 +135,8 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
     u8* const host = staging_.host() + slot.index * staging_bytes_;
     u8* const device = device_staging_.get() + slot.index * staging_bytes_;
     const u64 frames_at = u64{count} * sizeof(xg_descriptor);
-    const u64 used = stage_frames(shared_.base, shared_.bytes, slot.descriptors, count, host + frames_at,
-                                  reinterpret_cast<xg_descriptor*>(host));
+    const u64 used = stage_frames(shared_.base, shared_.bytes, slot.descriptors, count, *loaded.pipelines,
+                                  host + frames_at, reinterpret_cast<xg_descriptor*>(host));
     if (const cudaError_t error =
             cudaMemcpyAsync(device, host, frames_at + used, cudaMemcpyHostToDevice, stream_.get());
         error != cudaSuccess)

@@ -31,9 +31,10 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
   return memory;
 }
 
-void SlotMemory::stage(const Shared& shared, const Slot& slot, u32 count) noexcept {
+void SlotMemory::stage(const Shared& shared, const Slot& slot, u32 count,
+                       const Pipelines& pipelines) noexcept {
   if (staging_.host() == nullptr) return;
-  stage_frames(shared.base, shared.bytes, slot.descriptors, count,
+  stage_frames(shared.base, shared.bytes, slot.descriptors, count, pipelines,
                staging_.host() + slot.index * staging_bytes_,
                reinterpret_cast<xg_descriptor*>(descriptors_.host()) + u64{slot.index} * capacity_);
 }

@@ -20,8 +20,9 @@ class SlotMemory {
   static Result<SlotMemory> create(const Shared& shared, const QueueOptions& options, SlotRing& ring,
                                    const Stream& stream);
 
-  // Makes the slot's first `count` packets ready for a kernel. The feeding thread.
-  void stage(const Shared& shared, const Slot& slot, u32 count) noexcept;
+  // Makes the slot's first `count` packets ready for a kernel that judges them by `pipelines`. The feeding
+  // thread.
+  void stage(const Shared& shared, const Slot& slot, u32 count, const Pipelines& pipelines) noexcept;
   // As kernels see it, publishing where the device does.
   SlotsView view(const Shared& shared, u32 receive_queue) const noexcept;
   // The device may still use it: it is not given back.

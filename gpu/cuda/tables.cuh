@@ -497,6 +497,7 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
     } else {
       xg_view_packet(batch, descriptor, seen);
     }
+    xg_view_of(descriptor, i, seen);
     way.position = (mark & kMarkPosition) - 1u;
     xg_resume(batch, seen, way);
   }

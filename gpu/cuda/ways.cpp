@@ -36,7 +36,7 @@ CudaWays::~CudaWays() {
 }
 
 u64 CudaWays::start(Drive drive, const Slot& slot, u32 count, u32 generation, const Loaded& loaded) noexcept {
-  slots_.stage(shared_, slot, count);
+  slots_.stage(shared_, slot, count, *loaded.pipelines);
   if (drive == Drive::launched) return launch_batch(slot, count, generation, loaded);
   const u64 number = residence_.hand_over(slot, loaded.image, count, generation);
   (void)residence_.keep();  // where the device fails, poll says so of the batch

@@ -119,14 +119,19 @@ bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
          (metadata.sequence & 0x1ffffff) == sequence && (metadata.flags & XG_PKT_EGRESS) == 0;
 }
 
-xg_result decide_packet(std::span<const u8> region, const xg_descriptor& descriptor, u32 bytes,
-                        u32 generation, const Stages& stages) {
+// buffers: the packet's.
+xg_result decide_packet(std::span<const u8> region, std::span<const xg_descriptor> buffers, u32 generation,
+                        const Stages& stages) {
+  const xg_descriptor& descriptor = buffers.front();
   xg_result result{};
   auto packet = read_packet(region, descriptor);
   if (!packet || packet->metadata.generation != generation || packet->metadata.pipeline >= stages.size() ||
       !expected(packet->metadata, descriptor.flags))
     return result;  // XG_ABORTED
-  packet->bytes = bytes;
+  packet->region = region;
+  packet->later = buffers.subspan(1);
+  packet->bytes = descriptor.length;
+  for (const xg_descriptor& buffer : packet->later) packet->bytes += buffer.length;
   const auto& pipeline = stages[packet->metadata.pipeline];
   Place place{1, XG_REWRITE_FIRST, nullptr};
   for (u32 p = 0; p < packet->metadata.pipeline; p++)
@@ -188,13 +193,11 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
                    std::span<xg_result> results) {
   bool later_buffer = false;
   for (std::size_t i = 0; i < descriptors.size(); i++) {
-    u32 bytes = 0;
-    for (std::size_t at = i; at < descriptors.size(); at++) {
-      bytes += descriptors[at].length;
-      if ((descriptors[at].flags & XG_DESC_MORE) == 0) break;
-    }
-    results[i] =
-        later_buffer ? xg_result{} : decide_packet(region, descriptors[i], bytes, generation, state_->stages);
+    std::size_t end = i + 1;
+    while (end < descriptors.size() && (descriptors[end - 1].flags & XG_DESC_MORE) != 0) end++;
+    results[i] = later_buffer
+                     ? xg_result{}
+                     : decide_packet(region, descriptors.subspan(i, end - i), generation, state_->stages);
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }

@@ -3,31 +3,32 @@
 // gpu/stages/compiler.hpp: what a stage's compile.cpp is written with. What it defines is declared in
 // gpu/stages/compilers.hpp, which is made of gpu/stages/stages.def:
 //
-//   Result<void> check(stage)        half a sentence where the settings are not to be: "its MTU 3 is not in
-//   ..." Result<Placed> emit(stage, to)   appends the stage's body, and all that it leads to, to the image
-//   std::string describe(stage, rule, result)   " rule 3 (web)": what a verdict's rule means, for people; "":
-//   nothing
+//   Result<void> check(stage)        half a sentence where the settings are not to be: "its MTU 3 is not in ..."
+//   Result<Placed> emit(stage, to)   appends the stage's body, and all that it leads to, to the image
+//   std::string describe(stage, rule, result)
+//                             " rule 3 (web)": what a verdict's rule means, for people; "": nothing
 //
 // And by its traits:
 //
 //   outcomes(stage)           remembers: names of what becomes of packets, as tables count them
 //   remembers(stage)          remembers and decides: which of the two it does
 //   drops(stage)              drops: some packet is dropped
-//   sends(stage)              sends: what of it sends packets on past the host's stack: "rule \"x\""; "": all
-//   of it cached_undecided(stage)   by_flow: for how many milliseconds what it lets go on may be remembered,
-//   0: while
-//                             the generation lives; nothing: not at all
+//   sends(stage)              sends: what of it sends packets on past the host's stack, "rule \"x\""; "": all
+//                             of it; nothing: it does not
+//   cached_undecided(stage)   by_flow: for how many milliseconds what it lets go on may be remembered, 0:
+//                             while the generation lives; nothing: not at all
 //   sees_egress(stage)        egress
+//   payload_bytes(stage)      reads_payload: how many bytes of each packet it may read, from the first one on,
+//                             XG_PACKET_MAX at most; 0: headers alone
 //   loosen(stage, body)       loosens: its table is lost, so that it has to take up what it does not know;
-//   false:
-//                             it does so anyway
+//                             false: it does so anyway
 //   settle(stage, written)    settles: what follows from what a policy says and does not say, and what of it
 //                             contradicts itself (gpu/stages/fields.hpp)
-//   rules_of(stage)           rules
-//   notes(stage, place)       notes (gpu/stages/stages.hpp)
+//   rules_of(stage)           rules (gpu/stages/stages.hpp has this one, and those below)
+//   notes(stage, place)       notes
 //   alarm_reader(stage)       alarms
-//   outer_mtus(stage)         encapsulates (gpu/stages/stages.hpp)
-//   health_checks(stage), set_down(stage, is_down)   checks_health (gpu/stages/stages.hpp)
+//   outer_mtus(stage)         encapsulates
+//   health_checks(stage)      checks_health, as has set_down(stage, is_down)
 #pragma once
 
 #include <fmt/format.h>
@@ -60,6 +61,7 @@ struct Compiled {
   std::vector<xg_rewrite> rewrites;
   std::vector<std::string> backends;  // by rewrite
   std::vector<StateSpec> states;
+  std::vector<u32> payload;  // bytes of a packet that its stages may read, by pipeline
   std::array<u64, 2> hash_key{};
 };
 

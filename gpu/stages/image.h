@@ -7,7 +7,8 @@
  *   header     XG_IMAGE_HEADER words
  *   pipelines  XG_PIPELINE_WORDS each: -> its stages, number of stages, position of the first one with a
  *              table (the number of stages: none has one), and as in a body's first words whether, and for
- *              how long, what no stage decides may be cached
+ *              how long, what no stage decides may be cached; and how many bytes of a packet its stages may
+ *              read, 0: its headers alone
  *   stages     two words each: kind, -> body
  *   bodies     one a stage, laid out as its folder's device.h says
  *
@@ -18,7 +19,7 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 7u
+#define XG_IMAGE_HEADER 8u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
@@ -30,8 +31,10 @@
 #define XG_IMAGE_STATES_AT 5u /* number of tables */
 /* Bit a round, of the first 32: one of its tables has sets to which many packets of a batch come. */
 #define XG_IMAGE_CROWDED_AT 6u
+#define XG_IMAGE_PAYLOAD_AT 7u /* most of XG_PIPELINE_PAYLOAD of all pipelines */
 #define XG_PIPELINE_UNDECIDED 3u
-#define XG_PIPELINE_WORDS 5u
+#define XG_PIPELINE_PAYLOAD 5u
+#define XG_PIPELINE_WORDS 6u
 
 #define XG_NEXT 7u
 

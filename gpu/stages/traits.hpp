@@ -34,6 +34,7 @@ struct StageTraits {
   bool alarms = false;
   bool together = false;
   bool record_ahead = false;
+  bool reads_payload = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

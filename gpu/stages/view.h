@@ -36,6 +36,8 @@ struct xg_view {
   u32 dst[4];
   u32 has_ports;
   u32 ports; /* as in the packet: source port in bytes 0-1, destination port in bytes 2-3 */
+  u32 more;  /* descriptor of the packet's second buffer, 0: there is none */
+  u64 at;    /* where the frame stands in the batch's frames, of which `words` may have a copy */
 };
 
 /* Four bytes from the frame's byte `offset`; the caller has seen to it that they are in the frame. */
@@ -64,12 +66,20 @@ XG_FN bool xg_descriptor_valid(xg_descriptor d, u64 frames_bytes) {
          d.offset <= frames_bytes && u64(d.length) <= frames_bytes - d.offset;
 }
 
+/* Of a packet that was seen: descriptor i is its first one. */
+XG_FN void xg_view_of(xg_descriptor d, u32 i, XG_INOUT(xg_view) p) {
+  p.at = d.offset;
+  p.more = (d.flags & XG_DESC_MORE) != 0u ? i + 1u : 0u;
+}
+
 /* False: the packet is not to be judged (XG_ABORTED). A packet whose metadata claims a header that is
  * not in the frame is refused, unless the parser has marked it malformed: then the header counts as
  * not there. So is one whose metadata are not those that its descriptor expects. */
 XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
   if (!xg_descriptor_valid(d, b.frames_bytes)) return false;
   u64 start = d.offset - u64(XG_METADATA_SIZE);
+  p.at = d.offset;
+  p.more = 0u;
   p.shift = u32(start) & 3u;
   p.words = XG_AT(xg_words, b.frames, start - u64(p.shift));
   p.length = d.length;

@@ -165,7 +165,7 @@ Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   if (loaded == nullptr) return Submit::unknown_generation;
   if (shared_.frames == Frames::staged) {
     const u64 first = u64{slot->index} * slot->capacity;
-    stage_frames(shared_.base, shared_.bytes, slot->descriptors, count,
+    stage_frames(shared_.base, shared_.bytes, slot->descriptors, count, *loaded->pipelines,
                  static_cast<u8*>(staging_.mapped) + slot->index * staging_bytes_,
                  static_cast<xg_descriptor*>(staged_.mapped) + first);
   }

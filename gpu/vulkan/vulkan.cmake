@@ -14,13 +14,14 @@ endif()
 if(vulkan_possible)
   message(STATUS "Vulkan device: yes (${XDPGPU_GLSLC})")
   set(shader ${CMAKE_CURRENT_SOURCE_DIR}/stages/pipeline.comp)
+  list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE shader_includes)
   set(shader_words)
   foreach(kind 0 1 2)
     set(spirv ${CMAKE_CURRENT_BINARY_DIR}/pipeline_${kind}.spv)
     set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_${kind}_spirv.inc)
     add_custom_command(
       OUTPUT ${spirv}
-      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -DKIND=${kind} -I ${PROJECT_SOURCE_DIR} -I ${stages_generated} -MD -MF
+      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -DKIND=${kind} ${shader_includes} -MD -MF
               ${spirv}.d -MT ${spirv} -o ${spirv} ${shader}
       DEPENDS ${shader}
       DEPFILE ${spirv}.d
@@ -34,12 +35,12 @@ if(vulkan_possible)
       VERBATIM)
     list(APPEND shader_words ${spirv_words})
   endforeach()
-  target_sources(xdpgpu_gpu PRIVATE vulkan/context.cpp vulkan/device.cpp vulkan/memory.cpp vulkan/queue.cpp
+  target_sources(${gpu_library} PRIVATE vulkan/context.cpp vulkan/device.cpp vulkan/memory.cpp vulkan/queue.cpp
                                     ${shader_words})
-  target_include_directories(xdpgpu_gpu PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vulkan)
-  target_include_directories(xdpgpu_gpu SYSTEM PRIVATE ${XDPGPU_VULKAN_INCLUDE})
-  target_link_libraries(xdpgpu_gpu PRIVATE ${CMAKE_DL_LIBS})
+  target_include_directories(${gpu_library} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vulkan)
+  target_include_directories(${gpu_library} SYSTEM PRIVATE ${XDPGPU_VULKAN_INCLUDE})
+  target_link_libraries(${gpu_library} PRIVATE ${CMAKE_DL_LIBS})
 else()
   message(STATUS "Vulkan device: no")
-  target_sources(xdpgpu_gpu PRIVATE vulkan/absent.cpp)
+  target_sources(${gpu_library} PRIVATE vulkan/absent.cpp)
 endif()

@@ -3,8 +3,11 @@
 // gpu/flow_key.h against the parser; gpu/staging.hpp against what keys and checksums are read from.
 #include "gpu/flow_key.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "gpu/checksum.h"
@@ -106,8 +109,10 @@ TEST(Staging, KeepsWhatKeysAndChecksumsAreReadFrom) {
   const FrameRegion staging(gpu::staging_bytes(count));
   std::memset(staging.base(), kPoison, staging.size());
   std::vector<xg_descriptor> staged(count);
+  const auto pipelines = gpu::Pipelines::compile({4, gpu::PipelineSettings{"none", {}}});
+  ASSERT_TRUE(pipelines) << pipelines.error();
   gpu::stage_frames(traffic.region.base(), traffic.region.size(), traffic.descriptors.data(), count,
-                    staging.base(), staged.data());
+                    **pipelines, staging.base(), staged.data());
   const xg_batch copy = batch_of(staging.base(), staging.size(), image);
   u32 keys = 0, partial = 0;
   for (u32 i = 0; i < count; i++) {
@@ -125,6 +130,56 @@ TEST(Staging, KeepsWhatKeysAndChecksumsAreReadFrom) {
   }
   EXPECT_GT(keys, 500u);
   EXPECT_GT(partial, 100u);
+}
+
+// Where no stage reads payload that is the headers, of the first buffer alone.
+TEST(Staging, TakesHeadersAlone) {
+  const auto pipelines = gpu::Pipelines::compile({{"none", {gpu::L2fwdSettings{}}}});
+  ASSERT_TRUE(pipelines) << pipelines.error();
+  EXPECT_EQ((*pipelines)->payload_bytes(), 0u);
+  struct Frame {
+    u16 flags;
+    u8 l3, l4;
+    u32 length, bytes;  // of these, staged
+  };
+  const std::array<Frame, 9> frames{{{XG_PKT_IPV4 | XG_PKT_TCP | XG_PKT_PORTS, 14, 34, 1500, 14 + 40},
+                                     {XG_PKT_IPV4 | XG_PKT_TCP | XG_PKT_PORTS, 14, 34, 54, 54},
+                                     {XG_PKT_IPV4 | XG_PKT_UDP | XG_PKT_PORTS, 18, 38, 1500, 18 + 40},
+                                     {XG_PKT_IPV6 | XG_PKT_UDP | XG_PKT_PORTS, 14, 54, 1500, 54 + 20},
+                                     {XG_PKT_IPV6 | XG_PKT_ICMP, 14, 54, 1500, 54 + 76},
+                                     {XG_PKT_IPV4 | XG_PKT_UDP, 14, 200, 1500, 200 + 20},
+                                     {XG_PKT_IPV4 | XG_PKT_UDP, 14, 200, 210, 210},
+                                     {0, 0, 0, 1500, 40},
+                                     {0, 0, 0, 14, 14}}};
+  const FrameRegion region(4096);
+  Random random(test_seed());
+  for (const Frame& frame : frames) {
+    SCOPED_TRACE(
+        fmt::format("flags {:x}, {} bytes, XDPGPU_TEST_SEED={}", frame.flags, frame.length, test_seed()));
+    // Byte 13 of what TCP's header is says no SYN.
+    for (u64 i = 0; i < region.size(); i++) region.base()[i] = static_cast<u8>(random.bits() & 0xfd);
+    xg_metadata metadata{};
+    metadata.flags = frame.flags;
+    metadata.l3_offset = frame.l3;
+    metadata.l4_offset = frame.l4;
+    metadata.payload_offset = 60;
+    std::memcpy(region.base() + 64, &metadata, sizeof(metadata));
+    const std::array<xg_descriptor, 2> buffers{{{96, frame.length, XG_DESC_MORE}, {2048, 1000, 0}}};
+    std::vector<u8> staging(gpu::staging_bytes(2), kPoison);
+    std::array<xg_descriptor, 2> staged{};
+    const u64 used = gpu::stage_frames(region.base(), region.size(), buffers.data(), 2, **pipelines,
+                                       staging.data(), staged.data());
+    EXPECT_EQ(used, (XG_METADATA_SIZE + frame.bytes + 15) & ~15u);
+    EXPECT_EQ(std::memcmp(staging.data(), region.base() + 64, XG_METADATA_SIZE + frame.bytes), 0);
+    EXPECT_TRUE(std::all_of(staging.begin() + XG_METADATA_SIZE + frame.bytes, staging.end(),
+                            [](u8 byte) { return byte == kPoison; }));
+    EXPECT_EQ(staged[0].offset, XG_METADATA_SIZE);
+    EXPECT_EQ(staged[0].length, frame.length);
+    EXPECT_EQ(staged[0].flags, XG_DESC_MORE);
+    EXPECT_EQ(staged[1].offset, 0u) << "it names nothing";
+    EXPECT_EQ(staged[1].length, 1000u);
+    EXPECT_EQ(staged[1].flags, 0u);
+  }
 }
 
 }  // namespace
