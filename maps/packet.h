@@ -138,8 +138,9 @@ XG_ASSERT_SIZE(xg_result, 16);
 #define XG_EDIT_DST_MAC 0x01u
 #define XG_EDIT_SRC_MAC 0x02u
 #define XG_EDIT_TTL 0x04u /* and the IPv4 header checksum that goes with it */
+#define XG_EDIT_CE 0x08u  /* where outer headers are popped: ECN of the inner one (RFC 6040) */
 
-/* What is set in the frame, where it stands: with XG_RES_EDIT, written by no other packet's device code. */
+/* What is set in the frame, where it stands: with XG_RES_EDIT. */
 XG_RECORD(xg_edit) {
   u8 dst_mac[6];
   u8 src_mac[6];

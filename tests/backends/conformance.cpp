@@ -13,6 +13,12 @@
 namespace xdpgpu::tests {
 namespace {
 
+// What reaches the stages of a case.
+Traffic traffic_for(const std::string& name, Random& random, u32 packets, u32 pipelines) {
+  return name == "decapsulate" ? tunnels(random, packets, pipelines)
+                               : random_traffic(random, packets, pipelines);
+}
+
 constexpr u32 kCapacity = 8192 + 64;
 constexpr std::array<u32, 5> kCuts{1, 7, 64, 1024, 8192};
 
@@ -44,7 +50,7 @@ class Conformance : public testing::TestWithParam<std::tuple<Target, std::string
 TEST_P(Conformance, RandomPackets) {
   Random random(test_seed());
   const auto settings = policy_case(std::get<1>(GetParam()), random);
-  check(random_traffic(random, 10000, static_cast<u32>(settings.size())), settings);
+  check(traffic_for(std::get<1>(GetParam()), random, 10000, static_cast<u32>(settings.size())), settings);
 }
 
 TEST_P(Conformance, CapturedPackets) {
@@ -72,7 +78,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   const auto settings = policy_case(GetParam(), random);
   // Fewer of their packets are sent on, or meet a rule of their own.
   const u32 packets = GetParam() == "forward" || GetParam() == "acl_flags" ? 15'000 : 10'000;
-  const Traffic traffic = random_traffic(random, packets, static_cast<u32>(settings.size()));
+  const Traffic traffic = traffic_for(GetParam(), random, packets, static_cast<u32>(settings.size()));
   std::set<u32> verdicts;
   u32 aborted = 0;
   u32 cached = 0;
@@ -81,6 +87,8 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   u32 ttls = 0;
   u32 encapsulated = 0;
   u32 too_long = 0;
+  u32 decapsulated = 0;
+  u32 congested = 0;
   for (const Answer& result : expected(traffic, settings)) {
     verdicts.insert(result.verdict);
     aborted += XG_VERDICT_ACTION(result.verdict) == XG_ABORTED ? 1 : 0;
@@ -89,6 +97,8 @@ TEST_P(Variety, TrafficMeetsTheStages) {
     swapped += (result.flags & XG_RES_SWAP_MACS) != 0 ? 1 : 0;
     ttls += (result.edit.sets & XG_EDIT_TTL) != 0 ? 1 : 0;
     encapsulated += result.adjust.pushed != 0 ? 1 : 0;
+    decapsulated += result.adjust.popped != 0 ? 1 : 0;
+    congested += (result.edit.sets & XG_EDIT_CE) != 0 ? 1 : 0;
     too_long += (result.flags & XG_RES_TOO_LONG) != 0 ? 1 : 0;
   }
   EXPECT_GT(aborted, 300u);
@@ -108,12 +118,19 @@ TEST_P(Variety, TrafficMeetsTheStages) {
       {"acl_edges", 9},   {"acl_flags", 150},     {"acl_overlapping", 100},
       {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
       {"l2fwd", 4},       {"composed", 8},        {"reputation", 15},
-      {"forward", 14},    {"maglev", 10},         {"encapsulated", 12}};
+      {"forward", 14},    {"maglev", 10},         {"encapsulated", 12},
+      {"decapsulate", 12}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
   if (name == "encapsulated") {
     EXPECT_GT(encapsulated, 2000u);
     EXPECT_GT(too_long, 50u);
     EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kMalformed)));
+  }
+  if (name == "decapsulate") {
+    EXPECT_GT(decapsulated, 1000u);
+    EXPECT_GT(congested, 100u);
+    for (u32 rule : {gpu::decapsulate_rule::kMalformed, gpu::decapsulate_rule::kCongested})
+      EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_DROP, 0u, 1u, rule))) << rule;
   }
   if (name != "forward") return;
   EXPECT_GT(ttls, 1500u);

@@ -207,7 +207,7 @@ class Routing : public testing::TestWithParam<Settings> {
     for (u32& word : noise) word = random_();
     std::memcpy(&edit, &noise[0], sizeof(edit));
     std::memcpy(&adjust, &noise[4], sizeof(adjust));
-    edit.sets &= XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL;
+    edit.sets &= XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL | XG_EDIT_CE;
     if (below(2)) result.flags |= below(3) ? XG_RES_EDIT : XG_RES_SWAP_MACS;
     if (s.published ? below(2) : below(8) == 0) {
       result.flags |= XG_RES_CACHE;
@@ -468,6 +468,7 @@ class Routing : public testing::TestWithParam<Settings> {
       std::copy_n(frame, 12, header);
       header[12] = 8, header[13] = 0;
       std::copy_n(header, 14, frame + 20);
+      if (r.result.flags & XG_RES_EDIT && r.edit.sets & XG_EDIT_CE) mark_congestion(frame + 34, 4);
       packet[0].offset += 20;
       packet[0].length -= 20;
       u32 left = 14 + r.adjust.ip_bytes;

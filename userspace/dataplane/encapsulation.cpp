@@ -78,4 +78,19 @@ u32 decapsulate(u8* region, Buffers packet, const xg_adjust& adjust, xg_descript
   return buffers;
 }
 
+void mark_congestion(u8* ip, u32 family) noexcept {
+  constexpr u32 kExperienced = 3;
+  if (family == 6) {
+    ip[1] |= kExperienced << 4;
+    return;
+  }
+  // RFC 1624, equation 3, of the header's first word, by bytes as in the packet.
+  const u32 before = xg_load16(ip);
+  ip[1] |= kExperienced;
+  u32 sum = (~u32{xg_load16(ip + 10)} & 0xffffu) + (~before & 0xffffu) + xg_load16(ip);
+  sum = (sum & 0xffffu) + (sum >> 16);
+  sum = (sum & 0xffffu) + (sum >> 16);
+  xg_store16(ip + 10, ~sum);
+}
+
 }  // namespace xdpgpu::dataplane

@@ -29,4 +29,8 @@ bool holds_inner(const u8* region, Buffers packet, const xg_adjust& adjust) noex
 // inner packet.
 u32 decapsulate(u8* region, Buffers packet, const xg_adjust& adjust, xg_descriptor* moved) noexcept;
 
+// Says in the IP header of `family`, 20 or 40 bytes at `ip`, that congestion was experienced. Nothing where
+// it says so already.
+void mark_congestion(u8* ip, u32 family) noexcept;
+
 }  // namespace xdpgpu::dataplane

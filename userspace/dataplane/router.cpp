@@ -498,6 +498,9 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
     routed_.moving = true;
   }
   if (result.flags & kRewrites) rewrite_frame(frame, result, *judged.edits);
+  if (pops && result.flags & XG_RES_EDIT && judged.edits->sets & XG_EDIT_CE)
+    mark_congestion(frame + metadata_of(frame).l3_offset + adjust.popped,
+                    adjust.ether_type == XG_ETH_IPV4 ? 4 : 6);
 
   auto left = static_cast<u32>(packet.size());  // buffers that are sent
   if (pops)
