@@ -328,15 +328,20 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
   u32* const counts = ways_.counts();
   u8* const lists = ways_.lists();
   const u8* const region = region_;
+  u64 edited = 0;  // all ones once a packet was: the others' edits are worth asking for
   for (; first < end; first += std::min(end - first, Ways::kBlock)) {
     const xg_descriptor* const descriptors = batch.slot->descriptors + first;
     const Judged judged = all + first;
     const xg_result* const results = judged.results;
+    const xg_edit* const edits = judged.edits;
     const u32 count = std::min(end - first, Ways::kBlock);
     bool sorted = false;  // something that has not left yet
     for (u32 i = 0; i < count; ++i) {
       // A device wrote them: they are in no cache. Those of the next block, too.
-      if (i % 4 == 0) __builtin_prefetch(results + i + kResultsAhead);
+      if (i % 4 == 0) {
+        __builtin_prefetch(results + i + kResultsAhead);
+        __builtin_prefetch(edits + ((i + kResultsAhead) & edited));
+      }
       const u32 flags = results[i].flags;
       const u8 way = ways[results[i].verdict & 0xff];
       if (way == Ways::kNone || flags & kSpecial) [[unlikely]] {
@@ -352,7 +357,7 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
       // mixed.
       const u64 written = -u64{(flags & kRewrites) != 0};
       __builtin_prefetch(region + (descriptors[i].offset & written), 1);
-      __builtin_prefetch(judged.edits + (i & written));
+      edited |= written;
       lists[way * Ways::kBlock + counts[way]++] = static_cast<u8>(i);
       sorted = true;
     }
