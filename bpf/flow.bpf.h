@@ -157,8 +157,8 @@ XG_INLINE void xg_apply_rewrite(const struct xg_run* run, const struct xg_cached
     xg_copy_mac(frame + 6, old);
   }
   if (rewrite && rewrite->flags & XG_REWRITE_SRC_FROM_DST) xg_copy_mac(frame + 6, frame);
-  if (rewrite && rewrite->flags & XG_RES_SET_DST_MAC) xg_copy_mac(frame, rewrite->dst_mac);
-  if (rewrite && rewrite->flags & XG_RES_SET_SRC_MAC) xg_copy_mac(frame + 6, rewrite->src_mac);
+  if (rewrite && rewrite->flags & XG_REWRITE_DST_MAC) xg_copy_mac(frame, rewrite->dst_mac);
+  if (rewrite && rewrite->flags & XG_REWRITE_SRC_MAC) xg_copy_mac(frame + 6, rewrite->src_mac);
 }
 
 /* The IP header's share of a rewrite that forwards. 0: the packet is one for user space, and unchanged. */

@@ -47,6 +47,8 @@ std::optional<Plan> read_plan(std::string_view text) {
 
 void scribble(const Slot& slot) {
   std::memset(static_cast<void*>(slot.results), kScribble, slot.count * sizeof(xg_result));
+  std::memset(static_cast<void*>(slot.edits), kScribble, slot.count * sizeof(xg_edit));
+  std::memset(static_cast<void*>(slot.adjusts), kScribble, slot.count * sizeof(xg_adjust));
 }
 
 class FaultyQueue final : public Queue {

@@ -6,7 +6,7 @@
 //   Region    frame memory the device reads: registered in place, or staged
 //   Pipelines one policy generation's compiled pipelines
 //   Queue     a worker's own stream of batches to the device; batches finish in submission order
-//   Slot      one batch: descriptors in, results out, in memory that host and device share
+//   Slot      one batch: descriptors in, results and edits out, in memory that host and device share
 //   Mirror    the device's look at mirrored packets: rings of the kernel's in, flow verdicts out
 //
 //   auto device = gpu::open_device("auto");
@@ -81,7 +81,8 @@ class Pipelines;
 // and submit the worker writes descriptors; between poll and release it reads results. Each packet's
 // metadata (maps/packet.h) stands in front of its first byte in the frame region, and names the
 // pipeline; all packets of a batch are of one generation. results[i] answers descriptors[i]; a packet of
-// several descriptors is answered at its first one, and the results of the others are all zero. A
+// several descriptors is answered at its first one, and the results of the others are all zero. So are its
+// edit records, which are written where the result names them, and otherwise hold whatever they held. A
 // descriptor is at most XG_CHUNK_SIZE bytes long; a packet ends in front of a later buffer that is longer, or
 // that does not lie in the region from XG_METADATA_SIZE on (gpu/stages/payload.h). Whatever descriptors and
 // metadata say, a device reads nothing outside the frame region; what it cannot judge is answered XG_ABORTED
@@ -89,6 +90,8 @@ class Pipelines;
 struct Slot {
   xg_descriptor* descriptors = nullptr;
   xg_result* results = nullptr;
+  xg_edit* edits = nullptr;      // as many: written where the packet's result has XG_RES_EDIT
+  xg_adjust* adjusts = nullptr;  // likewise, XG_RES_ADJUST or XG_RES_TOO_LONG
   u32 capacity = 0;
   u32 count = 0;  // descriptors submitted
   u32 generation = 0;

@@ -11,7 +11,7 @@
 
 namespace xdpgpu::gpu {
 
-// As in xg_result.
+// As xg_set_edit() takes them (gpu/stages/view.h).
 inline std::array<u32, 2> mac_words(const Mac& mac) {
   std::array<u32, 2> words{};
   for (u32 i = 0; i < mac.size(); i++) words[i / 4] |= u32{mac[i]} << i % 4 * 8;

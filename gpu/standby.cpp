@@ -68,6 +68,8 @@ class StandbyQueue final : public Queue {
     for (Batch& batch : batches_) {
       batch.descriptors.resize(options.batch_capacity);
       batch.results.resize(options.batch_capacity);
+      batch.edits.resize(options.batch_capacity);
+      batch.adjusts.resize(options.batch_capacity);
     }
     const std::lock_guard lock(open_.mutex);
     open_.all.push_back(this);
@@ -97,8 +99,14 @@ class StandbyQueue final : public Queue {
     batch.at_device = now_->life->failed() ? nullptr : now_->queue->acquire();
     batch.submitted = false;
     slot->standby = false;
-    slot->descriptors = batch.at_device != nullptr ? batch.at_device->descriptors : batch.descriptors.data();
-    slot->results = batch.at_device != nullptr ? batch.at_device->results : batch.results.data();
+    if (batch.at_device != nullptr) {
+      slot->descriptors = batch.at_device->descriptors;
+      slot->results = batch.at_device->results;
+      slot->edits = batch.at_device->edits;
+      slot->adjusts = batch.at_device->adjusts;
+    } else {
+      batch.lend(*slot);
+    }
     return slot;
   }
 
@@ -155,6 +163,14 @@ class StandbyQueue final : public Queue {
     // Once the device has failed.
     std::vector<xg_descriptor> descriptors;
     std::vector<xg_result> results;
+    std::vector<xg_edit> edits;
+    std::vector<xg_adjust> adjusts;
+    void lend(Slot& slot) noexcept {
+      slot.descriptors = descriptors.data();
+      slot.results = results.data();
+      slot.edits = edits.data();
+      slot.adjusts = adjusts.data();
+    }
   };
 
   // The oldest batch, by the standby.
@@ -165,12 +181,13 @@ class StandbyQueue final : public Queue {
     if (taken) {
       const Slot* done = standby_->poll();
       std::copy_n(done->results, oldest.count, batch.results.data());
+      std::copy_n(done->edits, oldest.count, batch.edits.data());
+      std::copy_n(done->adjusts, oldest.count, batch.adjusts.data());
     }
     std::copy_n(oldest.descriptors, oldest.count, batch.descriptors.data());
     standby_->release(at_standby);
     Slot* slot = ring_.retire(!taken);
-    slot->descriptors = batch.descriptors.data();
-    slot->results = batch.results.data();
+    batch.lend(*slot);
     slot->standby = true;
     return slot;
   }

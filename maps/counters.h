@@ -103,7 +103,11 @@
     "lost with a worker that died")                                                                       \
   X(fragments_waited, batches, none, "batches held for a first fragment on another queue", "")            \
   X(fragments_unknown, packets, none, "of those dropped or passed: fragments of no known first one", "")  \
-  X(parsed_again, packets, none, "judged once more, as the metadata in front of them were not their own", "")
+  X(parsed_again, packets, none, "judged once more, as the metadata in front of them were not their own", \
+    "")                                                                                                   \
+  X(error_edit, packets, error, "dropped: their outer headers, as the device has them, do not fit them",  \
+    "whose outer headers do not fit")                                                                     \
+  X(decapsulated, packets, none, "of those passed or sent: without the outer headers that they came in", "")
 
 /* Of map `queue_metrics` (maps/metrics.h): why the kernel lost packets behind the redirect, or on the way
  * out. X(name, unit, outcome, words, member of xg_queue_metrics). */

@@ -122,7 +122,9 @@ XG_ASSERT_OFFSET(xg_flow_stats, base_packets, 32);
 #define XG_REWRITE_ENTRIES 4096u
 #define XG_REWRITE_INDEX(number, generation) \
   ((number) < XG_REWRITE_FIRST ? (number) : (number) + ((generation)&1u) * XG_REWRITE_HALF)
-/* xg_rewrite.flags, besides XG_RES_SET_DST_MAC and XG_RES_SET_SRC_MAC */
+/* xg_rewrite.flags */
+#define XG_REWRITE_DST_MAC 0x01u
+#define XG_REWRITE_SRC_MAC 0x02u
 #define XG_REWRITE_SRC_FROM_DST 0x04u /* the frame's former destination becomes its source */
 /* The TTL or hop limit goes down by one. Packets for which that is not all (its last hop, header options that
  * a router has to look at, longer than `mtu`) and those that no router sends on (a frame that is not

@@ -106,15 +106,15 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 #define XG_MAX_STAGE_RULES 0x3ffffu
 
 /* xg_result.flags */
-#define XG_RES_SET_DST_MAC 0x01u
-#define XG_RES_SET_SRC_MAC 0x02u
-#define XG_RES_CACHE 0x04u       /* the flow's later packets get the same verdict: cache it in the kernel */
-#define XG_RES_PUBLISHED 0x08u   /* with XG_RES_CACHE: the device has published the verdict itself */
-#define XG_RES_EVICTED 0x10u     /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
-#define XG_RES_SET_TTL 0x20u     /* and the IPv4 header checksum that goes with it */
-#define XG_RES_ENCAPSULATE 0x40u /* the packet leaves inside of outer headers (maps/encapsulation.h) */
+#define XG_RES_EDIT 0x01u      /* the packet's xg_edit is to be applied */
+#define XG_RES_ADJUST 0x02u    /* and its xg_adjust */
+#define XG_RES_CACHE 0x04u     /* the flow's later packets get the same verdict: cache it in the kernel */
+#define XG_RES_PUBLISHED 0x08u /* with XG_RES_CACHE: the device has published the verdict itself */
+#define XG_RES_EVICTED 0x10u   /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
+#define XG_RES_SWAP_MACS 0x20u /* the frame's source and destination change places; not with XG_RES_EDIT */
+#define XG_RES_PAYLOAD 0x40u   /* an xg_payload is: no stage says so yet, and it is refused */
 #define XG_RES_TOO_LONG \
-  0x80u /* with XG_DROP: it would not fit inside of them, and its sender is to be told */
+  0x80u /* with XG_DROP: longer than its xg_adjust.longest, which its sender is to be told */
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)
@@ -122,26 +122,64 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 #define XG_REWRITE_SWAP_MACS 1u
 #define XG_REWRITE_FIRST 2u
 
-/* A device's answer for one packet. The rewrite is absolute values: applying it twice is harmless.
- * MAC addresses are in network byte order, mac[0] = bytes 0-3 read as a little-endian word, mac[1] =
- * bytes 4-5 in its low half. With XG_RES_SET_TTL the upper halves hold the IP header's, where the metadata
- * says that it stands: that of src_mac[1] the new TTL or hop limit, that of dst_mac[1] the new checksum, its
- * bytes as in the packet (IPv6: 0). With XG_RES_ENCAPSULATE, never both, they hold what the outer headers are
- * made of: that of dst_mac[1] the number of the rewrite that has their addresses, from XG_REWRITE_FIRST on,
- * that of src_mac[1] the flow's hash. With XG_RES_TOO_LONG dst_mac[0] is the longest IP packet that would do.
- */
-#define XG_RES_TTL(src_mac_1) ((src_mac_1) >> 16)
-#define XG_RES_CHECKSUM(dst_mac_1) ((dst_mac_1) >> 16)
-#define XG_RES_OUTER(dst_mac_1) ((dst_mac_1) >> 16)
-#define XG_RES_FLOW_HASH(src_mac_1) ((src_mac_1) >> 16)
+/* A device's answer for one packet. Devices do not change frames: what is to become of one stands in the edit
+ * records that have the packet's number in its batch, each in an array of its own beside the results, so that
+ * a packet that is not edited takes sixteen bytes of the bus, and one that is takes no more than it needs.
+ * They are absolute values, applied once, by whoever sends the packet: deciding again is harmless. */
 XG_RECORD(xg_result) {
   u32 verdict;
-  u32 flags;
-  u32 dst_mac[2];
-  u32 src_mac[2];
+  u32 flags;        /* XG_RES_*; upper half: XG_RES_REWRITE */
   u32 cache_ttl_ms; /* 0: as long as the policy generation lives */
   u32 detail;       /* stage's own: backend index for load_balance, next hop's for forward */
 };
-XG_ASSERT_SIZE(xg_result, 32);
+XG_ASSERT_SIZE(xg_result, 16);
+
+/* xg_edit.sets */
+#define XG_EDIT_DST_MAC 0x01u
+#define XG_EDIT_SRC_MAC 0x02u
+#define XG_EDIT_TTL 0x04u /* and the IPv4 header checksum that goes with it */
+#define XG_EDIT_CE 0x08u  /* where outer headers are popped: ECN of the inner one (RFC 6040) */
+
+/* What is set in the frame, where it stands: with XG_RES_EDIT. */
+XG_RECORD(xg_edit) {
+  u8 dst_mac[6];
+  u8 src_mac[6];
+  u16 l3_checksum; /* with XG_EDIT_TTL: of the IP header that the metadata name, its bytes as in the packet */
+  u8 ttl;          /* or hop limit; IPv6: no checksum */
+  u8 sets;         /* XG_EDIT_* */
+};
+XG_ASSERT_SIZE(xg_edit, 16);
+XG_ASSERT_OFFSET(xg_edit, src_mac, 6);
+XG_ASSERT_OFFSET(xg_edit, l3_checksum, 12);
+XG_ASSERT_OFFSET(xg_edit, sets, 15);
+
+/* What becomes of a packet's beginning and length: with XG_RES_ADJUST, it loses `popped` bytes behind its
+ * Ethernet header and tags, or gets `pushed` there; never both. Then its last EtherType is `ether_type`, and
+ * behind it stand `ip_bytes` of an IP packet. A packet that lost outer headers ends with that; one that got
+ * some keeps what stood behind it. Whoever applies this checks it against the packet and its chunk, and
+ * refuses the packet where they do not agree. */
+XG_RECORD(xg_adjust) {
+  u16 popped;
+  u16 pushed;
+  u32 ip_bytes;
+  /* With `pushed`: what the outer headers are made of (maps/encapsulation.h). */
+  u16 outer;      /* number of the rewrite that has their addresses, from XG_REWRITE_FIRST on */
+  u16 flow_hash;  /* the flow's */
+  u16 ether_type; /* host order */
+  u16 longest;    /* with XG_RES_TOO_LONG, and nothing else then: longest IP packet that would do, bytes */
+};
+XG_ASSERT_SIZE(xg_adjust, 16);
+XG_ASSERT_OFFSET(xg_adjust, ip_bytes, 4);
+XG_ASSERT_OFFSET(xg_adjust, outer, 8);
+XG_ASSERT_OFFSET(xg_adjust, ether_type, 12);
+
+/* Room for what is to come, and as yet in no slot: with XG_RES_PAYLOAD, the packet's bytes from `at` on, to
+ * its end, are replaced by these of a buffer that device and host share. */
+XG_RECORD(xg_payload) {
+  u64 offset; /* in the device's buffer */
+  u32 length;
+  u32 at; /* from the packet's first byte, as it came */
+};
+XG_ASSERT_SIZE(xg_payload, 16);
 
 #endif

@@ -13,7 +13,7 @@ namespace xdpgpu::bench {
 cudaError_t launch_contiguous(const void* from, u64 bytes, u32* sum, cudaStream_t stream) noexcept;
 cudaError_t launch_lines(const void* base, const u32* numbers, u32 count, u32 bytes, u32* sum,
                          cudaStream_t stream) noexcept;
-// Also writes 32 bytes a line to `results`.
+// Also writes an xg_result a line to `results`.
 cudaError_t launch_answers(const void* base, const u32* numbers, u32 count, void* results, u32* sum,
                            cudaStream_t stream) noexcept;
 // offsets: of the frames' first bytes.

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kBlock) lines(const uint4* base, const u32* nu
   add(sum, value);
 }
 
-// Eight threads a line, the first two of which write its result.
+// Eight threads a line, the first of which writes its result.
 __global__ void __launch_bounds__(kBlock)
     answers(const uint4* base, const u32* numbers, u32 count, uint4* results, u32* sum) {
   constexpr u32 kResultVectors = sizeof(xg_result) / sizeof(uint4);

@@ -14,11 +14,15 @@ Answers::Answers(const AnswerOptions& options, StepClock& clock)
       clock_(clock),
       descriptors_(std::size_t{options.depth} * options.batch),
       results_(std::size_t{options.depth} * options.batch),
+      edits_(results_.size()),
+      adjusts_(results_.size()),
       slots_(options.depth),
       order_(options.depth) {
   for (u32 i = 0; i < options.depth; i++) {
     slots_[i].descriptors = descriptors_.data() + std::size_t{i} * options.batch;
     slots_[i].results = results_.data() + std::size_t{i} * options.batch;
+    slots_[i].edits = edits_.data() + std::size_t{i} * options.batch;
+    slots_[i].adjusts = adjusts_.data() + std::size_t{i} * options.batch;
     slots_[i].capacity = options.batch;
     slots_[i].index = i;
     free_.push_back(i);
@@ -27,7 +31,11 @@ Answers::Answers(const AnswerOptions& options, StepClock& clock)
 
 void Answers::write(gpu::Slot& slot) noexcept {
   using Cache = AnswerOptions::Cache;
-  constexpr u32 kFirstMac = 0x00000002u, kSecondMac = 0x00000a02u;
+  constexpr xg_edit kEdit{.dst_mac = {2, 0, 0, 0, 0, 0},
+                          .src_mac = {2, 0x0a, 0, 0, 0, 0},
+                          .l3_checksum = 0,
+                          .ttl = 0,
+                          .sets = XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC};
   constexpr std::array<u32, 4> kActions{XG_DROP, XG_TX, XG_REDIRECT, XG_PASS};
   const u32 rule = options_.cache == Cache::written ? number_++ & 0xffffu : 1;
   for (u32 i = 0; i < slot.count; i++) {
@@ -38,14 +46,14 @@ void Answers::write(gpu::Slot& slot) noexcept {
     if (options_.cache != Cache::none) result.flags |= XG_RES_CACHE;
     if (options_.cache == Cache::by_device) result.flags |= XG_RES_PUBLISHED;
     if (action == XG_TX || action == XG_REDIRECT) {
-      result.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-      result.dst_mac[0] = kFirstMac;
-      result.src_mac[0] = kSecondMac;
+      result.flags |= XG_RES_EDIT;
+      slot.edits[i] = kEdit;
     }
     slot.results[i] = result;
   }
   if (!options_.cold) return;
   flush_from_caches(slot.results, slot.count * sizeof(xg_result));
+  flush_from_caches(slot.edits, slot.count * sizeof(xg_edit));
   _mm_mfence();
 }
 

@@ -86,6 +86,8 @@ class Answers final : public gpu::Queue {
   StepClock& clock_;
   std::vector<xg_descriptor> descriptors_;
   std::vector<xg_result> results_;
+  std::vector<xg_edit> edits_;
+  std::vector<xg_adjust> adjusts_;
   std::vector<gpu::Slot> slots_;
   std::vector<u32> free_, order_;
   std::minstd_rand random_;

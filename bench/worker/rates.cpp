@@ -17,7 +17,7 @@
 namespace xdpgpu::bench {
 namespace {
 
-constexpr const char* kPlain = "128 B lines read, 32 B results written, by a plain kernel";
+constexpr const char* kPlain = "128 B lines read, 16 B results written, by a plain kernel";
 constexpr double kBarOne = 20e6, kBarAll = 100e6;  // packets a second
 constexpr double kBarOfOne = 7.0 / 8, kBarOfPlain = 0.85;
 constexpr unsigned kBarWorkers = 8;

@@ -48,9 +48,14 @@ class Batches {
     const u64 packets = u64{options.depth} * options.batch_capacity;
     descriptors_ = allocate<xg_descriptor>(packets);
     results_ = allocate<xg_result>(packets);
+    edits_ = allocate<xg_edit>(packets);
+    adjusts_ = allocate<xg_adjust>(packets);
     for (Slot& slot : ring.all()) {
-      slot.descriptors = descriptors_.get() + u64{slot.index} * options.batch_capacity;
-      slot.results = results_.get() + u64{slot.index} * options.batch_capacity;
+      const u64 first = u64{slot.index} * options.batch_capacity;
+      slot.descriptors = descriptors_.get() + first;
+      slot.results = results_.get() + first;
+      slot.edits = edits_.get() + first;
+      slot.adjusts = adjusts_.get() + first;
     }
     if (device.frames == Frames::staged) {
       staged_ = allocate<xg_descriptor>(options.batch_capacity);
@@ -65,6 +70,8 @@ class Batches {
     batch.frames_bytes = device_.bytes;
     batch.descriptors.v = slot.descriptors;
     batch.results.v = slot.results;
+    batch.edits.v = reinterpret_cast<xg_quad*>(slot.edits);
+    batch.adjusts.v = reinterpret_cast<xg_quad*>(slot.adjusts);
     // The stages only read the image; their handles have no const.
     batch.image.v = const_cast<xg_word*>(loaded.pipelines->image().data());
     batch.states.v = const_cast<xg_word*>(loaded.addresses.data());
@@ -89,6 +96,8 @@ class Batches {
   const Shared& device_;
   Memory<xg_descriptor> descriptors_;
   Memory<xg_result> results_;
+  Memory<xg_edit> edits_;
+  Memory<xg_adjust> adjusts_;
   Memory<xg_descriptor> staged_;
   Memory<u8> staging_;
   u64 staging_bytes_ = 0;

@@ -90,7 +90,9 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
                   .and_then([&] { return ScratchMemory::create(options.batch_capacity, stream_); })
                   .map([&](ScratchMemory&& made) { scratch_ = std::move(made); })
                   .and_then([&] { return pin(descriptors_, packets * sizeof(xg_descriptor)); })
-                  .and_then([&] { return pin(results_, packets * sizeof(xg_result)); });
+                  .and_then([&] { return pin(results_, packets * sizeof(xg_result)); })
+                  .and_then([&] { return pin(edits_, packets * sizeof(xg_edit)); })
+                  .and_then([&] { return pin(adjusts_, packets * sizeof(xg_adjust)); });
   if (done && shared_.frames == Frames::staged) {
     frames_bytes_ = staging_bytes(options.batch_capacity);
     staging_bytes_ = frames_bytes_ + u64{options.batch_capacity} * sizeof(xg_descriptor);
@@ -103,6 +105,8 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
     const u64 first = u64{slot.index} * slot.capacity;
     slot.descriptors = reinterpret_cast<xg_descriptor*>(descriptors_.host()) + first;
     slot.results = reinterpret_cast<xg_result*>(results_.host()) + first;
+    slot.edits = reinterpret_cast<xg_edit*>(edits_.host()) + first;
+    slot.adjusts = reinterpret_cast<xg_adjust*>(adjusts_.host()) + first;
   }
   return {};
 }
@@ -112,7 +116,8 @@ CudaQueue::~CudaQueue() {
   if (finished_.host() != nullptr)
     progress_.drain_while([&] { return finished() < ring_.submitted() && progress_.healthy(); });
   if (!shared_.abandoned) return;
-  for (Pinned* pinned : {&finished_, &descriptors_, &results_, &staging_}) pinned->abandon();
+  for (Pinned* pinned : {&finished_, &descriptors_, &results_, &edits_, &adjusts_, &staging_})
+    pinned->abandon();
   for (DeviceMemory* memory : {&blocks_, &device_staging_}) memory->abandon();
   scratch_.abandon();
   stream_.abandon();
@@ -124,6 +129,8 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   const u64 first = u64{slot.index} * slot.capacity;
   xg_batch batch{};
   batch.results.v = reinterpret_cast<xg_result*>(results_.device()) + first;
+  batch.edits.v = reinterpret_cast<xg_quad*>(edits_.device()) + first;
+  batch.adjusts.v = reinterpret_cast<xg_quad*>(adjusts_.device()) + first;
   batch.image.v = reinterpret_cast<xg_word*>(loaded.image.get());
   batch.count = count;
   batch.generation = generation;

@@ -12,6 +12,8 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
   memory.capacity_ = options.batch_capacity;
   auto done = pin(memory.descriptors_, packets * sizeof(xg_descriptor))
                   .and_then([&] { return pin(memory.results_, packets * sizeof(xg_result)); })
+                  .and_then([&] { return pin(memory.edits_, packets * sizeof(xg_edit)); })
+                  .and_then([&] { return pin(memory.adjusts_, packets * sizeof(xg_adjust)); })
                   .and_then([&] { return ScratchMemory::create(options.batch_capacity, stream); })
                   .map([&](ScratchMemory&& made) { memory.scratch_ = std::move(made); });
   if (done && shared.frames == Frames::staged) {
@@ -27,6 +29,8 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
                                   : memory.unstaged_.data()) +
         first;
     slot.results = reinterpret_cast<xg_result*>(memory.results_.host()) + first;
+    slot.edits = reinterpret_cast<xg_edit*>(memory.edits_.host()) + first;
+    slot.adjusts = reinterpret_cast<xg_adjust*>(memory.adjusts_.host()) + first;
   }
   return memory;
 }
@@ -51,13 +55,15 @@ SlotsView SlotMemory::view(const Shared& shared, u32 receive_queue) const noexce
   }
   view.descriptors.v = reinterpret_cast<xg_descriptor*>(descriptors_.device());
   view.results.v = reinterpret_cast<xg_result*>(results_.device());
+  view.edits.v = reinterpret_cast<xg_quad*>(edits_.device());
+  view.adjusts.v = reinterpret_cast<xg_quad*>(adjusts_.device());
   view.flows = {shared.flows.device(), receive_queue};
   view.scratch = scratch_.view(shared);
   return view;
 }
 
 void SlotMemory::abandon() noexcept {
-  for (Pinned* pinned : {&descriptors_, &results_, &staging_}) pinned->abandon();
+  for (Pinned* pinned : {&descriptors_, &results_, &edits_, &adjusts_, &staging_}) pinned->abandon();
   scratch_.abandon();
 }
 

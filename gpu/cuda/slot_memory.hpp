@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/cuda/slot_memory.hpp: the pinned memory behind a queue's slots, for kernels that stay or wait and find
-// out which slot they have when they run: descriptors, results and, staged, the frames, all of them read and
-// written where they are.
+// out which slot they have when they run: descriptors, results, edits and, staged, the frames, all of them
+// read and written where they are.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class SlotMemory {
   void abandon() noexcept;
 
  private:
-  Pinned descriptors_, results_;  // per slot, one behind the other
+  Pinned descriptors_, results_, edits_, adjusts_;  // per slot, one behind the other
   ScratchMemory scratch_;
   Pinned staging_;                       // staged only, per slot: the frames
   std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes

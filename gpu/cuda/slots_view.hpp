@@ -15,6 +15,8 @@ struct SlotsView {
   u64 frames_stride = 0;         // between the slots' staging buffers; 0: all read the region
   xg_descriptors descriptors{};  // of slot 0; the other slots' behind it
   xg_results results{};          // likewise
+  xg_quads edits{};              // likewise
+  xg_quads adjusts{};            // likewise
   u32 capacity = 0;              // packets in a slot
   Flows flows;
   Scratch scratch;
@@ -28,6 +30,8 @@ XG_FN xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, 
   batch.frames_bytes = slots.frames_bytes;
   batch.descriptors.v = slots.descriptors.v + u64{slot} * slots.capacity;
   batch.results.v = slots.results.v + u64{slot} * slots.capacity;
+  batch.edits.v = slots.edits.v + u64{slot} * slots.capacity;
+  batch.adjusts.v = slots.adjusts.v + u64{slot} * slots.capacity;
   batch.image.v = reinterpret_cast<xg_word*>(image);
   batch.count = count;
   batch.generation = generation;

@@ -493,9 +493,9 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
       xg_batch copy = batch;
       copy.frames.v = reinterpret_cast<xg_word*>(&own.of[lane]);
       copy.frames_bytes = XG_METADATA_SIZE + XG_CHUNK_SIZE;
-      xg_view_packet(copy, {XG_METADATA_SIZE, descriptor.length, descriptor.flags}, seen);
+      xg_view_packet(copy, i, {XG_METADATA_SIZE, descriptor.length, descriptor.flags}, seen);
     } else {
-      xg_view_packet(batch, descriptor, seen);
+      xg_view_packet(batch, i, descriptor, seen);
     }
     xg_view_of(descriptor, i, seen);
     way.position = (mark & kMarkPosition) - 1u;
@@ -505,7 +505,7 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
   __syncwarp();
   if (flows.ports != nullptr)
     publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, own);
-  store_results(batch, i, r, mark != 0, own);
+  store_results(batch, i, r, mark != 0);
   __syncwarp();
 }
 

@@ -76,10 +76,16 @@ class StagesBehind final : public Behind {
 
   Fate fate() const override {
     Place place = place_;
+    xg_edit edit;
+    xg_adjust adjust;
+    place.edit = &edit;
+    place.adjust = &adjust;
     for (const auto& stage : stages_) {
       place.position++;
       if (stage->remembers()) return Fate::undecided;
       xg_result result{};
+      edit = {};
+      adjust = {};
       if (!stage->decide(packet_, place, result)) continue;
       const u32 action = XG_VERDICT_ACTION(result.verdict);
       if (action == XG_PASS) return Fate::to_host;
@@ -121,7 +127,7 @@ bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
 
 // buffers: the packet's.
 xg_result decide_packet(std::span<const u8> region, std::span<const xg_descriptor> buffers, u32 generation,
-                        const Stages& stages) {
+                        const Stages& stages, xg_edit& edit, xg_adjust& adjust) {
   const xg_descriptor& descriptor = buffers.front();
   xg_result result{};
   auto packet = read_packet(region, descriptor);
@@ -133,7 +139,7 @@ xg_result decide_packet(std::span<const u8> region, std::span<const xg_descripto
   packet->bytes = descriptor.length;
   for (const xg_descriptor& buffer : packet->later) packet->bytes += buffer.length;
   const auto& pipeline = stages[packet->metadata.pipeline];
-  Place place{1, XG_REWRITE_FIRST, nullptr};
+  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust};
   for (u32 p = 0; p < packet->metadata.pipeline; p++)
     for (const auto& stage : stages[p]) place.first_rewrite += stage->rewrites();
   bool seen_by_table = false;
@@ -190,14 +196,19 @@ void Judge::change(std::vector<PipelineSettings> settings) {
 }
 
 void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
-                   std::span<xg_result> results) {
+                   std::span<xg_result> results, Edits edits) {
   bool later_buffer = false;
   for (std::size_t i = 0; i < descriptors.size(); i++) {
     std::size_t end = i + 1;
     while (end < descriptors.size() && (descriptors[end - 1].flags & XG_DESC_MORE) != 0) end++;
-    results[i] = later_buffer
-                     ? xg_result{}
-                     : decide_packet(region, descriptors.subspan(i, end - i), generation, state_->stages);
+    results[i] = {};
+    xg_edit edit{};
+    xg_adjust adjust{};
+    if (!later_buffer)
+      results[i] =
+          decide_packet(region, descriptors.subspan(i, end - i), generation, state_->stages, edit, adjust);
+    if (!edits.edits.empty()) edits.edits[i] = edit;
+    if (!edits.adjusts.empty()) edits.adjusts[i] = adjust;
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }
@@ -211,8 +222,8 @@ std::vector<std::vector<u32>> Judge::tables() const {
 }
 
 void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
-            const std::vector<PipelineSettings>& settings, std::span<xg_result> results) {
-  Judge(settings, {}).decide(region, descriptors, generation, results);
+            const std::vector<PipelineSettings>& settings, std::span<xg_result> results, Edits edits) {
+  Judge(settings, {}).decide(region, descriptors, generation, results, edits);
 }
 
 }  // namespace xdpgpu::gpu::reference

@@ -13,6 +13,11 @@
 
 namespace xdpgpu::gpu::reference {
 
+struct Edits {
+  std::span<xg_edit> edits;
+  std::span<xg_adjust> adjusts;
+};
+
 // Answers streams of packets, and remembers what stages remember from one to the next.
 class Judge {
  public:
@@ -21,9 +26,10 @@ class Judge {
   Judge(Judge&&) noexcept;
 
   // Answers descriptors[i] in results[i], of packets of `generation`. `region` is the frame region. Results
-  // mean what gpu/gpu.hpp and gpu/pipelines.hpp say.
+  // mean what gpu/gpu.hpp and gpu/pipelines.hpp say. edits: as many records, or none where nobody asks for
+  // them; all zero where the packet's result does not name them.
   void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
-              std::span<xg_result> results);
+              std::span<xg_result> results, Edits edits = {});
   // Judges by other settings from here on, whose stages have the same tables at the same places.
   void change(std::vector<PipelineSettings> settings);
   // The stages' tables in the order of Pipelines::states(), each word for word as a device has it.
@@ -36,6 +42,6 @@ class Judge {
 
 // One stream, with tables that are empty at first.
 void decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,
-            const std::vector<PipelineSettings>& settings, std::span<xg_result> results);
+            const std::vector<PipelineSettings>& settings, std::span<xg_result> results, Edits edits = {});
 
 }  // namespace xdpgpu::gpu::reference

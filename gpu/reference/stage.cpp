@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/reference/stage.hpp"
 
+#include <algorithm>
+
 namespace xdpgpu::gpu::reference {
 
 bool contains(const Prefix& prefix, std::span<const u8> address) {
@@ -19,9 +21,11 @@ void set_cache(bool cache, u32 ttl_ms, const Packet& packet, u32 rewrite, xg_res
   result.cache_ttl_ms = ttl_ms;
 }
 
-void set_mac(u32* words, std::span<const u8> mac) {
-  words[0] = words[1] = 0;
-  for (u32 i = 0; i < 6; i++) words[i / 4] |= u32{mac[i]} << i % 4 * 8;
+void set_macs(const Place& place, std::span<const u8> dst, std::span<const u8> src, xg_result& result) {
+  result.flags |= XG_RES_EDIT;
+  place.edit->sets |= XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC;
+  std::copy_n(dst.begin(), 6, place.edit->dst_mac);
+  std::copy_n(src.begin(), 6, place.edit->src_mac);
 }
 
 u32 send_verdict(bool to_port, u32 target, u32 stage) {

@@ -33,6 +33,9 @@ struct Place {
   u32 position = 0;       // in its pipeline, from 1
   u32 first_rewrite = 0;  // number of its first rewrite
   const Behind* behind = nullptr;
+  // The packet's records, all zero, for stages that edit.
+  xg_edit* edit = nullptr;
+  xg_adjust* adjust = nullptr;
 };
 
 // A stage of one pipeline, and what it remembers of its packets.
@@ -72,7 +75,8 @@ class StageWith : public Stage {
 inline u32 number(std::span<const u8> bytes, u32 at) { return bytes[at] * 256u + bytes[at + 1]; }
 // False also where the prefix is of the other family.
 bool contains(const Prefix& prefix, std::span<const u8> address);
-void set_mac(u32* words, std::span<const u8> mac);
+// Addresses of six bytes each.
+void set_macs(const Place& place, std::span<const u8> dst, std::span<const u8> src, xg_result& result);
 // Where the packet's verdict can be cached at all.
 void set_cache(bool cache, u32 ttl_ms, const Packet& packet, u32 rewrite, xg_result& result);
 // The verdict that sends to a port, or back.

@@ -16,12 +16,14 @@
  * XG_ARRAY_SHARED(name, T, al.)  the same for memory that invocations write while others read it
  * XG_AT(name, handle, bytes)     the same kind of handle, `bytes` (u64) further on
  * XG_HANDLE(name, address)       the handle of what stands at a u64 address
+ * XG_IS_THERE(handle)            whether the handle has an address, which may be 0
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
  * XG_COUNT(handle, index)        counts what stands in two words, low and high, up by one; index is even, and
  *                                the handle's address a multiple of 8
  * XG_SELDOM                      instead of XG_FN: a function that few packets need, out of the others' way
  * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
  * XG_BITS_SET(x)                 how many bits are set
+ * XG_QUAD(a, b, c, d)            an xg_quad: four words that are stored in one piece
  * XG_UNALIGNED(handle, i, shift) the four bytes that stand `shift` bytes, 0 to 3, behind handle.v[i]
  */
 #ifndef XDPGPU_STAGES_DIALECT_H
@@ -42,6 +44,7 @@
   layout(buffer_reference, scalar, buffer_reference_align = alignment) coherent buffer name { T v[]; };
 #define XG_AT(name, handle, bytes) name(u64(handle) + (bytes))
 #define XG_HANDLE(name, address) name(address)
+#define XG_IS_THERE(handle) (u64(handle) != u64(0))
 #define XG_ADD(handle, index, n) atomicAdd((handle).v[index], (n))
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
 #define XG_BITS_SET(x) u32(bitCount(x))
@@ -51,6 +54,8 @@
    (((handle).v[(index) + (((shift) + 3u) >> 2)] << 1u) << (31u - (shift)*8u)))
 #define XG_WORD u32
 #define XG_SELDOM XG_FN
+#define xg_quad uvec4
+#define XG_QUAD(a, b, c, d) uvec4((a), (b), (c), (d))
 
 #else
 
@@ -70,6 +75,7 @@ XG_FN Handle xg_handle(u64 address) {
   return {reinterpret_cast<decltype(Handle::v)>(address)};
 }
 #define XG_HANDLE(name, address) xg_handle<name>(address)
+#define XG_IS_THERE(handle) ((handle).v != nullptr)
 #ifdef __CUDA_ARCH__
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)
 #define XG_BITS_SET(x) u32(__popc(x))
@@ -105,6 +111,11 @@ typedef u32 __attribute__((__may_alias__)) xg_word;
 #define XG_SELDOM [[maybe_unused]] static __attribute__((noinline))
 #endif
 #define XG_WORD xg_word
+/* A GPU sends it over the bus as one, and those of neighbouring packets together. Records are written so. */
+struct __attribute__((__may_alias__, __aligned__(16))) xg_quad {
+  u32 a, b, c, d;
+};
+#define XG_QUAD(w0, w1, w2, w3) (xg_quad{(w0), (w1), (w2), (w3)})
 
 #endif
 
@@ -119,6 +130,7 @@ typedef u32 __attribute__((__may_alias__)) xg_word;
 XG_ARRAY(xg_words, XG_WORD, 4)
 XG_ARRAY(xg_descriptors, xg_descriptor, 8)
 XG_ARRAY(xg_results, xg_result, 4)
+XG_ARRAY(xg_quads, xg_quad, 16)
 XG_ARRAY_SHARED(xg_state, u32, 4)
 
 XG_FN u32 xg_swap32(u32 x) { return (x << 24) | ((x & 0xff00u) << 8) | ((x >> 8) & 0xff00u) | (x >> 24); }

@@ -12,6 +12,9 @@ XG_SELDOM u32 xg_fate(xg_batch b, xg_view p, u32 position) {
   u32 pipeline = b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS;
   u32 stages = b.image.v[pipeline];
   u32 count = b.image.v[pipeline + 1u];
+  /* Nothing is decided yet. */
+  b.edits = XG_HANDLE(xg_quads, u64(0));
+  b.adjusts = XG_HANDLE(xg_quads, u64(0));
   for (u32 at = position + 1u; at < count; at++) {
     u32 kind = b.image.v[stages + at * 2u];
     if (kind >= XG_KIND_STATEFUL) return XG_FATE_UNDECIDED;

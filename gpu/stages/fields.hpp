@@ -20,8 +20,8 @@
 //   time(key, ms, least_ms, most_ms, sentence, say)       whole milliseconds, written as "30s"
 //   cache(on, ttl_ms, sentence, say)                      "cache": true, false or a time
 //   port(key, name, used, index, sentence, say)           an attached interface; used and index: known once
-//   it is action(key, action, name, index, sentence, say)       next, drop, pass, tx, {"redirect": INTERFACE}
-//   text(key, value, sentence, say)                       a name for people, up to 128 bytes
+//   it is action(key, action, name, index, words, sentence, say)  one of the words, or {"redirect":
+//   INTERFACE} text(key, value, sentence, say)                       a name for people, up to 128 bytes
 //   mac(key, value, sentence, say)                        and mac(key, value, given, sentence, say)
 //   host(key, prefix, sentence, say)                      one address; a length of 0: none
 //   source(key, prefix, family, least, sentence, say)     an address, or a network of so many bits at least
@@ -90,11 +90,9 @@ class Written {
                     const std::function<void(std::size_t, const Written&)>& use) const = 0;
 };
 
-inline constexpr Named<Action> kActionNames[] = {{Action::next, "next"},
-                                                 {Action::drop, "drop"},
-                                                 {Action::pass, "pass"},
-                                                 {Action::tx, "tx"},
-                                                 {Action::redirect, "redirect"}};
+// All actions but redirect, which names its interface, and is possible wherever these are.
+inline constexpr Named<Action> kActionNames[] = {
+    {Action::next, "next"}, {Action::drop, "drop"}, {Action::pass, "pass"}, {Action::tx, "tx"}};
 // What stands for packets that nothing else decides.
 inline constexpr std::span<const Named<Action>> kOtherwiseNames{kActionNames, 3};
 // A plain decision.

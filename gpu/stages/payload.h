@@ -3,7 +3,7 @@
  * gpu/stages/payload.h: the bytes of a packet, over all of its buffers, for stages with the trait
  * reads_payload.
  *
- *     xg_payload c = xg_payload_of(b, p, b.image.v[body + XG_MINE_BYTES]);
+ *     xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_MINE_BYTES]);
  *     for (u32 at = xg_payload_start(c, p); at != 0u && at < c.end; at++) sum += xg_payload8(b, c, at);
  *
  * Offsets count from the frame's first byte. What can be read are the bytes in front of c.end: of the packet,
@@ -19,7 +19,7 @@
 
 #include "gpu/stages/view.h"
 
-struct xg_payload {
+struct xg_payload_cursor {
   u32 end; /* bytes that can be read */
   /* The buffer that it is at. */
   xg_words words; /* the aligned word in which it starts */
@@ -40,7 +40,8 @@ XG_FN bool xg_buffer_valid(xg_descriptor d, u64 frames_bytes) {
          u64(d.length) <= frames_bytes - d.offset;
 }
 
-XG_FN void xg_payload_enter(xg_batch b, u64 at, u32 first, u32 bytes, u32 next, XG_INOUT(xg_payload) c) {
+XG_FN void xg_payload_enter(xg_batch b, u64 at, u32 first, u32 bytes, u32 next,
+                            XG_INOUT(xg_payload_cursor) c) {
   c.shift = u32(at) & 3u;
   c.words = XG_AT(xg_words, b.frames, at - u64(c.shift));
   c.first = first;
@@ -50,10 +51,10 @@ XG_FN void xg_payload_enter(xg_batch b, u64 at, u32 first, u32 bytes, u32 next, 
 
 /* At the frame's first byte. limit: bytes that the stage reads at most; more than its payload_bytes() said
  * cannot be read in any case. */
-XG_FN xg_payload xg_payload_of(xg_batch b, xg_view p, u32 limit) {
+XG_FN xg_payload_cursor xg_payload_of(xg_batch b, xg_view p, u32 limit) {
   u32 said = b.image.v[b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS + XG_PIPELINE_PAYLOAD];
   u32 most = limit < said ? limit : said;
-  xg_payload c;
+  xg_payload_cursor c;
   c.at = p.at;
   c.bytes = p.length;
   c.second = p.more;
@@ -71,17 +72,17 @@ XG_FN xg_payload xg_payload_of(xg_batch b, xg_view p, u32 limit) {
 
 /* Where the L4 payload begins by the packet's metadata; 0: it has none, or it is not among what can be read.
  */
-XG_FN u32 xg_payload_start(xg_payload c, xg_view p) {
+XG_FN u32 xg_payload_start(xg_payload_cursor c, xg_view p) {
   u32 start = xg_metadata32(p, 6u) >> 16;
   return start < c.end ? start : 0u;
 }
 
-XG_FN bool xg_payload_has(xg_payload c, u32 offset, u32 bytes) {
+XG_FN bool xg_payload_has(xg_payload_cursor c, u32 offset, u32 bytes) {
   return bytes <= c.end && offset <= c.end - bytes;
 }
 
 /* To the buffer that has a byte in front of c.end. */
-XG_FN void xg_payload_seek(xg_batch b, u32 offset, XG_INOUT(xg_payload) c) {
+XG_FN void xg_payload_seek(xg_batch b, u32 offset, XG_INOUT(xg_payload_cursor) c) {
   if (offset < c.first) xg_payload_enter(b, c.at, 0u, c.bytes, c.second, c);
   while (offset >= c.behind) {
     xg_descriptor d = b.descriptors.v[c.next];
@@ -89,7 +90,7 @@ XG_FN void xg_payload_seek(xg_batch b, u32 offset, XG_INOUT(xg_payload) c) {
   }
 }
 
-XG_FN u32 xg_payload8(xg_batch b, XG_INOUT(xg_payload) c, u32 offset) {
+XG_FN u32 xg_payload8(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 offset) {
   if (!xg_payload_has(c, offset, 1u)) return 0u;
   xg_payload_seek(b, offset, c);
   u32 at = c.shift + offset - c.first;
@@ -97,14 +98,14 @@ XG_FN u32 xg_payload8(xg_batch b, XG_INOUT(xg_payload) c, u32 offset) {
 }
 
 /* Two bytes, as a number in network order. */
-XG_FN u32 xg_payload16(xg_batch b, XG_INOUT(xg_payload) c, u32 offset) {
+XG_FN u32 xg_payload16(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 offset) {
   if (!xg_payload_has(c, offset, 2u)) return 0u;
   u32 high = xg_payload8(b, c, offset);
   return high << 8 | xg_payload8(b, c, offset + 1u);
 }
 
 /* Four bytes as they stand, byte 0 in the low bits. */
-XG_FN u32 xg_payload32(xg_batch b, XG_INOUT(xg_payload) c, u32 offset) {
+XG_FN u32 xg_payload32(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 offset) {
   if (!xg_payload_has(c, offset, 4u)) return 0u;
   xg_payload_seek(b, offset, c);
   if (c.behind - offset >= 4u) {

@@ -16,6 +16,8 @@ struct xg_batch {
   xg_words frames; /* the frame region, or the staging buffer that stands in for it */
   xg_descriptors descriptors;
   xg_results results;
+  xg_quads edits;   /* an xg_edit for each packet, by its number; 0: nobody sends them (gpu/mirror.h) */
+  xg_quads adjusts; /* likewise an xg_adjust */
   xg_words image;
   xg_words states; /* addresses of the image's tables, two words each (low, high); only where it has any */
   u64 frames_bytes;
@@ -26,6 +28,7 @@ struct xg_batch {
 struct xg_view {
   xg_words words; /* the aligned word in which the metadata starts */
   u32 shift;      /* bytes of it in front of the metadata */
+  u32 number;     /* of its first descriptor in the batch */
   u32 length;
   u32 flags; /* XG_PKT_* */
   u32 pipeline;
@@ -72,10 +75,11 @@ XG_FN void xg_view_of(xg_descriptor d, u32 i, XG_INOUT(xg_view) p) {
   p.more = (d.flags & XG_DESC_MORE) != 0u ? i + 1u : 0u;
 }
 
-/* False: the packet is not to be judged (XG_ABORTED). A packet whose metadata claims a header that is
- * not in the frame is refused, unless the parser has marked it malformed: then the header counts as
- * not there. So is one whose metadata are not those that its descriptor expects. */
-XG_FN bool xg_view_packet(xg_batch b, xg_descriptor d, XG_INOUT(xg_view) p) {
+/* number: the descriptor's. False: the packet is not to be judged (XG_ABORTED). A packet whose metadata
+ * claims a header that is not in the frame is refused, unless the parser has marked it malformed: then the
+ * header counts as not there. So is one whose metadata are not those that its descriptor expects. */
+XG_FN bool xg_view_packet(xg_batch b, u32 number, xg_descriptor d, XG_INOUT(xg_view) p) {
+  p.number = number;
   if (!xg_descriptor_valid(d, b.frames_bytes)) return false;
   u64 start = d.offset - u64(XG_METADATA_SIZE);
   p.at = d.offset;
@@ -147,14 +151,43 @@ XG_FN void xg_set_cache(xg_batch b, u32 body, xg_view p, u32 rewrite, XG_INOUT(x
   }
 }
 
+/* Has the packet's addresses set, each as two words: bytes 0-3, and 4-5 in the low half; and, with
+ * XG_EDIT_TTL in `sets`, its TTL, and the IPv4 header's checksum as it stands there. */
+XG_FN void xg_set_edit(xg_batch b, xg_view p, u32 sets, u32 dst_0, u32 dst_1, u32 src_0, u32 src_1, u32 ttl,
+                       u32 checksum, XG_INOUT(xg_result) r) {
+  r.flags |= XG_RES_EDIT;
+  if (!XG_IS_THERE(b.edits)) return;
+  b.edits.v[p.number] = XG_QUAD(dst_0, (dst_1 & 0xffffu) | src_0 << 16, src_0 >> 16 | src_1 << 16,
+                                checksum | ttl << 16 | sets << 24);
+}
+
+/* Has outer headers put in front of the packet, whose IP packet is so long then: those of a rewrite of the
+ * generation's, with the flow's hash. */
+XG_FN void xg_push(xg_batch b, xg_view p, u32 bytes, u32 ip_bytes, u32 outer, u32 flow_hash, u32 ether_type,
+                   XG_INOUT(xg_result) r) {
+  r.flags |= XG_RES_ADJUST;
+  if (!XG_IS_THERE(b.adjusts)) return;
+  b.adjusts.v[p.number] = XG_QUAD(bytes << 16, ip_bytes, outer | flow_hash << 16, ether_type);
+}
+
+/* Has the outer headers taken from the packet, all that stands in front of what it carries. */
+XG_FN void xg_pop(xg_batch b, xg_view p, u32 bytes, u32 ip_bytes, u32 ether_type, XG_INOUT(xg_result) r) {
+  r.flags |= XG_RES_ADJUST;
+  if (!XG_IS_THERE(b.adjusts)) return;
+  b.adjusts.v[p.number] = XG_QUAD(bytes, ip_bytes, 0u, ether_type);
+}
+
+/* Of a packet that is dropped: its sender is to be told how long an IP packet may be. */
+XG_FN void xg_too_long(xg_batch b, xg_view p, u32 longest, XG_INOUT(xg_result) r) {
+  r.flags |= XG_RES_TOO_LONG;
+  if (!XG_IS_THERE(b.adjusts)) return;
+  b.adjusts.v[p.number] = XG_QUAD(0u, 0u, 0u, longest << 16);
+}
+
 XG_FN xg_result xg_no_result() {
   xg_result r;
   r.verdict = XG_ABORTED;
   r.flags = 0u;
-  r.dst_mac[0] = 0u;
-  r.dst_mac[1] = 0u;
-  r.src_mac[0] = 0u;
-  r.src_mac[1] = 0u;
   r.cache_ttl_ms = 0u;
   r.detail = 0u;
   return r;

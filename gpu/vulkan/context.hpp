@@ -48,6 +48,8 @@ struct Arguments {
   vk::DeviceAddress frames;
   vk::DeviceAddress descriptors;
   vk::DeviceAddress results;
+  vk::DeviceAddress edits;
+  vk::DeviceAddress adjusts;
   vk::DeviceAddress image;
   vk::DeviceAddress states;
   u64 frames_bytes;

@@ -52,9 +52,10 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
     to = *std::move(buffer);
     return {};
   };
-  auto given = give(descriptors_, packets * sizeof(xg_descriptor)).and_then([&] {
-    return give(results_, packets * sizeof(xg_result));
-  });
+  auto given = give(descriptors_, packets * sizeof(xg_descriptor))
+                   .and_then([&] { return give(results_, packets * sizeof(xg_result)); })
+                   .and_then([&] { return give(edits_, packets * sizeof(xg_edit)); })
+                   .and_then([&] { return give(adjusts_, packets * sizeof(xg_adjust)); });
   if (given)
     given =
         zeroed_buffer(context_, packets * sizeof(u32)).map([&](Buffer&& made) { marks_ = std::move(made); });
@@ -66,8 +67,11 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
   }
   if (!given) return given;
   for (Slot& slot : ring_.all()) {
-    slot.descriptors = static_cast<xg_descriptor*>(descriptors_.mapped) + u64{slot.index} * slot.capacity;
-    slot.results = static_cast<xg_result*>(results_.mapped) + u64{slot.index} * slot.capacity;
+    const u64 first = u64{slot.index} * slot.capacity;
+    slot.descriptors = static_cast<xg_descriptor*>(descriptors_.mapped) + first;
+    slot.results = static_cast<xg_result*>(results_.mapped) + first;
+    slot.edits = static_cast<xg_edit*>(edits_.mapped) + first;
+    slot.adjusts = static_cast<xg_adjust*>(adjusts_.mapped) + first;
   }
 
   auto pool = checked("creating a command pool",
@@ -100,7 +104,8 @@ VulkanQueue::~VulkanQueue() {
     }
   }
   if (!context_.abandoned()) return;
-  for (Buffer* buffer : {&descriptors_, &results_, &staging_, &staged_, &marks_}) buffer->abandon();
+  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &staging_, &staged_, &marks_})
+    buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
 }
@@ -116,6 +121,8 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   const u64 first = u64{slot.index} * slot.capacity;
   Arguments arguments{};
   arguments.results = results_.address + first * sizeof(xg_result);
+  arguments.edits = edits_.address + first * sizeof(xg_edit);
+  arguments.adjusts = adjusts_.address + first * sizeof(xg_adjust);
   arguments.image = loaded.image.address;
   arguments.states = arguments.image + loaded.pipelines->image().size() * sizeof(u32);
   arguments.marks = marks_.address + first * sizeof(u32);

@@ -56,6 +56,8 @@ class VulkanQueue final : public Queue {
   // Per slot, one behind the other.
   Buffer descriptors_;
   Buffer results_;
+  Buffer edits_;
+  Buffer adjusts_;
   Buffer staging_;  // staged only: the frames
   u64 staging_bytes_ = 0;
   Buffer staged_;  // staged only: their descriptors

@@ -235,10 +235,9 @@ TEST_P(AffinityOn, IsTheReferencesOverAChangeOfBackendsInEveryCut) {
   const std::vector<xg_descriptor> before(traffic.descriptors.begin(), traffic.descriptors.begin() + half);
   const std::vector<xg_descriptor> after(traffic.descriptors.begin() + half, traffic.descriptors.end());
   gpu::reference::Judge reference(first, kOptions);
-  std::vector<xg_result> should_before(before.size()), should_after(after.size());
-  reference.decide(traffic.region.bytes(), before, kGeneration, should_before);
+  const Answers should_before = answers_of(reference, traffic.region.bytes(), before, kGeneration);
   reference.change(second);
-  reference.decide(traffic.region.bytes(), after, kNextGeneration, should_after);
+  const Answers should_after = answers_of(reference, traffic.region.bytes(), after, kNextGeneration);
   const auto tables = reference.tables();
   // Few packets may well miss one.
   for (const u32 outcome : {XG_AFFINITY_KEPT, XG_AFFINITY_NEW, XG_AFFINITY_MOVED})

@@ -13,6 +13,12 @@
 namespace xdpgpu::tests {
 namespace {
 
+// What reaches the stages of a case.
+Traffic traffic_for(const std::string& name, Random& random, u32 packets, u32 pipelines) {
+  return name == "decapsulate" ? tunnels(random, packets, pipelines)
+                               : random_traffic(random, packets, pipelines);
+}
+
 constexpr u32 kCapacity = 8192 + 64;
 constexpr std::array<u32, 5> kCuts{1, 7, 64, 1024, 8192};
 
@@ -44,7 +50,7 @@ class Conformance : public testing::TestWithParam<std::tuple<Target, std::string
 TEST_P(Conformance, RandomPackets) {
   Random random(test_seed());
   const auto settings = policy_case(std::get<1>(GetParam()), random);
-  check(random_traffic(random, 10000, static_cast<u32>(settings.size())), settings);
+  check(traffic_for(std::get<1>(GetParam()), random, 10000, static_cast<u32>(settings.size())), settings);
 }
 
 TEST_P(Conformance, CapturedPackets) {
@@ -72,21 +78,27 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   const auto settings = policy_case(GetParam(), random);
   // Fewer of their packets are sent on, or meet a rule of their own.
   const u32 packets = GetParam() == "forward" || GetParam() == "acl_flags" ? 15'000 : 10'000;
-  const Traffic traffic = random_traffic(random, packets, static_cast<u32>(settings.size()));
+  const Traffic traffic = traffic_for(GetParam(), random, packets, static_cast<u32>(settings.size()));
   std::set<u32> verdicts;
   u32 aborted = 0;
   u32 cached = 0;
   u32 rewritten = 0;
+  u32 swapped = 0;
   u32 ttls = 0;
   u32 encapsulated = 0;
   u32 too_long = 0;
-  for (const xg_result& result : expected(traffic, settings)) {
+  u32 decapsulated = 0;
+  u32 congested = 0;
+  for (const Answer& result : expected(traffic, settings)) {
     verdicts.insert(result.verdict);
     aborted += XG_VERDICT_ACTION(result.verdict) == XG_ABORTED ? 1 : 0;
     cached += (result.flags & XG_RES_CACHE) != 0 ? 1 : 0;
-    rewritten += (result.flags & XG_RES_SET_DST_MAC) != 0 ? 1 : 0;
-    ttls += (result.flags & XG_RES_SET_TTL) != 0 ? 1 : 0;
-    encapsulated += (result.flags & XG_RES_ENCAPSULATE) != 0 ? 1 : 0;
+    rewritten += (result.edit.sets & XG_EDIT_DST_MAC) != 0 ? 1 : 0;
+    swapped += (result.flags & XG_RES_SWAP_MACS) != 0 ? 1 : 0;
+    ttls += (result.edit.sets & XG_EDIT_TTL) != 0 ? 1 : 0;
+    encapsulated += result.adjust.pushed != 0 ? 1 : 0;
+    decapsulated += result.adjust.popped != 0 ? 1 : 0;
+    congested += (result.edit.sets & XG_EDIT_CE) != 0 ? 1 : 0;
     too_long += (result.flags & XG_RES_TOO_LONG) != 0 ? 1 : 0;
   }
   EXPECT_GT(aborted, 300u);
@@ -96,19 +108,29 @@ TEST_P(Variety, TrafficMeetsTheStages) {
     EXPECT_GT(cached, 500u);
     EXPECT_LT(cached, 9000u);
   }
-  if (name == "l2fwd" || name == "load_balance" || name == "maglev") {
+  if (name == "load_balance" || name == "maglev") {
     EXPECT_GT(rewritten, 5000u);
+  }
+  if (name == "l2fwd") {
+    EXPECT_GT(swapped, 5000u);
   }
   const std::map<std::string, std::size_t> at_least{
       {"acl_edges", 9},   {"acl_flags", 150},     {"acl_overlapping", 100},
       {"acl_random", 40}, {"acl_thousands", 300}, {"load_balance", 10},
       {"l2fwd", 4},       {"composed", 8},        {"reputation", 15},
-      {"forward", 14},    {"maglev", 10},         {"encapsulated", 12}};
+      {"forward", 14},    {"maglev", 10},         {"encapsulated", 12},
+      {"decapsulate", 12}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
   if (name == "encapsulated") {
     EXPECT_GT(encapsulated, 2000u);
     EXPECT_GT(too_long, 50u);
     EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kMalformed)));
+  }
+  if (name == "decapsulate") {
+    EXPECT_GT(decapsulated, 1000u);
+    EXPECT_GT(congested, 100u);
+    for (u32 rule : {gpu::decapsulate_rule::kMalformed, gpu::decapsulate_rule::kCongested})
+      EXPECT_TRUE(verdicts.contains(XG_VERDICT(XG_DROP, 0u, 1u, rule))) << rule;
   }
   if (name != "forward") return;
   EXPECT_GT(ttls, 1500u);

@@ -107,8 +107,7 @@ class Connections : public testing::TestWithParam<Target> {
     const std::vector<gpu::PipelineSettings> settings{{"p", stages}};
     const Traffic traffic = traffic_of(talk);
     gpu::reference::Judge reference(settings, kOptions);
-    std::vector<xg_result> should(talk.size());
-    reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+    const Answers should = answers_of(reference, traffic.region.bytes(), traffic.descriptors, kGeneration);
     for (u32 i = 0; i < talk.size(); i++)
       EXPECT_EQ(should[i].verdict, talk[i].verdict) << "packet " << i << ", by the reference";
     tables_ = reference.tables();

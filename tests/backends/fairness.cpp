@@ -80,7 +80,7 @@ TEST_P(Fairness, AFloodedQueueDoesNotStarveAnother) {
 
   const u32 few = cut(traffic.descriptors, 0, 1, 64);  // one packet
   const std::vector<xg_descriptor> probe(traffic.descriptors.begin(), traffic.descriptors.begin() + few);
-  const std::vector<xg_result> answers(should.begin(), should.begin() + few);
+  const Answers answers(should.begin(), should.begin() + few);
   const auto took = [&] {
     const auto start = Clock::now();
     expect_equal(judge(**quiet, probe, few, kGeneration), answers, probe);

@@ -46,7 +46,7 @@ u32 compare(const Traffic& traffic, u32 pipelines) {
     xg_metadata honest = metadata;
     xg_metadata_from(&honest, &parsed, metadata.flow_hash);
     xg_view seen;
-    if (std::memcmp(&honest, &metadata, sizeof(metadata)) != 0 || !xg_view_packet(batch, descriptor, seen))
+    if (std::memcmp(&honest, &metadata, sizeof(metadata)) != 0 || !xg_view_packet(batch, 0, descriptor, seen))
       continue;
     EXPECT_EQ(xg_cacheable(seen), xg_has_flow(&parsed) != 0);
     if (!xg_has_flow(&parsed)) continue;
@@ -118,8 +118,8 @@ TEST(Staging, KeepsWhatKeysAndChecksumsAreReadFrom) {
   for (u32 i = 0; i < count; i++) {
     const xg_descriptor& descriptor = traffic.descriptors[i];
     xg_view seen, seen_staged;
-    if (!first[i] || !xg_view_packet(batch, descriptor, seen)) continue;
-    ASSERT_TRUE(xg_view_packet(copy, staged[i], seen_staged)) << "packet " << i;
+    if (!first[i] || !xg_view_packet(batch, 0, descriptor, seen)) continue;
+    ASSERT_TRUE(xg_view_packet(copy, 0, staged[i], seen_staged)) << "packet " << i;
     const u32 field = partial_field(traffic.region.base() + descriptor.offset, descriptor.length);
     EXPECT_EQ(partial_field(staging.base() + staged[i].offset, staged[i].length), field) << "packet " << i;
     partial += field != 0;

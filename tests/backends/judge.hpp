@@ -4,6 +4,7 @@
 // as it takes, and compares with the reference.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,6 +29,45 @@ inline constexpr std::chrono::seconds kPatience{150};
 inline u32 poisoned(const gpu::Slot* slot, u32 count) { return std::min(count + 16, slot->capacity); }
 inline void poison(gpu::Slot* slot, u32 count) {
   std::memset(slot->results, kPoison, poisoned(slot, count) * sizeof(xg_result));
+  std::memset(slot->edits, kPoison, poisoned(slot, count) * sizeof(xg_edit));
+  std::memset(slot->adjusts, kPoison, poisoned(slot, count) * sizeof(xg_adjust));
+}
+
+// A packet's result, and the records that it names; all zero where it names none.
+struct Answer : xg_result {
+  xg_edit edit{};
+  xg_adjust adjust{};
+};
+using Answers = std::vector<Answer>;
+inline Answer answer_of(const xg_result& result, const xg_edit& edit, const xg_adjust& adjust) {
+  Answer answer{result, {}, {}};
+  if ((result.flags & XG_RES_EDIT) != 0) answer.edit = edit;
+  if ((result.flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) != 0) answer.adjust = adjust;
+  return answer;
+}
+// The answers of a batch that is over.
+inline Answers answers_in(const gpu::Slot& slot) {
+  Answers answers;
+  for (u32 i = 0; i < slot.count; i++)
+    answers.push_back(answer_of(slot.results[i], slot.edits[i], slot.adjusts[i]));
+  return answers;
+}
+inline void append(Answers& to, const Answers& more) { to.insert(to.end(), more.begin(), more.end()); }
+// The reference's.
+inline Answers answers_of(gpu::reference::Judge& judge, std::span<const u8> region,
+                          std::span<const xg_descriptor> descriptors, u32 generation) {
+  std::vector<xg_result> results(descriptors.size());
+  std::vector<xg_edit> edits(descriptors.size());
+  std::vector<xg_adjust> adjusts(descriptors.size());
+  judge.decide(region, descriptors, generation, results, {edits, adjusts});
+  Answers answers;
+  for (std::size_t i = 0; i < results.size(); i++) {
+    answers.push_back(answer_of(results[i], edits[i], adjusts[i]));
+    const Answer all{results[i], edits[i], adjusts[i]};
+    EXPECT_EQ(std::memcmp(&answers.back(), &all, sizeof(all)), 0)
+        << "packet " << i << " has a record that its result does not name";
+  }
+  return answers;
 }
 
 // Descriptors from `first` on that make a batch of `batch` packets; more where the last packet has more.
@@ -49,23 +89,34 @@ inline gpu::Slot* wait(gpu::Queue& queue) {
   return nullptr;
 }
 
+// Records first..end - 1 were not written.
+template <class Record>
+void expect_poison(const Record* records, u32 first, u32 end) {
+  for (std::size_t i = first * sizeof(Record); i < end * sizeof(Record); i++)
+    ASSERT_EQ(reinterpret_cast<const u8*>(records)[i], kPoison)
+        << "record " << i / sizeof(Record) << " of " << sizeof(Record) << " bytes was written";
+}
+
 // The answers to `stream` cut into batches of `batch`. Batches must come back in order and whole.
-inline std::vector<xg_result> judge(gpu::Queue& queue, const std::vector<xg_descriptor>& stream, u32 batch,
-                                    u32 generation) {
-  std::vector<xg_result> results;
+inline Answers judge(gpu::Queue& queue, const std::vector<xg_descriptor>& stream, u32 batch, u32 generation) {
+  Answers results;
   results.reserve(stream.size());
   std::map<const gpu::Slot*, const xg_result*> poisoned_at;
   const auto take = [&](gpu::Slot* slot) {
     ASSERT_NE(slot, nullptr) << "a batch did not come back";
     ASSERT_FALSE(slot->failed);
     ASSERT_EQ(slot->generation, generation);
-    results.insert(results.end(), slot->results, slot->results + slot->count);
+    append(results, answers_in(*slot));
     // A standby may answer elsewhere.
     if (slot->standby && slot->results != poisoned_at[slot]) return queue.release(slot);
-    for (std::size_t i = slot->count * sizeof(xg_result); i < poisoned(slot, slot->count) * sizeof(xg_result);
-         i++)
-      ASSERT_EQ(reinterpret_cast<const u8*>(slot->results)[i], kPoison)
-          << "written behind the batch's results";
+    expect_poison(slot->results, slot->count, poisoned(slot, slot->count));
+    expect_poison(slot->edits, slot->count, poisoned(slot, slot->count));
+    expect_poison(slot->adjusts, slot->count, poisoned(slot, slot->count));
+    for (u32 i = 0; i < slot->count && !slot->standby; i++) {
+      const u32 flags = slot->results[i].flags;
+      if ((flags & XG_RES_EDIT) == 0) expect_poison(slot->edits, i, i + 1);
+      if ((flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) == 0) expect_poison(slot->adjusts, i, i + 1);
+    }
     queue.release(slot);
   };
   for (std::size_t first = 0; first < stream.size();) {
@@ -88,27 +139,32 @@ inline std::vector<xg_result> judge(gpu::Queue& queue, const std::vector<xg_desc
   return results;
 }
 
-inline std::vector<xg_result> expected(const Traffic& traffic,
-                                       const std::vector<gpu::PipelineSettings>& settings,
-                                       u32 generation = kGeneration) {
-  std::vector<xg_result> results(traffic.descriptors.size());
-  gpu::reference::decide(traffic.region.bytes(), traffic.descriptors, generation, settings, results);
-  return results;
+inline Answers expected(const Traffic& traffic, const std::vector<gpu::PipelineSettings>& settings,
+                        u32 generation = kGeneration) {
+  gpu::reference::Judge judge(settings);
+  return answers_of(judge, traffic.region.bytes(), traffic.descriptors, generation);
+}
+
+inline std::string text_of(const Answer& answer) {
+  std::string text;
+  for (std::size_t i = sizeof(xg_result); i < sizeof(Answer); i++)
+    text += fmt::format("{:02x}", reinterpret_cast<const u8*>(&answer)[i]);
+  return text;
 }
 
 // Names the first packet that differs.
-inline void expect_equal(const std::vector<xg_result>& is, const std::vector<xg_result>& should,
-                         const std::vector<xg_descriptor>& stream) {
+inline void expect_equal(const Answers& is, const Answers& should, const std::vector<xg_descriptor>& stream) {
   ASSERT_EQ(is.size(), should.size());
   std::size_t different = 0;
   for (std::size_t i = 0; i < is.size(); i++) {
-    if (std::memcmp(&is[i], &should[i], sizeof(xg_result)) == 0) continue;
+    if (std::memcmp(&is[i], &should[i], sizeof(Answer)) == 0) continue;
     if (different++ > 0) continue;
     ADD_FAILURE() << "packet " << i << " at " << stream[i].offset << " of " << stream[i].length
                   << " bytes: verdict " << std::hex << is[i].verdict << " flags " << is[i].flags << " detail "
                   << is[i].detail << " ttl " << is[i].cache_ttl_ms << ", the reference says verdict "
                   << should[i].verdict << " flags " << should[i].flags << " detail " << should[i].detail
-                  << " ttl " << should[i].cache_ttl_ms;
+                  << " ttl " << should[i].cache_ttl_ms << "; edits " << text_of(is[i]) << " and "
+                  << text_of(should[i]);
   }
   EXPECT_EQ(different, 0u) << "of " << is.size() << " packets";
 }

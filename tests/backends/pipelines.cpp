@@ -164,7 +164,7 @@ TEST(Compile, EncapsulationPutsTheOuterHeadersIntoTheRewrites) {
   ASSERT_EQ((*compiled)->rewrites().size(), 2u) << "without a cache, too: user space reads them";
   EXPECT_EQ((*compiled)->backend_of(XG_REWRITE_FIRST + 1), "beta");
   const xg_rewrite& four = (*compiled)->rewrites()[0];
-  EXPECT_EQ(four.flags, XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_ENCAPSULATE);
+  EXPECT_EQ(four.flags, XG_REWRITE_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_ENCAPSULATE);
   EXPECT_EQ(four.outer_family, 4);
   EXPECT_EQ(four.mtu, 1480u);
   EXPECT_EQ(four.udp_port, 0);

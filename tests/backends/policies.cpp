@@ -12,6 +12,7 @@ namespace {
 
 using gpu::AclRule;
 using gpu::AclSettings;
+using gpu::DecapsulateSettings;
 using gpu::ForwardSettings;
 using gpu::L2fwdSettings;
 using gpu::LoadBalanceSettings;
@@ -269,6 +270,33 @@ std::vector<PipelineSettings> encapsulated(Random& random) {
   return pipelines;
 }
 
+std::vector<PipelineSettings> decapsulate(Random& random) {
+  using Type = DecapsulateSettings::Type;
+  const auto addresses = [](u32 of4, u32 of6) {
+    std::vector<Prefix> all;
+    std::array<u8, 16> six{0x20, 0x01, 0x0d, 0xb8};
+    for (u32 i = 0; i < std::max(of4, of6); i++) {
+      six[15] = static_cast<u8>(i);
+      if (i < of6) all.push_back(prefix6(six, 128));
+      if (i < of4) all.push_back(prefix4(0x0a000000 + i, 32));
+    }
+    return all;
+  };
+  const DecapsulateSettings any{Type::any, 6080, addresses(7, 2), Action::pass, 0};
+  const DecapsulateSettings ipip{Type::ipip, 0, addresses(8, 1), Action::tx, 0};
+  const DecapsulateSettings gue{Type::gue, 6080, addresses(8, 3), Action::redirect, 3};
+  const DecapsulateSettings other{Type::any, 6081, addresses(8, 3), Action::redirect, 31};
+  const DecapsulateSettings one{Type::any, 6080, addresses(1, 0), Action::pass, 0};
+  return {{"any kind", {any}},
+          {"any kind, one address", {one}},
+          {"IP in IP", {ipip}},
+          {"GUE", {gue}},
+          {"GUE to another port", {other}},
+          {"one behind the other", {ipip, gue, L2fwdSettings{}}},
+          {"behind an acl", {mostly_next(random), any}},
+          {"before a load balancer", {any, with_outer_headers(random, random_load_balance(random, 3))}}};
+}
+
 std::vector<PipelineSettings> l2fwd(Random&) {
   return {{"back", {L2fwdSettings{}}},
           {"back, cached", {L2fwdSettings{false, 0, true, 60000}}},
@@ -380,7 +408,8 @@ const std::map<std::string, Make>& cases() {
       {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
       {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
       {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
-      {"maglev", maglev},       {"encapsulated", encapsulated},       {"composed", composed}};
+      {"maglev", maglev},       {"encapsulated", encapsulated},       {"decapsulate", decapsulate},
+      {"composed", composed}};
   return table;
 }
 

@@ -33,6 +33,8 @@ Traffic frames_of(const std::vector<u32>& generations) {
     xg_metadata metadata{};
     metadata.generation = generations[i];
     metadata.sequence = static_cast<u32>(i);
+    metadata.flags = XG_PKT_IPV4;
+    metadata.l3_offset = 14;
     const u64 offset = i * XG_CHUNK_SIZE + XG_FRAME_DATA;
     std::memset(traffic.region.base() + offset, static_cast<int>(i), 64);
     std::memcpy(traffic.region.base() + offset - XG_METADATA_SIZE, &metadata, sizeof(metadata));
@@ -46,7 +48,9 @@ class Queues : public testing::TestWithParam<Target> {};
 TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
   const Traffic traffic = frames_of(std::vector<u32>(16, kGeneration));
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
-  const std::vector<gpu::PipelineSettings> settings{{"back", {gpu::L2fwdSettings{}}}};
+  gpu::LoadBalanceSettings balance;
+  balance.backends.resize(1);
+  const std::vector<gpu::PipelineSettings> settings{{"back", {balance}}};
   ASSERT_TRUE(device->load(kGeneration, compiled(settings)));
   auto opened = device->open_queue(GetParam().queue(4, 3));
   ASSERT_TRUE(opened) << opened.error();
@@ -77,7 +81,7 @@ TEST_P(Queues, SeveralBatchesInFlightComeBackInOrder) {
       EXPECT_FALSE(done->failed);
       EXPECT_EQ(done->count, 1u);
       EXPECT_EQ(done->results[0].verdict, XG_VERDICT(XG_TX, 0u, 1u, 0u));
-      EXPECT_EQ(done->results[0].dst_mac[0], (round + i) % 16 * 0x01010101u);
+      EXPECT_EQ(u32{done->edits[0].src_mac[3]}, (round + i) % 16);
     }
     EXPECT_EQ(queue.in_flight(), 0u);
     for (gpu::Slot* slot : slots) queue.release(slot);
@@ -153,7 +157,7 @@ TEST_P(Queues, TwoQueuesOfTwoThreadsWhileGenerationsComeAndGo) {
   const auto pipelines = compiled(settings);
   ASSERT_TRUE(device->load(kGeneration, pipelines));
 
-  std::array<std::vector<xg_result>, 2> results;
+  std::array<Answers, 2> results;
   std::array<std::unique_ptr<gpu::Queue>, 2> queues;
   for (auto& queue : queues) {
     auto opened = device->open_queue(GetParam().queue(256, 4));
@@ -208,7 +212,7 @@ TEST_P(Queues, OneThreadFeedsAndAnotherOneRetires) {
       }
     over = true;
   });
-  std::vector<xg_result> results;
+  Answers results;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while ((!over || queue.in_flight() > 0) && std::chrono::steady_clock::now() < deadline) {
     gpu::Slot* slot = queue.poll();
@@ -217,7 +221,7 @@ TEST_P(Queues, OneThreadFeedsAndAnotherOneRetires) {
       continue;
     }
     EXPECT_FALSE(slot->failed);
-    results.insert(results.end(), slot->results, slot->results + slot->count);
+    append(results, answers_in(*slot));
     queue.release(slot);
   }
   feeder.join();

@@ -53,7 +53,7 @@ TEST_P(QueuesAtOnce, NeitherLoseNorMakeTokens) {
     queues.push_back(std::move(*queue));
   }
   // The first batch of some devices takes long: all begin together behind it.
-  std::vector<std::vector<xg_result>> results(kQueues);
+  std::vector<Answers> results(kQueues);
   std::vector<std::thread> threads;
   threads.reserve(kQueues);
   for (u32 i = 0; i < kQueues; i++)

@@ -3,6 +3,7 @@
 // The reference itself against answers that were worked out by hand.
 #include "gpu/reference/reference.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ Bytes first_fragment(Bytes frame) {
   return frame;
 }
 
-xg_result answer(const Bytes& frame, const gpu::StageSettings& stage, u8 router = XG_ROUTER_ALL) {
+Answer answer(const Bytes& frame, const gpu::StageSettings& stage, u8 router = XG_ROUTER_ALL) {
   return expected(single_frame(frame, 0, router), {{"web", {stage}}}).at(0);
 }
 
@@ -70,16 +71,14 @@ TEST(Reference, LoadBalancerSetsTheBackendsAddressAndTheFormerDestination) {
   settings.backends = {{"only", {0x02, 0xbe, 0xef, 0x01, 0x02, 0x03}, 1, true, 4}};
   settings.cache = true;
   settings.cache_ttl_ms = 60000;
-  const xg_result result = answer(tcp4(), settings);
+  const Answer result = answer(tcp4(), settings);
   EXPECT_EQ(result.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 0u));
-  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE |
-                              (XG_REWRITE_FIRST + result.detail) << 16);
-  EXPECT_EQ(result.dst_mac[0], 0x01efbe02u);
-  EXPECT_EQ(result.dst_mac[1], 0x0302u);
-  EXPECT_EQ(result.src_mac[0], 0x00000002u);
-  EXPECT_EQ(result.src_mac[1], 0x0a00u);
+  EXPECT_EQ(result.flags, XG_RES_EDIT | XG_RES_CACHE | (XG_REWRITE_FIRST + result.detail) << 16);
+  EXPECT_EQ(result.edit.sets, XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC);
+  EXPECT_THAT(result.edit.dst_mac, testing::ElementsAre(0x02, 0xbe, 0xef, 0x01, 0x02, 0x03));
+  EXPECT_THAT(result.edit.src_mac, testing::ElementsAre(0x02, 0, 0, 0, 0, 0x0a));
   EXPECT_EQ(result.cache_ttl_ms, 60000u);
-  EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC);
+  EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags, XG_RES_EDIT);
 }
 
 TEST(Reference, LoadBalancerNamesTheOuterHeadersAndTheFlow) {
@@ -90,26 +89,30 @@ TEST(Reference, LoadBalancerNamesTheOuterHeadersAndTheFlow) {
   settings.encapsulation = gpu::EncapsulationSettings{};
   settings.encapsulation->source4 = prefix4(0x0a000002, 32);
   settings.encapsulation->hash_key = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
-  const xg_result result = answer(tcp4(), settings);
+  const Answer result = answer(tcp4(), settings);
   EXPECT_EQ(result.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 0u));
-  EXPECT_EQ(result.flags, XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_ENCAPSULATE);
-  EXPECT_EQ(result.dst_mac[1], 0x0302u | (XG_REWRITE_FIRST + 1) << 16);
-  EXPECT_EQ(result.src_mac[1], 0x0a00u | 0xdec8u << 16) << "SipHash-1-3, computed elsewhere";
-  EXPECT_NE(result.src_mac[1], answer(udp6(), settings).src_mac[1]) << "another flow's hash";
+  EXPECT_EQ(result.flags, XG_RES_EDIT | XG_RES_ADJUST);
+  EXPECT_EQ(result.adjust.outer, XG_REWRITE_FIRST + 1);
+  EXPECT_EQ(result.adjust.pushed, 20u);
+  EXPECT_EQ(result.adjust.popped, 0u);
+  EXPECT_EQ(result.adjust.ip_bytes, tcp4().size() - 14 + 20);
+  EXPECT_EQ(result.adjust.ether_type, 0x0800u);
+  EXPECT_EQ(result.adjust.flow_hash, 0xdec8u) << "SipHash-1-3, computed elsewhere";
+  EXPECT_NE(result.adjust.flow_hash, answer(udp6(), settings).adjust.flow_hash) << "another flow's hash";
   settings.encapsulation->hash_key = {};
-  EXPECT_NE(result.src_mac[1], answer(tcp4(), settings).src_mac[1]) << "another key";
+  EXPECT_NE(result.adjust.flow_hash, answer(tcp4(), settings).adjust.flow_hash) << "another key";
 
   Bytes longest = tcp4();
   longest[16] = 0x05;
   longest[17] = 0xc8;  // 1480 bytes
   longest.resize(14 + 1480);
-  EXPECT_NE(answer(longest, settings).flags & XG_RES_ENCAPSULATE, 0u);
+  EXPECT_EQ(answer(longest, settings).adjust.ip_bytes, 1500u);
   longest[17]++;
   longest.resize(14 + 1481);
-  const xg_result too_long = answer(longest, settings);
+  const Answer too_long = answer(longest, settings);
   EXPECT_EQ(too_long.verdict, XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kTooLong));
   EXPECT_EQ(too_long.flags, XG_RES_TOO_LONG);
-  EXPECT_EQ(too_long.dst_mac[0], 1480u);
+  EXPECT_EQ(too_long.adjust.longest, 1480u);
   longest.resize(600);
   EXPECT_EQ(answer(longest, settings).verdict, XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kMalformed));
 }
@@ -154,11 +157,7 @@ TEST(Reference, MaglevSpreadsFlowsByWeightWhateverTheKey) {
 TEST(Reference, L2fwdSwapsTheAddresses) {
   const xg_result result = answer(udp6(), L2fwdSettings{false, 0, true, 0});
   EXPECT_EQ(result.verdict, XG_VERDICT(XG_TX, 0u, 1u, 0u));
-  EXPECT_EQ(result.flags,
-            XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_CACHE | XG_REWRITE_SWAP_MACS << 16);
-  EXPECT_EQ(result.dst_mac[0], 0x00000002u);
-  EXPECT_EQ(result.dst_mac[1], 0x0b00u);
-  EXPECT_EQ(result.src_mac[1], 0x0a00u);
+  EXPECT_EQ(result.flags, XG_RES_SWAP_MACS | XG_RES_CACHE | XG_REWRITE_SWAP_MACS << 16);
   EXPECT_EQ(result.cache_ttl_ms, 0u);
 }
 
@@ -350,24 +349,24 @@ gpu::ForwardSettings two_next_hops() {
 
 TEST(Reference, ARouterTakesAHopAndSetsTheNextHopsAddresses) {
   const auto settings = two_next_hops();
-  const xg_result six = answer(udp6(), settings);
+  const Answer six = answer(udp6(), settings);
   EXPECT_EQ(six.verdict, XG_VERDICT(XG_REDIRECT, 4u, 1u, 1u));
-  EXPECT_EQ(six.flags,
-            XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL | XG_RES_CACHE | XG_REWRITE_FIRST << 16);
-  EXPECT_EQ(six.dst_mac[0], 0x01efbe02u);
-  EXPECT_EQ(six.dst_mac[1], 0x0302u) << "IPv6 has no checksum";
-  EXPECT_EQ(six.src_mac[0], 0x0504aa02u);
-  EXPECT_EQ(six.src_mac[1], 63u << 16 | 0x0706u);
+  EXPECT_EQ(six.flags, XG_RES_EDIT | XG_RES_CACHE | XG_REWRITE_FIRST << 16);
+  EXPECT_EQ(six.edit.sets, XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL);
+  EXPECT_THAT(six.edit.dst_mac, testing::ElementsAre(0x02, 0xbe, 0xef, 0x01, 0x02, 0x03));
+  EXPECT_THAT(six.edit.src_mac, testing::ElementsAre(0x02, 0xaa, 0x04, 0x05, 0x06, 0x07));
+  EXPECT_EQ(six.edit.l3_checksum, 0u) << "IPv6 has none";
+  EXPECT_EQ(six.edit.ttl, 63u);
   EXPECT_EQ(six.cache_ttl_ms, 9u);
   EXPECT_EQ(six.detail, 0u);
-  const xg_result four = answer(tcp4(), settings);
+  const Answer four = answer(tcp4(), settings);
   EXPECT_EQ(four.verdict, XG_VERDICT(XG_TX, 0u, 1u, 2u)) << "the longest prefix, and the first of equals";
   EXPECT_EQ(XG_RES_REWRITE(four.flags), XG_REWRITE_FIRST + 1);
-  EXPECT_EQ(four.src_mac[0], 0x00000002u);
-  EXPECT_EQ(four.src_mac[1], 63u << 16 | 0x0a00u) << "the frame's former destination";
+  EXPECT_EQ(four.edit.ttl, 63u);
+  EXPECT_THAT(four.edit.src_mac, testing::ElementsAre(0x02, 0, 0, 0, 0, 0x0a))
+      << "the frame's former destination";
   EXPECT_EQ(four.detail, 1u);
-  EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags,
-            XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL);
+  EXPECT_EQ(answer(first_fragment(tcp4()), settings).flags, XG_RES_EDIT);
 }
 
 // 192.168.0.1 to 192.168.0.199 is the example that everybody's checksum is tried on: 0xb861.
@@ -380,9 +379,9 @@ TEST(Reference, ARouterUpdatesTheChecksumByRfc1624) {
     frame[22] = static_cast<u8>(ttl);
     frame[24] = static_cast<u8>(checksum >> 8);
     frame[25] = static_cast<u8>(checksum);
-    const xg_result result = answer(frame, two_next_hops());
-    EXPECT_EQ(XG_RES_TTL(result.src_mac[1]), ttl - 1);
-    const u32 bytes = XG_RES_CHECKSUM(result.dst_mac[1]);
+    const Answer result = answer(frame, two_next_hops());
+    EXPECT_EQ(result.edit.ttl, ttl - 1);
+    const u32 bytes = result.edit.l3_checksum;
     return (bytes & 0xff) << 8 | bytes >> 8;
   };
   const auto right = [&](u32 ttl) {

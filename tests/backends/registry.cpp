@@ -134,7 +134,7 @@ TEST_P(ForcedDevice, IsTheOneThatRuns) {
   const auto results = judge(**queue, traffic.descriptors, 8, kGeneration);
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].verdict, XG_VERDICT(XG_REDIRECT, 3u, 1u, 0u));
-  EXPECT_EQ(results[0].dst_mac[0], 0x11111111u);
+  EXPECT_EQ(results[0].flags, XG_RES_SWAP_MACS);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ForcedDevice, testing::Values("cpu", "cuda", "vulkan"),

@@ -125,7 +125,7 @@ TEST_P(Standby, IsThereForTwoThreads) {
     }
     over = true;
   });
-  std::vector<xg_result> results;
+  Answers results;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while ((!over || queue.in_flight() > 0) && std::chrono::steady_clock::now() < deadline) {
     gpu::Slot* slot = queue.poll();
@@ -134,7 +134,7 @@ TEST_P(Standby, IsThereForTwoThreads) {
       continue;
     }
     EXPECT_FALSE(slot->failed);
-    results.insert(results.end(), slot->results, slot->results + slot->count);
+    append(results, answers_in(*slot));
     queue.release(slot);
   }
   feeder.join();

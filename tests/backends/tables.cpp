@@ -245,8 +245,7 @@ class Tables : public testing::TestWithParam<std::tuple<Target, Case>> {
     const auto pipelines = gpu::Pipelines::compile(settings, kOptions);
     ASSERT_TRUE(pipelines) << pipelines.error();
     gpu::reference::Judge reference(settings, kOptions);
-    std::vector<xg_result> should(traffic.descriptors.size());
-    reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+    const Answers should = answers_of(reference, traffic.region.bytes(), traffic.descriptors, kGeneration);
     const auto remembered = reference.tables();
 
     XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());

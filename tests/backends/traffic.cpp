@@ -160,7 +160,8 @@ void put_ipv6(Random& random, Bytes& frame) {
   set16(frame, start + 4, said_length(random, frame.size() - start - 40, 0));
 }
 
-Bytes random_frame(Random& random) {
+// MAC addresses and tags.
+Bytes random_ethernet(Random& random) {
   Bytes frame;
   // Few MAC addresses, but never the same one twice in a frame.
   put32(frame, (random.one_in(30) ? 0x03000000 : 0x02000000) + random.below(8));
@@ -171,6 +172,22 @@ Bytes random_frame(Random& random) {
     put16(frame, random.pick(std::array<u32, 3>{0x8100, 0x88a8, 0x9100}));
     put16(frame, random.pick(std::array<u32, 3>{0, 10, 0x6064}));
   }
+  return frame;
+}
+
+// Headers that are often cut off or garbled.
+Bytes damaged(Random& random, Bytes frame) {
+  if (random.one_in(20)) {
+    u8& byte = frame[random.between(12, static_cast<u32>(frame.size()) - 1)];
+    byte = static_cast<u8>(byte ^ (1u << random.below(8)));
+  }
+  if (random.one_in(10)) frame.resize(random.between(14, static_cast<u32>(frame.size())));
+  frame.resize(std::min<std::size_t>(frame.size(), 1500));
+  return frame;
+}
+
+Bytes random_frame(Random& random) {
+  Bytes frame = random_ethernet(random);
   const u32 kind = random.below(16);
   if (kind < 8) {
     put16(frame, 0x0800);
@@ -182,13 +199,82 @@ Bytes random_frame(Random& random) {
     put16(frame, random.pick(std::array<u32, 3>{0x0806, 0x88cc, 0x0004}));
     put_random(random, frame, 46);
   }
-  if (random.one_in(20)) {
-    u8& byte = frame[random.between(12, static_cast<u32>(frame.size()) - 1)];
-    byte = static_cast<u8>(byte ^ (1u << random.below(8)));
+  return damaged(random, std::move(frame));
+}
+
+// An IP packet, and with it the protocol number that it has inside of another one.
+Bytes inner_packet(Random& random, u8& protocol) {
+  Bytes inner;
+  const bool v4 = random.one_in(2);
+  protocol = v4 ? XG_IPPROTO_IPIP : XG_IPPROTO_IPV6;
+  if (v4)
+    put_ipv4(random, inner);
+  else
+    put_ipv6(random, inner);
+  inner[1] = static_cast<u8>(random.below(4) << (v4 ? 0 : 4));
+  if (random.one_in(16)) inner[0] = static_cast<u8>(random.bits());
+  if (random.one_in(16)) protocol ^= XG_IPPROTO_IPIP ^ XG_IPPROTO_IPV6;
+  if (random.one_in(10)) inner.resize(random.below(static_cast<u32>(inner.size()) + 1));
+  return inner;
+}
+
+void put_outer4(Random& random, Bytes& frame, u8 protocol) {
+  const u32 options = random.one_in(6) ? random.below(4) : 0;
+  put8(frame, 0x45 + options);
+  put8(frame, random.pick(std::array<u32, 6>{0, 1, 2, 3, 3, 0x13}));
+  put32(frame, static_cast<u32>(random.bits()) & 0xffff);
+  put16(frame, random.one_in(16) ? random.pick(std::array<u32, 2>{0x2000, 0x0010}) : 0x4000);
+  put8(frame, 64);
+  put8(frame, protocol);
+  put16(frame, 0);
+  put32(frame, pool_address4(random));
+  put32(frame, 0x0a000000 | random.below(8));
+  put_random(random, frame, options * 4);
+}
+
+void put_outer6(Random& random, Bytes& frame, u8 protocol) {
+  const bool extended = random.one_in(6);
+  put32(frame,
+        0x60000000 | random.pick(std::array<u32, 6>{0, 1, 2, 3, 3, 0x13}) << 20 | random.below(1 << 20));
+  put16(frame, 0);
+  put8(frame, extended ? XG_IPPROTO_DSTOPTS : protocol);
+  put8(frame, 64);
+  std::array<u8, 16> address{};
+  pool_address6(random, address);
+  frame.insert(frame.end(), address.begin(), address.end());
+  std::fill(address.begin() + 4, address.end(), u8{0});
+  address[15] = static_cast<u8>(random.below(3));
+  frame.insert(frame.end(), address.begin(), address.end());
+  if (!extended) return;
+  put8(frame, protocol);
+  put8(frame, 0);
+  put_random(random, frame, 6);
+}
+
+Bytes tunnel_frame(Random& random) {
+  if (random.one_in(4)) return random_frame(random);
+  Bytes frame = random_ethernet(random);
+  u8 protocol = 0;
+  const Bytes inner = inner_packet(random, protocol);
+  const bool v4 = random.one_in(2), gue = random.one_in(2);
+  if (gue) protocol = XG_IPPROTO_UDP;
+  put16(frame, v4 ? 0x0800 : 0x86dd);
+  const std::size_t start = frame.size();
+  if (v4)
+    put_outer4(random, frame, protocol);
+  else
+    put_outer6(random, frame, protocol);
+  if (gue) {
+    put16(frame, 0xc000 + random.below(8));
+    put16(frame, random.pick(std::array<u32, 6>{6080, 6080, 6080, 6080, 6081, 53}));
+    put16(frame, static_cast<u32>(said_length(random, inner.size() + 8, 0)));
+    put16(frame, 0);
   }
-  if (random.one_in(10)) frame.resize(random.between(14, static_cast<u32>(frame.size())));
-  frame.resize(std::min<std::size_t>(frame.size(), 1500));
-  return frame;
+  frame.insert(frame.end(), inner.begin(), inner.end());
+  const std::size_t bytes = frame.size() - start;
+  set16(frame, start + (v4 ? 2 : 4), said_length(random, v4 ? bytes : bytes - 40, 0));
+  if (random.one_in(4)) put_random(random, frame, random.below(20));
+  return damaged(random, std::move(frame));
 }
 
 // ---- Placing them in the region --------------------------------------------------------------------
@@ -353,12 +439,14 @@ u8 pool_protocol(Random& random) {
   return random.pick(protocols);
 }
 
-Traffic random_traffic(Random& random, u32 packets, u32 pipelines) {
+namespace {
+
+Traffic traffic_of(Random& random, u32 packets, u32 pipelines, Bytes (*make)(Random&)) {
   Traffic traffic{FrameRegion(u64{packets} * XG_CHUNK_SIZE), {}};
   for (u32 i = 0; i < packets; i++) {
     const u64 offset = u64{i} * XG_CHUNK_SIZE + XG_FRAME_DATA + (random.one_in(4) ? random.below(8) : 0);
     const auto pipeline = static_cast<u16>(random.below(pipelines));
-    xg_descriptor descriptor = place(traffic.region, offset, random_frame(random), pipeline, i);
+    xg_descriptor descriptor = place(traffic.region, offset, make(random), pipeline, i);
     if (random.one_in(16))
       spoil_metadata(random, traffic.region.base() + offset - XG_METADATA_SIZE, descriptor.length);
     if (random.one_in(16)) spoil_descriptor(random, descriptor, traffic.region.size());
@@ -371,6 +459,15 @@ Traffic random_traffic(Random& random, u32 packets, u32 pipelines) {
   }
   traffic.descriptors.back().flags = 0;
   return traffic;
+}
+
+}  // namespace
+
+Traffic random_traffic(Random& random, u32 packets, u32 pipelines) {
+  return traffic_of(random, packets, pipelines, random_frame);
+}
+Traffic tunnels(Random& random, u32 packets, u32 pipelines) {
+  return traffic_of(random, packets, pipelines, tunnel_frame);
 }
 
 Traffic captured_traffic(const std::string& directory, u32 pipelines) {

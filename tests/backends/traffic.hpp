@@ -67,6 +67,11 @@ inline constexpr u32 kGeneration = 7;
 // from the small pools that policies.hpp draws its rules from.
 Traffic random_traffic(Random& random, u32 packets, u32 pipelines);
 
+// Likewise, three of four of them inside of IPv4 or IPv6 and, some, UDP to ports 6080 and 6081: whole and cut
+// off, with each ECN, with outer options and extension headers, in fragments, in headers that contradict each
+// other, and with bytes behind them. They lead to 10.0.0.0 to .7 and to 2001:db8:: to ::2.
+Traffic tunnels(Random& random, u32 packets, u32 pipelines);
+
 // The captures in `directory`, in order of their names, each packet cut to what fits a chunk.
 Traffic captured_traffic(const std::string& directory, u32 pipelines);
 

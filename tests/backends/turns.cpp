@@ -67,8 +67,7 @@ TEST_P(Turns, QueuesShareTheTables) {
   const Traffic traffic = make_traffic();
   const auto pipelines = gpu::Pipelines::compile(with_tables(), kOptions).value();
   gpu::reference::Judge reference(with_tables(), kOptions);
-  std::vector<xg_result> should(traffic.descriptors.size());
-  reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+  const Answers should = answers_of(reference, traffic.region.bytes(), traffic.descriptors, kGeneration);
 
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   std::vector<gpu::Drive> drives(2, gpu::Drive::launched);
@@ -83,7 +82,7 @@ TEST_P(Turns, QueuesShareTheTables) {
     queues.push_back(*std::move(queue));
   }
 
-  std::vector<xg_result> is;
+  Answers is;
   for (std::size_t first = 0, turn = 0; first < traffic.descriptors.size(); turn++) {
     const u32 count = cut(traffic.descriptors, first, kBatch, kCapacity);
     const std::vector<xg_descriptor> batch(
@@ -110,7 +109,7 @@ TEST_P(Turns, BatchesWithoutTablesKeepTheirPlace) {
   struct Batch {
     std::vector<xg_descriptor> descriptors;
     u32 generation;
-    std::vector<xg_result> should;
+    Answers should;
   };
   std::vector<Batch> batches;
   for (std::size_t first = 0; first < traffic.descriptors.size();) {
@@ -127,12 +126,10 @@ TEST_P(Turns, BatchesWithoutTablesKeepTheirPlace) {
     }
     first += count;
   }
+  gpu::reference::Judge without(tableless);
   for (Batch& batch : batches) {
-    batch.should.resize(batch.descriptors.size());
-    if (batch.generation == kGeneration)
-      reference.decide(traffic.region.bytes(), batch.descriptors, kGeneration, batch.should);
-    else
-      gpu::reference::decide(traffic.region.bytes(), batch.descriptors, kTableless, tableless, batch.should);
+    gpu::reference::Judge& judge = batch.generation == kGeneration ? reference : without;
+    batch.should = answers_of(judge, traffic.region.bytes(), batch.descriptors, batch.generation);
   }
 
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
@@ -148,7 +145,7 @@ TEST_P(Turns, BatchesWithoutTablesKeepTheirPlace) {
     ASSERT_FALSE(slot->failed);
     ASSERT_EQ(slot->generation, batch.generation);
     ASSERT_EQ(slot->count, batch.descriptors.size());
-    expect_equal({slot->results, slot->results + slot->count}, batch.should, batch.descriptors);
+    expect_equal(answers_in(*slot), batch.should, batch.descriptors);
     (*queue)->release(slot);
   };
   for (const Batch& batch : batches) {
@@ -197,12 +194,12 @@ TEST_P(Turns, AnAutomaticQueueGoesBothWays) {
   auto opened = device->open_queue({kLargest, 4, gpu::Drive::automatic});
   ASSERT_TRUE(opened) << opened.error();
   gpu::Queue& queue = **opened;
-  std::vector<xg_result> is;
+  Answers is;
   const auto take = [&] {
     gpu::Slot* slot = wait(queue);
     ASSERT_NE(slot, nullptr) << "a batch did not come back";
     ASSERT_FALSE(slot->failed);
-    is.insert(is.end(), slot->results, slot->results + slot->count);
+    append(is, answers_in(*slot));
     queue.release(slot);
   };
   std::size_t first = 0;
@@ -234,8 +231,7 @@ TEST_P(Turns, AnAutomaticQueueGoesBothWays) {
   while (queue.in_flight() != 0 && !HasFatalFailure()) take();
   const std::vector<xg_descriptor> judged(traffic.descriptors.begin(),
                                           traffic.descriptors.begin() + static_cast<std::ptrdiff_t>(first));
-  std::vector<xg_result> should(first);
-  reference.decide(traffic.region.bytes(), judged, kGeneration, should);
+  const Answers should = answers_of(reference, traffic.region.bytes(), judged, kGeneration);
   expect_equal(is, should, judged);
   EXPECT_EQ(tables_of(*device, *pipelines), reference.tables());
 }
@@ -260,8 +256,7 @@ TEST_P(Turns, QueuesAtOnce) {
   const std::vector<gpu::PipelineSettings> settings{{"main", {sources, flows}}};
   const auto pipelines = gpu::Pipelines::compile(settings, kOptions).value();
   gpu::reference::Judge reference(settings, kOptions);
-  std::vector<xg_result> should(traffic.descriptors.size());
-  reference.decide(traffic.region.bytes(), traffic.descriptors, kGeneration, should);
+  const Answers should = answers_of(reference, traffic.region.bytes(), traffic.descriptors, kGeneration);
 
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
   std::vector<gpu::Drive> drives(3, gpu::Drive::launched);
@@ -278,12 +273,13 @@ TEST_P(Turns, QueuesAtOnce) {
     ASSERT_TRUE(queue) << queue.error();
     feeds.push_back({*std::move(queue), {}});
   }
-  std::vector<xg_result> is(should.size());
+  Answers is(should.size());
   const auto take = [&](Feed& feed) {
     gpu::Slot* slot = wait(*feed.queue);
     ASSERT_NE(slot, nullptr) << "a batch did not come back";
     ASSERT_FALSE(slot->failed);
-    std::copy_n(slot->results, slot->count, is.begin() + static_cast<std::ptrdiff_t>(feed.firsts.front()));
+    const Answers answers = answers_in(*slot);
+    std::copy(answers.begin(), answers.end(), is.begin() + static_cast<std::ptrdiff_t>(feed.firsts.front()));
     feed.firsts.pop_front();
     feed.queue->release(slot);
   };

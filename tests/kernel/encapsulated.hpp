@@ -55,7 +55,7 @@ inline void PrintTo(const Encapsulated& e, std::ostream* out) {
 inline xg_rewrite outer_headers(const Encapsulated& e, u32 generation) {
   xg_rewrite record{};
   record.generation = generation;
-  record.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_ENCAPSULATE;
+  record.flags = XG_REWRITE_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_ENCAPSULATE;
   const u8 mac[]{2, 1, 2, 3, 4, 5};
   std::copy_n(mac, 6, record.dst_mac);
   record.mtu = 1400;

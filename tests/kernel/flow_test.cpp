@@ -286,21 +286,21 @@ TEST_F(FlowTest, SwapsTheMacAddresses) {
 TEST_F(FlowTest, RewritesTheMacAddresses) {
   const u32 index = 2 + 17;
   xg_rewrite& record = program_->rewrite(index);
-  record = rewrite(program_->generation(), XG_RES_SET_DST_MAC);
+  record = rewrite(program_->generation(), XG_REWRITE_DST_MAC);
   program_->publish(kFlow, XG_PASS, {.rewrite = index});
   Frame expected = kFlow;
   std::copy_n(record.dst_mac, 6, expected.begin());
   EXPECT_EQ(program_->run(kFlow).frame, expected);
-  record.flags |= XG_RES_SET_SRC_MAC;
+  record.flags |= XG_REWRITE_SRC_MAC;
   std::copy_n(record.src_mac, 6, expected.begin() + 6);
   EXPECT_EQ(program_->run(kFlow).frame, expected);
-  record.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
+  record.flags = XG_REWRITE_DST_MAC | XG_REWRITE_SRC_FROM_DST;
   std::copy_n(kFlow.begin(), 6, expected.begin() + 6);
   EXPECT_EQ(program_->run(kFlow).frame, expected) << "the former destination becomes the source";
 }
 
 TEST_F(FlowTest, ARewriteOfAnotherGenerationIsAMiss) {
-  program_->rewrite(40) = rewrite(program_->generation() + 2, XG_RES_SET_DST_MAC);
+  program_->rewrite(40) = rewrite(program_->generation() + 2, XG_REWRITE_DST_MAC);
   program_->publish(kFlow, XG_PASS, {.rewrite = 40});
   const Outcome outcome = program_->run(kFlow);
   EXPECT_EQ(outcome.reason, "drop_default");
@@ -312,7 +312,7 @@ TEST_F(FlowTest, ARewriteOfAnotherGenerationIsAMiss) {
 // A record is reused in place two generations later: a slow reader finds it changed under its hands.
 TEST_F(FlowTest, NoPacketLeavesWithARewriteOfTwoGenerations) {
   const u32 index = 2 + 17, generation = program_->generation();
-  const auto both = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
+  const auto both = XG_REWRITE_DST_MAC | XG_REWRITE_SRC_MAC;
   const xg_rewrite own = rewrite(generation, both);
   xg_rewrite other = rewrite(generation + 2, both);
   for (u8* byte : {other.dst_mac, other.src_mac}) std::fill_n(byte, 6, u8{0xbb});

@@ -49,7 +49,7 @@ class ForwardTest : public KernelTest {
     program_->config().mac = own(kDstMac);
     program_->install(policy_text(R"("default": "drop", )" + kRouter));  // a miss is a drop_default
     program_->rewrite(kIndex) =
-        rewrite(program_->generation(), XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_REWRITE_FORWARD);
+        rewrite(program_->generation(), XG_REWRITE_DST_MAC | XG_REWRITE_SRC_MAC | XG_REWRITE_FORWARD);
     program_->rewrite(kIndex).mtu = 1500;
   }
   // The verdict is the flow's, whatever else stands in the frame.

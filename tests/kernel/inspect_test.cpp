@@ -298,14 +298,14 @@ TEST_F(KnownTest, AConnectionsEndGoesAsTheFlowDoesAndItsBeginIsNew) {
 TEST_F(KnownTest, ARewriteOfAnEarlierGenerationIsTakenFromThere) {
   Program program;
   program.install(tables(kDropNew));
-  program.rewrite(XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)) = rewrite(1, XG_RES_SET_DST_MAC);
+  program.rewrite(XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)) = rewrite(1, XG_REWRITE_DST_MAC);
   program.publish(kKnown, XG_TX, {.rewrite = XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)});
   program.install(tables(kDropNew, 1));
   const Outcome outcome = program.run(kKnown);
   EXPECT_EQ(outcome.reason, "tx_flow");
   EXPECT_EQ(outcome.frame[5], 5) << "the record's MAC address";
   // Two generations on the record is another one's.
-  program.rewrite(XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)) = rewrite(3, XG_RES_SET_DST_MAC);
+  program.rewrite(XG_REWRITE_INDEX(XG_REWRITE_FIRST, 1)) = rewrite(3, XG_REWRITE_DST_MAC);
   program.install(tables(kDropNew, 1));
   EXPECT_EQ(program.run(kKnown).reason, "drop_failure");
 }

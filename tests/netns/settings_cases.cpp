@@ -178,6 +178,18 @@ SettingsCase encapsulation() {
                           R"({"type": "gue", "source": {"ipv4": "10.9.0.0/24", "ipv6": "fd09::/112"}})"})})};
 }
 
+SettingsCase decapsulate() {
+  return {"Decapsulate",
+          R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+            {"stage": "decapsulate", "description": "what", "type": "gue", "port": 6081, "action": "pass",
+             "addresses": ["10.9.0.1", "fd09::1"]}]}})",
+          together({each("/pipelines/p/0/type", {R"("gue")", R"("any")"}),
+                    each("/pipelines/p/0/addresses", {R"("10.9.0.1")", R"(["10.9.0.1", "fd09::1"])"}),
+                    each("/pipelines/p/0/action", {R"("pass")", R"("tx")", R"({"redirect": "IF1"})"}),
+                    each("/pipelines/p/0",
+                         {R"({"stage": "decapsulate", "type": "ipip", "addresses": "10.9.0.1"})"})})};
+}
+
 SettingsCase l2fwd() {
   return {"L2fwd", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}],
                       "pipelines": {"p": [{"stage": "l2fwd", "description": "what", "to": "IF1", "cache": "1s"}]}})",
@@ -290,8 +302,9 @@ SettingsCase compute() {
 
 const std::vector<SettingsCase>& settings_cases() {
   static const std::vector<SettingsCase> cases{
-      whole(), rules(),      matches(), management(), acl(),       hash_balance(), maglev(), encapsulation(),
-      l2fwd(), reputation(), forward(), rate_limit(), conntrack(), ddos(),         io(),     compute(),
+      whole(),     rules(),         matches(),     management(), acl(),     hash_balance(),
+      maglev(),    encapsulation(), l2fwd(),       reputation(), forward(), rate_limit(),
+      conntrack(), ddos(),          decapsulate(), io(),         compute(),
   };
   return cases;
 }

@@ -175,7 +175,6 @@ TEST(ControlReport, VerdictsInWords) {
   balance.encapsulation = gpu::EncapsulationSettings{};
   balance.backends[1].address = {6, {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}, 128};
   pipeline.stages[1] = balance;
-  result.dst_mac[0] = 1460;
   EXPECT_EQ(decider_text(XG_VERDICT(XG_TX, 0u, 2u, 0u), &pipeline, &result),
             "stage 2 (load_balance) backend 2 (b2), inside of IP to 2001:db8::9");
   EXPECT_EQ(decider_text(XG_VERDICT(XG_DROP, 0u, 2u, gpu::balance_rule::kTooLong), &pipeline, &result),

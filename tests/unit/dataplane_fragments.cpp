@@ -36,6 +36,8 @@ class Decided {
     batch.generation = generation;
     slot.descriptors = descriptors;
     slot.results = results;
+    slot.edits = edits;
+    slot.adjusts = adjusts;
     slot.capacity = 16;
     batch.ports.resize(16);
     batch.arrivals.resize(16);
@@ -67,6 +69,8 @@ class Decided {
   std::vector<u8> region;
   xg_descriptor descriptors[16]{};
   xg_result results[16]{};
+  xg_edit edits[16]{};
+  xg_adjust adjusts[16]{};
   gpu::Slot slot;
   Batch batch;
   xg_worker_counters counters{};
@@ -92,13 +96,17 @@ TEST(FragmentFates, OfOneBatchAndOfLaterOnes) {
   const auto all = logs(1);
   Decided one;
   one.add(first(1), XG_VERDICT(XG_DROP, 0u, 1u, 7u));
-  one.add(first(2), XG_VERDICT(XG_REDIRECT, 3u, 1u, 8u)).flags = XG_RES_SET_DST_MAC | XG_RES_CACHE;
+  one.add(first(2), XG_VERDICT(XG_REDIRECT, 3u, 1u, 8u)).flags = XG_RES_EDIT | XG_RES_CACHE;
+  one.edits[1].sets = XG_EDIT_DST_MAC;
+  one.edits[1].dst_mac[5] = 7;
   one.add(later(1));
   one.add(later(2), XG_DROP);
   EXPECT_TRUE(one.settle(all, 0, kNow));
   EXPECT_EQ(one.results[2].verdict, XG_VERDICT(XG_DROP, 0u, 1u, 7u));
   EXPECT_EQ(one.results[3].verdict, XG_VERDICT(XG_REDIRECT, 3u, 1u, 8u));
-  EXPECT_EQ(one.results[3].flags, XG_RES_SET_DST_MAC) << "and is not cached";
+  EXPECT_EQ(one.results[3].flags, XG_RES_EDIT) << "and is not cached";
+  EXPECT_EQ(one.edits[3].sets, XG_EDIT_DST_MAC);
+  EXPECT_EQ(one.edits[3].dst_mac[5], 7);
   Decided next;
   next.add(later(1));
   EXPECT_TRUE(next.settle(all, 0, kNow + 1000));
@@ -179,56 +187,78 @@ TEST(FragmentFates, AFloodOfFirstOnesTakesItsOwnSourcesPlaces) {
 
 TEST(ResultOfLater, HasTheTtlAndChecksumOfItsOwnHeader) {
   Decided one;
-  xg_result result{};
-  result.verdict = XG_TX;
-  result.flags = XG_RES_SET_TTL | XG_RES_SET_DST_MAC;
-  result.dst_mac[1] = 0x1234u << 16 | 0x0605;
-  result.src_mac[1] = 63u << 16 | 0x0a09;
+  Decision first;
+  first.result.verdict = XG_TX;
+  first.result.flags = XG_RES_EDIT;
+  first.edit = {.dst_mac = {1, 2, 3, 4, 5, 6},
+                .src_mac = {5, 6, 7, 8, 9, 10},
+                .l3_checksum = 0x1234,
+                .ttl = 63,
+                .sets = XG_EDIT_TTL | XG_EDIT_DST_MAC};
   one.add(later(1, 9));
   const u8* frame = &one.region[XG_FRAME_DATA];
-  const xg_result mine = result_of_later({result, 52}, frame);
-  EXPECT_EQ(mine.verdict, XG_TX);
-  EXPECT_EQ(XG_RES_TTL(mine.src_mac[1]), 8u);
-  EXPECT_EQ(mine.src_mac[1] & 0xffff, 0x0a09u);
-  EXPECT_EQ(mine.dst_mac[1] & 0xffff, 0x0605u);
+  const Decision mine = result_of_later({first, 52}, frame);
+  EXPECT_EQ(mine.result.verdict, XG_TX);
+  EXPECT_EQ(mine.edit.ttl, 8u);
+  EXPECT_EQ(mine.edit.sets, first.edit.sets);
+  EXPECT_EQ(std::memcmp(mine.edit.dst_mac, first.edit.dst_mac, 12), 0);
   // The sum of the header with the new TTL and checksum is that of the old one.
   u32 before = 0, after = 0;
   for (u32 i = 0; i < 20; i += 2) before += xg_load16(frame + 14 + i);
   after = before - xg_load16(frame + 14 + 8) - xg_load16(frame + 14 + 10);
-  after += (xg_load16(frame + 14 + 8) & 0xff00u) | XG_RES_TTL(mine.src_mac[1]);
-  after += XG_RES_CHECKSUM(mine.dst_mac[1]);
+  after += (xg_load16(frame + 14 + 8) & 0xff00u) | mine.edit.ttl;
+  after += mine.edit.l3_checksum;
   EXPECT_EQ(before % 0xffff, after % 0xffff);
 
   Decided last_hop;
   last_hop.add(later(1, 1));
-  EXPECT_EQ(result_of_later({result, 52}, &last_hop.region[XG_FRAME_DATA]).verdict, XG_DROP);
+  EXPECT_EQ(result_of_later({first, 52}, &last_hop.region[XG_FRAME_DATA]).result.verdict, XG_DROP);
 }
 
 // It came to another address than its first one, or broken.
 TEST(ResultOfLater, WhatNoRouterSendsOnIsTheHosts) {
-  xg_result result{};
-  result.verdict = XG_TX;
+  Decision first;
+  first.result.verdict = XG_TX;
+  first.result.flags = XG_RES_EDIT;
   for (const u32 router : {0u, XG_ROUTER_ADDRESSED, XG_ROUTER_CHECKSUM}) {
     Decided one;
     one.add(later(1));
     one.region[XG_FRAME_DATA - XG_METADATA_SIZE + offsetof(xg_metadata, router)] = static_cast<u8>(router);
-    result.flags = XG_RES_SET_TTL | XG_RES_SET_DST_MAC;
-    const xg_result routed = result_of_later({result, 52}, &one.region[XG_FRAME_DATA]);
-    EXPECT_EQ(routed.verdict, XG_PASS);
-    EXPECT_EQ(routed.flags, 0u);
-    result.flags = XG_RES_SET_DST_MAC;
-    EXPECT_EQ(result_of_later({result, 52}, &one.region[XG_FRAME_DATA]).verdict, XG_TX) << "no router's";
+    first.edit.sets = XG_EDIT_TTL | XG_EDIT_DST_MAC;
+    const Decision routed = result_of_later({first, 52}, &one.region[XG_FRAME_DATA]);
+    EXPECT_EQ(routed.result.verdict, XG_PASS);
+    EXPECT_EQ(routed.result.flags, 0u);
+    first.edit.sets = XG_EDIT_DST_MAC;
+    EXPECT_EQ(result_of_later({first, 52}, &one.region[XG_FRAME_DATA]).result.verdict, XG_TX)
+        << "no router's";
   }
 }
 
 TEST(ResultOfLater, IsNotLongerInsideOfOuterHeaders) {
-  xg_result result{};
-  result.verdict = XG_TX;
-  result.flags = XG_RES_ENCAPSULATE;
+  Decision first;
+  first.result.verdict = XG_TX;
+  first.result.flags = XG_RES_ADJUST;
+  first.adjust.pushed = 28;
+  first.adjust.ip_bytes = 148;
   Decided one;
-  one.add(later(1, 64, 100));
-  EXPECT_EQ(result_of_later({result, 120}, &one.region[XG_FRAME_DATA]).verdict, XG_TX);
-  EXPECT_EQ(result_of_later({result, 119}, &one.region[XG_FRAME_DATA]).verdict, XG_DROP);
+  one.add(later(1, 64, 90));
+  const u8* frame = &one.region[XG_FRAME_DATA];
+  const Decision later = result_of_later({first, 120}, frame);
+  EXPECT_EQ(later.result.verdict, XG_TX);
+  EXPECT_EQ(later.adjust.ip_bytes, 20u + 90 + 28) << "its own length";
+  EXPECT_EQ(result_of_later({first, 110}, frame).result.verdict, XG_TX);
+  EXPECT_EQ(result_of_later({first, 109}, frame).result.verdict, XG_DROP);
+}
+
+// The first one's outer headers are the first one's alone.
+TEST(ResultOfLater, HasNoPacketInside) {
+  Decision first;
+  first.result.verdict = XG_PASS;
+  first.result.flags = XG_RES_ADJUST;
+  first.adjust.popped = 20;
+  Decided one;
+  one.add(later(1));
+  EXPECT_EQ(result_of_later({first, 1000}, &one.region[XG_FRAME_DATA]).result.verdict, XG_DROP);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What retirement writes over a frame by a device's result.
+// What retirement writes over a frame by a device's edit.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,15 +17,15 @@ class Rewrite : public testing::Test {
  protected:
   Rewrite() { std::iota(frame(), frame() + 100, u8{0}); }
   u8* frame() { return memory_.data() + XG_METADATA_SIZE; }
-  std::array<u8, 100> rewritten(u16 flags, u8 l3_offset, const xg_result& result) {
+  std::array<u8, 100> rewritten(u16 flags, u8 l3_offset, const xg_edit& edit) {
     xg_metadata metadata{};
     metadata.flags = flags;
     metadata.l3_offset = l3_offset;
     std::memcpy(memory_.data(), &metadata, sizeof(metadata));
-    apply_rewrite(frame(), result);
+    apply_edit(frame(), edit);
     std::array<u8, 100> once{}, twice{};
     std::copy_n(frame(), once.size(), once.begin());
-    apply_rewrite(frame(), result);
+    apply_edit(frame(), edit);
     std::copy_n(frame(), twice.size(), twice.begin());
     EXPECT_EQ(once, twice) << "applying it twice is harmless";
     return once;
@@ -35,12 +35,11 @@ class Rewrite : public testing::Test {
     std::iota(bytes.begin(), bytes.end(), u8{0});
     return bytes;
   }
-  static constexpr xg_result kAll{.verdict = XG_TX,
-                                  .flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL,
-                                  .dst_mac = {0xd3d2d1d0, 0xccc0d5d4},
-                                  .src_mac = {0xe3e2e1e0, 0x003fe5e4},
-                                  .cache_ttl_ms = 0,
-                                  .detail = 0};
+  static constexpr xg_edit kAll{.dst_mac = {0xd0, 0xd1, 0xd2, 0xd3, 0xd4, 0xd5},
+                                .src_mac = {0xe0, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5},
+                                .l3_checksum = 0xccc0,
+                                .ttl = 0x3f,
+                                .sets = XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL};
   static std::array<u8, 100> with_macs() {
     auto bytes = numbered();
     for (u8 i = 0; i < 6; ++i) {
@@ -71,12 +70,21 @@ TEST_F(Rewrite, SetsAddressesAndHopLimitOfIpv6) {
 }
 
 TEST_F(Rewrite, LeavesTheHeaderAloneUnlessToldTo) {
-  xg_result result = kAll;
-  result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-  EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, result), with_macs());
+  xg_edit edit = kAll;
+  edit.sets = XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC;
+  EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, edit), with_macs());
+  for (const u32 one : {XG_EDIT_DST_MAC, XG_EDIT_SRC_MAC}) {
+    auto expected = numbered();
+    const auto macs = with_macs();
+    std::copy_n(macs.begin() + (one == XG_EDIT_DST_MAC ? 0 : 6), 6,
+                expected.begin() + (one == XG_EDIT_DST_MAC ? 0 : 6));
+    std::iota(frame(), frame() + 100, u8{0});
+    edit.sets = static_cast<u8>(one);
+    EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, edit), expected) << one;
+  }
   std::iota(frame(), frame() + 100, u8{0});
-  result.flags = XG_RES_CACHE;
-  EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, result), numbered());
+  edit.sets = 0;
+  EXPECT_EQ(rewritten(XG_PKT_IPV4, 14, edit), numbered());
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ struct Wire {
 struct Received {
   Buffers packet;
   xg_result result;
+  xg_edit edit;
+  xg_adjust adjust;
+  bool fits;  // it says what is
   u32 port;
 };
 
@@ -100,8 +103,12 @@ class Routing : public testing::TestWithParam<Settings> {
     for (u32 i = 0; i < free_.size(); ++i) model_free_.insert(free_.storage()[i]);
     descriptors_.resize(kCapacity);
     results_.resize(kCapacity);
+    edits_.resize(kCapacity);
+    adjusts_.resize(kCapacity);
     slot_.descriptors = descriptors_.data();
     slot_.results = results_.data();
+    slot_.edits = edits_.data();
+    slot_.adjusts = adjusts_.data();
     slot_.capacity = kCapacity;
     batch_.slot = &slot_;
     batch_.generation = kGeneration;
@@ -139,9 +146,10 @@ class Routing : public testing::TestWithParam<Settings> {
   u32 below(u32 limit) { return random_() % limit; }
   u8* chunk(u64 offset) { return region_.base() + offset / XG_CHUNK_SIZE * XG_CHUNK_SIZE; }
 
-  // A datagram of a flow that no other one has; its checksum may want completing.
-  void write_frame(u8* frame, u32 readable, u32 length, u32 port) {
-    u8 bytes[60] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45};
+  // A datagram of a flow that no other one has; its checksum may want completing. inner: there are so many
+  // bytes of IP behind its IP header, with a datagram of their own; 0: not.
+  void write_frame(u8* frame, u32 readable, u32 length, u32 port, u32 inner) {
+    u8 bytes[64] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45};
     ++flows_;
     xg_store16(bytes + 16, xg_host16(static_cast<u16>(length - 14)));
     bytes[22] = 64;
@@ -158,8 +166,24 @@ class Routing : public testing::TestWithParam<Settings> {
       sum = (sum & 0xffff) + (sum >> 16);
       xg_store16(bytes + 40, static_cast<u16>(sum));
     }
-    std::memcpy(frame, bytes, std::min(readable, 60u));
-    for (u32 i = 60; i < readable; ++i) frame[i] = static_cast<u8>(i * 7);
+    if (inner) {
+      bytes[23] = 4;
+      xg_store16(bytes + 24, 0);
+      xg_store16(bytes + 24, static_cast<u16>(~ones_sum(bytes + 14, 20)));
+      const u8 header[20] = {0x45, 0, static_cast<u8>(inner >> 8), static_cast<u8>(inner), 0, 0, 0, 0, 9, 17};
+      std::memcpy(bytes + 34, header, sizeof(header));
+      xg_store32(bytes + 46, 0x0100a8c0);
+      xg_store32(bytes + 50, 0x0200a8c0);
+      xg_store16(bytes + 54, xg_host16(1001));
+      xg_store16(bytes + 56, xg_host16(4001));
+      const u16 inner_udp = xg_host16(static_cast<u16>(inner - 20));
+      xg_store16(bytes + 58, inner_udp);
+      u32 sum = ones_sum(bytes + 46, 8) + inner_udp + xg_host16(17);
+      sum = (sum & 0xffff) + (sum >> 16);
+      xg_store16(bytes + 60, below(2) ? static_cast<u16>(sum) : 0x1234);
+    }
+    std::memcpy(frame, bytes, std::min(readable, 64u));
+    for (u32 i = 64; i < readable; ++i) frame[i] = static_cast<u8>(i * 7);
     const xg_hash_keys keys = xg_hash_keys_from(1, 2);
     xg_metadata metadata;
     parse_metadata(frame, readable, length, static_cast<u8>(port), keys, 0, 1, &metadata);
@@ -171,15 +195,20 @@ class Routing : public testing::TestWithParam<Settings> {
     std::memcpy(frame - XG_METADATA_SIZE, &metadata, sizeof(metadata));
   }
 
-  xg_result any_result(u32 first_length) {
+  // Of the packet that is to be descriptor `at`; length: all of its; inner: as write_frame().
+  xg_result any_result(u32 at, u32 first_length, u32 length, u32 inner) {
     const Settings& s = GetParam();
     xg_result result{};
     const u32 action = s.one_way ? s.one_way : s.plain ? 1 + below(4) : below(8);
     result.verdict = XG_VERDICT(action, s.plain ? 1u : below(6), 3u, below(100));
-    if (below(2)) result.flags |= XG_RES_SET_DST_MAC;
-    if (below(2)) result.flags |= XG_RES_SET_SRC_MAC;
-    if (below(3) == 0) result.flags |= XG_RES_SET_TTL;
-    for (u32 i = 0; i < 2; ++i) result.dst_mac[i] = random_(), result.src_mac[i] = random_();
+    xg_edit& edit = edits_[at];
+    xg_adjust& adjust = adjusts_[at];
+    std::array<u32, 8> noise;
+    for (u32& word : noise) word = random_();
+    std::memcpy(&edit, &noise[0], sizeof(edit));
+    std::memcpy(&adjust, &noise[4], sizeof(adjust));
+    edit.sets &= XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL | XG_EDIT_CE;
+    if (below(2)) result.flags |= below(3) ? XG_RES_EDIT : XG_RES_SWAP_MACS;
     if (s.published ? below(2) : below(8) == 0) {
       result.flags |= XG_RES_CACHE;
       if (below(2)) result.flags |= XG_RES_PUBLISHED;
@@ -187,15 +216,60 @@ class Routing : public testing::TestWithParam<Settings> {
     }
     if (s.plain) return result;
     if (below(16) == 0) {
-      result.flags = (result.flags & ~XG_RES_SET_TTL) | XG_RES_ENCAPSULATE;
+      result.flags |= XG_RES_ADJUST;
+      edit.sets &= static_cast<u8>(~XG_EDIT_TTL);
       const u32 number = below(4) ? kRewrite : below(2) ? kRewrite + 1 : XG_REWRITE_HALF + 1;
-      result.dst_mac[1] = (result.dst_mac[1] & 0xffff) | number << 16;
+      adjust = {.popped = 0,
+                .pushed = 20,
+                .ip_bytes = length - 14 + 20,
+                .outer = static_cast<u16>(number),
+                .flow_hash = adjust.flow_hash,
+                .ether_type = 0x0800,
+                .longest = 0};
+      spoil(adjust);
+    } else if (inner) {
+      result.flags |= XG_RES_ADJUST;
+      edit.sets &= static_cast<u8>(~XG_EDIT_TTL);
+      adjust = {.popped = 20,
+                .pushed = 0,
+                .ip_bytes = inner,
+                .outer = 0,
+                .flow_hash = 0,
+                .ether_type = 0x0800,
+                .longest = 0};
+      spoil(adjust);
+    } else if (below(64) == 0) {
+      result.flags |= XG_RES_PAYLOAD;
     }
     if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
       result.flags |= XG_RES_TOO_LONG;
-      result.dst_mac[0] = 1400;
+      adjust.longest = 1400;
     }
     return result;
+  }
+  // Now and then it does not fit the packet.
+  void spoil(xg_adjust& adjust) {
+    spoilt_ = below(4) == 0;
+    if (!spoilt_) return;
+    switch (below(6)) {
+      case 0:
+        adjust.ip_bytes += 1;
+        break;
+      case 1:
+        adjust.ip_bytes -= 1;
+        break;
+      case 2:
+        adjust.ether_type = adjust.ether_type == 0x0800 ? 0x86dd : 0x0800;
+        break;
+      case 3:
+        (adjust.pushed ? adjust.popped : adjust.pushed) = 20;
+        break;
+      case 4:
+        (adjust.pushed ? adjust.pushed : adjust.popped) += 8;
+        break;
+      default:
+        (adjust.pushed ? adjust.pushed : adjust.popped) = 0xffff;
+    }
   }
 
   void fill_batch() {
@@ -220,9 +294,13 @@ class Routing : public testing::TestWithParam<Settings> {
       u32 buffers = s.plain || below(8) ? 1 : 1 + below(4);
       buffers = std::min(buffers, kCapacity - batch_.count);
       const u64 at = chunk_of(free_.pop()) + XG_FRAME_DATA;
-      const u32 readable = 60 + below(100);
-      write_frame(region_.base() + at, readable, readable + (buffers - 1) * 100, port);
-      results_[batch_.count] = any_result(readable);
+      const u32 readable = 60 + below(100), length = readable + (buffers - 1) * 100;
+      const bool tunnels = !s.plain && length >= 64 && below(buffers == 1 ? 8 : 2) == 0;
+      const u32 inner = !tunnels ? 0 : below(2) ? length - 34 : 28 + below(length - 34 - 27);
+      write_frame(region_.base() + at, readable, length, port, inner);
+      results_[batch_.count] = any_result(batch_.count, readable, length, inner);
+      fits_[batch_.count] = !spoilt_;
+      spoilt_ = false;
       batch_.add(at, readable, static_cast<u8>(port),
                  *reinterpret_cast<const xg_metadata*>(region_.base() + at - XG_METADATA_SIZE));
       // Nobody has read its metadata, which the device may find to be another packet's.
@@ -252,7 +330,7 @@ class Routing : public testing::TestWithParam<Settings> {
         ++model_[batch_.ports[i]].error_device;
         model_give_up(packet);
       } else {
-        model_packet({packet, results_[i], batch_.ports[i]});
+        model_packet({packet, results_[i], edits_[i], adjusts_[i], fits_[i], batch_.ports[i]});
       }
       i += static_cast<u32>(packet.size()) - 1;
     }
@@ -313,7 +391,7 @@ class Routing : public testing::TestWithParam<Settings> {
         xg_result pass{};
         pass.verdict = XG_PASS;
         const u64 before = c.passed;
-        model_packet({r.packet, pass, r.port});
+        model_packet({r.packet, pass, {}, {}, true, r.port});
         c.would_drop += c.passed - before;
         return;
       }
@@ -321,7 +399,7 @@ class Routing : public testing::TestWithParam<Settings> {
       if (!(r.result.flags & XG_RES_TOO_LONG)) return model_give_up(r.packet);
       ++c.too_long;
       std::optional<Answer> answer;
-      if (answers_.take(kNow)) answer = answer_too_long(frame, r.packet.front().length, r.result.dst_mac[0]);
+      if (answers_.take(kNow)) answer = answer_too_long(frame, r.packet.front().length, r.adjust.longest);
       const xg_descriptor first = r.packet.front();
       if (!answer ||
           !model_send(wires_[r.port].get(), {{first.offset - answer->earlier, answer->length, 0}}, 0))
@@ -357,31 +435,59 @@ class Routing : public testing::TestWithParam<Settings> {
       ++(there ? c.error_too_long : c.error_target);
       return model_give_up(r.packet);
     }
-    const bool outer = r.result.flags & XG_RES_ENCAPSULATE;
-    if (outer && XG_RES_OUTER(r.result.dst_mac[1]) != kRewrite) {
+    const bool adjusts = r.result.flags & XG_RES_ADJUST;
+    const bool outer = adjusts && r.adjust.pushed, inner = adjusts && !outer;
+    if (outer && r.adjust.outer != kRewrite) {
       ++c.error_generation;
       return model_give_up(r.packet);
     }
-    const bool repaired = queues_[r.port]->traits.repair_checksums &&
-                          complete_checksum(model_base(), r.packet, model_metadata(r.packet));
+    if ((adjusts && !r.fits) || r.result.flags & XG_RES_PAYLOAD) {
+      ++c.error_edit;
+      return model_give_up(r.packet);
+    }
+    const bool repairs = queues_[r.port]->traits.repair_checksums;
+    const bool repaired =
+        repairs && !inner && complete_checksum(model_base(), r.packet, model_metadata(r.packet));
     if (repaired) ++c.checksums_repaired;
     if (r.result.flags & XG_RES_CACHE && !(action != XG_PASS && repaired)) {
       model_cache(r);
       moving_ = true;
     }
-    apply_rewrite(frame, r.result);
+    if (r.result.flags & XG_RES_EDIT) apply_edit(frame, r.edit);
+    if (r.result.flags & XG_RES_SWAP_MACS) std::swap_ranges(frame, frame + 6, frame + 6);
     std::vector<xg_descriptor> packet(r.packet.begin(), r.packet.end());
     if (outer) {
-      const u32 bytes = encapsulate(frame, rewrites_[XG_REWRITE_INDEX(kRewrite, kGeneration)],
-                                    XG_RES_FLOW_HASH(r.result.src_mac[1]));
+      const u32 bytes =
+          encapsulate(frame, rewrites_[XG_REWRITE_INDEX(kRewrite, kGeneration)], r.adjust.flow_hash);
       packet[0].offset -= bytes;
       packet[0].length += bytes;
+    }
+    std::vector<xg_descriptor> cut;
+    if (inner) {
+      u8 header[14];
+      std::copy_n(frame, 12, header);
+      header[12] = 8, header[13] = 0;
+      std::copy_n(header, 14, frame + 20);
+      if (r.result.flags & XG_RES_EDIT && r.edit.sets & XG_EDIT_CE) mark_congestion(frame + 34, 4);
+      packet[0].offset += 20;
+      packet[0].length -= 20;
+      u32 left = 14 + r.adjust.ip_bytes;
+      for (xg_descriptor& buffer : packet) left -= buffer.length = std::min(buffer.length, left);
+      for (; packet.back().length == 0; packet.pop_back()) cut.push_back(packet.back());
+      xg_metadata of_inner;
+      parse_metadata(frame + 20, packet[0].length, 14 + r.adjust.ip_bytes, static_cast<u8>(r.port),
+                     xg_hash_keys_from(1, 2), 0, 1, &of_inner);
+      if (repairs && complete_checksum(model_base(), packet, of_inner)) ++c.checksums_repaired;
     }
     if (!model_send(to, packet, static_cast<u8>(1 + r.port * 8 + action))) {
       ++(to ? c.error_ring_full : c.error_hand_over);
       return model_give_up(r.packet);
     }
     if (outer) ++c.encapsulated;
+    if (inner) ++c.decapsulated;
+    model_give_up(cut);
+    decapsulated_ += inner;
+    refitted_ += !cut.empty();
     if (action == XG_PASS) passed_ = true;
     ++(action == XG_PASS ? c.passed : action == XG_TX ? c.transmitted : c.redirected);
   }
@@ -541,9 +647,14 @@ class Routing : public testing::TestWithParam<Settings> {
   std::optional<Router> router_;
   std::vector<xg_descriptor> descriptors_;
   std::vector<xg_result> results_;
+  std::vector<xg_edit> edits_;
+  std::vector<xg_adjust> adjusts_;
+  std::array<bool, kCapacity> fits_{};
+  bool spoilt_ = false;
   gpu::Slot slot_{};
   Batch batch_;
   u32 batches_ = 0, flows_ = 0;
+  u32 decapsulated_ = 0, refitted_ = 0;  // packets; those of fewer buffers than they came in
   std::array<u64, kOwn> received_{};
   std::array<u32, kOwn> left_{};
   // The model's.
@@ -597,6 +708,11 @@ TEST_P(Routing, EveryPacketsFateIsTheModels) {
   }
   if (GetParam().one_way != XG_DROP) {
     EXPECT_GT(most_sent, 50u);
+  }
+  if (!GetParam().plain) {
+    EXPECT_GT(decapsulated_, 50u);
+    EXPECT_GT(refitted_, 3u);
+    EXPECT_GT(model_[0].error_edit, 20u);
   }
 
   // What stands in a ring when nobody kicks any more is lost, and nothing else.

@@ -183,7 +183,7 @@ TEST(NextHops, MoreThanThereAreRewritesForAreNotCached) {
   ASSERT_TRUE(pipelines) << pipelines.error();
   ASSERT_EQ((*pipelines)->rewrites().size(), XG_REWRITE_HALF - XG_REWRITE_FIRST);
   EXPECT_EQ((*pipelines)->rewrites().back().flags,
-            XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_FORWARD);
+            XG_REWRITE_DST_MAC | XG_REWRITE_SRC_FROM_DST | XG_REWRITE_FORWARD);
   EXPECT_EQ((*pipelines)->rewrites().back().mtu, 65535u);
   settings.next_hops.resize(kMaxNextHops + 1);
   EXPECT_FALSE(Pipelines::compile({{"router", {settings}}}));

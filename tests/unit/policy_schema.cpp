@@ -78,7 +78,9 @@ Json specimen() {
        "share_percent": 10, "cache": "1s", "entries": 1, "evict": "lru"},
       {"stage": "load_balance", "encapsulation": {"type": "gue", "source": {"ipv4": "10.0.0.0/24", "ipv6": "fd00::1"},
                                                   "port": 6080, "mtu": 1500},
-       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]}
+       "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]},
+      {"stage": "decapsulate", "description": "x", "type": "gue", "port": 6080, "addresses": "10.0.0.9",
+       "action": {"redirect": "eth1"}}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}]},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
@@ -185,6 +187,7 @@ const std::vector<ObjectKind>& object_kinds() {
       {"conntrack", {"/pipelines/p/6"}, properties_of("conntrack")},
       {"conntrack_timeouts", {"/pipelines/p/6/timeouts"}, properties_of("conntrack_timeouts")},
       {"ddos", {"/pipelines/p/9"}, properties_of("ddos")},
+      {"decapsulate", {"/pipelines/p/11"}, properties_of("decapsulate")},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };

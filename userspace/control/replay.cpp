@@ -193,8 +193,8 @@ struct Replay::Impl {
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
-  xg_result result_of(const Inspected& packet, const xg_result& result);
-  void finish_packet(const Inspected& packet, const xg_result& answer);
+  xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
+  void finish_packet(const Inspected& packet, const dataplane::Decision& decision);
 };
 
 Replay::Replay(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -402,7 +402,7 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     }
     if (done->failed) return Error(fmt::format("device {} failed", device->info().name));
     for (u32 i = 0; i < done->count; i++) {
-      finish_packet(inspected.front(), done->results[i]);
+      finish_packet(inspected.front(), dataplane::decision_at(*done, i));
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
     }
@@ -413,23 +413,23 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
 }
 
 // A later fragment's is its first one's.
-xg_result Replay::Impl::result_of(const Inspected& packet, const xg_result& result) {
-  if (!packet.fragment) return result;
+xg_result Replay::Impl::result_of(const Inspected& packet, const dataplane::Decision& decision) {
+  if (!packet.fragment) return decision.result;
   const Fragment& fragment = *packet.fragment;
   if (!fragment.later) {
-    firsts[fragment.key] = dataplane::first_result(result, fragment.frame());
-    return result;
+    firsts[fragment.key] = dataplane::first_result(decision, fragment.frame());
+    return decision.result;
   }
   if (const auto first = firsts.find(fragment.key); first != firsts.end())
-    return dataplane::result_of_later(first->second, fragment.frame());
+    return dataplane::result_of_later(first->second, fragment.frame()).result;
   xg_result unknown{};
   unknown.verdict = policy.tables.header.default_action == XG_DO_PASS ? XG_PASS : XG_DROP;
   return unknown;
 }
 
-void Replay::Impl::finish_packet(const Inspected& packet, const xg_result& answer) {
+void Replay::Impl::finish_packet(const Inspected& packet, const dataplane::Decision& decision) {
   PacketVerdict& verdict = pending[packet.position - taken];
-  const xg_result result = result_of(packet, answer);
+  const xg_result result = result_of(packet, decision);
   verdict.action = XG_VERDICT_ACTION(result.verdict);
   const auto& settings = policy.pipelines->settings();
   const auto pipeline = std::find_if(settings.begin(), settings.end(),

@@ -25,12 +25,10 @@ u32 ip_bytes_of(const u8* frame) noexcept {
   return metadata.flags & XG_PKT_IPV6 ? 40u + xg_host16(xg_load16(ip + 4)) : xg_host16(xg_load16(ip + 2));
 }
 
-void set_upper(u32& word, u32 upper) noexcept { word = (word & 0xffffu) | upper << 16; }
-
-constexpr xg_result only(u32 verdict) noexcept {
-  xg_result result{};
-  result.verdict = verdict;
-  return result;
+constexpr Decision only(u32 verdict) noexcept {
+  Decision decision;
+  decision.result.verdict = verdict;
+  return decision;
 }
 
 bool is_tracked(const xg_metadata& metadata) noexcept { return metadata.flags & XG_PKT_TRACKED; }
@@ -38,27 +36,39 @@ bool is_later(const xg_metadata& metadata) noexcept { return metadata.flags & XG
 
 }  // namespace
 
-FirstResult first_result(const xg_result& result, const u8* frame) noexcept {
-  return {result, ip_bytes_of(frame)};
+Decision decision_at(const gpu::Slot& slot, u32 at) noexcept {
+  Decision decision;
+  decision.result = slot.results[at];
+  if (decision.result.flags & XG_RES_EDIT) decision.edit = slot.edits[at];
+  if (decision.result.flags & XG_RES_ADJUST) decision.adjust = slot.adjusts[at];
+  return decision;
 }
 
-xg_result result_of_later(const FirstResult& first, const u8* frame) noexcept {
-  xg_result result = first.result;
-  result.flags &= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL | XG_RES_ENCAPSULATE;
-  result.cache_ttl_ms = 0;
-  if (result.flags & XG_RES_ENCAPSULATE && ip_bytes_of(frame) > first.ip_bytes) return only(XG_DROP);
-  if (!(result.flags & XG_RES_SET_TTL)) return result;
+FirstResult first_result(const Decision& decision, const u8* frame) noexcept {
+  return {decision, ip_bytes_of(frame)};
+}
+
+Decision result_of_later(const FirstResult& first, const u8* frame) noexcept {
+  Decision later = first;
+  later.result.flags &= XG_RES_EDIT | XG_RES_ADJUST | XG_RES_SWAP_MACS;
+  later.result.cache_ttl_ms = 0;
+  if (later.result.flags & XG_RES_ADJUST) {
+    const u32 bytes = ip_bytes_of(frame);
+    if (later.adjust.popped || bytes > first.ip_bytes) return only(XG_DROP);
+    later.adjust.ip_bytes = bytes + later.adjust.pushed;
+  }
+  if (!(later.result.flags & XG_RES_EDIT && later.edit.sets & XG_EDIT_TTL)) return later;
   const xg_metadata& metadata = metadata_of(frame);
   if (metadata.router != XG_ROUTER_ALL) return only(XG_PASS);
   const u8* ip = frame + metadata.l3_offset;
   const bool v6 = metadata.flags & XG_PKT_IPV6;
   const u32 ttl = ip[v6 ? 7 : 8];
   if (ttl <= 1) return only(XG_DROP);
-  set_upper(result.src_mac[1], ttl - 1);
+  later.edit.ttl = static_cast<u8>(ttl - 1);
   // RFC 1624, as the header's 16-bit word goes down by one.
   const u32 checksum = v6 ? 0u : xg_load16(ip + 10) + 1u;
-  set_upper(result.dst_mac[1], checksum + (checksum >= 0xffff));
-  return result;
+  later.edit.l3_checksum = static_cast<u16>(checksum + (checksum >= 0xffff));
+  return later;
 }
 
 // ---- FragmentLog -----------------------------------------------------------------------------------
@@ -66,7 +76,7 @@ xg_result result_of_later(const FirstResult& first, const u8* frame) noexcept {
 // An entry's words; read and written one by one, and whole if `version` is even and the same before and
 // after.
 struct FragmentLog::Entry {
-  static constexpr u32 kKey = 0, kNoted = 6, kResult = 7, kBytes = 11, kWords = 12;
+  static constexpr u32 kKey = 0, kNoted = 6, kDecision = 7, kBytes = 13, kWords = 14;
   using Words = std::array<u64, kWords>;
   std::atomic<u32> version{0};
   std::array<std::atomic<u64>, kWords> words{};
@@ -103,7 +113,9 @@ void FragmentLog::note(const xg_flow_key& key, u32 bucket_hash, u32 generation, 
   Entry::Words fresh{};
   Entry::put_key(key, generation, fresh);
   fresh[Entry::kNoted] = now_ns;
-  std::memcpy(&fresh[Entry::kResult], &first.result, sizeof(first.result));
+  const Decision& decision = first;
+  static_assert(sizeof(Decision) == (Entry::kBytes - Entry::kDecision) * sizeof(u64));
+  std::memcpy(&fresh[Entry::kDecision], &decision, sizeof(decision));
   fresh[Entry::kBytes] = first.ip_bytes;
 
   auto& entries = buckets_[bucket_hash % kBuckets].entries;
@@ -135,10 +147,9 @@ std::optional<FirstResult> FragmentLog::find(const xg_flow_key& key, u32 bucket_
     // Another worker's clock may be ahead.
     if (static_cast<std::int64_t>(now_ns - held[Entry::kNoted]) > static_cast<std::int64_t>(kLifeNs))
       continue;
-    FirstResult first;
-    std::memcpy(&first.result, &held[Entry::kResult], sizeof(first.result));
-    first.ip_bytes = static_cast<u32>(held[Entry::kBytes]);
-    return first;
+    Decision decision;
+    std::memcpy(static_cast<void*>(&decision), &held[Entry::kDecision], sizeof(decision));
+    return FirstResult{decision, static_cast<u32>(held[Entry::kBytes])};
   }
   return std::nullopt;
 }
@@ -169,7 +180,7 @@ void FragmentFates::note_first(const Batch& batch, u32 at, u64 now_ns) noexcept 
   const PortQueue& from = *queues_[batch.ports[at]];
   const Datagram datagram = datagram_of(batch, at, region_, from);
   logs_[own_]->note(datagram.key, datagram.bucket_hash, batch.generation, now_ns,
-                    first_result(batch.slot->results[at], region_ + batch.slot->descriptors[at].offset));
+                    first_result(decision_at(*batch.slot, at), region_ + batch.slot->descriptors[at].offset));
 }
 
 std::optional<FirstResult> FragmentFates::find(const Batch& batch, u32 at, u64 now_ns) const noexcept {
@@ -222,14 +233,14 @@ bool FragmentFates::settle(Batch& batch, u64 now_ns) noexcept {
     const u8* frame = region_ + batch.slot->descriptors[i].offset;
     const xg_metadata& metadata = metadata_of(frame);
     if (!is_tracked(metadata) || !is_later(metadata)) continue;
-    xg_result& result = batch.slot->results[i];
-    if (const auto first = find(batch, i, now_ns)) {
-      result = result_of_later(*first, frame);
-    } else {
-      result = {};
-      result.verdict = batch.default_passes ? XG_PASS : XG_DROP;
+    Decision decision = only(batch.default_passes ? XG_PASS : XG_DROP);
+    if (const auto first = find(batch, i, now_ns))
+      decision = result_of_later(*first, frame);
+    else
       ++queues_[batch.ports[i]]->counters->fragments_unknown;
-    }
+    batch.slot->results[i] = decision.result;
+    batch.slot->edits[i] = decision.edit;
+    batch.slot->adjusts[i] = decision.adjust;
   }
   return true;
 }

@@ -19,19 +19,27 @@
 
 namespace xdpgpu::dataplane {
 
-// A first fragment's.
-struct FirstResult {
+// What a device says of a packet.
+struct Decision {
   xg_result result{};
+  xg_edit edit{};
+  xg_adjust adjust{};
+};
+// Of the packet that begins at descriptor `at` of a batch that is over; records are as they are where its
+// result names them, else zero.
+Decision decision_at(const gpu::Slot& slot, u32 at) noexcept;
+// A first fragment's.
+struct FirstResult : Decision {
   u32 ip_bytes = 0;  // of its IP packet
 };
 
 // frame: its own, its metadata in front of it.
-FirstResult first_result(const xg_result& result, const u8* frame) noexcept;
+FirstResult first_result(const Decision& decision, const u8* frame) noexcept;
 // The result of a later fragment that stands at `frame`, its metadata in front of it: its first one's, with
-// the TTL and checksum of its own header. It drops what has no hop left, and what would be longer inside of
-// outer headers than the first one; it passes what no router sends on (maps/router.h) to the host's stack.
-// Never cached.
-xg_result result_of_later(const FirstResult& first, const u8* frame) noexcept;
+// the TTL and checksum of its own header. It drops what has no hop left, what would be longer inside of outer
+// headers than the first one, and what has no packet of its own inside; it passes what no router sends on
+// (maps/router.h) to the host's stack. Never cached.
+Decision result_of_later(const FirstResult& first, const u8* frame) noexcept;
 
 // Bounded per source and in time, as the kernel's table is (maps/fragments.h). One thread notes; any finds,
 // and at worst misses what is just being noted. No allocation after construction.

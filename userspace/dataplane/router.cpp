@@ -18,7 +18,7 @@ constexpr u32 kBatchTries = 256;    // for a batch
 constexpr u32 kFewPackets = 4;      // that are not worth sorting
 constexpr u32 kAhead = 16;          // frames that are asked for so many packets before they are written to
 constexpr u32 kResultsAhead = 32;   // likewise, results that are read
-constexpr u32 kRewrites = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL;
+constexpr u32 kRewrites = XG_RES_EDIT | XG_RES_SWAP_MACS;
 constexpr u32 kPortBits = 5;
 constexpr u32 kLostOfOthers = 65536;  // more than a ring holds
 
@@ -27,40 +27,52 @@ const xg_metadata& metadata_of(const u8* frame) noexcept {
 }
 
 // The record that has the outer headers' addresses; nullptr: it is another generation's by now.
-const xg_rewrite* outer_of(const xg_result& result, const PortQueue& from, u32 generation) noexcept {
-  const u32 number = XG_RES_OUTER(result.dst_mac[1]);
+const xg_rewrite* outer_of(const xg_adjust& adjust, const PortQueue& from, u32 generation) noexcept {
+  const u32 number = adjust.outer;
   if (number >= XG_REWRITE_HALF) return nullptr;
   const xg_rewrite& rewrite = from.rewrites[XG_REWRITE_INDEX(number, generation)];
   return rewrite.generation == generation && rewrite.flags & XG_REWRITE_ENCAPSULATE ? &rewrite : nullptr;
 }
 
+void swap_macs(u8* frame) noexcept {
+  u64 first;
+  u32 rest;
+  std::memcpy(&first, frame, sizeof(first));
+  std::memcpy(&rest, frame + 8, sizeof(rest));
+  const u64 swapped = first >> 48 | u64{rest} << 16 | first << 48;
+  rest = static_cast<u32>(first >> 16);
+  std::memcpy(frame, &swapped, sizeof(swapped));
+  std::memcpy(frame + 8, &rest, sizeof(rest));
+}
+
+// What the result names of it.
+void rewrite_frame(u8* frame, const xg_result& result, const xg_edit& edit) noexcept {
+  if (result.flags & XG_RES_EDIT)
+    apply_edit(frame, edit);
+  else if (result.flags & XG_RES_SWAP_MACS)
+    swap_macs(frame);
+}
+
 }  // namespace
 
-void apply_rewrite(u8* frame, const xg_result& result) noexcept {
-  constexpr u32 kBoth = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-  if ((result.flags & kBoth) == kBoth) {
-    const u64 first =
-        result.dst_mac[0] | u64{result.dst_mac[1] & 0xffff} << 32 | u64{result.src_mac[0]} << 48;
-    const u32 rest = result.src_mac[0] >> 16 | result.src_mac[1] << 16;
-    std::memcpy(frame, &first, sizeof(first));
-    std::memcpy(frame + 8, &rest, sizeof(rest));
-  } else if (result.flags & XG_RES_SET_DST_MAC) {
-    std::memcpy(frame, result.dst_mac, 6);
-  } else if (result.flags & XG_RES_SET_SRC_MAC) {
-    std::memcpy(frame + 6, result.src_mac, 6);
-  }
-  if (!(result.flags & XG_RES_SET_TTL)) return;
+void apply_edit(u8* frame, const xg_edit& edit) noexcept {
+  constexpr u32 kBoth = XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC;
+  if ((edit.sets & kBoth) == kBoth)
+    std::memcpy(frame, edit.dst_mac, 12);
+  else if (edit.sets & XG_EDIT_DST_MAC)
+    std::memcpy(frame, edit.dst_mac, 6);
+  else if (edit.sets & XG_EDIT_SRC_MAC)
+    std::memcpy(frame + 6, edit.src_mac, 6);
+  if (!(edit.sets & XG_EDIT_TTL)) return;
   // The device has found the header in the frame.
   const xg_metadata& metadata = metadata_of(frame);
   u8* const ip = frame + metadata.l3_offset;
-  const u8 ttl = static_cast<u8>(XG_RES_TTL(result.src_mac[1]));
   if (metadata.flags & XG_PKT_IPV6) {
-    ip[7] = ttl;
+    ip[7] = edit.ttl;
     return;
   }
-  const u16 checksum = static_cast<u16>(XG_RES_CHECKSUM(result.dst_mac[1]));
-  ip[8] = ttl;
-  std::memcpy(ip + 10, &checksum, sizeof(checksum));
+  ip[8] = edit.ttl;
+  std::memcpy(ip + 10, &edit.l3_checksum, sizeof(edit.l3_checksum));
 }
 
 Router::Router(u8* region, std::vector<PortQueue*> queues, FreeList& free, UnparsedRing& unparsed,
@@ -269,7 +281,8 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   tries_left_ = kBatchTries;
   published_ = device_publishes_ && !batch.slot->standby;
   const xg_descriptor* descriptors = batch.slot->descriptors;
-  const xg_result* results = batch.slot->results;  // a packet's is at its first descriptor
+  // A packet's is at its first descriptor.
+  const Judged judged{batch.slot->results, batch.slot->edits, batch.slot->adjusts};
   const bool one_port = !batch.later && std::has_single_bit(batch.port_mask);
   for (u32 i = 0; i < batch.count;) {
     const u32 port = batch.ports[i];
@@ -281,13 +294,13 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
     if (descriptors[i].flags & XG_DESC_MORE) [[unlikely]] {
       const Buffers packet = packet_at(descriptors + i);
       PortQueue& from = *queues_[port];
-      decide(packet, results[i], from, now_ns);
+      decide(packet, judged + i, from, now_ns);
       from.later_unbatched += packet.size() - 1;
       i += static_cast<u32>(packet.size());
       continue;
     }
     if (batch.count == 1) {
-      decide(OneBuffer(descriptors, 1), results[0], *queues_[port], now_ns);
+      decide(OneBuffer(descriptors, 1), judged, *queues_[port], now_ns);
       break;
     }
     u32 end = one_port ? batch.count : i + 1;
@@ -303,30 +316,37 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
 
 void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept {
   PortQueue& from = *queues_[port];
+  const Judged all{batch.slot->results, batch.slot->edits, batch.slot->adjusts};
   // A packet that is audited passes in place of being dropped.
   if (end - first < kFewPackets || batch.audit) {
     for (u32 i = first; i < end; ++i)
-      decide(OneBuffer(batch.slot->descriptors + i, 1), batch.slot->results[i], from, now_ns);
+      decide(OneBuffer(batch.slot->descriptors + i, 1), all + i, from, now_ns);
     return;
   }
-  constexpr u32 kSpecial = XG_RES_ENCAPSULATE | XG_RES_TOO_LONG;
+  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG;
   const u8* const ways = ways_.of(port);
   u32* const counts = ways_.counts();
   u8* const lists = ways_.lists();
   const u8* const region = region_;
+  u64 edited = 0;  // all ones once a packet was: the others' edits are worth asking for
   for (; first < end; first += std::min(end - first, Ways::kBlock)) {
     const xg_descriptor* const descriptors = batch.slot->descriptors + first;
-    const xg_result* const results = batch.slot->results + first;
+    const Judged judged = all + first;
+    const xg_result* const results = judged.results;
+    const xg_edit* const edits = judged.edits;
     const u32 count = std::min(end - first, Ways::kBlock);
     bool sorted = false;  // something that has not left yet
     for (u32 i = 0; i < count; ++i) {
       // A device wrote them: they are in no cache. Those of the next block, too.
-      if (i % 2 == 0) __builtin_prefetch(results + i + kResultsAhead);
+      if (i % 4 == 0) {
+        __builtin_prefetch(results + i + kResultsAhead);
+        __builtin_prefetch(edits + ((i + kResultsAhead) & edited));
+      }
       const u32 flags = results[i].flags;
       const u8 way = ways[results[i].verdict & 0xff];
       if (way == Ways::kNone || flags & kSpecial) [[unlikely]] {
-        if (std::exchange(sorted, false)) leave(descriptors, results, from);
-        decide(OneBuffer(descriptors + i, 1), results[i], from, now_ns);
+        if (std::exchange(sorted, false)) leave(descriptors, judged, from);
+        decide(OneBuffer(descriptors + i, 1), judged + i, from, now_ns);
         continue;
       }
       if (flags & XG_RES_CACHE) {
@@ -337,14 +357,15 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
       // mixed.
       const u64 written = -u64{(flags & kRewrites) != 0};
       __builtin_prefetch(region + (descriptors[i].offset & written), 1);
+      edited |= written;
       lists[way * Ways::kBlock + counts[way]++] = static_cast<u8>(i);
       sorted = true;
     }
-    leave(descriptors, results, from);
+    leave(descriptors, judged, from);
   }
 }
 
-void Router::leave(const xg_descriptor* descriptors, const xg_result* results, PortQueue& from) noexcept {
+void Router::leave(const xg_descriptor* descriptors, const Judged& judged, PortQueue& from) noexcept {
   u32* const counts = ways_.counts();
   if (const u32 dropped = std::exchange(counts[Ways::kDrop], 0)) {
     const u8* const list = ways_.lists() + Ways::kDrop * Ways::kBlock;
@@ -353,13 +374,15 @@ void Router::leave(const xg_descriptor* descriptors, const xg_result* results, P
     from.counters->dropped += dropped;
   }
   for (u32 way = Ways::kFirstRing; way < ways_.size(); ++way)
-    if (const u32 count = std::exchange(counts[way], 0)) send(way, count, descriptors, results, from);
+    if (const u32 count = std::exchange(counts[way], 0)) send(way, count, descriptors, judged, from);
 }
 
-void Router::send(u32 way, u32 count, const xg_descriptor* descriptors, const xg_result* results,
+void Router::send(u32 way, u32 count, const xg_descriptor* descriptors, const Judged& judged,
                   PortQueue& from) noexcept {
   Transmitter& to = *transmitters_[way - Ways::kFirstRing];
   const u8* list = ways_.lists() + way * Ways::kBlock;
+  const xg_result* const results = judged.results;
+  const xg_edit* const edits = judged.edits;
   const u32 action = XG_VERDICT_ACTION(results[list[0]].verdict);
   u64& counter = count_of(*from.counters, action);
   // Copies: what is written may be anything, as far as a compiler knows.
@@ -375,7 +398,7 @@ void Router::send(u32 way, u32 count, const xg_descriptor* descriptors, const xg
       if (result.flags & kRewrites) {
         // Once more: chunks are a power of two apart, and meet in few sets of the first cache.
         if (i + kAhead < count) __builtin_prefetch(region + descriptors[list[i + kAhead]].offset, 1);
-        apply_rewrite(region + packet.offset, result);
+        rewrite_frame(region + packet.offset, result, edits[list[i]]);
       }
       const u32 frame = frame_of(packet.offset) - first;
       counted_as[frame] = as;
@@ -415,7 +438,8 @@ u64& Router::count_of(xg_worker_counters& counters, u32 action) noexcept {
 }
 
 template <class Packet>
-void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {
+void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 now_ns) noexcept {
+  const xg_result& result = *judged.results;
   xg_worker_counters& counters = *from.counters;
   const u32 action = XG_VERDICT_ACTION(result.verdict);
   if (action == XG_DROP) {
@@ -424,12 +448,12 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
       xg_result let_go{};
       let_go.verdict = XG_PASS;
       const u64 passed = counters.passed;
-      decide(packet, let_go, from, now_ns);
+      decide(packet, {&let_go, nullptr, nullptr}, from, now_ns);
       counters.would_drop += counters.passed - passed;
       return;
     }
     ++counters.dropped;
-    if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, result.dst_mac[0], from, now_ns);
+    if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, judged.adjusts->longest, from, now_ns);
     give_up(packet);
     return;
   }
@@ -449,17 +473,28 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
   }
 
   u8* frame = region_ + packet.front().offset;
+  // A copy: what was checked is what is done.
+  const xg_adjust adjust = result.flags & XG_RES_ADJUST ? *judged.adjusts : xg_adjust{};
+  const bool adjusts = result.flags & XG_RES_ADJUST, pops = adjusts && !adjust.pushed;
   const xg_rewrite* outer = nullptr;
-  if (result.flags & XG_RES_ENCAPSULATE) {
-    outer = outer_of(result, from, metadata_of(frame).generation);
+  if (adjust.pushed) {
+    outer = outer_of(adjust, from, metadata_of(frame).generation);
     if (!outer) {
       ++counters.error_generation;
       give_up(packet);
       return;
     }
   }
+  const bool fits = !adjusts || (outer ? fits_inside(region_, packet, adjust, *outer)
+                                       : holds_inner(region_, packet, adjust));
+  if (!fits || result.flags & XG_RES_PAYLOAD) {
+    ++counters.error_edit;
+    give_up(packet);
+    return;
+  }
+  // Of a packet that loses its outer headers the inner ones' checksums count.
   const bool repaired =
-      from.traits.repair_checksums && complete_checksum(region_, packet, metadata_of(frame));
+      !pops && from.traits.repair_checksums && complete_checksum(region_, packet, metadata_of(frame));
   if (repaired) ++counters.checksums_repaired;
   // A flow whose checksums want completing cannot be sent out by the kernel program, which would not.
   const bool sends = action != XG_PASS;
@@ -467,17 +502,25 @@ void Router::decide(Packet packet, const xg_result& result, PortQueue& from, u64
     cache(packet, result, from, now_ns);
     routed_.moving = true;
   }
-  apply_rewrite(frame, result);
+  if (result.flags & kRewrites) rewrite_frame(frame, result, *judged.edits);
+  if (pops && result.flags & XG_RES_EDIT && judged.edits->sets & XG_EDIT_CE)
+    mark_congestion(frame + metadata_of(frame).l3_offset + adjust.popped,
+                    adjust.ether_type == XG_ETH_IPV4 ? 4 : 6);
 
-  const bool sent =
-      outer ? transmit_inside(to, packet, *outer, XG_RES_FLOW_HASH(result.src_mac[1])) : transmit(to, packet);
-  if (!sent) {
+  auto left = static_cast<u32>(packet.size());  // buffers that are sent
+  if (pops)
+    left = transmit_inner(to, packet, adjust, from);
+  else if (!(outer ? transmit_inside(to, packet, *outer, adjust.flow_hash) : transmit(to, packet)))
+    left = 0;
+  if (!left) {
     ++(to.over ? counters.error_hand_over : counters.error_ring_full);
     give_up(packet);
     return;
   }
   if (outer) ++counters.encapsulated;
-  note_sent(packet, from.port, action);
+  if (pops) ++counters.decapsulated;
+  note_sent(Packet(packet.data(), left), from.port, action);
+  for (u32 i = left; i < packet.size(); ++i) free_.push(frame_of(packet[i].offset));
   routed_.passed |= action == XG_PASS;
   ++count_of(counters, action);
 }
@@ -559,6 +602,23 @@ bool Router::transmit_inside(const Target& to, Packet packet, const xg_rewrite& 
   moved[0].offset -= bytes;
   moved[0].length += bytes;
   return transmit(to, Packet(moved.data(), packet.size()));
+}
+
+template <class Packet>
+u32 Router::transmit_inner(const Target& to, Packet packet, const xg_adjust& adjust,
+                           PortQueue& from) noexcept {
+  std::array<xg_descriptor, XG_PACKET_BUFFERS> moved;
+  const u32 left = decapsulate(region_, packet, adjust, moved.data());
+  const Packet inner(moved.data(), left);
+  if (from.traits.repair_checksums) {
+    u8* const frame = region_ + inner.front().offset;
+    xg_packet parsed;
+    xg_parse_part(frame, frame + inner.front().length, bytes_of(inner), static_cast<u8>(from.port), &parsed);
+    xg_metadata metadata{};
+    xg_metadata_from(&metadata, &parsed, 0);
+    if (complete_checksum(region_, inner, metadata)) ++from.counters->checksums_repaired;
+  }
+  return transmit(to, inner) ? left : 0;
 }
 
 void Router::cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {

@@ -2,8 +2,8 @@
 //
 // userspace/dataplane/router.hpp: retirement: what a verdict does with its packet. DROP → free list,
 // TX → the same port's TX ring, REDIRECT → the target port's TX ring (that of this worker, or by way of the
-// worker that has it), PASS → the reinjection pair's. What the device would have encapsulated and is too long
-// for that is dropped, and answered.
+// worker that has it), PASS → the reinjection pair's. Here, and once, a packet is edited as the device says.
+// What the device would have encapsulated and is too long for that is dropped, and answered.
 #pragma once
 
 #include <optional>
@@ -73,15 +73,25 @@ class Router {
   // are sorted by their way; the others are decided one by one, and whatever stands in front of them goes
   // ahead.
   void route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept;
-  // What was sorted of a block, whose first descriptor and result these are.
-  void leave(const xg_descriptor* descriptors, const xg_result* results, PortQueue& from) noexcept;
-  void send(u32 way, u32 count, const xg_descriptor* descriptors, const xg_result* results,
+  // What a device says of packets, from one of a batch on: the records beside a result are there where it
+  // names them.
+  struct Judged {
+    const xg_result* results;
+    const xg_edit* edits;
+    const xg_adjust* adjusts;
+    Judged operator+(u32 packets) const noexcept {
+      return {results + packets, edits + packets, adjusts + packets};
+    }
+  };
+  // What was sorted of a block, whose first descriptor these are, and what is said of it.
+  void leave(const xg_descriptor* descriptors, const Judged& judged, PortQueue& from) noexcept;
+  void send(u32 way, u32 count, const xg_descriptor* descriptors, const Judged& judged,
             PortQueue& from) noexcept;
   // A descriptor of what the host sent.
   void forget_egress(u8 port, const xg_descriptor& descriptor) noexcept;
   // Packet: Buffers, or OneBuffer.
   template <class Packet>
-  void decide(Packet packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
+  void decide(Packet packet, const Judged& judged, PortQueue& from, u64 now_ns) noexcept;
   // Where a packet goes: into a ring of this worker's, or over to another worker.
   struct Target {
     Transmitter* ring = nullptr;
@@ -119,6 +129,9 @@ class Router {
   // Likewise, inside of the outer headers that the rewrite names.
   template <class Packet>
   bool transmit_inside(const Target& to, Packet packet, const xg_rewrite& rewrite, u32 flow_hash) noexcept;
+  // Likewise, out of the outer headers that it came in; how many of its buffers are left, 0: it was not sent.
+  template <class Packet>
+  u32 transmit_inner(const Target& to, Packet packet, const xg_adjust& adjust, PortQueue& from) noexcept;
   void publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
@@ -145,8 +158,8 @@ class Router {
   Routed routed_;
 };
 
-// Writes the MAC addresses, TTL and IPv4 header checksum that the result names over the frame's, whose
+// Writes the MAC addresses, TTL and IPv4 header checksum that the record sets over the frame's, whose
 // metadata stand in front of it.
-void apply_rewrite(u8* frame, const xg_result& result) noexcept;
+void apply_edit(u8* frame, const xg_edit& edit) noexcept;
 
 }  // namespace xdpgpu::dataplane

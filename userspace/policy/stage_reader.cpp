@@ -136,10 +136,7 @@ class FieldReader {
             std::string_view, const Say& say) {
     const auto at = take(key, say);
     if (!at) return;
-    Keys words;
-    words.reserve(names.size());
-    for (const auto& one : names) words.push_back(one.name);
-    if (const auto found = read_word(report_, *at, words)) value = names[*found].value;
+    if (const auto found = read_word(report_, *at, words_of(names))) value = names[*found].value;
   }
   void flag(std::string_view key, bool& value, std::string_view, const Say& say) {
     if (const auto at = take(key, say))
@@ -170,11 +167,10 @@ class FieldReader {
   void port(std::string_view key, std::string& name, bool&, u32&, std::string_view, const Say& say) {
     if (const auto at = take(key, say)) name = read_interface(report_, *at);
   }
-  void action(std::string_view key, gpu::Action& action, std::string& to, u32&, std::string_view,
-              const Say& say) {
+  void action(std::string_view key, gpu::Action& action, std::string& to, u32&,
+              std::span<const gpu::Named<gpu::Action>> names, std::string_view, const Say& say) {
     const auto at = take(key, say);
     if (!at) return;
-    constexpr std::array<std::string_view, 4> kWords{"next", "drop", "pass", "tx"};
     if (at->node->as<Object>() != nullptr) {
       constexpr std::array<std::string_view, 1> kRedirect{"redirect"};
       const Fields target(report_, *at, kRedirect, "this action");
@@ -182,8 +178,8 @@ class FieldReader {
       if (const auto port = target.require("redirect")) to = read_interface(report_, *port);
     } else if (const auto* text = at->node->as<std::string>(); text != nullptr && *text == "redirect") {
       report_.at(*at, "name the interface to send to: {\"redirect\": \"eth1\"}");
-    } else if (const auto word = read_word(report_, *at, kWords)) {
-      action = gpu::kActionNames[*word].value;
+    } else if (const auto word = read_word(report_, *at, words_of(names))) {
+      action = names[*word].value;
     }
   }
   void text(std::string_view key, std::string& value, std::string_view, const Say& say) {
@@ -349,6 +345,13 @@ class FieldReader {
   }
 
  private:
+  template <class E>
+  static Keys words_of(std::span<const gpu::Named<E>> names) {
+    Keys words;
+    words.reserve(names.size());
+    for (const auto& one : names) words.push_back(one.name);
+    return words;
+  }
   std::optional<Place> take(std::string_view key, const Say& say) {
     auto at = say.required ? fields_->require(key) : fields_->get(key);
     if (!at) return std::nullopt;

@@ -77,9 +77,13 @@ class SchemaTable {
   void port(std::string_view key, const std::string&, bool, u32, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("interface")}}, {});
   }
-  void action(std::string_view key, gpu::Action, const std::string&, u32, std::string_view says,
-              const Say& say) {
-    put(key, says, say, {{"$ref", reference("stageAction")}}, {});
+  void action(std::string_view key, gpu::Action, const std::string&, u32,
+              std::span<const gpu::Named<gpu::Action>> names, std::string_view says, const Say& say) {
+    if (names.size() == std::size(gpu::kActionNames))
+      return put(key, says, say, {{"$ref", reference("stageAction")}}, {});
+    Json words = Json::array();
+    for (const auto& one : names) words.push_back(one.name);
+    put(key, says, say, {{"oneOf", {{{"enum", words}}, {{"$ref", reference("redirect")}}}}}, {});
   }
   void text(std::string_view key, const std::string&, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("label")}}, {});
@@ -268,10 +272,12 @@ class PageTable {
   void port(std::string_view key, const std::string&, bool, u32, std::string_view says, const Say& say) {
     row(key, "an interface", "", says, say);
   }
-  void action(std::string_view key, gpu::Action, const std::string&, u32, std::string_view says,
-              const Say& say) {
-    row(key, "`\"next\"`, `\"drop\"`, `\"pass\"`, `\"tx\"`, `{\"redirect\": INTERFACE}`", "",
-        says.empty() ? "What becomes of the packet." : says, say);
+  void action(std::string_view key, gpu::Action, const std::string&, u32,
+              std::span<const gpu::Named<gpu::Action>> names, std::string_view says, const Say& say) {
+    std::string words;
+    for (const auto& one : names) words += fmt::format("`\"{}\"`, ", one.name);
+    row(key, words + "`{\"redirect\": INTERFACE}`", "", says.empty() ? "What becomes of the packet." : says,
+        say);
   }
   void text(std::string_view key, const std::string&, std::string_view says, const Say& say) {
     row(key, "a name", "", says, say);

@@ -52,10 +52,10 @@ class FieldWriter {
     if (!name.empty()) put(key, say, [&] { return name; });
   }
   void action(std::string_view key, const gpu::Action& action, const std::string& to, const u32&,
-              std::string_view, const Say& say) {
+              std::span<const gpu::Named<gpu::Action>> names, std::string_view, const Say& say) {
     put(key, say, [&] {
       return action == gpu::Action::redirect ? Json{{"redirect", to}}
-                                             : Json(name_of<gpu::Action>(action, gpu::kActionNames));
+                                             : Json(name_of<gpu::Action>(action, names));
     });
   }
   void text(std::string_view key, const std::string& value, std::string_view, const Say& say) {

@@ -49,7 +49,7 @@ void fields_of(Table& table, SettingsLike<AclRule> auto& rule) {
                 match.tcp_flags("tcp_flags", rule.tcp_flags, "", Say{});
                 match.vlans("vlan", rule.vlans, "", Say{});
               });
-  table.action("action", rule.action, rule.to, rule.target, "", Say{.required = true});
+  table.action("action", rule.action, rule.to, rule.target, kActionNames, "", Say{.required = true});
 }
 
 template <class Table>

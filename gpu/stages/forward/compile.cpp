@@ -44,8 +44,8 @@ u32 add_rewrite(const NextHop& hop, std::vector<xg_rewrite>& rewrites) {
   const u32 number = XG_REWRITE_FIRST + static_cast<u32>(rewrites.size());
   if (number >= XG_REWRITE_HALF) return XG_FWD_NO_REWRITE;
   xg_rewrite& rewrite = rewrites.emplace_back();
-  rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_FORWARD |
-                  (hop.own_source ? XG_RES_SET_SRC_MAC : XG_REWRITE_SRC_FROM_DST);
+  rewrite.flags = XG_REWRITE_DST_MAC | XG_REWRITE_FORWARD |
+                  (hop.own_source ? XG_REWRITE_SRC_MAC : XG_REWRITE_SRC_FROM_DST);
   std::copy(hop.mac.begin(), hop.mac.end(), rewrite.dst_mac);
   std::copy(hop.source.begin(), hop.source.end(), rewrite.src_mac);
   rewrite.mtu = hop.mtu;

@@ -18,7 +18,7 @@
 /* A next hop. Where the action is to drop or to pass, that is all of it. */
 #define XG_FWD_HOP 8u
 #define XG_FWD_ACTION 0u
-#define XG_FWD_DST 1u     /* two words, as in xg_result */
+#define XG_FWD_DST 1u     /* two words, as xg_set_edit() takes them */
 #define XG_FWD_SRC 3u     /* two words, with XG_FWD_OWN_SRC */
 #define XG_FWD_OWN_SRC 5u /* 0: the frame's former destination becomes its source */
 #define XG_FWD_MTU 6u     /* longest IP packet */
@@ -108,12 +108,10 @@ XG_FN u32 xg_forward_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   if (total > b.image.v[hop + XG_FWD_MTU]) return xg_forward_pass(XG_FWD_RULE_MTU);
 
   bool own = b.image.v[hop + XG_FWD_OWN_SRC] != 0u;
-  r.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL;
-  r.dst_mac[0] = b.image.v[hop + XG_FWD_DST];
-  r.dst_mac[1] = b.image.v[hop + XG_FWD_DST + 1u] | (checksum << 16);
-  r.src_mac[0] = own ? b.image.v[hop + XG_FWD_SRC] : xg_view32(p, 0u);
-  r.src_mac[1] = own ? b.image.v[hop + XG_FWD_SRC + 1u] : xg_view32(p, 4u) & 0xffffu;
-  r.src_mac[1] |= (ttl - 1u) << 16;
+  u32 src_0 = own ? b.image.v[hop + XG_FWD_SRC] : xg_view32(p, 0u);
+  u32 src_1 = own ? b.image.v[hop + XG_FWD_SRC + 1u] : xg_view32(p, 4u);
+  xg_set_edit(b, p, XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL, b.image.v[hop + XG_FWD_DST],
+              b.image.v[hop + XG_FWD_DST + 1u], src_0, src_1, ttl - 1u, checksum, r);
   r.detail = route - 1u;
   u32 rewrite = b.image.v[hop + XG_FWD_REWRITE];
   if (rewrite != XG_FWD_NO_REWRITE) xg_set_cache(b, body, p, rewrite, r);

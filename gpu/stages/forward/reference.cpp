@@ -74,13 +74,13 @@ class Forward final : public StageWith<ForwardSettings> {
     const u32 position = route->next_hop;
     result.verdict = hop.to_port ? XG_VERDICT(XG_REDIRECT, hop.target, place.position, position + 1)
                                  : XG_VERDICT(XG_TX, 0u, place.position, position + 1);
-    result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC | XG_RES_SET_TTL;
-    set_mac(result.dst_mac, hop.mac);
-    set_mac(result.src_mac, hop.own_source ? std::span<const u8>(hop.source) : packet.frame.first(6));
-    result.src_mac[1] |= (ttl - 1) << 16;
+    set_macs(place, hop.mac, hop.own_source ? std::span<const u8>(hop.source) : packet.frame.first(6),
+             result);
+    place.edit->sets |= XG_EDIT_TTL;
+    place.edit->ttl = static_cast<u8>(ttl - 1);
     if (v4) {
       const u32 updated = updated_checksum(number(ip, 10), number(ip, 8), number(ip, 8) - 256);
-      result.dst_mac[1] |= (updated >> 8 | (updated & 0xff) << 8) << 16;
+      place.edit->l3_checksum = static_cast<u16>(updated >> 8 | (updated & 0xff) << 8);
     }
     result.detail = position;
     const u32 rewrite = place.first_rewrite + position;

@@ -11,11 +11,7 @@
 #define XG_L2FWD_WORDS 3u
 
 XG_FN u32 xg_l2fwd_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
-  r.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-  r.src_mac[0] = xg_view32(p, 0u);
-  r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
-  r.dst_mac[0] = xg_view32(p, 6u);
-  r.dst_mac[1] = xg_view32(p, 10u) & 0xffffu;
+  r.flags |= XG_RES_SWAP_MACS;
   xg_set_cache(b, body, p, XG_REWRITE_SWAP_MACS, r);
   return b.image.v[body + XG_L2FWD_ACTION];
 }

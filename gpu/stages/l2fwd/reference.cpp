@@ -9,9 +9,7 @@ class L2fwd final : public StageWith<L2fwdSettings> {
   using StageWith::StageWith;
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
     result.verdict = send_verdict(settings().to_port, settings().target, place.position);
-    result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-    set_mac(result.dst_mac, packet.frame.subspan(6, 6));
-    set_mac(result.src_mac, packet.frame.first(6));
+    result.flags = XG_RES_SWAP_MACS;
     set_cache(settings().cache, settings().cache_ttl_ms, packet, XG_REWRITE_SWAP_MACS, result);
     return true;
   }

@@ -51,10 +51,11 @@ Check check_encapsulation(const LoadBalanceSettings& stage) {
 }
 
 // The outer headers that lead to a backend.
-void set_outer(const EncapsulationSettings& outer, const Backend& backend, xg_rewrite& rewrite) {
+xg_rewrite outer_of(const EncapsulationSettings& outer, const Backend& backend) {
+  xg_rewrite rewrite{};
   const Prefix& source = *(backend.address.family == 4 ? outer.source4 : outer.source6);
   const u32 bytes = backend.address.family == 4 ? 4 : 16;
-  rewrite.flags |= XG_REWRITE_ENCAPSULATE;
+  rewrite.flags = XG_REWRITE_ENCAPSULATE;
   rewrite.outer_family = backend.address.family;
   if (outer.type == EncapsulationSettings::Type::gue) rewrite.udp_port = xg_host16(outer.port);
   rewrite.mtu = outer.mtu - xg_outer_bytes(&rewrite);
@@ -64,6 +65,7 @@ void set_outer(const EncapsulationSettings& outer, const Backend& backend, xg_re
   rewrite.outer_src[bytes / 4 - 1] &= ~(u32{rewrite.spread} << 16);
   std::memcpy(rewrite.outer_dst, backend.address.address.data(), bytes);
   std::copy(outer.hash_key.begin(), outer.hash_key.end(), rewrite.hash_key);
+  return rewrite;
 }
 
 // The number of the rewrite that leads a flow to `backend`.
@@ -73,9 +75,9 @@ u32 add_rewrite(const LoadBalanceSettings& stage, const Backend& backend, Compil
   to.backends.resize(to.rewrites.size());
   to.backends.push_back(backend.name);
   xg_rewrite& rewrite = to.rewrites.emplace_back();
-  rewrite.flags = XG_RES_SET_DST_MAC | XG_REWRITE_SRC_FROM_DST;
+  if (stage.encapsulation) rewrite = outer_of(*stage.encapsulation, backend);
+  rewrite.flags |= XG_REWRITE_DST_MAC | XG_REWRITE_SRC_FROM_DST;
   std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
-  if (stage.encapsulation) set_outer(*stage.encapsulation, backend, rewrite);
   return number;
 }
 
@@ -116,7 +118,9 @@ Check append_backends(const LoadBalanceSettings& stage, Compiled& to) {
           "are cached, count too",
           XG_REWRITE_HALF - XG_REWRITE_FIRST);
     to.image[backend + XG_LB_OUTER] = static_cast<u32>(to.image.size());
-    to.image.insert(to.image.end(), {rewrite, to.rewrites[rewrite - XG_REWRITE_FIRST].mtu});
+    const xg_rewrite& outer = to.rewrites[rewrite - XG_REWRITE_FIRST];
+    to.image.insert(to.image.end(), {rewrite, outer.mtu, xg_outer_bytes(&outer),
+                                     outer.outer_family == 4 ? XG_ETH_IPV4 : XG_ETH_IPV6});
     for (const u64 key : stage.encapsulation->hash_key) append64(to.image, key);
   }
   return {};
@@ -180,9 +184,11 @@ std::string inside_text(const LoadBalanceSettings& stage, u32 backend) {
 std::string dropped_text(const LoadBalanceSettings& stage, u32 rule, const xg_result* result) {
   if (rule == balance_rule::kMalformed) return " malformed, so not encapsulated";
   std::string text = " too long to be encapsulated";
-  if (result && result->detail < stage.backends.size())
-    text += fmt::format(" to backend {}: more than {} bytes", stage.backends[result->detail].name,
-                        result->dst_mac[0]);
+  if (result && result->detail < stage.backends.size()) {
+    const Backend& backend = stage.backends[result->detail];
+    text += fmt::format(" to backend {}: more than {} bytes", backend.name,
+                        outer_of(*stage.encapsulation, backend).mtu);
+  }
   return text;
 }
 

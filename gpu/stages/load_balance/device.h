@@ -19,7 +19,7 @@
 /* A backend, in whichever way it is chosen. */
 #define XG_LB_BACKEND 8u
 #define XG_LB_END 0u /* by "hash": first residue that is not its own */
-#define XG_LB_MAC 1u /* two words, as in xg_result */
+#define XG_LB_MAC 1u /* two words, as xg_set_edit() takes them */
 #define XG_LB_ACTION 3u
 #define XG_LB_REWRITE                                                                   \
   4u /* number of the rewrite, XG_LB_NO_REWRITE: none was left, verdicts are not cached \
@@ -29,8 +29,10 @@
 #define XG_LB_OUTER 7u /* -> what its outer headers take, XG_OUTER_WORDS words; 0: there are none */
 #define XG_OUTER_REWRITE 0u  /* number of the rewrite that has their addresses */
 #define XG_OUTER_LONGEST 1u  /* IP packet that fits inside of them, bytes */
-#define XG_OUTER_HASH_KEY 2u /* four words: k0, k1 */
-#define XG_OUTER_WORDS 6u
+#define XG_OUTER_BYTES 2u    /* that they are long */
+#define XG_OUTER_TYPE 3u     /* EtherType */
+#define XG_OUTER_HASH_KEY 4u /* four words: k0, k1 */
+#define XG_OUTER_WORDS 8u
 /* The verdict's rule: balance_rule of gpu/pipelines.hpp. */
 #define XG_LB_RULE_TOO_LONG 1u
 #define XG_LB_RULE_MALFORMED 2u
@@ -94,26 +96,25 @@ XG_FN u32 xg_ip_bytes(xg_view p) {
 XG_FN u32 xg_balance_to(xg_batch b, u32 body, u32 backends, u32 number, xg_view p, XG_INOUT(xg_result) r) {
   u32 chosen = backends + number * XG_LB_BACKEND;
   u32 outer = b.image.v[chosen + XG_LB_OUTER];
+  u32 bytes = 0u; /* of the IP packet, with `outer` */
   r.detail = number;
   if (outer != 0u) {
     if ((p.flags & XG_PKT_MALFORMED) != 0u) return XG_VERDICT(XG_DROP, 0u, 0u, XG_LB_RULE_MALFORMED);
-    if (xg_ip_bytes(p) > b.image.v[outer + XG_OUTER_LONGEST]) {
-      r.flags |= XG_RES_TOO_LONG;
-      r.dst_mac[0] = b.image.v[outer + XG_OUTER_LONGEST];
+    bytes = xg_ip_bytes(p);
+    if (bytes > b.image.v[outer + XG_OUTER_LONGEST]) {
+      xg_too_long(b, p, b.image.v[outer + XG_OUTER_LONGEST], r);
       return XG_VERDICT(XG_DROP, 0u, 0u, XG_LB_RULE_TOO_LONG);
     }
   }
-  r.flags |= XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-  r.dst_mac[0] = b.image.v[chosen + XG_LB_MAC];
-  r.dst_mac[1] = b.image.v[chosen + XG_LB_MAC + 1u];
-  r.src_mac[0] = xg_view32(p, 0u);
-  r.src_mac[1] = xg_view32(p, 4u) & 0xffffu;
+  xg_set_edit(b, p, XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC, b.image.v[chosen + XG_LB_MAC],
+              b.image.v[chosen + XG_LB_MAC + 1u], xg_view32(p, 0u), xg_view32(p, 4u), 0u, 0u, r);
   if (outer != 0u) {
     xg_touch t = xg_untracked();
     xg_flow_touch(p, t);
-    r.flags |= XG_RES_ENCAPSULATE;
-    r.dst_mac[1] |= b.image.v[outer + XG_OUTER_REWRITE] << 16;
-    r.src_mac[1] |= u32(xg_key_hash(b, outer + XG_OUTER_HASH_KEY, t)) << 16;
+    u32 pushed = b.image.v[outer + XG_OUTER_BYTES];
+    u32 hash = u32(xg_key_hash(b, outer + XG_OUTER_HASH_KEY, t)) & 0xffffu;
+    xg_push(b, p, pushed, bytes + pushed, b.image.v[outer + XG_OUTER_REWRITE], hash,
+            b.image.v[outer + XG_OUTER_TYPE], r);
   }
   u32 rewrite = b.image.v[chosen + XG_LB_REWRITE];
   if (rewrite != XG_LB_NO_REWRITE) xg_set_cache(b, body, p, rewrite, r);

@@ -169,9 +169,8 @@ std::optional<u32> ip_bytes(const Packet& packet) {
   return payload + 40;
 }
 
-u32 longest_inside(const EncapsulationSettings& outer, const Backend& backend) {
-  const u32 ip = backend.address.family == 4 ? 20 : 40;
-  return outer.mtu - ip - (outer.type == EncapsulationSettings::Type::gue ? 8 : 0);
+u32 outer_bytes(const EncapsulationSettings& outer, const Backend& backend) {
+  return (backend.address.family == 4 ? 20 : 40) + (outer.type == EncapsulationSettings::Type::gue ? 8 : 0);
 }
 
 class LoadBalance final : public StageWith<LoadBalanceSettings> {
@@ -193,23 +192,24 @@ class LoadBalance final : public StageWith<LoadBalanceSettings> {
         return true;
       };
       if (packet.is(XG_PKT_MALFORMED)) return drop(balance_rule::kMalformed);
-      const u32 longest = longest_inside(*settings().encapsulation, backend);
+      const u32 longest = settings().encapsulation->mtu - outer_bytes(*settings().encapsulation, backend);
       const auto bytes = ip_bytes(packet);
       if (!bytes || *bytes > longest) {
         result.flags = XG_RES_TOO_LONG;
-        result.dst_mac[0] = longest;
+        place.adjust->longest = static_cast<u16>(longest);
         return drop(balance_rule::kTooLong);
       }
     }
     result.verdict = send_verdict(backend.to_port, backend.target, place.position);
-    result.flags = XG_RES_SET_DST_MAC | XG_RES_SET_SRC_MAC;
-    set_mac(result.dst_mac, backend.mac);
-    set_mac(result.src_mac, packet.frame.first(6));
+    set_macs(place, backend.mac, packet.frame.first(6), result);
     if (settings().encapsulation) {
-      result.flags |= XG_RES_ENCAPSULATE;
-      result.dst_mac[1] |= rewrite << 16;
-      result.src_mac[1] |= static_cast<u32>(flow_hash(packet, settings().encapsulation->hash_key) & 0xffff)
-                           << 16;
+      result.flags |= XG_RES_ADJUST;
+      const u32 outer = outer_bytes(*settings().encapsulation, backend);
+      place.adjust->pushed = static_cast<u16>(outer);
+      place.adjust->ip_bytes = *ip_bytes(packet) + outer;
+      place.adjust->outer = static_cast<u16>(rewrite);
+      place.adjust->flow_hash = static_cast<u16>(flow_hash(packet, settings().encapsulation->hash_key));
+      place.adjust->ether_type = backend.address.family == 4 ? 0x0800 : 0x86dd;
     }
     set_cache(settings().cache && rewrite < XG_REWRITE_HALF, settings().cache_ttl_ms, packet, rewrite,
               result);

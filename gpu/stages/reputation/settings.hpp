@@ -44,7 +44,7 @@ template <class Table>
 void fields_of(Table& table, SettingsLike<ReputationList> auto& list) {
   table.list("list", list.name, list.prefixes, "Name of one of the policy's lists, with @ in front.",
              Say{.required = true});
-  table.action("action", list.action, list.to, list.target, "", Say{.required = true});
+  table.action("action", list.action, list.to, list.target, kActionNames, "", Say{.required = true});
 }
 
 template <class Table>

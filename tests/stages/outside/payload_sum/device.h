@@ -15,7 +15,7 @@
 #define XG_PAYLOAD_SUM_OTHERWISE 6u /* action word */
 
 XG_FN u32 xg_payload_sum_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
-  xg_payload c = xg_payload_of(b, p, b.image.v[body + XG_PAYLOAD_SUM_BYTES]);
+  xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_PAYLOAD_SUM_BYTES]);
   u32 begin = b.image.v[body + XG_PAYLOAD_SUM_FROM] != 0u ? xg_payload_start(c, p) : 0u;
   u32 sum = 0u;
   for (u32 at = begin; at < c.end; at += 7u) {
