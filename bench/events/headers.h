@@ -5,7 +5,7 @@
 #ifndef XDPGPU_BENCH_EVENTS_HEADERS_H
 #define XDPGPU_BENCH_EVENTS_HEADERS_H
 
-#include "gpu/stages/load_balance/device.h"
+#include "gpu/stages/list.h"
 
 /* As the "XDP on GPU" prototype (eunomia-bpf, 2025) hands them to its kernels. Ports in host order. */
 struct ParsedHeader {

@@ -7,11 +7,11 @@ set(XDPGPU_CUDA_ARCHITECTURES
 
 # target_cuda_sources(<target> <file.cu>...): compiles kernel files of this folder into the target. Only where
 # the global property XDPGPU_NVCC is set: this build has CUDA. stage_includes, where it is set: what stages' files are
-# looked for in; otherwise as those of xdpgpu_gpu.
+# looked for in; otherwise as those of xdpgpu_gpu_stages.
 function(target_cuda_sources target)
   get_property(nvcc GLOBAL PROPERTY XDPGPU_NVCC)
   if(NOT DEFINED stage_includes)
-    get_target_property(stage_includes xdpgpu_gpu INTERFACE_INCLUDE_DIRECTORIES)
+    get_target_property(stage_includes xdpgpu_gpu_stages INTERFACE_INCLUDE_DIRECTORIES)
   endif()
   list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE includes)
   foreach(file IN LISTS ARGN)

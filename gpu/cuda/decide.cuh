@@ -36,7 +36,7 @@ __device__ inline bool line_has_all(const Line& line) {
   if (metadata.l3_offset + 40u > kHeaders || metadata.l4_offset + 20u > kHeaders) return false;
   if ((metadata.flags & XG_PKT_TCP) != 0) {
     const u8* tcp = reinterpret_cast<const u8*>(&line) + XG_METADATA_SIZE + metadata.l4_offset;
-    if ((tcp[13] & XG_CT_SYN) != 0 && metadata.l4_offset + (tcp[12] >> 4) * 4u > kHeaders) return false;
+    if ((tcp[13] & 0x02u) != 0 && metadata.l4_offset + (tcp[12] >> 4) * 4u > kHeaders) return false;
   }
   if ((metadata.flags & XG_PKT_ICMP) == 0) return true;
   const u32 type = reinterpret_cast<const u8*>(&line)[XG_METADATA_SIZE + metadata.l4_offset];

@@ -150,6 +150,11 @@ file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list.h @ONLY CONTENT "@head
 
 @includes@
 @kinds@
+/* Where some stages are left out, some parameters are not used. */
+#ifndef XG_GLSL
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored \"-Wunused-parameter\"
+#endif
 /* A stage without a table. Returns an action word. */
 XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
 @decide@  return XG_ABORTED;
@@ -179,6 +184,10 @@ XG_FN u32 xg_stage_record_ahead(u32 kind, xg_words image, u32 body, xg_touch t) 
 @record_ahead@  return 0u;
 }
 
+#ifndef XG_GLSL
+#pragma GCC diagnostic pop
+#endif
+
 #endif
 ")
 
@@ -187,6 +196,11 @@ file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list_many.h @ONLY CONTENT "
 
 #include \"gpu/stages/warp.h\"
 @many_includes@
+/* Where some stages are left out, some parameters are not used. */
+#ifndef XG_GLSL
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored \"-Wunused-parameter\"
+#endif
 static_assert(true@cache_words@, \"a stage's record is larger than a warp's cache\");
 
 XG_WARP_FN bool xg_stage_applies_many(u32 kind) { return false@applies_many@; }
@@ -204,6 +218,10 @@ XG_WARP_FN u32 xg_stage_apply_many(Warp& warp, xg_batch b, u32 kind, u32 body, c
                                    XG_INOUT(xg_record_cache) cache, XG_INOUT(u32) outcome) {
 @own_cache@@many@  return 0u;
 }
+
+#ifndef XG_GLSL
+#pragma GCC diagnostic pop
+#endif
 
 #endif
 ")

@@ -327,5 +327,88 @@ TEST_P(Encapsulation, ListedFlowsSayWhereTheyGo) {
   }
 }
 
+// The IP packet of a frame without tags.
+std::string ip_packet(const Frame& frame) { return {frame.begin() + 14, frame.end()}; }
+
+// `inner` behind an IPv4 header alone, as IP in IP has it: of a UDP packet with it the UDP header is taken
+// out.
+Frame in_ipv4(PacketSpec outer, const std::string& inner, std::uint8_t protocol) {
+  outer.payload = inner;
+  Frame frame = build(outer);
+  frame.erase(frame.begin() + 14 + 20, frame.begin() + 14 + 28);
+  const std::size_t length = frame.size() - 14;
+  frame[16] = static_cast<std::uint8_t>(length >> 8);
+  frame[17] = static_cast<std::uint8_t>(length);
+  frame[23] = protocol;
+  frame[24] = frame[25] = 0;
+  std::uint32_t sum = 0;
+  for (std::size_t at = 14; at < 34; at += 2)
+    sum += static_cast<std::uint32_t>(frame[at] << 8 | frame[at + 1]);
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  frame[24] = static_cast<std::uint8_t>(~sum >> 8);
+  frame[25] = static_cast<std::uint8_t>(~sum);
+  return frame;
+}
+
+using Decapsulation = Encapsulation;
+INSTANTIATE_TEST_SUITE_P(Netns, Decapsulation, kNativeAndGeneric, config_name);
+
+// The far end of a tunnel: a service of the host's gets what was inside, and what comes from elsewhere than
+// the tunnel's other end meets the default.
+TEST_P(Decapsulation, TheHostsStackGetsWhatWasInside) {
+  const Interface lo(*host_, "lo");
+  lo.add_address(fmt::format("{}/32", kVip4));
+  lo.add_address(fmt::format("{}/128", kVip6));
+  attach(policy(R"("default": "drop",
+      "rules": [{"name": "tunnel", "match": {"src": ["10.9.0.2", "fd09::2"], "dst": ["10.9.0.1", "fd09::1"]},
+                 "action": {"inspect": "p"}}],
+      "pipelines": {"p": [{"stage": "decapsulate", "addresses": ["10.9.0.1", "fd09::1"]},
+                          {"stage": "acl", "rules": [], "default": "drop"}]})"));
+  const UdpSocket four(*host_, kVip4, kService), six(*host_, kVip6, kService);
+  std::vector<Frame> frames;
+  std::size_t number = 0;
+  std::multiset<std::string> to_four, to_six;
+  for (const bool six_inside : {false, true}) {
+    const auto inner = [&] {
+      PacketSpec spec = from_left(4000, kService, fmt::format("inside {}", number++));
+      spec.src_ip = six_inside ? "fd09::2" : "10.9.0.2";
+      spec.dst_ip = six_inside ? kVip6 : kVip4;
+      (six_inside ? to_six : to_four).insert(spec.payload);
+      return ip_packet(build(spec));
+    };
+    PacketSpec outer = from_left(40000, kGue, "");
+    frames.push_back(in_ipv4(outer, inner(), six_inside ? IPPROTO_IPV6 : IPPROTO_IPIP));
+    outer.payload = inner();
+    frames.push_back(build(outer));
+    outer.src_ip = "fd09::2";
+    outer.dst_ip = "fd09::1";
+    outer.payload = inner();
+    frames.push_back(build(outer));
+  }
+  // A stranger's: the rule does not let it to the pipeline. And one that is cut off inside.
+  PacketSpec stranger = from_left(40000, kGue, "");
+  stranger.src_ip = "10.9.0.77";
+  stranger.payload = ip_packet(build(from_left(4000, kService, "from a stranger")));
+  frames.push_back(build(stranger));
+  PacketSpec cut = from_left(40000, kGue, "");
+  cut.payload = ip_packet(build(from_left(4000, kService, "cut off"))).substr(0, 24);
+  frames.push_back(build(cut));
+  Sender(left_port()).send_paced(frames, 1000);
+
+  const auto got = [](const UdpSocket& socket) {
+    const auto all = socket.drain(500ms);
+    return std::multiset<std::string>(all.begin(), all.end());
+  };
+  EXPECT_EQ(got(four), to_four);
+  EXPECT_EQ(got(six), to_six);
+  const Pins& pins = attached_->pins();
+  EXPECT_EQ(pins.worker("decapsulated"), 6U);
+  EXPECT_EQ(pins.worker("dropped"), 1U) << "what was cut off";
+  expect_conserved(pins);
+  const Outcome end = attached_->detach();
+  EXPECT_EQ(end.status, 0) << end.out << end.err;
+  attached_.reset();
+}
+
 }  // namespace
 }  // namespace xdpgpu::lab

@@ -255,7 +255,7 @@ const Bad kBad[] = {
     {"mirror_number", RULE("\"action\": {\"mirror\": 1}"), "/rules/0/action/mirror", 3, 25,
      "must be a string"},
     {"mirror_l2fwd", MIRROR("{\"stage\": \"l2fwd\"}"), "/rules/0/action/mirror", 4, 25,
-     "pipeline \"p\" would send packets out again (stage 1 (l2fwd))"},
+     "pipeline \"p\" would send packets out again or change them (stage 1 (l2fwd))"},
     {"mirror_balance",
      MIRROR("{\"stage\": \"acl\", \"rules\": []}, {\"stage\": \"load_balance\", \"backends\": [{\"mac\": "
             "\"52:54:00:00:00:01\"}]}"),

@@ -407,6 +407,30 @@ TEST(TableStages, HaveOneDevice) {
   EXPECT_EQ(on(R"("cuda:0", "cuda:1")", R"({"stage": "l2fwd"})"), "none");
 }
 
+TEST(DecapsulateStage, SaysWhatGetsInAndIsNotMirroredTo) {
+  const std::string stage = R"({"stage": "decapsulate", "addresses": ["10.0.0.1", "fd00::1"]})";
+  const auto read = stage_of<gpu::DecapsulateSettings>(stage);
+  EXPECT_EQ(read.type, gpu::DecapsulateSettings::Type::any);
+  EXPECT_EQ(read.port, 6080);
+  EXPECT_EQ(read.action, Action::pass);
+  ASSERT_EQ(read.addresses.size(), 2u);
+  const auto notes = notes_on(*parsed(stage));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("the tunnel's other ends in \"src\""), std::string::npos) << notes[0];
+  EXPECT_NE(problem(stage, R"({"mirror": "p"})").find("change them (stage 1 (decapsulate))"),
+            std::string::npos);
+  const auto with = [](const std::string& more) { return R"({"stage": "decapsulate", )" + more + "}"; };
+  expect_problem(with(R"("type": "ipip", "addresses": "10.0.0.1", "port": 6080)"), "/pipelines/p/0/port",
+                 "only gue has a port");
+  expect_problem(with(R"("type": "gue")"), "/pipelines/p/0", "\"addresses\"");
+  expect_problem(with(R"("addresses": "10.0.0.0/24")"), "/pipelines/p/0/addresses", "no network");
+  expect_problem(with(R"("addresses": [])"), "/pipelines/p/0/addresses", "empty");
+  expect_problem(with(R"("addresses": "10.0.0.1", "action": "drop")"), "/pipelines/p/0/action", "\"pass\"");
+  std::string many;
+  for (u32 i = 0; i < 17; i++) many += fmt::format("{}\"10.0.0.{}\"", many.empty() ? "" : ", ", i);
+  expect_problem(with("\"addresses\": [" + many + "]"), "/pipelines/p/0/addresses", "1 to 16");
+}
+
 TEST(TableStages, AMirrorLeadsToDdosAlone) {
   const std::string mirror = R"({"mirror": "p"})", ddos = R"({"stage": "ddos", "syn_pps": 1, "cache": "5m"})";
   EXPECT_EQ(problem(ddos, mirror), "none");

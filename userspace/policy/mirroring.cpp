@@ -35,6 +35,8 @@ std::optional<std::string> sender_in(const Pipeline& pipeline) {
   for (u64 i = 0; i < pipeline.stages.size(); ++i)
     if (const auto what = gpu::sends(pipeline.stages[i]))
       return stage_text(pipeline, i) + (what->empty() ? "" : ", " + *what);
+    else if (gpu::traits_of(pipeline.stages[i]).edits)
+      return stage_text(pipeline, i);
   return std::nullopt;
 }
 

@@ -28,7 +28,8 @@ bool mirrors_to_tables(const Policy& policy);
 // (conntrack)"; nothing where there is none. `ddos` counts what it is shown.
 std::optional<std::string> exact_table_in(const Pipeline& pipeline);
 
-// The first thing in the pipeline that would send the packet out again, in words ("stage 1 (acl), rule
+// The first thing in the pipeline that would send the packet out again, or change it, in words ("stage 1
+// (acl), rule
 // \"x\""); nothing where it only drops and passes.
 std::optional<std::string> sender_in(const Pipeline& pipeline);
 

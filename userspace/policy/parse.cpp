@@ -343,11 +343,13 @@ class PolicyReader {
                                     "some may be missed; inspect with this one",
                                     pipeline.name, *table));
     if (auto sender = sender_in(pipeline))
-      report_.at(place,
-                 fmt::format("pipeline \"{}\" would send packets out again ({}), but a mirrored packet has "
-                             "gone on already; mirror to one that only drops and passes, or inspect with "
-                             "this one",
-                             pipeline.name, *sender));
+      report_.at(
+          place,
+          fmt::format(
+              "pipeline \"{}\" would send packets out again or change them ({}), but a mirrored packet has "
+              "gone on already; mirror to one that only drops and passes, or inspect with "
+              "this one",
+              pipeline.name, *sender));
     if (auto flags = flags_asked_in(pipeline); flags && caches(pipeline))
       report_.at(
           place,
