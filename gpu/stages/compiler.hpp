@@ -3,9 +3,9 @@
 // gpu/stages/compiler.hpp: what a stage's compile.cpp is written with. What it defines is declared in
 // gpu/stages/compilers.hpp, which is made of gpu/stages/stages.def:
 //
-//   Result<void> check(stage)        half a sentence where the settings are not to be: "its MTU 3 is not in ..."
-//   Result<Placed> emit(stage, to)   appends the stage's body, and all that it leads to, to the image
-//   std::string describe(stage, rule, result)
+//   check(stage)              half a sentence where the settings are not to be: "its MTU 3 is not in ..."
+//   emit(stage, to)           appends the stage's body, and all that it leads to, to the image
+//   describe(stage, rule, result)
 //                             " rule 3 (web)": what a verdict's rule means, for people; "": nothing
 //
 // And by its traits:
@@ -18,7 +18,7 @@
 //   cached_undecided(stage)   by_flow: for how many milliseconds what it lets go on may be remembered, 0:
 //                             while the generation lives; nothing: not at all
 //   sees_egress(stage)        egress
-//   payload_bytes(stage)      reads_payload: how many bytes of each packet it may read, from the first one on,
+//   payload_bytes(stage)      reads_payload: how many bytes of each packet it may read, from the first on,
 //                             XG_PACKET_MAX at most; 0: headers alone
 //   loosen(stage, body)       loosens: its table is lost, so that it has to take up what it does not know;
 //                             false: it does so anyway
