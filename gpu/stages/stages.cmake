@@ -236,7 +236,7 @@ namespace xdpgpu::gpu {
 union StageAhead {
   u32 none;
 @together_members@};
-inline bool looks_ahead(u32 kind) { return false@together_is@; }
+inline bool looks_ahead([[maybe_unused]] u32 kind) { return false@together_is@; }
 template <class Use>
 void each_kind_that_looks_ahead([[maybe_unused]] Use use) {
 @together_kinds@}
