@@ -136,7 +136,7 @@ class SchemaTable {
     if (least != 0) schema["minItems"] = least;
     schema["maxItems"] = most;
     schema["items"] = {{"$ref", reference(inside(key, Record{}))}};
-    put(key, says, say, std::move(schema), {});
+    put(key, says, say, schema, {});
   }
   template <class Record>
   void by_name(std::string_view key, const std::vector<Record>&, u64 least, u64 most, std::string_view,
@@ -169,7 +169,7 @@ class SchemaTable {
   }
 
  private:
-  void put(std::string_view key, std::string_view says, const Say& say, Json schema, const Json& now) {
+  void put(std::string_view key, std::string_view says, const Say& say, const Json& schema, const Json& now) {
     Json property = Json::object();
     if (!says.empty()) property["description"] = says;
     property.update(schema);
