@@ -29,6 +29,7 @@ namespace detail {
 // ICMP error quotes.
 __device__ inline bool line_has_all(const Line& line) {
   constexpr u32 kHeaders = kLineBytes - XG_METADATA_SIZE;
+  constexpr u8 kSyn = 0x02;
   xg_metadata metadata;
   memcpy(&metadata, &line, sizeof(metadata));
   // 40: an IPv6 header, the longer one; 20: a TCP header without options, the longest of what is read there.
@@ -36,7 +37,7 @@ __device__ inline bool line_has_all(const Line& line) {
   if (metadata.l3_offset + 40u > kHeaders || metadata.l4_offset + 20u > kHeaders) return false;
   if ((metadata.flags & XG_PKT_TCP) != 0) {
     const u8* tcp = reinterpret_cast<const u8*>(&line) + XG_METADATA_SIZE + metadata.l4_offset;
-    if ((tcp[13] & 0x02u) != 0 && metadata.l4_offset + (tcp[12] >> 4) * 4u > kHeaders) return false;
+    if ((tcp[13] & kSyn) != 0 && metadata.l4_offset + (tcp[12] >> 4) * 4u > kHeaders) return false;
   }
   if ((metadata.flags & XG_PKT_ICMP) == 0) return true;
   const u32 type = reinterpret_cast<const u8*>(&line)[XG_METADATA_SIZE + metadata.l4_offset];
@@ -159,7 +160,6 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
       copy.descriptors.v = &here;
       copy.count = 1;
       judged = xg_begin(copy, 0, seen);
-      seen.number = i;
       xg_view_of(descriptor, i, seen);
     } else {
       judged = xg_begin(batch, i, seen);

@@ -494,10 +494,10 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
       copy.frames.v = reinterpret_cast<xg_word*>(&own.of[lane]);
       copy.frames_bytes = XG_METADATA_SIZE + XG_CHUNK_SIZE;
       xg_view_packet(copy, i, {XG_METADATA_SIZE, descriptor.length, descriptor.flags}, seen);
+      xg_view_of(descriptor, i, seen);
     } else {
       xg_view_packet(batch, i, descriptor, seen);
     }
-    xg_view_of(descriptor, i, seen);
     way.position = (mark & kMarkPosition) - 1u;
     xg_resume(batch, seen, way);
   }

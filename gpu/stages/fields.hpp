@@ -82,6 +82,8 @@ class Written {
   virtual bool has(std::string_view key) const = 0;
   // The problem stands at the key; where that is not there, or "", at the object itself.
   virtual void refuse(std::string_view key, std::string sentence) const = 0;
+  // A time as policies have it: "5s".
+  virtual std::string time(u32 ms) const = 0;
   // The object at the key, if there is one.
   virtual void in(std::string_view key, const std::function<void(const Written&)>& use) const = 0;
   // Each element of the array, or member of the object, at the key, by its position; the first `count` of

@@ -97,7 +97,6 @@ void main() {
     xg_way way = xg_way_from(0u);
     if (mark != 0u) {
       xg_view_packet(batch, i, batch.descriptors.v[i], seen);
-      xg_view_of(batch.descriptors.v[i], i, seen);
       way.position = mark - 1u;
       xg_resume(batch, seen, way);
     }

@@ -83,10 +83,7 @@ XG_FN xg_way xg_way_from(u32 position) {
 XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   /* The later buffers of a packet: its answer stands at the first one. */
   if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return false;
-  xg_descriptor d = b.descriptors.v[i];
-  if (!xg_view_packet(b, i, d, p)) return false;
-  xg_view_of(d, i, p);
-  return true;
+  return xg_view_packet(b, i, b.descriptors.v[i], p);
 }
 
 /* Bytes of the packet that begins at descriptor i. */

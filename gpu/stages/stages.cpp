@@ -135,6 +135,12 @@ std::unique_ptr<AlarmReader> alarm_reader(const StageSettings& stage) {
       stage);
 }
 
+bool is_unicast(const Prefix& prefix) {
+  const auto& address = prefix.address;
+  if (prefix.family == 4) return address[0] != 0 && address[0] < 224;
+  return address[0] != 0xff && std::any_of(address.begin(), address.end(), [](u8 byte) { return byte != 0; });
+}
+
 std::string_view never_met(const Asked& asked) {
   constexpr u8 kTcp = 6, kUdp = 17, kSctp = 132;
   const auto has = [&](auto... numbers) {

@@ -75,6 +75,9 @@ void set_down(StageSettings& stage, const std::function<bool(const HealthCheck&)
 // Who reads its table's alarms; nullptr: it has none.
 std::unique_ptr<AlarmReader> alarm_reader(const StageSettings& stage);
 
+// Whether packets can come from it and go to it: not unspecified, nor multicast, nor broadcast.
+bool is_unicast(const Prefix& address);
+
 // What conditions ask for, as far as it can contradict itself. Families: bit 0 IPv4, bit 1 IPv6.
 struct Asked {
   std::span<const u8> protocols;

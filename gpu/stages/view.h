@@ -69,8 +69,9 @@ XG_FN bool xg_descriptor_valid(xg_descriptor d, u64 frames_bytes) {
          d.offset <= frames_bytes && u64(d.length) <= frames_bytes - d.offset;
 }
 
-/* Of a packet that was seen: descriptor i is its first one. */
+/* Where the packet is, whose first descriptor is d, number i. For whoever has seen a copy of it. */
 XG_FN void xg_view_of(xg_descriptor d, u32 i, XG_INOUT(xg_view) p) {
+  p.number = i;
   p.at = d.offset;
   p.more = (d.flags & XG_DESC_MORE) != 0u ? i + 1u : 0u;
 }
@@ -79,11 +80,9 @@ XG_FN void xg_view_of(xg_descriptor d, u32 i, XG_INOUT(xg_view) p) {
  * claims a header that is not in the frame is refused, unless the parser has marked it malformed: then the
  * header counts as not there. So is one whose metadata are not those that its descriptor expects. */
 XG_FN bool xg_view_packet(xg_batch b, u32 number, xg_descriptor d, XG_INOUT(xg_view) p) {
-  p.number = number;
+  xg_view_of(d, number, p);
   if (!xg_descriptor_valid(d, b.frames_bytes)) return false;
   u64 start = d.offset - u64(XG_METADATA_SIZE);
-  p.at = d.offset;
-  p.more = 0u;
   p.shift = u32(start) & 3u;
   p.words = XG_AT(xg_words, b.frames, start - u64(p.shift));
   p.length = d.length;

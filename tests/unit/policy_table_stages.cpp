@@ -154,7 +154,7 @@ TEST(LoadBalanceStage, RefusesWhatMeansNothing) {
   expect_problem(balance("", R"("drain": true)"), "/pipelines/p/0/backends", "all backends drain");
   expect_problem(balance(R"(, "affinity": {})"), "/pipelines/p/0/affinity", "add \"algorithm\": \"maglev\"");
   expect_problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": "5001ms")"),
-                 "/pipelines/p/0/cache", "at most half of the affinity's \"idle\", 5000 ms");
+                 "/pipelines/p/0/cache", "at most half of the affinity's \"idle\", \"5s\"");
   expect_problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": true)"), "/pipelines/p/0/cache",
                  "half");
   EXPECT_EQ(problem(balance(maglev + R"(, "affinity": {"idle": "10s"}, "cache": "5s")")), "none");
@@ -377,7 +377,8 @@ TEST(DdosStage, RefusesWhatMeansNothing) {
   expect_problem(with(R"("window": "9ms")"), "/pipelines/p/0/window", "from 10ms to 1m");
   expect_problem(with(R"("window": "10500us")"), "/pipelines/p/0/window", "whole milliseconds");
   expect_problem(with(R"("hold": "9h")"), "/pipelines/p/0/hold", "from 1ms to 8h");
-  expect_problem(with(R"("hold": "1s", "cache": "2s")"), "/pipelines/p/0/cache", "ends with the alarm");
+  expect_problem(with(R"("hold": "1s", "cache": "2s")"), "/pipelines/p/0/cache",
+                 "ends with the alarm, which \"hold\" ends after \"1s\"");
   expect_problem(with(R"("cache": "9h")"), "/pipelines/p/0/cache", "at most 8h");
   expect_problem(with(R"("share_percent": 9)"), "/pipelines/p/0/share_percent", "drop_sources");
   expect_problem(with(R"("on_detect": "pass", "cache": true)"), "/pipelines/p/0/cache", "nothing to cache");

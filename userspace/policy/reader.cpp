@@ -215,7 +215,6 @@ std::optional<u64> read_time(Report& report, const Place& place, std::string_vie
 }
 
 std::optional<u32> read_cache(Report& report, const Fields& fields) {
-  constexpr u64 kNanosecondsPerMs = 1'000'000;
   constexpr u64 kMaxCacheMs = 7ull * 24 * 3600 * 1000;
   auto place = fields.get("cache");
   if (!place) return std::nullopt;
@@ -229,13 +228,12 @@ std::optional<u32> read_cache(Report& report, const Fields& fields) {
   auto ns = read_duration(*text);
   if (!ns) {
     report.at(*place, ns.error());
-  } else if (*ns < kNanosecondsPerMs || *ns % kNanosecondsPerMs != 0 ||
-             *ns / kNanosecondsPerMs > kMaxCacheMs) {
+  } else if (*ns < kNsPerMs || *ns % kNsPerMs != 0 || *ns / kNsPerMs > kMaxCacheMs) {
     report.at(*place,
               "verdicts are cached for whole milliseconds, from 1ms to 168h; true keeps them until the next "
               "policy");
   } else {
-    return static_cast<u32>(*ns / kNanosecondsPerMs);
+    return static_cast<u32>(*ns / kNsPerMs);
   }
   return std::nullopt;
 }

@@ -18,7 +18,6 @@ namespace {
 
 using gpu::Keys;
 using gpu::Say;
-constexpr u64 kNsPerMs = 1'000'000;
 constexpr u64 kMaxTextBytes = 128;
 
 // The keys of one object.
@@ -73,6 +72,7 @@ class WrittenHere : public gpu::Written {
     const auto named = at(key);
     report_.at(named ? *named : place_, std::move(sentence));
   }
+  std::string time(u32 ms) const override { return write_duration(ms * kNsPerMs); }
   void in(std::string_view key, const std::function<void(const Written&)>& use) const override {
     if (const auto named = at(key); named && named->node->as<Object>() != nullptr)
       use(WrittenHere(report_, *named));
@@ -107,13 +107,6 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
-}
-
-// Neither unspecified nor multicast nor broadcast.
-bool is_unicast(const Prefix& prefix) {
-  if (prefix.family == 4) return prefix.address[0] != 0 && prefix.address[0] < 224;
-  return prefix.address[0] != 0xff &&
-         std::any_of(std::begin(prefix.address), std::end(prefix.address), [](u8 byte) { return byte != 0; });
 }
 
 // A Table (gpu/stages/fields.hpp) that reads.
@@ -218,7 +211,7 @@ class FieldReader {
       report_.at(*at, fmt::format("\"{}\" is too large a network: the flow fills at most 16 bits, so give "
                                   "/{} or longer, or one address",
                                   text, least));
-    else if (!is_unicast(*prefix))
+    else if (!gpu::is_unicast(device_prefix(*prefix)))
       report_.at(*at, fmt::format("packets cannot come from \"{}\": give an address of this host", text));
     else
       value = device_prefix(*prefix);

@@ -18,7 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using gpu::Keys;
 using gpu::Say;
-constexpr u64 kNsPerMs = 1'000'000;
 constexpr const char* kMark = "$comment";
 constexpr const char* kMade = "From the stage's table of fields: stage-tables writes this.";
 

@@ -12,7 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using gpu::Say;
-constexpr u64 kNsPerMs = 1'000'000;
 
 template <class E>
 std::string name_of(E value, std::span<const gpu::Named<E>> names) {

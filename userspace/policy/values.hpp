@@ -36,6 +36,7 @@ inline constexpr const char* kNoVlan =
     "0 is no VLAN; write \"none\" for untagged packets, \"priority\" for a tag with id 0";
 Value<VlanRange> read_vlans(std::string_view text);
 
+inline constexpr u64 kNsPerMs = 1'000'000;
 // "50us": a whole number and ns, us, ms, s, m or h. In nanoseconds.
 Value<u64> read_duration(std::string_view text);
 std::string write_duration(u64 ns);

@@ -91,8 +91,8 @@ void settle(DdosSettings& stage, const Written& written) {
   } else if (cached > stage.hold_ms) {
     written.refuse("cache",
                    fmt::format("what the kernel drops ends with the alarm, which \"hold\" ends after "
-                               "{} ms: cache for no longer than that, or hold for longer",
-                               stage.hold_ms));
+                               "\"{}\": cache for no longer than that, or hold for longer",
+                               written.time(stage.hold_ms)));
   }
 }
 

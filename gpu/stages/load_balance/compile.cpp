@@ -172,13 +172,16 @@ Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
   return Placed{body, affinity.table.entries, body + XG_AFFINITY_OWN};
 }
 
+std::string text_of(const Prefix& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(address.family == 6 ? AF_INET6 : AF_INET, address.address.data(), text, sizeof(text));
+  return text;
+}
+
 // ", inside of GUE to 192.0.2.1"
 std::string inside_text(const LoadBalanceSettings& stage, u32 backend) {
   const bool gue = stage.encapsulation->type == EncapsulationSettings::Type::gue;
-  const Prefix& address = stage.backends[backend].address;
-  char text[INET6_ADDRSTRLEN] = {};
-  inet_ntop(address.family == 6 ? AF_INET6 : AF_INET, address.address.data(), text, sizeof(text));
-  return fmt::format(", inside of {} to {}", gue ? "GUE" : "IP", text);
+  return fmt::format(", inside of {} to {}", gue ? "GUE" : "IP", text_of(stage.backends[backend].address));
 }
 
 std::string dropped_text(const LoadBalanceSettings& stage, u32 rule, const xg_result* result) {
@@ -249,19 +252,6 @@ namespace {
 
 bool has_address(const Backend& backend) { return backend.address.length != 0; }
 
-std::string text_of(const Prefix& address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  inet_ntop(address.family == 6 ? AF_INET6 : AF_INET, address.address.data(), text, sizeof(text));
-  return text;
-}
-
-// Neither unspecified nor multicast nor broadcast.
-bool is_host(const Prefix& address) {
-  if (address.family == 4) return address.address[0] != 0 && address.address[0] < 224;
-  return address.address[0] != 0xff &&
-         std::any_of(address.address.begin(), address.address.end(), [](u8 byte) { return byte != 0; });
-}
-
 void settle_address(const LoadBalanceSettings& stage, const Backend& backend, const Written& written) {
   if (!written.has("address")) {
     if (stage.health) written.refuse("", "\"health\" connects to each backend: add its \"address\"");
@@ -275,7 +265,7 @@ void settle_address(const LoadBalanceSettings& stage, const Backend& backend, co
         "an address is for \"health\" and \"encapsulation\", which this stage has not: take it out");
   if (!stage.encapsulation || !has_address(backend)) return;
   const std::string text = text_of(backend.address);
-  if (!is_host(backend.address))
+  if (!is_unicast(backend.address))
     written.refuse("address", fmt::format("\"{}\" is no host's address", text));
   else if (!(backend.address.family == 4 ? stage.encapsulation->source4 : stage.encapsulation->source6))
     written.refuse("address", fmt::format("outer headers to \"{}\" need an IPv{} address to come from: add "
@@ -333,8 +323,8 @@ void settle(LoadBalanceSettings& stage, const Written& written) {
     if (stage.cache_ttl_ms == 0 || stage.cache_ttl_ms > most)
       written.refuse("cache",
                      fmt::format("what the kernel deals with is not seen here, and would be forgotten: cache "
-                                 "verdicts for at most half of the affinity's \"idle\", {} ms",
-                                 most));
+                                 "verdicts for at most half of the affinity's \"idle\", \"{}\"",
+                                 written.time(most)));
   }
 }
 

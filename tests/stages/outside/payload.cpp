@@ -251,6 +251,33 @@ TEST_P(PayloadBounds, BuffersAtTheEndsOfTheRegion) {
 
 INSTANTIATE_TEST_SUITE_P(Outside, PayloadBounds, testing::ValuesIn(all_targets()), target_name);
 
+// Not only as the reference has it: bytes 1, 2, 3 and so on have these sums, worked out by hand from what
+// settings.hpp says, in one buffer and cut in two.
+TEST_P(PayloadBounds, ASumIsWhatItShouldBe) {
+  std::vector<u8> frame(21);
+  for (u8 i = 0; i < 21; i++) frame[i] = static_cast<u8>(i + 1);
+  const std::vector<gpu::PipelineSettings> settings{{"all", {sum(21, false)}}, {"some", {sum(17, false)}}};
+  for (const auto& [pipeline, should] : {std::pair(u16{0}, 3608582628u), std::pair(u16{1}, 3959381558u)})
+    for (const u32 cut : {21u, 14u, 16u}) {
+      SCOPED_TRACE(fmt::format("pipeline {}, cut at {}", pipeline, cut));
+      Traffic traffic = single_frame(frame, pipeline);
+      if (cut < 21) {
+        traffic.descriptors[0].length = cut;
+        traffic.descriptors[0].flags = XG_DESC_MORE;
+        traffic.descriptors.push_back({traffic.descriptors[0].offset + cut, 21 - cut, 0});
+      }
+      const auto pipelines = gpu::Pipelines::compile(settings);
+      ASSERT_TRUE(pipelines) << pipelines.error();
+      XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+      ASSERT_TRUE(device->load(kGeneration, *pipelines));
+      auto queue = device->open_queue(GetParam().queue(kCapacity, 1));
+      ASSERT_TRUE(queue) << queue.error();
+      const Answers answers = judge(**queue, traffic.descriptors, 1024, kGeneration);
+      EXPECT_EQ(answers.at(0).detail, should);
+      EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), should % 4 == 1 ? XG_DROP : XG_PASS);
+    }
+}
+
 // The comparison is worth something only if it reaches what it is meant to.
 TEST(PayloadTraffic, HasPacketsOfManyBuffersThatDiffer) {
   Random random(test_seed());
