@@ -27,6 +27,7 @@
 //   rules_of(stage)           rules (gpu/stages/stages.hpp has this one, and those below)
 //   notes(stage, place)       notes
 //   alarm_reader(stage)       alarms
+//   event_reader(stage)       flow_events
 //   outer_mtus(stage)         encapsulates
 //   health_checks(stage)      checks_health, as has set_down(stage, is_down)
 #pragma once

@@ -9,7 +9,7 @@
 #   gpu/stages/references.hpp what each stage's reference.cpp defines
 set(known_traits decides remembers drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
                  apply_many settles rules notes estimates asks_router encapsulates checks_health alarms
-                 together record_ahead reads_payload)
+                 together record_ahead reads_payload flow_events)
 set(stage_includes ${PROJECT_SOURCE_DIR} ${stages_generated})
 set(in_tree ${CMAKE_CURRENT_SOURCE_DIR}/stages)
 set(stage_lines)
@@ -85,6 +85,7 @@ foreach(line IN LISTS stage_lines)
               "rules=std::vector<StageRule> rules_of(const ${type}& stage)"
               "notes=std::vector<std::string> notes(const ${type}& stage, const StagePlace& place)"
               "alarms=std::unique_ptr<AlarmReader> alarm_reader(const ${type}& stage)"
+              "flow_events=std::unique_ptr<EventReader> event_reader(const ${type}& stage)"
               "encapsulates=std::vector<std::pair<std::string, u32>> outer_mtus(const ${type}& stage)"
               "checks_health=std::vector<HealthCheck> health_checks(const ${type}& stage)"
               "checks_health=void set_down(${type}& stage, const std::function<bool(const HealthCheck&)>& is_down)"

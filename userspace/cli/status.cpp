@@ -117,6 +117,7 @@ std::string text_of(const StatusReport& report) {
                     control::durations_text(service.latency));
   text += rules_text(service.rules);
   if (report.alarms) text += control::alarms_text(*report.alarms);
+  if (report.flow_events) text += control::flow_events_text(*report.flow_events);
   text += control::tables_text(service);
   const auto& frames = service.frames;
   text +=

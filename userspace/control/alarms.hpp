@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/alarms.hpp: what `ddos` stages detect, told: a sentence or a line of JSON for each alarm
+// userspace/control/alarms.hpp: what stages detect, told: a sentence or a line of JSON for each alarm
 // that begins or ends, and those that are on in `status`.
 #pragma once
 

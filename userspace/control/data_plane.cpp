@@ -279,7 +279,10 @@ void DataPlane::keep_house() {
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
-    if (++ticks_ % kAlarmTicks == 0) watch_alarms();
+    if (++ticks_ % kAlarmTicks == 0) {
+      watch_alarms();
+      watch_flow_events();
+    }
     if (ticks_ % kInterfaceTicks == 0) {
       if (!check_interfaces() || !check_programs()) return;
       watch_mtus();
@@ -445,6 +448,24 @@ void DataPlane::watch_alarms() {
     else
       output_.problem(alarm_sentence(event));
   }
+}
+
+void DataPlane::watch_flow_events() {
+  const auto events = engine_->flow_events(flow_events_.watch());
+  if (!events) return;  // of a device that has failed, which is said elsewhere
+  flow_events_.add(*events);
+  const bool lines = setup_.json && !setup_.daemon;
+  const std::size_t most = lines ? FlowEvents::kLines : FlowEvents::kSentences;
+  for (std::size_t i = 0; i < std::min(events->size(), most); i++) {
+    if (lines)
+      output_.json(as_json(event_report((*events)[i])));
+    else
+      output_.problem(event_sentence((*events)[i]));
+  }
+  if (events->size() > most)
+    output_.problem(
+        fmt::format("{} more events of flows at once are counted and not told; the last are in status",
+                    events->size() - most));
 }
 
 void DataPlane::broker_is_gone() {

@@ -21,6 +21,7 @@
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/file_access.hpp"
+#include "userspace/control/flow_events.hpp"
 #include "userspace/control/health.hpp"
 #include "userspace/control/link_watch.hpp"
 #include "userspace/control/output.hpp"
@@ -114,6 +115,7 @@ class DataPlane {
   bool driver_fills_one_chunk(u32 port) const;
   // Tells what `ddos` stages have detected, and what is over.
   void watch_alarms();
+  void watch_flow_events();
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
@@ -159,6 +161,7 @@ class DataPlane {
     made->cage = cage();
     add_bursts(made->ports);
     made->alarms = alarms_.report();
+    made->flow_events = flow_events_.report();
     if (auto health = health_.report(swap_->current()->policy); !health.empty())
       made->health = std::move(health);
     made->data_plane = life_report(setup_.before, true);
@@ -188,6 +191,7 @@ class DataPlane {
   boost::asio::steady_timer renew_timer_;
   HealthChecks health_;
   Alarms alarms_;
+  FlowEvents flow_events_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
   std::optional<Totals> last_totals_;

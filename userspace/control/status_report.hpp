@@ -14,6 +14,7 @@
 #include "maps/exempt.h"
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/fields.hpp"
+#include "userspace/control/flow_events.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/engine.hpp"
@@ -541,6 +542,7 @@ struct StatusReport {
   std::optional<ServiceReport> service;  // none: no data plane serves the ports
   std::optional<CageReport> cage;
   std::optional<AlarmsReport> alarms;                // once there was one
+  std::optional<FlowEventsReport> flow_events;       // likewise
   std::optional<std::vector<BackendReport>> health;  // where any is checked
   std::optional<LifeReport> data_plane;
   std::optional<LastEnd> last_end;
@@ -560,6 +562,7 @@ struct StatusReport {
     field.part("devices", self.service);
     field("cage", self.cage);
     field("alarms", self.alarms);
+    field("flow_events", self.flow_events);
     field("health", self.health);
     field("data_plane", self.data_plane);
     field("last_end", self.last_end);
