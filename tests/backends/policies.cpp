@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <stdexcept>
 
 namespace xdpgpu::tests {
 namespace {
@@ -402,15 +401,45 @@ std::vector<PipelineSettings> composed(Random& random) {
           longest};
 }
 
-using Make = std::vector<PipelineSettings> (*)(Random&);
-const std::map<std::string, Make>& cases() {
-  static const std::map<std::string, Make> table{
-      {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
-      {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
-      {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
-      {"maglev", maglev},       {"encapsulated", encapsulated},       {"decapsulate", decapsulate},
-      {"composed", composed}};
-  return table;
+using gpu::forward_rule::kChecksum;
+using gpu::forward_rule::kInvalid;
+std::vector<u32> each_verdict(u32 action, u32 first, u32 last) {
+  std::vector<u32> verdicts;
+  for (u32 rule = first; rule <= last; rule++) verdicts.push_back(XG_VERDICT(action, 0u, 1u, rule));
+  return verdicts;
+}
+
+std::vector<ConformanceCase> own_cases() {
+  return {
+      {"acl_edges", acl_edges, {.verdicts = 9, .cached = 500, .cached_below = 9000}},
+      {"acl_random", acl_random, {.verdicts = 40}},
+      {"acl_thousands", acl_thousands, {.verdicts = 300}},
+      {"acl_flags", acl_flags, {.verdicts = 150}, 15'000},
+      {"acl_overlapping", acl_overlapping, {.verdicts = 100}},
+      {"load_balance", load_balance, {.verdicts = 10, .rewritten = 5000}},
+      {"l2fwd", l2fwd, {.verdicts = 4, .cached = 500, .swapped = 5000, .cached_below = 9000}},
+      {"reputation", reputation, {.verdicts = 15}},
+      {"forward",
+       forward,
+       {.verdicts = 14, .of_these = each_verdict(XG_PASS, kInvalid, kChecksum), .cached = 300, .ttls = 1500},
+       15'000},
+      {"maglev", maglev, {.verdicts = 10, .rewritten = 5000}},
+      {"encapsulated",
+       encapsulated,
+       {.verdicts = 12,
+        .of_these = {XG_VERDICT(XG_DROP, 0u, 1u, gpu::balance_rule::kMalformed)},
+        .encapsulated = 2000,
+        .too_long = 50}},
+      {"decapsulate",
+       decapsulate,
+       {.verdicts = 12,
+        .of_these = {XG_VERDICT(XG_DROP, 0u, 1u, gpu::decapsulate_rule::kMalformed),
+                     XG_VERDICT(XG_DROP, 0u, 1u, gpu::decapsulate_rule::kCongested)},
+        .decapsulated = 1000,
+        .congested = 100},
+       10'000,
+       tunnels},
+      {"composed", composed, {.verdicts = 8}}};
 }
 
 }  // namespace
@@ -554,14 +583,18 @@ ForwardSettings random_forward(Random& random, u32 routes) {
   return settings;
 }
 
-std::vector<std::string> policy_cases() {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : cases()) names.push_back(name);
-  return names;
+std::vector<ConformanceCase> conformance_cases() {
+  std::vector<ConformanceCase> cases = own_cases();
+  for (const StageTests& stage : stage_tests())
+    cases.insert(cases.end(), stage.conformance.begin(), stage.conformance.end());
+  std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return cases;
 }
 
 std::vector<PipelineSettings> policy_case(const std::string& name, Random& random) {
-  return cases().at(name)(random);
+  for (const ConformanceCase& one : conformance_cases())
+    if (one.name == name) return one.pipelines(random);
+  throw std::out_of_range("there is no case " + name);
 }
 
 }  // namespace xdpgpu::tests

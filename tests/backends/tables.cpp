@@ -4,14 +4,15 @@
 // reference's, however the stream is cut into batches.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
-#include <functional>
 #include <span>
 
 #include "gpu/stages/ddos/device.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
+#include "tests/stages/stage_tests.hpp"
 
 namespace xdpgpu::tests {
 namespace {
@@ -30,36 +31,12 @@ constexpr u32 kLargeCapacity = 65'536;
 constexpr std::array<u32, 2> kLargeCuts{kLargeCapacity - 64, 30'000};
 constexpr gpu::CompileOptions kOptions{{0x0123456789abcdef, 0xfedcba9876543210}};
 
-gpu::RateLimitSettings limit(gpu::RateLimitSettings::Per per, u64 pps, u64 bps, gpu::TableSettings table) {
-  gpu::RateLimitSettings stage;
-  stage.per = per;
-  stage.packets_per_second = pps;
-  stage.burst_packets = pps == 0 ? 0 : 3;
-  stage.bytes_per_second = bps;
-  stage.burst_bytes = bps == 0 ? 0 : 400;
-  stage.table = table;
-  return stage;
-}
-
 gpu::ConntrackSettings conntrack(bool loose, gpu::TableSettings table) {
   gpu::ConntrackSettings stage;
   stage.egress = false;
   stage.loose = loose;
   stage.table = table;
   return stage;
-}
-
-std::vector<gpu::PipelineSettings> limits() {
-  using Per = gpu::RateLimitSettings::Per;
-  auto prefixes = limit(Per::dst, 3, 0, {16, Evict::lru});
-  prefixes.bits4 = 31;
-  prefixes.bits6 = 125;
-  auto passes = limit(Per::src, 2, 1000, {8, Evict::random});
-  passes.excess = Action::pass;
-  return {{"src", {limit(Per::src, 5, 0, {64, Evict::lru})}},
-          {"dst", {prefixes}},
-          {"flow", {limit(Per::flow, 0, 2000, {32, Evict::fifo}), limit(Per::src, 7, 1500, {8, Evict::lfu})}},
-          {"refuses", {limit(Per::flow, 1, 0, {8, Evict::refuse}), passes}}};
 }
 
 std::vector<gpu::PipelineSettings> connections() {
@@ -198,17 +175,17 @@ std::vector<gpu::PipelineSettings> alarms() {
   return all;
 }
 
-struct Case {
-  const char* name;
-  std::vector<gpu::PipelineSettings> (*settings)();
-  Traffic (*traffic)(Random&, u32 packets, u32 pipelines) = conversations;
-};
-constexpr std::array<Case, 5> kCases{{{"limits", limits},
-                                      {"connections", connections},
-                                      {"composed", composed},
-                                      {"affinities", affinities},
-                                      {"alarms", alarms, floods}}};
-void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
+// The stages', and those of several stages; by name.
+std::vector<TableCase> all_cases() {
+  std::vector<TableCase> cases{{"composed", composed, 2, false},
+                               {"affinities", affinities},
+                               {"connections", connections, 6},
+                               {"alarms", alarms, XG_DDOS_COUNTERS, true, 20, floods}};
+  for (const StageTests& stage : stage_tests())
+    cases.insert(cases.end(), stage.tables.begin(), stage.tables.end());
+  std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return cases;
+}
 
 std::vector<std::vector<u32>> tables_of(gpu::Device& device, const gpu::Pipelines& pipelines,
                                         u32 generation) {
@@ -237,7 +214,7 @@ void expect_equal_tables(const std::vector<std::vector<u32>>& is,
   }
 }
 
-class Tables : public testing::TestWithParam<std::tuple<Target, Case>> {
+class Tables : public testing::TestWithParam<std::tuple<Target, TableCase>> {
  protected:
   void check(const Traffic& traffic, const std::vector<gpu::PipelineSettings>& settings,
              std::span<const u32> cuts = kCuts, u32 capacity = kCapacity) {
@@ -266,8 +243,8 @@ class Tables : public testing::TestWithParam<std::tuple<Target, Case>> {
 
 TEST_P(Tables, Conversations) {
   Random random(test_seed());
-  const Case& which = std::get<1>(GetParam());
-  const auto settings = which.settings();
+  const TableCase& which = std::get<1>(GetParam());
+  const auto settings = which.pipelines();
   const u32 packets = std::get<0>(GetParam()).kind == "vulkan" ? kPacketsOnVulkan : kPackets;
   check(which.traffic(random, packets, static_cast<u32>(settings.size())), settings);
 }
@@ -275,14 +252,14 @@ TEST_P(Tables, Conversations) {
 TEST_P(Tables, LargeBatches) {
   if (std::get<0>(GetParam()).kind == "vulkan") GTEST_SKIP() << "as with small batches, and takes long";
   Random random(test_seed());
-  const Case& which = std::get<1>(GetParam());
-  const auto settings = which.settings();
+  const TableCase& which = std::get<1>(GetParam());
+  const auto settings = which.pipelines();
   check(which.traffic(random, kManyPackets, static_cast<u32>(settings.size())), settings, kLargeCuts,
         kLargeCapacity);
 }
 
 TEST_P(Tables, CapturedPackets) {
-  const auto settings = std::get<1>(GetParam()).settings();
+  const auto settings = std::get<1>(GetParam()).pipelines();
   const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
   check(captured_traffic(directory != nullptr ? directory : XDPGPU_TEST_CAPTURES,
                          static_cast<u32>(settings.size())),
@@ -290,18 +267,18 @@ TEST_P(Tables, CapturedPackets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Tables,
-                         testing::Combine(testing::ValuesIn(all_targets()), testing::ValuesIn(kCases)),
+                         testing::Combine(testing::ValuesIn(all_targets()), testing::ValuesIn(all_cases())),
                          [](const auto& test) {
                            return std::get<0>(test.param).name() + "_" + std::get<1>(test.param).name;
                          });
 
 // The comparison is worth something only if the traffic reaches what it is meant to reach.
-class TablesVariety : public testing::TestWithParam<Case> {};
+class TablesVariety : public testing::TestWithParam<TableCase> {};
 
 TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
   Random random(test_seed());
-  const auto settings = GetParam().settings();
+  const auto settings = GetParam().pipelines();
   const std::string name = GetParam().name;
   // Twice as many as devices are compared by: what is rare is then there by more than chance, and of floods,
   // which take turns, each kind is at its worst.
@@ -320,11 +297,10 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   EXPECT_GT(counted(XG_TABLE_HITS), 60u);
   EXPECT_GT(counted(XG_TABLE_INSERTED), 150u);
   EXPECT_GT(counted(XG_TABLE_EVICTED), 0u);
-  if (name != "composed") {
+  if (GetParam().refuses) {
     EXPECT_GT(counted(XG_TABLE_REFUSED), 0u);
   }
-  const u32 outcomes = name == "alarms" ? XG_DDOS_COUNTERS : name == "connections" ? 6 : 2;
-  for (u32 i = 0; i < outcomes; i++) EXPECT_GT(counted(XG_TABLE_OWN + i), 0u) << i;
+  for (u32 i = 0; i < GetParam().outcomes; i++) EXPECT_GT(counted(XG_TABLE_OWN + i), 0u) << i;
   u32 sent = 0;  // by the host
   for (std::size_t i = 0; i < results.size(); i++) {
     const xg_descriptor& at = traffic.descriptors[i];
@@ -336,7 +312,7 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
     EXPECT_EQ(results[i].verdict, XG_PASS) << "no stage decides it";
     EXPECT_EQ(results[i].flags, 0u);
   }
-  EXPECT_GT(sent, results.size() / (name == "alarms" ? 20 : 10));
+  EXPECT_GT(sent, results.size() / GetParam().sent_by_host);
   if (name == "composed") {
     u32 cached_drops = 0;
     u32 let_go = 0;  // forwarded behind a table: not cached
@@ -350,8 +326,8 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, TablesVariety, testing::ValuesIn(kCases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Backends, TablesVariety, testing::ValuesIn(all_cases()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace xdpgpu::tests
