@@ -1,5 +1,6 @@
-# Of gpu/stages/stages.def: stage_tests_sources, the test of each stage, and stage_tests_on_devices, the GoogleTest
-# programs' part of those that have one; and in the folder stage_tests_generated
+# Of gpu/stages/stages.def: stage_tests_sources, the test of each stage, <name>.cpp; of those that have one the part
+# of the program `backends`, <name>_test.cpp, in stage_tests_on_devices, and that of netns_test, <name>_wire_test.cpp,
+# in the global property stage_tests_on_the_wire; and in the folder stage_tests_generated
 #   tests/stages/list.hpp    what each stage's test defines
 #   tests/stages/list.cpp    all of them
 set(def ${PROJECT_SOURCE_DIR}/gpu/stages/stages.def)
@@ -19,6 +20,9 @@ foreach(line IN LISTS lines)
   list(APPEND stage_tests_sources ${test})
   if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cpp)
     list(APPEND stage_tests_on_devices ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cpp)
+  endif()
+  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name}_wire_test.cpp)
+    set_property(GLOBAL APPEND PROPERTY stage_tests_on_the_wire ${CMAKE_CURRENT_LIST_DIR}/${name}_wire_test.cpp)
   endif()
   string(APPEND declarations "StageTests ${name}_tests();\n")
   list(APPEND calls "${name}_tests()")
