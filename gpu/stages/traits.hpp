@@ -13,6 +13,7 @@ namespace xdpgpu::gpu {
 struct StageTraits {
   bool decides = false;
   bool remembers = false;
+  bool checks = false;
   bool drops = false;
   bool caches = false;
   bool edits = false;
