@@ -5,20 +5,19 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 
 #include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/plan.hpp"
-#include "userspace/control/protocol.hpp"
+#include "userspace/control/server.hpp"
 #include "userspace/control/status_report.hpp"
 
 namespace xdpgpu::control {
 
 // To be called once, now or later.
-using Reply = std::function<void(Response)>;
+using Reply = Server::Reply;
 
 // Each error is a sentence for whoever asked.
 class Attached {

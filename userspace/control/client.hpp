@@ -37,10 +37,11 @@ template <class R>
 tl::expected<typename R::Answer, NotDone> ask(
     const std::string& ifname, const typename R::Arguments& arguments = {}, Files files = {},
     const kernel::names::Scope& scope = kernel::names::own_scope()) {
-  auto response =
-      ask(ifname,
-          Request{.name = std::string(R::kName), .arguments = as_json(arguments), .files = std::move(files)},
-          scope);
+  Request request;
+  request.name = R::kName;
+  request.arguments = as_json(arguments);
+  request.files = std::move(files);
+  auto response = ask(ifname, std::move(request), scope);
   if (!response) return tl::unexpected(NotDone{{.sentence = std::move(response.error())}});
   if (!response->ok())
     return tl::unexpected(NotDone{{.sentence = std::move(response->error),

@@ -17,12 +17,12 @@ void add(MirrorStatus& sum, const Counters& counters) noexcept {
 
 template <class Counters>
 constexpr std::size_t in_the_table() {
-#define XG_X(name, ...)          \
-  +requires(Counters counters) { \
-    counters.name;               \
-  }
-  return 0 XG_MIRROR_COUNTERS(XG_X);
+  std::size_t named = 0;
+#define XG_X(name, ...) \
+  if constexpr (requires(Counters counters) { counters.name; }) named++;
+  XG_MIRROR_COUNTERS(XG_X)
 #undef XG_X
+  return named;
 }
 static_assert(in_the_table<gpu::MirrorCounters>() * sizeof(u64) == sizeof(gpu::MirrorCounters),
               "a counter of the device's is not in XG_MIRROR_COUNTERS, by its name");
