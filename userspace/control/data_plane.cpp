@@ -221,7 +221,7 @@ Result<void> DataPlane::start() {
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
-      [this](Request request, const Server::Reply& reply) { handle(std::move(request), reply); },
+      [this](Request request, const Reply& reply) { handle(std::move(request), reply); },
       Server::Admission{.group = setup_.plan.control_group, .excluded = geteuid()});
   announce();
   return setup_.broker.send(Message::make(MessageType::ready));
@@ -444,7 +444,7 @@ void DataPlane::watch_alarms() {
   alarms_.add(*events);
   for (const auto& event : *events) {
     if (setup_.json && !setup_.daemon)
-      output_.json(alarm_json(event));
+      output_.json(as_json(alarm_event(event)));
     else
       output_.problem(alarm_sentence(event));
   }
@@ -584,7 +584,7 @@ void DataPlane::end_for_another(const std::string& ifname) {
   context_.stop();
 }
 
-void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
+void DataPlane::shut_down(const Reply& reply, bool keep) {
   if (std::exchange(shutting_down_, true)) {
     if (reply) reply(Response::failure("it is being detached already"));
     return;
@@ -631,8 +631,8 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
     account->frames_conserved = conserved;
     account->packets_balanced = balanced;
     if (keep) account->kept = gone && gone->message.a == 1;
+    if (status_ != 0 && !why_.empty()) account->error = Problem{.message = why_};
     Json json = as_json(*account);
-    if (status_ != 0 && !why_.empty()) json.update(error_json(why_));
     if (setup_.json)
       output_.json(json);
     else
