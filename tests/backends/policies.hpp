@@ -17,7 +17,12 @@ namespace xdpgpu::tests {
 std::vector<ConformanceCase> conformance_cases();
 std::vector<gpu::PipelineSettings> policy_case(const std::string& name, Random& random);
 
+// Of the stages, in tests/stages/<name>.cpp, for pipelines of several.
 gpu::AclSettings random_acl(Random& random, u32 rules);
+// Whose rules let most of what they match go on.
+gpu::AclSettings mostly_next(Random& random);
+gpu::AclSettings only(gpu::AclRule::Action otherwise, bool cache);
+gpu::AclRule rule_of(gpu::AclRule::Action action, u32 target = 0);
 gpu::LoadBalanceSettings random_load_balance(Random& random, u32 backends);
 // By maglev.
 gpu::LoadBalanceSettings random_maglev(Random& random, u32 backends);
@@ -27,7 +32,10 @@ gpu::ReputationSettings random_reputation(Random& random, u32 prefixes);
 gpu::ForwardSettings random_forward(Random& random, u32 routes);
 // Of so many packets and bytes a second, 0: of any number; with bursts of 3 packets and 400 bytes.
 gpu::RateLimitSettings limit(gpu::RateLimitSettings::Per per, u64 pps, u64 bps, gpu::TableSettings table);
+gpu::ConntrackSettings conntrack(bool loose, gpu::TableSettings table);
 
+// Of an address of the pools.
+gpu::Prefix random_prefix(Random& random);
 gpu::Prefix prefix4(u32 address, u8 length);
 gpu::Prefix prefix6(std::span<const u8> address, u8 length);
 

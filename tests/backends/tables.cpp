@@ -8,7 +8,7 @@
 #include <cstring>
 #include <span>
 
-#include "gpu/stages/ddos/device.h"
+#include "gpu/stages/table.h"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -30,48 +30,6 @@ constexpr u32 kManyPackets = 70'000;
 constexpr u32 kLargeCapacity = 65'536;
 constexpr std::array<u32, 2> kLargeCuts{kLargeCapacity - 64, 30'000};
 constexpr gpu::CompileOptions kOptions{{0x0123456789abcdef, 0xfedcba9876543210}};
-
-gpu::ConntrackSettings conntrack(bool loose, gpu::TableSettings table) {
-  gpu::ConntrackSettings stage;
-  stage.egress = false;
-  stage.loose = loose;
-  stage.table = table;
-  return stage;
-}
-
-std::vector<gpu::PipelineSettings> connections() {
-  auto drops_new = conntrack(true, {1024, Evict::lru});
-  drops_new.on_new = Action::drop;
-  auto passes_invalid = conntrack(false, {16, Evict::refuse});
-  passes_invalid.on_invalid = Action::pass;
-  auto fed = conntrack(false, {1024, Evict::lru});
-  fed.egress = true;
-  auto closed = fed;
-  closed.on_new = closed.on_untracked = Action::drop;
-  closed.table = {64, Evict::lfu};
-  auto full = fed;
-  full.table = {16, Evict::refuse};
-  gpu::AclSettings some;
-  some.rules.resize(3);
-  some.rules[0].src = {prefix4(0x0a000001, 32)};
-  some.rules[0].protocols = {6, 17};
-  some.rules[0].action = Action::drop;
-  some.rules[1].dst_ports = {{53, 53}};
-  some.rules[1].action = Action::tx;
-  some.rules[2].protocols = {132};
-  some.rules[2].action = Action::pass;
-  const auto behind = limit(gpu::RateLimitSettings::Per::flow, 20, 0, {64, Evict::lru});
-  return {{"fed", {fed, some}},
-          {"closed", {closed}},
-          {"full", {full, behind, some}},
-          {"unsure", {conntrack(false, {16, Evict::random}), behind}},
-          {"strict", {conntrack(false, {4096, Evict::lru})}},
-          {"loose", {conntrack(true, {16, Evict::fifo})}},
-          {"no_new", {drops_new}},
-          {"small", {passes_invalid}},
-          {"lfu", {conntrack(false, {8, Evict::lfu})}},
-          {"random", {conntrack(true, {8, Evict::random})}}};
-}
 
 std::vector<gpu::PipelineSettings> composed() {
   using Per = gpu::RateLimitSettings::Per;
@@ -99,88 +57,9 @@ std::vector<gpu::PipelineSettings> composed() {
           {"none", {acl, forward}}};
 }
 
-gpu::LoadBalanceSettings affinity(gpu::AffinitySettings::Per per, u32 idle_ms, gpu::TableSettings table) {
-  gpu::LoadBalanceSettings stage;
-  stage.algorithm = gpu::LoadBalanceSettings::Algorithm::maglev;
-  stage.table_size = 251;
-  for (u32 i = 0; i < 7; i++)
-    stage.backends.push_back(
-        {fmt::format("b{}", i), {2, 0, 0, 0, 0, static_cast<u8>(i)}, 1 + i % 3, i == 5, 9});
-  stage.backends[2].drains = true;
-  stage.backends[3].down = true;
-  stage.affinity = gpu::AffinitySettings{per, idle_ms, table};
-  return stage;
-}
-
-std::vector<gpu::PipelineSettings> affinities() {
-  using Per = gpu::AffinitySettings::Per;
-  auto cached = affinity(Per::flow, 60'000, {1024, Evict::lru});
-  cached.cache = true;
-  cached.cache_ttl_ms = 30'000;
-  auto behind = cached;
-  behind.affinity->table = {64, Evict::fifo};
-  return {{"flows", {cached}},
-          {"clients", {affinity(Per::src, 3'600'000, {8, Evict::refuse}), gpu::L2fwdSettings{}}},
-          {"behind a limit",
-           {limit(gpu::RateLimitSettings::Per::src, 9, 0, {64, Evict::lru}), behind, gpu::L2fwdSettings{}}},
-          {"lfu", {affinity(Per::flow, 10'000'000, {8, Evict::lfu})}},
-          {"random", {affinity(Per::src, 500, {8, Evict::random})}}};
-}
-
-gpu::DdosSettings ddos(gpu::DdosSettings::Direction direction, u32 window_ms, u32 hold_ms,
-                       gpu::TableSettings table) {
-  gpu::DdosSettings stage;
-  stage.direction = direction;
-  stage.window_ms = window_ms;
-  stage.hold_ms = hold_ms;
-  stage.table = table;
-  return stage;
-}
-
-// A stage for each metric, and all of them in one.
-std::vector<gpu::PipelineSettings> alarms() {
-  using Direction = gpu::DdosSettings::Direction;
-  using OnDetect = gpu::DdosSettings::OnDetect;
-  constexpr std::array<u64, gpu::kDdosMetrics> kThresholds{20, 40, 20'000, 15, 5000, 10, 60, 10'000, 20, 8};
-  std::vector<gpu::PipelineSettings> all{{"each", {}}};
-  for (u32 m = 0; m < gpu::kDdosMetrics; m++) {
-    gpu::DdosSettings one = ddos(Direction::in, 300, 900, {64, Evict::lru});
-    one.thresholds[m] = kThresholds[m];
-    one.cache = m % 2 == 0;
-    one.cache_ttl_ms = m % 4 == 0 ? 400 : 0;
-    all.front().stages.emplace_back(one);
-  }
-  gpu::DdosSettings every = ddos(Direction::in, 1000, 2000, {16, Evict::fifo});
-  every.thresholds = kThresholds;
-  every.on_detect = OnDetect::drop_sources;
-  every.share_percent = 20;
-  every.cache = true;
-  gpu::DdosSettings leaving = ddos(Direction::out, 100, 5000, {8, Evict::refuse});
-  leaving.thresholds = kThresholds;
-  leaving.release_percent = 100;
-  leaving.on_detect = OnDetect::pass;
-  gpu::DdosSettings networks = ddos(Direction::out, 60'000, 1, {8, Evict::random});
-  networks.thresholds = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-  networks.bits4 = 22;
-  networks.bits6 = 63;
-  networks.on_detect = OnDetect::drop_sources;
-  networks.share_percent = 1;
-  networks.release_percent = 1;
-  gpu::L2fwdSettings forward;
-  forward.cache = true;
-  all.push_back({"every", {every, forward}});
-  all.push_back(
-      {"both ways", {leaving, every, limit(gpu::RateLimitSettings::Per::src, 9, 0, {64, Evict::lru})}});
-  all.push_back({"networks", {networks, forward}});
-  return all;
-}
-
 // The stages', and those of several stages; by name.
 std::vector<TableCase> all_cases() {
-  std::vector<TableCase> cases{{"composed", composed, 2, false},
-                               {"affinities", affinities},
-                               {"connections", connections, 6},
-                               {"alarms", alarms, XG_DDOS_COUNTERS, true, 20, floods}};
+  std::vector<TableCase> cases{{"composed", composed, 2, false}};
   for (const StageTests& stage : stage_tests())
     cases.insert(cases.end(), stage.tables.begin(), stage.tables.end());
   std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

@@ -84,131 +84,6 @@ SettingsCase management() {
                            {"/management/0", R"({"proto": 6})", R"({"proto": "tcp"})"}}})};
 }
 
-// ---- stages -----------------------------------------------------------------------------------------------
-
-SettingsCase acl() {
-  const std::string at = "/pipelines/p/0/rules/0/match";
-  return {"Acl", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "acl", "description": "what", "default": "next", "cache": true, "rules": [
-              {"name": "one", "match": {"proto": "tcp"}, "action": "drop"}]}]}})",
-          together({each("/pipelines/p/0/default", kStageDefaults), each("/pipelines/p/0/cache", kCache),
-                    each("/pipelines/p/0/rules/0/action",
-                         {R"("next")", R"("drop")", R"("pass")", R"("tx")", R"({"redirect": "IF1"})"}),
-                    address_values(at), port_values(at), vlan_values(at), flag_values(at),
-                    protocol_values("/pipelines/p/0/rules/0/match")})};
-}
-
-SettingsCase hash_balance() {
-  return {"LoadBalanceByHash", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "load_balance", "description": "what", "algorithm": "hash", "cache": "60s", "backends": [
-              {"name": "a", "mac": "52:54:00:00:00:01", "weight": 3, "to": "IF1"},
-              {"mac": "52:54:00:00:00:02", "drain": false}]}]}})",
-          together({each("/pipelines/p/0/cache", kCache),
-                    each("/pipelines/p/0/backends/0/mac", {R"("52:54:00:00:0A:0b")"})})};
-}
-
-SettingsCase maglev() {
-  return {"LoadBalanceByMaglev",
-          R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "load_balance", "algorithm": "maglev", "table_size": 251, "key_file": "key.txt",
-             "affinity": {"per": "flow", "idle": "5m", "entries": 1024, "evict": "lru"},
-             "health": {"port": 80, "interval": "2s", "timeout": "1s", "fall": 3, "rise": 2},
-             "backends": [
-              {"name": "a", "mac": "52:54:00:00:00:01", "address": "10.9.0.2"},
-              {"name": "b", "mac": "52:54:00:00:00:02", "drain": true, "address": "fd09::2"},
-              {"name": "c", "mac": "52:54:00:00:00:03", "weight": 2, "address": "10.9.0.3"}]}]}})",
-          together({each("/pipelines/p/0/affinity/per", {R"("flow")", R"("src")"}),
-                    each("/pipelines/p/0/affinity/evict", kEvict),
-                    each("/pipelines/p/0/cache", {R"("1m")", "false"}),
-                    each("/pipelines/p/0/backends/0/drain", {"true", "false"})})};
-}
-
-SettingsCase encapsulation() {
-  return {"LoadBalanceEncapsulated",
-          R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "load_balance", "encapsulation": {"type": "gue", "port": 6081, "mtu": 1400,
-               "source": {"ipv4": "10.9.0.1", "ipv6": "fd09::1"}},
-             "backends": [{"mac": "52:54:00:00:00:01", "address": "10.9.0.2"},
-                          {"mac": "52:54:00:00:00:02", "address": "fd09::2"}]}]}})",
-          together({each("/pipelines/p/0/encapsulation",
-                         {R"({"type": "ipip", "source": {"ipv4": "10.9.0.1", "ipv6": "fd09::1"}})",
-                          R"({"type": "gue", "source": {"ipv4": "10.9.0.0/24", "ipv6": "fd09::/112"}})"})})};
-}
-
-SettingsCase decapsulate() {
-  return {"Decapsulate",
-          R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "decapsulate", "description": "what", "type": "gue", "port": 6081, "action": "pass",
-             "addresses": ["10.9.0.1", "fd09::1"]}]}})",
-          together({each("/pipelines/p/0/type", {R"("gue")", R"("any")"}),
-                    each("/pipelines/p/0/addresses", {R"("10.9.0.1")", R"(["10.9.0.1", "fd09::1"])"}),
-                    each("/pipelines/p/0/action", {R"("pass")", R"("tx")", R"({"redirect": "IF1"})"}),
-                    each("/pipelines/p/0",
-                         {R"({"stage": "decapsulate", "type": "ipip", "addresses": "10.9.0.1"})"})})};
-}
-
-SettingsCase l2fwd() {
-  return {"L2fwd", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}],
-                      "pipelines": {"p": [{"stage": "l2fwd", "description": "what", "to": "IF1", "cache": "1s"}]}})",
-          each("/pipelines/p/0/cache", kCache)};
-}
-
-SettingsCase reputation() {
-  return {"Reputation", R"({"version": 1, "lists": {"bad": {"file": "list.txt"}, "good": ["192.0.2.0/24"]},
-            "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "reputation", "description": "what", "of": "either", "default": "next", "cache": "1s",
-             "lists": [{"list": "@bad", "action": "drop"}, {"list": "@good", "action": "pass"}]}]}})",
-          together({each("/pipelines/p/0/of", {R"("src")", R"("dst")", R"("either")"}),
-                    each("/pipelines/p/0/default", kStageDefaults), each("/pipelines/p/0/cache", kCache),
-                    each("/pipelines/p/0/lists/0/action",
-                         {R"("next")", R"("drop")", R"("pass")", R"("tx")", R"({"redirect": "IF1"})"})})};
-}
-
-SettingsCase forward() {
-  return {"Forward", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "forward", "description": "what", "default": "drop", "cache": "1s",
-             "next_hops": {"left": {"mac": "52:54:00:00:00:01"},
-                           "right": {"mac": "52:54:00:00:00:02", "src_mac": "52:54:00:00:00:03", "to": "IF1",
-                                     "mtu": 1400}},
-             "routes": [{"prefix": "192.0.2.0/24", "next_hop": "left"},
-                        {"prefix": ["198.51.100.0/24", "2001:db8::/32"], "next_hop": "right"},
-                        {"prefix": "203.0.113.0/24", "next_hop": "drop"},
-                        {"prefix": "203.0.113.128/25", "next_hop": "pass"},
-                        {"file": "routes.txt"}]}]}})",
-          together({each("/pipelines/p/0/default", kStageDefaults), each("/pipelines/p/0/cache", kCache)})};
-}
-
-SettingsCase conntrack() {
-  return {"Conntrack", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "conntrack", "description": "what", "on_new": "next", "on_invalid": "drop", "on_untracked": "pass", "egress": true, "loose": false,
-             "entries": 1024, "evict": "lru",
-             "timeouts": {"syn_sent": "1s", "syn_received": "2s", "established": "3h", "fin_wait": "4s",
-                          "time_wait": "5s", "closed": "6s", "udp": "7s", "udp_replied": "8s", "icmp": "9s",
-                          "other": "10m"}}]}})",
-          together({each("/pipelines/p/0/on_new", kStageDefaults),
-                    each("/pipelines/p/0/on_invalid", kStageDefaults),
-                    each("/pipelines/p/0/on_untracked", kStageDefaults),
-                    each("/pipelines/p/0/egress", {"true", "false"}),
-                    each("/pipelines/p/0/loose", {"true", "false"}), each("/pipelines/p/0/evict", kEvict)})};
-}
-
-SettingsCase ddos() {
-  return {
-      "Ddos", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
-            {"stage": "ddos", "description": "what", "direction": "in", "prefix4": 24, "prefix6": 64, "window": "100ms", "syn_pps": 100001,
-             "udp_pps": 100002, "udp_bytes_per_second": 100000003, "dns_pps": 100004,
-             "dns_bytes_per_second": 100000005, "icmp_pps": 100006, "pps": 100007, "bytes_per_second": 100000008,
-             "new_flows_per_second": 100009, "sources": 100010, "release_percent": 40, "hold": "10s",
-             "on_detect": "drop_sources", "share_percent": 20, "cache": "1s", "entries": 64, "evict": "lru"}]}})",
-      together({each("/pipelines/p/0/direction", {R"("in")", R"("out")"}),
-                each("/pipelines/p/0/on_detect", {R"("drop_sources")"}),
-                each("/pipelines/p/0/cache", {"true", "false", R"("500ms")"}),
-                each("/pipelines/p/0/evict", kEvict),
-                // What only reports drops nothing, so it caches nothing and asks for no share.
-                Values{{"/pipelines/p/0", R"({"stage": "ddos", "syn_pps": 1000, "on_detect": "pass"})"},
-                       {"/pipelines/p/0", R"({"stage": "ddos", "syn_pps": 1000, "on_detect": "drop"})"}}})};
-}
-
 // ---- what is taken at attach ------------------------------------------------------------------------------
 
 SettingsCase io() {
@@ -249,8 +124,7 @@ SettingsCase compute() {
 const std::vector<SettingsCase>& settings_cases() {
   static const std::vector<SettingsCase> cases = [] {
     std::vector<SettingsCase> all{
-        whole(), rules(),      matches(), management(), acl(),  hash_balance(), maglev(), encapsulation(),
-        l2fwd(), reputation(), forward(), conntrack(),  ddos(), decapsulate(),  io(),     compute(),
+        whole(), rules(), matches(), management(), io(), compute(),
     };
     for (const auto& stage : stage_tests())
       all.insert(all.end(), stage.settings.begin(), stage.settings.end());
@@ -264,8 +138,6 @@ const std::map<std::string, std::string>& settings_files() {
     std::map<std::string, std::string> all{
         {"list.txt", "203.0.113.0/24 ; known\n2001:db8:bad::/48\n"},
         {"rules.txt", "alert ip [203.0.113.7,203.0.113.8] any -> $HOME_NET any (msg:\"bad\"; sid:1;)\n"},
-        {"routes.txt", "10.64.0.0/10 left\n2001:db8:1::/48 right\n"},
-        {"key.txt", "00112233445566778899aabbccddeeff\n"},
     };
     for (const auto& stage : stage_tests()) all.insert(stage.files.begin(), stage.files.end());
     return all;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "gpu/stages/list.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/stages/list.hpp"
 
