@@ -35,6 +35,7 @@ ReputationSettings random_reputation_for(Random& random, u32 ttl_ms) {
 
 ForwardSettings routes_nothing() {
   ForwardSettings stage;
+  stage.next_hops.resize(1);
   stage.otherwise = Action::next;
   stage.cache = true;
   return stage;

@@ -16,6 +16,7 @@ using Action = gpu::AclRule::Action;
 // No route, a default route alone, and tables of all sizes.
 std::vector<PipelineSettings> forward(Random& random) {
   ForwardSettings none;
+  none.next_hops.resize(1);
   none.otherwise = Action::drop;
   none.cache = true;
   ForwardSettings all = random_forward(random, 0);

@@ -146,7 +146,7 @@ LoadBalanceSettings with_outer_headers(Random& random, LoadBalanceSettings setti
     for (u8& byte : address) byte = static_cast<u8>(random.bits());
     return address;
   };
-  outer.source4 = prefix4(static_cast<u32>(random.bits()), static_cast<u8>(random.between(8, 32)));
+  outer.source4 = prefix4(static_cast<u32>(random.bits()), static_cast<u8>(random.between(16, 32)));
   outer.source6 = prefix6(any6(), static_cast<u8>(random.between(64, 128)));
   outer.port = static_cast<u16>(random.between(1, 65535));
   outer.mtu = random.between(576, 1500);

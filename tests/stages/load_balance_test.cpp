@@ -222,7 +222,7 @@ TEST_P(AffinityOn, IsTheReferencesOverAChangeOfBackendsInEveryCut) {
   // The traffic's time jumps by hours.
   for (auto* pipelines : {&first, &second})
     for (auto& pipeline : *pipelines)
-      std::get<LoadBalanceSettings>(pipeline.stages.front()).affinity->idle_ms = 1'000'000'000;
+      std::get<LoadBalanceSettings>(pipeline.stages.front()).affinity->idle_ms = gpu::kMaxTimeoutMs;
 
   Traffic traffic = conversations(random, packets, 2);
   const auto half = static_cast<std::ptrdiff_t>(packets / 2);
