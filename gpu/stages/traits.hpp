@@ -35,6 +35,7 @@ struct StageTraits {
   bool together = false;
   bool record_ahead = false;
   bool reads_payload = false;
+  bool outermost = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

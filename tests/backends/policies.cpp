@@ -402,14 +402,46 @@ std::vector<PipelineSettings> composed(Random& random) {
           longest};
 }
 
+// By what is inside of tunnels, beside one that is not.
+std::vector<PipelineSettings> inner(Random& random) {
+  std::vector<PipelineSettings> pipelines{
+      {"acl", {random_acl(random, 12)}},
+      {"many rules", {random_acl(random, 300)}},
+      {"reputation", {random_reputation(random, 40)}},
+      {"load balancer", {random_load_balance(random, 7)}},
+      {"outer headers", {with_outer_headers(random, random_maglev(random, 5))}},
+      {"hash, outer headers", {with_outer_headers(random, random_load_balance(random, 3))}},
+      {"composed",
+       {random_reputation(random, 4), mostly_next(random), random_maglev(random, 3), L2fwdSettings{}}}};
+  for (PipelineSettings& pipeline : pipelines) {
+    pipeline.inner = true;
+    for (gpu::StageSettings& stage : pipeline.stages)
+      std::visit(
+          [](auto& what) {
+            if constexpr (requires { what.cache; }) what.cache = false;
+          },
+          stage);
+  }
+  pipelines.push_back({"by outer headers", {random_acl(random, 12)}});
+  return pipelines;
+}
+
 using Make = std::vector<PipelineSettings> (*)(Random&);
 const std::map<std::string, Make>& cases() {
-  static const std::map<std::string, Make> table{
-      {"acl_edges", acl_edges}, {"acl_random", acl_random},           {"acl_thousands", acl_thousands},
-      {"acl_flags", acl_flags}, {"acl_overlapping", acl_overlapping}, {"load_balance", load_balance},
-      {"l2fwd", l2fwd},         {"reputation", reputation},           {"forward", forward},
-      {"maglev", maglev},       {"encapsulated", encapsulated},       {"decapsulate", decapsulate},
-      {"composed", composed}};
+  static const std::map<std::string, Make> table{{"acl_edges", acl_edges},
+                                                 {"acl_random", acl_random},
+                                                 {"acl_thousands", acl_thousands},
+                                                 {"acl_flags", acl_flags},
+                                                 {"acl_overlapping", acl_overlapping},
+                                                 {"load_balance", load_balance},
+                                                 {"l2fwd", l2fwd},
+                                                 {"reputation", reputation},
+                                                 {"forward", forward},
+                                                 {"maglev", maglev},
+                                                 {"encapsulated", encapsulated},
+                                                 {"decapsulate", decapsulate},
+                                                 {"composed", composed},
+                                                 {"inner", inner}};
   return table;
 }
 

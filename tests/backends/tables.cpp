@@ -198,16 +198,40 @@ std::vector<gpu::PipelineSettings> alarms() {
   return all;
 }
 
+// All of these, by what is inside of tunnels.
+std::vector<gpu::PipelineSettings> by_inner(std::vector<gpu::PipelineSettings> pipelines) {
+  for (gpu::PipelineSettings& pipeline : pipelines) {
+    pipeline.inner = true;
+    for (gpu::StageSettings& stage : pipeline.stages)
+      std::visit(
+          [](auto& what) {
+            if constexpr (requires { what.cache; }) what.cache = false;
+          },
+          stage);
+  }
+  return pipelines;
+}
+std::vector<gpu::PipelineSettings> inner_connections() {
+  std::vector<gpu::PipelineSettings> all = by_inner(connections());
+  for (gpu::PipelineSettings& one : by_inner(limits())) all.push_back(std::move(one));
+  for (gpu::PipelineSettings& one : by_inner(affinities())) all.push_back(std::move(one));
+  all.push_back({"by outer headers", {conntrack(true, {256, Evict::lru})}});
+  return all;
+}
+std::vector<gpu::PipelineSettings> inner_alarms() { return by_inner(alarms()); }
+
 struct Case {
   const char* name;
   std::vector<gpu::PipelineSettings> (*settings)();
   Traffic (*traffic)(Random&, u32 packets, u32 pipelines) = conversations;
 };
-constexpr std::array<Case, 5> kCases{{{"limits", limits},
+constexpr std::array<Case, 7> kCases{{{"limits", limits},
                                       {"connections", connections},
                                       {"composed", composed},
                                       {"affinities", affinities},
-                                      {"alarms", alarms, floods}}};
+                                      {"alarms", alarms, floods},
+                                      {"inner_connections", inner_connections, conversations_in_tunnels},
+                                      {"inner_alarms", inner_alarms, floods_in_tunnels}}};
 void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
 
 std::vector<std::vector<u32>> tables_of(gpu::Device& device, const gpu::Pipelines& pipelines,
@@ -323,7 +347,7 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
   if (name != "composed") {
     EXPECT_GT(counted(XG_TABLE_REFUSED), 0u);
   }
-  const u32 outcomes = name == "alarms" ? XG_DDOS_COUNTERS : name == "connections" ? 6 : 2;
+  const u32 outcomes = name.ends_with("alarms") ? XG_DDOS_COUNTERS : name == "connections" ? 6 : 2;
   for (u32 i = 0; i < outcomes; i++) EXPECT_GT(counted(XG_TABLE_OWN + i), 0u) << i;
   u32 sent = 0;  // by the host
   for (std::size_t i = 0; i < results.size(); i++) {
@@ -336,7 +360,7 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
     EXPECT_EQ(results[i].verdict, XG_PASS) << "no stage decides it";
     EXPECT_EQ(results[i].flags, 0u);
   }
-  EXPECT_GT(sent, results.size() / (name == "alarms" ? 20 : 10));
+  EXPECT_GT(sent, results.size() / (name.ends_with("alarms") ? 20 : 10));
   if (name == "composed") {
     u32 cached_drops = 0;
     u32 let_go = 0;  // forwarded behind a table: not cached
