@@ -30,7 +30,7 @@ constexpr u32 kInner = 1, kOuter = 2, kNoAddresses = 3;
 gpu::AclSettings by_who() {
   gpu::AclSettings acl;
   acl.rules.resize(3);
-  acl.rules[0].src = {prefix4(0x0a000000, 8)};
+  acl.rules[0].src = {prefix4(0x0a000000, 8), prefix6(std::array<u8, 16>{0x20, 0x01, 0x0d, 0xb8}, 32)};
   acl.rules[0].action = Action::drop;
   acl.rules[1].src = {prefix4(0xc0000201, 32)};
   acl.rules[1].action = Action::tx;
@@ -114,6 +114,72 @@ TEST(Inner, TruncatedAtEachByte) {
         EXPECT_EQ(rule_of(answers[i]), should) << 34 + i << " bytes of " << whole.size();
       }
     }
+}
+
+// The headers have to stand in the first buffer.
+TEST(Inner, OfTwoBuffersTheFirstOneHasTheHeaders) {
+  const Bytes frame = in_tunnel(Tunnel::vxlan, true, udp_frame(), 0);
+  constexpr u32 kHeaders = 14 + 20 + 8 + 8 + 14 + 20 + 8;
+  for (u32 first = 42; first < frame.size(); first++) {
+    Traffic traffic = single_frame(frame, 1);
+    const xg_descriptor whole = traffic.descriptors.front();
+    traffic.descriptors = {{whole.offset, first, XG_DESC_MORE},
+                           {whole.offset + first, whole.length - first, 0}};
+    EXPECT_EQ(rule_of(expected(traffic, settings_with(by_who()))[0]),
+              first < kHeaders ? kNoAddresses : kInner)
+        << "cut behind " << first << " bytes";
+  }
+}
+
+// And within what is staged of a packet.
+TEST(Inner, HeadersThatReachTooFarAreHidden) {
+  const auto with_options = [](u32 units) {
+    Bytes frame{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 60, 64};
+    for (int end = 0; end < 2; end++)
+      frame.insert(frame.end(), {0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+    frame.insert(frame.end(), {17, static_cast<u8>(units), 1, 4, 0, 0, 0, 0});
+    frame.resize(frame.size() + units * std::size_t{8});
+    frame.insert(frame.end(), {0, 1, 0, 2, 0, 8, 0, 0});
+    frame[19] = static_cast<u8>(frame.size() - 54);
+    return in_tunnel(Tunnel::geneve_ethernet, true, frame, 7);
+  };
+  // UDP begins at 14 + 20 + 8 + 8 + 224 + 14 + 40 + 8 + 8 units.
+  for (const u32 units : {0u, 1u, 12u, 13u, 28u}) {
+    Stream stream(1);
+    stream.add(with_options(units), 1);
+    const u32 udp = 336 + units * 8;
+    EXPECT_EQ(rule_of(stream.expected(by_who())[0]), udp > XG_INNER_REACH - 76 ? kNoAddresses : kInner)
+        << units;
+  }
+}
+
+// Captures of other people's tunnels: GENEVE with Ethernet, and GRE with IPv4, in both directions.
+TEST(Inner, RealTunnelsAreSeenThrough) {
+  const auto pipelines = gpu::Pipelines::compile({{"p", {}, true}});
+  ASSERT_TRUE(pipelines);
+  Traffic traffic = captured_traffic(XDPGPU_TEST_CAPTURES, 1);
+  xg_batch batch{};
+  batch.frames.v = reinterpret_cast<xg_word*>(traffic.region.base());
+  batch.frames_bytes = traffic.region.size();
+  batch.descriptors.v = traffic.descriptors.data();
+  batch.image.v = const_cast<xg_word*>((*pipelines)->image().data());
+  batch.count = static_cast<u32>(traffic.descriptors.size());
+  batch.generation = kGeneration;
+  std::map<u32, u32> seen_through, hidden;  // by the outer protocol
+  for (u32 i = 0; i < batch.count; i++) {
+    xg_view seen{};
+    ASSERT_TRUE(xg_begin(batch, i, seen));
+    const xg_view outer = seen;
+    xg_look_inside(batch, seen);
+    if (seen.l3_offset == outer.l3_offset) continue;
+    seen_through[outer.protocol] += seen.family != 0 ? 1 : 0;
+    hidden[outer.protocol] +=
+        (seen.flags & XG_PKT_MALFORMED) != 0 && (outer.flags & XG_PKT_MALFORMED) == 0 ? 1 : 0;
+  }
+  EXPECT_GT(seen_through[17], 0u);
+  EXPECT_GT(seen_through[47], 0u);
+  EXPECT_EQ(hidden[17], 0u);
+  EXPECT_EQ(hidden[47], 0u);
 }
 
 // What the parser makes of a packet and what is made of it inside of a tunnel is the same, whatever it is.

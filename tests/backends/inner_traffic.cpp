@@ -197,13 +197,5 @@ Traffic packets_in_tunnels(Random& random, u32 packets, u32 pipelines) {
   Traffic traffic = random_traffic(random, packets, pipelines);
   return inside_tunnels(random, std::move(traffic));
 }
-Traffic conversations_in_tunnels(Random& random, u32 packets, u32 pipelines) {
-  Traffic traffic = conversations(random, packets, pipelines);
-  return inside_tunnels(random, std::move(traffic));
-}
-Traffic floods_in_tunnels(Random& random, u32 packets, u32 pipelines) {
-  Traffic traffic = floods(random, packets, pipelines);
-  return inside_tunnels(random, std::move(traffic));
-}
 
 }  // namespace xdpgpu::tests

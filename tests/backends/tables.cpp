@@ -220,6 +220,15 @@ std::vector<gpu::PipelineSettings> inner_connections() {
 }
 std::vector<gpu::PipelineSettings> inner_alarms() { return by_inner(alarms()); }
 
+Traffic conversations_in_tunnels(Random& random, u32 packets, u32 pipelines) {
+  Traffic traffic = conversations(random, packets, pipelines);
+  return inside_tunnels(random, std::move(traffic));
+}
+Traffic floods_in_tunnels(Random& random, u32 packets, u32 pipelines) {
+  Traffic traffic = floods(random, packets, pipelines);
+  return inside_tunnels(random, std::move(traffic));
+}
+
 struct Case {
   const char* name;
   std::vector<gpu::PipelineSettings> (*settings)();

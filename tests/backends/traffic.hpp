@@ -106,9 +106,7 @@ void mend_outer_lengths(std::vector<u8>& frame);
 // The packets of another stream, most of them inside of tunnels of each kind: whole and cut off, garbled, in
 // fragments, one tunnel in the other, in one buffer or in two, with metadata that lie.
 Traffic inside_tunnels(Random& random, Traffic from);
-Traffic packets_in_tunnels(Random& random, u32 packets, u32 pipelines);        // of random_traffic()
-Traffic conversations_in_tunnels(Random& random, u32 packets, u32 pipelines);  // of conversations()
-Traffic floods_in_tunnels(Random& random, u32 packets, u32 pipelines);         // of floods()
+Traffic packets_in_tunnels(Random& random, u32 packets, u32 pipelines);  // of random_traffic()
 
 // The pools.
 u32 pool_address4(Random& random);                        // as a number, host order

@@ -190,6 +190,15 @@ SettingsCase decapsulate() {
                          {R"({"stage": "decapsulate", "type": "ipip", "addresses": "10.9.0.1"})"})})};
 }
 
+SettingsCase inner() {
+  return {"Inner", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p":
+            {"description": "tunnels", "inner": true, "stages": [
+              {"stage": "conntrack", "on_new": "next"},
+              {"stage": "acl", "rules": [{"match": {"src": "10.0.0.0/8"}, "action": "drop"}]}]}}})",
+          together({each("/pipelines/p/inner", {"true", "false"}),
+                    each("/pipelines/p", {R"([{"stage": "l2fwd"}])"})})};
+}
+
 SettingsCase l2fwd() {
   return {"L2fwd", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}],
                       "pipelines": {"p": [{"stage": "l2fwd", "description": "what", "to": "IF1", "cache": "1s"}]}})",
@@ -302,9 +311,9 @@ SettingsCase compute() {
 
 const std::vector<SettingsCase>& settings_cases() {
   static const std::vector<SettingsCase> cases{
-      whole(),     rules(),         matches(),     management(), acl(),     hash_balance(),
-      maglev(),    encapsulation(), l2fwd(),       reputation(), forward(), rate_limit(),
-      conntrack(), ddos(),          decapsulate(), io(),         compute(),
+      whole(),      rules(),         matches(), management(),  acl(),        hash_balance(),
+      maglev(),     encapsulation(), inner(),   l2fwd(),       reputation(), forward(),
+      rate_limit(), conntrack(),     ddos(),    decapsulate(), io(),         compute(),
   };
   return cases;
 }
