@@ -120,7 +120,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
       {"acl_random", 40},  {"acl_thousands", 300}, {"load_balance", 10},
       {"l2fwd", 4},        {"composed", 8},        {"reputation", 15},
       {"forward", 14},     {"maglev", 10},         {"encapsulated", 12},
-      {"decapsulate", 12}, {"inner", 60}};
+      {"decapsulate", 12}, {"inner", 25}};
   EXPECT_GE(verdicts.size(), at_least.at(name));
   if (name == "encapsulated") {
     EXPECT_GT(encapsulated, 2000u);

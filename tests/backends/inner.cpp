@@ -44,7 +44,8 @@ std::vector<gpu::PipelineSettings> settings_with(const gpu::AclSettings& acl) {
 // A stream that is made frame by frame.
 class Stream {
  public:
-  explicit Stream(u32 packets) : traffic_{FrameRegion(u64{packets} * XG_CHUNK_SIZE + 4096), {}} {}
+  explicit Stream(u32 packets)
+      : traffic_{FrameRegion((u64{packets} * XG_CHUNK_SIZE + 8191) & ~u64{4095}), {}} {}
   void add(std::span<const u8> frame, u16 pipeline) {
     const auto i = static_cast<u32>(traffic_.descriptors.size());
     traffic_.descriptors.push_back(
@@ -131,26 +132,33 @@ TEST(Inner, OfTwoBuffersTheFirstOneHasTheHeaders) {
   }
 }
 
+// IPv6 options of 8 + 8 units bytes, behind all options that GENEVE has here, and then UDP, or the header of
+// a later fragment of it.
+Bytes far_frame(u32 units, bool fragment) {
+  Bytes frame{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 60, 64};
+  for (int end = 0; end < 2; end++)
+    frame.insert(frame.end(), {0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  frame.insert(frame.end(), {static_cast<u8>(fragment ? 44 : 17), static_cast<u8>(units), 1, 4, 0, 0, 0, 0});
+  frame.resize(frame.size() + units * std::size_t{8});
+  if (fragment)
+    frame.insert(frame.end(), {17, 0, 0, 8, 0, 0, 0, 1});
+  else
+    frame.insert(frame.end(), {0, 1, 0, 2, 0, 8, 0, 0});
+  frame[19] = static_cast<u8>(frame.size() - 54);
+  return in_tunnel(Tunnel::geneve_ethernet, true, frame, 7);
+}
+
 // And within what is staged of a packet.
 TEST(Inner, HeadersThatReachTooFarAreHidden) {
-  const auto with_options = [](u32 units) {
-    Bytes frame{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 60, 64};
-    for (int end = 0; end < 2; end++)
-      frame.insert(frame.end(), {0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
-    frame.insert(frame.end(), {17, static_cast<u8>(units), 1, 4, 0, 0, 0, 0});
-    frame.resize(frame.size() + units * std::size_t{8});
-    frame.insert(frame.end(), {0, 1, 0, 2, 0, 8, 0, 0});
-    frame[19] = static_cast<u8>(frame.size() - 54);
-    return in_tunnel(Tunnel::geneve_ethernet, true, frame, 7);
-  };
-  // UDP begins at 14 + 20 + 8 + 8 + 224 + 14 + 40 + 8 + 8 units.
-  for (const u32 units : {0u, 1u, 12u, 13u, 28u}) {
-    Stream stream(1);
-    stream.add(with_options(units), 1);
-    const u32 udp = 336 + units * 8;
-    EXPECT_EQ(rule_of(stream.expected(by_who())[0]), udp > XG_INNER_REACH - 76 ? kNoAddresses : kInner)
-        << units;
-  }
+  // The last header begins at 14 + 20 + 8 + 8 + 224 + 14 + 40 + 8 + 8 units.
+  for (const bool fragment : {false, true})
+    for (const u32 units : {0u, 1u, 12u, 13u, 28u}) {
+      Stream stream(1);
+      stream.add(far_frame(units, fragment), 1);
+      const u32 last = 336 + units * 8;
+      EXPECT_EQ(rule_of(stream.expected(by_who())[0]), last > XG_INNER_REACH - 76 ? kNoAddresses : kInner)
+          << units;
+    }
 }
 
 // Captures of other people's tunnels: GENEVE with Ethernet, and GRE with IPv4, in both directions.
@@ -242,13 +250,13 @@ struct Odd {
   u32 should;
 };
 
-TEST(Inner, WhatHidesThePacketIsDecidedWithoutAddresses) {
+std::vector<Odd> odd_cases() {
   const auto set = [](std::size_t at, std::initializer_list<int> bytes) {
     return [at, bytes = std::vector<int>(bytes)](Bytes& frame) {
       for (std::size_t i = 0; i < bytes.size(); i++) frame[at + i] = static_cast<u8>(bytes[i]);
     };
   };
-  const std::vector<Odd> odd{
+  return {
       {"VXLAN without a valid id", Tunnel::vxlan, 0, set(42, {0x00}), kNoAddresses},
       {"VXLAN-GPE's next protocol", Tunnel::vxlan, 0, set(42, {0x0c}), kNoAddresses},
       {"VXLAN to another port", Tunnel::vxlan, 0, set(36, {0x12, 0xb6}), kOuter},
@@ -290,15 +298,62 @@ TEST(Inner, WhatHidesThePacketIsDecidedWithoutAddresses) {
       {"a later fragment of a tunnel in the tunnel", Tunnel::ipip, 0, set(40, {0, 2, 64, 4}), kNoAddresses},
       {"not a tunnel", Tunnel::ipip, 0, set(23, {50}), kOuter},
   };
+}
+
+Bytes frame_of(const Odd& odd) {
+  Bytes frame = in_tunnel(odd.kind, true, udp_frame(), odd.extras);
+  odd.change(frame);
+  return frame;
+}
+
+TEST(Inner, WhatHidesThePacketIsDecidedWithoutAddresses) {
+  const std::vector<Odd> odd = odd_cases();
   Stream stream(static_cast<u32>(odd.size()));
-  for (const Odd& one : odd) {
-    Bytes frame = in_tunnel(one.kind, true, udp_frame(), one.extras);
-    one.change(frame);
-    stream.add(frame, 1);
-  }
+  for (const Odd& one : odd) stream.add(frame_of(one), 1);
   const Answers answers = stream.expected(by_who());
   for (std::size_t i = 0; i < odd.size(); i++) EXPECT_EQ(rule_of(answers[i]), odd[i].should) << odd[i].what;
 }
+
+// All of these, as every device sees them.
+class InnerOnDevices : public testing::TestWithParam<Target> {};
+
+TEST_P(InnerOnDevices, TheReferencesAnswers) {
+  std::vector<Bytes> frames;
+  for (const Tunnel kind : kTunnels) {
+    for (u32 extras = 0; extras < 8; extras++)
+      for (const bool v4 : {true, false})
+        frames.push_back(in_tunnel(kind, v4, udp_frame(extras % 3), extras));
+    const Bytes whole = frames.back();
+    for (std::size_t bytes = 34; bytes < whole.size(); bytes++) {
+      frames.push_back(whole);
+      frames.back().resize(bytes);
+      mend_outer_lengths(frames.back());
+    }
+  }
+  for (const Odd& one : odd_cases()) frames.push_back(frame_of(one));
+  for (u32 units = 0; units < 80; units++) frames.push_back(far_frame(units / 2, units % 2 != 0));
+  Stream stream(static_cast<u32>(frames.size()));
+  for (const Bytes& frame : frames) stream.add(frame, 1);
+  // Each cut in two somewhere, too.
+  std::vector<xg_descriptor> all = stream.traffic().descriptors;
+  for (std::size_t i = 0; i < frames.size(); i++) {
+    const xg_descriptor whole = all[i];
+    const u32 first = 34 + static_cast<u32>(i * 7 % 90);
+    if (first >= whole.length) continue;
+    all.push_back({whole.offset, first, XG_DESC_MORE});
+    all.push_back({whole.offset + first, whole.length - first, 0});
+  }
+  const auto settings = settings_with(by_who());
+  gpu::reference::Judge judge_of(settings);
+  const Answers should = answers_of(judge_of, stream.traffic().region.bytes(), all, kGeneration);
+  XDPGPU_OPEN_OR_SKIP(GetParam(), stream.traffic().region.base(), stream.traffic().region.size());
+  ASSERT_TRUE(device->load(kGeneration, *gpu::Pipelines::compile(settings)));
+  auto queue = device->open_queue(GetParam().queue(4096, 2));
+  ASSERT_TRUE(queue) << queue.error();
+  for (const u32 batch : {1000u, 33u}) expect_equal(judge(**queue, all, batch, kGeneration), should, all);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, InnerOnDevices, testing::ValuesIn(all_targets()), target_name);
 
 // Malformed is for conntrack to say; what is in good order and not IP is not.
 TEST(Inner, WhatIsHiddenIsMalformedAndAnotherProtocolIsNot) {
