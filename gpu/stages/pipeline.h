@@ -80,8 +80,8 @@ XG_FN xg_way xg_way_from(u32 position) {
   return way;
 }
 
-/* Packet i, by its outer headers: xg_look_inside() has to follow. False: it is not to be judged, the result is
- * xg_no_result(). */
+/* Packet i, by its outer headers: xg_look_inside() has to follow. False: it is not to be judged, the result
+ * is xg_no_result(). */
 XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   /* The later buffers of a packet: its answer stands at the first one. */
   if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return false;
