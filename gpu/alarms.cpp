@@ -5,96 +5,49 @@
 #include <set>
 #include <utility>
 
-#include "gpu/image_words.hpp"
 #include "gpu/stages/stages.hpp"
-#include "gpu/stages/table.h"
+#include "gpu/table_reader.hpp"
 
 namespace xdpgpu::gpu {
-namespace {
-
-// Sets that are read at a time: some 150 KiB.
-constexpr u64 kSetsAtATime = 256;
-
-}  // namespace
-
-// One stage's table.
+// One stage's table, and what the stage says of it.
 struct AlarmWatch::Reader {
-  Device& device;
-  u32 generation;
-  u32 number;
-  const StateSpec& spec;
+  TableReader table;
   const AlarmReader& stage;
-  std::string_view name;
-  mutable bool failed;
-  mutable std::string error;
 
-  u64 sets() const { return spec.entries / XG_WAYS; }
-
-  std::vector<u32> words(u64 first, u64 count) const {
-    std::vector<u32> read(count);
-    if (auto done = device.read_state(generation, number, first, read); !done) {
-      failed = true;
-      error = done.error();
-    }
-    return read;
-  }
-  std::vector<u32> entry(u64 place) const {
-    return words(
-        XG_TABLE_HEAD + place / XG_WAYS * XG_SET_WORDS + XG_SET_HEAD + place % XG_WAYS * XG_ENTRY_WORDS,
-        XG_ENTRY_WORDS);
-  }
-  std::vector<u32> record(u64 place) const {
-    return words(XG_TABLE_HEAD + sets() * XG_SET_WORDS + place * stage.record_words(), stage.record_words());
-  }
-
+  std::vector<u32> record(u64 place) { return table.record(place, stage.record_words()); }
   Alarm alarm_of(const std::vector<u32>& entry, const std::vector<u32>& record, u32 kind) const {
     Alarm alarm = stage.alarm(entry, record, kind);
-    alarm.pipeline = spec.pipeline;
-    alarm.stage = spec.stage;
-    alarm.stage_name = name;
+    alarm.pipeline = table.spec().pipeline;
+    alarm.stage = table.spec().stage;
+    alarm.stage_name = stage_name(table.stage());
     return alarm;
-  }
-
-  // Calls each(place, its alarms) for targets that had any.
-  template <class Each>
-  void each_alarmed(Each each) const {
-    for (u64 first = 0; first < sets() && !failed; first += kSetsAtATime) {
-      const u64 count = std::min(kSetsAtATime, sets() - first);
-      const auto read = words(XG_TABLE_HEAD + first * XG_SET_WORDS, count * XG_SET_WORDS);
-      for (u64 set = 0; set < count; set++)
-        for (u32 way = 0; way < XG_WAYS; way++) {
-          const u64 at = set * XG_SET_WORDS;
-          const u64 value = at + XG_SET_HEAD + u64{way} * XG_ENTRY_WORDS + XG_ENTRY_VALUE;
-          if (read[at + XG_SET_TAGS + way] != 0 && read[value] != 0)
-            each((first + set) * XG_WAYS + way, stage.begun(std::span(read).subspan(value)));
-        }
-    }
   }
 };
 
-void AlarmWatch::look_at(const Reader& reader, Table& table, u64 now_ns, std::vector<AlarmEvent>& events) {
+void AlarmWatch::look_at(Reader& reader, Table& table, u64 now_ns, std::vector<AlarmEvent>& events) {
   std::set<u64> places;
   for (const auto& [place, target] : table.targets)
     if (!target.on.empty()) places.insert(place);
-  const auto head = reader.words(0, XG_TABLE_HEAD);
-  const u64 detected = word_pair_at(head, 2 * u64{XG_TABLE_OWN + reader.stage.detected_counter()});
+  const u64 detected = reader.table.counter(XG_TABLE_OWN + reader.stage.detected_counter());
   if (detected != table.detected)
-    reader.each_alarmed([&](u64 place, const Begun& begun) {
+    reader.table.each_entry([&](u64 place, u32, std::span<const u32> entry) {
+      const Begun begun = reader.stage.begun(entry.subspan(XG_ENTRY_VALUE));
+      if (begun.count == 0) return;
       const auto known = table.targets.find(place);
       if (known == table.targets.end() || known->second.all != begun) places.insert(place);
     });
-  if (reader.failed) return;
+  if (reader.table.failed()) return;
   table.detected = detected;
 
   for (const u64 place : places) {
-    const auto entry = reader.entry(place);
+    const auto entry = reader.table.entry(place);
     const auto record = reader.record(place);
-    if (reader.failed) return;
+    if (reader.table.failed()) return;
     look_at(reader, table.targets[place], entry, record, now_ns, events);
   }
 }
 
-void AlarmWatch::look_at(const Reader& reader, Target& target, const std::vector<u32>& entry,
+void AlarmWatch::look_at(Reader& reader, Target& target, const std::vector<u32>& entry,
                          const std::vector<u32>& record, u64 now_ns, std::vector<AlarmEvent>& events) {
   const auto tell = [&](AlarmEvent::What what, Alarm alarm) {
     (what == AlarmEvent::What::detected ? detected_ : ended_)++;
@@ -137,15 +90,12 @@ Result<std::vector<AlarmEvent>> AlarmWatch::look(Device& device, u32 generation,
   std::set<std::string> there;
   for (u32 i = 0; i < pipelines.states().size(); i++) {
     const StateSpec& spec = pipelines.states()[i];
-    const auto pipeline = std::find_if(pipelines.settings().begin(), pipelines.settings().end(),
-                                       [&](const auto& one) { return one.name == spec.pipeline; });
-    const StageSettings& stage = pipeline->stages[spec.stage];
-    const auto alarms = alarm_reader(stage);
+    const auto alarms = alarm_reader(stage_of(pipelines, spec));
     if (alarms == nullptr) continue;
     there.insert(spec.identity);
-    const Reader reader{device, generation, i, spec, *alarms, stage_name(stage), false, {}};
+    Reader reader{{device, generation, pipelines, i}, *alarms};
     look_at(reader, tables_[spec.identity], now_ns, events);
-    if (reader.failed) return tl::unexpected(reader.error);
+    if (reader.table.failed()) return tl::unexpected(reader.table.error());
   }
   // Alarms of tables that a policy took away are over with them.
   for (auto table = tables_.begin(); table != tables_.end();) {

@@ -59,9 +59,9 @@ class AlarmWatch {
   };
   struct Reader;
 
-  void look_at(const Reader& reader, Table& table, u64 now_ns, std::vector<AlarmEvent>& events);
-  void look_at(const Reader& reader, Target& target, const std::vector<u32>& entry,
-               const std::vector<u32>& record, u64 now_ns, std::vector<AlarmEvent>& events);
+  void look_at(Reader& reader, Table& table, u64 now_ns, std::vector<AlarmEvent>& events);
+  void look_at(Reader& reader, Target& target, const std::vector<u32>& entry, const std::vector<u32>& record,
+               u64 now_ns, std::vector<AlarmEvent>& events);
 
   std::map<std::string, Table> tables_;  // by identity
   u64 detected_ = 0, ended_ = 0;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "gpu/stages/compilers.hpp"
+#include "gpu/stages/field_checks.hpp"
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
@@ -68,6 +69,17 @@ void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Plac
   to.states.push_back(std::move(spec));
 }
 
+Check checked(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> Check {
+        Check fields = check_fields(what);
+        if constexpr (StageInfo<std::remove_cvref_t<decltype(what)>>::kTraits.checks)
+          if (fields) return check(what);
+        return fields;
+      },
+      stage);
+}
+
 Result<Compiled> build(const std::vector<PipelineSettings>& settings, const CompileOptions& options) {
   const u32 pipelines = static_cast<u32>(settings.size());
   Compiled compiled;
@@ -90,9 +102,8 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
     u32 payload = pipeline.inner ? XG_INNER_REACH : 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
       const StageSettings& stage = pipeline.stages[s];
-      auto placed = std::visit([](const auto& what) { return check(what); }, stage).and_then([&] {
-        return std::visit([&](const auto& what) { return emit(what, compiled); }, stage);
-      });
+      auto placed = checked(stage).and_then(
+          [&] { return std::visit([&](const auto& what) { return emit(what, compiled); }, stage); });
       if (!placed)
         return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage),
                       placed.error());

@@ -6,7 +6,7 @@
 
 #include "gpu/image_words.hpp"
 #include "gpu/stages/compilers.hpp"
-#include "gpu/stages/table.h"
+#include "gpu/table_reader.hpp"
 
 namespace xdpgpu::gpu {
 namespace {
@@ -19,12 +19,6 @@ std::span<const Outcome> outcomes_of(const StageSettings& stage) {
         return {};
       },
       stage);
-}
-
-const StageSettings& stage_of(const Pipelines& pipelines, const StateSpec& spec) {
-  const auto settings = std::find_if(pipelines.settings().begin(), pipelines.settings().end(),
-                                     [&](const auto& pipeline) { return pipeline.name == spec.pipeline; });
-  return settings->stages[spec.stage];
 }
 
 // Entries in force at `now` (ticks), in whole sets.

@@ -205,8 +205,8 @@ class Lab {
     for (int i = 0; i < 200; ++i) {
       const auto mirror = bed.engine().status().mirror;
       const u64 dropped = bed.kernel_count(0, XG_KERNEL_drop_rule);
-      if (mirror && mirror->mirrored + mirror->overruns == dropped &&
-          mirror->counters.taken == mirror->mirrored && mirror->counters.undecided == 0)
+      if (mirror && mirror->mirrored + mirror->overruns == dropped && mirror->taken == mirror->mirrored &&
+          mirror->undecided == 0)
         return;
       std::this_thread::sleep_for(10ms);
     }

@@ -17,6 +17,7 @@
 #include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/pipelines.hpp"
 #include "userspace/control/protocol.hpp"
+#include "userspace/control/request/policy_apply.hpp"
 #include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::bench {
@@ -171,8 +172,9 @@ class Bench {
 
   // What the process has of what the command read, over a socket.
   static gpu::Result<control::PolicySource> sent(control::PolicySource read) {
-    const control::Request request{std::string(control::request::kPolicyApply),
-                                   {{"file", read.file}, {"text", std::move(read.text)}},
+    using control::PolicyApply;
+    const PolicyApply::Arguments arguments{.text = std::move(read.text), .file = std::move(read.file)};
+    const control::Request request{std::string(PolicyApply::kName), control::as_json(arguments),
                                    std::move(read.files)};
     const std::string line = control::encode(request);
     int ends[2];

@@ -6,7 +6,6 @@
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
-namespace {}  // namespace
 
 Check check_target(bool used, u32 target) {
   if (used && target >= XG_MAX_PORTS)
@@ -26,21 +25,6 @@ Check check_prefixes(const std::vector<Prefix>& prefixes) {
   for (const Prefix& prefix : prefixes)
     if (auto checked = check_prefix(prefix); !checked) return checked;
   return {};
-}
-
-Check check_otherwise(Action otherwise) {
-  if (sends(otherwise))
-    return refuse("its action for packets that no rule matches must be next, drop or pass");
-  return {};
-}
-
-Check check_number(const char* what, u64 value, u64 least, u64 most) {
-  if (value < least || value > most) return refuse("its {} {} is not in {} to {}", what, value, least, most);
-  return {};
-}
-
-Check check(const TableSettings& table) {
-  return check_number("number of entries", table.entries, 1, kMaxTableEntries);
 }
 
 void append64(std::vector<u32>& image, u64 value) {

@@ -3,13 +3,16 @@
 // gpu/stages/compiler.hpp: what a stage's compile.cpp is written with. What it defines is declared in
 // gpu/stages/compilers.hpp, which is made of gpu/stages/stages.def:
 //
-//   check(stage)              half a sentence where the settings are not to be: "its MTU 3 is not in ..."
 //   emit(stage, to)           appends the stage's body, and all that it leads to, to the image
 //   describe(stage, rule, result)
 //                             " rule 3 (web)": what a verdict's rule means, for people; "": nothing
 //
 // And by its traits:
 //
+//   check(stage)              checks: half a sentence where what the settings say does not hang together: "it
+//   has
+//                             no threshold: give it one". Each field is what its table of fields says
+//                             (field_checks.hpp)
 //   outcomes(stage)           remembers: names of what becomes of packets, as tables count them
 //   remembers(stage)          remembers and decides: which of the two it does
 //   drops(stage)              drops: some packet is dropped
@@ -27,6 +30,7 @@
 //   rules_of(stage)           rules (gpu/stages/stages.hpp has this one, and those below)
 //   notes(stage, place)       notes
 //   alarm_reader(stage)       alarms
+//   event_reader(stage)       flow_events
 //   outer_mtus(stage)         encapsulates
 //   health_checks(stage)      checks_health, as has set_down(stage, is_down)
 #pragma once
@@ -50,7 +54,6 @@ namespace xdpgpu::gpu {
 // Words an image may have; bounds what hostile rule sets can make a device allocate (512 MiB).
 inline constexpr u64 kImageMaxWords = u64{1} << 27;
 inline constexpr u64 kGiga = 1'000'000'000;
-inline constexpr u64 kTera = 1'000'000'000'000;
 inline constexpr u64 kDay = 86'400;  // seconds
 
 using Check = Result<void>;
@@ -89,10 +92,6 @@ tl::unexpected<std::string> refuse(fmt::format_string<Args...> format, Args&&...
 Check check_target(bool used, u32 target);
 Check check_prefix(const Prefix& prefix);
 Check check_prefixes(const std::vector<Prefix>& prefixes);
-// What stands for packets that nothing else decides: next, drop or pass.
-Check check_otherwise(Action otherwise);
-Check check_number(const char* what, u64 value, u64 least, u64 most);
-Check check(const TableSettings& table);
 
 void append64(std::vector<u32>& image, u64 value);
 // The first words of the body of a stage with a table, which is not cached. Which table, and its round, is

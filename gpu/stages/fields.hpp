@@ -13,27 +13,29 @@
 // what writes config/policy.schema.json and config/stages.md, what finds the interfaces and lists that they
 // name (userspace/policy/stage_*). A Table has, for a field of each kind:
 //
-//   about(sentence)                                       of the whole stage, or of a record
-//   word(key, value, names, sentence, say)                one of an enumeration's names
+// clang-format off
+//   about(sentence)                                  of the whole stage, or of a record
+//   word(key, value, names, sentence, say)           one of an enumeration's names
 //   flag(key, value, sentence, say)
 //   integer(key, value, least, most, sentence, say)
-//   time(key, ms, least_ms, most_ms, sentence, say)       whole milliseconds, written as "30s"
-//   cache(on, ttl_ms, sentence, say)                      "cache": true, false or a time
-//   port(key, name, used, index, sentence, say)           an attached interface; used and index: known once
-//   it is action(key, action, name, index, words, sentence, say)  one of the words, or {"redirect":
-//   INTERFACE} text(key, value, sentence, say)                       a name for people, up to 128 bytes
-//   mac(key, value, sentence, say)                        and mac(key, value, given, sentence, say)
-//   host(key, prefix, sentence, say)                      one address; a length of 0: none
-//   source(key, prefix, family, least, sentence, say)     an address, or a network of so many bits at least
+//   time(key, ms, least_ms, most_ms, sentence, say)  whole milliseconds, written as "30s"
+//   cache(on, ttl_ms, sentence, say)                 "cache": true, false or a time
+//   port(key, name, used, index, sentence, say)      an attached interface; used and index: known once it is
+//   action(key, action, name, index, words, sentence, say)  one of the words, or {"redirect": INTERFACE}
+//   text(key, value, sentence, say)                  a name for people, up to 128 bytes
+//   mac(key, value, sentence, say)                   and mac(key, value, given, sentence, say)
+//   host(key, prefix, sentence, say)                 one address; a length of 0: none
+//   source(key, prefix, family, least, sentence, say)  an address, or a network of so many bits at least
 //   prefixes, protocols, ports, tcp_flags, vlans(key, value, sentence, say)
-//   list(key, name, prefixes, sentence, say)              one of the policy's lists; prefixes: known once it
-//   is secret(key, file, value, sentence, say)               a file of 32 hexadecimal digits routes(key,
-//   routes, sources, targets, sentence, say)  prefixes to named targets, in place and in files array(key,
-//   values, least, most, what, sentence, say)  records, one after the other by_name(key, values, least, most,
-//   what, sentence, say)  records by their names record(key, value, what, sentence, say)               one,
-//   or one that may be missing (std::optional) group(key, what, sentence, say, [&](auto& table) {})  an
-//   object whose fields are of the same settings any_of({keys}, sentence)                              one of
-//   these has to be there
+//   list(key, name, prefixes, sentence, say)         one of the policy's lists; prefixes: known once it is
+//   secret(key, file, value, sentence, say)          a file of 32 hexadecimal digits
+//   routes(key, routes, sources, targets, sentence, say)  prefixes to named targets, in place and in files
+//   array(key, values, least, most, what, sentence, say)  records, one after the other
+//   by_name(key, values, least, most, what, sentence, say)  records by their names
+//   record(key, value, what, sentence, say)          one, or one that may be missing (std::optional)
+//   group(key, what, sentence, say, [&](auto& table) {})  an object whose fields are of the same settings
+//   any_of({keys}, sentence)                         one of these has to be there
+// clang-format on
 //
 // The default is what the settings have when they are made. Fields are read in the order of the table, and
 // shown in it; what a field's `say` asks of another one has to stand in front of it, and be asked there.

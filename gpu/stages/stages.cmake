@@ -7,9 +7,9 @@
 #   gpu/stages/list.hpp       the settings' types and the traits
 #   gpu/stages/compilers.hpp  what each stage's compile.cpp defines
 #   gpu/stages/references.hpp what each stage's reference.cpp defines
-set(known_traits decides remembers drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
+set(known_traits decides remembers checks drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
                  apply_many settles rules notes estimates asks_router encapsulates checks_health alarms
-                 together record_ahead reads_payload outermost)
+                 together record_ahead reads_payload flow_events outermost)
 set(stage_includes ${PROJECT_SOURCE_DIR} ${stages_generated})
 set(in_tree ${CMAKE_CURRENT_SOURCE_DIR}/stages)
 set(stage_lines)
@@ -78,13 +78,14 @@ foreach(line IN LISTS stage_lines)
   list(APPEND types ${type})
   string(APPEND infos "template <>\nstruct StageInfo<${type}> {\n  static constexpr std::string_view kName = \"${name}\";\n"
          "  static constexpr u32 kNumber = ${number};\n  static constexpr StageTraits kTraits{${fields}};\n};\n")
-  string(APPEND compilers "Result<void> check(const ${type}& stage);\nResult<Placed> emit(const ${type}& stage, Compiled& to);\n"
+  string(APPEND compilers "Result<Placed> emit(const ${type}& stage, Compiled& to);\n"
          "std::string describe(const ${type}& stage, u32 rule, const xg_result* result);\n")
-  foreach(one "remembers=std::span<const Outcome> outcomes(const ${type}& stage)" "sends=std::optional<std::string> sends(const ${type}& stage)"
+  foreach(one "checks=Result<void> check(const ${type}& stage)" "remembers=std::span<const Outcome> outcomes(const ${type}& stage)" "sends=std::optional<std::string> sends(const ${type}& stage)"
               "drops=bool drops(const ${type}& stage)" "settles=void settle(${type}& stage, const Written& written)"
               "rules=std::vector<StageRule> rules_of(const ${type}& stage)"
               "notes=std::vector<std::string> notes(const ${type}& stage, const StagePlace& place)"
               "alarms=std::unique_ptr<AlarmReader> alarm_reader(const ${type}& stage)"
+              "flow_events=std::unique_ptr<EventReader> event_reader(const ${type}& stage)"
               "encapsulates=std::vector<std::pair<std::string, u32>> outer_mtus(const ${type}& stage)"
               "checks_health=std::vector<HealthCheck> health_checks(const ${type}& stage)"
               "checks_health=void set_down(${type}& stage, const std::function<bool(const HealthCheck&)>& is_down)"

@@ -150,6 +150,15 @@ std::unique_ptr<AlarmReader> alarm_reader(const StageSettings& stage) {
       stage);
 }
 
+std::unique_ptr<EventReader> event_reader(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::unique_ptr<EventReader> {
+        if constexpr (kTraits<decltype(what)>.flow_events) return event_reader(what);
+        return nullptr;
+      },
+      stage);
+}
+
 bool is_unicast(const Prefix& prefix) {
   const auto& address = prefix.address;
   if (prefix.family == 4) return address[0] != 0 && address[0] < 224;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gpu/stages/alarm_reader.hpp"
+#include "gpu/stages/event_reader.hpp"
 #include "gpu/stages/list.hpp"
 #include "maps/packet.h"
 
@@ -77,6 +78,8 @@ void set_down(StageSettings& stage, const std::function<bool(const HealthCheck&)
 
 // Who reads its table's alarms; nullptr: it has none.
 std::unique_ptr<AlarmReader> alarm_reader(const StageSettings& stage);
+// Who reads what it tells of flows; nullptr: nothing.
+std::unique_ptr<EventReader> event_reader(const StageSettings& stage);
 
 // Whether packets can come from it and go to it: not unspecified, nor multicast, nor broadcast.
 bool is_unicast(const Prefix& address);

@@ -13,6 +13,7 @@ namespace xdpgpu::gpu {
 struct StageTraits {
   bool decides = false;
   bool remembers = false;
+  bool checks = false;
   bool drops = false;
   bool caches = false;
   bool edits = false;
@@ -35,6 +36,7 @@ struct StageTraits {
   bool together = false;
   bool record_ahead = false;
   bool reads_payload = false;
+  bool flow_events = false;
   bool outermost = false;
 };
 

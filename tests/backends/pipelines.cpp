@@ -37,8 +37,9 @@ AclSettings acl_with(AclRule rule) {
 TEST(Compile, ErrorsNameThePipelineTheStageAndTheRule) {
   AclRule rule;
   rule.dst_ports = {{90, 80}};
-  EXPECT_THAT(error_of(acl_with(rule)), AllOf(HasSubstr("\"web\""), HasSubstr("stage 2 (acl)"),
-                                              HasSubstr("rule 2 (\"office\")"), HasSubstr("90-80")));
+  EXPECT_THAT(error_of(acl_with(rule)),
+              AllOf(HasSubstr("\"web\""), HasSubstr("stage 2 (acl)"),
+                    HasSubstr("\"dst_port\" of \"match\" of \"1\" of \"rules\""), HasSubstr("90-80")));
 }
 
 TEST(Compile, RefusesWhatAStageCannotDo) {
@@ -66,26 +67,27 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   EXPECT_THAT(error_of(acl_with(rule)), HasSubstr("target port 32"));
   AclSettings acl;
   acl.otherwise = AclRule::Action::redirect;
-  EXPECT_THAT(error_of(acl), HasSubstr("next, drop or pass"));
+  EXPECT_THAT(error_of(acl), HasSubstr("\"default\" has a value that is none of its words"));
   acl.otherwise = AclRule::Action::next;
   acl.rules.resize(gpu::kAclMaxRules + 1);
-  EXPECT_THAT(error_of(acl), HasSubstr("16385 rules"));
+  EXPECT_THAT(error_of(acl), HasSubstr("\"rules\" has 16385 elements, 0 to 16384 are possible"));
 
   LoadBalanceSettings balancer;
-  EXPECT_THAT(error_of(balancer), HasSubstr("0 backends"));
+  EXPECT_THAT(error_of(balancer), HasSubstr("\"backends\" has 0 elements"));
   balancer.backends.resize(257);
-  EXPECT_THAT(error_of(balancer), HasSubstr("257 backends"));
+  EXPECT_THAT(error_of(balancer), HasSubstr("\"backends\" has 257 elements"));
   balancer.backends = {{"alpha", {}, 0}};
   EXPECT_THAT(error_of(balancer), AllOf(HasSubstr("alpha"), HasSubstr("weight 0")));
   balancer.backends = {{"alpha", {}, 1001}};
-  EXPECT_THAT(error_of(balancer), HasSubstr("weight 1001"));
+  EXPECT_THAT(error_of(balancer),
+              HasSubstr("\"weight\" of \"0\" of \"backends\" is 1001, which is not in 0 to 1000"));
   balancer.backends = {{"alpha", {}, 1, true, 40}};
-  EXPECT_THAT(error_of(balancer), AllOf(HasSubstr("alpha"), HasSubstr("target port 40")));
+  EXPECT_THAT(error_of(balancer), HasSubstr("\"to\" of \"0\" of \"backends\" target port 40"));
   balancer.backends = {{"alpha", {}, 1000}, {"beta", {}, 1}};
   balancer.algorithm = LoadBalanceSettings::Algorithm::maglev;
   EXPECT_EQ(error_of(balancer), "accepted");
   balancer.table_size = 65'536;
-  EXPECT_THAT(error_of(balancer), HasSubstr("table_size 65536 is not a prime from 251 to 1048573"));
+  EXPECT_THAT(error_of(balancer), HasSubstr("table_size 65536 is not a prime"));
   balancer.table_size = 251;
   EXPECT_THAT(error_of(balancer), HasSubstr("\"beta\" has no share in a table of 251"));
   balancer.backends[1].name = "alpha";
@@ -99,16 +101,19 @@ TEST(Compile, RefusesWhatAStageCannotDo) {
   EXPECT_THAT(error_of(balancer),
               HasSubstr("\"beta\" has an IPv6 address, for which there is no outer source"));
   balancer.encapsulation->source6 = prefix4(0x0a000001, 32);
-  EXPECT_THAT(error_of(balancer), HasSubstr("of the other"));
+  EXPECT_THAT(error_of(balancer),
+              HasSubstr("\"ipv6\" of \"source\" of \"encapsulation\" is of the other address family"));
   balancer.encapsulation->source6 = balancer.backends[1].address;
   EXPECT_EQ(error_of(balancer), "accepted");
   balancer.encapsulation->mtu = 575;
-  EXPECT_THAT(error_of(balancer), HasSubstr("its MTU 575 is not in 576 to 65535"));
+  EXPECT_THAT(error_of(balancer),
+              HasSubstr("\"mtu\" of \"encapsulation\" is 575, which is not in 576 to 65535"));
   balancer.encapsulation->mtu = 65535;
   balancer.encapsulation->port = 0;
   EXPECT_EQ(error_of(balancer), "accepted");
   balancer.encapsulation->type = gpu::EncapsulationSettings::Type::gue;
-  EXPECT_THAT(error_of(balancer), HasSubstr("UDP port 0"));
+  EXPECT_THAT(error_of(balancer),
+              HasSubstr("\"port\" of \"encapsulation\" is 0, which is not in 1 to 65535"));
   EXPECT_THAT(error_of(L2fwdSettings{true, 32}), HasSubstr("target port 32"));
   EXPECT_EQ(error_of(L2fwdSettings{false, 32}), "accepted");
 

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "tests/fuzz/target.hpp"
-#include "userspace/control/arguments.hpp"
+#include "userspace/control/request_registry.hpp"
 #include "userspace/control/server.hpp"
 
 namespace xdpgpu::fuzz {
@@ -34,15 +34,9 @@ int next_descriptor() {
 
 // As the data plane looks at them.
 Response answer_to(const Request& request) {
-  const auto said = [](const auto& arguments) {
-    return arguments ? Response::success() : Response::failure(arguments.error());
-  };
-  const auto& name = request.name;
-  if (name == control::request::kDetach) return said(control::detach_keeps(request.arguments));
-  if (name == control::request::kBypass) return said(control::bypass_is_on(request.arguments));
-  if (name == control::request::kPolicyApply) return said(control::apply_arguments(request.arguments));
-  if (name == control::request::kFlowsList) return said(control::flow_query(request.arguments));
-  return Response::success({{"request", name}, {"files", request.files.size()}});
+  if (const auto* known = control::AnyRequest::find(request.name))
+    if (const auto taken = known->check(request.arguments); !taken) return Response::failure(taken.error());
+  return Response::success({{"request", request.name}, {"files", request.files.size()}});
 }
 
 void same_again(Input input, std::string_view line) {

@@ -15,16 +15,11 @@
 
 #include "maps/hash.h"
 #include "maps/parse.h"
+#include "userspace/dataplane/counters.hpp"
 #include "xdpgpu.skel.h"
 
 namespace xdpgpu::test {
 namespace {
-
-constexpr std::array<const char*, XG_KERNEL_REASON_COUNT> kReasons{
-#define XG_X(name, ...) #name,
-    XG_KERNEL_REASONS(XG_X)
-#undef XG_X
-};
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
@@ -109,16 +104,19 @@ T sum_of(const bpf_map* map, u32 index) {
 
 using Counts = std::array<xg_counter, XG_KERNEL_REASON_COUNT>;
 
-// The one outcome between two readings, or what is wrong.
+// The one end that the packet came to between two readings, or what is wrong. What stands for no end
+// (XG_OUTCOME_none) may have been counted besides.
 std::string reason_between(const Counts& before, const Counts& after, std::size_t bytes) {
   std::string reason;
   for (u32 i = 0; i < XG_KERNEL_REASON_COUNT; ++i) {
+    const dataplane::Counter& counter = dataplane::kKernelCounters[i];
+    const bool comes_in = counter.outcome == XG_OUTCOME_in;
     const u64 packets = after[i].packets - before[i].packets;
-    if (packets == 0 && i != XG_KERNEL_received) continue;
+    if (counter.outcome == XG_OUTCOME_none || (packets == 0 && !comes_in)) continue;
     if (packets != 1 || after[i].bytes - before[i].bytes != bytes)
-      return fmt::format("{} counted {} packets and {} bytes", kReasons[i], packets,
+      return fmt::format("{} counted {} packets and {} bytes", counter.name, packets,
                          after[i].bytes - before[i].bytes);
-    if (i != XG_KERNEL_received) reason += reason.empty() ? kReasons[i] : fmt::format(" and {}", kReasons[i]);
+    if (!comes_in) reason += (reason.empty() ? "" : " and ") + std::string(counter.name);
   }
   return reason.empty() ? "no outcome" : reason;
 }

@@ -4,8 +4,8 @@
 // its values may have, through the real commands: `policy check`, `replay`, `attach`, `policy apply`, and
 // `policy show`, which says how the process has understood it.
 //
-// A key that is added needs a line in settings_cases.cpp; what the schema has and no case uses is a failure
-// that names it.
+// A key that is added needs a line in settings_cases.cpp, a stage's in tests/stages/<name>.cpp; what the
+// schema has and no case uses is a failure that names it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -215,8 +215,9 @@ TEST(SettingsOfTheSchema, HaveACaseEach) {
   EXPECT_GT(wanted.size(), 300U);
   for (const auto& use : wanted)
     if (!have.contains(use)) lacking.push_back(use);
-  EXPECT_TRUE(lacking.empty()) << "settings_cases.cpp has no case for\n  "
-                               << fmt::format("{}", fmt::join(lacking, "\n  "));
+  EXPECT_TRUE(lacking.empty())
+      << "settings_cases.cpp, or tests/stages/<name>.cpp of a stage, has no case for\n  "
+      << fmt::format("{}", fmt::join(lacking, "\n  "));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ gpu::Alarm alarm() {
 }
 
 TEST(Alarms, AreToldWithTargetMetricValueThresholdAndSources) {
-  const Json json = alarm_json({What::detected, alarm()});
+  const Json json = as_json(alarm_event({What::detected, alarm()}));
   EXPECT_EQ(json.at("event"), "ddos.detected");
   EXPECT_EQ(json.at("pipeline"), "scrub");
   EXPECT_EQ(json.at("stage"), 1);
@@ -50,8 +50,8 @@ TEST(Alarms, EndWithWhatTheyDid) {
       alarm_sentence({What::released, alarm()}),
       HasSubstr("for 192.0.2.7 has ended after 2.5 s; at most it was 31872, and 1187 packets were dropped"));
   EXPECT_THAT(alarm_sentence({What::forgotten, alarm()}), HasSubstr("more \"entries\""));
-  EXPECT_EQ(alarm_json({What::released, alarm()}).at("event"), "ddos.released");
-  EXPECT_EQ(alarm_json({What::forgotten, alarm()}).at("event"), "ddos.forgotten");
+  EXPECT_EQ(alarm_event({What::released, alarm()}).event, "ddos.released");
+  EXPECT_EQ(alarm_event({What::forgotten, alarm()}).event, "ddos.forgotten");
 }
 
 TEST(Alarms, NameNetworksAndOtherDirections) {
@@ -61,7 +61,7 @@ TEST(Alarms, NameNetworksAndOtherDirections) {
   one.prefix = 48;
   one.outward = true;
   one.sources.clear();
-  const Json json = alarm_json({What::detected, one});
+  const Json json = as_json(alarm_event({What::detected, one}));
   EXPECT_EQ(json.at("target"), "2001:db8::/48");
   EXPECT_EQ(json.at("direction"), "out");
   EXPECT_THAT(alarm_sentence({What::detected, one}), HasSubstr("it sends 20004"));

@@ -56,11 +56,17 @@ TEST(ControlProtocol, AnswersComeBackAsTheyWere) {
   ASSERT_TRUE(good);
   EXPECT_TRUE(good->ok());
   EXPECT_EQ(good->result.at("generation"), 7);
-  const auto bad = decode_response(encode(Response::failure("it does not work; do this", {"one", "two"})));
+  const auto bad = decode_response(encode(Response::failure(
+      Refusal{"it does not work; do this",
+              {"one", "two"},
+              {{.message = "no such key", .pointer = "/defualt", .line = 2}, {.message = "another"}}})));
   ASSERT_TRUE(bad);
   EXPECT_FALSE(bad->ok());
   EXPECT_EQ(bad->error, "it does not work; do this");
   EXPECT_EQ(bad->diagnostics, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(as_json(bad->problems),
+            Json::parse(
+                R"([{"message": "no such key", "pointer": "/defualt", "line": 2}, {"message": "another"}])"));
 }
 
 TEST(ControlProtocol, BytesThatAreNoTextDoNotThrow) {

@@ -54,11 +54,11 @@ TEST_F(Mirrors, CountsGoOnWhenTheDeviceIsBack) {
     __atomic_store_n(&states_[0].head, life, __ATOMIC_RELEASE);
     __atomic_store_n(&records_[life - 1].ticket, life, __ATOMIC_RELEASE);
     while (!mirroring_.past({life})) std::this_thread::yield();
-    EXPECT_EQ(mirroring_.status()->counters.unknown_generation, life);
+    EXPECT_EQ(mirroring_.status()->unknown_generation, life);
     mirroring_.device_failed();
   }
   mirroring_.close();
-  EXPECT_EQ(mirroring_.status()->counters.taken, 3u);
+  EXPECT_EQ(mirroring_.status()->taken, 3u);
 }
 
 }  // namespace

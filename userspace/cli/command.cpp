@@ -55,11 +55,11 @@ FailuresInJson& failures_in_json() {
   return how;
 }
 
-void print_failure(Json json) {
+void print_failure(control::FailureReport report) {
   const auto& [wanted, event] = failures_in_json();
   if (!wanted) return;
-  if (!event.empty()) json["event"] = event;
-  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!event.empty()) report.event = event;
+  print(control::as_json(report).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace
@@ -145,11 +145,6 @@ void add_netns(CLI::App& command, Chosen& chosen) {
       ->type_name("NAME");
 }
 
-Json netns_json() {
-  const auto& own = kernel::names::own();
-  return {{"inode", own.inode}, {"cookie", own.cookie}, {"initial", own.initial}};
-}
-
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {
   command.callback([&chosen, run = std::move(run)] { chosen.run = run; });
 }
@@ -160,7 +155,7 @@ void say(const std::string& sentence) {
 }
 
 int fail(const std::string& sentence, int status) {
-  print_failure(control::error_json(sentence));
+  print_failure(control::failure_report(sentence));
   say(sentence);
   return status;
 }
@@ -175,30 +170,17 @@ void print(const std::string& text) {
 }
 
 int refuse(const control::Refusal& why) {
-  Json json = control::error_json(why.sentence, why.problems);
-  json["ok"] = false;
-  json["diagnostics"] = why.diagnostics;
-  print_failure(std::move(json));
+  auto report = control::failure_report(why.sentence, why.problems);
+  report.ok = false;
+  report.diagnostics = why.diagnostics;
+  print_failure(std::move(report));
   for (const auto& diagnostic : why.diagnostics) say(diagnostic);
   return kUsage;
 }
 
-std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        control::Files files, const kernel::names::Scope& scope) {
-  const auto response = control::ask(ifname, {request, std::move(arguments), std::move(files)}, scope);
-  if (!response) {
-    status = fail(response.error());
-    return std::nullopt;
-  }
-  if (!response->ok()) {
-    // Each diagnostic is a sentence of its own; they say more than their summary.
-    status = response->diagnostics.empty()
-                 ? fail(response->error)
-                 : refuse({response->error, response->diagnostics, response->problems});
-    return std::nullopt;
-  }
-  status = kDone;
-  return response->result;
+int fail(const control::NotDone& why) {
+  // Each diagnostic is a sentence of its own; they say more than their summary.
+  return why.diagnostics.empty() ? fail(why.sentence) : refuse(why);
 }
 
 std::optional<unsigned> parse_duration(const std::string& text) {

@@ -3,9 +3,7 @@
 // userspace/cli/command.hpp: what the commands have in common. Each command is one file, which nobody else
 // names: a Registered object adds it to the command line. What it returns when it runs is the exit status.
 //
-// How to add one: write userspace/cli/NAME.cpp after the shortest there is (bypass.cpp); if the process that
-// has attached is to do it, name its request in control/protocol.hpp and answer it in
-// control/data_plane_requests.cpp; write its test (tests/programs, tests/netns).
+// userspace/README.md has how to add one.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "userspace/control/client.hpp"
 #include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/kernel/names.hpp"
@@ -49,8 +48,6 @@ struct Chosen {
 std::shared_ptr<Format> add_output(CLI::App& command);
 // Adds "--netns NAME": the command is about that network namespace's interfaces.
 void add_netns(CLI::App& command, Chosen& chosen);
-// The network namespace that the command is about, as status has it.
-Json netns_json();
 // What the command's own help says behind its one line in the list of commands.
 void describe(CLI::App& command, const std::string& about);
 // Lists commands by their one line.
@@ -103,13 +100,25 @@ void say(const std::string& sentence);
 void fail_in_json(const std::string& event);
 // JSON for people and pipes: indented, one newline at the end.
 void print_json(const Json& json);
+// Of a record (control/fields.hpp), or of several.
+template <class T>
+void print_record(const T& record) {
+  print_json(control::as_json(record));
+}
 void print(const std::string& text);
 
-// Asks the process that attached the interface. Prints what went wrong and gives nothing then; `status`
-// is what to exit with: kUsage where a policy is wrong.
-std::optional<Json> ask(const std::string& ifname, const std::string& request, Json arguments, int& status,
-                        control::Files files = {},
-                        const kernel::names::Scope& scope = kernel::names::own_scope());
+// Says why a request was not done; returns kUsage where a policy is wrong.
+int fail(const control::NotDone& why);
+// Asks the process that attached the interface, in the words of a request (userspace/control/request/).
+// Prints what went wrong and gives nothing then; `status` is what to exit with.
+template <class R>
+std::optional<typename R::Answer> ask(const std::string& ifname, int& status,
+                                      const typename R::Arguments& arguments = {},
+                                      control::Files files = {}) {
+  auto answer = control::ask<R>(ifname, arguments, std::move(files));
+  status = answer ? kDone : fail(answer.error());
+  return answer ? std::optional(std::move(*answer)) : std::nullopt;
+}
 // What is wrong with a policy: a sentence each and, where failures are printed as JSON, {"ok": false,
 // "error": {the first of the problems}, "problems": [...], "diagnostics": [the sentences]}. Returns kUsage.
 int refuse(const control::Refusal& why);

@@ -15,11 +15,21 @@
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/last_end.hpp"
+#include "userspace/control/request/detach.hpp"
 #include "userspace/control/settle.hpp"
 #include "userspace/control/summary.hpp"
 
 namespace xdpgpu::cli {
 namespace {
+
+struct CleanedUp {
+  std::vector<std::string> removed;  // what had been left
+  static void fields(auto& self, auto& field) { field("removed", self.removed); }
+};
+struct LeftAlone {
+  bool kept = true;  // for the next attach
+  static void fields(auto& self, auto& field) { field("kept", self.kept); }
+};
 
 int clean_up(const std::string& ifname, Format format) {
   const auto lock = control::RunLock::take();
@@ -38,7 +48,7 @@ int clean_up(const std::string& ifname, Format format) {
   control::keep_last_end({ifname}, (before ? before->why : "its process was killed") +
                                        ", and then \"xdpgpu detach\" removed what it had left");
   if (format == Format::json)
-    print_json({{"removed", *removed}});
+    print_record(CleanedUp{*removed});
   else
     print(fmt::format(
         "{}: {}; removed what it left: {}\n", ifname,
@@ -92,7 +102,7 @@ const char* outcome_text(bool keep, const control::StatusReport& report) {
 int leave(const std::string& ifname, control::Presence found, Format format) {
   if (found != control::Presence::dead) return fail(control::not_attached(ifname));
   if (format == Format::json) {
-    print_json({{"kept", true}});
+    print_record(LeftAlone{});
     return kDone;
   }
   print(fmt::format("{}: the process that attached it is dead; the next attach goes on with what it left\n",
@@ -105,12 +115,10 @@ int run(const std::string& ifname, bool keep, Format format) {
     return keep ? leave(ifname, found, format) : clean_up(ifname, format);
 
   const Ending ending(control::find_halves(ifname));
-  Json arguments = Json::object();
-  if (keep) arguments["keep"] = true;
-  const auto answer = control::ask(ifname, {std::string(control::request::kDetach), std::move(arguments)});
-  if (!answer) return dies(ifname) && !keep ? clean_up(ifname, format) : fail(answer.error());
-  if (!answer->ok()) return fail(answer->error);
-  const auto report = control::read_answer<control::StatusReport>(answer->result);
+  control::Detach::Arguments arguments;
+  if (keep) arguments.keep = true;
+  const auto report = control::ask<control::Detach>(ifname, arguments);
+  if (!report && !report.error().refused && dies(ifname) && !keep) return clean_up(ifname, format);
   if (!report) return fail(report.error());
   constexpr std::chrono::seconds kPatience{20};
   if (const auto left = ending.wait(kPatience))
@@ -119,7 +127,7 @@ int run(const std::string& ifname, bool keep, Format format) {
         "has in {} are in use still; /proc/{}/stack says what it waits for",
         ifname, outcome_text(keep, *report), *left, kPatience.count(), kernel::names::run_root(), *left));
   if (format == Format::json)
-    print_json(answer->result);
+    print_record(*report);
   else
     print(fmt::format("{} is {}\n{}", ifname, outcome_text(keep, *report), control::account_text(*report)));
   return report->frames_conserved.value_or(false) && report->packets_balanced.value_or(false) ? kDone

@@ -19,18 +19,24 @@ const char* kind_name(gpu::Kind kind) {
   return "unknown";
 }
 
-int run(Format format) {
-  Json list = Json::array();
-  for (const auto& device : gpu::list_devices()) {
-    list.push_back({{"name", device.name},
-                    {"kind", kind_name(device.kind)},
-                    {"description", device.description},
-                    {"usable", device.usable},
-                    {"reason", device.reason},
-                    {"software", device.software},
-                    {"in_place", device.in_place},
-                    {"memory_bytes", device.memory_bytes}});
-    if (format == Format::json) continue;
+// A gpu::DeviceInfo, as JSON has it.
+struct DeviceLine {
+  gpu::DeviceInfo info;
+  static void fields(auto& self, auto& field) {
+    field("name", self.info.name);
+    field("kind", std::string(kind_name(self.info.kind)));
+    field("description", self.info.description);
+    field("usable", self.info.usable);
+    field("reason", self.info.reason);
+    field("software", self.info.software);
+    field("in_place", self.info.in_place);
+    field("memory_bytes", self.info.memory_bytes);
+  }
+};
+
+std::string text_of(const std::vector<DeviceLine>& devices) {
+  std::string text;
+  for (const auto& [device] : devices) {
     const std::string memory =
         device.memory_bytes
             ? fmt::format(", {:.1f} GiB", static_cast<double>(device.memory_bytes) / (1 << 30))
@@ -42,9 +48,18 @@ int run(Format format) {
                   device.in_place ? "in place" : "from staging buffers",
                   device.software && device.kind == gpu::Kind::vulkan ? "; software, only if named" : "")
             : "not usable: " + device.reason;
-    print(fmt::format("{:<12} {}\n", device.name, about));
+    text += fmt::format("{:<12} {}\n", device.name, about);
   }
-  if (format == Format::json) print_json(list);
+  return text;
+}
+
+int run(Format format) {
+  std::vector<DeviceLine> devices;
+  for (auto& device : gpu::list_devices()) devices.push_back({std::move(device)});
+  if (format == Format::json)
+    print_record(devices);
+  else
+    print(text_of(devices));
   return kDone;
 }
 

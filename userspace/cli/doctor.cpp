@@ -6,6 +6,7 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/report.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -24,22 +25,63 @@ const char* severity_name(host::Severity severity) {
   return "unknown";
 }
 
-Json to_json(const std::vector<host::Finding>& findings) {
-  Json list = Json::array();
+struct FindingReport {
+  std::string check, severity, cause, cure;
+  static void fields(auto& self, auto& field) {
+    field("check", self.check);
+    field("severity", self.severity);
+    field("cause", self.cause);
+    field("cure", self.cure);
+  }
+};
+using FindingReports = std::vector<FindingReport>;
+struct DoctorReport {
+  bool ready = false;
+  std::vector<std::string> attachable, attached;  // interfaces
+  control::NetnsReport netns;
+  FindingReports host;
+  std::map<std::string, FindingReports> interfaces;
+  static void fields(auto& self, auto& field) {
+    field("ready", self.ready);
+    field("attachable", self.attachable);
+    field("attached", self.attached);
+    field("netns", self.netns);
+    field("host", self.host);
+    field("interfaces", self.interfaces);
+  }
+};
+
+FindingReports reports(const std::vector<host::Finding>& findings) {
+  FindingReports list;
   for (const auto& finding : findings)
-    list.push_back({{"check", finding.check},
-                    {"severity", severity_name(finding.severity)},
-                    {"cause", finding.cause},
-                    {"cure", finding.cure}});
+    list.push_back({finding.check, severity_name(finding.severity), finding.cause, finding.cure});
   return list;
 }
 
-void print_findings(const std::string& title, const std::vector<host::Finding>& findings) {
-  print(title + ":\n");
+std::string text_of(const std::string& title, const FindingReports& findings) {
+  std::string text = title + ":\n";
   for (const auto& finding : findings) {
-    print(fmt::format("  {:<8} {:<16} {}\n", severity_name(finding.severity), finding.check, finding.cause));
-    if (!finding.cure.empty()) print(fmt::format("  {:<8} {:<16} -> {}\n", "", "", finding.cure));
+    text += fmt::format("  {:<8} {:<16} {}\n", finding.severity, finding.check, finding.cause);
+    if (!finding.cure.empty()) text += fmt::format("  {:<8} {:<16} -> {}\n", "", "", finding.cure);
   }
+  return text;
+}
+
+// names: of the interfaces, in their order.
+std::string text_of(const DoctorReport& report, const std::vector<std::string>& names) {
+  std::string text = text_of("host", report.host);
+  if (!report.netns.initial)
+    text += fmt::format("in network namespace {}: pins in {}, control sockets in {}\n", report.netns.inode,
+                        kernel::names::pin_root(), kernel::names::run_root());
+  for (const auto& name : names) text += text_of(name, report.interfaces.at(name));
+  if (!report.ready)
+    text += "attach would be refused: see what blocks above\n";
+  else if (!report.attachable.empty())
+    text += fmt::format("ready to attach to {}\n", fmt::join(report.attachable, ", "));
+  if (!report.attached.empty())
+    text += fmt::format("{} {} attached already: see \"xdpgpu status\"\n", fmt::join(report.attached, ", "),
+                        report.attached.size() == 1 ? "is" : "are");
+  return text;
 }
 
 // The error is "cause; cure".
@@ -59,46 +101,31 @@ int run(std::vector<std::string> names, Format format) {
   options.netns = kernel::names::remembered_netns();
   const auto about_host = host::examine_host(facts, options);
   bool blocked = host::first_blocker(about_host).has_value();
-  Json interfaces = Json::object();
-  if (format == Format::text) {
-    print_findings("host", about_host);
-    if (const auto& netns = kernel::names::own(); !netns.initial)
-      print(fmt::format("in network namespace {}: pins in {}, control sockets in {}\n", netns.inode,
-                        kernel::names::pin_root(), kernel::names::run_root()));
-  }
+  DoctorReport report;
+  report.netns = control::own_netns();
+  report.host = reports(about_host);
   const bool all = names.empty();
   if (all) names = host::list_interfaces();
-  std::vector<std::string> ready, attached;
   for (const auto& name : names) {
     const auto interface = host::read_interface(name);
     const auto findings = interface ? host::examine_interface(facts, *interface, options)
                                     : std::vector{unreadable(interface.error(), options.netns)};
     if (interface && control::find_process(name) == control::Presence::running)
-      attached.push_back(name);
+      report.attached.push_back(name);
     else if (!host::first_blocker(findings))
-      ready.push_back(name);
+      report.attachable.push_back(name);
     else
       // Asked about all, an interface that cannot be attached is news, not a failure.
       blocked = blocked || !all;
-    interfaces[name] = to_json(findings);
-    if (format == Format::text) print_findings(name, findings);
+    report.interfaces[name] = reports(findings);
   }
-  blocked = blocked || (ready.empty() && attached.empty());
-  if (blocked) ready.clear();
+  blocked = blocked || (report.attachable.empty() && report.attached.empty());
+  report.ready = !blocked;
+  if (blocked) report.attachable.clear();
   if (format == Format::json)
-    print_json({{"ready", !blocked},
-                {"attachable", ready},
-                {"attached", attached},
-                {"netns", netns_json()},
-                {"host", to_json(about_host)},
-                {"interfaces", interfaces}});
-  else if (blocked)
-    print("attach would be refused: see what blocks above\n");
-  else if (!ready.empty())
-    print(fmt::format("ready to attach to {}\n", fmt::join(ready, ", ")));
-  if (format == Format::text && !attached.empty())
-    print(fmt::format("{} {} attached already: see \"xdpgpu status\"\n", fmt::join(attached, ", "),
-                      attached.size() == 1 ? "is" : "are"));
+    print_record(report);
+  else
+    print(text_of(report, names));
   return blocked ? kFailed : kDone;
 }
 

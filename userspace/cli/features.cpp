@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/control/report.hpp"
 #include "userspace/host/interface.hpp"
 
 namespace xdpgpu::cli {
@@ -21,6 +22,45 @@ const char* have_name(host::Have have) {
   return "unknown";
 }
 
+struct FeatureReport {
+  std::string name, have;
+  bool required = false;
+  std::string why, detail;
+  static void fields(auto& self, auto& field) {
+    field("name", self.name);
+    field("have", self.have);
+    field("required", self.required);
+    field("why", self.why);
+    field("detail", self.detail);
+  }
+};
+struct InterfaceReport {
+  std::string interface, driver;
+  u32 queues = 0, mtu = 0;
+  std::optional<u64> xdp_features;  // as the kernel numbers them, if it tells
+  std::string modes;
+  static void fields(auto& self, auto& field) {
+    field("interface", self.interface);
+    field("driver", self.driver);
+    field("queues", self.queues);
+    field("mtu", self.mtu);
+    field.nullable("xdp_features", self.xdp_features);
+    field("modes", self.modes);
+  }
+};
+struct FeaturesReport {
+  std::string kernel;
+  std::vector<FeatureReport> features;
+  control::NetnsReport netns;
+  std::vector<InterfaceReport> interfaces;
+  static void fields(auto& self, auto& field) {
+    field("kernel", self.kernel);
+    field("features", self.features);
+    field("netns", self.netns);
+    field("interfaces", self.interfaces);
+  }
+};
+
 std::string xdp_modes(const host::InterfaceFacts& facts) {
   if (!facts.xdp_features) return "unknown: this kernel does not tell";
   const u64 bits = *facts.xdp_features;
@@ -31,45 +71,39 @@ std::string xdp_modes(const host::InterfaceFacts& facts) {
                      bits & host::kXdpNdoXmit ? ", transmits for other programs" : "");
 }
 
+std::string text_of(const FeaturesReport& report) {
+  std::string text;
+  for (const auto& feature : report.features)
+    text += fmt::format("{:<20} {:<8} {}{} ({})\n", feature.name, feature.have,
+                        feature.required ? "needed: " : "", feature.why, feature.detail);
+  text += report.netns.initial ? "\ninterfaces:\n"
+                               : fmt::format("\ninterfaces of network namespace {}:\n", report.netns.inode);
+  for (const auto& one : report.interfaces)
+    text += fmt::format("{:<20} {} ({} queue{}): {}\n", one.interface,
+                        one.driver.empty() ? "no driver name" : one.driver, one.queues,
+                        one.queues == 1 ? "" : "s", one.modes);
+  return text;
+}
+
 int run(Format format) {
-  const auto features = host::probe_features();
-  Json list = Json::array();
+  FeaturesReport report{.kernel = host::kernel_version().release,
+                        .features = {},
+                        .netns = control::own_netns(),
+                        .interfaces = {}};
   int status = kDone;
-  for (const auto& feature : features) {
+  for (const auto& feature : host::probe_features()) {
     if (feature.required && feature.have == host::Have::no) status = kFailed;
-    list.push_back({{"name", feature.name},
-                    {"have", have_name(feature.have)},
-                    {"required", feature.required},
-                    {"why", feature.why},
-                    {"detail", feature.detail}});
-    if (format == Format::text)
-      print(fmt::format("{:<20} {:<8} {}{} ({})\n", feature.name, have_name(feature.have),
-                        feature.required ? "needed: " : "", feature.why, feature.detail));
+    report.features.push_back(
+        {feature.name, have_name(feature.have), feature.required, feature.why, feature.detail});
   }
-  Json interfaces = Json::array();
-  const auto& netns = kernel::names::own();
-  if (format == Format::text)
-    print(netns.initial ? "\ninterfaces:\n"
-                        : fmt::format("\ninterfaces of network namespace {}:\n", netns.inode));
-  for (const auto& name : host::list_interfaces()) {
-    const auto facts = host::read_interface(name);
-    if (!facts) continue;
-    interfaces.push_back({{"interface", name},
-                          {"driver", facts->driver},
-                          {"queues", facts->rx_queues},
-                          {"mtu", facts->mtu},
-                          {"xdp_features", facts->xdp_features ? Json(*facts->xdp_features) : Json()},
-                          {"modes", xdp_modes(*facts)}});
-    if (format == Format::text)
-      print(fmt::format("{:<20} {} ({} queue{}): {}\n", name,
-                        facts->driver.empty() ? "no driver name" : facts->driver, facts->rx_queues,
-                        facts->rx_queues == 1 ? "" : "s", xdp_modes(*facts)));
-  }
+  for (const auto& name : host::list_interfaces())
+    if (const auto facts = host::read_interface(name))
+      report.interfaces.push_back(
+          {name, facts->driver, facts->rx_queues, facts->mtu, facts->xdp_features, xdp_modes(*facts)});
   if (format == Format::json)
-    print_json({{"kernel", host::kernel_version().release},
-                {"features", list},
-                {"netns", netns_json()},
-                {"interfaces", interfaces}});
+    print_record(report);
+  else
+    print(text_of(report));
   return status;
 }
 

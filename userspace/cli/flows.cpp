@@ -10,7 +10,8 @@
 #include "maps/types.h"
 #include "userspace/cli/command.hpp"
 #include "userspace/control/describe.hpp"
-#include "userspace/control/flows.hpp"
+#include "userspace/control/request/flows_flush.hpp"
+#include "userspace/control/request/flows_list.hpp"
 #include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::cli {
@@ -34,17 +35,10 @@ std::string line_of(const FlowReport& flow) {
 // One answer holds a part of them; asks until there are `limit` or no more.
 std::optional<FlowsReport> ask_for_flows(const std::string& ifname, u64 limit, int& status) {
   FlowsReport all;
-  Json arguments = {{"interface", ifname}};
   do {
-    arguments["limit"] = limit - all.flows.size();
-    if (all.next) arguments["from"] = *all.next;
-    const auto answer = ask(ifname, std::string(control::request::kFlowsList), arguments, status);
-    if (!answer) return std::nullopt;
-    auto part = control::read_answer<FlowsReport>(*answer);
-    if (!part) {
-      status = fail(part.error());
-      return std::nullopt;
-    }
+    auto part = ask<control::FlowsList>(
+        ifname, status, {.interface = ifname, .limit = limit - all.flows.size(), .from = all.next});
+    if (!part) return std::nullopt;
     std::move(part->flows.begin(), part->flows.end(), std::back_inserter(all.flows));
     all.current = part->current;
     all.left_out = part->left_out;
@@ -59,7 +53,7 @@ int list(const std::string& ifname, u64 limit, Format format) {
   const auto all = ask_for_flows(ifname, limit, status);
   if (!all) return status;
   if (format == Format::json) {
-    print_json(control::as_json(*all));
+    print_record(*all);
     return kDone;
   }
   print(fmt::format("{} that {} applies in the kernel{}\n", control::counted(all->current, "flow verdict"),
@@ -78,13 +72,13 @@ int list(const std::string& ifname, u64 limit, Format format) {
 
 int flush(const std::string& ifname, Format format) {
   int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kFlowsFlush), {}, status);
-  if (!result) return status;
+  const auto answer = ask<control::FlowsFlush>(ifname, status);
+  if (!answer) return status;
   if (format == Format::json)
-    print_json(*result);
+    print_record(*answer);
   else
     print(fmt::format("all cached verdicts are void: the same policy is in force as generation {}\n",
-                      result->at("generation").get<u32>()));
+                      answer->generation));
   return kDone;
 }
 

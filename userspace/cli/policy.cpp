@@ -17,6 +17,9 @@
 #include "userspace/control/first_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/notes.hpp"
+#include "userspace/control/request/policy_apply.hpp"
+#include "userspace/control/request/policy_confirm.hpp"
+#include "userspace/control/request/policy_show.hpp"
 #include "userspace/control/summary.hpp"
 #include "userspace/host/exposure.hpp"
 #include "userspace/kernel/kernel.hpp"
@@ -34,6 +37,24 @@ struct FirstArguments {
   std::string file = kPolicyFile;
   std::vector<std::string> managers;
   u16 port = 22;
+};
+
+struct FirstReport {
+  std::string file;
+  std::vector<std::string> management;  // prefixes
+  u16 management_port = 0;
+  std::vector<std::string> uplinks;
+  std::vector<u16> tcp_services, udp_services;
+  std::vector<std::string> notes;
+  static void fields(auto& self, auto& field) {
+    field("file", self.file);
+    field("management", self.management);
+    field("management_port", self.management_port);
+    field("uplinks", self.uplinks);
+    field("tcp_services", self.tcp_services);
+    field("udp_services", self.udp_services);
+    field("notes", self.notes);
+  }
 };
 
 // Whole, or not at all, and never in place of another one.
@@ -125,13 +146,8 @@ int init(const FirstArguments& arguments, Format format) {
   }
   if (const int status = write_new(arguments.file, text); status != kDone) return status;
   if (format == Format::json) {
-    print_json({{"file", arguments.file},
-                {"management", facts.managers},
-                {"management_port", facts.management_port},
-                {"uplinks", facts.exposure.uplinks},
-                {"tcp_services", facts.exposure.tcp_ports},
-                {"udp_services", facts.exposure.udp_ports},
-                {"notes", notes}});
+    print_record(FirstReport{arguments.file, facts.managers, facts.management_port, facts.exposure.uplinks,
+                             facts.exposure.tcp_ports, facts.exposure.udp_ports, notes});
     return kDone;
   }
   const auto ports = [](const std::vector<u16>& list) {
@@ -181,14 +197,45 @@ void add_init(CLI::App& policy, Chosen& chosen) {
 
 // ---- check ------------------------------------------------------------------------------------------
 
+struct CheckReport {
+  bool ok = true;
+  std::string file, hash;
+  std::size_t rules = 0;
+  u32 compiled_rules = 0;
+  std::size_t lists = 0, prefixes = 0, pipelines = 0;
+  u64 table_bytes = 0;
+  std::vector<std::string> notes;
+  static void fields(auto& self, auto& field) {
+    field("ok", self.ok);
+    field("file", self.file);
+    field("hash", self.hash);
+    field("rules", self.rules);
+    field("compiled_rules", self.compiled_rules);
+    field("lists", self.lists);
+    field("prefixes", self.prefixes);
+    field("pipelines", self.pipelines);
+    field("table_bytes", self.table_bytes);
+    field("notes", self.notes);
+  }
+};
+
+std::string text_of(const CheckReport& report) {
+  std::string text = fmt::format(
+      "{} is right: {}, {} with {} prefix{}, {}; {} KiB of tables, hash {}\n", report.file,
+      control::counted(report.rules, "rule"), control::counted(report.lists, "list"), report.prefixes,
+      report.prefixes == 1 ? "" : "es", control::counted(report.pipelines, "pipeline"),
+      (report.table_bytes + 1023) / 1024, report.hash);
+  for (const auto& note : report.notes) text += "note: " + note + "\n";
+  return text;
+}
+
 // Where one of the interfaces is attached and whoever asks may know: what its process would not take.
 std::optional<std::string> ignored_there(const policy::Policy& policy,
                                          const std::vector<std::string>& ports) {
   for (const auto& name : ports) {
     if (control::find_process(name) != control::Presence::running) continue;
-    const auto shown = control::ask(name, {std::string(control::request::kPolicyShow), {}, {}});
-    if (shown && shown->ok() && shown->result.contains("at_attach"))
-      return control::ignored_by_apply(shown->result.at("at_attach"), policy);
+    if (const auto shown = control::ask<control::PolicyShow>(name))
+      return control::ignored_by_apply(shown->at_attach, policy);
   }
   return std::nullopt;
 }
@@ -210,30 +257,21 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
                                 : control::compile_policy(std::move(*source), ports);
   if (!compiled) return refuse(compiled.error());
   const auto& tables = compiled->tables;
-  const u64 bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row);
-  std::size_t prefixes = 0;
-  for (const auto& [name, list] : compiled->policy.lists) prefixes += list.prefixes.size();
-  const auto notes = notes_of(compiled->policy, ports);
-  if (format == Format::json) {
-    print_json({{"ok", true},
-                {"file", file},
-                {"hash", fmt::format("{:016x}", compiled->policy.hash)},
-                {"rules", compiled->policy.rules.size()},
-                {"compiled_rules", tables.header.rule_count},
-                {"lists", compiled->policy.lists.size()},
-                {"prefixes", prefixes},
-                {"pipelines", compiled->policy.pipelines.size()},
-                {"table_bytes", bytes},
-                {"notes", notes}});
-  } else {
-    print(fmt::format("{} is right: {}, {} with {} prefix{}, {}; {} KiB of tables, hash {:016x}\n", file,
-                      control::counted(compiled->policy.rules.size(), "rule"),
-                      control::counted(compiled->policy.lists.size(), "list"), prefixes,
-                      prefixes == 1 ? "" : "es",
-                      control::counted(compiled->policy.pipelines.size(), "pipeline"), (bytes + 1023) / 1024,
-                      compiled->policy.hash));
-    for (const auto& note : notes) print("note: " + note + "\n");
-  }
+  CheckReport report{
+      .file = file,
+      .hash = fmt::format("{:016x}", compiled->policy.hash),
+      .rules = compiled->policy.rules.size(),
+      .compiled_rules = tables.header.rule_count,
+      .lists = compiled->policy.lists.size(),
+      .prefixes = 0,
+      .pipelines = compiled->policy.pipelines.size(),
+      .table_bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row),
+      .notes = notes_of(compiled->policy, ports)};
+  for (const auto& [name, list] : compiled->policy.lists) report.prefixes += list.prefixes.size();
+  if (format == Format::json)
+    print_record(report);
+  else
+    print(text_of(report));
   return kDone;
 }
 
@@ -269,38 +307,36 @@ struct Application {
 
 int apply(const Application& application, Format format) {
   const auto& [ifname, file, confirm, audit] = application;
-  Json arguments = {{"audit", audit}};
+  control::PolicyApply::Arguments arguments{.text = {}, .file = {}, .audit = audit};
   if (!confirm.empty()) {
     const auto seconds = parse_duration(confirm);
-    if (!seconds || *seconds == 0 || *seconds > control::kMaxConfirmSeconds)
+    if (!seconds || *seconds == 0 || *seconds > control::PolicyApply::kMostConfirmSeconds)
       return fail(fmt::format("--confirm {} is not a time from 1s to {}h, such as 60s or 5m", confirm,
-                              control::kMaxConfirmSeconds / 3600),
+                              control::PolicyApply::kMostConfirmSeconds / 3600),
                   kUsage);
-    arguments["confirm_s"] = *seconds;
+    arguments.confirm_s = *seconds;
   }
   auto source = control::read_policy(file);
   if (!source) return refuse(source.error());
-  arguments["file"] = source->file;
-  arguments["text"] = std::move(source->text);
+  arguments.file = source->file;
+  arguments.text = std::move(source->text);
   int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kPolicyApply), std::move(arguments), status,
-                          std::move(source->files));
-  if (!result) return status;
+  const auto answer = ask<control::PolicyApply>(ifname, status, arguments, std::move(source->files));
+  if (!answer) return status;
   if (format == Format::json) {
-    print_json(*result);
+    print_record(*answer);
     return kDone;
   }
-  print(fmt::format("{} is in force on {}: generation {}, hash {}\n", file, ifname,
-                    result->at("generation").get<u32>(), result->at("hash").get<std::string>()));
-  if (audit)
+  print(fmt::format("{} is in force on {}: generation {}, hash {}\n", file, ifname, answer->generation,
+                    answer->hash));
+  if (answer->audit)
     print(
         "it drops nothing: what it would drop is counted (\"xdpgpu status\") and passes, until a policy is "
         "applied without --audit\n");
-  for (const auto& note : result->value("notes", Json::array()))
-    print(fmt::format("note: {}\n", note.get<std::string>()));
-  if (result->contains("confirm_within_s"))
+  for (const auto& note : answer->notes) print(fmt::format("note: {}\n", note));
+  if (answer->confirm_within_s)
     print(fmt::format("it is taken back unless \"xdpgpu policy confirm {}\" comes within {} s\n",
-                      kernel::names::operand(ifname), result->at("confirm_within_s").get<unsigned>()));
+                      kernel::names::operand(ifname), *answer->confirm_within_s));
   return kDone;
 }
 
@@ -331,42 +367,30 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
 
 int confirm(const std::string& ifname, Format format) {
   int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kPolicyConfirm), {}, status);
-  if (!result) return status;
+  const auto answer = ask<control::PolicyConfirm>(ifname, status);
+  if (!answer) return status;
   if (format == Format::json)
-    print_json(*result);
+    print_record(*answer);
   else
-    print(fmt::format("generation {} stays in force on {}\n", result->at("generation").get<u32>(), ifname));
+    print(fmt::format("generation {} stays in force on {}\n", answer->generation, ifname));
   return kDone;
 }
 
-// What policy.show gives beside the policy.
-struct Beside {
-  std::optional<control::Trial> trial;
-  std::optional<control::LastEnd> last_end;
-  static void fields(auto& self, auto& field) {
-    field.part("confirm_within_s", self.trial);
-    field("last_end", self.last_end);
-  }
-};
-
 int show(const std::string& ifname, Format format) {
   int status = kFailed;
-  const auto result = ask(ifname, std::string(control::request::kPolicyShow), {}, status);
-  if (!result) return status;
+  const auto answer = ask<control::PolicyShow>(ifname, status);
+  if (!answer) return status;
   if (format == Format::json) {
-    print_json(*result);
+    print_record(*answer);
     return kDone;
   }
-  print(result->at("text").get<std::string>());
+  print(answer->text);
   // Beside the text, which may go to a file.
-  const auto beside = control::read_answer<Beside>(*result);
-  if (!beside) return fail(beside.error());
-  if (std::string trial = control::trial_text(beside->trial, ifname); !trial.empty()) {
+  if (std::string trial = control::trial_text(answer->trial, ifname); !trial.empty()) {
     trial.pop_back();
     say(trial);
   }
-  if (beside->last_end) say("the attach before this one " + control::last_end_text(beside->last_end));
+  if (answer->last_end) say("the attach before this one " + control::last_end_text(answer->last_end));
   return kDone;
 }
 

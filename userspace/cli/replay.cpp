@@ -46,25 +46,82 @@ std::string why_of(const control::PacketVerdict& verdict) {
   return why;
 }
 
-Json to_json(const control::PacketVerdict& verdict, u64 start_ns) {
-  Json json = {{"packet", verdict.number},
-               {"time_s", static_cast<double>(verdict.time_ns - start_ns) / 1e9},
-               {"length", verdict.length},
-               {"flow", verdict.flow},
-               {"verdict", control::action_name(verdict.action)},
-               {"why", why_of(verdict)},
-               {"reason", verdict.reason}};
-  if (!verdict.target.empty()) json["target"] = verdict.target;
-  if (!verdict.rule.empty()) json["rule"] = verdict.rule;
-  if (!verdict.pipeline.empty()) json["pipeline"] = verdict.pipeline;
-  if (!verdict.stage.empty()) json["decided_by"] = verdict.stage;
-  if (!verdict.mirrors.empty()) json["mirrored_to"] = verdict.mirrors;
-  if (verdict.headers_cut) json["headers_cut"] = true;
-  return json;
+struct PacketReport {
+  u64 packet = 0;  // from 1
+  double time_s = 0;
+  u32 length = 0;
+  std::string flow, verdict, why, reason;
+  std::optional<std::string> target, rule, pipeline, decided_by;
+  std::optional<std::vector<std::string>> mirrored_to;
+  std::optional<bool> headers_cut;
+  static void fields(auto& self, auto& field) {
+    field("packet", self.packet);
+    field("time_s", self.time_s);
+    field("length", self.length);
+    field("flow", self.flow);
+    field("verdict", self.verdict);
+    field("why", self.why);
+    field("reason", self.reason);
+    field("target", self.target);
+    field("rule", self.rule);
+    field("pipeline", self.pipeline);
+    field("decided_by", self.decided_by);
+    field("mirrored_to", self.mirrored_to);
+    field("headers_cut", self.headers_cut);
+  }
+};
+struct SummaryReport {
+  std::string event = "summary";
+  u64 packets = 0;
+  std::map<std::string, u64> verdicts, why;
+  std::vector<std::string> notes;
+  bool complete = true;  // all of the capture could be read
+  static void fields(auto& self, auto& field) {
+    field("event", self.event);
+    field("packets", self.packets);
+    field("verdicts", self.verdicts);
+    field("why", self.why);
+    field("notes", self.notes);
+    field("complete", self.complete);
+  }
+};
+
+PacketReport packet_report(const control::PacketVerdict& verdict, u64 start_ns) {
+  PacketReport report;
+  report.packet = verdict.number;
+  report.time_s = static_cast<double>(verdict.time_ns - start_ns) / 1e9;
+  report.length = verdict.length;
+  report.flow = verdict.flow;
+  report.verdict = control::action_name(verdict.action);
+  report.why = why_of(verdict);
+  report.reason = verdict.reason;
+  if (!verdict.target.empty()) report.target = verdict.target;
+  if (!verdict.rule.empty()) report.rule = verdict.rule;
+  if (!verdict.pipeline.empty()) report.pipeline = verdict.pipeline;
+  if (!verdict.stage.empty()) report.decided_by = verdict.stage;
+  if (!verdict.mirrors.empty()) report.mirrored_to = verdict.mirrors;
+  if (verdict.headers_cut) report.headers_cut = true;
+  return report;
 }
 
-std::string json_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string text_of(const PacketReport& packet) {
+  const std::string action = packet.verdict + (packet.target ? " to " + *packet.target : "");
+  return fmt::format("{:>7} {:>12.6f} s {:>5} bytes  {:<10} {}  ({})\n", packet.packet, packet.time_s,
+                     packet.length, action, packet.flow, packet.why);
+}
+
+std::string text_of(const SummaryReport& summary) {
+  std::string text = fmt::format("{} packet{}:", summary.packets, summary.packets == 1 ? "" : "s");
+  for (const auto& [action, count] : summary.verdicts) text += fmt::format(" {} {}", count, action);
+  text += "\n";
+  for (const auto& [why, count] : summary.why) text += fmt::format("  {:>10}  {}\n", count, why);
+  for (const auto& note : summary.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+template <class T>
+std::string json_line(const T& record) {
+  return control::as_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // Counts verdicts and prints them as wanted.
@@ -74,41 +131,24 @@ class Account {
 
   void take(const std::vector<control::PacketVerdict>& verdicts) {
     for (const auto& verdict : verdicts) {
-      if (packets_++ == 0) start_ns_ = verdict.time_ns;
+      if (summary_.packets++ == 0) start_ns_ = verdict.time_ns;
       headers_cut_ += verdict.headers_cut;
-      std::string action = control::action_name(verdict.action);
-      by_action_[action]++;
-      by_why_[action + ": " + why_of(verdict)]++;
-      if (!each_) continue;
-      if (format_ == Format::json) {
-        print(json_line(to_json(verdict, start_ns_)));
-        continue;
-      }
-      if (!verdict.target.empty()) action += " to " + verdict.target;
-      print(fmt::format("{:>7} {:>12.6f} s {:>5} bytes  {:<10} {}  ({})\n", verdict.number,
-                        static_cast<double>(verdict.time_ns - start_ns_) / 1e9, verdict.length, action,
-                        verdict.flow, why_of(verdict)));
+      const PacketReport packet = packet_report(verdict, start_ns_);
+      summary_.verdicts[packet.verdict]++;
+      summary_.why[packet.verdict + ": " + packet.why]++;
+      if (each_) print(format_ == Format::json ? json_line(packet) : text_of(packet));
     }
   }
 
   u64 headers_cut() const { return headers_cut_; }
-  Json summary() const { return {{"packets", packets_}, {"verdicts", by_action_}, {"why", by_why_}}; }
-  std::string text() const {
-    std::string text = fmt::format("{} packet{}:", packets_, packets_ == 1 ? "" : "s");
-    for (const auto& [action, count] : by_action_) text += fmt::format(" {} {}", count, action);
-    text += "\n";
-    for (const auto& [why, count] : by_why_) text += fmt::format("  {:>10}  {}\n", count, why);
-    return text;
-  }
+  SummaryReport& summary() { return summary_; }
 
  private:
   bool each_;
   Format format_;
-  u64 packets_ = 0;
   u64 start_ns_ = 0;
   u64 headers_cut_ = 0;
-  std::map<std::string, u64> by_action_;
-  std::map<std::string, u64> by_why_;
+  SummaryReport summary_;
 };
 
 struct Oddities {
@@ -188,17 +228,10 @@ int run(const Arguments& arguments, Format format) {
   account.take((*replay)->take());
 
   odd.headers_cut = account.headers_cut();
-  const auto notes = notes_of(**capture, **replay, odd);
-  if (format == Format::json) {
-    Json summary = account.summary();
-    summary["event"] = "summary";
-    summary["notes"] = notes;
-    summary["complete"] = (*capture)->problem().empty();
-    print(json_line(summary));
-  } else {
-    print(account.text());
-    for (const auto& note : notes) print("note: " + note + "\n");
-  }
+  SummaryReport& summary = account.summary();
+  summary.notes = notes_of(**capture, **replay, odd);
+  summary.complete = (*capture)->problem().empty();
+  print(format == Format::json ? json_line(summary) : text_of(summary));
   if (!(*capture)->problem().empty()) return fail((*capture)->problem());
   return kDone;
 }

@@ -11,6 +11,7 @@
 #include "userspace/control/client.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/metrics.hpp"
+#include "userspace/control/request/status.hpp"
 #include "userspace/control/summary.hpp"
 #include "userspace/kernel/pins.hpp"
 #include "userspace/policy/values.hpp"
@@ -117,6 +118,7 @@ std::string text_of(const StatusReport& report) {
                     control::durations_text(service.latency));
   text += rules_text(service.rules);
   if (report.alarms) text += control::alarms_text(*report.alarms);
+  if (report.flow_events) text += control::flow_events_text(*report.flow_events);
   text += control::tables_text(service);
   const auto& frames = service.frames;
   text +=
@@ -153,30 +155,22 @@ Unanswered unanswered(const std::string& ifname, const kernel::names::Scope& sco
   return {std::move(sentence), dead ? kDead : kFailed, found == control::Presence::absent};
 }
 
-// As it came, and as what it says.
-struct Answer {
-  Json json;
-  StatusReport report;
-};
-
-tl::expected<Answer, Unanswered> ask_for_status(const std::string& ifname,
-                                                const kernel::names::Scope& scope) {
-  auto answer = control::ask(ifname, {std::string(control::request::kStatus), {}}, scope);
-  if (!answer) return tl::unexpected(unanswered(ifname, scope, answer.error()));
-  if (!answer->ok()) return tl::unexpected(Unanswered{answer->error});
-  auto report = control::read_answer<StatusReport>(answer->result);
-  if (!report) return tl::unexpected(Unanswered{std::move(report.error())});
-  return Answer{std::move(answer->result), std::move(*report)};
+tl::expected<StatusReport, Unanswered> ask_for_status(const std::string& ifname,
+                                                      const kernel::names::Scope& scope) {
+  auto report = control::ask<control::Status>(ifname, {}, {}, scope);
+  if (report) return std::move(*report);
+  if (report.error().refused) return tl::unexpected(Unanswered{std::move(report.error().sentence)});
+  return tl::unexpected(unanswered(ifname, scope, std::move(report.error().sentence)));
 }
 
 int run_one(const std::string& ifname, Format format) {
-  const auto answer = ask_for_status(ifname, kernel::names::own_scope());
-  if (!answer) return fail(answer.error().sentence, answer.error().status);
+  const auto report = ask_for_status(ifname, kernel::names::own_scope());
+  if (!report) return fail(report.error().sentence, report.error().status);
   if (format == Format::json)
-    print_json(answer->json);
+    print_record(*report);
   else
-    print(text_of(answer->report));
-  return state_of(answer->report);
+    print(text_of(*report));
+  return state_of(*report);
 }
 
 // Every attached process once, however many interfaces it has.
@@ -187,9 +181,9 @@ int run_all(bool only_here, Format format) {
   const auto say_of = [&](const std::string& ifname, const Unanswered& why) {
     worst = std::max(worst, why.status);
     say(why.sentence);
-    Json error = control::error_json(why.sentence);
-    error["interface"] = ifname;
-    reports.push_back(std::move(error));
+    auto failure = control::failure_report(why.sentence);
+    failure.interface = ifname;
+    reports.push_back(control::as_json(failure));
   };
   const auto ask_those_of = [&](const kernel::names::Scope& scope) {
     const auto attached = kernel::names::interfaces_with_socket(scope);
@@ -199,17 +193,16 @@ int run_all(bool only_here, Format format) {
           kernel::pinned_link(ifname, scope))
         say_of(ifname, {control::not_attached(ifname, scope)});
     for (const auto& ifname : attached) {
-      auto answer = ask_for_status(ifname, scope);
-      if (!answer && answer.error().gone) continue;  // detached since it was found
-      if (!answer) {
-        say_of(ifname, answer.error());
+      const auto report = ask_for_status(ifname, scope);
+      if (!report && report.error().gone) continue;  // detached since it was found
+      if (!report) {
+        say_of(ifname, report.error());
         continue;
       }
-      const StatusReport& report = answer->report;
-      worst = std::max(worst, state_of(report));
-      if (!seen.insert(report.pid).second) continue;
-      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(report));
-      reports.push_back(std::move(answer->json));
+      worst = std::max(worst, state_of(*report));
+      if (!seen.insert(report->pid).second) continue;
+      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
+      reports.push_back(control::as_json(*report));
     }
   };
   ask_those_of(kernel::names::own_scope());

@@ -53,10 +53,8 @@ AlarmReport alarm_report(const gpu::Alarm& alarm) {
   return report;
 }
 
-Json alarm_json(const gpu::AlarmEvent& event) {
-  Json json = {{"event", event_name(event)}};
-  json.update(as_json(alarm_report(event.alarm)));
-  return json;
+AlarmEventReport alarm_event(const gpu::AlarmEvent& event) {
+  return {event_name(event), alarm_report(event.alarm)};
 }
 
 std::string alarm_sentence(const gpu::AlarmEvent& event) {
@@ -93,7 +91,7 @@ std::string alarm_sentence(const gpu::AlarmEvent& event) {
 
 void Alarms::add(const std::vector<gpu::AlarmEvent>& events) {
   for (const auto& event : events) {
-    last_.push_back(alarm_json(event));
+    last_.push_back(alarm_event(event));
     if (last_.size() > kKept) last_.pop_front();
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/alarms.hpp: what `ddos` stages detect, told: a sentence or a line of JSON for each alarm
+// userspace/control/alarms.hpp: what stages detect, told: a sentence or a line of JSON for each alarm
 // that begins or ends, and those that are on in `status`.
 #pragma once
 
@@ -44,10 +44,18 @@ struct AlarmReport {
     field("sources", self.sources);
   }
 };
+struct AlarmEventReport {
+  std::string event;  // "ddos.detected", "ddos.released", "ddos.forgotten"
+  AlarmReport alarm;  // its fields stand beside
+  static void fields(auto& self, auto& field) {
+    field("event", self.event);
+    Fields<AlarmReport>::fields(self.alarm, field);
+  }
+};
 struct AlarmsReport {
   u64 detected = 0, ended = 0;
   std::vector<AlarmReport> on;
-  std::vector<Json> last;  // alarm_json of the last events
+  std::vector<AlarmEventReport> last;
   static void fields(auto& self, auto& field) {
     field("detected", self.detected);
     field("ended", self.ended);
@@ -57,9 +65,7 @@ struct AlarmsReport {
 };
 
 AlarmReport alarm_report(const gpu::Alarm& alarm);
-// {"event": "ddos.detected" | "ddos.released" | "ddos.forgotten", target, metric, value, threshold, sources,
-// ...}
-Json alarm_json(const gpu::AlarmEvent& event);
+AlarmEventReport alarm_event(const gpu::AlarmEvent& event);
 // "pipeline "scrub", stage 1 (ddos): 192.0.2.7 receives 25000 syn_pps, ..."
 std::string alarm_sentence(const gpu::AlarmEvent& event);
 
@@ -76,7 +82,7 @@ class Alarms {
 
  private:
   gpu::AlarmWatch watch_;
-  std::deque<Json> last_;
+  std::deque<AlarmEventReport> last_;
 };
 
 // As lines.

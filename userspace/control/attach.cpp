@@ -23,15 +23,14 @@ namespace {
 int fail(const AttachOptions& options, const Refused& why) {
   std::fprintf(stderr, "xdpgpu: %s\n", why.sentence.c_str());
   if (options.json) {
-    Json end = error_json(why.sentence, why.problems);
-    end["event"] = "end";
+    const Json end = failed_end(why.sentence, why.problems);
     std::printf("%s\n", end.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
     std::fflush(stdout);
   }
   return why.status;
 }
 int fail(const AttachOptions& options, std::string sentence) {
-  return fail(options, Refused{1, std::move(sentence), Json::array()});
+  return fail(options, Refused{1, std::move(sentence)});
 }
 
 int run_broker(Plan plan, const AttachOptions& options, const std::function<void(OutputRelay&)>& on_ready) {

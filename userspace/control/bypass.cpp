@@ -7,6 +7,7 @@
 
 #include "maps/control.h"
 #include "userspace/control/client.hpp"
+#include "userspace/control/request/bypass.hpp"
 #include "userspace/kernel/pins.hpp"
 
 namespace xdpgpu::control {
@@ -31,12 +32,12 @@ Result<void> store(const std::string& ifname, u32 state) {
 }  // namespace
 
 Result<Bypassed> set_bypass(const std::string& ifname, bool on) {
-  const auto answer = ask(ifname, {std::string(request::kBypass), {{"on", on}}});
-  if (answer && !answer->ok()) return Error(answer->error);
-  if (answer) return Bypassed{};
+  const auto answer = ask<Bypass>(ifname, {.on = on});
+  if (answer) return Bypassed{.bypass = answer->bypass};
+  if (answer.error().refused) return Error(answer.error().sentence);
   if (auto stored = store(ifname, on ? XG_STATE_BYPASS : XG_STATE_RUNNING); !stored)
-    return Error(fmt::format("{}; {}", answer.error(), stored.error()));
-  return Bypassed{.by_pins = true};
+    return Error(fmt::format("{}; {}", answer.error().sentence, stored.error()));
+  return Bypassed{.bypass = on, .by_pins = true};
 }
 
 }  // namespace xdpgpu::control

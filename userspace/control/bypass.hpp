@@ -5,12 +5,18 @@
 
 #include <string>
 
+#include "userspace/control/fields.hpp"
 #include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
 
 struct Bypassed {
+  bool bypass = false;   // every packet passes
   bool by_pins = false;  // the process did not answer, and only the one interface's XDP program was told
+  static void fields(auto& self, auto& field) {
+    field("bypass", self.bypass);
+    field("by_pins", self.by_pins);
+  }
 };
 
 // Has the XDP programs of the interface's process pass every packet, or go by the policy again. Where the

@@ -17,6 +17,7 @@
 
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/processes.hpp"
+#include "userspace/control/request_registry.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/pins.hpp"
 #include "userspace/kernel/trusted.hpp"
@@ -76,8 +77,10 @@ bool has_ended(Socket& socket) {
 // Compiling a large policy takes the longest.
 constexpr std::chrono::seconds kReadPatience{2}, kPatience{60};
 
-bool only_asks(const std::string& request) {
-  return request == request::kStatus || request == request::kPolicyShow || request == request::kFlowsList;
+// What nobody has registered is the process's to refuse.
+RequestKind kind_of(const std::string& request) {
+  const AnyRequest* const known = AnyRequest::find(request);
+  return known ? known->kind() : RequestKind::changes;
 }
 
 std::string no_answer(const std::string& ifname, const Halves& halves, bool asks, Clock::duration waited) {
@@ -172,9 +175,9 @@ Result<Response> ask(const std::string& ifname, Request request, const kernel::n
     return tl::unexpected(stands.error());
   asio::io_context context;
   Socket socket(context);
-  const bool asks = only_asks(request.name);
-  const auto begin = Clock::now(),
-             until = begin + (asks || request.name == request::kBypass ? kReadPatience : kPatience);
+  const RequestKind kind = kind_of(request.name);
+  const bool asks = kind == RequestKind::reads;
+  const auto begin = Clock::now(), until = begin + (kind == RequestKind::changes ? kPatience : kReadPatience);
   if (const error_code error = connect(socket, path, until)) {
     if (error == asio::error::would_block)
       return tl::unexpected(no_answer(ifname, halves_of(path), asks, Clock::now() - begin));

@@ -20,12 +20,12 @@ namespace {
 
 using Refused = tl::unexpected<Refusal>;
 
-Json problem_of(const policy::Diagnostic& diagnostic) {
-  Json problem = {{"message", diagnostic.message}};
-  if (!diagnostic.file.empty()) problem["file"] = diagnostic.file;
-  if (!diagnostic.pointer.empty()) problem["pointer"] = diagnostic.pointer;
-  if (diagnostic.line != 0) problem["line"] = diagnostic.line;
-  if (diagnostic.column != 0) problem["column"] = diagnostic.column;
+Problem problem_of(const policy::Diagnostic& diagnostic) {
+  Problem problem{.message = diagnostic.message};
+  if (!diagnostic.file.empty()) problem.file = diagnostic.file;
+  if (!diagnostic.pointer.empty()) problem.pointer = diagnostic.pointer;
+  if (diagnostic.line != 0) problem.line = diagnostic.line;
+  if (diagnostic.column != 0) problem.column = diagnostic.column;
   return problem;
 }
 
@@ -42,11 +42,7 @@ Refusal refusal(const policy::Diagnostics& diagnostics) {
 }
 
 Refusal refusal(std::string sentence) {
-  Refusal made;
-  made.diagnostics.push_back(sentence);
-  made.problems.push_back({{"message", sentence}});
-  made.sentence = std::move(sentence);
-  return made;
+  return {.sentence = sentence, .diagnostics = {sentence}, .problems = {{.message = sentence}}};
 }
 
 const policy::Node* member_of(const policy::Node& node, const std::string& token) {

@@ -37,14 +37,6 @@ struct CompiledPolicy {
   void set_audit(bool on) { tables.header.audit = on ? 1 : 0; }
 };
 
-// Why a policy was refused: one sentence, and every problem found: as a sentence, and in its parts, an object
-// each with "message" and, where they are known, "file", "pointer", "line" and "column".
-struct Refusal {
-  std::string sentence;
-  std::vector<std::string> diagnostics;
-  Json problems = Json::array();
-};
-
 // Reads a policy file and the files that it names (relative paths start where the policy file is). Of a
 // policy that is right in itself what its list files say is not looked at: compiling it does.
 tl::expected<PolicySource, Refusal> read_policy(const std::string& path);

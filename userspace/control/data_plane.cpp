@@ -221,7 +221,7 @@ Result<void> DataPlane::start() {
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),
-      [this](Request request, const Server::Reply& reply) { handle(std::move(request), reply); },
+      [this](Request request, const Reply& reply) { handle(std::move(request), reply); },
       Server::Admission{.group = setup_.plan.control_group, .excluded = geteuid()});
   announce();
   return setup_.broker.send(Message::make(MessageType::ready));
@@ -279,7 +279,10 @@ void DataPlane::keep_house() {
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
-    if (++ticks_ % kAlarmTicks == 0) watch_alarms();
+    if (++ticks_ % kAlarmTicks == 0) {
+      watch_alarms();
+      watch_flow_events();
+    }
     if (ticks_ % kInterfaceTicks == 0) {
       if (!check_interfaces() || !check_programs()) return;
       watch_mtus();
@@ -441,10 +444,28 @@ void DataPlane::watch_alarms() {
   alarms_.add(*events);
   for (const auto& event : *events) {
     if (setup_.json && !setup_.daemon)
-      output_.json(alarm_json(event));
+      output_.json(as_json(alarm_event(event)));
     else
       output_.problem(alarm_sentence(event));
   }
+}
+
+void DataPlane::watch_flow_events() {
+  const auto events = engine_->flow_events(flow_events_.watch());
+  if (!events) return;  // of a device that has failed, which is said elsewhere
+  flow_events_.add(*events);
+  const bool lines = setup_.json && !setup_.daemon;
+  const std::size_t most = lines ? FlowEvents::kLines : FlowEvents::kSentences;
+  for (std::size_t i = 0; i < std::min(events->size(), most); i++) {
+    if (lines)
+      output_.json(as_json(event_report((*events)[i])));
+    else
+      output_.problem(event_sentence((*events)[i]));
+  }
+  if (events->size() > most)
+    output_.problem(
+        fmt::format("{} more events of flows at once are counted and not told; the last are in status",
+                    events->size() - most));
 }
 
 void DataPlane::broker_is_gone() {
@@ -563,7 +584,7 @@ void DataPlane::end_for_another(const std::string& ifname) {
   context_.stop();
 }
 
-void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
+void DataPlane::shut_down(const Reply& reply, bool keep) {
   if (std::exchange(shutting_down_, true)) {
     if (reply) reply(Response::failure("it is being detached already"));
     return;
@@ -610,8 +631,8 @@ void DataPlane::shut_down(const Server::Reply& reply, bool keep) {
     account->frames_conserved = conserved;
     account->packets_balanced = balanced;
     if (keep) account->kept = gone && gone->message.a == 1;
+    if (status_ != 0 && !why_.empty()) account->error = Problem{.message = why_};
     Json json = as_json(*account);
-    if (status_ != 0 && !why_.empty()) json.update(error_json(why_));
     if (setup_.json)
       output_.json(json);
     else

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "userspace/control/last_end.hpp"
+#include "userspace/control/request/bypass.hpp"
 #include "userspace/control/summary.hpp"
 
 namespace xdpgpu::control {
@@ -194,10 +195,7 @@ void DataPlaneLife::died(const std::string& how) {
 
 void DataPlaneLife::say_failure(const std::string& sentence) {
   say(sentence);
-  if (!options_.json) return;
-  Json end = error_json(sentence);
-  end["event"] = "end";
-  output_.json(end);
+  if (options_.json) output_.json(failed_end(sentence));
 }
 
 void DataPlaneLife::kill_data_plane() {
@@ -344,7 +342,7 @@ StandIn::Answers DataPlaneLife::answers() {
       .bypass =
           [this](bool on) {
             if (auto set = keeper_.bypass(on); !set) return Response::failure(set.error());
-            return Response::success({{"bypass", on}});
+            return Response::success(as_json(Bypass::Answer{on}));
           },
       .other =
           [this] {

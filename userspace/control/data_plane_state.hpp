@@ -19,8 +19,10 @@
 
 #include "gpu/gpu.hpp"
 #include "userspace/control/alarms.hpp"
+#include "userspace/control/attached.hpp"
 #include "userspace/control/data_plane.hpp"
 #include "userspace/control/file_access.hpp"
+#include "userspace/control/flow_events.hpp"
 #include "userspace/control/health.hpp"
 #include "userspace/control/link_watch.hpp"
 #include "userspace/control/output.hpp"
@@ -33,7 +35,7 @@
 namespace xdpgpu::control {
 
 // Everything of the data plane that is there while traffic flows.
-class DataPlane {
+class DataPlane final : public Attached {
  public:
   explicit DataPlane(DataPlaneSetup setup)
       : setup_(std::move(setup)),
@@ -52,11 +54,7 @@ class DataPlane {
   int run() {
     if (auto started = start(); !started) {
       output_.problem(started.error());
-      if (setup_.json && setup_.before.deaths == 0) {
-        Json end = error_json(started.error());
-        end["event"] = "end";
-        output_.json(end);
-      }
+      if (setup_.json && setup_.before.deaths == 0) output_.json(failed_end(started.error()));
       return 1;
     }
     watch_broker();
@@ -66,6 +64,34 @@ class DataPlane {
     context_.run();
     return status_;
   }
+
+  // What requests ask (data_plane_requests.cpp).
+  const Plan& plan() const override { return setup_.plan; }
+  Result<StatusReport> make_report() const override {
+    auto made = report(
+        {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
+    if (!made) return made;
+    made->cage = cage();
+    add_bursts(made->ports);
+    made->alarms = alarms_.report();
+    made->flow_events = flow_events_.report();
+    if (auto health = health_.report(swap_->current()->policy); !health.empty())
+      made->health = std::move(health);
+    made->data_plane = life_report(setup_.before, true);
+    made->policy.trial = on_trial();
+    made->last_end = setup_.plan.last_end;
+    return made;
+  }
+  const CompiledPolicy& policy() const override { return *swap_->current(); }
+  u32 generation() const override { return swap_->generation(); }
+  std::optional<Trial> on_trial() const override;
+  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy,
+                     std::chrono::seconds confirm_within) override;
+  bool confirm() override;
+  Result<void> renew() override;
+  FlowsReport flows(const FlowQuery& query) const override;
+  Result<void> set_bypass(bool on) override;
+  void detach(bool keep, const Reply& reply) override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -114,6 +140,7 @@ class DataPlane {
   bool driver_fills_one_chunk(u32 port) const;
   // Tells what `ddos` stages have detected, and what is over.
   void watch_alarms();
+  void watch_flow_events();
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
@@ -122,7 +149,7 @@ class DataPlane {
   Result<void> set_state(u32 state, bool bypassed_too);
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   // keep: what the kernel decides by stays, for a later attach to go on with.
-  void shut_down(const Server::Reply& reply, bool keep = false);
+  void shut_down(const Reply& reply, bool keep = false);
 
   // Ends as its reinjection pair is gone, so that the next one gets a new one: everything else goes out
   // first.
@@ -130,17 +157,7 @@ class DataPlane {
   // Nothing is done any more but ending.
   void cease();
 
-  // Requests: data_plane_requests.cpp.
-  void handle(Request request, const Server::Reply& reply);
-  Response status() const;
-  Response apply(Request request);
-  Response confirm();
-  Response show() const;
-  // Of a policy that --confirm put in force; nothing where it is there for good.
-  std::optional<Trial> on_trial() const;
-  Response list(const Json& arguments) const;
-  Response flush();
-  Response bypass(const Json& arguments);
+  void handle(Request request, const Reply& reply);
 
   // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
   // renewed: it is the one in force.
@@ -151,21 +168,6 @@ class DataPlane {
   Result<void> go_back();
   // In so long, until that works; unless the new one is confirmed before.
   void go_back_after(std::chrono::seconds time);
-
-  Result<StatusReport> make_report() const {
-    auto made = report(
-        {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
-    if (!made) return made;
-    made->cage = cage();
-    add_bursts(made->ports);
-    made->alarms = alarms_.report();
-    if (auto health = health_.report(swap_->current()->policy); !health.empty())
-      made->health = std::move(health);
-    made->data_plane = life_report(setup_.before, true);
-    made->policy.trial = on_trial();
-    made->last_end = setup_.plan.last_end;
-    return made;
-  }
 
   DataPlaneSetup setup_;
   Output output_;
@@ -188,6 +190,7 @@ class DataPlane {
   boost::asio::steady_timer renew_timer_;
   HealthChecks health_;
   Alarms alarms_;
+  FlowEvents flow_events_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
   std::optional<Totals> last_totals_;

@@ -12,19 +12,33 @@
 //   };
 //
 // A std::optional that is empty is left out, and one that is left out is empty; everything else has to be
-// there. A part is a record whose fields stand among those of the record that has it.
+// there. A nullable one is there and null. A part is a record whose fields stand among those of the record
+// that has it. Within says what a number may be, for those who are told it by strangers (arguments.hpp).
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "userspace/control/protocol.hpp"
 #include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
+
+using Json = nlohmann::json;
+
+struct Within {
+  std::uint64_t least, most;
+  const char* what;  // "a number of seconds"
+};
+
+// A record without fields.
+struct Nothing {
+  static void fields(auto& /*self*/, auto& /*field*/) {}
+};
 
 // For records that are not ours to give a member: specialized, with the same static function.
 template <class T>
@@ -57,6 +71,14 @@ class FieldWriter {
   void operator()(std::string_view name, const std::optional<T>& value) {
     if (value) (*this)(name, *value);
   }
+  template <class T>
+  void operator()(std::string_view name, const T& value, const Within&) {
+    (*this)(name, value);
+  }
+  template <class T>
+  void nullable(std::string_view name, const std::optional<T>& value) {
+    json_[std::string(name)] = value ? as_json(*value) : Json();
+  }
   // What follows from other fields, for those who read JSON alone.
   template <class T>
   void derived(std::string_view name, const T& value) {
@@ -86,6 +108,15 @@ class FieldReader {
       read_json(*there, value.emplace());
   }
   template <class T>
+  void operator()(std::string_view name, T& value, const Within&) {
+    (*this)(name, value);
+  }
+  template <class T>
+  void nullable(std::string_view name, std::optional<T>& value) {
+    value.reset();
+    if (const Json& there = json_.at(std::string(name)); !there.is_null()) read_json(there, value.emplace());
+  }
+  template <class T>
   void derived(std::string_view, const T&) {}
   template <class T>
   void part(std::string_view sign, std::optional<T>& value) {
@@ -102,6 +133,10 @@ template <class T>
 inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
+template <class T>
+inline constexpr bool kIsMap = false;
+template <class T>
+inline constexpr bool kIsMap<std::map<std::string, T>> = true;
 }  // namespace detail
 
 // What a process answered; the error says what it lacks.
@@ -126,6 +161,10 @@ Json as_json(const T& value) {
     Json json = Json::array();
     for (const auto& one : value) json.push_back(as_json(one));
     return json;
+  } else if constexpr (detail::kIsMap<T>) {
+    Json json = Json::object();
+    for (const auto& [name, one] : value) json[name] = as_json(one);
+    return json;
   } else {
     return Json(value);
   }
@@ -139,6 +178,9 @@ void read_json(const Json& json, T& value) {
   } else if constexpr (detail::kIsList<T>) {
     value.clear();
     for (const auto& one : json) read_json(one, value.emplace_back());
+  } else if constexpr (detail::kIsMap<T>) {
+    value.clear();
+    for (const auto& [name, one] : json.items()) read_json(one, value[name]);
   } else {
     json.get_to(value);
   }

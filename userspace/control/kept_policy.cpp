@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "userspace/control/protocol.hpp"
+#include "userspace/control/request/policy_apply.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -45,8 +46,9 @@ Error system_error(const char* what) { return Error(fmt::format("{}: {}", what, 
 Result<void> keep_policy(Channel& broker, const CompiledPolicy& policy) {
   const PolicySource& source = policy.source;
   Request request;
-  request.name = request::kPolicyApply;
-  request.arguments = {{"text", source.text}, {"file", source.file}, {"audit", policy.audits()}};
+  request.name = PolicyApply::kName;
+  request.arguments =
+      as_json(PolicyApply::Arguments{.text = source.text, .file = source.file, .audit = policy.audits()});
   for (const auto& [name, content] : source.files) request.files.emplace(name, content);
   const std::string line = encode(request);
   std::size_t bytes = line.size();
@@ -79,15 +81,12 @@ Result<KeptPolicy> read_kept_policy(const kernel::Fd& memory) {
   auto request = decode_request(rest.substr(0, end));
   if (!request) return Error(request.error());
   rest.remove_prefix(end + 1);
+  auto arguments = read_arguments<PolicyApply::Arguments>(PolicyApply::kName, request->arguments);
+  if (!arguments || !arguments->audit) return Error(std::string("the kept policy is not whole"));
   KeptPolicy kept;
-  const Json& arguments = request->arguments;
-  const auto text = arguments.find("text"), file = arguments.find("file"), audit = arguments.find("audit");
-  if (text == arguments.end() || !text->is_string() || file == arguments.end() || !file->is_string() ||
-      audit == arguments.end() || !audit->is_boolean())
-    return Error(std::string("the kept policy is not whole"));
-  kept.source.text = text->get<std::string>();
-  kept.source.file = file->get<std::string>();
-  kept.audit = audit->get<bool>();
+  kept.source.text = std::move(arguments->text);
+  kept.source.file = std::move(arguments->file);
+  kept.audit = *arguments->audit;
   for (const auto& [name, length] : request->announced) {
     if (length > rest.size()) return Error(std::string("the kept policy's files are not whole"));
     kept.source.files.emplace(name, rest.substr(0, length));

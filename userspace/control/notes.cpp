@@ -28,26 +28,27 @@ u64 free_huge_pages() {
 
 }  // namespace
 
-Json taken_at_attach(const policy::Policy& policy) {
+AtAttach taken_at_attach(const policy::Policy& policy) {
   policy::Policy only;
   only.io = policy.io;
   only.compute = policy.compute;
   const Json all = Json::parse(policy::to_json(only));
-  return {{"io", all.at("io")}, {"compute", all.at("compute")}};
+  return {all.at("io"), all.at("compute")};
 }
 
-std::optional<std::string> ignored_by_apply(const Json& at_attach, const policy::Policy& applied) {
-  const Json wanted = taken_at_attach(applied);
+std::optional<std::string> ignored_by_apply(const AtAttach& taken, const policy::Policy& applied) {
+  const AtAttach wanted = taken_at_attach(applied);
   std::vector<std::string> differ;
-  for (const char* part : {"io", "compute"}) {
-    const Json before = at_attach.value(part, Json::object());
+  const auto compare = [&](const char* part, const Json& before, const Json& now) {
     std::set<std::string> keys;
-    for (const Json& json : {before, wanted.at(part)})
-      for (const auto& [key, value] : json.items()) keys.insert(key);
+    for (const Json* json : {&before, &now})
+      for (const auto& [key, value] : json->items()) keys.insert(key);
     for (const auto& key : keys)
-      if (before.value(key, Json()) != wanted.at(part).value(key, Json()))
+      if (!before.is_object() || before.value(key, Json()) != now.value(key, Json()))
         differ.push_back(fmt::format("{}.{}", part, key));
-  }
+  };
+  compare("io", taken.io, wanted.io);
+  compare("compute", taken.compute, wanted.compute);
   if (differ.empty()) return std::nullopt;
   const bool one = differ.size() == 1;
   return fmt::format(

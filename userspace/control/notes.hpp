@@ -8,15 +8,23 @@
 #include <string>
 #include <vector>
 
-#include "userspace/control/protocol.hpp"
+#include "userspace/control/fields.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::control {
 
-// {"io": {...}, "compute": {...}}, every setting: what is taken at attach, and by no policy that is applied.
-Json taken_at_attach(const policy::Policy& policy);
-// The settings of `applied` that differ from what taken_at_attach() said; nothing where none does.
-std::optional<std::string> ignored_by_apply(const Json& at_attach, const policy::Policy& applied);
+// What is taken at attach, and by no policy that is applied: every setting of "io" and "compute", as the
+// policy library writes them.
+struct AtAttach {
+  Json io, compute;
+  static void fields(auto& self, auto& field) {
+    field("io", self.io);
+    field("compute", self.compute);
+  }
+};
+AtAttach taken_at_attach(const policy::Policy& policy);
+// The settings of `applied` that differ from what was taken; nothing where none does.
+std::optional<std::string> ignored_by_apply(const AtAttach& taken, const policy::Policy& applied);
 
 // Where the policy wants its frames in huge pages: whether so many are free that so many queues have theirs.
 std::optional<std::string> huge_page_note(const policy::Policy& policy, u64 queues, u64 free_pages);

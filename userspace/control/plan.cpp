@@ -26,10 +26,10 @@ namespace {
 
 using Refusing = tl::unexpected<Refused>;
 
-Refusing wrong_usage(std::string sentence, Json problems = Json::array()) {
+Refusing wrong_usage(std::string sentence, Problems problems = {}) {
   return Refusing(Refused{2, std::move(sentence), std::move(problems)});
 }
-Refusing refuse(std::string sentence) { return Refusing(Refused{1, std::move(sentence), Json::array()}); }
+Refusing refuse(std::string sentence) { return Refusing(Refused{1, std::move(sentence)}); }
 
 // Flow entries of one port; the table's index is 32 bits and its size is bounded by memory.
 constexpr u32 kMaxFlowEntries = 1u << 24;

@@ -45,7 +45,7 @@ struct Plan {
 struct Refused {
   int status = 1;  // 2: the command line or the policy is wrong
   std::string sentence;
-  Json problems = Json::array();  // of the policy, in their parts (compiled_policy.hpp)
+  Problems problems{};  // of the policy
 };
 
 // Reads, checks and compiles; changes nothing on the host.

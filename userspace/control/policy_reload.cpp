@@ -19,6 +19,7 @@
 
 #include "userspace/control/client.hpp"
 #include "userspace/control/compiled_policy.hpp"
+#include "userspace/control/request/policy_apply.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -35,18 +36,14 @@ std::vector<std::string> apply_again(const std::string& file, const std::string&
   auto source = read_policy(file);
   if (!source) return {refused(file, ifname, source.error().sentence)};
   // What was tried without dropping anything goes on to be tried so.
-  const auto answer = ask(
-      ifname, {.name = std::string(request::kPolicyApply),
-               .arguments = {{"text", std::move(source->text)}, {"file", source->file}, {"keep_audit", true}},
-               .files = std::move(source->files)});
-  if (!answer) return {refused(file, ifname, answer.error())};
-  if (!answer->ok()) return {refused(file, ifname, answer->error)};
-  std::vector<std::string> said{fmt::format(
-      "SIGHUP: {} is in force on {}: generation {}, hash {}{}", file, ifname,
-      answer->result.at("generation").get<unsigned>(), answer->result.at("hash").get<std::string>(),
-      answer->result.at("audit").get<bool>() ? "; it drops nothing (--audit)" : "")};
-  for (const auto& note : answer->result.value("notes", Json::array()))
-    said.push_back("note: " + note.get<std::string>());
+  const auto answer =
+      ask<PolicyApply>(ifname, {.text = std::move(source->text), .file = source->file, .keep_audit = true},
+                       std::move(source->files));
+  if (!answer) return {refused(file, ifname, answer.error().sentence)};
+  std::vector<std::string> said{fmt::format("SIGHUP: {} is in force on {}: generation {}, hash {}{}", file,
+                                            ifname, answer->generation, answer->hash,
+                                            answer->audit ? "; it drops nothing (--audit)" : "")};
+  for (const auto& note : answer->notes) said.push_back("note: " + note);
   return said;
 }
 

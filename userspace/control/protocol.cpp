@@ -85,24 +85,28 @@ Result<void> announce_files(const Json& json, std::map<std::string, std::size_t>
 
 }  // namespace
 
-Json error_json(const std::string& sentence, const Json& problems) {
-  Json error = {{"message", sentence}};
-  if (!problems.is_array() || problems.empty() || !problems[0].is_object()) return {{"error", error}};
-  error.update(problems[0]);
-  Json json = {{"error", error}};
-  if (problems.size() > 1) json["problems"] = problems;
-  return json;
+FailureReport failure_report(const std::string& sentence, const Problems& problems) {
+  FailureReport report;
+  report.error = problems.empty() ? Problem{.message = sentence} : problems.front();
+  if (problems.size() > 1) report.problems = problems;
+  return report;
+}
+
+Json failed_end(const std::string& sentence, const Problems& problems) {
+  FailureReport report = failure_report(sentence, problems);
+  report.event = "end";
+  return as_json(report);
 }
 
 Response Response::success(Json result) {
   return {.result = std::move(result), .error = {}, .diagnostics = {}, .problems = {}};
 }
 
-Response Response::failure(std::string error, std::vector<std::string> diagnostics, Json problems) {
+Response Response::failure(Refusal why) {
   return {.result = {},
-          .error = std::move(error),
-          .diagnostics = std::move(diagnostics),
-          .problems = std::move(problems)};
+          .error = std::move(why.sentence),
+          .diagnostics = std::move(why.diagnostics),
+          .problems = std::move(why.problems)};
 }
 
 std::string encode(const Request& request) {
@@ -117,7 +121,7 @@ std::string encode(const Response& response) {
   if (response.ok()) return line_of({{"ok", true}, {"result", response.result}});
   Json json = {{"ok", false}, {"error", response.error}};
   if (!response.diagnostics.empty()) json["diagnostics"] = response.diagnostics;
-  if (response.problems.is_array() && !response.problems.empty()) json["problems"] = response.problems;
+  if (!response.problems.empty()) json["problems"] = as_json(response.problems);
   return line_of(json);
 }
 
@@ -158,7 +162,8 @@ Result<Response> decode_response(std::string_view line) {
     for (const auto& entry : *list)
       if (entry.is_string()) response.diagnostics.push_back(entry.get<std::string>());
   if (const auto list = json->find("problems"); list != json->end() && list->is_array())
-    response.problems = *list;
+    for (const auto& entry : *list)
+      if (auto problem = read_answer<Problem>(entry)) response.problems.push_back(std::move(*problem));
   return response;
 }
 

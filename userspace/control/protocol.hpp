@@ -9,21 +9,23 @@
 //   ← {"ok": true, "result": {...}}
 //   ← {"ok": false, "error": "one sentence", "diagnostics": ["...", ...], "problems": [{...}, ...]}
 //
-// With "for": "eth0" a request says whose process is meant; one that has not attached that interface refuses.
+// Which requests there are, and what each takes and gives, is in request/: one file a request. With "for":
+// "eth0" a request says whose process is meant; one that has not attached that interface refuses.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "userspace/control/fields.hpp"
 #include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
 
-using Json = nlohmann::json;
 // Longest line in either direction, its newline included.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxFilesBytes = std::size_t{1} << 30;  // of all files behind a request
@@ -31,25 +33,53 @@ inline constexpr int kMaxDepth = 16;                                 // of neste
 // Of a request, the names of its files included. Of each the process would make more than it takes in the
 // line.
 inline constexpr std::size_t kMaxRequestValues = 100'000;
-// Longest time within which an applied policy can be asked to be confirmed.
-inline constexpr unsigned kMaxConfirmSeconds = 24 * 3600;
 
-// Names of the requests, and what each takes and gives.
-namespace request {
-inline constexpr std::string_view kStatus = "status";             // → the status report
-inline constexpr std::string_view kPolicyApply = "policy.apply";  // text, file, files, confirm_s?, audit?,
-                                                                  // or keep_audit? (as it is now)
-inline constexpr std::string_view kPolicyConfirm = "policy.confirm";  // keeps what --confirm applied
-inline constexpr std::string_view kPolicyShow = "policy.show";        // → text, file, generation, hash
-inline constexpr std::string_view kFlowsList = "flows.list";          // limit?, interface?, from?
-inline constexpr std::string_view kFlowsFlush = "flows.flush";
-inline constexpr std::string_view kDetach = "detach";  // answered when everything is undone
-inline constexpr std::string_view kBypass = "bypass";  // on: bool
-}  // namespace request
+// What is wrong with a policy, in its parts; where they are not known they are empty. Lines and columns count
+// from 1.
+struct Problem {
+  std::string message;
+  std::optional<std::string> file{}, pointer{};
+  std::optional<std::uint64_t> line{}, column{};
+  static void fields(auto& self, auto& field) {
+    field("message", self.message);
+    field("file", self.file);
+    field("pointer", self.pointer);
+    field("line", self.line);
+    field("column", self.column);
+  }
+};
+using Problems = std::vector<Problem>;
 
-// What every failure is with -o json: {"error": {"message": ..., and of the first of the problems its
-// "pointer", "line", ...}}, and all of them as "problems" where there are several.
-Json error_json(const std::string& sentence, const Json& problems = {});
+// Why something was refused: one sentence, and of a policy every problem found: as a sentence, and in its
+// parts.
+struct Refusal {
+  std::string sentence;
+  std::vector<std::string> diagnostics{};
+  Problems problems{};
+};
+
+// What every failure is with -o json: of a policy the first of its problems, and all of them where there are
+// several.
+struct FailureReport {
+  Problem error;
+  std::optional<Problems> problems;
+  std::optional<std::string> event;      // "end": of an attach
+  std::optional<std::string> interface;  // of one among several
+  // Of a policy that was refused: false, and its problems as sentences.
+  std::optional<bool> ok;
+  std::optional<std::vector<std::string>> diagnostics;
+  static void fields(auto& self, auto& field) {
+    field("error", self.error);
+    field("problems", self.problems);
+    field("event", self.event);
+    field("interface", self.interface);
+    field("ok", self.ok);
+    field("diagnostics", self.diagnostics);
+  }
+};
+FailureReport failure_report(const std::string& sentence, const Problems& problems = {});
+// Of an attach: {"event": "end", ...}
+Json failed_end(const std::string& sentence, const Problems& problems = {});
 
 using Files = std::map<std::string, std::string>;  // contents by name
 
@@ -66,10 +96,11 @@ struct Response {
   Json result;
   std::string error;  // empty: ok
   std::vector<std::string> diagnostics;
-  Json problems{};  // of a policy, in their parts (compiled_policy.hpp); not an array: none
+  Problems problems{};  // of a policy
   bool ok() const { return error.empty(); }
   static Response success(Json result = Json::object());
-  static Response failure(std::string error, std::vector<std::string> diagnostics = {}, Json problems = {});
+  static Response failure(std::string error) { return failure(Refusal{std::move(error)}); }
+  static Response failure(Refusal why);
 };
 
 // Encoded lines end in '\n'. Invalid UTF-8 is replaced, never an exception.

@@ -116,19 +116,6 @@ Result<std::vector<RuleReport>> rule_reports(const std::vector<PortControl>& por
   return rules;
 }
 
-MirrorReport mirror_report(const dataplane::MirrorStatus& mirror) {
-  MirrorReport report;
-  report.device = mirror.device;
-  report.mirrored = mirror.mirrored;
-  report.overruns = mirror.overruns;
-  report.taken = mirror.counters.taken;
-  report.published = mirror.counters.published;
-  report.evicted = mirror.counters.evicted;
-  report.unknown_generation = mirror.counters.unknown_generation;
-  report.undecided = mirror.counters.undecided;
-  return report;
-}
-
 StageTableReport table_report(const gpu::TableReport& table) {
   StageTableReport report;
   report.pipeline = table.pipeline;
@@ -164,11 +151,6 @@ DeviceReport device_report(const dataplane::DeviceStatus& device, bool automatic
   return report;
 }
 
-NetnsReport own_netns() {
-  const auto& netns = kernel::names::own();
-  return {netns.inode, netns.cookie, netns.initial};
-}
-
 std::string hash_text(u64 hash) { return fmt::format("{:016x}", hash); }
 
 }  // namespace
@@ -183,6 +165,11 @@ const char* mode_name(dataplane::PortMode mode) {
       return "generic";
   }
   return "unknown";
+}
+
+NetnsReport own_netns() {
+  const auto& netns = kernel::names::own();
+  return {netns.inode, netns.cookie, netns.initial};
 }
 
 const char* state_name(u32 state) {
@@ -280,7 +267,7 @@ Result<StatusReport> report(const ReportInput& input) {
   service.device_time = dataplane::device_time_of(all);
   service.latency = dataplane::latency_of(all);
   service.frames = status.frames;
-  if (status.mirror) service.mirror = mirror_report(*status.mirror);
+  service.mirror = status.mirror;
   // A device that has failed still has the rest of this report to be told about.
   if (const auto tables = input.engine.tables()) {
     service.tables.emplace();

@@ -27,6 +27,8 @@ Result<StatusReport> report_without_data_plane(const std::vector<PortControl>& p
                                                const std::vector<std::string>& xdp_modes, double uptime_s);
 Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine);
 
+// The network namespace that this process is in, or that it is about.
+NetnsReport own_netns();
 const char* mode_name(dataplane::PortMode mode);
 const char* state_name(u32 state);
 

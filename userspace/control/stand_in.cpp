@@ -10,6 +10,10 @@
 #include <cerrno>
 #include <string_view>
 
+#include "userspace/control/request/bypass.hpp"
+#include "userspace/control/request/detach.hpp"
+#include "userspace/control/request/status.hpp"
+
 namespace xdpgpu::control {
 namespace {
 
@@ -90,14 +94,15 @@ Response StandIn::answer(const std::string& line) const {
         "the process that was asked attached {} and not the interface that was meant; run the command again, "
         "and where that does not help remove the control socket of that one, which leads to it",
         answers_.interfaces()));
-  if (says(line, "request", "\"status\"")) return answers_.status();
   const auto is = [&](std::string_view member, std::string_view value) { return says(line, member, value); };
-  if (is("request", "\"detach\"")) {
+  const auto asks_for = [&](std::string_view name) { return is("request", fmt::format("\"{}\"", name)); };
+  if (asks_for(Status::kName)) return answers_.status();
+  if (asks_for(Detach::kName)) {
     if (is("keep", "") && !is("keep", "true") && !is("keep", "false"))
       return Response::failure("\"keep\" is not true or false");
     return answers_.detach(is("keep", "true"));
   }
-  if (is("request", "\"bypass\"")) {
+  if (asks_for(Bypass::kName)) {
     if (!is("on", "true") && !is("on", "false"))
       return Response::failure("bypass needs \"on\": true or false");
     return answers_.bypass(is("on", "true"));

@@ -14,7 +14,9 @@
 #include "maps/exempt.h"
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/fields.hpp"
+#include "userspace/control/flow_events.hpp"
 #include "userspace/control/last_end.hpp"
+#include "userspace/control/protocol.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/dataplane/metrics.hpp"
@@ -357,11 +359,8 @@ struct DeviceReport {
     field("degraded", self.degraded);
   }
 };
-struct MirrorReport {
-  std::string device;
-#define XG_X(name, ...) u64 name = 0;
-  XG_MIRROR_COUNTERS(XG_X)
-#undef XG_X
+template <>
+struct Fields<dataplane::MirrorStatus> {
   static void fields(auto& self, auto& field) {
     field("device", self.device);
 #define XG_X(name, ...) field(#name, self.name);
@@ -436,7 +435,7 @@ struct ServiceReport {
   BatchTotals batches;
   dataplane::Durations device_time, latency;  // "device_time_ns", "latency_ns"
   dataplane::FrameCount frames;
-  std::optional<MirrorReport> mirror;
+  std::optional<dataplane::MirrorStatus> mirror;
   // One or the other.
   std::optional<std::vector<StageTableReport>> tables;
   std::optional<std::string> tables_error;
@@ -541,6 +540,7 @@ struct StatusReport {
   std::optional<ServiceReport> service;  // none: no data plane serves the ports
   std::optional<CageReport> cage;
   std::optional<AlarmsReport> alarms;                // once there was one
+  std::optional<FlowEventsReport> flow_events;       // likewise
   std::optional<std::vector<BackendReport>> health;  // where any is checked
   std::optional<LifeReport> data_plane;
   std::optional<LastEnd> last_end;
@@ -549,7 +549,8 @@ struct StatusReport {
   std::optional<GoesOn> goes_on;
   std::optional<std::vector<std::string>> notes;
   std::optional<bool> frames_conserved, packets_balanced;
-  std::optional<bool> kept;  // for the next attach, where that was asked for
+  std::optional<bool> kept;      // for the next attach, where that was asked for
+  std::optional<Problem> error;  // what it ended for
   static void fields(auto& self, auto& field) {
     field("pid", self.pid);
     field("netns", self.netns);
@@ -560,6 +561,7 @@ struct StatusReport {
     field.part("devices", self.service);
     field("cage", self.cage);
     field("alarms", self.alarms);
+    field("flow_events", self.flow_events);
     field("health", self.health);
     field("data_plane", self.data_plane);
     field("last_end", self.last_end);
@@ -569,6 +571,7 @@ struct StatusReport {
     field("frames_conserved", self.frames_conserved);
     field("packets_balanced", self.packets_balanced);
     field("kept", self.kept);
+    field("error", self.error);
   }
 };
 

@@ -102,7 +102,7 @@ std::string workers_text(const StatusReport& report) {
   return text;
 }
 
-std::string mirror_text(const MirrorReport& mirror) {
+std::string mirror_text(const dataplane::MirrorStatus& mirror) {
   std::string text;
 #define XG_X(name, unit, outcome, words) add_line(text, mirror.name, "mirror: " words);
   XG_MIRROR_COUNTERS(XG_X)

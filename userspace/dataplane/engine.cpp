@@ -592,4 +592,10 @@ Result<std::vector<gpu::AlarmEvent>> Engine::alarms(gpu::AlarmWatch& watch) cons
                     monotonic_ns());
 }
 
+Result<std::vector<gpu::FlowEvent>> Engine::flow_events(gpu::FlowEventWatch& watch) const {
+  const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
+  if (policy == nullptr) return std::vector<gpu::FlowEvent>{};
+  return watch.look(impl_->devices.first(), policy->generation, *impl_->pipelines.at(policy->generation));
+}
+
 }  // namespace xdpgpu::dataplane

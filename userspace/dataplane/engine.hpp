@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpu/alarms.hpp"
+#include "gpu/flow_events.hpp"
 #include "gpu/gpu.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/table_report.hpp"
@@ -185,8 +186,9 @@ class Engine {
   // How the tables of the current generation's stages stand; none before make_current(). Reads some of the
   // device's memory: for whoever asks, not for every second.
   Result<std::vector<gpu::TableReport>> tables() const;
-  // What `ddos` stages of the policy in force have detected since `watch` looked last.
+  // What stages of the policy in force have detected since `watch` looked last, and what they tell of flows.
   Result<std::vector<gpu::AlarmEvent>> alarms(gpu::AlarmWatch& watch) const;
+  Result<std::vector<gpu::FlowEvent>> flow_events(gpu::FlowEventWatch& watch) const;
 
  private:
   struct Impl;

@@ -6,10 +6,26 @@ namespace {
 
 u64 load(const u64& value) noexcept { return __atomic_load_n(&value, __ATOMIC_ACQUIRE); }
 
-gpu::MirrorCounters sum(const gpu::MirrorCounters& a, const gpu::MirrorCounters& b) noexcept {
-  return {a.taken + b.taken, a.published + b.published, a.evicted + b.evicted,
-          a.unknown_generation + b.unknown_generation, a.undecided + b.undecided};
+// What the device counts; the rest of the table the kernel does.
+template <class Counters>
+void add(MirrorStatus& sum, const Counters& counters) noexcept {
+#define XG_X(name, ...) \
+  if constexpr (requires { counters.name; }) sum.name += counters.name;
+  XG_MIRROR_COUNTERS(XG_X)
+#undef XG_X
 }
+
+template <class Counters>
+constexpr std::size_t in_the_table() {
+  std::size_t named = 0;
+#define XG_X(name, ...) \
+  if constexpr (requires(Counters counters) { counters.name; }) named++;
+  XG_MIRROR_COUNTERS(XG_X)
+#undef XG_X
+  return named;
+}
+static_assert(in_the_table<gpu::MirrorCounters>() * sizeof(u64) == sizeof(gpu::MirrorCounters),
+              "a counter of the device's is not in XG_MIRROR_COUNTERS, by its name");
 
 }  // namespace
 
@@ -23,7 +39,7 @@ Result<void> Mirroring::open(gpu::Device& device) {
 }
 
 void Mirroring::close() noexcept {
-  if (mirror_) before_ = sum(before_, mirror_->counters());
+  if (mirror_) add(before_, mirror_->counters());
   mirror_.reset();
 }
 
@@ -50,9 +66,9 @@ bool Mirroring::past(const std::vector<u64>& heads) const noexcept {
 
 std::optional<MirrorStatus> Mirroring::status() const {
   if (device_.empty()) return std::nullopt;
-  MirrorStatus status;
+  MirrorStatus status = before_;
   status.device = device_;
-  status.counters = mirror_ ? sum(before_, mirror_->counters()) : before_;
+  if (mirror_) add(status, mirror_->counters());
   each_state([&](const xg_mirror_state& state) {
     status.mirrored += load(state.head);
     status.overruns += load(state.overruns);

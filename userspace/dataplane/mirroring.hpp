@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
+#include "maps/counters.h"
 #include "userspace/dataplane/result.hpp"
 
 namespace xdpgpu::dataplane {
 
+// Of all ports together: maps/counters.h says what each counts.
 struct MirrorStatus {
   std::string device;
-  u64 mirrored = 0;  // packets that stood in a ring; those taken are part of them
-  u64 overruns = 0;  // packets that went on unseen, as their ring was full
-  gpu::MirrorCounters counters;
+#define XG_X(name, ...) u64 name = 0;
+  XG_MIRROR_COUNTERS(XG_X)
+#undef XG_X
 };
 
 class Mirroring {
@@ -54,7 +56,7 @@ class Mirroring {
   std::unique_ptr<gpu::Mirror> mirror_;
   bool failed_ = false;
   std::string device_;
-  gpu::MirrorCounters before_;  // of those that are closed
+  MirrorStatus before_;  // the counts of those that are closed
 };
 
 }  // namespace xdpgpu::dataplane

@@ -5,77 +5,21 @@
 
 #include <algorithm>
 
+#include "gpu/stages/walk.hpp"
 #include "userspace/policy/document.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
 namespace {
 
-using gpu::Say;
+using gpu::Walk;
 
-// A Table (gpu/stages/fields.hpp) that goes through all records and knows where it is. What is of interest is
-// for Self to say: port(), action(), list() and routes().
-template <class Self>
-class Walk {
- public:
-  void about(std::string_view) {}
-  void any_of(const std::vector<std::string_view>&, std::string_view) {}
-  void word(auto&&...) {}
-  void flag(auto&&...) {}
-  void integer(auto&&...) {}
-  void time(auto&&...) {}
-  void cache(auto&&...) {}
-  void text(auto&&...) {}
-  void mac(auto&&...) {}
-  void host(auto&&...) {}
-  void source(auto&&...) {}
-  void prefixes(auto&&...) {}
-  void protocols(auto&&...) {}
-  void ports(auto&&...) {}
-  void tcp_flags(auto&&...) {}
-  void vlans(auto&&...) {}
-  void secret(auto&&...) {}
-  void port(auto&&...) {}
-  void action(auto&&...) {}
-  void list(auto&&...) {}
-  void routes(auto&&...) {}
-
-  void array(std::string_view key, auto& values, u64, u64, std::string_view, std::string_view, const Say&) {
-    for (std::size_t i = 0; i < values.size(); i++)
-      below(fmt::format("/{}/{}", key, i), [&] { fields_of(self(), values[i]); });
-  }
-  void by_name(std::string_view key, auto& values, u64, u64, std::string_view, std::string_view, const Say&) {
-    for (auto& one : values)
-      below(fmt::format("/{}{}", key, pointer_token(one.name)), [&] { fields_of(self(), one); });
-  }
-  template <class Record>
-  void record(std::string_view key, Record& value, std::string_view, std::string_view, const Say&) {
-    below(fmt::format("/{}", key), [&] {
-      if constexpr (requires { value.has_value(); }) {
-        if (value) fields_of(self(), *value);
-      } else {
-        fields_of(self(), value);
-      }
-    });
-  }
-  void group(std::string_view key, std::string_view, std::string_view, const Say&, auto&& inner) {
-    below(fmt::format("/{}", key), [&] { inner(self()); });
-  }
-
- protected:
-  const std::string& pointer() const { return pointer_; }
-
- private:
-  Self& self() { return static_cast<Self&>(*this); }
-  template <class Do>
-  void below(const std::string& token, Do&& act) {
-    const std::size_t before = pointer_.size();
-    pointer_ += token;
-    act();
-    pointer_.resize(before);
-  }
-  std::string pointer_;
-};
+// As a JSON pointer, below the stage.
+std::string pointer_of(const std::vector<std::string>& path) {
+  std::string pointer;
+  for (const std::string& key : path) pointer += pointer_token(key);
+  return pointer;
+}
 
 struct ListNames : Walk<ListNames> {
   std::vector<std::string> names;
@@ -89,10 +33,10 @@ struct RouteCount : Walk<RouteCount> {
 
 struct PortNames : Walk<PortNames> {
   void port(std::string_view key, const std::string& name, auto&&...) {
-    if (!name.empty()) named.push_back({name, fmt::format("{}/{}", pointer(), key)});
+    if (!name.empty()) named.push_back({name, fmt::format("{}/{}", pointer_of(path()), key)});
   }
   void action(std::string_view key, const gpu::Action&, const std::string& to, auto&&...) {
-    if (!to.empty()) named.push_back({to, fmt::format("{}/{}/redirect", pointer(), key)});
+    if (!to.empty()) named.push_back({to, fmt::format("{}/{}/redirect", pointer_of(path()), key)});
   }
   std::vector<NamedPort> named;
 };

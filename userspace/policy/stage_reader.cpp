@@ -425,8 +425,9 @@ std::optional<Stage> read_stage(Report& report, const Place& place, StageContext
                                       quoted_list(gpu::kStageNames)));
     return std::nullopt;
   }
-  if (!read_word(report, kind_place, gpu::kStageNames)) return std::nullopt;
-  auto stage = stage_of(*name, std::make_index_sequence<std::variant_size_v<Stage>>{});
+  const auto known = read_word(report, kind_place, gpu::kStageNames);
+  if (!known) return std::nullopt;
+  auto stage = stage_of(gpu::kStageNames[*known], std::make_index_sequence<std::variant_size_v<Stage>>{});
   std::visit([&](auto& settings) { FieldReader(report, context).stage(place, settings); }, *stage);
   return stage;
 }

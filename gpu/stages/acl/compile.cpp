@@ -6,55 +6,6 @@
 #include "gpu/stages/acl/rows.hpp"
 
 namespace xdpgpu::gpu {
-namespace {
-
-Check check_ports(const std::vector<PortRange>& ranges) {
-  for (const PortRange& range : ranges)
-    if (range.first > range.last)
-      return refuse("port range {}-{} ends before it begins", range.first, range.last);
-  return {};
-}
-
-Check check_tcp_flags(const std::optional<TcpFlags>& flags) {
-  if (flags && (flags->value & ~flags->mask) != 0)
-    return refuse("TCP flags {:#04x} are wanted, of which {:#04x} are not looked at", flags->value,
-                  flags->value & ~flags->mask);
-  return {};
-}
-
-Check check_vlans(const std::vector<VlanRange>& vlans) {
-  for (const VlanRange& range : vlans) {
-    if (range.last > XG_VLAN_PRIORITY) return refuse("VLAN {} does not exist", range.last);
-    const bool alone = range.first == range.last;
-    if (range.first > range.last || (!alone && (range.first == 0 || range.last == XG_VLAN_PRIORITY)))
-      return refuse("{} to {} is no range of VLANs", range.first, range.last);
-  }
-  return {};
-}
-
-Check check(const AclRule& rule) {
-  return check_prefixes(rule.src)
-      .and_then([&] { return check_prefixes(rule.dst); })
-      .and_then([&] { return check_ports(rule.src_ports); })
-      .and_then([&] { return check_ports(rule.dst_ports); })
-      .and_then([&] { return check_tcp_flags(rule.tcp_flags); })
-      .and_then([&] { return check_vlans(rule.vlans); })
-      .and_then([&] { return check_target(rule.action == Action::redirect, rule.target); });
-}
-
-}  // namespace
-
-Check check(const AclSettings& stage) {
-  if (stage.rules.size() > kAclMaxRules)
-    return refuse("{} rules are more than the {} it takes: use a prefix list for addresses",
-                  stage.rules.size(), kAclMaxRules);
-  if (auto checked = check_otherwise(stage.otherwise); !checked) return checked;
-  for (std::size_t i = 0; i < stage.rules.size(); i++)
-    if (auto checked = check(stage.rules[i]); !checked)
-      return refuse("rule {} (\"{}\"): {}", i + 1, stage.rules[i].name, checked.error());
-  return {};
-}
-
 Result<Placed> emit(const AclSettings& stage, Compiled& to) {
   return append_acl(stage, to.image).map([](u32 body) { return Placed{body}; });
 }

@@ -6,17 +6,6 @@
 
 namespace xdpgpu::gpu {
 
-Check check(const ConntrackSettings& stage) {
-  for (const Action action : {stage.on_new, stage.on_invalid, stage.on_untracked})
-    if (auto checked = check_otherwise(action); !checked)
-      return refuse("its actions for new, invalid and untracked packets must be next, drop or pass");
-  const ConntrackSettings::Timeouts& t = stage.timeouts;
-  for (const u32 timeout : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed,
-                            t.udp, t.udp_replied, t.icmp, t.other})
-    if (timeout == 0) return refuse("a timeout of 0 forgets connections at once: give it a time");
-  return check(stage.table);
-}
-
 Result<Placed> emit(const ConntrackSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   const u32 at = append_stateful(stage.table, to.hash_key, image);

@@ -22,17 +22,7 @@ u64 in_window(const DdosSettings& stage, u32 metric, u64 threshold) {
 Check check(const DdosSettings& stage) {
   if (std::all_of(stage.thresholds.begin(), stage.thresholds.end(), [](u64 one) { return one == 0; }))
     return refuse("it has no threshold: give it one");
-  for (u32 m = 0; m < kDdosMetrics; m++)
-    if (stage.thresholds[m] > kTera)
-      return refuse("its threshold {} of {} is more than {}", kDdosMetricNames[m], stage.thresholds[m],
-                    kTera);
-  return check_number("IPv4 prefix length", stage.bits4, 1, 32)
-      .and_then([&] { return check_number("IPv6 prefix length", stage.bits6, 1, 128); })
-      .and_then([&] { return check_number("window in milliseconds", stage.window_ms, 10, 60'000); })
-      .and_then([&] { return check_number("hold time in milliseconds", stage.hold_ms, 1, kMaxDdosHoldMs); })
-      .and_then([&] { return check_number("release_percent", stage.release_percent, 1, 100); })
-      .and_then([&] { return check_number("share_percent", stage.share_percent, 1, 100); })
-      .and_then([&] { return check_number("number of entries", stage.table.entries, 1, kMaxDdosTargets); });
+  return {};
 }
 
 Result<Placed> emit(const DdosSettings& stage, Compiled& to) {

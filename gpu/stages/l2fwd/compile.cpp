@@ -4,8 +4,6 @@
 
 namespace xdpgpu::gpu {
 
-Check check(const L2fwdSettings& stage) { return check_target(stage.to_port, stage.target); }
-
 Result<Placed> emit(const L2fwdSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   const u32 at = static_cast<u32>(image.size());

@@ -41,18 +41,6 @@ u32 sides_of(ReputationSettings::Of of) {
 
 }  // namespace
 
-Check check(const ReputationSettings& stage) {
-  if (stage.lists.empty() || stage.lists.size() > kMaxReputationLists)
-    return refuse("it has {} lists, 1 to {} are possible", stage.lists.size(), kMaxReputationLists);
-  for (const ReputationList& list : stage.lists) {
-    auto checked = check_prefixes(list.prefixes).and_then([&] {
-      return check_target(list.action == Action::redirect, list.target);
-    });
-    if (!checked) return refuse("list \"{}\": {}", list.name, checked.error());
-  }
-  return check_otherwise(stage.otherwise);
-}
-
 Result<Placed> emit(const ReputationSettings& settings, Compiled& to) {
   std::vector<u32>& image = to.image;
   std::vector<u32> body(XG_REP_WORDS, 0);

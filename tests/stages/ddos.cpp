@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
+#include "gpu/stages/ddos/device.h"
+
 #include <array>
 #include <cstddef>
 #include <cstring>
 
-#include "tests/backends/traffic.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/stages/list.hpp"
 
 namespace xdpgpu::tests {
 namespace {
 
+using Evict = gpu::TableSettings::Evict;
 using Bytes = std::vector<u8>;
 constexpr u64 kMillisecond = 1'000'000;
 
@@ -114,6 +118,71 @@ Bytes frame_of(Random& random, const Phase& phase) {
   return frame;
 }
 
+gpu::DdosSettings ddos(gpu::DdosSettings::Direction direction, u32 window_ms, u32 hold_ms,
+                       gpu::TableSettings table) {
+  gpu::DdosSettings stage;
+  stage.direction = direction;
+  stage.window_ms = window_ms;
+  stage.hold_ms = hold_ms;
+  stage.table = table;
+  return stage;
+}
+
+// A stage for each metric, and all of them in one.
+std::vector<gpu::PipelineSettings> alarms() {
+  using Direction = gpu::DdosSettings::Direction;
+  using OnDetect = gpu::DdosSettings::OnDetect;
+  constexpr std::array<u64, gpu::kDdosMetrics> kThresholds{20, 40, 20'000, 15, 5000, 10, 60, 10'000, 20, 8};
+  std::vector<gpu::PipelineSettings> all{{"each", {}}};
+  for (u32 m = 0; m < gpu::kDdosMetrics; m++) {
+    gpu::DdosSettings one = ddos(Direction::in, 300, 900, {64, Evict::lru});
+    one.thresholds[m] = kThresholds[m];
+    one.cache = m % 2 == 0;
+    one.cache_ttl_ms = m % 4 == 0 ? 400 : 0;
+    all.front().stages.emplace_back(one);
+  }
+  gpu::DdosSettings every = ddos(Direction::in, 1000, 2000, {16, Evict::fifo});
+  every.thresholds = kThresholds;
+  every.on_detect = OnDetect::drop_sources;
+  every.share_percent = 20;
+  every.cache = true;
+  gpu::DdosSettings leaving = ddos(Direction::out, 100, 5000, {8, Evict::refuse});
+  leaving.thresholds = kThresholds;
+  leaving.release_percent = 100;
+  leaving.on_detect = OnDetect::pass;
+  gpu::DdosSettings networks = ddos(Direction::out, 60'000, 1, {8, Evict::random});
+  networks.thresholds = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  networks.bits4 = 22;
+  networks.bits6 = 63;
+  networks.on_detect = OnDetect::drop_sources;
+  networks.share_percent = 1;
+  networks.release_percent = 1;
+  gpu::L2fwdSettings forward;
+  forward.cache = true;
+  all.push_back({"every", {every, forward}});
+  all.push_back(
+      {"both ways", {leaving, every, limit(gpu::RateLimitSettings::Per::src, 9, 0, {64, Evict::lru})}});
+  all.push_back({"networks", {networks, forward}});
+  return all;
+}
+
+SettingsCase settings() {
+  return {"Ddos", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+            {"stage": "ddos", "description": "what", "direction": "in", "prefix4": 24, "prefix6": 64, "window": "100ms", "syn_pps": 100001,
+             "udp_pps": 100002, "udp_bytes_per_second": 100000003, "dns_pps": 100004,
+             "dns_bytes_per_second": 100000005, "icmp_pps": 100006, "pps": 100007, "bytes_per_second": 100000008,
+             "new_flows_per_second": 100009, "sources": 100010, "release_percent": 40, "hold": "10s",
+             "on_detect": "drop_sources", "share_percent": 20, "cache": "1s", "entries": 64, "evict": "lru"}]}})",
+          together({each("/pipelines/p/0/direction", {R"("in")", R"("out")"}),
+                    each("/pipelines/p/0/on_detect", {R"("drop_sources")"}),
+                    each("/pipelines/p/0/cache", {"true", "false", R"("500ms")"}),
+                    each("/pipelines/p/0/evict", kEvict),
+                    // What only reports drops nothing, so it caches nothing and asks for no share.
+                    SettingsValues{
+                        {"/pipelines/p/0", R"({"stage": "ddos", "syn_pps": 1000, "on_detect": "pass"})"},
+                        {"/pipelines/p/0", R"({"stage": "ddos", "syn_pps": 1000, "on_detect": "drop"})"}}})};
+}
+
 }  // namespace
 
 Traffic floods(Random& random, u32 packets, u32 pipelines) {
@@ -144,6 +213,10 @@ Traffic floods(Random& random, u32 packets, u32 pipelines) {
                 &seen_ns, sizeof(seen_ns));
   }
   return traffic;
+}
+
+StageTests ddos_tests() {
+  return {.tables = {{"alarms", alarms, XG_DDOS_COUNTERS, true, 20, floods}}, .settings = {settings()}};
 }
 
 }  // namespace xdpgpu::tests

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "tests/backends/policies.hpp"
+#include "tests/stages/list.hpp"
+
+namespace xdpgpu::tests {
+
+gpu::ConntrackSettings conntrack(bool loose, gpu::TableSettings table) {
+  gpu::ConntrackSettings stage;
+  stage.egress = false;
+  stage.loose = loose;
+  stage.table = table;
+  return stage;
+}
+
+namespace {
+
+using Evict = gpu::TableSettings::Evict;
+using Action = gpu::AclRule::Action;
+
+std::vector<gpu::PipelineSettings> connections() {
+  auto drops_new = conntrack(true, {1024, Evict::lru});
+  drops_new.on_new = Action::drop;
+  auto passes_invalid = conntrack(false, {16, Evict::refuse});
+  passes_invalid.on_invalid = Action::pass;
+  auto fed = conntrack(false, {1024, Evict::lru});
+  fed.egress = true;
+  auto closed = fed;
+  closed.on_new = closed.on_untracked = Action::drop;
+  closed.table = {64, Evict::lfu};
+  auto full = fed;
+  full.table = {16, Evict::refuse};
+  gpu::AclSettings some;
+  some.rules.resize(3);
+  some.rules[0].src = {prefix4(0x0a000001, 32)};
+  some.rules[0].protocols = {6, 17};
+  some.rules[0].action = Action::drop;
+  some.rules[1].dst_ports = {{53, 53}};
+  some.rules[1].action = Action::tx;
+  some.rules[2].protocols = {132};
+  some.rules[2].action = Action::pass;
+  const auto behind = limit(gpu::RateLimitSettings::Per::flow, 20, 0, {64, Evict::lru});
+  return {{"fed", {fed, some}},
+          {"closed", {closed}},
+          {"full", {full, behind, some}},
+          {"unsure", {conntrack(false, {16, Evict::random}), behind}},
+          {"strict", {conntrack(false, {4096, Evict::lru})}},
+          {"loose", {conntrack(true, {16, Evict::fifo})}},
+          {"no_new", {drops_new}},
+          {"small", {passes_invalid}},
+          {"lfu", {conntrack(false, {8, Evict::lfu})}},
+          {"random", {conntrack(true, {8, Evict::random})}}};
+}
+
+SettingsCase settings() {
+  return {"Conntrack", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+            {"stage": "conntrack", "description": "what", "on_new": "next", "on_invalid": "drop", "on_untracked": "pass", "egress": true, "loose": false,
+             "entries": 1024, "evict": "lru",
+             "timeouts": {"syn_sent": "1s", "syn_received": "2s", "established": "3h", "fin_wait": "4s",
+                          "time_wait": "5s", "closed": "6s", "udp": "7s", "udp_replied": "8s", "icmp": "9s",
+                          "other": "10m"}}]}})",
+          together({each("/pipelines/p/0/on_new", kStageDefaults),
+                    each("/pipelines/p/0/on_invalid", kStageDefaults),
+                    each("/pipelines/p/0/on_untracked", kStageDefaults),
+                    each("/pipelines/p/0/egress", {"true", "false"}),
+                    each("/pipelines/p/0/loose", {"true", "false"}), each("/pipelines/p/0/evict", kEvict)})};
+}
+
+}  // namespace
+
+StageTests conntrack_tests() {
+  return {.tables = {{"connections", connections, 6}}, .settings = {settings()}};
+}
+
+}  // namespace xdpgpu::tests
