@@ -38,7 +38,7 @@ XG_FN xg_flow_key xg_view_key(const xg_view& p) {
   if ((p.flags & XG_PKT_VLAN) != 0) {
     /* The tags fill what lies between the addresses and the IP header. */
     key.vlan_outer = xg_view_tag(p, 14u);
-    if (xg_l3_offset(p) >= 22u) key.vlan_inner = xg_view_tag(p, 18u);
+    if (xg_outer_l3(p) >= 22u) key.vlan_inner = xg_view_tag(p, 18u);
   }
   const u32 last = xg_metadata32(p, 7u);
   key.protocol = (u8)(last >> 16);

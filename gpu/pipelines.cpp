@@ -60,8 +60,8 @@ void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Plac
   // The body says all there is to say of the stage's settings; where what is remembered outlives some of
   // them, its first words do.
   const auto end = placed.own == 0 ? image.end() : image.begin() + placed.own;
-  spec.identity = fmt::format("{}\n{} {}\n{}", pipeline.name, kind, kind_before,
-                              fmt::join(image.begin() + placed.body + XG_BODY_SETS, end, " "));
+  spec.identity = fmt::format("{}{}\n{} {}\n{}", pipeline.name, pipeline.inner ? "\ninner" : "", kind,
+                              kind_before, fmt::join(image.begin() + placed.body + XG_BODY_SETS, end, " "));
   image[placed.body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
   image[placed.body + XG_BODY_ROUND] = round;
   image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);
@@ -99,7 +99,7 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
     std::map<u32, u32> with_table;  // kind -> how many there have been
     std::vector<u32> behind;        // words that are told of the stages behind, 0: none
     u32 rounds = 0;
-    u32 payload = 0;
+    u32 payload = pipeline.inner ? XG_INNER_REACH : 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
       const StageSettings& stage = pipeline.stages[s];
       auto placed = checked(stage).and_then(
@@ -107,6 +107,8 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
       if (!placed)
         return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage),
                       placed.error());
+      if (const auto why = why_not_inner(stage); pipeline.inner && why)
+        return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage), *why);
       const u32 read = payload_of(stage);
       if (read > XG_PACKET_MAX)
         return refuse("pipeline \"{}\", stage {} ({}): it reads {} bytes of a packet, {} are possible",
@@ -133,6 +135,8 @@ Result<Compiled> build(const std::vector<PipelineSettings>& settings, const Comp
     image[at + 1] = static_cast<u32>(pipeline.stages.size());
     image[at + 2] = first_with_table;
     image[at + XG_PIPELINE_PAYLOAD] = payload;
+    image[at + XG_PIPELINE_INNER] = pipeline.inner ? 1 : 0;
+    image[XG_IMAGE_INNER_AT] |= image[at + XG_PIPELINE_INNER];
     image[XG_IMAGE_PAYLOAD_AT] = std::max(image[XG_IMAGE_PAYLOAD_AT], payload);
     compiled.payload.push_back(payload);
     if (const auto ttl_ms = cache_of_undecided(pipeline)) {

@@ -32,6 +32,9 @@ namespace xdpgpu::gpu {
 struct PipelineSettings {
   std::string name;
   std::vector<StageSettings> stages;  // a packet that no stage decides is passed
+  // The stages see what is inside of a packet's tunnel in place of its own headers (gpu/stages/inner.h). None
+  // may stand there of which why_not_inner() speaks (gpu/stages/stages.hpp).
+  bool inner = false;
 };
 
 // A stage's table. Two of equal identity are one: a device hands it on from generation to generation.

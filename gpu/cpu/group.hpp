@@ -29,6 +29,7 @@ class Group {
       Packet& packet = packets_[i];
       packet.head = 0;
       packet.there = xg_begin(batch_, first + i, packet.seen);
+      if (packet.there) xg_look_inside(batch_, packet.seen);
       if (packet.there && (packet.seen.flags & XG_PKT_EGRESS) == 0) look_at_head(packet);
     }
     each_kind_that_looks_ahead([&](u32 kind) {

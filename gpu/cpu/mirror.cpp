@@ -111,6 +111,7 @@ class CpuMirror final : public Mirror {
     xg_view seen;
     xg_result result = xg_no_result();
     if (!xg_begin(batch, 0, seen)) return result;
+    xg_look_inside(batch, seen);
     xg_way way = xg_way_from(0);
     xg_set_out(batch, seen, way, result);
     if (way.kind == 0) return result;

@@ -164,7 +164,11 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
     } else {
       judged = xg_begin(batch, i, seen);
     }
-    if (judged) xg_set_out(batch, seen, way, r);
+    if (judged) {
+      // In the frames themselves: the line ends before what is inside of a tunnel may.
+      xg_look_inside(batch, seen);
+      xg_set_out(batch, seen, way, r);
+    }
     if (!kTables && way.kind != 0) r = xg_no_result();
   }
   __syncwarp();

@@ -498,6 +498,7 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
     } else {
       xg_view_packet(batch, i, descriptor, seen);
     }
+    xg_look_inside(batch, seen);
     way.position = (mark & kMarkPosition) - 1u;
     xg_resume(batch, seen, way);
   }

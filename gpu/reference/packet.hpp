@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/reference/packet.hpp: a packet as its metadata describes it, and its payload.
+// gpu/reference/packet.hpp: a packet as its metadata describes it, or what is inside of its tunnel, and its
+// payload.
 #pragma once
 
 #include <span>
@@ -11,13 +12,16 @@
 namespace xdpgpu::gpu::reference {
 
 struct Packet {
+  // Where it is of what is inside of a tunnel, flags, protocol, L4 and payload offset are (inner.hpp).
   xg_metadata metadata{};
+  xg_metadata outer{};  // as it came
+  u32 l3 = 0;           // where the IP header stands
   std::span<const u8> frame;
   std::span<const u8> src;  // 4 or 16 bytes, or none
   std::span<const u8> dst;
   std::span<const u8> ports;  // 4 bytes, or none
   std::span<const u8> tcp;    // 20 bytes, or none
-  u16 vlan = 0;               // outer tag's id, 0: none, XG_VLAN_PRIORITY: id 0
+  u16 vlan = 0;               // the frame's outer tag's id, 0: none, XG_VLAN_PRIORITY: id 0
   u32 bytes = 0;              // of all its buffers
   std::span<const u8> region;
   std::span<const xg_descriptor> later;  // of its other buffers

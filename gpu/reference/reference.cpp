@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "gpu/reference/inner.hpp"
 #include "gpu/reference/stage.hpp"
 #include "gpu/stages/references.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 // Where the IP packet ends, which has addresses.
 u32 ip_end(const Packet& packet) {
-  const u32 l3 = packet.metadata.l3_offset;
+  const u32 l3 = packet.l3;
   if (packet.src.size() == 4) return l3 + number(packet.frame, l3 + 2);
   const u32 payload = number(packet.frame, l3 + 4);
   const bool jumbogram = payload == 0 && packet.frame[l3 + 6] == 0;
@@ -44,6 +45,8 @@ std::optional<Packet> read_packet(std::span<const u8> region, const xg_descripto
     return std::nullopt;
   Packet packet;
   std::memcpy(&packet.metadata, &region[descriptor.offset - XG_METADATA_SIZE], XG_METADATA_SIZE);
+  packet.outer = packet.metadata;
+  packet.l3 = packet.metadata.l3_offset;
   packet.frame = region.subspan(descriptor.offset, descriptor.length);
   const bool v4 = packet.is(XG_PKT_IPV4);
   const bool v6 = packet.is(XG_PKT_IPV6);
@@ -127,7 +130,8 @@ bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
 
 // buffers: the packet's.
 xg_result decide_packet(std::span<const u8> region, std::span<const xg_descriptor> buffers, u32 generation,
-                        const Stages& stages, xg_edit& edit, xg_adjust& adjust) {
+                        const std::vector<PipelineSettings>& settings, const Stages& stages, xg_edit& edit,
+                        xg_adjust& adjust) {
   const xg_descriptor& descriptor = buffers.front();
   xg_result result{};
   auto packet = read_packet(region, descriptor);
@@ -138,6 +142,7 @@ xg_result decide_packet(std::span<const u8> region, std::span<const xg_descripto
   packet->later = buffers.subspan(1);
   packet->bytes = descriptor.length;
   for (const xg_descriptor& buffer : packet->later) packet->bytes += buffer.length;
+  if (settings[packet->metadata.pipeline].inner) look_inside(*packet);
   const auto& pipeline = stages[packet->metadata.pipeline];
   Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust};
   for (u32 p = 0; p < packet->metadata.pipeline; p++)
@@ -205,8 +210,8 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
     xg_edit edit{};
     xg_adjust adjust{};
     if (!later_buffer)
-      results[i] =
-          decide_packet(region, descriptors.subspan(i, end - i), generation, state_->stages, edit, adjust);
+      results[i] = decide_packet(region, descriptors.subspan(i, end - i), generation, state_->settings,
+                                 state_->stages, edit, adjust);
     if (!edits.edits.empty()) edits.edits[i] = edit;
     if (!edits.adjusts.empty()) edits.adjusts[i] = adjust;
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;

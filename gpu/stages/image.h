@@ -7,8 +7,8 @@
  *   header     XG_IMAGE_HEADER words
  *   pipelines  XG_PIPELINE_WORDS each: -> its stages, number of stages, position of the first one with a
  *              table (the number of stages: none has one), and as in a body's first words whether, and for
- *              how long, what no stage decides may be cached; and how many bytes of a packet its stages may
- *              read, 0: its headers alone
+ *              how long, what no stage decides may be cached; how many bytes of a packet its stages may read,
+ *              0: its headers alone; and 1 if its stages see what is inside of tunnels (gpu/stages/inner.h)
  *   stages     two words each: kind, -> body
  *   bodies     one a stage, laid out as its folder's device.h says
  *
@@ -19,7 +19,7 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 8u
+#define XG_IMAGE_HEADER 9u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
@@ -32,9 +32,13 @@
 /* Bit a round, of the first 32: one of its tables has sets to which many packets of a batch come. */
 #define XG_IMAGE_CROWDED_AT 6u
 #define XG_IMAGE_PAYLOAD_AT 7u /* most of XG_PIPELINE_PAYLOAD of all pipelines */
+#define XG_IMAGE_INNER_AT 8u   /* 1: some pipeline has XG_PIPELINE_INNER */
 #define XG_PIPELINE_UNDECIDED 3u
 #define XG_PIPELINE_PAYLOAD 5u
-#define XG_PIPELINE_WORDS 6u
+#define XG_PIPELINE_INNER 6u
+#define XG_PIPELINE_WORDS 7u
+/* Of a packet whose pipeline has it, so many bytes are read for the headers inside of its tunnel. */
+#define XG_INNER_REACH 512u
 
 #define XG_NEXT 7u
 

@@ -21,7 +21,7 @@
 XG_FN bool xg_tcp_inside(xg_view p, u32 l4) {
   if (!xg_inside(p, l4, 20u)) return false;
   if ((p.flags & XG_PKT_MALFORMED) == 0u) return true;
-  u32 l3 = xg_l3_offset(p);
+  u32 l3 = p.l3_offset;
   if (p.family == 4u) return l4 + 20u <= l3 + xg_view16(p, l3 + 2u);
   u32 payload = xg_view16(p, l3 + 4u);
   /* The length of a jumbogram stands elsewhere: the frame's has to do. */
@@ -34,8 +34,7 @@ XG_FN bool xg_tcp_inside(xg_view p, u32 l4) {
 XG_FN u32 xg_l4(xg_view p, bool flags) {
   if (!flags || p.protocol != 6u || (p.flags & (XG_PKT_TCP | XG_PKT_FRAGMENT)) != XG_PKT_TCP)
     return p.protocol;
-  u32 l4 = xg_metadata32(p, 6u) & 0xffffu;
-  return xg_tcp_inside(p, l4) ? XG_L4_TCP + xg_view8(p, l4 + 13u) : p.protocol;
+  return xg_tcp_inside(p, p.l4_offset) ? XG_L4_TCP + xg_view8(p, p.l4_offset + 13u) : p.protocol;
 }
 
 /* The word of an address of which only its first `bits` count; bits: those of this word and all behind it. */

@@ -70,11 +70,11 @@ XG_FN xg_payload_cursor xg_payload_of(xg_batch b, xg_view p, u32 limit) {
   return c;
 }
 
-/* Where the L4 payload begins by the packet's metadata; 0: it has none, or it is not among what can be read.
+/* Where the L4 payload begins by the packet's metadata, or inside of its tunnel; 0: it has none, or it is not
+ * among what can be read.
  */
 XG_FN u32 xg_payload_start(xg_payload_cursor c, xg_view p) {
-  u32 start = xg_metadata32(p, 6u) >> 16;
-  return start < c.end ? start : 0u;
+  return p.payload_offset < c.end ? p.payload_offset : 0u;
 }
 
 XG_FN bool xg_payload_has(xg_payload_cursor c, u32 offset, u32 bytes) {

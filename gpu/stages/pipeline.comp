@@ -49,7 +49,10 @@ void main() {
   xg_view seen;
   xg_way way = xg_way_from(0u);
   xg_result r = xg_no_result();
-  if (xg_begin(batch, i, seen)) xg_set_out(batch, seen, way, r);
+  if (xg_begin(batch, i, seen)) {
+    xg_look_inside(batch, seen);
+    xg_set_out(batch, seen, way, r);
+  }
   marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
   if (way.kind == 0u) batch.results.v[i] = r;
 }
@@ -97,6 +100,7 @@ void main() {
     xg_way way = xg_way_from(0u);
     if (mark != 0u) {
       xg_view_packet(batch, i, batch.descriptors.v[i], seen);
+      xg_look_inside(batch, seen);
       way.position = mark - 1u;
       xg_resume(batch, seen, way);
     }

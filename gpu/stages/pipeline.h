@@ -7,6 +7,7 @@
 #ifndef XDPGPU_STAGES_PIPELINE_H
 #define XDPGPU_STAGES_PIPELINE_H
 
+#include "gpu/stages/inner.h"
 #include "gpu/stages/list.h"
 
 /* Ends a packet's way by the action of the stage that it stands at. A packet that a table has let go on is
@@ -79,7 +80,8 @@ XG_FN xg_way xg_way_from(u32 position) {
   return way;
 }
 
-/* Packet i. False: it is not to be judged, the result is xg_no_result(). */
+/* Packet i, by its outer headers: xg_look_inside() has to follow. False: it is not to be judged, the result
+ * is xg_no_result(). */
 XG_FN bool xg_begin(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   /* The later buffers of a packet: its answer stands at the first one. */
   if (i > 0u && (b.descriptors.v[i - 1u].flags & XG_DESC_MORE) != 0u) return false;
@@ -107,6 +109,7 @@ XG_FN xg_result xg_go_on(xg_batch b, u32 first, xg_view p) {
  * one is to be cached. */
 XG_FN xg_result xg_decide(xg_batch b, u32 i, XG_INOUT(xg_view) p) {
   if (!xg_begin(b, i, p)) return xg_no_result();
+  xg_look_inside(b, p);
   return xg_go_on(b, 0u, p);
 }
 

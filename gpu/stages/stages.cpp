@@ -69,6 +69,21 @@ std::optional<u32> cache_of(const StageSettings& stage) {
       stage);
 }
 
+std::optional<std::string> why_not_inner(const StageSettings& stage) {
+  if (traits_of(stage).outermost)
+    return fmt::format(
+        "{} goes by the outermost headers, and the pipeline by the inner ones (\"inner\"): take one of the "
+        "two "
+        "out",
+        stage_name(stage));
+  if (cache_of(stage))
+    return std::string(
+        "its verdict is by the headers inside of a tunnel (\"inner\"), and the kernel knows flows by the "
+        "outer "
+        "ones alone, so that what is cached would hold for all that is in the tunnel: take \"cache\" out");
+  return std::nullopt;
+}
+
 bool sees_egress(const StageSettings& stage) {
   return std::visit(
       [](const auto& what) {

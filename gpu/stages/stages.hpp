@@ -37,6 +37,9 @@ bool drops(const StageSettings& stage);
 // For how many milliseconds the kernel remembers its verdicts, 0: while the generation lives; nothing: not at
 // all.
 std::optional<u32> cache_of(const StageSettings& stage);
+// Why it cannot stand in a pipeline that goes by what is inside of tunnels, as half a sentence; nothing: it
+// can.
+std::optional<std::string> why_not_inner(const StageSettings& stage);
 // Whether it is shown what the host sends.
 bool sees_egress(const StageSettings& stage);
 

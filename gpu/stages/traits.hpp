@@ -37,6 +37,7 @@ struct StageTraits {
   bool record_ahead = false;
   bool reads_payload = false;
   bool flow_events = false;
+  bool outermost = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

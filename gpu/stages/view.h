@@ -33,9 +33,13 @@ struct xg_view {
   u32 flags; /* XG_PKT_* */
   u32 pipeline;
   u32 protocol;
-  u32 l4_offset; /* as the metadata has it; not checked */
-  u32 family;    /* 4 or 6: src and dst are there; else 0 */
-  u32 src[4];    /* as in the packet, byte 0 in the low bits */
+  /* As the metadata have them, and not checked; with what is inside of a tunnel, its own
+   * (gpu/stages/inner.h). */
+  u32 l3_offset;
+  u32 l4_offset;
+  u32 payload_offset;
+  u32 family; /* 4 or 6: src and dst are there; else 0 */
+  u32 src[4]; /* as in the packet, byte 0 in the low bits */
   u32 dst[4];
   u32 has_ports;
   u32 ports; /* as in the packet: source port in bytes 0-1, destination port in bytes 2-3 */
@@ -58,7 +62,9 @@ XG_FN u32 xg_view16(xg_view p, u32 offset) { return xg_view8(p, offset) << 8 | x
 
 XG_FN u32 xg_metadata32(xg_view p, u32 word) { return XG_UNALIGNED(p.words, word, p.shift); }
 
-XG_FN u32 xg_l3_offset(xg_view p) { return (xg_metadata32(p, 5u) >> 16) & 0xffu; }
+/* The outermost IP header, whatever the view is of: its place, and whether it is IPv4's. */
+XG_FN u32 xg_outer_l3(xg_view p) { return (xg_metadata32(p, 5u) >> 16) & 0xffu; }
+XG_FN bool xg_outer_ipv4(xg_view p) { return (xg_metadata32(p, 5u) & XG_PKT_IPV4) != 0u; }
 XG_FN u32 xg_router_bits(xg_view p) { return xg_metadata32(p, 5u) >> 24; } /* XG_ROUTER_* */
 
 XG_FN bool xg_inside(xg_view p, u32 offset, u32 bytes) { return offset != 0u && offset + bytes <= p.length; }
@@ -96,7 +102,9 @@ XG_FN bool xg_view_packet(xg_batch b, u32 number, xg_descriptor d, XG_INOUT(xg_v
   p.flags = flags_l3 & 0xffffu;
   p.pipeline = last & 0xffffu;
   p.protocol = (last >> 16) & 0xffu;
+  p.l3_offset = l3_offset;
   p.l4_offset = l4_offset;
+  p.payload_offset = l4_payload >> 16;
   if (generation != b.generation || p.pipeline >= b.image.v[XG_IMAGE_PIPELINES_AT]) return false;
   if ((d.flags & XG_DESC_EXPECT) != 0u &&
       (d.flags != XG_DESC_EXPECTED(last >> 24, xg_metadata32(p, 3u)) || (p.flags & XG_PKT_EGRESS) != 0u))

@@ -63,6 +63,30 @@ std::vector<PipelineSettings> composed(Random& random) {
           longest};
 }
 
+// By what is inside of tunnels, beside one that is not.
+std::vector<PipelineSettings> inner(Random& random) {
+  std::vector<PipelineSettings> pipelines{
+      {"acl", {random_acl(random, 12)}},
+      {"many rules", {random_acl(random, 300)}},
+      {"reputation", {random_reputation(random, 40)}},
+      {"load balancer", {random_load_balance(random, 7)}},
+      {"outer headers", {with_outer_headers(random, random_maglev(random, 5))}},
+      {"hash, outer headers", {with_outer_headers(random, random_load_balance(random, 3))}},
+      {"composed",
+       {random_reputation(random, 4), mostly_next(random), random_maglev(random, 3), L2fwdSettings{}}}};
+  for (PipelineSettings& pipeline : pipelines) {
+    pipeline.inner = true;
+    for (gpu::StageSettings& stage : pipeline.stages)
+      std::visit(
+          [](auto& what) {
+            if constexpr (requires { what.cache; }) what.cache = false;
+          },
+          stage);
+  }
+  pipelines.push_back({"by outer headers", {random_acl(random, 12)}});
+  return pipelines;
+}
+
 }  // namespace
 
 Prefix prefix4(u32 address, u8 length) {
@@ -93,7 +117,9 @@ Prefix random_prefix(Random& random) {
 }
 
 std::vector<ConformanceCase> conformance_cases() {
-  std::vector<ConformanceCase> cases{{"composed", composed, {.verdicts = 8}}};
+  std::vector<ConformanceCase> cases{
+      {"composed", composed, {.verdicts = 8}},
+      {"inner", inner, {.verdicts = 25}, ConformanceCase{}.packets, packets_in_tunnels}};
   for (const StageTests& stage : stage_tests())
     cases.insert(cases.end(), stage.conformance.begin(), stage.conformance.end());
   std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 
 #include "gpu/stages/table.h"
 #include "tests/backends/judge.hpp"
@@ -57,9 +58,52 @@ std::vector<gpu::PipelineSettings> composed() {
           {"none", {acl, forward}}};
 }
 
+// Of a stage's test.
+const TableCase& case_of(std::string_view name) {
+  for (const StageTests& stage : stage_tests())
+    for (const TableCase& one : stage.tables)
+      if (one.name == name) return one;
+  throw std::out_of_range(fmt::format("there is no case {}", name));
+}
+
+// All pipelines of a case, by what is inside of tunnels.
+std::vector<gpu::PipelineSettings> by_inner(std::string_view name) {
+  std::vector<gpu::PipelineSettings> pipelines = case_of(name).pipelines();
+  for (gpu::PipelineSettings& pipeline : pipelines) {
+    pipeline.inner = true;
+    for (gpu::StageSettings& stage : pipeline.stages)
+      std::visit(
+          [](auto& what) {
+            if constexpr (requires { what.cache; }) what.cache = false;
+          },
+          stage);
+  }
+  return pipelines;
+}
+std::vector<gpu::PipelineSettings> inner_connections() {
+  std::vector<gpu::PipelineSettings> all = by_inner("connections");
+  for (const char* name : {"limits", "affinities"})
+    for (gpu::PipelineSettings& one : by_inner(name)) all.push_back(std::move(one));
+  all.push_back({"by outer headers", {conntrack(true, {256, Evict::lru})}});
+  return all;
+}
+std::vector<gpu::PipelineSettings> inner_alarms() { return by_inner("alarms"); }
+
+Traffic conversations_in_tunnels(Random& random, u32 packets, u32 pipelines) {
+  return inside_tunnels(random, conversations(random, packets, pipelines));
+}
+Traffic floods_in_tunnels(Random& random, u32 packets, u32 pipelines) {
+  return inside_tunnels(random, case_of("alarms").traffic(random, packets, pipelines));
+}
+
 // The stages', and those of several stages; by name.
 std::vector<TableCase> all_cases() {
-  std::vector<TableCase> cases{{"composed", composed, 2, false}};
+  const TableCase& alarms = case_of("alarms");
+  std::vector<TableCase> cases{
+      {"composed", composed, 2, false},
+      {"inner_connections", inner_connections, 2, true, 10, conversations_in_tunnels},
+      {"inner_alarms", inner_alarms, alarms.outcomes, alarms.refuses, alarms.sent_by_host,
+       floods_in_tunnels}};
   for (const StageTests& stage : stage_tests())
     cases.insert(cases.end(), stage.tables.begin(), stage.tables.end());
   std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

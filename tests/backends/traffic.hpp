@@ -94,6 +94,20 @@ Traffic conversations(Random& random, u32 packets, u32 pipelines);
 // packets are up to 3 ms apart; between two of them up to 20 s go by, and now and then times run backwards.
 Traffic floods(Random& random, u32 packets, u32 pipelines);
 
+enum class Tunnel { ipip, gre, gre_ethernet, vxlan, geneve, geneve_ethernet, gtp, gue_0, gue_1 };
+
+// A frame, or the IP packet in it, inside of a tunnel between 192.0.2.1 and .2 (v4), or fd00::1 and ::2.
+// extras: 0 to 7, which of the tunnel header's optional parts are there; one of 16 and more words where it
+// has so many. Empty: such a tunnel does not carry it.
+std::vector<u8> in_tunnel(Tunnel kind, bool v4, std::span<const u8> frame, u32 extras);
+// Has the outer IP header, of no options, and the UDP header say how long the frame is.
+void mend_outer_lengths(std::vector<u8>& frame);
+
+// The packets of another stream, most of them inside of tunnels of each kind: whole and cut off, garbled, in
+// fragments, one tunnel in the other, in one buffer or in two, with metadata that lie.
+Traffic inside_tunnels(Random& random, Traffic from);
+Traffic packets_in_tunnels(Random& random, u32 packets, u32 pipelines);  // of random_traffic()
+
 // The pools.
 u32 pool_address4(Random& random);                        // as a number, host order
 void pool_address6(Random& random, std::span<u8> bytes);  // 16

@@ -36,7 +36,7 @@ namespace {
 using test::Frame;
 using tests::kGeneration;
 
-constexpr u8 kPipeline = 0x07;
+constexpr u8 kPipeline = 0x0f;
 constexpr u8 kTime = 0x70;  // how long after the packet before
 constexpr u8 kLies = 0x80;  // the frame's first eight bytes spoil the metadata's flags and offsets
 
@@ -132,7 +132,7 @@ class Kernel {
 
 std::vector<gpu::PipelineSettings> pipelines() {
   tests::Random random(1);
-  auto settings = tests::policy_case("composed", random);
+  std::vector<gpu::PipelineSettings> settings;
   gpu::RateLimitSettings limit;
   limit.packets_per_second = 3;
   limit.burst_packets = 5;
@@ -146,6 +146,11 @@ std::vector<gpu::PipelineSettings> pipelines() {
   floods.hold_ms = 2000;
   floods.table = {64, gpu::TableSettings::Evict::lru};
   settings.push_back({"floods", {floods}});
+  gpu::AclSettings inside = tests::random_acl(random, 20);
+  inside.cache = false;
+  settings.push_back({"inside of tunnels", {connections, inside, limit}, true});
+  // Of these as many as kPipeline has room for.
+  for (auto& one : tests::policy_case("composed", random)) settings.push_back(std::move(one));
   return settings;
 }
 
@@ -264,6 +269,11 @@ std::vector<Bytes> seeds() {
     all.push_back(std::move(input));
   };
   for (const auto& sample : test::samples()) add(sample.frame);
+  for (u32 kind = 0; kind <= static_cast<u32>(tests::Tunnel::gue_1); ++kind)
+    if (const Bytes made = tests::in_tunnel(static_cast<tests::Tunnel>(kind), kind % 2 == 0,
+                                            test::samples().front().frame, 7);
+        !made.empty())
+      add(Frame(made.begin(), made.end()));
   for (const char* name :
        {"geneve", "gre", "ipv6-fragments", "quic", "sctp", "teredo", "vlan", "vlan-fragment"}) {
     const auto frames = test::read_capture(test::capture_directory() / fmt::format("{}.pcap", name));

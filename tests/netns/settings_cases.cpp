@@ -84,6 +84,15 @@ SettingsCase management() {
                            {"/management/0", R"({"proto": 6})", R"({"proto": "tcp"})"}}})};
 }
 
+SettingsCase inner() {
+  return {"Inner", R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p":
+            {"description": "tunnels", "inner": true, "stages": [
+              {"stage": "conntrack", "on_new": "next"},
+              {"stage": "acl", "rules": [{"match": {"src": "10.0.0.0/8"}, "action": "drop"}]}]}}})",
+          together({each("/pipelines/p/inner", {"true", "false"}),
+                    each("/pipelines/p", {R"([{"stage": "l2fwd"}])"})})};
+}
+
 // ---- what is taken at attach ------------------------------------------------------------------------------
 
 SettingsCase io() {
@@ -124,7 +133,7 @@ SettingsCase compute() {
 const std::vector<SettingsCase>& settings_cases() {
   static const std::vector<SettingsCase> cases = [] {
     std::vector<SettingsCase> all{
-        whole(), rules(), matches(), management(), io(), compute(),
+        whole(), rules(), matches(), management(), inner(), io(), compute(),
     };
     for (const auto& stage : stage_tests())
       all.insert(all.end(), stage.settings.begin(), stage.settings.end());

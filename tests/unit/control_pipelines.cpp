@@ -119,6 +119,23 @@ TEST(ControlPipelines, AnUnknownInterfaceIsNamedWithItsPlace) {
   }
 }
 
+TEST(ControlPipelines, AnObjectsStagesArriveAndAreFound) {
+  const char* policy = R"({"version": 1, "pipelines": {
+    "p": {"inner": true, "stages": [{"stage": "acl", "rules": []}, {"stage": "l2fwd", "to": "eth1"}]},
+    "q": {"stages": [{"stage": "l2fwd"}]}}})";
+  const auto compiled = compile_policy(source(policy), {"eth0", "eth1"});
+  ASSERT_TRUE(compiled) << compiled.error().sentence;
+  const auto& settings = compiled->pipelines->settings();
+  ASSERT_EQ(settings.size(), 2u);
+  EXPECT_TRUE(settings[0].inner);
+  EXPECT_EQ(settings[0].stages.size(), 2u);
+  EXPECT_FALSE(settings[1].inner);
+  const auto unknown = compile_policy(source(policy), {"eth0"});
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().sentence.find("p.json:2:"), std::string::npos) << unknown.error().sentence;
+  EXPECT_NE(unknown.error().sentence.find("/pipelines/p/stages/1/to"), std::string::npos);
+}
+
 // What only compiling finds has its place like what reading finds.
 TEST(ControlPipelines, WhatTheRulesNeedTooMuchOfIsPlaced) {
   // Port p stands in rule i if bit i of p is set: as many kinds of ports as there are ports.

@@ -35,6 +35,32 @@ TEST(Caching, IsRefusedBehindALimitOfTheSameFlows) {
   }
 }
 
+// The kernel knows flows by their outer headers alone.
+TEST(Caching, IsRefusedWithInner) {
+  const auto inside = [](const char* inner, const char* stages) {
+    return parse(fmt::format(R"({{"version": 1, "rules": [{}],
+        "pipelines": {{"look": {{"inner": {}, "stages": [{}]}}}}}})",
+                             kLook, inner, stages),
+                 "p.json", read_files_of({}));
+  };
+  for (
+      const char* stages :
+      {R"({"stage": "acl", "rules": []}, {"stage": "acl", "rules": [], "cache": "60s"})",
+       R"({"stage": "l2fwd"}, {"stage": "ddos", "syn_pps": 9, "cache": true})",
+       R"({"stage": "l2fwd"}, {"stage": "load_balance", "backends": [{"mac": "02:00:00:00:00:01"}], "cache": true})"}) {
+    const auto policy = inside("true", stages);
+    ASSERT_FALSE(policy) << stages;
+    ASSERT_EQ(policy.error().size(), 1u) << policy.error()[1].sentence();
+    EXPECT_EQ(policy.error()[0].pointer, "/pipelines/look/stages/1");
+    EXPECT_NE(
+        policy.error()[0].message.find("(\"inner\"), and the kernel knows flows by the outer ones alone"),
+        std::string::npos)
+        << policy.error()[0].message;
+    EXPECT_TRUE(inside("false", stages)) << stages;
+  }
+  EXPECT_TRUE(inside("true", R"({"stage": "acl", "rules": []}, {"stage": "ddos", "syn_pps": 9})"));
+}
+
 TEST(Caching, IsFineWhereTheLimitMeetsOtherPackets) {
   for (const char* match : {R"("proto": "udp")", R"("proto": "tcp", "dst_port": 81)",
                             R"("proto": "tcp", "tcp_flags": "syn,!ack")", R"("proto": "icmp")"})

@@ -26,12 +26,15 @@ struct Parts {
   std::string stage = R"({"stage": "acl", "rules": [], "cache": true})";
   std::string list = R"(["192.0.2.0/24"])";
   std::string more{};
+  bool inner = false;
 };
 Policy policy(const Parts& parts) {
-  auto parsed = parse(fmt::format(R"({{"version": 1, "lists": {{"bad": {}}}, "pipelines": {{"look": [{}]}},
+  auto parsed = parse(
+      fmt::format(
+          R"({{"version": 1, "lists": {{"bad": {}}}, "pipelines": {{"look": {{"inner": {}, "stages": [{}]}}}},
       "rules": [{}] {}}})",
-                                  parts.list, parts.stage, fmt::join(parts.rules, ","), parts.more),
-                      "p.json", read_files_of({}));
+          parts.list, parts.inner, parts.stage, fmt::join(parts.rules, ","), parts.more),
+      "p.json", read_files_of({}));
   EXPECT_TRUE(parsed) << parsed.error()[0].sentence();
   return parsed.value_or(Policy{});
 }
@@ -70,6 +73,13 @@ TEST(KeptVerdicts, WhatIsInListsAndPipelinesCounts) {
   EXPECT_EQ(kept({{kBad, kWeb}}, {{kBad, kWeb}, Parts{}.stage, R"(["192.0.2.0/25"])"}), (Kept{kNo, kNo}));
   EXPECT_EQ(kept({{kWeb}}, {{kWeb}, Parts{}.stage, R"(["192.0.2.0/25"])"}), (Kept{0})) << "nobody names it";
   EXPECT_EQ(kept({{kWeb}}, {{kWeb}, R"({"stage": "acl", "rules": [], "cache": "1s"})"}), (Kept{kNo}));
+  Parts object{{kWeb}}, inner = object;
+  object.stage = R"({"stage": "acl", "rules": []})";
+  inner.stage = object.stage;
+  inner.inner = true;
+  EXPECT_EQ(kept(object, object), (Kept{0}));
+  EXPECT_EQ(kept(inner, inner), (Kept{0}));
+  EXPECT_EQ(kept(object, inner), (Kept{kNo})) << "the same stages, of other headers";
   const std::string reputation =
       R"({"stage": "reputation", "lists": [{"list": "@bad", "action": "drop"}], "cache": true})";
   EXPECT_EQ(kept({{kWeb}, reputation}, {{kWeb}, reputation}), (Kept{0}));

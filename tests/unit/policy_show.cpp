@@ -92,6 +92,8 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
     "pipelines": {
       "z": [{"stage": "l2fwd"}, {"description": "second \" of two", "stage": "l2fwd", "to": "eth9", "cache": "90m"}],
       "watched": [{"stage": "acl", "rules": [{"action": "drop"}], "cache": true}],
+      "inside": {"inner": true, "description": "of \" tunnels", "stages": [{"stage": "l2fwd", "description": "back"}]},
+      "outside": {"stages": [{"stage": "l2fwd"}]},
       "a": [
         {"stage": "acl", "rules": [], "default": "pass"},
         {"stage": "acl", "cache": "1500ms", "rules": [
@@ -141,7 +143,9 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
   EXPECT_EQ(shown["on_failure"], nlohmann::json({{"known", "keep"}, {"new", "drop"}}));
   EXPECT_EQ(shown["lists"]["f"]["file"], "f.txt") << "a list from a file is shown by its file";
   EXPECT_EQ(shown["pipelines"]["a"][3]["routes"][1], nlohmann::json({{"file", "r.txt"}}));
-  const auto& forward = std::get<gpu::ForwardSettings>(policy.pipelines[2].stages[3]);
+  const auto& forward = std::get<gpu::ForwardSettings>(policy.pipelines[4].stages[3]);
+  EXPECT_EQ(shown["pipelines"]["inside"]["inner"], true);
+  EXPECT_EQ(shown["pipelines"]["outside"]["inner"], false);
   ASSERT_EQ(forward.sources[1].count, 3u);
   EXPECT_EQ(forward.routes[2].next_hop, 1u);
   EXPECT_EQ(forward.routes[3].next_hop, gpu::kRoutePass);

@@ -82,7 +82,7 @@ std::string stage_named(const std::string& sentence, const policy::Policy& polic
   for (const auto& pipeline : policy.pipelines)
     for (std::size_t i = 0; i < pipeline.stages.size(); i++)
       if (sentence.starts_with(fmt::format("pipeline \"{}\", stage {} (", pipeline.name, i + 1)))
-        return fmt::format("/pipelines{}/{}", policy::pointer_token(pipeline.name), i);
+        return policy::stage_pointer(pipeline, i);
   return "/pipelines";
 }
 

@@ -20,7 +20,7 @@ std::optional<policy::Diagnostic> unknown_port(const policy::Pipeline& pipeline,
   for (const auto& [name, pointer] : policy::ports_of(pipeline.stages[stage])) {
     if (std::find(ports.begin(), ports.end(), name) != ports.end()) continue;
     policy::Diagnostic problem;
-    problem.pointer = fmt::format("/pipelines{}/{}{}", policy::pointer_token(pipeline.name), stage, pointer);
+    problem.pointer = policy::stage_pointer(pipeline, stage) + pointer;
     problem.message = fmt::format("interface \"{}\" is not attached here; attached {}: {}", name,
                                   ports.size() == 1 ? "is" : "are", fmt::join(ports, ", "));
     return problem;
@@ -34,7 +34,7 @@ tl::expected<std::vector<gpu::PipelineSettings>, policy::Diagnostic> pipeline_se
     const policy::Policy& policy, const std::vector<std::string>& ports, const DownBackends& down) {
   std::vector<gpu::PipelineSettings> settings;
   for (const auto& pipeline : policy.pipelines) {
-    gpu::PipelineSettings made{pipeline.name, pipeline.stages};
+    gpu::PipelineSettings made{pipeline.name, pipeline.stages, pipeline.inner};
     for (std::size_t i = 0; i < made.stages.size(); i++) {
       if (auto problem = unknown_port(pipeline, i, ports)) return Problem(std::move(*problem));
       policy::resolve(

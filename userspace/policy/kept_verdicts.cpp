@@ -77,7 +77,8 @@ class Comparison {
   bool same_pipeline(const Pipeline& pipeline) const {
     const auto old = std::find_if(before_.pipelines.begin(), before_.pipelines.end(),
                                   [&](const Pipeline& one) { return one.name == pipeline.name; });
-    if (old == before_.pipelines.end() || !(old->stages == pipeline.stages)) return false;
+    if (old == before_.pipelines.end() || old->inner != pipeline.inner || !(old->stages == pipeline.stages))
+      return false;
     return std::all_of(pipeline.stages.begin(), pipeline.stages.end(), [&](const Stage& stage) {
       const auto names = lists_of(stage);
       return std::all_of(names.begin(), names.end(),

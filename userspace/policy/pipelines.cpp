@@ -10,6 +10,63 @@
 #include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::policy {
+namespace {
+
+// place: of an array.
+void read_stages(Report& report, const Place& place, StageContext& context, Pipeline& pipeline) {
+  const auto* stages = place.node->as<Array>();
+  if (stages->empty() || stages->size() > XG_MAX_STAGES)
+    report.at(place,
+              fmt::format("a pipeline needs 1 to {} stages, here are {}", XG_MAX_STAGES, stages->size()));
+  if (stages->size() > XG_MAX_STAGES) return;
+  each_element(report, place, [&](const Place& one) {
+    auto stage = read_stage(report, one, context);
+    if (!stage) return;
+    if (const auto table = table_in(pipeline);
+        table && gpu::cache_of(*stage) && !gpu::traits_of(*stage).drops)
+      report.at(one,
+                fmt::format("{} has to see every packet of a flow, so that verdicts of a stage behind it are "
+                            "not cached unless they drop: take \"cache\" out here",
+                            *table));
+    if (const auto why = gpu::why_not_inner(*stage); pipeline.inner && why) report.at(one, *why);
+    if (std::string text = read_description(report, one); !text.empty())
+      pipeline.descriptions[static_cast<u32>(pipeline.stages.size())] = std::move(text);
+    pipeline.stages.push_back(std::move(*stage));
+  });
+}
+
+Pipeline read_pipeline(Report& report, const Place& place, StageContext& context) {
+  Pipeline pipeline{std::string(place.key), {}};
+  if (place.node->as<Array>() != nullptr) {
+    read_stages(report, place, context, pipeline);
+    return pipeline;
+  }
+  if (place.node->as<Object>() == nullptr) {
+    report.at(place,
+              fmt::format("a pipeline must be an array of stages, or {{\"inner\": true, \"stages\": [...]}}, "
+                          "is {}",
+                          place.node->type_name()));
+    return pipeline;
+  }
+  Fields fields(report, place, keys::kPipeline, "a pipeline");
+  pipeline.in_object = true;
+  pipeline.description = read_description(report, place);
+  if (const auto inner = fields.get("inner")) pipeline.inner = read_bool(report, *inner).value_or(false);
+  const auto stages = fields.require("stages");
+  if (!stages) return pipeline;
+  if (stages->node->as<Array>() == nullptr)
+    report.at(*stages, fmt::format("must be an array of stages, is {}", stages->node->type_name()));
+  else
+    read_stages(report, *stages, context, pipeline);
+  return pipeline;
+}
+
+}  // namespace
+
+std::string stage_pointer(const Pipeline& pipeline, std::size_t stage) {
+  return fmt::format("/pipelines{}{}/{}", pointer_token(pipeline.name), pipeline.in_object ? "/stages" : "",
+                     stage);
+}
 
 std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
                                      const NamedFileReader& files) {
@@ -31,27 +88,7 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
     if (!is_identifier(member.key))
       report.at(at, fmt::format("a pipeline's name is 1 to 64 letters, digits, '_', '-' and '.', not \"{}\"",
                                 member.key.substr(0, 80)));
-    Pipeline pipeline{member.key, {}};
-    const auto* stages = member.value.as<Array>();
-    if (stages != nullptr && (stages->empty() || stages->size() > XG_MAX_STAGES))
-      report.at(at,
-                fmt::format("a pipeline needs 1 to {} stages, here are {}", XG_MAX_STAGES, stages->size()));
-    if (stages == nullptr || stages->size() <= XG_MAX_STAGES)
-      each_element(report, at, [&](const Place& one) {
-        auto stage = read_stage(report, one, context);
-        if (!stage) return;
-        if (const auto table = table_in(pipeline);
-            table && gpu::cache_of(*stage) && !gpu::traits_of(*stage).drops)
-          report.at(
-              one,
-              fmt::format("{} has to see every packet of a flow, so that verdicts of a stage behind it are "
-                          "not cached unless they drop: take \"cache\" out here",
-                          *table));
-        if (std::string text = read_description(report, one); !text.empty())
-          pipeline.descriptions[static_cast<u32>(pipeline.stages.size())] = std::move(text);
-        pipeline.stages.push_back(std::move(*stage));
-      });
-    pipelines.push_back(std::move(pipeline));
+    pipelines.push_back(read_pipeline(report, at, context));
   }
   return pipelines;
 }

@@ -135,8 +135,13 @@ struct Pipeline {
   std::string name;
   std::vector<Stage> stages;                  // a packet that none decides is passed
   std::map<u32, std::string> descriptions{};  // of stages that have one, by their place
+  bool in_object = false;  // the stages stand under "stages", in an object with what follows
+  std::string description{};
+  bool inner = false;  // the stages go by what is inside of tunnels
   bool operator==(const Pipeline&) const = default;
 };
+// The JSON pointer to one of its stages, counted from 0.
+std::string stage_pointer(const Pipeline& pipeline, std::size_t stage);
 
 struct Io {
   std::string mode = "auto";  // auto, zero-copy, copy, generic: what attach does without --mode

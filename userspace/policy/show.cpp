@@ -162,7 +162,14 @@ std::string to_json(const Policy& policy) {
       stages.push_back(
           write_stage(pipeline.stages[i], text == pipeline.descriptions.end() ? "" : text->second));
     }
-    json["pipelines"][pipeline.name] = std::move(stages);
+    if (!pipeline.in_object) {
+      json["pipelines"][pipeline.name] = std::move(stages);
+      continue;
+    }
+    Json& object = json["pipelines"][pipeline.name] = Json::object();
+    if (!pipeline.description.empty()) object["description"] = pipeline.description;
+    object["inner"] = pipeline.inner;
+    object["stages"] = std::move(stages);
   }
   json["io"] = io_json(policy.io);
   json["compute"] = compute_json(policy.compute);

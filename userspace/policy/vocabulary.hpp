@@ -37,6 +37,7 @@ inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
 inline constexpr std::array<std::string_view, 2> kAction{"inspect", "mirror"};  // one of them
 inline constexpr std::array<std::string_view, 1> kInspect{"inspect"};
 inline constexpr std::array<std::string_view, 1> kMirror{"mirror"};
+inline constexpr std::array<std::string_view, 3> kPipeline{"description", "inner", "stages"};
 inline constexpr std::array<std::string_view, 2> kRoute{"prefix", "next_hop"};
 inline constexpr std::array<std::string_view, 1> kRouteFile{"file"};
 inline constexpr std::array<std::string_view, 13> kIo{

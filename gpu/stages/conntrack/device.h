@@ -243,7 +243,7 @@ XG_FN bool xg_ct_tcp(xg_view p, XG_INOUT(xg_touch) t) {
   u32 sequence = xg_view32(p, p.l4_offset + 4u);
   u32 acknowledges = xg_view32(p, p.l4_offset + 8u);
   u32 fourth = xg_view32(p, p.l4_offset + 12u);
-  u32 l3 = xg_l3_offset(p);
+  u32 l3 = p.l3_offset;
   u32 total = xg_view16(p, l3 + (p.family == 4u ? 2u : 4u));
   u32 flags = (fourth >> 8) & 0xffu;
   u32 header = ((fourth >> 4) & 15u) * 4u;

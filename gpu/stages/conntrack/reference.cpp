@@ -263,7 +263,7 @@ std::optional<u8> scale_option(Bytes options) {
 
 // Nothing where the packet is none.
 std::optional<Segment> segment(const Packet& packet) {
-  const u32 l3 = packet.metadata.l3_offset, l4 = packet.metadata.l4_offset;
+  const u32 l3 = packet.l3, l4 = packet.metadata.l4_offset;
   const Bytes tcp = header(packet, l4, 20);
   if (packet.ports.empty() || tcp.empty()) return std::nullopt;
   Segment s;

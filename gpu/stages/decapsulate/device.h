@@ -47,7 +47,7 @@ XG_FN u32 xg_decapsulate_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_res
   r.detail = number;
 
   u32 malformed = XG_VERDICT(XG_DROP, 0u, 0u, XG_DECAP_RULE_MALFORMED);
-  u32 l3 = xg_l3_offset(p);
+  u32 l3 = p.l3_offset;
   u32 inner = p.l4_offset + (gue ? 8u : 0u);
   if ((p.flags & XG_PKT_MALFORMED) != 0u || inner < l3 + 20u || !xg_inside(p, inner, 20u)) return malformed;
   /* Where the outer packet ends, by its own headers. */

@@ -82,7 +82,7 @@ XG_FN u32 xg_forward_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
     return action;
   }
 
-  u32 l3 = xg_l3_offset(p);
+  u32 l3 = p.l3_offset;
   u32 ttl = 0u;
   u32 checksum = 0u;
   u32 options = 0u;

@@ -84,10 +84,10 @@ XG_FN u32 xg_fnv1a_tuple(xg_view p) {
   return xg_fnv1a_byte(hash, p.protocol);
 }
 
-/* Length of the IP packet, as its header has it; a jumbogram is longer than any. */
+/* Length of the IP packet as it came, by its outermost header; a jumbogram is longer than any. */
 XG_FN u32 xg_ip_bytes(xg_view p) {
-  u32 l3 = xg_l3_offset(p);
-  if (p.family == 4u) return xg_view16(p, l3 + 2u);
+  u32 l3 = xg_outer_l3(p);
+  if (xg_outer_ipv4(p)) return xg_view16(p, l3 + 2u);
   u32 payload = xg_view16(p, l3 + 4u);
   return payload == 0u && xg_view8(p, l3 + 6u) == 0u ? 0xffffffffu : 40u + payload;
 }

@@ -160,10 +160,10 @@ std::optional<u32> Balancer::choose(const Packet& packet, Table* table) const {
 
 namespace {
 
-// Nothing: a jumbogram.
+// Of the packet as it came. Nothing: a jumbogram.
 std::optional<u32> ip_bytes(const Packet& packet) {
-  const u32 l3 = packet.metadata.l3_offset;
-  if (packet.src.size() == 4) return number(packet.frame, l3 + 2);
+  const u32 l3 = packet.outer.l3_offset;
+  if ((packet.outer.flags & XG_PKT_IPV4) != 0) return number(packet.frame, l3 + 2);
   const u32 payload = number(packet.frame, l3 + 4);
   if (payload == 0 && packet.frame[l3 + 6] == 0) return std::nullopt;
   return payload + 40;
