@@ -289,14 +289,5 @@ TEST_F(CliErrors, OneIsNotSeveral) {
       << none.out;
 }
 
-TEST_F(CliErrors, TheExamplesAreRight) {
-  for (const char* name : {"firewall", "l2-bounce", "load-balancer", "load-balancer-routed", "quickstart",
-                           "reputation", "router", "scrub", "ddos-scrub", "stateful-firewall"}) {
-    const auto outcome =
-        run({"policy", "check", XDPGPU_SOURCE_DIR "/config/examples/" + std::string(name) + ".json"});
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-  }
-}
-
 }  // namespace
 }  // namespace xdpgpu::test
