@@ -314,7 +314,7 @@ TEST(PayloadBytes, ArePipelinesMost) {
   const auto too_many = gpu::Pipelines::compile({{"all", {sum(XG_PACKET_MAX + 1, false)}}});
   ASSERT_FALSE(too_many);
   EXPECT_EQ(too_many.error(),
-            "pipeline \"all\", stage 1 (payload_sum): it reads 28161 bytes of a packet, 28160 are possible");
+            "pipeline \"all\", stage 1 (payload_sum): \"bytes\" is 28161, which is not in 0 to 28160");
 }
 
 // What is staged of a packet by itself, in one buffer or two.
