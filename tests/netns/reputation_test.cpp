@@ -21,21 +21,31 @@ class Reputation : public OnTheWire {
     ipv6_.emplace(*host_, "fd09::1", kPort);
   }
 
+  // Packets that came to nothing, by kernel and workers.
+  std::uint64_t drops() const {
+    std::uint64_t sum = attached_->pins().worker("dropped");
+    for (const auto& [reason, packets] : attached_->pins().kernel_counts())
+      if (reason.starts_with("drop")) sum += packets;
+    return sum;
+  }
+
   // Sends a packet from `source` (without `destination`: to the host) and says where it came out: "drop" if
-  // nowhere within a while.
+  // it is counted so, and "nowhere" if nothing becomes of it for long.
   std::string fate(const std::string& source, const std::string& destination = "") {
     const bool six = source.find(':') != std::string::npos;
     PacketSpec spec = from_left(1000, kPort, fmt::format("probe {}", ++probes_));
     spec.src_ip = source;
     spec.dst_ip = !destination.empty() ? destination : six ? "fd09::1" : "10.9.0.1";
+    const std::uint64_t before = drops();
     Sender(left_port()).send(build(spec));
-    const auto end = std::chrono::steady_clock::now() + 400ms;
+    const auto end = std::chrono::steady_clock::now() + 10s;
     while (std::chrono::steady_clock::now() < end) {
       if (!left_sniffer_->take(1, 5ms, with_payload(spec.payload)).empty()) return "tx";
       if (!right_sniffer_->take(1, 5ms, with_payload(spec.payload)).empty()) return "redirect";
       if ((six ? *ipv6_ : *ipv4_).receive(5ms) == spec.payload) return "pass";
+      if (drops() > before) return "drop";
     }
-    return "drop";
+    return "nowhere";
   }
 
   std::optional<Sniffer> left_sniffer_, right_sniffer_;
