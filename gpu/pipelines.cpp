@@ -189,7 +189,8 @@ std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipel
           },
           loose->settings_[p].stages[i]);
   }
-  return changed ? loose : pipelines;
+  if (!changed) return pipelines;
+  return loose;
 }
 
 std::string_view Pipelines::backend_of(u32 number) const noexcept {
