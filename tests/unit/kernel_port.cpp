@@ -12,11 +12,11 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -321,20 +321,22 @@ TEST_F(Port, PolicyTablesGoIntoManyPortsInTheTimeOfOne) {
   auto tables = create_policy_maps(1, 1);
   ASSERT_TRUE(tables) << tables.error();
   const std::vector<const PortMaps*> ports(12, &*maps);
-  // On a busy machine a thread waits for more than the kernel: one try in several is to show it. And a kernel
-  // that hastens its grace periods makes nobody wait.
-  constexpr std::chrono::milliseconds kHastened{20};
+  // On a busy machine a thread waits for more than the kernel: one try in three is to show it.
   std::string tries;
   bool shown = false;
-  for (int i = 0; i < 8 && !shown; ++i) {
+  for (int i = 0; i < 3 && !shown; ++i) {
     const auto start = std::chrono::steady_clock::now();
     for (const PortMaps* port : ports) ASSERT_TRUE(install_policy_maps({port}, 0, *tables));
     const auto one_by_one = std::chrono::steady_clock::now() - start;
     ASSERT_TRUE(install_policy_maps(ports, 0, *tables));
     const auto together = std::chrono::steady_clock::now() - start - one_by_one;
-    shown = together * 2 < one_by_one || std::max(together, one_by_one) < kHastened;
+    shown = together * 2 < one_by_one;
     tries += std::to_string(together.count()) + " of " + std::to_string(one_by_one.count()) + " ns; ";
   }
+  std::string hastened;
+  std::ifstream("/sys/kernel/rcu_expedited") >> hastened;
+  if (!shown && hastened == "1")
+    GTEST_SKIP() << "this kernel hastens its grace periods (rcu_expedited), so that nobody waits: " << tries;
   EXPECT_TRUE(shown) << tries;
 }
 
