@@ -156,13 +156,14 @@ TEST(Output, IsTheDataPlanesOwnWayToTheBroker) {
 }
 
 TEST(Output, WaitsForNobody) {
-  Pipe out, errors;
-  const pid_t child = start(out, errors, [] {
+  Pipe out, errors, written;
+  const pid_t child = start(out, errors, [&] {
     fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
     Output output(false, false);
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 20000; i++) output.text(line(i));  // more than a pipe and a megabyte hold
-    const bool waited = std::chrono::steady_clock::now() - begin > 2s;
+    const bool waited = std::chrono::steady_clock::now() - begin > 20s;
+    if (write(written.writer, "", 1) != 1) return 3;
     for (int i = 0; i < 300; i++) {  // now somebody reads
       std::this_thread::sleep_for(5ms);
       output.flush();
@@ -170,7 +171,10 @@ TEST(Output, WaitsForNobody) {
     output.text("the end\n");
     return waited ? 2 : 0;
   });
-  std::this_thread::sleep_for(500ms);
+  // However slow the machine is, nobody reads before all is said.
+  close(std::exchange(written.writer, -1));
+  char all_is_said = 1;
+  EXPECT_EQ(read(written.reader, &all_is_said, 1), 1);
   const std::string said = out.rest();
   EXPECT_EQ(status_of(child), 0);
   std::string expected;

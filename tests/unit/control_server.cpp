@@ -287,12 +287,23 @@ TEST_F(ControlServer, FilesOfAllClientsTogetherAreBounded) {
   const auto refused = decode_response(hear(second));
   ASSERT_TRUE(refused);
   EXPECT_NE(refused->error.find("of all together"), std::string::npos) << refused->error;
-  EXPECT_EQ(hear(first, 3s), "") << "its time is over";
-  const auto third = connect_client();
+  EXPECT_EQ(hear(first, 20s), "");
+  char none = 0;
+  EXPECT_EQ(recv(first.get(), &none, 1, MSG_DONTWAIT), 0) << "its time is over";
+  // What it had announced is free again. A machine that stands still for a second ends a session by its idle
+  // time.
   const std::string content(5'000'000, 'a');
-  say(third, encode(Request{"apply", {}, {{"a", content}}}));
-  say(third, content);
-  EXPECT_TRUE(decode_response(hear(third)));
+  bool admitted = false;
+  for (int i = 0; i < 5 && !admitted; i++) {
+    const auto third = connect_client();
+    say(third, encode(Request{"apply", {}, {{"a", content}}}));
+    if (send(third.get(), content.data(), content.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(content.size()))
+      continue;
+    const auto answer = decode_response(hear(third));
+    admitted = answer && answer->error.empty();
+  }
+  EXPECT_TRUE(admitted);
 }
 
 TEST_F(ControlServer, ARequestWithoutEndIsCutAtTheBound) {
