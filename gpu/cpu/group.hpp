@@ -20,24 +20,29 @@ class Group {
  public:
   static constexpr u32 kPackets = 16;
 
-  Group(const xg_batch& batch, SetLocks& sets) : batch_(batch), image_(batch.image), sets_(sets) {}
+  Group(const xg_batch& batch, SetLocks& sets)
+      : batch_(batch), image_(batch.image), sets_(sets), inner_(batch.image.v[XG_IMAGE_INNER_AT] != 0) {}
 
   // Decides packets first..first + count - 1 of the batch, at most kPackets. Where the batch's pipelines have
   // tables, the groups come in their order; other queues may be at other sets of them meanwhile.
   void decide(u32 first, u32 count) {
+    u32 heads = 0;
     for (u32 i = 0; i < count; i++) {
       Packet& packet = packets_[i];
       packet.head = 0;
       packet.there = xg_begin(batch_, first + i, packet.seen);
-      if (packet.there) xg_look_inside(batch_, packet.seen);
-      if (packet.there && (packet.seen.flags & XG_PKT_EGRESS) == 0) look_at_head(packet);
+      if (!packet.there) continue;
+      if (inner_) look_inside(packet.seen);
+      if ((packet.seen.flags & XG_PKT_EGRESS) == 0) look_at_head(packet);
+      heads += packet.head != 0 ? 1 : 0;
     }
-    each_kind_that_looks_ahead([&](u32 kind) {
-      u32 ahead = 0;
-      for (u32 i = 0; i < count; i++)
-        if (packets_[i].head != 0 && packets_[i].head_kind == kind) ahead_[ahead++] = &packets_[i];
-      look_ahead(kind, image_, ahead_.data(), ahead);
-    });
+    if (heads != 0)
+      each_kind_that_looks_ahead([&](u32 kind) {
+        u32 ahead = 0;
+        for (u32 i = 0; i < count; i++)
+          if (packets_[i].head != 0 && packets_[i].head_kind == kind) ahead_[ahead++] = &packets_[i];
+        look_ahead(kind, image_, ahead_.data(), ahead);
+      });
     u32 waiting = 0;
     for (u32 i = 0; i < count; i++) {
       Packet& packet = packets_[i];
@@ -61,6 +66,9 @@ class Group {
     xg_touch touch;  // where way.kind is not 0
     xg_result result;
   };
+
+  // Apart: what looks into tunnels takes the registers of what does not.
+  [[gnu::noinline]] void look_inside(xg_view& seen) const { xg_look_inside(batch_, seen); }
 
   void look_at_head(Packet& packet) const {
     const u32 entry = image_.v[XG_IMAGE_TABLE_AT] + packet.seen.pipeline * XG_PIPELINE_WORDS;
@@ -136,6 +144,7 @@ class Group {
   const xg_batch& batch_;
   const xg_words image_;
   SetLocks& sets_;
+  const bool inner_;
   std::array<Packet, kPackets> packets_;
   std::array<Packet*, kPackets> ahead_;
   std::array<Packet*, kPackets> waiting_;

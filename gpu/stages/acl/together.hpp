@@ -21,29 +21,32 @@ void xg_acl_look_ahead(xg_words image, u32 count, Seen seen, Body body, Ahead ah
   const auto fetch = [&](u32 word) { __builtin_prefetch(image.v + word); };
   for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++)
     for (u32 i = 0; i < count; i++) {
-      const u32 used = image.v[body(i) + XG_ACL_USED];
-      ahead(i).place.classes[d] = 0;
+      const u32 at = body(i), used = image.v[at + XG_ACL_USED];
+      u32 found = 0;
       if ((used >> d & 1) != 0)
-        ahead(i).place.classes[d] =
-            xg_acl_class_of(image, body(i), d, seen(i), (used & XG_ACL_USES_FLAGS) != 0);
+        found = xg_acl_class_of(image, at, d, seen(i), (used & XG_ACL_USES_FLAGS) != 0);
+      ahead(i).place.classes[d] = found;
     }
   for (u32 i = 0; i < count; i++) {
-    xg_acl_locate(image, body(i), ahead(i).place);
-    fetch(ahead(i).place.cell);
+    xg_acl_ahead& one = ahead(i);
+    xg_acl_locate(image, body(i), one.place);
+    fetch(one.place.cell);
   }
   for (u32 i = 0; i < count; i++) {
     xg_acl_ahead& one = ahead(i);
+    const u32 at = body(i);
     one.rows.fill(0);
     const u64 blocks =
         (one.place.low & image.v[one.place.cell]) | u64{one.place.high & image.v[one.place.cell + 1]} << 32;
     if (blocks == 0) continue;
     const u32 block = static_cast<u32>(__builtin_ctzl(blocks));
-    const u32 used = image.v[body(i) + XG_ACL_USED];
+    const u32 used = image.v[at + XG_ACL_USED];
     for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++) {
       if ((used >> d & 1) == 0) continue;
-      one.rows[d] = image.v[body(i) + XG_ACL_ROWS + d] + block * image.v[body(i) + XG_ACL_CLASSES + d] +
-                    one.place.classes[d];
-      fetch(one.rows[d]);
+      const u32 row =
+          image.v[at + XG_ACL_ROWS + d] + block * image.v[at + XG_ACL_CLASSES + d] + one.place.classes[d];
+      one.rows[d] = row;
+      fetch(row);
     }
   }
   for (u32 i = 0; i < count; i++)
