@@ -38,10 +38,10 @@ Result<void> check_mirrored(std::string_view name, const Abilities& abilities, b
                     "a submission runs: use the device cpu, or leave out the rules that mirror",
                     name));
   if (to_tables && !abilities.mirrors_tables)
-    return tl::unexpected(
-        fmt::format("{} cannot take mirrored packets through stages that remember packets (ddos): use the "
-                    "device cpu, or have rules inspect with that pipeline instead of mirroring to it",
-                    name));
+    return tl::unexpected(fmt::format(
+        "{} cannot take mirrored packets through stages that remember packets: use the device cpu, "
+        "or have rules inspect with that pipeline instead of mirroring to it",
+        name));
   return {};
 }
 
