@@ -92,7 +92,7 @@ TEST_P(Cage, TheFilterLacksNothingForADeviceThatComesBack) {
   attach(inspect_udp(7000, kBounce, R"("compute": {"retry": "100ms"})"));
   Sniffer left(left_port());
   const auto frames = many_flows(7000, 200, 2);
-  Sender(left_port()).send_paced(frames, 5000);
+  Sender(left_port()).send_paced(frames, 1000);  // in five batches at least, however slow the worker
   EXPECT_TRUE(eventually(
       [&] { return attached_->process().err().find("decides again, after ") != std::string::npos; }, 30s));
   Sender(left_port()).send_paced(frames, 5000);

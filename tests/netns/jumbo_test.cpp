@@ -70,7 +70,7 @@ TEST_P(Jumbo, EveryByteComesBack) {
   attach(inspect_udp(7000, kBounce));
   Sniffer left(left_port());
   const auto frames = long_frames(400);
-  Sender(left_port()).send_paced(frames, 5000);
+  Sender(left_port()).send_paced(frames, 2000);
   const auto seen = left.take(frames.size(), 5000ms, udp_to(7000));
   std::vector<Frame> wanted;
   wanted.reserve(frames.size());
