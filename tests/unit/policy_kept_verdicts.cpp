@@ -7,11 +7,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 namespace xdpgpu::policy {
 namespace {
 
 using Kept = std::vector<std::optional<u32>>;
-using testing::Each;
 constexpr auto kNo = std::nullopt;
 
 constexpr const char* kBad = R"({"name": "bad", "match": {"src": "@bad"}, "action": "drop"})";
@@ -104,9 +105,9 @@ TEST(KeptVerdicts, ThousandsOfRulesTakeNoTime) {
         R"({{"name": "{0}", "match": {{"proto": "tcp", "dst_port": {0}}}, "action": {{"inspect": "look"}}}})",
         i));
   after.rules.assign(before.rules.rbegin(), before.rules.rend());
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // its own time: others may use the processor
   EXPECT_EQ(kept(before, after).back(), 0u) << "nothing stood ahead of it";
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5) << "seconds";
   EXPECT_EQ(kept(before, before)[3999], 3999u);
 }
 

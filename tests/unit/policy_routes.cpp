@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "userspace/policy/stage_names.hpp"
 #include "userspace/policy/values.hpp"
@@ -104,9 +104,9 @@ TEST(Routes, AFullTableIsReadInSeconds) {
     text +=
         fmt::format("{}.{}.{}.0/24 {}\n", 1 + i / 65536, i / 256 % 256, i % 256, i % 3 == 0 ? "up" : "up-2");
   for (u32 i = 0; i < 200'000; ++i) text += fmt::format("2001:{:x}:{:x}::/48 up\n", i / 65536, i % 65536);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // its own time: others may use the processor
   const auto policy = read(text);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 4) << "seconds";
   ASSERT_TRUE(policy);
   EXPECT_EQ(routes_of(policy->pipelines[0].stages[0]), 1'200'001u);
 }
