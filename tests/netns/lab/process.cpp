@@ -52,7 +52,8 @@ std::vector<pid_t> all_processes() {
 // last parenthesis.
 pid_t parent_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // nothing, where it ends meanwhile
   const auto close = text.rfind(')');
   if (close == std::string::npos) return -1;
   std::istringstream rest(text.substr(close + 1));
