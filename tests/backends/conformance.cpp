@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "tests/backends/captures.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -51,10 +52,7 @@ TEST_P(Conformance, RandomPackets) {
 TEST_P(Conformance, CapturedPackets) {
   Random random(test_seed());
   const auto settings = std::get<1>(GetParam()).pipelines(random);
-  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
-  check(captured_traffic(directory != nullptr ? directory : XDPGPU_TEST_CAPTURES,
-                         static_cast<u32>(settings.size())),
-        settings);
+  check(captured_traffic(captures_directory(), static_cast<u32>(settings.size())), settings);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance,

@@ -13,6 +13,7 @@
 #include "gpu/checksum.h"
 #include "gpu/staging.hpp"
 #include "maps/parse.h"
+#include "tests/backends/captures.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/traffic.hpp"
@@ -63,8 +64,7 @@ TEST(FlowKey, IsTheParsers) {
 }
 
 TEST(FlowKey, OfCapturedPacketsIsTheParsers) {
-  const char* const elsewhere = std::getenv("XDPGPU_TEST_CAPTURES");
-  const Traffic traffic = captured_traffic(elsewhere ? elsewhere : XDPGPU_TEST_CAPTURES, 1);
+  const Traffic traffic = captured_traffic(captures_directory(), 1);
   EXPECT_GT(compare(traffic, 1), 100u);
 }
 

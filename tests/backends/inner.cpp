@@ -5,10 +5,9 @@
 // measure.
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "gpu/stages/pipeline.h"
 #include "maps/parse.h"
+#include "tests/backends/captures.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -167,8 +166,7 @@ TEST(Inner, HeadersThatReachTooFarAreHidden) {
 TEST(Inner, RealTunnelsAreSeenThrough) {
   const auto pipelines = gpu::Pipelines::compile({{"p", {}, true}});
   ASSERT_TRUE(pipelines);
-  const char* const elsewhere = std::getenv("XDPGPU_TEST_CAPTURES");
-  Traffic traffic = captured_traffic(elsewhere != nullptr ? elsewhere : XDPGPU_TEST_CAPTURES, 1);
+  Traffic traffic = captured_traffic(captures_directory(), 1);
   xg_batch batch{};
   batch.frames.v = reinterpret_cast<xg_word*>(traffic.region.base());
   batch.frames_bytes = traffic.region.size();

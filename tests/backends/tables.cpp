@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "gpu/stages/table.h"
+#include "tests/backends/captures.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -183,10 +184,7 @@ TEST_P(Tables, LargeBatches) {
 
 TEST_P(Tables, CapturedPackets) {
   const auto settings = std::get<1>(GetParam()).pipelines();
-  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
-  check(captured_traffic(directory != nullptr ? directory : XDPGPU_TEST_CAPTURES,
-                         static_cast<u32>(settings.size())),
-        settings);
+  check(captured_traffic(captures_directory(), static_cast<u32>(settings.size())), settings);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Tables,

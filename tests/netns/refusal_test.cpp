@@ -163,7 +163,7 @@ TEST_F(Refused, SettingsThatCannotBeHadTogether) {
        {"/compute/mode", "cpu", "posted ahead"}},
       {R"("compute": {"device": "vulkan"}, )" + mirrors + acl, {"/rules/0/action", "vulkan", "mirror"}},
       {R"("compute": {"device": "cuda"}, )" + mirrors + ddos,
-       {"/rules/0/action", "cuda", "stages that remember packets"}},
+       {"/rules/0/action", "cuda", "stages that remember packets", "pipeline \"p\", stage 1 (ddos)"}},
       {R"("io": {"frames_per_queue": 1024})", {"/io/frames_per_queue", "too small", "3072"}},
       {R"("io": {"ring_size": 8192})", {"/io/ring_size", "io.frames_per_queue 8192 is too small", "9216"}},
       {R"("compute": {"batch": 16384})", {"/compute/batch", "too small", "compute.batch"}},

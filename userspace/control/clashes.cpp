@@ -6,6 +6,7 @@
 #include "gpu/abilities.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/policy/mirroring.hpp"
+#include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -22,6 +23,15 @@ std::string mirroring_rule(const policy::Policy& policy, bool to_tables) {
   for (std::size_t i = 0; i < policy.rules.size(); i++)
     if (policy::mirrors(policy, policy.rules[i], to_tables)) return fmt::format("/rules/{}/action", i);
   return "/rules";
+}
+
+// The first stage with a table that a rule mirrors to.
+std::string mirrored_table(const policy::Policy& policy) {
+  for (const policy::Rule& rule : policy.rules)
+    for (const policy::Pipeline& pipeline : policy.pipelines)
+      if (policy::mirrors(policy, rule, true) && pipeline.name == rule.pipeline)
+        return fmt::format("pipeline \"{}\", {}", pipeline.name, policy::table_in(pipeline).value_or(""));
+  return {};
 }
 
 class Clashes {
@@ -55,7 +65,8 @@ class Clashes {
     if (!abilities) return;
     const bool tables = policy::mirrors_to_tables(policy_);
     if (auto can = gpu::check_mirrored(choice_.devices.front(), *abilities, tables); !can)
-      add(mirroring_rule(policy_, abilities->mirrors), can.error());
+      add(mirroring_rule(policy_, abilities->mirrors),
+          abilities->mirrors ? fmt::format("{}: {}", mirrored_table(policy_), can.error()) : can.error());
   }
   void frames() {
     const policy::Io& io = policy_.io;
