@@ -43,7 +43,7 @@ class CpuDevice final : public Device {
       for (const auto& table : loaded.tables) {
         const u64 address = reinterpret_cast<std::uintptr_t>(table->data());
         loaded.addresses.insert(loaded.addresses.end(),
-                                {static_cast<u32>(address), static_cast<u32>(address >> 32)});
+                                {static_cast<u32>(address), static_cast<u32>(address >> 32), 0, 0});
       }
       return shared_.generations.add(generation, std::move(loaded));
     } catch (const std::bad_alloc&) {

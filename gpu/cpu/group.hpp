@@ -99,7 +99,9 @@ class Group {
   void come(Packet& packet) const {
     packet.touch = xg_stage_touch(batch_, packet.way, packet.seen, xg_packet_bytes(batch_, packet.number));
     if (packet.touch.tag == XG_UNTRACKED) return;
-    __builtin_prefetch(xg_state_of(batch_, packet.way.body).v + xg_set_at(packet.touch.set), 1);
+    const u32* const table = xg_state_of(batch_, packet.way.body).v;
+    __builtin_prefetch(table + xg_set_at(packet.touch.set), 1);
+    sets_.prefetch(table, packet.touch.set);
   }
 
   // Who is at the set may be writing: what is seen here is only a guess of where to look next.

@@ -14,7 +14,7 @@ namespace xdpgpu::gpu::cpu {
 struct Loaded {
   std::shared_ptr<const Pipelines> pipelines;
   std::vector<std::shared_ptr<LargeVector<u32>>> tables;  // of the stages that have one
-  std::vector<u32> addresses;                             // of these, as xg_batch has them
+  std::vector<u32> addresses;  // of these, as xg_batch.states has them: counted in their heads
 };
 
 }  // namespace xdpgpu::gpu::cpu

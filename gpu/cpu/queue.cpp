@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "gpu/cpu/counts.hpp"
 #include "gpu/cpu/group.hpp"
 #include "gpu/doorbell.hpp"
 #include "gpu/slots.hpp"
@@ -74,7 +75,7 @@ class Batches {
     batch.adjusts.v = reinterpret_cast<xg_quad*>(slot.adjusts);
     // The stages only read the image; their handles have no const.
     batch.image.v = const_cast<xg_word*>(loaded.pipelines->image().data());
-    batch.states.v = const_cast<xg_word*>(loaded.addresses.data());
+    batch.states.v = const_cast<xg_word*>(counts_.begin(loaded));
     batch.count = count;
     batch.generation = generation;
     if (staging_ != nullptr) {
@@ -90,10 +91,12 @@ class Batches {
       for (u32 next = end; next < std::min(count, end + Group::kPackets); next++) prefetch(batch, next);
       group.decide(first, end - first);
     }
+    counts_.add_up(loaded);
   }
 
  private:
   const Shared& device_;
+  Counts counts_;
   Memory<xg_descriptor> descriptors_;
   Memory<xg_result> results_;
   Memory<xg_edit> edits_;

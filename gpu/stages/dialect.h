@@ -18,8 +18,9 @@
  * XG_HANDLE(name, address)       the handle of what stands at a u64 address
  * XG_IS_THERE(handle)            whether the handle has an address, which may be 0
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
- * XG_COUNT(handle, index)        counts what stands in two words, low and high, up by one; index is even, and
- *                                the handle's address a multiple of 8
+ * XG_COUNT(state, index)         counts what stands in two words of a table, low and high, up by one; index
+ *                                is even, and the table's address a multiple of 8. On the CPU it counts in
+ *                                xg_state.counts, where that is there
  * XG_SELDOM                      instead of XG_FN: a function that few packets need, out of the others' way
  * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
  * XG_BITS_SET(x)                 how many bits are set
@@ -119,7 +120,24 @@ struct __attribute__((__may_alias__, __aligned__(16))) xg_quad {
 
 #endif
 
-#ifndef XG_COUNT
+#if !defined(XG_GLSL) && !defined(__CUDACC__)
+/* Cores that add to the same words wait for each other at every packet. */
+struct xg_state {
+  u32* v;
+  u32* counts = nullptr; /* by half of the index; nullptr: in the table itself */
+};
+typedef u64 __attribute__((__may_alias__)) xg_count_word;
+XG_FN void xg_add_count(u32* pair, u64 count) {
+  __atomic_fetch_add(reinterpret_cast<xg_count_word*>(pair), count, __ATOMIC_RELAXED);
+}
+#define XG_COUNT(state, index)             \
+  {                                        \
+    if ((state).counts != nullptr)         \
+      (state).counts[(index) / 2u] += 1u;  \
+    else                                   \
+      xg_add_count(&(state).v[index], 1u); \
+  }
+#elif !defined(XG_COUNT)
 #define XG_COUNT(handle, index)                                                         \
   {                                                                                     \
     u32 at_index = (index);                                                             \
@@ -131,7 +149,9 @@ XG_ARRAY(xg_words, XG_WORD, 4)
 XG_ARRAY(xg_descriptors, xg_descriptor, 8)
 XG_ARRAY(xg_results, xg_result, 4)
 XG_ARRAY(xg_quads, xg_quad, 16)
+#if defined(XG_GLSL) || defined(__CUDACC__)
 XG_ARRAY_SHARED(xg_state, u32, 4)
+#endif
 
 XG_FN u32 xg_swap32(u32 x) { return (x << 24) | ((x & 0xff00u) << 8) | ((x >> 8) & 0xff00u) | (x >> 24); }
 

@@ -128,9 +128,22 @@ XG_FN u64 xg_touch_hash(xg_batch b, u32 body, XG_INOUT(xg_touch) t) {
   return hash;
 }
 
+/* Words that a table has in xg_batch.states: its address, low and high; on the CPU as many of where its
+ * head's counters are counted, 0: in the head. */
+#if defined(XG_GLSL) || defined(__CUDACC__)
+#define XG_STATE_WORDS 2u
+#else
+#define XG_STATE_WORDS 4u
+#endif
+
 XG_FN xg_state xg_state_of(xg_batch b, u32 body) {
-  u32 at = b.image.v[body + XG_BODY_STATE] * 2u;
+  u32 at = b.image.v[body + XG_BODY_STATE] * XG_STATE_WORDS;
+#if defined(XG_GLSL) || defined(__CUDACC__)
   return XG_HANDLE(xg_state, xg_word_pair(b.states.v[at], b.states.v[at + 1u]));
+#else
+  return {reinterpret_cast<u32*>(xg_word_pair(b.states.v[at], b.states.v[at + 1u])),
+          reinterpret_cast<u32*>(xg_word_pair(b.states.v[at + 2u], b.states.v[at + 3u]))};
+#endif
 }
 
 XG_FN void xg_count(xg_state s, u32 counter) { XG_COUNT(s, counter * 2u); }

@@ -19,7 +19,7 @@ struct xg_batch {
   xg_quads edits;   /* an xg_edit for each packet, by its number; 0: nobody sends them (gpu/mirror.h) */
   xg_quads adjusts; /* likewise an xg_adjust */
   xg_words image;
-  xg_words states; /* addresses of the image's tables, two words each (low, high); only where it has any */
+  xg_words states; /* addresses of the image's tables, XG_STATE_WORDS each; only where it has any */
   u64 frames_bytes;
   u32 count;
   u32 generation;

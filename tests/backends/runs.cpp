@@ -157,8 +157,7 @@ class Tables {
     for (const gpu::StateSpec& spec : pipelines.states()) words_.emplace_back(spec.words);
     for (const auto& words : words_) {
       const u64 address = reinterpret_cast<u64>(words.data());
-      addresses_.push_back(static_cast<u32>(address));
-      addresses_.push_back(static_cast<u32>(address >> 32));
+      addresses_.insert(addresses_.end(), {static_cast<u32>(address), static_cast<u32>(address >> 32), 0, 0});
     }
     batch_.image.v = image_.data();
     batch_.states.v = addresses_.data();

@@ -59,6 +59,19 @@ std::vector<gpu::PipelineSettings> composed() {
           {"none", {acl, forward}}};
 }
 
+// More tables than the CPU's queues count apart (gpu/cpu/counts.hpp).
+std::vector<gpu::PipelineSettings> many() {
+  using Per = gpu::RateLimitSettings::Per;
+  std::vector<gpu::PipelineSettings> pipelines;
+  for (u32 i = 0; i < 5; i++) {
+    pipelines.push_back({fmt::format("p{}", i), {}});
+    for (u32 j = 0; j < 7; j++)
+      pipelines.back().stages.emplace_back(
+          limit(j == 0 ? Per::flow : Per::src, j == 0 ? 1 : 4 + i, 0, {8, Evict::lru}));
+  }
+  return pipelines;
+}
+
 // Of a stage's test.
 const TableCase& case_of(std::string_view name) {
   for (const StageTests& stage : stage_tests())
@@ -102,6 +115,7 @@ std::vector<TableCase> all_cases() {
   const TableCase& alarms = case_of("alarms");
   std::vector<TableCase> cases{
       {"composed", composed, 2, false},
+      {"many", many, 2, false},
       {"inner_connections", inner_connections, 2, true, 10, conversations_in_tunnels},
       {"inner_alarms", inner_alarms, alarms.outcomes, alarms.refuses, alarms.sent_by_host,
        floods_in_tunnels}};
