@@ -2,8 +2,31 @@
 #include "gpu/abilities.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "gpu/stages/list.hpp"
 
 namespace xdpgpu::gpu {
+namespace {
+
+// Those of the stages that remember packets which are content with what a mirror shows.
+std::vector<std::string_view> estimating_stages() {
+  std::vector<std::string_view> names;
+  const auto add = [&]<class Settings>(std::type_identity<Settings>) {
+    using Info = StageInfo<Settings>;
+    if (Info::kTraits.remembers && Info::kTraits.estimates) names.push_back(Info::kName);
+  };
+  [&]<class... Settings>(std::type_identity<std::variant<Settings...>>) {
+    (add(std::type_identity<Settings>()), ...);
+  }(std::type_identity<StageSettings>());
+  return names;
+}
+
+}  // namespace
 
 Abilities abilities_of(const DeviceInfo& device) {
   return {device.persistent, device.graph, device.kind != Kind::vulkan, device.mirrors_tables};
@@ -38,10 +61,11 @@ Result<void> check_mirrored(std::string_view name, const Abilities& abilities, b
                     "a submission runs: use the device cpu, or leave out the rules that mirror",
                     name));
   if (to_tables && !abilities.mirrors_tables)
-    return tl::unexpected(fmt::format(
-        "{} cannot take mirrored packets through stages that remember packets: use the device cpu, "
-        "or have rules inspect with that pipeline instead of mirroring to it",
-        name));
+    return tl::unexpected(
+        fmt::format("{} cannot take mirrored packets through stages that remember packets ({}): use the "
+                    "device cpu, or have "
+                    "rules inspect with that pipeline instead of mirroring to it",
+                    name, fmt::join(estimating_stages(), ", ")));
   return {};
 }
 

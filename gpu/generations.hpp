@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/generations.hpp: the generations a device knows, looked up by workers once a batch without a lock
-// while the control thread adds and removes others.
+// while another thread adds and removes others.
 //
 // A value may be looked up and used by any thread from add() until remove(); the caller of remove() has
 // seen to it that nobody uses that generation any more (Device::unload's promise).

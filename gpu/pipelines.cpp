@@ -6,12 +6,19 @@
 #include <new>
 #include <type_traits>
 
+#include "gpu/large_vector.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/field_checks.hpp"
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
 namespace {
+
+tl::unexpected<std::string> refuse_stage(const PipelineSettings& pipeline, std::size_t stage,
+                                         const std::string& why) {
+  return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, stage + 1,
+                stage_name(pipeline.stages[stage]), why);
+}
 
 template <class Settings>
 constexpr StageTraits kTraits = StageInfo<std::remove_cvref_t<Settings>>::kTraits;
@@ -47,23 +54,41 @@ u32 payload_of(const StageSettings& stage) {
       stage);
 }
 
+// What a policy is linked into.
+struct Linked {
+  std::vector<u32> image;
+  std::vector<xg_rewrite> rewrites;
+  std::vector<std::string> backends;  // by rewrite
+  std::vector<StateSpec> states;
+  std::vector<u32> payload;  // bytes of a packet that its stages may read, by pipeline
+};
+
+// Where a stage's code has come to stand.
+struct Standing {
+  const StageCode& code;
+  u32 at = 0;
+  u32 body() const { return at + code.placed.body; }
+};
+
 // Gives a stage its table, in the first round that its pipeline has left.
-void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Placed& placed, u32 round,
-               u32 kind_before, Compiled& to) {
+void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Standing& standing, u32 round,
+               u32 kind_before, Linked& to) {
   std::vector<u32>& image = to.image;
+  const Placed& placed = standing.code.placed;
+  const u32 body = standing.body();
   StateSpec spec;
   spec.pipeline = pipeline.name;
   spec.stage = stage;
-  spec.entries = u64{image[placed.body + XG_BODY_SETS]} * XG_WAYS;
-  spec.words =
-      XG_TABLE_HEAD + u64{image[placed.body + XG_BODY_SETS]} * XG_SET_WORDS + spec.entries * placed.record;
+  spec.entries = u64{image[body + XG_BODY_SETS]} * XG_WAYS;
+  spec.words = XG_TABLE_HEAD + u64{image[body + XG_BODY_SETS]} * XG_SET_WORDS + spec.entries * placed.record;
   // The body says all there is to say of the stage's settings; where what is remembered outlives some of
   // them, its first words do.
-  const auto end = placed.own == 0 ? image.end() : image.begin() + placed.own;
+  const std::vector<u32>& words = standing.code.words;
+  const auto end = placed.own == 0 ? words.end() : words.begin() + placed.own;
   spec.identity = fmt::format("{}{}\n{} {}\n{}", pipeline.name, pipeline.inner ? "\ninner" : "", kind,
-                              kind_before, fmt::join(image.begin() + placed.body + XG_BODY_SETS, end, " "));
-  image[placed.body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
-  image[placed.body + XG_BODY_ROUND] = round;
+                              kind_before, fmt::join(words.begin() + placed.body + XG_BODY_SETS, end, " "));
+  image[body + XG_BODY_STATE] = static_cast<u32>(to.states.size());
+  image[body + XG_BODY_ROUND] = round;
   image[XG_IMAGE_ROUNDS_AT] = std::max(image[XG_IMAGE_ROUNDS_AT], round + 1);
   if (traits_of(pipeline.stages[stage]).crowds && round < 32) image[XG_IMAGE_CROWDED_AT] |= 1u << round;
   to.states.push_back(std::move(spec));
@@ -80,99 +105,195 @@ Check checked(const StageSettings& stage) {
       stage);
 }
 
-Result<Compiled> build(const std::vector<PipelineSettings>& settings, const CompileOptions& options) {
+u64 aligned(u64 words) { return (words + kCodeAlign - 1) / kCodeAlign * kCodeAlign; }
+
+// The stage's code in the image, with the indexes and numbers that its words come to hold there.
+Standing place(const StageCode& code, Linked& to) {
+  std::vector<u32>& image = to.image;
+  image.resize(aligned(image.size()), 0);
+  const Standing standing{code, static_cast<u32>(image.size())};
+  image.insert(image.end(), code.words.begin(), code.words.end());
+  for (const CodeRange& range : code.pointers)
+    for (u32 i = 0; i < range.count; i++) image[standing.at + range.first + i] += standing.at;
+  const u64 first = XG_REWRITE_FIRST + to.rewrites.size();
+  const u64 room = first < XG_REWRITE_HALF ? XG_REWRITE_HALF - first : 0;
+  const u64 taken = std::min<u64>(code.rewrites.size(), room);
+  for (const RewriteWord& one : code.rewrite_words)
+    image[standing.at + one.word] = one.rewrite < taken ? static_cast<u32>(first + one.rewrite) : 0;
+  to.rewrites.insert(to.rewrites.end(), code.rewrites.begin(),
+                     code.rewrites.begin() + static_cast<std::ptrdiff_t>(taken));
+  to.backends.insert(to.backends.end(), code.backends.begin(),
+                     code.backends.begin() + static_cast<std::ptrdiff_t>(taken));
+  return standing;
+}
+
+// One pipeline, behind what is in the image already.
+void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vector<CodePtr>& codes,
+                  Linked& to) {
+  std::vector<u32>& image = to.image;
+  std::vector<u32> stages;
+  u32 first_with_table = static_cast<u32>(pipeline.stages.size());
+  std::map<u32, u32> with_table;  // kind -> how many there have been
+  std::vector<u32> behind;        // words that are told of the stages behind, 0: none
+  u32 rounds = 0;
+  u32 payload = pipeline.inner ? XG_INNER_REACH : 0;
+  for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
+    const StageSettings& stage = pipeline.stages[s];
+    const Standing placed = place(*codes[s], to);
+    const Placed& where = codes[s]->placed;
+    payload = std::max(payload, codes[s]->payload);
+    const u32 kind = number_of(stage) + (where.entries == 0 ? 0 : XG_KIND_STATEFUL);
+    stages.insert(stages.end(), {kind, placed.body()});
+    behind.push_back(where.behind == 0 ? 0 : placed.at + where.behind);
+    if (where.entries == 0) continue;
+    const u32 position = static_cast<u32>(s);
+    first_with_table = std::min(first_with_table, position);
+    add_state(pipeline, position, kind, placed, rounds++, with_table[kind]++, to);
+  }
+  // Tables do not hang on it: their identities are made.
+  bool sends_behind = false;
+  u32 fate = XG_BEHIND_WITH_FATE(XG_FATE_TO_HOST);
+  for (std::size_t s = pipeline.stages.size(); s-- > 0;) {
+    if (behind[s] != 0) image[behind[s]] |= fate | (sends_behind ? XG_BEHIND_SENDS : 0);
+    sends_behind = sends_behind || sends(pipeline.stages[s]).has_value();
+    fate = stages[2 * s] >= XG_KIND_STATEFUL ? XG_BEHIND_WITH_FATE(XG_FATE_UNDECIDED) : XG_BEHIND_ASKS_EACH;
+  }
+  const u32 at = XG_IMAGE_HEADER + number * XG_PIPELINE_WORDS;
+  image[at] = static_cast<u32>(image.size());
+  image[at + 1] = static_cast<u32>(pipeline.stages.size());
+  image[at + 2] = first_with_table;
+  image[at + XG_PIPELINE_PAYLOAD] = payload;
+  image[at + XG_PIPELINE_INNER] = pipeline.inner ? 1 : 0;
+  image[XG_IMAGE_INNER_AT] |= image[at + XG_PIPELINE_INNER];
+  image[XG_IMAGE_PAYLOAD_AT] = std::max(image[XG_IMAGE_PAYLOAD_AT], payload);
+  to.payload.push_back(payload);
+  if (const auto ttl_ms = cache_of_undecided(pipeline)) {
+    image[at + XG_PIPELINE_UNDECIDED + XG_BODY_CACHE] = 1;
+    image[at + XG_PIPELINE_UNDECIDED + XG_BODY_TTL] = *ttl_ms;
+  }
+  image.insert(image.end(), stages.begin(), stages.end());
+}
+
+// The words of an image of all of them.
+Result<u64> words_of(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {
+  u64 words = XG_IMAGE_HEADER + settings.size() * XG_PIPELINE_WORDS, rewrites = XG_REWRITE_FIRST;
+  for (std::size_t p = 0; p < settings.size(); p++) {
+    for (std::size_t s = 0; s < codes[p].size(); s++) {
+      const StageCode& code = *codes[p][s];
+      words = aligned(words) + code.words.size();
+      rewrites += code.rewrites.size();
+      if (words > kImageMaxWords)
+        return refuse_stage(
+            settings[p], s,
+            fmt::format("with it the policy's pipelines need more than the {} MiB that they may have",
+                        kImageMaxWords * sizeof(u32) >> 20));
+      if (rewrites > XG_REWRITE_HALF && code.needs_rewrites)
+        return refuse_stage(
+            settings[p], s,
+            fmt::format(
+                "a policy can encapsulate to {} backends, and here are more; next hops, and backends that "
+                "are cached, count too",
+                XG_REWRITE_HALF - XG_REWRITE_FIRST));
+    }
+    words += codes[p].size() * 2;
+  }
+  return words + words % 2;
+}
+
+Result<Linked> link_all(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {
   const u32 pipelines = static_cast<u32>(settings.size());
-  Compiled compiled;
-  compiled.hash_key = options.hash_key;
-  std::vector<u32>& image = compiled.image;
+  const auto words = words_of(settings, codes);
+  if (!words) return tl::unexpected(words.error());
+  Linked linked;
+  std::vector<u32>& image = linked.image;
+  image.reserve(*words);
+  advise_huge_pages(image.data(), image.capacity() * sizeof(u32));
   image.resize(XG_IMAGE_HEADER + pipelines * XG_PIPELINE_WORDS, 0);
   image[XG_IMAGE_MAGIC_AT] = XG_IMAGE_MAGIC;
   image[XG_IMAGE_PIPELINES_AT] = pipelines;
   image[XG_IMAGE_TABLE_AT] = XG_IMAGE_HEADER;
-  for (u32 p = 0; p < pipelines; p++) {
-    const PipelineSettings& pipeline = settings[p];
-    if (pipeline.stages.size() > XG_MAX_STAGES)
-      return refuse("pipeline \"{}\" has {} stages, {} are possible", pipeline.name, pipeline.stages.size(),
-                    XG_MAX_STAGES);
-    std::vector<u32> stages;
-    u32 first_with_table = static_cast<u32>(pipeline.stages.size());
-    std::map<u32, u32> with_table;  // kind -> how many there have been
-    std::vector<u32> behind;        // words that are told of the stages behind, 0: none
-    u32 rounds = 0;
-    u32 payload = pipeline.inner ? XG_INNER_REACH : 0;
-    for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
-      const StageSettings& stage = pipeline.stages[s];
-      auto placed = checked(stage).and_then(
-          [&] { return std::visit([&](const auto& what) { return emit(what, compiled); }, stage); });
-      if (!placed)
-        return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage),
-                      placed.error());
-      if (const auto why = why_not_inner(stage); pipeline.inner && why)
-        return refuse("pipeline \"{}\", stage {} ({}): {}", pipeline.name, s + 1, stage_name(stage), *why);
-      const u32 read = payload_of(stage);
-      if (read > XG_PACKET_MAX)
-        return refuse("pipeline \"{}\", stage {} ({}): it reads {} bytes of a packet, {} are possible",
-                      pipeline.name, s + 1, stage_name(stage), read, XG_PACKET_MAX);
-      payload = std::max(payload, read);
-      const u32 kind = number_of(stage) + (placed->entries == 0 ? 0 : XG_KIND_STATEFUL);
-      stages.insert(stages.end(), {kind, placed->body});
-      behind.push_back(placed->behind);
-      if (placed->entries == 0) continue;
-      const u32 position = static_cast<u32>(s);
-      first_with_table = std::min(first_with_table, position);
-      add_state(pipeline, position, kind, *placed, rounds++, with_table[kind]++, compiled);
-    }
-    // Tables do not hang on it: their identities are made.
-    bool sends_behind = false;
-    u32 fate = XG_BEHIND_WITH_FATE(XG_FATE_TO_HOST);
-    for (std::size_t s = pipeline.stages.size(); s-- > 0;) {
-      if (behind[s] != 0) image[behind[s]] |= fate | (sends_behind ? XG_BEHIND_SENDS : 0);
-      sends_behind = sends_behind || sends(pipeline.stages[s]).has_value();
-      fate = stages[2 * s] >= XG_KIND_STATEFUL ? XG_BEHIND_WITH_FATE(XG_FATE_UNDECIDED) : XG_BEHIND_ASKS_EACH;
-    }
-    const u32 at = XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS;
-    image[at] = static_cast<u32>(image.size());
-    image[at + 1] = static_cast<u32>(pipeline.stages.size());
-    image[at + 2] = first_with_table;
-    image[at + XG_PIPELINE_PAYLOAD] = payload;
-    image[at + XG_PIPELINE_INNER] = pipeline.inner ? 1 : 0;
-    image[XG_IMAGE_INNER_AT] |= image[at + XG_PIPELINE_INNER];
-    image[XG_IMAGE_PAYLOAD_AT] = std::max(image[XG_IMAGE_PAYLOAD_AT], payload);
-    compiled.payload.push_back(payload);
-    if (const auto ttl_ms = cache_of_undecided(pipeline)) {
-      image[at + XG_PIPELINE_UNDECIDED + XG_BODY_CACHE] = 1;
-      image[at + XG_PIPELINE_UNDECIDED + XG_BODY_TTL] = *ttl_ms;
-    }
-    image.insert(image.end(), stages.begin(), stages.end());
-  }
-  image[XG_IMAGE_STATES_AT] = static_cast<u32>(compiled.states.size());
+  for (u32 p = 0; p < pipelines; p++) add_pipeline(settings[p], p, codes[p], linked);
+  image[XG_IMAGE_STATES_AT] = static_cast<u32>(linked.states.size());
   // Devices put the tables' addresses, of eight bytes each, right behind.
   if (image.size() % 2 != 0) image.push_back(0);
   image[XG_IMAGE_WORDS_AT] = static_cast<u32>(image.size());
-  return compiled;
+  return linked;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<PipelineSettings> settings,
-                                                            const CompileOptions& options) {
+Check check_pipelines(const std::vector<PipelineSettings>& settings) {
   if (settings.size() > 65535)
     return refuse("a policy has {} pipelines, 65535 are possible", settings.size());
-  try {
-    auto compiled = build(settings, options);
-    if (!compiled) return tl::unexpected(compiled.error());
-    std::shared_ptr<Pipelines> pipelines(new Pipelines);
-    pipelines->settings_ = std::move(settings);
-    pipelines->image_ = std::move(compiled->image);
-    pipelines->rewrites_ = std::move(compiled->rewrites);
-    pipelines->backends_ = std::move(compiled->backends);
-    pipelines->states_ = std::move(compiled->states);
-    pipelines->payload_ = std::move(compiled->payload);
-    pipelines->most_payload_ = pipelines->image_[XG_IMAGE_PAYLOAD_AT];
-    return pipelines;
-  } catch (const std::bad_alloc&) {
-    return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");
+  for (const PipelineSettings& pipeline : settings)
+    if (pipeline.stages.size() > XG_MAX_STAGES)
+      return refuse("pipeline \"{}\" has {} stages, {} are possible", pipeline.name, pipeline.stages.size(),
+                    XG_MAX_STAGES);
+  return {};
+}
+
+Check check_link(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {
+  const auto words = words_of(settings, codes);
+  return words ? Check{} : tl::unexpected(words.error());
+}
+
+Result<StageCode> compile_stage(const PipelineSettings& pipeline, std::size_t number,
+                                const CompileOptions& options) try {
+  const StageSettings& stage = pipeline.stages[number];
+  Compiled to;
+  to.hash_key = options.hash_key;
+  auto placed = checked(stage).and_then(
+      [&] { return std::visit([&](const auto& what) { return emit(what, to); }, stage); });
+  if (!placed) return refuse_stage(pipeline, number, placed.error());
+  if (const auto why = why_not_inner(stage); pipeline.inner && why)
+    return refuse_stage(pipeline, number, *why);
+  const u32 payload = payload_of(stage);
+  if (payload > XG_PACKET_MAX)
+    return refuse_stage(
+        pipeline, number,
+        fmt::format("it reads {} bytes of a packet, {} are possible", payload, XG_PACKET_MAX));
+  return StageCode{std::move(to.image),
+                   std::move(to.pointers),
+                   std::move(to.rewrite_words),
+                   std::move(to.rewrites),
+                   std::move(to.backends),
+                   to.needs_rewrites,
+                   *placed,
+                   payload};
+} catch (const std::bad_alloc&) {
+  return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");
+}
+
+Result<std::shared_ptr<const Pipelines>> Pipelines::compile(std::vector<PipelineSettings> settings,
+                                                            const CompileOptions& options) {
+  if (auto possible = check_pipelines(settings); !possible) return tl::unexpected(possible.error());
+  PipelineCodes codes;
+  for (const PipelineSettings& pipeline : settings) {
+    auto& of = codes.emplace_back();
+    for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
+      auto code = compile_stage(pipeline, s, options);
+      if (!code) return tl::unexpected(code.error());
+      of.push_back(std::make_shared<const StageCode>(std::move(*code)));
+    }
   }
+  return link(std::move(settings), codes);
+}
+
+Result<std::shared_ptr<const Pipelines>> Pipelines::link(std::vector<PipelineSettings> settings,
+                                                         const PipelineCodes& codes) try {
+  auto linked = link_all(settings, codes);
+  if (!linked) return tl::unexpected(linked.error());
+  std::shared_ptr<Pipelines> pipelines(new Pipelines);
+  pipelines->settings_ = std::move(settings);
+  pipelines->image_ = std::move(linked->image);
+  pipelines->rewrites_ = std::move(linked->rewrites);
+  pipelines->backends_ = std::move(linked->backends);
+  pipelines->states_ = std::move(linked->states);
+  pipelines->payload_ = std::move(linked->payload);
+  pipelines->most_payload_ = pipelines->image_[XG_IMAGE_PAYLOAD_AT];
+  return pipelines;
+} catch (const std::bad_alloc&) {
+  return refuse("there is not enough memory for the pipelines: free some, or use fewer rules");
 }
 
 std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipelines> pipelines) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
+#include "gpu/stage_code.hpp"
 #include "gpu/stages/stages.hpp"
 
 namespace xdpgpu::gpu {
@@ -52,12 +53,29 @@ struct CompileOptions {
   std::array<u64, 2> hash_key{};
 };
 
+// By pipeline and stage.
+using CodePtr = std::shared_ptr<const StageCode>;
+using PipelineCodes = std::vector<std::vector<CodePtr>>;
+
+// Fails where there are more pipelines, or stages of one, than there can be.
+Result<void> check_pipelines(const std::vector<PipelineSettings>& settings);
+// Fails where all of them do not fit into one image. The error names the pipeline and the stage.
+Result<void> check_link(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes);
+// One stage's code, by itself. The error names the pipeline and the stage.
+Result<StageCode> compile_stage(const PipelineSettings& pipeline, std::size_t stage,
+                                const CompileOptions& options = {});
+
 class Pipelines {
  public:
   // Compiles all pipelines of a policy; xg_metadata.pipeline indexes `settings`. The error names the
   // pipeline and stage.
   static Result<std::shared_ptr<const Pipelines>> compile(std::vector<PipelineSettings> settings,
                                                           const CompileOptions& options = {});
+
+  // Of stages that have been compiled: one code each, of the same settings and the same key. Copies the code
+  // together, and compiles nothing.
+  static Result<std::shared_ptr<const Pipelines>> link(std::vector<PipelineSettings> settings,
+                                                       const PipelineCodes& codes);
 
   // The same but for its stages that have to be told that their tables are lost (trait loosens: conntrack is
   // loose then). Their tables are the same (StateSpec).

@@ -16,7 +16,7 @@
 
 namespace xdpgpu::gpu {
 
-// Memory: the device's own, movable. Control thread.
+// Memory: the device's own, movable. From one thread at a time.
 template <class Memory>
 class States {
  public:

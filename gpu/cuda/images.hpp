@@ -12,7 +12,7 @@
 
 namespace xdpgpu::gpu::cuda {
 
-// Control thread.
+// From one thread at a time.
 class Images {
  public:
   static Result<Images> create(const Stream& stream);

@@ -2,6 +2,7 @@
 #include "gpu/stages/compiler.hpp"
 
 #include <bit>
+#include <utility>
 
 #include "gpu/stages/table.h"
 
@@ -25,6 +26,12 @@ Check check_prefixes(const std::vector<Prefix>& prefixes) {
   for (const Prefix& prefix : prefixes)
     if (auto checked = check_prefix(prefix); !checked) return checked;
   return {};
+}
+
+void Compiled::rewritten(const std::vector<u32>& words, const xg_rewrite& rewrite, std::string backend) {
+  for (const u32 word : words) rewrite_words.push_back({word, static_cast<u32>(rewrites.size())});
+  rewrites.push_back(rewrite);
+  backends.push_back(std::move(backend));
 }
 
 void append64(std::vector<u32>& image, u64 value) {

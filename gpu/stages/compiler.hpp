@@ -3,7 +3,8 @@
 // gpu/stages/compiler.hpp: what a stage's compile.cpp is written with. What it defines is declared in
 // gpu/stages/compilers.hpp, which is made of gpu/stages/stages.def:
 //
-//   emit(stage, to)           appends the stage's body, and all that it leads to, to the image
+//   emit(stage, to)           appends the stage's body, and all that it leads to, to its code, and says which
+//                             words are indexes or numbers of rewrites
 //   describe(stage, rule, result)
 //                             " rule 3 (web)": what a verdict's rule means, for people; "": nothing
 //
@@ -46,35 +47,40 @@
 
 #include "gpu/image_words.hpp"
 #include "gpu/pipelines.hpp"
+#include "gpu/stage_code.hpp"
 #include "gpu/stages/fields.hpp"
+#include "gpu/stages/image.h"
 #include "gpu/stages/stages.hpp"
 
 namespace xdpgpu::gpu {
 
-// Words an image may have; bounds what hostile rule sets can make a device allocate (512 MiB).
-inline constexpr u64 kImageMaxWords = u64{1} << 27;
 inline constexpr u64 kGiga = 1'000'000'000;
 inline constexpr u64 kDay = 86'400;  // seconds
 
 using Check = Result<void>;
 
-// What a policy is compiled into.
+// What a stage is emitted into: its code, and what it is hashed with.
 struct Compiled {
-  std::vector<u32> image;
-  std::vector<xg_rewrite> rewrites;
-  std::vector<std::string> backends;  // by rewrite
-  std::vector<StateSpec> states;
-  std::vector<u32> payload;  // bytes of a packet that its stages may read, by pipeline
+  std::vector<u32> image;             // StageCode::words
+  std::vector<CodeRange> pointers{};  // as are the others
+  std::vector<RewriteWord> rewrite_words{};
+  std::vector<xg_rewrite> rewrites{};
+  std::vector<std::string> backends{};
+  bool needs_rewrites = false;
   std::array<u64, 2> hash_key{};
-};
 
-// Where a stage's body stands.
-struct Placed {
-  u32 body;
-  u64 entries = 0;  // of its table, if it has one
-  u32 own = 0;      // end of the words of the body that say which table it is, 0: all do
-  u32 record = 0;   // words that each entry has behind the sets
-  u32 behind = 0;   // with asks_behind: the word that is told of the stages behind (XG_BEHIND_SENDS)
+  u32 here() const { return static_cast<u32>(image.size()); }
+  // The word says where what is appended next begins.
+  void point_here(u32 word) {
+    image[word] = here();
+    points(word);
+  }
+  // The words say where others are.
+  void points(u32 first, u32 count = 1) { pointers.push_back({first, count}); }
+  // The table of a prefix tree stands here.
+  void tree_at(u32 table) { points(table + XG_TREE_ENTRIES, XG_TREE_WORDS - XG_TREE_ENTRIES); }
+  // The words are the number of the rewrite, which is a new one.
+  void rewritten(const std::vector<u32>& words, const xg_rewrite& rewrite, std::string backend = {});
 };
 
 // What becomes of a packet at a table: counted at XG_TABLE_OWN + number.

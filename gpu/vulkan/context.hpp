@@ -81,7 +81,7 @@ class Context {
   vk::PhysicalDevice physical() const { return candidate_.device; }
   vk::PipelineLayout layout() const { return *layout_; }
   // Has the driver compile an entry, which takes it some seconds, if that is not done yet; `decide` is from
-  // the start. Control thread, before the entry's first use.
+  // the start. From one thread at a time, before the entry's first use.
   Result<void> build(Entry entry);
   vk::Pipeline pipeline(Entry entry) const { return *pipelines_[static_cast<u32>(entry)]; }
   // The one to which all batches with tables go, so that they are one after the other.

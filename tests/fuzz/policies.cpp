@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "tests/fuzz/target.hpp"
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/policy/classify.hpp"
 #include "userspace/policy/policy.hpp"
 
@@ -76,9 +76,9 @@ void same_rules(Input input, const policy::Policy& policy, const policy::Tables&
 }
 
 // With its pipelines, as `policy check` compiles it.
-void compiles_or_says_where(Input input, control::PolicySource source) {
+void compiles_or_says_where(Input input, compiler::PolicySource source) {
   const std::string file = source.file + ":";
-  const auto compiled = control::compile_policy_anywhere(std::move(source), "(ingress)");
+  const auto compiled = compiler::compile_policy_anywhere(std::move(source), "(ingress)");
   if (compiled) return;
   if (compiled.error().diagnostics.empty()) fail(input, "compiling refuses it without a reason");
   for (const std::string& sentence : compiled.error().diagnostics)
@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     text = text.substr(0, at);
   }
   const auto content = std::make_shared<const std::string>(files);
-  control::PolicySource source{"policy.json", std::string(text), {}};
+  compiler::PolicySource source{"policy.json", std::string(text), {}};
   const policy::FileReader reader = [&](const std::string& path) {
     source.files[path] = *content;
     return policy::FileText(content);

@@ -134,7 +134,7 @@ class AtTerminal {
   pid_t pid() const { return pid_; }
   std::string name() const { return ptsname(master_.get()); }
   pid_t data_plane() const {
-    const auto children = descendants(pid_);
+    const auto children = but_for_the_compiler(pid_);
     return children.size() == 1 ? children.front() : -1;
   }
   void type(char key) const { EXPECT_EQ(write(master_.get(), &key, 1), 1); }

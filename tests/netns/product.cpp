@@ -319,8 +319,30 @@ Json Attached::ready() const {
   return Json::parse(out.substr(0, out.find('\n')));
 }
 
+namespace {
+std::string name_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+constexpr const char* kCompiler = "xdpgpu-compiler";
+}  // namespace
+
+std::vector<pid_t> but_for_the_compiler(pid_t broker) {
+  auto children = descendants(broker);
+  std::erase_if(children, [](pid_t child) { return name_of(child) == kCompiler; });
+  return children;
+}
+
+pid_t compiler_of(pid_t broker) {
+  for (const pid_t child : descendants(broker))
+    if (name_of(child) == kCompiler) return child;
+  return -1;
+}
+
 pid_t Attached::data_plane() const {
-  const auto children = descendants(process_->pid());
+  const auto children = but_for_the_compiler(process_->pid());
   if (children.size() != 1)
     throw Error(fmt::format("expected one data-plane process under attach, found {}", children.size()));
   return children.front();

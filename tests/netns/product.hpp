@@ -96,6 +96,11 @@ class TemporaryFile {
 // `xdpgpu ARGUMENTS` run to its end in the namespace.
 Outcome product(const Namespace& ns, const std::vector<std::string>& arguments);
 
+// What an attach has started, by its first process: the data plane, and whatever else there is. And the
+// compiler; -1: there is none now.
+std::vector<pid_t> but_for_the_compiler(pid_t broker);
+pid_t compiler_of(pid_t broker);
+
 // `xdpgpu attach` in the foreground of a child process. The constructor returns when traffic is handled,
 // and throws Error with what the program said if it does not come to that.
 class Attached {
@@ -121,6 +126,7 @@ class Attached {
   void kill_outright();
   // The data plane's process.
   pid_t data_plane() const;
+  pid_t compiler() const { return compiler_of(process_->pid()); }
 
  private:
   void clean_up() noexcept;

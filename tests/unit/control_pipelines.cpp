@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 //
 // From a policy's pipelines to the devices' settings: names become ports.
-#include "userspace/control/pipelines.hpp"
+#include "userspace/compiler/pipelines.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
-PolicySource source(std::string text) { return {"p.json", std::move(text), {{"bad.txt", "192.0.2.0/24\n"}}}; }
+compiler::PolicySource source(std::string text) {
+  return {"p.json", std::move(text), {{"bad.txt", "192.0.2.0/24\n"}}};
+}
 
 constexpr const char* kEverything = R"({
   "version": 1,
@@ -38,7 +40,7 @@ constexpr const char* kEverything = R"({
 })";
 
 TEST(ControlPipelines, EverySettingArrives) {
-  const auto compiled = compile_policy(source(kEverything), {"eth0", "eth1"});
+  const auto compiled = compiler::compile_policy(source(kEverything), {"eth0", "eth1"});
   ASSERT_TRUE(compiled) << compiled.error().sentence;
   const auto& settings = compiled->pipelines->settings();
   ASSERT_EQ(settings.size(), 2u);
@@ -108,7 +110,7 @@ TEST(ControlPipelines, AnUnknownInterfaceIsNamedWithItsPlace) {
   };
   for (const auto& c : {Case{{"eth0"}, "/pipelines/first/0/rules/0/action/redirect"},
                         Case{{"eth1"}, "/pipelines/second/2/to"}}) {
-    const auto compiled = compile_policy(source(kEverything), c.ports);
+    const auto compiled = compiler::compile_policy(source(kEverything), c.ports);
     ASSERT_FALSE(compiled);
     EXPECT_NE(compiled.error().sentence.find(c.pointer), std::string::npos) << compiled.error().sentence;
     EXPECT_EQ(compiled.error().sentence.find("p.json:"), 0u) << compiled.error().sentence;
@@ -123,14 +125,14 @@ TEST(ControlPipelines, AnObjectsStagesArriveAndAreFound) {
   const char* policy = R"({"version": 1, "pipelines": {
     "p": {"inner": true, "stages": [{"stage": "acl", "rules": []}, {"stage": "l2fwd", "to": "eth1"}]},
     "q": {"stages": [{"stage": "l2fwd"}]}}})";
-  const auto compiled = compile_policy(source(policy), {"eth0", "eth1"});
+  const auto compiled = compiler::compile_policy(source(policy), {"eth0", "eth1"});
   ASSERT_TRUE(compiled) << compiled.error().sentence;
   const auto& settings = compiled->pipelines->settings();
   ASSERT_EQ(settings.size(), 2u);
   EXPECT_TRUE(settings[0].inner);
   EXPECT_EQ(settings[0].stages.size(), 2u);
   EXPECT_FALSE(settings[1].inner);
-  const auto unknown = compile_policy(source(policy), {"eth0"});
+  const auto unknown = compiler::compile_policy(source(policy), {"eth0"});
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().sentence.find("p.json:2:"), std::string::npos) << unknown.error().sentence;
   EXPECT_NE(unknown.error().sentence.find("/pipelines/p/stages/1/to"), std::string::npos);
@@ -147,7 +149,8 @@ TEST(ControlPipelines, WhatTheRulesNeedTooMuchOfIsPlaced) {
     rules += fmt::format("{}{{\"action\":\"drop\",\"match\":{{\"dst_port\":[{}]}}}}",
                          rules.empty() ? "" : ",\n", ports);
   }
-  const auto compiled = compile_policy(source("{\"version\": 1,\n  \"rules\": [" + rules + "]}"), {"eth0"});
+  const auto compiled =
+      compiler::compile_policy(source("{\"version\": 1,\n  \"rules\": [" + rules + "]}"), {"eth0"});
   ASSERT_FALSE(compiled);
   EXPECT_THAT(compiled.error().sentence,
               testing::StartsWith(
@@ -167,7 +170,7 @@ TEST(ControlPipelines, WhatAStageNeedsTooMuchOfIsPlaced) {
        {std::pair(alone, "p.json:2:2: /pipelines/p/0: pipeline \"p\", stage 1 (load_balance)"),
         std::pair(last, "p.json:2:4: /pipelines/p/10: pipeline \"p\", stage 11 (load_balance)")}) {
     const auto compiled =
-        compile_policy(source("{ \"version\": 1, \"pipelines\": { " + pipelines + "} }"), {"eth0"});
+        compiler::compile_policy(source("{ \"version\": 1, \"pipelines\": { " + pipelines + "} }"), {"eth0"});
     ASSERT_FALSE(compiled);
     EXPECT_THAT(compiled.error().sentence,
                 testing::StartsWith(place + std::string(": backend \"b\" has no share")));
@@ -175,9 +178,9 @@ TEST(ControlPipelines, WhatAStageNeedsTooMuchOfIsPlaced) {
 }
 
 TEST(ControlPipelines, WithoutInterfacesEachNameIsOne) {
-  const auto compiled = compile_policy_anywhere(source(kEverything), "(ingress)");
+  const auto compiled = compiler::compile_policy_anywhere(source(kEverything), "(ingress)");
   ASSERT_TRUE(compiled) << compiled.error().sentence;
-  EXPECT_EQ(mentioned_ports(compiled->policy), (std::vector<std::string>{"eth1", "eth0"}));
+  EXPECT_EQ(compiler::mentioned_ports(compiled->policy), (std::vector<std::string>{"eth1", "eth0"}));
   EXPECT_EQ(compiled->ports, (std::vector<std::string>{"(ingress)", "eth1", "eth0"}));
 }
 
@@ -187,9 +190,9 @@ TEST(ControlPipelines, NextHopsAndRoutesArrive) {
     "next_hops": { "up": { "mac": "02:00:00:00:00:01", "mtu": 1400 },
                    "down": { "mac": "02:00:00:00:00:02", "src_mac": "02:00:00:00:00:03", "to": "eth1" } },
     "routes": [ { "prefix": ["::/0", "0.0.0.0/0"], "next_hop": "up" }, { "file": "bad.txt" } ] } ] } })";
-  PolicySource from = source(text);
+  compiler::PolicySource from = source(text);
   from.files["bad.txt"] = "10.0.0.0/8 down\n192.0.2.1 pass\n192.0.2.2 drop\n";
-  const auto compiled = compile_policy(from, {"eth0", "eth1"});
+  const auto compiled = compiler::compile_policy(from, {"eth0", "eth1"});
   ASSERT_TRUE(compiled) << compiled.error().sentence;
   const auto& router = std::get<gpu::ForwardSettings>(compiled->pipelines->settings()[0].stages.at(0));
   EXPECT_TRUE(router.cache);
@@ -215,8 +218,8 @@ TEST(ControlPipelines, NextHopsAndRoutesArrive) {
   EXPECT_EQ(router.routes[2].next_hop, 1u);
   EXPECT_EQ(router.routes[3].next_hop, gpu::kRoutePass);
   EXPECT_EQ(router.routes[4].next_hop, gpu::kRouteDrop);
-  EXPECT_EQ(mentioned_ports(compiled->policy), std::vector<std::string>{"eth1"});
-  const auto refused = compile_policy(from, {"eth0"});
+  EXPECT_EQ(compiler::mentioned_ports(compiled->policy), std::vector<std::string>{"eth1"});
+  const auto refused = compiler::compile_policy(from, {"eth0"});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().sentence.find("/pipelines/p/0/next_hops/down/to"), std::string::npos)
       << refused.error().sentence;
@@ -226,13 +229,13 @@ TEST(ControlPipelines, NextHopsAndRoutesArrive) {
 TEST(ControlPipelines, AMissingFileOfTheSourceIsADiagnostic) {
   auto incomplete = source(kEverything);
   incomplete.files.clear();
-  const auto compiled = compile_policy(std::move(incomplete), {"eth0", "eth1"});
+  const auto compiled = compiler::compile_policy(std::move(incomplete), {"eth0", "eth1"});
   ASSERT_FALSE(compiled);
   EXPECT_NE(compiled.error().sentence.find("bad.txt"), std::string::npos) << compiled.error().sentence;
 }
 
 TEST(ControlPipelines, PassingEverythingIsAPolicy) {
-  const auto compiled = compile_policy(pass_everything(), {"eth0"});
+  const auto compiled = compiler::compile_policy(compiler::pass_everything(), {"eth0"});
   ASSERT_TRUE(compiled) << compiled.error().sentence;
   EXPECT_EQ(compiled->policy.default_action, policy::Do::pass);
   EXPECT_TRUE(compiled->policy.rules.empty());

@@ -20,13 +20,13 @@ namespace {
 
 const std::string kData = XDPGPU_SOURCE_DIR "/tests/data/pcap/";
 
-CompiledPolicy compiled(const std::string& text) {
-  auto policy = compile_policy_anywhere({"p.json", text, {}}, "(capture)");
+compiler::CompiledPolicy compiled(const std::string& text) {
+  auto policy = compiler::compile_policy_anywhere({"p.json", text, {}}, "(capture)");
   EXPECT_TRUE(policy) << policy.error().sentence;
   return std::move(*policy);
 }
 
-std::unique_ptr<Replay> open_or_die(const CompiledPolicy& policy, bool kernel) {
+std::unique_ptr<Replay> open_or_die(const compiler::CompiledPolicy& policy, bool kernel) {
   ReplayOptions options;
   options.device = "cpu";
   options.kernel = kernel;
@@ -321,10 +321,10 @@ constexpr const char* kBadList =
     "alert ip [75.126.0.0/16,2001:db8:1::/64] any -> $HOME_NET any (msg:\"one # two\"; sid:1;)\n"
     "::/8 # less than ::1 says\n";
 
-CompiledPolicy reputation_of(const std::string& of) {
+compiler::CompiledPolicy reputation_of(const std::string& of) {
   std::string text = kReputation;
   text.replace(text.find("OF"), 2, of);
-  auto policy = compile_policy_anywhere({"p.json", text, {{"bad.txt", kBadList}}}, "(capture)");
+  auto policy = compiler::compile_policy_anywhere({"p.json", text, {{"bad.txt", kBadList}}}, "(capture)");
   EXPECT_TRUE(policy) << policy.error().sentence;
   return std::move(*policy);
 }
@@ -380,9 +380,9 @@ std::vector<u8> from_address(const char* source, bool tcp, u16 port) {
 }
 
 TEST(ControlReplay, TheReputationExampleDoesAsItSays) {
-  auto source = read_policy(XDPGPU_SOURCE_DIR "/config/examples/reputation.json");
+  auto source = compiler::read_policy(XDPGPU_SOURCE_DIR "/config/examples/reputation.json");
   ASSERT_TRUE(source) << source.error().sentence;
-  auto compiled = compile_policy_anywhere(*std::move(source), "(capture)");
+  auto compiled = compiler::compile_policy_anywhere(*std::move(source), "(capture)");
   ASSERT_TRUE(compiled) << compiled.error().sentence;
   EXPECT_EQ(compiled->policy.lists.at("hijacked").prefixes.size(), 1247u);
   EXPECT_EQ(compiled->policy.lists.at("taken_over").prefixes.size(), 398u);
@@ -413,9 +413,9 @@ TEST(ControlReplay, TheReputationExampleDoesAsItSays) {
 }
 
 TEST(ControlReplay, TheRouterExampleDoesAsItSays) {
-  auto source = read_policy(XDPGPU_SOURCE_DIR "/config/examples/router.json");
+  auto source = compiler::read_policy(XDPGPU_SOURCE_DIR "/config/examples/router.json");
   ASSERT_TRUE(source) << source.error().sentence;
-  const auto compiled = compile_policy_anywhere(*std::move(source), "(capture)");
+  const auto compiled = compiler::compile_policy_anywhere(*std::move(source), "(capture)");
   ASSERT_TRUE(compiled) << compiled.error().sentence;
   struct Case {
     const char* destination;

@@ -95,8 +95,12 @@ class ControlRequests : public ::testing::Test {
                        return Error(made.error());
                      return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
                    },
-                   .policy_kept =
-                       [this](const kernel::Fd& memory) { done_ += memory ? "kept; " : "nothing kept; "; },
+                   .policy_kept = [this](const kernel::Fd& memory,
+                                         u64 /*hash*/) { done_ += memory ? "kept; " : "nothing kept; "; },
+                   .start_compiler = [this]() -> Result<kernel::Fd> {
+                     if (auto started = act("compiler; "); !started) return Error(started.error());
+                     return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+                   },
                    .ready = [this] { done_ += "ready; "; },
                    .ending = [this](bool keep,
                                     const std::string&) { done_ += keep ? "will leave; " : "will undo; "; },
@@ -166,6 +170,21 @@ TEST_F(ControlRequests, AnEndIsAnnouncedAndAPolicyKept) {
   // The memory is given once.
   ask(MessageType::policy_kept);
   EXPECT_THAT(wrong(), HasSubstr("was not given"));
+}
+
+TEST_F(ControlRequests, ACompilerIsHandedOverWhenever) {
+  for (int i = 0; i < 2; i++) {
+    ask(MessageType::start_compiler);
+    EXPECT_EQ(serve(), Requests::Served::answered);
+    const auto given = data_plane_.receive(0ms);
+    ASSERT_TRUE(given) << given.error();
+    EXPECT_EQ(given->message.type, MessageType::compiler);
+    EXPECT_EQ(given->descriptors.size(), 1u);
+    if (i > 0) break;
+    ask(MessageType::ready);
+    EXPECT_EQ(serve(), Requests::Served::answered);
+  }
+  EXPECT_EQ(done_, "compiler; ready; compiler; ");
 }
 
 TEST_F(ControlRequests, NobodyEndsBeforeTheStart) {

@@ -68,6 +68,21 @@ int filtered(const std::function<long()>& act, Drivers drivers = {}) {
   _exit(result < 0 ? errno : 0);
 }
 
+// The same of the compiler's filter.
+int filtered_as_compiler(const std::function<long()>& act) {
+  const pid_t child = fork();
+  if (child != 0) return outcome_of(child);
+  if (geteuid() == 0) {
+    if (!become_nobody()) _exit(kNotFiltered);
+  } else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    _exit(kNotFiltered);
+  }
+  if (!restrict_compiler()) _exit(kNotFiltered);
+  errno = 0;
+  const long result = act();
+  _exit(result < 0 ? errno : 0);
+}
+
 class ControlSeccomp : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -356,6 +371,50 @@ TEST_F(ControlSeccomp, ARecordNamesWhatWasBeyondAndLetsItGoOn) {
       "(type 'T', nr 0x21, 0 bytes, no data) of pipe, openat /dev/null to read\n"
       "XDPGPU_SECCOMP=record: asked for beyond the filter: getppid, ioctl 0xc020462a (type 'F', nr 0x2a, "
       "32 bytes, both ways) of pipe, socket (argument 0: 0x10)\n");
+}
+
+TEST_F(ControlSeccomp, ACompilerHasNoFilesNoNetworkAndNoChild) {
+  const auto outcome = [](auto act) { return filtered_as_compiler([act] { return long{act()}; }); };
+  EXPECT_EQ(outcome([] { return open("/etc/passwd", O_RDONLY); }), EPERM);
+  EXPECT_EQ(outcome([] { return open("/tmp", O_TMPFILE | O_RDWR, 0600); }), EPERM);
+  EXPECT_EQ(outcome([] { return fork(); }), EPERM);
+  EXPECT_EQ(outcome([] { return kill(getppid(), 0); }), EPERM);
+  EXPECT_EQ(outcome([] { return fcntl(0, F_DUPFD, 10); }), EPERM);
+  for (const int domain : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP})
+    EXPECT_EQ(outcome([domain] { return socket(domain, SOCK_DGRAM, 0); }), kKilled) << domain;
+  EXPECT_EQ(outcome([] { return connect(0, nullptr, 0); }), kKilled);
+  EXPECT_EQ(outcome([] { return ioctl(0, FIONREAD, nullptr); }), kKilled);
+  EXPECT_EQ(outcome([] {
+              bpf_attr attribute{};
+              return syscall(SYS_bpf, BPF_MAP_CREATE, &attribute, sizeof(attribute));
+            }),
+            kKilled);
+  for (const long call :
+       {SYS_execve, SYS_execveat, SYS_ptrace, SYS_unshare, SYS_setns, SYS_mount, SYS_setuid})
+    EXPECT_EQ(outcome([call] { return syscall(call, 0, 0, 0, 0, 0); }), kKilled) << call;
+  EXPECT_EQ(outcome([] {
+              void* const code =
+                  mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+              return code == MAP_FAILED ? -1 : 0;
+            }),
+            EPERM);
+}
+
+TEST_F(ControlSeccomp, ACompilerMakesMemoryAndHandsItOver) {
+  EXPECT_EQ(filtered_as_compiler([]() -> long {
+              int pair[2] = {3, 4};
+              const int memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+              if (memory < 0 || write(memory, "artifact", 8) != 8) return -1;
+              if (fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+                return -1;
+              if (fcntl(memory, F_GET_SEALS) == 0) return -1;
+              void* const at = mmap(nullptr, 8, PROT_READ, MAP_SHARED, memory, 0);
+              if (at == MAP_FAILED || munmap(at, 8) != 0) return -1;
+              std::vector<char> large(std::size_t{64} << 20, 'x');
+              close(pair[0]);
+              return large.back() == 'x' ? 0 : -1;
+            }),
+            0);
 }
 
 TEST(ControlSeccompMode, IsNamedByTheEnvironment) {

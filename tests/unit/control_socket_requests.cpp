@@ -21,10 +21,10 @@ namespace {
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-std::shared_ptr<const CompiledPolicy> compiled(const std::string& text) {
-  auto made = compile_policy({"p.json", text, {}}, {"eth0"});
+std::shared_ptr<const compiler::CompiledPolicy> compiled(const std::string& text) {
+  auto made = compiler::compile_policy({"p.json", text, {}}, {"eth0"});
   if (!made) throw std::runtime_error(made.error().sentence);
-  return std::make_shared<const CompiledPolicy>(std::move(*made));
+  return std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
 }
 
 // What is attached, without packets.
@@ -41,22 +41,28 @@ class Pretended final : public Attached {
     report.pid = 77;
     return report;
   }
-  const CompiledPolicy& policy() const override { return *policy_; }
+  const compiler::CompiledPolicy& policy() const override { return *policy_; }
   u32 generation() const override { return generation_; }
   std::optional<Trial> on_trial() const override { return trial_; }
-  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy,
-                     std::chrono::seconds confirm_within) override {
-    if (!problem_.empty()) return Error(problem_);
-    policy_ = std::move(policy);
+  void apply(Order order, Done done) override {
+    auto compiled = compiler::compile_policy(std::move(order.source), {"eth0"});
+    if (!compiled) return done(tl::unexpected(std::move(compiled.error())));
+    if (order.left && order.left()) return done(tl::unexpected(Refusal{"whoever asked for it has gone"}));
+    if (!problem_.empty()) return done(tl::unexpected(Refusal{problem_}));
+    compiled->set_audit(order.audit.value_or(policy_ && policy_->audits()));
+    policy_ = std::make_shared<const compiler::CompiledPolicy>(std::move(*compiled));
     generation_++;
-    if (confirm_within.count() > 0) trial_ = Trial{confirm_within.count(), {"before.json", "00"}};
-    return {};
+    if (order.confirm_within.count() > 0) trial_ = Trial{order.confirm_within.count(), {"before.json", "00"}};
+    done({});
   }
-  bool confirm() override { return std::exchange(trial_, std::nullopt).has_value(); }
-  Result<void> renew() override {
-    if (!problem_.empty()) return Error(problem_);
+  void confirm(Done done) override {
+    if (std::exchange(trial_, std::nullopt)) return done({});
+    done(tl::unexpected(Refusal{.sentence = "there is no policy to confirm"}));
+  }
+  void renew(Done done) override {
+    if (!problem_.empty()) return done(tl::unexpected(Refusal{problem_}));
     generation_++;
-    return {};
+    done({});
   }
   FlowsReport flows(const FlowQuery& query) const override {
     asked_ = query;
@@ -79,7 +85,7 @@ class Pretended final : public Attached {
 
  private:
   Plan plan_;
-  std::shared_ptr<const CompiledPolicy> policy_;
+  std::shared_ptr<const compiler::CompiledPolicy> policy_;
   u32 generation_ = 5;
   std::optional<Trial> trial_;
 };

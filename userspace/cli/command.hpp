@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/client.hpp"
-#include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/kernel/names.hpp"
 

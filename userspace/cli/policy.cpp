@@ -11,8 +11,8 @@
 #include <filesystem>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/client.hpp"
-#include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/first_policy.hpp"
 #include "userspace/control/last_end.hpp"
@@ -137,7 +137,7 @@ int init(const FirstArguments& arguments, Format format) {
   facts.schema = installed_schema();
   const std::string text = control::first_policy(facts);
   // What it says of itself is to be true.
-  if (auto compiled = control::compile_policy_anywhere({arguments.file, text, {}}, "(ingress)"); !compiled)
+  if (auto compiled = compiler::compile_policy_anywhere({arguments.file, text, {}}, "(ingress)"); !compiled)
     return refuse(compiled.error());
   if (arguments.file == "-") {
     print(text);
@@ -251,10 +251,10 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
   for (auto port = ports.begin(); port != ports.end(); ++port)
     if (std::find(ports.begin(), port, *port) != port)
       return fail(fmt::format("--interfaces: {} is named twice", *port), kUsage);
-  auto source = control::read_policy(file);
+  auto source = compiler::read_policy(file);
   if (!source) return refuse(source.error());
-  auto compiled = ports.empty() ? control::compile_policy_anywhere(std::move(*source), "(ingress)")
-                                : control::compile_policy(std::move(*source), ports);
+  auto compiled = ports.empty() ? compiler::compile_policy_anywhere(std::move(*source), "(ingress)")
+                                : compiler::compile_policy(std::move(*source), ports);
   if (!compiled) return refuse(compiled.error());
   const auto& tables = compiled->tables;
   CheckReport report{
@@ -316,7 +316,7 @@ int apply(const Application& application, Format format) {
                   kUsage);
     arguments.confirm_s = *seconds;
   }
-  auto source = control::read_policy(file);
+  auto source = compiler::read_policy(file);
   if (!source) return refuse(source.error());
   arguments.file = source->file;
   arguments.text = std::move(source->text);

@@ -201,10 +201,10 @@ CLI::Validator whole_number() {
 
 int run(const Arguments& arguments, Format format) {
   auto source = arguments.policy.empty()
-                    ? tl::expected<control::PolicySource, control::Refusal>(control::pass_everything())
-                    : control::read_policy(arguments.policy);
+                    ? tl::expected<compiler::PolicySource, control::Refusal>(compiler::pass_everything())
+                    : compiler::read_policy(arguments.policy);
   if (!source) return refuse(source.error());
-  auto policy = control::compile_policy_anywhere(std::move(*source), "(capture)", arguments.seed);
+  auto policy = compiler::compile_policy_anywhere(std::move(*source), "(capture)", arguments.seed);
   if (!policy) return refuse(policy.error());
   auto capture = host::Capture::open(arguments.capture);
   if (!capture) return fail(capture.error());

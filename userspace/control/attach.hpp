@@ -12,19 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/host/doctor.hpp"
 
 namespace xdpgpu::control {
 
 struct AttachOptions {
-  std::vector<std::string> interfaces;  // index = port index
-  std::optional<PolicySource> policy;   // absent: pass everything
-  std::string policy_file{};            // its absolute path, for SIGHUP; empty: there is none
-  std::optional<host::IoMode> mode;     // absent: the policy's io.mode
-  std::string device;                   // empty: the policy's compute.device or compute.devices
-  u32 queues = 0;                       // 0: all
+  std::vector<std::string> interfaces;           // index = port index
+  std::optional<compiler::PolicySource> policy;  // absent: pass everything
+  std::string policy_file{};                     // its absolute path, for SIGHUP; empty: there is none
+  std::optional<host::IoMode> mode;              // absent: the policy's io.mode
+  std::string device;                            // empty: the policy's compute.device or compute.devices
+  u32 queues = 0;                                // 0: all
   u32 flow_entries_per_queue = 16384;
   bool audit = false;    // what the policy would drop is counted and passes
   bool replace = false;  // somebody else's XDP program on an interface gives way

@@ -5,10 +5,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/server.hpp"
@@ -32,19 +33,26 @@ class Attached {
   virtual Result<StatusReport> make_report() const = 0;
 
   // The policy in force, and since which generation it is.
-  virtual const CompiledPolicy& policy() const = 0;
+  virtual const compiler::CompiledPolicy& policy() const = 0;
   virtual u32 generation() const = 0;
   // Of a policy that is to be confirmed; nothing where it is there for good.
   virtual std::optional<Trial> on_trial() const = 0;
 
-  // Puts the policy in force: for good, or, with a time other than 0, on trial: unless it is confirmed within
-  // that, what was in force for good comes back. On failure nothing has changed.
-  virtual Result<void> apply(std::shared_ptr<const CompiledPolicy> policy,
-                             std::chrono::seconds confirm_within) = 0;
-  // Keeps the policy that is on trial for good. False: none is.
-  virtual bool confirm() = 0;
-  // Puts the policy in force as another generation: what was decided under this one is void.
-  virtual Result<void> renew() = 0;
+  // Compiles the policy and puts it in force: for good, or, with a time other than 0, on trial: unless it is
+  // confirmed within that, what was in force for good comes back. On failure nothing has changed. `done` is
+  // called once, now or later.
+  struct Order {
+    compiler::PolicySource source;
+    std::optional<bool> audit{};  // it drops nothing; without a value: as the policy in force by then
+    std::chrono::seconds confirm_within{0};
+    std::function<bool()> left{};  // whether nobody waits for it any more; empty: it is to be done anyway
+  };
+  using Done = std::function<void(tl::expected<void, Refusal>)>;
+  virtual void apply(Order order, Done done) = 0;
+  // Keeps the policy that is on trial for good, also for the data plane that may come after this one.
+  virtual void confirm(Done done) = 0;
+  // Puts the policy in force as another generation: what was decided under this one is void. Likewise.
+  virtual void renew(Done done) = 0;
 
   virtual FlowsReport flows(const FlowQuery& query) const = 0;
   // Every packet passes, or the policy decides again.

@@ -22,6 +22,7 @@
 #include "userspace/control/busy_poll.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/data_plane.hpp"
+#include "userspace/control/forked.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/output_relay.hpp"
@@ -36,6 +37,8 @@
 namespace xdpgpu::control {
 namespace {
 
+// Where memory is short the kernel is to take the data plane before the broker, which starts it again.
+constexpr int kWorseThanTheBroker = 200;
 // How soon a new default gateway, its new MAC address, or a port's, is known to the XDP programs.
 constexpr std::chrono::milliseconds kHouseTurn{1000};
 
@@ -61,31 +64,13 @@ sigset_t handled_signals() {
   return set;
 }
 
-// Where memory is short the kernel is to take the data plane before the broker, which starts it again.
-void prefer_for_the_oom_killer() {
-  constexpr const char* kFile = "/proc/self/oom_score_adj";
-  constexpr int kWorse = 200, kMost = 1000;
-  int score = 0;
-  std::ifstream(kFile) >> score;
-  std::ofstream(kFile) << std::min(score + kWorse, kMost);
-}
-
-// Closes every descriptor but standard ones and `keep`.
-void close_others(std::vector<int> keep) {
-  std::sort(keep.begin(), keep.end());
-  unsigned first = 3;
-  for (const int fd : keep) {
-    const auto number = static_cast<unsigned>(fd);
-    if (number < first) continue;
-    if (number > first) syscall(SYS_close_range, first, number - 1, 0);
-    first = number + 1;
-  }
-  syscall(SYS_close_range, first, ~0u, 0);
-}
-
 }  // namespace
 
-Broker::Broker(Plan plan, const AttachOptions& options) : plan_(std::move(plan)), options_(options) {}
+Broker::Broker(Plan plan, const AttachOptions& options)
+    : plan_(std::move(plan)),
+      options_(options),
+      compiler_(
+          plan_.seccomp == SeccompMode::filter, [this] { controls_.clear(); }, say) {}
 Broker::~Broker() { end(); }
 
 Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& options) {
@@ -296,7 +281,7 @@ dataplane::PortSpec Broker::spec_of(u32 index) const {
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
 void Broker::become_data_plane(Channel channel, const DeathRecord& before) noexcept {
-  prefer_for_the_oom_killer();
+  prefer_for_the_oom_killer(kWorseThanTheBroker);
   // The mappings by which the broker changes what steers the XDP programs.
   controls_.clear();
   if (auto left = leave_terminal(); !left) {

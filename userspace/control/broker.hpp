@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "userspace/control/channel.hpp"
+#include "userspace/control/compiler_process.hpp"
 #include "userspace/control/data_plane_life.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/link_watch.hpp"
@@ -61,6 +62,7 @@ class Broker : private DataPlaneKeeper {
   Requests::Duties duties() override;
   std::string bury(u64 death, bool served) override;
   bool finish(bool keep) override;
+  void reap() override;
   void never_began() override { end(); }
   Result<StatusReport> report(bool of_the_dead) override;
   Result<void> bypass(bool on) override;
@@ -125,6 +127,7 @@ class Broker : private DataPlaneKeeper {
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<PortControl> controls_;  // by port
   PolicyTables tables_;
+  CompilerProcess compiler_;
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;

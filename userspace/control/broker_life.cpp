@@ -53,10 +53,11 @@ Requests::Duties Broker::duties() {
           .rename = [this](u32 port) { return rename(port); },
           .keep_policy = make_policy_memory,
           .policy_kept =
-              [this](kernel::Fd memory) {
+              [this](kernel::Fd memory, u64 hash) {
                 kept_policy_ = std::move(memory);
-                note_confirmed();
+                confirmed_hash_ = hash;  // another one may be in force by now
               },
+          .start_compiler = [this] { return compiler_.start(); },
           .ready =
               [this] {
                 plan_.warnings.clear();
@@ -241,7 +242,10 @@ void Broker::make_frame_files() {
     frames_.huge = kernel::Fd(memfd_create("xdpgpu-frames", MFD_CLOEXEC | MFD_HUGETLB | kHuge2Mib));
 }
 
+void Broker::reap() { compiler_.reap(); }
+
 bool Broker::finish(bool keep) {
+  compiler_.end();
   if (keep) return leave();
   undo();
   return false;

@@ -6,31 +6,18 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
+
+#include "userspace/kernel/descriptors.hpp"
 
 namespace xdpgpu::control {
 namespace {
 
 constexpr u32 kMagic = Message{}.magic;
-constexpr std::size_t kMaxDescriptors = 2;
 
 std::string system_error(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
-
-std::vector<kernel::Fd> take_descriptors(msghdr& header) {
-  std::vector<kernel::Fd> descriptors;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; i++) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-      descriptors.emplace_back(fd);
-    }
-  }
-  return descriptors;
-}
 
 }  // namespace
 
@@ -47,6 +34,7 @@ bool valid(const Message& message, std::size_t descriptors) {
   if (message.magic != kMagic || message.text[sizeof(message.text) - 1] != 0) return false;
   const std::size_t wanted = message.type == MessageType::maps_created ? 2
                              : message.type == MessageType::memory     ? 1
+                             : message.type == MessageType::compiler   ? 1
                                                                        : 0;
   if (descriptors != wanted) return false;
   switch (message.type) {
@@ -71,6 +59,8 @@ bool valid(const Message& message, std::size_t descriptors) {
              message.b <= 1;
     case MessageType::ready:
     case MessageType::policy_kept:
+    case MessageType::start_compiler:
+    case MessageType::compiler:
     case MessageType::memory:
     case MessageType::maps_created:
     case MessageType::done:
@@ -96,23 +86,9 @@ void Channel::refuse_descriptors() noexcept {
 }
 
 Result<void> Channel::send(const Message& message, const std::vector<int>& descriptors) {
-  if (descriptors.size() > kMaxDescriptors)
+  if (descriptors.size() > kernel::kMostDescriptors)
     return tl::unexpected(std::string("too many descriptors for one message"));
-  iovec data{const_cast<Message*>(&message), sizeof(message)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &data;
-  header.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
-    cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size() * sizeof(int));
-  }
-  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(message))) {
+  if (!kernel::send_with(fd_.get(), std::as_bytes(std::span(&message, 1)), descriptors, MSG_DONTWAIT)) {
     closed_ = errno == EPIPE || errno == ECONNRESET;
     return tl::unexpected(system_error("cannot send to the other half of the process"));
   }
@@ -127,24 +103,16 @@ Result<Received> Channel::receive(std::chrono::milliseconds timeout) {
   } while (count < 0 && errno == EINTR);
   if (count == 0) return tl::unexpected(std::string("the other half of the process does not answer"));
   Received received;
-  iovec data{&received.message, sizeof(received.message)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &data;
-  header.msg_iovlen = 1;
   // A descriptor that is closed has its file look at that, which may take as long as others like.
-  if (takes_descriptors_) {
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-  }
-  const ssize_t length = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
-  if (length < 0 && errno != ECONNRESET) return tl::unexpected(system_error("cannot receive"));
-  if (length <= 0) {
+  auto arrived = kernel::receive_with(fd_.get(), std::as_writable_bytes(std::span(&received.message, 1)),
+                                      takes_descriptors_);
+  if (arrived.length < 0 && errno != ECONNRESET) return tl::unexpected(system_error("cannot receive"));
+  if (arrived.length <= 0) {
     closed_ = true;
     return tl::unexpected(std::string("the other half of the process is gone"));
   }
-  received.descriptors = take_descriptors(header);
-  if (length != static_cast<ssize_t>(sizeof(Message)) || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+  received.descriptors = std::move(arrived.descriptors);
+  if (arrived.length != static_cast<ssize_t>(sizeof(Message)) || !arrived.whole ||
       !valid(received.message, received.descriptors.size()))
     return tl::unexpected(std::string("the other half of the process sent an invalid message"));
   return received;

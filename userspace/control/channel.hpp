@@ -5,6 +5,7 @@
 // other's messages as untrusted: size, magic, type and every number are checked.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -35,14 +36,16 @@ enum class MessageType : u32 {
   ending,        // it was told to detach and begins to; a: 1 if what decides is to stay, else 0; text: why;
                  // no answer
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
-  policy_kept,   // it stands in the memory given last; done
+  policy_kept,   // a u64, its hash: it stands in the memory given last; done
+  start_compiler,  // instead of the one that there may be; compiler or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,
-  refused,  // text says why
-  stop,     // detach: drain and stop
-  gone,     // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
-  memory,   // one descriptor: so much memory as was asked for
+  refused,   // text says why
+  stop,      // detach: drain and stop
+  gone,      // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
+  memory,    // one descriptor: so much memory as was asked for
+  compiler,  // one descriptor: what orders are sent through (userspace/compiler/compiler.hpp)
 };
 
 // Bounds on what the data plane may ask for.
@@ -89,6 +92,19 @@ class Channel {
  public:
   Channel() = default;
   explicit Channel(kernel::Fd fd) : fd_(std::move(fd)) {}
+  // Before anybody else has it.
+  Channel(Channel&& other) noexcept
+      : fd_(std::move(other.fd_)),
+        takes_descriptors_(other.takes_descriptors_),
+        stop_pending_(other.stop_pending_.load()),
+        closed_(other.closed_.load()) {}
+  Channel& operator=(Channel&& other) noexcept {
+    fd_ = std::move(other.fd_);
+    takes_descriptors_ = other.takes_descriptors_;
+    stop_pending_ = other.stop_pending_.load();
+    closed_ = other.closed_.load();
+    return *this;
+  }
   static Result<std::pair<Channel, Channel>> make_pair();
 
   int fd() const noexcept { return fd_.get(); }
@@ -102,15 +118,16 @@ class Channel {
   // Sends and waits for an answer. A `stop` that comes in between is kept
   // for take_pending().
   Result<Received> call(const Message& message, std::chrono::milliseconds timeout);
-  bool take_pending_stop() noexcept { return std::exchange(stop_pending_, false); }
-  // Whether send() or receive() has found that the other side closed its end.
+  // Any thread.
+  bool take_pending_stop() noexcept { return stop_pending_.exchange(false); }
+  // Whether send() or receive() has found that the other side closed its end. Any thread.
   bool closed() const noexcept { return closed_; }
 
  private:
   kernel::Fd fd_;
   bool takes_descriptors_ = true;
-  bool stop_pending_ = false;
-  bool closed_ = false;
+  std::atomic<bool> stop_pending_ = false;
+  std::atomic<bool> closed_ = false;
 };
 
 }  // namespace xdpgpu::control

@@ -37,6 +37,7 @@ constexpr std::chrono::seconds kRenewRetry{5};
 // The longest batch that a GPU works on takes some milliseconds; software may be given no core for a while.
 // Below what the worker waits for (userspace/dataplane/retirer.cpp).
 constexpr u64 kPatience = 1'000'000'000, kSoftwarePatience = 4'000'000'000;
+constexpr std::chrono::milliseconds kBrokerTurn{2};
 constexpr int kInterfaceTicks = 10;  // looked for every so many rounds of housekeeping
 constexpr int kAlarmTicks = 2;       // likewise
 
@@ -162,24 +163,14 @@ Result<void> DataPlane::restrict() {
   return {};
 }
 
-Result<std::shared_ptr<const CompiledPolicy>> DataPlane::first_policy() {
+Result<PolicyPtr> DataPlane::first_policy() {
   if (!setup_.kept_policy) return setup_.plan.policy;
   auto kept = read_kept_policy(setup_.kept_policy);
   if (!kept) return Error(kept.error());
-  auto compiled = compile_policy(std::move(kept->source), setup_.plan.interfaces());
-  if (!compiled) return Error(compiled.error().sentence);
-  compiled->set_audit(kept->audit);
   setup_.kept_policy = kernel::Fd();
-  return std::make_shared<const CompiledPolicy>(std::move(*compiled));
-}
-
-void DataPlane::keep_confirmed() {
-  confirmed_ = swap_->current();
-  if (auto kept = keep_policy(setup_.broker, *confirmed_); !kept)
-    output_.problem(
-        fmt::format("should the data plane die, the next one begins with the policy before {}, as this one "
-                    "could not be kept for it: {}",
-                    confirmed_->source.file, kept.error()));
+  return changes_->compiler()
+      .compile(std::move(kept->source), setup_.plan.interfaces(), {}, kept->audit, -1)
+      .map_error([](const Refusal& why) { return why.sentence; });
 }
 
 Result<void> DataPlane::start() {
@@ -205,11 +196,24 @@ Result<void> DataPlane::start() {
   if (auto restricted = restrict(); !restricted) return restricted;
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
-  swap_ = std::make_unique<PolicySwap>(setup_.broker, ports_, *engine_, setup_.in_force);
+  swap_ = std::make_unique<PolicySwap>(broker_, ports_, *engine_, setup_.in_force);
+  changes_ = std::make_unique<PolicyChanges>(
+      context_, broker_, *swap_, health_,
+      PolicyChanges::Hooks{
+          .ports = [this] { return setup_.plan.interfaces(); },
+          .cannot_keep =
+              [this](const compiler::CompiledPolicy& policy, const std::string& why) {
+                output_.problem(
+                    fmt::format("should the data plane die, the next one begins with the policy before {}, "
+                                "as this one could not be kept for it: {}",
+                                policy.source.file, why));
+              }});
   auto policy = first_policy();
   if (!policy) return Error(policy.error());
-  if (auto applied = put_in_force(*policy); !applied) return applied;
+  if (auto applied = swap_->apply(*policy); !applied) return applied;
   confirmed_ = swap_->current();
+  health_.watch(confirmed_->policy);
+  if (auto changes = changes_->start(); !changes) return changes;
   if (auto started = engine_->start(); !started) return started;
   if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
   for (std::size_t i = 0; i < ports_.size(); i++)
@@ -261,13 +265,27 @@ void DataPlane::watch_broker() {
   if (!broker_events_.is_open()) broker_events_.assign(dup(setup_.broker.fd()));
   broker_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
     if (error || shutting_down_) return;
-    // It may have been an answer, which whoever asked has taken by now.
-    pollfd there{setup_.broker.fd(), POLLIN, 0};
-    if (poll(&there, 1, 0) == 0) return watch_broker();
-    const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
-    if (!received) broker_is_gone();
-    if (!received || received->message.type == MessageType::stop) return shut_down({});
+    bool stop = false;
+    {
+      const auto held = broker_.hold();
+      if (!held) return watch_broker_later();  // an answer, to who waits for it
+      // It may have been an answer, which whoever asked has taken by now.
+      pollfd there{setup_.broker.fd(), POLLIN, 0};
+      if (poll(&there, 1, 0) > 0) {
+        const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
+        if (!received) broker_is_gone();
+        stop = !received || received->message.type == MessageType::stop;
+      }
+    }
+    if (stop) return shut_down({});
     watch_broker();
+  });
+}
+
+void DataPlane::watch_broker_later() {
+  broker_timer_.expires_after(kBrokerTurn);
+  broker_timer_.async_wait([this](const error_code& error) {
+    if (!error && !shutting_down_) watch_broker();
   });
 }
 
@@ -362,7 +380,7 @@ bool DataPlane::check_programs() {
 
 void DataPlane::rename(u32 port, const std::string& now) {
   std::string& name = setup_.plan.ports[port].facts.name;
-  const auto answer = setup_.broker.call(Message::make(MessageType::renamed, port), kGoneTimeout);
+  const auto answer = broker_.call(Message::make(MessageType::renamed, port), kGoneTimeout);
   if (!answer) return;  // whoever watches the broker says so
   if (answer->message.type == MessageType::done) {
     const std::string is = answer->message.text;
@@ -499,38 +517,62 @@ void DataPlane::print_live() {
 
 // ---- backends ---------------------------------------------------------------------------------------
 
-Result<void> DataPlane::put_in_force(std::shared_ptr<const CompiledPolicy> policy, bool renewed) {
-  if (const auto down = health_.down(policy->policy); down != policy->down) {
-    auto compiled = compile_with_down(*policy, down);
-    if (!compiled) return Error(compiled.error().sentence);
-    policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
-  }
-  if (auto applied = swap_->apply(std::move(policy), renewed); !applied) return applied;
-  health_.watch(swap_->current()->policy);
-  return {};
-}
-
 // Puts the policy in force again, under a new generation: for backends that came or went, for a standby.
 void DataPlane::renew_policy(std::chrono::milliseconds after) {
   renew_timer_.expires_after(after);
   renew_timer_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
-    const bool was_confirmed = confirmed_ == swap_->current();
-    if (auto applied = put_in_force(swap_->current(), true); !applied) {
-      output_.problem(fmt::format(
-          "the policy could not be put in force again, and flows go as they went before: {}; it is "
-          "tried again in {} s",
-          applied.error(), kRenewRetry.count()));
-      return renew_policy(kRenewRetry);
-    }
-    if (was_confirmed) confirmed_ = swap_->current();
+    changes_->add({.kind = PolicySwap::Kind::renewed,
+                   .in_force = [this](const PolicyPtr& before) { follows(before); },
+                   .done =
+                       [this](const tl::expected<void, Refusal>& renewed) {
+                         if (renewed || shutting_down_) return;
+                         output_.problem(fmt::format(
+                             "the policy could not be put in force again, and flows go as they went "
+                             "before: {}; it is tried again in {} s",
+                             renewed.error().sentence, kRenewRetry.count()));
+                         renew_policy(kRenewRetry);
+                       }});
   });
 }
 
-Result<void> DataPlane::go_back() {
-  if (auto back = put_in_force(confirmed_); !back)
-    return Error(fmt::format("cannot go back to policy {}, whose successor was not confirmed: {}",
-                             confirmed_->source.file, back.error()));
+void DataPlane::follows(const PolicyPtr& before) {
+  if (confirmed_ == before) confirmed_ = swap_->current();
+}
+
+std::string DataPlane::cannot_go_back(const std::string& why) const {
+  return fmt::format("cannot go back to policy {}, whose successor was not confirmed: {}",
+                     confirmed_->source.file, why);
+}
+
+// Unless the policy on trial was confirmed or replaced by the time that its turn comes. It is put in force as
+// it was compiled, so that it waits for no compiler, and renewed where backends came or went since.
+void DataPlane::go_back(std::function<void(Result<void>)> done) {
+  const u64 trial = trial_;
+  changes_->add({.policy = confirmed_,
+                 .as_it_is = true,
+                 .first = true,
+                 .left = [this, trial] { return trial_ != trial; },
+                 .in_force =
+                     [this](const PolicyPtr&) {
+                       trial_++;
+                       confirmed_ = swap_->current();
+                       if (PolicyCompiler::of_policy(health_.down(), confirmed_->policy) != confirmed_->down)
+                         renew_policy(std::chrono::seconds(0));
+                     },
+                 .done =
+                     [this, trial, done = std::move(done)](const tl::expected<void, Refusal>& back) {
+                       if (!back && trial_ != trial) return;
+                       if (!back) return done(Error(cannot_go_back(back.error().sentence)));
+                       output_.problem(
+                           fmt::format("policy {} is in force again: its successor was not confirmed",
+                                       confirmed_->source.file));
+                       done({});
+                     }});
+}
+
+Result<void> DataPlane::go_back_now() {
+  if (auto back = swap_->apply(confirmed_); !back) return Error(cannot_go_back(back.error()));
   confirmed_ = swap_->current();
   output_.problem(
       fmt::format("policy {} is in force again: its successor was not confirmed", confirmed_->source.file));
@@ -541,16 +583,17 @@ void DataPlane::go_back_after(std::chrono::seconds time) {
   confirm_timer_.expires_after(time);
   confirm_timer_.async_wait([this](const error_code& error) {
     if (error || shutting_down_) return;
-    if (auto back = go_back(); !back) {
+    go_back([this](const Result<void>& back) {
+      if (back || shutting_down_) return;
       output_.problem(fmt::format("{}; it is tried again in {} s", back.error(), kRenewRetry.count()));
       go_back_after(kRenewRetry);
-    }
+    });
   });
 }
 
 Result<void> DataPlane::set_state(u32 state, bool bypassed_too) {
   const auto answer =
-      setup_.broker.call(Message::make(MessageType::set_state, state, bypassed_too ? 1 : 0), kStateTimeout);
+      broker_.call(Message::make(MessageType::set_state, state, bypassed_too ? 1 : 0), kStateTimeout);
   if (!answer) return Error(answer.error());
   if (answer->message.type != MessageType::done) return Error(answer->message.text);
   return {};
@@ -563,7 +606,9 @@ void DataPlane::cease() {
   live_timer_.cancel();
   confirm_timer_.cancel();
   renew_timer_.cancel();
+  broker_timer_.cancel();
   health_.watch({});
+  changes_->end();
   error_code ignored;
   broker_events_.close(ignored);
   link_events_.close(ignored);
@@ -593,7 +638,7 @@ void DataPlane::shut_down(const Reply& reply, bool keep) {
 
   // Nobody is left to take it back.
   if (keep && confirmed_ != swap_->current())
-    if (auto back = go_back(); !back) output_.problem(back.error());
+    if (auto back = go_back_now(); !back) output_.problem(back.error());
   if (!broker_gone_) (void)setup_.broker.send(Message::make(MessageType::ending, keep ? 1 : 0, 0, why_));
   // Without the broker it is the missing heartbeat that has on_failure decide.
   if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
@@ -611,7 +656,7 @@ void DataPlane::shut_down(const Reply& reply, bool keep) {
   }
   // The programs are off when the broker answers, so that the counters are final.
   const auto gone =
-      setup_.broker.call(Message::make(MessageType::stopped, conserved ? 1 : 0, keep ? 1 : 0), kGoneTimeout);
+      broker_.call(Message::make(MessageType::stopped, conserved ? 1 : 0, keep ? 1 : 0), kGoneTimeout);
   if (!gone) broker_is_gone();
   wait_for_grace_period();
 

@@ -61,6 +61,7 @@ DataPlaneLife::DataPlaneLife(DataPlaneKeeper& keeper, Options options, std::func
 int DataPlaneLife::run() {
   start();
   while (!status_) {
+    keeper_.reap();
     reap();
     if (status_) break;
     reload_policy();

@@ -53,6 +53,8 @@ class DataPlaneKeeper {
   virtual std::string bury(u64 death, bool served) = 0;
   // Everything is undone, or what decides is left for a later attach; returns whether that is so.
   virtual bool finish(bool keep) = 0;
+  // Some child has ended, maybe one that the keeper has started for the data plane.
+  virtual void reap() {}
   // It died before traffic flowed for the first time.
   virtual void never_began() = 0;
   // of_the_dead: there is no data plane any more, and what it had in hand is lost.

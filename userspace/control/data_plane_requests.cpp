@@ -25,22 +25,40 @@ void DataPlane::handle(Request request, const Reply& reply) {
   known->serve(*this, std::move(request), reply);
 }
 
-Result<void> DataPlane::apply(std::shared_ptr<const CompiledPolicy> policy,
-                              std::chrono::seconds confirm_within) {
-  if (auto applied = put_in_force(std::move(policy)); !applied) return applied;
-  confirm_timer_.cancel();
-  if (confirm_within.count() == 0)
-    keep_confirmed();
-  else
-    go_back_after(confirm_within);
-  return {};
+void DataPlane::apply(Order order, Done done) {
+  const auto confirm_within = order.confirm_within;
+  changes_->add({.source = std::move(order.source),
+                 .audit = order.audit,
+                 .keep = confirm_within.count() == 0,
+                 .left = std::move(order.left),
+                 .in_force =
+                     [this, confirm_within](const PolicyPtr&) {
+                       trial_++;
+                       confirm_timer_.cancel();
+                       if (confirm_within.count() == 0)
+                         confirmed_ = swap_->current();
+                       else
+                         go_back_after(confirm_within);
+                     },
+                 .done = std::move(done)});
 }
 
-bool DataPlane::confirm() {
-  if (confirmed_ == swap_->current()) return false;
+void DataPlane::confirm(Done done) {
+  if (confirmed_ == swap_->current())
+    return done(tl::unexpected(Refusal{
+        .sentence = "there is no policy to confirm: it is in force for good, or was taken back; apply it "
+                    "again with \"xdpgpu policy apply IF FILE --confirm TIME\""}));
+  trial_++;
   confirm_timer_.cancel();
-  keep_confirmed();
-  return true;
+  confirmed_ = swap_->current();
+  changes_->keep(confirmed_, [done = std::move(done)](const Result<void>& kept) {
+    if (kept) return done({});
+    done(tl::unexpected(
+        Refusal{.sentence = fmt::format(
+                    "the policy stays in force, but the next data plane begins with the one before, as "
+                    "it cannot be kept: {}; confirmed it is all the same",
+                    kept.error())}));
+  });
 }
 
 std::optional<Trial> DataPlane::on_trial() const {
@@ -50,11 +68,10 @@ std::optional<Trial> DataPlane::on_trial() const {
                {confirmed_->source.file, fmt::format("{:016x}", confirmed_->policy.hash)}};
 }
 
-Result<void> DataPlane::renew() {
-  const auto was_confirmed = confirmed_ == swap_->current();
-  if (auto renewed = swap_->renew(); !renewed) return renewed;
-  if (was_confirmed) confirmed_ = swap_->current();
-  return {};
+void DataPlane::renew(Done done) {
+  changes_->add({.kind = PolicySwap::Kind::anew,
+                 .in_force = [this](const PolicyPtr& before) { follows(before); },
+                 .done = std::move(done)});
 }
 
 FlowsReport DataPlane::flows(const FlowQuery& query) const {

@@ -26,6 +26,7 @@
 #include "userspace/control/health.hpp"
 #include "userspace/control/link_watch.hpp"
 #include "userspace/control/output.hpp"
+#include "userspace/control/policy_changes.hpp"
 #include "userspace/control/policy_swap.hpp"
 #include "userspace/control/report.hpp"
 #include "userspace/control/seccomp.hpp"
@@ -46,6 +47,7 @@ class DataPlane final : public Attached {
         live_timer_(context_),
         confirm_timer_(context_),
         renew_timer_(context_),
+        broker_timer_(context_),
         health_(context_, [this](const std::string& news) {
           output_.problem(news);
           renew_policy(kHealthTogether);
@@ -82,13 +84,12 @@ class DataPlane final : public Attached {
     made->last_end = setup_.plan.last_end;
     return made;
   }
-  const CompiledPolicy& policy() const override { return *swap_->current(); }
+  const compiler::CompiledPolicy& policy() const override { return *swap_->current(); }
   u32 generation() const override { return swap_->generation(); }
   std::optional<Trial> on_trial() const override;
-  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy,
-                     std::chrono::seconds confirm_within) override;
-  bool confirm() override;
-  Result<void> renew() override;
+  void apply(Order order, Done done) override;
+  void confirm(Done done) override;
+  void renew(Done done) override;
   FlowsReport flows(const FlowQuery& query) const override;
   Result<void> set_bypass(bool on) override;
   void detach(bool keep, const Reply& reply) override;
@@ -108,9 +109,7 @@ class DataPlane final : public Attached {
   // Filters what this process may ask of the kernel from here on, or records it.
   Result<void> restrict();
   // What the plan says, or what was applied before a data plane died.
-  Result<std::shared_ptr<const CompiledPolicy>> first_policy();
-  // The policy in force is there for good, also for the next data plane.
-  void keep_confirmed();
+  Result<PolicyPtr> first_policy();
   // Of the two, for reports.
   CageReport cage() const;
   // How io.burst came to so many frames, by port.
@@ -118,6 +117,7 @@ class DataPlane final : public Attached {
   void announce();
   GoesOn goes_on() const;
   void watch_broker();
+  void watch_broker_later();
   void keep_house();
   void print_live();
   void watch_links();
@@ -159,17 +159,20 @@ class DataPlane final : public Attached {
 
   void handle(Request request, const Reply& reply);
 
-  // Puts a policy in force with those of its backends down that are, and checks its backends from then on.
-  // renewed: it is the one in force.
-  Result<void> put_in_force(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
   // Puts the policy in force again after so long, as its backends are then; until that works.
   void renew_policy(std::chrono::milliseconds after);
-  // Puts the policy in force that was before the one that nobody confirmed.
-  Result<void> go_back();
+  // The policy in force is `before`, as it is now.
+  void follows(const PolicyPtr& before);
+  // Puts the policy in force that was before the one that nobody confirmed; `done` is told why not.
+  void go_back(std::function<void(Result<void>)> done);
+  // Likewise, where nothing is done any more but ending.
+  Result<void> go_back_now();
+  std::string cannot_go_back(const std::string& why) const;
   // In so long, until that works; unless the new one is confirmed before.
   void go_back_after(std::chrono::seconds time);
 
   DataPlaneSetup setup_;
+  BrokerCalls broker_{setup_.broker};
   Output output_;
   Drivers drivers_;
   std::optional<FileLimits> file_limits_;
@@ -188,11 +191,14 @@ class DataPlane final : public Attached {
   boost::asio::steady_timer live_timer_;
   boost::asio::steady_timer confirm_timer_;
   boost::asio::steady_timer renew_timer_;
+  boost::asio::steady_timer broker_timer_;
   HealthChecks health_;
+  std::unique_ptr<PolicyChanges> changes_;  // after what it uses
   Alarms alarms_;
   FlowEvents flow_events_;
   std::unique_ptr<Server> server_;
-  std::shared_ptr<const CompiledPolicy> confirmed_;  // what comes back unless the new policy is confirmed
+  PolicyPtr confirmed_;  // what comes back unless the new policy is confirmed
+  u64 trial_ = 0;        // counts up when a policy is put in force, confirmed or taken back
   std::optional<Totals> last_totals_;
   Clock::time_point last_time_;
   int ticks_ = 0;

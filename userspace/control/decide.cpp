@@ -62,7 +62,9 @@ policy::PacketFacts facts_of(const xg_packet& packet, u32 control_named) {
 
 xg_rule rule_at(const policy::Tables& tables, u32 index) {
   xg_rule rule{};
-  const auto& line = tables.lines[tables.header.rules_line + index / 2];
+  const u64 at = u64{tables.header.rules_line} + index / 2;
+  if (at >= tables.lines.size()) return rule;
+  const auto& line = tables.lines[at];
   std::memcpy(&rule, &line.word[index % 2 * 4], sizeof(rule));
   return rule;
 }

@@ -44,7 +44,7 @@ u32 vlan_of(u16 tag) { return tag == XG_VLAN_PRIORITY ? 0 : tag; }
 
 // What stands in the entry.
 FlowReport describe(const xg_flow_verdict& entry, const std::vector<PortControl>& ports,
-                    const CompiledPolicy& policy) {
+                    const compiler::CompiledPolicy& policy) {
   const auto& settings = policy.pipelines->settings();
   const xg_flow_key& key = entry.key;
   const bool mirror = key.mirror != 0 && key.mirror <= settings.size();
@@ -83,7 +83,7 @@ FlowReport describe(const xg_flow_verdict& entry, const std::vector<PortControl>
 
 }  // namespace
 
-FlowsReport list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& policy,
+FlowsReport list_flows(const std::vector<PortControl>& ports, const compiler::CompiledPolicy& policy,
                        const FlowQuery& query) {
   FlowsReport all;
   std::optional<u32> next;

@@ -94,7 +94,7 @@ struct FlowsReport {
 };
 
 // Only entries of the generation in force that have not expired.
-FlowsReport list_flows(const std::vector<PortControl>& ports, const CompiledPolicy& policy,
+FlowsReport list_flows(const std::vector<PortControl>& ports, const compiler::CompiledPolicy& policy,
                        const FlowQuery& query);
 
 // The key argument of `bpftool map lookup ... key`: the index as four bytes, lowest first.

@@ -19,7 +19,7 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Millis = std::chrono::milliseconds;
 
-Tcp::endpoint endpoint_of(const HealthTarget& target) {
+Tcp::endpoint endpoint_of(const compiler::HealthTarget& target) {
   const gpu::Prefix& from = target.address;
   if (from.family == 4) {
     asio::ip::address_v4::bytes_type bytes{};
@@ -37,7 +37,7 @@ void each_backend(const policy::Policy& policy, Use use) {
   for (const auto& pipeline : policy.pipelines)
     for (std::size_t i = 0; i < pipeline.stages.size(); i++)
       for (const auto& check : gpu::health_checks(pipeline.stages[i]))
-        use(pipeline.name, i, HealthTarget{check.address, check.health}, check);
+        use(pipeline.name, i, compiler::HealthTarget{check.address, check.health}, check);
 }
 
 }  // namespace
@@ -45,7 +45,8 @@ void each_backend(const policy::Policy& policy, Use use) {
 // One target's connects, one after the other. Handlers hold it while they are under way.
 class HealthChecks::Check : public std::enable_shared_from_this<Check> {
  public:
-  Check(asio::io_context& context, const HealthTarget& target, std::string name, const Changed& changed)
+  Check(asio::io_context& context, const compiler::HealthTarget& target, std::string name,
+        const Changed& changed)
       : target_(target),
         name_(std::move(name)),
         changed_(changed),
@@ -105,7 +106,7 @@ class HealthChecks::Check : public std::enable_shared_from_this<Check> {
                                 where, target_.health.fall, problem_));
   }
 
-  HealthTarget target_;
+  compiler::HealthTarget target_;
   std::string name_;
   const Changed& changed_;
   Tcp::socket socket_;
@@ -125,9 +126,10 @@ HealthChecks::~HealthChecks() {
 }
 
 void HealthChecks::watch(const policy::Policy& policy) {
-  std::map<HealthTarget, std::shared_ptr<Check>> before;
+  std::map<compiler::HealthTarget, std::shared_ptr<Check>> before;
   before.swap(checks_);
-  each_backend(policy, [&](const std::string&, std::size_t, const HealthTarget& target, const auto& backend) {
+  each_backend(policy, [&](const std::string&, std::size_t, const compiler::HealthTarget& target,
+                           const auto& backend) {
     if (checks_.contains(target)) return;
     if (auto known = before.extract(target)) {
       checks_.insert(std::move(known));
@@ -140,19 +142,17 @@ void HealthChecks::watch(const policy::Policy& policy) {
   for (auto& [target, check] : before) check->stop();
 }
 
-DownBackends HealthChecks::down(const policy::Policy& policy) const {
-  DownBackends down;
-  each_backend(policy, [&](const std::string&, std::size_t, const HealthTarget& target, const auto&) {
-    const auto check = checks_.find(target);
-    if (check != checks_.end() && !check->second->up()) down.insert(target);
-  });
+compiler::DownBackends HealthChecks::down() const {
+  compiler::DownBackends down;
+  for (const auto& [target, check] : checks_)
+    if (!check->up()) down.insert(target);
   return down;
 }
 
 std::vector<BackendReport> HealthChecks::report(const policy::Policy& policy) const {
   std::vector<BackendReport> all;
-  each_backend(policy, [&](const std::string& pipeline, std::size_t stage, const HealthTarget& target,
-                           const auto& backend) {
+  each_backend(policy, [&](const std::string& pipeline, std::size_t stage,
+                           const compiler::HealthTarget& target, const auto& backend) {
     const auto check = checks_.find(target);
     if (check == checks_.end()) return;
     all.push_back({pipeline, stage + 1, backend.name,

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/control/pipelines.hpp"
+#include "userspace/compiler/pipelines.hpp"
 #include "userspace/control/status_report.hpp"
 #include "userspace/policy/policy.hpp"
 
@@ -35,8 +35,8 @@ class HealthChecks {
 
   // Checks the backends of this policy from here on, and no others. Those checked before stay as they are.
   void watch(const policy::Policy& policy);
-  // Those of this policy's backends that are down; what is not checked is not.
-  DownBackends down(const policy::Policy& policy) const;
+  // Those that are down, of all that are checked.
+  compiler::DownBackends down() const;
   // By backend of the policy; those that are checked.
   std::vector<BackendReport> report(const policy::Policy& policy) const;
 
@@ -44,7 +44,7 @@ class HealthChecks {
   class Check;
   boost::asio::io_context& context_;
   Changed changed_;
-  std::map<HealthTarget, std::shared_ptr<Check>> checks_;
+  std::map<compiler::HealthTarget, std::shared_ptr<Check>> checks_;
 };
 
 }  // namespace xdpgpu::control

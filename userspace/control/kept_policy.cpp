@@ -43,8 +43,8 @@ Error system_error(const char* what) { return Error(fmt::format("{}: {}", what, 
 }  // namespace
 
 // As it would be sent to be applied.
-Result<void> keep_policy(Channel& broker, const CompiledPolicy& policy) {
-  const PolicySource& source = policy.source;
+Result<void> keep_policy(BrokerCalls& broker, const compiler::CompiledPolicy& policy) {
+  const compiler::PolicySource& source = policy.source;
   Request request;
   request.name = PolicyApply::kName;
   request.arguments =
@@ -63,7 +63,8 @@ Result<void> keep_policy(Channel& broker, const CompiledPolicy& policy) {
     char* at = std::copy(line.begin(), line.end(), memory.data());
     for (const auto& [name, content] : request.files) at = std::copy(content.begin(), content.end(), at);
   }
-  const auto kept = broker.call(Message::make(MessageType::policy_kept), kBrokerTimeout);
+  const auto kept =
+      broker.call(Message::with(MessageType::policy_kept, 0, 0, policy.policy.hash), kBrokerTimeout);
   if (!kept) return Error(kept.error());
   if (kept->message.type != MessageType::done) return Error(text_of(*kept));
   return {};

@@ -5,18 +5,18 @@
 // into.
 #pragma once
 
-#include "userspace/control/channel.hpp"
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
+#include "userspace/control/broker_calls.hpp"
 
 namespace xdpgpu::control {
 
 struct KeptPolicy {
-  PolicySource source;
+  compiler::PolicySource source;
   bool audit = false;
 };
 
 // The data plane's: hands the policy to the broker. Waits for its answers.
-Result<void> keep_policy(Channel& broker, const CompiledPolicy& policy);
+Result<void> keep_policy(BrokerCalls& broker, const compiler::CompiledPolicy& policy);
 // The next data plane's: reads what is in that memory. Whatever stands there, it is read or refused.
 Result<KeptPolicy> read_kept_policy(const kernel::Fd& memory);
 // The broker's: memory of so many bytes, which neither shrinks nor grows.

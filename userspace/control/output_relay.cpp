@@ -218,13 +218,12 @@ Result<void> leave_terminal() {
   if (!null || dup2(null.get(), STDIN_FILENO) < 0)
     return Error(fmt::format("cannot open /dev/null: {}", std::strerror(errno)));
   if (setsid() < 0)
-    return Error(
-        fmt::format("cannot make a session of its own for the data plane: {}", std::strerror(errno)));
+    return Error(fmt::format("a session of its own cannot be made: {}", std::strerror(errno)));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (isatty(fd) == 1) return Error(std::string("the data plane would have a terminal"));
+    if (isatty(fd) == 1) return Error(std::string("it would have a terminal"));
   for (const int fd : kOutputs)
     if (!open_anew(fd))
-      return Error(fmt::format("cannot open the data plane's output anew: {}", std::strerror(errno)));
+      return Error(fmt::format("its output cannot be opened anew: {}", std::strerror(errno)));
   return {};
 }
 

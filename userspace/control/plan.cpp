@@ -13,9 +13,11 @@
 
 #include "gpu/gpu.hpp"
 #include "maps/packet.h"
-#include "userspace/control/clashes.hpp"
+#include "userspace/compiler/clashes.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/compiler_process.hpp"
 #include "userspace/control/notes.hpp"
+#include "userspace/control/policy_compiler.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/region_size.hpp"
 #include "userspace/kernel/kernel.hpp"
@@ -141,6 +143,23 @@ tl::expected<u32, Refused> frames_for(PlannedPort& port, const policy::Policy& p
   return *frames;
 }
 
+// By a compiler of its own, as this process has every privilege and lists may be somebody else's. One that
+// has none will be told that it cannot attach.
+tl::expected<PolicyPtr, Refusal> compile(const AttachOptions& options, bool filter) {
+  if (geteuid() != 0) {
+    auto here =
+        compiler::compile_policy(options.policy.value_or(compiler::pass_everything()), options.interfaces);
+    if (!here) return tl::unexpected(std::move(here.error()));
+    here->set_audit(options.audit);
+    return std::make_shared<const compiler::CompiledPolicy>(std::move(*here));
+  }
+  CompilerProcess process(
+      filter, [] {}, [](const std::string&) {});
+  return PolicyCompiler([&] { return process.start(); })
+      .compile(options.policy.value_or(compiler::pass_everything()), options.interfaces, {}, options.audit,
+               -1);
+}
+
 }  // namespace
 
 std::vector<std::string> Plan::interfaces() const {
@@ -159,13 +178,13 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
   auto group = find_control_group(options.control_group);
   if (!group) return refuse(group.error());
   plan.control_group = std::move(*group);
-  auto compiled = compile_policy(options.policy.value_or(pass_everything()), options.interfaces);
+  auto compiled = compile(options, plan.seccomp == SeccompMode::filter);
+  if (!compiled && compiled.error().problems.empty()) return refuse(compiled.error().sentence);
   if (!compiled) return wrong_usage(compiled.error().sentence, compiled.error().problems);
-  compiled->set_audit(options.audit);
-  const policy::Policy& policy = compiled->policy;
-  plan.mode = options.mode.value_or(choice_of(policy).mode);
+  const policy::Policy& policy = (*compiled)->policy;
+  plan.mode = options.mode.value_or(compiler::choice_of(policy).mode);
   plan.devices = device_names(options, policy);
-  if (const auto found = clashes(policy, {plan.devices, plan.mode}); !found.empty())
+  if (const auto found = compiler::clashes(policy, {plan.devices, plan.mode}); !found.empty())
     return wrong_usage(found.front().message);
   plan.frames = frames_of(policy.compute.frames);
   plan.standby = policy.compute.standby == "cpu";
@@ -202,7 +221,7 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
       if (auto tried = try_device(device); !tried) return refuse(tried.error());
   if (const auto warning = idle_devices(plan)) plan.warnings.push_back(*warning);
   if (options.policy) plan.notes = notes_here(policy, options.interfaces);
-  plan.policy = std::make_shared<const CompiledPolicy>(std::move(*compiled));
+  plan.policy = std::move(*compiled);
   return plan;
 }
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/attach.hpp"
-#include "userspace/control/compiled_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/seccomp.hpp"
 #include "userspace/control/server.hpp"
@@ -27,7 +27,7 @@ struct PlannedPort {
 
 struct Plan {
   std::vector<PlannedPort> ports;
-  std::shared_ptr<const CompiledPolicy> policy;
+  std::shared_ptr<const compiler::CompiledPolicy> policy;
   host::IoMode mode = host::IoMode::automatic;
   std::vector<std::string> devices;  // at least one
   gpu::Frames frames = gpu::Frames::automatic;

@@ -29,6 +29,8 @@ Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tabl
   const u32 lines = header.rules_line + header.rule_count / kRulesPerLine + 1;
   auto chunks = kernel::MapView<xg_chunk>::open(maps.lines.get(), kernel::chunks_of(lines));
   if (!chunks) return Error(chunks.error());
+  if (kept_since.size() > header.rule_count - first)
+    return Error(std::string("the policy has more rules than its tables"));
   auto* rules = reinterpret_cast<xg_rule*>(reinterpret_cast<xg_line*>(chunks->data()) + header.rules_line);
   for (u32 i = 0; i < kept_since.size(); i++) rules[first + i].kept_since = kept_since[i];
   return {};
@@ -45,7 +47,7 @@ Result<u32> generation_behind(u32 generation, u32 steps) {
                   generation));
 }
 
-PolicySwap::PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
+PolicySwap::PolicySwap(BrokerCalls& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
                        const std::optional<InForce>& in_force)
     : broker_(broker), ports_(ports), engine_(engine) {
   if (!in_force) return;
@@ -56,7 +58,7 @@ PolicySwap::PolicySwap(Channel& broker, std::vector<PortControl>& ports, datapla
 
 // By its text and its files, and by the rewrites that flow verdicts name: another version of this program
 // might number them otherwise.
-bool PolicySwap::goes_on(const CompiledPolicy& policy) const {
+bool PolicySwap::goes_on(const compiler::CompiledPolicy& policy) const {
   return left_hash_ == policy.policy.hash &&
          std::all_of(ports_.begin(), ports_.end(), [&](const PortControl& port) {
            return port.has_rewrites(generation_, policy.pipelines->rewrites());
@@ -73,7 +75,7 @@ Result<void> PolicySwap::watch_egress(bool on) {
 }
 
 // A verdict says what its own generation's rule says, and that of each generation since it was made.
-std::vector<u32> PolicySwap::kept_since(const CompiledPolicy& policy, u32 generation) const {
+std::vector<u32> PolicySwap::kept_since(const compiler::CompiledPolicy& policy, u32 generation) const {
   std::vector<u32> since(policy.policy.rules.size(), generation);
   if (!current_ || current_->down != policy.down) return since;
   const auto kept = policy::kept_verdicts(current_->policy, policy.policy);
@@ -82,8 +84,8 @@ std::vector<u32> PolicySwap::kept_since(const CompiledPolicy& policy, u32 genera
   return since;
 }
 
-Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::vector<u32>& kept_since,
-                                      u32 generation, u32 slot) {
+Result<void> PolicySwap::prepare_slot(const Prepared& prepared) {
+  const compiler::CompiledPolicy& policy = *prepared.policy;
   const auto lines = std::max<std::size_t>(policy.tables.lines.size(), 1);
   const auto rows = std::max<std::size_t>(policy.tables.rows.size(), 1);
   if (lines > kMaxLines || rows > kMaxRows)
@@ -97,10 +99,11 @@ Result<void> PolicySwap::prepare_slot(const CompiledPolicy& policy, const std::v
   const kernel::PolicyMaps maps{std::move(made->descriptors[0]), std::move(made->descriptors[1])};
   if (auto filled = kernel::fill_policy_maps(maps, policy.tables.lines, policy.tables.rows); !filled)
     return Error(filled.error());
-  if (auto written = write_kept_since(maps, policy.tables, kept_since); !written) return written;
+  if (auto written = write_kept_since(maps, policy.tables, prepared.kept_since); !written) return written;
   xg_policy header = policy.tables.header;
-  header.generation = generation;
-  auto installed = broker_.call(Message::with(MessageType::install_maps, slot, 0, header), kBrokerTimeout);
+  header.generation = prepared.generation;
+  auto installed =
+      broker_.call(Message::with(MessageType::install_maps, prepared.slot, 0, header), kBrokerTimeout);
   if (!installed) return Error(installed.error());
   if (installed->message.type != MessageType::done) return Error(text_of(*installed));
   return {};
@@ -117,67 +120,85 @@ Result<void> PolicySwap::activate(u32 generation, u32 slot, u64 hash) {
   return Error(answer ? text_of(*answer) : answer.error());
 }
 
-Result<void> PolicySwap::apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed) {
+Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler::CompiledPolicy> policy,
+                                                 Kind kind) {
+  Prepared prepared;
   // Connections that were open are known to nobody.
-  if (!renewed) loose_ = left_hash_.has_value();
+  prepared.loose = kind == Kind::another ? left_hash_.has_value() : loose_;
   // A dead attach may have decided by the generation after the one that it left in force. The third has the
-  // same half of the rewrites.
-  const auto generation = generation_behind(generation_, goes_on(*policy) ? 0 : left_hash_ ? 3 : 1);
+  // same half of the rewrites. A generation that no packet has met may be given again; its parity says which
+  // half of the rewrites is its own, and must not be that of the generation in force.
+  const u32 steps = kind == Kind::anew ? 1 : goes_on(*policy) ? 0 : left_hash_ ? 3 : 1;
+  const auto generation = generation_behind(generation_, steps);
   if (!generation) return Error(generation.error());
-  auto since = kept_since(*policy, *generation);
-  return replace(std::move(policy), *generation, std::move(since));
-}
-
-Result<void> PolicySwap::renew() {
-  const auto generation = generation_behind(generation_, 1);
-  if (!generation) return Error(generation.error());
-  return replace(current_, *generation, std::vector<u32>(current_->policy.rules.size(), *generation));
-}
-
-Result<void> PolicySwap::replace(std::shared_ptr<const CompiledPolicy> policy, u32 generation,
-                                 std::vector<u32> kept_since) {
-  const u32 slot = slot_ ^ 1u;
-  // A generation that no packet has met may be given again; its parity says which half of the rewrites is
-  // its own, and must not be that of the generation in force.
-  const auto pipelines = loose_ ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
-  if (auto loaded = engine_.load_policy(
-          generation, pipelines, pipeline_chooser(policy), policy::mirrors(policy->policy),
-          policy::mirrors_to_tables(policy->policy), policy->tables.header.default_action == XG_DO_PASS);
+  prepared.generation = *generation;
+  prepared.slot = slot_ ^ 1u;
+  prepared.kept_since = kind == Kind::anew ? std::vector<u32>(policy->policy.rules.size(), *generation)
+                                           : kept_since(*policy, *generation);
+  prepared.pipelines = prepared.loose ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
+  prepared.policy = std::move(policy);
+  const policy::Policy& of = prepared.policy->policy;
+  if (auto loaded = engine_.load_policy(*generation, prepared.pipelines, pipeline_chooser(prepared.policy),
+                                        policy::mirrors(of), policy::mirrors_to_tables(of),
+                                        prepared.policy->tables.header.default_action == XG_DO_PASS);
       !loaded)
     return Error(loaded.error());
-  const bool watched = watches_egress_, wants_egress = policy->tables.header.feeds_egress != 0;
-  auto prepared = prepare_slot(*policy, kept_since, generation, slot);
-  // Before the policy is in force: connections that stand are then known by what the host sends of them.
-  if (prepared && wants_egress) prepared = watch_egress(true);
-  if (!prepared) {
-    if (!watched) (void)watch_egress(false);
-    engine_.forget_policy(generation);
-    return Error(prepared.error());
+  try {
+    // Before the policy is in force: connections that stand are then known by what the host sends of them.
+    auto ready = prepare_slot(prepared);
+    if (ready && prepared.policy->tables.header.feeds_egress != 0) ready = watch_egress(true);
+    if (ready) return prepared;
+    give_up(prepared);
+    return Error(ready.error());
+  } catch (...) {
+    give_up(prepared);
+    throw;
   }
+}
 
+void PolicySwap::give_up(const Prepared& prepared) {
+  engine_.forget_policy(prepared.generation);
+  stop_watching();
+}
+
+// A program that stays on shows nothing while no policy wants it.
+void PolicySwap::stop_watching() {
+  if (!current_ || current_->tables.header.feeds_egress == 0) (void)watch_egress(false);
+}
+
+Result<void> PolicySwap::commit(Prepared prepared) {
+  const u32 generation = prepared.generation;
   engine_.make_current(generation);
-  if (auto activated = activate(generation, slot, policy->policy.hash); !activated) {
+  if (auto activated = activate(generation, prepared.slot, prepared.policy->policy.hash); !activated) {
     if (current_) {  // else no worker runs yet
       engine_.make_current(generation_);
-      engine_.forget_policy(generation);
+      give_up(prepared);
     }
-    if (!watched) (void)watch_egress(false);
     return activated;
   }
-  wait_for_grace_period();
-  engine_.retire_generations_before(generation);
   generation_ = generation;
-  loosens_ = pipelines != policy->pipelines;
+  loose_ = prepared.loose;
+  loosens_ = prepared.pipelines != prepared.policy->pipelines;
   left_hash_.reset();
-  slot_ = slot;
-  current_ = std::move(policy);
-  kept_since_ = std::move(kept_since);
-  // A program that stays on shows nothing while the policy does not want it.
-  if (!wants_egress) (void)watch_egress(false);
+  slot_ = prepared.slot;
+  current_ = std::move(prepared.policy);
+  kept_since_ = std::move(prepared.kept_since);
   return {};
 }
 
-dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy) {
+void PolicySwap::settle() { engine_.retire_generations_before(generation_); }
+
+Result<void> PolicySwap::apply(std::shared_ptr<const compiler::CompiledPolicy> policy) {
+  auto prepared = prepare(std::move(policy), Kind::another);
+  if (!prepared) return Error(prepared.error());
+  if (auto committed = commit(std::move(*prepared)); !committed) return committed;
+  wait_for_grace_period();
+  stop_watching();
+  settle();
+  return {};
+}
+
+dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const compiler::CompiledPolicy> policy) {
   return [policy = std::move(policy)](const u8* frame, u32 readable, u32 length, xg_metadata* metadata) {
     if (policy->tables.header.audit) metadata->flags |= XG_PKT_AUDIT;
     // The XDP program inspects by rules alone: with one pipeline there is nothing to choose, and only TCP

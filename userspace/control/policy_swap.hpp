@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "userspace/control/channel.hpp"
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
+#include "userspace/control/broker_calls.hpp"
 #include "userspace/control/port_control.hpp"
 #include "userspace/dataplane/engine.hpp"
 
@@ -24,56 +24,78 @@ struct InForce {
 // The generation `steps` behind this one. None is given twice: the error is that there are no more.
 Result<u32> generation_behind(u32 generation, u32 steps);
 
+// In three steps, so that the control thread waits for none of what takes long:
+//
+//   prepare   loads the policy into the devices, and fills and installs the kernel's tables, while packets go
+//             by the one before; any thread
+//   commit    has packets go by it: one word of the broker's; control thread
+//   settle    once all packets that went by the one before have come to the device (a grace period, which is
+//             for whoever drives this to wait for): that one goes; control thread
+//
+// A policy that was prepared is committed or given up before another one is. On failure nothing has changed:
+// the error says which step failed.
 class PolicySwap {
  public:
   // All of them outlive this object. in_force: generations count on from there, and the first policy that is
   // put in force keeps its generation, and with it the flow verdicts, if it is the same. Its conntrack stages
   // are loose, so that connections that were open go on, until another one is applied.
-  PolicySwap(Channel& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
+  PolicySwap(BrokerCalls& broker, std::vector<PortControl>& ports, dataplane::Engine& engine,
              const std::optional<InForce>& in_force);
 
-  // Puts the policy in force, on every port. On failure nothing has changed: the error says which step
-  // failed. Beside copying the tables it takes two RCU grace periods, some 15 ms each: the kernel's own as
-  // tables go into the slot, and one until no packet is decided by the policy before. Where it says
-  // on_failure or on_overload by what is known, flow verdicts of the policy before count there for the rules
-  // that have not changed (userspace/policy/kept_verdicts.hpp).
-  // renewed: the policy in force, for its backends or its device; a conntrack stage that is loose stays so.
-  Result<void> apply(std::shared_ptr<const CompiledPolicy> policy, bool renewed = false);
-  // Makes every cached flow verdict stale at once: the policy in force again, as a new generation.
-  Result<void> renew();
+  struct Prepared {
+    std::shared_ptr<const compiler::CompiledPolicy> policy;
+    std::shared_ptr<const gpu::Pipelines> pipelines;
+    std::vector<u32> kept_since;  // of its rules
+    u32 generation = 0, slot = 0;
+    bool loose = false;
+  };
+  enum class Kind {
+    another,  // another policy than the one in force, as far as is known
+    renewed,  // the policy in force, for its backends or its device; a conntrack stage that is loose stays so
+    anew,     // the policy in force, with all that was decided by it void
+  };
+  // Where the policy says on_failure or on_overload by what is known, flow verdicts of the policy before
+  // count there for the rules that have not changed (userspace/policy/kept_verdicts.hpp).
+  Result<Prepared> prepare(std::shared_ptr<const compiler::CompiledPolicy> policy, Kind kind);
+  Result<void> commit(Prepared prepared);
+  void settle();
+  void give_up(const Prepared& prepared);
+  // Behind the grace period: what the host sends is shown no more where only the policy before wanted it. Any
+  // thread.
+  void stop_watching();
+  // All three, with a grace period: where nothing else is to be done meanwhile.
+  Result<void> apply(std::shared_ptr<const compiler::CompiledPolicy> policy);
 
   u32 generation() const noexcept { return generation_; }
   // Whether a conntrack stage is loose now that is not so by its policy.
   bool loosens() const noexcept { return loosens_; }
-  const std::shared_ptr<const CompiledPolicy>& current() const noexcept { return current_; }
+  const std::shared_ptr<const compiler::CompiledPolicy>& current() const noexcept { return current_; }
 
  private:
   // Has the broker show what the host sends, or stop to.
   Result<void> watch_egress(bool on);
   // Whether the policy is the one that a dead attach left in force.
-  bool goes_on(const CompiledPolicy& policy) const;
-  Result<void> replace(std::shared_ptr<const CompiledPolicy> policy, u32 generation,
-                       std::vector<u32> kept_since);
+  bool goes_on(const compiler::CompiledPolicy& policy) const;
   // By rule of the policy, xg_rule.kept_since under that generation.
-  std::vector<u32> kept_since(const CompiledPolicy& policy, u32 generation) const;
+  std::vector<u32> kept_since(const compiler::CompiledPolicy& policy, u32 generation) const;
   Result<void> activate(u32 generation, u32 slot, u64 hash);
-  Result<void> prepare_slot(const CompiledPolicy& policy, const std::vector<u32>& kept_since, u32 generation,
-                            u32 slot);
+  Result<void> prepare_slot(const Prepared& prepared);
 
-  Channel& broker_;
+  BrokerCalls& broker_;
   std::vector<PortControl>& ports_;
   dataplane::Engine& engine_;
-  std::shared_ptr<const CompiledPolicy> current_;
+  // The control thread's; while it changes them, nothing is prepared.
+  std::shared_ptr<const compiler::CompiledPolicy> current_;
   std::vector<u32> kept_since_;  // of its rules
   u32 generation_ = 0;
   u32 slot_ = 0;
   std::optional<u64> left_hash_;  // of the policy in force, until this object has put one in force
-  bool loose_ = false;            // conntrack is, until the next apply()
+  bool loose_ = false;            // conntrack is, until another policy is put in force
   bool loosens_ = false;
   bool watches_egress_ = false;
 };
 
 // Which pipeline a frame goes to by this policy's rules.
-dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const CompiledPolicy> policy);
+dataplane::Engine::PipelineChooser pipeline_chooser(std::shared_ptr<const compiler::CompiledPolicy> policy);
 
 }  // namespace xdpgpu::control

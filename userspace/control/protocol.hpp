@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/compiler/refusal.hpp"
 #include "userspace/control/fields.hpp"
 #include "userspace/control/result.hpp"
 
@@ -34,29 +35,9 @@ inline constexpr int kMaxDepth = 16;                                 // of neste
 // line.
 inline constexpr std::size_t kMaxRequestValues = 100'000;
 
-// What is wrong with a policy, in its parts; where they are not known they are empty. Lines and columns count
-// from 1.
-struct Problem {
-  std::string message;
-  std::optional<std::string> file{}, pointer{};
-  std::optional<std::uint64_t> line{}, column{};
-  static void fields(auto& self, auto& field) {
-    field("message", self.message);
-    field("file", self.file);
-    field("pointer", self.pointer);
-    field("line", self.line);
-    field("column", self.column);
-  }
-};
-using Problems = std::vector<Problem>;
-
-// Why something was refused: one sentence, and of a policy every problem found: as a sentence, and in its
-// parts.
-struct Refusal {
-  std::string sentence;
-  std::vector<std::string> diagnostics{};
-  Problems problems{};
-};
+using compiler::Problem;
+using compiler::Problems;
+using compiler::Refusal;
 
 // What every failure is with -o json: of a policy the first of its problems, and all of them where there are
 // several.

@@ -159,7 +159,7 @@ struct Replay::Impl {
   gpu::Slot* filling = nullptr;
   u32 filled = 0;
 
-  CompiledPolicy policy;
+  compiler::CompiledPolicy policy;
   std::unique_ptr<TestRun> kernel;
   std::string kernel_part;
   Limits limits;
@@ -202,7 +202,8 @@ Replay::~Replay() = default;
 const std::string& Replay::kernel_part() const noexcept { return impl_->kernel_part; }
 const std::string& Replay::device() const noexcept { return impl_->device->info().name; }
 
-Result<std::unique_ptr<Replay>> Replay::open(const CompiledPolicy& policy, const ReplayOptions& options) {
+Result<std::unique_ptr<Replay>> Replay::open(const compiler::CompiledPolicy& policy,
+                                             const ReplayOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->policy = policy;
   impl->exempt.emplace(policy.tables.header);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
-#include "userspace/control/compiled_policy.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/result.hpp"
 
 namespace xdpgpu::control {
@@ -43,7 +43,8 @@ struct PacketVerdict {
 
 class Replay {
  public:
-  static Result<std::unique_ptr<Replay>> open(const CompiledPolicy& policy, const ReplayOptions& options);
+  static Result<std::unique_ptr<Replay>> open(const compiler::CompiledPolicy& policy,
+                                              const ReplayOptions& options);
   ~Replay();
   // Takes one Ethernet frame; verdicts come in order, possibly later (batches). original_length: bytes on the
   // wire; where the capture has cut some of them off behind the headers, the packet is judged as if zeros

@@ -34,7 +34,9 @@ Result<Requests::Served> Requests::serve(Channel& channel) {
   std::vector<int> descriptors;
   const auto answered = answer(message, descriptors);
   if (!answered) return Error(answered.error());
-  if (auto sent = channel.send(*answered, descriptors); !sent) {
+  const auto sent = channel.send(*answered, descriptors);
+  handed_over_ = kernel::Fd();
+  if (!sent) {
     if (channel.closed()) return Served::gone;
     return Error(sent.error());
   }
@@ -83,8 +85,15 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     }
     case MessageType::policy_kept:
       if (!memory_) return Error(std::string("it kept a policy in memory that was not given"));
-      duties_.policy_kept(std::move(memory_));
+      duties_.policy_kept(std::move(memory_), message.record<u64>());
       return Message::make(MessageType::done);
+    case MessageType::start_compiler: {
+      auto socket = duties_.start_compiler();
+      if (!socket) return Message::make(MessageType::refused, 0, 0, socket.error());
+      handed_over_ = std::move(*socket);
+      descriptors = {handed_over_.get()};
+      return Message::make(MessageType::compiler);
+    }
     case MessageType::stopped:
       if (state_ != State::running) return Error(std::string("it stopped before it was ready"));
       state_ = State::undone;
@@ -94,6 +103,7 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     case MessageType::ready:
     case MessageType::ending:
     case MessageType::memory:
+    case MessageType::compiler:
     case MessageType::maps_created:
     case MessageType::done:
     case MessageType::refused:

@@ -28,7 +28,9 @@ class Requests {
     std::function<Result<std::string>(u32 port)> rename;       // returns the name that the interface has now
     std::function<Result<kernel::Fd>(u32 bytes)> keep_policy;  // returns memory for a policy
     // The policy in that memory is what a next data plane is to begin with.
-    std::function<void(kernel::Fd memory)> policy_kept;
+    std::function<void(kernel::Fd memory, u64 hash)> policy_kept;
+    // Returns what a compiler of its own takes orders through; one that there was has ended.
+    std::function<Result<kernel::Fd>()> start_compiler;
     std::function<void()> ready;  // once
     // After `ready`: it was told to detach, and dies or not, that is to be done. keep: as of `undo`. why:
     // what ends it, as it says; empty: the broker knows.
@@ -54,6 +56,7 @@ class Requests {
   State state_ = State::starting;
   std::optional<kernel::PolicyMaps> pending_;  // made, and not installed yet
   kernel::Fd memory_;                          // given, and nothing said of it yet
+  kernel::Fd handed_over_;                     // while it is sent
   std::optional<u32> installed_;               // slot, not activated yet
 };
 

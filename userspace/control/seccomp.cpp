@@ -46,7 +46,7 @@ constexpr std::array kOwn{
     SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(sendto), SCMP_SYS(statx),
     SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(write), SCMP_SYS(writev),
     // memory
-    SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap),
+    SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(memfd_create), SCMP_SYS(mremap), SCMP_SYS(munmap),
     // threads and time
     SCMP_SYS(clock_getres), SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(exit),
     SCMP_SYS(exit_group), SCMP_SYS(futex), SCMP_SYS(getcpu), SCMP_SYS(getegid), SCMP_SYS(geteuid),
@@ -76,7 +76,6 @@ constexpr std::array kDriver{SCMP_SYS(access),
                              SCMP_SYS(getrusage),
                              SCMP_SYS(lstat),
                              SCMP_SYS(mbind),
-                             SCMP_SYS(memfd_create),
                              SCMP_SYS(mincore),
                              SCMP_SYS(mkdir),
                              SCMP_SYS(mkdirat),
@@ -163,6 +162,19 @@ constexpr std::array kNever{SCMP_SYS(add_key),
                             SCMP_SYS(unshare),
                             SCMP_SYS(userfaultfd)};
 
+// What the compiler does: it takes an order, compiles, and hands over what it made.
+constexpr std::array kCompiler{SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(close), SCMP_SYS(read),
+                               SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
+                               // memory
+                               SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap),
+                               // itself and time
+                               SCMP_SYS(clock_gettime), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
+                               SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(gettid),
+                               SCMP_SYS(gettimeofday), SCMP_SYS(membarrier), SCMP_SYS(restart_syscall),
+                               SCMP_SYS(rseq), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
+                               SCMP_SYS(rt_sigreturn), SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_yield),
+                               SCMP_SYS(set_robust_list), SCMP_SYS(sysinfo)};
+
 // What names a file, so that a record looks at it.
 constexpr std::array kNaming{SCMP_SYS(mkdir),     SCMP_SYS(mkdirat), SCMP_SYS(open),
                              SCMP_SYS(openat),    SCMP_SYS(rename),  SCMP_SYS(renameat),
@@ -192,7 +204,8 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
   for (const u64 option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA})
     calls.push_back({SCMP_SYS(prctl), {is(0, option)}});
   // Not whom a descriptor signals, and with what: that ends other processes of the same user.
-  for (const u64 command : {F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC})
+  for (const u64 command :
+       {F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS})
     calls.push_back({SCMP_SYS(fcntl), {masked(1, kInt, command)}});
   // Health checks, the system log, and what interfaces are asked through (and told nothing: that takes a
   // capability). Of each kind the usual protocol: for others the kernel loads modules, whoever asks.
@@ -212,8 +225,8 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
     for (const auto& [mask, value] :
          std::to_array<std::pair<u64, u64>>({{7, 0}, {3, 8}, {0, 12}, {1, 14}, {15, 16}, {31, 32}, {63, 64}}))
       calls.push_back({SCMP_SYS(setsockopt), {masked(2, ~mask, value)}});
-    for (const u64 command : {F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW,
-                              F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS})
+    for (const u64 command :
+         {F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETPIPE_SZ, F_GETPIPE_SZ})
       calls.push_back({SCMP_SYS(fcntl), {masked(1, kInt, command)}});
     return calls;
   }
@@ -224,9 +237,51 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
   return calls;
 }
 
+namespace {
+
+Result<Filter> make_compiler_filter() {
+  Filter filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
+  if (!filter) return cannot_filter("seccomp_init", ENOMEM);
+  int error = 0;
+  const auto add = [&](u32 action, int call, const std::vector<scmp_arg_cmp>& arguments = {}) {
+    if (error == 0)
+      error = seccomp_rule_add_array(filter.get(), action, call, static_cast<unsigned>(arguments.size()),
+                                     arguments.data());
+  };
+  for (const auto& [attribute, value] :
+       {std::pair{SCMP_FLTATR_CTL_TSYNC, 1u}, std::pair{SCMP_FLTATR_CTL_SSB, 1u},
+        std::pair{SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS}})
+    if (error == 0) error = seccomp_attr_set(filter.get(), attribute, value);
+  for (const int call : kCompiler) add(SCMP_ACT_ALLOW, call);
+  // Of huge pages the data plane has frames.
+  add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), {masked(2, PROT_EXEC, 0), masked(3, MAP_HUGETLB, 0)});
+  add(SCMP_ACT_ALLOW, SCMP_SYS(mprotect), {masked(2, PROT_EXEC, 0)});
+  add(SCMP_ACT_ALLOW, SCMP_SYS(memfd_create), {is(1, MFD_CLOEXEC | MFD_ALLOW_SEALING)});
+  constexpr u64 kInt = 0xffffffff;  // the kernel drops the rest
+  for (const u64 command : {F_GETFD, F_SETFD, F_GETFL, F_ADD_SEALS, F_GET_SEALS})
+    add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {masked(1, kInt, command)});
+  add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), {is(0, static_cast<u64>(getpid()))});  // abort
+  add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
+  for (const int call : kNever) add(SCMP_ACT_KILL_PROCESS, call);
+  // What it has no business with at all, and the data plane has.
+  for (const int call : {SCMP_SYS(bpf), SCMP_SYS(connect), SCMP_SYS(ioctl), SCMP_SYS(socket)})
+    add(SCMP_ACT_KILL_PROCESS, call);
+  if (error != 0) return cannot_filter("making the filter", error);
+  return filter;
+}
+
+}  // namespace
+
+Result<void> restrict_compiler() {
+  auto filter = make_compiler_filter();
+  if (!filter) return Error(filter.error());
+  if (const int error = seccomp_load(filter->get()); error != 0) return cannot_filter("seccomp", error);
+  return {};
+}
+
 Error cannot_filter(const char* what, int error) {
   return Error(
-      fmt::format("the data plane's system calls cannot be filtered: {}: {}; run a kernel with "
+      fmt::format("system calls cannot be filtered: {}: {}; run a kernel with "
                   "CONFIG_SECCOMP_FILTER, or set XDPGPU_SECCOMP=off to go without",
                   what, std::strerror(error < 0 ? -error : error)));
 }

@@ -36,6 +36,10 @@ struct Drivers {
 // failure nothing is filtered.
 Result<void> restrict_system_calls(Drivers drivers);
 
+// The compiler's, which has one socket, and memory: it opens nothing, connects to nothing, starts nothing.
+// Likewise.
+Result<void> restrict_compiler();
+
 // In place of restrict_system_calls: lets every call go on, and says each that the filter would not have
 // let through, once. Of what it lets through it says each request of ioctl, with the device or socket that
 // was asked, and each file that was named. For finding out what a new driver asks for; it restricts nothing.

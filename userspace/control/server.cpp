@@ -20,6 +20,7 @@
 #include <exception>
 #include <list>
 #include <map>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -132,6 +133,7 @@ struct Server::Impl : std::enable_shared_from_this<Impl> {
   std::size_t sessions = 0;
   std::size_t files_bytes = 0;  // announced by requests under way
   std::list<Session*> awaited;  // whose client's turn it is, the longest first
+  std::list<Session*> handled;  // whose request is, which may take a while
   bool stopped = false;
 };
 
@@ -143,7 +145,8 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
         socket_(std::move(socket)),
         deadline_(server_->context),
         of_root_(of_root),
-        place_(server_->awaited.end()) {
+        place_(server_->awaited.end()),
+        handled_(server_->handled.end()) {
     server_->sessions++;
   }
   Session(const Session&) = delete;
@@ -157,11 +160,13 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
   void leave() {
     if (std::exchange(left_, true)) return;
     stop_waiting();
-    release_files();
+    stop_handling();
+    files_.reset();
     server_->sessions--;
     error_code ignored;
     socket_.close(ignored);
   }
+  bool client_left() { return has_left(socket_.native_handle()); }
   void give_way() {
     tell(socket_.native_handle(),
          "other clients needed the place of this one, which was waited for; try again");
@@ -219,17 +224,29 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
       return refuse(
           fmt::format("other clients are sending files, and of all together {} MiB are taken; try again",
                       server_->limits.files_bytes >> 20));
-    files_bytes_ = bytes;
     server_->files_bytes += bytes;
+    files_ =
+        std::shared_ptr<void>(nullptr, [server = server_, bytes](void*) { server->files_bytes -= bytes; });
     request_ = std::move(*request);
     wait_for_client_until(until + (Clock::now() - begun));
     read_files(request_.announced.begin());
+  }
+
+  // Address space, as memory is taken when it is written to: growing step by step would copy it, while nobody
+  // else is answered.
+  static void reserve(std::string& content, std::size_t bytes) {
+    try {
+      content.reserve(bytes);
+    } catch (const std::bad_alloc&) {
+      return;  // then step by step, as far as there is some
+    }
   }
 
   // What follows the request's line, as it comes; then has it handled.
   void read_files(std::map<std::string, std::size_t>::iterator file) {
     for (; file != request_.announced.end(); ++file) {
       std::string& content = request_.files[file->first];
+      reserve(content, file->second);
       const std::size_t here = std::min(file->second - content.size(), input_.size());
       content.append(input_, 0, here);
       input_.erase(0, here);
@@ -244,27 +261,32 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
     }
     stop_waiting();
     // Whoever gave up was told that nothing came of it.
-    if (has_left(socket_.native_handle())) return leave();
+    if (client_left()) return leave();
     request_.left = [weak = weak_from_this()] {
       const auto self = weak.lock();
-      return !self || self->left_ || has_left(self->socket_.native_handle());
+      return !self || self->left_ || self->client_left();
     };
-    // The process serves packets, whatever a request is like.
+    handled_ = server_->handled.insert(server_->handled.end(), this);
+    // The process serves packets, whatever a request is like. The files are there until it is answered.
     try {
-      server_->handler(std::exchange(request_, {}), [self = shared_from_this()](const Response& response) {
-        self->write(response, true);
-      });
+      server_->handler(std::exchange(request_, {}),
+                       [self = shared_from_this(), files = std::exchange(files_, nullptr)](
+                           const Response& response) { self->write(response, true); });
     } catch (const std::exception& error) {
-      if (place_ == server_->awaited.end())  // it has not been answered
+      if (handled_ != server_->handled.end())  // it has not been answered
         refuse(fmt::format("the request could not be handled: {}", error.what()));
     }
-    release_files();
   }
 
-  void release_files() { server_->files_bytes -= std::exchange(files_bytes_, 0); }
+  void stop_handling() {
+    if (handled_ != server_->handled.end()) server_->handled.erase(handled_);
+    handled_ = server_->handled.end();
+  }
 
   void write(const Response& response, bool go_on) {
     if (left_) return;
+    stop_handling();
+    files_.reset();
     output_ = encode(response);
     if (output_.size() > kMaxMessage)
       output_ = encode(Response::failure(
@@ -281,15 +303,21 @@ class Server::Impl::Session : public std::enable_shared_from_this<Session> {
   asio::steady_timer deadline_;
   bool of_root_;
   bool left_ = false;
-  std::list<Session*>::iterator place_;
+  std::list<Session*>::iterator place_, handled_;
   std::string input_;
   Request request_;
-  std::size_t files_bytes_ = 0;
+  std::shared_ptr<void> files_;  // its files' part of Impl::files_bytes
   std::string output_;
 };
 
 bool Server::Impl::make_room(bool for_root) {
   if (sessions < limits.sessions) return true;
+  if (const auto gone =
+          std::find_if(handled.begin(), handled.end(), [](auto* one) { return one->client_left(); });
+      gone != handled.end()) {
+    (*gone)->leave();
+    return true;
+  }
   auto longest =
       std::find_if(awaited.begin(), awaited.end(), [](const auto* one) { return !one->of_root(); });
   if (longest == awaited.end() && for_root) longest = awaited.begin();

@@ -5,7 +5,7 @@
 // i on device i modulo their number, so that a queue's packets, and the shard of the flow verdict tables
 // that is the queue's, belong to one device alone. Pipelines whose stages remember packets have one device:
 // each of several would know its own queues' packets only (DESIGN 4.5).
-// Control thread.
+// From one thread at a time: the engine sees to it.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <list>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "gpu/abilities.hpp"
@@ -138,6 +139,10 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<HandOver>> hand_overs;  // after the workers
   std::vector<std::unique_ptr<Worker>> workers;
 
+  // Held while devices are told something: before `book`.
+  std::mutex telling;
+  // Of what follows, up to `retirements`; never for long.
+  mutable std::mutex book;
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
   std::list<CurrentPolicy> policies;
   std::atomic<const CurrentPolicy*> policy{nullptr};
@@ -172,9 +177,16 @@ struct Engine::Impl {
   void make_workers(const std::vector<FrameShare>& shares);
   void connect(const std::vector<FrameShare>& shares);
   bool left(const Retirement& retirement) const;
+  // Both with `telling`.
   void unload_before(u32 generation);
   void unload_left();
   Result<void> wait_for_rewrites(u32 generation);
+  // Of the policy in force; no pipelines before there is one.
+  struct InForce {
+    u32 generation = 0;
+    std::shared_ptr<const gpu::Pipelines> pipelines;
+  };
+  InForce in_force() const;
 };
 
 void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
@@ -330,6 +342,7 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
     if (auto ok = gpu::check_mirrored(info.name, gpu::abilities_of(info), mirrors_to_tables); !ok) return ok;
   if (auto ok = impl_->wait_for_rewrites(generation); !ok) return ok;
   const std::vector<xg_rewrite>& rewrites = pipelines->rewrites();
+  const std::lock_guard telling(impl_->telling);
   for (auto& port : impl_->ports) port->write_rewrites(generation, rewrites);
   if (auto ok = impl_->devices.load(generation, pipelines); !ok) return ok;
   if (mirrors)
@@ -337,6 +350,7 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
       impl_->devices.unload(generation);
       return ok;
     }
+  const std::lock_guard lock(impl_->book);
   impl_->loaded.push_back(generation);
   impl_->policies.push_back({generation, std::move(chooser), gpu::fed_by_egress(*pipelines), default_passes});
   impl_->pipelines[generation] = pipelines;
@@ -344,12 +358,15 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
 }
 
 void Engine::make_current(u32 generation) {
+  const std::lock_guard lock(impl_->book);
   for (const CurrentPolicy& policy : impl_->policies)
     if (policy.generation == generation) impl_->policy.store(&policy, std::memory_order_release);
 }
 
 void Engine::forget_policy(u32 generation) {
+  const std::lock_guard telling(impl_->telling);
   impl_->devices.unload(generation);
+  const std::lock_guard lock(impl_->book);
   std::erase(impl_->loaded, generation);
   impl_->pipelines.erase(generation);
   std::erase_if(impl_->policies,
@@ -364,6 +381,7 @@ void Engine::retire_generations_before(u32 generation) {
     for (u32 queue = 0; queue < port->spec().queues; ++queue) admitted.push_back(port->admitted(queue));
   }
   retirement.mirrored = impl_->mirroring->heads();
+  const std::lock_guard lock(impl_->book);
   impl_->retirements.push_back(std::move(retirement));
 }
 
@@ -383,21 +401,28 @@ bool Engine::Impl::left(const Retirement& retirement) const {
 
 void Engine::Impl::unload_before(u32 generation) {
   const auto older = [&](u32 one) { return static_cast<std::int32_t>(one - generation) < 0; };
-  std::erase_if(loaded, [&](u32 old) {
-    if (!older(old)) return false;
-    devices.unload(old);
-    pipelines.erase(old);
-    return true;
-  });
+  std::vector<u32> gone;
+  {
+    const std::lock_guard lock(book);
+    std::copy_if(loaded.begin(), loaded.end(), std::back_inserter(gone), older);
+  }
+  for (const u32 old : gone) devices.unload(old);
+  const std::lock_guard lock(book);
+  std::erase_if(loaded, older);
+  for (const u32 old : gone) pipelines.erase(old);
   // No worker looks at one of these any more: each has reported that it saw a later one.
   std::erase_if(policies, [&](const CurrentPolicy& one) { return older(one.generation); });
 }
 
 void Engine::Impl::unload_left() {
-  while (!retirements.empty() && left(retirements.front())) {
-    unload_before(retirements.front().before);
+  const auto next = [&]() -> std::optional<u32> {
+    const std::lock_guard lock(book);
+    if (retirements.empty() || !left(retirements.front())) return std::nullopt;
+    const u32 before = retirements.front().before;
     retirements.pop_front();
-  }
+    return before;
+  };
+  while (const auto before = next()) unload_before(*before);
 }
 
 // Batches that are judged by a generation which encapsulates read its rewrites until they have retired, and
@@ -407,8 +432,12 @@ Result<void> Engine::Impl::wait_for_rewrites(u32 generation) {
     return one.first != generation && (one.first & 1) == (generation & 1) && gpu::encapsulates(*one.second);
   };
   for (u32 ms = 0; ms < 1000; ++ms) {
-    unload_left();
-    if (std::none_of(pipelines.begin(), pipelines.end(), stands_there)) return {};
+    {
+      const std::lock_guard told(telling);
+      unload_left();
+      const std::lock_guard lock(book);
+      if (std::none_of(pipelines.begin(), pipelines.end(), stands_there)) return {};
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return tl::unexpected(
@@ -416,7 +445,8 @@ Result<void> Engine::Impl::wait_for_rewrites(u32 generation) {
 }
 
 std::vector<std::string> Engine::poll() {
-  impl_->unload_left();
+  const std::unique_lock telling(impl_->telling, std::try_to_lock);
+  if (telling) impl_->unload_left();
   for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
     if (impl_->reported_failure[i] || !impl_->workers[i]->report().device_failed) continue;
     impl_->reported_failure[i] = true;
@@ -425,6 +455,7 @@ std::vector<std::string> Engine::poll() {
         "attach again, with another device if it persists",
         impl_->devices.of(static_cast<u32>(i)).device->info().name, i));
   }
+  if (!telling) return std::exchange(impl_->events, {});
   for (std::string& why : impl_->devices.failed()) {
     impl_->policy_again = true;
     if (!impl_->devices.first().degraded().empty()) impl_->mirroring->device_failed();
@@ -500,11 +531,16 @@ FrameCount Engine::stop() {
   return total;
 }
 
-// Of the policy in force; control thread.
-std::vector<std::string_view> Engine::Impl::remembering() const {
+Engine::Impl::InForce Engine::Impl::in_force() const {
+  const std::lock_guard lock(book);
   const CurrentPolicy* current = policy.load(std::memory_order_acquire);
-  return current == nullptr ? std::vector<std::string_view>{}
-                            : gpu::stages_with_tables(*pipelines.at(current->generation));
+  if (current == nullptr) return {};
+  return {current->generation, pipelines.at(current->generation)};
+}
+
+std::vector<std::string_view> Engine::Impl::remembering() const {
+  const auto current = in_force().pipelines;
+  return current ? gpu::stages_with_tables(*current) : std::vector<std::string_view>{};
 }
 
 Engine::Impl::ModeNow Engine::Impl::mode_now(u32 worker,
@@ -578,24 +614,22 @@ EngineStatus Engine::status() const {
 }
 
 Result<std::vector<gpu::TableReport>> Engine::tables() const {
-  const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
-  if (policy == nullptr) return std::vector<gpu::TableReport>{};
+  const auto current = impl_->in_force();
+  if (!current.pipelines) return std::vector<gpu::TableReport>{};
   // Where stages have tables there is one device (Devices::load).
-  return gpu::report_tables(impl_->devices.first(), policy->generation,
-                            *impl_->pipelines.at(policy->generation), monotonic_ns());
+  return gpu::report_tables(impl_->devices.first(), current.generation, *current.pipelines, monotonic_ns());
 }
 
 Result<std::vector<gpu::AlarmEvent>> Engine::alarms(gpu::AlarmWatch& watch) const {
-  const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
-  if (policy == nullptr) return std::vector<gpu::AlarmEvent>{};
-  return watch.look(impl_->devices.first(), policy->generation, *impl_->pipelines.at(policy->generation),
-                    monotonic_ns());
+  const auto current = impl_->in_force();
+  if (!current.pipelines) return std::vector<gpu::AlarmEvent>{};
+  return watch.look(impl_->devices.first(), current.generation, *current.pipelines, monotonic_ns());
 }
 
 Result<std::vector<gpu::FlowEvent>> Engine::flow_events(gpu::FlowEventWatch& watch) const {
-  const CurrentPolicy* policy = impl_->policy.load(std::memory_order_acquire);
-  if (policy == nullptr) return std::vector<gpu::FlowEvent>{};
-  return watch.look(impl_->devices.first(), policy->generation, *impl_->pipelines.at(policy->generation));
+  const auto current = impl_->in_force();
+  if (!current.pipelines) return std::vector<gpu::FlowEvent>{};
+  return watch.look(impl_->devices.first(), current.generation, *current.pipelines);
 }
 
 }  // namespace xdpgpu::dataplane

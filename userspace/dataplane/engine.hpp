@@ -4,8 +4,9 @@
 // sockets, the workers, and the hand-over between policy generations.
 //
 // Life: create (sockets open: needs CAP_NET_RAW, CAP_IPC_LOCK) → [drop privileges] → use_devices →
-// load_policy → start → ... → drain → stop → conservation report. All calls come from one control
-// thread; workers run on threads of their own.
+// load_policy → start → ... → drain → stop → conservation report. Calls come from one control thread; while
+// it runs, load_policy and forget_policy may come from another one, which is gone before drain. Workers run
+// on threads of their own.
 #pragma once
 
 #include <functional>
@@ -165,7 +166,8 @@ class Engine {
   // Older generations are unloaded, by poll(), once their packets have left.
   void retire_generations_before(u32 generation);
   // The control thread's housekeeping, to be called every 100 ms or so: unloads retired generations and
-  // returns what happened since the last call, a sentence each (device failed, a worker stopped).
+  // returns what happened since the last call, a sentence each (device failed, a worker stopped). While a
+  // policy is being loaded, what concerns devices waits for the next call.
   std::vector<std::string> poll();
   // Whether a device has failed since the last call, and a standby taken over (gpu::Device::degraded): then
   // the policy in force is to be put in force again, under a new generation.

@@ -30,22 +30,38 @@ static_assert(in_the_table<gpu::MirrorCounters>() * sizeof(u64) == sizeof(gpu::M
 }  // namespace
 
 Result<void> Mirroring::open(gpu::Device& device) {
-  if (mirror_) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    if (mirror_) return {};
+  }
   auto mirror = device.open_mirror(options_);
   if (!mirror) return tl::unexpected(mirror.error());
+  const std::lock_guard lock(mutex_);
   mirror_ = std::move(*mirror);
   device_ = device.info().name;
   return {};
 }
 
 void Mirroring::close() noexcept {
-  if (mirror_) add(before_, mirror_->counters());
-  mirror_.reset();
+  std::unique_ptr<gpu::Mirror> closed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (mirror_) add(before_, mirror_->counters());
+    closed = std::move(mirror_);
+  }
+}
+
+void Mirroring::device_failed() noexcept {
+  const std::lock_guard lock(mutex_);
+  failed_ = true;
 }
 
 Result<void> Mirroring::device_is_back(gpu::Device& device) {
-  failed_ = false;
-  if (!mirror_) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    failed_ = false;
+    if (!mirror_) return {};
+  }
   close();
   return open(device);
 }
@@ -57,7 +73,10 @@ std::vector<u64> Mirroring::heads() const {
 }
 
 bool Mirroring::past(const std::vector<u64>& heads) const noexcept {
-  if (!mirror_ || failed_) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!mirror_ || failed_) return true;
+  }
   std::size_t at = 0;
   bool past = true;
   each_state([&](const xg_mirror_state& state) { past &= load(state.consumed) >= heads[at++]; });
@@ -65,6 +84,7 @@ bool Mirroring::past(const std::vector<u64>& heads) const noexcept {
 }
 
 std::optional<MirrorStatus> Mirroring::status() const {
+  const std::lock_guard lock(mutex_);
   if (device_.empty()) return std::nullopt;
   MirrorStatus status = before_;
   status.device = device_;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/dataplane/mirroring.hpp: the device's look at the packets that the ports' XDP programs mirror
-// (maps/mirror.h), and how far it has come. Control thread only; packets pass through here by no way.
+// (maps/mirror.h), and how far it has come. It is opened and closed by one thread at a time, and asked by
+// any; packets pass through here by no way.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +35,7 @@ class Mirroring {
   // The last counts stay.
   void close() noexcept;
   // The device has failed, and looks at nothing any more.
-  void device_failed() noexcept { failed_ = true; }
+  void device_failed() noexcept;
   // It is back, opened anew: has it look again, if it did.
   Result<void> device_is_back(gpu::Device& device);
 
@@ -53,6 +55,7 @@ class Mirroring {
   }
 
   gpu::MirrorOptions options_;
+  mutable std::mutex mutex_;  // of what follows
   std::unique_ptr<gpu::Mirror> mirror_;
   bool failed_ = false;
   std::string device_;

@@ -36,15 +36,20 @@ class Walk {
   }
   u64 rules(const std::array<u32, XG_DIMS>& classes, u32 w) const {
     // Where no dimension is used, any row will do.
-    u64 found = header_.dims == 0 ? tables_.rows[header_.first_row[0]].rules[w] : ~0ull;
+    u64 found = header_.dims == 0 ? row(header_.first_row[0], w) : ~0ull;
     for (u32 d = 0; d < XG_DIMS; ++d)
-      if (used(d)) found &= tables_.rows[header_.first_row[d] + classes[d]].rules[w];
+      if (used(d)) found &= row(u64{header_.first_row[d]} + classes[d], w);
     return found;
   }
 
  private:
   bool used(u32 dimension) const { return (header_.dims >> dimension & 1) != 0; }
-  u64 word(u64 index) const { return tables_.lines.at(index / XG_LINE_WORDS).word[index % XG_LINE_WORDS]; }
+  // What is not there is 0: no rule.
+  u64 word(u64 index) const {
+    const u64 line = index / XG_LINE_WORDS;
+    return line < tables_.lines.size() ? tables_.lines[line].word[index % XG_LINE_WORDS] : 0;
+  }
+  u64 row(u64 index, u32 w) const { return index < tables_.rows.size() ? tables_.rows[index].rules[w] : 0; }
 
   u32 index(u32 first_line, u32 i) const {
     u64 packed = word(u64{first_line} * XG_LINE_WORDS + i / 4);

@@ -33,8 +33,8 @@ constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
 
 class PolicyReader {
  public:
-  PolicyReader(Report& report, const FileReader& files, Hash& hash)
-      : report_(report), files_(files), hash_(hash) {}
+  PolicyReader(Report& report, const FileReader& files, u64 longest_file, Hash& hash)
+      : report_(report), files_(files), longest_file_(longest_file), hash_(hash) {}
 
   Policy read(const Place& root) {
     Fields fields(report_, root, keys::kPolicy, "a policy");
@@ -134,7 +134,7 @@ class PolicyReader {
     auto named = named_file(*file);
     if (!named) return list;
     list.file = named->path;
-    read_list_file(report_, *named->text, named->path, *file, list.prefixes);
+    if (named->text) read_list_file(report_, *named->text, named->path, *file, list.prefixes);
     return list;
   }
   std::optional<NamedFile> named_file(const Place& place) {
@@ -145,7 +145,7 @@ class PolicyReader {
       report_.at(place, content.error());
       return std::nullopt;
     }
-    if (*content == nullptr) return std::nullopt;
+    if (*content == nullptr) return NamedFile{*std::move(path), nullptr};
     if ((*content)->size() > files_left_) {
       report_.at(place, too_much_with(*path, kMaxFilesBytes));
       return std::nullopt;
@@ -153,6 +153,7 @@ class PolicyReader {
     files_left_ -= (*content)->size();
     hash_.add(*path);
     hash_.add(**content);
+    if ((*content)->size() > longest_file_) return NamedFile{*std::move(path), nullptr};
     return NamedFile{*std::move(path), *std::move(content)};
   }
   void list_entries(const Place& place, List& list) {
@@ -451,6 +452,7 @@ class PolicyReader {
 
   Report& report_;
   const FileReader& files_;
+  const u64 longest_file_;
   Hash& hash_;
   Policy policy_;
   const KnownLists* known_lists_ = nullptr;
@@ -459,7 +461,8 @@ class PolicyReader {
 
 }  // namespace
 
-Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files) {
+Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files,
+                     u64 longest_file) {
   Report report(text, std::string(file_name));
   auto document = read_document(text);
   if (!document) {
@@ -468,7 +471,7 @@ Result<Policy> parse(std::string_view text, std::string_view file_name, const Fi
   }
   Hash hash;
   hash.add(text);
-  Policy policy = PolicyReader(report, files, hash).read(Place{&*document});
+  Policy policy = PolicyReader(report, files, longest_file, hash).read(Place{&*document});
   policy.hash = hash.value();
   if (!report.empty()) return tl::unexpected(report.take());
   return policy;

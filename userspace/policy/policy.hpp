@@ -226,8 +226,10 @@ std::string too_much_with(const std::string& path, u64 most);
 tl::expected<std::string, std::string> read_policy_text(const std::string& path);
 
 // ---- JSON (parse.cpp, show.cpp) --------------------------------------------------------------------
-// file_name is what diagnostics call the text.
-Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files);
+// file_name is what diagnostics call the text. longest_file: what longer ones have in them counts for the
+// hash, and is not read.
+Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files,
+                     u64 longest_file = ~u64{0});
 
 // The policy as canonical JSON text: every setting written out, lists by their file where they came from
 // one. parse(to_json(p)) equals p but for the hash, which is the text's.

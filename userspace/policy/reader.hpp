@@ -86,13 +86,12 @@ std::optional<u32> read_word(Report& report, const Place& place, Words words);
 // A name of letters, digits, '_', '-' and '.', at most 64 (lists, pipelines).
 bool is_identifier(std::string_view name);
 
-// A file that the policy names.
+// A file that the policy names; nullptr where what is in it is not asked now (FileReader).
 struct NamedFile {
   std::string path;
   FileText text;
 };
-// Reads the one that is named at a place; nothing where that fails, having reported it, and where a policy is
-// only looked through for the files that it names.
+// Reads the one that is named at a place; nothing where that fails, having reported it.
 using NamedFileReader = std::function<std::optional<NamedFile>(const Place&)>;
 
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.

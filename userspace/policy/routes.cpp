@@ -109,6 +109,7 @@ class RouteReader {
     if (!at) return {};
     auto named = files_(*at);
     if (!named) return {};
+    if (!named->text) return named->path;
     std::string_view text = *named->text;
     if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
     const auto lines = static_cast<u64>(std::count(text.begin(), text.end(), '\n')) + 1;

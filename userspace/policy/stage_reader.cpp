@@ -257,6 +257,7 @@ class FieldReader {
     const auto named = at ? context_.files(*at) : std::nullopt;
     if (!named) return;
     file = named->path;
+    if (!named->text) return;
     const std::string_view text = trimmed(*named->text);
     const bool digits = text.size() == 32 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
                           return std::isxdigit(c) != 0;

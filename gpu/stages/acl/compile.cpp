@@ -7,7 +7,7 @@
 
 namespace xdpgpu::gpu {
 Result<Placed> emit(const AclSettings& stage, Compiled& to) {
-  return append_acl(stage, to.image).map([](u32 body) { return Placed{body}; });
+  return append_acl(stage, to).map([](u32 body) { return Placed{body}; });
 }
 
 std::optional<std::string> sends(const AclSettings& stage) {

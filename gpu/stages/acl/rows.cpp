@@ -77,8 +77,8 @@ u32 block_of(u32 words) {
 
 class Builder {
  public:
-  Builder(const AclSettings& settings, std::vector<u32>& image)
-      : settings_(settings), image_(image), rules_(static_cast<u32>(settings.rules.size())) {
+  Builder(const AclSettings& settings, Compiled& to)
+      : settings_(settings), to_(to), image_(to.image), rules_(static_cast<u32>(settings.rules.size())) {
     dimensions_.reserve(XG_ACL_DIMENSIONS);
     for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++)
       dimensions_.emplace_back(rules_, d == XG_ACL_SRC || d == XG_ACL_DST ? kMostClasses : kMostIndexed);
@@ -90,7 +90,7 @@ class Builder {
     body_[XG_BODY_TTL] = settings_.cache_ttl_ms;
     body_[XG_ACL_BLOCK] = block_ * 2;
     body_[XG_ACL_OTHERWISE] = action_word(settings_.otherwise, 0, 0);
-    body_[XG_ACL_ACTIONS] = position();
+    point_here(XG_ACL_ACTIONS);
     for (u32 i = 0; i < rules_; i++)
       image_.push_back(action_word(settings_.rules[i].action, settings_.rules[i].target, i + 1));
     for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++)
@@ -103,11 +103,19 @@ class Builder {
     if (too_large_ || image_.size() > kImageMaxWords) return too_large();
     const u32 at = position();
     image_.insert(image_.end(), body_.begin(), body_.end());
+    for (const u32 word : pointers_) to_.points(at + word);
+    for (const u32 trees : {XG_ACL_SRC_TREES, XG_ACL_DST_TREES})
+      for (const u32 family : {0u, XG_TREE_WORDS}) to_.tree_at(at + trees + family);
     return at;
   }
 
  private:
   u32 position() const { return static_cast<u32>(image_.size()); }
+  // The body's word says where what is appended next begins.
+  void point_here(u32 word) {
+    body_[word] = position();
+    pointers_.push_back(word);
+  }
   u32 blocks() const { return (dimensions_[0].words() + block_ - 1) / block_; }
   // What is known of the size before it is written.
   u64 words_needed() const {
@@ -147,7 +155,7 @@ class Builder {
       if (auto appended = append_addresses(asked.always, asked.prefixes, classes, image_, trees); !appended)
         return appended;
     } else if (!asked.ranges.empty() || !holds_all(asked.always, rules_)) {
-      body_[XG_ACL_TABLES + dimension] = position();
+      point_here(XG_ACL_TABLES + dimension);
       const auto of_value = add_ranges(asked.always, asked.ranges, kSizes[dimension], classes);
       for (std::size_t i = 0; i < of_value.size(); i += 2)
         image_.push_back(of_value[i] | u32{of_value[i + 1]} << 16);
@@ -176,6 +184,7 @@ class Builder {
     stored_.emplace(hash, at);
     return at;
   }
+  // At most to kCodeAlign, as that is what the code is aligned to.
   void align(u32 words) { image_.resize((image_.size() + words - 1) / words * words, 0); }
 
   std::span<const u64> bits(u32 dimension, u32 number, u32 block) const {
@@ -212,17 +221,18 @@ class Builder {
     image_.reserve(words_needed() + grid.cells.size() * 2 + kRoom);
     // A packet reads a few words here and there.
     advise_huge_pages(image_.data() + used, (image_.capacity() - used) * sizeof(u32));
-    body_[XG_ACL_CELLS] = position();
+    point_here(XG_ACL_CELLS);
     for (const u64 blocks : grid.cells)
       image_.insert(image_.end(), {static_cast<u32>(blocks), static_cast<u32>(blocks >> 32)});
     for (u32 d = 0; d < XG_ACL_DIMENSIONS; d++) {
       const AclClasses& classes = dimensions_[d];
       const auto rows = store_rows(d);
-      body_[XG_ACL_ROWS + d] = position();
+      point_here(XG_ACL_ROWS + d);
       body_[XG_ACL_CLASSES + d] = classes.size();
+      to_.points(position(), static_cast<u32>(rows.size()));
       image_.insert(image_.end(), rows.begin(), rows.end());
       align(XG_ACL_HEAD);
-      body_[XG_ACL_HEADS + d] = position();
+      point_here(XG_ACL_HEADS + d);
       for (u32 id = 0; id < classes.size(); id++) {
         const u64 blocks = blocks_in(classes[id]);
         // Two words a cell.
@@ -235,19 +245,19 @@ class Builder {
   static constexpr u64 kRoom = u64{1} << 20;  // words for the bits, where they are few, and for what follows
 
   const AclSettings& settings_;
+  Compiled& to_;
   std::vector<u32>& image_;
   u32 rules_;
   u32 block_ = 1;
   bool too_large_ = false;
   std::vector<AclClasses> dimensions_;
   std::array<u32, XG_ACL_WORDS> body_{};
+  std::vector<u32> pointers_;                         // of the body's words
   std::unordered_multimap<std::size_t, u32> stored_;  // hash of a block's bits -> where they are
 };
 
 }  // namespace
 
-Result<u32> append_acl(const AclSettings& settings, std::vector<u32>& image) {
-  return Builder(settings, image).build();
-}
+Result<u32> append_acl(const AclSettings& settings, Compiled& to) { return Builder(settings, to).build(); }
 
 }  // namespace xdpgpu::gpu

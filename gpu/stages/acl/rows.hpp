@@ -5,14 +5,14 @@
 
 #include <vector>
 
-#include "gpu/gpu.hpp"
 #include "gpu/stages/acl/settings.hpp"
+#include "gpu/stages/compiler.hpp"
 
 namespace xdpgpu::gpu {
 
-// Appends all that the rules are found by to `image`, and then the stage's body, whose first word's
-// index it returns. The rules were checked before (compile.cpp). Fails with half a sentence
-// ("its rules need ...") where the image would grow beyond kImageMaxWords; `image` is then not usable.
-Result<u32> append_acl(const AclSettings& settings, std::vector<u32>& image);
+// Appends all that the rules are found by, and then the stage's body, whose first word's index it returns.
+// The rules were checked before (compile.cpp). Fails with half a sentence ("its rules need ...") where it
+// would grow beyond kImageMaxWords; `to` is then not usable.
+Result<u32> append_acl(const AclSettings& settings, Compiled& to);
 
 }  // namespace xdpgpu::gpu

@@ -19,6 +19,7 @@ Result<Placed> emit(const ConntrackSettings& stage, Compiled& to) {
   for (const u32 ms : {t.syn_sent, t.syn_received, t.established, t.fin_wait, t.time_wait, t.closed, t.udp,
                        t.udp_replied, t.icmp, t.icmp, t.other, t.other})
     append64(image, u64{ms} * 1'000'000 * XG_TICKS_PER_NS);
+  static_assert(ConntrackSettings::kRecordWords == XG_CT_RECORD);
   return Placed{at, stage.table.entries, 0, XG_CT_RECORD, at + XG_CT_MODE};
 }
 

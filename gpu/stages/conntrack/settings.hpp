@@ -50,6 +50,7 @@ namespace xdpgpu::gpu {
 // They are decided by no stage: XG_PASS, stage 0, rule 0, and nothing else set. (That
 // holds for packets with the mark in any pipeline.)
 struct ConntrackSettings {
+  static constexpr u32 kRecordWords = 16;  // that an entry has behind the sets
   bool loose = false;
   bool egress = true;
   Action on_new = Action::next;        // next, pass or drop

@@ -50,6 +50,7 @@ Result<Placed> emit(const DdosSettings& stage, Compiled& to) {
     image.push_back(static_cast<u32>(
         std::lround(XG_DDOS_REGISTERS * std::log(static_cast<double>(XG_DDOS_REGISTERS) / zeros))));
   static_assert(static_cast<u32>(DdosSettings::OnDetect::drop_sources) == XG_DDOS_DROPS_SOURCES);
+  static_assert(DdosSettings::kRecordWords == XG_DDOS_RECORD);
   return Placed{body, stage.table.entries, body + XG_DDOS_OWN, XG_DDOS_RECORD};
 }
 

@@ -47,6 +47,7 @@ inline constexpr std::array<std::string_view, kDdosMetrics> kDdosMetricNames{
     "syn_pps", "udp_pps",          "udp_bytes_per_second", "dns_pps", "dns_bytes_per_second", "icmp_pps",
     "pps",     "bytes_per_second", "new_flows_per_second", "sources"};
 struct DdosSettings {
+  static constexpr u32 kRecordWords = 560;                     // that an entry has behind the sets
   enum class Direction { in, out } direction = Direction::in;  // targets: destinations, sources
   u8 bits4 = 32;  // bits of a target's address that count: whole prefixes are one target
   u8 bits6 = 128;

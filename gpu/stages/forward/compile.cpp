@@ -40,22 +40,20 @@ LargeVector<To> prefixes_of(const ForwardSettings& settings) {
   return prefixes;
 }
 
-u32 add_rewrite(const NextHop& hop, std::vector<xg_rewrite>& rewrites) {
-  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(rewrites.size());
-  if (number >= XG_REWRITE_HALF) return XG_FWD_NO_REWRITE;
-  xg_rewrite& rewrite = rewrites.emplace_back();
+xg_rewrite rewrite_of(const NextHop& hop) {
+  xg_rewrite rewrite{};
   rewrite.flags = XG_REWRITE_DST_MAC | XG_REWRITE_FORWARD |
                   (hop.own_source ? XG_REWRITE_SRC_MAC : XG_REWRITE_SRC_FROM_DST);
   std::copy(hop.mac.begin(), hop.mac.end(), rewrite.dst_mac);
   std::copy(hop.source.begin(), hop.source.end(), rewrite.src_mac);
   rewrite.mtu = hop.mtu;
-  return number;
+  return rewrite;
 }
 
-void append_hop(std::vector<u32>& image, u32 action, const NextHop& hop, u32 rewrite) {
+void append_hop(std::vector<u32>& image, u32 action, const NextHop& hop) {
   const auto dst = mac_words(hop.mac), src = mac_words(hop.source);
-  image.insert(image.end(),
-               {action, dst[0], dst[1], src[0], src[1], hop.own_source ? 1u : 0u, hop.mtu, rewrite});
+  image.insert(image.end(), {action, dst[0], dst[1], src[0], src[1], hop.own_source ? 1u : 0u, hop.mtu,
+                             XG_FWD_NO_REWRITE});
 }
 
 }  // namespace
@@ -77,19 +75,22 @@ Result<Placed> emit(const ForwardSettings& settings, Compiled& to) {
   body[XG_FWD_HOPS] = static_cast<u32>(image.size());
   for (u32 i = 0; i < settings.next_hops.size(); i++) {
     const NextHop& hop = settings.next_hops[i];
-    append_hop(image, send_word(hop.to_port, hop.target, i + 1), hop,
-               settings.cache ? add_rewrite(hop, to.rewrites) : XG_FWD_NO_REWRITE);
+    if (settings.cache) to.rewritten({to.here() + XG_FWD_REWRITE}, rewrite_of(hop));
+    append_hop(image, send_word(hop.to_port, hop.target, i + 1), hop);
   }
-  append_hop(image, action_word(Action::pass, 0, XG_FWD_RULE_PASS), {}, XG_FWD_NO_REWRITE);
-  append_hop(image, action_word(Action::drop, 0, XG_FWD_RULE_DROP), {}, XG_FWD_NO_REWRITE);
+  append_hop(image, action_word(Action::pass, 0, XG_FWD_RULE_PASS), {});
+  append_hop(image, action_word(Action::drop, 0, XG_FWD_RULE_DROP), {});
   make_room_for_trees(settings.routes.size(), image);
   auto appended =
       append_prefix_tree(prefixes_of<TreePrefix4>(settings), image, &body[XG_FWD_V4]).and_then([&] {
         return append_prefix_tree(prefixes_of<TreePrefix6>(settings), image, &body[XG_FWD_V6]);
       });
   if (!appended) return tl::unexpected(appended.error());
-  const u32 at = static_cast<u32>(image.size());
+  const u32 at = to.here();
   image.insert(image.end(), body.begin(), body.end());
+  to.points(at + XG_FWD_HOPS);
+  to.tree_at(at + XG_FWD_V4);
+  to.tree_at(at + XG_FWD_V6);
   return Placed{at};
 }
 

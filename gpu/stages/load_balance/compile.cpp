@@ -55,17 +55,13 @@ xg_rewrite outer_of(const EncapsulationSettings& outer, const Backend& backend) 
   return rewrite;
 }
 
-// The number of the rewrite that leads a flow to `backend`.
-u32 add_rewrite(const LoadBalanceSettings& stage, const Backend& backend, Compiled& to) {
-  const u32 number = XG_REWRITE_FIRST + static_cast<u32>(to.rewrites.size());
-  if (number >= XG_REWRITE_HALF) return XG_LB_NO_REWRITE;
-  to.backends.resize(to.rewrites.size());
-  to.backends.push_back(backend.name);
-  xg_rewrite& rewrite = to.rewrites.emplace_back();
+// What leads a flow to `backend`.
+xg_rewrite rewrite_of(const LoadBalanceSettings& stage, const Backend& backend) {
+  xg_rewrite rewrite{};
   if (stage.encapsulation) rewrite = outer_of(*stage.encapsulation, backend);
   rewrite.flags |= XG_REWRITE_DST_MAC | XG_REWRITE_SRC_FROM_DST;
   std::copy(backend.mac.begin(), backend.mac.end(), rewrite.dst_mac);
-  return number;
+  return rewrite;
 }
 
 // By position, what each backend takes of new flows.
@@ -82,35 +78,34 @@ static_assert(balance_rule::kTooLong == XG_LB_RULE_TOO_LONG &&
               balance_rule::kMalformed == XG_LB_RULE_MALFORMED);
 
 // XG_LB_BACKEND words each, and behind them what their outer headers take.
-Check append_backends(const LoadBalanceSettings& stage, Compiled& to) {
+void append_backends(const LoadBalanceSettings& stage, Compiled& to) {
   const auto weights = weights_now(stage);
-  const u32 first = static_cast<u32>(to.image.size());
-  const bool rewritten = stage.cache || stage.encapsulation;
+  const u32 first = to.here();
   u32 end = 0;
   for (std::size_t i = 0; i < weights.size(); i++) {
     const Backend& backend = stage.backends[i];
     end += weights[i];
     const auto mac = mac_words(backend.mac);
-    to.image.insert(to.image.end(), {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0),
-                                     rewritten ? add_rewrite(stage, backend, to) : XG_LB_NO_REWRITE});
+    to.image.insert(to.image.end(),
+                    {end, mac[0], mac[1], send_word(backend.to_port, backend.target, 0), XG_LB_NO_REWRITE});
     append64(to.image, backend_id(backend.name));
     to.image.push_back(0);
   }
-  if (!stage.encapsulation) return {};
+  if (!stage.cache && !stage.encapsulation) return;
+  to.needs_rewrites = stage.encapsulation.has_value();
   for (u32 i = 0; i < weights.size(); i++) {
-    const u32 backend = first + i * XG_LB_BACKEND, rewrite = to.image[backend + XG_LB_REWRITE];
-    if (rewrite == XG_LB_NO_REWRITE)
-      return refuse(
-          "a policy can encapsulate to {} backends, and here are more; next hops, and backends that "
-          "are cached, count too",
-          XG_REWRITE_HALF - XG_REWRITE_FIRST);
-    to.image[backend + XG_LB_OUTER] = static_cast<u32>(to.image.size());
-    const xg_rewrite& outer = to.rewrites[rewrite - XG_REWRITE_FIRST];
-    to.image.insert(to.image.end(), {rewrite, outer.mtu, xg_outer_bytes(&outer),
-                                     outer.outer_family == 4 ? XG_ETH_IPV4 : XG_ETH_IPV6});
-    for (const u64 key : stage.encapsulation->hash_key) append64(to.image, key);
+    const u32 backend = first + i * XG_LB_BACKEND;
+    const xg_rewrite rewrite = rewrite_of(stage, stage.backends[i]);
+    std::vector<u32> numbers{backend + XG_LB_REWRITE};
+    if (stage.encapsulation) {
+      to.point_here(backend + XG_LB_OUTER);
+      numbers.push_back(to.here());
+      to.image.insert(to.image.end(), {XG_LB_NO_REWRITE, rewrite.mtu, xg_outer_bytes(&rewrite),
+                                       rewrite.outer_family == 4 ? XG_ETH_IPV4 : XG_ETH_IPV6});
+      for (const u64 key : stage.encapsulation->hash_key) append64(to.image, key);
+    }
+    to.rewritten(numbers, rewrite, stage.backends[i].name);
   }
-  return {};
 }
 
 // Fills in the XG_MAGLEV_WORDS words that stand at `at`.
@@ -127,11 +122,12 @@ Check append_maglev(const LoadBalanceSettings& stage, u32 at, Compiled& to) {
       return refuse("backend \"{}\" has no share in a table of {}: take a larger table_size", shares[i].name,
                     stage.table_size);
   image[at + XG_MAGLEV_SIZE] = stage.table_size;
-  image[at + XG_MAGLEV_TABLE] = static_cast<u32>(image.size());
+  to.point_here(at + XG_MAGLEV_TABLE);
   for (std::size_t i = 0; i < table.size(); i += 2)
     image.push_back(table[i] | (i + 1 < table.size() ? u32{table[i + 1]} << 16 : 0u));
-  image[at + XG_MAGLEV_BACKENDS] = static_cast<u32>(image.size());
-  return append_backends(stage, to);
+  to.point_here(at + XG_MAGLEV_BACKENDS);
+  append_backends(stage, to);
+  return {};
 }
 
 Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
@@ -150,7 +146,7 @@ Result<Placed> append_affinity(const LoadBalanceSettings& stage, Compiled& to) {
   std::map<u64, u32> kept;
   for (u32 i = 0; i < weights.size(); i++)
     if (!stage.backends[i].down || weights[i] != 0) kept.emplace(backend_id(stage.backends[i].name), i);
-  image[body + XG_AFFINITY_IDS] = static_cast<u32>(image.size());
+  to.point_here(body + XG_AFFINITY_IDS);
   image[body + XG_AFFINITY_COUNT] = static_cast<u32>(kept.size());
   for (const auto& [id, number] : kept) {
     append64(image, id);
@@ -213,7 +209,7 @@ Result<Placed> emit(const LoadBalanceSettings& stage, Compiled& to) {
   u32 total = 0;
   for (const u32 weight : weights_now(stage)) total += weight;
   image[at + XG_LB_TOTAL] = total;
-  if (auto made = append_backends(stage, to); !made) return tl::unexpected(made.error());
+  append_backends(stage, to);
   return Placed{at};
 }
 

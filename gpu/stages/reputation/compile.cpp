@@ -59,8 +59,11 @@ Result<Placed> emit(const ReputationSettings& settings, Compiled& to) {
         return append_prefix_tree(prefixes_of<TreePrefix6>(settings), image, &body[XG_REP_V6]);
       });
   if (!appended) return tl::unexpected(appended.error());
-  const u32 at = static_cast<u32>(image.size());
+  const u32 at = to.here();
   image.insert(image.end(), body.begin(), body.end());
+  to.points(at + XG_REP_ACTIONS);
+  to.tree_at(at + XG_REP_V4);
+  to.tree_at(at + XG_REP_V6);
   return Placed{at};
 }
 

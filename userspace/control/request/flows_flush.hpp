@@ -16,9 +16,11 @@ struct FlowsFlush {
     u32 generation = 0;
     static void fields(auto& self, auto& field) { field("generation", self.generation); }
   };
-  static Result<Answer> serve(Attached& attached, const Asked<Arguments>& /*asked*/) {
-    if (auto renewed = attached.renew(); !renewed) return Error(renewed.error());
-    return Answer{attached.generation()};
+  static void serve(Attached& attached, const Asked<Arguments>& /*asked*/, const Reply& reply) {
+    attached.renew([&attached, reply](const tl::expected<void, Refusal>& renewed) {
+      reply(renewed ? Response::success(as_json(Answer{attached.generation()}))
+                    : Response::failure(renewed.error()));
+    });
   }
 };
 inline RegisteredRequest<FlowsFlush> registered_flows_flush;

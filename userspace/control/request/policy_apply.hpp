@@ -46,30 +46,36 @@ struct PolicyApply {
       field("confirm_within_s", self.confirm_within_s);
     }
   };
-  static tl::expected<Answer, Refusal> serve(Attached& attached, Asked<Arguments> asked) {
+  static void serve(Attached& attached, Asked<Arguments> asked, const Reply& reply) {
     auto& [text, file, confirm_s, audit, keep_audit] = asked.arguments;
-    const bool audits = keep_audit.value_or(false) ? attached.policy().audits() : audit.value_or(false);
-    auto compiled = compile_policy({std::move(file), std::move(text), std::move(asked.files)},
-                                   attached.plan().interfaces());
-    if (!compiled) return tl::unexpected(std::move(compiled.error()));
-    compiled->set_audit(audits);
-    if (asked.left && asked.left())
-      return tl::unexpected(
-          Refusal{"whoever asked for it has gone; the policy was not applied, nothing has changed"});
-    if (auto applied = attached.apply(std::make_shared<const CompiledPolicy>(std::move(*compiled)),
-                                      std::chrono::seconds(confirm_s.value_or(0)));
-        !applied)
-      return tl::unexpected(Refusal{"the policy was not applied, nothing has changed: " + applied.error()});
+    attached.apply({.source = {std::move(file), std::move(text), std::move(asked.files)},
+                    .audit = keep_audit.value_or(false) ? std::nullopt : std::optional(audit.value_or(false)),
+                    .confirm_within = std::chrono::seconds(confirm_s.value_or(0)),
+                    .left = std::move(asked.left)},
+                   [&attached, reply, confirm_s](tl::expected<void, Refusal> applied) {
+                     reply(applied ? Response::success(as_json(answer(attached, confirm_s)))
+                                   : Response::failure(not_applied(std::move(applied.error()))));
+                   });
+  }
+
+ private:
+  static Answer answer(const Attached& attached, std::optional<u64> confirm_s) {
     const policy::Policy& policy = attached.policy().policy;
     Answer answer{.generation = attached.generation(),
                   .hash = fmt::format("{:016x}", policy.hash),
                   .rules = policy.rules.size(),
-                  .audit = audits,
+                  .audit = attached.policy().audits(),
                   .notes = policy::notes(policy),
                   .confirm_within_s = confirm_s};
     if (auto ignored = ignored_by_apply(taken_at_attach(attached.plan().policy->policy), policy))
       answer.notes.push_back(std::move(*ignored));
     return answer;
+  }
+  // What is wrong with the policy itself says enough.
+  static Refusal not_applied(Refusal why) {
+    if (why.problems.empty())
+      why.sentence = "the policy was not applied, nothing has changed: " + why.sentence;
+    return why;
   }
 };
 inline RegisteredRequest<PolicyApply> registered_policy_apply;

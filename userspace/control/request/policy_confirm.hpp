@@ -15,12 +15,11 @@ struct PolicyConfirm {
     u32 generation = 0;
     static void fields(auto& self, auto& field) { field("generation", self.generation); }
   };
-  static Result<Answer> serve(Attached& attached, const Asked<Arguments>& /*asked*/) {
-    if (!attached.confirm())
-      return Error(
-          std::string("there is no policy to confirm: it is in force for good, or was taken back; apply it "
-                      "again with \"xdpgpu policy apply IF FILE --confirm TIME\""));
-    return Answer{attached.generation()};
+  static void serve(Attached& attached, const Asked<Arguments>& /*asked*/, const Reply& reply) {
+    attached.confirm([&attached, reply](tl::expected<void, Refusal> confirmed) {
+      reply(confirmed ? Response::success(as_json(Answer{attached.generation()}))
+                      : Response::failure(std::move(confirmed.error())));
+    });
   }
 };
 inline RegisteredRequest<PolicyConfirm> registered_policy_confirm;

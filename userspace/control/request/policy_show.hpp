@@ -40,7 +40,7 @@ struct PolicyShow {
   static Result<Answer> serve(const Attached& attached, const Asked<Arguments>& /*asked*/) {
     // More than somebody would look at.
     constexpr std::size_t kMostText = std::size_t{1} << 20;
-    const CompiledPolicy& policy = attached.policy();
+    const compiler::CompiledPolicy& policy = attached.policy();
     Answer answer{.file = policy.source.file,
                   .text = policy.source.text,
                   .settings = {},

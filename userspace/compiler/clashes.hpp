@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/clashes.hpp: what is right key by key and yet cannot be had together, on whatever host.
+// userspace/compiler/clashes.hpp: what is right key by key and yet cannot be had together, on whatever host.
 // `policy check` and every other command that takes a policy ask here by what the policy says; attach asks
 // once more by what the command line says in its place.
 #pragma once
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "userspace/control/result.hpp"
+#include "userspace/compiler/refusal.hpp"
 #include "userspace/host/doctor.hpp"
 #include "userspace/policy/policy.hpp"
 
-namespace xdpgpu::control {
+namespace xdpgpu::compiler {
 
 struct Choice {
   std::vector<std::string> devices;  // as gpu::open_device takes them; "auto" leaves it open
@@ -26,4 +26,4 @@ Choice choice_of(const policy::Policy& policy);
 // way. Empty: it hangs on the host alone.
 policy::Diagnostics clashes(const policy::Policy& policy, const Choice& choice);
 
-}  // namespace xdpgpu::control
+}  // namespace xdpgpu::compiler

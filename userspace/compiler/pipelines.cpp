@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "userspace/control/pipelines.hpp"
+#include "userspace/compiler/pipelines.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include "userspace/policy/document.hpp"
 #include "userspace/policy/stage_names.hpp"
 
-namespace xdpgpu::control {
+namespace xdpgpu::compiler {
 namespace {
 
 using Problem = tl::unexpected<policy::Diagnostic>;
@@ -62,4 +62,4 @@ std::vector<std::string> mentioned_ports(const policy::Policy& policy) {
   return names;
 }
 
-}  // namespace xdpgpu::control
+}  // namespace xdpgpu::compiler

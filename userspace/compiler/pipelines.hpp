@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/pipelines.hpp: a policy's pipelines as the compute devices take them. Interface names
+// userspace/compiler/pipelines.hpp: a policy's pipelines as the compute devices take them. Interface names
 // become port indexes here, and only here.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "gpu/pipelines.hpp"
 #include "userspace/policy/policy.hpp"
 
-namespace xdpgpu::control {
+namespace xdpgpu::compiler {
 
 // What is connected to, to see whether a backend is up, and how.
 struct HealthTarget {
@@ -33,4 +33,4 @@ tl::expected<std::vector<gpu::PipelineSettings>, policy::Diagnostic> pipeline_se
 // The interface names that a policy's pipelines mention, each once, in the order of their mention.
 std::vector<std::string> mentioned_ports(const policy::Policy& policy);
 
-}  // namespace xdpgpu::control
+}  // namespace xdpgpu::compiler

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/compiled_policy.hpp: a policy's way from text to everything that the kernel and the
+// userspace/compiler/compiled_policy.hpp: a policy's way from text to everything that the kernel and the
 // devices take, as one value that is whole or not there.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gpu/pipelines.hpp"
-#include "userspace/control/pipelines.hpp"
-#include "userspace/control/protocol.hpp"
+#include "userspace/compiler/pipelines.hpp"
+#include "userspace/compiler/refusal.hpp"
 #include "userspace/policy/policy.hpp"
 
-namespace xdpgpu::control {
+namespace xdpgpu::compiler {
 
 // A policy's text with every file it names, as they were read: what can be applied, shown and applied
 // again without reading a file.
@@ -41,6 +42,10 @@ struct CompiledPolicy {
 // policy that is right in itself what its list files say is not looked at: compiling it does.
 tl::expected<PolicySource, Refusal> read_policy(const std::string& path);
 
+// The key of the stages' tables: one for the life of a process, and of those that it forks from then on, so
+// that a table outlives the policy that made it. The error is a sentence.
+tl::expected<std::array<u64, 2>, std::string> table_key();
+
 // The policy of an attach without one: pass everything.
 PolicySource pass_everything();
 
@@ -48,14 +53,10 @@ PolicySource pass_everything();
 tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
                                                      const std::vector<std::string>& ports);
 
-// The same policy while these backends are down: only its pipelines differ.
-tl::expected<CompiledPolicy, Refusal> compile_with_down(const CompiledPolicy& policy,
-                                                        const DownBackends& down);
-
 // As compile_policy, with an index for each interface that the policy mentions, in the order of their
 // mention behind `first`: what a check without interfaces does. seed: the key by which flows are hashed is
 // made of it, so that it is the same in each process; else it is random.
 tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first,
                                                               const std::optional<u64>& seed = {});
 
-}  // namespace xdpgpu::control
+}  // namespace xdpgpu::compiler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "userspace/control/clashes.hpp"
+#include "userspace/compiler/clashes.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "userspace/policy/mirroring.hpp"
 #include "userspace/policy/table_stages.hpp"
 
-namespace xdpgpu::control {
+namespace xdpgpu::compiler {
 namespace {
 
 host::IoMode mode_of(const std::string& name) {
@@ -101,4 +101,4 @@ policy::Diagnostics clashes(const policy::Policy& policy, const Choice& choice) 
   return Clashes(policy, choice).run();
 }
 
-}  // namespace xdpgpu::control
+}  // namespace xdpgpu::compiler

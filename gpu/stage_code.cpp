@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/stage_code.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <variant>
+
+#include "gpu/stages/stages.hpp"
+#include "gpu/stages/table.h"
+
+namespace xdpgpu::gpu {
+
+namespace {
+
+// Words behind the sets that the stage's device code takes each entry to have.
+u32 record_words(const StageSettings& stage) {
+  return std::visit(
+      []<class Settings>(const Settings&) {
+        if constexpr (requires { Settings::kRecordWords; }) return u32{Settings::kRecordWords};
+        return u32{0};
+      },
+      stage);
+}
+
+// Whether linking changes no word twice, none that is not there, and none of the body's that say how large
+// the table is.
+bool changes_are_apart(const StageCode& code, bool has_table) {
+  const u64 words = code.words.size();
+  std::vector<bool> changed(words, false);
+  if (has_table) std::fill_n(changed.begin() + code.placed.body, XG_BODY_STATEFUL, true);
+  const auto change = [&](u64 word) {
+    if (word >= words || changed[word]) return false;
+    changed[word] = true;
+    return true;
+  };
+  for (const CodeRange& range : code.pointers)
+    for (u64 i = 0; i < range.count; i++)
+      if (!change(u64{range.first} + i) || code.words[range.first + i] > words) return false;
+  for (const RewriteWord& one : code.rewrite_words)
+    if (!change(one.word) || one.rewrite >= code.rewrites.size()) return false;
+  return code.placed.behind == 0 || change(code.placed.behind);
+}
+
+}  // namespace
+
+bool is_linkable(const StageSettings& stage, const StageCode& code) {
+  const u64 words = code.words.size();
+  const auto inside = [&](u64 first, u64 count) { return first <= words && count <= words - first; };
+  const Placed& placed = code.placed;
+  const bool has_table = placed.entries != 0;
+  if (words > kImageMaxWords || code.payload > XG_PACKET_MAX || (has_table && !traits_of(stage).remembers) ||
+      !inside(placed.body, has_table ? XG_BODY_STATEFUL : XG_BODY_TTL + 1) ||
+      placed.record != (has_table ? record_words(stage) : 0))
+    return false;
+  const u32 sets = has_table ? code.words[placed.body + XG_BODY_SETS] : 1;
+  if (!std::has_single_bit(sets) || u64{sets} * XG_WAYS > kMaxTableEntries) return false;
+  if (has_table && placed.own != 0 && (placed.own < placed.body + XG_BODY_SETS || placed.own > words))
+    return false;
+  return code.backends.size() == code.rewrites.size() && changes_are_apart(code, has_table);
+}
+
+}  // namespace xdpgpu::gpu

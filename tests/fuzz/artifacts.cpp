@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+//
+// What a compiler that is somebody else's hands to a data plane. The answer to an order for a policy with
+// every kind of stage, changed in places that the input says, or the input itself: it is refused by a
+// sentence, or a policy can be put together of it that can be shown, and asked about packets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/fuzz/target.hpp"
+#include "userspace/compiler/compiler.hpp"
+#include "userspace/policy/classify.hpp"
+
+namespace xdpgpu::fuzz {
+namespace {
+
+constexpr std::array<u64, 2> kKey{0x0123456789abcdefull, 0xfedcba9876543210ull};
+
+// An answer, and what was ordered.
+struct Specimen {
+  compiler::PolicySource source;
+  policy::Policy outline;
+  compiler::Target target;
+  std::string answer;
+};
+
+std::string content(const kernel::Fd& memory) {
+  const auto sealed = compiler::SealedMemory::map(memory, compiler::kMostAnswer).value();
+  return {reinterpret_cast<const char*>(sealed.bytes().data()), sealed.bytes().size()};
+}
+
+kernel::Fd memory_of(std::string_view bytes) {
+  compiler::MemoryWriter to("fuzz");
+  to.write(bytes);
+  return std::move(to.seal().value());
+}
+
+// The examples, by their order; those whose interfaces' names are written in them get those.
+const std::vector<Specimen>& specimens() {
+  static const std::vector<Specimen> all = [] {
+    std::vector<Specimen> made;
+    const std::filesystem::path examples = XDPGPU_SOURCE_DIR "/config/examples";
+    for (const auto& entry : std::filesystem::directory_iterator(examples)) {
+      if (entry.path().extension() != ".json") continue;
+      auto source = compiler::read_policy(entry.path());
+      if (!source) continue;
+      const auto whole = compiler::compile_policy_anywhere(*source, "eth0", 1);
+      if (!whole) continue;
+      Specimen one{*source, compiler::outline(*source).value(), {whole->ports, {}, kKey}, {}};
+      compiler::Compiler compiler;
+      const auto order = compiler::write_order(one.source, one.target, {});
+      one.answer = content(compiler.answer(order.value()).value());
+      made.push_back(std::move(one));
+    }
+    std::sort(made.begin(), made.end(),
+              [](const auto& a, const auto& b) { return a.source.file < b.source.file; });
+    return made;
+  }();
+  return all;
+}
+
+void put_together(Input input, const Specimen& one, const std::string& bytes) {
+  const auto read =
+      compiler::read_answer(compiler::SealedMemory::map(memory_of(bytes), compiler::kMostAnswer).value());
+  if (!read && read.error().empty()) fail(input, "an answer is refused without a reason");
+  if (!read || !*read) return;
+  const auto whole =
+      compiler::assemble(one.source, one.outline, one.target, (*read)->recipe, (*read)->artifacts);
+  if (!whole && whole.error().empty()) fail(input, "artifacts are refused without a reason");
+  if (!whole) return;
+  if (policy::to_json(whole->policy).empty()) fail(input, "it cannot be shown");
+  if (whole->policy.hash != one.outline.hash) fail(input, "it has another hash");
+  for (u32 i = 0; i < 64; i++) {
+    policy::PacketFacts facts{};
+    facts.family = i % 2 == 0 ? 4 : 6;
+    for (std::size_t k = 0; k < sizeof(facts.src); k++) {
+      facts.src[k] = static_cast<u8>(i * 31 + k * 7);
+      facts.dst[k] = static_cast<u8>(i * 13 + k * 5);
+    }
+    facts.src_port = static_cast<u16>(i * 997);
+    facts.dst_port = static_cast<u16>(i * 1009);
+    facts.l4 = i % 4;
+    (void)policy::classify(whole->tables, facts);
+  }
+}
+
+}  // namespace
+
+std::vector<Bytes> seeds() {
+  std::vector<Bytes> all;
+  for (std::size_t i = 0; i < specimens().size(); i++) {
+    all.push_back({static_cast<u8>(i)});
+    Bytes changed{static_cast<u8>(i)};
+    for (u8 k = 0; k < 10; k++) changed.insert(changed.end(), {k, 0, 0, static_cast<u8>(1u << k % 8)});
+    all.push_back(std::move(changed));
+  }
+  return all;
+}
+
+std::vector<Bytes> cases() { return {}; }
+void finish() {}
+std::vector<std::string> left_out() { return {}; }
+
+}  // namespace xdpgpu::fuzz
+
+// The first byte names the answer; 255: the input is one. Then, of four bytes each: where a byte is changed
+// (24 bits, of the answer's length), and how.
+extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
+  using namespace xdpgpu;
+  using namespace xdpgpu::fuzz;
+  if (size == 0) return 0;
+  const Input input(data, size);
+  const Specimen& one = specimens()[data[0] % specimens().size()];
+  if (data[0] == 255) {
+    put_together(input, one, {reinterpret_cast<const char*>(data) + 1, size - 1});
+    return 0;
+  }
+  std::string bytes = one.answer;
+  for (std::size_t at = 1; at + 4 <= size; at += 4) {
+    const u32 where = data[at] | u32{data[at + 1]} << 8 | u32{data[at + 2]} << 16;
+    bytes[where % bytes.size()] ^= static_cast<char>(data[at + 3]);
+  }
+  put_together(input, one, bytes);
+  return 0;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/compiled_policy.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "userspace/compiler/artifacts.hpp"
+#include "userspace/compiler/refusals.hpp"
+
+namespace xdpgpu::compiler {
+namespace {
+
+using Refused = tl::unexpected<Refusal>;
+
+// One that is the same in every run (splitmix64).
+std::array<u64, 2> key_of(u64 seed) {
+  std::array<u64, 2> key{};
+  for (u64& word : key) {
+    seed += 0x9e3779b97f4a7c15ull;
+    word = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebull;
+    word ^= word >> 31;
+  }
+  return key;
+}
+
+tl::expected<Target, Refusal> target_of(std::vector<std::string> ports, DownBackends down,
+                                        const std::optional<u64>& seed = {}) {
+  const auto key = seed ? tl::expected<std::array<u64, 2>, std::string>(key_of(*seed)) : table_key();
+  if (!key) return Refused(refusal(key.error()));
+  return Target{std::move(ports), std::move(down), *key};
+}
+
+tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Policy policy,
+                                              const Target& target) {
+  auto made = make_artifacts(source, policy, target, {});
+  if (!made) return Refused(std::move(made.error()));
+  auto whole = assemble(std::move(source), std::move(policy), target, made->recipe, made->artifacts);
+  if (!whole) return Refused(refusal(whole.error()));
+  return std::move(*whole);
+}
+
+}  // namespace
+
+tl::expected<std::array<u64, 2>, std::string> table_key() {
+  static const auto key = []() -> tl::expected<std::array<u64, 2>, std::string> {
+    std::array<u64, 2> random{};
+    if (getrandom(random.data(), sizeof(random), 0) != sizeof(random))
+      return tl::unexpected(
+          fmt::format("the system has no random numbers to hash with: {}", std::strerror(errno)));
+    return random;
+  }();
+  return key;
+}
+
+tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
+  PolicySource source;
+  source.file = path;
+  auto text = policy::read_policy_text(path);
+  if (!text) {
+    const bool system = text.error().starts_with("cannot ");  // and the system says no more than why
+    return Refused(refusal(text.error() + (system ? "; check the file's path and its permissions" : "")));
+  }
+  source.text = std::move(*text);
+  const std::string directory = std::filesystem::path(path).parent_path();
+  const std::string files = directory.empty() ? "." : directory;
+  // What is in the lists is for whoever compiles the policy to read.
+  auto parsed = policy::parse(source.text, path, policy::collect_files_from(files, source.files));
+  if (parsed) return source;
+  // It is wrong without them; with them it may be wrong in more than that.
+  if (!source.files.empty())
+    if (auto whole = policy::parse(source.text, path, policy::read_files_from(files)); !whole)
+      parsed = std::move(whole);
+  return Refused(refusal(parsed.error()));
+}
+
+PolicySource pass_everything() {
+  return {.file = "(none, --pass-all: everything passes)",
+          .text = "{ \"version\": 1, \"default\": \"pass\" }\n",
+          .files = {}};
+}
+
+tl::expected<CompiledPolicy, Refusal> compile_policy(PolicySource source,
+                                                     const std::vector<std::string>& ports) {
+  auto policy = policy::parse(source.text, source.file, policy::read_files_in(source.files));
+  if (!policy) return Refused(refusal(policy.error()));
+  return target_of(ports, {}).and_then(
+      [&](const Target& target) { return compile(std::move(source), std::move(*policy), target); });
+}
+
+tl::expected<CompiledPolicy, Refusal> compile_policy_anywhere(PolicySource source, const std::string& first,
+                                                              const std::optional<u64>& seed) {
+  auto policy = policy::parse(source.text, source.file, policy::read_files_in(source.files));
+  if (!policy) return Refused(refusal(policy.error()));
+  std::vector<std::string> ports{first};
+  for (auto& name : mentioned_ports(*policy))
+    if (name != first) ports.push_back(std::move(name));
+  return target_of(std::move(ports), {}, seed).and_then([&](const Target& target) {
+    return compile(std::move(source), std::move(*policy), target);
+  });
+}
+
+}  // namespace xdpgpu::compiler

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/exchange.hpp"
+
+#include <utility>
+
+namespace xdpgpu::compiler {
+namespace {
+
+// What memory begins with.
+constexpr u64 kOrder = 0x7867'7063'0000'0001, kMade = 0x7867'7063'0000'0002, kRefused = 0x7867'7063'0000'0003;
+constexpr u64 kMostEntries = 1u << 20;  // of anything that is named one by one
+
+tl::unexpected<std::string> damaged() {
+  return tl::unexpected(std::string("what it handed over is not whole"));
+}
+
+// Reads so many, each by `read`; fewer where there is no more.
+template <class Read>
+void each(MemoryReader& from, Read read) {
+  const u64 count = from.value<u64>();
+  for (u64 i = 0; i < count && i < kMostEntries && from.ok(); i++) read();
+}
+
+void write_texts(MemoryWriter& to, const std::vector<std::string>& texts) {
+  to.value(u64{texts.size()});
+  for (const auto& text : texts) to.text(text);
+}
+std::vector<std::string> read_texts(MemoryReader& from) {
+  std::vector<std::string> texts;
+  each(from, [&] { texts.emplace_back(from.text()); });
+  return texts;
+}
+
+void write_ids(MemoryWriter& to, const std::vector<std::vector<ArtifactId>>& ids) {
+  to.value(u64{ids.size()});
+  for (const auto& some : ids) to.array(some);
+}
+std::vector<std::vector<ArtifactId>> read_ids(MemoryReader& from) {
+  std::vector<std::vector<ArtifactId>> ids;
+  each(from, [&] { ids.push_back(from.array<ArtifactId>()); });
+  return ids;
+}
+
+// ---- artifacts ---------------------------------------------------------------------------------------
+
+void write(MemoryWriter& to, const std::vector<policy::Prefix>& prefixes) { to.array(prefixes); }
+void write(MemoryWriter& to, const RouteTable& table) {
+  to.array(table.routes);
+  to.value(u64{table.sources.size()});
+  for (const auto& source : table.sources) {
+    to.text(source.file);
+    to.value(source.count);
+  }
+}
+void write(MemoryWriter& to, const policy::Tables& tables) {
+  to.value(tables.header);
+  to.array(tables.lines);
+  to.array(tables.rows);
+  write_texts(to, tables.rule_names);
+}
+void write(MemoryWriter& to, const gpu::StageCode& code) {
+  to.value(code.placed);
+  to.value(code.payload);
+  to.value(u32{code.needs_rewrites});
+  to.array(code.words);
+  to.array(code.pointers);
+  to.array(code.rewrite_words);
+  to.array(code.rewrites);
+  write_texts(to, code.backends);
+}
+
+// A prefix that is one: no device or table is made of it, but it is compared and shown.
+bool is_prefix(const policy::Prefix& prefix) {
+  return (prefix.family == 4 && prefix.length <= 32) || (prefix.family == 6 && prefix.length <= 128);
+}
+
+// What is said of rules can be looked up. What the rest leads to is looked up with care (policy::classify).
+bool is_whole(const policy::Tables& tables) {
+  const xg_policy& header = tables.header;
+  return header.rule_count <= XG_MAX_RULES && header.management_count <= header.rule_count &&
+         tables.rule_names.size() == header.rule_count &&
+         (header.rule_count == 0 ||
+          u64{header.rules_line} + (header.rule_count + 1) / 2 <= tables.lines.size());
+}
+
+Result<Artifact> read_prefixes(MemoryReader& from) {
+  auto prefixes = from.array<policy::Prefix>();
+  for (const auto& prefix : prefixes)
+    if (!is_prefix(prefix)) return damaged();
+  return Artifact(std::make_shared<const std::vector<policy::Prefix>>(std::move(prefixes)));
+}
+Result<Artifact> read_routes(MemoryReader& from) {
+  RouteTable table;
+  table.routes = from.array<gpu::Route>();
+  each(from, [&] {
+    auto& source = table.sources.emplace_back();
+    source.file = from.text();
+    source.count = from.value<u32>();
+  });
+  return Artifact(std::make_shared<const RouteTable>(std::move(table)));
+}
+Result<Artifact> read_tables(MemoryReader& from) {
+  policy::Tables tables;
+  tables.header = from.value<xg_policy>();
+  tables.lines = from.array<xg_line>();
+  tables.rows = from.array<xg_class_row>();
+  tables.rule_names = read_texts(from);
+  if (!is_whole(tables)) return damaged();
+  return Artifact(std::make_shared<const policy::Tables>(std::move(tables)));
+}
+Result<Artifact> read_code(MemoryReader& from) {
+  gpu::StageCode code;
+  code.placed = from.value<gpu::Placed>();
+  code.payload = from.value<u32>();
+  code.needs_rewrites = from.value<u32>() != 0;
+  code.words = from.array<u32>();
+  code.pointers = from.array<gpu::CodeRange>();
+  code.rewrite_words = from.array<gpu::RewriteWord>();
+  code.rewrites = from.array<xg_rewrite>();
+  code.backends = read_texts(from);
+  return Artifact(std::make_shared<const gpu::StageCode>(std::move(code)));
+}
+
+Result<Artifact> read_artifact(MemoryReader& from) {
+  switch (from.value<u32>()) {
+    case 0:
+      return read_prefixes(from);
+    case 1:
+      return read_routes(from);
+    case 2:
+      return read_tables(from);
+    case 3:
+      return read_code(from);
+    default:
+      return damaged();
+  }
+}
+
+}  // namespace
+
+// ---- orders ------------------------------------------------------------------------------------------
+
+Result<kernel::Fd> write_order(const PolicySource& source, const Target& target, const Artifacts& has) {
+  MemoryWriter to("xdpgpu-order");
+  to.value(kOrder);
+  to.text(source.file);
+  to.text(source.text);
+  to.value(u64{source.files.size()});
+  for (const auto& [name, content] : source.files) {
+    to.text(name);
+    to.text(content);
+  }
+  write_texts(to, target.ports);
+  to.value(u64{target.down.size()});
+  for (const auto& one : target.down) {
+    to.value(one.address);
+    to.value(one.health);
+  }
+  to.value(target.hash_key);
+  to.value(u64{has.size()});
+  for (const auto& [id, artifact] : has) to.value(id);
+  return to.seal();
+}
+
+Result<Order> read_order(const SealedMemory& memory) {
+  MemoryReader from(memory.bytes());
+  if (from.value<u64>() != kOrder) return damaged();
+  Order order;
+  order.source.file = from.text();
+  order.source.text = from.text();
+  each(from, [&] {
+    std::string name(from.text());
+    order.source.files.emplace(std::move(name), from.text());
+  });
+  order.target.ports = read_texts(from);
+  each(from, [&] {
+    HealthTarget one;
+    one.address = from.value<gpu::Prefix>();
+    one.health = from.value<gpu::HealthSettings>();
+    order.target.down.insert(one);
+  });
+  order.target.hash_key = from.value<std::array<u64, 2>>();
+  each(from, [&] { order.has.insert(from.value<ArtifactId>()); });
+  if (!from.ok() || !from.at_end()) return damaged();
+  return order;
+}
+
+// ---- answers -----------------------------------------------------------------------------------------
+
+Result<kernel::Fd> write_answer(const Made& made, const std::set<ArtifactId>& had) {
+  MemoryWriter to("xdpgpu-artifacts");
+  to.value(kMade);
+  const Recipe& recipe = made.recipe;
+  to.value(recipe.tables);
+  to.value(u64{recipe.lists.size()});
+  for (const auto& [name, id] : recipe.lists) {
+    to.text(name);
+    to.value(id);
+  }
+  write_ids(to, recipe.routes);
+  write_ids(to, recipe.codes);
+  u64 count = 0;
+  for (const auto& [id, artifact] : made.artifacts) count += had.contains(id) ? 0 : 1;
+  to.value(count);
+  for (const auto& [id, artifact] : made.artifacts) {
+    if (had.contains(id)) continue;
+    to.value(id);
+    to.value(static_cast<u32>(artifact.index()));
+    std::visit([&](const auto& value) { write(to, *value); }, artifact);
+  }
+  return to.seal();
+}
+
+Result<kernel::Fd> write_answer(const Refusal& refusal) {
+  MemoryWriter to("xdpgpu-refusal");
+  to.value(kRefused);
+  to.text(refusal.sentence);
+  write_texts(to, refusal.diagnostics);
+  to.value(u64{refusal.problems.size()});
+  for (const auto& problem : refusal.problems) {
+    to.text(problem.message);
+    to.text(problem.file.value_or(""));
+    to.text(problem.pointer.value_or(""));
+    to.value(problem.line.value_or(0));
+    to.value(problem.column.value_or(0));
+  }
+  return to.seal();
+}
+
+Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory) {
+  MemoryReader from(memory.bytes());
+  const u64 kind = from.value<u64>();
+  if (kind == kRefused) {
+    Refusal refusal;
+    refusal.sentence = from.text();
+    refusal.diagnostics = read_texts(from);
+    each(from, [&] {
+      Problem& problem = refusal.problems.emplace_back();
+      problem.message = from.text();
+      if (const auto file = from.text(); !file.empty()) problem.file = file;
+      if (const auto pointer = from.text(); !pointer.empty()) problem.pointer = pointer;
+      if (const u64 line = from.value<u64>(); line != 0) problem.line = line;
+      if (const u64 column = from.value<u64>(); column != 0) problem.column = column;
+    });
+    if (!from.ok() || !from.at_end() || refusal.sentence.empty()) return damaged();
+    return tl::expected<Answer, Refusal>(tl::unexpected(std::move(refusal)));
+  }
+  if (kind != kMade) return damaged();
+  Answer answer;
+  answer.recipe.tables = from.value<ArtifactId>();
+  each(from, [&] {
+    std::string name(from.text());
+    answer.recipe.lists.emplace(std::move(name), from.value<ArtifactId>());
+  });
+  answer.recipe.routes = read_ids(from);
+  answer.recipe.codes = read_ids(from);
+  bool right = true;
+  each(from, [&] {
+    const auto id = from.value<ArtifactId>();
+    auto artifact = read_artifact(from);
+    right = right && artifact && answer.artifacts.emplace(id, std::move(*artifact)).second;
+  });
+  if (!right || !from.ok() || !from.at_end()) return damaged();
+  return tl::expected<Answer, Refusal>(std::move(answer));
+}
+
+}  // namespace xdpgpu::compiler

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/exchange.hpp: what the data plane and the compiler hand each other, each as one piece of
+// sealed memory: an order, with the policy's text and all its files; and the answer, with the artifacts that
+// the other side does not have, or why there are none. Whatever stands in such memory is read or refused.
+#pragma once
+
+#include <set>
+
+#include "userspace/compiler/artifacts.hpp"
+#include "userspace/compiler/sealed_memory.hpp"
+
+namespace xdpgpu::compiler {
+
+// Bytes that the memory may have: an order is a policy with its files, an answer what is made of them.
+inline constexpr u64 kMostOrder = u64{1100} << 20, kMostAnswer = u64{2} << 30;
+
+struct Order {
+  PolicySource source;
+  Target target;
+  std::set<ArtifactId> has;  // what whoever orders has already
+};
+
+struct Answer {
+  Recipe recipe;
+  Artifacts artifacts;  // those that whoever ordered has not
+};
+
+Result<kernel::Fd> write_order(const PolicySource& source, const Target& target, const Artifacts& has);
+Result<Order> read_order(const SealedMemory& memory);
+
+// had: what does not go along.
+Result<kernel::Fd> write_answer(const Made& made, const std::set<ArtifactId>& had);
+Result<kernel::Fd> write_answer(const Refusal& refusal);
+// The outer error is a sentence about the memory, the inner one is the compiler's.
+Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory);
+
+}  // namespace xdpgpu::compiler

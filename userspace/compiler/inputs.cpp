@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "gpu/stages/walk.hpp"
+
+namespace xdpgpu::compiler {
+namespace {
+
+// Everything that a stage's table of fields has.
+class StageInputs : public gpu::Walk<StageInputs> {
+ public:
+  StageInputs(InputHash& hash, const std::map<std::string, ArtifactId>& lists,
+              std::span<const ArtifactId> routes)
+      : hash_(hash), lists_(lists), routes_(routes) {}
+
+  void word(std::string_view key, const auto& value, auto&&...) { add(key, value); }
+  void flag(std::string_view key, const bool& value, auto&&...) { add(key, value); }
+  void integer(std::string_view key, const auto& value, auto&&...) { add(key, value); }
+  void time(std::string_view key, const u32& ms, auto&&...) { add(key, ms); }
+  void cache(const bool& on, const u32& ttl_ms, auto&&...) {
+    add("cache", on);
+    hash_.value(ttl_ms);
+  }
+  void text(std::string_view key, const std::string& value, auto&&...) {
+    hash_.add(key);
+    hash_.add(value);
+  }
+  // third: whether it was given, of those that may be missing.
+  template <class Third>
+  void mac(std::string_view key, const gpu::Mac& value, const Third& third, auto&&...) {
+    add(key, value);
+    if constexpr (std::is_same_v<Third, bool>) hash_.value(u8{third});
+  }
+  void host(std::string_view key, const gpu::Prefix& value, auto&&...) { add(key, value); }
+  void source(std::string_view key, const std::optional<gpu::Prefix>& value, auto&&...) { maybe(key, value); }
+  void prefixes(std::string_view key, const std::vector<gpu::Prefix>& values, auto&&...) { all(key, values); }
+  void protocols(std::string_view key, const std::vector<u8>& values, auto&&...) { all(key, values); }
+  void ports(std::string_view key, const std::vector<gpu::PortRange>& values, auto&&...) { all(key, values); }
+  void tcp_flags(std::string_view key, const std::optional<gpu::TcpFlags>& value, auto&&...) {
+    maybe(key, value);
+  }
+  void vlans(std::string_view key, const std::vector<gpu::VlanRange>& values, auto&&...) { all(key, values); }
+  void port(std::string_view key, const std::string& name, const bool& used, const u32& index, auto&&...) {
+    text(key, name);
+    hash_.value(u8{used});
+    hash_.value(index);
+  }
+  void action(std::string_view key, const gpu::Action& action, const std::string& to, const u32& index,
+              auto&&...) {
+    text(key, to);
+    hash_.value(action);
+    hash_.value(index);
+  }
+  void list(std::string_view key, const std::string& name, auto&&...) {
+    text(key, name);
+    hash_.add(lists_.at(name));
+  }
+  void secret(std::string_view key, const std::string&, const std::optional<std::array<u64, 2>>& value,
+              auto&&...) {
+    maybe(key, value);
+  }
+  void routes(std::string_view key, auto&&...) {
+    hash_.add(key);
+    hash_.add(routes_[next_routes_++]);
+  }
+  void records(std::string_view key, u64 count, u64, u64) {
+    hash_.add(key);
+    hash_.value(count);
+  }
+  template <class Records>
+  void by_name(std::string_view key, Records& values, u64 least, u64 most, auto&&... rest) {
+    for (const auto& one : values) hash_.add(one.name);
+    Walk::by_name(key, values, least, most, rest...);
+  }
+  template <class Record>
+  void record(std::string_view key, Record& value, auto&&... rest) {
+    if constexpr (requires { value.has_value(); }) records(key, value ? 1 : 0, 0, 1);
+    Walk::record(key, value, rest...);
+  }
+
+ private:
+  template <class T>
+  void add(std::string_view key, const T& value) {
+    hash_.add(key);
+    if constexpr (std::is_same_v<T, bool>)
+      hash_.value(u8{value});
+    else
+      hash_.value(value);
+  }
+  template <class T>
+  void maybe(std::string_view key, const std::optional<T>& value) {
+    records(key, value ? 1 : 0, 0, 1);
+    if (value) hash_.value(*value);
+  }
+  template <class T>
+  void all(std::string_view key, const std::vector<T>& values) {
+    hash_.add(key);
+    hash_.array(values);
+  }
+
+  InputHash& hash_;
+  const std::map<std::string, ArtifactId>& lists_;
+  std::span<const ArtifactId> routes_;
+  std::size_t next_routes_ = 0;
+};
+
+void add_lists(InputHash& hash, const std::vector<std::string>& names,
+               const std::map<std::string, ArtifactId>& lists, std::set<std::string>& seen) {
+  for (const auto& name : names)
+    if (seen.insert(name).second) {
+      hash.add(name);
+      hash.add(lists.at(name));
+    }
+}
+
+}  // namespace
+
+InputHash::InputHash(std::string_view kind) {
+  crypto_generichash_init(&state_, nullptr, 0, std::tuple_size_v<ArtifactId>);
+  add(kind);
+  value(kCompilerVersion);
+}
+
+void InputHash::bytes(const void* data, std::size_t size) {
+  crypto_generichash_update(&state_, static_cast<const unsigned char*>(data), size);
+}
+
+void InputHash::add(std::string_view text) {
+  value(u64{text.size()});
+  bytes(text.data(), text.size());
+}
+
+ArtifactId InputHash::id() {
+  ArtifactId id{};
+  crypto_generichash_final(&state_, id.data(), id.size());
+  return id;
+}
+
+ArtifactId id_of(const std::vector<policy::Prefix>& prefixes) {
+  InputHash hash("prefixes");
+  hash.array(prefixes);
+  return hash.id();
+}
+
+ArtifactId id_of(const RouteTable& routes) {
+  InputHash hash("routes");
+  hash.value(u64{routes.routes.size()});
+  for (const gpu::Route& route : routes.routes) {
+    hash.value(route.prefix);
+    hash.value(route.next_hop);
+  }
+  for (const gpu::RouteSource& source : routes.sources) {
+    hash.add(source.file);
+    hash.value(source.count);
+  }
+  return hash.id();
+}
+
+ArtifactId id_of(const gpu::StageSettings& stage, const Target& target,
+                 const std::map<std::string, ArtifactId>& lists, std::span<const ArtifactId> routes,
+                 bool inner) {
+  InputHash hash("code");
+  hash.value(u8{inner});
+  hash.add(gpu::stage_name(stage));
+  hash.value(target.hash_key);
+  StageInputs inputs(hash, lists, routes);
+  std::visit([&](const auto& settings) { fields_of(inputs, settings); }, stage);
+  // What is no field: whether it is fed by what the host sends, and which of its parts are down.
+  hash.value(u8{gpu::sees_egress(stage)});
+  for (const auto& check : gpu::health_checks(stage))
+    hash.value(u8{target.down.contains({check.address, check.health})});
+  return hash.id();
+}
+
+ArtifactId id_of_tables(const policy::Policy& policy, const std::map<std::string, ArtifactId>& lists) {
+  InputHash hash("tables");
+  hash.add(policy::to_json(policy));
+  std::set<std::string> seen;
+  const auto add = [&](const policy::Match& match) {
+    add_lists(hash, match.src_lists, lists, seen);
+    add_lists(hash, match.dst_lists, lists, seen);
+  };
+  for (const auto& one : policy.management) add(one);
+  for (const auto& rule : policy.rules) add(rule.match);
+  return hash.id();
+}
+
+}  // namespace xdpgpu::compiler

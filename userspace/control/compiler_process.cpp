@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/compiler_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sodium.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "userspace/compiler/compiler.hpp"
+#include "userspace/control/forked.hpp"
+#include "userspace/control/output_relay.hpp"
+#include "userspace/control/privileges.hpp"
+#include "userspace/control/seccomp.hpp"
+#include "userspace/control/signals.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+// Where memory is short it goes before the data plane: that costs one command, and no packet.
+constexpr int kWorseThanTheBroker = 600;
+// It runs beside workers that spin, and may be started on their core.
+constexpr int kNice = 10;
+
+}  // namespace
+
+Result<kernel::Fd> CompilerProcess::start() {
+  end();
+  const auto now = Clock::now();
+  while (!starts_.empty() && now - starts_.front() > kStartsWithin) starts_.pop_front();
+  if (starts_.size() >= kMostStarts)
+    return Error(
+        fmt::format("{} compilers were started within {} s, and each has ended: see what they were "
+                    "given, and why they end (dmesg); try again in a while",
+                    starts_.size(), kStartsWithin.count()));
+  starts_.push_back(now);
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+    return Error(fmt::format("the compiler cannot be started: {}", std::strerror(errno)));
+  kernel::Fd own(fds[0]), others(fds[1]);
+  std::fflush(nullptr);
+  const pid_t broker = getpid();
+  child_ = fork();
+  if (child_ < 0) return Error(fmt::format("the compiler cannot be started: {}", std::strerror(errno)));
+  if (child_ != 0) return others;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != broker) _exit(1);
+  forget_();
+  become_it(std::move(own), broker);
+}
+
+// Nothing of the broker's is destroyed here: the process ends by _exit.
+void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
+  const auto fail = [](const std::string& why) {
+    std::fprintf(stderr, "xdpgpu: the compiler: %s\n", why.c_str());
+    _exit(1);
+  };
+  prctl(PR_SET_NAME, "xdpgpu-compiler");
+  prefer_for_the_oom_killer(kWorseThanTheBroker);
+  // An attach's, which has no relay yet, says nothing: whoever waits for it finds that it has ended.
+  if (const kernel::Fd nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC)); nowhere)
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+      if (isatty(fd) == 1) dup2(nowhere.get(), fd);
+  if (auto left = leave_terminal(); !left) fail(left.error());
+  close_others({socket.get()});
+  ignore_all_signals();
+  // Its hashes are chosen by what the processor has, which is looked for once.
+  if (sodium_init() < 0) fail("libsodium does not work here");
+  // A network of its own has no interface but a loopback that is down. Where it may not make one, the filter
+  // lets it have no socket all the same.
+  if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
+    std::fprintf(
+        stderr,
+        "xdpgpu: the compiler has no network namespace of its own (%s): its system-call filter alone "
+        "keeps it from the network\n",
+        std::strerror(errno));
+  const rlimit none{0, 0}, most{compiler::kMostAnswer, compiler::kMostAnswer};
+  (void)setrlimit(RLIMIT_CORE, &none);
+  (void)setrlimit(RLIMIT_FSIZE, &most);  // of memory that it hands over
+  (void)setpriority(PRIO_PROCESS, 0, kNice);
+  if (auto dropped = become_nobody(); !dropped) fail(dropped.error());
+  // Who changes its user outlives its parent, unless it says so again.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != broker) _exit(1);
+  // It was root's memory, and is nobody's to look into who has the same user.
+  prctl(PR_SET_DUMPABLE, 0);
+  if (filter_)
+    if (auto restricted = restrict_compiler(); !restricted) fail(restricted.error());
+  _exit(compiler::serve(socket.get()));
+}
+
+void CompilerProcess::reap() {
+  int status = 0;
+  if (child_ < 0 || waitpid(child_, &status, WNOHANG) != child_) return;
+  child_ = -1;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+    return say_(
+        "the compiler asked the kernel for what it must never ask for and was killed by its system-call "
+        "filter: "
+        "look at what policies and lists it was given");
+  if (WIFSIGNALED(status))
+    return say_(
+        fmt::format("the compiler was killed by signal {} ({}); packets go on, and the next policy gets "
+                    "another one",
+                    WTERMSIG(status), strsignal(WTERMSIG(status))));
+  say_(fmt::format("the compiler ended with status {}; packets go on, and the next policy gets another one",
+                   WEXITSTATUS(status)));
+}
+
+void CompilerProcess::end() noexcept {
+  if (child_ < 0) return;
+  kill(child_, SIGKILL);
+  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
+  child_ = -1;
+}
+
+}  // namespace xdpgpu::control

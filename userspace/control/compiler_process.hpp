@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/compiler_process.hpp: the compiler as its broker sees it: a process that is forked when
+// the data plane asks for one, gives up every privilege, and has a socket to that data plane and nothing
+// else: no map, no files, no network, no child. What it reads are policies and lists, which may be somebody
+// else's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "userspace/control/result.hpp"
+#include "userspace/kernel/kernel.hpp"
+
+namespace xdpgpu::control {
+
+class CompilerProcess {
+ public:
+  using Say = std::function<void(const std::string& sentence)>;
+  // filter: its system calls. forget: unmaps, in the child, what the broker shares with the kernel. say: what
+  // became of it, where that is not what it does.
+  CompilerProcess(bool filter, std::function<void()> forget, Say say)
+      : filter_(filter), forget_(std::move(forget)), say_(std::move(say)) {}
+  ~CompilerProcess() { end(); }
+  CompilerProcess(const CompilerProcess&) = delete;
+  CompilerProcess& operator=(const CompilerProcess&) = delete;
+
+  // Ends the one that there is, and starts another one: what it takes orders through. Refused where compilers
+  // come and go too fast.
+  Result<kernel::Fd> start();
+  // Takes its end, if it has come.
+  void reap();
+  void end() noexcept;
+
+ private:
+  [[noreturn]] void become_it(kernel::Fd socket, pid_t broker) noexcept;
+
+  using Clock = std::chrono::steady_clock;
+  // Each start is a fork of the broker, and namespaces that the kernel takes back when it likes.
+  static constexpr std::size_t kMostStarts = 8;
+  static constexpr std::chrono::seconds kStartsWithin{20};
+
+  bool filter_;
+  std::function<void()> forget_;
+  Say say_;
+  pid_t child_ = -1;
+  std::deque<Clock::time_point> starts_;  // the last ones
+};
+
+}  // namespace xdpgpu::control
