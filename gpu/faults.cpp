@@ -116,6 +116,7 @@ class FaultyDevice final : public Device {
     return device_->read_state(generation, table, first, words);
   }
   void unload(u32 generation) noexcept override { device_->unload(generation); }
+  std::shared_ptr<const DeviceCode> code() const override { return device_->code(); }
   Result<bool> publish_flows(const std::vector<FlowTables>& ports) override {
     return device_->publish_flows(ports);
   }

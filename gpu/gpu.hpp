@@ -75,6 +75,7 @@ std::vector<DeviceInfo> list_devices();
 // Built by the control plane from a policy; the builder in gpu/pipelines.hpp compiles stage settings
 // into one position-independent image of 32-bit words that every device reads.
 class Pipelines;
+struct DeviceCode;
 
 // ---- Batches ---------------------------------------------------------------------------------------
 // Memory of a slot belongs to the queue and stays valid until the queue is destroyed. Between acquire
@@ -240,7 +241,13 @@ class Device {
   // effect; also where the generation is loaded already, or 64 others are.
   //
   // A table sees the packets of a queue in their order, and those of several queues batch by batch.
+  //
+  // Pipelines may bring machine code for the device (Pipelines::code), which then decides their batches.
+  // Where kernels stay on the device they have to go for code to be loaded: batches wait meanwhile, and none
+  // is lost. Fails where the code is none for this device.
   virtual Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) = 0;
+  // The machine code that decides the batches of pipelines that bring none; nullptr: the device takes none.
+  virtual std::shared_ptr<const DeviceCode> code() const { return nullptr; }
   // Copies words.size() words of a stage's table (Pipelines::states()), from word `first` on, as they are at
   // some moment; while batches are in flight not all of the same one. Fails where there is no such table or
   // the words are not in it.

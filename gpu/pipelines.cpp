@@ -314,6 +314,13 @@ std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipel
   return loose;
 }
 
+std::shared_ptr<const Pipelines> Pipelines::with_code(std::shared_ptr<const Pipelines> pipelines,
+                                                      std::shared_ptr<const DeviceCode> code) {
+  std::shared_ptr<Pipelines> with(new Pipelines(*pipelines));
+  with->code_ = std::move(code);
+  return with;
+}
+
 std::string_view Pipelines::backend_of(u32 number) const noexcept {
   if (number < XG_REWRITE_FIRST || number - XG_REWRITE_FIRST >= backends_.size()) return {};
   return backends_[number - XG_REWRITE_FIRST];

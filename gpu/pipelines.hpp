@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/device_code.hpp"
 #include "gpu/gpu.hpp"
 #include "gpu/stage_code.hpp"
 #include "gpu/stages/stages.hpp"
@@ -81,6 +82,13 @@ class Pipelines {
   // loose then). Their tables are the same (StateSpec).
   static std::shared_ptr<const Pipelines> loosened(std::shared_ptr<const Pipelines> pipelines);
 
+  // The same, with machine code for the devices that take it (Device::code). That it decides as the stages do
+  // is the caller's word.
+  static std::shared_ptr<const Pipelines> with_code(std::shared_ptr<const Pipelines> pipelines,
+                                                    std::shared_ptr<const DeviceCode> code);
+  // nullptr: they bring none.
+  const std::shared_ptr<const DeviceCode>& code() const noexcept { return code_; }
+
   const std::vector<PipelineSettings>& settings() const noexcept { return settings_; }
   const std::vector<u32>& image() const noexcept { return image_; }
   // The records that cached verdicts name, from number XG_REWRITE_FIRST on (maps/flow.h); their generation
@@ -107,6 +115,7 @@ class Pipelines {
   std::vector<StateSpec> states_;
   std::vector<u32> payload_;  // by pipeline
   u32 most_payload_ = 0;
+  std::shared_ptr<const DeviceCode> code_;
 };
 
 // The pipelines that are to be shown what the host sends.

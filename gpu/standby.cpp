@@ -298,6 +298,7 @@ class WithStandby final : public Device {
     known_.generations[generation] = std::move(loose);
     return {};
   }
+  std::shared_ptr<const DeviceCode> code() const override { return lives_.front().device->code(); }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     return (life().failed() ? *standby_ : device()).read_state(generation, table, first, words);
   }

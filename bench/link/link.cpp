@@ -18,6 +18,7 @@
 #include "bench/stages/acl_cases.hpp"
 #include "bench/stages/frames.hpp"
 #include "gpu/cuda/memory.hpp"
+#include "gpu/device_code.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/stages/table.h"
 #include "gpu/stages/view.h"
@@ -63,10 +64,13 @@ struct Way {
 
 class Module {
  public:
-  explicit Module(const Code& code) {
+  // read_ms: is told as soon as the code has been read, which is before it is brought to the GPU.
+  explicit Module(const Code& code, std::atomic<double>* read_ms = nullptr) {
     const auto start = Clock::now();
     must(cudaLibraryLoadData(&library_, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-         "loading a module");
+         "reading a module");
+    read_ms_ = ms_since(start);
+    if (read_ms != nullptr) *read_ms = read_ms_;
     must(cudaLibraryGetKernel(&launched_, library_, "launched"), "finding a kernel");
     must(cudaLibraryGetKernel(&stays_, library_, "stays"), "finding a kernel");
     // Loading is put off until a kernel is asked about.
@@ -89,7 +93,7 @@ class Module {
  private:
   cudaLibrary_t library_ = nullptr;
   cudaKernel_t launched_ = nullptr, stays_ = nullptr;
-  double load_ms_ = 0;
+  double read_ms_ = 0, load_ms_ = 0;
   int registers_ = 0;
   std::size_t stack_ = 0;
 };
@@ -178,6 +182,18 @@ class Bed {
     }
     std::fill_n(reinterpret_cast<u8*>(results_.host()), u64{count} * sizeof(xg_result), u8{0});
     return {};
+  }
+
+  // The first `count` frames, and what decides them.
+  std::pair<FrameRegion, std::shared_ptr<const gpu::Pipelines>> traffic(u32 count) const {
+    return {frames_.region(count), pipelines_};
+  }
+  // Makes them those of another generation.
+  static void make_all(const FrameRegion& region, u32 count, u32 generation) {
+    for (u32 i = 0; i < count; i++)
+      std::memcpy(
+          region.base + region.descriptors[i].offset - XG_METADATA_SIZE + offsetof(xg_metadata, generation),
+          &generation, sizeof(generation));
   }
 
  private:
@@ -272,6 +288,8 @@ class Bench {
         asked[i]->runs.push_back(median(std::move(times)));
       }
     beside(bed, *modules.front());
+    for (const gpu::Drive drive : {gpu::Drive::launched, gpu::Drive::persistent, gpu::Drive::graph})
+      under_traffic(bed, drive);
   }
 
  private:
@@ -355,10 +373,11 @@ class Bench {
       bed.begin(resident, kBlock);
       bed.ask();
       std::atomic<bool> loaded{false};
+      std::atomic<double> read_ms{-1};
       double load_ms = 0;
       std::thread loader([&] {
         try {
-          const Module module(way.module);
+          const Module module(way.module, &read_ms);
           load_ms = module.load_ms();
         } catch (const std::exception& error) {
           loading.problem = error.what();
@@ -368,12 +387,81 @@ class Bench {
       double longest = 0;
       const auto start = Clock::now();
       while (!loaded && ms_since(start) < 3000) longest = std::max(longest, bed.ask());
-      if (!loaded) loading.problem = "it waits for the kernel that stays to end";
+      if (!loaded)
+        loading.note =
+            fmt::format("waits for the kernel that stays to end; reading the code {}",
+                        read_ms < 0 ? "waits, too" : fmt::format("took {:.3f} ms", read_ms.load()));
       bed.end();
       loader.join();
       loading.runs.push_back(load_ms);
       pause.runs.push_back(longest);
     }
+  }
+
+  // The device's own code under another name, which a policy brings while batches come one after the other:
+  // how long loading it takes, and the longest batch until those of that policy are decided by it. All come
+  // back, and rightly.
+  void under_traffic(const Bed& bed, gpu::Drive drive) {
+    constexpr std::array kDrives{"launched", "persistent", "graph"};
+    const std::string name =
+        fmt::format("{}, batches of {} one by one", kDrives[static_cast<u32>(drive)], kBlock);
+    const auto [region, pipelines] = bed.traffic(kBlock);
+    auto device = must(gpu::open_device("cuda"));
+    must(device->register_frames(region.base, region.bytes, gpu::Frames::in_place));
+    must(device->load(kGeneration, pipelines));
+    auto queue = device->open_queue({kBlock, 1, drive});
+    if (!queue) return rows_.leave_out(fmt::format("{}: {}", name, queue.error()));
+    Row& alone = rows_.add({.name = name + ": p50", .device = "cuda", .unit = "us", .scale = 1e-3});
+    Row& loading = rows_.add({.name = name + ": loading a policy's code", .device = "cuda", .unit = "ms"});
+    Row& pause = rows_.add({.name = name + ": the longest batch until the code decides",
+                            .device = "cuda",
+                            .unit = "us",
+                            .scale = 1e-3});
+    std::string problem;
+    std::vector<u32> verdicts;
+    const auto decide = [&](u32 generation) {
+      gpu::Slot* const slot = (*queue)->acquire();
+      std::copy_n(region.descriptors.begin(), kBlock, slot->descriptors);
+      const auto start = Clock::now();
+      if ((*queue)->submit(slot, kBlock, generation) != gpu::Submit::ok) problem = "a batch is not taken";
+      while (problem.empty() && (*queue)->poll() == nullptr)
+        if (Clock::now() - start > std::chrono::seconds(5)) problem = "a batch does not come back";
+      const double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+      std::vector<u32> now;
+      for (u32 i = 0; i < kBlock; i++) now.push_back(slot->results[i].verdict);
+      if (verdicts.empty()) verdicts = now;
+      if (now != verdicts) problem = "the verdicts are others";
+      (*queue)->release(slot);
+      return ns;
+    };
+    for (u32 i = 0; i < 2000 && problem.empty(); i++) decide(kGeneration);
+    for (int repeat = 0; repeat < settings_.repeats && problem.empty(); repeat++) {
+      std::vector<double> times;
+      for (u32 i = 0; i < 5000 && problem.empty(); i++) times.push_back(decide(kGeneration + repeat));
+      alone.runs.push_back(median(std::move(times)));
+      auto code = std::make_shared<gpu::DeviceCode>(*device->code());
+      code->id = fmt::format("copy {}", repeat);
+      std::atomic<bool> loaded{false};
+      double load_ms = 0;
+      std::thread loader([&] {
+        const auto start = Clock::now();
+        const auto done = device->load(kGeneration + repeat + 1, gpu::Pipelines::with_code(pipelines, code));
+        load_ms = ms_since(start);
+        if (!done) loading.problem = done.error();
+        loaded = true;
+      });
+      double longest = 0;
+      while (!loaded && problem.empty()) longest = std::max(longest, decide(kGeneration + repeat));
+      loader.join();
+      Bed::make_all(region, kBlock, kGeneration + repeat + 1);
+      for (u32 i = 0; i < 200 && problem.empty(); i++)
+        longest = std::max(longest, decide(kGeneration + repeat + 1));
+      device->unload(kGeneration + repeat);
+      loading.runs.push_back(load_ms);
+      pause.runs.push_back(longest);
+    }
+    Bed::make_all(region, kBlock, kGeneration);
+    if (!problem.empty()) pause.problem = problem;
   }
 
   const Settings& settings_;

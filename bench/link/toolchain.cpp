@@ -89,7 +89,7 @@ Result<Code> compile(const std::string& source, const std::string& architecture,
                    names.data()) != NVRTC_SUCCESS)
     return tl::unexpected(std::string("NVRTC takes no program"));
   const std::string target = "--gpu-architecture=sm_" + architecture;
-  std::vector<const char*> all{target.c_str(), "--relocatable-device-code=true", "--std=c++20"};
+  std::vector<const char*> all{target.c_str(), "--relocatable-device-code=true", "--std=c++20", "--no-cache"};
   if (form == Form::lto) all.push_back("--dlink-time-opt");
   for (const auto& option : options) all.push_back(option.c_str());
   Result<Code> code = Code();
@@ -112,7 +112,8 @@ Result<Code> compile(const std::string& source, const std::string& architecture,
 Result<Code> link(const std::vector<std::pair<std::string_view, Form>>& parts,
                   const std::string& architecture, Form form) {
   const std::string target = "-arch=sm_" + architecture;
-  std::vector<const char*> options{target.c_str()};
+  // Else what was linked before comes from a cache on disk.
+  std::vector<const char*> options{target.c_str(), "-no-cache"};
   if (form == Form::lto) options.push_back("-lto");
   nvJitLinkHandle linker = nullptr;
   if (tools.link_create(&linker, static_cast<u_int32_t>(options.size()), options.data()) != NVJITLINK_SUCCESS)

@@ -5,6 +5,8 @@ set(XDPGPU_CUDA_ARCHITECTURES
     "75-virtual;90-real"
     CACHE STRING "GPU architectures to build for: <n>-real for machine code, <n>-virtual for PTX")
 
+option(XDPGPU_CUDA_LINEINFO "Source lines in the kernels' code, for profiles: three times the size, and as long to load" OFF)
+
 # target_cuda_sources(<target> <file.cu>...): compiles kernel files of this folder into the target. Only where
 # the global property XDPGPU_NVCC is set: this build has CUDA. stage_includes, where it is set: what stages' files are
 # looked for in; otherwise as those of xdpgpu_gpu_stages.
@@ -30,27 +32,84 @@ function(target_cuda_sources target)
   endforeach()
 endfunction()
 
+# target_cuda_modules(<target> <file.cu>...): compiles kernel files of this folder into modules that the target has in it
+# as bytes, for each of XDPGPU_CUDA_ARCHITECTURES a module a file: gpu/cuda/kernels.cpp loads them.
+function(target_cuda_modules target)
+  get_property(nvcc GLOBAL PROPERTY XDPGPU_NVCC)
+  list(FILTER nvcc EXCLUDE REGEX "^-gencode")
+  if(NOT DEFINED stage_includes)
+    get_target_property(stage_includes xdpgpu_gpu_stages INTERFACE_INCLUDE_DIRECTORIES)
+  endif()
+  list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE includes)
+  set(modules)
+  set(bytes "")
+  set(table "")
+  foreach(architecture IN LISTS XDPGPU_CUDA_ARCHITECTURES)
+    string(REGEX MATCH "^([0-9]+)([af]?)-(real|virtual)$" ignored ${architecture})
+    set(number ${CMAKE_MATCH_1})
+    set(form ${CMAKE_MATCH_3})
+    # As xg_cuda_module has it.
+    set(machine_code 1)
+    set(code sm_${number}${CMAKE_MATCH_2})
+    if(form STREQUAL virtual)
+      set(machine_code 0)
+      set(code compute_${number}${CMAKE_MATCH_2})
+    elseif(CMAKE_MATCH_2)
+      set(machine_code 2)
+    endif()
+    foreach(file IN LISTS ARGN)
+      set(source ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+      string(REGEX REPLACE "[/.]" _ name ${file}_${architecture})
+      string(REPLACE - _ name ${name})
+      set(module ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin)
+      string(REPLACE sm_ compute_ virtual ${code})
+      add_custom_command(
+        OUTPUT ${module}
+        COMMAND ${nvcc} ${includes} -gencode=arch=${virtual},code=${code} -MD -MF ${module}.d -MT ${module} -fatbin ${source} -o
+                ${module}
+        DEPENDS ${source}
+        DEPFILE ${module}.d
+        COMMENT "Compiling ${file} for CUDA (${architecture})"
+        COMMAND_EXPAND_LISTS VERBATIM)
+      list(APPEND modules ${module})
+      string(APPEND bytes ".balign 64\n${name}_begin:\n.incbin \"${module}\"\n${name}_end:\n")
+      string(APPEND table ".quad ${name}_begin, ${name}_end\n.long ${number}, ${machine_code}\n")
+    endforeach()
+  endforeach()
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_modules.S)
+  file(
+    CONFIGURE OUTPUT ${list}
+    CONTENT
+      ".section .rodata\n${bytes}.section .data.rel.ro, \"aw\"\n.balign 8\n.global xg_cuda_modules_begin, xg_cuda_modules_end\nxg_cuda_modules_begin:\n${table}xg_cuda_modules_end:\n.section .note.GNU-stack, \"\", @progbits\n"
+    @ONLY)
+  set_source_files_properties(${list} PROPERTIES OBJECT_DEPENDS "${modules}")
+  target_sources(${target} PRIVATE ${list})
+endfunction()
+
 set(cuda_possible OFF)
 if(XDPGPU_CUDA)
   find_package(CUDAToolkit QUIET)
-  if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND CUDAToolkit_NVCC_EXECUTABLE)
+  # Whose runtime loads modules.
+  if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND CUDAToolkit_NVCC_EXECUTABLE AND CUDAToolkit_VERSION
+                                                                                          VERSION_GREATER_EQUAL 12.8)
     set(cuda_possible ON)
   elseif(NOT XDPGPU_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "XDPGPU_CUDA is ${XDPGPU_CUDA}, but no CUDA toolkit was found: install one, put its nvcc "
-                        "on PATH or set CUDAToolkit_ROOT, or set XDPGPU_CUDA to AUTO or OFF")
+    message(FATAL_ERROR "XDPGPU_CUDA is ${XDPGPU_CUDA}, but no CUDA toolkit of 12.8 or later was found: install "
+                        "one, put its nvcc on PATH or set CUDAToolkit_ROOT, or set XDPGPU_CUDA to AUTO or OFF")
   endif()
 endif()
 
 if(cuda_possible)
   message(STATUS "CUDA device: yes (${CUDAToolkit_NVCC_EXECUTABLE}, ${CUDAToolkit_VERSION})")
-  set(cuda_flags -std=c++20 -O3 -lineinfo -Xcompiler=-fPIC,-Wall,-Wextra)
+  set(cuda_flags -std=c++20 -O3 -Xcompiler=-fPIC,-Wall,-Wextra)
+  if(XDPGPU_CUDA_LINEINFO)
+    list(APPEND cuda_flags -lineinfo)
+  endif()
   if(XDPGPU_WERROR)
     list(APPEND cuda_flags -Werror=all-warnings)
   endif()
   # A third of the size; every program that has the devices in it has these.
-  if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
-    list(APPEND cuda_flags --compress-mode=size)
-  endif()
+  list(APPEND cuda_flags --compress-mode=size)
   foreach(architecture IN LISTS XDPGPU_CUDA_ARCHITECTURES)
     if(architecture MATCHES "^([0-9]+[af]?)-(real|virtual)$")
       set(number ${CMAKE_MATCH_1})
@@ -61,9 +120,11 @@ if(cuda_possible)
     endif()
   endforeach()
   set_property(GLOBAL PROPERTY XDPGPU_NVCC ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags})
-  target_cuda_sources(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
-  target_sources(${gpu_library} PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/loaded.cpp cuda/memory.cpp
-                                     cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
+  enable_language(ASM)
+  # In the order of kModules (kernels.hpp).
+  target_cuda_modules(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
+  target_sources(${gpu_library} PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/kernels.cpp
+                                     cuda/launch.cpp cuda/loaded.cpp cuda/memory.cpp cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
                                      cuda/stream_wait.cpp cuda/ways.cpp)
   target_link_libraries(${gpu_library} PRIVATE CUDA::cudart_static)
 else()

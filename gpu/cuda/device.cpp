@@ -7,6 +7,7 @@
 #include <new>
 
 #include "gpu/cuda/graph.hpp"
+#include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/mirror.hpp"
 #include "gpu/cuda/persistent.hpp"
 #include "gpu/cuda/queue.hpp"
@@ -56,6 +57,12 @@ int attribute(cudaDeviceAttr what, int ordinal) {
   return value;
 }
 
+// 90 for 9.0.
+u32 capability_of(int ordinal) {
+  return static_cast<u32>(attribute(cudaDevAttrComputeCapabilityMajor, ordinal) * 10 +
+                          attribute(cudaDevAttrComputeCapabilityMinor, ordinal));
+}
+
 DeviceInfo describe_device(int ordinal) {
   DeviceInfo info;
   info.name = fmt::format("cuda:{}", ordinal);
@@ -68,15 +75,23 @@ DeviceInfo describe_device(int ordinal) {
   }
   info.description = properties.name;
   info.memory_bytes = properties.totalGlobalMem;
-  if (properties.major * 10 + properties.minor < 75)
+  const auto capability = static_cast<u32>(properties.major * 10 + properties.minor);
+  if (capability < 75)
     info.reason = fmt::format("its compute capability is {}.{}, at least 7.5 is needed", properties.major,
                               properties.minor);
+  else if (const auto code = built_in_code(capability); !code)
+    info.reason = code.error();
   else if (attribute(cudaDevAttrComputeMode, ordinal) == cudaComputeModeProhibited)
     info.reason = "its compute mode is \"prohibited\": change it with nvidia-smi -c 0";
   else if (attribute(cudaDevAttrCanMapHostMemory, ordinal) == 0 ||
            attribute(cudaDevAttrMemoryPoolsSupported, ordinal) == 0)
     info.reason = "it cannot map host memory or has no memory pools: use another device";
   info.usable = info.reason.empty();
+  if (info.usable && !has_machine_code(capability))
+    info.description += fmt::format(
+        " (its driver compiles the stages when it is opened: this build has no machine code for compute "
+        "capability {}.{})",
+        properties.major, properties.minor);
   info.persistent = info.usable;
   info.graph = info.usable && has_stream_wait();
   info.in_place = info.usable && attribute(cudaDevAttrHostRegisterSupported, ordinal) != 0;
@@ -88,11 +103,15 @@ class CudaDevice final : public Device {
   static Result<std::unique_ptr<Device>> create(const DeviceInfo& info, int ordinal) {
     auto device = std::make_unique<CudaDevice>(info);
     device->shared_.ordinal = ordinal;
-    device->shared_.overlaps = attribute(cudaDevAttrComputeCapabilityMajor, ordinal) >= 9;
+    device->shared_.overlaps = capability_of(ordinal) >= 90;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
-    for (auto* load : {load_decide, load_posted, load_resident, load_watch})
-      if (const cudaError_t error = load(); error != cudaSuccess) return failure("loading the stages", error);
+    device->capability_ = capability_of(ordinal);
+    auto kernels = built_in_code(device->capability_).and_then(Kernels::read);
+    if (!kernels) return tl::unexpected(kernels.error());
+    for (u32 i = 0; i < kKernels; i++)
+      if (auto brought = (*kernels)->bring(kernel_at(i)); !brought) return tl::unexpected(brought.error());
+    device->shared_.kernels = *std::move(kernels);
     auto control = Stream::create();
     if (!control) return tl::unexpected(control.error());
     device->shared_.control = *std::move(control);
@@ -132,7 +151,9 @@ class CudaDevice final : public Device {
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (auto ready = enter(); !ready) return ready;
-    auto loaded = load_pipelines(std::move(pipelines), states_, shared_.control);
+    auto kernels = kernels_of(*pipelines);
+    if (!kernels) return tl::unexpected(kernels.error());
+    auto loaded = load_pipelines(std::move(pipelines), *std::move(kernels), states_, shared_.control);
     if (!loaded) return tl::unexpected(loaded.error());
     if (auto added = shared_.generations.add(generation, *std::move(loaded)); !added) return added;
     auto announced =
@@ -140,6 +161,7 @@ class CudaDevice final : public Device {
     if (!announced) shared_.generations.remove(generation);
     return announced;
   }
+  std::shared_ptr<const DeviceCode> code() const override { return shared_.kernels->code(); }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     if (auto ready = enter(); !ready) return ready;
     const Loaded* loaded = shared_.generations.find(generation);
@@ -219,7 +241,40 @@ class CudaDevice final : public Device {
     return {};
   }
 
+  // Loads the code that the pipelines bring, where it is not there yet. What no generation needs any more
+  // goes in the same pause.
+  Result<std::shared_ptr<const Kernels>> kernels_of(const Pipelines& pipelines) {
+    const auto& code = pipelines.code();
+    if (code == nullptr || code->id == shared_.kernels->id()) return shared_.kernels;
+    for (const auto& one : shared_.brought)
+      if (one->id() == code->id) return one;
+    if (code->architecture != capability_)
+      return tl::unexpected(fmt::format("the code {} is for compute capability {}.{}, {} has {}.{}", code->id,
+                                        code->architecture / 10, code->architecture % 10, info_.name,
+                                        capability_ / 10, capability_ % 10));
+    auto read = Kernels::read(code);
+    if (!read) return tl::unexpected(read.error());
+    std::shared_ptr<const Kernels> kernels = *std::move(read);
+    // One by one: batches that come meanwhile wait for one kernel and not for all.
+    for (u32 i = 0; i < kKernels; i++) {
+      Result<void> brought;
+      const bool done = shared_.pauses.pause([&] {
+        std::erase_if(shared_.brought, [](const auto& one) { return one.use_count() == 1; });
+        brought = kernels->bring(kernel_at(i));
+        if (!brought) kernels.reset();
+      });
+      if (!brought) return tl::unexpected(brought.error());
+      if (done) continue;
+      shared_.brought.push_back(std::move(kernels));
+      return tl::unexpected(
+          fmt::format("{} does not end its kernels, which code is not brought beside", info_.name));
+    }
+    shared_.brought.push_back(kernels);
+    return kernels;
+  }
+
   DeviceInfo info_;
+  u32 capability_ = 0;
   Shared shared_;
   States<DeviceMemory> states_;
 };

@@ -23,6 +23,7 @@ Result<std::unique_ptr<Queue>> GraphQueue::create(Shared& shared, const QueueOpt
   if (auto done = queue->allocate(options).and_then([&] { return queue->try_wait(); }); !done)
     return tl::unexpected(done.error());
   queue->prepare();
+  shared.pauses.add(*queue);
   try {
     queue->watcher_ = start_thread("xdpgpu-posts", [raw = queue.get()] { raw->watch(); });
   } catch (const std::exception& error) {
@@ -38,7 +39,8 @@ GraphQueue::GraphQueue(Shared& shared, const QueueOptions& options)
       depth_(options.depth),
       places_(std::bit_ceil(options.depth)),
       receive_queue_(options.receive_queue),
-      grid_(std::clamp((options.batch_capacity + kPostedBlock - 1) / kPostedBlock, 1u, kMostBlocks)) {}
+      grid_(std::clamp((options.batch_capacity + kPostedBlock - 1) / kPostedBlock, 1u, kMostBlocks)),
+      kernels_(shared.kernels) {}
 
 Result<void> GraphQueue::allocate(const QueueOptions& options) {
   return Stream::create()
@@ -74,6 +76,7 @@ void GraphQueue::prepare() {
 }
 
 GraphQueue::~GraphQueue() {
+  shared_.pauses.remove(*this);
   stopping_ = true;
   watched_.ring();
   if (watcher_.joinable()) watcher_.join();
@@ -118,7 +121,7 @@ bool GraphQueue::post_up_to(u64 number) noexcept {
     posted_.post = last_ + 1;
     if (wait_for(stream_.get(), reinterpret_cast<const u32*>(mailbox_.device() + kBellAt),
                  static_cast<u32>(posted_.post)) != cudaSuccess ||
-        launch_posted(posted_, grid_, stream_.get()) != cudaSuccess) {
+        launch_posted(*kernels_, posted_, grid_, stream_.get()) != cudaSuccess) {
       shared_.failed = true;
       return false;
     }
@@ -140,6 +143,8 @@ Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   made.slot = slot->index;
   // Before it can be finished: poll looks for the ticket once it is in there.
   ring_.submitted(slot, count, generation);
+  shared_.pauses.begin(handing_over_);
+  if (loaded->kernels != kernels_) post_others(loaded->kernels);
   submitting_.store(true);
   while (withdrawing_.load()) relax();
   const u64 post = rung_.load(std::memory_order_relaxed) + 1;
@@ -156,14 +161,39 @@ Submit GraphQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
     end_posting();
     if (!good) break;  // poll says so of the batch
   }
+  Pauses::end(handing_over_);
   return Submit::ok;
+}
+
+// The posts that stand there are other kernels' ones: those that were rung for run, the rest is withdrawn.
+void GraphQueue::post_others(const std::shared_ptr<const Kernels>& kernels) noexcept {
+  for (;;) {
+    if (shared_.failed.load(std::memory_order_relaxed)) break;
+    if (!all_ran()) withdraw();
+    if (!try_post()) continue;
+    const bool none = all_ran();
+    if (none) kernels_ = kernels;
+    posting_.store(false, std::memory_order_release);
+    if (none) break;
+  }
+}
+
+bool GraphQueue::send_away() noexcept {
+  if (shared_.failed) return true;
+  if (handing_over_.load()) return false;
+  if (!all_ran()) withdraw();
+  // Whoever is posting has seen no pause yet.
+  if (!try_post()) return false;
+  const bool none = all_ran();
+  posting_.store(false, std::memory_order_release);
+  return none && cudaStreamQuery(stream_.get()) != cudaErrorNotReady;
 }
 
 void GraphQueue::release(Slot* slot) noexcept {
   ring_.release(slot);
   const u64 wanted = rung_.load(std::memory_order_relaxed) + depth_;
   if (shared_.failed.load(std::memory_order_relaxed) || last_ >= wanted || !try_post()) return;
-  (void)post_up_to(wanted);
+  if (!shared_.pauses.any()) (void)post_up_to(wanted);
   end_posting();
 }
 

@@ -17,7 +17,7 @@
 
 namespace xdpgpu::gpu::cuda {
 
-class GraphQueue final : public Queue {
+class GraphQueue final : public Queue, private Stays {
  public:
   static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
   ~GraphQueue() override;
@@ -37,6 +37,8 @@ class GraphQueue final : public Queue {
   bool try_post() noexcept;
   void end_posting() noexcept;
   void withdraw() noexcept;
+  void post_others(const std::shared_ptr<const Kernels>& kernels) noexcept;
+  bool send_away() noexcept override;
   void watch() noexcept;
   bool all_ran() const noexcept;
   // Lines of the mailbox.
@@ -58,13 +60,16 @@ class GraphQueue final : public Queue {
   u32 depth_, places_;
   u32 receive_queue_;
   u32 grid_;
-  Posted posted_{};                   // as the next one is posted
+  Posted posted_{};  // as the next one is posted
+  // With which; changed by the feeding thread, while nothing is posted.
+  std::shared_ptr<const Kernels> kernels_;
   std::atomic<u64> rung_{0};          // posts that may run
   std::atomic<u64> last_{0};          // post that is enqueued
   std::atomic<bool> posting_{false};  // by one of the threads
   // The one waits for the other to be over, which gives up for the one.
   alignas(64) std::atomic<bool> submitting_{false};
   std::atomic<bool> withdrawing_{false};
+  std::atomic<bool> handing_over_{false};  // Pauses::begin
   Doorbell watched_;
   std::atomic<bool> stopping_{false};
   std::thread watcher_;

@@ -2,9 +2,6 @@
 //
 // gpu/cuda/kernel.cu: the CUDA entry: one thread a packet, of a large batch with tables in two kernels.
 #include "gpu/cuda/kernel.hpp"
-
-#include <algorithm>
-
 #include "gpu/cuda/tables.cuh"
 
 namespace xdpgpu::gpu::cuda {
@@ -26,8 +23,8 @@ enum class Second {
 };
 
 template <Second kSecond>
-__global__ void __launch_bounds__(kBlock)
-    decide(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
+__device__ __forceinline__ void decide(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
+                                       const Completion& completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ bool last;
   // From here on the next batch's blocks may come and fetch their packets, as soon as there is room for them.
@@ -63,8 +60,8 @@ __global__ void __launch_bounds__(kBlock)
 // once: left to itself the compiler keeps to 128 a thread where a stage has a function that is not inlined,
 // and stores what does not fit (864 bytes a thread) to memory.
 template <bool kCrowds>
-__global__ void __launch_bounds__(kBlock, kCrowds ? 2 : 3)
-    finish(const xg_batch batch, const Flows flows, const Scratch scratch, const Completion completion) {
+__device__ __forceinline__ void finish(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
+                                       const Completion& completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ Place place;
   cudaTriggerProgrammaticLaunchCompletion();
@@ -81,51 +78,23 @@ __global__ void __launch_bounds__(kBlock, kCrowds ? 2 : 3)
   complete(completion);
 }
 
-// overlaps: it may begin before what the stream holds before it ends.
-cudaError_t launch_kernel(const void* kernel, u32 blocks, bool overlaps, void** arguments,
-                          cudaStream_t stream) noexcept {
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(kBlock);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = overlaps ? 1 : 0;
-  return cudaLaunchKernelExC(&config, kernel, arguments);
-}
-
-const void* address(void (*kernel)(xg_batch, Flows, Scratch, Completion)) {
-  return reinterpret_cast<const void*>(kernel);
-}
-
 }  // namespace
-
-cudaError_t load_decide() noexcept {
-  cudaFuncAttributes attributes{};
-  for (const void* kernel : {address(&decide<Second::nobodys>), address(&decide<Second::block>),
-                             address(&decide<Second::team>), address(&finish<false>), address(&finish<true>)})
-    if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess)
-      return error;
-  return cudaSuccess;
-}
-
-cudaError_t launch(const xg_batch& batch, const Flows& flows, Tables tables, const Scratch& scratch,
-                   const Completion& completion, bool overlaps, cudaStream_t stream) noexcept {
-  xg_batch batch_argument = batch;
-  Flows flows_argument = flows;
-  Scratch scratch_argument = scratch;
-  Completion completion_argument = completion;
-  const bool in_team = tables != Tables::none && batch.count > kAlonePackets;
-  void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument};
-  const u32 blocks = (batch.count + kBlock - 1) / kBlock;
-  const void* first = address(&decide<Second::nobodys>);
-  if (tables != Tables::none) first = address(in_team ? &decide<Second::team> : &decide<Second::block>);
-  const cudaError_t error = launch_kernel(first, blocks, overlaps, arguments, stream);
-  if (error != cudaSuccess || !in_team) return error;
-  return launch_kernel(address(tables == Tables::crowded ? &finish<true> : &finish<false>),
-                       std::min(blocks, kTeamBlocks), false, arguments, stream);
-}
-
 }  // namespace xdpgpu::gpu::cuda
+
+// Kernel of gpu/cuda/kernels.hpp; launch() says what they are for.
+using xdpgpu::gpu::cuda::Completion;
+using xdpgpu::gpu::cuda::Flows;
+using xdpgpu::gpu::cuda::Scratch;
+using xdpgpu::gpu::cuda::Second;
+
+#define XG_DECIDES(name, what, ...)                                                                  \
+  extern "C" __global__ void __launch_bounds__(__VA_ARGS__)                                          \
+      name(const __grid_constant__ xg_batch batch, const __grid_constant__ Flows flows,              \
+           const __grid_constant__ Scratch scratch, const __grid_constant__ Completion completion) { \
+    xdpgpu::gpu::cuda::what(batch, flows, scratch, completion);                                      \
+  }
+XG_DECIDES(xg_decide, decide<Second::nobodys>, xdpgpu::gpu::cuda::kBlock)
+XG_DECIDES(xg_decide_alone, decide<Second::block>, xdpgpu::gpu::cuda::kBlock)
+XG_DECIDES(xg_decide_team, decide<Second::team>, xdpgpu::gpu::cuda::kBlock)
+XG_DECIDES(xg_finish, finish<false>, xdpgpu::gpu::cuda::kBlock, 3)
+XG_DECIDES(xg_finish_crowded, finish<true>, xdpgpu::gpu::cuda::kBlock, 2)

@@ -11,6 +11,8 @@
 
 namespace xdpgpu::gpu::cuda {
 
+class Kernels;
+
 // How a batch says that it is finished.
 struct Completion {
   u32* blocks = nullptr;    // device memory, 0 between batches: blocks that are through
@@ -34,15 +36,13 @@ enum class Tables {
   crowded,  // some, and XG_IMAGE_CROWDED_AT names rounds
 };
 
-// Loads the kernels while no other stays on the GPU, which would keep the driver waiting.
-cudaError_t load_decide() noexcept;
-
 // Enqueues the batch on `stream`; batches that share a Completion::blocks or a Scratch share the stream. The
 // results' array is 16-aligned. The addresses of its tables stand behind the image.
 // overlaps: its packets may be fetched while the batch before is still at work (compute capability 9.0 and
 // later; CUDA's programmatic dependent launch); it is decided after that one all the same. Any error is the
 // device's end.
-cudaError_t launch(const xg_batch& batch, const Flows& flows, Tables tables, const Scratch& scratch,
-                   const Completion& completion, bool overlaps, cudaStream_t stream) noexcept;
+cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& flows, Tables tables,
+                   const Scratch& scratch, const Completion& completion, bool overlaps,
+                   cudaStream_t stream) noexcept;
 
 }  // namespace xdpgpu::gpu::cuda

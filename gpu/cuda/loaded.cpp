@@ -3,7 +3,8 @@
 
 namespace xdpgpu::gpu::cuda {
 
-Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines, States<DeviceMemory>& states,
+Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines,
+                              std::shared_ptr<const Kernels> kernels, States<DeviceMemory>& states,
                               const Stream& stream) {
   const auto& words = pipelines->image();
   const u64 bytes = words.size() * sizeof(u32);
@@ -23,6 +24,7 @@ Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines, States
     if (error != cudaSuccess) return failure("filling device memory", error);
   }
   loaded.pipelines = std::move(pipelines);
+  loaded.kernels = std::move(kernels);
   loaded.image = *std::move(image);
   loaded.tables = *std::move(tables);
   return loaded;

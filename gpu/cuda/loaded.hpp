@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/cuda/loaded.hpp: a loaded generation: its image, with the addresses of its tables right behind it, and
-// these.
+// these, and the kernels that read it.
 #pragma once
 
 #include "gpu/cuda/kernel.hpp"
+#include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/stages/image.h"
 #include "gpu/states.hpp"
@@ -13,6 +14,7 @@ namespace xdpgpu::gpu::cuda {
 
 struct Loaded {
   std::shared_ptr<const Pipelines> pipelines;
+  std::shared_ptr<const Kernels> kernels;  // that decide its batches
   DeviceMemory image;
   States<DeviceMemory>::Held tables;
 
@@ -22,12 +24,14 @@ struct Loaded {
   }
   void abandon() noexcept {
     image.abandon();
+    kernels->abandon();
     for (const auto& table : tables) table->abandon();
   }
 };
 
 // Takes the tables that `states` has. Fails without effect.
-Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines, States<DeviceMemory>& states,
+Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines,
+                              std::shared_ptr<const Kernels> kernels, States<DeviceMemory>& states,
                               const Stream& stream);
 
 }  // namespace xdpgpu::gpu::cuda

@@ -80,7 +80,8 @@ Result<void> MirrorMemory::allocate(Shared& shared) {
     }
   }
   u32 most = 0;
-  if (const cudaError_t error = most_watched_rings(shared.ordinal, most); error != cudaSuccess)
+  if (const cudaError_t error = most_watched_rings(*shared.kernels, shared.ordinal, most);
+      error != cudaSuccess)
     return failure("asking how much the GPU can watch", error);
   if (rings.size() > most)
     return tl::unexpected(fmt::format(
@@ -132,11 +133,17 @@ void MirrorMemory::abandon() noexcept {
 
 namespace {
 
-class CudaMirror final : public Mirror {
+class CudaMirror final : public Mirror, private Stays {
  public:
   // The kernel has been launched.
   explicit CudaMirror(Shared& shared) : shared_(shared), memory_(*shared.mirror) {
-    thread_ = start_thread("xdpgpu-mirror", [this] { watch_over(); });
+    shared_.pauses.add(*this);
+    try {
+      thread_ = start_thread("xdpgpu-mirror", [this] { watch_over(); });
+    } catch (...) {
+      shared_.pauses.remove(*this);
+      throw;
+    }
     memory_.in_use = true;
   }
   ~CudaMirror() override;
@@ -158,6 +165,8 @@ class CudaMirror final : public Mirror {
 
  private:
   void watch_over() noexcept;
+  bool send_away() noexcept override;
+  void come_back() noexcept override { closing_.notify_all(); }
   void put_beat(u32 beat) noexcept { __atomic_store_n(memory_.beat(), beat, __ATOMIC_RELAXED); }
   // Whether the kernel stays; an error means that the device is lost.
   cudaError_t state() const noexcept { return cudaStreamQuery(memory_.stream().get()); }
@@ -174,10 +183,15 @@ void CudaMirror::watch_over() noexcept {
   (void)cudaSetDevice(shared_.ordinal);
   std::unique_lock lock(mutex_);
   for (u32 beat = 1; !closed_; beat = beat + 1 == kWatchStop ? 0 : beat + 1) {
+    if (shared_.pauses.any()) {
+      closing_.wait_for(lock, kBeatEvery);
+      continue;
+    }
     put_beat(beat);
     cudaError_t now = state();
-    // The process was stopped for longer than the lease: go on where the kernel ended.
-    if (now == cudaSuccess) now = launch_watch(memory_.watch(shared_.images), memory_.stream().get());
+    // The process was stopped for longer than the lease, or there was a pause: go on where the kernel ended.
+    if (now == cudaSuccess)
+      now = launch_watch(*shared_.kernels, memory_.watch(shared_.images), memory_.stream().get());
     if (now != cudaSuccess && now != cudaErrorNotReady) {
       shared_.failed = true;
       return;
@@ -186,7 +200,16 @@ void CudaMirror::watch_over() noexcept {
   }
 }
 
+// It is sent away under the lock, and so not started again by a thread that has not seen the pause yet.
+bool CudaMirror::send_away() noexcept {
+  if (shared_.failed) return true;
+  const std::lock_guard lock(mutex_);
+  put_beat(kWatchStop);
+  return state() != cudaErrorNotReady;
+}
+
 CudaMirror::~CudaMirror() {
+  shared_.pauses.remove(*this);
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -217,7 +240,7 @@ Result<std::unique_ptr<Mirror>> begin(Shared& shared, const MirrorOptions& optio
   }
   shared.mirror->begin();
   if (const cudaError_t error =
-          launch_watch(shared.mirror->watch(shared.images), shared.mirror->stream().get());
+          launch_watch(*shared.kernels, shared.mirror->watch(shared.images), shared.mirror->stream().get());
       error != cudaSuccess)
     return failure("starting the kernel", error);
   return std::make_unique<CudaMirror>(shared);

@@ -20,7 +20,10 @@ void store_half(void* to, Half half) noexcept { *static_cast<volatile Half*>(to)
 Residence::Residence(Shared& shared, const QueueOptions& options)
     : shared_(shared),
       depth_(options.depth),
-      blocks_(std::clamp((options.batch_capacity + kResidentBlock - 1) / kResidentBlock, 1u, kMostBlocks)) {}
+      blocks_(std::clamp((options.batch_capacity + kResidentBlock - 1) / kResidentBlock, 1u, kMostBlocks)),
+      deciders_(options.depth) {
+  shared_.pauses.add(*this);
+}
 
 Result<void> Residence::allocate() {
   return Stream::create()
@@ -33,7 +36,7 @@ Result<void> Residence::allocate() {
 void Residence::end() noexcept {
   if (mailbox_.host() != nullptr) {
     progress_.drain_while([&] { return finished() < handed_ && keep(); });
-    reinterpret_cast<volatile u32&>(*(mailbox_.host() + kBeatAt)) = kResidentStop;
+    stop();
     progress_.drain_while([&] { return running_ && !ended() && progress_.healthy(); });
     progress_.drain_while([&] { return running_ && cudaStreamQuery(stream_.get()) == cudaErrorNotReady; });
   }
@@ -41,6 +44,23 @@ void Residence::end() noexcept {
   mailbox_.abandon();
   command_.abandon();
   stream_.abandon();
+}
+
+void Residence::stop() noexcept {
+  std::atomic_ref(*reinterpret_cast<u32*>(mailbox_.host() + kBeatAt))
+      .store(kResidentStop, std::memory_order_relaxed);
+}
+
+bool Residence::send_away() noexcept {
+  if (mailbox_.host() == nullptr || shared_.failed) return true;
+  if (handing_over_.load()) return false;
+  if (finished() < handed_) {
+    (void)keep();
+    return false;
+  }
+  if (!running_) return true;
+  stop();
+  return ended() && cudaStreamQuery(stream_.get()) != cudaErrorNotReady;
 }
 
 bool Residence::ended() const noexcept {
@@ -67,6 +87,9 @@ bool Residence::keep() noexcept {
 
 // From the first batch that is not finished.
 bool Residence::start() noexcept {
+  const u64 first = finished() + 1;
+  if (first > handed_.load(std::memory_order_acquire)) return true;
+  const Kernels& kernels = *deciders_[first % depth_].load(std::memory_order_relaxed);
   Resident resident;
   resident.jobs = reinterpret_cast<const Job*>(mailbox_.device() + kJobsAt);
   resident.depth = depth_;
@@ -75,12 +98,12 @@ bool Residence::start() noexcept {
   resident.finished = reinterpret_cast<u64*>(mailbox_.device() + kFinishedAt);
   resident.ended = reinterpret_cast<u32*>(mailbox_.device() + kEndedAt);
   resident.command = reinterpret_cast<Command*>(command_.get());
-  resident.first = finished() + 1;
+  resident.first = first;
   resident.lease_ns = kLeaseNs;
   resident.launch = launch_ + 1;
   launch_ = resident.launch;
   if (cudaSetDevice(shared_.ordinal) != cudaSuccess ||
-      launch_resident(resident, blocks_, stream_.get()) != cudaSuccess) {
+      launch_resident(kernels, resident, blocks_, stream_.get()) != cudaSuccess) {
     shared_.failed = true;
     return false;
   }
@@ -88,16 +111,21 @@ bool Residence::start() noexcept {
   return true;
 }
 
-u64 Residence::hand_over(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept {
+u64 Residence::hand_over(const Slot& slot, const Loaded& loaded, u32 count, u32 generation) noexcept {
+  shared_.pauses.begin(handing_over_);
   beat();
-  const u64 address = reinterpret_cast<u64>(image.get());
-  const u64 number = ++handed_;
+  const u64 address = reinterpret_cast<u64>(loaded.image.get());
+  const u64 number = handed_.load(std::memory_order_relaxed) + 1;
+  deciders_[number % depth_].store(loaded.kernels.get(), std::memory_order_relaxed);
   const u32 ticket = static_cast<u32>(number);
   u8* const at = mailbox_.host() + kJobsAt + number % depth_ * sizeof(Job);
   // What the job is about is there before it.
   std::atomic_thread_fence(std::memory_order_release);
   store_half(at, Half{static_cast<u32>(address), static_cast<u32>(address >> 32), count, ticket});
-  store_half(at + 16, Half{generation, slot.index, 0, ticket});
+  store_half(at + 16, Half{generation, slot.index, loaded.kernels->number(), ticket});
+  handed_.store(number, std::memory_order_release);
+  (void)keep();
+  Pauses::end(handing_over_);
   return number;
 }
 
@@ -138,9 +166,9 @@ Submit PersistentQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   const Loaded* loaded = shared_.generations.find(generation);
   if (loaded == nullptr) return Submit::unknown_generation;
   slots_.stage(shared_, *slot, count, *loaded->pipelines);
-  residence_.hand_over(*slot, loaded->image, count, generation);
+  // Before it can be finished: poll looks for it once it is in there. Where the device fails, it says so.
   ring_.submitted(slot, count, generation);
-  (void)residence_.keep();  // where the device fails, poll says so of the batch
+  residence_.hand_over(*slot, *loaded, count, generation);
   return Submit::ok;
 }
 

@@ -3,8 +3,9 @@
 // gpu/cuda/persistent.hpp: a worker's queue to a resident kernel (gpu/cuda/resident.hpp): a batch is handed
 // over by storing 32 bytes in pinned memory, without a call of the driver.
 //
-// The kernel is started by the first batch. It ends by itself when it has had nothing to do for kLease, or
-// when the process is gone, and is started again by the next batch.
+// The kernel is started by the first batch. It ends by itself when it has had nothing to do for kLease, when
+// the process is gone, or in front of a batch that other kernels are to decide, and one is started again for
+// the next batch.
 #pragma once
 
 #include "gpu/cuda/resident.hpp"
@@ -14,23 +15,23 @@ namespace xdpgpu::gpu::cuda {
 
 // A queue's resident kernel, and the way there. Its batches are numbered from 1, and finish in that order.
 // The thread that feeds hands over, the one that retires polls; either keeps the kernel.
-class Residence {
+class Residence final : public Stays {
  public:
   Residence(Shared& shared, const QueueOptions& options);
+  ~Residence() override { shared_.pauses.remove(*this); }
 
   // Before the first batch: first its own memory, then the slots'.
   Result<void> allocate();
   void use(const SlotsView& slots) noexcept { view_ = slots; }
   const Stream& stream() const noexcept { return stream_; }
 
-  // The next batch, from a slot that is ready for a kernel; its number. keep() is to follow.
-  u64 hand_over(const Slot& slot, const DeviceMemory& image, u32 count, u32 generation) noexcept;
-  // Starts the kernel where there is none. False: the device failed.
-  bool keep() noexcept;
+  // The next batch, from a slot that is ready for a kernel; its number. The kernel is there, or the device
+  // has failed. In a pause it waits for its end.
+  u64 hand_over(const Slot& slot, const Loaded& loaded, u32 count, u32 generation) noexcept;
   // Whether all that was handed over is over; where the kernel has gone before it took the last batch, it is
   // back. The feeding thread.
   bool through() noexcept {
-    if (finished() >= handed_) return true;
+    if (finished() >= handed_.load(std::memory_order_relaxed)) return true;
     if (ended()) (void)keep();
     return false;
   }
@@ -40,9 +41,14 @@ class Residence {
   // Waits for what was handed over, and ends the kernel. Neither thread uses it any more.
   void end() noexcept;
 
+  bool send_away() noexcept override;
+
  private:
+  // Starts the kernel where there is none and something is left for it. False: the device failed.
+  bool keep() noexcept;
   bool start() noexcept;
   bool ended() const noexcept;
+  void stop() noexcept;
   // Lines of the mailbox.
   static constexpr u64 kLine = 128;
   static constexpr u64 kBeatAt = 0, kEndedAt = kLine, kFinishedAt = 2 * kLine, kJobsAt = 3 * kLine;
@@ -57,10 +63,13 @@ class Residence {
   Progress progress_{shared_, stream_};
   u32 depth_;
   u32 blocks_;
-  u64 handed_ = 0;                     // the feeding thread's
-  std::atomic<u32> launch_{0};         // kernels started
-  std::atomic<bool> running_{false};   // as far as is known here
-  std::atomic<bool> starting_{false};  // by one of the two threads
+  // By ticket % depth: the kernels that are to decide it. Its generation keeps them.
+  std::vector<std::atomic<const Kernels*>> deciders_;
+  std::atomic<u64> handed_{0};             // batches handed over
+  std::atomic<bool> handing_over_{false};  // Pauses::begin
+  std::atomic<u32> launch_{0};             // kernels started
+  std::atomic<bool> running_{false};       // as far as is known here
+  std::atomic<bool> starting_{false};      // by one of the two threads
 };
 
 class PersistentQueue final : public Queue {

@@ -21,7 +21,7 @@ __device__ Order fetch(const Order* from) {
   return {u64{a.y} << 32 | a.x, u64{a.w} << 32 | a.z, b.x, b.y, b.z, b.w};
 }
 
-__global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted posted) {
+__device__ __forceinline__ void decide_posted(const Posted& posted) {
   __shared__ Order order;
   __shared__ u32 withdrawn;
   if (threadIdx.x == 0) {
@@ -59,17 +59,9 @@ __global__ void __launch_bounds__(kPostedBlock) decide_posted(const Posted poste
 }
 
 }  // namespace
-
-cudaError_t load_posted() noexcept {
-  cudaFuncAttributes attributes{};
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&decide_posted));
-}
-
-cudaError_t launch_posted(const Posted& posted, u32 blocks, cudaStream_t stream) noexcept {
-  Posted argument = posted;
-  void* arguments[] = {&argument};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&decide_posted), dim3(blocks), dim3(kPostedBlock),
-                          arguments, 0, stream);
-}
-
 }  // namespace xdpgpu::gpu::cuda
+
+extern "C" __global__ void __launch_bounds__(xdpgpu::gpu::cuda::kPostedBlock)
+    xg_decide_posted(const __grid_constant__ xdpgpu::gpu::cuda::Posted posted) {
+  xdpgpu::gpu::cuda::decide_posted(posted);
+}

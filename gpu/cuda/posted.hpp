@@ -33,12 +33,10 @@ struct Posted {
   u64 post = 0;
 };
 
-// Loads the kernel, as load_resident() does.
-cudaError_t load_posted() noexcept;
-
 // Enqueues a post of `blocks` blocks on `stream`, behind whatever lets it run. Posts that share
 // Posted::blocks share the stream. Any error is the device's end.
-cudaError_t launch_posted(const Posted& posted, u32 blocks, cudaStream_t stream) noexcept;
+cudaError_t launch_posted(const Kernels& kernels, const Posted& posted, u32 blocks,
+                          cudaStream_t stream) noexcept;
 
 // Packets that a block takes at a time.
 inline constexpr u32 kPostedBlock = 128;

@@ -21,6 +21,8 @@ Shared::~Shared() {
   flows.abandon();
   images.abandon();
   if (mirror) mirror->abandon();
+  if (kernels) kernels->abandon();
+  for (const auto& one : brought) one->abandon();
   tables_turn.abandon();
   generations.each([](Loaded& loaded) { loaded.abandon(); });
 }
@@ -154,8 +156,8 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   }
   const Completion completion{reinterpret_cast<u32*>(blocks_.get()),
                               reinterpret_cast<u64*>(finished_.device()), ticket};
-  return launch(batch, {shared_.flows.device(), receive_queue_}, loaded.has(), scratch_.view(shared_),
-                completion, shared_.overlaps, stream_.get());
+  return launch(*loaded.kernels, batch, {shared_.flows.device(), receive_queue_}, loaded.has(),
+                scratch_.view(shared_), completion, shared_.overlaps, stream_.get());
 }
 
 Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {

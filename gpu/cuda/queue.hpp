@@ -12,6 +12,7 @@
 #include "gpu/cuda/images.hpp"
 #include "gpu/cuda/loaded.hpp"
 #include "gpu/cuda/memory.hpp"
+#include "gpu/cuda/pauses.hpp"
 #include "gpu/cuda/scratch.hpp"
 #include "gpu/generations.hpp"
 #include "gpu/slots.hpp"
@@ -26,12 +27,15 @@ struct Shared {
   void* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
-  bool overlaps = false;                 // a batch may begin before the one before it ends
-  Stream control;                        // loads and unloads
-  Registration region;                   // in place only
-  FlowWriter flows;                      // where the device publishes
-  DeviceMemory tables_turn;              // Scratch::turn
-  Generations<Loaded> generations;       // they go before `control`
+  bool overlaps = false;                                // a batch may begin before the one before it ends
+  Stream control;                                       // loads and unloads
+  Registration region;                                  // in place only
+  FlowWriter flows;                                     // where the device publishes
+  DeviceMemory tables_turn;                             // Scratch::turn
+  std::shared_ptr<const Kernels> kernels;               // of generations that bring no code, and the mirror's
+  std::vector<std::shared_ptr<const Kernels>> brought;  // with pipelines
+  mutable Pauses pauses;                                // for code to be loaded in
+  Generations<Loaded> generations;                      // they go before `control`
   Images images;                         // where they stand, for kernels that look for themselves
   std::unique_ptr<MirrorMemory> mirror;  // from the first mirror on
   // Once lost, a device stays lost. One that did not finish in time may still use its memory: nothing of

@@ -34,7 +34,8 @@ __device__ bool await(const Resident& r, u64 ticket, Job& job) {
   for (;;) {
     for (u32 i = 0; i < kLooksPerBeat; i++) {
       job = fetch(r.jobs + ticket % r.depth);
-      if (job.ticket == u32(ticket) && job.ticket_again == u32(ticket)) return true;
+      // Another kernel's job is left to that one.
+      if (job.ticket == u32(ticket) && job.ticket_again == u32(ticket)) return job.code == r.code;
     }
     const u32 seen = __ldcv(r.beat);
     const u64 now = now_ns();
@@ -123,7 +124,7 @@ __device__ void follow(const Resident& r, Job& job, u32& go_on, BlockLines& line
   }
 }
 
-__global__ void __launch_bounds__(kResidentBlock) reside(const Resident resident) {
+__device__ __forceinline__ void reside(const Resident& resident) {
   __shared__ Job job;
   __shared__ u32 go_on;
   __shared__ BlockLines lines;
@@ -134,20 +135,9 @@ __global__ void __launch_bounds__(kResidentBlock) reside(const Resident resident
 }
 
 }  // namespace
-
-cudaError_t load_resident() noexcept {
-  cudaFuncAttributes attributes{};
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&reside));
-}
-
-cudaError_t launch_resident(const Resident& resident, u32 blocks, cudaStream_t stream) noexcept {
-  if (const cudaError_t error = cudaMemsetAsync(resident.command, 0, sizeof(Command), stream);
-      error != cudaSuccess)
-    return error;
-  Resident argument = resident;
-  void* arguments[] = {&argument};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&reside), dim3(blocks), dim3(kResidentBlock),
-                          arguments, 0, stream);
-}
-
 }  // namespace xdpgpu::gpu::cuda
+
+extern "C" __global__ void __launch_bounds__(xdpgpu::gpu::cuda::kResidentBlock)
+    xg_reside(const __grid_constant__ xdpgpu::gpu::cuda::Resident resident) {
+  xdpgpu::gpu::cuda::reside(resident);
+}

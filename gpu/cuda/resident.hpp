@@ -18,7 +18,7 @@ struct alignas(32) Job {
   u32 ticket;
   u32 generation;
   u32 slot;
-  u32 unused;
+  u32 code;  // number of the kernels that are to decide it (gpu/cuda/kernels.hpp)
   u32 ticket_again;
 };
 static_assert(sizeof(Job) == 32);
@@ -45,14 +45,12 @@ struct Resident {
   u64 first = 1;               // first ticket to take
   u64 lease_ns = 0;            // without a beat for so long the kernel ends
   u32 launch = 0;
+  u32 code = 0;  // number of these kernels: it ends before a job of others
 };
 
-// Loads the kernel, which the driver would otherwise do at its first launch and wait for the GPU to be
-// idle, which a resident kernel never lets it be.
-cudaError_t load_resident() noexcept;
-
 // Starts `blocks` blocks that stay. A kernel of the same Command must have ended.
-cudaError_t launch_resident(const Resident& resident, u32 blocks, cudaStream_t stream) noexcept;
+cudaError_t launch_resident(const Kernels& kernels, const Resident& resident, u32 blocks,
+                            cudaStream_t stream) noexcept;
 
 // Packets that a block takes at a time.
 inline constexpr u32 kResidentBlock = 128;

@@ -15,7 +15,7 @@
 namespace xdpgpu::gpu::cuda {
 namespace {
 
-constexpr u32 kWarps = 1;  // a block: fences of one ring would hold up others on the same processor
+constexpr u32 kWarps = kWatchWarps;
 // Records that a warp takes at a time: what its part of the shared memory holds.
 constexpr u32 kRound = 16;
 constexpr u32 kPieces = sizeof(xg_mirror_record) / sizeof(uint4);
@@ -171,7 +171,7 @@ class Lease {
   u64 since_;
 };
 
-__global__ void __launch_bounds__(kWarps* kWarpLanes) look(const Watch watch) {
+__device__ __forceinline__ void look(const Watch& watch) {
   __shared__ __align__(16) u8 rounds[kWarps][kRound * sizeof(xg_mirror_record)];
   __shared__ Lines warps_lines[kWarps];
   Lines& lines = warps_lines[threadIdx.x / kWarpLanes];
@@ -213,30 +213,9 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) look(const Watch watch) {
 }
 
 }  // namespace
-
-cudaError_t load_watch() noexcept {
-  cudaFuncAttributes attributes{};
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&look));
-}
-
-cudaError_t most_watched_rings(int ordinal, u32& rings) noexcept {
-  int processors = 0, blocks = 0;
-  cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal);
-  if (error == cudaSuccess)
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, look, kWarps * kWarpLanes, 0);
-  // Half the GPU is for the packets that are inspected.
-  rings = error == cudaSuccess ? static_cast<u32>(processors * blocks) * kWarps / 2 : 0;
-  return error;
-}
-
-cudaError_t launch_watch(const Watch& watch, cudaStream_t stream) noexcept {
-  const u32 blocks = (watch.ring_count + kWarps - 1) / kWarps;
-  if (const cudaError_t error = cudaMemsetAsync(watch.end, 0, sizeof(u32), stream); error != cudaSuccess)
-    return error;
-  Watch argument = watch;
-  void* arguments[] = {&argument};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&look), dim3(blocks), dim3(kWarps * kWarpLanes),
-                          arguments, 0, stream);
-}
-
 }  // namespace xdpgpu::gpu::cuda
+
+extern "C" __global__ void __launch_bounds__(xdpgpu::gpu::cuda::kWatchThreads)
+    xg_watch(const __grid_constant__ xdpgpu::gpu::cuda::Watch watch) {
+  xdpgpu::gpu::cuda::look(watch);
+}

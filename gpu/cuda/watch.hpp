@@ -11,6 +11,8 @@
 
 namespace xdpgpu::gpu::cuda {
 
+class Kernels;
+
 // Values of Watch::beat: it counts up, except for this one, which asks the kernel to end at once.
 inline constexpr u32 kWatchStop = ~0u;
 
@@ -51,13 +53,14 @@ struct Watch {
   u64 lease_ns = 0;           // without a beat for so long the kernel ends
 };
 
-// Loads the kernel while no other stays on the GPU, which would keep the driver waiting.
-cudaError_t load_watch() noexcept;
+// Warps of a block; one each, as fences of one ring would hold up others on the same processor.
+inline constexpr u32 kWatchWarps = 1;
+inline constexpr u32 kWatchThreads = kWatchWarps * 32;
 
 // Rings that the GPU, the calling thread's current one, can watch at once beside its other work.
-cudaError_t most_watched_rings(int ordinal, u32& rings) noexcept;
+cudaError_t most_watched_rings(const Kernels& kernels, int ordinal, u32& rings) noexcept;
 
 // Starts the kernel. Another one of the same rings must have ended.
-cudaError_t launch_watch(const Watch& watch, cudaStream_t stream) noexcept;
+cudaError_t launch_watch(const Kernels& kernels, const Watch& watch, cudaStream_t stream) noexcept;
 
 }  // namespace xdpgpu::gpu::cuda

@@ -38,9 +38,8 @@ CudaWays::~CudaWays() {
 u64 CudaWays::start(Drive drive, const Slot& slot, u32 count, u32 generation, const Loaded& loaded) noexcept {
   slots_.stage(shared_, slot, count, *loaded.pipelines);
   if (drive == Drive::launched) return launch_batch(slot, count, generation, loaded);
-  const u64 number = residence_.hand_over(slot, loaded.image, count, generation);
-  (void)residence_.keep();  // where the device fails, poll says so of the batch
-  return number;
+  // Where the device fails, poll says so of the batch.
+  return residence_.hand_over(slot, loaded, count, generation);
 }
 
 u64 CudaWays::launch_batch(const Slot& slot, u32 count, u32 generation, const Loaded& loaded) noexcept {
@@ -50,8 +49,8 @@ u64 CudaWays::launch_batch(const Slot& slot, u32 count, u32 generation, const Lo
                               reinterpret_cast<u64*>(finished_.device()), launched_ + 1};
   cudaError_t error = cudaSetDevice(shared_.ordinal);
   if (error == cudaSuccess)
-    error =
-        launch(batch, view_.flows, loaded.has(), view_.scratch, completion, shared_.overlaps, stream_.get());
+    error = launch(*loaded.kernels, batch, view_.flows, loaded.has(), view_.scratch, completion,
+                   shared_.overlaps, stream_.get());
   if (error == cudaSuccess) return ++launched_;
   shared_.failed = true;
   return 0;

@@ -3,11 +3,11 @@
 // Queues of one device at the same tables at the same time: a bucket of so many tokens lets so many packets
 // through, whichever queues they came by, and each packet is counted.
 #include <algorithm>
-#include <cstddef>
 #include <thread>
 
 #include "gpu/table_report.hpp"
 #include "tests/backends/judge.hpp"
+#include "tests/backends/sources.hpp"
 #include "tests/backends/targets.hpp"
 
 namespace xdpgpu::tests {
@@ -15,30 +15,11 @@ namespace {
 
 constexpr u32 kQueues = 4, kSources = 48, kEach = 40;  // packets of each source, in each queue
 constexpr u32 kBurst = 60;
-constexpr u64 kNow = 1'000'000'000'000;
-
-// UDP, `kEach` packets of each source, the sources by turns; all at the same time.
-Traffic sources() {
-  constexpr u32 kPackets = kSources * kEach;
-  Traffic traffic{FrameRegion(u64{kPackets} * XG_CHUNK_SIZE), {}};
-  std::vector<u8> frame{0x02, 0, 0, 0,  0,  0x0a, 0x02, 0, 0,  0,  0, 0x0b, 0x08, 0x00,  // Ethernet
-                        0x45, 0, 0, 32, 0,  0,    0,    0, 64, 17, 0, 0,                 // IPv4
-                        10,   1, 2, 0,  10, 9,    9,    9,                               // addresses
-                        0x30, 1, 0, 80, 0,  12,   0,    0, 1,  2,  3, 4};                // UDP
-  for (u32 i = 0; i < kPackets; i++) {
-    frame[29] = static_cast<u8>(i % kSources);
-    const u64 offset = u64{i} * XG_CHUNK_SIZE + XG_FRAME_DATA;
-    traffic.descriptors.push_back(place(traffic.region, offset, frame, 0, i));
-    std::memcpy(traffic.region.base() + offset - XG_METADATA_SIZE + offsetof(xg_metadata, rx_time_ns), &kNow,
-                sizeof(kNow));
-  }
-  return traffic;
-}
 
 class QueuesAtOnce : public testing::TestWithParam<Target> {};
 
 TEST_P(QueuesAtOnce, NeitherLoseNorMakeTokens) {
-  const Traffic traffic = sources();
+  const Traffic traffic = of_sources(kSources, kEach);
   gpu::RateLimitSettings limit;
   limit.packets_per_second = 1;
   limit.burst_packets = kBurst;
@@ -68,7 +49,7 @@ TEST_P(QueuesAtOnce, NeitherLoseNorMakeTokens) {
   }
   for (u32 source = 0; source < kSources; source++) EXPECT_EQ(passed[source], kBurst) << "source " << source;
 
-  const auto reports = gpu::report_tables(*device, kGeneration, *pipelines, kNow);
+  const auto reports = gpu::report_tables(*device, kGeneration, *pipelines, kSourcesNow);
   ASSERT_TRUE(reports) << reports.error();
   const gpu::TableReport& table = reports->at(0);
   const u64 packets = u64{kQueues} * kSources * kEach;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/cuda/pauses.hpp: how code is loaded on a GPU on which kernels stay. The driver loads none while one is
+// there (bench/link: it waits for that kernel's end, whether loading is lazy or eager). So what stays is sent
+// away first, between two batches: no more are handed over, those that were are decided, and the kernels end;
+// the batches that come meanwhile wait with the thread that brings them. Behind the pause the next batch
+// starts its kernel again. None is lost.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "gpu/gpu.hpp"
+#include "gpu/thread.hpp"
+
+namespace xdpgpu::gpu::cuda {
+
+// Who has a kernel that stays.
+class Stays {
+ public:
+  Stays() = default;
+  virtual ~Stays() = default;
+  Stays(const Stays&) = delete;
+  Stays& operator=(const Stays&) = delete;
+
+  // Sends it away, and says whether it is gone. Called again and again by the thread that pauses, while
+  // nothing is handed over, until it is.
+  virtual bool send_away() noexcept = 0;
+  // The pause is over.
+  virtual void come_back() noexcept {}
+};
+
+class Pauses {
+ public:
+  // Who stays from now on, and no longer.
+  void add(Stays& one) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(&one);
+  }
+  void remove(Stays& one) {
+    const std::lock_guard lock(mutex_);
+    std::erase(all_, &one);
+  }
+  // Whether there is a pause, or one begins: then no kernel may be started that stays, but for batches that
+  // have been handed over.
+  bool any() const noexcept { return paused_.load(); }
+
+  // What a queue hands over stands between these two: in a pause the first one waits for its end.
+  void begin(std::atomic<bool>& handing_over) const noexcept {
+    for (;;) {
+      handing_over.store(true);
+      if (!paused_.load()) return;
+      handing_over.store(false, std::memory_order_release);
+      while (paused_.load(std::memory_order_relaxed)) relax();
+    }
+  }
+  static void end(std::atomic<bool>& handing_over) noexcept {
+    handing_over.store(false, std::memory_order_release);
+  }
+
+  // Does `what` while nothing stays. False, and it is not done: some kernel does not go, which is a device
+  // that hangs.
+  template <class What>
+  bool pause(What&& what) {
+    const std::lock_guard lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + kLongest;
+    paused_ = true;
+    const bool gone = std::all_of(all_.begin(), all_.end(), [&](Stays* one) {
+      while (!one->send_away()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::yield();
+      }
+      return true;
+    });
+    if (gone) what();
+    paused_ = false;
+    for (Stays* one : all_) one->come_back();
+    return gone;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kLongest{2};
+
+  std::mutex mutex_;
+  std::vector<Stays*> all_;
+  std::atomic<bool> paused_{false};
+};
+
+}  // namespace xdpgpu::gpu::cuda
