@@ -15,7 +15,7 @@ namespace xdpgpu::control {
 class BrokerCalls {
  public:
   explicit BrokerCalls(Channel& broker) : broker_(broker) {}
-  Result<Received> call(const Message& message, std::chrono::milliseconds timeout) {
+  Result<Received> call(const Message& message, std::chrono::milliseconds timeout = kTimeout) {
     const std::lock_guard lock(mutex_);
     return broker_.call(message, timeout);
   }
@@ -23,6 +23,8 @@ class BrokerCalls {
   std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_, std::try_to_lock); }
 
  private:
+  static constexpr std::chrono::seconds kTimeout{20};
+
   Channel& broker_;
   std::mutex mutex_;
 };

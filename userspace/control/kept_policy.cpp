@@ -16,8 +16,6 @@
 namespace xdpgpu::control {
 namespace {
 
-constexpr std::chrono::seconds kBrokerTimeout{20};
-
 // A shared mapping, for as long as this object lives.
 class Mapping {
  public:
@@ -54,7 +52,7 @@ Result<void> keep_policy(BrokerCalls& broker, const compiler::CompiledPolicy& po
   std::size_t bytes = line.size();
   for (const auto& [name, content] : request.files) bytes += content.size();
   if (bytes > kMaxKeptBytes) return Error(std::string("its files are too long"));
-  auto given = broker.call(Message::make(MessageType::keep_policy, static_cast<u32>(bytes)), kBrokerTimeout);
+  auto given = broker.call(Message::make(MessageType::keep_policy, static_cast<u32>(bytes)));
   if (!given) return Error(given.error());
   if (given->message.type != MessageType::memory) return Error(text_of(*given));
   {
@@ -63,8 +61,7 @@ Result<void> keep_policy(BrokerCalls& broker, const compiler::CompiledPolicy& po
     char* at = std::copy(line.begin(), line.end(), memory.data());
     for (const auto& [name, content] : request.files) at = std::copy(content.begin(), content.end(), at);
   }
-  const auto kept =
-      broker.call(Message::with(MessageType::policy_kept, 0, 0, policy.policy.hash), kBrokerTimeout);
+  const auto kept = broker.call(Message::with(MessageType::policy_kept, 0, 0, policy.policy.hash));
   if (!kept) return Error(kept.error());
   if (kept->message.type != MessageType::done) return Error(text_of(*kept));
   return {};

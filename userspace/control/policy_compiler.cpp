@@ -7,7 +7,6 @@
 namespace xdpgpu::control {
 namespace {
 
-constexpr std::chrono::seconds kBrokerTimeout{20};
 // As long as a command waits for its answer: a compiler that is stopped, or turns in circles, holds up what
 // comes behind it no longer.
 constexpr std::chrono::seconds kLongestCompile{60};
@@ -31,7 +30,7 @@ compiler::DownBackends PolicyCompiler::of_policy(const compiler::DownBackends& d
 
 PolicyCompiler::Start PolicyCompiler::by(BrokerCalls& broker) {
   return [&broker]() -> Result<kernel::Fd> {
-    auto given = broker.call(Message::make(MessageType::start_compiler), kBrokerTimeout);
+    auto given = broker.call(Message::make(MessageType::start_compiler));
     if (!given) return Error(given.error());
     if (given->message.type != MessageType::compiler) return Error(std::string(given->message.text));
     return std::move(given->descriptors[0]);

@@ -15,8 +15,6 @@
 namespace xdpgpu::control {
 namespace {
 
-constexpr std::chrono::seconds kBrokerTimeout{20};
-
 std::string text_of(const Received& received) { return received.message.text; }
 
 // Into tables that have been filled and are not in use yet. kept_since: by the policy's rule.
@@ -67,7 +65,7 @@ bool PolicySwap::goes_on(const compiler::CompiledPolicy& policy) const {
 
 Result<void> PolicySwap::watch_egress(bool on) {
   if (watches_egress_ == on) return {};
-  auto answer = broker_.call(Message::make(MessageType::watch_egress, on ? 1 : 0), kBrokerTimeout);
+  auto answer = broker_.call(Message::make(MessageType::watch_egress, on ? 1 : 0));
   if (!answer) return Error(answer.error());
   if (answer->message.type != MessageType::done) return Error(text_of(*answer));
   watches_egress_ = on;
@@ -92,8 +90,7 @@ Result<void> PolicySwap::prepare_slot(const Prepared& prepared) {
     return Error(fmt::format(
         "the policy's tables are too large ({} lines, {} rows); use fewer prefixes or rules", lines, rows));
   auto made =
-      broker_.call(Message::make(MessageType::create_maps, static_cast<u32>(lines), static_cast<u32>(rows)),
-                   kBrokerTimeout);
+      broker_.call(Message::make(MessageType::create_maps, static_cast<u32>(lines), static_cast<u32>(rows)));
   if (!made) return Error(made.error());
   if (made->message.type != MessageType::maps_created) return Error(text_of(*made));
   const kernel::PolicyMaps maps{std::move(made->descriptors[0]), std::move(made->descriptors[1])};
@@ -102,8 +99,7 @@ Result<void> PolicySwap::prepare_slot(const Prepared& prepared) {
   if (auto written = write_kept_since(maps, policy.tables, prepared.kept_since); !written) return written;
   xg_policy header = policy.tables.header;
   header.generation = prepared.generation;
-  auto installed =
-      broker_.call(Message::with(MessageType::install_maps, prepared.slot, 0, header), kBrokerTimeout);
+  auto installed = broker_.call(Message::with(MessageType::install_maps, prepared.slot, 0, header));
   if (!installed) return Error(installed.error());
   if (installed->message.type != MessageType::done) return Error(text_of(*installed));
   return {};
@@ -111,8 +107,7 @@ Result<void> PolicySwap::prepare_slot(const Prepared& prepared) {
 
 // Whether it is done the ports say, also where no answer came.
 Result<void> PolicySwap::activate(u32 generation, u32 slot, u64 hash) {
-  const auto answer =
-      broker_.call(Message::with(MessageType::activate, slot, generation, hash), kBrokerTimeout);
+  const auto answer = broker_.call(Message::with(MessageType::activate, slot, generation, hash));
   if (std::all_of(ports_.begin(), ports_.end(),
                   [&](const PortControl& port) { return port.active_generation() == generation; }) &&
       (!answer || answer->message.type == MessageType::done))
