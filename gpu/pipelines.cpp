@@ -314,7 +314,7 @@ std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipel
   return loose;
 }
 
-std::shared_ptr<const Pipelines> Pipelines::with_code(std::shared_ptr<const Pipelines> pipelines,
+std::shared_ptr<const Pipelines> Pipelines::with_code(const std::shared_ptr<const Pipelines>& pipelines,
                                                       std::shared_ptr<const DeviceCode> code) {
   std::shared_ptr<Pipelines> with(new Pipelines(*pipelines));
   with->code_ = std::move(code);

@@ -84,7 +84,7 @@ class Pipelines {
 
   // The same, with machine code for the devices that take it (Device::code). That it decides as the stages do
   // is the caller's word.
-  static std::shared_ptr<const Pipelines> with_code(std::shared_ptr<const Pipelines> pipelines,
+  static std::shared_ptr<const Pipelines> with_code(const std::shared_ptr<const Pipelines>& pipelines,
                                                     std::shared_ptr<const DeviceCode> code);
   // nullptr: they bring none.
   const std::shared_ptr<const DeviceCode>& code() const noexcept { return code_; }

@@ -52,7 +52,7 @@ struct PolicyApply {
                     .audit = keep_audit.value_or(false) ? std::nullopt : std::optional(audit.value_or(false)),
                     .confirm_within = std::chrono::seconds(confirm_s.value_or(0)),
                     .left = std::move(asked.left)},
-                   [&attached, reply, confirm_s](tl::expected<void, Refusal> applied) {
+                   [&attached, reply, confirm_s = confirm_s](tl::expected<void, Refusal> applied) {
                      reply(applied ? Response::success(as_json(answer(attached, confirm_s)))
                                    : Response::failure(not_applied(std::move(applied.error()))));
                    });
