@@ -8,10 +8,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "tests/netns/control_socket.hpp"
 #include "tests/netns/on_the_wire.hpp"
+#include "tests/netns/process_status.hpp"
 
 namespace xdpgpu::lab {
 namespace {
@@ -45,30 +45,13 @@ class CompilerProcess : public OnOneWire {
   static inline const std::string kClosed = policy(R"("default": "drop")");
 };
 
-std::map<std::string, std::string> fields_of(const std::filesystem::path& file) {
-  std::map<std::string, std::string> fields;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);)
-    if (const auto colon = line.find(":\t"); colon != std::string::npos)
-      fields[line.substr(0, colon)] = line.substr(colon + 2);
-  return fields;
-}
-
 TEST_F(CompilerProcess, HasASocketAndNothingElse) {
   ASSERT_EQ(attached_->compiler(), -1) << "it is started when it is wanted";
   ASSERT_EQ(attached_->apply(kClosed).status, 0);
   const pid_t compiler = attached_->compiler();
   ASSERT_GT(compiler, 0);
   const std::filesystem::path proc = fmt::format("/proc/{}", compiler);
-  const auto status = fields_of(proc / "status");
-  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
-    EXPECT_EQ(status.at(set), "0000000000000000") << set;
-  EXPECT_EQ(status.at("NoNewPrivs"), "1");
-  EXPECT_EQ(status.at("Seccomp"), "2");
-  for (const char* ids : {"Uid", "Gid"}) {
-    std::istringstream in(status.at(ids));
-    for (unsigned id = 0; in >> id;) EXPECT_NE(id, 0U) << ids;
-  }
+  expect_no_privileges(status_of(proc));
   for (const char* space : {"net", "ipc", "uts"})
     EXPECT_NE(std::filesystem::read_symlink(proc / "ns" / space),
               std::filesystem::read_symlink(fmt::format("/proc/{}/ns/{}", attached_->data_plane(), space)))

@@ -12,12 +12,11 @@
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "tests/netns/on_the_wire.hpp"
+#include "tests/netns/process_status.hpp"
 
 namespace xdpgpu::lab {
 namespace {
@@ -39,15 +38,6 @@ class Seccomp {
 };
 
 // /proc/.../status, by name.
-std::map<std::string, std::string> status_of(const std::filesystem::path& process) {
-  std::map<std::string, std::string> fields;
-  std::ifstream file(process / "status");
-  for (std::string line; std::getline(file, line);)
-    if (const auto colon = line.find(":\t"); colon != std::string::npos)
-      fields[line.substr(0, colon)] = line.substr(colon + 2);
-  return fields;
-}
-
 TEST_F(Privilege, NoThreadOfTheDataPlaneHoldsAny) {
   attach(inspect_all(kPass));
   // A device may compile for its first batch.
@@ -58,16 +48,7 @@ TEST_F(Privilege, NoThreadOfTheDataPlaneHoldsAny) {
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {
     SCOPED_TRACE(task.path());
     const auto status = status_of(task.path());
-    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
-      EXPECT_EQ(status.at(set), "0000000000000000") << set;
-    EXPECT_EQ(status.at("NoNewPrivs"), "1");
-    EXPECT_EQ(status.at("Seccomp"), "2");
-    for (const char* ids : {"Uid", "Gid"}) {
-      std::istringstream in(status.at(ids));
-      for (unsigned id = 0; in >> id;) EXPECT_NE(id, 0U) << ids;
-    }
-    std::istringstream groups(status.at("Groups"));
-    for (unsigned id = 0; groups >> id;) EXPECT_NE(id, 0U) << "root's group";
+    expect_no_privileges(status);
     names.insert(status.at("Name"));
     threads++;
   }

@@ -54,34 +54,23 @@ int outcome_of(pid_t child) {
 }
 
 // What comes of `act` in a child that has given up its privileges and is filtered: 0, an errno, or kKilled.
+int filtered_by(const std::function<Result<void>()>& restrict_it, const std::function<long()>& act) {
+  const pid_t child = fork();
+  if (child != 0) return outcome_of(child);
+  if (geteuid() == 0) {
+    if (!become_nobody()) _exit(kNotFiltered);
+  } else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    _exit(kNotFiltered);
+  }
+  if (!restrict_it()) _exit(kNotFiltered);
+  errno = 0;
+  const long result = act();
+  _exit(result < 0 ? errno : 0);
+}
 int filtered(const std::function<long()>& act, Drivers drivers = {}) {
-  const pid_t child = fork();
-  if (child != 0) return outcome_of(child);
-  if (geteuid() == 0) {
-    if (!become_nobody()) _exit(kNotFiltered);
-  } else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    _exit(kNotFiltered);
-  }
-  if (!restrict_system_calls(drivers)) _exit(kNotFiltered);
-  errno = 0;
-  const long result = act();
-  _exit(result < 0 ? errno : 0);
+  return filtered_by([&] { return restrict_system_calls(drivers); }, act);
 }
-
-// The same of the compiler's filter.
-int filtered_as_compiler(const std::function<long()>& act) {
-  const pid_t child = fork();
-  if (child != 0) return outcome_of(child);
-  if (geteuid() == 0) {
-    if (!become_nobody()) _exit(kNotFiltered);
-  } else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    _exit(kNotFiltered);
-  }
-  if (!restrict_compiler()) _exit(kNotFiltered);
-  errno = 0;
-  const long result = act();
-  _exit(result < 0 ? errno : 0);
-}
+int filtered_as_compiler(const std::function<long()>& act) { return filtered_by(restrict_compiler, act); }
 
 class ControlSeccomp : public ::testing::Test {
  protected:
