@@ -184,10 +184,8 @@ class Bed {
     return {};
   }
 
-  // The first `count` frames, and what decides them.
-  std::pair<FrameRegion, std::shared_ptr<const gpu::Pipelines>> traffic(u32 count) const {
-    return {frames_.region(count), pipelines_};
-  }
+  FrameRegion region(u32 count) const { return frames_.region(count); }
+  const std::shared_ptr<const gpu::Pipelines>& pipelines() const { return pipelines_; }
   // Makes them those of another generation.
   static void make_all(const FrameRegion& region, u32 count, u32 generation) {
     for (u32 i = 0; i < count; i++)
@@ -405,7 +403,8 @@ class Bench {
     constexpr std::array kDrives{"launched", "persistent", "graph"};
     const std::string name =
         fmt::format("{}, batches of {} one by one", kDrives[static_cast<u32>(drive)], kBlock);
-    const auto [region, pipelines] = bed.traffic(kBlock);
+    const FrameRegion region = bed.region(kBlock);
+    const auto& pipelines = bed.pipelines();
     auto device = must(gpu::open_device("cuda"));
     must(device->register_frames(region.base, region.bytes, gpu::Frames::in_place));
     must(device->load(kGeneration, pipelines));

@@ -207,6 +207,7 @@ TEST_F(CompilerProcess, ThatIsStoppedKeepsNobodyOut) {
   const pid_t compiler = stop_it();
   const TemporaryFile closed(kClosed);
   std::vector<std::unique_ptr<Process>> applies;
+  applies.reserve(5);
   for (int i = 0; i < 5; ++i) applies.push_back(begin(closed));
   const Outcome another = product(*host_, {"policy", "apply", name(), closed.path()});
   EXPECT_EQ(another.status, 1);

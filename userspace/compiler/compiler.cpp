@@ -59,7 +59,7 @@ Result<kernel::Fd> Compiler::answer(const kernel::Fd& order) {
     if (!memory) return tl::unexpected(memory.error());
     auto read = read_order(*memory);
     if (!read) return tl::unexpected(read.error());
-    return make(std::move(*read));
+    return make(*read);
   } catch (const std::bad_alloc&) {
     source_.reset();
     policy_.reset();
@@ -70,7 +70,7 @@ Result<kernel::Fd> Compiler::answer(const kernel::Fd& order) {
   }
 }
 
-Result<kernel::Fd> Compiler::make(Order order) {
+Result<kernel::Fd> Compiler::make(const Order& order) {
   const ArtifactId source = id_of(order.source);
   if (source_ != source) {
     source_.reset();

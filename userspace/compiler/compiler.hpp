@@ -18,7 +18,7 @@ class Compiler {
   Result<kernel::Fd> answer(const kernel::Fd& order);
 
  private:
-  Result<kernel::Fd> make(Order order);
+  Result<kernel::Fd> make(const Order& order);
 
   // Of the last policy that could be compiled.
   std::optional<ArtifactId> source_;  // all that was read

@@ -115,8 +115,9 @@ void PolicyChanges::keep(PolicyPtr policy, Kept kept) {
 
 void PolicyChanges::begin() {
   if (now_ || waiting_.empty()) return;
-  now_ = std::make_shared<Now>(std::move(waiting_.front()), swap_.current(),
-                               kernel::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  now_ = std::make_shared<Now>(Now{.change = std::move(waiting_.front()),
+                                   .before = swap_.current(),
+                                   .given_up = kernel::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))});
   waiting_.pop_front();
   if (!now_->given_up)
     return finish(
