@@ -69,7 +69,9 @@ class Restart : public OnTheWire {
   std::size_t come_back(const std::vector<Frame>& frames, std::uint16_t port) {
     Sniffer left(left_port());
     Sender(left_port()).send_paced(frames, 5000);
-    return left.drain(150ms, 3000ms, udp_to(port)).size();
+    std::size_t back = 0;
+    eventually([&] { return (back += left.drain(150ms, 3000ms, udp_to(port)).size()) >= frames.size(); });
+    return back;
   }
   std::size_t on_host(Sniffer& host) {
     return host
