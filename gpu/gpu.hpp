@@ -134,7 +134,7 @@ enum class Reason : u8 {
   decides_more,  // either: the device is behind, and was seen to decide more in this way than in the other
   answers_sooner,  // launched: the device is not behind, and batches were seen to be back sooner
 };
-struct Choice {
+struct alignas(8) Choice {  // one access, where it is atomic
   Drive drive = Drive::launched;
   Reason reason = Reason::no_choice;
   bool operator==(const Choice&) const = default;

@@ -38,7 +38,7 @@
 namespace xdpgpu::control {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(XDPGPU_SANITIZED)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;

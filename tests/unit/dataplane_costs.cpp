@@ -29,7 +29,7 @@
 #include "tests/netns/lab.hpp"
 
 // The sanitizers bring an allocator and locks of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(XDPGPU_SANITIZED)
 constexpr bool kCounts = false;
 #else
 constexpr bool kCounts = true;

@@ -196,7 +196,7 @@ TEST(Lines, AreBounded) {
 
 // A line costs as much as is in it, and one without anything next to nothing.
 TEST(Lines, ThatAreBlankAreSkipped) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(XDPGPU_SANITIZED)
   GTEST_SKIP() << "the sanitizers look at each byte";
 #endif
   const auto seconds = [](const std::string& policy, std::string file) {

@@ -27,10 +27,8 @@
 namespace xdpgpu::control {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(XDPGPU_SANITIZED)
 constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -315,10 +313,11 @@ Result<Filter> make_filter(Drivers drivers, u32 others, bool recorded) {
   if (!recorded) {
     for (const int call : kNever) add(SCMP_ACT_KILL_PROCESS, call);
   } else {
-    for (const u64 request : {SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND})
+    for (const u64 request : {SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND}) {
+      const scmp_arg_cmp asked = is(1, request);
       if (error == 0)
-        error =
-            seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, request));
+        error = seccomp_rule_add_array(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, &asked);
+    }
     add(SCMP_ACT_ALLOW, SCMP_SYS(process_vm_readv));
   }
   if (error != 0) return cannot_filter("making the filter", error);
