@@ -105,6 +105,49 @@ Instance::Candidate describe_device(vk::PhysicalDevice device, u32 index, const 
   return candidate;
 }
 
+// The contexts that wait to be opened again, one of a device.
+class Kept {
+ public:
+  std::unique_ptr<Context> take(const DeviceInfo& info) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = find(info);
+    if (found == contexts_.end()) return nullptr;
+    auto context = std::move(*found);
+    contexts_.erase(found);
+    return context;
+  }
+  // Leaves it to the caller where one of its device waits already.
+  void give(std::unique_ptr<Context>& context) noexcept {
+    const std::scoped_lock lock(mutex_);
+    if (contexts_.size() < contexts_.capacity() && find(context->candidate().info) == contexts_.end())
+      contexts_.push_back(std::move(context));
+  }
+
+ private:
+  using Contexts = std::vector<std::unique_ptr<Context>>;
+  Contexts::iterator find(const DeviceInfo& info) {
+    return std::find_if(contexts_.begin(), contexts_.end(), [&](const auto& context) {
+      const DeviceInfo& own = context->candidate().info;
+      return own.name == info.name && own.description == info.description;
+    });
+  }
+
+  static Contexts with_room() {
+    Contexts contexts;
+    contexts.reserve(kMostKept);
+    return contexts;
+  }
+  static constexpr std::size_t kMostKept = 16;
+  std::mutex mutex_;
+  Contexts contexts_ = with_room();
+};
+
+// Like the instance, they stay to the process's end.
+Kept& kept() {
+  static auto* const all = new Kept;
+  return *all;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::create() {
@@ -164,12 +207,28 @@ Result<std::unique_ptr<Context>> Context::create(const DeviceInfo& info) {
   if (!self->candidate_.info.usable)
     return tl::unexpected(
         fmt::format("Vulkan: {} ({}) is gone: list the devices again", info.name, info.description));
-  auto opened = self->open().and_then([&] { return self->build_layout(); }).and_then([&] {
+  auto opened = self->open_device().and_then([&] { return self->build_layout(); }).and_then([&] {
     return self->build(Entry::decide);
   });
   if (!opened) return tl::unexpected(opened.error());
   return self;
 }
+
+Result<Context::Opened> Context::open(const DeviceInfo& info) {
+  if (auto waiting = kept().take(info); waiting != nullptr && waiting->idle())
+    return Opened(waiting.release());
+  auto made = create(info);
+  if (!made) return tl::unexpected(made.error());
+  return Opened(made->release());
+}
+
+void Context::Close::operator()(Context* context) const noexcept {
+  std::unique_ptr<Context> closed(context);
+  if (closed->failed() || closed->abandoned() || !closed->idle()) return;
+  kept().give(closed);
+}
+
+bool Context::idle() const noexcept { return device_->waitIdle(dispatch()) == vk::Result::eSuccess; }
 
 Context::~Context() {
   if (!abandoned()) return;
@@ -178,7 +237,7 @@ Context::~Context() {
   (void)device_.release();
 }
 
-Result<void> Context::open() {
+Result<void> Context::open_device() {
   Dispatch& d = dispatch_;
   const std::vector<float> priorities(candidate_.queues, 1.0f);
   const vk::DeviceQueueCreateInfo queues({}, candidate_.queue_family, priorities);

@@ -72,7 +72,14 @@ struct HardwareQueue {
 
 class Context {
  public:
-  static Result<std::unique_ptr<Context>> create(const DeviceInfo& info);
+  // What becomes of one that is closed: it waits for the next to be opened of its device, with all that the
+  // driver has compiled for it. One of a device does, to the process's end; one that failed does not.
+  struct Close {
+    void operator()(Context* context) const noexcept;
+  };
+  using Opened = std::unique_ptr<Context, Close>;
+  // The one that waits, or a new one. Its buffers and queues go before it does. Any thread.
+  static Result<Opened> open(const DeviceInfo& info);
   ~Context();
 
   const Dispatch& dispatch() const { return dispatch_; }
@@ -97,8 +104,11 @@ class Context {
 
  private:
   Context() = default;
-  Result<void> open();
+  static Result<std::unique_ptr<Context>> create(const DeviceInfo& info);
+  Result<void> open_device();
   Result<void> build_layout();
+  // Whether the driver has finished all that was submitted, and still answers.
+  bool idle() const noexcept;
 
   Dispatch dispatch_;  // the device's own functions
   Instance::Candidate candidate_;

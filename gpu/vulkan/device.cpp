@@ -21,7 +21,7 @@ std::vector<DeviceInfo> none(std::string reason) {
 
 class VulkanDevice final : public Device {
  public:
-  explicit VulkanDevice(std::unique_ptr<Context> context) { shared_.context = std::move(context); }
+  explicit VulkanDevice(Context::Opened context) { shared_.context = std::move(context); }
 
   const DeviceInfo& info() const noexcept override { return shared_.context->candidate().info; }
 
@@ -113,7 +113,7 @@ std::vector<DeviceInfo> describe() {
 }
 
 Result<std::unique_ptr<Device>> open(const DeviceInfo& info) {
-  auto context = Context::create(info);
+  auto context = Context::open(info);
   if (!context) return tl::unexpected(context.error());
   return std::make_unique<VulkanDevice>(*std::move(context));
 }

@@ -20,7 +20,7 @@ struct Loaded {
 
 // What the queues of a device share; the device outlives them.
 struct Shared {
-  std::unique_ptr<Context> context;
+  Context::Opened context;
   void* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
