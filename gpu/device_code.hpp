@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "maps/types.h"
+#include "gpu/gpu.hpp"
 
 namespace xdpgpu::gpu {
 
@@ -19,5 +20,11 @@ struct DeviceCode {
   // the driver when it is loaded.
   std::vector<std::vector<char>> modules;
 };
+
+// What this build has for a GPU of that compute capability: machine code if it has some, else PTX, of which
+// machine code is made (userspace/compiler/ptx.hpp). The error says what it was built for. Asks no driver.
+Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability);
+// Whether that is machine code.
+bool has_machine_code(u32 capability) noexcept;
 
 }  // namespace xdpgpu::gpu

@@ -30,6 +30,7 @@
 // Result<T>, whose error is one sentence for the operator; the batch calls return small enums.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,18 +65,25 @@ struct DeviceInfo {
   bool graph = false;                  // batches can be posted ahead; this GPU may still refuse
   bool mirrors_tables = false;         // its Mirror takes packets through stages with tables, too
   u64 memory_bytes = 0;
+  // Of a GPU that this build has PTX for and no machine code: its compute capability (90 for 9.0). Opened
+  // without such code (DeviceCodes), its driver compiles the PTX, which takes it a minute. 0: of all others.
+  u32 wants_code = 0;
 };
 
 // Every device this build and this host know, usable or not, in the order `auto` prefers them: CUDA,
 // hardware Vulkan, CPU, software Vulkan. Kinds that were built without, or whose driver is absent,
 // appear once as unusable with the reason.
 std::vector<DeviceInfo> list_devices();
+// Those of one kind: the other kinds' drivers are not loaded.
+std::vector<DeviceInfo> list_devices(Kind kind);
 
 // ---- Pipelines -------------------------------------------------------------------------------------
 // Built by the control plane from a policy; the builder in gpu/pipelines.hpp compiles stage settings
 // into one position-independent image of 32-bit words that every device reads.
 class Pipelines;
-struct DeviceCode;
+struct DeviceCode;  // gpu/device_code.hpp
+// Machine code, by the compute capability that it is for.
+using DeviceCodes = std::map<u32, std::shared_ptr<const DeviceCode>>;
 
 // ---- Batches ---------------------------------------------------------------------------------------
 // Memory of a slot belongs to the queue and stays valid until the queue is destroyed. Between acquire
@@ -284,7 +292,7 @@ class Device {
 
 // name: a DeviceInfo::name, a kind ("cuda", "vulkan": its first usable device), or "auto" (first
 // usable device of list_devices that is not software Vulkan). Environment XDPGPU_DEVICE overrides
-// "auto". The error names the devices there are.
-Result<std::unique_ptr<Device>> open_device(std::string_view name);
+// "auto". codes: for what has no machine code in this build. The error names the devices there are.
+Result<std::unique_ptr<Device>> open_device(std::string_view name, const DeviceCodes& codes = {});
 
 }  // namespace xdpgpu::gpu

@@ -18,19 +18,23 @@ struct Backend {
   Kind kind;
   std::string_view name;
   std::vector<DeviceInfo> (*describe)();
-  Result<std::unique_ptr<Device>> (*open)(const DeviceInfo& info);
+  Result<std::unique_ptr<Device>> (*open)(const DeviceInfo& info, const DeviceCodes& codes);
   bool in_software;  // that is what it is: others that compute so come last, and `auto` takes none of them
 };
+template <Result<std::unique_ptr<Device>> (*kOpen)(const DeviceInfo&)>
+Result<std::unique_ptr<Device>> open_without_codes(const DeviceInfo& info, const DeviceCodes&) {
+  return kOpen(info);
+}
 // In the order of preference.
 constexpr Backend kBackends[] = {
     {Kind::cuda, "cuda", cuda::describe, cuda::open, false},
-    {Kind::vulkan, "vulkan", vulkan::describe, vulkan::open, false},
-    {Kind::cpu, "cpu", cpu::describe, cpu::open, true},
+    {Kind::vulkan, "vulkan", vulkan::describe, open_without_codes<vulkan::open>, false},
+    {Kind::cpu, "cpu", cpu::describe, open_without_codes<cpu::open>, true},
 };
 
-const Backend& backend_of(const DeviceInfo& info) {
+const Backend& backend_of(Kind kind) {
   return *std::find_if(std::begin(kBackends), std::end(kBackends),
-                       [&](const Backend& one) { return one.kind == info.kind; });
+                       [&](const Backend& one) { return one.kind == kind; });
 }
 
 std::string devices_there_are(const std::vector<DeviceInfo>& devices) {
@@ -44,23 +48,23 @@ std::string devices_there_are(const std::vector<DeviceInfo>& devices) {
 }
 
 // Kinds are asked one after the other, so that a host with a GPU does not load the others' drivers.
-Result<std::unique_ptr<Device>> open_auto() {
+Result<std::unique_ptr<Device>> open_auto(const DeviceCodes& codes) {
   for (const Backend& backend : kBackends)
     for (const DeviceInfo& info : backend.describe()) {
       if (!info.usable || (info.software && !backend.in_software)) continue;
-      if (auto device = backend.open(info)) return device;
+      if (auto device = backend.open(info, codes)) return device;
     }
   return tl::unexpected(std::string("no compute device works here, not even the cpu: run xdpgpu doctor"));
 }
 
-Result<std::unique_ptr<Device>> open_named(std::string_view name) {
+Result<std::unique_ptr<Device>> open_named(std::string_view name, const DeviceCodes& codes) {
   // Whose own name it is does not ask the others' drivers.
   for (const DeviceInfo& info : cpu::describe())
     if (info.name == name) return cpu::open(info);
   const auto devices = list_devices();
   for (const DeviceInfo& info : devices)
-    if (info.usable && (info.name == name || backend_of(info).name == name))
-      return backend_of(info).open(info);
+    if (info.usable && (info.name == name || backend_of(info.kind).name == name))
+      return backend_of(info.kind).open(info, codes);
   return tl::unexpected(
       fmt::format("there is no usable device \"{}\"; the devices are: {}", name, devices_there_are(devices)));
 }
@@ -77,12 +81,14 @@ std::vector<DeviceInfo> list_devices() {
   return devices;
 }
 
-Result<std::unique_ptr<Device>> open_device(std::string_view name) {
-  if (name != "auto") return open_named(name);
+std::vector<DeviceInfo> list_devices(Kind kind) { return backend_of(kind).describe(); }
+
+Result<std::unique_ptr<Device>> open_device(std::string_view name, const DeviceCodes& codes) {
+  if (name != "auto") return open_named(name, codes);
   const char* forced = std::getenv("XDPGPU_DEVICE");
   if (forced == nullptr || std::string_view(forced).empty() || std::string_view(forced) == "auto")
-    return open_auto();
-  auto device = open_named(forced);
+    return open_auto(codes);
+  auto device = open_named(forced, codes);
   if (!device) return tl::unexpected("XDPGPU_DEVICE: " + device.error());
   return device;
 }

@@ -2,6 +2,7 @@
 //
 // gpu/cuda/absent.cpp: stands in for the CUDA device in a build without it.
 #include "gpu/cuda/device.hpp"
+#include "gpu/device_code.hpp"
 
 namespace xdpgpu::gpu::cuda {
 
@@ -14,6 +15,17 @@ std::vector<DeviceInfo> describe() {
   return {info};
 }
 
-Result<std::unique_ptr<Device>> open(const DeviceInfo& info) { return tl::unexpected(info.reason); }
+Result<std::unique_ptr<Device>> open(const DeviceInfo& info, const DeviceCodes&) {
+  return tl::unexpected(info.reason);
+}
 
 }  // namespace xdpgpu::gpu::cuda
+
+namespace xdpgpu::gpu {
+
+Result<std::shared_ptr<const DeviceCode>> built_in_code(u32) {
+  return tl::unexpected(std::string("this build has no CUDA device: build it where nvcc is installed"));
+}
+bool has_machine_code(u32) noexcept { return false; }
+
+}  // namespace xdpgpu::gpu

@@ -123,7 +123,7 @@ if(cuda_possible)
   enable_language(ASM)
   # In the order of kModules (kernels.hpp).
   target_cuda_modules(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
-  target_sources(${gpu_library} PRIVATE cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/kernels.cpp
+  target_sources(${gpu_library} PRIVATE cuda/built_in_code.cpp cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/kernels.cpp
                                      cuda/launch.cpp cuda/loaded.cpp cuda/memory.cpp cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
                                      cuda/stream_wait.cpp cuda/ways.cpp)
   target_link_libraries(${gpu_library} PRIVATE CUDA::cudart_static)

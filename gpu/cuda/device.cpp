@@ -14,6 +14,7 @@
 #include "gpu/cuda/stream_wait.hpp"
 #include "gpu/cuda/watch.hpp"
 #include "gpu/cuda/ways.hpp"
+#include "gpu/device_code.hpp"
 #include "gpu/pipelines.hpp"
 
 namespace xdpgpu::gpu::cuda {
@@ -87,11 +88,13 @@ DeviceInfo describe_device(int ordinal) {
            attribute(cudaDevAttrMemoryPoolsSupported, ordinal) == 0)
     info.reason = "it cannot map host memory or has no memory pools: use another device";
   info.usable = info.reason.empty();
-  if (info.usable && !has_machine_code(capability))
+  if (info.usable && !has_machine_code(capability)) {
+    info.wants_code = capability;
     info.description += fmt::format(
-        " (its driver compiles the stages when it is opened: this build has no machine code for compute "
-        "capability {}.{})",
+        " (this build has no machine code for compute capability {}.{}: attach has it made, other commands "
+        "leave that to the driver)",
         properties.major, properties.minor);
+  }
   info.persistent = info.usable;
   info.graph = info.usable && has_stream_wait();
   info.in_place = info.usable && attribute(cudaDevAttrHostRegisterSupported, ordinal) != 0;
@@ -100,14 +103,18 @@ DeviceInfo describe_device(int ordinal) {
 
 class CudaDevice final : public Device {
  public:
-  static Result<std::unique_ptr<Device>> create(const DeviceInfo& info, int ordinal) {
+  static Result<std::unique_ptr<Device>> create(const DeviceInfo& info, int ordinal,
+                                                const DeviceCodes& codes) {
     auto device = std::make_unique<CudaDevice>(info);
     device->shared_.ordinal = ordinal;
     device->shared_.overlaps = capability_of(ordinal) >= 90;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
     device->capability_ = capability_of(ordinal);
-    auto kernels = built_in_code(device->capability_).and_then(Kernels::read);
+    const auto made = codes.find(device->capability_);
+    auto kernels = made != codes.end() && info.wants_code != 0
+                       ? Kernels::read(made->second)
+                       : built_in_code(device->capability_).and_then(Kernels::read);
     if (!kernels) return tl::unexpected(kernels.error());
     for (u32 i = 0; i < kKernels; i++)
       if (auto brought = (*kernels)->bring(kernel_at(i)); !brought) return tl::unexpected(brought.error());
@@ -294,8 +301,8 @@ std::vector<DeviceInfo> describe() {
   return devices;
 }
 
-Result<std::unique_ptr<Device>> open(const DeviceInfo& info) {
-  return CudaDevice::create(info, ordinal_of(info));
+Result<std::unique_ptr<Device>> open(const DeviceInfo& info, const DeviceCodes& codes) {
+  return CudaDevice::create(info, ordinal_of(info), codes);
 }
 
 }  // namespace xdpgpu::gpu::cuda

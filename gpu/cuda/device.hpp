@@ -17,7 +17,7 @@ namespace xdpgpu::gpu::cuda {
 
 // The GPUs the driver knows, or one unusable entry named "cuda" that says why there are none.
 std::vector<DeviceInfo> describe();
-// `info` is a usable one from describe().
-Result<std::unique_ptr<Device>> open(const DeviceInfo& info);
+// `info` is a usable one from describe(). codes: see open_device.
+Result<std::unique_ptr<Device>> open(const DeviceInfo& info, const DeviceCodes& codes);
 
 }  // namespace xdpgpu::gpu::cuda

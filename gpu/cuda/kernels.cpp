@@ -4,21 +4,11 @@
 #include <elf.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <span>
 
 #include "gpu/cuda/memory.hpp"
-
-// As the build made them (cuda.cmake), the modules of an architecture one behind the other.
-struct xg_cuda_module {
-  const char* begin;
-  const char* end;
-  u32 architecture;
-  u32 machine_code;  // 0: PTX; 2: of this architecture alone
-};
-extern "C" const xg_cuda_module xg_cuda_modules_begin[], xg_cuda_modules_end[];
 
 namespace xdpgpu::gpu::cuda {
 namespace {
@@ -36,26 +26,6 @@ constexpr std::array<Named, kKernels> kNames{{{"xg_decide", 0},
                                               {"xg_decide_posted", 1},
                                               {"xg_reside", 2},
                                               {"xg_watch", 3}}};
-
-// Machine code runs on GPUs of the same major capability, from its own minor one on; PTX on all later ones.
-bool suits(const xg_cuda_module& module, u32 capability) noexcept {
-  if (module.machine_code == 2) return module.architecture == capability;
-  return module.architecture <= capability &&
-         (module.machine_code == 0 || module.architecture / 10 == capability / 10);
-}
-
-// The first of the modules that suit best: machine code before PTX, then the later architecture.
-const xg_cuda_module* best(u32 capability) noexcept {
-  const xg_cuda_module* found = nullptr;
-  for (const xg_cuda_module* at = xg_cuda_modules_begin; at < xg_cuda_modules_end; at += kModules.size()) {
-    if (!suits(*at, capability)) continue;
-    const auto rank = [](const xg_cuda_module& module) {
-      return std::min(module.machine_code, 1u) * 1000 + module.architecture;
-    };
-    if (found == nullptr || rank(*at) > rank(*found)) found = at;
-  }
-  return found;
-}
 
 template <class T>
 T value_at(std::span<const char> bytes, std::size_t at) noexcept {
@@ -88,36 +58,7 @@ bool is_whole(std::span<const char> module) noexcept {
   return true;
 }
 
-std::string built_for() {
-  std::string all;
-  for (const xg_cuda_module* at = xg_cuda_modules_begin; at < xg_cuda_modules_end; at += kModules.size())
-    all += fmt::format("{}{}.{}{}", all.empty() ? "" : ", ", at->architecture / 10, at->architecture % 10,
-                       at->machine_code != 0 ? "" : " and later");
-  return all;
-}
-
 }  // namespace
-
-Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability) {
-  const xg_cuda_module* const first = best(capability);
-  if (first == nullptr)
-    return tl::unexpected(
-        fmt::format("this build has no code for a GPU of compute capability {}.{}: it was built for {} "
-                    "(XDPGPU_CUDA_ARCHITECTURES)",
-                    capability / 10, capability % 10, built_for()));
-  auto code = std::make_shared<DeviceCode>();
-  code->id =
-      fmt::format("built in, {} {}", first->machine_code != 0 ? "machine code" : "PTX", first->architecture);
-  code->architecture = capability;
-  for (const xg_cuda_module& module : std::span(first, kModules.size()))
-    code->modules.emplace_back(module.begin, module.end);
-  return code;
-}
-
-bool has_machine_code(u32 capability) noexcept {
-  const xg_cuda_module* const found = best(capability);
-  return found != nullptr && found->machine_code != 0;
-}
 
 Result<std::shared_ptr<Kernels>> Kernels::read(std::shared_ptr<const DeviceCode> code) {
   static std::atomic<u32> numbers{0};

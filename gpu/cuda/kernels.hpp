@@ -62,10 +62,4 @@ class Kernels {
   mutable bool abandoned_ = false;
 };
 
-// What this build has for a GPU of that compute capability (90 for 9.0): machine code, or PTX. The error
-// names what it was built for.
-Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability);
-// Whether that is machine code.
-bool has_machine_code(u32 capability) noexcept;
-
 }  // namespace xdpgpu::gpu::cuda

@@ -60,6 +60,13 @@ const std::vector<Specimen>& specimens() {
   return all;
 }
 
+// A GPU's code, as it comes from a compiler or from what was kept.
+void read_code(Input input, std::string_view bytes) {
+  const auto read = compiler::read_code_answer(std::as_bytes(std::span(bytes)));
+  if (!read && read.error().empty()) fail(input, "code is refused without a reason");
+  if (read && *read && (*read)->modules.empty()) fail(input, "code without a module is taken");
+}
+
 void put_together(Input input, const Specimen& one, const std::string& bytes) {
   const auto read =
       compiler::read_answer(compiler::SealedMemory::map(memory_of(bytes), compiler::kMostAnswer).value());
@@ -98,7 +105,19 @@ std::vector<Bytes> seeds() {
   return all;
 }
 
-std::vector<Bytes> cases() { return {}; }
+std::vector<Bytes> cases() {
+  gpu::DeviceCode code{"code", 90, {std::vector<char>(100, 'a'), {}, std::vector<char>(7, 'b')}};
+  const std::string answer = content(compiler::write_code_answer(code).value());
+  Bytes whole{255};
+  whole.insert(whole.end(), answer.begin(), answer.end());
+  std::vector<Bytes> all{whole};
+  for (std::size_t i = 1; i < whole.size(); i++) {
+    all.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i));
+    all.push_back(whole);
+    all.back()[i] ^= 0x81;
+  }
+  return all;
+}
 void finish() {}
 std::vector<std::string> left_out() { return {}; }
 
@@ -113,7 +132,9 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
   const Input input(data, size);
   const Specimen& one = specimens()[data[0] % specimens().size()];
   if (data[0] == 255) {
-    put_together(input, one, {reinterpret_cast<const char*>(data) + 1, size - 1});
+    const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+    put_together(input, one, bytes);
+    read_code(input, bytes);
     return 0;
   }
   std::string bytes = one.answer;

@@ -138,6 +138,9 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   used_.insert(entry("", "--version"));
   run({.command = {"devices"}});
   run({.command = {"features"}});
+  const std::string features = product(*host_, {"features"}).out;
+  for (const char* const feature : {"af_xdp", "landlock", "nvjitlink", "nvrtc"})
+    EXPECT_NE(features.find(feature), std::string::npos) << features;
   run({.command = {"doctor"}, .arguments = {name()}});
   run({.command = {"policy", "init"},
        .arguments = {"-", "--management", "192.0.2.0/24", "--management-port", "2222"}});

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "userspace/compiler/inputs.hpp"
+#include "userspace/compiler/ptx.hpp"
 #include "userspace/compiler/refusals.hpp"
 #include "userspace/kernel/descriptors.hpp"
 
@@ -57,6 +58,7 @@ Result<kernel::Fd> Compiler::answer(const kernel::Fd& order) {
   try {
     auto memory = SealedMemory::map(order, kMostOrder);
     if (!memory) return tl::unexpected(memory.error());
+    if (const auto architecture = read_code_order(*memory)) return make_code(*architecture);
     auto read = read_order(*memory);
     if (!read) return tl::unexpected(read.error());
     return make(*read);
@@ -85,6 +87,15 @@ Result<kernel::Fd> Compiler::make(const Order& order) {
   auto answer = write_answer(*made, order.has);
   artifacts_ = std::move(made->artifacts);
   return answer;
+}
+
+Result<kernel::Fd> Compiler::make_code(u32 architecture) {
+  const auto ptx = gpu::built_in_code(architecture);
+  if (!ptx) return write_answer(refusal(ptx.error()));
+  if (gpu::has_machine_code(architecture))
+    return write_answer(refusal("there is machine code for it in this build"));
+  auto code = compile_ptx(**ptx, architecture);
+  return code ? write_code_answer(*code) : write_answer(refusal(code.error()));
 }
 
 int serve(int socket) noexcept try {

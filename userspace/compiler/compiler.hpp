@@ -19,6 +19,8 @@ class Compiler {
 
  private:
   Result<kernel::Fd> make(const Order& order);
+  // Of what this build has PTX for. Where load_ptx_compiler() could load nothing, that is the answer.
+  static Result<kernel::Fd> make_code(u32 architecture);
 
   // Of the last policy that could be compiled.
   std::optional<ArtifactId> source_;  // all that was read

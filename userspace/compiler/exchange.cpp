@@ -8,6 +8,7 @@ namespace {
 
 // What memory begins with.
 constexpr u64 kOrder = 0x7867'7063'0000'0001, kMade = 0x7867'7063'0000'0002, kRefused = 0x7867'7063'0000'0003;
+constexpr u64 kCodeOrder = 0x7867'7063'0000'0004, kCode = 0x7867'7063'0000'0005;
 constexpr u64 kMostEntries = 1u << 20;  // of anything that is named one by one
 
 tl::unexpected<std::string> damaged() {
@@ -227,23 +228,33 @@ Result<kernel::Fd> write_answer(const Refusal& refusal) {
   return to.seal();
 }
 
+namespace {
+
+Result<Refusal> read_refusal(MemoryReader& from) {
+  Refusal refusal;
+  refusal.sentence = from.text();
+  refusal.diagnostics = read_texts(from);
+  each(from, [&] {
+    Problem& problem = refusal.problems.emplace_back();
+    problem.message = from.text();
+    if (const auto file = from.text(); !file.empty()) problem.file = file;
+    if (const auto pointer = from.text(); !pointer.empty()) problem.pointer = pointer;
+    if (const u64 line = from.value<u64>(); line != 0) problem.line = line;
+    if (const u64 column = from.value<u64>(); column != 0) problem.column = column;
+  });
+  if (!from.ok() || !from.at_end() || refusal.sentence.empty()) return damaged();
+  return refusal;
+}
+
+}  // namespace
+
 Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory) {
   MemoryReader from(memory.bytes());
   const u64 kind = from.value<u64>();
   if (kind == kRefused) {
-    Refusal refusal;
-    refusal.sentence = from.text();
-    refusal.diagnostics = read_texts(from);
-    each(from, [&] {
-      Problem& problem = refusal.problems.emplace_back();
-      problem.message = from.text();
-      if (const auto file = from.text(); !file.empty()) problem.file = file;
-      if (const auto pointer = from.text(); !pointer.empty()) problem.pointer = pointer;
-      if (const u64 line = from.value<u64>(); line != 0) problem.line = line;
-      if (const u64 column = from.value<u64>(); column != 0) problem.column = column;
-    });
-    if (!from.ok() || !from.at_end() || refusal.sentence.empty()) return damaged();
-    return tl::expected<Answer, Refusal>(tl::unexpected(std::move(refusal)));
+    auto refusal = read_refusal(from);
+    if (!refusal) return tl::unexpected(refusal.error());
+    return tl::expected<Answer, Refusal>(tl::unexpected(*std::move(refusal)));
   }
   if (kind != kMade) return damaged();
   Answer answer;
@@ -262,6 +273,50 @@ Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory) {
   });
   if (!right || !from.ok() || !from.at_end()) return damaged();
   return tl::expected<Answer, Refusal>(std::move(answer));
+}
+
+// ---- machine code ------------------------------------------------------------------------------------
+
+Result<kernel::Fd> write_code_order(u32 architecture) {
+  MemoryWriter to("xdpgpu-order");
+  to.value(kCodeOrder);
+  to.value(architecture);
+  return to.seal();
+}
+
+std::optional<u32> read_code_order(const SealedMemory& memory) {
+  MemoryReader from(memory.bytes());
+  const u64 kind = from.value<u64>();
+  const u32 architecture = from.value<u32>();
+  if (kind != kCodeOrder || !from.ok() || !from.at_end()) return {};
+  return architecture;
+}
+
+Result<kernel::Fd> write_code_answer(const gpu::DeviceCode& code) {
+  MemoryWriter to("xdpgpu-code");
+  to.value(kCode);
+  to.text(code.id);
+  to.value(code.architecture);
+  to.value(u64{code.modules.size()});
+  for (const auto& module : code.modules) to.array(module);
+  return to.seal();
+}
+
+Result<tl::expected<gpu::DeviceCode, Refusal>> read_code_answer(std::span<const std::byte> bytes) {
+  MemoryReader from(bytes);
+  const u64 kind = from.value<u64>();
+  if (kind == kRefused) {
+    auto refusal = read_refusal(from);
+    if (!refusal) return tl::unexpected(refusal.error());
+    return tl::expected<gpu::DeviceCode, Refusal>(tl::unexpected(*std::move(refusal)));
+  }
+  if (kind != kCode) return damaged();
+  gpu::DeviceCode code;
+  code.id = from.text();
+  code.architecture = from.value<u32>();
+  each(from, [&] { code.modules.push_back(from.array<char>()); });
+  if (!from.ok() || !from.at_end() || code.modules.empty()) return damaged();
+  return tl::expected<gpu::DeviceCode, Refusal>(std::move(code));
 }
 
 }  // namespace xdpgpu::compiler

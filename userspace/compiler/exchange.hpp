@@ -5,8 +5,10 @@
 // the other side does not have, or why there are none. Whatever stands in such memory is read or refused.
 #pragma once
 
+#include <optional>
 #include <set>
 
+#include "gpu/device_code.hpp"
 #include "userspace/compiler/artifacts.hpp"
 #include "userspace/compiler/sealed_memory.hpp"
 
@@ -34,5 +36,15 @@ Result<kernel::Fd> write_answer(const Made& made, const std::set<ArtifactId>& ha
 Result<kernel::Fd> write_answer(const Refusal& refusal);
 // The outer error is a sentence about the memory, the inner one is the compiler's.
 Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory);
+
+// Machine code is ordered for one compute capability: what this build has PTX for is compiled. Nothing: the
+// memory is another order.
+Result<kernel::Fd> write_code_order(u32 architecture);
+std::optional<u32> read_code_order(const SealedMemory& memory);
+
+// The answer to it, of a compiler or as it was kept. The outer error is a sentence about the bytes, the inner
+// one is the compiler's.
+Result<kernel::Fd> write_code_answer(const gpu::DeviceCode& code);
+Result<tl::expected<gpu::DeviceCode, Refusal>> read_code_answer(std::span<const std::byte> bytes);
 
 }  // namespace xdpgpu::compiler

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "userspace/compiler/compiler.hpp"
+#include "userspace/compiler/ptx.hpp"
 #include "userspace/control/forked.hpp"
 #include "userspace/control/output_relay.hpp"
 #include "userspace/control/privileges.hpp"
@@ -94,6 +95,8 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   if (getppid() != broker) _exit(1);
   // It was root's memory, and is nobody's to look into who has the same user.
   prctl(PR_SET_DUMPABLE, 0);
+  // While files can be opened; where it cannot be had, an order for code is answered with why.
+  if (makes_ == Makes::device_code) (void)compiler::load_ptx_compiler();
   if (filter_)
     if (auto restricted = restrict_compiler(); !restricted) fail(restricted.error());
   _exit(compiler::serve(socket.get()));

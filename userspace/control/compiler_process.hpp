@@ -21,10 +21,12 @@ namespace xdpgpu::control {
 class CompilerProcess {
  public:
   using Say = std::function<void(const std::string& sentence)>;
+  // What it can make beside what the processor and the devices have in common.
+  enum class Makes { images, device_code };
   // filter: its system calls. forget: unmaps, in the child, what the broker shares with the kernel. say: what
   // became of it, where that is not what it does.
-  CompilerProcess(bool filter, std::function<void()> forget, Say say)
-      : filter_(filter), forget_(std::move(forget)), say_(std::move(say)) {}
+  CompilerProcess(bool filter, std::function<void()> forget, Say say, Makes makes = Makes::images)
+      : filter_(filter), makes_(makes), forget_(std::move(forget)), say_(std::move(say)) {}
   ~CompilerProcess() { end(); }
   CompilerProcess(const CompilerProcess&) = delete;
   CompilerProcess& operator=(const CompilerProcess&) = delete;
@@ -45,6 +47,7 @@ class CompilerProcess {
   static constexpr std::chrono::seconds kStartsWithin{20};
 
   bool filter_;
+  Makes makes_;
   std::function<void()> forget_;
   Say say_;
   pid_t child_ = -1;

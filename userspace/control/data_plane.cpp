@@ -55,7 +55,7 @@ Result<void> DataPlane::open_ports() {
 
 // With its standby, and the fault that it is to have.
 Result<std::unique_ptr<gpu::Device>> DataPlane::open_device(const std::string& name) {
-  auto device = gpu::open_device(name);
+  auto device = gpu::open_device(name, setup_.plan.codes);
   if (!device) return device;
   const gpu::Kind kind = (*device)->info().kind;
   drivers_.cuda |= kind == gpu::Kind::cuda;
@@ -74,7 +74,9 @@ Result<std::unique_ptr<gpu::Device>> DataPlane::open_device(const std::string& n
   gpu::StandbyOptions options;
   options.hung_ns = (*device)->info().software ? kSoftwarePatience : kPatience;
   if (const u64 retry_ns = setup_.plan.policy->policy.compute.retry_ns; retry_ns > 0) {
-    options.reopen = [name = (*device)->info().name] { return gpu::open_device(name); };
+    options.reopen = [name = (*device)->info().name, codes = setup_.plan.codes] {
+      return gpu::open_device(name, codes);
+    };
     options.retry = std::chrono::nanoseconds(retry_ns);
   }
   return gpu::with_standby(std::move(*device), std::move(*standby), options);

@@ -16,6 +16,7 @@
 #include "userspace/compiler/clashes.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/compiler_process.hpp"
+#include "userspace/control/device_codes.hpp"
 #include "userspace/control/notes.hpp"
 #include "userspace/control/policy_compiler.hpp"
 #include "userspace/control/privileges.hpp"
@@ -57,36 +58,6 @@ gpu::Frames frames_of(const std::string& name) {
   if (name == "in_place") return gpu::Frames::in_place;
   if (name == "staged") return gpu::Frames::staged;
   return gpu::Frames::automatic;
-}
-
-// Opens the device in a throw-away process: a driver, once initialised, does not survive the fork that
-// makes the data plane, and it has no business with root's privileges.
-Result<void> try_device(const std::string& name) {
-  int fds[2];
-  if (pipe(fds) != 0) return Error(std::string("cannot make a pipe to try the device"));
-  kernel::Fd reader(fds[0]);
-  kernel::Fd writer(fds[1]);
-  const pid_t child = fork();
-  if (child < 0) return Error(std::string("cannot fork to try the device"));
-  if (child == 0) {
-    std::string problem;
-    if (auto dropped = become_nobody(); !dropped)
-      problem = dropped.error();
-    else if (auto device = gpu::open_device(name); !device)
-      problem = device.error();
-    if (!problem.empty() && write(writer.get(), problem.data(), problem.size()) < 0) _exit(2);
-    _exit(problem.empty() ? 0 : 1);
-  }
-  writer = kernel::Fd();
-  std::string problem;
-  char buffer[512];
-  for (ssize_t n; (n = read(reader.get(), buffer, sizeof(buffer))) > 0;)
-    problem.append(buffer, static_cast<std::size_t>(n));
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  if (problem.empty()) problem = fmt::format("opening the device {} crashed its driver", name);
-  return Error(problem);
 }
 
 std::vector<std::string> device_names(const AttachOptions& options, const policy::Policy& policy) {
@@ -216,9 +187,14 @@ tl::expected<Plan, Refused> make_plan(const AttachOptions& options) {
           fmt::format("{} is attached already; detach it first (xdpgpu detach {}) or change its "
                       "policy (xdpgpu policy apply {} FILE)",
                       name, kernel::names::operand(name), kernel::names::operand(name)));
+  auto codes = device_codes(plan.devices, plan.seccomp == SeccompMode::filter);
+  if (codes)
+    plan.codes = std::move(*codes);
+  else
+    plan.warnings.push_back(codes.error());
   for (const auto& device : plan.devices)
     if (device != "auto" && device != "cpu")
-      if (auto tried = try_device(device); !tried) return refuse(tried.error());
+      if (auto tried = try_device(device, plan.codes); !tried) return refuse(tried.error());
   if (const auto warning = idle_devices(plan)) plan.warnings.push_back(*warning);
   if (options.policy) plan.notes = notes_here(policy, options.interfaces);
   plan.policy = std::move(*compiled);

@@ -30,6 +30,7 @@ struct Plan {
   std::shared_ptr<const compiler::CompiledPolicy> policy;
   host::IoMode mode = host::IoMode::automatic;
   std::vector<std::string> devices;  // at least one
+  gpu::DeviceCodes codes;            // for those that this build has no machine code for
   gpu::Frames frames = gpu::Frames::automatic;
   bool standby = true;  // the CPU takes over from a device that fails
   dataplane::EngineOptions engine;

@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <linux/if_xdp.h>
 #include <net/if.h>
@@ -151,6 +152,17 @@ Outcome find_landlock(bool (Landlock::*limits)() const, const char* since) {
           fmt::format("version {} of its interface{}", found.version, since)};
 }
 
+// One of the CUDA toolkit's, as the dynamic linker finds it or where the toolkit is by default.
+Outcome find_library(const std::string& name, const char* package) {
+  for (const char* const version : {".13", ".12", ""})
+    for (const char* const folder : {"", "/usr/local/cuda/lib64/"})
+      if (void* const library = dlopen((folder + name + version).c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+        dlclose(library);
+        return {Have::yes, folder + name + version};
+      }
+  return {Have::no, fmt::format("{} is not installed: the CUDA toolkit's {} has it", name, package)};
+}
+
 }  // namespace
 
 std::vector<Feature> probe_features() {
@@ -201,6 +213,14 @@ std::vector<Feature> probe_features() {
   add("landlock_devices", false,
       "with a GPU, no device that process opens but the GPU can be asked anything by ioctl",
       find_landlock(&Landlock::limits_device_requests, "; 5 (Linux 6.10) is the first with it"));
+  add("nvjitlink", false,
+      "attach makes machine code, once, for an NVIDIA GPU that this build has none for; without it, that "
+      "GPU's "
+      "driver compiles at each start",
+      find_library("libnvJitLink.so", "libnvjitlink"));
+  add("nvrtc", false,
+      "programs in CUDA C++ can be compiled for NVIDIA GPUs on this host (no stage asks for it yet)",
+      find_library("libnvrtc.so", "cuda-nvrtc"));
   libbpf_set_print(quiet);
   return features;
 }
