@@ -94,7 +94,9 @@ TEST(ControlDeviceCodes, OfWhatIsNoPtxAreASentence) {
   rubbish.modules = {std::vector<char>(1000, 'x')};
   EXPECT_THAT(said_by_compiler([&] { return compiler::compile_ptx(rubbish, 90).error(); }),
               HasSubstr("nvJitLink"));
-  EXPECT_THAT(said_by_compiler([&] { return compiler::compile_ptx(rubbish, 1).error(); }), HasSubstr("sm_1"));
+  // Of a GPU that it does not know, nvJitLink ends the process: the compiler is there to be lost.
+  EXPECT_THAT(said_by_compiler([&] { return compiler::compile_ptx(rubbish, 1).error(); }),
+              HasSubstr("it ended with status"));
 }
 
 // For one that this build has code for, or none at all: what a compiler answers is a sentence.

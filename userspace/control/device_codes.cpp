@@ -116,7 +116,9 @@ Result<compiler::SealedMemory> compiled(u32 architecture, bool filter) {
     return Error(fmt::format("the compiler {}: see dmesg",
                              answer.error() == compiler::NoAnswer::too_long
                                  ? fmt::format("was not through within {} minutes", kLongestCompile.count())
-                                 : std::string("ended: it was killed, or there was not enough memory")));
+                                 : std::string("ended: nvJitLink does not know this GPU (a newer CUDA "
+                                               "toolkit does), or there was not enough "
+                                               "memory (dmesg says so)")));
   auto memory = compiler::SealedMemory::map(*answer, compiler::kMostAnswer);
   if (!memory) return Error("the compiler: " + memory.error());
   return std::move(*memory);
