@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//
+// Any bytes as a rule file. What is refused is refused with its place and a reason; what is taken has its
+// fast pattern within itself, and patterns that are the same when they are written and read again.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/fuzz/target.hpp"
+#include "userspace/compiler/rules/load.hpp"
+
+namespace xdpgpu::fuzz {
+namespace {
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void judge(Input input, const rules::Rule& rule) {
+  if (rule.sid == 0) fail(input, "a rule has no sid");
+  for (const auto& buffer : rule.buffers)
+    for (const auto& match : buffer.matches)
+      if (const auto* const content = std::get_if<rules::Content>(&match)) {
+        const auto again = rules::parse_pattern(rules::pattern_text(content->bytes));
+        if (!again || *again != content->bytes) fail(input, "a pattern is another one when it is read again");
+      }
+  if (!rule.fast_pattern) return;
+  if (rule.fast_pattern->buffer >= rule.buffers.size() ||
+      rule.fast_pattern->match >= rule.buffers[rule.fast_pattern->buffer].matches.size() ||
+      !std::holds_alternative<rules::Content>(
+          rule.buffers[rule.fast_pattern->buffer].matches[rule.fast_pattern->match]))
+    fail(input, "a fast pattern is none of the rule's contents");
+}
+
+}  // namespace
+
+// Some rules of each real file.
+std::vector<Bytes> seeds() {
+  std::vector<Bytes> all;
+  const std::filesystem::path data = XDPGPU_SOURCE_DIR "/tests/data/rules";
+  for (const auto& entry : std::filesystem::directory_iterator(data)) {
+    if (entry.path().extension() != ".rules") continue;
+    const auto texts = rules::rule_texts(read(entry.path()), entry.path());
+    for (std::size_t i = 0; i < texts.size(); i += texts.size() / 8 + 1)
+      all.emplace_back(texts[i].text.begin(), texts[i].text.end());
+  }
+  return all;
+}
+std::vector<Bytes> cases() { return {}; }
+void finish() {}
+std::vector<std::string> left_out() { return {}; }
+
+}  // namespace xdpgpu::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
+  using namespace xdpgpu;
+  using namespace xdpgpu::fuzz;
+  const Input input(data, size);
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const auto loaded = rules::load_rules({{"input", text}}, rules::usual_variables(), {});
+  for (const auto& one : loaded.wrong)
+    if (one.why.empty() || one.place.line == 0) fail(input, "a rule is refused without a place or a reason");
+  for (const auto& rule : loaded.rules) judge(input, rule);
+  (void)rules::parse_classes({"input", text});
+  return 0;
+}

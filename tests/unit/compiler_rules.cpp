@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+//
+// Rules in Suricata's language: what Suricata 7.0.10 makes of real rule files, which analysis.txt has
+// (tests/data/rules/analyse), and what is refused, by which words.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "userspace/compiler/rules/load.hpp"
+
+namespace xdpgpu::rules {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::filesystem::path kData = XDPGPU_SOURCE_DIR "/tests/data/rules";
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<RuleFile> real_rules() {
+  std::vector<RuleFile> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kData))
+    if (entry.path().extension() == ".rules")
+      files.push_back({entry.path().filename(), content_of(entry.path())});
+  return files;
+}
+
+std::string rule_with(const std::string& options, const std::string& protocol = "tcp") {
+  return fmt::format("alert {} any any -> any any ({} sid:1;)", protocol, options);
+}
+Result<Rule> parsed(const std::string& text) {
+  return parse_rule({text, {"test.rules", 1}}, usual_variables());
+}
+std::string why_wrong(const std::string& text) {
+  const auto rule = parsed(text);
+  return rule ? "it is taken" : rule.error();
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+// ---- real rules --------------------------------------------------------------------------------------
+
+TEST(Rules, OfRealFilesAreWhatSuricataHas) {
+  const auto loaded = load_rules(real_rules(), usual_variables(),
+                                 parse_classes({"c", content_of(kData / "classification.config")}).value());
+  for (const auto& one : loaded.wrong)
+    ADD_FAILURE() << one.place.file << ":" << one.place.line << ": " << one.why;
+  std::map<u32, const Rule*> ours;
+  for (const auto& rule : loaded.rules) ours[rule.sid] = &rule;
+  std::istringstream analysis(content_of(kData / "analysis.txt"));
+  std::size_t count = 0;
+  for (std::string line; std::getline(analysis, line); count++) {
+    const auto theirs = split(line, '\t');
+    ASSERT_EQ(theirs.size(), 5u) << line;
+    const auto found = ours.find(static_cast<u32>(std::stoul(theirs[0])));
+    ASSERT_NE(found, ours.end()) << line;
+    const Rule& rule = *found->second;
+    // Suricata calls a datagram's payload both a packet's and a stream's.
+    const bool has_streams = layer_of(rule.header.protocol) != Layer::udp &&
+                             layer_of(rule.header.protocol) != Layer::icmp && rule.header.protocol != "dns";
+    if (has_streams || theirs[1] != "pkt_stream") {
+      EXPECT_EQ(name_of(rule.type), theirs[1]) << line;
+    }
+    std::set<std::string> buffers;
+    for (const auto& buffer : rule.buffers) buffers.insert(buffer.name);
+    EXPECT_EQ(fmt::format("{}", fmt::join(buffers, ",")), theirs[2]) << line;
+    std::string buffer, bytes;
+    if (rule.fast_pattern) {
+      buffer = rule.buffers[rule.fast_pattern->buffer].name;
+      bytes =
+          std::get<Content>(rule.buffers[rule.fast_pattern->buffer].matches[rule.fast_pattern->match]).bytes;
+    }
+    EXPECT_EQ(buffer, theirs[3]) << line;
+    EXPECT_EQ(bytes, theirs[4].empty() ? "" : parse_pattern(theirs[4]).value()) << line;
+  }
+  EXPECT_EQ(count, ours.size());
+  EXPECT_GT(count, 2000u);
+}
+
+// ---- text --------------------------------------------------------------------------------------------
+
+TEST(Rules, OfSeveralLinesAreOne) {
+  const auto rules = rule_texts(
+      "# a comment\n"
+      "\n"
+      "  alert tcp any any -> any any (msg:\"one\"; sid:1;)\n"
+      "alert tcp any any \\\n"
+      "  -> any any \\\r\n"
+      "  (msg:\"two\"; sid:2;)\n"
+      "#alert tcp any any -> any any (sid:3;)\n"
+      "alert tcp any any -> any any (sid:4;)",
+      "a.rules");
+  ASSERT_EQ(rules.size(), 3u);
+  EXPECT_EQ(rules[0].place.line, 3u);
+  EXPECT_EQ(rules[1].place.line, 4u);
+  EXPECT_EQ(rules[2].place.line, 8u);
+  EXPECT_EQ(parse_rule(rules[1], {}).value().msg, "two");
+}
+
+TEST(Rules, HaveTheirOptions) {
+  const auto rule =
+      parsed(
+          R"(drop http $HOME_NET any <> any [80,8000:8080] (msg:"a \"b\"\; c"; flow:established,to_server; )"
+          R"(http.uri; content:"/A|2f 20|b"; nocase; startswith; content:!"x"; distance:-3; within:20; )"
+          R"(http.header; to_lowercase; content:"Host|3a|"; fast_pattern; threshold:type both, track by_src, count 5, seconds 60; )"
+          R"(reference:url,example.org/a,b; metadata:one 1, two 2; classtype:web; priority:4; gid:7; sid:9; rev:3;))")
+          .value();
+  EXPECT_EQ(rule.header.action, Action::drop);
+  EXPECT_TRUE(rule.header.both_ways);
+  EXPECT_EQ(rule.msg, "a \"b\"; c");
+  EXPECT_TRUE(rule.flow.established && rule.flow.to_server && !rule.flow.to_client);
+  EXPECT_EQ(rule.gid, 7u);
+  EXPECT_EQ(rule.sid, 9u);
+  EXPECT_EQ(rule.rev, 3u);
+  EXPECT_EQ(rule.priority, 4);
+  EXPECT_EQ(rule.classtype, "web");
+  EXPECT_THAT(rule.metadata, ElementsAre("one 1", "two 2"));
+  ASSERT_EQ(rule.references.size(), 1u);
+  EXPECT_EQ(rule.references[0], std::pair(std::string("url"), std::string("example.org/a,b")));
+  ASSERT_TRUE(rule.threshold);
+  EXPECT_EQ(rule.threshold->type, Threshold::Type::both);
+  EXPECT_EQ(rule.threshold->count, 5u);
+  EXPECT_EQ(rule.threshold->seconds, 60u);
+  ASSERT_EQ(rule.buffers.size(), 2u);
+  const auto& uri = rule.buffers[0];
+  EXPECT_EQ(uri.name, "http_uri");
+  ASSERT_EQ(uri.matches.size(), 2u);
+  const auto& first = std::get<Content>(uri.matches[0]);
+  EXPECT_EQ(first.bytes, "/a/ b");
+  EXPECT_TRUE(first.nocase && first.starts_with && !first.negated);
+  const auto& second = std::get<Content>(uri.matches[1]);
+  EXPECT_TRUE(second.negated);
+  EXPECT_EQ(std::get<std::int32_t>(*second.distance), -3);
+  EXPECT_EQ(std::get<std::int32_t>(*second.within), 20);
+  EXPECT_THAT(rule.buffers[1].transforms, ElementsAre("to_lowercase"));
+  ASSERT_TRUE(rule.fast_pattern);
+  EXPECT_EQ(rule.fast_pattern->buffer, 1u);
+  EXPECT_EQ(rule.type, Type::application);
+}
+
+TEST(Rules, OfOldNameTheBufferBehindTheContent) {
+  const auto rule =
+      parsed(
+          rule_with(
+              R"(content:"/a"; http_uri; content:"POST"; http_method; nocase; uricontent:"b"; content:"c"; pcre:"/x/Ui";)",
+              "http"))
+          .value();
+  std::map<std::string, std::size_t> counts;
+  for (const auto& buffer : rule.buffers) counts[buffer.name] = buffer.matches.size();
+  EXPECT_EQ(counts,
+            (std::map<std::string, std::size_t>{{"http_uri", 3}, {"http_method", 1}, {"payload", 1}}));
+}
+
+TEST(Rules, PatternsAreBytes) {
+  EXPECT_EQ(parse_pattern("a|00 0D|b|3a3B|").value(), std::string("a\0\rb:;", 6));
+  EXPECT_EQ(parse_pattern("\\\\\\\"\\;\\:").value(), "\\\";:");
+  for (const auto& [text, why] : std::map<std::string, std::string>{{"|0|", "half a byte"},
+                                                                    {"|0g|", "hexadecimal"},
+                                                                    {"|00", "not closed"},
+                                                                    {"\\a", "backslash"},
+                                                                    {"a\\", "backslash"},
+                                                                    {"\"", "quote"},
+                                                                    {"", "empty"},
+                                                                    {"||", "empty"}})
+    EXPECT_THAT(parse_pattern(text).error(), HasSubstr(why)) << text;
+  std::string all;
+  for (int i = 0; i < 256; i++) all += static_cast<char>(i);
+  EXPECT_EQ(parse_pattern(pattern_text(all)).value(), all);
+}
+
+// ---- headers -----------------------------------------------------------------------------------------
+
+AddressRange range(const std::string& text) { return parse_addresses(text, {}).value().in.at(0); }
+
+TEST(RuleHeaders, NameGroups) {
+  const Variables variables{
+      {"HOME", "[10.0.0.0/8,2001:db8::/32]"}, {"OUT", "!$HOME"}, {"PORTS", "[80,8000:8080,!8008]"}};
+  const auto home = parse_addresses("[$HOME,192.0.2.1-192.0.2.9,!10.1.0.0/255.255.0.0]", variables).value();
+  EXPECT_FALSE(home.any);
+  EXPECT_THAT(home.in, ElementsAre(range("10.0.0.0-10.255.255.255"),
+                                   range("2001:db8::-2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+                                   range("192.0.2.1-192.0.2.9")));
+  EXPECT_THAT(home.out, ElementsAre(range("10.1.0.0/16")));
+  const auto out = parse_addresses("$OUT", variables).value();
+  EXPECT_TRUE(out.any && out.in.empty());
+  EXPECT_EQ(out.out.size(), 2u);
+  const auto in_again = parse_addresses("!$OUT", variables).value();
+  EXPECT_FALSE(in_again.any);
+  EXPECT_EQ(in_again.in.size(), 2u);
+  const auto ports = parse_ports("$PORTS", variables).value();
+  EXPECT_THAT(ports.in, ElementsAre(PortRange{80, 80}, PortRange{8000, 8080}));
+  EXPECT_THAT(ports.out, ElementsAre(PortRange{8008, 8008}));
+  EXPECT_EQ(parse_ports(":1023", {}).value().in.at(0), (PortRange{0, 1023}));
+  EXPECT_EQ(parse_ports("1024:", {}).value().in.at(0), (PortRange{1024, 65535}));
+  EXPECT_TRUE(parse_ports("any", {}).value().any);
+}
+
+TEST(RuleHeaders, ThatAreWrongAreRefused) {
+  const Variables variables{
+      {"SELF", "[$OTHER]"}, {"OTHER", "[$SELF]"}, {"MIXED", "[10.0.0.0/8,!10.1.0.0/16]"}};
+  for (const auto& [text, why] :
+       std::map<std::string, std::string>{{"10.0.0.0/33", "none of addresses"},
+                                          {"10.0.0.256", "none of addresses"},
+                                          {"10.0.0.9-10.0.0.1", "none of addresses"},
+                                          {"10.0.0.0/255.0.255.0", "none of addresses"},
+                                          {"[10.0.0.0/8,]", "one is missing"},
+                                          {"[10.0.0.0/8", "bracket"},
+                                          {"!any", "leaves no addresses"},
+                                          {"!$MIXED", "leaves something out"},
+                                          {"$NOWHERE", "is not set"},
+                                          {"$SELF", "names itself"}})
+    EXPECT_THAT(parse_addresses(text, variables).error(), HasSubstr(why)) << text;
+  for (const char* const text : {"65536", "9:1", ":", "a", "-1"})
+    EXPECT_THAT(parse_ports(text, {}).error(), HasSubstr("none of ports")) << text;
+  EXPECT_THAT(parse_addresses(std::string(40, '!') + "10.0.0.1", {}).error(), HasSubstr("nested"));
+  EXPECT_THAT(why_wrong("alert tcp any any any any (sid:1;)"), HasSubstr("6 parts"));
+  EXPECT_THAT(why_wrong("shout tcp any any -> any any (sid:1;)"), HasSubstr("no action"));
+  EXPECT_THAT(why_wrong("alert tcpx any any -> any any (sid:1;)"), HasSubstr("no protocol"));
+  EXPECT_THAT(why_wrong("alert tcp any any <- any any (sid:1;)"), HasSubstr("no direction"));
+  EXPECT_THAT(why_wrong("alert tcp any any -> any any"), HasSubstr("brackets"));
+  EXPECT_THAT(why_wrong("alert tcp [any any -> any any (sid:1;)"), HasSubstr("bracket"));
+  EXPECT_THAT(why_wrong(rule_with("content:\"" + std::string(9000, 'a') + "\";")),
+              HasSubstr("more than 8191"));
+}
+
+// ---- options -----------------------------------------------------------------------------------------
+
+TEST(RuleOptions, ThatAreWrongAreRefused) {
+  for (const auto& [options, why] : std::vector<std::pair<std::string, std::string>>{
+           {"nonsense:1;", "no keyword \"nonsense\""},
+           {"msg:\"a\"", "one quote"},
+           {"content;", "needs a value"},
+           {"content:;", "no value"},
+           {"content:\"a\"; nocase:1;", "takes no value"},
+           {"content:a;", "stands in quotes"},
+           {"nocase;", "no content in front"},
+           {"http_uri;", "no content in front"},
+           {"content:\"a\"; depth:0;", "less than its content's"},
+           {"content:\"abc\"; within:2;", "less than its content's"},
+           {"content:\"a\"; offset:1; distance:1;", "from the buffer's start"},
+           {"content:\"a\"; startswith; offset:1;", "startswith"},
+           {"content:\"a\"; depth:70000;", "neither a number"},
+           {"content:\"a\"; depth:1; depth:2;", "already"},
+           {"content:\"a\"; fast_pattern; content:\"b\"; fast_pattern;", "two fast patterns"},
+           {"content:\"abc\"; fast_pattern:2,2;", "within its content"},
+           {"content:\"abc\"; offset:1; fast_pattern:only;", "anywhere"},
+           {"flow:sideways;", "flow has no"},
+           {"flow:to_server,to_client;", "to the server and to the client"},
+           {"flow:established,stateless;", "one of"},
+           {"threshold:type both, track by_src, count 5;", "needs type"},
+           {"threshold:type both, track by_src, count 0, seconds 1;", "no count"},
+           {"threshold:type often, track by_src, count 1, seconds 1;", "no type"},
+           {"detection_filter:track by_src, count 1, seconds 1; threshold:type both, track by_src, count 1, "
+            "seconds 1;",
+            "already"},
+           {"pcre:\"a\";", "slashes"},
+           {"pcre:\"/a/q\";", "no letter 'q'"},
+           {"priority:0;", "begins with 1"},
+           {"rev:-1;", "no number"},
+           {"reference:url;", "no system and a value"},
+           {"target:both;", "neither"},
+           {"dotprefix;", "behind the buffer"},
+           {"http.uri; xor:\"0\"; content:\"a\";", "hexadecimal"},
+           {"ssl_version:!tls1.3,tls1.2;", "what are none"},
+           {"app-layer-protocol:dns,exact;", "no protocol"}})
+    EXPECT_THAT(why_wrong(rule_with(options)), HasSubstr(why)) << options;
+  EXPECT_THAT(why_wrong("alert tcp any any -> any any (msg:\"a\";)"), HasSubstr("no sid"));
+  EXPECT_THAT(why_wrong("alert tcp any any -> any any (sid:1)"), HasSubstr("semicolon"));
+}
+
+TEST(RuleOptions, TheFastPatternIsTheLongestThatHasToBeThere) {
+  const auto fast = [](const std::string& options, const std::string& protocol = "tcp") {
+    const auto rule = parsed(rule_with(options, protocol)).value();
+    const auto& buffer = rule.buffers.at(rule.fast_pattern->buffer);
+    return buffer.name + " " + std::get<Content>(buffer.matches.at(rule.fast_pattern->match)).bytes;
+  };
+  EXPECT_EQ(fast(R"(content:"ab"; content:"abcd"; content:!"abcdefgh"; content:"abc";)"), "payload abcd");
+  EXPECT_EQ(fast(R"(content:"aaaa"; content:"abcd";)"), "payload abcd") << "its bytes differ";
+  EXPECT_EQ(fast(R"(content:"abcd"; content:"|02 03 04 05|";)"), "payload \x02\x03\x04\x05")
+      << "they are rarer";
+  EXPECT_EQ(fast(R"(content:!"ab"; content:!"abc";)"), "payload abc") << "there is no other";
+  EXPECT_EQ(fast(R"(content:"abcdefgh"; http.uri; content:"abc";)", "http"), "http_uri abc")
+      << "an application's part";
+  EXPECT_EQ(fast(R"(content:"a"; fast_pattern; content:"abcdefgh";)"), "payload a") << "it says so";
+  EXPECT_FALSE(parsed(rule_with("flags:S;")).value().fast_pattern);
+}
+
+TEST(RuleOptions, SayWhatARuleIsAbout) {
+  for (const auto& [options, protocol, type] : std::vector<std::tuple<std::string, std::string, Type>>{
+           {"", "ip", Type::ip_only},
+           {"threshold:type limit, track by_src, count 1, seconds 1;", "tcp", Type::ip_only},
+           {"flags:S;", "tcp", Type::packet},
+           {"content:\"a\";", "udp", Type::packet},
+           {"content:\"a\";", "tcp", Type::stream},
+           {"content:\"a\"; depth:9;", "tcp", Type::both},
+           {"content:\"a\"; startswith;", "tcp", Type::both},
+           {"content:\"a\"; dsize:<9;", "tcp", Type::packet},
+           {"content:\"a\"; depth:9;", "tcp-pkt", Type::packet},
+           {"content:\"a\"; depth:9;", "tcp-stream", Type::stream},
+           {"content:\"a\"; flow:only_stream;", "tcp", Type::stream},
+           {"content:\"a\"; flow:no_stream;", "tcp", Type::packet},
+           {"content:\"a\";", "ip", Type::stream},
+           {"dns.query; content:\"a\";", "dns", Type::application}})
+    EXPECT_EQ(parsed(rule_with(options, protocol)).value().type, type) << protocol << " " << options;
+}
+
+// ---- files -------------------------------------------------------------------------------------------
+
+TEST(RuleFiles, EachRuleIsTakenOrNamed) {
+  const std::string one = "alert tcp any any -> any any (msg:\"{}\"; classtype:{}; sid:{}; rev:{};)\n";
+  const auto line = [&](const char* msg, const char* type, u32 sid, u32 rev) {
+    return fmt::format(fmt::runtime(one), msg, type, sid, rev);
+  };
+  const auto classes =
+      parse_classes({"classes", "# c\nconfig classification: bad,Something Bad, 1\n"}).value();
+  const auto loaded =
+      load_rules({{"a", line("a1", "bad", 1, 1) + line("a2", "other", 2, 2) + "alert tcp\n"},
+                  {"b", line("b1", "bad", 1, 2) + line("b2", "bad", 2, 2) + line("b3", "", 3, 1)}},
+                 usual_variables(), classes);
+  ASSERT_EQ(loaded.rules.size(), 2u);
+  EXPECT_EQ(loaded.rules[0].msg, "b1");
+  EXPECT_EQ(loaded.rules[0].priority, 1);
+  EXPECT_EQ(loaded.rules[1].msg, "a2");
+  EXPECT_EQ(loaded.rules[1].priority, 3);
+  ASSERT_EQ(loaded.wrong.size(), 3u);
+  EXPECT_EQ(loaded.wrong[0].place.line, 3u);
+  EXPECT_THAT(loaded.wrong[1].why, HasSubstr("there already, with revision 2 (a:2)"));
+  EXPECT_THAT(loaded.wrong[2].why, HasSubstr("no value"));
+  ASSERT_EQ(loaded.notes.size(), 2u);
+  EXPECT_THAT(loaded.notes[0].why, HasSubstr("revision 2 of it counts (b:1)"));
+  EXPECT_THAT(loaded.notes[1].why, HasSubstr("no classification has \"other\""));
+  for (const char* const text :
+       {"config classification: a,b\n", "config classification: a,b,0\n", "classification: a,b,1\n"})
+    EXPECT_THAT(parse_classes({"c", text}).error(), HasSubstr("c:1")) << text;
+}
+
+}  // namespace
+}  // namespace xdpgpu::rules

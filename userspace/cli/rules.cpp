@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "userspace/cli/command.hpp"
+#include "userspace/compiler/rules/load.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files, variables;
+  std::string classification;
+  bool verbose = false;
+};
+
+struct PlaceReport {
+  std::string file;
+  u32 line = 0;
+  std::string message;
+  static void fields(auto& self, auto& field) {
+    field("file", self.file);
+    field("line", self.line);
+    field("message", self.message);
+  }
+};
+struct RuleReport {
+  std::string file;
+  u32 line = 0, gid = 1, sid = 0, rev = 0, priority = 0;
+  std::string action, protocol, msg, type;
+  std::vector<std::string> buffers;
+  std::string fast_pattern_buffer, fast_pattern;
+  bool decided = false;
+  static void fields(auto& self, auto& field) {
+    field("file", self.file);
+    field("line", self.line);
+    field("gid", self.gid);
+    field("sid", self.sid);
+    field("rev", self.rev);
+    field("priority", self.priority);
+    field("action", self.action);
+    field("protocol", self.protocol);
+    field("msg", self.msg);
+    field("type", self.type);
+    field("buffers", self.buffers);
+    field("fast_pattern_buffer", self.fast_pattern_buffer);
+    field("fast_pattern", self.fast_pattern);
+    field("decided", self.decided);
+  }
+};
+struct CheckReport {
+  u64 enabled = 0, decided = 0;
+  std::vector<PlaceReport> wrong, notes;
+  std::vector<RuleReport> rules;  // with -v
+  static void fields(auto& self, auto& field) {
+    field("enabled", self.enabled);
+    field("decided", self.decided);
+    field("wrong", self.wrong);
+    field("notes", self.notes);
+    field("rules", self.rules);
+  }
+};
+
+RuleReport report_of(const rules::Rule& rule) {
+  RuleReport report{.file = rule.place.file,
+                    .line = rule.place.line,
+                    .gid = rule.gid,
+                    .sid = rule.sid,
+                    .rev = rule.rev,
+                    .priority = *rule.priority,
+                    .action = std::string(rules::name_of(rule.header.action)),
+                    .protocol = rule.header.protocol,
+                    .msg = rule.msg,
+                    .type = std::string(rules::name_of(rule.type)),
+                    .buffers = {},
+                    .fast_pattern_buffer = {},
+                    .fast_pattern = {}};
+  for (const auto& buffer : rule.buffers) report.buffers.push_back(buffer.name);
+  if (rule.fast_pattern) {
+    const auto& buffer = rule.buffers[rule.fast_pattern->buffer];
+    report.fast_pattern_buffer = buffer.name;
+    report.fast_pattern =
+        rules::pattern_text(std::get<rules::Content>(buffer.matches[rule.fast_pattern->match]).bytes);
+  }
+  return report;
+}
+
+std::string text_of(const CheckReport& report) {
+  std::string text;
+  for (const auto& rule : report.rules)
+    text += fmt::format(
+        "{}:{} sid {} rev {} {} {} ({}): {}; {}{}\n", rule.file, rule.line, rule.sid, rule.rev, rule.action,
+        rule.protocol, rule.type, rule.msg,
+        rule.buffers.empty() ? "headers alone" : fmt::format("looks at {}", fmt::join(rule.buffers, ", ")),
+        rule.fast_pattern.empty()
+            ? ""
+            : fmt::format("; found by \"{}\" in {}", rule.fast_pattern, rule.fast_pattern_buffer));
+  for (const auto& one : report.notes)
+    text += fmt::format("{}:{}: note: {}\n", one.file, one.line, one.message);
+  for (const auto& one : report.wrong)
+    text += fmt::format("{}:{}: wrong: {}\n", one.file, one.line, one.message);
+  text += fmt::format("{} rules are enabled, {} of them decided; {} are wrong\n", report.enabled,
+                      report.decided, report.wrong.size());
+  if (report.decided < report.enabled)
+    text += "No stage decides by rules in this release: they are read, and no more.\n";
+  return text;
+}
+
+int check(const Arguments& arguments, Format format) {
+  rules::Variables variables = rules::usual_variables();
+  for (const auto& one : arguments.variables) {
+    const auto equals = one.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return fail(fmt::format("--var {} is not NAME=VALUE, as HOME_NET=[10.0.0.0/8]", one), kUsage);
+    variables[one.substr(0, equals)] = one.substr(equals + 1);
+  }
+  const auto read = policy::read_files_from(".");
+  rules::Classes classes;
+  if (!arguments.classification.empty()) {
+    auto content = read(arguments.classification);
+    if (!content) return fail(content.error());
+    auto parsed = rules::parse_classes(rules::RuleFile{arguments.classification, **content});
+    if (!parsed) return fail(parsed.error(), kUsage);
+    classes = *std::move(parsed);
+  }
+  std::vector<rules::RuleFile> files;
+  for (const auto& name : arguments.files) {
+    auto content = read(name);
+    if (!content) return fail(content.error());
+    files.push_back(rules::RuleFile{name, **content});
+  }
+  const auto loaded = rules::load_rules(files, variables, classes);
+  CheckReport report{.enabled = loaded.rules.size(), .wrong = {}, .notes = {}, .rules = {}};
+  for (const auto& [place, why] : loaded.wrong) report.wrong.push_back({place.file, place.line, why});
+  for (const auto& [place, why] : loaded.notes) report.notes.push_back({place.file, place.line, why});
+  if (arguments.verbose)
+    for (const auto& rule : loaded.rules) report.rules.push_back(report_of(rule));
+  if (format == Format::json)
+    print_record(report);
+  else
+    print(text_of(report));
+  return report.wrong.empty() ? kDone : kUsage;
+}
+
+void add(CLI::App& app, Chosen& chosen) {
+  auto* const rules =
+      app.add_subcommand("rules", "Rules of intrusion detection systems, in Suricata's language");
+  rules->require_subcommand(1);
+  auto* const command = rules->add_subcommand("check", "Reads rule files, and says what is wrong in them");
+  describe(*command,
+           "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
+           "with it.\n"
+           "Nothing decides by them yet. Exit status 2 if one is wrong.");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("files", arguments->files, "rule files")->required()->type_name("FILE...");
+  command
+      ->add_option("--var", arguments->variables,
+                   "NAME=VALUE: a variable of addresses or ports, as HOME_NET=[10.0.0.0/8,2001:db8::/32]; "
+                   "others are as in "
+                   "Suricata's own configuration")
+      ->allow_extra_args(false)
+      ->type_name("NAME=VALUE");
+  command
+      ->add_option("--classification", arguments->classification,
+                   "classification.config, which has priorities by classtype")
+      ->type_name("FILE");
+  command->add_flag("-v,--verbose", arguments->verbose,
+                    "each rule with what it looks at, and by what it is found first");
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });
+}
+
+Registered registered(75, add);
+
+}  // namespace
+
+}  // namespace xdpgpu::cli

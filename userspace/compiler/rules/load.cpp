@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/rules/load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace xdpgpu::rules {
+namespace {
+
+constexpr std::string_view kClass = "config classification:";
+constexpr u8 kUsualPriority = 3;
+
+std::string where(const Place& place) { return fmt::format("{}:{}", place.file, place.line); }
+
+}  // namespace
+
+Result<Classes> parse_classes(const RuleFile& file) {
+  Classes classes;
+  for (const auto& [text, place] : rule_texts(file.content, file.name)) {
+    const auto parts =
+        at_commas(text.starts_with(kClass) ? std::string_view(text).substr(kClass.size()) : "");
+    const auto priority = parts.size() == 3 ? number(parts[2], 255) : std::nullopt;
+    if (!priority || *priority == 0 || parts[0].empty())
+      return tl::unexpected(
+          fmt::format("{}: \"{}\" is not \"{} NAME,DESCRIPTION,PRIORITY\"", where(place), text, kClass));
+    classes.emplace(parts[0], Class{std::string(parts[1]), static_cast<u8>(*priority)});
+  }
+  return classes;
+}
+
+Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes) {
+  Loaded loaded;
+  std::map<std::pair<u32, u32>, Rule> rules;
+  for (const auto& file : files)
+    for (const auto& text : rule_texts(file.content, file.name)) {
+      auto rule = parse_rule(text, variables);
+      if (!rule) {
+        loaded.wrong.push_back({text.place, std::move(rule.error())});
+        continue;
+      }
+      const auto found = classes.find(rule->classtype);
+      if (!rule->classtype.empty() && found == classes.end() && !classes.empty())
+        loaded.notes.push_back(
+            {text.place, fmt::format("no classification has \"{}\": its priority is {}", rule->classtype,
+                                     rule->priority.value_or(kUsualPriority))});
+      if (!rule->priority) rule->priority = found != classes.end() ? found->second.priority : kUsualPriority;
+      const auto [at, is_new] = rules.try_emplace({rule->gid, rule->sid}, *rule);
+      if (is_new) continue;
+      if (rule->rev > at->second.rev) {
+        loaded.notes.push_back(
+            {at->second.place, fmt::format("revision {} of it counts ({})", rule->rev, where(text.place))});
+        at->second = *std::move(rule);
+      } else {
+        loaded.wrong.push_back({text.place, fmt::format("sid {} is there already, with revision {} ({})",
+                                                        rule->sid, at->second.rev, where(at->second.place))});
+      }
+    }
+  loaded.rules.reserve(rules.size());
+  for (auto& [id, rule] : rules) loaded.rules.push_back(std::move(rule));
+  const auto by_place = [](const WrongRule& one, const WrongRule& other) {
+    return std::tie(one.place.file, one.place.line) < std::tie(other.place.file, other.place.line);
+  };
+  std::stable_sort(loaded.wrong.begin(), loaded.wrong.end(), by_place);
+  std::stable_sort(loaded.notes.begin(), loaded.notes.end(), by_place);
+  return loaded;
+}
+
+}  // namespace xdpgpu::rules

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/rules/load.hpp: rule files, whole: each rule in them is taken, or named with the reason
+// why not.
+#pragma once
+
+#include "userspace/compiler/rules/rule.hpp"
+
+namespace xdpgpu::rules {
+
+struct RuleFile {
+  std::string name, content;
+};
+
+// What classification.config says of a class of rules.
+struct Class {
+  std::string description;
+  u8 priority = 3;
+};
+using Classes = std::map<std::string, Class, std::less<>>;
+// "config classification: name,description,priority" a line. The error names the line.
+Result<Classes> parse_classes(const RuleFile& file);
+
+struct WrongRule {
+  Place place;
+  std::string why;  // a sentence
+};
+
+struct Loaded {
+  std::vector<Rule> rules;       // those that are enabled, by gid and sid
+  std::vector<WrongRule> wrong;  // by file and line
+  std::vector<WrongRule> notes;  // rules that are taken, and may not be what was meant
+};
+
+// Of two rules of one gid and sid the later revision counts; of one revision, too, the first one, and the
+// other is wrong. A rule's priority is its own, else its class's, else 3.
+Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes);
+
+}  // namespace xdpgpu::rules

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/rules/rule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "userspace/compiler/rules/fast_pattern.hpp"
+
+namespace xdpgpu::rules {
+namespace {
+
+tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std::move(text)); }
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Without its quotes, if it has some.
+Result<std::string_view> unquoted(std::string_view text) {
+  const bool opens = text.starts_with('"'), closes = text.size() > 1 && text.ends_with('"');
+  if (opens != closes) return wrong(fmt::format("{} has one quote", text));
+  return opens ? text.substr(1, text.size() - 2) : text;
+}
+
+// What an option's text says in quotes, in front of which a ! may stand.
+struct Quoted {
+  bool negated = false;
+  std::string_view text;
+};
+Result<Quoted> quoted(const std::string& name, std::string_view text) {
+  Quoted result;
+  if (text.starts_with('!')) {
+    result.negated = true;
+    text = trimmed(text.substr(1));
+  }
+  if (text.size() < 2 || !text.starts_with('"') || !text.ends_with('"'))
+    return wrong(fmt::format("the value of \"{}\" stands in quotes", name));
+  result.text = text.substr(1, text.size() - 2);
+  return result;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) {
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                              c == '_' || c == '.' || c == '-';
+                     }) &&
+         !(text[0] >= '0' && text[0] <= '9') && text[0] != '-';
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+class Parser {
+ public:
+  explicit Parser(Rule& rule) : rule_(rule) {}
+
+  Result<void> take(const OptionText& option) {
+    const Keyword* const keyword = find_keyword(option.name);
+    if (keyword == nullptr) return wrong(fmt::format("Suricata 7 has no keyword \"{}\"", option.name));
+    if (!option.value && keyword->takes_value && !keyword->may_lack_value)
+      return wrong(fmt::format("\"{}\" needs a value", option.name));
+    if (option.value && !keyword->takes_value)
+      return wrong(fmt::format("\"{}\" takes no value", option.name));
+    const std::string value = option.value.value_or("");
+    switch (keyword->kind) {
+      case Kind::about:
+        return about(*keyword, value);
+      case Kind::buffer:
+        current_ = std::string(keyword->buffer);
+        last_ = nullptr;
+        buffer(current_);
+        return {};
+      case Kind::moves:
+        return move_last(*keyword);
+      case Kind::content:
+        return content(*keyword, value);
+      case Kind::modifier:
+        return modify(*keyword, value);
+      case Kind::condition:
+        return condition(*keyword, value);
+      case Kind::transform:
+        if (current_ == "payload")
+          return wrong(fmt::format("\"{}\" stands behind the buffer that it changes", keyword->name));
+        if (keyword->name == "xor")
+          if (auto key = xor_key(value); !key) return key;
+        buffer(current_).transforms.emplace_back(value.empty() ? std::string(keyword->name)
+                                                               : fmt::format("{}:{}", keyword->name, value));
+        return {};
+      case Kind::header:
+      case Kind::state:
+      case Kind::after:
+      case Kind::layer7:
+        return other(*keyword, value);
+    }
+    return {};
+  }
+
+  Result<void> finish() {
+    if (rule_.sid == 0) return wrong("it has no sid");
+    // Named, and nothing asked of them.
+    std::erase_if(rule_.buffers, [](const Buffer& buffer) { return buffer.matches.empty(); });
+    for (auto& buffer : rule_.buffers)
+      for (auto& match : buffer.matches)
+        if (auto* const one = std::get_if<Content>(&match)) {
+          if (auto checked = check(*one); !checked) return checked;
+          if (one->nocase) std::transform(one->bytes.begin(), one->bytes.end(), one->bytes.begin(), lower);
+        }
+    rule_.type = type();
+    rule_.fast_pattern = choose_fast_pattern(rule_.buffers);
+    return {};
+  }
+
+ private:
+  Buffer& buffer(std::string_view name) {
+    for (auto& one : rule_.buffers)
+      if (one.name == name) return one;
+    return rule_.buffers.emplace_back(Buffer{std::string(name), {}, {}});
+  }
+
+  // ---- the rule itself -------------------------------------------------------------------------------
+
+  Result<void> about(const Keyword& keyword, const std::string& value) {
+    const auto count = [&](u32& to, u64 most) -> Result<void> {
+      const auto text = unquoted(value);
+      const auto found = text ? number(*text, most) : std::nullopt;
+      if (!found) return wrong(fmt::format("{} {} is no number up to {}", keyword.name, value, most));
+      to = static_cast<u32>(*found);
+      return {};
+    };
+    constexpr u64 kMost = std::numeric_limits<u32>::max();
+    if (keyword.name == "sid") return count(rule_.sid, kMost);
+    if (keyword.name == "gid") return count(rule_.gid, kMost);
+    if (keyword.name == "rev") return count(rule_.rev, kMost);
+    if (keyword.name == "priority") {
+      u32 priority = 0;
+      if (auto counted = count(priority, 255); !counted) return counted;
+      if (priority == 0) return wrong("priority 0 is none: it begins with 1");
+      rule_.priority = static_cast<u8>(priority);
+      return {};
+    }
+    if (keyword.name == "msg") {
+      const auto text = unquoted(value);
+      if (!text) return wrong(text.error());
+      for (std::size_t i = 0; i < text->size(); i++) {
+        if ((*text)[i] == '\\' && i + 1 < text->size() &&
+            std::string_view("\"\\;:").find((*text)[i + 1]) != std::string_view::npos)
+          i++;
+        rule_.msg += (*text)[i];
+      }
+      return {};
+    }
+    if (keyword.name == "classtype") {
+      rule_.classtype = value;
+      return {};
+    }
+    if (keyword.name == "reference") {
+      const auto comma = value.find(',');
+      if (comma == std::string::npos)
+        return wrong(fmt::format("reference {} is no system and a value", value));
+      rule_.references.emplace_back(trimmed(std::string_view(value).substr(0, comma)),
+                                    trimmed(std::string_view(value).substr(comma + 1)));
+      return {};
+    }
+    if (keyword.name == "metadata") {
+      for (const auto part : at_commas(value)) rule_.metadata.emplace_back(part);
+      return {};
+    }
+    if (keyword.name == "target" && value != "src_ip" && value != "dest_ip")
+      return wrong(fmt::format("target {} is neither src_ip nor dest_ip", value));
+    return {};
+  }
+
+  static Result<void> xor_key(const std::string& value) {
+    const auto key = quoted("xor", value);
+    if (!key) return wrong(key.error());
+    if (key->negated || key->text.empty() || key->text.size() % 2 != 0 ||
+        !std::all_of(key->text.begin(), key->text.end(), [](char c) { return hex(c) >= 0; }))
+      return wrong(fmt::format("xor {} is no key of hexadecimal digits", value));
+    return {};
+  }
+
+  // ---- contents --------------------------------------------------------------------------------------
+
+  Result<void> content(const Keyword& keyword, const std::string& value) {
+    const auto text = quoted(std::string(keyword.name), value);
+    if (!text) return wrong(text.error());
+    auto bytes = parse_pattern(text->text);
+    if (!bytes) return wrong(bytes.error());
+    Content made;
+    made.bytes = *std::move(bytes);
+    made.negated = text->negated;
+    Buffer& to = buffer(keyword.name == "uricontent" ? "http_uri" : current_);
+    to.matches.emplace_back(std::move(made));
+    last_ = &to;
+    return {};
+  }
+
+  // The content that modifiers are about: the last one, whatever came behind it.
+  Content* last_content() {
+    if (last_ == nullptr) return nullptr;
+    for (auto match = last_->matches.rbegin(); match != last_->matches.rend(); ++match)
+      if (auto* const content = std::get_if<Content>(&*match)) return content;
+    return nullptr;
+  }
+
+  Result<void> move_last(const Keyword& keyword) {
+    if (current_ != "payload")
+      return wrong(fmt::format("\"{}\" stands behind a content of no named buffer", keyword.name));
+    Content* const content = last_content();
+    if (content == nullptr || last_->name != "payload")
+      return wrong(fmt::format("\"{}\" has no content in front of it", keyword.name));
+    Content moved = std::move(*content);
+    auto& from = last_->matches;
+    const auto at = std::find_if(from.rbegin(), from.rend(),
+                                 [](const Match& match) { return std::holds_alternative<Content>(match); });
+    from.erase(std::next(at).base());
+    Buffer& to = buffer(keyword.buffer);
+    to.matches.emplace_back(std::move(moved));
+    last_ = &to;
+    return {};
+  }
+
+  Result<Position> position(const Keyword& keyword, const std::string& value, std::int64_t least) {
+    const auto text = unquoted(value);
+    if (!text) return wrong(text.error());
+    if (const auto found = signed_number(
+            *text, least, keyword.name == "distance" || keyword.name == "within" ? 1048576 : 65535))
+      return Position(static_cast<std::int32_t>(*found));
+    if (is_name(*text)) return Position(std::string(*text));
+    return wrong(
+        fmt::format("{} {} is neither a number of bytes nor a variable's name", keyword.name, value));
+  }
+
+  Result<void> modify(const Keyword& keyword, const std::string& value) {
+    Content* const content = last_content();
+    if (content == nullptr) return wrong(fmt::format("\"{}\" has no content in front of it", keyword.name));
+    const auto place = [&](std::optional<Position>& to, std::int64_t least) -> Result<void> {
+      if (to) return wrong(fmt::format("its content has \"{}\" already", keyword.name));
+      auto found = position(keyword, value, least);
+      if (!found) return wrong(found.error());
+      to = *std::move(found);
+      return {};
+    };
+    const auto flag = [&](bool& to) -> Result<void> {
+      to = true;
+      return {};
+    };
+    if (keyword.name == "offset") return place(content->offset, 0);
+    if (keyword.name == "depth") return place(content->depth, 0);
+    if (keyword.name == "distance") return place(content->distance, -1048576);
+    if (keyword.name == "within") return place(content->within, 0);
+    if (keyword.name == "nocase") return flag(content->nocase);
+    if (keyword.name == "startswith") return flag(content->starts_with);
+    if (keyword.name == "endswith") return flag(content->ends_with);
+    if (keyword.name == "fast_pattern") return fast_pattern(*content, value);
+    return {};  // rawbytes says nothing that is not so; replace changes what goes on, not what matches
+  }
+
+  Result<void> fast_pattern(Content& content, const std::string& value) {
+    if (content.fast_pattern) return wrong("its content is the fast pattern already");
+    for (const auto& buffer : rule_.buffers)
+      for (const auto& match : buffer.matches)
+        if (const auto* one = std::get_if<Content>(&match); one != nullptr && one->fast_pattern)
+          return wrong("there are two fast patterns");
+    content.fast_pattern = true;
+    if (value.empty()) return {};
+    if (value == "only") {
+      if (content.negated || content.offset || content.depth || content.distance || content.within)
+        return wrong("\"fast_pattern:only\" is for contents that may stand anywhere, and have to be there");
+      content.fast_pattern_only = true;
+      return {};
+    }
+    const auto parts = at_commas(value);
+    const auto first = number(parts.front(), 65535);
+    const auto length = parts.size() == 2 ? number(parts.back(), 65535) : std::nullopt;
+    if (!first || !length || *length == 0 || *first + *length > content.bytes.size())
+      return wrong(fmt::format("fast_pattern:{} is no first byte and length within its content", value));
+    content.chop = {static_cast<u16>(*first), static_cast<u16>(*length)};
+    return {};
+  }
+
+  static Result<void> check(const Content& content) {
+    const auto value = [](const std::optional<Position>& position) -> std::optional<std::int32_t> {
+      if (!position || !std::holds_alternative<std::int32_t>(*position)) return {};
+      return std::get<std::int32_t>(*position);
+    };
+    const bool from_start = content.offset || content.depth, from_last = content.distance || content.within;
+    if (from_start && from_last)
+      return wrong(
+          "a content stands from the buffer's start (offset, depth) and from the last match (distance, "
+          "within)");
+    if (content.starts_with && (from_start || from_last))
+      return wrong("\"startswith\" stands with offset, depth, distance or within");
+    if (content.ends_with && content.depth && content.offset)
+      return wrong("\"endswith\" stands with offset and depth");
+    const auto size = static_cast<std::int32_t>(content.bytes.size());
+    if (const auto depth = value(content.depth); depth && *depth < size)
+      return wrong(fmt::format("depth {} is less than its content's {} bytes", *depth, size));
+    if (const auto within = value(content.within); within && *within < size)
+      return wrong(fmt::format("within {} is less than its content's {} bytes", *within, size));
+    if (content.chop && (content.negated || from_last)) return {};
+    return {};
+  }
+
+  // ---- other conditions ------------------------------------------------------------------------------
+
+  Result<void> condition(const Keyword& keyword, const std::string& value) {
+    if (keyword.name == "pcre") {
+      const auto text = quoted("pcre", value);
+      if (!text) return wrong(text.error());
+      const auto end = text->text.rfind('/');
+      if (!text->text.starts_with('/') || end == 0)
+        return wrong(fmt::format("pcre {} does not stand between slashes", value));
+      return pcre(keyword, value, text->text.substr(end + 1));
+    }
+    buffer(current_).matches.emplace_back(Condition{&keyword, value});
+    return {};
+  }
+
+  // The letters behind a pcre may say where it is looked for.
+  Result<void> pcre(const Keyword& keyword, const std::string& value, std::string_view letters) {
+    constexpr std::pair<char, std::string_view> kBuffers[] = {
+        {'U', "http_uri"},       {'I', "http_raw_uri"},    {'P', "http_client_body"}, {'Q', "file_data"},
+        {'H', "http_header"},    {'D', "http_raw_header"}, {'M', "http_method"},      {'C', "http_cookie"},
+        {'S', "http_stat_code"}, {'Y', "http_stat_msg"},   {'V', "http_user_agent"},  {'W', "http_host"},
+        {'Z', "http_raw_host"}};
+    std::string_view in = current_;
+    for (const char letter : letters.substr(0, letters.find(','))) {
+      const auto* const found = std::find_if(std::begin(kBuffers), std::end(kBuffers),
+                                             [&](const auto& one) { return one.first == letter; });
+      if (found != std::end(kBuffers))
+        in = found->second;
+      else if (std::string_view("imsxAEGROBAK").find(letter) == std::string_view::npos)
+        return wrong(fmt::format("pcre has no letter '{}'", letter));
+    }
+    buffer(in).matches.emplace_back(Condition{&keyword, value});
+    return {};
+  }
+
+  Result<void> other(const Keyword& keyword, const std::string& value) {
+    if (keyword.name == "app-layer-protocol")
+      if (const std::string_view name = value.starts_with('!') ? std::string_view(value).substr(1) : value;
+          name != "failed" && layer_of(name) != Layer::application)
+        return wrong(fmt::format("app-layer-protocol {} is no protocol that Suricata 7 tells", name));
+    if (keyword.name == "ssl_version")
+      if (const auto parts = at_commas(value); std::any_of(parts.begin(), parts.end(), [&](const auto& part) {
+            return part.starts_with('!') != parts.front().starts_with('!');
+          }))
+        return wrong("ssl_version names versions and what are none");
+    if (keyword.name == "flow")
+      if (auto taken = flow(value); !taken) return taken;
+    if (keyword.name == "threshold" || keyword.name == "detection_filter")
+      if (auto taken = threshold(keyword, value); !taken) return taken;
+    if (keyword.name == "dsize" && rule_.header.protocol.starts_with("tcp")) packet_ = true;
+    if (keyword.kind == Kind::header && (keyword.name == "flags" || keyword.name.starts_with("tcp.")))
+      packet_ = true;
+    // It is a condition on the request's path.
+    if (keyword.name == "urilen")
+      buffer("http_uri").matches.emplace_back(Condition{&keyword, value});
+    else
+      rule_.conditions.push_back({&keyword, value});
+    return {};
+  }
+
+  Result<void> flow(const std::string& value) {
+    struct Word {
+      std::string_view name;
+      bool FlowIs::*is;
+    };
+    constexpr Word kWords[] = {
+        {"to_server", &FlowIs::to_server},     {"from_client", &FlowIs::to_server},
+        {"to_client", &FlowIs::to_client},     {"from_server", &FlowIs::to_client},
+        {"established", &FlowIs::established}, {"not_established", &FlowIs::not_established},
+        {"stateless", &FlowIs::stateless},     {"only_stream", &FlowIs::only_stream},
+        {"no_stream", &FlowIs::no_stream},     {"no_frag", &FlowIs::no_frag},
+        {"only_frag", &FlowIs::only_frag}};
+    for (const auto part : at_commas(value)) {
+      const auto* const found = std::find_if(std::begin(kWords), std::end(kWords),
+                                             [&](const Word& one) { return one.name == part; });
+      if (found == std::end(kWords)) return wrong(fmt::format("flow has no \"{}\"", part));
+      if (rule_.flow.*found->is) return wrong(fmt::format("flow says \"{}\" twice", part));
+      rule_.flow.*found->is = true;
+    }
+    const FlowIs& is = rule_.flow;
+    if (is.to_server && is.to_client) return wrong("flow cannot go to the server and to the client");
+    if (is.established + is.not_established + is.stateless > 1)
+      return wrong("flow is one of established, not_established and stateless");
+    if ((is.only_stream && is.no_stream) || (is.only_frag && is.no_frag))
+      return wrong("flow asks for the one and the other");
+    return {};
+  }
+
+  Result<void> threshold(const Keyword& keyword, const std::string& value) {
+    if (rule_.threshold) return wrong("it has a threshold already");
+    Threshold made;
+    const bool filter = keyword.name == "detection_filter";
+    if (filter) made.type = Threshold::Type::detection_filter;
+    bool has_type = filter, has_track = false, has_count = false, has_seconds = false;
+    for (const auto part : at_commas(value)) {
+      const auto space = part.find(' ');
+      if (space == std::string_view::npos)
+        return wrong(fmt::format("{} has no value for \"{}\"", keyword.name, part));
+      const auto name = part.substr(0, space), what = trimmed(part.substr(space));
+      const auto choice = [&](auto& to, bool& has, auto... choices) -> Result<void> {
+        bool found = false;
+        const auto one = [&](const auto& pair) {
+          if (pair.first != what) return;
+          to = pair.second;
+          found = true;
+        };
+        (one(choices), ...);
+        if (!found || has)
+          return wrong(fmt::format("{}: \"{}\" is no {}, or one too many", keyword.name, what, name));
+        has = true;
+        return {};
+      };
+      const auto amount = [&](u32& to, bool& has) -> Result<void> {
+        const auto found = number(what, std::numeric_limits<u32>::max());
+        if (!found || *found == 0 || has)
+          return wrong(fmt::format("{}: \"{}\" is no {}, or one too many", keyword.name, what, name));
+        to = static_cast<u32>(*found);
+        has = true;
+        return {};
+      };
+      using Type = Threshold::Type;
+      using Track = Threshold::Track;
+      using TypeName = std::pair<std::string_view, Type>;
+      using TrackName = std::pair<std::string_view, Track>;
+      Result<void> taken;
+      if (name == "type" && !filter)
+        taken = choice(made.type, has_type, TypeName{"limit", Type::limit},
+                       TypeName{"threshold", Type::threshold}, TypeName{"both", Type::both});
+      else if (name == "track")
+        taken = choice(made.track, has_track, TrackName{"by_src", Track::by_src},
+                       TrackName{"by_dst", Track::by_dst}, TrackName{"by_both", Track::by_both},
+                       TrackName{"by_rule", Track::by_rule}, TrackName{"by_flow", Track::by_flow});
+      else if (name == "count")
+        taken = amount(made.count, has_count);
+      else if (name == "seconds")
+        taken = amount(made.seconds, has_seconds);
+      else
+        taken = wrong(fmt::format("{} has no \"{}\"", keyword.name, name));
+      if (!taken) return taken;
+    }
+    if (!has_type || !has_track || !has_count || !has_seconds)
+      return wrong(fmt::format("{} needs {}track, count and seconds", keyword.name, filter ? "" : "type, "));
+    rule_.threshold = made;
+    return {};
+  }
+
+  // ---- what it is about ------------------------------------------------------------------------------
+
+  // A rule for TCP with contents is about the stream; where one has its place in a packet, about packets,
+  // too.
+  Type type() const {
+    const bool layer7 =
+        std::any_of(rule_.conditions.begin(), rule_.conditions.end(),
+                    [](const Condition& one) { return one.keyword->name == "app-layer-event"; });
+    if (layer7 || std::any_of(rule_.buffers.begin(), rule_.buffers.end(),
+                              [](const Buffer& one) { return !is_of_packets(one.name); }))
+      return Type::application;
+    const auto payload = std::find_if(rule_.buffers.begin(), rule_.buffers.end(),
+                                      [](const Buffer& one) { return one.name == "payload"; });
+    if (rule_.buffers.empty() &&
+        std::all_of(rule_.conditions.begin(), rule_.conditions.end(), [](const Condition& one) {
+          return one.keyword->kind == Kind::after || one.keyword->name == "ip_proto";
+        }))
+      return Type::ip_only;
+    const Layer layer = *layer_of(rule_.header.protocol);
+    const bool has_streams = layer == Layer::tcp || layer == Layer::tcp_stream || layer == Layer::any ||
+                             layer == Layer::ip || layer == Layer::application;
+    if (payload == rule_.buffers.end() || !has_streams) return Type::packet;
+    if (layer == Layer::tcp_stream) return Type::stream;
+    if (packet_ || rule_.flow.no_stream) return Type::packet;
+    if (rule_.flow.only_stream) return Type::stream;
+    const bool placed = std::any_of(payload->matches.begin(), payload->matches.end(),
+                                    [](const Match& match) {
+                                      const auto* const content = std::get_if<Content>(&match);
+                                      return content != nullptr &&
+                                             (content->offset || content->depth || content->starts_with);
+                                    }) ||
+                        std::any_of(rule_.conditions.begin(), rule_.conditions.end(),
+                                    [](const Condition& one) { return one.keyword->name == "stream_size"; });
+    return placed ? Type::both : Type::stream;
+  }
+  static bool is_of_packets(std::string_view name) {
+    return name == "payload" || name == "base64_data" || name.ends_with(".hdr");
+  }
+
+  Rule& rule_;
+  std::string current_ = "payload";
+  Buffer* last_ = nullptr;  // that the last content is in
+  bool packet_ = false;     // it asks for what a stream has not
+};
+
+}  // namespace
+
+std::string_view name_of(Type type) {
+  constexpr std::array<std::string_view, 5> kNames{"ip_only", "pkt", "stream", "pkt_stream", "app_tx"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+Result<std::string> parse_pattern(std::string_view text) {
+  std::string bytes;
+  bool in_hex = false;
+  int high = -1;
+  for (std::size_t i = 0; i < text.size(); i++) {
+    const char c = text[i];
+    if (c == '|') {
+      if (high >= 0) return wrong(fmt::format("the pattern \"{}\" has half a byte", text));
+      in_hex = !in_hex;
+    } else if (in_hex) {
+      if (c == ' ') continue;
+      const int digit = hex(c);
+      if (digit < 0)
+        return wrong(fmt::format("the pattern \"{}\" has '{}' among its hexadecimal digits", text, c));
+      if (high < 0) {
+        high = digit;
+        continue;
+      }
+      bytes += static_cast<char>(high * 16 + digit);
+      high = -1;
+    } else if (c == '\\') {
+      if (++i == text.size() || std::string_view("\\\";:|").find(text[i]) == std::string_view::npos)
+        return wrong(fmt::format("the pattern \"{}\" has a backslash in front of what needs none", text));
+      bytes += text[i];
+    } else if (c == '"') {
+      return wrong(fmt::format("the pattern \"{}\" has a quote without a backslash", text));
+    } else {
+      bytes += c;
+    }
+  }
+  if (in_hex) return wrong(fmt::format("the pattern \"{}\" has a | that is not closed", text));
+  if (bytes.empty()) return wrong("a content is empty");
+  return bytes;
+}
+
+std::string pattern_text(std::string_view bytes) {
+  std::string text;
+  bool in_hex = false;
+  for (const char c : bytes) {
+    const bool plain = c >= 0x20 && c < 0x7f && std::string_view("|\";:\\").find(c) == std::string_view::npos;
+    if (!plain && in_hex) text += ' ';
+    if (plain == in_hex) {
+      text += '|';
+      in_hex = !in_hex;
+    }
+    text += plain ? std::string(1, c) : fmt::format("{:02X}", static_cast<u8>(c));
+  }
+  if (in_hex) text += '|';
+  return text;
+}
+
+Result<Rule> parse_rule(const RuleText& text, const Variables& variables) {
+  auto parts = split_rule(text.text);
+  if (!parts) return wrong(std::move(parts.error()));
+  auto header = parse_header(parts->header, variables);
+  if (!header) return wrong(std::move(header.error()));
+  Rule rule;
+  rule.place = text.place;
+  rule.header = *std::move(header);
+  rule.buffers.reserve(parts->options.size() + 1);  // their places are kept while it is read
+  Parser parser(rule);
+  for (const OptionText& option : parts->options)
+    if (auto taken = parser.take(option); !taken) return wrong(std::move(taken.error()));
+  if (auto finished = parser.finish(); !finished) return wrong(std::move(finished.error()));
+  return rule;
+}
+
+}  // namespace xdpgpu::rules
