@@ -142,10 +142,12 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   for (const char* const feature : {"af_xdp", "landlock", "nvjitlink", "nvrtc"})
     EXPECT_NE(features.find(feature), std::string::npos) << features;
   run({.command = {"doctor"}, .arguments = {name()}});
-  const std::string rules = XDPGPU_SOURCE_DIR "/tests/data/rules/";
+  const TemporaryFile classes("config classification: scan,Somebody looks around,2\n");
+  const TemporaryFile rules(
+      "alert tcp $HOME_NET any -> any 80 (msg:\"one\"; http.uri; content:\"/a\"; classtype:scan; sid:1;)\n");
   run({.command = {"rules", "check"},
-       .arguments = {"--var", "HOME_NET=[192.0.2.0/24,2001:db8::/32]", "--classification",
-                     rules + "classification.config", "--verbose", rules + "emerging-dns.rules"}});
+       .arguments = {"--var", "HOME_NET=[192.0.2.0/24,2001:db8::/32]", "--classification", classes.path(),
+                     "--verbose", rules.path()}});
   const TemporaryFile wrong("alert tcp any any -> $NOWHERE any (msg:\"one\"; sid:1;)\n");
   run({.command = {"rules", "check"}, .arguments = {wrong.path()}, .status = 2});
   run({.command = {"policy", "init"},
