@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "userspace/compiler/rules/load.hpp"
 
@@ -282,10 +283,106 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
            {"dotprefix;", "behind the buffer"},
            {"http.uri; xor:\"0\"; content:\"a\";", "hexadecimal"},
            {"ssl_version:!tls1.3,tls1.2;", "what are none"},
+           {"dsize:65536;", "no number up to 65535"},
+           {"dsize:9<>10;", "nor a range"},
+           {"dsize:<0;", "nor a range"},
+           {"ttl:256;", "no number up to 255"},
+           {"itype:a;", "no number"},
+           {"icmp_id:65536;", "no number up to 65535"},
+           {"seq:4294967296;", "no number"},
+           {"flags:X;", "none of FSRPAUEC"},
+           {"flags:S,A,F;", "none of FSRPAUEC"},
+           {"fragbits:X;", "none of M, D and R"},
+           {"fragbits:+;", "none of M, D and R"},
+           {"ipopts:all;", "ipopts has no"},
+           {"ip_proto:256;", "no protocol"},
+           {"ip_proto:nonsense;", "no protocol"},
+           {"byte_test:4,>,1;", "needs bytes"},
+           {"byte_test:9,>,1,0;", "more than 8"},
+           {"byte_test:0,>,1,0;", "has no bytes"},
+           {"byte_test:4,~,1,0;", "no bytes, operator"},
+           {"byte_test:4,>,1,0,upwards;", "byte_test has no"},
+           {"byte_jump:4,0,from_beginning,from_end;", "from the end"},
+           {"byte_jump:4,0,multiplier 0;", "byte_jump has no"},
+           {"byte_extract:4,0;", "no bytes, offset and variable"},
+           {"byte_extract:4,0,1st;", "no bytes, offset and variable"},
+           {"byte_math:bytes 4,offset 0,oper /,rvalue 0,result r;", "divides by 0"},
+           {"byte_math:bytes 4,offset 0,oper +,rvalue 1;", "has no bytes, offset, oper"},
+           {"isdataat:a b;", "no offset"},
+           {"isdataat:4,absolute;", "isdataat has no"},
+           {"flowbits:set;", "has no name"},
+           {"flowbits:sets,a;", "flowbits has no"},
+           {"flowbits:set,a|b;", "one name"},
+           {"flowbits:noalert,a;", "takes no name"},
+           {"xbits:set,a,track ip_all;", "xbits has no"},
+           {"stream_size:client,5;", "no side, operator"},
+           {"urilen:5,cooked;", "no length"},
            {"app-layer-protocol:dns,exact;", "no protocol"}})
     EXPECT_THAT(why_wrong(rule_with(options)), HasSubstr(why)) << options;
   EXPECT_THAT(why_wrong("alert tcp any any -> any any (msg:\"a\";)"), HasSubstr("no sid"));
   EXPECT_THAT(why_wrong("alert tcp any any -> any any (sid:1)"), HasSubstr("semicolon"));
+}
+
+// What an option asks for.
+template <class T>
+T value_of(const std::string& option) {
+  const auto rule = parsed(rule_with(option + ";"));
+  if (!rule) throw std::runtime_error(option + ": " + rule.error());
+  if (!rule->conditions.empty()) return std::get<T>(rule->conditions.at(0).value);
+  return std::get<T>(std::get<Condition>(rule->buffers.at(0).matches.at(0)).value);
+}
+
+TEST(RuleOptions, AreValues) {
+  EXPECT_EQ(value_of<Range>("dsize:9"), (Range{9, 9}));
+  EXPECT_EQ(value_of<Range>("dsize:!9"), (Range{9, 9, true}));
+  EXPECT_EQ(value_of<Range>("dsize:<9"), (Range{0, 8}));
+  EXPECT_EQ(value_of<Range>("dsize:>=9"), (Range{9, 65535}));
+  EXPECT_EQ(value_of<Range>("dsize:3<>9"), (Range{4, 8}));
+  EXPECT_EQ(value_of<Range>("ttl:3-9"), (Range{3, 9}));
+  EXPECT_EQ(value_of<IpProtocol>("ip_proto:!UDP").numbers, (Range{17, 17, true}));
+  EXPECT_EQ(value_of<IpProtocol>("ip_proto:>103").numbers, (Range{104, 255}));
+  const auto flags = value_of<TcpFlags>("flags:+SA,12");
+  EXPECT_EQ(flags.mode, TcpFlags::Mode::all);
+  EXPECT_EQ(flags.flags, 0x12);
+  EXPECT_EQ(flags.mask, 0x3f);
+  EXPECT_EQ(value_of<TcpFlags>("tcp.flags:0").flags, 0);
+  EXPECT_TRUE(value_of<FragmentBits>("fragbits:!D").dont);
+  const auto test = value_of<ByteTest>("byte_test:4, !&, 0x80, -2, relative, little, bitmask 0xff00");
+  EXPECT_EQ(test.number.bytes, 4u);
+  EXPECT_TRUE(test.negated && test.number.relative && test.number.little_endian);
+  EXPECT_EQ(test.op, ByteTest::Op::and_);
+  EXPECT_EQ(std::get<std::int64_t>(test.value), 0x80);
+  EXPECT_EQ(std::get<std::int64_t>(test.number.offset), -2);
+  EXPECT_EQ(test.number.mask, 0xff00u);
+  EXPECT_EQ(value_of<ByteTest>("byte_test:0,>,450,0,string,dec").number.digits, Digits::dec);
+  EXPECT_EQ(std::get<std::string>(value_of<ByteTest>("byte_test:1,=,size,0").value), "size");
+  const auto jump =
+      value_of<ByteJump>("byte_jump:2,1,relative,multiplier 4,align,from_beginning,post_offset -3");
+  EXPECT_EQ(jump.multiplier, 4u);
+  EXPECT_TRUE(jump.align && jump.from_beginning && jump.number.relative);
+  EXPECT_EQ(std::get<std::int64_t>(jump.post_offset), -3);
+  const auto extract = value_of<ByteExtract>("byte_extract:3,1,len,string,hex,align 4");
+  EXPECT_EQ(extract.variable, "len");
+  EXPECT_EQ(extract.align, 4u);
+  EXPECT_EQ(extract.number.digits, Digits::hex);
+  const auto math = value_of<ByteMath>(
+      "byte_math:bytes 2, offset 1, oper <<, rvalue len, result sum, relative, endian little");
+  EXPECT_EQ(math.op, '<');
+  EXPECT_EQ(std::get<std::string>(math.right), "len");
+  EXPECT_EQ(math.variable, "sum");
+  EXPECT_TRUE(math.number.little_endian && math.number.relative);
+  const auto at = value_of<DataAt>("isdataat:!10,relative");
+  EXPECT_TRUE(at.negated && at.relative);
+  const auto bits = value_of<Bits>("flowbits:isset,a|b");
+  EXPECT_EQ(bits.what, Bits::Do::is_set);
+  EXPECT_THAT(bits.names, ElementsAre("a", "b"));
+  const auto xbits = value_of<Bits>("xbits:set,a,track ip_dst,expire 60");
+  EXPECT_EQ(xbits.of, Bits::Of::dst);
+  EXPECT_EQ(xbits.seconds, 60u);
+  EXPECT_EQ(value_of<StreamSize>("stream_size:server,<,6").bytes, (Range{0, 5}));
+  EXPECT_TRUE(value_of<UriLength>("urilen:>10,raw").raw);
+  EXPECT_EQ(value_of<Exactly>("tos:x10").value, 0x10u);
+  EXPECT_EQ(value_of<Exactly>("window:!55808").value, 55808u);
 }
 
 TEST(RuleOptions, TheFastPatternIsTheLongestThatHasToBeThere) {

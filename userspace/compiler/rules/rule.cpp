@@ -320,7 +320,14 @@ class Parser {
         return wrong(fmt::format("pcre {} does not stand between slashes", value));
       return pcre(keyword, value, text->text.substr(end + 1));
     }
-    buffer(current_).matches.emplace_back(Condition{&keyword, value});
+    return add(buffer(current_).matches, keyword, value);
+  }
+
+  template <class Conditions>
+  static Result<void> add(Conditions& to, const Keyword& keyword, const std::string& text) {
+    auto value = parse_value(keyword, text);
+    if (!value) return wrong(std::move(value.error()));
+    to.emplace_back(Condition{&keyword, text, *std::move(value)});
     return {};
   }
 
@@ -340,8 +347,7 @@ class Parser {
       else if (std::string_view("imsxAEGROBAK").find(letter) == std::string_view::npos)
         return wrong(fmt::format("pcre has no letter '{}'", letter));
     }
-    buffer(in).matches.emplace_back(Condition{&keyword, value});
-    return {};
+    return add(buffer(in).matches, keyword, value);
   }
 
   Result<void> other(const Keyword& keyword, const std::string& value) {
@@ -362,11 +368,8 @@ class Parser {
     if (keyword.kind == Kind::header && (keyword.name == "flags" || keyword.name.starts_with("tcp.")))
       packet_ = true;
     // It is a condition on the request's path.
-    if (keyword.name == "urilen")
-      buffer("http_uri").matches.emplace_back(Condition{&keyword, value});
-    else
-      rule_.conditions.push_back({&keyword, value});
-    return {};
+    if (keyword.name == "urilen") return add(buffer("http_uri").matches, keyword, value);
+    return add(rule_.conditions, keyword, value);
   }
 
   Result<void> flow(const std::string& value) {

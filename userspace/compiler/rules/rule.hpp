@@ -6,8 +6,8 @@
 
 #include <variant>
 
+#include "userspace/compiler/rules/conditions.hpp"
 #include "userspace/compiler/rules/header.hpp"
-#include "userspace/compiler/rules/keywords.hpp"
 
 namespace xdpgpu::rules {
 
@@ -26,10 +26,11 @@ struct Content {
   std::optional<std::pair<u16, u16>> chop;  // of the fast pattern: first byte and length
 };
 
-// Any other condition, as it is written.
+// Any other condition.
 struct Condition {
   const Keyword* keyword;
-  std::string value;
+  std::string text;  // as it is written
+  Value value{};
 };
 using Match = std::variant<Content, Condition>;
 
