@@ -276,6 +276,12 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
             "already"},
            {"pcre:\"a\";", "slashes"},
            {"pcre:\"/a/q\";", "no letter 'q'"},
+           {"pcre:\"/a/UH\";", "one too many"},
+           {"pcre:\"/(a/\";", "missing closing parenthesis"},
+           {"pcre:\"/a/,file:b\";", "keeps nothing in"},
+           {"pcre:\"/" + std::string(200, '(') + std::string(200, ')') + "/\";",
+            "parentheses are too deeply nested"},
+           {"pcre:\"/((((((((a{1,99}){1,99}){1,99}){1,9}){1,9}){1,9}){1,9}){1,9})/\";", "pcre"},
            {"priority:0;", "begins with 1"},
            {"rev:-1;", "no number"},
            {"reference:url;", "no system and a value"},
@@ -383,6 +389,21 @@ TEST(RuleOptions, AreValues) {
   EXPECT_TRUE(value_of<UriLength>("urilen:>10,raw").raw);
   EXPECT_EQ(value_of<Exactly>("tos:x10").value, 0x10u);
   EXPECT_EQ(value_of<Exactly>("window:!55808").value, 55808u);
+}
+
+TEST(RuleOptions, AreRegularExpressions) {
+  const auto regex = [](const std::string& text) { return value_of<Regex>("pcre:" + text); };
+  const auto one = regex(R"(!"/^a\/b/smiR")");
+  EXPECT_EQ(one.pattern, "^a\\/b");
+  EXPECT_TRUE(one.negated && one.relative && !one.irregular);
+  EXPECT_THAT(regex(R"("/(\d+)/, flow:size")").captures, ElementsAre("flow:size"));
+  EXPECT_EQ(parsed(rule_with(R"(pcre:"/a/U";)", "http")).value().buffers.at(0).name, "http_uri");
+  for (const char* const text : {R"((a)\1)", "a(?=b)", "a(?!b)", "(?<=a)b", "(?<!a)b", "(?>a*)b", "a*+b",
+                                 "a++b", "a?+b", "a{2}+b", R"((?P<n>a)(?P=n))", "(a)(?1)", "(?R)?a"})
+    EXPECT_TRUE(regex(fmt::format("\"/{}/\"", text)).irregular) << text;
+  for (const char* const text :
+       {"a+?b", "(?:a|b)+", "(?i)a", R"([(?=\1*+]a)", "[^]a]b", R"(\?+)", R"(a\x41\d)", "(?P<n>a)"})
+    EXPECT_FALSE(regex(fmt::format("\"/{}/\"", text)).irregular) << text;
 }
 
 TEST(RuleOptions, TheFastPatternIsTheLongestThatHasToBeThere) {

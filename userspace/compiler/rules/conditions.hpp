@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "userspace/compiler/rules/keywords.hpp"
+#include "userspace/compiler/rules/pcre.hpp"
 #include "userspace/compiler/rules/text.hpp"
 
 namespace xdpgpu::rules {
@@ -92,7 +93,7 @@ struct Exactly {
 
 // Of a keyword that is not looked into: its text alone.
 using Value = std::variant<std::monostate, Range, UriLength, StreamSize, TcpFlags, FragmentBits, IpProtocol,
-                           IpOption, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Bits, Exactly>;
+                           IpOption, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Bits, Exactly, Regex>;
 Result<Value> parse_value(const Keyword& keyword, std::string_view text);
 
 }  // namespace xdpgpu::rules

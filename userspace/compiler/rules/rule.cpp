@@ -312,14 +312,7 @@ class Parser {
   // ---- other conditions ------------------------------------------------------------------------------
 
   Result<void> condition(const Keyword& keyword, const std::string& value) {
-    if (keyword.name == "pcre") {
-      const auto text = quoted("pcre", value);
-      if (!text) return wrong(text.error());
-      const auto end = text->text.rfind('/');
-      if (!text->text.starts_with('/') || end == 0)
-        return wrong(fmt::format("pcre {} does not stand between slashes", value));
-      return pcre(keyword, value, text->text.substr(end + 1));
-    }
+    if (keyword.name == "pcre") return pcre(keyword, value);
     return add(buffer(current_).matches, keyword, value);
   }
 
@@ -331,23 +324,15 @@ class Parser {
     return {};
   }
 
-  // The letters behind a pcre may say where it is looked for.
-  Result<void> pcre(const Keyword& keyword, const std::string& value, std::string_view letters) {
-    constexpr std::pair<char, std::string_view> kBuffers[] = {
-        {'U', "http_uri"},       {'I', "http_raw_uri"},    {'P', "http_client_body"}, {'Q', "file_data"},
-        {'H', "http_header"},    {'D', "http_raw_header"}, {'M', "http_method"},      {'C', "http_cookie"},
-        {'S', "http_stat_code"}, {'Y', "http_stat_msg"},   {'V', "http_user_agent"},  {'W', "http_host"},
-        {'Z', "http_raw_host"}};
-    std::string_view in = current_;
-    for (const char letter : letters.substr(0, letters.find(','))) {
-      const auto* const found = std::find_if(std::begin(kBuffers), std::end(kBuffers),
-                                             [&](const auto& one) { return one.first == letter; });
-      if (found != std::end(kBuffers))
-        in = found->second;
-      else if (std::string_view("imsxAEGROBAK").find(letter) == std::string_view::npos)
-        return wrong(fmt::format("pcre has no letter '{}'", letter));
-    }
-    return add(buffer(in).matches, keyword, value);
+  // Its letters may say where it is looked for.
+  Result<void> pcre(const Keyword& keyword, const std::string& value) {
+    const auto text = quoted("pcre", value);
+    if (!text) return wrong(text.error());
+    auto regex = parse_regex(text->text, text->negated);
+    if (!regex) return wrong(std::move(regex.error()));
+    Buffer& in = buffer(regex->buffer.empty() ? current_ : regex->buffer);
+    in.matches.emplace_back(Condition{&keyword, value, *std::move(regex)});
+    return {};
   }
 
   Result<void> other(const Keyword& keyword, const std::string& value) {
