@@ -65,5 +65,11 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     if (one.why.empty() || one.place.line == 0) fail(input, "a rule is refused without a place or a reason");
   for (const auto& rule : loaded.rules) judge(input, rule);
   (void)rules::parse_classes({"input", text});
+  (void)rules::parse_limits({"input", text}, rules::usual_variables());
+  const auto matchers = rules::parse_matchers({"input", text});
+  const auto modifications = rules::parse_modifications({"input", text});
+  const rules::RuleText rule{"alert tcp any any -> any any (msg:\"a\"; sid:1;)", {"rule", 1}};
+  if (matchers) (void)rules::selected(rule, {*matchers, *matchers, *matchers, {}});
+  if (modifications) (void)rules::selected(rule, {{}, {}, {}, *modifications});
   return 0;
 }

@@ -472,5 +472,99 @@ TEST(RuleFiles, EachRuleIsTakenOrNamed) {
     EXPECT_THAT(parse_classes({"c", text}).error(), HasSubstr("c:1")) << text;
 }
 
+// ---- what an operator says beside them -----------------------------------------------------------------
+
+// The sids that are enabled, with their actions and messages.
+std::vector<std::string> chosen(const std::string& disable, const std::string& enable,
+                                const std::string& modify, const std::string& drop) {
+  const std::vector<RuleFile> files{
+      {"rules/emerging-a.rules",
+       "alert tcp any any -> any any (msg:\"one\"; metadata:tag x, deployment Perimeter; sid:1;)\n"
+       "alert tcp any any -> any any (msg:\"two\"; flowbits:noalert; sid:2;)\n"
+       "# alert tcp any any -> any any (msg:\"three\"; sid:3;)\n"
+       "# a comment that says alert, and sid:4\n"},
+      {"rules/b.rules", "alert tcp any any -> any any (msg:\"five $1\"; gid:3; sid:5;)\n"}};
+  const Selection selection{parse_matchers({"d", disable}).value(), parse_matchers({"e", enable}).value(),
+                            parse_matchers({"p", drop}).value(), parse_modifications({"m", modify}).value()};
+  const auto loaded = load_rules(files, usual_variables(), {}, selection);
+  EXPECT_TRUE(loaded.wrong.empty()) << loaded.wrong[0].why;
+  std::vector<std::string> all;
+  for (const auto& rule : loaded.rules)
+    all.push_back(fmt::format("{} {} {}", rule.sid, name_of(rule.header.action), rule.msg));
+  return all;
+}
+
+TEST(RuleSelections, SayWhichCount) {
+  EXPECT_THAT(chosen("", "", "", ""), ElementsAre("1 alert one", "2 alert two", "5 alert five $1"));
+  EXPECT_THAT(chosen("1\n3:5 # not this one\n", "", "", ""), ElementsAre("2 alert two"));
+  EXPECT_THAT(chosen("5\n", "", "", ""), ElementsAre("1 alert one", "2 alert two", "5 alert five $1"))
+      << "it is of another gid";
+  EXPECT_THAT(chosen("re:.\n", "1:3\nmetadata: tag x\n", "", ""),
+              ElementsAre("1 alert one", "3 alert three"));
+  EXPECT_THAT(chosen("group:b.rules\n", "", "", ""), ElementsAre("1 alert one", "2 alert two"));
+  EXPECT_THAT(chosen("group:emerging-a\n", "", "", ""), ElementsAre("5 alert five $1"));
+  EXPECT_THAT(chosen("filename:*/emerging-*.rules\n", "", "", ""), ElementsAre("5 alert five $1"));
+  EXPECT_THAT(chosen("", "", "", "re:.\n"), ElementsAre("1 drop one", "2 alert two", "5 drop five $1"))
+      << "2 only remembers";
+  EXPECT_THAT(chosen("", "", "re:. \"msg:.(\\w+)\" \"msg:\\\"\\1 of $2\"\n", ""),
+              ElementsAre("1 alert one of $2", "2 alert two of $2", "5 alert five of $2 $1"));
+}
+
+TEST(RuleSelections, ThatAreWrongNameTheirLine) {
+  for (const auto& [text, why] : std::map<std::string, std::string>{{"\nx\n", "d:2: \"x\" is no sid"},
+                                                                    {"re:(\n", "d:1: pcre"},
+                                                                    {"group:\n", "names no file"},
+                                                                    {"metadata:\n", "names no metadata"},
+                                                                    {"1:2:3\n", "is no sid"},
+                                                                    {"-1\n", "is no sid"}})
+    EXPECT_THAT(parse_matchers({"d", text}).error(), HasSubstr(why)) << text;
+  for (const char* const text :
+       {"1\n", "1 \"a\"\n", "1 \"a\" \"b\n", "1 \"a\" b\n", "\"a\" \"b\"\n", "1 \"(\" \"b\"\n"})
+    EXPECT_THAT(parse_modifications({"m", text}).error(), HasSubstr("m:1: ")) << text;
+}
+
+// An expression that takes for ever ends, and a text that grows does, too.
+TEST(RuleSelections, TakeNoLongerThanTheyMay) {
+  const auto slow = TextRegex::make("(a+)+$").value();
+  EXPECT_FALSE(slow.is_in(std::string(4000, 'a') + "b"));
+  EXPECT_THAT(slow.replaced(std::string(4000, 'a') + "b", "c").error(), HasSubstr("takes too long"));
+  EXPECT_THAT(TextRegex::make("a").value().replaced(std::string(4000, 'a'), "bbbbbb").error(),
+              HasSubstr("too long"));
+  EXPECT_THAT(TextRegex::make("a").value().replaced("a", "\\7").error(), HasSubstr("no such group"));
+}
+
+TEST(RuleLimits, AreReadFromOutsideOfRules) {
+  const auto limits =
+      parse_limits({"t",
+                    "# a comment\n"
+                    "threshold gen_id 1, sig_id 2002087, type both, track by_src, count 3, seconds 5\n"
+                    "suppress gen_id 1, sig_id 0\n"
+                    "suppress gen_id 1, sig_id 7, track by_either, ip [10.0.0.0/8,!10.1.0.0/16]\n"
+                    "rate_filter gen_id 1, sig_id 9, track by_rule, count 100, seconds 60, new_action drop, "
+                    "timeout 30\n"},
+                   {})
+          .value();
+  ASSERT_EQ(limits.size(), 4u);
+  EXPECT_EQ(limits[0].threshold.type, Threshold::Type::both);
+  EXPECT_EQ(limits[0].threshold.count, 3u);
+  EXPECT_EQ(limits[0].place.line, 2u);
+  EXPECT_FALSE(limits[1].by);
+  EXPECT_EQ(limits[2].by, Threshold::Track::by_both);
+  EXPECT_EQ(limits[2].addresses.out.size(), 1u);
+  EXPECT_EQ(limits[3].new_action, Action::drop);
+  EXPECT_EQ(limits[3].timeout, 30u);
+  for (const auto& [text, why] : std::map<std::string, std::string>{
+           {"thresh gen_id 1", "begins with none"},
+           {"suppress gen_id 1", "has no sig_id"},
+           {"suppress gen_id 1, sig_id 2, track by_src", "has no ip"},
+           {"threshold gen_id 1, sig_id 2, type both, track by_src, count 0, seconds 1", "count 0"},
+           {"threshold gen_id 1, sig_id 2, track by_src, count 1, seconds 1", "has no type"},
+           {"suppress gen_id 1, sig_id 2, track by_src, ip 10.0.0.0/33", "none of addresses"},
+           {"rate_filter gen_id 1, sig_id 2, track by_src, count 1, seconds 1, new_action shout, timeout 1",
+            "new_action shout"}})
+    EXPECT_THAT(parse_limits({"t", text}, {}).error(), testing::AllOf(HasSubstr("t:1: "), HasSubstr(why)))
+        << text;
+}
+
 }  // namespace
 }  // namespace xdpgpu::rules

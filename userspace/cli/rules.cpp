@@ -10,7 +10,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files, variables;
-  std::string classification;
+  std::string classification, disable, enable, modify, drop, threshold;
   bool verbose = false;
 };
 
@@ -49,11 +49,13 @@ struct RuleReport {
   }
 };
 struct CheckReport {
-  u64 enabled = 0, decided = 0;
+  u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
   std::vector<PlaceReport> wrong, notes;
   std::vector<RuleReport> rules;  // with -v
   static void fields(auto& self, auto& field) {
     field("enabled", self.enabled);
+    field("disabled", self.disabled);
+    field("limits", self.limits);
     field("decided", self.decided);
     field("wrong", self.wrong);
     field("notes", self.notes);
@@ -115,22 +117,46 @@ int check(const Arguments& arguments, Format format) {
     variables[one.substr(0, equals)] = one.substr(equals + 1);
   }
   const auto read = policy::read_files_from(".");
+  int status = kDone;
+  // What a file of the operator's says, if one is named.
+  const auto taken = [&](const std::string& name, const auto& parse, auto& to) {
+    if (name.empty() || status != kDone) return;
+    const auto content = read(name);
+    if (!content) {
+      status = fail(content.error());
+      return;
+    }
+    auto parsed = parse(rules::RuleFile{name, **content});
+    if (parsed)
+      to = *std::move(parsed);
+    else
+      status = fail(parsed.error(), kUsage);
+  };
   rules::Classes classes;
-  if (!arguments.classification.empty()) {
-    auto content = read(arguments.classification);
-    if (!content) return fail(content.error());
-    auto parsed = rules::parse_classes(rules::RuleFile{arguments.classification, **content});
-    if (!parsed) return fail(parsed.error(), kUsage);
-    classes = *std::move(parsed);
-  }
+  rules::Selection selection;
+  std::vector<rules::Limit> limits;
+  taken(arguments.classification, rules::parse_classes, classes);
+  taken(arguments.disable, rules::parse_matchers, selection.disable);
+  taken(arguments.enable, rules::parse_matchers, selection.enable);
+  taken(arguments.drop, rules::parse_matchers, selection.drop);
+  taken(arguments.modify, rules::parse_modifications, selection.modify);
+  taken(
+      arguments.threshold, [&](const rules::RuleFile& file) { return rules::parse_limits(file, variables); },
+      limits);
+  if (status != kDone) return status;
   std::vector<rules::RuleFile> files;
   for (const auto& name : arguments.files) {
-    auto content = read(name);
+    const auto content = read(name);
     if (!content) return fail(content.error());
     files.push_back(rules::RuleFile{name, **content});
   }
-  const auto loaded = rules::load_rules(files, variables, classes);
-  CheckReport report{.enabled = loaded.rules.size(), .wrong = {}, .notes = {}, .rules = {}};
+  const auto loaded = rules::load_rules(files, variables, classes, selection);
+  CheckReport report{.enabled = loaded.rules.size(),
+                     .disabled = loaded.disabled,
+                     .limits = limits.size(),
+                     .wrong = {},
+                     .notes = {},
+                     .rules = {}};
   for (const auto& [place, why] : loaded.wrong) report.wrong.push_back({place.file, place.line, why});
   for (const auto& [place, why] : loaded.notes) report.notes.push_back({place.file, place.line, why});
   if (arguments.verbose)
@@ -164,6 +190,14 @@ void add(CLI::App& app, Chosen& chosen) {
       ->add_option("--classification", arguments->classification,
                    "classification.config, which has priorities by classtype")
       ->type_name("FILE");
+  const auto file = [&](const char* name, std::string& to, const char* about) {
+    command->add_option(name, to, about)->type_name("FILE");
+  };
+  file("--disable", arguments->disable, "suricata-update's disable.conf: rules that do not count");
+  file("--enable", arguments->enable, "its enable.conf: rules that count though they are commented out");
+  file("--modify", arguments->modify, "its modify.conf: what is replaced in rules' texts");
+  file("--drop", arguments->drop, "its drop.conf: rules that drop instead of alerting");
+  file("--threshold", arguments->threshold, "threshold.config: how often rules alert, and for whom not");
   command->add_flag("-v,--verbose", arguments->verbose,
                     "each rule with what it looks at, and by what it is found first");
   const auto format = add_output(*command);

@@ -18,7 +18,7 @@ std::string where(const Place& place) { return fmt::format("{}:{}", place.file, 
 
 Result<Classes> parse_classes(const RuleFile& file) {
   Classes classes;
-  for (const auto& [text, place] : rule_texts(file.content, file.name)) {
+  for (const auto& [text, place, enabled] : rule_texts(file.content, file.name)) {
     const auto parts =
         at_commas(text.starts_with(kClass) ? std::string_view(text).substr(kClass.size()) : "");
     const auto priority = parts.size() == 3 ? number(parts[2], 255) : std::nullopt;
@@ -30,11 +30,23 @@ Result<Classes> parse_classes(const RuleFile& file) {
   return classes;
 }
 
-Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes) {
+Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes,
+                  const Selection& selection) {
   Loaded loaded;
   std::map<std::pair<u32, u32>, Rule> rules;
   for (const auto& file : files)
-    for (const auto& text : rule_texts(file.content, file.name)) {
+    for (auto& written : rule_texts(file.content, file.name, true)) {
+      const Place place = written.place;
+      auto chosen = selected(std::move(written), selection);
+      if (!chosen) {
+        loaded.wrong.push_back({place, std::move(chosen.error())});
+        continue;
+      }
+      const RuleText& text = *chosen;
+      if (!text.enabled) {
+        loaded.disabled++;
+        continue;
+      }
       auto rule = parse_rule(text, variables);
       if (!rule) {
         loaded.wrong.push_back({text.place, std::move(rule.error())});

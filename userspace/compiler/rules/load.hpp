@@ -4,13 +4,9 @@
 // why not.
 #pragma once
 
-#include "userspace/compiler/rules/rule.hpp"
+#include "userspace/compiler/rules/selection.hpp"
 
 namespace xdpgpu::rules {
-
-struct RuleFile {
-  std::string name, content;
-};
 
 // What classification.config says of a class of rules.
 struct Class {
@@ -27,13 +23,15 @@ struct WrongRule {
 };
 
 struct Loaded {
-  std::vector<Rule> rules;       // those that are enabled, by gid and sid
+  std::vector<Rule> rules;  // those that are enabled, by gid and sid
+  u64 disabled = 0;
   std::vector<WrongRule> wrong;  // by file and line
   std::vector<WrongRule> notes;  // rules that are taken, and may not be what was meant
 };
 
 // Of two rules of one gid and sid the later revision counts; of one revision, too, the first one, and the
 // other is wrong. A rule's priority is its own, else its class's, else 3.
-Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes);
+Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes,
+                  const Selection& selection = {});
 
 }  // namespace xdpgpu::rules

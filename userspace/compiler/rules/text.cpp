@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace xdpgpu::rules {
 namespace {
@@ -61,6 +62,14 @@ Result<std::vector<std::string>> split_header(std::string_view text) {
   return parts;
 }
 
+// Of what stands in a comment.
+bool looks_like_a_rule(std::string_view text) {
+  constexpr std::string_view kActions[] = {"alert ", "drop ", "pass ", "reject "};
+  return std::any_of(std::begin(kActions), std::end(kActions),
+                     [&](auto action) { return text.starts_with(action); }) &&
+         text.find("sid:") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
@@ -98,7 +107,7 @@ std::optional<std::int64_t> signed_number(std::string_view text, std::int64_t le
   return value;
 }
 
-std::vector<RuleText> rule_texts(std::string_view content, const std::string& file) {
+std::vector<RuleText> rule_texts(std::string_view content, const std::string& file, bool disabled) {
   std::vector<RuleText> rules;
   RuleText rule;
   u32 line = 0;
@@ -110,8 +119,11 @@ std::vector<RuleText> rule_texts(std::string_view content, const std::string& fi
     const bool goes_on = !rule.text.empty();
     if (!goes_on) {
       text = trimmed(text);
-      if (text.empty() || text[0] == '#' || text[0] == ';') continue;
+      const bool comment = text.starts_with('#') || text.starts_with(';');
+      if (comment) text = trimmed(text.substr(std::min(text.find_first_not_of("#; \t"), text.size())));
+      if (text.empty() || (comment && !(disabled && looks_like_a_rule(text)))) continue;
       rule.place = {file, line};
+      rule.enabled = !comment;
     }
     while (!text.empty() && kSpaces.find(text.back()) != std::string_view::npos) text.remove_suffix(1);
     const bool more = text.ends_with('\\');

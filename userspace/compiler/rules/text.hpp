@@ -30,10 +30,11 @@ struct Place {
 struct RuleText {
   std::string text;
   Place place;
+  bool enabled = true;
 };
 
-// The rules of a file: no empty lines, and no comments, which what is disabled is.
-std::vector<RuleText> rule_texts(std::string_view content, const std::string& file);
+// The lines of a file: not those that are empty, nor comments. disabled: with rules that are commented out.
+std::vector<RuleText> rule_texts(std::string_view content, const std::string& file, bool disabled = false);
 
 // "name:value;" or "name;".
 struct OptionText {
