@@ -42,7 +42,7 @@ class Forward : public OnTheWire {
     std::vector<std::string> payloads;
     bool ended = false;
     while (!ended) {
-      const auto got = right.take(1, 2000ms, with_payload("probe"));
+      const auto got = right.take(1, 10s, with_payload("probe"));
       if (got.empty()) break;
       payloads.push_back(parse(got[0].frame)->payload);
       ended = payloads.back() == last.payload;

@@ -58,7 +58,7 @@ TEST_P(WayToTheStack, SaysWhoseItIs) {
 
 TEST_P(WayToTheStack, IsSetUpAgain) {
   attach(inspect_all(kPass));
-  ASSERT_TRUE(answers());
+  ASSERT_TRUE(eventually([&] { return answers(); }, 5000ms));
   for (const char end : {'w', 'k'}) {
     end_of_pair(end).down();
     expect_mended(fmt::format("its end {} was set down", name(end)));

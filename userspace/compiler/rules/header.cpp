@@ -275,19 +275,16 @@ Result<Header> parse_header(const std::vector<std::string>& parts, const Variabl
   if (parts[4] != "->" && parts[4] != "<>")
     return wrong(fmt::format("\"{}\" is no direction: write -> or <>", parts[4]));
   header.both_ways = parts[4] == "<>";
-  const auto take = [&](auto&& parsed, auto& to) -> Result<void> {
+  const auto take = [](auto parsed, auto& to) -> Result<void> {
     if (!parsed) return wrong(std::move(parsed.error()));
     to = *std::move(parsed);
     return {};
   };
-  if (auto taken = take(parse_addresses(parts[2], variables), header.src); !taken)
-    return wrong(taken.error());
-  if (auto taken = take(parse_ports(parts[3], variables), header.src_ports); !taken)
-    return wrong(taken.error());
-  if (auto taken = take(parse_addresses(parts[5], variables), header.dst); !taken)
-    return wrong(taken.error());
-  if (auto taken = take(parse_ports(parts[6], variables), header.dst_ports); !taken)
-    return wrong(taken.error());
+  auto taken = take(parse_addresses(parts[2], variables), header.src);
+  if (taken) taken = take(parse_ports(parts[3], variables), header.src_ports);
+  if (taken) taken = take(parse_addresses(parts[5], variables), header.dst);
+  if (taken) taken = take(parse_ports(parts[6], variables), header.dst_ports);
+  if (!taken) return wrong(std::move(taken.error()));
   return header;
 }
 

@@ -19,10 +19,12 @@ Variables usual_variables();
 struct Address {
   u8 family = 4;  // 4 or 6
   std::array<u8, 16> bytes{};
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Address&) const = default;
 };
 struct AddressRange {
   Address first, last;  // of one family
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const AddressRange&) const = default;
 };
 struct Addresses {
@@ -31,6 +33,7 @@ struct Addresses {
 };
 struct PortRange {
   u16 first = 0, last = 65535;
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const PortRange&) const = default;
 };
 struct Ports {
