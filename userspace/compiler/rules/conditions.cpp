@@ -90,29 +90,40 @@ std::optional<T> chosen(std::string_view name, const Choice<T> (&choices)[N]) {
   return {};
 }
 
+// A + * or ! in front of letters or behind them, taken off.
+TcpFlags::Mode take_mode(std::string_view& text) {
+  constexpr Choice<TcpFlags::Mode> kModes[] = {
+      {"+", TcpFlags::Mode::all}, {"*", TcpFlags::Mode::any}, {"!", TcpFlags::Mode::none}};
+  if (text.empty()) return TcpFlags::Mode::exactly;
+  if (const auto mode = chosen(text.substr(0, 1), kModes)) {
+    text = trimmed(text.substr(1));
+    return *mode;
+  }
+  if (const auto mode = chosen(text.substr(text.size() - 1), kModes)) {
+    text = trimmed(text.substr(0, text.size() - 1));
+    return *mode;
+  }
+  return TcpFlags::Mode::exactly;
+}
+
 Result<Value> tcp_flags(std::string_view text) {
   TcpFlags made;
-  if (!text.empty() && std::string_view("+*!").find(text[0]) != std::string_view::npos) {
-    made.mode = text[0] == '+'   ? TcpFlags::Mode::all
-                : text[0] == '*' ? TcpFlags::Mode::any
-                                 : TcpFlags::Mode::none;
-    text = trimmed(text.substr(1));
-  }
   const auto bits = [](std::string_view letters) -> std::optional<u8> {
     constexpr Choice<u8> kLetters[] = {{"F", 1},  {"S", 2},   {"R", 4},  {"P", 8},   {"A", 16}, {"U", 32},
                                        {"E", 64}, {"C", 128}, {"2", 64}, {"1", 128}, {"0", 0},  {"N", 0}};
     u8 sum = 0;
     if (letters.empty()) return {};
-    for (const char letter : letters) {
-      const char upper = letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
-      const auto bit = chosen(std::string_view(&upper, 1), kLetters);
+    for (const char& letter : letters) {
+      const auto bit = chosen(std::string_view(&letter, 1), kLetters);
       if (!bit) return {};
       sum = static_cast<u8>(sum | *bit);
     }
     return sum;
   };
   const auto parts = at_commas(text);
-  const auto flags = bits(parts.front());
+  std::string_view letters = parts.front();
+  made.mode = take_mode(letters);
+  const auto flags = bits(letters);
   const auto ignored = parts.size() == 2 ? bits(parts.back()) : std::optional<u8>(0);
   if (!flags || !ignored || parts.size() > 2)
     return wrong(fmt::format("flags {} are none of FSRPAUEC, and 0", text));
@@ -124,12 +135,7 @@ Result<Value> tcp_flags(std::string_view text) {
 Result<Value> fragment_bits(std::string_view text) {
   FragmentBits made;
   const std::string_view given = text;
-  if (!text.empty() && std::string_view("+*!").find(text[0]) != std::string_view::npos) {
-    made.mode = text[0] == '+'   ? TcpFlags::Mode::all
-                : text[0] == '*' ? TcpFlags::Mode::any
-                                 : TcpFlags::Mode::none;
-    text = trimmed(text.substr(1));
-  }
+  made.mode = take_mode(text);
   for (const char letter : text) {
     if (letter == 'M')
       made.more = true;
@@ -235,6 +241,8 @@ Result<Value> byte_test(std::string_view text) {
     if (!taken) return wrong(taken.error());
     if (!*taken) return wrong(fmt::format("byte_test has no \"{}\"", parts[i]));
   }
+  if (made.number.digits != Digits::none && std::find(parts.begin(), parts.end(), "string") == parts.end())
+    return wrong("byte_test has digits of a number that is no string");
   if (auto checked = check_size(made.number, 8); !checked) return wrong(checked.error());
   return Value(std::move(made));
 }
@@ -375,6 +383,7 @@ Result<Value> bits(const Keyword& keyword, std::string_view text) {
   constexpr Choice<Of> kHost[] = {{"src", Of::src}, {"dst", Of::dst}, {"both", Of::pair}};
   const auto parts = at_commas(text);
   Bits made;
+  bool tracked = false;
   const auto what = chosen(parts[0], kDo);
   if (!what) return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[0]));
   made.what = *what;
@@ -406,7 +415,9 @@ Result<Value> bits(const Keyword& keyword, std::string_view text) {
       return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[i]));
     if (of) made.of = *of;
     if (seconds) made.seconds = static_cast<u32>(*seconds);
+    tracked = tracked || of;
   }
+  if (keyword.name == "xbits" && !tracked) return wrong("xbits has no track");
   return Value(std::move(made));
 }
 
@@ -463,6 +474,8 @@ Result<Value> parse_value(const Keyword& keyword, std::string_view text) {
   constexpr std::array kIpOptions{"rr",   "eol",  "nop",   "ts",  "sec",   "esec",
                                   "lsrr", "ssrr", "satid", "any", "lsrre", "cipso"};
   const std::string_view name = keyword.name;
+  if (name == "fragoffset" && text.starts_with('!'))
+    return wrong("fragoffset is a number, or less or more than one");
   if (const auto most = chosen(name, kRanges)) return ranged(*most);
   if (const auto most = chosen(name, kExactly)) return exactly(keyword, text, *most);
   if (name == "flags" || name == "tcp.flags") return tcp_flags(text);

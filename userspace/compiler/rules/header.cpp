@@ -66,6 +66,8 @@ constexpr Named kProtocols[] = {{"ip", Layer::any},
                                 {"rdp", Layer::application},
                                 {"bittorrent-dht", Layer::application}};
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std::move(text)); }
 
 std::optional<Address> address(std::string_view text) {
@@ -221,6 +223,13 @@ Variables usual_variables() {
 Result<Addresses> parse_addresses(std::string_view text, const Variables& variables) {
   Group<AddressRange> group(variables, range, "addresses");
   if (auto added = group.add(text); !added) return tl::unexpected(std::move(added.error()));
+  for (const auto& out : group.left_out) {
+    const auto covers = [&](const AddressRange& in) {
+      return out.first.family == in.first.family && out.first <= in.first && in.last <= out.last;
+    };
+    if (!group.in.empty() && std::all_of(group.in.begin(), group.in.end(), covers))
+      return wrong(fmt::format("\"{}\" leaves no addresses", text));
+  }
   // Nothing but what is left out: all else.
   return Addresses{group.any || group.in.empty(), std::move(group.in), std::move(group.left_out)};
 }
@@ -245,8 +254,10 @@ constexpr std::pair<std::string_view, Action> kActions[] = {{"alert", Action::al
 }  // namespace
 
 Result<Action> parse_action(std::string_view text) {
+  std::string small(text);
+  std::transform(small.begin(), small.end(), small.begin(), lower);
   for (const auto& [name, action] : kActions)
-    if (name == text) return action;
+    if (name == small) return action;
   return wrong(fmt::format("\"{}\" is no action: write alert, pass, drop or reject", text));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "userspace/compiler/rules/fast_pattern.hpp"
 
@@ -73,6 +74,9 @@ class Parser {
       case Kind::about:
         return about(*keyword, value);
       case Kind::buffer:
+        if (auto fits = fits_protocol(*keyword); !fits) return fits;
+        if (keyword->name == "base64_data" && !decodes_)
+          return wrong("\"base64_data\" has no base64_decode in front of it");
         current_ = std::string(keyword->buffer);
         last_ = nullptr;
         buffer(current_);
@@ -104,7 +108,11 @@ class Parser {
 
   Result<void> finish() {
     if (rule_.sid == 0) return wrong("it has no sid");
-    // Named, and nothing asked of them.
+    for (const auto& buffer : rule_.buffers) {
+      if (buffer.name != "payload" && buffer.matches.empty())
+        return wrong(fmt::format("nothing is asked of {}", buffer.name));
+      if (auto fits = fits_size(buffer); !fits) return fits;
+    }
     std::erase_if(rule_.buffers, [](const Buffer& buffer) { return buffer.matches.empty(); });
     for (auto& buffer : rule_.buffers)
       for (auto& match : buffer.matches)
@@ -124,9 +132,41 @@ class Parser {
     return rule_.buffers.emplace_back(Buffer{std::string(name), {}, {}});
   }
 
+  // The protocol whose part a buffer is, if the buffer's name says so, is the rule's own.
+  Result<void> fits_protocol(const Keyword& keyword) const {
+    struct Family {
+      std::string_view prefix;
+      std::array<std::string_view, 4> protocols;
+    };
+    constexpr Family kFamilies[] = {{"http", {"http", "http1", "http2"}},
+                                    {"dns", {"dns"}},
+                                    {"tls", {"tls", "ssl"}},
+                                    {"ja3", {"tls", "ssl", "quic"}},
+                                    {"ssh", {"ssh"}},
+                                    {"smb", {"smb"}},
+                                    {"krb5", {"krb5"}},
+                                    {"snmp", {"snmp"}},
+                                    {"sip", {"sip"}},
+                                    {"rfb", {"rfb"}},
+                                    {"mqtt", {"mqtt"}},
+                                    {"ike", {"ike", "ikev2"}},
+                                    {"quic", {"quic"}},
+                                    {"dnp3", {"dnp3"}}};
+    if (layer_of(rule_.header.protocol) != Layer::application) return {};
+    for (const auto& [prefix, protocols] : kFamilies)
+      if (keyword.name.starts_with(prefix) &&
+          std::find(protocols.begin(), protocols.end(), rule_.header.protocol) == protocols.end())
+        return wrong(fmt::format("\"{}\" is no part of what {} says", keyword.name, rule_.header.protocol));
+    return {};
+  }
+
   // ---- the rule itself -------------------------------------------------------------------------------
 
   Result<void> about(const Keyword& keyword, const std::string& value) {
+    constexpr std::array kOnce{"msg", "sid", "gid", "rev"};
+    if (std::find(kOnce.begin(), kOnce.end(), keyword.name) != kOnce.end() &&
+        !said_.insert(keyword.name).second)
+      return wrong(fmt::format("it has \"{}\" twice", keyword.name));
     const auto count = [&](u32& to, u64 most) -> Result<void> {
       const auto text = unquoted(value);
       const auto found = text ? number(*text, most) : std::nullopt;
@@ -138,16 +178,11 @@ class Parser {
     if (keyword.name == "sid") return count(rule_.sid, kMost);
     if (keyword.name == "gid") return count(rule_.gid, kMost);
     if (keyword.name == "rev") return count(rule_.rev, kMost);
-    if (keyword.name == "priority") {
-      u32 priority = 0;
-      if (auto counted = count(priority, 255); !counted) return counted;
-      if (priority == 0) return wrong("priority 0 is none: it begins with 1");
-      rule_.priority = static_cast<u8>(priority);
-      return {};
-    }
+    if (keyword.name == "priority") return count(rule_.priority.emplace(0), kMost);
     if (keyword.name == "msg") {
-      const auto text = unquoted(value);
-      if (!text) return wrong(text.error());
+      const auto quotes = quoted("msg", value);
+      if (!quotes) return wrong(quotes.error());
+      const auto* const text = &quotes->text;
       for (std::size_t i = 0; i < text->size(); i++) {
         if ((*text)[i] == '\\' && i + 1 < text->size() &&
             std::string_view("\"\\;:").find((*text)[i + 1]) != std::string_view::npos)
@@ -233,7 +268,10 @@ class Parser {
     if (const auto found = signed_number(
             *text, least, keyword.name == "distance" || keyword.name == "within" ? 1048576 : 65535))
       return Position(static_cast<std::int32_t>(*found));
-    if (is_name(*text)) return Position(std::string(*text));
+    if (is_name(*text)) {
+      if (!variables_.contains(*text)) return wrong(no_variable(*text));
+      return Position(std::string(*text));
+    }
     return wrong(
         fmt::format("{} {} is neither a number of bytes nor a variable's name", keyword.name, value));
   }
@@ -249,6 +287,7 @@ class Parser {
       return {};
     };
     const auto flag = [&](bool& to) -> Result<void> {
+      if (to) return wrong(fmt::format("its content has \"{}\" already", keyword.name));
       to = true;
       return {};
     };
@@ -272,17 +311,30 @@ class Parser {
     content.fast_pattern = true;
     if (value.empty()) return {};
     if (value == "only") {
-      if (content.negated || content.offset || content.depth || content.distance || content.within)
-        return wrong("\"fast_pattern:only\" is for contents that may stand anywhere, and have to be there");
       content.fast_pattern_only = true;
       return {};
     }
     const auto parts = at_commas(value);
     const auto first = number(parts.front(), 65535);
     const auto length = parts.size() == 2 ? number(parts.back(), 65535) : std::nullopt;
-    if (!first || !length || *length == 0 || *first + *length > content.bytes.size())
+    if (!first || !length || *first + *length > content.bytes.size())
       return wrong(fmt::format("fast_pattern:{} is no first byte and length within its content", value));
-    content.chop = {static_cast<u16>(*first), static_cast<u16>(*length)};
+    if (*length != 0) content.chop = {static_cast<u16>(*first), static_cast<u16>(*length)};
+    return {};
+  }
+
+  // A content is no longer than its buffer may be.
+  static Result<void> fits_size(const Buffer& buffer) {
+    for (const auto& size : buffer.matches) {
+      const auto* const condition = std::get_if<Condition>(&size);
+      if (condition == nullptr || condition->keyword->name != "bsize") continue;
+      const auto& range = std::get<Range>(condition->value);
+      for (const auto& match : buffer.matches)
+        if (const auto* const content = std::get_if<Content>(&match);
+            content != nullptr && !content->negated && !range.negated && content->bytes.size() > range.most)
+          return wrong(fmt::format("a content of {} bytes is not in {} of {}", content->bytes.size(),
+                                   buffer.name, condition->text));
+    }
     return {};
   }
 
@@ -298,14 +350,15 @@ class Parser {
           "within)");
     if (content.starts_with && (from_start || from_last))
       return wrong("\"startswith\" stands with offset, depth, distance or within");
-    if (content.ends_with && content.depth && content.offset)
-      return wrong("\"endswith\" stands with offset and depth");
+    if (content.fast_pattern_only && (content.negated || from_start || from_last))
+      return wrong("\"fast_pattern:only\" is for contents that may stand anywhere, and have to be there");
+    if (content.fast_pattern && content.negated && (from_start || from_last))
+      return wrong("a content that has to be missing from one place is no fast pattern");
     const auto size = static_cast<std::int32_t>(content.bytes.size());
     if (const auto depth = value(content.depth); depth && *depth < size)
       return wrong(fmt::format("depth {} is less than its content's {} bytes", *depth, size));
     if (const auto within = value(content.within); within && *within < size)
       return wrong(fmt::format("within {} is less than its content's {} bytes", *within, size));
-    if (content.chop && (content.negated || from_last)) return {};
     return {};
   }
 
@@ -313,13 +366,50 @@ class Parser {
 
   Result<void> condition(const Keyword& keyword, const std::string& value) {
     if (keyword.name == "pcre") return pcre(keyword, value);
+    if (keyword.name == "base64_decode") decodes_ = true;
+    if (keyword.name == "bsize" && current_ == "payload")
+      return wrong("\"bsize\" is about a buffer that is named in front of it");
     return add(buffer(current_).matches, keyword, value);
   }
 
+  static std::string no_variable(std::string_view name) {
+    return fmt::format("nothing in front of it makes a variable \"{}\"", name);
+  }
+
+  // Of those that the value names, the first one that is not there; makes what it makes.
+  Result<void> resolve(const Value& value) {
+    const auto known = [&](const Amount& amount) {
+      return !std::holds_alternative<std::string>(amount) ||
+             variables_.contains(std::get<std::string>(amount));
+    };
+    const auto need = [&](std::initializer_list<const Amount*> amounts) -> Result<void> {
+      for (const Amount* const amount : amounts)
+        if (!known(*amount)) return wrong(no_variable(std::get<std::string>(*amount)));
+      return {};
+    };
+    if (const auto* const test = std::get_if<ByteTest>(&value))
+      return need({&test->value, &test->number.offset});
+    if (const auto* const jump = std::get_if<ByteJump>(&value))
+      return need({&jump->number.offset, &jump->post_offset});
+    if (const auto* const at = std::get_if<DataAt>(&value)) return need({&at->offset});
+    if (const auto* const extract = std::get_if<ByteExtract>(&value)) {
+      auto needed = need({&extract->number.offset});
+      variables_.insert(extract->variable);
+      return needed;
+    }
+    if (const auto* const math = std::get_if<ByteMath>(&value)) {
+      auto needed = need({&math->number.offset, &math->right});
+      variables_.insert(math->variable);
+      return needed;
+    }
+    return {};
+  }
+
   template <class Conditions>
-  static Result<void> add(Conditions& to, const Keyword& keyword, const std::string& text) {
+  Result<void> add(Conditions& to, const Keyword& keyword, const std::string& text) {
     auto value = parse_value(keyword, text);
     if (!value) return wrong(std::move(value.error()));
+    if (auto resolved = resolve(*value); !resolved) return resolved;
     to.emplace_back(Condition{&keyword, text, *std::move(value)});
     return {};
   }
@@ -331,11 +421,17 @@ class Parser {
     auto regex = parse_regex(text->text, text->negated);
     if (!regex) return wrong(std::move(regex.error()));
     Buffer& in = buffer(regex->buffer.empty() ? current_ : regex->buffer);
+    if (regex->relative && in.matches.empty())
+      return wrong("a pcre that is relative has no match in front of it");
     in.matches.emplace_back(Condition{&keyword, value, *std::move(regex)});
     return {};
   }
 
   Result<void> other(const Keyword& keyword, const std::string& value) {
+    if (keyword.name == "ip_proto" && layer_of(rule_.header.protocol) != Layer::any)
+      return wrong(fmt::format("ip_proto stands in a rule for ip, not {}", rule_.header.protocol));
+    if (keyword.name == "app-layer-protocol" && layer_of(rule_.header.protocol) == Layer::application)
+      return wrong(fmt::format("app-layer-protocol stands in a rule for {} already", rule_.header.protocol));
     if (keyword.name == "app-layer-protocol")
       if (const std::string_view name = value.starts_with('!') ? std::string_view(value).substr(1) : value;
           name != "failed" && layer_of(name) != Layer::application)
@@ -484,8 +580,11 @@ class Parser {
 
   Rule& rule_;
   std::string current_ = "payload";
-  Buffer* last_ = nullptr;  // that the last content is in
-  bool packet_ = false;     // it asks for what a stream has not
+  std::set<std::string_view> said_;
+  std::set<std::string, std::less<>> variables_;  // that byte_extract and byte_math have made so far
+  Buffer* last_ = nullptr;                        // that the last content is in
+  bool decodes_ = false;                          // base64
+  bool packet_ = false;                           // it asks for what a stream has not
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ struct Rule {
   Header header;
   std::string msg, classtype;
   u32 gid = 1, sid = 0, rev = 0;
-  std::optional<u8> priority;  // by its own word
+  std::optional<u32> priority;  // by its own word
   std::vector<std::pair<std::string, std::string>> references;
   std::vector<std::string> metadata;
   std::vector<Buffer> buffers;        // those that are named, in the order in which they are named first

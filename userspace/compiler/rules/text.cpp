@@ -42,23 +42,13 @@ Result<std::vector<OptionText>> split_options(std::string_view text) {
   return options;
 }
 
-// At spaces that are outside of square brackets.
-Result<std::vector<std::string>> split_header(std::string_view text) {
+std::vector<std::string> at_spaces(std::string_view text) {
   std::vector<std::string> parts;
-  std::string part;
-  int depth = 0;
-  for (const char c : text) {
-    if (depth == 0 && kSpaces.find(c) != std::string_view::npos) {
-      if (!part.empty()) parts.push_back(std::move(part));
-      part.clear();
-      continue;
-    }
-    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-    if (depth < 0) return tl::unexpected(std::string("a square bracket is closed that was not opened"));
-    part += c;
+  for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
+    const std::size_t end = std::min(text.find_first_of(kSpaces), text.size());
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
   }
-  if (depth != 0) return tl::unexpected(std::string("a square bracket is not closed"));
-  if (!part.empty()) parts.push_back(std::move(part));
   return parts;
 }
 
@@ -143,17 +133,16 @@ Result<RuleParts> split_rule(std::string_view text) {
   const std::size_t open = text.find('(');
   if (open == std::string_view::npos || text.back() != ')')
     return tl::unexpected(std::string("its options do not stand between brackets"));
-  auto header = split_header(text.substr(0, open));
-  if (!header) return tl::unexpected(std::move(header.error()));
-  if (header->size() != 7)
+  auto header = at_spaces(text.substr(0, open));
+  if (header.size() != 7)
     return tl::unexpected(
         fmt::format("in front of its options stand {} parts, not an action, a protocol, and a direction "
                     "between addresses and "
                     "ports",
-                    header->size()));
+                    header.size()));
   auto options = split_options(text.substr(open + 1, text.size() - open - 2));
   if (!options) return tl::unexpected(std::move(options.error()));
-  return RuleParts{std::move(*header), std::move(*options)};
+  return RuleParts{std::move(header), std::move(*options)};
 }
 
 }  // namespace xdpgpu::rules
