@@ -2,9 +2,9 @@
 //
 // tests/unit/cli_notes.cpp: what `policy check` says of policies that are legal and likely wrong.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
 #include "tests/unit/cli_test.hpp"
@@ -187,11 +187,18 @@ TEST_F(CliNotes, AreFoundInTime) {
       rules += (port > 0 ? "," : "") + std::to_string(1 + (i * 7 + port * 13) % 65000);
     rules += R"(]}, "action": "pass"})";
   }
-  const auto start = std::chrono::steady_clock::now();
+  // Its processor's: on a busy host it waits for longer than it works.
+  const auto seconds = [] {
+    rusage used{};
+    getrusage(RUSAGE_CHILDREN, &used);
+    return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+  };
+  const double before = seconds();
   const auto outcome =
       run({"policy", "check", file("many.json", R"({"version": 1, "rules": [)" + rules + "]}")});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << "on a busy host";
+  EXPECT_LT(seconds() - before, 20);
 }
 
 TEST_F(CliNotes, TheExamplesGiveNone) {
