@@ -142,10 +142,10 @@ class Kept {
   Contexts contexts_ = with_room();
 };
 
-// Like the instance, they stay to the process's end.
+// Closed at the process's end, ahead of what the driver itself does then: it is loaded before this is made.
 Kept& kept() {
-  static auto* const all = new Kept;
-  return *all;
+  static Kept all;
+  return all;
 }
 
 }  // namespace
@@ -215,6 +215,7 @@ Result<std::unique_ptr<Context>> Context::create(const DeviceInfo& info) {
 }
 
 Result<Context::Opened> Context::open(const DeviceInfo& info) {
+  if (auto instance = Instance::get(); !instance) return tl::unexpected(instance.error());
   if (auto waiting = kept().take(info); waiting != nullptr && waiting->idle())
     return Opened(waiting.release());
   auto made = create(info);
