@@ -70,7 +70,8 @@ class Restart : public OnTheWire {
     Sniffer left(left_port());
     Sender(left_port()).send_paced(frames, 5000);
     std::size_t back = 0;
-    eventually([&] { return (back += left.drain(150ms, 3000ms, udp_to(port)).size()) >= frames.size(); });
+    eventually([&] { return (back += left.drain(150ms, 3000ms, udp_to(port)).size()) >= frames.size(); },
+               10s);
     return back;
   }
   std::size_t on_host(Sniffer& host) {
