@@ -66,7 +66,7 @@ struct DeviceInfo {
   bool mirrors_tables = false;         // its Mirror takes packets through stages with tables, too
   u64 memory_bytes = 0;
   // Of a GPU that this build has PTX for and no machine code: its compute capability (90 for 9.0). Opened
-  // without such code (DeviceCodes), its driver compiles the PTX, which takes it a minute. 0: of all others.
+  // without such code (DeviceCodes), its driver compiles the PTX, which takes its time. 0: of all others.
   u32 wants_code = 0;
 };
 

@@ -118,8 +118,6 @@ std::vector<Bytes> cases() {
   }
   return all;
 }
-void finish() {}
-std::vector<std::string> left_out() { return {}; }
 
 }  // namespace xdpgpu::fuzz
 

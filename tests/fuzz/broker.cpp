@@ -212,10 +212,6 @@ std::vector<Bytes> seeds() {
   return all;
 }
 
-std::vector<Bytes> cases() { return {}; }
-void finish() {}
-std::vector<std::string> left_out() { return {}; }
-
 }  // namespace xdpgpu::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {

@@ -143,9 +143,6 @@ std::vector<Bytes> seeds() {
   return all;
 }
 
-std::vector<Bytes> cases() { return {}; }
-void finish() {}
-
 std::vector<std::string> left_out() {
   if (is_root()) return {};
   return {"the server itself, which answers root alone"};

@@ -49,9 +49,6 @@ std::vector<Bytes> seeds() {
   }
   return all;
 }
-std::vector<Bytes> cases() { return {}; }
-void finish() {}
-std::vector<std::string> left_out() { return {}; }
 
 }  // namespace xdpgpu::fuzz
 

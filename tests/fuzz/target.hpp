@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/fuzz/target.hpp: what a fuzz target is made of. Beside libFuzzer's LLVMFuzzerTestOneInput, which
-// judges an input and ends the process by fail() where something is wrong, each has:
+// judges an input and ends the process by fail() where something is wrong, each has seeds(), and of the
+// others those that it needs (defaults.cpp has the rest):
 #pragma once
 
 #include <cstddef>

@@ -575,7 +575,13 @@ TEST(RuleSelections, ThatAreWrongNameTheirLine) {
 // An expression that takes for ever ends, and a text that grows does, too.
 TEST(RuleSelections, TakeNoLongerThanTheyMay) {
   const auto slow = TextRegex::make("(a+)+$").value();
-  EXPECT_FALSE(slow.is_in(std::string(4000, 'a') + "b"));
+  EXPECT_THAT(slow.is_in(std::string(4000, 'a') + "b").error(), HasSubstr("takes too long"));
+  // A rule is not left as it is because nobody could tell whether it was meant.
+  const RuleText rule{rule_with("msg:\"" + std::string(4000, 'a') + "b\";"), {"r", 1}};
+  const auto matchers = parse_matchers({"d", "re:(a+)+$\n"}).value();
+  for (const Selection& selection :
+       {Selection{matchers, {}, {}, {}}, Selection{{}, matchers, {}, {}}, Selection{{}, {}, matchers, {}}})
+    EXPECT_THAT(selected(rule, selection).error(), HasSubstr("takes too long"));
   EXPECT_THAT(slow.replaced(std::string(4000, 'a') + "b", "c").error(), HasSubstr("takes too long"));
   EXPECT_THAT(TextRegex::make("a").value().replaced(std::string(4000, 'a'), "bbbbbb").error(),
               HasSubstr("too long"));

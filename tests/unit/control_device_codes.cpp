@@ -35,7 +35,7 @@ u32 without_machine_code() {
   return 0;
 }
 
-// The smallest of its modules, as all of them take a minute.
+// The smallest of its modules, as all of them take their time.
 gpu::DeviceCode smallest(const gpu::DeviceCode& ptx) {
   gpu::DeviceCode one = ptx;
   one.modules = {*std::min_element(ptx.modules.begin(), ptx.modules.end(),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/compiler/refusal.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/policy/policy.hpp"
 
@@ -14,16 +15,6 @@ struct Arguments {
   bool verbose = false;
 };
 
-struct PlaceReport {
-  std::string file;
-  u32 line = 0;
-  std::string message;
-  static void fields(auto& self, auto& field) {
-    field("file", self.file);
-    field("line", self.line);
-    field("message", self.message);
-  }
-};
 struct RuleReport {
   std::string file;
   u32 line = 0, gid = 1, sid = 0, rev = 0, priority = 0;
@@ -50,13 +41,15 @@ struct RuleReport {
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
-  std::vector<PlaceReport> wrong, notes;
-  std::vector<RuleReport> rules;  // with -v
+  compiler::Problems wrong, notes;
+  std::optional<compiler::Problem> error{};  // the first of what is wrong
+  std::vector<RuleReport> rules;             // with -v
   static void fields(auto& self, auto& field) {
     field("enabled", self.enabled);
     field("disabled", self.disabled);
     field("limits", self.limits);
     field("decided", self.decided);
+    field("error", self.error);
     field("wrong", self.wrong);
     field("notes", self.notes);
     field("rules", self.rules);
@@ -98,11 +91,11 @@ std::string text_of(const CheckReport& report) {
             ? ""
             : fmt::format("; found by \"{}\" in {}", rule.fast_pattern, rule.fast_pattern_buffer));
   for (const auto& one : report.notes)
-    text += fmt::format("{}:{}: note: {}\n", one.file, one.line, one.message);
+    text += fmt::format("{}:{}: note: {}\n", *one.file, *one.line, one.message);
   for (const auto& one : report.wrong)
-    text += fmt::format("{}:{}: wrong: {}\n", one.file, one.line, one.message);
-  text += fmt::format("{} rules are enabled, {} of them decided; {} are wrong\n", report.enabled,
-                      report.decided, report.wrong.size());
+    text += fmt::format("{}:{}: wrong: {}\n", *one.file, *one.line, one.message);
+  text += fmt::format("{} rules are enabled, {} of them decided; {} are disabled, {} wrong\n", report.enabled,
+                      report.decided, report.disabled, report.wrong.size());
   if (report.decided < report.enabled)
     text += "No stage decides by rules in this release: they are read, and no more.\n";
   return text;
@@ -157,15 +150,23 @@ int check(const Arguments& arguments, Format format) {
                      .wrong = {},
                      .notes = {},
                      .rules = {}};
-  for (const auto& [place, why] : loaded.wrong) report.wrong.push_back({place.file, place.line, why});
-  for (const auto& [place, why] : loaded.notes) report.notes.push_back({place.file, place.line, why});
+  const auto problem = [](const rules::WrongRule& one) {
+    return compiler::Problem{.message = one.why, .file = one.place.file, .line = one.place.line};
+  };
+  for (const auto& one : loaded.wrong) report.wrong.push_back(problem(one));
+  for (const auto& one : loaded.notes) report.notes.push_back(problem(one));
+  if (!report.wrong.empty()) report.error = report.wrong.front();
   if (arguments.verbose)
     for (const auto& rule : loaded.rules) report.rules.push_back(report_of(rule));
   if (format == Format::json)
     print_record(report);
   else
     print(text_of(report));
-  return report.wrong.empty() ? kDone : kUsage;
+  if (!report.error) return kDone;
+  say(fmt::format(
+      "{}:{}: {}{}", *report.error->file, *report.error->line, report.error->message,
+      report.wrong.size() > 1 ? fmt::format(" (and {} more are wrong)", report.wrong.size() - 1) : ""));
+  return kUsage;
 }
 
 void add(CLI::App& app, Chosen& chosen) {

@@ -21,7 +21,7 @@ tl::expected<void, std::string> load_ptx_compiler();
 std::string ptx_compiler_version();
 
 // ptx: what gpu::built_in_code() has where that is no machine code. architecture: the compute capability.
-// Takes a minute for all of the stages. The error is what the linker says.
+// Takes its time. The error is what the linker says.
 tl::expected<gpu::DeviceCode, std::string> compile_ptx(const gpu::DeviceCode& ptx, u32 architecture);
 
 }  // namespace xdpgpu::compiler

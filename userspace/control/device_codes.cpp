@@ -113,7 +113,7 @@ Result<compiler::SealedMemory> compiled(u32 architecture, bool filter) {
   const auto answer = compiler::Orders(std::move(*socket))
                           .order(*order, -1, std::chrono::steady_clock::now() + kLongestCompile);
   if (!answer)
-    return Error(fmt::format("the compiler {}: see dmesg",
+    return Error(fmt::format("the compiler {}",
                              answer.error() == compiler::NoAnswer::too_long
                                  ? fmt::format("was not through within {} minutes", kLongestCompile.count())
                                  : std::string("ended: nvJitLink does not know this GPU (a newer CUDA "
@@ -152,7 +152,7 @@ Result<gpu::DeviceCodes> device_codes(const std::vector<std::string>& devices, b
         codes.emplace(architecture, *std::move(code));
         continue;
       }
-    std::fprintf(stderr, "xdpgpu: machine code for compute capability %u.%u is made%s; it takes a minute\n",
+    std::fprintf(stderr, "xdpgpu: machine code for compute capability %u.%u is made%s; it takes a while\n",
                  architecture / 10, architecture % 10, cache ? ", once" : "");
     auto memory = compiled(architecture, filter);
     if (!memory) return driver_does(memory.error());

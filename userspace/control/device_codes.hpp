@@ -17,7 +17,7 @@ namespace xdpgpu::control {
 inline constexpr const char* kCodeFolder = "/var/cache/xdpgpu";
 
 // Code for those of the devices (as open_device takes them) that want some: what was kept, or what a compiler
-// of its own makes now, which is told on stderr, as it takes a minute. filter: the compiler's system calls.
+// of its own makes now, which is told on stderr, as it takes a while. filter: the compiler's system calls.
 // The error is a sentence: their drivers will have to compile, and why.
 Result<gpu::DeviceCodes> device_codes(const std::vector<std::string>& devices, bool filter);
 

@@ -29,13 +29,6 @@ std::optional<u64> any_number(std::string_view text, u64 most) {
   return text.starts_with("0x") || text.starts_with("0X") ? hex_number(text, most) : number(text, most);
 }
 
-bool is_variable(std::string_view text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && is_letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-';
-  });
-}
-
 std::optional<Amount> amount(std::string_view text, std::int64_t least, std::int64_t most) {
   if (const auto found = signed_number(text, least, most)) return Amount(*found);
   if (text.starts_with("0x"))
@@ -159,8 +152,7 @@ Result<Value> ip_protocol(std::string_view text) {
   const auto letter = std::find_if(written.begin(), written.end(),
                                    [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
   std::string name(letter, written.end());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(name.begin(), name.end(), name.begin(), lower);
   if (const auto found = chosen(std::string_view(name), kNames))
     written = std::string(written.begin(), letter) + std::string(*found);
   const auto numbers = range(written, kU8);

@@ -66,8 +66,6 @@ constexpr Named kProtocols[] = {{"ip", Layer::any},
                                 {"rdp", Layer::application},
                                 {"bittorrent-dht", Layer::application}};
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std::move(text)); }
 
 std::optional<Address> address(std::string_view text) {

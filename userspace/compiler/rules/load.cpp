@@ -12,8 +12,6 @@ namespace {
 constexpr std::string_view kClass = "config classification:";
 constexpr u8 kUsualPriority = 3;
 
-std::string where(const Place& place) { return fmt::format("{}:{}", place.file, place.line); }
-
 }  // namespace
 
 Result<Classes> parse_classes(const RuleFile& file) {
@@ -58,7 +56,7 @@ Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables
             {text.place, fmt::format("no classification has \"{}\": its priority is {}", rule->classtype,
                                      rule->priority.value_or(kUsualPriority))});
       if (!rule->priority) rule->priority = found != classes.end() ? found->second.priority : kUsualPriority;
-      const auto [at, is_new] = rules.try_emplace({rule->gid, rule->sid}, *rule);
+      const auto [at, is_new] = rules.try_emplace({rule->gid, rule->sid}, std::move(*rule));
       if (is_new) continue;
       if (rule->rev > at->second.rev) {
         loaded.notes.push_back(

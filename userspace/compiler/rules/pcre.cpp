@@ -62,31 +62,29 @@ bool is_irregular(std::string_view pattern) {
   return false;
 }
 
-Result<void> compile(const Regex& regex) {
+}  // namespace
+
+Result<RegexCode> compile_regex(std::string_view pattern, u32 options) {
   const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
       pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
   if (context == nullptr) return wrong("there is not enough memory for a regular expression");
   pcre2_set_parens_nest_limit(context.get(), kDeepestRegex);
   int error = 0;
   PCRE2_SIZE at = 0;
-  const std::unique_ptr<pcre2_code, void (*)(pcre2_code*)> code(
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(regex.pattern.data()), regex.pattern.size(), regex.options,
-                    &error, &at, context.get()),
-      pcre2_code_free);
+  RegexCode code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error,
+                               &at, context.get()),
+                 pcre2_code_free);
   if (code == nullptr) {
     PCRE2_UCHAR said[200];
     if (pcre2_get_error_message(error, said, sizeof(said)) < 0) said[0] = '\0';
-    return wrong(
-        fmt::format("pcre /{}/: {}, at byte {}", regex.pattern, reinterpret_cast<const char*>(said), at));
+    return wrong(fmt::format("pcre /{}/: {}, at byte {}", pattern, reinterpret_cast<const char*>(said), at));
   }
   std::size_t size = 0;
   if (pcre2_pattern_info(code.get(), PCRE2_INFO_SIZE, &size) != 0 || size > kLargestRegex)
-    return wrong(fmt::format("pcre /{:.40}/ takes {} bytes once it is compiled, more than {}", regex.pattern,
-                             size, kLargestRegex));
-  return {};
+    return wrong(fmt::format("pcre /{:.40}/ takes {} bytes once it is compiled, more than {}", pattern, size,
+                             kLargestRegex));
+  return code;
 }
-
-}  // namespace
 
 Result<Regex> parse_regex(std::string_view text, bool negated) {
   const auto end = text.rfind('/');
@@ -118,7 +116,8 @@ Result<Regex> parse_regex(std::string_view text, bool negated) {
     else if (letter != 'B' && letter != 'O')
       return wrong(fmt::format("pcre has no letter '{}', or one too many", letter));
   }
-  if (auto compiled = compile(made); !compiled) return wrong(std::move(compiled.error()));
+  if (auto compiled = compile_regex(made.pattern, made.options); !compiled)
+    return wrong(std::move(compiled.error()));
   made.irregular = is_irregular(made.pattern);
   return made;
 }

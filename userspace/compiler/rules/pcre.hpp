@@ -4,11 +4,14 @@
 // (https://www.pcre.org/current/doc/html/), with Suricata's letters behind the last slash.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "userspace/compiler/rules/text.hpp"
+
+struct pcre2_real_code_8;
 
 namespace xdpgpu::rules {
 
@@ -26,6 +29,10 @@ struct Regex {
   std::string buffer{};    // by a letter; empty: the one that is named
   std::vector<std::string> captures{};  // variables that its groups are kept in, as "flow:name"
 };
+
+// As PCRE2 compiles it, within the limits above. The error is what it says.
+using RegexCode = std::shared_ptr<pcre2_real_code_8>;
+Result<RegexCode> compile_regex(std::string_view pattern, u32 options);
 
 // text: "/pattern/letters", without its quotes. The error is a sentence: no letters of that kind, or what
 // PCRE2 says.

@@ -46,18 +46,6 @@ Result<Quoted> quoted(const std::string& name, std::string_view text) {
   return result;
 }
 
-bool is_name(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) {
-                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                              c == '_' || c == '.' || c == '-';
-                     }) &&
-         !(text[0] >= '0' && text[0] <= '9') && text[0] != '-';
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 class Parser {
  public:
   explicit Parser(Rule& rule) : rule_(rule) {}
@@ -268,7 +256,7 @@ class Parser {
     if (const auto found = signed_number(
             *text, least, keyword.name == "distance" || keyword.name == "within" ? 1048576 : 65535))
       return Position(static_cast<std::int32_t>(*found));
-    if (is_name(*text)) {
+    if (is_variable(*text)) {
       if (!variables_.contains(*text)) return wrong(no_variable(*text));
       return Position(std::string(*text));
     }

@@ -22,8 +22,6 @@ constexpr u64 kU32 = std::numeric_limits<u32>::max();
 // Steps that looking for an expression in one rule may take.
 constexpr u32 kMostSteps = 1'000'000;
 
-std::string where(const Place& place) { return fmt::format("{}:{}", place.file, place.line); }
-
 // The lines of a file of the operator's that say something.
 template <class Visit>
 Result<void> each_line(const RuleFile& file, Visit visit) {
@@ -42,37 +40,42 @@ std::string option_of(const RuleText& rule, std::string_view name) {
   return {};
 }
 
+// Says nothing where it matches.
+bool is_silent(const RuleText& rule) {
+  const auto parts = split_rule(rule.text);
+  return parts && std::any_of(parts->options.begin(), parts->options.end(), [](const OptionText& one) {
+           return one.name == "noalert" || (one.name == "flowbits" && one.value == "noalert");
+         });
+}
+
 }  // namespace
 
 struct TextRegex::Code {
-  std::unique_ptr<pcre2_code, void (*)(pcre2_code*)> code{nullptr, pcre2_code_free};
-  std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> limits{nullptr,
-                                                                              pcre2_match_context_free};
+  RegexCode code;
+  std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> limits;
 };
 
 Result<TextRegex> TextRegex::make(std::string_view pattern) {
-  // What a rule may not have, an operator's file may not have either.
-  if (const auto parsed = parse_regex(fmt::format("/{}/", pattern), false); !parsed)
-    return wrong(parsed.error());
-  auto made = std::make_shared<Code>();
-  int error = 0;
-  PCRE2_SIZE at = 0;
-  made->code.reset(
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), 0, &error, &at, nullptr));
-  made->limits.reset(pcre2_match_context_create(nullptr));
-  if (made->code == nullptr || made->limits == nullptr)
-    return wrong(fmt::format("\"{}\" is no regular expression", pattern));
-  pcre2_set_match_limit(made->limits.get(), kMostSteps);
+  auto code = compile_regex(pattern, 0);
+  if (!code) return wrong(std::move(code.error()));
+  Code made{*std::move(code), {pcre2_match_context_create(nullptr), pcre2_match_context_free}};
+  if (made.limits == nullptr) return wrong("there is not enough memory for a regular expression");
+  pcre2_set_match_limit(made.limits.get(), kMostSteps);
   TextRegex regex;
-  regex.code_ = std::move(made);
+  regex.code_ = std::make_shared<const Code>(std::move(made));
   return regex;
 }
 
-bool TextRegex::is_in(std::string_view text) const {
+Result<bool> TextRegex::is_in(std::string_view text) const {
   const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> found(
       pcre2_match_data_create(1, nullptr), pcre2_match_data_free);
-  return found != nullptr && pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                         text.size(), 0, 0, found.get(), code_->limits.get()) >= 0;
+  const int outcome = found == nullptr
+                          ? PCRE2_ERROR_NOMEMORY
+                          : pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                        text.size(), 0, 0, found.get(), code_->limits.get());
+  if (outcome < 0 && outcome != PCRE2_ERROR_NOMATCH)
+    return wrong("an expression that selects rules takes too long to be looked for in it");
+  return outcome >= 0;
 }
 
 Result<std::string> TextRegex::replaced(std::string_view text, std::string_view by) const {
@@ -114,7 +117,7 @@ Result<Matcher> Matcher::parse(std::string_view text) {
       const std::string pattern(trimmed(text.substr(kind.size())));
       if (pattern.empty()) return wrong(fmt::format("\"{}\" names no file", text));
       const bool alone = kind == "group:";
-      made.matches_ = [pattern, alone](const RuleText& rule) {
+      made.matches_ = [pattern, alone](const RuleText& rule) -> Result<bool> {
         const std::filesystem::path path(rule.place.file);
         const std::string name = alone ? path.filename().string() : path.string();
         return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 || (alone && path.stem() == pattern);
@@ -124,7 +127,7 @@ Result<Matcher> Matcher::parse(std::string_view text) {
   if (text.starts_with("metadata:")) {
     const std::string wanted(trimmed(text.substr(9)));
     if (wanted.empty()) return wrong(fmt::format("\"{}\" names no metadata", text));
-    made.matches_ = [wanted](const RuleText& rule) {
+    made.matches_ = [wanted](const RuleText& rule) -> Result<bool> {
       const std::string metadata = option_of(rule, "metadata");
       const auto all = at_commas(metadata);
       return std::find(all.begin(), all.end(), wanted) != all.end();
@@ -137,14 +140,14 @@ Result<Matcher> Matcher::parse(std::string_view text) {
   const auto sid = number(trimmed(colon == std::string_view::npos ? text : text.substr(colon + 1)), kU32);
   if (!gid || !sid)
     return wrong(fmt::format("\"{}\" is no sid, gid:sid, re:, group:, filename: or metadata:", text));
-  made.matches_ = [gid = *gid, sid = *sid](const RuleText& rule) {
+  made.matches_ = [gid = *gid, sid = *sid](const RuleText& rule) -> Result<bool> {
     const auto own = number(option_of(rule, "gid"), kU32);
     return own.value_or(1) == gid && number(option_of(rule, "sid"), kU32) == sid;
   };
   return made;
 }
 
-bool Matcher::matches(const RuleText& rule) const { return matches_(rule); }
+Result<bool> Matcher::matches(const RuleText& rule) const { return matches_(rule); }
 
 Result<std::vector<Matcher>> parse_matchers(const RuleFile& file) {
   std::vector<Matcher> matchers;
@@ -192,29 +195,32 @@ Result<std::vector<Modification>> parse_modifications(const RuleFile& file) {
 }
 
 Result<RuleText> selected(RuleText rule, const Selection& selection) {
-  const auto any = [&](const std::vector<Matcher>& matchers) {
-    return std::any_of(matchers.begin(), matchers.end(),
-                       [&](const Matcher& one) { return one.matches(rule); });
+  const auto any = [&](const std::vector<Matcher>& matchers) -> Result<bool> {
+    for (const Matcher& one : matchers)
+      if (auto found = one.matches(rule); !found || *found) return found;
+    return false;
   };
-  if (any(selection.disable)) rule.enabled = false;
-  if (any(selection.enable)) rule.enabled = true;
+  for (const auto& [matchers, enabled] :
+       {std::pair(&selection.disable, false), std::pair(&selection.enable, true)}) {
+    const auto named = any(*matchers);
+    if (!named) return wrong(named.error());
+    if (*named) rule.enabled = enabled;
+  }
   if (!rule.enabled) return rule;
   for (const auto& one : selection.modify) {
-    if (!one.matcher.matches(rule)) continue;
+    const auto named = one.matcher.matches(rule);
+    if (!named) return wrong(named.error());
+    if (!*named) continue;
     auto changed = one.from.replaced(rule.text, one.to);
     if (!changed) return wrong(std::move(changed.error()));
     rule.text = *std::move(changed);
   }
-  // What is only remembered is not to be dropped for.
   constexpr std::string_view kAlert = "alert";
-  if (trimmed(rule.text).starts_with(kAlert) && any(selection.drop)) {
-    const auto parts = split_rule(rule.text);
-    const bool silent =
-        parts && std::any_of(parts->options.begin(), parts->options.end(), [](const OptionText& one) {
-          return one.name == "noalert" || (one.name == "flowbits" && one.value == "noalert");
-        });
-    if (!silent) rule.text.replace(rule.text.find(kAlert), kAlert.size(), "drop");
-  }
+  if (!trimmed(rule.text).starts_with(kAlert)) return rule;
+  const auto drops = any(selection.drop);
+  if (!drops) return wrong(drops.error());
+  // What is only remembered is not to be dropped for.
+  if (*drops && !is_silent(rule)) rule.text.replace(rule.text.find(kAlert), kAlert.size(), "drop");
   return rule;
 }
 

@@ -21,8 +21,8 @@ class TextRegex {
  public:
   // The error is what PCRE2 says.
   static Result<TextRegex> make(std::string_view pattern);
-  // False, too, where finding it takes too long.
-  bool is_in(std::string_view text) const;
+  // The error says that finding it takes too long.
+  Result<bool> is_in(std::string_view text) const;
   // With each place where it is replaced; \1 in `by` is its first group. The error says that it takes too
   // long.
   Result<std::string> replaced(std::string_view text, std::string_view by) const;
@@ -37,11 +37,11 @@ class TextRegex {
 class Matcher {
  public:
   static Result<Matcher> parse(std::string_view text);
-  // Of a rule as it is written.
-  bool matches(const RuleText& rule) const;
+  // Of a rule as it is written. The error says that it takes too long to tell.
+  Result<bool> matches(const RuleText& rule) const;
 
  private:
-  std::function<bool(const RuleText&)> matches_;
+  std::function<Result<bool>(const RuleText&)> matches_;
 };
 
 struct Modification {

@@ -26,6 +26,9 @@ struct Place {
   u32 line = 0;  // from 1; the first one of a rule that goes on in the next
 };
 
+// "FILE:LINE".
+std::string where(const Place& place);
+
 // One rule's text. Lines that end with a backslash are one with the next.
 struct RuleText {
   std::string text;
@@ -50,6 +53,9 @@ struct RuleParts {
 Result<RuleParts> split_rule(std::string_view text);
 
 std::string_view trimmed(std::string_view text);
+char lower(char c);
+// What byte_extract and byte_math may call what they make.
+bool is_variable(std::string_view text);
 // At commas that are outside of square brackets; each part trimmed.
 std::vector<std::string_view> at_commas(std::string_view text);
 // A decimal number that is all of the text.
