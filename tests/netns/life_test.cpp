@@ -347,6 +347,31 @@ TEST_F(Changes, AnInterfaceThatMovesAwayEndsTheAttach) {
   port.moved_to(*host_);
 }
 
+// What its rings hold then has no way out: nobody is told that it was waited for.
+TEST_F(Changes, PacketsThatAnInterfaceTakesAwayAreCountedAndNotWaitedFor) {
+  attach_both(inspect_udp(7000, fmt::format(R"({{"stage": "l2fwd", "to": "{}"}})", host_second().ifname())));
+  host_second().down();
+  Sender(left_port()).send(many_flows(7000, 4, 5));
+  const Pins& pins = attached_->pins();
+  ASSERT_TRUE(eventually([&] { return pins.worker("redirected") >= 20; })) << pins.summary();
+  const Namespace elsewhere("elsewhere");
+  const Interface second = host_second().moved_to(elsewhere);
+  const auto gone = std::chrono::steady_clock::now();
+  EXPECT_EQ(attached_->process().wait(10s), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - gone, 1500ms);
+  attached_->process().wait_for_end_of_output(2s);
+  const std::string err = attached_->process().err();
+  EXPECT_NE(err.find("moved to another network namespace"), std::string::npos) << err;
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
+  const Json account = last_line(attached_->process().out());
+  EXPECT_TRUE(account.value("frames_conserved", false)) << account;
+  EXPECT_TRUE(account.value("packets_balanced", false)) << account;
+  EXPECT_EQ(pins.worker("error_refused"), 20u) << pins.summary();
+  expect_conserved(pins);
+  attached_.reset();
+  second.moved_to(*host_);
+}
+
 // Away and back before anybody has looked: its sockets are gone all the same.
 TEST_F(Changes, AnInterfaceThatMovesAwayAndBackEndsTheAttach) {
   attach(inspect_udp(7000, kBounce));

@@ -500,7 +500,9 @@ void DataPlane::shut_down(const Reply& reply, bool keep) {
   // Without the broker it is the missing heartbeat that has on_failure decide.
   if (!set_state(XG_STATE_DRAINING, false)) engine_->fall_silent();
   wait_for_grace_period();
-  if (auto drained = engine_->drain(kDrainMs); !drained) {
+  if (interface_gone_) {
+    (void)engine_->drain(kDrainMs / 10);  // what it was to send has nowhere to go, and is counted as lost
+  } else if (auto drained = engine_->drain(kDrainMs); !drained) {
     output_.problem(drained.error());
     status_ = 1;
   }

@@ -48,6 +48,7 @@ void DataPlane::end_without(const std::string& ifname) {
       "{} is gone: it was deleted or moved to another network namespace, so this attach ends{}; attach "
       "again where the interface is",
       ifname, what_the_others_do()));
+  interface_gone_ = true;
   shut_down({}, ports_.size() > 1);
 }
 

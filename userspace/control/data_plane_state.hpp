@@ -207,6 +207,7 @@ class DataPlane final : public Attached {
   std::set<std::string> told_;  // what is said once
   LinkWatch links_;
   bool broker_gone_ = false;
+  bool interface_gone_ = false;
   bool shutting_down_ = false;
   int status_ = 0;
   std::string why_;  // it ends; empty: the broker said so
