@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <new>
 #include <span>
@@ -104,7 +105,12 @@ int serve(int socket) noexcept try {
     const kernel::Fd order = receive(socket);
     if (!order) return 0;
     const auto answer = compiler.answer(order);
-    if (!answer || !send(socket, *answer)) return 1;
+    if (!answer) {
+      // An order that is none, or no memory to answer in. Whoever waits finds that it has ended.
+      std::fprintf(stderr, "xdpgpu: the compiler: %s\n", answer.error().c_str());
+      return 1;
+    }
+    if (!send(socket, *answer)) return 1;
     malloc_trim(0);  // what compiling took is not needed until the next order
   }
 } catch (const std::bad_alloc&) {

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "gpu/gpu.hpp"
 #include "maps/packet.h"
@@ -124,11 +126,20 @@ tl::expected<PolicyPtr, Refusal> compile(const AttachOptions& options, bool filt
     here->set_audit(options.audit);
     return std::make_shared<const compiler::CompiledPolicy>(std::move(*here));
   }
+  std::string said;
   CompilerProcess process(
-      filter, [] {}, [](const std::string&) {});
-  return PolicyCompiler([&] { return process.start(); })
-      .compile(options.policy.value_or(compiler::pass_everything()), options.interfaces, {}, options.audit,
-               -1);
+      filter, [] {}, [&](const std::string& sentence) { said = sentence; });
+  auto compiled = PolicyCompiler([&] { return process.start(); })
+                      .compile(options.policy.value_or(compiler::pass_everything()), options.interfaces, {},
+                               options.audit, -1);
+  if (compiled || !compiled.error().problems.empty()) return compiled;
+  // How it ended is known a moment after its socket has closed.
+  for (int i = 0; i < 20 && said.empty(); i++) {
+    process.reap();
+    if (said.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (!said.empty()) compiled.error().sentence += " (" + said + ")";
+  return compiled;
 }
 
 }  // namespace
