@@ -54,6 +54,23 @@ u32 payload_of(const StageSettings& stage) {
       stage);
 }
 
+// Of one flow's packets a stage that reads payload may let one go on and decide the next: no verdict behind
+// it is the flow's.
+Check check_caching(const PipelineSettings& pipeline) {
+  const auto& stages = pipeline.stages;
+  const auto reads = std::find_if(stages.begin(), stages.end(),
+                                  [](const StageSettings& stage) { return traits_of(stage).reads_payload; });
+  const auto caches = std::find_if(reads, stages.end(),
+                                   [](const StageSettings& stage) { return cache_of(stage).has_value(); });
+  if (caches == stages.end()) return {};
+  return refuse_stage(
+      pipeline, static_cast<std::size_t>(caches - stages.begin()),
+      fmt::format(
+          "stage {} ({}) in front of it has to see every packet of a flow, so that its verdicts cannot be "
+          "cached: take \"cache\" out",
+          reads - stages.begin() + 1, stage_name(*reads)));
+}
+
 // What a policy is linked into.
 struct Linked {
   std::vector<u32> image;
@@ -229,6 +246,8 @@ Check check_pipelines(const std::vector<PipelineSettings>& settings) {
     if (pipeline.stages.size() > XG_MAX_STAGES)
       return refuse("pipeline \"{}\" has {} stages, {} are possible", pipeline.name, pipeline.stages.size(),
                     XG_MAX_STAGES);
+  for (const PipelineSettings& pipeline : settings)
+    if (auto apart = check_caching(pipeline); !apart) return apart;
   return {};
 }
 

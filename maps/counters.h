@@ -66,48 +66,50 @@
  * lost_in_kernel, plus those in flight.
  * X(name, unit, outcome, words, brief). brief: of drops and errors, what they are called where several stand
  * in a line, if not by the words. */
-#define XG_WORKER_REASONS(X)                                                                              \
-  X(received, packets, none, "taken from the RX ring", "")                                                \
-  X(lost_in_kernel, packets, error, "lost between redirect and RX ring", "")                              \
-  X(dropped, packets, drop, "dropped by a pipeline", "")                                                  \
-  X(passed, packets, pass, "passed to the stack", "")                                                     \
-  X(transmitted, packets, tx, "sent back out of the port it came from", "")                               \
-  X(redirected, packets, redirect, "sent out of another port", "")                                        \
-  X(error_device, packets, error, "dropped: the device answered ABORTED or failed",                       \
-    "dropped for the device's failure")                                                                   \
-  X(error_generation, packets, error, "dropped: its policy generation is gone",                           \
-    "of a policy generation gone")                                                                        \
-  X(error_target, packets, error, "dropped: no such target port", "without a port to take them")          \
-  X(error_too_long, packets, error, "dropped: longer than its target port takes",                         \
-    "too long for the port to take them")                                                                 \
-  X(error_hand_over, packets, error,                                                                      \
-    "dropped: the worker that sends out of its target port did not take it",                              \
-    "not taken by another port's worker")                                                                 \
-  X(error_ring_full, packets, error, "dropped: the TX ring of its target stayed full",                    \
-    "dropped at a full TX ring")                                                                          \
-  X(error_refused, packets, error, "lost: refused by the kernel behind user space",                       \
-    "refused by the kernel behind user space")                                                            \
-  X(error_invalid, packets, error, "dropped: an invalid descriptor, or too long",                         \
-    "invalid, or longer than the MTU")                                                                    \
-  X(flows_cached, verdicts, none, "flow verdicts published to the kernel", "")                            \
-  X(flows_evicted, verdicts, none, "flow verdicts that gave way to another flow", "")                     \
-  X(checksums_repaired, packets, none, "partial checksums completed before sending", "")                  \
-  X(egress_seen, packets, none, "sent by the host and shown to a pipeline, not part of the sum", "")      \
-  X(egress_missed, packets, none,                                                                         \
-    "sent by the host and not seen, as its log was overrun, not part of the sum", "")                     \
-  X(encapsulated, packets, none, "of those sent: inside of outer headers", "")                            \
-  X(too_long, packets, none, "of those dropped by a pipeline: too long for outer headers", "")            \
-  X(too_long_answered, packets, none, "of these: their sender was told by ICMP how long they may be", "") \
-  X(would_drop, packets, none, "of those passed: by --audit, a pipeline drops them", "")                  \
-  X(lost_with_worker, packets, error, "lost: in the rings and hands of a worker that died",               \
-    "lost with a worker that died")                                                                       \
-  X(fragments_waited, batches, none, "batches held for a first fragment on another queue", "")            \
-  X(fragments_unknown, packets, none, "of those dropped or passed: fragments of no known first one", "")  \
-  X(parsed_again, packets, none, "judged once more, as the metadata in front of them were not their own", \
-    "")                                                                                                   \
-  X(error_edit, packets, error, "dropped: their outer headers, as the device has them, do not fit them",  \
-    "whose outer headers do not fit")                                                                     \
-  X(decapsulated, packets, none, "of those passed or sent: without the outer headers that they came in", "")
+#define XG_WORKER_REASONS(X)                                                                                 \
+  X(received, packets, none, "taken from the RX ring", "")                                                   \
+  X(lost_in_kernel, packets, error, "lost between redirect and RX ring", "")                                 \
+  X(dropped, packets, drop, "dropped by a pipeline", "")                                                     \
+  X(passed, packets, pass, "passed to the stack", "")                                                        \
+  X(transmitted, packets, tx, "sent back out of the port it came from", "")                                  \
+  X(redirected, packets, redirect, "sent out of another port", "")                                           \
+  X(error_device, packets, error, "dropped: the device answered ABORTED or failed",                          \
+    "dropped for the device's failure")                                                                      \
+  X(error_generation, packets, error, "dropped: its policy generation is gone",                              \
+    "of a policy generation gone")                                                                           \
+  X(error_target, packets, error, "dropped: no such target port", "without a port to take them")             \
+  X(error_too_long, packets, error, "dropped: longer than its target port takes",                            \
+    "too long for the port to take them")                                                                    \
+  X(error_hand_over, packets, error,                                                                         \
+    "dropped: the worker that sends out of its target port did not take it",                                 \
+    "not taken by another port's worker")                                                                    \
+  X(error_ring_full, packets, error, "dropped: the TX ring of its target stayed full",                       \
+    "dropped at a full TX ring")                                                                             \
+  X(error_refused, packets, error, "lost: refused by the kernel behind user space",                          \
+    "refused by the kernel behind user space")                                                               \
+  X(error_invalid, packets, error, "dropped: an invalid descriptor, or too long",                            \
+    "invalid, or longer than the MTU")                                                                       \
+  X(flows_cached, verdicts, none, "flow verdicts published to the kernel", "")                               \
+  X(flows_evicted, verdicts, none, "flow verdicts that gave way to another flow", "")                        \
+  X(checksums_repaired, packets, none, "partial checksums completed before sending", "")                     \
+  X(egress_seen, packets, none, "sent by the host and shown to a pipeline, not part of the sum", "")         \
+  X(egress_missed, packets, none,                                                                            \
+    "sent by the host and not seen, as its log was overrun, not part of the sum", "")                        \
+  X(encapsulated, packets, none, "of those sent: inside of outer headers", "")                               \
+  X(too_long, packets, none, "of those dropped by a pipeline: too long for outer headers", "")               \
+  X(too_long_answered, packets, none, "of these: their sender was told by ICMP how long they may be", "")    \
+  X(would_drop, packets, none, "of those passed: by --audit, a pipeline drops them", "")                     \
+  X(lost_with_worker, packets, error, "lost: in the rings and hands of a worker that died",                  \
+    "lost with a worker that died")                                                                          \
+  X(fragments_waited, batches, none, "batches held for a first fragment on another queue", "")               \
+  X(fragments_unknown, packets, none, "of those dropped or passed: fragments of no known first one", "")     \
+  X(parsed_again, packets, none, "judged once more, as the metadata in front of them were not their own",    \
+    "")                                                                                                      \
+  X(error_edit, packets, error, "dropped: their outer headers, as the device has them, do not fit them",     \
+    "whose outer headers do not fit")                                                                        \
+  X(decapsulated, packets, none, "of those passed or sent: without the outer headers that they came in", "") \
+  X(refused_answered, packets, none,                                                                         \
+    "of those dropped by a pipeline: DNS queries, answered that there is no such domain", "")
 
 /* Of map `queue_metrics` (maps/metrics.h): why the kernel lost packets behind the redirect, or on the way
  * out. X(name, unit, outcome, words, member of xg_queue_metrics). */

@@ -115,6 +115,8 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 #define XG_RES_PAYLOAD 0x40u   /* an xg_payload is: no stage says so yet, and it is refused */
 #define XG_RES_TOO_LONG \
   0x80u /* with XG_DROP: longer than its xg_adjust.longest, which its sender is to be told */
+#define XG_RES_REFUSED \
+  0x100u /* with XG_DROP: a DNS query, whose sender is to be told that there is no such domain */
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)

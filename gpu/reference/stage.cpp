@@ -37,6 +37,7 @@ bool act(Action action, u32 target, u32 stage, u32 number, xg_result& result) {
     case Action::next:
       return false;
     case Action::drop:
+    case Action::refuse:
       result.verdict = XG_VERDICT(XG_DROP, 0u, stage, number);
       break;
     case Action::pass:

@@ -52,6 +52,7 @@ u32 action_word(Action action, u32 target, u32 rule) {
     case Action::next:
       return XG_NEXT;
     case Action::drop:
+    case Action::refuse:
       return XG_VERDICT(XG_DROP, 0u, 0u, rule);
     case Action::pass:
       return XG_VERDICT(XG_PASS, 0u, 0u, rule);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "gpu/domain_names.hpp"
 #include "gpu/stages/compiler.hpp"
 #include "gpu/stages/walk.hpp"
 
@@ -53,6 +54,9 @@ class FieldChecks : public Walk<FieldChecks> {
   }
   void list(std::string_view key, const std::string&, const std::vector<Prefix>& prefixes, auto&&...) {
     check(key, check_prefixes(prefixes));
+  }
+  void list(std::string_view key, const std::string&, const DomainNames& names, auto&&...) {
+    check(key, check_names(names));
   }
   void routes(std::string_view key, const std::vector<Route>& routes, auto&&...) {
     for (const Route& route : routes) check(key, check_prefix(route.prefix));

@@ -28,6 +28,7 @@
 //   source(key, prefix, family, least, sentence, say)  an address, or a network of so many bits at least
 //   prefixes, protocols, ports, tcp_flags, vlans(key, value, sentence, say)
 //   list(key, name, prefixes, sentence, say)         one of the policy's lists; prefixes: known once it is
+//   list(key, name, names, sentence, say)            likewise, one of domains
 //   secret(key, file, value, sentence, say)          a file of 32 hexadecimal digits
 //   routes(key, routes, sources, targets, sentence, say)  prefixes to named targets, in place and in files
 //   array(key, values, least, most, what, sentence, say)  records, one after the other

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,15 @@ struct Prefix {
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Prefix&) const = default;
 };
+// Names of domains, a line each, as gpu/domain_names.hpp says. Millions of them are handed on, and not
+// copied.
+struct DomainNames {
+  std::shared_ptr<const std::string> text{};  // nullptr: none
+  u64 count = 0;
+  bool operator==(const DomainNames& other) const {
+    return count == other.count && (text == other.text || (text && other.text && *text == *other.text));
+  }
+};
 struct PortRange {
   u16 first = 0;  // host order, inclusive
   u16 last = 65535;
@@ -35,8 +45,9 @@ struct VlanRange {
 };
 using Mac = std::array<u8, 6>;
 
-// What becomes of a packet. next: it goes on to the next stage.
-enum class Action { next, drop, pass, tx, redirect };
+// What becomes of a packet. next: it goes on to the next stage; refuse: it is dropped, and who sent it is
+// told.
+enum class Action { next, drop, pass, tx, redirect, refuse };
 
 // Holds for TCP packets in whose flag byte (RFC 9293) the bits in `mask` are those in `value`.
 struct TcpFlags {

@@ -149,6 +149,13 @@ std::vector<gpu::PipelineSettings> pipelines() {
   gpu::AclSettings inside = tests::random_acl(random, 20);
   inside.cache = false;
   settings.push_back({"inside of tunnels", {connections, inside, limit}, true});
+  gpu::DomainsSettings names;
+  names.ports = {{0, 65535}};
+  names.lists.push_back(
+      {"names", {std::make_shared<const std::string>(".com\n*.a\nb.a\n"), 3}, gpu::Action::drop});
+  names.otherwise = gpu::Action::pass;
+  settings.push_back({"names", {names}});
+  settings.push_back({"names inside of tunnels", {names}, true});
   // Of these as many as kPipeline has room for.
   for (auto& one : tests::policy_case("composed", random)) settings.push_back(std::move(one));
   return settings;

@@ -142,6 +142,10 @@ TEST_F(CliNotes, ListsThatHoldNothingOrEverything) {
               HasSubstr("the list \"a\" is empty: rules that ask for it match nothing"));
   EXPECT_THAT(note(R"("lists": {"a": {"file": "none.txt"}})"),
               HasSubstr("the list \"a\" is empty, as no address or prefix stands in none.txt"));
+  EXPECT_THAT(note(R"("lists": {"a": {"type": "domain", "names": []}})"),
+              HasSubstr("the list \"a\" is empty: no name is in it"));
+  EXPECT_THAT(note(R"("lists": {"a": {"type": "domain", "file": "none.txt"}})"),
+              HasSubstr("the list \"a\" is empty, as no name stands in none.txt"));
   const auto said = notes(R"("lists": {"a": {"file": "all.txt"}, "b": ["::/0"]})");
   ASSERT_EQ(said.size(), 3u);
   EXPECT_THAT(said[0], HasSubstr("the list \"a\" (all.txt) holds 0.0.0.0/0, which is every IPv4 address"));

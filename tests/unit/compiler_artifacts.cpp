@@ -235,6 +235,42 @@ TEST(CompilerArtifacts, ThatHaveNotChangedAreNotSentAgain) {
   EXPECT_EQ(kinds(for_stage->artifacts), (Kinds{{"prefixes", 1}, {"code", 1}}));
 }
 
+// Two lists of domains, too long for an outline, each looked up in a pipeline of its own.
+PolicySource two_lists_of_names(const std::string& more = "") {
+  PolicySource source{"p.json", {}, {}};
+  Json policy{{"version", 1}};
+  for (const char* name : {"one", "other"}) {
+    const std::string file = fmt::format("{}.txt", name);
+    policy["lists"][name] = {{"type", "domain"}, {"file", file}, {"subdomains", true}};
+    policy["pipelines"][name] =
+        Json::array({{{"stage", "domains"},
+                      {"lists", Json::array({{{"list", fmt::format("@{}", name)}, {"action", "drop"}}})}}});
+    for (u32 i = 0; i < 1000; i++) source.files[file] += fmt::format("{}{}.example\n", name, i);
+  }
+  source.files["one.txt"] += more;
+  source.text = policy.dump();
+  return source;
+}
+
+// Whoever orders gets no names: they are in the code.
+TEST(CompilerArtifacts, OfListsOfDomainsAreTheirStagesCode) {
+  Compiler compiler;
+  const PolicySource source = two_lists_of_names();
+  const auto first = ask(compiler, source, target());
+  ASSERT_TRUE(first) << first.error().sentence;
+  EXPECT_EQ(kinds(first->artifacts), (Kinds{{"tables", 1}, {"code", 2}}));
+  const CompiledPolicy whole = assembled(source, target(), *first);
+  EXPECT_EQ(whole.pipelines->image(), direct(source, target()).pipelines->image());
+  for (const auto& [name, list] : whole.policy.lists) {
+    EXPECT_TRUE(list.left_out) << name;
+    EXPECT_EQ(list.names.count, 0u) << name;
+  }
+  const auto changed = ask(compiler, two_lists_of_names("a.test\n"), target(), first->artifacts);
+  ASSERT_TRUE(changed) << changed.error().sentence;
+  EXPECT_EQ(kinds(changed->artifacts), (Kinds{{"code", 1}}));
+  EXPECT_EQ(changed->recipe.codes[1], first->recipe.codes[1]);
+}
+
 TEST(CompilerArtifacts, OfABackendThatGoesDownAreItsStagesCode) {
   Compiler compiler;
   const PolicySource source = ten_lists();

@@ -14,6 +14,7 @@
 #include "bench/worker/rings.hpp"
 #include "tests/unit/dataplane_random.hpp"
 #include "userspace/dataplane/checksum.hpp"
+#include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
 #include "userspace/dataplane/metadata.hpp"
 #include "userspace/dataplane/router.hpp"
@@ -166,7 +167,9 @@ class Routing : public testing::TestWithParam<Settings> {
       sum = (sum & 0xffff) + (sum >> 16);
       xg_store16(bytes + 40, static_cast<u16>(sum));
     }
+    bytes[47] = below(2) ? 1 : 0;  // a DNS query for the root, or no question
     if (inner) {
+      bytes[47] = 0;
       bytes[23] = 4;
       xg_store16(bytes + 24, 0);
       xg_store16(bytes + 24, static_cast<u16>(~ones_sum(bytes + 14, 20)));
@@ -244,6 +247,8 @@ class Routing : public testing::TestWithParam<Settings> {
     if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
       result.flags |= XG_RES_TOO_LONG;
       adjust.longest = 1400;
+    } else if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
+      result.flags |= XG_RES_REFUSED;
     }
     return result;
   }
@@ -341,6 +346,14 @@ class Routing : public testing::TestWithParam<Settings> {
   void model_give_up(Buffers packet) {
     for (const xg_descriptor& buffer : packet) model_free_.insert(frame_of(buffer.offset));
   }
+  void model_refuse(const Received& r, u8* frame) {
+    const xg_descriptor first = r.packet.front();
+    const auto length =
+        r.packet.size() == 1 ? answer_no_such_domain(frame, first.length) : std::optional<u32>();
+    if (!length || !model_send(wires_[r.port].get(), {{first.offset, *length, 0}}, 0))
+      return model_give_up(r.packet);
+    ++model_[r.port].refused_answered;
+  }
   const xg_metadata& model_metadata(Buffers packet) {
     return *reinterpret_cast<const xg_metadata*>(model_base() + packet.front().offset - XG_METADATA_SIZE);
   }
@@ -396,6 +409,7 @@ class Routing : public testing::TestWithParam<Settings> {
         return;
       }
       ++c.dropped;
+      if (r.result.flags & XG_RES_REFUSED) return model_refuse(r, frame);
       if (!(r.result.flags & XG_RES_TOO_LONG)) return model_give_up(r.packet);
       ++c.too_long;
       std::optional<Answer> answer;

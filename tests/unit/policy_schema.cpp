@@ -39,7 +39,9 @@ Json specimen() {
     "rates": {"arp": {"pps": 1000000, "burst": 2000}, "nd": {"pps": 1}, "dhcp": {"pps": 1}, "lacp": {"pps": 1},
               "lldp": {"pps": 1}, "stp": {"pps": 1}, "management_answers": {"pps": 1}},
     "lists": {"file": {"file": "l.txt", "description": "x"}, "inline": ["::1"],
-              "told": {"prefixes": ["::1"], "description": "x"}},
+              "told": {"prefixes": ["::1"], "description": "x"},
+              "names": {"type": "domain", "file": "n.txt", "subdomains": true, "description": "x"},
+              "named": {"type": "domain", "names": ["example.com"], "description": "x"}},
     "rules": [
       {"name": "a", "description": "x", "action": {"inspect": "p"}, "priority": 5,
        "match": {"src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2,
@@ -80,7 +82,9 @@ Json specimen() {
                                                   "port": 6080, "mtu": 1500},
        "backends": [{"mac": "52:54:00:00:00:01", "address": "10.0.0.1"}]},
       {"stage": "decapsulate", "description": "x", "type": "gue", "port": 6080, "addresses": "10.0.0.9",
-       "action": {"redirect": "eth1"}}
+       "action": {"redirect": "eth1"}},
+      {"stage": "domains", "description": "x", "ports": [53, 5353], "default": "pass", "malformed": "next",
+       "tcp": "pass", "lists": [{"list": "@named", "action": "drop"}]}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}],
       "inside": {"description": "x", "inner": true, "stages": [{"stage": "acl", "rules": []}]}},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
@@ -112,9 +116,10 @@ Json specimen_with(std::string_view key) {
 }
 
 Diagnostics problems(const Json& document) {
-  auto policy =
-      parse(document.dump(), "p.json",
-            read_files_of({{"l.txt", ""}, {"r.txt", "10.1.0.0/16 b\n"}, {"k.txt", std::string(32, '5')}}));
+  auto policy = parse(
+      document.dump(), "p.json",
+      read_files_of(
+          {{"l.txt", ""}, {"n.txt", ""}, {"r.txt", "10.1.0.0/16 b\n"}, {"k.txt", std::string(32, '5')}}));
   return policy ? Diagnostics{} : policy.error();
 }
 std::string text_of(const Diagnostics& found) {
@@ -151,6 +156,8 @@ const std::vector<ObjectKind>& object_kinds() {
       {"management", {"/management/0"}, keys::kManagement},
       {"listFile", {"/lists/file"}, keys::kListFile},
       {"listPrefixes", {"/lists/told"}, keys::kListPrefixes},
+      {"domainFile", {"/lists/names"}, keys::kDomainFile},
+      {"domainNames", {"/lists/named"}, keys::kDomainNames},
       {"rule", {"/rules/0", "/rules/1"}, keys::kRule},
       {"limit", {"/rules/1/limit"}, keys::kLimit},
       {"rates", {"/rates"}, keys::kRates},
@@ -190,6 +197,8 @@ const std::vector<ObjectKind>& object_kinds() {
       {"conntrack_timeouts", {"/pipelines/p/6/timeouts"}, properties_of("conntrack_timeouts")},
       {"ddos", {"/pipelines/p/9"}, properties_of("ddos")},
       {"decapsulate", {"/pipelines/p/11"}, properties_of("decapsulate")},
+      {"domains", {"/pipelines/p/12"}, properties_of("domains")},
+      {"domains_lists", {"/pipelines/p/12/lists/0"}, properties_of("domains_lists")},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
   };
@@ -476,7 +485,7 @@ TEST(Specimen, RequiredKeysAreRequired) {
         document["rules"][0].erase("priority");  // which goes with "inspect"
       }
       if (name == "lists" && std::string_view(kind.definition).empty())
-        document["pipelines"]["p"].erase(3);  // which names one
+        for (const std::size_t stage : {12, 3}) document["pipelines"]["p"].erase(stage);  // which name some
       // An empty condition is what "control" and the sole keys of some objects leave behind: allowed.
       EXPECT_EQ(problems(document).empty(), !required.contains(name))
           << kind.definition << "." << name << "\n"

@@ -202,7 +202,7 @@ struct CheckReport {
   std::string file, hash;
   std::size_t rules = 0;
   u32 compiled_rules = 0;
-  std::size_t lists = 0, prefixes = 0, pipelines = 0;
+  std::size_t lists = 0, prefixes = 0, names = 0, pipelines = 0;
   u64 table_bytes = 0;
   std::vector<std::string> notes;
   static void fields(auto& self, auto& field) {
@@ -213,6 +213,7 @@ struct CheckReport {
     field("compiled_rules", self.compiled_rules);
     field("lists", self.lists);
     field("prefixes", self.prefixes);
+    field("names", self.names);
     field("pipelines", self.pipelines);
     field("table_bytes", self.table_bytes);
     field("notes", self.notes);
@@ -221,10 +222,11 @@ struct CheckReport {
 
 std::string text_of(const CheckReport& report) {
   std::string text = fmt::format(
-      "{} is right: {}, {} with {} prefix{}, {}; {} KiB of tables, hash {}\n", report.file,
+      "{} is right: {}, {} with {} prefix{}{}, {}; {} KiB of tables, hash {}\n", report.file,
       control::counted(report.rules, "rule"), control::counted(report.lists, "list"), report.prefixes,
-      report.prefixes == 1 ? "" : "es", control::counted(report.pipelines, "pipeline"),
-      (report.table_bytes + 1023) / 1024, report.hash);
+      report.prefixes == 1 ? "" : "es",
+      report.names == 0 ? "" : " and " + control::counted(report.names, "name"),
+      control::counted(report.pipelines, "pipeline"), (report.table_bytes + 1023) / 1024, report.hash);
   for (const auto& note : report.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -264,10 +266,14 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
       .compiled_rules = tables.header.rule_count,
       .lists = compiled->policy.lists.size(),
       .prefixes = 0,
+      .names = 0,
       .pipelines = compiled->policy.pipelines.size(),
       .table_bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row),
       .notes = notes_of(compiled->policy, ports)};
-  for (const auto& [name, list] : compiled->policy.lists) report.prefixes += list.prefixes.size();
+  for (const auto& [name, list] : compiled->policy.lists) {
+    report.prefixes += list.prefixes.size();
+    report.names += list.names.count;
+  }
   if (format == Format::json)
     print_record(report);
   else

@@ -112,6 +112,7 @@ bool is_whole(const RouteTable& table, std::size_t targets) {
 // Puts lists and routes in their places.
 bool fill_in(policy::Policy& policy, const Recipe& recipe, const Artifacts& artifacts) {
   for (auto& [name, list] : policy.lists) {
+    if (list.type == policy::List::Type::domain) continue;  // their names are in the code
     const auto id = recipe.lists.find(name);
     const auto prefixes = id == recipe.lists.end() ? nullptr : find<Prefixes>(artifacts, id->second);
     if (!prefixes) return false;
@@ -164,14 +165,19 @@ tl::expected<Made, Refusal> make_artifacts(const PolicySource& source, const pol
   Made made;
   Maker maker(known, made);
   Recipe& recipe = made.recipe;
+  std::map<std::string, ArtifactId> lists;  // those of domains, too
   for (const auto& [name, list] : policy.lists) {
-    const ArtifactId id = id_of(list.prefixes);
+    if (list.type == policy::List::Type::domain) {
+      lists.emplace(name, id_of(list.names));
+      continue;
+    }
+    const ArtifactId id = lists[name] = id_of(list.prefixes);
     (void)maker.add(id, [&list = list] {
       return MadeOne(Prefixes(std::make_shared<const std::vector<policy::Prefix>>(list.prefixes)));
     });
     recipe.lists.emplace(name, id);
   }
-  const auto tables = maker.add(id_of_tables(policy, recipe.lists), [&]() -> MadeOne {
+  const auto tables = maker.add(id_of_tables(policy, lists), [&]() -> MadeOne {
     auto compiled = policy::compile(policy);
     if (!compiled) return Refused(refusal(placed(compiled.error(), source)));
     return MadeOne(Tables(std::make_shared<const policy::Tables>(std::move(*compiled))));
@@ -193,7 +199,7 @@ tl::expected<Made, Refusal> make_artifacts(const PolicySource& source, const pol
       each_routes(pipeline.stages[s], [&](const auto&, const auto&, const auto&) { used++; });
       const auto own = std::span(*routes).subspan(first, used - first);
       const auto code =
-          maker.add(id_of(pipeline.stages[s], target, recipe.lists, own, pipeline.inner), [&]() -> MadeOne {
+          maker.add(id_of(pipeline.stages[s], target, lists, own, pipeline.inner), [&]() -> MadeOne {
             auto compiled = gpu::compile_stage(pipeline, s, {target.hash_key});
             if (!compiled) return refused_code(compiled.error(), source, policy);
             return MadeOne(gpu::CodePtr(std::make_shared<const gpu::StageCode>(std::move(*compiled))));

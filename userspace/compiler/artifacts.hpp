@@ -5,7 +5,7 @@
 // changed list of ten makes that list and what looks addresses up in it anew; a backend that goes down makes
 // its stage's code anew.
 //
-//   prefixes   of one list of the policy
+//   prefixes   of one list of the policy's; names of domains are wanted by their stages' code alone
 //   routes     of one stage, in place and of files
 //   tables     what the XDP program reads
 //   code       of one stage (gpu/stage_code.hpp)

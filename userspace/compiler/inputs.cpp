@@ -146,6 +146,12 @@ ArtifactId id_of(const std::vector<policy::Prefix>& prefixes) {
   return hash.id();
 }
 
+ArtifactId id_of(const gpu::DomainNames& names) {
+  InputHash hash("names");
+  hash.add(names.text ? std::string_view(*names.text) : std::string_view());
+  return hash.id();
+}
+
 ArtifactId id_of(const RouteTable& routes) {
   InputHash hash("routes");
   hash.value(u64{routes.routes.size()});

@@ -44,6 +44,7 @@ class InputHash {
 };
 
 ArtifactId id_of(const std::vector<policy::Prefix>& prefixes);
+ArtifactId id_of(const gpu::DomainNames& names);
 ArtifactId id_of(const RouteTable& routes);
 // Its lists and routes count by their ids: lists by name, routes in the order in which the stage has them.
 // inner: of a pipeline that goes by what is inside of tunnels.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "userspace/dataplane/checksum.hpp"
+#include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
 
 namespace xdpgpu::dataplane {
@@ -323,7 +324,7 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
       decide(OneBuffer(batch.slot->descriptors + i, 1), all + i, from, now_ns);
     return;
   }
-  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG;
+  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG | XG_RES_REFUSED;
   const u8* const ways = ways_.of(port);
   u32* const counts = ways_.counts();
   u8* const lists = ways_.lists();
@@ -454,6 +455,7 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
     }
     ++counters.dropped;
     if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, judged.adjusts->longest, from, now_ns);
+    if (result.flags & XG_RES_REFUSED) return drop_refused(packet, from);
     give_up(packet);
     return;
   }
@@ -552,6 +554,20 @@ void Router::drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) 
   counted_as_[place] = 0;  // it is the answer to one that is counted
   order_.sent(place);
   ++from.counters->too_long_answered;
+}
+
+template <class Packet>
+void Router::drop_refused(Packet packet, PortQueue& from) noexcept {
+  const xg_descriptor first = packet.front();
+  const std::optional<u32> length =
+      packet.size() == 1 ? answer_no_such_domain(region_ + first.offset, first.length) : std::nullopt;
+  if (!length) return give_up(packet);
+  const xg_descriptor answer{first.offset, *length, 0};
+  if (!transmit({&from.socket->transmitter}, OneBuffer(&answer, 1))) return give_up(packet);
+  const u32 place = free_.place(frame_of(first.offset));
+  counted_as_[place] = 0;  // it is the answer to one that is counted
+  order_.sent(place);
+  ++from.counters->refused_answered;
 }
 
 Router::Target Router::target_of(u32 verdict, const PortQueue& from) noexcept {

@@ -123,6 +123,8 @@ class Router {
   // Tells its sender, if that may be.
   template <class Packet>
   void drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
+  template <class Packet>
+  void drop_refused(Packet packet, PortQueue& from) noexcept;
   void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
   template <class Packet>
   bool transmit(const Target& to, Packet packet) noexcept;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "maps/encapsulation.h"
+#include "userspace/dataplane/answers.hpp"
 #include "userspace/dataplane/checksum.hpp"
 
 namespace xdpgpu::dataplane {
@@ -14,21 +15,9 @@ constexpr u32 kIcmp = 8;  // bytes of the ICMP header
 // An answer's length at most, from its IP header on (RFC 1812, 4.3.2.3; RFC 4443, 2.4).
 constexpr u32 kMost4 = 576, kMost6 = 1280;
 
-u16 checksum_of(u32 sum) noexcept {
-  sum = (sum >> 16) + (sum & 0xffffu);
-  sum = (sum >> 16) + (sum & 0xffffu);
-  return static_cast<u16>(~sum);
-}
-
-bool is_host(const u8* address, bool v4) noexcept {
-  if (v4) return address[0] != 0 && address[0] != 127 && address[0] < 224;
-  return address[0] != 0xff && std::any_of(address, address + 15, [](u8 byte) { return byte != 0; });
-}
-
 bool may_be_answered(const u8* frame, u32 length, const xg_metadata& metadata, bool v4) noexcept {
   const u8* const ip = frame + metadata.l3_offset;
-  if ((frame[0] & 1) || (frame[6] & 1) || metadata.flags & XG_PKT_LATER_FRAGMENT) return false;
-  if (!is_host(ip + (v4 ? 12 : 8), v4) || !is_host(ip + (v4 ? 16 : 24), v4)) return false;
+  if (metadata.flags & XG_PKT_LATER_FRAGMENT || !is_between_hosts(frame, ip, v4)) return false;
   if (!(metadata.flags & XG_PKT_ICMP)) return true;
   const u8 echo = v4 ? 8 : 128;
   return metadata.l4_offset && metadata.l4_offset < length && frame[metadata.l4_offset] == echo;

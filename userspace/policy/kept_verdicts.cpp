@@ -18,7 +18,8 @@ class Comparison {
   Comparison(const Policy& before, const Policy& after) : before_(before), after_(after) {
     for (const auto& [name, list] : after.lists) {
       const auto old = before.lists.find(name);
-      same_lists_[name] = old != before.lists.end() && old->second.prefixes == list.prefixes;
+      same_lists_[name] = old != before.lists.end() && old->second.prefixes == list.prefixes &&
+                          old->second.names == list.names && !old->second.left_out && !list.left_out;
     }
     for (const auto& pipeline : after.pipelines) same_pipelines_[pipeline.name] = same_pipeline(pipeline);
     for (u32 i = 0; i < after.rules.size(); ++i) at_[after.rules[i].name] = i;

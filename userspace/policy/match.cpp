@@ -71,8 +71,13 @@ class MatchReader {
 
  private:
   void list(const Place& place, const std::string& name, std::vector<std::string>& into) {
-    if (lists_.families.contains(name)) return into.push_back(name);
-    report_unknown_list(report_, place, lists_, name);
+    const auto found = lists_.families.find(name);
+    if (found == lists_.families.end()) return report_unknown_list(report_, place, lists_, name);
+    if (found->second == kHasNames)
+      return report_.at(place, fmt::format("the list \"{}\" is one of domains, which rules do not look for: "
+                                           "inspect with the stage domains",
+                                           name));
+    into.push_back(name);
   }
   // An empty list may be filled later: it rules nothing out.
   u32 families(const std::vector<Prefix>& prefixes, const std::vector<std::string>& lists) const {
@@ -157,10 +162,11 @@ void read_vlan_ranges(Report& report, const Place& place, std::vector<VlanRange>
 }
 
 KnownLists::KnownLists(const std::map<std::string, List>& lists) {
-  for (const auto& [name, list] : lists) families[name] = families_of(list.prefixes);
+  for (const auto& [name, list] : lists)
+    families[name] = list.type == List::Type::domain ? kHasNames : families_of(list.prefixes);
 }
 
-std::string read_list_name(Report& report, const Place& place, const KnownLists& lists) {
+std::string read_list_name(Report& report, const Place& place, const KnownLists& lists, List::Type type) {
   const auto text = read_string(report, place, 128);
   if (!text) return {};
   if (!text->starts_with('@')) {
@@ -168,8 +174,15 @@ std::string read_list_name(Report& report, const Place& place, const KnownLists&
     return {};
   }
   std::string name = text->substr(1);
-  if (lists.families.contains(name)) return name;
-  report_unknown_list(report, place, lists, name);
+  const auto found = lists.families.find(name);
+  const bool domains = type == List::Type::domain;
+  if (found == lists.families.end())
+    report_unknown_list(report, place, lists, name);
+  else if ((found->second == kHasNames) != domains)
+    report.at(place, fmt::format("the list \"{}\" is one of {}, and here stands one of {}", name,
+                                 domains ? "addresses" : "domains", domains ? "domains" : "addresses"));
+  else
+    return name;
   return {};
 }
 

@@ -8,15 +8,15 @@
 
 namespace xdpgpu::policy {
 
-// The policy's lists, and which address families each holds (kHasV4 | kHasV6).
-inline constexpr u32 kHasV4 = 1, kHasV6 = 2;
+// The policy's lists, and which address families each holds (kHasV4 | kHasV6), or that it is one of domains.
+inline constexpr u32 kHasV4 = 1, kHasV6 = 2, kHasNames = 4;
 struct KnownLists {
   explicit KnownLists(const std::map<std::string, List>& lists);
   std::map<std::string, u32, std::less<>> families;
 };
 
-// Reads "@name"; empty where there is no such list, which is reported.
-std::string read_list_name(Report& report, const Place& place, const KnownLists& lists);
+// Reads "@name"; empty where there is no such list of that type, which is reported.
+std::string read_list_name(Report& report, const Place& place, const KnownLists& lists, List::Type type);
 
 // The values of conditions, one or an array of them; only prefixes that stand there, no lists.
 void read_prefixes(Report& report, const Place& place, std::vector<Prefix>& into);

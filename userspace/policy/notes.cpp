@@ -175,6 +175,12 @@ class Looker {
     for (const auto& [name, list] : policy_.lists) {
       const bool file = !list.file.empty();
       const std::string which = fmt::format("the list \"{}\"", name);
+      if (list.type == List::Type::domain) {
+        if (list.names.count == 0 && !list.left_out)
+          found.push_back(fmt::format("{} is empty{}: no name is in it; fill it or take it out", which,
+                                      file ? fmt::format(", as no name stands in {}", list.file) : ""));
+        continue;
+      }
       if (list.prefixes.empty() && file)
         found.push_back(
             fmt::format("{} is empty, as no address or prefix stands in {}: rules that ask for it "

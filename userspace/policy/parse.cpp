@@ -7,6 +7,7 @@
 
 #include "userspace/policy/caching.hpp"
 #include "userspace/policy/compute.hpp"
+#include "userspace/policy/domain_file.hpp"
 #include "userspace/policy/hash.hpp"
 #include "userspace/policy/list_file.hpp"
 #include "userspace/policy/match.hpp"
@@ -123,6 +124,15 @@ class PolicyReader {
     }
     Fields fields(report_, place, keys::kList, "a list");
     list.description = read_description(report_, place);
+    if (auto type = fields.get("type"))
+      if (read_word(report_, *type, words::kListTypes)) list.type = List::Type::domain;
+    if (list.type == List::Type::domain) {
+      domains(place, fields, list);
+      return list;
+    }
+    for (const char* key : {"names", "subdomains"})
+      if (auto at = fields.get(key))
+        report_.at(*at, "only lists of domains have this: write \"type\": \"domain\"");
     const auto prefixes = fields.get("prefixes");
     if (prefixes) list_entries(*prefixes, list);
     const auto file = prefixes ? fields.get("file") : fields.require("file");
@@ -136,6 +146,31 @@ class PolicyReader {
     list.file = named->path;
     if (named->text) read_list_file(report_, *named->text, named->path, *file, list.prefixes);
     return list;
+  }
+  void domains(const Place& place, const Fields& fields, List& list) {
+    if (auto at = fields.get("prefixes")) report_.at(*at, "a list of domains has \"names\" or a \"file\"");
+    if (auto at = fields.get("subdomains"))
+      if (auto read = read_bool(report_, *at)) list.subdomains = *read;
+    const auto names = fields.get("names"), file = fields.get("file");
+    if (names && file) return report_.at(*file, "a list has either \"names\" or a \"file\": write two lists");
+    if (!names && !file)
+      return report_.at(place, "a list of domains needs \"names\", an array of them, or a \"file\"");
+    DomainReader reader(report_, list.subdomains, kMaxNames - names_);
+    if (names) {
+      each_element(report_, *names, [&](const Place& one) { reader.read(one); });
+      if (auto at = fields.get("subdomains"))
+        report_.at(*at,
+                   "this is for files: of names that stand here, write \".example.com\" for example.com and "
+                   "all beneath it");
+    } else {
+      auto named = named_file(*file);
+      if (!named) return;
+      list.file = named->path;
+      list.left_out = !named->text;
+      if (named->text) reader.read_file(*named->text, named->path, *file);
+    }
+    list.names = reader.take();
+    names_ += list.names.count;
   }
   std::optional<NamedFile> named_file(const Place& place) {
     auto path = read_string(report_, place, 4096);
@@ -444,6 +479,8 @@ class PolicyReader {
     for (const auto& match : policy_.management) count += 2 * (match.src.size() + match.dst.size());
     for (const auto& pipeline : policy_.pipelines)
       for (const auto& stage : pipeline.stages) count += routes_of(stage);
+    if (names_ >= kMaxNames)
+      report_.at(root, fmt::format("the lists hold more names than the {} there is room for", kMaxNames - 1));
     if (count > kMaxPrefixes)
       report_.at(root,
                  fmt::format("the lists, rules and routes hold more prefixes than the {} there is room for",
@@ -457,6 +494,7 @@ class PolicyReader {
   Policy policy_;
   const KnownLists* known_lists_ = nullptr;
   u64 files_left_ = kMaxFilesBytes;
+  u64 names_ = 0;  // of all lists of domains
 };
 
 }  // namespace

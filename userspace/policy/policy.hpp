@@ -57,11 +57,16 @@ struct VlanRange {
   u16 first = 0, last = 0;
   bool operator==(const VlanRange&) const = default;
 };
-// A named list: written in place, or read from a file of one address or prefix a line.
+// A named list: written in place, or read from a file with a line an entry.
 struct List {
+  enum class Type { address, domain };
   std::string description;
-  std::string file;  // as the policy names it; empty: written in place
-  std::vector<Prefix> prefixes;
+  std::string file;              // as the policy names it; empty: written in place
+  std::vector<Prefix> prefixes;  // of addresses
+  Type type = Type::address;
+  bool subdomains = false;   // of domains, in a file: a plain name stands for those beneath it, too
+  gpu::DomainNames names{};  // of domains
+  bool left_out = false;     // of domains: what is in the file was not asked for, and is not here
   bool operator==(const List&) const = default;
 };
 
@@ -194,6 +199,7 @@ inline constexpr u64 kMaxFileBytes = 256ull << 20;
 inline constexpr u64 kMaxFilesBytes = 1ull << 30;  // of all files together, each as often as it is named
 inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists, rules and routes together
+inline constexpr u64 kMaxNames = 16'000'000;    // of all lists of domains together
 inline constexpr u32 kMaxLists = 4096;
 inline constexpr u32 kMaxPipelines = 1024;
 inline constexpr u32 kMaxDevices = 64;

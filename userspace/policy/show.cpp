@@ -73,6 +73,18 @@ Json rule_json(const Rule& rule) {
 Json list_json(const List& list) {
   Json json = Json::object();
   if (!list.description.empty()) json["description"] = list.description;
+  if (list.type == List::Type::domain) {
+    json["type"] = "domain";
+    if (list.file.empty()) {
+      json["names"] = Json::array();
+      for (std::size_t at = 0, end; list.names.count != 0 && at < list.names.text->size(); at = end + 1) {
+        end = list.names.text->find('\n', at);
+        json["names"].push_back(list.names.text->substr(at, end - at));
+      }
+      return json;
+    }
+    if (list.subdomains) json["subdomains"] = true;
+  }
   if (!list.file.empty()) {
     json["file"] = list.file;
     return json;

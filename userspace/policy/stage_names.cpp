@@ -59,6 +59,9 @@ class Resolver : public Walk<Resolver> {
     prefixes.reserve(from.size());
     for (const Prefix& one : from) prefixes.push_back(device_prefix(one));
   }
+  void list(std::string_view, const std::string& name, gpu::DomainNames& names, auto&&...) {
+    names = lists_.at(name).names;
+  }
 
  private:
   const std::function<u32(const std::string&)>& port_;

@@ -232,6 +232,7 @@ class FieldReader {
     if (!at) return;
     std::vector<PortRange> read;
     read_port_ranges(report_, *at, read);
+    values.clear();
     for (const PortRange& one : read) values.push_back({one.first, one.last});
   }
   void tcp_flags(std::string_view key, std::optional<gpu::TcpFlags>& value, std::string_view,
@@ -248,7 +249,12 @@ class FieldReader {
   }
   void list(std::string_view key, std::string& name, std::vector<gpu::Prefix>&, std::string_view,
             const Say& say) {
-    if (const auto at = take(key, say)) name = read_list_name(report_, *at, context_.lists);
+    if (const auto at = take(key, say))
+      name = read_list_name(report_, *at, context_.lists, List::Type::address);
+  }
+  void list(std::string_view key, std::string& name, gpu::DomainNames&, std::string_view, const Say& say) {
+    if (const auto at = take(key, say))
+      name = read_list_name(report_, *at, context_.lists, List::Type::domain);
   }
   // The first digits are the first bytes.
   void secret(std::string_view key, std::string& file, std::optional<std::array<u64, 2>>& value,

@@ -93,8 +93,7 @@ class FieldWriter {
              const Say& say) {
     several(key, values, say, [](const auto& one) { return write_vlan_range(one.first, one.last); });
   }
-  void list(std::string_view key, const std::string& name, const std::vector<gpu::Prefix>&, std::string_view,
-            const Say& say) {
+  void list(std::string_view key, const std::string& name, const auto&, std::string_view, const Say& say) {
     put(key, say, [&] { return "@" + name; });
   }
   void secret(std::string_view key, const std::string& file, const std::optional<std::array<u64, 2>>& value,

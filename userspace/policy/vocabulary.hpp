@@ -28,9 +28,12 @@ inline constexpr std::array<std::string_view, 9> kMatch{
     "src", "dst", "proto", "src_port", "dst_port", "tcp_flags", "vlan", "control", "family"};
 inline constexpr std::array<std::string_view, 8> kManagement{"description", "src",      "dst",  "proto",
                                                              "src_port",    "dst_port", "vlan", "family"};
-inline constexpr std::array<std::string_view, 3> kList{"description", "file", "prefixes"};  // one of the two
+inline constexpr std::array<std::string_view, 6> kList{"description", "type",  "file",
+                                                       "prefixes",    "names", "subdomains"};
 inline constexpr std::array<std::string_view, 2> kListFile{"description", "file"};
 inline constexpr std::array<std::string_view, 2> kListPrefixes{"description", "prefixes"};
+inline constexpr std::array<std::string_view, 4> kDomainFile{"description", "type", "file", "subdomains"};
+inline constexpr std::array<std::string_view, 3> kDomainNames{"description", "type", "names"};
 inline constexpr std::array<std::string_view, 6> kRule{"name",   "description", "match",
                                                        "action", "limit",       "priority"};
 inline constexpr std::array<std::string_view, 3> kLimit{"per", "pps", "burst"};
@@ -51,6 +54,7 @@ inline constexpr std::array<std::string_view, 8> kCompute{"device", "devices",  
 namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
 inline constexpr std::array<std::string_view, 1> kKnown{"keep"};
+inline constexpr std::array<std::string_view, 1> kListTypes{"domain"};
 inline constexpr std::array<std::string_view, 4> kFragments{"pass", "drop", "inspect", "track"};
 inline constexpr std::array<std::string_view, 3> kMalformed{"pass", "drop", "inspect"};
 inline constexpr std::array<std::string_view, 2> kAction{"pass",

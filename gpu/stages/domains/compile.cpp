@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/domain_names.hpp"
+#include "gpu/stages/compilers.hpp"
+#include "gpu/stages/domains/device.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+xg_domains_hash hash_of(std::string_view name, const std::array<u64, 2>& key) {
+  XG_SIP_BEGIN(key[0], key[1]);
+  for (std::size_t end = name.size();;) {
+    const std::size_t dot = name.substr(0, end).rfind('.');
+    const std::size_t first = dot == std::string_view::npos ? 0 : dot + 1;
+    std::array<char, 64> bytes{};
+    bytes[0] = static_cast<char>(end - first);
+    std::memcpy(&bytes[1], &name[first], end - first);
+    for (std::size_t at = 0; at <= end - first; at += sizeof(u64)) {
+      u64 word;
+      std::memcpy(&word, &bytes[at], sizeof(word));
+      XG_SIP_WORD(word);
+    }
+    if (first == 0) return xg_domains_end(v0, v1, v2, v3);
+    end = dot;
+  }
+}
+
+// The table, in `slots` slots from `table` on.
+class Table {
+ public:
+  Table(std::vector<u32>& image, u32 table, u32 slots, const std::array<u64, 2>& key)
+      : image_(image), table_(table), slots_(slots), key_(key) {}
+
+  // Of equal names the list that comes first counts.
+  void add(const DomainEntry& entry, u32 list) {
+    const xg_domains_hash hash = hash_of(entry.name, key_);
+    const std::array<u32, 3> upper{static_cast<u32>(hash.low >> 32), static_cast<u32>(hash.high),
+                                   static_cast<u32>(hash.high >> 32)};
+    for (u32 slot = xg_domains_slot(slots_, hash);; slot = slot + 1 == slots_ ? 0 : slot + 1) {
+      u32* const at = &image_[table_ + u64{slot} * XG_DOMAINS_SLOT];
+      if (at[3] == 0) std::copy(upper.begin(), upper.end(), at);
+      if (!std::equal(upper.begin(), upper.end(), at)) continue;
+      if (entry.itself && (at[3] & 0xffff) == 0) at[3] |= list;
+      if (entry.beneath && at[3] >> 16 == 0) at[3] |= list << 16;
+      return;
+    }
+  }
+
+ private:
+  std::vector<u32>& image_;
+  const u32 table_, slots_;
+  const std::array<u64, 2>& key_;
+};
+
+bool drops_any(const DomainsSettings& stage) {
+  return std::any_of(stage.lists.begin(), stage.lists.end(), [](const DomainList& list) {
+    return list.action == Action::drop || list.action == Action::refuse;
+  });
+}
+
+}  // namespace
+
+Result<Placed> emit(const DomainsSettings& stage, Compiled& to) {
+  u64 names = 0;
+  for (const DomainList& list : stage.lists) names += list.names.count;
+  const u64 slots = names + names / 3 + 1;
+  const u64 words = slots * XG_DOMAINS_SLOT + 2 * stage.lists.size() + stage.ports.size() + XG_DOMAINS_WORDS;
+  if (words > kImageMaxWords)
+    return refuse("its {} names need {} MiB of a device's memory, {} are possible: use fewer", names,
+                  words >> 18, kImageMaxWords >> 18);
+  std::vector<u32>& image = to.image;
+  image.reserve(words);
+  image.resize(slots * XG_DOMAINS_SLOT, 0);
+  Table table(image, 0, static_cast<u32>(slots), to.hash_key);
+  u32 deepest = 0;
+  for (u32 i = 0; i < stage.lists.size(); i++)
+    each_name(stage.lists[i].names, [&](const DomainEntry& entry) {
+      table.add(entry, i + 1);
+      deepest = std::max(deepest, labels_of(entry.name));
+    });
+  const auto lists = static_cast<u32>(stage.lists.size());
+  const u32 at = to.here();
+  image.insert(image.end(), {0, 0});
+  for (const u64 key : to.hash_key) append64(image, key);
+  image.insert(image.end(), {static_cast<u32>(stage.ports.size()), 0, action_word(stage.otherwise, 0, 0),
+                             action_word(stage.malformed, 0, lists + 1), action_word(stage.tcp, 0, lists + 2),
+                             0, deepest, static_cast<u32>(slots), 0});
+  to.points(at + XG_DOMAINS_TABLE);
+  to.point_here(at + XG_DOMAINS_PORTS + 1);
+  for (const PortRange& range : stage.ports) image.push_back(range.first | u32{range.last} << 16);
+  to.point_here(at + XG_DOMAINS_ACTIONS);
+  for (u32 i = 0; i < lists; i++)
+    image.insert(image.end(), {action_word(stage.lists[i].action, stage.lists[i].target, i + 1),
+                               stage.lists[i].action == Action::refuse ? XG_RES_REFUSED : 0u});
+  return Placed{at};
+}
+
+u32 payload_bytes(const DomainsSettings&) { return XG_DOMAINS_REACH; }
+
+std::optional<std::string> sends(const DomainsSettings& stage) {
+  const auto list = std::find_if(stage.lists.begin(), stage.lists.end(),
+                                 [](const DomainList& one) { return sends(one.action); });
+  if (list == stage.lists.end()) return std::nullopt;
+  return fmt::format("list \"{}\"", list->name);
+}
+
+bool drops(const DomainsSettings& stage) {
+  return drops_any(stage) || stage.otherwise == Action::drop || stage.malformed == Action::drop ||
+         stage.tcp == Action::drop;
+}
+
+void settle(DomainsSettings& stage, const Written& written) {
+  written.each("lists", stage.lists.size(), [&](std::size_t i, const Written& list) {
+    const auto here = stage.lists.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!here->name.empty() && std::any_of(stage.lists.begin(), here,
+                                           [&](const DomainList& other) { return other.name == here->name; }))
+      list.refuse("list",
+                  fmt::format("list \"{}\" stands here twice, and the first time decides; name each once",
+                              here->name));
+  });
+}
+
+std::string describe(const DomainsSettings& stage, u32 rule, const xg_result*) {
+  if (rule == 0) return " otherwise";
+  if (rule <= stage.lists.size()) return fmt::format(" list {}", stage.lists[rule - 1].name);
+  return rule == stage.lists.size() + 1 ? " malformed" : " tcp";
+}
+
+}  // namespace xdpgpu::gpu

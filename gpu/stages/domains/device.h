@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/domains/device.h: `domains`, the name in a DNS message against lists of names (settings.hpp).
+ *
+ * A name is looked up once for each of its labels, as few as the longest name in the lists has: com,
+ * example.com, www.example.com. What each look-up goes by is a hash of the labels so far, so that all of them
+ * together hash the name once.
+ */
+#ifndef XDPGPU_STAGES_DOMAINS_DEVICE_H
+#define XDPGPU_STAGES_DOMAINS_DEVICE_H
+
+#include "gpu/stages/payload.h"
+#include "maps/hash.h"
+
+/* The body: behind its own words ports, actions and the table of names. A name's hash is SipHash-1-3 with 128
+ * bits of its labels, the last one first, each with its length in front and zeros behind it, up to a multiple
+ * of eight bytes. A name that is in no list would be found all the same if its slot and 96 bits of its
+ * hash were another name's: by a secret key, once in 2^96.
+ *
+ * table  slots of four words each: the upper 96 bits of the hash; numbers of lists from 1, 0: none, that of
+ *        the name itself in the low half, that of the names beneath it in the upper one; all 0: the slot is
+ *        empty. A name stands in the first empty slot from the one that its hash's lowest word says, and
+ * behind the last slot comes the first. One in four is empty at least. */
+#define XG_DOMAINS_KEY 2u       /* k0, k1, two words each */
+#define XG_DOMAINS_PORTS 6u     /* number of ranges; -> the ranges: first port | last port << 16 */
+#define XG_DOMAINS_OTHERWISE 8u /* action words */
+#define XG_DOMAINS_MALFORMED 9u
+#define XG_DOMAINS_TCP 10u
+#define XG_DOMAINS_ACTIONS 11u /* -> two words a list: its action word; flags of the results of queries */
+#define XG_DOMAINS_DEEPEST 12u /* labels of the name that has most */
+#define XG_DOMAINS_SLOTS 13u
+#define XG_DOMAINS_TABLE 14u /* -> the table */
+#define XG_DOMAINS_WORDS 15u
+#define XG_DOMAINS_SLOT 4u
+#define XG_DOMAINS_REACH 1024u /* of a packet's bytes */
+#define XG_DOMAINS_NAME 255u   /* bytes of a name */
+/* All of it, and the words that a load of the last label may touch. */
+#define XG_DOMAINS_NAME_WORDS 68u
+#define XG_DOMAINS_LABEL_WORDS 32u /* of 127 labels */
+
+#define XG_DOMAINS_MALFORMED_MESSAGE 0u
+#define XG_DOMAINS_NO_QUESTION 1u
+#define XG_DOMAINS_QUESTION 2u
+
+struct xg_domains_hash {
+  u64 low;
+  u64 high;
+};
+
+/* Of what SipHash has taken so far. */
+XG_FN xg_domains_hash xg_domains_end(u64 v0, u64 v1, u64 v2, u64 v3) {
+  xg_domains_hash hash;
+  XG_SIP_END();
+  hash.low = v0 ^ v1 ^ v2 ^ v3;
+  v1 ^= u64(0xddu);
+  XG_SIP_ROUND();
+  XG_SIP_ROUND();
+  XG_SIP_ROUND();
+  hash.high = v0 ^ v1 ^ v2 ^ v3;
+  return hash;
+}
+
+/* The slot at which to begin. */
+XG_FN u32 xg_domains_slot(u32 slots, xg_domains_hash hash) {
+  return u32((u64(u32(hash.low)) * u64(slots)) >> 32);
+}
+
+/* What the table has of the name: a slot's last word, 0: nothing. */
+XG_FN u32 xg_domains_find(xg_words image, u32 body, xg_domains_hash hash) {
+  u32 slots = image.v[body + XG_DOMAINS_SLOTS];
+  u32 table = image.v[body + XG_DOMAINS_TABLE];
+  u32 slot = xg_domains_slot(slots, hash);
+  for (u32 i = 0u; i < slots; i++) {
+    u32 at = table + slot * XG_DOMAINS_SLOT;
+    u32 value = image.v[at + 3u];
+    if (value == 0u || (image.v[at] == u32(hash.low >> 32) && image.v[at + 1u] == u32(hash.high) &&
+                        image.v[at + 2u] == u32(hash.high >> 32)))
+      return value;
+    slot = slot + 1u == slots ? 0u : slot + 1u;
+  }
+  return 0u;
+}
+
+/* Upper-case letters among the four bytes as lower-case ones. */
+XG_FN u32 xg_domains_lower(u32 word) {
+  u32 low = word & 0x7f7f7f7fu;
+  u32 upper = (low + 0x3f3f3f3fu) & ~(low + 0x25252525u) & ~word & 0x80808080u;
+  return word | (upper >> 2);
+}
+
+/* A message's name: its bytes as they stand there, in lower case, from its first length on and with the zero;
+ * where each of its labels begins, four a word; how many there are; 1: it is asked for, by a query that can
+ * be answered. What is looked up is apart from the packet, so that a GPU's thread does not have to hold all
+ * that it takes to read it meanwhile. */
+struct xg_domains_name {
+  u32 bytes[XG_DOMAINS_NAME_WORDS];
+  u32 labels[XG_DOMAINS_LABEL_WORDS];
+  u32 count;
+  u32 query;
+};
+
+/* The four bytes from `at` on, of which the first `bytes` count: zeros stand for the others. */
+XG_FN u32 xg_domains_word(XG_INOUT(xg_domains_name) name, u32 at, u32 bytes) {
+  u32 shift = (at & 3u) * 8u;
+  u32 word = (name.bytes[at >> 2] >> shift) | ((name.bytes[(at >> 2) + 1u] << 1u) << (31u - shift));
+  return bytes < 4u ? word & ((1u << (bytes * 8u)) - 1u) : word;
+}
+
+/* Whether a port is among the stage's. */
+XG_FN bool xg_domains_has_port(xg_words image, u32 body, u32 port) {
+  u32 count = image.v[body + XG_DOMAINS_PORTS];
+  u32 ranges = image.v[body + XG_DOMAINS_PORTS + 1u];
+  for (u32 i = 0u; i < count; i++) {
+    u32 range = image.v[ranges + i];
+    if (port >= (range & 0xffffu) && port <= range >> 16) return true;
+  }
+  return false;
+}
+
+/* Reads the question's name. XG_DOMAINS_MALFORMED_MESSAGE, ..._NO_QUESTION or ..._QUESTION. */
+XG_SELDOM u32 xg_domains_read(xg_batch b, xg_view p, XG_INOUT(xg_domains_name) name) {
+  xg_payload_cursor c = xg_payload_of(b, p, XG_DOMAINS_REACH);
+  u32 message = xg_payload_start(c, p);
+  if (message == 0u || !xg_payload_has(c, message, 12u)) return XG_DOMAINS_MALFORMED_MESSAGE;
+  u32 questions = xg_payload16(b, c, message + 4u);
+  if (questions == 0u) return XG_DOMAINS_NO_QUESTION;
+  if (questions != 1u) return XG_DOMAINS_MALFORMED_MESSAGE;
+  bool query = (xg_payload8(b, c, message + 2u) & 0xf8u) == 0u && p.l3_offset == xg_outer_l3(p);
+  u32 begin = message + 12u;
+  u32 at = begin;
+  u32 count = 0u;
+  u32 labels = 0u;
+  u32 bytes = xg_payload8(b, c, at);
+  while (bytes != 0u) {
+    if (bytes > 63u || at + bytes + 2u > begin + XG_DOMAINS_NAME) return XG_DOMAINS_MALFORMED_MESSAGE;
+    labels |= (at - begin) << ((count & 3u) * 8u);
+    name.labels[count >> 2] = labels;
+    count += 1u;
+    if ((count & 3u) == 0u) labels = 0u;
+    at += bytes + 1u;
+    bytes = xg_payload8(b, c, at);
+  }
+  /* The zero, type and class: so the name's bytes are all there, too. */
+  if (!xg_payload_has(c, at, 5u)) return XG_DOMAINS_MALFORMED_MESSAGE;
+  u32 words = ((at - begin) >> 2) + 1u;
+  for (u32 i = 0u; i < words; i++) name.bytes[i] = xg_domains_lower(xg_payload32(b, c, begin + i * 4u));
+  name.count = count;
+  name.query = query ? 1u : 0u;
+  return XG_DOMAINS_QUESTION;
+}
+
+/* The number of the list that has the name, 0: none. */
+XG_SELDOM u32 xg_domains_list(xg_words image, u32 body, XG_INOUT(xg_domains_name) name) {
+  u32 key = body + XG_DOMAINS_KEY;
+  u64 k0 = u64(image.v[key]) | u64(image.v[key + 1u]) << 32;
+  u64 k1 = u64(image.v[key + 2u]) | u64(image.v[key + 3u]) << 32;
+  XG_SIP_BEGIN(k0, k1);
+  u32 deepest = image.v[body + XG_DOMAINS_DEEPEST];
+  u32 list = 0u;
+  for (u32 depth = 1u; depth <= name.count && depth <= deepest; depth++) {
+    u32 label = name.count - depth;
+    u32 at = (name.labels[label >> 2] >> ((label & 3u) * 8u)) & 0xffu;
+    u32 end = at + xg_domains_word(name, at, 1u) + 1u;
+    for (; at < end; at += 8u) {
+      u64 m = u64(xg_domains_word(name, at, end - at));
+      if (end - at > 4u) m |= u64(xg_domains_word(name, at + 4u, end - at - 4u)) << 32;
+      XG_SIP_WORD(m);
+    }
+    u32 value = xg_domains_find(image, body, xg_domains_end(v0, v1, v2, v3));
+    u32 found = depth == name.count ? value & 0xffffu : value >> 16;
+    if (found != 0u) list = found;
+  }
+  return list;
+}
+
+/* Returns an action word. */
+XG_FN u32 xg_domains_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  if (p.family == 0u || p.has_ports == 0u) return XG_NEXT;
+  u32 ports = xg_swap32(p.ports);
+  if (!xg_domains_has_port(b.image, body, ports >> 16) &&
+      !xg_domains_has_port(b.image, body, ports & 0xffffu))
+    return XG_NEXT;
+  if (p.protocol != 17u) return b.image.v[body + XG_DOMAINS_TCP];
+  xg_domains_name name;
+  u32 read = xg_domains_read(b, p, name);
+  if (read == XG_DOMAINS_MALFORMED_MESSAGE) return b.image.v[body + XG_DOMAINS_MALFORMED];
+  u32 list = read == XG_DOMAINS_QUESTION ? xg_domains_list(b.image, body, name) : 0u;
+  if (list == 0u) return b.image.v[body + XG_DOMAINS_OTHERWISE];
+  u32 at = b.image.v[body + XG_DOMAINS_ACTIONS] + (list - 1u) * 2u;
+  if (name.query != 0u) r.flags |= b.image.v[at + 1u];
+  return b.image.v[at];
+}
+
+#endif
