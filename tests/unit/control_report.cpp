@@ -98,6 +98,20 @@ TEST(ControlReport, WorkersCompleteTheAccount) {
   EXPECT_EQ(sum.in_flight(), 1u);
 }
 
+// A counter of outcomes is read behind that of what came in, or the other way round.
+TEST(ControlReport, TotalsOfAProgramThatGoesOnAreReadTwice) {
+  Totals first, later;
+  first.in = 10, first.pass = 11;
+  EXPECT_FALSE(first.balanced());
+  later.in = 12, later.pass = 12;
+  EXPECT_TRUE(first.balanced(later));
+  later.in = later.pass = 10;
+  EXPECT_FALSE(first.balanced(later)) << "one passed that never came in";
+  first.pass = 7;
+  later.in = 12, later.pass = 9;
+  EXPECT_FALSE(first.balanced(later)) << "one that came in is still not accounted for";
+}
+
 TEST(ControlReport, OneIsNotSeveral) {
   EXPECT_EQ(counted(0, "packet"), "0 packets");
   EXPECT_EQ(counted(1, "packet"), "1 packet");

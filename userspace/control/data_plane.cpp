@@ -524,7 +524,9 @@ void DataPlane::shut_down(const Reply& reply, bool keep) {
     status_ = 1;
   } else {
     const auto sum = totals(ports_, *engine_);
-    const bool balanced = sum && sum->balanced();
+    // A program that stays goes on counting.
+    const auto later = keep && sum ? totals(ports_, *engine_) : sum;
+    const bool balanced = sum && later && sum->balanced(*later);
     if (!balanced) {
       output_.problem(fmt::format("{} packets came in and {} are accounted for; please report this",
                                   sum ? sum->in : 0, sum ? sum->in - sum->in_flight() : 0));

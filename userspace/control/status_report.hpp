@@ -101,11 +101,12 @@ struct Totals {
   u64 pass = 0, drop = 0, tx = 0, redirect = 0, error = 0;
   u64 inspected = 0;  // of them, handed to user space
   u64 refused = 0;    // of the errors, what was to pass or be sent, and the kernel did not take
-  u64 in_flight() const {
-    const u64 out = pass + drop + tx + redirect + error;
-    return in > out ? in - out : 0;
-  }
-  bool balanced() const { return in == pass + drop + tx + redirect + error; }
+  u64 out() const { return pass + drop + tx + redirect + error; }
+  u64 in_flight() const { return in > out() ? in - out() : 0; }
+  bool balanced() const { return balanced(*this); }
+  // Of counters that go on while they are read one after the other: what has come in is accounted for in what
+  // was read later, and the other way round.
+  bool balanced(const Totals& later) const { return in <= later.out() && out() <= later.in; }
   static void fields(auto& self, auto& field) {
     field("in", self.in);
     field("pass", self.pass);
