@@ -93,8 +93,8 @@ using xdpgpu::gpu::cuda::Second;
            const __grid_constant__ Scratch scratch, const __grid_constant__ Completion completion) { \
     xdpgpu::gpu::cuda::what(batch, flows, scratch, completion);                                      \
   }
-// Six blocks, so 80 registers, is what a multiprocessor held of these when their rates were measured: with
-// one stage more the compiler takes 120, for all of them.
+// A multiprocessor held six blocks of these when their rates were measured. Left alone, the compiler takes so
+// many registers with one stage more, whatever that does, that it holds fewer.
 XG_DECIDES(xg_decide, decide<Second::nobodys>, xdpgpu::gpu::cuda::kBlock, 6)
 XG_DECIDES(xg_decide_alone, decide<Second::block>, xdpgpu::gpu::cuda::kBlock)
 XG_DECIDES(xg_decide_team, decide<Second::team>, xdpgpu::gpu::cuda::kBlock, 6)

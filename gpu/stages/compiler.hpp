@@ -38,6 +38,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -106,6 +107,19 @@ u32 append_stateful(const TableSettings& table, const std::array<u64, 2>& hash_k
 
 // The verdict word without its stage that an action stands for (gpu/stages/image.h).
 u32 action_word(Action action, u32 target, u32 rule);
+
+// Settles "lists", of which each has its name: none may stand there twice.
+template <class Lists>
+void refuse_twice(const Lists& lists, const Written& written) {
+  written.each("lists", lists.size(), [&](std::size_t i, const Written& list) {
+    const auto here = lists.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!here->name.empty() &&
+        std::any_of(lists.begin(), here, [&](const auto& other) { return other.name == here->name; }))
+      list.refuse("list",
+                  fmt::format("list \"{}\" stands here twice, and the first time decides; name each once",
+                              here->name));
+  });
+}
 
 inline bool sends(Action action) { return action == Action::tx || action == Action::redirect; }
 

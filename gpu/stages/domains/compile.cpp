@@ -111,16 +111,7 @@ bool drops(const DomainsSettings& stage) {
          stage.tcp == Action::drop;
 }
 
-void settle(DomainsSettings& stage, const Written& written) {
-  written.each("lists", stage.lists.size(), [&](std::size_t i, const Written& list) {
-    const auto here = stage.lists.begin() + static_cast<std::ptrdiff_t>(i);
-    if (!here->name.empty() && std::any_of(stage.lists.begin(), here,
-                                           [&](const DomainList& other) { return other.name == here->name; }))
-      list.refuse("list",
-                  fmt::format("list \"{}\" stands here twice, and the first time decides; name each once",
-                              here->name));
-  });
-}
+void settle(DomainsSettings& stage, const Written& written) { refuse_twice(stage.lists, written); }
 
 std::string describe(const DomainsSettings& stage, u32 rule, const xg_result*) {
   if (rule == 0) return " otherwise";

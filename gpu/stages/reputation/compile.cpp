@@ -80,17 +80,7 @@ bool drops(const ReputationSettings& stage) {
                      [](const ReputationList& one) { return one.action == Action::drop; });
 }
 
-void settle(ReputationSettings& stage, const Written& written) {
-  written.each("lists", stage.lists.size(), [&](std::size_t i, const Written& list) {
-    const auto here = stage.lists.begin() + static_cast<std::ptrdiff_t>(i);
-    if (!here->name.empty() && std::any_of(stage.lists.begin(), here, [&](const ReputationList& other) {
-          return other.name == here->name;
-        }))
-      list.refuse("list",
-                  fmt::format("list \"{}\" stands here twice, and the first time decides; name each once",
-                              here->name));
-  });
-}
+void settle(ReputationSettings& stage, const Written& written) { refuse_twice(stage.lists, written); }
 
 std::optional<u32> cached_undecided(const ReputationSettings& stage) {
   return stage.cache ? std::optional(stage.cache_ttl_ms) : std::nullopt;
