@@ -130,6 +130,20 @@ __device__ inline void keep(const xg_batch& batch, u32 i, const xg_descriptor& d
 
 }  // namespace detail
 
+// Programmatic dependent launch: from here on the next batch's blocks may come, as soon as there is room for
+// them; and until the batch before is over. GPUs before compute capability 9.0 have none, so what is compiled
+// for those is launched without (Kernels::overlaps()).
+__device__ __forceinline__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ __forceinline__ void await_before() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 // Decides packet i of the batch, publishes its flow's verdict where there is one to publish, and writes the
 // result. For whole warps: lanes whose i is not a packet of the batch help to fetch. lines: the warp's own.
 // kOverlaps: the batch before may still be at work: only what the host wrote is read until it is over.
@@ -145,7 +159,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
   detail::fetch_lines(batch, at, lines);
   const Line& line = lines.of[threadIdx.x % kWarpLanes];
   const bool has_line = mine && at != ~u64{0} && detail::line_has_all(line);
-  if constexpr (kOverlaps) cudaGridDependencySynchronize();
+  if constexpr (kOverlaps) await_before();
   xg_view seen{};
   xg_result r = xg_no_result();
   xg_way way = xg_way_from(0);

@@ -107,7 +107,6 @@ class CudaDevice final : public Device {
                                                 const DeviceCodes& codes) {
     auto device = std::make_unique<CudaDevice>(info);
     device->shared_.ordinal = ordinal;
-    device->shared_.overlaps = capability_of(ordinal) >= 90;
     if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess)
       return failure("opening the GPU", error);
     device->capability_ = capability_of(ordinal);
@@ -261,7 +260,7 @@ class CudaDevice final : public Device {
                                         capability_ / 10, capability_ % 10));
     auto read = Kernels::read(code);
     if (!read) return tl::unexpected(read.error());
-    std::shared_ptr<const Kernels> kernels = *std::move(read);
+    std::shared_ptr<Kernels> kernels = *std::move(read);
     // One by one: batches that come meanwhile wait for one kernel and not for all.
     for (u32 i = 0; i < kKernels; i++) {
       Result<void> brought;

@@ -27,8 +27,8 @@ __device__ __forceinline__ void decide(const xg_batch& batch, const Flows& flows
                                        const Completion& completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ bool last;
-  // From here on the next batch's blocks may come and fetch their packets, as soon as there is room for them.
-  cudaTriggerProgrammaticLaunchCompletion();
+  // The next batch's packets may be fetched.
+  let_next_begin();
   decide_packet<true, kSecond != Second::nobodys>(batch, blockIdx.x * kBlock + threadIdx.x, flows, scratch,
                                                   lines[threadIdx.x / kWarpLanes]);
   if constexpr (kSecond == Second::team) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void finish(const xg_batch& batch, const Flows& flows
                                        const Completion& completion) {
   __shared__ Lines lines[kBlock / kWarpLanes];
   __shared__ Place place;
-  cudaTriggerProgrammaticLaunchCompletion();
+  let_next_begin();
   if (threadIdx.x == 0) place = join_team(scratch);
   __syncthreads();
   if (place.number == place.size) return;

@@ -38,11 +38,9 @@ enum class Tables {
 
 // Enqueues the batch on `stream`; batches that share a Completion::blocks or a Scratch share the stream. The
 // results' array is 16-aligned. The addresses of its tables stand behind the image.
-// overlaps: its packets may be fetched while the batch before is still at work (compute capability 9.0 and
-// later; CUDA's programmatic dependent launch); it is decided after that one all the same. Any error is the
-// device's end.
+// Where the kernels overlap, its packets may be fetched while the batch before is still at work (CUDA's
+// programmatic dependent launch); it is decided after that one all the same. Any error is the device's end.
 cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& flows, Tables tables,
-                   const Scratch& scratch, const Completion& completion, bool overlaps,
-                   cudaStream_t stream) noexcept;
+                   const Scratch& scratch, const Completion& completion, cudaStream_t stream) noexcept;
 
 }  // namespace xdpgpu::gpu::cuda

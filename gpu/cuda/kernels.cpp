@@ -89,10 +89,12 @@ Result<std::shared_ptr<Kernels>> Kernels::read(std::shared_ptr<const DeviceCode>
   return kernels;
 }
 
-Result<void> Kernels::bring(Kernel kernel) const {
+Result<void> Kernels::bring(Kernel kernel) {
   cudaFuncAttributes attributes{};
   if (const cudaError_t error = cudaFuncGetAttributes(&attributes, (*this)[kernel]); error != cudaSuccess)
     return failure("loading the stages", error);
+  // Of PTX for an earlier GPU the machine code of a later one is no more than that.
+  if (kernel == Kernel::decide) overlaps_ = attributes.ptxVersion >= 90;
   return {};
 }
 

@@ -38,7 +38,7 @@ class Kernels {
   static Result<std::shared_ptr<Kernels>> read(std::shared_ptr<const DeviceCode> code);
   // Brings one to the calling thread's current GPU, at once rather than at its first launch: waits until no
   // kernel stays there.
-  Result<void> bring(Kernel kernel) const;
+  Result<void> bring(Kernel kernel);
   Kernels() = default;
   // Waits as bring() does.
   ~Kernels();
@@ -49,6 +49,9 @@ class Kernels {
   const std::shared_ptr<const DeviceCode>& code() const noexcept { return code_; }
   // Of all that were loaded another one: by it kernels that stay tell their batches from others.
   u32 number() const noexcept { return number_; }
+  // A batch may be launched before the one in front of it is over: what says when to wait is in the code,
+  // which was compiled for compute capability 9.0 or later. Known once it is brought.
+  bool overlaps() const noexcept { return overlaps_; }
   // As the runtime's calls take it.
   const void* operator[](Kernel kernel) const noexcept { return kernels_[static_cast<u32>(kernel)]; }
   // Lets go of them without a word to the driver.
@@ -59,6 +62,7 @@ class Kernels {
   std::array<cudaLibrary_t, kModules.size()> libraries_{};
   std::array<const void*, kKernels> kernels_{};
   u32 number_ = 0;
+  bool overlaps_ = false;
   mutable bool abandoned_ = false;
 };
 

@@ -32,8 +32,7 @@ cudaError_t launch_kernel(const void* kernel, u32 blocks, bool overlaps, void** 
 }  // namespace
 
 cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& flows, Tables tables,
-                   const Scratch& scratch, const Completion& completion, bool overlaps,
-                   cudaStream_t stream) noexcept {
+                   const Scratch& scratch, const Completion& completion, cudaStream_t stream) noexcept {
   xg_batch batch_argument = batch;
   Flows flows_argument = flows;
   Scratch scratch_argument = scratch;
@@ -43,7 +42,7 @@ cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& f
   const u32 blocks = (batch.count + kBlock - 1) / kBlock;
   Kernel first = Kernel::decide;
   if (tables != Tables::none) first = in_team ? Kernel::decide_team : Kernel::decide_alone;
-  const cudaError_t error = launch_kernel(kernels[first], blocks, overlaps, arguments, stream);
+  const cudaError_t error = launch_kernel(kernels[first], blocks, kernels.overlaps(), arguments, stream);
   if (error != cudaSuccess || !in_team) return error;
   return launch_kernel(kernels[tables == Tables::crowded ? Kernel::finish_crowded : Kernel::finish],
                        std::min(blocks, kTeamBlocks), false, arguments, stream);

@@ -27,7 +27,6 @@ struct Shared {
   void* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
-  bool overlaps = false;                                // a batch may begin before the one before it ends
   Stream control;                                       // loads and unloads
   Registration region;                                  // in place only
   FlowWriter flows;                                     // where the device publishes

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,8 +44,9 @@ gpu::DeviceCode smallest(const gpu::DeviceCode& ptx) {
   return one;
 }
 
-// What the function says in a child that can do what a compiler can. The linker is loaded before.
-std::string said_by_compiler(const std::function<std::string()>& function) {
+// What the function says in a child that can do what a compiler can, within so many seconds of processor
+// time. The linker is loaded before.
+std::string said_by_compiler(const std::function<std::string()>& function, rlim_t seconds = RLIM_INFINITY) {
   int fds[2];
   if (pipe(fds) != 0) return "no pipe";
   const kernel::Fd reader(fds[0]);
@@ -53,6 +55,8 @@ std::string said_by_compiler(const std::function<std::string()>& function) {
   if (child == 0) {
     if (geteuid() == 0 ? !become_nobody() : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(1);
     (void)compiler::load_ptx_compiler();
+    const rlimit time{seconds, seconds};
+    (void)setrlimit(RLIMIT_CPU, &time);
 #if !defined(XDPGPU_SANITIZED)
     if (!restrict_compiler()) _exit(1);
 #endif
@@ -85,6 +89,29 @@ TEST(ControlDeviceCodes, AreMachineCodeForThatGpu) {
                        code->architecture);
   });
   EXPECT_EQ(said, fmt::format("true {} {}", kCuda, architecture));
+}
+
+// The compiler that writes PTX does not look whether the GPU has what it writes. What is for a later one is
+// said as soon as it is read, which takes a second; what takes longer is compiled.
+TEST(ControlDeviceCodes, EachModuleOfPtxIsTaken) {
+  const u32 architecture = without_machine_code();
+  if (architecture == 0)
+    GTEST_SKIP() << "this build has no PTX: it has machine code alone, or no CUDA device";
+  if (const auto loaded = compiler::load_ptx_compiler(); !loaded) GTEST_SKIP() << loaded.error();
+  const auto built_in = gpu::built_in_code(architecture).value();
+  for (const auto& module : built_in->modules) {
+    gpu::DeviceCode one = *built_in;
+    one.modules = {module};
+    const std::string said = said_by_compiler(
+        [&] {
+          const auto code = compiler::compile_ptx(one, architecture);
+          return code ? "compiled" : code.error();
+        },
+        5);
+    const bool out_of_time = said == fmt::format("it ended with status {:#x}", SIGKILL) ||
+                             said == fmt::format("it ended with status {:#x}", SIGXCPU);
+    EXPECT_TRUE(said == "compiled" || out_of_time) << said;
+  }
 }
 
 TEST(ControlDeviceCodes, OfWhatIsNoPtxAreASentence) {
