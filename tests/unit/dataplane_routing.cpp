@@ -12,7 +12,7 @@
 #include <set>
 
 #include "bench/worker/rings.hpp"
-#include "tests/unit/dataplane_random.hpp"
+#include "tests/unit/dataplane_routing_packets.hpp"
 #include "userspace/dataplane/checksum.hpp"
 #include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
@@ -26,23 +26,8 @@ constexpr u32 kPorts = 4;  // 0 and 1 are the worker's, 2 another one's, 3 nobod
 constexpr u32 kOwn = 2, kOther = 2;
 constexpr u32 kRings = 4;  // each port's own, then each port's pair
 constexpr u32 kChunks = 2048, kFrames = 640, kCapacity = 400;
-constexpr u32 kGeneration = 7, kRewrite = 5;
 constexpr u32 kEntries = 4096;
 constexpr u64 kNow = 1'000'000'000;
-
-struct Settings {
-  u32 seed = 0;
-  bool plain = false;  // packets of one buffer, with verdicts that want nothing else done
-  bool audit = false, repairs = false, gives = false, published = true;
-  u32 ring = 128;
-  u32 one_way = 0;  // every verdict has this action
-};
-
-void PrintTo(const Settings& s, std::ostream* out) {
-  *out << s.seed << (s.plain ? " plain" : "") << (s.audit ? " audit" : "") << (s.repairs ? " repairs" : "")
-       << (s.gives ? " gives" : "") << (s.published ? " published" : "") << " ring " << s.ring << " way "
-       << s.one_way;
-}
 
 struct Region {
   Region() : bytes(std::size_t{kChunks} * XG_CHUNK_SIZE + 64) {}
@@ -147,136 +132,6 @@ class Routing : public testing::TestWithParam<Settings> {
   u32 below(u32 limit) { return random_() % limit; }
   u8* chunk(u64 offset) { return region_.base() + offset / XG_CHUNK_SIZE * XG_CHUNK_SIZE; }
 
-  // A datagram of a flow that no other one has; its checksum may want completing. inner: there are so many
-  // bytes of IP behind its IP header, with a datagram of their own; 0: not.
-  void write_frame(u8* frame, u32 readable, u32 length, u32 port, u32 inner) {
-    u8 bytes[64] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45};
-    ++flows_;
-    xg_store16(bytes + 16, xg_host16(static_cast<u16>(length - 14)));
-    bytes[22] = 64;
-    bytes[23] = 17;
-    xg_store32(bytes + 26, 0x0000000a | flows_ << 8);
-    xg_store32(bytes + 30, 0x010000c0);
-    xg_store16(bytes + 24, static_cast<u16>(~ones_sum(bytes + 14, 20)));
-    xg_store16(bytes + 34, xg_host16(1000));
-    xg_store16(bytes + 36, xg_host16(4000));
-    const u16 udp = xg_host16(static_cast<u16>(length - 34));
-    xg_store16(bytes + 38, udp);
-    if (below(2)) {
-      u32 sum = ones_sum(bytes + 26, 8) + udp + xg_host16(17);
-      sum = (sum & 0xffff) + (sum >> 16);
-      xg_store16(bytes + 40, static_cast<u16>(sum));
-    }
-    bytes[47] = below(2) ? 1 : 0;  // a DNS query for the root, or no question
-    if (inner) {
-      bytes[47] = 0;
-      bytes[23] = 4;
-      xg_store16(bytes + 24, 0);
-      xg_store16(bytes + 24, static_cast<u16>(~ones_sum(bytes + 14, 20)));
-      const u8 header[20] = {0x45, 0, static_cast<u8>(inner >> 8), static_cast<u8>(inner), 0, 0, 0, 0, 9, 17};
-      std::memcpy(bytes + 34, header, sizeof(header));
-      xg_store32(bytes + 46, 0x0100a8c0);
-      xg_store32(bytes + 50, 0x0200a8c0);
-      xg_store16(bytes + 54, xg_host16(1001));
-      xg_store16(bytes + 56, xg_host16(4001));
-      const u16 inner_udp = xg_host16(static_cast<u16>(inner - 20));
-      xg_store16(bytes + 58, inner_udp);
-      u32 sum = ones_sum(bytes + 46, 8) + inner_udp + xg_host16(17);
-      sum = (sum & 0xffff) + (sum >> 16);
-      xg_store16(bytes + 60, below(2) ? static_cast<u16>(sum) : 0x1234);
-    }
-    std::memcpy(frame, bytes, std::min(readable, 64u));
-    for (u32 i = 64; i < readable; ++i) frame[i] = static_cast<u8>(i * 7);
-    const xg_hash_keys keys = xg_hash_keys_from(1, 2);
-    xg_metadata metadata;
-    parse_metadata(frame, readable, length, static_cast<u8>(port), keys, 0, 1, &metadata);
-    metadata.generation = kGeneration;
-    metadata.sequence = batches_;
-    const Settings& s = GetParam();
-    if (s.audit && below(2)) metadata.flags |= XG_PKT_AUDIT;
-    if (!s.plain && below(4) == 0) metadata.flags |= XG_PKT_UNCACHED;
-    std::memcpy(frame - XG_METADATA_SIZE, &metadata, sizeof(metadata));
-  }
-
-  // Of the packet that is to be descriptor `at`; length: all of its; inner: as write_frame().
-  xg_result any_result(u32 at, u32 first_length, u32 length, u32 inner) {
-    const Settings& s = GetParam();
-    xg_result result{};
-    const u32 action = s.one_way ? s.one_way : s.plain ? 1 + below(4) : below(8);
-    result.verdict = XG_VERDICT(action, s.plain ? 1u : below(6), 3u, below(100));
-    xg_edit& edit = edits_[at];
-    xg_adjust& adjust = adjusts_[at];
-    std::array<u32, 8> noise;
-    for (u32& word : noise) word = random_();
-    std::memcpy(&edit, &noise[0], sizeof(edit));
-    std::memcpy(&adjust, &noise[4], sizeof(adjust));
-    edit.sets &= XG_EDIT_DST_MAC | XG_EDIT_SRC_MAC | XG_EDIT_TTL | XG_EDIT_CE;
-    if (below(2)) result.flags |= below(3) ? XG_RES_EDIT : XG_RES_SWAP_MACS;
-    if (s.published ? below(2) : below(8) == 0) {
-      result.flags |= XG_RES_CACHE;
-      if (below(2)) result.flags |= XG_RES_PUBLISHED;
-      if (below(4) == 0) result.flags |= XG_RES_EVICTED;
-    }
-    if (s.plain) return result;
-    if (below(16) == 0) {
-      result.flags |= XG_RES_ADJUST;
-      edit.sets &= static_cast<u8>(~XG_EDIT_TTL);
-      const u32 number = below(4) ? kRewrite : below(2) ? kRewrite + 1 : XG_REWRITE_HALF + 1;
-      adjust = {.popped = 0,
-                .pushed = 20,
-                .ip_bytes = length - 14 + 20,
-                .outer = static_cast<u16>(number),
-                .flow_hash = adjust.flow_hash,
-                .ether_type = 0x0800,
-                .longest = 0};
-      spoil(adjust);
-    } else if (inner) {
-      result.flags |= XG_RES_ADJUST;
-      edit.sets &= static_cast<u8>(~XG_EDIT_TTL);
-      adjust = {.popped = 20,
-                .pushed = 0,
-                .ip_bytes = inner,
-                .outer = 0,
-                .flow_hash = 0,
-                .ether_type = 0x0800,
-                .longest = 0};
-      spoil(adjust);
-    } else if (below(64) == 0) {
-      result.flags |= XG_RES_PAYLOAD;
-    }
-    if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
-      result.flags |= XG_RES_TOO_LONG;
-      adjust.longest = 1400;
-    } else if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
-      result.flags |= XG_RES_REFUSED;
-    }
-    return result;
-  }
-  // Now and then it does not fit the packet.
-  void spoil(xg_adjust& adjust) {
-    spoilt_ = below(4) == 0;
-    if (!spoilt_) return;
-    switch (below(6)) {
-      case 0:
-        adjust.ip_bytes += 1;
-        break;
-      case 1:
-        adjust.ip_bytes -= 1;
-        break;
-      case 2:
-        adjust.ether_type = adjust.ether_type == 0x0800 ? 0x86dd : 0x0800;
-        break;
-      case 3:
-        (adjust.pushed ? adjust.popped : adjust.pushed) = 20;
-        break;
-      case 4:
-        (adjust.pushed ? adjust.pushed : adjust.popped) += 8;
-        break;
-      default:
-        (adjust.pushed ? adjust.pushed : adjust.popped) = 0xffff;
-    }
-  }
-
   void fill_batch() {
     const Settings& s = GetParam();
     batch_.count = batch_.later = 0;
@@ -302,14 +157,17 @@ class Routing : public testing::TestWithParam<Settings> {
       const u32 readable = 60 + below(100), length = readable + (buffers - 1) * 100;
       const bool tunnels = !s.plain && length >= 64 && below(buffers == 1 ? 8 : 2) == 0;
       const u32 inner = !tunnels ? 0 : below(2) ? length - 34 : 28 + below(length - 34 - 27);
-      write_frame(region_.base() + at, readable, length, port, inner);
-      results_[batch_.count] = any_result(batch_.count, readable, length, inner);
-      fits_[batch_.count] = !spoilt_;
-      spoilt_ = false;
+      packets_.write(region_.base() + at, readable, length, port, batches_, inner);
+      const AnyResult any = packets_.any_result(readable, length, inner);
+      results_[batch_.count] = any.result;
+      edits_[batch_.count] = any.edit;
+      adjusts_[batch_.count] = any.adjust;
+      fits_[batch_.count] = any.fits;
       batch_.add(at, readable, static_cast<u8>(port),
                  *reinterpret_cast<const xg_metadata*>(region_.base() + at - XG_METADATA_SIZE));
       // Nobody has read its metadata, which the device may find to be another packet's.
-      if (buffers == 1 && below(2)) descriptors_[batch_.count - 1].flags = XG_DESC_EXPECTED(port, flows_);
+      if (buffers == 1 && below(2))
+        descriptors_[batch_.count - 1].flags = XG_DESC_EXPECTED(port, packets_.flows());
       ++received_[port];
       for (u32 i = 1; i < buffers; ++i) {
         queues_[port]->batch_later(1);
@@ -645,6 +503,7 @@ class Routing : public testing::TestWithParam<Settings> {
   }
 
   Random random_;
+  RoutedPackets packets_{random_, GetParam()};
   std::mt19937 engine_{1};
   Region region_;
   FrameShare share_;
@@ -664,10 +523,9 @@ class Routing : public testing::TestWithParam<Settings> {
   std::vector<xg_edit> edits_;
   std::vector<xg_adjust> adjusts_;
   std::array<bool, kCapacity> fits_{};
-  bool spoilt_ = false;
   gpu::Slot slot_{};
   Batch batch_;
-  u32 batches_ = 0, flows_ = 0;
+  u32 batches_ = 0;
   u32 decapsulated_ = 0, refitted_ = 0;  // packets; those of fewer buffers than they came in
   std::array<u64, kOwn> received_{};
   std::array<u32, kOwn> left_{};
