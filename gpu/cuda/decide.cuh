@@ -130,14 +130,16 @@ __device__ inline void keep(const xg_batch& batch, u32 i, const xg_descriptor& d
 
 }  // namespace detail
 
-// Programmatic dependent launch: from here on the next batch's blocks may come, as soon as there is room for
-// them; and until the batch before is over. GPUs before compute capability 9.0 have none, so what is compiled
-// for those is launched without (Kernels::overlaps()).
+// Programmatic dependent launch. GPUs before compute capability 9.0 have none: what is compiled for those does
+// nothing here, and is launched without (Kernels::overlaps()).
+//
+// From here on the next batch's blocks may come, as soon as there is room for them.
 __device__ __forceinline__ void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
+// Waits until the batch before is over.
 __device__ __forceinline__ void await_before() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();

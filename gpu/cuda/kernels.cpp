@@ -93,7 +93,7 @@ Result<void> Kernels::bring(Kernel kernel) {
   cudaFuncAttributes attributes{};
   if (const cudaError_t error = cudaFuncGetAttributes(&attributes, (*this)[kernel]); error != cudaSuccess)
     return failure("loading the stages", error);
-  // Of PTX for an earlier GPU the machine code of a later one is no more than that.
+  // Code that is compiled for an earlier GPU keeps to what that one has, whichever it runs on.
   if (kernel == Kernel::decide) overlaps_ = attributes.ptxVersion >= 90;
   return {};
 }
