@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // Any bytes as a rule file. What is refused is refused with its place and a reason; what is taken has its
-// fast pattern within itself, and patterns that are the same when they are written and read again.
+// fast pattern within itself, and patterns that are the same when they are written and read again. Either
+// packets decide it, by a signature whose parts are within its bounds, or it is said what stands in the way.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 
 #include "tests/fuzz/target.hpp"
 #include "userspace/compiler/rules/load.hpp"
+#include "userspace/compiler/rules/lower.hpp"
 
 namespace xdpgpu::fuzz {
 namespace {
@@ -35,18 +38,54 @@ void judge(Input input, const rules::Rule& rule) {
     fail(input, "a fast pattern is none of the rule's contents");
 }
 
+namespace sig = gpu::signatures;
+
+template <class T>
+void judge(Input input, const sig::Ranges<T>& ranges) {
+  for (std::size_t i = 0; i < ranges.size(); i++)
+    if (ranges[i].last < ranges[i].first || (i > 0 && ranges[i].first <= ranges[i - 1].last))
+      fail(input, "ranges are out of order");
+}
+
+void judge(Input input, const rules::Lowered& lowered) {
+  if (lowered.signature.has_value() != lowered.not_yet.empty())
+    fail(input, "a rule is decided and not, or neither");
+  if (!lowered.signature) return;
+  const auto& [header, payload, first] =
+      std::tie(lowered.signature->header, lowered.signature->payload, lowered.signature->fast_pattern);
+  for (const auto* const addresses : {&header.src, &header.dst}) {
+    judge(input, addresses->v4);
+    judge(input, addresses->v6);
+  }
+  for (const auto* const ports : {&header.src_ports, &header.dst_ports})
+    if (*ports) judge(input, **ports);
+  for (const auto& step : payload) {
+    const auto* const extract = std::get_if<sig::ByteExtract>(&step);
+    const auto* const math = std::get_if<sig::ByteMath>(&step);
+    if ((extract != nullptr && extract->variable >= sig::kMostVariables) ||
+        (math != nullptr && math->variable >= sig::kMostVariables))
+      fail(input, "a variable has no place");
+  }
+  if (!first) return;
+  const auto* const content =
+      first->step < payload.size() ? std::get_if<sig::Content>(&payload[first->step]) : nullptr;
+  if (content == nullptr || first->first + first->length > content->bytes.size())
+    fail(input, "what is looked for first is not in a content");
+}
+
 }  // namespace
 
 // Some rules of each real file.
 std::vector<Bytes> seeds() {
   std::vector<Bytes> all;
-  const std::filesystem::path data = XDPGPU_SOURCE_DIR "/tests/data/rules";
-  for (const auto& entry : std::filesystem::directory_iterator(data)) {
-    if (entry.path().extension() != ".rules") continue;
-    const auto texts = rules::rule_texts(read(entry.path()), entry.path());
-    for (std::size_t i = 0; i < texts.size(); i += texts.size() / 8 + 1)
-      all.emplace_back(texts[i].text.begin(), texts[i].text.end());
-  }
+  for (const char* const folder : {"rules", "signatures"})
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(XDPGPU_SOURCE_DIR "/tests/data") / folder)) {
+      if (entry.path().extension() != ".rules") continue;
+      const auto texts = rules::rule_texts(read(entry.path()), entry.path());
+      for (std::size_t i = 0; i < texts.size(); i += texts.size() / 8 + 1)
+        all.emplace_back(texts[i].text.begin(), texts[i].text.end());
+    }
   return all;
 }
 
@@ -60,7 +99,10 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
   const auto loaded = rules::load_rules({{"input", text}}, rules::usual_variables(), {});
   for (const auto& one : loaded.wrong)
     if (one.why.empty() || one.place.line == 0) fail(input, "a rule is refused without a place or a reason");
-  for (const auto& rule : loaded.rules) judge(input, rule);
+  for (const auto& rule : loaded.rules) {
+    judge(input, rule);
+    judge(input, rules::lower(rule));
+  }
   (void)rules::parse_classes({"input", text});
   (void)rules::parse_limits({"input", text}, rules::usual_variables());
   const auto matchers = rules::parse_matchers({"input", text});

@@ -145,13 +145,14 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   const TemporaryFile classes("config classification: scan,Somebody looks around,2\n");
   const TemporaryFile rules(
       "alert tcp $HOME_NET any -> any 80 (msg:\"one\"; http.uri; content:\"/a\"; classtype:scan; sid:1;)\n");
+  const TemporaryFile references("config reference: cve http://cve.example/?name=\n");
   const TemporaryFile selection("1:7\n"), modification("1:1 \"one\" \"two\"\n"),
       limits("suppress gen_id 1, sig_id 1, track by_src, ip $HOME_NET\n");
   run({.command = {"rules", "check"},
        .arguments = {"--var", "HOME_NET=[192.0.2.0/24,2001:db8::/32]", "--classification", classes.path(),
-                     "--disable", selection.path(), "--enable", selection.path(), "--drop", selection.path(),
-                     "--modify", modification.path(), "--threshold", limits.path(), "--verbose",
-                     rules.path()}});
+                     "--references", references.path(), "--disable", selection.path(), "--enable",
+                     selection.path(), "--drop", selection.path(), "--modify", modification.path(),
+                     "--threshold", limits.path(), "--verbose", rules.path()}});
   const TemporaryFile wrong("alert tcp any any -> $NOWHERE any (msg:\"one\"; sid:1;)\n");
   run({.command = {"rules", "check"}, .arguments = {wrong.path()}, .status = 2});
   run({.command = {"policy", "init"},

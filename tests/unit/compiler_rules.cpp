@@ -248,7 +248,7 @@ TEST(RuleHeaders, NameGroups) {
                                    range("192.0.2.1-192.0.2.9")));
   EXPECT_THAT(home.out, ElementsAre(range("10.1.0.0/16")));
   const auto out = parse_addresses("$OUT", variables).value();
-  EXPECT_TRUE(out.any && out.in.empty());
+  EXPECT_TRUE(!out.any && out.in.empty());
   EXPECT_EQ(out.out.size(), 2u);
   const auto in_again = parse_addresses("!$OUT", variables).value();
   EXPECT_FALSE(in_again.any);
@@ -259,6 +259,8 @@ TEST(RuleHeaders, NameGroups) {
   EXPECT_EQ(parse_ports(":1023", {}).value().in.at(0), (PortRange{0, 1023}));
   EXPECT_EQ(parse_ports("1024:", {}).value().in.at(0), (PortRange{1024, 65535}));
   EXPECT_TRUE(parse_ports("any", {}).value().any);
+  EXPECT_TRUE(parse_ports("any", {}).value().unasked);
+  EXPECT_FALSE(parse_ports("[any]", {}).value().unasked);
 }
 
 TEST(RuleHeaders, ThatAreWrongAreRefused) {
@@ -393,7 +395,7 @@ TEST(RuleOptions, AreValues) {
   EXPECT_EQ(value_of<Range>("dsize:<9"), (Range{0, 8}));
   EXPECT_EQ(value_of<Range>("dsize:>=9"), (Range{9, 65535}));
   EXPECT_EQ(value_of<Range>("dsize:3<>9"), (Range{4, 8}));
-  EXPECT_EQ(value_of<Range>("ttl:3-9"), (Range{3, 9}));
+  EXPECT_EQ(value_of<Range>("ttl:3-9"), (Range{4, 8}));
   EXPECT_EQ(value_of<IpProtocol>("ip_proto:!UDP").numbers, (Range{17, 17, true}));
   EXPECT_EQ(value_of<IpProtocol>("ip_proto:>103").numbers, (Range{104, 255}));
   const auto flags = value_of<TcpFlags>("flags:+SA,12");
@@ -410,6 +412,7 @@ TEST(RuleOptions, AreValues) {
   EXPECT_EQ(std::get<std::int64_t>(test.number.offset), -2);
   EXPECT_EQ(test.number.mask, 0xff00u);
   EXPECT_EQ(value_of<ByteTest>("byte_test:0,>,450,0,string,dec").number.digits, Digits::dec);
+  EXPECT_EQ(value_of<ByteTest>("byte_test:4,>,450,0,string").number.digits, Digits::any);
   EXPECT_EQ(std::get<std::string>(value_of<ByteTest>("byte_test:1,=,size,0").value), "size");
   const auto jump =
       value_of<ByteJump>("byte_jump:2,1,relative,multiplier 4,align,from_beginning,post_offset -3");

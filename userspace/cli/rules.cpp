@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "userspace/cli/command.hpp"
 #include "userspace/compiler/refusal.hpp"
+#include "userspace/compiler/rules/cost.hpp"
 #include "userspace/compiler/rules/load.hpp"
+#include "userspace/compiler/rules/lower.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::cli {
@@ -11,17 +16,27 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files, variables;
-  std::string classification, disable, enable, modify, drop, threshold;
+  std::string classification, references, disable, enable, modify, drop, threshold;
   bool verbose = false;
 };
 
+struct NotYetReport {
+  std::string keyword, why;
+  static void fields(auto& self, auto& field) {
+    field("keyword", self.keyword);
+    field("why", self.why);
+  }
+};
 struct RuleReport {
   std::string file;
   u32 line = 0, gid = 1, sid = 0, rev = 0, priority = 0;
   std::string action, protocol, msg, type;
   std::vector<std::string> buffers;
   std::string fast_pattern_buffer, fast_pattern;
-  bool decided = false;
+  std::vector<std::string> references;  // addresses, with --references
+  std::optional<double> cost{};         // of one that packets alone decide
+  bool decided = false;                 // by packets alone
+  std::vector<NotYetReport> not_yet;    // what stands in the way
   static void fields(auto& self, auto& field) {
     field("file", self.file);
     field("line", self.line);
@@ -36,19 +51,33 @@ struct RuleReport {
     field("buffers", self.buffers);
     field("fast_pattern_buffer", self.fast_pattern_buffer);
     field("fast_pattern", self.fast_pattern);
+    field("references", self.references);
+    field("cost", self.cost);
     field("decided", self.decided);
+    field("not_yet", self.not_yet);
+  }
+};
+// How many rules ask for it, each of which packets alone do not decide.
+struct KeywordReport {
+  std::string keyword;
+  u64 rules = 0;
+  static void fields(auto& self, auto& field) {
+    field("keyword", self.keyword);
+    field("rules", self.rules);
   }
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
   compiler::Problems wrong, notes;
   std::optional<compiler::Problem> error{};  // the first of what is wrong
+  std::vector<KeywordReport> not_yet;        // by what asks most for it
   std::vector<RuleReport> rules;             // with -v
   static void fields(auto& self, auto& field) {
     field("enabled", self.enabled);
     field("disabled", self.disabled);
     field("limits", self.limits);
     field("decided", self.decided);
+    field("not_yet", self.not_yet);
     field("error", self.error);
     field("wrong", self.wrong);
     field("notes", self.notes);
@@ -56,7 +85,7 @@ struct CheckReport {
   }
 };
 
-RuleReport report_of(const rules::Rule& rule) {
+RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
   RuleReport report{.file = rule.place.file,
                     .line = rule.place.line,
                     .gid = rule.gid,
@@ -69,7 +98,12 @@ RuleReport report_of(const rules::Rule& rule) {
                     .type = std::string(rules::name_of(rule.type)),
                     .buffers = {},
                     .fast_pattern_buffer = {},
-                    .fast_pattern = {}};
+                    .fast_pattern = {},
+                    .references = {},
+                    .decided = lowered.signature.has_value(),
+                    .not_yet = {}};
+  if (lowered.signature) report.cost = rules::cost_of(*lowered.signature);
+  for (const auto& [keyword, why] : lowered.not_yet) report.not_yet.push_back({keyword, why});
   for (const auto& buffer : rule.buffers) report.buffers.push_back(buffer.name);
   if (rule.fast_pattern) {
     const auto& buffer = rule.buffers[rule.fast_pattern->buffer];
@@ -80,25 +114,49 @@ RuleReport report_of(const rules::Rule& rule) {
   return report;
 }
 
+// That packets alone decide it, and at what cost; or each keyword that stands in the way.
+std::string decided_text(const RuleReport& rule) {
+  if (rule.cost) return fmt::format("; decided by packets alone, cost {:.2g}", *rule.cost);
+  std::string text = "; not yet:";
+  for (const auto& [keyword, why] : rule.not_yet)
+    text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", keyword, why);
+  return text;
+}
+
 std::string text_of(const CheckReport& report) {
   std::string text;
   for (const auto& rule : report.rules)
     text += fmt::format(
-        "{}:{} sid {} rev {} {} {} ({}): {}; {}{}\n", rule.file, rule.line, rule.sid, rule.rev, rule.action,
+        "{}:{} sid {} rev {} {} {} ({}): {}; {}{}{}\n", rule.file, rule.line, rule.sid, rule.rev, rule.action,
         rule.protocol, rule.type, rule.msg,
         rule.buffers.empty() ? "headers alone" : fmt::format("looks at {}", fmt::join(rule.buffers, ", ")),
         rule.fast_pattern.empty()
             ? ""
-            : fmt::format("; found by \"{}\" in {}", rule.fast_pattern, rule.fast_pattern_buffer));
+            : fmt::format("; found by \"{}\" in {}", rule.fast_pattern, rule.fast_pattern_buffer),
+        decided_text(rule) +
+            (rule.references.empty() ? "" : fmt::format("; see {}", fmt::join(rule.references, ", "))));
   for (const auto& one : report.notes)
     text += fmt::format("{}:{}: note: {}\n", *one.file, *one.line, one.message);
   for (const auto& one : report.wrong)
     text += fmt::format("{}:{}: wrong: {}\n", *one.file, *one.line, one.message);
-  text += fmt::format("{} rules are enabled, {} of them decided; {} are disabled, {} wrong\n", report.enabled,
-                      report.decided, report.disabled, report.wrong.size());
-  if (report.decided < report.enabled)
-    text += "No stage decides by rules in this release: they are read, and no more.\n";
+  text += fmt::format(
+      "{} rules are enabled, {} of them can be decided by packets alone; {} are disabled, {} wrong\n",
+      report.enabled, report.decided, report.disabled, report.wrong.size());
+  if (!report.not_yet.empty()) text += "Not yet, by what rules ask for:";
+  for (const auto& one : report.not_yet)
+    text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", one.keyword, one.rules);
+  if (!report.not_yet.empty()) text += "\n";
+  text += "No stage decides by rules in this release.\n";
   return text;
+}
+
+void count(std::vector<KeywordReport>& keywords, const std::string& keyword) {
+  const auto found = std::find_if(keywords.begin(), keywords.end(),
+                                  [&](const KeywordReport& one) { return one.keyword == keyword; });
+  if (found == keywords.end())
+    keywords.push_back({keyword, 1});
+  else
+    found->rules++;
 }
 
 int check(const Arguments& arguments, Format format) {
@@ -126,9 +184,11 @@ int check(const Arguments& arguments, Format format) {
       status = fail(parsed.error(), kUsage);
   };
   rules::Classes classes;
+  rules::References references;
   rules::Selection selection;
   std::vector<rules::Limit> limits;
   taken(arguments.classification, rules::parse_classes, classes);
+  taken(arguments.references, rules::parse_references, references);
   taken(arguments.disable, rules::parse_matchers, selection.disable);
   taken(arguments.enable, rules::parse_matchers, selection.enable);
   taken(arguments.drop, rules::parse_matchers, selection.drop);
@@ -143,21 +203,35 @@ int check(const Arguments& arguments, Format format) {
     if (!content) return fail(content.error());
     files.push_back(rules::RuleFile{name, **content});
   }
-  const auto loaded = rules::load_rules(files, variables, classes, selection);
+  auto loaded = rules::load_rules(files, variables, classes, selection);
   CheckReport report{.enabled = loaded.rules.size(),
                      .disabled = loaded.disabled,
                      .limits = limits.size(),
                      .wrong = {},
                      .notes = {},
+                     .not_yet = {},
                      .rules = {}};
   const auto problem = [](const rules::WrongRule& one) {
     return compiler::Problem{.message = one.why, .file = one.place.file, .line = one.place.line};
   };
   for (const auto& one : loaded.wrong) report.wrong.push_back(problem(one));
-  for (const auto& one : loaded.notes) report.notes.push_back(problem(one));
   if (!report.wrong.empty()) report.error = report.wrong.front();
-  if (arguments.verbose)
-    for (const auto& rule : loaded.rules) report.rules.push_back(report_of(rule));
+  for (const auto& rule : loaded.rules) {
+    const auto lowered = rules::lower(rule);
+    report.decided += lowered.signature.has_value();
+    for (const auto& one : lowered.not_yet) count(report.not_yet, one.keyword);
+    auto addresses = arguments.references.empty() ? std::vector<std::string>()
+                                                  : rules::addresses_of(rule, references, loaded.notes);
+    if (!arguments.verbose) continue;
+    report.rules.push_back(report_of(rule, lowered));
+    report.rules.back().references = std::move(addresses);
+  }
+  for (const auto& one : loaded.notes) report.notes.push_back(problem(one));
+  std::stable_sort(report.notes.begin(), report.notes.end(), [](const auto& one, const auto& other) {
+    return std::tie(*one.file, *one.line) < std::tie(*other.file, *other.line);
+  });
+  std::stable_sort(report.not_yet.begin(), report.not_yet.end(),
+                   [](const auto& one, const auto& other) { return one.rules > other.rules; });
   if (format == Format::json)
     print_record(report);
   else
@@ -174,10 +248,12 @@ void add(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("rules", "Rules of intrusion detection systems, in Suricata's language");
   rules->require_subcommand(1);
   auto* const command = rules->add_subcommand("check", "Reads rule files, and says what is wrong in them");
-  describe(*command,
-           "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
-           "with it.\n"
-           "Nothing decides by them yet. Exit status 2 if one is wrong.");
+  describe(
+      *command,
+      "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
+      "with it.\n"
+      "It says how many of them packets alone can decide, and what the others ask for. No stage decides by "
+      "rules in this release. Exit status 2 if one is wrong.");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("files", arguments->files, "rule files")->required()->type_name("FILE...");
   command
@@ -194,13 +270,16 @@ void add(CLI::App& app, Chosen& chosen) {
   const auto file = [&](const char* name, std::string& to, const char* about) {
     command->add_option(name, to, about)->type_name("FILE");
   };
+  file("--references", arguments->references,
+       "reference.config, by which rules' references are addresses (with --verbose)");
   file("--disable", arguments->disable, "suricata-update's disable.conf: rules that do not count");
   file("--enable", arguments->enable, "its enable.conf: rules that count though they are commented out");
   file("--modify", arguments->modify, "its modify.conf: what is replaced in rules' texts");
   file("--drop", arguments->drop, "its drop.conf: rules that drop instead of alerting");
   file("--threshold", arguments->threshold, "threshold.config: how often rules alert, and for whom not");
   command->add_flag("-v,--verbose", arguments->verbose,
-                    "each rule with what it looks at, and by what it is found first");
+                    "each rule with what it looks at, by what it is found first, and what packets alone do "
+                    "not decide of it");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });
 }

@@ -38,20 +38,16 @@ std::optional<Amount> amount(std::string_view text, std::int64_t least, std::int
   return {};
 }
 
-// "9", "!9", "<9", ">=9", "1<>9" (between them, without them), "1-9".
+// "9", "!9", "<9", ">=9", "1<>9" and "1-9" (between them, without them).
 std::optional<Range> range(std::string_view text, u64 most) {
   Range made{0, most, false};
   const auto value = [&](std::string_view digits) { return number(trimmed(digits), most); };
-  if (const auto at = text.find("<>"); at != std::string_view::npos) {
-    const auto first = value(text.substr(0, at)), last = value(text.substr(at + 2));
-    if (!first || !last || *last <= *first + 1) return {};
-    return Range{*first + 1, *last - 1, false};
-  }
-  if (const auto at = text.find('-'); at != std::string_view::npos && at > 0) {
-    const auto first = value(text.substr(0, at)), last = value(text.substr(at + 1));
-    if (!first || !last || *last < *first) return {};
-    return Range{*first, *last, false};
-  }
+  for (const std::string_view between : {"<>", "-"})
+    if (const auto at = text.find(between); at != std::string_view::npos && at > 0) {
+      const auto first = value(text.substr(0, at)), last = value(text.substr(at + between.size()));
+      if (!first || !last || *last <= *first + 1) return {};
+      return Range{*first + 1, *last - 1, false};
+    }
   const bool equal_too = text.size() > 1 && text[1] == '=';
   const char first = text.empty() ? ' ' : text[0];
   if (first == '<' || first == '>') {
@@ -171,7 +167,7 @@ Result<bool> number_word(Number& number, std::string_view word) {
   else if (word == "dce")
     number.dce = true;
   else if (word == "string")
-    number.digits = number.digits == Digits::none ? Digits::dec : number.digits;
+    number.digits = number.digits == Digits::none ? Digits::any : number.digits;
   else if (word == "hex")
     number.digits = Digits::hex;
   else if (word == "dec")
@@ -295,6 +291,7 @@ Result<Value> byte_extract(std::string_view text) {
     else
       return wrong(fmt::format("byte_extract has no \"{}\"", parts[i]));
   }
+  if (made.number.digits == Digits::any) made.number.digits = Digits::dec;
   if (auto checked = check_size(made.number, 8); !checked) return wrong(checked.error());
   return Value(std::move(made));
 }

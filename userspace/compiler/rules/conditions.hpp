@@ -44,7 +44,7 @@ struct IpProtocol {
 struct IpOption {
   std::string name;
 };
-enum class Digits : u8 { none, hex, dec, oct };  // numbers that are written as text
+enum class Digits : u8 { none, hex, dec, oct, any };  // numbers that are written as text; any: as in C
 struct Number {
   u32 bytes = 0;  // that it has; as text: at most, 0: as many digits as there are
   Amount offset{};

@@ -228,14 +228,14 @@ Result<Addresses> parse_addresses(std::string_view text, const Variables& variab
     if (!group.in.empty() && std::all_of(group.in.begin(), group.in.end(), covers))
       return wrong(fmt::format("\"{}\" leaves no addresses", text));
   }
-  // Nothing but what is left out: all else.
-  return Addresses{group.any || group.in.empty(), std::move(group.in), std::move(group.left_out)};
+  return Addresses{group.any, std::move(group.in), std::move(group.left_out)};
 }
 
 Result<Ports> parse_ports(std::string_view text, const Variables& variables) {
   Group<PortRange> group(variables, ports, "ports");
   if (auto added = group.add(text); !added) return tl::unexpected(std::move(added.error()));
-  return Ports{group.any || group.in.empty(), std::move(group.in), std::move(group.left_out)};
+  // Nothing but what is left out: all else.
+  return Ports{group.any || group.in.empty(), text == "any", std::move(group.in), std::move(group.left_out)};
 }
 
 namespace {

@@ -28,7 +28,9 @@ struct AddressRange {
   auto operator<=>(const AddressRange&) const = default;
 };
 struct Addresses {
-  bool any = false;  // of both families; what is left out counts
+  // Of both families; what is left out counts. Of a family of which some are left out and none named: all
+  // others.
+  bool any = false;
   std::vector<AddressRange> in, out;
 };
 struct PortRange {
@@ -38,6 +40,7 @@ struct PortRange {
 };
 struct Ports {
   bool any = false;
+  bool unasked = false;  // "any" and no more: packets without ports, too
   std::vector<PortRange> in, out;
 };
 

@@ -343,4 +343,13 @@ const Keyword* find_keyword(std::string_view name) {
   return found != std::end(kKeywords) && found->name == name ? found : nullptr;
 }
 
+std::string_view keyword_of_buffer(std::string_view buffer) {
+  std::string_view found = buffer;
+  for (const Keyword& keyword : kKeywords)
+    if (keyword.kind == Kind::buffer && keyword.buffer == buffer &&
+        (found == buffer || keyword.name.find('.') != std::string_view::npos))
+      found = keyword.name;
+  return found;
+}
+
 }  // namespace xdpgpu::rules

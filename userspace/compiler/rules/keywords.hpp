@@ -35,5 +35,7 @@ struct Keyword {
 
 // Lower and upper case are told apart. Nothing: Suricata 7 has no such keyword.
 const Keyword* find_keyword(std::string_view name);
+// The keyword that names a buffer in rules of today; a name that no buffer has is given back.
+std::string_view keyword_of_buffer(std::string_view buffer);
 
 }  // namespace xdpgpu::rules

@@ -10,7 +10,14 @@ namespace xdpgpu::rules {
 namespace {
 
 constexpr std::string_view kClass = "config classification:";
+constexpr std::string_view kReference = "config reference:";
 constexpr u8 kUsualPriority = 3;
+
+std::string in_lower_case(std::string_view text) {
+  std::string made(text);
+  std::transform(made.begin(), made.end(), made.begin(), lower);
+  return made;
+}
 
 }  // namespace
 
@@ -26,6 +33,33 @@ Result<Classes> parse_classes(const RuleFile& file) {
     classes.emplace(parts[0], Class{std::string(parts[1]), static_cast<u8>(*priority)});
   }
   return classes;
+}
+
+Result<References> parse_references(const RuleFile& file) {
+  References references;
+  for (const auto& [text, place, enabled] : rule_texts(file.content, file.name)) {
+    const auto said =
+        trimmed(text.starts_with(kReference) ? std::string_view(text).substr(kReference.size()) : "");
+    const auto space = said.find_first_of(" \t");
+    if (space == std::string_view::npos)
+      return tl::unexpected(
+          fmt::format("{}: \"{}\" is not \"{} SYSTEM PREFIX\"", where(place), text, kReference));
+    references.emplace(in_lower_case(said.substr(0, space)), trimmed(said.substr(space)));
+  }
+  return references;
+}
+
+std::vector<std::string> addresses_of(const Rule& rule, const References& references,
+                                      std::vector<WrongRule>& notes) {
+  std::vector<std::string> addresses;
+  for (const auto& [system, value] : rule.references) {
+    const auto found = references.find(in_lower_case(system));
+    if (found != references.end())
+      addresses.push_back(found->second + value);
+    else
+      notes.push_back({rule.place, fmt::format("no reference.config has the system \"{}\"", system)});
+  }
+  return addresses;
 }
 
 Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes,

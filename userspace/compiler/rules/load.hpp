@@ -17,6 +17,12 @@ using Classes = std::map<std::string, Class, std::less<>>;
 // "config classification: name,description,priority" a line. The error names the line.
 Result<Classes> parse_classes(const RuleFile& file);
 
+// Of reference.config: what stands in front of a reference of a system to make it an address. Systems in
+// lower case.
+using References = std::map<std::string, std::string, std::less<>>;
+// "config reference: system prefix" a line. The error names the line.
+Result<References> parse_references(const RuleFile& file);
+
 struct WrongRule {
   Place place;
   std::string why;  // a sentence
@@ -33,5 +39,9 @@ struct Loaded {
 // other is wrong. A rule's priority is its own, else its class's, else 3.
 Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes,
                   const Selection& selection = {});
+
+// A rule's references as addresses. One of a system that is not known is named in a note.
+std::vector<std::string> addresses_of(const Rule& rule, const References& references,
+                                      std::vector<WrongRule>& notes);
 
 }  // namespace xdpgpu::rules

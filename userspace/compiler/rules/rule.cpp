@@ -433,9 +433,7 @@ class Parser {
       if (auto taken = flow(value); !taken) return taken;
     if (keyword.name == "threshold" || keyword.name == "detection_filter")
       if (auto taken = threshold(keyword, value); !taken) return taken;
-    if (keyword.name == "dsize" && rule_.header.protocol.starts_with("tcp")) packet_ = true;
-    if (keyword.kind == Kind::header && (keyword.name == "flags" || keyword.name.starts_with("tcp.")))
-      packet_ = true;
+    packet_ = packet_ || is_of_a_packet(keyword.name);
     // It is a condition on the request's path.
     if (keyword.name == "urilen") return add(buffer("http_uri").matches, keyword, value);
     return add(rule_.conditions, keyword, value);
@@ -561,6 +559,15 @@ class Parser {
                         std::any_of(rule_.conditions.begin(), rule_.conditions.end(),
                                     [](const Condition& one) { return one.keyword->name == "stream_size"; });
     return placed ? Type::both : Type::stream;
+  }
+  // Conditions on what a packet has and a stream has not.
+  static bool is_of_a_packet(std::string_view keyword) {
+    constexpr std::array<std::string_view, 27> kKeywords{
+        "ack",     "dsize",      "flags",     "flow.age",   "fragbits", "fragoffset", "geoip",
+        "icmp_id", "icmp_seq",   "icode",     "icmpv6.mtu", "id",       "ip_proto",   "ipopts",
+        "itype",   "rpc",        "sameip",    "seq",        "tcp.ack",  "tcp.flags",  "tcp.mss",
+        "tcp.seq", "tcp.window", "template2", "tos",        "ttl",      "window"};
+    return std::find(kKeywords.begin(), kKeywords.end(), keyword) != kKeywords.end();
   }
   static bool is_of_packets(std::string_view name) {
     return name == "payload" || name == "base64_data" || name.ends_with(".hdr");

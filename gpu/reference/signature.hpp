@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/reference/signature.hpp: whether a signature matches a packet, one after the other: what the right
+// answer is. gpu/signatures.hpp says what signatures mean.
+//
+//   const SignaturePacket seen(packet);
+//   for (const auto& signature : signatures)
+//     if (matches(signature, seen)) ...
+#pragma once
+
+#include "gpu/reference/packet.hpp"
+#include "gpu/signatures.hpp"
+
+namespace xdpgpu::gpu::reference {
+
+// What of a packet signatures are about: its outer headers, and its payload.
+struct SignaturePacket {
+  explicit SignaturePacket(const Packet& packet);
+  // Its parts point into its bytes.
+  SignaturePacket(SignaturePacket&&) = default;
+  SignaturePacket& operator=(SignaturePacket&&) = default;
+
+  // Not of a packet that no signature matches: one that is not IP, a malformed one, one whose IPv4 options
+  // contradict their lengths, ICMP in IPv6, protocol 0 with IPv4 options or behind IPv6's own header. What
+  // Suricata makes of those depends on where its decoder gives up.
+  bool judged = false;
+  bool v4 = false;
+  bool fragment = false;  // of several
+  u8 protocol = 0;        // as signatures::Header has it
+  std::vector<u8> bytes;  // the packet's
+  u32 ip = 0;             // where its header stands in them
+  std::span<const u8> src, dst;
+  // The whole header of TCP, UDP, SCTP, ICMP or ICMPv6; none of fragments.
+  std::span<const u8> transport;
+  std::span<const u8> payload;
+  std::optional<u16> src_port, dst_port;
+  std::optional<u32> fragment_offset;
+  std::bitset<256> ip_options;  // types of those that are there and well-formed
+
+ private:
+  bool read_options(std::span<const u8> rest);
+  void read_fragment();
+  u8 read_extensions();
+  bool read_payload(std::span<const u8> message);
+};
+
+bool matches(const signatures::Signature& signature, const SignaturePacket& packet);
+
+}  // namespace xdpgpu::gpu::reference

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/unit/cli_rules.cpp: what `rules check` says of rules: which ones packets alone decide, and what
+// stands in the way of the others.
+#include <gmock/gmock.h>
+
+#include "tests/unit/cli_test.hpp"
+
+namespace xdpgpu::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kRules =
+    "alert udp any any -> any 53 (msg:\"whole\"; content:\"abc\"; sid:1;)\n"
+    "alert http any any -> any any (msg:\"web\"; flow:established; http.uri; content:\"/a\"; sid:2;)\n"
+    "alert udp any any -> any any (msg:\"often\"; content:\"abc\"; threshold:type limit, track by_src, count "
+    "1, "
+    "seconds 60; sid:3;)\n"
+    "alert tcp any any -> any any (msg:\"stream\"; flow:established; content:\"abc\"; sid:4;)\n";
+
+using CliRules = CliTest;
+
+TEST_F(CliRules, ThatPacketsDecideAreCountedAndTheOthersByKeyword) {
+  const std::string rules = file("a.rules", kRules);
+  const auto text = run({"rules", "check", rules});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out,
+            "4 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
+            "Not yet, by what rules ask for: flow (2), http (1), http.uri (1), threshold (1), content (1)\n"
+            "No stage decides by rules in this release.\n");
+  const auto json = Json::parse(run({"rules", "check", rules, "-o", "json"}).out);
+  EXPECT_EQ(json.at("enabled"), 4);
+  EXPECT_EQ(json.at("decided"), 1);
+  EXPECT_EQ(json.at("not_yet").at(0), (Json{{"keyword", "flow"}, {"rules", 2}}));
+  EXPECT_EQ(json.at("not_yet").size(), 5u);
+  EXPECT_TRUE(json.at("rules").empty());
+}
+
+TEST_F(CliRules, OneByOneSayWhy) {
+  const std::string rules = file("a.rules", kRules);
+  const auto text = run({"rules", "check", "-v", rules});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(
+      text.out,
+      HasSubstr(
+          "whole; looks at payload; found by \"abc\" in payload; decided by packets alone, cost 5.9e-05\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr("; not yet: flow (it is about a flow, or what is remembered), content (the payload "
+                        "is looked for in a stream)\n"));
+  const auto json = Json::parse(run({"rules", "check", "--verbose", rules, "-o", "json"}).out).at("rules");
+  EXPECT_EQ(json.at(0).at("decided"), true);
+  EXPECT_TRUE(json.at(0).at("not_yet").empty());
+  EXPECT_NEAR(json.at(0).at("cost").get<double>(), 998.0 / (256 * 256 * 256), 1e-9);
+  EXPECT_FALSE(json.at(1).contains("cost"));
+  EXPECT_EQ(json.at(1).at("decided"), false);
+  EXPECT_EQ(json.at(1).at("not_yet").at(2).at("keyword"), "http.uri");
+  EXPECT_EQ(json.at(2).at("not_yet").at(0),
+            (Json{{"keyword", "threshold"},
+                  {"why", "it is about what is done, or how often, once a rule matches"}}));
+}
+
+TEST_F(CliRules, ThatAreAllDecidedHaveNothingInTheWay) {
+  const auto text =
+      run({"rules", "check", file("a.rules", "alert icmp any any -> any any (itype:8; sid:1;)\n")});
+  EXPECT_EQ(text.out,
+            "1 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
+            "No stage decides by rules in this release.\n");
+}
+
+TEST_F(CliRules, HaveReferencesThatAreAddresses) {
+  const std::string references =
+      file("reference.config", "# where\nconfig reference: cve  http://cve.example/?name=\n");
+  const std::string rules =
+      file("a.rules",
+           "alert udp any any -> any any (dsize:1; reference:CVE,2020-1; reference:url,a.example; sid:1;)\n");
+  const auto text = run({"rules", "check", "-v", "--references", references, rules});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("; see http://cve.example/?name=2020-1\n"));
+  EXPECT_THAT(text.out, HasSubstr("a.rules:1: note: no reference.config has the system \"url\"\n"));
+  const auto json =
+      Json::parse(run({"rules", "check", "-v", "--references", references, rules, "-o", "json"}).out);
+  EXPECT_EQ(json.at("rules").at(0).at("references"), Json({"http://cve.example/?name=2020-1"}));
+  // Without the file nothing is said of them.
+  EXPECT_THAT(run({"rules", "check", rules}).out, Not(HasSubstr("note")));
+  const auto wrong =
+      run({"rules", "check", "--references", file("wrong.config", "config reference: cve\n"), rules});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("wrong.config:1: \"config reference: cve\" is not"));
+}
+
+}  // namespace
+}  // namespace xdpgpu::test

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: MIT
+//
+// Rules that packets alone decide, lowered to signatures and decided by the reference: what Suricata 7.0.10
+// says of the same packets, which tests/data/signatures/alerts.txt has.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "gpu/reference/read.hpp"
+#include "gpu/reference/signature.hpp"
+#include "userspace/compiler/rules/cost.hpp"
+#include "userspace/compiler/rules/load.hpp"
+#include "userspace/compiler/rules/lower.hpp"
+#include "userspace/dataplane/metadata.hpp"
+#include "userspace/host/capture.hpp"
+
+namespace xdpgpu::rules {
+namespace {
+
+namespace sig = gpu::signatures;
+using gpu::reference::SignaturePacket;
+
+const std::filesystem::path kData = XDPGPU_SOURCE_DIR "/tests/data";
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+struct CapturedPacket {
+  xg_metadata metadata;
+  SignaturePacket seen;
+};
+CapturedPacket packet_of(std::span<const u8> frame) {
+  std::vector<u8> region(XG_METADATA_SIZE + frame.size());
+  std::copy(frame.begin(), frame.end(), region.begin() + XG_METADATA_SIZE);
+  const auto length = static_cast<u32>(frame.size());
+  xg_metadata metadata;
+  dataplane::parse_metadata(frame.data(), length, length, 0, {}, 0, 0, &metadata);
+  std::memcpy(region.data(), &metadata, sizeof(metadata));
+  const auto packet = gpu::reference::read_packet(region, {XG_METADATA_SIZE, length, 0});
+  return {metadata, SignaturePacket(packet.value_or(gpu::reference::Packet{}))};
+}
+
+std::vector<CapturedPacket> packets_of(const std::filesystem::path& path) {
+  std::vector<CapturedPacket> packets;
+  auto capture = host::Capture::open(path);
+  if (!capture) throw std::runtime_error(capture.error());
+  while (const auto packet = (*capture)->next()) packets.push_back(packet_of(packet->frame));
+  return packets;
+}
+
+std::vector<RuleFile> rule_files(const std::string& name) {
+  if (name != "real.rules") return {{name, content_of(kData / "signatures" / name)}};
+  std::vector<RuleFile> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kData / "rules"))
+    if (entry.path().extension() == ".rules")
+      files.push_back({entry.path().filename(), content_of(entry.path())});
+  return files;
+}
+
+Loaded loaded_of(const std::string& name) { return load_rules(rule_files(name), usual_variables(), {}); }
+
+std::vector<sig::Signature> signatures_of(const std::string& name) {
+  std::vector<sig::Signature> signatures;
+  for (const auto& rule : loaded_of(name).rules)
+    if (auto lowered = lower(rule); lowered.signature) signatures.push_back(*std::move(lowered.signature));
+  return signatures;
+}
+
+// ---- Suricata's answers --------------------------------------------------------------------------------
+
+struct Alerts {
+  // By capture and rules: sid and packet.
+  std::map<std::pair<std::string, std::string>, std::set<std::pair<u32, u32>>> seen;
+  std::set<std::pair<std::string, u32>> refused;
+};
+Alerts alerts() {
+  Alerts made;
+  std::istringstream lines(content_of(kData / "signatures" / "alerts.txt"));
+  for (std::string capture, rules; lines >> capture >> rules;) {
+    u32 sid = 0;
+    lines >> sid;
+    if (capture == "-") {
+      made.refused.emplace(rules, sid);
+      continue;
+    }
+    u32 packet = 0;
+    char comma = ',';
+    for (; comma == ',' && lines >> packet; comma = static_cast<char>(lines.get()))
+      made.seen[{capture, rules}].emplace(sid, packet);
+  }
+  return made;
+}
+
+std::filesystem::path capture_path(const std::string& name) {
+  const auto beside = kData / "signatures" / name;
+  return std::filesystem::exists(beside) ? beside : kData / "pcap" / name;
+}
+
+bool is_in_a_tunnel(const CapturedPacket& packet) {
+  const std::set<u32> kProtocols{4, 41, 47}, kPorts{3544, 4789, 6081};
+  const auto port = [&](const std::optional<u16>& one) { return one && kPorts.contains(*one); };
+  return kProtocols.contains(packet.metadata.protocol) || port(packet.seen.src_port) ||
+         port(packet.seen.dst_port);
+}
+
+// Why Suricata says something else of a packet than of the packet by itself.
+std::string cause_of(const CapturedPacket& packet, const sig::Signature& signature, bool ours) {
+  if (ours && signature.once_a_flow) return "said of the flow";
+  if (ours) return is_in_a_tunnel(packet) ? "of a tunnel's outer packet" : "not said";
+  if (!packet.seen.judged) return "malformed";
+  if ((packet.metadata.flags & XG_PKT_FRAGMENT) != 0) return "put together";
+  return is_in_a_tunnel(packet) ? "in a tunnel" : "said";
+}
+
+// Of one file of rules, with each capture that it is compared in: what one has and the other has not, by
+// cause.
+std::map<std::string, u32> differences(const std::string& rules, const std::vector<std::string>& captures,
+                                       u32& same) {
+  const auto theirs = alerts();
+  const auto signatures = signatures_of(rules);
+  std::map<std::string, u32> causes;
+  for (const auto& capture : captures) {
+    const auto packets = packets_of(capture_path(capture));
+    const auto found = theirs.seen.find({capture, rules});
+    const auto& said = found == theirs.seen.end() ? std::set<std::pair<u32, u32>>{} : found->second;
+    for (const auto& signature : signatures) {
+      if (theirs.refused.contains({rules, signature.sid})) continue;
+      for (u32 i = 0; i < packets.size(); i++) {
+        const bool ours = matches(signature, packets[i].seen);
+        const bool suricatas = said.contains({signature.sid, i + 1});
+        same += ours && suricatas;
+        if (ours == suricatas) continue;
+        const std::string cause = cause_of(packets[i], signature, ours);
+        causes[cause]++;
+        if (cause == "said" || cause == "not said")
+          ADD_FAILURE() << capture << " packet " << i + 1 << ", sid " << signature.sid << " of " << rules
+                        << ": " << (ours ? "ours alone" : "Suricata's alone");
+      }
+    }
+  }
+  return causes;
+}
+
+std::vector<std::string> real_captures() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kData / "pcap"))
+    if (entry.path().extension() == ".pcap") names.push_back(entry.path().filename());
+  return names;
+}
+
+using Causes = std::map<std::string, u32>;
+
+TEST(Signatures, AtRandomAreDecidedAsBySuricata) {
+  u32 same = 0;
+  EXPECT_EQ(differences("random.rules", {"random.pcap"}, same), Causes{});
+  EXPECT_EQ(signatures_of("random.rules").size(), 1448u);
+  EXPECT_EQ(same, 21885u);
+}
+
+// But for what Suricata makes of more than one packet, or of what is inside of one.
+TEST(Signatures, AtTheEdgesAreDecidedAsBySuricata) {
+  auto captures = real_captures();
+  captures.emplace_back("edges.pcap");
+  u32 same = 0;
+  EXPECT_EQ(differences("edges.rules", captures, same), (Causes{{"malformed", 76},
+                                                                {"of a tunnel's outer packet", 241},
+                                                                {"put together", 46},
+                                                                {"said of the flow", 41}}));
+  EXPECT_EQ(same, 13320u);
+}
+
+TEST(Signatures, OfGarbledPacketsAreDecidedAsBySuricata) {
+  u32 same = 0;
+  EXPECT_EQ(differences("edges.rules", {"garbled.pcap"}, same),
+            (Causes{{"malformed", 324}, {"said of the flow", 26}}));
+  EXPECT_EQ(same, 7992u);
+}
+
+TEST(Signatures, OfRealRulesAreDecidedAsBySuricata) {
+  auto captures = real_captures();
+  captures.insert(captures.end(), {"edges.pcap", "real.pcap"});
+  u32 same = 0;
+  EXPECT_EQ(differences("real.rules", captures, same), Causes{});
+  EXPECT_EQ(same, 40u);
+}
+
+TEST(Signatures, AreSoManyOfTheRealRules) {
+  u32 decided = 0;
+  std::map<std::string, u32> not_yet;
+  for (const auto& rule : loaded_of("real.rules").rules) {
+    const auto lowered = lower(rule);
+    EXPECT_NE(lowered.signature.has_value(), !lowered.not_yet.empty()) << where(rule.place);
+    decided += lowered.signature.has_value();
+    for (const auto& one : lowered.not_yet) not_yet[one.keyword]++;
+  }
+  EXPECT_EQ(decided, 47u);
+  EXPECT_EQ(not_yet.at("flow"), 1857u);
+  EXPECT_EQ(not_yet.at("http"), 1200u);
+  EXPECT_EQ(not_yet.at("http.uri"), 315u);
+  EXPECT_EQ(not_yet.at("pcre"), 331u);
+  EXPECT_EQ(not_yet.at("threshold"), 250u);
+}
+
+// ---- lowering ------------------------------------------------------------------------------------------
+
+Rule rule_of(const std::string& text) {
+  auto rule = parse_rule({text, {"test.rules", 1}}, usual_variables());
+  if (!rule) throw std::runtime_error(text + ": " + rule.error());
+  return *std::move(rule);
+}
+Lowered lowered(const std::string& options, const std::string& protocol = "udp") {
+  return lower(rule_of(fmt::format("alert {} any any -> any any ({} sid:1;)", protocol, options)));
+}
+
+TEST(Lowering, NamesWhatPacketsDoNotDecide) {
+  struct Case {
+    std::string protocol, options;
+    std::vector<std::string> keywords;
+  };
+  for (const auto& [protocol, options, keywords] : std::vector<Case>{
+           {"tcp", "content:\"a\";", {"content"}},
+           {"tcp", "content:\"a\"; depth:5;", {"content"}},
+           {"ip", "content:\"a\";", {"content"}},
+           {"tcp-stream", "content:\"a\";", {"tcp-stream", "content"}},
+           {"http",
+            "flow:established; http.uri; content:\"a\"; http.method; content:\"GET\";",
+            {"http", "flow", "http.uri", "http.method"}},
+           {"tls", "tls_sni; content:\"a\";", {"tls", "tls_sni"}},
+           {"pkthdr", "", {"pkthdr"}},
+           {"udp",
+            "content:\"a\"; flowbits:set,b; threshold:type limit, track by_src, count 1, seconds 9;",
+            {"flowbits", "threshold"}},
+           {"udp", "content:\"a\"; pcre:\"/b/\"; pcre:\"/c/R\";", {"pcre"}},
+           {"udp", "udp.hdr; content:\"a\";", {"udp.hdr"}},
+           {"tcp", "tcp.mss:1460;", {"tcp.mss"}},
+           {"ip", "ipopts:any;", {"ipopts"}},
+           {"udp", "byte_test:4,>,1,0,dce;", {"dce"}},
+           {"udp", "content:\"a\"; byte_jump:0,0,relative,string,dec;", {"byte_jump"}},
+           // What it is then depends on the stream.
+           {"tcp", "dsize:0; flags:S;", {"dsize"}},
+           {"tcp", "dsize:!3; flags:S;", {"dsize"}},
+           {"tcp-pkt", "content:!\"a\";", {"content"}},
+           {"tcp-pkt", "isdataat:!9;", {"content"}},
+           // Suricata mistakes a variable for a number.
+           {"udp", "content:\"a\"; dsize:!5;", {"dsize"}},
+           {"udp", "byte_extract:1,0,n; content:\"a\"; depth:n; dsize:<9;", {"dsize"}},
+           {"udp", "byte_extract:1,0,n; content:\"a\"; offset:n; depth:9;", {"content"}},
+           {"udp", "byte_extract:1,0,n; content:\"a\"; depth:1; content:\"b\"; within:n;", {"content"}}}) {
+    const auto made = lowered(options, protocol);
+    std::vector<std::string> said;
+    for (const auto& one : made.not_yet) {
+      said.push_back(one.keyword);
+      EXPECT_FALSE(one.why.empty());
+    }
+    EXPECT_EQ(said, keywords) << protocol << " " << options;
+    EXPECT_FALSE(made.signature) << protocol << " " << options;
+  }
+}
+
+TEST(Lowering, TakesWhatIsLeftOutOutOfRanges) {
+  using sig::Range;
+  const auto header = [](const std::string& src, const std::string& ports) {
+    return lower(rule_of(fmt::format("alert udp {} {} -> any any (dsize:1; sid:1;)", src, ports)))
+        .signature.value()
+        .header;
+  };
+  const auto address = [](std::initializer_list<u8> bytes) {
+    sig::Address made{};
+    std::copy(bytes.begin(), bytes.end(), made.begin());
+    return made;
+  };
+  const auto some = header("[10.0.0.0/8,!10.1.0.0/16,10.255.0.0/15]", "[1:9,5:20,22,!7,!22,65535]");
+  EXPECT_THAT(some.src.v4,
+              testing::ElementsAre(Range<sig::Address>{address({10}), address({10, 0, 255, 255})},
+                                   Range<sig::Address>{address({10, 2}), address({10, 255, 255, 255})}));
+  EXPECT_TRUE(some.src.v6.empty());
+  EXPECT_THAT(some.src_ports.value(),
+              testing::ElementsAre(Range<u16>{1, 6}, Range<u16>{8, 20}, Range<u16>{65535, 65535}));
+  // Without addresses of a family: no packets of it, unless "any" is there.
+  EXPECT_TRUE(header("!10.0.0.0/8", "any").src.v6.empty());
+  EXPECT_EQ(header("[any,!10.0.0.0/8]", "any").src.v6.size(), 1u);
+  EXPECT_EQ(header("!255.255.255.255", "any").src.v4.size(), 1u);
+  EXPECT_EQ(header("!0.0.0.0", "any").src.v4.front().first, address({0, 0, 0, 1}));
+  // "any" is also of packets without ports, and no other group is.
+  EXPECT_FALSE(header("any", "any").src_ports);
+  EXPECT_THAT(header("any", "0:65535").src_ports.value(), testing::ElementsAre(Range<u16>{0, 65535}));
+  EXPECT_THAT(header("any", "!80").src_ports.value(),
+              testing::ElementsAre(Range<u16>{0, 79}, Range<u16>{81, 65535}));
+}
+
+TEST(Lowering, KeepsWhichContentIsLookedForFirst) {
+  const auto first = [](const std::string& options) {
+    return lowered(options).signature.value().fast_pattern;
+  };
+  EXPECT_EQ(first("dsize:1;"), std::nullopt);
+  EXPECT_EQ(first("content:\"a\"; content:\"bcd\";"), (sig::FastPattern{1, 0, 3}));
+  EXPECT_EQ(first("content:\"abcd\"; fast_pattern:1,2; content:\"efghi\";"), (sig::FastPattern{0, 1, 2}));
+  // That nothing is behind a content is no step.
+  EXPECT_EQ(first("content:\"a\"; isdataat:!1,relative; content:\"bcd\";"), (sig::FastPattern{1, 0, 3}));
+}
+
+TEST(Lowering, TriesContentsAgainThatLaterStepsAreRelativeTo) {
+  const auto again = [](const std::string& options) {
+    const auto signature = lowered(options).signature.value();
+    return std::get<sig::Content>(signature.payload.front()).tried_again;
+  };
+  EXPECT_FALSE(again("content:\"a\"; content:\"b\"; distance:1;"));
+  EXPECT_TRUE(again("content:\"a\"; content:!\"b\"; distance:1;"));
+  EXPECT_TRUE(again("content:\"a\"; content:\"b\"; within:1;"));
+  EXPECT_TRUE(again("content:\"a\"; byte_test:1,>,1,0,relative;"));
+  EXPECT_FALSE(again("content:\"a\"; byte_test:1,>,1,0;"));
+  EXPECT_FALSE(again("content:\"a\"; byte_test:1,>,1,0; byte_test:1,>,1,0,relative;"));
+  EXPECT_TRUE(again("content:\"a\"; isdataat:2,relative;"));
+  EXPECT_FALSE(again("content:\"a\"; isdataat:!1,relative;"));
+}
+
+TEST(Lowering, KeepsVariablesWhereSuricataDoes) {
+  const auto steps = lowered(
+                         "byte_extract:1,0,a; byte_extract:1,1,b; "
+                         "byte_math:bytes 1, offset 2, oper +, rvalue a, result c; byte_test:1,=,c,b;")
+                         .signature.value()
+                         .payload;
+  EXPECT_EQ(std::get<sig::ByteExtract>(steps[0]).variable, 0);
+  EXPECT_EQ(std::get<sig::ByteExtract>(steps[1]).variable, 1);
+  EXPECT_EQ(std::get<sig::ByteMath>(steps[2]).variable, 0);  // where "a" was
+  EXPECT_EQ(std::get<sig::ByteTest>(steps[3]).value.variable, u8{0});
+  EXPECT_EQ(std::get<sig::ByteTest>(steps[3]).number.offset.variable, u8{1});
+  std::string many;
+  for (u32 i = 0; i < sig::kMostVariables; i++) many += fmt::format("byte_extract:1,0,v{};", i);
+  EXPECT_TRUE(lowered(many).signature);
+  EXPECT_FALSE(lowered(many + "byte_extract:1,0,more;").signature);
+}
+
+// A content that is relative has a place from the payload's start, too, by what stands in front of it.
+TEST(Lowering, ConcludesWhereContentsStand) {
+  const auto last = [](const std::string& options) {
+    return std::get<sig::Content>(lowered(options).signature.value().payload.back());
+  };
+  const auto two = last("content:\"ab\"; offset:3; depth:5; content:\"c\"; distance:1; within:4;");
+  EXPECT_EQ(two.offset.constant, 6);
+  EXPECT_EQ(two.depth.value().constant, 8 + 1 + 4);
+  EXPECT_EQ(last("content:\"ab\"; content:\"c\"; distance:-1;").offset.constant, 1);
+  EXPECT_EQ(last("content:\"ab\"; content:\"c\"; distance:-9;").offset.constant, 0);
+  EXPECT_EQ(last("content:\"ab\"; byte_jump:1,0; content:\"c\"; distance:1;").offset.constant, 1);
+  // The first one's is the payload's start.
+  const auto first = last("content:\"ab\"; distance:2; within:5;");
+  EXPECT_FALSE(first.relative());
+  EXPECT_EQ(first.offset.constant, 2);
+  EXPECT_EQ(first.depth.value().constant, 7);
+  // Of a variable it is the number that Suricata knows it by.
+  EXPECT_EQ(last("byte_extract:1,0,a; byte_extract:1,0,b; content:\"ab\"; content:\"c\"; distance:b;")
+                .offset.constant,
+            2 + 1);
+}
+
+// Of 1,000 random bytes.
+TEST(Lowering, TellsWhatASignatureCosts) {
+  const auto cost = [](const std::string& options) { return cost_of(lowered(options).signature.value()); };
+  EXPECT_DOUBLE_EQ(cost("dsize:1;"), 1);
+  EXPECT_DOUBLE_EQ(cost("byte_test:1,>,1,0; isdataat:9;"), 2);
+  EXPECT_DOUBLE_EQ(cost("content:!\"abc\";"), 1);
+  EXPECT_DOUBLE_EQ(cost("content:\"a\";"), 1);  // it is there in nearly all
+  EXPECT_DOUBLE_EQ(cost("content:\"ab\";"), 999.0 / 65536);
+  EXPECT_DOUBLE_EQ(cost("content:\"ab\"; nocase; isdataat:9;"), 2 * 4 * 999.0 / 65536);
+  EXPECT_DOUBLE_EQ(cost("content:\"ab\"; startswith;"), 1.0 / 65536);
+  EXPECT_DOUBLE_EQ(cost("content:\"abcd\"; fast_pattern:0,2;"), 997.0 / 65536);
+}
+
+// ---- steps, each at its edges --------------------------------------------------------------------------
+
+CapturedPacket datagram(const std::string& payload) {
+  std::vector<u8> frame{0x02, 0, 0, 0,  0,   0x0a, 0x02, 0, 0,  0,  0, 0x0b, 0x08, 0x00,  // Ethernet
+                        0x45, 0, 0, 0,  0,   0,    0,    0, 64, 17, 0, 0,                 // IPv4
+                        192,  0, 2, 1,  198, 51,   100,  2,                               // addresses
+                        0x0f, 1, 0, 80, 0,   0,    0,    0};                              // UDP
+  const auto set = [&](std::size_t at, std::size_t value) {
+    frame[at] = static_cast<u8>(value >> 8);
+    frame[at + 1] = static_cast<u8>(value);
+  };
+  set(16, 28 + payload.size());
+  set(38, 8 + payload.size());
+  frame.insert(frame.end(), payload.begin(), payload.end());
+  return packet_of(frame);
+}
+
+TEST(Steps, MatchAtTheirEdges) {
+  using namespace std::string_literals;
+  struct Case {
+    std::string options, payload;
+    bool matches;
+  };
+  for (const auto& [options, payload, matches] : std::vector<Case>{
+           {"content:\"abc\";", "xxabc", true},
+           {"content:\"abc\";", "xxab", false},
+           {"content:\"abc\";", "", false},
+           {"content:!\"abc\";", "ab", true},
+           {"content:!\"abc\";", "", false},  // a payload is there
+           {"content:\"aBc\"; nocase;", "AbC", true},
+           {"content:\"abc\"; offset:1;", "abc", false},
+           {"content:\"abc\"; offset:1;", "xabc", true},
+           {"content:\"abc\"; depth:3;", "xabc", false},
+           {"content:\"abc\"; offset:1; depth:3;", "xabc", true},
+           {"content:\"abc\"; offset:1; depth:3;", "xxabc", false},
+           {"content:\"abc\"; endswith;", "abcabc", true},
+           {"content:\"abc\"; endswith;", "abcx", false},
+           {"content:!\"abc\"; endswith; content:\"x\";", "abcx", true},
+           {"content:!\"abc\"; endswith;", "abcx", false},  // it is looked for first
+           {"content:\"a\"; content:\"b\"; distance:1; within:1;", "axb", true},
+           {"content:\"a\"; content:\"b\"; distance:1; within:1;", "axxb", false},
+           {"content:\"a\"; content:\"b\"; distance:1; within:1;", "a.axb", true},  // tried again
+           {"content:\"a\"; content:\"b\"; distance:-2;", "ba", true},
+           {"content:\"a\"; content:!\"b\"; within:1;", "abac", true},
+           {"content:\"a\"; content:!\"b\"; within:1;", "abab", false},
+           {"isdataat:2;", "ab", false},
+           {"isdataat:2;", "abc", true},
+           {"content:\"a\"; isdataat:2,relative;", "abc", true},
+           {"content:\"a\"; isdataat:3,relative;", "abc", false},
+           {"content:\"a\"; isdataat:!2,relative;", "ab", true},
+           {"byte_test:2,=,258,0;", "\x01\x02", true},
+           {"byte_test:2,=,513,0,little;", "\x01\x02", true},
+           {"byte_test:2,=,258,1;", "\x01\x02", false},
+           {"byte_test:1,!=,1,0;", "\x01", false},
+           {"byte_test:1,&,6,0;", "\x04", true},
+           {"byte_test:1,^,4,0;", "\x04", false},
+           {"byte_test:1,=,3,0,bitmask 0x0c;", "\x0f", true},
+           {"byte_test:4,=,31,0,string;", "0x1f", true},
+           {"byte_test:4,=,31,0,string,hex;", "1fzz", true},
+           {"byte_test:4,=,0,0,string,dec;", "zzzz", false},
+           {"byte_jump:1,0; isdataat:!1,relative;", "\x02..", true},
+           {"byte_jump:1,0; content:\"b\"; distance:0; within:1;", "\x02..b", true},
+           {"byte_jump:1,0;", "\x03..", false},
+           {"byte_jump:1,0,from_beginning; content:\"b\"; within:1;", "\x02.b", true},
+           {"byte_jump:0,0,from_end,post_offset -2; content:\"b\"; within:1;", "aabb", true},
+           {"byte_jump:1,0,align; content:\"b\"; within:1;", "\x01....b", true},
+           {"byte_jump:1,0,post_offset -9; content:\"|05|\"; within:1;", "\x05",
+            true},  // in front is the start
+           {"byte_jump:8,0;", "\xff\xff\xff\xff\xff\xff\xff\xf0", true},
+           {"byte_jump:8,0;", "\x7f\xff\xff\xff\xff\xff\xff\xff", false},
+           {"byte_extract:1,0,n; content:\"b\"; offset:n; depth:n;", "\x02.b.", true},
+           {"byte_extract:1,0,n; content:\"b\"; offset:n;", "\x03.b", false},
+           {"byte_extract:1,0,n,multiplier 2,align 4; isdataat:!n;", "\x03" + "......."s, true},
+           {"byte_extract:1,0,n,multiplier 2,align 4; isdataat:!n;", "\x03" + "........"s, false},
+           {"byte_extract:4,0,n; isdataat:!n;", "\xff\xff\xff\xff", true},
+           {"byte_math:bytes 1, offset 0, oper -, rvalue 1, result n; byte_test:1,=,n,1;", "\x03\x02", true},
+           {"byte_math:bytes 1, offset 0, oper <<, rvalue 64, result n; byte_test:1,=,n,1;", "\x03"s + "\0"s,
+            true},
+           {"byte_extract:1,0,n; byte_math:bytes 1, offset 1, oper /, rvalue n, result m;", "\0\1"s,
+            false}}) {
+    const auto made = lowered(options);
+    ASSERT_TRUE(made.signature) << options << ": " << made.not_yet.front().why;
+    EXPECT_EQ(gpu::reference::matches(*made.signature, datagram(payload).seen), matches)
+        << options << " in " << pattern_text(payload);
+  }
+}
+
+// Metadata stand in memory that others write: whatever they say, nothing beyond the packet is read.
+TEST(Steps, StayWithinThePacket) {
+  std::mt19937 random(7);
+  const auto signatures = signatures_of("edges.rules");
+  const auto frames = [] {
+    std::vector<std::vector<u8>> made;
+    auto capture = host::Capture::open(capture_path("edges.pcap")).value();
+    while (const auto packet = capture->next()) made.emplace_back(packet->frame.begin(), packet->frame.end());
+    return made;
+  }();
+  u32 judged = 0;
+  for (u32 i = 0; i < 4000; i++) {
+    const auto& frame = frames[random() % frames.size()];
+    std::vector<u8> region(XG_METADATA_SIZE);
+    region.insert(region.end(), frame.begin(), frame.end());
+    const auto length = static_cast<u32>(frame.size());
+    xg_metadata metadata;
+    dataplane::parse_metadata(frame.data(), length, length, 0, {}, 0, 0, &metadata);
+    for (u32 change = 0; change < 2; change++)
+      std::array{&metadata.flags, &metadata.l4_offset, &metadata.payload_offset}[random() % 3][0] =
+          static_cast<u16>(random());
+    if (random() % 2 == 0) metadata.l3_offset = static_cast<u8>(random());
+    if (random() % 2 == 0) metadata.protocol = static_cast<u8>(random());
+    std::memcpy(region.data(), &metadata, sizeof(metadata));
+    const auto packet = gpu::reference::read_packet(region, {XG_METADATA_SIZE, length, 0});
+    if (!packet) continue;
+    const SignaturePacket seen(*packet);
+    judged += seen.judged;
+    for (const auto& signature : signatures) (void)matches(signature, seen);
+  }
+  EXPECT_GT(judged, 100u);
+}
+
+// What Suricata's own count ends; edges.pcap has the same.
+TEST(Steps, AreTriedSoOftenAndNoMore) {
+  const auto signature =
+      lowered("content:\"a\"; content:\"a\"; within:800; content:\"a\"; within:3; content:\"b\"; within:1;")
+          .signature.value();
+  EXPECT_TRUE(matches(signature, datagram(std::string(751, 'a') + "Xab").seen));
+  EXPECT_FALSE(matches(signature, datagram(std::string(752, 'a') + "Xab").seen));
+}
+
+}  // namespace
+}  // namespace xdpgpu::rules

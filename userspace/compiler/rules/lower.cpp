@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/rules/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/compiler/rules/lower_header.hpp"
+#include "userspace/compiler/rules/lower_payload.hpp"
+
+namespace xdpgpu::rules {
+namespace {
+
+namespace sig = gpu::signatures;
+
+std::optional<sig::Action> action_of(Action action) {
+  switch (action) {
+    case Action::alert:
+      return sig::Action::alert;
+    case Action::pass:
+      return sig::Action::pass;
+    case Action::drop:
+      return sig::Action::drop;
+    case Action::reject:
+      return sig::Action::reject;
+    case Action::reject_dst:
+      return sig::Action::reject_dst;
+    case Action::reject_both:
+      return sig::Action::reject_both;
+    case Action::config:
+      return {};
+  }
+  return {};
+}
+
+// ---- conditions ----------------------------------------------------------------------------------------
+
+struct Named {
+  std::string_view keyword;
+  sig::Field field;
+};
+constexpr Named kFields[] = {{"dsize", sig::Field::payload_bytes},
+                             {"ttl", sig::Field::ttl},
+                             {"tos", sig::Field::tos},
+                             {"id", sig::Field::ip_id},
+                             {"fragoffset", sig::Field::fragment_offset},
+                             {"itype", sig::Field::icmp_type},
+                             {"icode", sig::Field::icmp_code},
+                             {"icmp_id", sig::Field::icmp_id},
+                             {"icmp_seq", sig::Field::icmp_seq},
+                             {"seq", sig::Field::tcp_seq},
+                             {"tcp.seq", sig::Field::tcp_seq},
+                             {"ack", sig::Field::tcp_ack},
+                             {"tcp.ack", sig::Field::tcp_ack},
+                             {"window", sig::Field::tcp_window},
+                             {"tcp.window", sig::Field::tcp_window}};
+
+sig::Range<u32> range_of(const Range& range) {
+  return {static_cast<u32>(range.least), static_cast<u32>(std::min<u64>(range.most, ~u32{0}))};
+}
+
+sig::Bits bits_of(TcpFlags::Mode mode) {
+  switch (mode) {
+    case TcpFlags::Mode::exactly:
+      return sig::Bits::exactly;
+    case TcpFlags::Mode::all:
+      return sig::Bits::all;
+    case TcpFlags::Mode::any:
+      return sig::Bits::any;
+    case TcpFlags::Mode::none:
+      return sig::Bits::not_all;
+  }
+  return sig::Bits::exactly;
+}
+
+// searched: the rule is found by a content first.
+sig::TcpFlagsAre flags_of(const TcpFlags& flags, bool searched) {
+  constexpr u8 kSyn = 0x02, kBeginsOrEnds = 0x07, kUnusual = 0xe0;  // SYN, RST, FIN; URG, ECE, CWR
+  sig::TcpFlagsAre made{bits_of(flags.mode), flags.flags, flags.mask, {}};
+  if ((flags.flags & kBeginsOrEnds) != 0) made.some_of[0] = kBeginsOrEnds;
+  if ((flags.flags & kSyn) != 0 && flags.mode != TcpFlags::Mode::none && !searched) made.some_of[0] = kSyn;
+  if ((flags.flags & kUnusual) != 0) made.some_of[1] = kUnusual;
+  return made;
+}
+
+std::optional<u8> ip_option_of(std::string_view name) {
+  constexpr std::pair<std::string_view, u8> kOptions[] = {{"rr", 7},     {"eol", 0},    {"nop", 1},
+                                                          {"ts", 68},    {"sec", 130},  {"esec", 133},
+                                                          {"lsrr", 131}, {"ssrr", 137}, {"satid", 136}};
+  for (const auto& [known, type] : kOptions)
+    if (known == name) return type;
+  return {};
+}
+
+class Lowering {
+ public:
+  Lowering(const Rule& rule, u32 priority) : rule_(rule) {
+    made_.gid = rule.gid;
+    made_.sid = rule.sid;
+    made_.rev = rule.rev;
+    made_.priority = rule.priority.value_or(priority);
+  }
+
+  Lowered done() && {
+    header();
+    for (const auto& condition : rule_.conditions) ip_protocol(condition);
+    for (const auto& condition : rule_.conditions) this->condition(condition);
+    for (const auto& buffer : rule_.buffers) this->buffer(buffer);
+    if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
+    made_.once_a_flow =
+        rule_.type == Type::ip_only && rule_.header.src.out.empty() && rule_.header.dst.out.empty();
+    return {std::move(made_), {}};
+  }
+
+ private:
+  void not_yet(std::string_view keyword, std::string why) {
+    if (std::none_of(not_yet_.begin(), not_yet_.end(),
+                     [&](const NotYet& one) { return one.keyword == keyword; }))
+      not_yet_.push_back({std::string(keyword), std::move(why)});
+  }
+
+  void header() {
+    const auto action = action_of(rule_.header.action);
+    if (!action) not_yet("config", "it configures Suricata");
+    made_.action = action.value_or(sig::Action::alert);
+    const auto& protocol = rule_.header.protocol;
+    if (protocol == "pkthdr")
+      not_yet(protocol, "it is about what Suricata's decoder finds");
+    else if (layer_of(protocol) == Layer::application)
+      not_yet(protocol, "it is about what an application says");
+    else if (protocol == "tcp-stream")
+      not_yet(protocol, "it is looked for in a stream");
+    else
+      made_.header = lower_header(rule_.header);
+  }
+
+  void ip_protocol(const Condition& condition) {
+    const auto* const protocol = std::get_if<IpProtocol>(&condition.value);
+    if (protocol == nullptr) return;
+    const auto& numbers = protocol->numbers;
+    for (std::size_t i = 0; i < 256; i++)
+      if ((numbers.least <= i && i <= numbers.most) == numbers.negated) made_.header.protocols.reset(i);
+  }
+
+  void condition(const Condition& condition) {
+    const std::string_view name = condition.keyword->name;
+    const auto* const field = std::find_if(std::begin(kFields), std::end(kFields),
+                                           [&](const Named& one) { return one.keyword == name; });
+    if (field != std::end(kFields)) return field_is(field->field, condition);
+    if (name == "prefilter") return;  // by what it is found first, and no more
+    if (name == "sameip") {
+      made_.conditions.emplace_back(sig::SameAddresses{});
+    } else if (name == "flags" || name == "tcp.flags") {
+      made_.conditions.emplace_back(flags_of(std::get<TcpFlags>(condition.value), is_searched()));
+    } else if (name == "fragbits") {
+      const auto& bits = std::get<FragmentBits>(condition.value);
+      const int sum = (bits.reserved ? 4 : 0) + (bits.dont ? 2 : 0) + (bits.more ? 1 : 0);
+      made_.conditions.emplace_back(sig::FragmentBitsAre{bits_of(bits.mode), static_cast<u8>(sum)});
+    } else if (name == "ipopts") {
+      const auto type = ip_option_of(std::get<IpOption>(condition.value).name);
+      if (type)
+        made_.conditions.emplace_back(sig::IpOptionIs{*type});
+      else
+        not_yet(name, fmt::format("Suricata finds no option \"{}\" in any packet", condition.text));
+    } else if (name != "ip_proto") {
+      not_yet(name, why_not(*condition.keyword));
+    }
+  }
+
+  void field_is(sig::Field field, const Condition& condition) {
+    sig::FieldIs made{field, {}, false};
+    if (const auto* const range = std::get_if<Range>(&condition.value)) {
+      made.values = range_of(*range);
+      made.negated = range->negated;
+    } else {
+      const auto& value = std::get<Exactly>(condition.value);
+      made.values = {static_cast<u32>(value.value), static_cast<u32>(value.value)};
+      made.negated = value.negated;
+    }
+    made_.conditions.emplace_back(made);
+    if (field != sig::Field::payload_bytes) return;
+    // A size that a payload may not have is one of a payload that there is.
+    if (made.negated) made_.conditions.emplace_back(sig::FieldIs{field, {1, 65535}, false});
+    if (has_streams() && (made.negated || made.values.last == 0))
+      not_yet("dsize", "what a segment without payload matches is another thing once its stream has data");
+  }
+
+  static std::string why_not(const Keyword& keyword) {
+    switch (keyword.kind) {
+      case Kind::state:
+        return "it is about a flow, or what is remembered";
+      case Kind::after:
+        return "it is about what is done, or how often, once a rule matches";
+      case Kind::layer7:
+        return "it is about what an application says";
+      default:
+        return "packets are not looked at for it";
+    }
+  }
+
+  void buffer(const Buffer& buffer) {
+    if (buffer.name != "payload") {
+      const auto keyword = keyword_of_buffer(buffer.name);
+      not_yet(keyword, buffer.name.ends_with(".hdr") ? "packets are not looked at for it"
+                                                     : "it is about what an application says");
+      return;
+    }
+    if (rule_.type != Type::packet) not_yet("content", "the payload is looked for in a stream");
+    auto lowered = lower_payload(rule_, buffer);
+    for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
+    made_.payload = std::move(lowered.steps);
+    if (has_streams() && std::all_of(made_.payload.begin(), made_.payload.end(), may_match_nothing))
+      not_yet("content", "what a segment without payload matches is another thing once its stream has data");
+    made_.fast_pattern = lowered.fast_pattern;
+  }
+
+  bool is_searched() const {
+    if (!rule_.fast_pattern) return false;
+    const auto& [buffer, match] = *rule_.fast_pattern;
+    return !std::get<Content>(rule_.buffers[buffer].matches[match]).negated;
+  }
+  bool has_streams() const { return made_.header.protocols[6]; }
+  // In a payload of no bytes.
+  static bool may_match_nothing(const sig::Step& step) {
+    const auto* const content = std::get_if<sig::Content>(&step);
+    const auto* const at = std::get_if<sig::DataAt>(&step);
+    return (content != nullptr && content->negated) || (at != nullptr && at->negated);
+  }
+
+  const Rule& rule_;
+  sig::Signature made_;
+  std::vector<NotYet> not_yet_;
+};
+
+}  // namespace
+
+Lowered lower(const Rule& rule, u32 priority) { return Lowering(rule, priority).done(); }
+
+}  // namespace xdpgpu::rules

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/rules/lower_payload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "userspace/compiler/rules/limits.hpp"
+
+namespace xdpgpu::rules {
+namespace {
+
+namespace sig = gpu::signatures;
+
+constexpr std::string_view kNoVariable = "a variable where Suricata takes none, or in front of what makes it";
+
+sig::ByteTest::Op op_of(ByteTest::Op op) {
+  using To = sig::ByteTest::Op;
+  switch (op) {
+    case ByteTest::Op::less:
+      return To::less;
+    case ByteTest::Op::more:
+      return To::more;
+    case ByteTest::Op::equal:
+      return To::equal;
+    case ByteTest::Op::less_or_equal:
+      return To::less_or_equal;
+    case ByteTest::Op::more_or_equal:
+      return To::more_or_equal;
+    case ByteTest::Op::and_:
+      return To::common_bits;
+    case ByteTest::Op::or_:
+      return To::differs;
+  }
+  return To::equal;
+}
+
+sig::ByteMath::Op op_of(char op) {
+  using To = sig::ByteMath::Op;
+  switch (op) {
+    case '-':
+      return To::subtract;
+    case '*':
+      return To::multiply;
+    case '/':
+      return To::divide;
+    case '<':
+      return To::shift_left;
+    case '>':
+      return To::shift_right;
+    default:
+      return To::add;
+  }
+}
+
+std::optional<u8> base_of(Digits digits) {
+  switch (digits) {
+    case Digits::none:
+      return {};
+    case Digits::hex:
+      return u8{16};
+    case Digits::dec:
+      return u8{10};
+    case Digits::oct:
+      return u8{8};
+    case Digits::any:
+      return u8{0};
+  }
+  return {};
+}
+
+class Lowering {
+ public:
+  Lowering(const Rule& rule, const Buffer& payload) : rule_(rule), payload_(payload) {}
+
+  LoweredPayload done() && {
+    limits_.reserve(payload_.matches.size());
+    for (std::size_t i = 0; i < payload_.matches.size(); i++) {
+      places_.push_back(made_.steps.size());
+      if (const auto* const content = std::get_if<Content>(&payload_.matches[i]))
+        take(*content);
+      else
+        take(std::get<Condition>(payload_.matches[i]));
+    }
+    fast_pattern();
+    if (made_.not_yet.empty()) place_contents();
+    return std::move(made_);
+  }
+
+ private:
+  void not_yet(std::string_view keyword, std::string_view why) {
+    made_.not_yet.push_back({std::string(keyword), std::string(why)});
+  }
+
+  // ---- variables: Suricata numbers those of byte_extract and those of byte_math from 0 each, and keeps both
+  // in the same places.
+
+  void make_variable(std::map<std::string, u8, std::less<>>& made, u32& count, const std::string& name,
+                     u8& number) {
+    number = static_cast<u8>(std::min(count, sig::kMostVariables - 1));
+    if (count++ == sig::kMostVariables)
+      not_yet("byte_extract", fmt::format("it keeps more than {} numbers", sig::kMostVariables));
+    made.try_emplace(name, number);
+  }
+  std::optional<u8> variable(const std::string& name) const {
+    if (const auto found = extracted_.find(name); found != extracted_.end()) return found->second;
+    if (const auto found = computed_.find(name); found != computed_.end()) return found->second;
+    return {};
+  }
+  template <class OneOf>
+  sig::Amount amount(std::string_view keyword, const OneOf& value) {
+    if (const auto* const name = std::get_if<std::string>(&value)) {
+      const auto found = variable(*name);
+      if (!found) not_yet(keyword, kNoVariable);
+      return {0, found.value_or(0)};
+    }
+    return {std::get<0>(value), {}};
+  }
+
+  // ---- contents
+
+  void take(const Content& content) {
+    ContentLimits limits;
+    limits.size = static_cast<u16>(content.bytes.size());
+    limits.negated = content.negated;
+    limits.ends = content.ends_with;
+    sig::Content made;
+    made.bytes = content.bytes;
+    made.negated = content.negated;
+    made.nocase = content.nocase;
+    made.ends = content.ends_with;
+    const auto place = [&](const std::optional<Position>& from, auto& to, bool& has, std::optional<u8>& by) {
+      if (!from) return;
+      const auto found = amount("content", *from);
+      has = true;
+      by = found.variable;
+      to = static_cast<std::remove_reference_t<decltype(to)>>(found.variable ? *found.variable
+                                                                             : found.constant);
+    };
+    Variables variables;
+    place(content.offset, limits.offset, limits.has_offset, variables.offset);
+    place(content.depth, limits.depth, limits.has_depth, variables.depth);
+    place(content.distance, limits.distance, limits.has_distance, variables.distance);
+    place(content.within, limits.within, limits.has_within, variables.within);
+    limits.varies = variables.distance || variables.within;
+    // A depth counts from the offset, if both are constants.
+    if (content.depth && !variables.depth && !variables.offset)
+      limits.depth = static_cast<u16>(limits.depth + limits.offset);
+    else if (content.depth && content.offset && variables.depth.has_value() != variables.offset.has_value())
+      not_yet("content", "offset and depth are a variable and a constant");
+    if (content.starts_with) {
+      limits.depth = limits.size;
+      limits.has_depth = true;
+    }
+    // It is relative to the content in front of it, whatever stands between them.
+    if (last_content_ && (content.within || (content.distance && content.negated)))
+      this->content(*last_content_).tried_again = true;
+    last_content_ = made_.steps.size();
+    last_is_content_ = true;
+    made_.steps.emplace_back(std::move(made));
+    limits_.push_back({made_.steps.size() - 1, limits, variables});
+  }
+
+  sig::Content& content(std::size_t step) { return std::get<sig::Content>(made_.steps[step]); }
+
+  struct Variables {
+    std::optional<u8> offset, depth, distance, within;
+  };
+  struct Placed {
+    std::size_t step;
+    ContentLimits limits;
+    Variables variables;
+  };
+
+  // Once all steps are known.
+  void place_contents() {
+    std::vector<ContentLimits*> all(made_.steps.size(), nullptr);
+    for (auto& one : limits_) {
+      one.limits.ends = content(one.step).ends;
+      all[one.step] = &one.limits;
+    }
+    if (!work_out_limits(all)) not_yet("content", "Suricata takes a variable's number for its value");
+    by_dsize();
+    for (const auto& [step, limits, variables] : limits_) {
+      sig::Content& made = content(step);
+      const bool anywhere =
+          !limits.has_offset && !limits.has_depth && !limits.has_distance && !limits.has_within;
+      if (is_first(step) && made.negated && anywhere) made.ends = false;
+      const auto set = [&](std::optional<sig::Amount>& to, bool has, std::int64_t value,
+                           const std::optional<u8>& by) {
+        if (has) to = by ? sig::Amount{0, by} : sig::Amount{value, {}};
+      };
+      set(made.distance, limits.has_distance, limits.distance, variables.distance);
+      set(made.within, limits.has_within, limits.within, variables.within);
+      set(made.depth, variables.depth || limits.depth != 0, limits.depth, variables.depth);
+      made.offset = variables.offset ? sig::Amount{0, variables.offset} : sig::Amount{limits.offset, {}};
+      if (variables.depth && limits.depth != *variables.depth)
+        not_yet("content", "Suricata takes a variable's number for its value");
+    }
+  }
+  // Looked for first, and whole. Where that may not be there, and has no place, it is not asked where it
+  // ends.
+  bool is_first(std::size_t step) const {
+    return made_.fast_pattern && made_.fast_pattern->step == step && !chopped_;
+  }
+
+  // A number that dsize says, but for a least size, is a depth to Suricata: that changes nothing but for
+  // these.
+  void by_dsize() {
+    for (const auto& condition : rule_.conditions) {
+      if (condition.keyword->name != "dsize") continue;
+      const auto& range = std::get<Range>(condition.value);
+      const bool varies = std::any_of(limits_.begin(), limits_.end(),
+                                      [](const Placed& one) { return one.variables.depth.has_value(); });
+      if (!limits_.empty() && (range.negated || (varies && range.most < 65535)))
+        not_yet("dsize", "Suricata takes its number for a depth of contents");
+    }
+  }
+
+  // ---- other steps
+
+  sig::Number number(std::string_view keyword, const Number& from) {
+    if (from.dce) not_yet("dce", "it is about what an application says");
+    if (from.bytes == 0 && from.digits != Digits::none)
+      not_yet(keyword, "a number as text that says no most digits");
+    return {static_cast<u8>(from.bytes), amount(keyword, from.offset), from.relative, from.little_endian,
+            base_of(from.digits)};
+  }
+  // The step is relative to what stands in front of it.
+  void follows(bool relative) {
+    if (relative && last_is_content_ && last_content_) content(*last_content_).tried_again = true;
+  }
+
+  void take(const Condition& condition) {
+    const std::string_view name = condition.keyword->name;
+    if (const auto* const test = std::get_if<ByteTest>(&condition.value)) {
+      auto from = number(name, test->number);
+      made_.steps.emplace_back(
+          sig::ByteTest{op_of(test->op), test->negated, from, test->number.mask, amount(name, test->value)});
+      behind(test->number.relative);
+    } else if (const auto* const jump = std::get_if<ByteJump>(&condition.value)) {
+      using From = sig::ByteJump::From;
+      auto from = number(name, jump->number);
+      const auto post = amount(name, jump->post_offset);
+      if (post.variable || jump->number.mask) not_yet(name, kNoVariable);
+      made_.steps.emplace_back(sig::ByteJump{jump->from_beginning ? From::start
+                                             : jump->from_end     ? From::end
+                                                                  : From::number,
+                                             from, jump->multiplier, jump->align,
+                                             static_cast<std::int32_t>(post.constant)});
+      behind(jump->number.relative);
+    } else if (const auto* const extract = std::get_if<ByteExtract>(&condition.value)) {
+      auto from = number(name, extract->number);
+      if (from.offset.variable || extract->number.mask) not_yet(name, kNoVariable);
+      u8 variable = 0;
+      make_variable(extracted_, extracts_, extract->variable, variable);
+      made_.steps.emplace_back(sig::ByteExtract{from, extract->multiplier, extract->align, variable});
+      behind(extract->number.relative);
+    } else if (const auto* const math = std::get_if<ByteMath>(&condition.value)) {
+      auto from = number(name, math->number);
+      if (from.offset.variable) not_yet(name, kNoVariable);
+      const auto right = amount(name, math->right);
+      u8 variable = 0;
+      make_variable(computed_, computes_, math->variable, variable);
+      made_.steps.emplace_back(sig::ByteMath{op_of(math->op), from, math->number.mask, right, variable});
+      behind(math->number.relative);
+    } else if (const auto* const at = std::get_if<DataAt>(&condition.value)) {
+      data_at(*at);
+    } else {
+      not_yet(name,
+              name == "pcre" ? "a regular expression is not decided" : "packets are not looked at for it");
+    }
+  }
+  void behind(bool relative) {
+    follows(relative);
+    last_is_content_ = false;
+  }
+
+  void data_at(const DataAt& at) {
+    const auto offset = amount("isdataat", at.offset);
+    // That no byte is behind a content says where it ends.
+    if (at.relative && at.negated && last_is_content_ && last_content_ && !offset.variable &&
+        offset.constant == 1) {
+      content(*last_content_).ends = true;
+      return;
+    }
+    made_.steps.emplace_back(sig::DataAt{offset, at.relative, at.negated});
+    behind(at.relative);
+  }
+
+  void fast_pattern() {
+    if (!rule_.fast_pattern || &rule_.buffers[rule_.fast_pattern->buffer] != &payload_) return;
+    const auto& content = std::get<Content>(payload_.matches[rule_.fast_pattern->match]);
+    made_.fast_pattern = sig::FastPattern{static_cast<u32>(places_[rule_.fast_pattern->match]), 0,
+                                          static_cast<u32>(content.bytes.size())};
+    chopped_ = content.chop.has_value();
+    if (content.chop) {
+      made_.fast_pattern->first = content.chop->first;
+      made_.fast_pattern->length = content.chop->second;
+    }
+  }
+
+  const Rule& rule_;
+  const Buffer& payload_;
+  LoweredPayload made_;
+  std::vector<Placed> limits_;
+  std::vector<std::size_t> places_;  // of a match: its step
+  std::map<std::string, u8, std::less<>> extracted_, computed_;
+  u32 extracts_ = 0, computes_ = 0;
+  std::optional<std::size_t> last_content_;
+  bool chopped_ = false;          // of the fast pattern a part is looked for
+  bool last_is_content_ = false;  // of what relative steps may be relative to
+};
+
+}  // namespace
+
+LoweredPayload lower_payload(const Rule& rule, const Buffer& payload) {
+  return Lowering(rule, payload).done();
+}
+
+}  // namespace xdpgpu::rules
