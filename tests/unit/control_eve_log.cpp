@@ -57,7 +57,8 @@ class EveLogs : public testing::Test {
     return text + "]";
   }
   // In force from now on, its log as it is written there; empty: none.
-  void use(const std::string& log, u32 generation, const std::string& pipelines = kPipelines) {
+  void use(const std::string& log, u32 generation, const std::string& pipelines = kPipelines,
+           bool settled = true) {
     auto made = compiler::compile_policy(
         {"p.json",
          R"({"version": 1, )" + pipelines + (log.empty() ? "" : R"(, "log": {)" + log + "}") + "}",
@@ -67,7 +68,7 @@ class EveLogs : public testing::Test {
     const auto policy = std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
     log_.coming(policy, generation);
     log_.in_force(policy->policy);
-    log_.settled(policy->policy);
+    if (settled) log_.settled(policy->policy);
   }
   // As the control thread does, for so long.
   void serve(std::chrono::milliseconds time = 120ms) {
@@ -197,11 +198,13 @@ TEST_F(EveLogs, AnotherPolicyHasOtherOutputs) {
   EXPECT_FALSE(log_.report());
 }
 
-// Of one that is under way while its policy goes, its own names are told; of one that nobody knows, none.
+// While a policy takes another one's place, each packet is told by its own one's names; of a policy that has
+// gone, or that nobody knows, by none.
 TEST_F(EveLogs, APacketIsToldByItsOwnPolicy) {
   use(outputs({"eve.json"}), 1);
   use(outputs({"eve.json"}), 2,
-      R"("rules": [{"action": {"inspect": "x"}}], "pipelines": {"x": [{"stage": "acl", "rules": []}]})");
+      R"("rules": [{"action": {"inspect": "x"}}], "pipelines": {"x": [{"stage": "acl", "rules": []}]})",
+      false);
   serve();
   drop(1, 0);
   drop(2, 0);
@@ -216,6 +219,10 @@ TEST_F(EveLogs, APacketIsToldByItsOwnPolicy) {
     EXPECT_FALSE(told[i].at("xdpgpu").contains("pipeline"));
     EXPECT_EQ(told[i].at("xdpgpu").at("decided_by"), "stage 1 rule 1");
   }
+  use(outputs({"eve.json"}), 3);
+  drop(1, 0);
+  serve();
+  EXPECT_FALSE(lines("eve.json").back().at("xdpgpu").contains("pipeline"));
 }
 
 TEST_F(EveLogs, WhatCannotBeOpenedIsSaidAndTheOthersGoOn) {

@@ -353,7 +353,7 @@ TEST_F(LogOutputs, AReaderThatGoesIsSaidOnce) {
     reader = kernel::Fd();
     output.add("lost\n");
     output.flush(kNow);
-    EXPECT_THAT(output.news(), HasSubstr("the log socket:/x cannot be written"));
+    EXPECT_THAT(output.news(), HasSubstr("the log /x cannot be written"));
     const LogOutputReport report = output.report();
     EXPECT_FALSE(report.open);
     EXPECT_EQ(report.failures, 1U);

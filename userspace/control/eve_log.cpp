@@ -133,7 +133,12 @@ void EveLog::in_force(const policy::Policy& policy) {
   wake_.notify_one();
 }
 
-void EveLog::settled(const policy::Policy& policy) { select_dns(policy, selection_, true); }
+// A policy has its lists with it, millions of names maybe: those before go.
+void EveLog::settled(const policy::Policy& policy) {
+  select_dns(policy, selection_, true);
+  const std::lock_guard lock(mutex_);
+  if (known_.size() > 1) known_.erase(known_.begin(), known_.end() - 1);
+}
 
 void EveLog::rename(std::size_t port, const std::string& now) {
   const std::lock_guard lock(mutex_);

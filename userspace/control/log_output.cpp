@@ -29,8 +29,9 @@ bool is_full(int error) {
 
 }  // namespace
 
-LogOutput::LogOutput(policy::LogOutput output) : output_(std::move(output)), place_(log_place(output_)) {
-  report_.output = place_;
+LogOutput::LogOutput(policy::LogOutput output)
+    : output_(std::move(output)), place_(output_.path.empty() ? "journald" : output_.path) {
+  report_.output = log_place(output_);
 }
 
 bool LogOutput::wants_opening(Clock::time_point now) noexcept {
