@@ -81,6 +81,15 @@ std::vector<Case> make_cases(const Settings& settings) {
     cases.push_back(make_case(settings, way, batch, false, 1500));
   for (const Cache cache : {Cache::by_device, Cache::kept, Cache::written})
     cases.push_back(make_case(settings, Way::drop, batch, false, 64, cache));
+  for (const bool cold : {false, true})
+    for (const auto& [telling, what] : {std::pair(Telling::off, "log off"),
+                                        {Telling::over_rate, "log on, nothing told"},
+                                        {Telling::each, "log on, each drop told"}}) {
+      Case made = make_case(settings, Way::drop, batch, cold, 64);
+      made.bed.telling = telling;
+      made.name += fmt::format(", {}", what);
+      cases.push_back(std::move(made));
+    }
   for (const std::string& device : settings.devices)
     if (device.find('/') == std::string::npos)
       for (const std::string stage : {"l2fwd", "acl"}) {
