@@ -62,6 +62,7 @@ class Bed {
   dataplane::EventSelection selection_;
   dataplane::EventLog events_{selection_};
   u64 told_ = 0;
+  u64 sent_first_ = 0;  // packets that were sent to shuffle their frames
   Lane lane_;
   Answers* answers_ = nullptr;
   u64 kernel_ticks_ = 0;
