@@ -44,6 +44,11 @@ Bed::Bed(const BedOptions& options)
     answers_ = answers.get();
     lane_.worker().use(std::move(answers), options_.answers.cache == AnswerOptions::Cache::by_device);
   }
+  constexpr dataplane::EventKind kDrops[] = {dataplane::EventKind::drop};
+  constexpr u32 kNoLimit = 1'000'000'000;
+  if (options_.telling != Telling::off)
+    selection_.tell(kDrops, options_.telling == Telling::each ? kNoLimit : 1, 0);
+  lane_.worker().tell(events_);
   lane_.worker().begin(monotonic_ns());
   // Every frame has been sent by then, some more than once, and each time its place is another one.
   if (!options_.shuffled || !answers_) return;
@@ -54,6 +59,7 @@ Bed::Bed(const BedOptions& options)
     if (i % 4 == 3) lane_.near().send(true);
   }
   answers_->answer(options_.answers.way);
+  sent_first_ = lane_.received();
 }
 
 void Bed::use_device() {
@@ -75,6 +81,12 @@ void Bed::one_turn(u32 packets) noexcept {
   lane_.worker().turn(now_ns);
   _mm_lfence();
   clock_.stop();
+  take_events();
+}
+
+// The other thread's part.
+void Bed::take_events() noexcept {
+  for (; events_.oldest() != nullptr; events_.take()) told_++;
 }
 
 Spent Bed::turn(u32 turns) {
@@ -87,7 +99,15 @@ Spent Bed::turn(u32 turns) {
 
 std::string Bed::check() {
   if (answers_) answers_->let_go();
-  return lane_.finish([this] { one_turn(0); });
+  std::string wrong = lane_.finish([this] { one_turn(0); });
+  const dataplane::EventCounts counts = events_.counts(dataplane::EventKind::drop);
+  const u64 dropped = counts.told + counts.over_rate + counts.ring_full;
+  const bool drops = options_.telling != Telling::off && options_.answers.way == Way::drop;
+  if (const u64 all = drops ? lane_.received() - sent_first_ : 0; dropped != all)
+    wrong += fmt::format("{} of {} drops are accounted for in the log; ", dropped, all);
+  if (counts.told != told_ || (options_.telling == Telling::each && counts.told != dropped))
+    wrong += fmt::format("{} of {} events were told; ", told_, dropped);
+  return wrong;
 }
 
 Clocks measure_clocks() {

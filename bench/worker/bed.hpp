@@ -11,8 +11,13 @@
 #include "bench/worker/answers.hpp"
 #include "bench/worker/lane.hpp"
 #include "gpu/gpu.hpp"
+#include "userspace/dataplane/event_log.hpp"
 
 namespace xdpgpu::bench {
+
+// What is told of packets, for a log: nothing is asked for; drops are, and none is within the rate; each is,
+// and is taken between the turns.
+enum class Telling { off, over_rate, each };
 
 struct BedOptions {
   AnswerOptions answers{};
@@ -24,6 +29,7 @@ struct BedOptions {
   // Decides in place of the answers; empty: nobody does. "l2fwd" and "acl" (64 rules, drops) are what it
   // runs.
   std::string device{}, stage{};
+  Telling telling = Telling::off;
 };
 
 struct Spent {
@@ -47,11 +53,16 @@ class Bed {
  private:
   void use_device();
   void one_turn(u32 packets) noexcept;
+  void take_events() noexcept;
 
   BedOptions options_;
   Pages region_;
   StepClock clock_;
   std::unique_ptr<gpu::Device> device_;
+  dataplane::EventSelection selection_;
+  dataplane::EventLog events_{selection_};
+  u64 told_ = 0;
+  u64 sent_first_ = 0;  // packets that were sent to shuffle their frames
   Lane lane_;
   Answers* answers_ = nullptr;
   u64 kernel_ticks_ = 0;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <deque>
 #include <stdexcept>
+#include <tuple>
 
 #include "bench/rows.hpp"
 #include "bench/worker/bare.hpp"
@@ -81,6 +82,17 @@ std::vector<Case> make_cases(const Settings& settings) {
     cases.push_back(make_case(settings, way, batch, false, 1500));
   for (const Cache cache : {Cache::by_device, Cache::kept, Cache::written})
     cases.push_back(make_case(settings, Way::drop, batch, false, 64, cache));
+  for (const bool cold : {false, true})
+    for (const auto& [way, telling, what] : {std::tuple(Way::drop, Telling::off, "log off"),
+                                             {Way::drop, Telling::over_rate, "log on, all over its rate"},
+                                             {Way::drop, Telling::each, "log on, each told"},
+                                             {Way::transmit, Telling::off, "log off"},
+                                             {Way::transmit, Telling::each, "log on, nothing to tell"}}) {
+      Case made = make_case(settings, way, batch, cold, 64);
+      made.bed.telling = telling;
+      made.name += fmt::format(", {}", what);
+      cases.push_back(std::move(made));
+    }
   for (const std::string& device : settings.devices)
     if (device.find('/') == std::string::npos)
       for (const std::string stage : {"l2fwd", "acl"}) {

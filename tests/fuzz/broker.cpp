@@ -91,6 +91,10 @@ class Model {
               check(true, "");
               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
             },
+            .open_log = [this](const std::string& place) -> control::Result<kernel::Fd> {
+              check(place.size() < sizeof(control::Message::text), "a place that does not end");
+              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+            },
             .ready =
                 [this] {
                   check(!ready_, "ready twice");

@@ -205,6 +205,7 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   run({.command = {"bypass"}, .arguments = {"on", name()}});
   run({.command = {"status"}, .arguments = {name()}, .status = 5});
   run({.command = {"bypass"}, .arguments = {"off", name()}});
+  run({.command = {"log", "reopen"}, .arguments = {name()}});
   used_.insert({"detach", "detach --keep"});
   for (const Words& more : {Words{}, Words{"--output", "json", "--netns", netns_}, Words{"--keep"}}) {
     Words words = detach;

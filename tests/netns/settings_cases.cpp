@@ -128,12 +128,23 @@ SettingsCase compute() {
           true};
 }
 
+SettingsCase log() {
+  return {
+      "Log", R"({"version": 1, "log": {"outputs": [{"file": "/tmp/xdpgpu-settings.json"}],
+            "events": ["drop", "dns", "stats"], "rate": 100, "payload": 64, "stats_every": "5s"}})",
+      together(
+          {each("/log/outputs", {R"([{"socket": "/tmp/xdpgpu-settings.sock"}])", R"([{"journald": true}])",
+                                 R"([{"journald": true}, {"socket": "/tmp/xdpgpu-settings.sock"}])"}),
+           each("/log/events", {R"(["drop"])", R"(["dns", "stats"])"}), each("/log/rate", {"1", "1000000"}),
+           each("/log/payload", {"0", "1024"}), each("/log/stats_every", {R"("1s")", R"("1h")"})})};
+}
+
 }  // namespace
 
 const std::vector<SettingsCase>& settings_cases() {
   static const std::vector<SettingsCase> cases = [] {
     std::vector<SettingsCase> all{
-        whole(), rules(), matches(), management(), inner(), io(), compute(),
+        whole(), rules(), matches(), management(), inner(), io(), compute(), log(),
     };
     for (const auto& stage : stage_tests())
       all.insert(all.end(), stage.settings.begin(), stage.settings.end());

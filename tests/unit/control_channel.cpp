@@ -119,6 +119,9 @@ TEST(ControlChannel, WhatIsAskedForIsBounded) {
   EXPECT_FALSE(ok(MessageType::watch_egress, 2, 0));
   EXPECT_FALSE(ok(MessageType::maps_created, 0, 0, 1));
   EXPECT_TRUE(ok(MessageType::maps_created, 0, 0, 2));
+  EXPECT_TRUE(ok(MessageType::log, 0, 0, 1));
+  EXPECT_FALSE(ok(MessageType::log, 0, 0));
+  EXPECT_FALSE(ok(MessageType::open_log, 0, 0, 1));
   EXPECT_FALSE(ok(static_cast<MessageType>(0), 0, 0));
   EXPECT_FALSE(ok(static_cast<MessageType>(77), 0, 0));
 }

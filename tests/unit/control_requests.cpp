@@ -101,6 +101,10 @@ class ControlRequests : public ::testing::Test {
                      if (auto started = act("compiler; "); !started) return Error(started.error());
                      return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
                    },
+                   .open_log = [this](const std::string& place) -> Result<kernel::Fd> {
+                     if (auto opened = act("log " + place + "; "); !opened) return Error(opened.error());
+                     return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+                   },
                    .ready = [this] { done_ += "ready; "; },
                    .ending = [this](bool keep,
                                     const std::string&) { done_ += keep ? "will leave; " : "will undo; "; },
@@ -185,6 +189,26 @@ TEST_F(ControlRequests, ACompilerIsHandedOverWhenever) {
     EXPECT_EQ(serve(), Requests::Served::answered);
   }
   EXPECT_EQ(done_, "compiler; ready; compiler; ");
+}
+
+TEST_F(ControlRequests, ALogIsHandedOverOrRefused) {
+  const auto asked = Message::make(MessageType::open_log, 0, 0, "file:/var/log/eve.json");
+  ASSERT_TRUE(data_plane_.send(asked));
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto given = data_plane_.receive(0ms);
+  ASSERT_TRUE(given) << given.error();
+  EXPECT_EQ(given->message.type, MessageType::log);
+  EXPECT_EQ(given->descriptors.size(), 1u);
+  refuses_ = true;
+  ASSERT_TRUE(data_plane_.send(asked));
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto refused = data_plane_.receive(0ms);
+  ASSERT_TRUE(refused) << refused.error();
+  EXPECT_EQ(refused->message.type, MessageType::refused);
+  EXPECT_STREQ(refused->message.text, "no memory");
+  EXPECT_EQ(done_, "log file:/var/log/eve.json; log file:/var/log/eve.json; ");
+  ask(MessageType::reopen_logs);
+  EXPECT_THAT(wrong(), HasSubstr("only the broker says"));
 }
 
 TEST_F(ControlRequests, NobodyEndsBeforeTheStart) {

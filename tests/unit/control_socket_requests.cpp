@@ -73,6 +73,10 @@ class Pretended final : public Attached {
     bypassed_ = on;
     return {};
   }
+  ReopenedLogs reopen_logs() override {
+    if (!problem_.empty()) return {2, {problem_}};
+    return {2, {}};
+  }
   void detach(bool keep, const Reply& reply) override {
     kept_ = keep;
     later_ = reply;
@@ -136,7 +140,7 @@ TEST_F(ControlSocketRequests, SayHowLongTheyAreWaitedFor) {
   const auto kind = [](const char* name) { return AnyRequest::find(name)->kind(); };
   for (const char* name : {"status", "policy.show", "flows.list"})
     EXPECT_EQ(kind(name), RequestKind::reads) << name;
-  for (const char* name : {"detach", "policy.apply", "policy.confirm", "flows.flush"})
+  for (const char* name : {"detach", "policy.apply", "policy.confirm", "flows.flush", "log.reopen"})
     EXPECT_EQ(kind(name), RequestKind::changes) << name;
   EXPECT_EQ(kind("bypass"), RequestKind::urgent) << "there are the pins";
 }
@@ -176,6 +180,12 @@ TEST_F(ControlSocketRequests, FlowsAreListedAsFarAsIsAsked) {
   EXPECT_EQ(attached_.asked_->limit, 10u);
   EXPECT_EQ(attached_.asked_->from, 7u);
   EXPECT_THAT(refusal("flows.list", {{"from", 7u}}), HasSubstr("name its \"interface\""));
+}
+
+TEST_F(ControlSocketRequests, LogsAreReopenedOrWhyNot) {
+  EXPECT_EQ(answer("log.reopen"), Json({{"files", 2}, {"problems", Json::array()}}));
+  attached_.problem_ = "there is no folder";
+  EXPECT_EQ(answer("log.reopen"), Json({{"files", 2}, {"problems", {"there is no folder"}}}));
 }
 
 TEST_F(ControlSocketRequests, FlushingIsAnotherGeneration) {

@@ -90,7 +90,9 @@ Json specimen() {
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
     "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us", "standby": "cpu",
-                "retry": "1s"}
+                "retry": "1s"},
+    "log": {"outputs": [{"file": "/x"}, {"socket": "/y"}, {"journald": true}], "events": ["drop", "dns", "stats"],
+            "rate": 1, "payload": 0, "stats_every": "1s"}
   })");
 }
 
@@ -201,6 +203,10 @@ const std::vector<ObjectKind>& object_kinds() {
       {"domains_lists", {"/pipelines/p/12/lists/0"}, properties_of("domains_lists")},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
+      {"log", {"/log"}, keys::kLog},
+      {"logFile", {"/log/outputs/0"}, keys::kLogFile},
+      {"logSocket", {"/log/outputs/1"}, keys::kLogSocket},
+      {"logJournald", {"/log/outputs/2"}, keys::kLogJournald},
   };
   return kinds;
 }
@@ -294,7 +300,8 @@ TEST(Schema, HasTheParsersWords) {
                                            {"ioMode", words::kIoMode},
                                            {"computeMode", words::kComputeMode},
                                            {"computeFrames", words::kComputeFrames},
-                                           {"standby", words::kStandby}};
+                                           {"standby", words::kStandby},
+                                           {"logEvent", words::kLogEvents}};
   std::vector<std::string> protocols;
   protocols.reserve(kProtocols.size());
   for (const auto& protocol : kProtocols) protocols.emplace_back(protocol.name);
@@ -514,7 +521,7 @@ TEST(Specimen, RangesAreTheSchemas) {
     EXPECT_TRUE(refused(double(least) + 0.5));
     EXPECT_TRUE(refused(std::to_string(least)));
   });
-  EXPECT_EQ(ranges, 44u);
+  EXPECT_EQ(ranges, 46u);
 }
 
 TEST(Specimen, WordsAreTheSchemas) {

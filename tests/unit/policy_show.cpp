@@ -28,6 +28,7 @@ void expect_equal(const Policy& a, const Policy& b) {
   EXPECT_EQ(a.pipelines, b.pipelines);
   EXPECT_EQ(a.io, b.io);
   EXPECT_EQ(a.compute, b.compute);
+  EXPECT_EQ(a.log, b.log);
 }
 
 Policy read_back(const Policy& policy, const FileReader& files) {
@@ -131,7 +132,9 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s",
-                "standby": "none", "retry": false}})";
+                "standby": "none", "retry": false},
+    "log": {"outputs": [{"journald": true}, {"socket": "/run/a/b"}, {"file": "/var/log/eve.json"}], "events": ["dns"],
+            "rate": 77, "payload": 3, "stats_every": "90s"}})";
   auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"},
                               {"r.txt", "0.0.0.0/0 z\n 2001:db8::/32\ty # why\n198.51.100.1 pass"},
                               {"k.txt", "000102030405060708090a0b0c0d0e0f"}});

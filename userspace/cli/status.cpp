@@ -10,6 +10,7 @@
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/eve_log.hpp"
 #include "userspace/control/metrics.hpp"
 #include "userspace/control/request/status.hpp"
 #include "userspace/control/summary.hpp"
@@ -119,6 +120,7 @@ std::string text_of(const StatusReport& report) {
   text += rules_text(service.rules);
   if (report.alarms) text += control::alarms_text(*report.alarms);
   if (report.flow_events) text += control::flow_events_text(*report.flow_events);
+  if (report.log) text += control::log_text(*report.log);
   text += control::tables_text(service);
   const auto& frames = service.frames;
   text +=

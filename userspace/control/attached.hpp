@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/flows.hpp"
@@ -16,6 +18,12 @@
 #include "userspace/control/status_report.hpp"
 
 namespace xdpgpu::control {
+
+// What came of it when files of logs were to be opened anew.
+struct ReopenedLogs {
+  u64 files = 0;                      // of the policy's log
+  std::vector<std::string> problems;  // of those that could not be, a sentence each
+};
 
 // To be called once, now or later.
 using Reply = Server::Reply;
@@ -57,6 +65,9 @@ class Attached {
   virtual FlowsReport flows(const FlowQuery& query) const = 0;
   // Every packet passes, or the policy decides again.
   virtual Result<void> set_bypass(bool on) = 0;
+  // Opens the files of logs anew, as somebody has put others in their places (logrotate). A file that cannot
+  // be opened is tried again later; until then its lines go to the one that was open.
+  virtual ReopenedLogs reopen_logs() = 0;
   // Undoes everything, and answers then: with the account of all packets. keep: what the kernel decides by
   // stays, for a later attach.
   virtual void detach(bool keep, const Reply& reply) = 0;

@@ -60,7 +60,7 @@ std::optional<kernel::XdpMode> required_mode(host::IoMode mode) {
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&set, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD}) sigaddset(&set, number);
   return set;
 }
 
@@ -70,7 +70,8 @@ Broker::Broker(Plan plan, const AttachOptions& options)
     : plan_(std::move(plan)),
       options_(options),
       compiler_(
-          plan_.seccomp == SeccompMode::filter, [this] { controls_.clear(); }, say) {}
+          plan_.seccomp == SeccompMode::filter, [this] { controls_.clear(); }, say),
+      logs_(plan_.policy->policy.log.outputs, options_.policy_file) {}
 Broker::~Broker() { end(); }
 
 Result<std::unique_ptr<Broker>> Broker::make(Plan plan, const AttachOptions& options) {

@@ -16,6 +16,7 @@
 #include "userspace/control/data_plane_life.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/link_watch.hpp"
+#include "userspace/control/log_places.hpp"
 #include "userspace/control/offloads.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/policy_swap.hpp"
@@ -128,6 +129,7 @@ class Broker : private DataPlaneKeeper {
   std::vector<PortControl> controls_;  // by port
   PolicyTables tables_;
   CompilerProcess compiler_;
+  LogPlaces logs_;
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;
   kernel::Fd signals_;

@@ -58,6 +58,7 @@ Requests::Duties Broker::duties() {
                 confirmed_hash_ = hash;  // another one may be in force by now
               },
           .start_compiler = [this] { return compiler_.start(); },
+          .open_log = [this](const std::string& place) { return logs_.open(place); },
           .ready =
               [this] {
                 plan_.warnings.clear();

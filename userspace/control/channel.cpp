@@ -35,6 +35,7 @@ bool valid(const Message& message, std::size_t descriptors) {
   const std::size_t wanted = message.type == MessageType::maps_created ? 2
                              : message.type == MessageType::memory     ? 1
                              : message.type == MessageType::compiler   ? 1
+                             : message.type == MessageType::log        ? 1
                                                                        : 0;
   if (descriptors != wanted) return false;
   switch (message.type) {
@@ -61,6 +62,9 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::policy_kept:
     case MessageType::start_compiler:
     case MessageType::compiler:
+    case MessageType::open_log:
+    case MessageType::log:
+    case MessageType::reopen_logs:
     case MessageType::memory:
     case MessageType::maps_created:
     case MessageType::done:
@@ -122,8 +126,13 @@ Result<Received> Channel::call(const Message& message, std::chrono::milliseconds
   if (auto sent = send(message); !sent) return tl::unexpected(sent.error());
   while (true) {
     auto received = receive(timeout);
-    if (!received || received->message.type != MessageType::stop) return received;
-    stop_pending_ = true;
+    if (!received) return received;
+    if (received->message.type == MessageType::stop)
+      stop_pending_ = true;
+    else if (received->message.type == MessageType::reopen_logs)
+      reopen_pending_ = true;
+    else
+      return received;
   }
 }
 

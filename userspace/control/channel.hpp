@@ -38,14 +38,17 @@ enum class MessageType : u32 {
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
   policy_kept,   // a u64, its hash: it stands in the memory given last; done
   start_compiler,  // instead of the one that there may be; compiler or refused
+  open_log,        // text: one of the policy file's outputs (log_places.hpp); log or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,
-  refused,   // text says why
-  stop,      // detach: drain and stop
-  gone,      // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
-  memory,    // one descriptor: so much memory as was asked for
-  compiler,  // one descriptor: what orders are sent through (userspace/compiler/compiler.hpp)
+  refused,      // text says why
+  stop,         // detach: drain and stop
+  gone,         // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
+  memory,       // one descriptor: so much memory as was asked for
+  compiler,     // one descriptor: what orders are sent through (userspace/compiler/compiler.hpp)
+  log,          // one descriptor: where that output's lines are written
+  reopen_logs,  // by itself, as `stop` is: the logs' files are to be opened anew
 };
 
 // Bounds on what the data plane may ask for.
@@ -97,11 +100,13 @@ class Channel {
       : fd_(std::move(other.fd_)),
         takes_descriptors_(other.takes_descriptors_),
         stop_pending_(other.stop_pending_.load()),
+        reopen_pending_(other.reopen_pending_.load()),
         closed_(other.closed_.load()) {}
   Channel& operator=(Channel&& other) noexcept {
     fd_ = std::move(other.fd_);
     takes_descriptors_ = other.takes_descriptors_;
     stop_pending_ = other.stop_pending_.load();
+    reopen_pending_ = other.reopen_pending_.load();
     closed_ = other.closed_.load();
     return *this;
   }
@@ -115,11 +120,12 @@ class Channel {
   Result<void> send(const Message& message, const std::vector<int>& descriptors = {});
   // Waits for one message; the error "the other side is gone" when it closed its end.
   Result<Received> receive(std::chrono::milliseconds timeout);
-  // Sends and waits for an answer. A `stop` that comes in between is kept
-  // for take_pending().
+  // Sends and waits for an answer. A `stop` that comes in between is kept for take_pending_stop(), and a
+  // `reopen_logs` for the other one.
   Result<Received> call(const Message& message, std::chrono::milliseconds timeout);
   // Any thread.
   bool take_pending_stop() noexcept { return stop_pending_.exchange(false); }
+  bool take_pending_reopen() noexcept { return reopen_pending_.exchange(false); }
   // Whether send() or receive() has found that the other side closed its end. Any thread.
   bool closed() const noexcept { return closed_; }
 
@@ -127,6 +133,7 @@ class Channel {
   kernel::Fd fd_;
   bool takes_descriptors_ = true;
   std::atomic<bool> stop_pending_ = false;
+  std::atomic<bool> reopen_pending_ = false;
   std::atomic<bool> closed_ = false;
 };
 

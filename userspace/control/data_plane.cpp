@@ -194,6 +194,7 @@ Result<void> DataPlane::start() {
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
   swap_ = std::make_unique<PolicySwap>(broker_, ports_, *engine_, setup_.in_force);
+  if (auto logs = start_logs(); !logs) return logs;
   changes_ = std::make_unique<PolicyChanges>(
       context_, broker_, *swap_, health_,
       PolicyChanges::Hooks{
@@ -262,7 +263,7 @@ void DataPlane::watch_broker() {
   if (!broker_events_.is_open()) broker_events_.assign(dup(setup_.broker.fd()));
   broker_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
     if (error || shutting_down_) return;
-    bool stop = false;
+    bool stop = false, reopen = false;
     {
       const auto held = broker_.hold();
       if (!held) return watch_broker_later();  // an answer, to who waits for it
@@ -272,9 +273,11 @@ void DataPlane::watch_broker() {
         const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
         if (!received) broker_is_gone();
         stop = !received || received->message.type == MessageType::stop;
+        reopen = received && received->message.type == MessageType::reopen_logs;
       }
     }
     if (stop) return shut_down({});
+    if (reopen) (void)reopen_logs();
     watch_broker();
   });
 }
@@ -294,6 +297,7 @@ void DataPlane::keep_house() {
     for (const auto& event : engine_->poll()) output_.problem(event);
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
+    watch_logs();
     if (++ticks_ % kAlarmTicks == 0) {
       watch_alarms();
       watch_flow_events();
@@ -513,6 +517,7 @@ void DataPlane::shut_down(const Reply& reply, bool keep) {
                                 frames.total - frames.free, frames.total));
     status_ = 1;
   }
+  if (log_) log_->stop();
   // The programs are off when the broker answers, so that the counters are final.
   const auto gone = broker_.call(Message::make(MessageType::stopped, conserved ? 1 : 0, keep ? 1 : 0));
   if (!gone) broker_is_gone();

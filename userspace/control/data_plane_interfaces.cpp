@@ -93,6 +93,7 @@ void DataPlane::rename(u32 port, const std::string& now) {
         name, is));
     name = is;
     ports_[port].rename(is);
+    log_->rename(port, is);
     return;
   }
   auto problem =

@@ -241,6 +241,11 @@ void DataPlaneLife::take_signals() {
       if (stands_in()) say("SIGHUP: the policy file is applied again when there is a data plane");
       continue;
     }
+    // One that is to come opens them anyway.
+    if (signal.ssi_signo == SIGUSR1) {
+      if (serving_ && child_ >= 0) (void)channel_.send(Message::make(MessageType::reopen_logs));
+      continue;
+    }
     end_for(fmt::format(
         "SIG{} from {}", sigabbrev_np(static_cast<int>(signal.ssi_signo)),
         signal.ssi_code == SI_KERNEL ? "the terminal" : name_of_process(static_cast<pid_t>(signal.ssi_pid))));

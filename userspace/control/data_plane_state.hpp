@@ -21,6 +21,7 @@
 #include "userspace/control/alarms.hpp"
 #include "userspace/control/attached.hpp"
 #include "userspace/control/data_plane.hpp"
+#include "userspace/control/eve_log.hpp"
 #include "userspace/control/file_access.hpp"
 #include "userspace/control/flow_events.hpp"
 #include "userspace/control/health.hpp"
@@ -77,6 +78,7 @@ class DataPlane final : public Attached {
     add_bursts(made->ports);
     made->alarms = alarms_.report();
     made->flow_events = flow_events_.report();
+    if (log_) made->log = log_->report();
     if (auto health = health_.report(swap_->current()->policy); !health.empty())
       made->health = std::move(health);
     made->data_plane = life_report(setup_.before, true);
@@ -92,6 +94,7 @@ class DataPlane final : public Attached {
   void renew(Done done) override;
   FlowsReport flows(const FlowQuery& query) const override;
   Result<void> set_bypass(bool on) override;
+  ReopenedLogs reopen_logs() override;
   void detach(bool keep, const Reply& reply) override;
 
  private:
@@ -141,6 +144,12 @@ class DataPlane final : public Attached {
   // Tells what `ddos` stages have detected, and what is over.
   void watch_alarms();
   void watch_flow_events();
+  // Begins to write logs, as each policy says (data_plane_logs.cpp).
+  Result<void> start_logs();
+  // Has what is to be opened opened, and says what there is to say.
+  void watch_logs();
+  // By the broker: where that output's lines go.
+  Result<kernel::Fd> open_log(const policy::LogOutput& output);
   // Says so, once; without the broker nothing can be undone from here.
   void broker_is_gone();
 
@@ -181,6 +190,7 @@ class DataPlane final : public Attached {
   std::vector<std::string> xdp_modes_;
   std::vector<u32> pairs_;  // by port: the reinjection pair's end here, by index
   std::unique_ptr<dataplane::Engine> engine_;
+  std::unique_ptr<EveLog> log_;  // before the engine
   std::unique_ptr<PolicySwap> swap_;
   Clock::time_point since_ = Clock::now();
 

@@ -163,6 +163,7 @@ void PolicySwap::stop_watching() {
 
 Result<void> PolicySwap::commit(Prepared prepared) {
   const u32 generation = prepared.generation;
+  if (listener_.coming) listener_.coming(prepared.policy, generation);
   engine_.make_current(generation);
   if (auto activated = activate(generation, prepared.slot, prepared.policy->policy.hash); !activated) {
     if (current_) {  // else no worker runs yet
@@ -178,10 +179,14 @@ Result<void> PolicySwap::commit(Prepared prepared) {
   slot_ = prepared.slot;
   current_ = std::move(prepared.policy);
   kept_since_ = std::move(prepared.kept_since);
+  if (listener_.in_force) listener_.in_force(*current_);
   return {};
 }
 
-void PolicySwap::settle() { engine_.retire_generations_before(generation_); }
+void PolicySwap::settle() {
+  engine_.retire_generations_before(generation_);
+  if (listener_.settled) listener_.settled(*current_);
+}
 
 Result<void> PolicySwap::apply(std::shared_ptr<const compiler::CompiledPolicy> policy) {
   auto prepared = prepare(std::move(policy), Kind::another);

@@ -5,7 +5,10 @@
 // other. Generations count up from 1; one that a packet has met is never given to another policy.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "userspace/compiler/compiled_policy.hpp"
@@ -36,6 +39,16 @@ Result<u32> generation_behind(u32 generation, u32 steps);
 // the error says which step failed.
 class PolicySwap {
  public:
+  // Who is told of policies. Control thread.
+  struct Listener {
+    // Before packets meet it: it is committed next, or that fails.
+    std::function<void(const std::shared_ptr<const compiler::CompiledPolicy>& policy, u32 generation)> coming;
+    std::function<void(const compiler::CompiledPolicy& policy)> in_force;
+    // No packet goes by the one before any more.
+    std::function<void(const compiler::CompiledPolicy& policy)> settled;
+  };
+  // Before the first policy.
+  void tell(Listener listener) { listener_ = std::move(listener); }
   // All of them outlive this object. in_force: generations count on from there, and the first policy that is
   // put in force keeps its generation, and with it the flow verdicts, if it is the same. Its conntrack stages
   // are loose, so that connections that were open go on, until another one is applied.
@@ -84,6 +97,7 @@ class PolicySwap {
   BrokerCalls& broker_;
   std::vector<PortControl>& ports_;
   dataplane::Engine& engine_;
+  Listener listener_;
   // The control thread's; while it changes them, nothing is prepared.
   std::shared_ptr<const compiler::CompiledPolicy> current_;
   std::vector<u32> kept_since_;  // of its rules

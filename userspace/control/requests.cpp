@@ -94,6 +94,13 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       descriptors = {handed_over_.get()};
       return Message::make(MessageType::compiler);
     }
+    case MessageType::open_log: {
+      auto log = duties_.open_log(message.text);
+      if (!log) return Message::make(MessageType::refused, 0, 0, log.error());
+      handed_over_ = std::move(*log);
+      descriptors = {handed_over_.get()};
+      return Message::make(MessageType::log);
+    }
     case MessageType::stopped:
       if (state_ != State::running) return Error(std::string("it stopped before it was ready"));
       state_ = State::undone;
@@ -104,6 +111,8 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     case MessageType::ending:
     case MessageType::memory:
     case MessageType::compiler:
+    case MessageType::log:
+    case MessageType::reopen_logs:
     case MessageType::maps_created:
     case MessageType::done:
     case MessageType::refused:

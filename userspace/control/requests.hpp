@@ -31,6 +31,8 @@ class Requests {
     std::function<void(kernel::Fd memory, u64 hash)> policy_kept;
     // Returns what a compiler of its own takes orders through; one that there was has ended.
     std::function<Result<kernel::Fd>()> start_compiler;
+    // Returns where the lines of an output are to be written, if it is one that root has named.
+    std::function<Result<kernel::Fd>(const std::string& place)> open_log;
     std::function<void()> ready;  // once
     // After `ready`: it was told to detach, and dies or not, that is to be done. keep: as of `undo`. why:
     // what ends it, as it says; empty: the broker knows.

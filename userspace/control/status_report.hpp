@@ -13,6 +13,7 @@
 
 #include "maps/exempt.h"
 #include "userspace/control/alarms.hpp"
+#include "userspace/control/eve_log.hpp"
 #include "userspace/control/fields.hpp"
 #include "userspace/control/flow_events.hpp"
 #include "userspace/control/last_end.hpp"
@@ -542,6 +543,7 @@ struct StatusReport {
   std::optional<CageReport> cage;
   std::optional<AlarmsReport> alarms;                // once there was one
   std::optional<FlowEventsReport> flow_events;       // likewise
+  std::optional<LogReport> log;                      // where the policy has one
   std::optional<std::vector<BackendReport>> health;  // where any is checked
   std::optional<LifeReport> data_plane;
   std::optional<LastEnd> last_end;
@@ -563,6 +565,7 @@ struct StatusReport {
     field("cage", self.cage);
     field("alarms", self.alarms);
     field("flow_events", self.flow_events);
+    field("log", self.log);
     field("health", self.health);
     field("data_plane", self.data_plane);
     field("last_end", self.last_end);

@@ -15,6 +15,7 @@
 #include "gpu/abilities.hpp"
 #include "userspace/dataplane/clock.hpp"
 #include "userspace/dataplane/devices.hpp"
+#include "userspace/dataplane/event_log.hpp"
 #include "userspace/dataplane/hand_over.hpp"
 #include "userspace/dataplane/placement.hpp"
 #include "userspace/dataplane/port.hpp"
@@ -136,6 +137,8 @@ struct Engine::Impl {
   std::vector<Placement> placements;     // by worker
   std::vector<int> frames_nodes;  // by worker, where frames stand that are not where they ought to, else all
   FragmentLogs fragments;         // by worker
+  EventSelection selection;       // after the workers
+  std::vector<std::unique_ptr<EventLog>> event_logs;  // by worker; likewise
   std::vector<std::unique_ptr<HandOver>> hand_overs;  // after the workers
   std::vector<std::unique_ptr<Worker>> workers;
 
@@ -213,6 +216,7 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.retire_cpu = placements[i].retire_cpu;
     workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy,
                                                egress, fragments));
+    workers.back()->tell(*event_logs.emplace_back(std::make_unique<EventLog>(selection)));
     const u8* const first = region->base() + chunk_of(shares[i].first);
     const u64 bytes = chunk_of(shares[i].chunks());
     const Elsewhere elsewhere =
@@ -442,6 +446,14 @@ Result<void> Engine::Impl::wait_for_rewrites(u32 generation) {
   }
   return tl::unexpected(
       std::string("packets of the policy before the last one are still under way after a second; try again"));
+}
+
+EventSelection& Engine::event_selection() noexcept { return impl_->selection; }
+
+std::vector<EventLog*> Engine::event_logs() {
+  std::vector<EventLog*> logs;
+  for (const auto& log : impl_->event_logs) logs.push_back(log.get());
+  return logs;
 }
 
 std::vector<std::string> Engine::poll() {

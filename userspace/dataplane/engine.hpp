@@ -29,6 +29,9 @@
 
 namespace xdpgpu::dataplane {
 
+class EventLog;
+class EventSelection;
+
 enum class PortMode { zero_copy, copy, generic };  // generic: copy mode under generic XDP
 
 struct PortSpec {
@@ -165,6 +168,10 @@ class Engine {
   // Tells the engine that XDP sends only `generation` since now (after the swap's RCU grace period).
   // Older generations are unloaded, by poll(), once their packets have left.
   void retire_generations_before(u32 generation);
+  // What workers are to tell of their packets, and where they do, by worker: from create() on, for one
+  // reader.
+  EventSelection& event_selection() noexcept;
+  std::vector<EventLog*> event_logs();
   // The control thread's housekeeping, to be called every 100 ms or so: unloads retired generations and
   // returns what happened since the last call, a sentence each (device failed, a worker stopped). While a
   // policy is being loaded, what concerns devices waits for the next call.

@@ -19,7 +19,8 @@ constexpr u64 kHungNs = 5'000'000'000;
 
 Retirer::Retirer(u8* region, const std::vector<PortQueue*>& queues, FreeList& free, FrameRing* ring,
                  UnparsedRing& unparsed, const FragmentLogs& logs, u32 own)
-    : free_(free),
+    : region_(region),
+      free_(free),
       ring_(ring),
       unparsed_(unparsed),
       queues_(queues),
@@ -56,6 +57,8 @@ bool Retirer::retire(u64 now_ns) noexcept {
   bool any = false;
   while (Batch* batch = next(now_ns, done_ns)) {
     any = true;
+    if (events_ && events_->wanted()) [[unlikely]]
+      events_->tell(*batch, region_, now_ns);
     order_.begin();
     const Routed routed = router_.route(*batch, now_ns);
     order_.end(batch->port_mask, batch->next_sequence, routed.passed);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "userspace/dataplane/batcher.hpp"
+#include "userspace/dataplane/event_log.hpp"
 #include "userspace/dataplane/fragments.hpp"
 #include "userspace/dataplane/frame_ring.hpp"
 #include "userspace/dataplane/idle.hpp"
@@ -29,6 +30,9 @@ class Retirer {
 
   // Before the first turn.
   void use(Batcher& batcher, bool device_publishes) noexcept;
+
+  // Before the first turn: where packets are told of; outlives it. Without it none are.
+  void tell(EventLog& events) noexcept { events_ = &events; }
 
   // Before the first turn: Router's.
   void hand_over_to(HandOver& to) { router_.hand_over_to(to); }
@@ -65,6 +69,8 @@ class Retirer {
   // The next batch that is decided and waits for nothing; nullptr: there is none.
   Batch* next(u64 now_ns, u64& done_ns) noexcept;
 
+  const u8* region_;
+  EventLog* events_ = nullptr;
   FreeList& free_;
   FrameRing* ring_;
   UnparsedRing& unparsed_;

@@ -44,6 +44,8 @@ class Worker {
   // Likewise: see Router.
   void hand_over_to(HandOver& to) { retirer_.hand_over_to(to); }
   void take_from(HandOver& from) { retirer_.take_from(from); }
+  // Likewise: see Retirer.
+  void tell(EventLog& events) noexcept { retirer_.tell(events); }
   // From any thread: the sleep of the thread that retires ends.
   void wake() noexcept { options_.split ? bell_.ring() : idle_.wake(); }
   // Fills the fill rings, so that the kernel has frames before its first packet, and starts the threads.

@@ -10,6 +10,7 @@
 #include "userspace/policy/domain_file.hpp"
 #include "userspace/policy/hash.hpp"
 #include "userspace/policy/list_file.hpp"
+#include "userspace/policy/log.hpp"
 #include "userspace/policy/match.hpp"
 #include "userspace/policy/mirroring.hpp"
 #include "userspace/policy/pipelines.hpp"
@@ -60,6 +61,7 @@ class PolicyReader {
     if (auto io = fields.get("io")) this->io(*io);
     if (auto compute = fields.get("compute"))
       policy_.compute = read_compute(report_, *compute, policy_.pipelines);
+    if (auto log = fields.get("log")) policy_.log = read_log(report_, *log);
     count_prefixes(root);
     return std::move(policy_);
   }

@@ -176,6 +176,22 @@ struct Compute {
   bool operator==(const Compute&) const = default;
 };
 
+// Where a log's lines go.
+struct LogOutput {
+  enum class Kind { file, socket, journald } kind = Kind::file;
+  std::string path{};  // from the root; of journald empty
+  bool operator==(const LogOutput&) const = default;
+};
+// What is told of packets, and where (config/log.md).
+struct Log {
+  std::vector<LogOutput> outputs;  // empty: nothing is told
+  bool drop = true, dns = true, stats = true;
+  u32 rate = 1000;        // events of each kind a second, and at once
+  u32 payload_bytes = 0;  // of each packet's payload that are told
+  u64 stats_every_ns = 10'000'000'000;
+  bool operator==(const Log&) const = default;
+};
+
 struct Policy {
   std::string description;
   Do default_action = Do::pass;
@@ -190,6 +206,7 @@ struct Policy {
   std::vector<Pipeline> pipelines;  // in the order of the text; metadata.pipeline indexes this
   Io io;
   Compute compute;
+  Log log;
   u64 hash = 0;  // of the text and of every list file: same hash, same policy
 };
 
@@ -204,6 +221,9 @@ inline constexpr u32 kMaxLists = 4096;
 inline constexpr u32 kMaxPipelines = 1024;
 inline constexpr u32 kMaxDevices = 64;
 inline constexpr u32 kMaxFramesPerQueue = 1u << 20;
+inline constexpr u32 kMaxLogOutputs = 8;
+inline constexpr u64 kMaxLogPath = 400;        // bytes
+inline constexpr u32 kMaxLogPayload = 1024;    // bytes
 inline constexpr u32 kMaxDiagnostics = 20;     // problems reported of one document; the rest is counted,
 inline constexpr u32 kMaxCounted = 1'000'000;  // and where there are so many more, reading ends
 

@@ -140,6 +140,30 @@ Json compute_json(const Compute& compute) {
   return json;
 }
 
+Json log_json(const Log& log) {
+  Json json;
+  for (const auto& output : log.outputs) {
+    Json& one = json["outputs"].emplace_back();
+    switch (output.kind) {
+      case LogOutput::Kind::file:
+        one["file"] = output.path;
+        break;
+      case LogOutput::Kind::socket:
+        one["socket"] = output.path;
+        break;
+      case LogOutput::Kind::journald:
+        one["journald"] = true;
+    }
+  }
+  const bool told[] = {log.drop, log.dns, log.stats};
+  for (u32 i = 0; i < words::kLogEvents.size(); i++)
+    if (told[i]) json["events"].push_back(words::kLogEvents[i]);
+  json["rate"] = log.rate;
+  json["payload"] = log.payload_bytes;
+  json["stats_every"] = write_duration(log.stats_every_ns);
+  return json;
+}
+
 Json decision_json(Do decision) {
   if (decision == Do::known_pass || decision == Do::known_drop)
     return {{"known", "keep"}, {"new", decision == Do::known_pass ? "pass" : "drop"}};
@@ -185,6 +209,7 @@ std::string to_json(const Policy& policy) {
   }
   json["io"] = io_json(policy.io);
   json["compute"] = compute_json(policy.compute);
+  if (!policy.log.outputs.empty()) json["log"] = log_json(policy.log);
   return json.dump(2) + "\n";
 }
 

@@ -17,9 +17,9 @@ namespace xdpgpu::policy {
 using Words = std::span<const std::string_view>;
 
 namespace keys {
-inline constexpr std::array<std::string_view, 15> kPolicy{
+inline constexpr std::array<std::string_view, 16> kPolicy{
     "$schema",    "version", "description", "default", "on_failure", "on_overload", "fragments", "malformed",
-    "management", "rates",   "lists",       "rules",   "pipelines",  "io",          "compute"};
+    "management", "rates",   "lists",       "rules",   "pipelines",  "io",          "compute",   "log"};
 inline constexpr std::array<std::string_view, 7> kRates{
     "arp", "nd", "dhcp", "lacp", "lldp", "stp", "management_answers"};  // XG_RATE_*
 inline constexpr std::array<std::string_view, 2> kRate{"pps", "burst"};
@@ -49,6 +49,11 @@ inline constexpr std::array<std::string_view, 13> kIo{
     "mirror_bytes"};
 inline constexpr std::array<std::string_view, 8> kCompute{"device", "devices",  "mode",    "frames",
                                                           "batch",  "max_wait", "standby", "retry"};
+inline constexpr std::array<std::string_view, 5> kLog{"outputs", "events", "rate", "payload", "stats_every"};
+inline constexpr std::array<std::string_view, 3> kLogOutput{"file", "socket", "journald"};  // one of them
+inline constexpr std::array<std::string_view, 1> kLogFile{"file"};
+inline constexpr std::array<std::string_view, 1> kLogSocket{"socket"};
+inline constexpr std::array<std::string_view, 1> kLogJournald{"journald"};
 }  // namespace keys
 
 namespace words {
@@ -71,6 +76,7 @@ inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", 
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 inline constexpr std::array<std::string_view, 2> kStandby{"cpu", "none"};
+inline constexpr std::array<std::string_view, 3> kLogEvents{"drop", "dns", "stats"};
 // Named elsewhere for this product, not part of this version.
 inline constexpr std::array<std::string_view, 6> kStageAbsent{"pattern", "program", "gtpu",
                                                               "crypto",  "model",   "telemetry"};

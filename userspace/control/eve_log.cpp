@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/eve_log.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+#include <variant>
+
+#include "gpu/thread.hpp"
+#include "userspace/control/describe.hpp"
+#include "userspace/dataplane/clock.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+using dataplane::EventKind;
+
+constexpr std::chrono::milliseconds kTurn{20};    // while there are outputs
+constexpr std::chrono::milliseconds kIdle{1000};  // else
+constexpr u32 kTogether = 128;                    // events, before their lines are written
+constexpr std::size_t kPoliciesKnown = 8;         // those of which packets may be under way are fewer
+
+std::array<u64, 2> random_key() {
+  std::array<u64, 2> key{};
+  (void)!getrandom(key.data(), sizeof(key), 0);
+  return key;
+}
+
+u64 wall_clock_ns() {
+  return static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                              std::chrono::system_clock::now().time_since_epoch())
+                              .count());
+}
+
+// The ports of the stage that looks at DNS messages, as a build that has it knows it; nullptr: it is another.
+const std::vector<gpu::PortRange>* dns_ports_of(const gpu::StageSettings& stage) {
+  return std::visit(
+      []<class Settings>(const Settings& settings) -> const std::vector<gpu::PortRange>* {
+        if constexpr (gpu::StageInfo<Settings>::kName == "domains") return &settings.ports;
+        return nullptr;
+      },
+      stage);
+}
+
+bool look_at_dns(const std::vector<gpu::StageSettings>& stages) {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const auto& stage) { return dns_ports_of(stage) != nullptr; });
+}
+
+void select_dns(const policy::Policy& policy, dataplane::EventSelection& selection, bool forget) {
+  std::vector<u16> pipelines;
+  std::vector<std::pair<u16, u16>> ports;
+  for (std::size_t i = 0; i < policy.pipelines.size(); i++)
+    for (const auto& stage : policy.pipelines[i].stages)
+      if (const auto* ranges = dns_ports_of(stage)) {
+        pipelines.push_back(static_cast<u16>(i));
+        for (const auto& range : *ranges) ports.emplace_back(range.first, range.last);
+      }
+  selection.look_at_dns(pipelines, ports, forget);
+}
+
+std::string kind_text(const char* name, const LogEventReport& kind) {
+  std::string text = fmt::format("{} {} told", name, kind.told);
+  if (kind.over_rate) text += fmt::format(", {} left out over the rate", kind.over_rate);
+  if (kind.ring_full) text += fmt::format(", {} left out as they came too fast", kind.ring_full);
+  return text;
+}
+
+}  // namespace
+
+std::string log_text(const LogReport& report) {
+  std::string text =
+      fmt::format("\nlog: {}; {}\n", kind_text("drop", report.drop), kind_text("dns", report.dns));
+  for (const auto& output : report.outputs)
+    text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
+                        output.problem ? fmt::format("; {}", *output.problem)
+                        : output.open  ? ""
+                                       : "; not open yet");
+  return text;
+}
+
+EveLog::EveLog(dataplane::EventSelection& selection, std::vector<dataplane::EventLog*> logs,
+               std::vector<std::string> interfaces)
+    : selection_(selection), logs_(std::move(logs)), key_(random_key()), interfaces_(std::move(interfaces)) {}
+
+Result<void> EveLog::start() try {
+  thread_ = gpu::start_thread("xdpgpu-log", [this] { run(); });
+  return {};
+} catch (const std::system_error& error) {
+  return Error(std::string("no thread can be started to write logs: ") + error.what());
+}
+
+void EveLog::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    wake_.notify_one();
+  }
+  thread_.join();
+}
+
+// ---- the control thread's -----------------------------------------------------------------------------
+
+void EveLog::coming(std::shared_ptr<const compiler::CompiledPolicy> policy, u32 generation) {
+  select_dns(policy->policy, selection_, false);
+  const std::lock_guard lock(mutex_);
+  known_.push_back({generation, std::move(policy)});
+  if (known_.size() > kPoliciesKnown) known_.erase(known_.begin());
+}
+
+void EveLog::in_force(const policy::Policy& policy) {
+  const bool same_stats = next_stats_ && policy.log.stats && !policy.log.outputs.empty() &&
+                          policy.log.stats_every_ns == log_.stats_every_ns;
+  log_ = policy.log;
+  if (!same_stats) next_stats_.reset();
+  if (!same_stats && log_.stats && !log_.outputs.empty())
+    next_stats_ = Clock::now() + std::chrono::nanoseconds(log_.stats_every_ns);
+  std::vector<EventKind> kinds;
+  if (log_.drop) kinds.push_back(EventKind::drop);
+  if (log_.dns && std::any_of(policy.pipelines.begin(), policy.pipelines.end(),
+                              [](const auto& pipeline) { return look_at_dns(pipeline.stages); }))
+    kinds.push_back(EventKind::dns);
+  if (log_.outputs.empty())
+    selection_.tell_nothing();
+  else
+    selection_.tell(kinds, log_.rate, log_.payload_bytes);
+  const std::lock_guard lock(mutex_);
+  mail_.outputs = log_.outputs;
+  wake_.notify_one();
+}
+
+// A policy has its lists with it, millions of names maybe: those before go.
+void EveLog::settled(const policy::Policy& policy) {
+  select_dns(policy, selection_, true);
+  const std::lock_guard lock(mutex_);
+  if (known_.size() > 1) known_.erase(known_.begin(), known_.end() - 1);
+}
+
+void EveLog::rename(std::size_t port, const std::string& now) {
+  const std::lock_guard lock(mutex_);
+  interfaces_.at(port) = now;
+}
+
+std::vector<policy::LogOutput> EveLog::to_open() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(to_open_, {});
+}
+
+void EveLog::opened(const policy::LogOutput& output, Result<kernel::Fd> fd) {
+  const std::lock_guard lock(mutex_);
+  mail_.opened.emplace_back(output, std::move(fd));
+  wake_.notify_one();
+}
+
+bool EveLog::wants_stats() {
+  const auto now = Clock::now();
+  if (!next_stats_ || now < *next_stats_) return false;
+  // One that comes late is not made up for.
+  next_stats_ = std::max(*next_stats_ + std::chrono::nanoseconds(log_.stats_every_ns), now);
+  return true;
+}
+
+void EveLog::stats(const Json& stats) {
+  std::string line;
+  eve_stats(stats, wall_clock_ns(), line);
+  const std::lock_guard lock(mutex_);
+  mail_.lines.push_back(std::move(line));
+  wake_.notify_one();
+}
+
+std::vector<std::string> EveLog::news() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(news_, {});
+}
+
+std::optional<LogReport> EveLog::report() const {
+  if (log_.outputs.empty()) return std::nullopt;
+  LogReport report;
+  for (const auto* log : logs_)
+    for (const auto& [kind, sum] :
+         {std::pair(EventKind::drop, &report.drop), {EventKind::dns, &report.dns}}) {
+      const dataplane::EventCounts counts = log->counts(kind);
+      sum->told += counts.told;
+      sum->over_rate += counts.over_rate;
+      sum->ring_full += counts.ring_full;
+    }
+  const std::lock_guard lock(mutex_);
+  report.outputs = reports_;
+  return report;
+}
+
+// ---- the thread's -------------------------------------------------------------------------------------
+
+void EveLog::run() {
+  std::unique_lock lock(mutex_);
+  for (bool more = false, ended = false; !ended;) {
+    wake_.wait_for(lock,
+                   more               ? std::chrono::milliseconds(0)
+                   : outputs_.empty() ? kIdle
+                                      : kTurn,
+                   [this] { return ended_ || !mail_.empty(); });
+    ended = ended_;
+    Mail mail = std::exchange(mail_, {});
+    const Facts facts{known_, interfaces_, wall_clock_ns(), dataplane::monotonic_ns()};
+    lock.unlock();
+    take(std::move(mail));
+    more = take_events(facts);
+    flush();
+    lock.lock();
+    publish();
+  }
+}
+
+void EveLog::take(Mail mail) {
+  if (mail.outputs) {
+    std::vector<LogOutput> outputs;
+    for (const auto& wanted : *mail.outputs) {
+      const auto before = std::find_if(outputs_.begin(), outputs_.end(),
+                                       [&](const LogOutput& output) { return output.output() == wanted; });
+      if (before != outputs_.end())
+        outputs.push_back(std::move(*before));
+      else
+        outputs.emplace_back(wanted);
+    }
+    outputs_ = std::move(outputs);
+  }
+  for (auto& [which, fd] : mail.opened)
+    for (LogOutput& output : outputs_) {
+      if (!(output.output() == which)) continue;
+      if (fd)
+        output.opened(std::move(*fd));
+      else
+        output.not_opened(fd.error(), Clock::now());
+      break;
+    }
+  for (const std::string& line : mail.lines) add(line);
+}
+
+bool EveLog::take_events(const Facts& facts) {
+  bool more = false;
+  for (dataplane::EventLog* log : logs_) {
+    u32 taken = 0;
+    for (; taken < dataplane::EventLog::kEvents; taken++) {
+      const dataplane::Event* event = log->oldest();
+      if (event == nullptr) break;
+      if (!outputs_.empty()) tell(*event, facts);
+      log->take();
+      if (taken % kTogether == kTogether - 1) flush();
+    }
+    more |= taken > dataplane::EventLog::kEvents / 4;
+  }
+  return more;
+}
+
+void EveLog::tell(const dataplane::Event& event, const Facts& facts) {
+  EveFacts of;
+  of.key = key_;
+  of.wall_ns = facts.wall_ns + event.at_ns - facts.monotonic_ns;
+  if (event.port < facts.interfaces.size()) of.interface = facts.interfaces[event.port];
+  const auto known = std::find_if(facts.known.rbegin(), facts.known.rend(),
+                                  [&](const Known& one) { return one.generation == event.generation; });
+  const gpu::PipelineSettings* pipeline = nullptr;
+  if (known != facts.known.rend() && event.pipeline < known->policy->pipelines->settings().size())
+    pipeline = &known->policy->pipelines->settings()[event.pipeline];
+  if (pipeline) of.pipeline = pipeline->name;
+  of.decided_by = decider_text(event.verdict, pipeline, nullptr);
+  line_.clear();
+  if (event.kind == EventKind::drop)
+    eve_drop(event, of, line_);
+  else if (!pipeline || look_at_dns(pipeline->stages))
+    eve_dns(event, of, line_);
+  if (!line_.empty()) add(line_);
+}
+
+void EveLog::flush() {
+  for (LogOutput& output : outputs_) output.flush(Clock::now());
+}
+
+void EveLog::add(std::string_view line) {
+  for (LogOutput& output : outputs_) output.add(line);
+}
+
+void EveLog::publish() {
+  reports_.clear();
+  for (LogOutput& output : outputs_) {
+    reports_.push_back(output.report());
+    if (output.wants_opening(Clock::now())) to_open_.push_back(output.output());
+    if (auto news = output.news(); !news.empty()) news_.push_back(std::move(news));
+  }
+}
+
+}  // namespace xdpgpu::control
