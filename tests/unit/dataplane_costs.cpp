@@ -27,6 +27,7 @@
 #include "bench/path/bed.hpp"
 #include "bench/path/threads.hpp"
 #include "tests/netns/lab.hpp"
+#include "userspace/dataplane/event_log.hpp"
 
 // The sanitizers bring an allocator and locks of their own.
 #if defined(XDPGPU_SANITIZED)
@@ -192,6 +193,7 @@ enum class Way { drop, forward, pass };
 struct Path {
   Way way;
   dataplane::ComputeMode mode = dataplane::ComputeMode::inlined;
+  bool told = false;  // each drop, for a log
 };
 
 class Costs : public testing::TestWithParam<Path> {
@@ -210,6 +212,19 @@ class Costs : public testing::TestWithParam<Path> {
     options.engine.compute_mode = GetParam().mode;
     options.stages = {GetParam().way == Way::forward ? gpu::StageSettings{gpu::L2fwdSettings{}} : acl};
     bed_.emplace(std::vector<const lab::Interface*>{&wire_->a()}, options);
+    if (!GetParam().told) return;
+    constexpr dataplane::EventKind kDrops[] = {dataplane::EventKind::drop};
+    bed_->engine().event_selection().tell(kDrops, 1'000'000, 64);
+    reader_ = std::jthread([this](const std::stop_token& stop) {
+      for (; !stop.stop_requested(); std::this_thread::sleep_for(2ms))
+        for (dataplane::EventLog* log : bed_->engine().event_logs())
+          for (; log->oldest() != nullptr; log->take()) told_++;
+    });
+  }
+  void TearDown() override {
+    if (!reader_.joinable()) return;
+    reader_ = {};
+    EXPECT_GT(told_, kEnough);
   }
 
   std::vector<lab::Frame> frames() const {
@@ -240,10 +255,11 @@ class Costs : public testing::TestWithParam<Path> {
 
   std::optional<lab::Namespace> near_, far_;
   std::optional<lab::Veth> wire_;
+  static constexpr u64 kEnough = 10'000;  // packets
   std::optional<bed::Bed> bed_;
+  std::jthread reader_;  // of what is told
+  u64 told_ = 0;
 };
-
-constexpr u64 kEnough = 10'000;  // packets
 
 void Costs::measure(int thread) {
   std::string reason;
@@ -322,7 +338,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, Costs,
                          testing::Values(Path{Way::drop}, Path{Way::forward}, Path{Way::pass},
                                          Path{Way::forward, dataplane::ComputeMode::split},
                                          Path{Way::forward, dataplane::ComputeMode::persistent},
-                                         Path{Way::forward, dataplane::ComputeMode::automatic}),
+                                         Path{Way::forward, dataplane::ComputeMode::automatic},
+                                         Path{.way = Way::drop, .told = true}),
                          [](const auto& tested) {
                            const Path& path = tested.param;
                            std::string name = path.way == Way::drop      ? "Drop"
@@ -330,6 +347,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Costs,
                                                                          : "Pass";
                            if (path.mode != dataplane::ComputeMode::inlined)
                              name += "_" + std::string(dataplane::name_of(path.mode));
+                           if (path.told) name += "_told";
                            return name;
                          });
 

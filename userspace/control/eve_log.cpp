@@ -5,7 +5,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cstring>
 #include <system_error>
 #include <variant>
 
@@ -133,11 +132,14 @@ void EveLog::in_force(const policy::Policy& policy) {
   wake_.notify_one();
 }
 
-// A policy has its lists with it, millions of names maybe: those before go.
+// A policy has its lists with it, millions of names maybe: those before go, and nobody waits while they do.
 void EveLog::settled(const policy::Policy& policy) {
   select_dns(policy, selection_, true);
+  std::vector<Known> before;
   const std::lock_guard lock(mutex_);
-  if (known_.size() > 1) known_.erase(known_.begin(), known_.end() - 1);
+  if (known_.size() < 2) return;
+  before.swap(known_);
+  known_.push_back(std::move(before.back()));
 }
 
 void EveLog::rename(std::size_t port, const std::string& now) {
