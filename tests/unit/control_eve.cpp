@@ -72,7 +72,7 @@ EveFacts facts() {
 Json read(const std::string& line) {
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
   EXPECT_EQ(line.back(), '\n');
-  const Json json = Json::parse(line, nullptr, false);
+  Json json = Json::parse(line, nullptr, false);
   EXPECT_TRUE(json.is_object()) << line;
   return json;
 }

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -35,13 +37,14 @@ TEST(EventLimit, IsForAllThreadsTogether) {
   EventLimit limit;
   limit.set(5000);
   std::atomic<u32> taken{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; i++)
-    threads.emplace_back([&] {
+  {
+    const auto take_all = [&] {
       for (u32 n = 0; n < 20'000; n++)
         if (limit.take(kNow)) taken++;
-    });
-  for (auto& thread : threads) thread.join();
+    };
+    const std::array<std::jthread, 4> threads{std::jthread(take_all), std::jthread(take_all),
+                                              std::jthread(take_all), std::jthread(take_all)};
+  }
   EXPECT_EQ(taken, 5000u);
 }
 
