@@ -49,6 +49,7 @@ void scribble(const Slot& slot) {
   std::memset(static_cast<void*>(slot.results), kScribble, slot.count * sizeof(xg_result));
   std::memset(static_cast<void*>(slot.edits), kScribble, slot.count * sizeof(xg_edit));
   std::memset(static_cast<void*>(slot.adjusts), kScribble, slot.count * sizeof(xg_adjust));
+  std::memset(static_cast<void*>(slot.alerts), kScribble, slot.count * sizeof(xg_alerts));
 }
 
 class FaultyQueue final : public Queue {

@@ -101,6 +101,7 @@ struct Slot {
   xg_result* results = nullptr;
   xg_edit* edits = nullptr;      // as many: written where the packet's result has XG_RES_EDIT
   xg_adjust* adjusts = nullptr;  // likewise, XG_RES_ADJUST or XG_RES_TOO_LONG
+  xg_alerts* alerts = nullptr;   // likewise, XG_RES_ALERTS
   u32 capacity = 0;
   u32 count = 0;  // descriptors submitted
   u32 generation = 0;

@@ -71,6 +71,28 @@ Check check_caching(const PipelineSettings& pipeline) {
           reads - stages.begin() + 1, stage_name(*reads)));
 }
 
+// What is told of a packet stands in one record, and behind a table a device begins with an empty result.
+Check check_inspection(const PipelineSettings& pipeline) {
+  const auto& stages = pipeline.stages;
+  const auto inspects = [](const StageSettings& stage) { return traits_of(stage).inspects; };
+  const auto first = std::find_if(stages.begin(), stages.end(), inspects);
+  if (first == stages.end()) return {};
+  const auto number = static_cast<std::size_t>(first - stages.begin());
+  const auto second = std::find_if(first + 1, stages.end(), inspects);
+  if (second != stages.end())
+    return refuse_stage(
+        pipeline, static_cast<std::size_t>(second - stages.begin()),
+        fmt::format("stage {} tells of rules, too, and one of a pipeline can: put all rules into one",
+                    number + 1));
+  const auto table = std::find_if(first, stages.end(), [](const auto& stage) { return remembers(stage); });
+  if (table == stages.end()) return {};
+  return refuse_stage(
+      pipeline, number,
+      fmt::format("stage {} ({}) behind it has a table, and would lose what it tells: put it behind "
+                  "that one",
+                  table - stages.begin() + 1, stage_name(*table)));
+}
+
 // What a policy is linked into.
 struct Linked {
   std::vector<u32> image;
@@ -159,7 +181,11 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
     const Standing placed = place(*codes[s], to);
     const Placed& where = codes[s]->placed;
     payload = std::max(payload, codes[s]->payload);
-    const u32 kind = number_of(stage) + (where.entries == 0 ? 0 : XG_KIND_STATEFUL);
+    const bool inspects = traits_of(stage).inspects;
+    const u32 kind = number_of(stage) + (where.entries != 0 ? XG_KIND_STATEFUL
+                                         : inspects         ? XG_KIND_INSPECTS
+                                                            : 0);
+    if (inspects) image[XG_IMAGE_INSPECTS_AT] = 1;
     stages.insert(stages.end(), {kind, placed.body()});
     behind.push_back(where.behind == 0 ? 0 : placed.at + where.behind);
     if (where.entries == 0) continue;
@@ -247,7 +273,8 @@ Check check_pipelines(const std::vector<PipelineSettings>& settings) {
       return refuse("pipeline \"{}\" has {} stages, {} are possible", pipeline.name, pipeline.stages.size(),
                     XG_MAX_STAGES);
   for (const PipelineSettings& pipeline : settings)
-    if (auto apart = check_caching(pipeline); !apart) return apart;
+    if (auto apart = check_caching(pipeline).and_then([&] { return check_inspection(pipeline); }); !apart)
+      return apart;
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "gpu/device_code.hpp"
 #include "gpu/gpu.hpp"
 #include "gpu/stage_code.hpp"
+#include "gpu/stages/image.h"
 #include "gpu/stages/stages.hpp"
 
 namespace xdpgpu::gpu {
@@ -103,6 +104,8 @@ class Pipelines {
     return pipeline < payload_.size() ? payload_[pipeline] : 0;
   }
   u32 payload_bytes() const noexcept { return most_payload_; }
+  // Whether some stage has the trait inspects.
+  bool inspects() const noexcept { return image_[XG_IMAGE_INSPECTS_AT] != 0; }
   // The stages' tables, as the image numbers them.
   const std::vector<StateSpec>& states() const noexcept { return states_; }
 

@@ -70,6 +70,7 @@ class StandbyQueue final : public Queue {
       batch.results.resize(options.batch_capacity);
       batch.edits.resize(options.batch_capacity);
       batch.adjusts.resize(options.batch_capacity);
+      batch.alerts.resize(options.batch_capacity);
     }
     const std::lock_guard lock(open_.mutex);
     open_.all.push_back(this);
@@ -104,6 +105,7 @@ class StandbyQueue final : public Queue {
       slot->results = batch.at_device->results;
       slot->edits = batch.at_device->edits;
       slot->adjusts = batch.at_device->adjusts;
+      slot->alerts = batch.at_device->alerts;
     } else {
       batch.lend(*slot);
     }
@@ -165,11 +167,13 @@ class StandbyQueue final : public Queue {
     std::vector<xg_result> results;
     std::vector<xg_edit> edits;
     std::vector<xg_adjust> adjusts;
+    std::vector<xg_alerts> alerts;
     void lend(Slot& slot) noexcept {
       slot.descriptors = descriptors.data();
       slot.results = results.data();
       slot.edits = edits.data();
       slot.adjusts = adjusts.data();
+      slot.alerts = alerts.data();
     }
   };
 
@@ -183,6 +187,7 @@ class StandbyQueue final : public Queue {
       std::copy_n(done->results, oldest.count, batch.results.data());
       std::copy_n(done->edits, oldest.count, batch.edits.data());
       std::copy_n(done->adjusts, oldest.count, batch.adjusts.data());
+      std::copy_n(done->alerts, oldest.count, batch.alerts.data());
     }
     std::copy_n(oldest.descriptors, oldest.count, batch.descriptors.data());
     standby_->release(at_standby);

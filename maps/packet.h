@@ -117,6 +117,7 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
   0x80u /* with XG_DROP: longer than its xg_adjust.longest, which its sender is to be told */
 #define XG_RES_REFUSED \
   0x100u /* with XG_DROP: a DNS query, whose sender is to be told that there is no such domain */
+#define XG_RES_ALERTS 0x200u /* rules that hold for the packet are told: its xg_alerts */
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)
@@ -174,6 +175,17 @@ XG_ASSERT_SIZE(xg_adjust, 16);
 XG_ASSERT_OFFSET(xg_adjust, ip_bytes, 4);
 XG_ASSERT_OFFSET(xg_adjust, outer, 8);
 XG_ASSERT_OFFSET(xg_adjust, ether_type, 12);
+
+/* With XG_RES_ALERTS: the rules that hold for the packet and are to be told of, in the order in which their
+ * stage has them, which is the pipeline's only one of its kind. */
+#define XG_MAX_ALERTS 7u
+#define XG_ALERTS_MORE 0x8000u /* and more rules hold than there is room for */
+XG_RECORD(xg_alerts) {
+  u16 count; /* of those that are named; XG_ALERTS_MORE */
+  u16 rules[7];
+};
+XG_ASSERT_SIZE(xg_alerts, 16);
+XG_ASSERT_OFFSET(xg_alerts, rules, 2);
 
 /* Room for what is to come, and as yet in no slot: with XG_RES_PAYLOAD, the packet's bytes from `at` on, to
  * its end, are replaced by these of a buffer that device and host share. */

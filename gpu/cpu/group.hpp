@@ -93,7 +93,22 @@ class Group {
       packet.way.position = 1;
     }
     xg_set_out(batch_, packet.seen, packet.way, packet.result);
+    arrive(packet);
+  }
+
+  // Of a packet that waits: nobody has to be waited for where it is to be inspected.
+  void arrive(Packet& packet) const {
+    if (packet.way.kind >= XG_KIND_INSPECTS) inspect(packet);
     if (packet.way.kind != 0) come(packet);
+  }
+  [[gnu::noinline]] void inspect(Packet& packet) const {
+    std::array<u32, XG_INSPECTION_WORDS> words;
+    const xg_state f{words.data()};
+    const xg_way way = packet.way;
+    xg_clear_inspection(f, 0, 1);
+    xg_stage_look(batch_, way.kind, way.body, packet.seen, f, 0, 1);
+    xg_stage_try(batch_, way.kind, way.body, packet.seen, f, 0, 1);
+    xg_conclude(batch_, packet.seen, f, packet.way, packet.result);
   }
 
   void come(Packet& packet) const {
@@ -135,8 +150,8 @@ class Group {
       if (is_now(packet)) {
         const u32 outcome = sets_.apply(batch_, packet.way.kind, packet.way.body, packet.touch);
         xg_settle(batch_, packet.seen, outcome, packet.way, packet.result);
+        arrive(packet);
         if (packet.way.kind == 0) continue;
-        come(packet);
       }
       waiting_[waiting++] = &packet;
     }

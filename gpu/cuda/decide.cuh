@@ -128,10 +128,40 @@ __device__ inline void keep(const xg_batch& batch, u32 i, const xg_descriptor& d
   __syncwarp();
 }
 
+// The lanes of a warp inspect packet i, which waits for it at a stage. -> what they found is in `f`.
+static __device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, u32 kind, u32 body,
+                                                     xg_state f) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  xg_view seen{};
+  xg_view_packet(batch, i, batch.descriptors.v[i], seen);
+  xg_look_inside(batch, seen);
+  xg_clear_inspection(f, lane, kWarpLanes);
+  __syncwarp();
+  xg_stage_look(batch, kind, body, seen, f, lane, kWarpLanes);
+  __syncwarp();
+  xg_stage_try(batch, kind, body, seen, f, lane, kWarpLanes);
+  __syncwarp();
+}
+
+// Those of a warp's packets that wait for it, one after the other, to their end. i, seen, way and r are each
+// lane's packet's.
+__device__ inline void inspect_waiting(const xg_batch& batch, u32 i, const xg_view& seen, xg_way& way,
+                                       xg_result& r, Lines& lines) {
+  const xg_state f{lines.inspection};
+  u32 waiting = __ballot_sync(~0u, way.kind >= XG_KIND_INSPECTS);
+  for (; waiting != 0; waiting &= waiting - 1) {
+    const u32 owner = __ffs(static_cast<int>(waiting)) - 1;
+    inspect_together(batch, __shfl_sync(~0u, i, owner), __shfl_sync(~0u, way.kind, owner),
+                     __shfl_sync(~0u, way.body, owner), f);
+    if (threadIdx.x % kWarpLanes == owner) xg_conclude(batch, seen, f, way, r);
+    __syncwarp();
+  }
+}
+
 }  // namespace detail
 
-// Programmatic dependent launch. GPUs before compute capability 9.0 have none: what is compiled for those does
-// nothing here, and is launched without (Kernels::overlaps()).
+// Programmatic dependent launch. GPUs before compute capability 9.0 have none: what is compiled for those
+// does nothing here, and is launched without (Kernels::overlaps()).
 //
 // From here on the next batch's blocks may come, as soon as there is room for them.
 __device__ __forceinline__ void let_next_begin() {
@@ -185,9 +215,10 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
       xg_look_inside(batch, seen);
       xg_set_out(batch, seen, way, r);
     }
-    if (!kTables && way.kind != 0) r = xg_no_result();
   }
   __syncwarp();
+  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0) detail::inspect_waiting(batch, i, seen, way, r, lines);
+  if (!kTables && way.kind != 0) r = xg_no_result();
   if constexpr (kTables) detail::keep(batch, i, descriptor, way, has_line, scratch, lines);
   if (flows.ports != nullptr)
     publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, lines);

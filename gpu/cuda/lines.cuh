@@ -4,7 +4,7 @@
 // in one piece: the 128-byte lines in which packets' headers come, and what goes back to the host.
 #pragma once
 
-#include "maps/packet.h"
+#include "gpu/stages/inspection.h"
 
 namespace xdpgpu::gpu::cuda {
 
@@ -17,9 +17,10 @@ constexpr u32 kLinesPerLoad = kWarpLanes / kLanesPerLine;
 struct alignas(16) Line {
   uint4 pieces[kLanesPerLine + 1];
 };
-// One for each lane of a warp.
+// One for each lane of a warp, and what its lanes find of a packet that they inspect together.
 struct Lines {
   Line of[kWarpLanes];
+  u32 inspection[XG_INSPECTION_WORDS];
 };
 
 }  // namespace xdpgpu::gpu::cuda

@@ -14,6 +14,7 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
                   .and_then([&] { return pin(memory.results_, packets * sizeof(xg_result)); })
                   .and_then([&] { return pin(memory.edits_, packets * sizeof(xg_edit)); })
                   .and_then([&] { return pin(memory.adjusts_, packets * sizeof(xg_adjust)); })
+                  .and_then([&] { return pin(memory.alerts_, packets * sizeof(xg_alerts)); })
                   .and_then([&] { return ScratchMemory::create(options.batch_capacity, stream); })
                   .map([&](ScratchMemory&& made) { memory.scratch_ = std::move(made); });
   if (done && shared.frames == Frames::staged) {
@@ -31,6 +32,7 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
     slot.results = reinterpret_cast<xg_result*>(memory.results_.host()) + first;
     slot.edits = reinterpret_cast<xg_edit*>(memory.edits_.host()) + first;
     slot.adjusts = reinterpret_cast<xg_adjust*>(memory.adjusts_.host()) + first;
+    slot.alerts = reinterpret_cast<xg_alerts*>(memory.alerts_.host()) + first;
   }
   return memory;
 }
@@ -57,13 +59,15 @@ SlotsView SlotMemory::view(const Shared& shared, u32 receive_queue) const noexce
   view.results.v = reinterpret_cast<xg_result*>(results_.device());
   view.edits.v = reinterpret_cast<xg_quad*>(edits_.device());
   view.adjusts.v = reinterpret_cast<xg_quad*>(adjusts_.device());
+  view.alerts.v = reinterpret_cast<xg_quad*>(alerts_.device());
   view.flows = {shared.flows.device(), receive_queue};
   view.scratch = scratch_.view(shared);
   return view;
 }
 
 void SlotMemory::abandon() noexcept {
-  for (Pinned* pinned : {&descriptors_, &results_, &edits_, &adjusts_, &staging_}) pinned->abandon();
+  for (Pinned* pinned : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &staging_})
+    pinned->abandon();
   scratch_.abandon();
 }
 

@@ -28,14 +28,17 @@ class StagesBehind final : public Behind {
     Place place = place_;
     xg_edit edit;
     xg_adjust adjust;
+    xg_alerts alerts;
     place.edit = &edit;
     place.adjust = &adjust;
+    place.alerts = &alerts;
     for (const auto& stage : stages_) {
       place.position++;
-      if (stage->remembers()) return Fate::undecided;
+      if (stage->remembers() || stage->inspects()) return Fate::undecided;
       xg_result result{};
       edit = {};
       adjust = {};
+      alerts = {};
       if (!stage->decide(packet_, place, result)) continue;
       const u32 action = XG_VERDICT_ACTION(result.verdict);
       if (action == XG_PASS) return Fate::to_host;
@@ -78,7 +81,7 @@ bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
 // buffers: the packet's.
 xg_result decide_packet(std::span<const u8> region, std::span<const xg_descriptor> buffers, u32 generation,
                         const std::vector<PipelineSettings>& settings, const Stages& stages, xg_edit& edit,
-                        xg_adjust& adjust) {
+                        xg_adjust& adjust, xg_alerts& alerts) {
   const xg_descriptor& descriptor = buffers.front();
   xg_result result{};
   auto packet = read_packet(region, descriptor);
@@ -91,7 +94,7 @@ xg_result decide_packet(std::span<const u8> region, std::span<const xg_descripto
   for (const xg_descriptor& buffer : packet->later) packet->bytes += buffer.length;
   if (settings[packet->metadata.pipeline].inner) look_inside(*packet);
   const auto& pipeline = stages[packet->metadata.pipeline];
-  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust};
+  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust, &alerts};
   for (u32 p = 0; p < packet->metadata.pipeline; p++)
     for (const auto& stage : stages[p]) place.first_rewrite += stage->rewrites();
   bool seen_by_table = false;
@@ -156,11 +159,13 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
     results[i] = {};
     xg_edit edit{};
     xg_adjust adjust{};
+    xg_alerts alerts{};
     if (!later_buffer)
       results[i] = decide_packet(region, descriptors.subspan(i, end - i), generation, state_->settings,
-                                 state_->stages, edit, adjust);
+                                 state_->stages, edit, adjust, alerts);
     if (!edits.edits.empty()) edits.edits[i] = edit;
     if (!edits.adjusts.empty()) edits.adjusts[i] = adjust;
+    if (!edits.alerts.empty()) edits.alerts[i] = alerts;
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }

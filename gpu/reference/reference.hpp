@@ -16,6 +16,7 @@ namespace xdpgpu::gpu::reference {
 struct Edits {
   std::span<xg_edit> edits;
   std::span<xg_adjust> adjusts;
+  std::span<xg_alerts> alerts{};
 };
 
 // Answers streams of packets, and remembers what stages remember from one to the next.

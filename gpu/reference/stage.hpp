@@ -36,6 +36,8 @@ struct Place {
   // The packet's records, all zero, for stages that edit.
   xg_edit* edit = nullptr;
   xg_adjust* adjust = nullptr;
+  // Likewise, for those that tell of rules.
+  xg_alerts* alerts = nullptr;
 };
 
 // A stage of one pipeline, and what it remembers of its packets.
@@ -54,6 +56,7 @@ class Stage {
   // For how many milliseconds what it lets go on may be remembered, 0: without end; nothing: not at all.
   virtual std::optional<u32> cached_undecided() const { return std::nullopt; }
   virtual bool remembers() const { return false; }
+  virtual bool inspects() const { return false; }
   // Of one that remembers: its table word for word as a device has it.
   virtual std::vector<u32> table() const { return {}; }
 };

@@ -18,6 +18,8 @@
  * XG_HANDLE(name, address)       the handle of what stands at a u64 address
  * XG_IS_THERE(handle)            whether the handle has an address, which may be 0
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
+ * XG_MIN(handle, index, n)       handle.v[index] = the smaller one of it and n, likewise; what it was before
+ * XG_SWAP_IF(handle, i, is, n)   handle.v[i] = n if it is `is`, likewise; what it was before
  * XG_COUNT(state, index)         counts what stands in two words of a table, low and high, up by one; index
  *                                is even, and the table's address a multiple of 8. On the CPU it counts in
  *                                xg_state.counts, where that is there
@@ -47,6 +49,8 @@
 #define XG_HANDLE(name, address) name(address)
 #define XG_IS_THERE(handle) (u64(handle) != u64(0))
 #define XG_ADD(handle, index, n) atomicAdd((handle).v[index], (n))
+#define XG_MIN(handle, index, n) atomicMin((handle).v[index], (n))
+#define XG_SWAP_IF(handle, index, is, n) atomicCompSwap((handle).v[index], (is), (n))
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
 #define XG_BITS_SET(x) u32(bitCount(x))
 /* Of the last byte's word: where all four are in one, the same. No count of 32 bits. */
@@ -83,6 +87,8 @@ XG_FN Handle xg_handle(u64 address) {
 #define XG_UNALIGNED(handle, index, shift) \
   __funnelshift_r((handle).v[index], (handle).v[(index) + (((shift) + 3u) >> 2)], (shift)*8u)
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
+#define XG_MIN(handle, index, n) atomicMin(&(handle).v[index], (n))
+#define XG_SWAP_IF(handle, index, is, n) atomicCAS(&(handle).v[index], (is), (n))
 /* Millions of additions to one word wait for each other: so threads of a warp that count the same at a time
  * add together. */
 __device__ inline void xg_count_together(u32* at) {
@@ -96,6 +102,21 @@ __device__ inline void xg_count_together(u32* at) {
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
 #define XG_ADD(handle, index, n) __atomic_fetch_add(&(handle).v[index], (n), __ATOMIC_RELAXED)
+/* Of words that one thread has. */
+template <class Handle>
+XG_FN u32 xg_min(Handle handle, u32 index, u32 n) {
+  u32 before = handle.v[index];
+  if (n < before) handle.v[index] = n;
+  return before;
+}
+template <class Handle>
+XG_FN u32 xg_swap_if(Handle handle, u32 index, u32 is, u32 n) {
+  u32 before = handle.v[index];
+  if (before == is) handle.v[index] = n;
+  return before;
+}
+#define XG_MIN(handle, index, n) xg_min((handle), (index), (n))
+#define XG_SWAP_IF(handle, index, is, n) xg_swap_if((handle), (index), (is), (n))
 template <class Handle>
 XG_FN u32 xg_unaligned(Handle handle, u32 index, u32 shift) {
   u32 word;

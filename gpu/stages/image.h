@@ -19,7 +19,7 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 9u
+#define XG_IMAGE_HEADER 10u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
@@ -31,8 +31,9 @@
 #define XG_IMAGE_STATES_AT 5u /* number of tables */
 /* Bit a round, of the first 32: one of its tables has sets to which many packets of a batch come. */
 #define XG_IMAGE_CROWDED_AT 6u
-#define XG_IMAGE_PAYLOAD_AT 7u /* most of XG_PIPELINE_PAYLOAD of all pipelines */
-#define XG_IMAGE_INNER_AT 8u   /* 1: some pipeline has XG_PIPELINE_INNER */
+#define XG_IMAGE_PAYLOAD_AT 7u  /* most of XG_PIPELINE_PAYLOAD of all pipelines */
+#define XG_IMAGE_INNER_AT 8u    /* 1: some pipeline has XG_PIPELINE_INNER */
+#define XG_IMAGE_INSPECTS_AT 9u /* 1: some pipeline has a stage that inspects */
 #define XG_PIPELINE_UNDECIDED 3u
 #define XG_PIPELINE_PAYLOAD 5u
 #define XG_PIPELINE_INNER 6u
@@ -42,8 +43,11 @@
 
 #define XG_NEXT 7u
 
-/* A stage's kind is its number (gpu/stages/stages.def); of a stage with a table, this and its number. */
+/* A stage's kind is its number (gpu/stages/stages.def); of a stage with a table, and of one that inspects,
+ * this and its number. Packets wait at both. The second's body has no round: the word is ~0 (XG_BODY_ROUND).
+ */
 #define XG_KIND_STATEFUL 64u
+#define XG_KIND_INSPECTS 128u
 
 /* First words of every body. */
 #define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */

@@ -4,9 +4,11 @@
 //
 //   KIND 0   decides a batch: one invocation a packet
 //   KIND 1   brings a batch's packets to the first stage with a table: one invocation a packet
-//   KIND 2   takes them through the tables (gpu/stages/table.h): one workgroup, so many packets at a time as it
-//            has invocations. In each round the packets of one set are one invocation's, which applies them in
-//            their order; those of different sets do not wait for each other.
+//   KIND 2   takes them through the tables (gpu/stages/table.h): one workgroup, so many packets at a time as
+//   it
+//            has invocations. In each round the packets of one set are one invocation's, which applies them
+//            in their order; those of different sets do not wait for each other.
+//   KIND 3   inspects those that wait for it (gpu/stages/inspection.h): a workgroup a packet
 #version 460
 #define XG_GLSL 1
 #extension GL_GOOGLE_include_directive : require
@@ -17,7 +19,9 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #include "gpu/stages/pipeline.h"
 
-#if KIND == 2
+#if KIND == 3
+#define INVOCATIONS 32
+#elif KIND == 2
 #define INVOCATIONS 128
 #else
 #define INVOCATIONS 64
@@ -28,8 +32,9 @@ layout(local_size_x = INVOCATIONS) in;
 layout(push_constant, scalar) uniform Arguments {
   xg_batch batch;
   xg_state marks;
-  u32 begin;  // KIND 2: packets begin..end - 1
+  u32 begin;  // KIND 2 and 3: packets begin..end - 1
   u32 end;
+  xg_state inspections;  // KIND 3: XG_INSPECTION_WORDS a workgroup
 };
 
 #if KIND == 0
@@ -55,6 +60,34 @@ void main() {
   }
   marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
   if (way.kind == 0u) batch.results.v[i] = r;
+}
+
+#elif KIND == 3
+
+void main() {
+  u32 i = begin + gl_WorkGroupID.x;
+  u32 mark = marks.v[i];
+  if (mark == 0u) return;
+  xg_view seen;
+  xg_view_packet(batch, i, batch.descriptors.v[i], seen);
+  xg_look_inside(batch, seen);
+  xg_way way = xg_way_from(mark - 1u);
+  xg_resume(batch, seen, way);
+  xg_state f = XG_AT(xg_state, inspections, u64(gl_WorkGroupID.x * XG_INSPECTION_WORDS * 4u));
+  u32 lane = gl_LocalInvocationID.x;
+  xg_clear_inspection(f, lane, INVOCATIONS);
+  memoryBarrier();
+  barrier();
+  xg_stage_look(batch, way.kind, way.body, seen, f, lane, INVOCATIONS);
+  memoryBarrier();
+  barrier();
+  xg_stage_try(batch, way.kind, way.body, seen, f, lane, INVOCATIONS);
+  memoryBarrier();
+  barrier();
+  if (lane != 0u) return;
+  xg_result r = xg_no_result();
+  xg_conclude(batch, seen, f, way, r);
+  batch.results.v[i] = r;
 }
 
 #else
@@ -128,7 +161,9 @@ void main() {
       barrier();
       if (here) xg_settle(batch, seen, outcomes[mine], way, r);
     }
-    if (mark != 0u) batch.results.v[i] = r;
+    if (mark == 0u) continue;
+    marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
+    batch.results.v[i] = r;
   }
 }
 

@@ -8,6 +8,7 @@
 #define XDPGPU_STAGES_PIPELINE_H
 
 #include "gpu/stages/inner.h"
+#include "gpu/stages/inspection.h"
 #include "gpu/stages/list.h"
 
 /* Ends a packet's way by the action of the stage that it stands at. A packet that a table has let go on is
@@ -64,6 +65,17 @@ XG_FN void xg_resume(xg_batch b, xg_view p, XG_INOUT(xg_way) way) {
 XG_FN void xg_settle(xg_batch b, xg_view p, u32 outcome, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
   u32 action = xg_stage_settle(b, way.kind, way.body, outcome, p, r);
   if (XG_VERDICT_ACTION(action) != XG_NEXT && (p.flags & XG_PKT_EGRESS) == 0u) {
+    xg_end(b, b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS, action, way, r);
+    return;
+  }
+  way.position++;
+  xg_advance(b, p, way, r);
+}
+
+/* After an inspection, for its last part: on to the packet's end. */
+XG_FN void xg_conclude(xg_batch b, xg_view p, xg_state f, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
+  u32 action = xg_stage_conclude(b, way.kind, way.body, p, f, r);
+  if (XG_VERDICT_ACTION(action) != XG_NEXT) {
     xg_end(b, b.image.v[XG_IMAGE_TABLE_AT] + p.pipeline * XG_PIPELINE_WORDS, action, way, r);
     return;
   }

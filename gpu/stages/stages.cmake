@@ -9,7 +9,7 @@
 #   gpu/stages/references.hpp what each stage's reference.cpp defines
 set(known_traits decides remembers checks drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
                  apply_many settles rules notes estimates asks_router encapsulates checks_health alarms
-                 together record_ahead reads_payload flow_events outermost)
+                 together record_ahead reads_payload flow_events outermost inspects)
 set(stage_includes ${PROJECT_SOURCE_DIR} ${stages_generated})
 set(in_tree ${CMAKE_CURRENT_SOURCE_DIR}/stages)
 set(stage_lines)
@@ -112,7 +112,13 @@ foreach(line IN LISTS stage_lines)
            "                       [&](u32 i) -> xg_${name}_ahead& { return packets[i]->ahead.${name}; });\n")
     string(APPEND together_decide "  if (kind == ${number}u) return xg_${name}_decide_ahead(b, body, p, ahead.${name}, r);\n")
   endif()
-  if("decides" IN_LIST traits)
+  if("inspects" IN_LIST traits)
+    math(EXPR kind "128 + ${number}")
+    string(APPEND look "  if (kind == ${kind}u) xg_${name}_look(b, body, p, f, lane, lanes);\n")
+    string(APPEND try "  if (kind == ${kind}u) xg_${name}_try(b, body, p, f, lane, lanes);\n")
+    string(APPEND conclude "  if (kind == ${kind}u) return xg_${name}_conclude(b, body, p, f, r);\n")
+  endif()
+  if("decides" IN_LIST traits AND NOT "inspects" IN_LIST traits)
     string(APPEND decide "  if (kind == ${number}u) return xg_${name}_decide(b, body, p, r);\n")
   endif()
   if("remembers" IN_LIST traits)
@@ -159,6 +165,15 @@ file(CONFIGURE OUTPUT ${stages_generated}/gpu/stages/list.h @ONLY CONTENT "@head
 /* A stage without a table. Returns an action word. */
 XG_FN u32 xg_stage(xg_batch b, u32 kind, u32 body, xg_view p, XG_INOUT(xg_result) r) {
 @decide@  return XG_ABORTED;
+}
+
+/* A stage that inspects, in three parts (gpu/stages/inspection.h). */
+XG_FN void xg_stage_look(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+@look@}
+XG_FN void xg_stage_try(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+@try@}
+XG_FN u32 xg_stage_conclude(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, XG_INOUT(xg_result) r) {
+@conclude@  return XG_ABORTED;
 }
 
 #include \"gpu/stages/fate.h\"

@@ -38,6 +38,7 @@ struct StageTraits {
   bool reads_payload = false;
   bool flow_events = false;
   bool outermost = false;
+  bool inspects = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

@@ -19,10 +19,15 @@ constexpr u32 kBegin[] = {
 constexpr u32 kTables[] = {
 #include "pipeline_2_spirv.inc"
 };
-static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203, "not SPIR-V");
+constexpr u32 kInspect[] = {
+#include "pipeline_3_spirv.inc"
+};
+static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203 &&
+                  kInspect[0] == 0x07230203,
+              "not SPIR-V");
 
 // In the order of Context::Entry.
-constexpr std::array<std::span<const u32>, kEntries> kShaders{kDecide, kBegin, kTables};
+constexpr std::array<std::span<const u32>, kEntries> kShaders{kDecide, kBegin, kTables, kInspect};
 
 bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
   const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);

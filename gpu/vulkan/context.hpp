@@ -43,13 +43,15 @@ class Instance {
 };
 
 // The push constants: xg_batch as the shaders see it, with addresses in the place of pointers, a word for
-// each packet to note in where it waits, and the packets that are taken through the tables: begin..end - 1.
+// each packet to note in where it waits, and the packets that are taken through the tables, or inspected:
+// begin..end - 1.
 struct Arguments {
   vk::DeviceAddress frames;
   vk::DeviceAddress descriptors;
   vk::DeviceAddress results;
   vk::DeviceAddress edits;
   vk::DeviceAddress adjusts;
+  vk::DeviceAddress alerts;
   vk::DeviceAddress image;
   vk::DeviceAddress states;
   u64 frames_bytes;
@@ -57,12 +59,13 @@ struct Arguments {
   u32 generation;
   vk::DeviceAddress marks;
   u32 begin, end;
+  vk::DeviceAddress inspections;  // words for each packet that is inspected at a time
 };
 
 // The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what
-// takes it through them.
-enum class Entry : u32 { decide, begin, tables };
-inline constexpr u32 kEntries = 3;
+// takes it through them; what inspects those that wait for it.
+enum class Entry : u32 { decide, begin, tables, inspect };
+inline constexpr u32 kEntries = 4;
 
 // Several of the interface's queues may share one of the hardware's: a submission holds its lock.
 struct HardwareQueue {

@@ -46,10 +46,11 @@ class VulkanDevice final : public Device {
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (shared_.context->failed()) return tl::unexpected(why_lost());
     Context& context = *shared_.context;
-    if (!pipelines->states().empty())
-      if (auto built = context.build(Entry::begin).and_then([&] { return context.build(Entry::tables); });
-          !built)
-        return built;
+    Result<void> built;
+    if (!pipelines->states().empty() || pipelines->inspects()) built = context.build(Entry::begin);
+    if (built && !pipelines->states().empty()) built = context.build(Entry::tables);
+    if (built && pipelines->inspects()) built = context.build(Entry::inspect);
+    if (!built) return built;
     auto tables = states_.take(
         *pipelines, [&](const StateSpec& spec) { return zeroed_buffer(context, spec.words * sizeof(u32)); });
     if (!tables) return tl::unexpected(tables.error());

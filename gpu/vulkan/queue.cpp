@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "gpu/stages/view.h"
+#include "gpu/stages/inspection.h"
 #include "gpu/staging.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -14,6 +14,8 @@ constexpr u32 kGroup = 64;  // local_size_x of gpu/stages/pipeline.comp
 // invocation after 65,536 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS), and one invocation may have to apply
 // all of these packets.
 constexpr u32 kSoftwarePackets = 128;
+// Packets that are inspected in a dispatch.
+constexpr u32 kInspected = 1024;
 constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 
 static_assert(offsetof(Arguments, marks) == sizeof(xg_batch));
@@ -55,10 +57,14 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
   auto given = give(descriptors_, packets * sizeof(xg_descriptor))
                    .and_then([&] { return give(results_, packets * sizeof(xg_result)); })
                    .and_then([&] { return give(edits_, packets * sizeof(xg_edit)); })
-                   .and_then([&] { return give(adjusts_, packets * sizeof(xg_adjust)); });
+                   .and_then([&] { return give(adjusts_, packets * sizeof(xg_adjust)); })
+                   .and_then([&] { return give(alerts_, packets * sizeof(xg_alerts)); });
   if (given)
     given =
         zeroed_buffer(context_, packets * sizeof(u32)).map([&](Buffer&& made) { marks_ = std::move(made); });
+  if (given)
+    given = zeroed_buffer(context_, u64{options.depth} * kInspected * XG_INSPECTION_WORDS * sizeof(u32))
+                .map([&](Buffer&& made) { inspections_ = std::move(made); });
   if (given && shared_.frames == Frames::staged) {
     staging_bytes_ = staging_bytes(options.batch_capacity);
     given = give(staging_, options.depth * staging_bytes_).and_then([&] {
@@ -72,6 +78,7 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
     slot.results = static_cast<xg_result*>(results_.mapped) + first;
     slot.edits = static_cast<xg_edit*>(edits_.mapped) + first;
     slot.adjusts = static_cast<xg_adjust*>(adjusts_.mapped) + first;
+    slot.alerts = static_cast<xg_alerts*>(alerts_.mapped) + first;
   }
 
   auto pool = checked("creating a command pool",
@@ -104,7 +111,8 @@ VulkanQueue::~VulkanQueue() {
     }
   }
   if (!context_.abandoned()) return;
-  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &staging_, &staged_, &marks_})
+  for (Buffer* buffer :
+       {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &staging_, &staged_, &marks_, &inspections_})
     buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
@@ -123,9 +131,12 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   arguments.results = results_.address + first * sizeof(xg_result);
   arguments.edits = edits_.address + first * sizeof(xg_edit);
   arguments.adjusts = adjusts_.address + first * sizeof(xg_adjust);
+  arguments.alerts = alerts_.address + first * sizeof(xg_alerts);
   arguments.image = loaded.image.address;
   arguments.states = arguments.image + loaded.pipelines->image().size() * sizeof(u32);
   arguments.marks = marks_.address + first * sizeof(u32);
+  arguments.inspections =
+      inspections_.address + u64{slot.index} * kInspected * XG_INSPECTION_WORDS * sizeof(u32);
   arguments.count = count;
   arguments.generation = generation;
   if (shared_.frames == Frames::in_place) {
@@ -143,23 +154,24 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
                         &arguments, d);
   const u32 groups = (count + kGroup - 1) / kGroup;
-  if (loaded.tables.empty()) {
-    run(command, Entry::decide, groups);
-  } else {
-    run(command, Entry::begin, groups);
-    const vk::MemoryBarrier in_order(vk::AccessFlagBits::eShaderWrite,
-                                     vk::AccessFlagBits::eShaderRead | vk::AccessFlagBits::eShaderWrite);
-    const u32 at_a_time = context_.candidate().info.software ? kSoftwarePackets : count;
-    for (; arguments.begin < count; arguments.begin = arguments.end) {
+  const bool inspects = loaded.pipelines->inspects();
+  run(command, loaded.tables.empty() && !inspects ? Entry::decide : Entry::begin, groups);
+  const vk::MemoryBarrier in_order(vk::AccessFlagBits::eShaderWrite,
+                                   vk::AccessFlagBits::eShaderRead | vk::AccessFlagBits::eShaderWrite);
+  const auto run_in_turn = [&](Entry entry, u32 at_a_time, bool a_group_each) {
+    for (arguments.begin = 0; arguments.begin < count; arguments.begin = arguments.end) {
       arguments.end = std::min(count, arguments.begin + at_a_time);
       // Also behind all that this hardware queue was given before: other batches of these tables.
       command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
                               vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
       command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
                             &arguments, d);
-      run(command, Entry::tables, 1);
+      run(command, entry, a_group_each ? arguments.end - arguments.begin : 1);
     }
-  }
+  };
+  if (!loaded.tables.empty())
+    run_in_turn(Entry::tables, context_.candidate().info.software ? kSoftwarePackets : count, false);
+  if (inspects) run_in_turn(Entry::inspect, kInspected, true);
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},
                           to_host, {}, {}, d);

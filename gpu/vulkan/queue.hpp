@@ -58,10 +58,12 @@ class VulkanQueue final : public Queue {
   Buffer results_;
   Buffer edits_;
   Buffer adjusts_;
+  Buffer alerts_;
   Buffer staging_;  // staged only: the frames
   u64 staging_bytes_ = 0;
-  Buffer staged_;  // staged only: their descriptors
-  Buffer marks_;   // one word a packet, per slot
+  Buffer staged_;       // staged only: their descriptors
+  Buffer marks_;        // one word a packet, per slot
+  Buffer inspections_;  // of kInspected packets, per slot
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;
   Unique<vk::Semaphore> timeline_;

@@ -16,7 +16,7 @@ if(vulkan_possible)
   set(shader ${CMAKE_CURRENT_SOURCE_DIR}/stages/pipeline.comp)
   list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE shader_includes)
   set(shader_words)
-  foreach(kind 0 1 2)
+  foreach(kind 0 1 2 3)
     set(spirv ${CMAKE_CURRENT_BINARY_DIR}/pipeline_${kind}.spv)
     set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_${kind}_spirv.inc)
     add_custom_command(

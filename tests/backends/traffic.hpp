@@ -66,6 +66,9 @@ inline constexpr u32 kGeneration = 7;
 // metadata that lies. Their pipelines are below `pipelines`, hostile ones excepted. Addresses and ports come
 // from the small pools that policies.hpp draws its rules from.
 Traffic random_traffic(Random& random, u32 packets, u32 pipelines);
+// Likewise, with frames of frame_of(), of up to 1,000 bytes, in the place of most of them, one of four in two
+// buffers.
+Traffic with_frames(Random& random, u32 packets, u32 pipelines, std::vector<u8> (*frame_of)(Random&));
 
 // Likewise, three of four of them inside of IPv4 or IPv6 and, some, UDP to ports 6080 and 6081: whole and cut
 // off, with each ECN, with outer options and extension headers, in fragments, in headers that contradict each

@@ -209,15 +209,15 @@ class Devices {
     std::vector<xg_result> should(descriptors_.size());
     std::vector<xg_edit> edits(descriptors_.size());
     std::vector<xg_adjust> adjusts(descriptors_.size());
-    reference_.decide(region_.bytes(), descriptors_, kGeneration, should, {edits, adjusts});
-    for (Tested& one : tested_) compare(one, should, edits, adjusts);
+    std::vector<xg_alerts> alerts(descriptors_.size());
+    reference_.decide(region_.bytes(), descriptors_, kGeneration, should, {edits, adjusts, alerts});
+    for (Tested& one : tested_) compare(one, should, {edits, adjusts, alerts});
     descriptors_.clear();
     inputs_.clear();
   }
 
  private:
-  void compare(Tested& one, const std::vector<xg_result>& should, const std::vector<xg_edit>& edits,
-               const std::vector<xg_adjust>& adjusts) {
+  void compare(Tested& one, const std::vector<xg_result>& should, const gpu::reference::Edits& records) {
     gpu::Slot* slot = one.queue->acquire();
     std::copy(descriptors_.begin(), descriptors_.end(), slot->descriptors);
     if (one.queue->submit(slot, static_cast<u32>(descriptors_.size()), kGeneration) != gpu::Submit::ok)
@@ -236,12 +236,14 @@ class Devices {
                                      "detail {} {}; packets before it may matter",
                                      one.name, is.verdict, is_right.verdict, is.flags, is_right.flags,
                                      is.detail, is_right.detail));
-      const bool edited =
-          (is.flags & XG_RES_EDIT) == 0 || std::memcmp(&done->edits[i], &edits[i], sizeof(xg_edit)) == 0;
+      const bool edited = (is.flags & XG_RES_EDIT) == 0 ||
+                          std::memcmp(&done->edits[i], &records.edits[i], sizeof(xg_edit)) == 0;
       const bool adjusted = (is.flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) == 0 ||
-                            std::memcmp(&done->adjusts[i], &adjusts[i], sizeof(xg_adjust)) == 0;
-      if (!edited || !adjusted)
-        fail(inputs_[i], one.name + " has another edit than the reference; packets before it may matter");
+                            std::memcmp(&done->adjusts[i], &records.adjusts[i], sizeof(xg_adjust)) == 0;
+      const bool told = (is.flags & XG_RES_ALERTS) == 0 ||
+                        std::memcmp(&done->alerts[i], &records.alerts[i], sizeof(xg_alerts)) == 0;
+      if (!edited || !adjusted || !told)
+        fail(inputs_[i], one.name + " has other records than the reference; packets before it may matter");
     }
     one.queue->release(done);
   }

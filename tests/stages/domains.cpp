@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
-#include "maps/parse.h"
 #include "tests/backends/policies.hpp"
 #include "tests/stages/list.hpp"
 
@@ -166,34 +164,8 @@ Bytes frame_of(Random& random) {
   return frame;
 }
 
-// DNS messages in most of the packets of random traffic, one of four in two buffers.
 Traffic dns(Random& random, u32 packets, u32 pipelines) {
-  Traffic from = random_traffic(random, packets, pipelines);
-  Traffic traffic{std::move(from.region), {}};
-  for (std::size_t i = 0; i < from.descriptors.size(); i++) {
-    xg_descriptor descriptor = from.descriptors[i];
-    const u64 chunk = i * u64{XG_CHUNK_SIZE};
-    if (random.one_in(8) || descriptor.offset < chunk + XG_FRAME_DATA ||
-        descriptor.offset > chunk + XG_CHUNK_SIZE - 1000) {
-      traffic.descriptors.push_back(descriptor);
-      continue;
-    }
-    const Bytes frame = frame_of(random);
-    u8* const at = traffic.region.base() + descriptor.offset;
-    std::memcpy(at, frame.data(), frame.size());
-    const auto length = static_cast<u32>(frame.size());
-    const bool cut = random.one_in(4);
-    const u32 first = cut ? random.between(14, length - 1) : length;
-    xg_packet packet;
-    xg_parse_part(at, at + first, length, static_cast<u8>(i % 3), &packet);
-    xg_metadata metadata;
-    std::memcpy(&metadata, at - XG_METADATA_SIZE, sizeof(metadata));
-    xg_metadata_from(&metadata, &packet, metadata.flow_hash);
-    std::memcpy(at - XG_METADATA_SIZE, &metadata, sizeof(metadata));
-    traffic.descriptors.push_back({descriptor.offset, first, cut ? XG_DESC_MORE : 0});
-    if (cut) traffic.descriptors.push_back({descriptor.offset + first, length - first, 0});
-  }
-  return traffic;
+  return with_frames(random, packets, pipelines, frame_of);
 }
 
 SettingsCase settings() {

@@ -9,7 +9,7 @@ class L2fwd final : public StageWith<L2fwdSettings> {
   using StageWith::StageWith;
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
     result.verdict = send_verdict(settings().to_port, settings().target, place.position);
-    result.flags = XG_RES_SWAP_MACS;
+    result.flags |= XG_RES_SWAP_MACS;
     set_cache(settings().cache, settings().cache_ttl_ms, packet, XG_REWRITE_SWAP_MACS, result);
     return true;
   }

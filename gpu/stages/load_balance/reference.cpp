@@ -195,7 +195,7 @@ class LoadBalance final : public StageWith<LoadBalanceSettings> {
       const u32 longest = settings().encapsulation->mtu - outer_bytes(*settings().encapsulation, backend);
       const auto bytes = ip_bytes(packet);
       if (!bytes || *bytes > longest) {
-        result.flags = XG_RES_TOO_LONG;
+        result.flags |= XG_RES_TOO_LONG;
         place.adjust->longest = static_cast<u16>(longest);
         return drop(balance_rule::kTooLong);
       }
