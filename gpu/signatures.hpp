@@ -35,7 +35,13 @@ namespace xdpgpu::gpu::signatures {
 
 inline constexpr u32 kMostTries = 3000;
 // Values that byte_extract and byte_math of one signature may keep.
-inline constexpr u32 kMostVariables = 64;
+inline constexpr u32 kMostVariables = 16;
+
+// Of one signature.
+inline constexpr u32 kMostTriedAgain = 32;  // contents that are
+inline constexpr u32 kMostContent = 8192;   // bytes of one
+// Different fast patterns of all of a stage's signatures that may stand in one payload.
+inline constexpr u32 kMostPatterns = 48;
 
 enum class Action : u8 { alert, pass, drop, reject, reject_dst, reject_both };
 
@@ -216,6 +222,10 @@ struct Signature {
   std::optional<FastPattern> fast_pattern;
   // It asks for addresses, ports and protocols alone: Suricata alerts once a flow and direction.
   bool once_a_flow = false;
+  bool operator==(const Signature&) const = default;
 };
+
+// Why no device takes it, as a sentence's end; nothing: they do.
+std::optional<std::string> why_not(const Signature& signature);
 
 }  // namespace xdpgpu::gpu::signatures

@@ -145,6 +145,7 @@ class Inspection {
  public:
   Inspection(const std::vector<sig::Step>& steps, std::span<const u8> payload)
       : steps_(steps), payload_(payload), length_(static_cast<u32>(payload.size())) {}
+  u64 work() const { return work_; }
 
   bool matches_from(std::size_t at) {
     if (at == steps_.size()) return true;
@@ -164,6 +165,7 @@ class Inspection {
 
   template <class Step>
   bool matches_with(const Step& step, std::size_t next) {
+    work_++;
     return step_matches(step) && matches_from(next);
   }
 
@@ -201,16 +203,24 @@ class Inspection {
     return window;
   }
 
-  std::optional<u32> find(const sig::Content& content, Window window) const {
+  std::optional<u32> find(const sig::Content& content, Window window) {
+    work_++;
     const auto same = [&](u8 byte, char wanted) {
       const u8 small = content.nocase && byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte;
       return small == static_cast<u8>(wanted);
     };
     if (content.ends && window.end < length_) return {};
     const auto first = payload_.begin() + window.first, end = payload_.begin() + window.end;
+    const u32 places = window.end - window.first + 1, size = static_cast<u32>(content.bytes.size());
+    if (places <= size) return {};
     const auto found = std::search(first, end, content.bytes.begin(), content.bytes.end(), same);
+    const auto at = static_cast<u32>(found - first);
+    const u32 looked_at = found == end ? places - size : at + 1;
+    work_ += looked_at / 16;
+    for (u32 i = 0; i < looked_at && size > 4; i++)
+      if (std::equal(first + i, first + i + 4, content.bytes.begin(), same)) work_ += (size + 15) / 16;
     if (found == end) return {};
-    return static_cast<u32>(found - payload_.begin());
+    return window.first + at;
   }
 
   // This step, and all from `next` on.
@@ -378,17 +388,27 @@ class Inspection {
   u32 position_ = 0;
   std::array<u64, sig::kMostVariables> variables_{};
   u32 tries_ = 0;
+  u64 work_ = 0;
   bool over_ = false;
 };
 
 }  // namespace
 
 bool matches(const sig::Signature& signature, const SignaturePacket& packet) {
+  u64 work = 0;
+  return matches(signature, packet, work);
+}
+
+bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64& work) {
   if (!packet.judged || !header_matches(signature.header, packet)) return false;
   for (const auto& condition : signature.conditions)
     if (!condition_matches(condition, packet)) return false;
   if (signature.payload.empty()) return true;
-  return !packet.payload.empty() && Inspection(signature.payload, packet.payload).matches_from(0);
+  if (packet.payload.empty()) return false;
+  Inspection inspection(signature.payload, packet.payload);
+  const bool holds = inspection.matches_from(0);
+  work += inspection.work();
+  return holds;
 }
 
 }  // namespace xdpgpu::gpu::reference

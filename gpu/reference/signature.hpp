@@ -45,5 +45,9 @@ struct SignaturePacket {
 };
 
 bool matches(const signatures::Signature& signature, const SignaturePacket& packet);
+// The same, and adds to `work` what it took: each step that is begun costs 1; a content, each time that it is
+// looked for, 1, and 1 for each 16 places that are looked at, and where it is longer than four bytes, at each
+// place that has the first four, 1 for each 16 bytes of it or part of them.
+bool matches(const signatures::Signature& signature, const SignaturePacket& packet, u64& work);
 
 }  // namespace xdpgpu::gpu::reference

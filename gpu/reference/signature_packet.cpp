@@ -62,11 +62,12 @@ std::span<const u8> icmp6_payload(std::span<const u8> message) {
   return message.subspan(4, message.size() - 12);
 }
 
-// Calls visit(number, place) of each extension header of IPv6 until it says that it has seen enough.
+// Calls visit(number, place) of each extension header of IPv6, as many as the parser goes by, until it says
+// that it has seen enough.
 template <class Visit>
 void each_extension(std::span<const u8> packet, u32 ip, const Visit& visit) {
-  u32 next = packet[ip + 6];
-  for (u32 at = ip + 40; at + 8 <= packet.size();) {
+  u32 next = packet[ip + 6], headers = 0;
+  for (u32 at = ip + 40; at + 8 <= packet.size() && headers <= XG_PARSE_EXTENSIONS; headers++) {
     const bool goes_on = next == XG_IPPROTO_HOPOPTS || next == XG_IPPROTO_ROUTING ||
                          next == XG_IPPROTO_DSTOPTS || next == XG_IPPROTO_AH || next == XG_IPPROTO_FRAGMENT;
     if (!goes_on || visit(next, at)) return;
@@ -82,7 +83,7 @@ void each_extension(std::span<const u8> packet, u32 ip, const Visit& visit) {
 }  // namespace
 
 SignaturePacket::SignaturePacket(const Packet& packet)
-    : v4(packet.is(XG_PKT_IPV4)), bytes(first_bytes(packet, 65535 + 64)), ip(packet.metadata.l3_offset) {
+    : v4(packet.is(XG_PKT_IPV4)), bytes(first_bytes(packet, XG_PACKET_MAX)), ip(packet.l3) {
   if (packet.src.empty() || packet.is(XG_PKT_MALFORMED)) return;
   const std::span<const u8> all(bytes);
   src = all.subspan(ip + (v4 ? 12 : 8), v4 ? 4 : 16);

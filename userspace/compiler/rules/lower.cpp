@@ -106,6 +106,7 @@ class Lowering {
     for (const auto& condition : rule_.conditions) ip_protocol(condition);
     for (const auto& condition : rule_.conditions) this->condition(condition);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
+    if (const auto why = sig::why_not(made_)) not_yet("content", *why);
     if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
     made_.once_a_flow =
         rule_.type == Type::ip_only && rule_.header.src.out.empty() && rule_.header.dst.out.empty();

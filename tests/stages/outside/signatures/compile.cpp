@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "gpu/stages/compilers.hpp"
+#include "gpu/stages/table.h"
+#include "signatures/device.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+namespace sig = signatures;
+
+template <class... Ts>
+struct Visitor : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Visitor(Ts...) -> Visitor<Ts...>;
+
+static_assert(XG_SIGNATURES_TRIES == sig::kMostTries && XG_SIGNATURES_VARIABLES >= sig::kMostVariables &&
+              XG_SIGNATURES_CHOICES >= sig::kMostTriedAgain &&
+              XG_SIGNATURES_MOST_PATTERNS == sig::kMostPatterns);
+
+// ---- words that many rules share -------------------------------------------------------------------------
+
+// Pieces of the image, each there once.
+class Shared {
+ public:
+  explicit Shared(Compiled& to) : to_(to) {}
+  u32 at(const std::vector<u32>& words) {
+    const auto [found, is_new] = places_.try_emplace(words, to_.here());
+    if (is_new) to_.image.insert(to_.image.end(), words.begin(), words.end());
+    return found->second;
+  }
+
+ private:
+  Compiled& to_;
+  std::map<std::vector<u32>, u32> places_;
+};
+
+std::vector<u32> bytes_as_words(std::string_view bytes) {
+  std::vector<u32> words((bytes.size() + 3) / 4, 0);
+  for (std::size_t i = 0; i < bytes.size(); i++) words[i / 4] |= u32{static_cast<u8>(bytes[i])} << i % 4 * 8;
+  return words;
+}
+
+u32 big_endian(const sig::Address& address, std::size_t word) {
+  u32 value = 0;
+  for (std::size_t i = 0; i < 4; i++) value = value << 8 | address[word * 4 + i];
+  return value;
+}
+
+std::vector<u32> words_of(const sig::Ranges<sig::Address>& ranges, std::size_t each) {
+  std::vector<u32> words;
+  for (const auto& range : ranges)
+    for (const sig::Address* address : {&range.first, &range.last})
+      for (std::size_t i = 0; i < each; i++) words.push_back(big_endian(*address, i));
+  return words;
+}
+
+// -> addresses
+u32 place(const sig::Addresses& addresses, Shared& shared, std::map<std::vector<u32>, u32>& heads,
+          Compiled& to) {
+  const u32 v4 = shared.at(words_of(addresses.v4, 1)), v6 = shared.at(words_of(addresses.v6, 4));
+  const std::vector<u32> head{static_cast<u32>(addresses.v4.size()), v4,
+                              static_cast<u32>(addresses.v6.size()), v6};
+  const auto [found, is_new] = heads.try_emplace(head, to.here());
+  if (is_new) {
+    to.image.insert(to.image.end(), head.begin(), head.end());
+    to.points(found->second + 1);
+    to.points(found->second + 3);
+  }
+  return found->second;
+}
+
+bool is_all(const sig::Ranges<sig::Address>& ranges, std::size_t bytes) {
+  if (ranges.size() != 1) return false;
+  const auto all = [&](const sig::Address& address, u8 value) {
+    return std::all_of(address.begin(), address.begin() + static_cast<std::ptrdiff_t>(bytes),
+                       [&](u8 byte) { return byte == value; });
+  };
+  return all(ranges[0].first, 0) && all(ranges[0].last, 0xff);
+}
+bool is_any(const sig::Addresses& addresses) { return is_all(addresses.v4, 4) && is_all(addresses.v6, 16); }
+
+std::vector<u32> words_of(const std::optional<sig::Ranges<u16>>& ports) {
+  if (!ports) return {0};
+  std::vector<u32> words{static_cast<u32>(ports->size())};
+  for (const auto& range : *ports) words.push_back(range.first | u32{range.last} << 16);
+  return words;
+}
+
+// ---- conditions and steps --------------------------------------------------------------------------------
+
+std::vector<u32> words_of(const sig::Condition& condition) {
+  const auto word = [](u32 kind, auto argument) { return kind | static_cast<u32>(argument) << 8; };
+  return std::visit(
+      Visitor{[&](const sig::FieldIs& one) -> std::vector<u32> {
+                return {word(XG_CONDITION_FIELD_IS, one.field) | (one.negated ? XG_CONDITION_NEGATED : 0),
+                        one.values.first, one.values.last};
+              },
+              [&](const sig::TcpFlagsAre& one) -> std::vector<u32> {
+                return {word(XG_CONDITION_TCP_FLAGS, one.mode), one.flags | u32{one.mask} << 8,
+                        one.some_of[0] | u32{one.some_of[1]} << 8};
+              },
+              [&](const sig::FragmentBitsAre& one) -> std::vector<u32> {
+                return {word(XG_CONDITION_FRAGMENT_BITS, one.mode), one.bits, 0};
+              },
+              [&](const sig::IpOptionIs& one) -> std::vector<u32> {
+                return {word(XG_CONDITION_IP_OPTION, one.type), 0, 0};
+              },
+              [&](const sig::SameAddresses&) -> std::vector<u32> {
+                return {XG_CONDITION_SAME_ADDRESSES, 0, 0};
+              }},
+      condition);
+}
+
+// A step's words, with what is common to them.
+class StepWords {
+ public:
+  explicit StepWords(u32 kind) { words_[0] = kind; }
+  StepWords& flag(bool on, u32 bit) {
+    if (on) words_[0] |= bit;
+    return *this;
+  }
+  StepWords& argument(auto value) {
+    words_[0] |= static_cast<u32>(value) << 24;
+    return *this;
+  }
+  StepWords& word(u32 at, u64 value) {
+    words_[at] = static_cast<u32>(value);
+    return *this;
+  }
+  // Its low word, or its variable.
+  StepWords& amount(u32 at, const sig::Amount& amount, u32 variable) {
+    flag(amount.variable.has_value(), variable);
+    return word(at, amount.variable ? *amount.variable : static_cast<u64>(amount.constant));
+  }
+  StepWords& value(const sig::Amount& amount) {
+    if (!amount.variable) word(5, static_cast<u64>(amount.constant) >> 32);
+    return this->amount(4, amount, XG_STEP_VAR_VALUE);
+  }
+  StepWords& number(const sig::Number& number) {
+    flag(number.relative, XG_STEP_RELATIVE);
+    word(1, number.bytes | (number.base ? XG_NUMBER_TEXT | u32{*number.base} << 8 : 0) |
+                (number.little_endian ? XG_NUMBER_LITTLE : 0));
+    return amount(2, number.offset, XG_STEP_VAR_OFFSET);
+  }
+  StepWords& mask(const sig::Mask& mask) {
+    flag(mask.has_value(), XG_STEP_MASK);
+    return word(3, mask.value_or(0));
+  }
+  const std::array<u32, XG_SIGNATURES_STEP>& words() const { return words_; }
+
+ private:
+  std::array<u32, XG_SIGNATURES_STEP> words_{};
+};
+
+StepWords words_of(const sig::Content& one, Shared& shared) {
+  StepWords step(XG_STEP_CONTENT);
+  step.flag(one.negated, XG_STEP_NEGATED)
+      .flag(one.nocase, XG_STEP_NOCASE)
+      .flag(one.ends, XG_STEP_ENDS)
+      .flag(one.depth.has_value(), XG_STEP_DEPTH)
+      .flag(one.distance.has_value(), XG_STEP_DISTANCE)
+      .flag(one.within.has_value(), XG_STEP_WITHIN)
+      .flag(one.tried_again, XG_STEP_TRIED_AGAIN)
+      .word(1, shared.at(bytes_as_words(one.bytes)))
+      .word(2, one.bytes.size())
+      .amount(3, one.offset, XG_STEP_VAR_OFFSET);
+  if (one.depth) step.amount(4, *one.depth, XG_STEP_VAR_DEPTH);
+  if (one.distance) step.amount(5, *one.distance, XG_STEP_VAR_DISTANCE);
+  if (one.within) step.amount(6, *one.within, XG_STEP_VAR_WITHIN);
+  return step;
+}
+
+StepWords words_of(const sig::Step& step, Shared& shared) {
+  return std::visit(Visitor{[&](const sig::Content& one) { return words_of(one, shared); },
+                            [](const sig::ByteTest& one) {
+                              return StepWords(XG_STEP_TEST)
+                                  .flag(one.negated, XG_STEP_NEGATED)
+                                  .argument(one.op)
+                                  .number(one.number)
+                                  .mask(one.mask)
+                                  .value(one.value);
+                            },
+                            [](const sig::ByteJump& one) {
+                              return StepWords(XG_STEP_JUMP)
+                                  .flag(one.align, XG_STEP_ALIGN)
+                                  .argument(one.from)
+                                  .number(one.number)
+                                  .word(3, one.multiplier)
+                                  .value({one.post_offset, {}});
+                            },
+                            [](const sig::ByteExtract& one) {
+                              return StepWords(XG_STEP_EXTRACT)
+                                  .number(one.number)
+                                  .word(3, one.multiplier)
+                                  .value({one.align, {}})
+                                  .word(6, one.variable);
+                            },
+                            [](const sig::ByteMath& one) {
+                              return StepWords(XG_STEP_MATH)
+                                  .argument(one.op)
+                                  .number(one.number)
+                                  .mask(one.mask)
+                                  .value(one.right)
+                                  .word(6, one.variable);
+                            },
+                            [](const sig::DataAt& one) {
+                              return StepWords(XG_STEP_DATA_AT)
+                                  .flag(one.negated, XG_STEP_NEGATED)
+                                  .flag(one.relative, XG_STEP_RELATIVE)
+                                  .value(one.offset);
+                            }},
+                    step);
+}
+
+// ---- patterns --------------------------------------------------------------------------------------------
+
+struct Pattern {
+  std::string bytes;  // in lower case where nocase
+  bool nocase = false;
+  auto operator<=>(const Pattern&) const = default;
+};
+
+std::string lower(std::string bytes) {
+  for (char& c : bytes)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  return bytes;
+}
+
+// How often a byte stands in what passes by: more often is more.
+u32 commonness(u8 byte) {
+  if (byte == 0 || byte == ' ') return 8;
+  if (byte >= 'a' && byte <= 'z')
+    return std::string_view("etaoinsrhl").find(static_cast<char>(byte)) != std::string_view::npos ? 6 : 4;
+  if (byte >= '0' && byte <= '9') return 5;
+  if (byte == '/' || byte == '.' || byte == '-' || byte == '\r' || byte == '\n' || byte == ':' ||
+      byte == 0xff)
+    return 5;
+  return byte > 0x20 && byte < 0x7f ? 3 : 2;
+}
+
+// Where the rarest window of so many bytes stands in a pattern.
+std::size_t rarest(std::string_view bytes, std::size_t size, const std::map<u32, u32>& taken) {
+  std::size_t best = 0;
+  u32 least = ~0u;
+  for (std::size_t at = 0; at + size <= std::min<std::size_t>(bytes.size(), 255); at++) {
+    u32 rank = 0, word = 0;
+    for (std::size_t i = 0; i < size; i++) {
+      rank += commonness(static_cast<u8>(bytes[at + i]));
+      word |= u32{static_cast<u8>(bytes[at + i])} << i * 8;
+    }
+    if (const auto found = taken.find(word); found != taken.end()) rank += std::min(found->second, 8u);
+    if (rank < least) {
+      least = rank;
+      best = at;
+    }
+  }
+  return best;
+}
+
+// The windows of one length: its filter and its buckets.
+class Windows {
+ public:
+  explicit Windows(std::size_t size) : size_(size) {}
+  void add(const Pattern& pattern, u32 number) {
+    const std::string bytes = lower(pattern.bytes);
+    const std::size_t at = rarest(bytes, size_, taken_);
+    const u32 word = bytes_as_words(std::string_view(bytes).substr(at, size_))[0];
+    taken_[word]++;
+    entries_.push_back({word, number | static_cast<u32>(at) << 24});
+  }
+  // at: the body's words of it.
+  void emit(u32 at, Compiled& to) {
+    to.points(at + XG_WINDOW_FILTER);
+    to.points(at + XG_WINDOW_BUCKETS);
+    if (entries_.empty()) return;
+    const auto count = static_cast<u32>(entries_.size());
+    const u32 bucket_bits = std::clamp<u32>(static_cast<u32>(std::bit_width(count)), 1, 20);
+    const u32 filter_bits = std::clamp<u32>(bucket_bits + 6, 10, 22);
+    std::vector<u32>& image = to.image;
+    image[at + XG_WINDOW_FILTER_BITS] = filter_bits;
+    image[at + XG_WINDOW_BUCKET_BITS] = bucket_bits;
+    image[at + XG_WINDOW_FILTER] = to.here();
+    image.resize(image.size() + (std::size_t{1} << filter_bits) / 32, 0);
+    const auto hash = [](u32 word) { return word * 0x9e3779b1u; };
+    for (const auto& entry : entries_) {
+      const u32 place = hash(entry[0]) >> (32 - filter_bits);
+      image[image[at + XG_WINDOW_FILTER] + place / 32] |= 1u << place % 32;
+    }
+    const auto bucket = [&](const auto& entry) { return hash(entry[0]) >> (32 - bucket_bits); };
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [&](const auto& a, const auto& b) { return bucket(a) < bucket(b); });
+    const u32 buckets = to.here(), first = buckets + (1u << bucket_bits) + 1;
+    image[at + XG_WINDOW_BUCKETS] = buckets;
+    to.points(buckets, (1u << bucket_bits) + 1);
+    std::size_t next = 0;
+    for (u32 i = 0; i <= 1u << bucket_bits; i++) {
+      while (next < entries_.size() && bucket(entries_[next]) < i) next++;
+      image.push_back(first + static_cast<u32>(next) * XG_SIGNATURES_ENTRY);
+    }
+    for (const auto& entry : entries_) image.insert(image.end(), entry.begin(), entry.end());
+  }
+
+ private:
+  std::size_t size_;
+  std::map<u32, u32> taken_;  // windows, and how often
+  std::vector<std::array<u32, XG_SIGNATURES_ENTRY>> entries_;
+};
+
+std::optional<Pattern> pattern_of(const sig::Signature& rule) {
+  if (!rule.fast_pattern) return std::nullopt;
+  const auto& content = std::get<sig::Content>(rule.payload[rule.fast_pattern->step]);
+  return Pattern{content.bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content.nocase};
+}
+
+u32 action_of(const sig::Signature& rule) {
+  switch (rule.action) {
+    case sig::Action::alert:
+      return XG_SIGNATURE_ALERT;
+    case sig::Action::pass:
+      return XG_SIGNATURE_PASS;
+    default:
+      return XG_SIGNATURE_DROP;
+  }
+}
+// By which rules are in order.
+u32 turn_of(const sig::Signature& rule) {
+  const u32 action = action_of(rule);
+  return action == XG_SIGNATURE_PASS ? 0 : action == XG_SIGNATURE_DROP ? 1 : 2;
+}
+
+u32 flags_of(const sig::Signature& rule) {
+  const sig::Header& header = rule.header;
+  u32 flags = action_of(rule) << 8;
+  const auto set = [&](bool on, u32 bit) { flags |= on ? bit : 0; };
+  set(header.v4, XG_SIGNATURE_V4);
+  set(header.v6, XG_SIGNATURE_V6);
+  set(header.both_ways, XG_SIGNATURE_BOTH_WAYS);
+  set(is_any(header.src), XG_SIGNATURE_ANY_SRC);
+  set(is_any(header.dst), XG_SIGNATURE_ANY_DST);
+  set(!header.src_ports, XG_SIGNATURE_ANY_SRC_PORT);
+  set(!header.dst_ports, XG_SIGNATURE_ANY_DST_PORT);
+  return flags;
+}
+
+std::vector<u32> words_of(const std::bitset<256>& protocols) {
+  std::vector<u32> words(8, 0);
+  for (u32 i = 0; i < 256; i++)
+    if (protocols[i]) words[i / 32] |= 1u << i % 32;
+  return words;
+}
+
+}  // namespace
+
+Check check(const SignaturesSettings& stage) {
+  const auto& rules = stage.all();
+  if (rules.size() > kMaxSignatures)
+    return refuse("it has {} rules, {} are possible: use fewer", rules.size(), kMaxSignatures);
+  if (!std::is_sorted(rules.begin(), rules.end(),
+                      [](const auto& a, const auto& b) { return turn_of(a) < turn_of(b); }))
+    return refuse("its rules are not in order: those that pass come first, then those that drop");
+  for (const sig::Signature& rule : rules)
+    if (const auto why = sig::why_not(rule)) return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);
+  return {};
+}
+
+Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
+  const auto& rules = stage.all();
+  std::vector<u32>& image = to.image;
+  const u32 at = to.here();
+  const auto count = static_cast<u32>(rules.size());
+  image.resize(at + XG_SIGNATURES_WORDS, 0);
+  image[at + XG_SIGNATURES_REACH] = payload_bytes(stage);
+  image[at + XG_BODY_ROUND] = ~0u;
+  image[at + XG_SIGNATURES_WORK] = stage.work;
+  image[at + XG_SIGNATURES_LIMIT] = action_word(stage.limit, 0, count + 1);
+
+  to.point_here(at + XG_SIGNATURES_RULES);
+  const u32 records = to.here();
+  image.resize(records + u64{count} * XG_SIGNATURES_RULE, 0);
+  Shared shared(to);
+  std::map<std::vector<u32>, u32> addresses;
+  std::map<Pattern, std::vector<u32>> patterns;
+  std::vector<u32> always;
+  for (u32 i = 0; i < count; i++) {
+    const sig::Signature& rule = rules[i];
+    const u32 record = records + i * XG_SIGNATURES_RULE;
+    const auto point = [&](u32 word, u32 place) {
+      image[record + word] = place;
+      to.points(record + word);
+    };
+    image[record + XG_SIGNATURE_FLAGS] = flags_of(rule);
+    point(XG_SIGNATURE_PROTOCOLS, shared.at(words_of(rule.header.protocols)));
+    point(XG_SIGNATURE_SRC, place(rule.header.src, shared, addresses, to));
+    point(XG_SIGNATURE_DST, place(rule.header.dst, shared, addresses, to));
+    point(XG_SIGNATURE_SRC_PORTS, shared.at(words_of(rule.header.src_ports)));
+    point(XG_SIGNATURE_DST_PORTS, shared.at(words_of(rule.header.dst_ports)));
+    std::vector<u32> conditions;
+    for (const sig::Condition& condition : rule.conditions)
+      for (const u32 word : words_of(condition)) conditions.push_back(word);
+    point(XG_SIGNATURE_CONDITIONS, shared.at(conditions));
+    image[record + XG_SIGNATURE_CONDITIONS + 1] = static_cast<u32>(rule.conditions.size());
+    std::vector<StepWords> steps;
+    for (const sig::Step& step : rule.payload) steps.push_back(words_of(step, shared));
+    point(XG_SIGNATURE_STEPS, to.here());
+    image[record + XG_SIGNATURE_STEPS + 1] = static_cast<u32>(steps.size());
+    for (const StepWords& step : steps) {
+      if (XG_STEP_KIND(step.words()[0]) == XG_STEP_CONTENT) to.points(to.here() + 1);
+      image.insert(image.end(), step.words().begin(), step.words().end());
+    }
+    if (const auto pattern = pattern_of(rule))
+      patterns[*pattern].push_back(i);
+    else
+      always.push_back(i);
+  }
+
+  image[at + XG_SIGNATURES_ALWAYS + 1] = static_cast<u32>(always.size());
+  to.point_here(at + XG_SIGNATURES_ALWAYS);
+  image.insert(image.end(), always.begin(), always.end());
+
+  Windows ones(1), twos(2), fours(4);
+  to.point_here(at + XG_SIGNATURES_PATTERNS);
+  const u32 first = to.here();
+  image.resize(first + patterns.size() * XG_SIGNATURES_PATTERN, 0);
+  u32 number = 0;
+  for (const auto& [pattern, found] : patterns) {
+    const std::size_t size = pattern.bytes.size();
+    (size >= 4 ? fours : size >= 2 ? twos : ones).add(pattern, number);
+    const u32 record = first + number++ * XG_SIGNATURES_PATTERN;
+    image[record + XG_PATTERN_BYTES] = shared.at(bytes_as_words(pattern.bytes));
+    to.points(record + XG_PATTERN_BYTES);
+    image[record + XG_PATTERN_SIZE] = static_cast<u32>(size) | (pattern.nocase ? XG_PATTERN_NOCASE : 0);
+    to.point_here(record + XG_PATTERN_RULES);
+    image[record + XG_PATTERN_RULES + 1] = static_cast<u32>(found.size());
+    image.insert(image.end(), found.begin(), found.end());
+  }
+  u32 windows = at + XG_SIGNATURES_WINDOWS;
+  for (Windows* one : {&ones, &twos, &fours}) {
+    one->emit(windows, to);
+    windows += XG_SIGNATURES_WINDOW;
+  }
+  if (image.size() > kImageMaxWords)
+    return refuse("its {} rules need {} MiB of a device's memory, {} are possible: use fewer", count,
+                  image.size() >> 18, kImageMaxWords >> 18);
+  return Placed{at};
+}
+
+u32 payload_bytes(const SignaturesSettings&) { return XG_PACKET_MAX; }
+
+bool drops(const SignaturesSettings& stage) {
+  return stage.limit == Action::drop ||
+         std::any_of(stage.all().begin(), stage.all().end(),
+                     [](const sig::Signature& rule) { return action_of(rule) == XG_SIGNATURE_DROP; });
+}
+
+std::string describe(const SignaturesSettings& stage, u32 rule, const xg_result*) {
+  const auto& rules = stage.all();
+  if (rule == 0) return "";
+  if (rule <= rules.size()) return fmt::format(" rule {}:{}", rules[rule - 1].gid, rules[rule - 1].sid);
+  return " limit";
+}
+
+}  // namespace xdpgpu::gpu
