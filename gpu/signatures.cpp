@@ -33,16 +33,22 @@ bool possible(const ByteMath& math) {
 }
 bool possible(const DataAt& at) { return known(at.offset); }
 
-bool found_by_what_is_there(const Signature& signature) {
+bool has_its_fast_pattern(const Signature& signature) {
   if (!signature.fast_pattern) return true;
   const FastPattern& pattern = *signature.fast_pattern;
   if (pattern.step >= signature.payload.size()) return false;
   const auto* const content = std::get_if<Content>(&signature.payload[pattern.step]);
-  return content != nullptr && !content->negated && pattern.length != 0 &&
-         pattern.first < content->bytes.size() && pattern.length <= content->bytes.size() - pattern.first;
+  return content != nullptr && pattern.length != 0 && pattern.first < content->bytes.size() &&
+         pattern.length <= content->bytes.size() - pattern.first;
 }
 
 }  // namespace
+
+const Content* found_by(const Signature& signature) {
+  if (!signature.fast_pattern) return nullptr;
+  const auto& content = std::get<Content>(signature.payload[signature.fast_pattern->step]);
+  return content.negated ? nullptr : &content;
+}
 
 std::optional<std::string> why_not(const Signature& signature) {
   if (signature.payload.size() > kMostSteps) return "has more than 64 steps: use fewer contents and tests";
@@ -58,7 +64,7 @@ std::optional<std::string> why_not(const Signature& signature) {
   for (const Step& step : signature.payload)
     if (!std::visit([](const auto& one) { return possible(one); }, step))
       return "has a step with a length, a mask or a variable that no device takes";
-  if (!found_by_what_is_there(signature)) return "has a fast pattern that is in none of its contents";
+  if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
   return std::nullopt;
 }
 

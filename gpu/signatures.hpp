@@ -225,6 +225,10 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
+// The content that its fast pattern is of, where that has to be in a payload for it to match; nullptr: there
+// is none, or it is one that may not be there.
+const Content* found_by(const Signature& signature);
+
 // Why no device takes it, as a sentence's end; nothing: they do.
 std::optional<std::string> why_not(const Signature& signature);
 

@@ -270,6 +270,24 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
   }
 }
 
+// Bounds of the devices, which real rules are far from.
+TEST(Lowering, NamesWhatNoDeviceTakes) {
+  const auto why = [](const std::string& options) {
+    const auto made = lowered(options);
+    return made.not_yet.empty() ? std::string()
+                                : made.not_yet.front().keyword + ": " + made.not_yet.front().why;
+  };
+  std::string steps, relative;
+  for (u32 i = 0; i < 64; i++) steps += fmt::format("content:\"{}\"; ", i);
+  EXPECT_EQ(why(steps), "");
+  EXPECT_EQ(why(steps + "content:\"more\";"),
+            "content: has more than 64 steps: use fewer contents and tests");
+  for (u32 i = 0; i < 33; i++) relative += "content:\"a\"; within:9; ";
+  EXPECT_EQ(why(relative), "");  // the last one is not tried again
+  EXPECT_EQ(why(relative + "content:\"a\"; within:9;"),
+            "content: has more than 32 contents that others are relative to: use fewer");
+}
+
 TEST(Lowering, TakesWhatIsLeftOutOutOfRanges) {
   using sig::Range;
   const auto header = [](const std::string& src, const std::string& ports) {

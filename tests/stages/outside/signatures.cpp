@@ -189,7 +189,7 @@ sig::Signature random_rule(Random& random, u32 sid) {
   rule.action =
       random.pick(std::array{sig::Action::alert, sig::Action::alert, sig::Action::alert, sig::Action::alert,
                              sig::Action::alert, sig::Action::drop, sig::Action::reject});
-  if (random.one_in(25)) rule.action = sig::Action::pass;
+  if (random.one_in(150)) rule.action = sig::Action::pass;
   if (random.one_in(2))
     rule.header.protocols.set();
   else
@@ -208,7 +208,7 @@ sig::Signature random_rule(Random& random, u32 sid) {
     rule.payload.push_back(random_step(random, rule.payload.empty(), variables));
   for (u32 i = 0; i < rule.payload.size(); i++) {
     const auto* const content = std::get_if<sig::Content>(&rule.payload[i]);
-    if (content == nullptr || content->negated) continue;
+    if (content == nullptr || (content->negated && !random.one_in(4))) continue;
     const auto size = static_cast<u32>(content->bytes.size());
     const u32 first = random.one_in(4) ? random.below(size) : 0;
     rule.fast_pattern = sig::FastPattern{i, first, random.between(1, size - first)};
@@ -484,19 +484,21 @@ INSTANTIATE_TEST_SUITE_P(Outside, Signatures, testing::ValuesIn(all_targets()), 
 TEST(SignaturesTraffic, MeetsRulesOfAllKinds) {
   Random random(test_seed());
   SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
-  SignaturesSettings settings = random_signatures(random, 60);
-  settings.work = 512;
-  settings.limit = gpu::Action::pass;
-  std::set<u32> told;
+  // Of one set a rule that passes may hold for nearly all.
+  constexpr u32 kSets = 10;
+  std::set<std::pair<u32, u32>> told;
   u32 dropped = 0, nothing = 0;
-  for (const Answer& answer : expected(payloads(random, 3000, 1), {{"rules", {settings}}})) {
-    dropped += XG_VERDICT_ACTION(answer.verdict) == XG_DROP;
-    nothing += answer.verdict == XG_PASS && answer.flags == 0;
-    for (u32 i = 0; i < (answer.alerts.count & ~XG_ALERTS_MORE); i++) told.insert(answer.alerts.rules[i]);
-  }
-  EXPECT_GT(told.size(), 10u);
+  for (u32 i = 0; i < kSets; i++)
+    for (const Answer& answer :
+         expected(payloads(random, 400, 1), {{"rules", {random_signatures(random, 30)}}})) {
+      dropped += XG_VERDICT_ACTION(answer.verdict) == XG_DROP;
+      nothing += answer.verdict == XG_PASS && answer.flags == 0;
+      for (u32 k = 0; k < (answer.alerts.count & ~XG_ALERTS_MORE); k++)
+        told.emplace(i, answer.alerts.rules[k]);
+    }
+  EXPECT_GT(told.size(), 2 * kSets);
   EXPECT_GT(dropped, 10u);
-  EXPECT_GT(nothing, 10u);
+  EXPECT_GT(nothing, 100u);
 }
 
 TEST(SignaturesPlace, IsBehindAllTablesAndNoOtherIsLikeIt) {

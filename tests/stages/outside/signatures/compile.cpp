@@ -313,9 +313,9 @@ class Windows {
 };
 
 std::optional<Pattern> pattern_of(const sig::Signature& rule) {
-  if (!rule.fast_pattern) return std::nullopt;
-  const auto& content = std::get<sig::Content>(rule.payload[rule.fast_pattern->step]);
-  return Pattern{content.bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content.nocase};
+  const sig::Content* const content = sig::found_by(rule);
+  if (content == nullptr) return std::nullopt;
+  return Pattern{content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content->nocase};
 }
 
 u32 action_of(const sig::Signature& rule) {

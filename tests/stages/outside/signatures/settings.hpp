@@ -23,11 +23,11 @@ namespace xdpgpu::gpu {
 //
 // The work on a packet is bounded. Of the rules' fast patterns at most kMostPatterns may stand in its
 // payload, each counted once. And of all rules that have to be inspected, which are those whose header and
-// conditions hold for the packet, and whose fast pattern stands in it, all steps together may cost `work`: a
-// step costs 1, each time that it is begun; a content costs, each time that it is looked for, 1, and 1 for
-// each 16 places of its window that are looked at, up to the one where it is; and where it is longer than
-// four bytes, at each place that has the first four, 1 for each 16 bytes of it or part of them. A packet that
-// takes more is not told of: `limit`.
+// conditions hold for the packet, and whose fast pattern stands in it, or is of a content that may not be
+// there, all steps together may cost `work`: a step costs 1, each time that it is begun; a content costs,
+// each time that it is looked for, 1, and 1 for each 16 places of its window that are looked at, up to the
+// one where it is; and where it is longer than four bytes, at each place that has the first four, 1 for each
+// 16 bytes of it or part of them. A packet that takes more is not told of: `limit`.
 //
 // Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`.
 inline constexpr u32 kMaxSignatures = 65'535;
