@@ -172,7 +172,7 @@ XG_FN void xg_stage_look(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, 
 @look@}
 XG_FN void xg_stage_try(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
 @try@}
-XG_FN u32 xg_stage_conclude(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, XG_INOUT(xg_result) r) {
+XG_FN u32 xg_stage_conclude(xg_batch b, u32 kind, u32 body, xg_view p, xg_state f, XG_INOUT(xg_result) r) { /* NOLINT(misc-unused-parameters) */
 @conclude@  return XG_ABORTED;
 }
 

@@ -64,7 +64,7 @@ DomainsSettings simple(const std::vector<std::string>& entries) {
 std::vector<PipelineSettings> domains(Random& random) {
   // Labels at each count, and the longest name there is.
   std::string deep = "a";
-  while (deep.size() + 2 <= 253) deep = "a." + deep;
+  while (deep.size() + 2 <= 253) deep += ".a";
   DomainsSettings ports = simple({".com"});
   ports.ports = {{5353, 5353}, {0, 52}, {50, 60}};
   std::vector<PipelineSettings> pipelines{

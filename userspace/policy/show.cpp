@@ -155,9 +155,11 @@ Json log_json(const Log& log) {
         one["journald"] = true;
     }
   }
-  const bool told[] = {log.drop, log.dns, log.stats};
-  for (u32 i = 0; i < words::kLogEvents.size(); i++)
-    if (told[i]) json["events"].push_back(words::kLogEvents[i]);
+  std::size_t event = 0;
+  for (const bool told : {log.drop, log.dns, log.stats}) {
+    if (told) json["events"].push_back(words::kLogEvents[event]);
+    event++;
+  }
   json["rate"] = log.rate;
   json["payload"] = log.payload_bytes;
   json["stats_every"] = write_duration(log.stats_every_ns);
