@@ -298,14 +298,21 @@ Result<StageCode> compile_stage(const PipelineSettings& pipeline, std::size_t nu
     return refuse_stage(
         pipeline, number,
         fmt::format("it reads {} bytes of a packet, {} are possible", payload, XG_PACKET_MAX));
-  return StageCode{std::move(to.image),
-                   std::move(to.pointers),
-                   std::move(to.rewrite_words),
-                   std::move(to.rewrites),
-                   std::move(to.backends),
-                   to.needs_rewrites,
-                   *placed,
-                   payload};
+  StageCode code{.words = std::move(to.image),
+                 .pointers = std::move(to.pointers),
+                 .rewrite_words = std::move(to.rewrite_words),
+                 .rewrites = std::move(to.rewrites),
+                 .backends = std::move(to.backends),
+                 .needs_rewrites = to.needs_rewrites,
+                 .placed = *placed,
+                 .payload = payload,
+                 .heads = {},
+                 .notes = {}};
+  if (const FileRules* const rules = file_rules(stage)) {
+    if (rules->heads) code.heads = *rules->heads;
+    code.notes = rules->notes;
+  }
+  return code;
 } catch (const std::bad_alloc&) {
   return refuse("there is not enough memory to compile the pipelines: free some, or use fewer rules");
 }

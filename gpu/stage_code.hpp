@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
+#include "gpu/rule_source.hpp"
 #include "gpu/stages/list.hpp"
 #include "maps/flow.h"
 
@@ -53,6 +54,8 @@ struct StageCode {
   bool needs_rewrites = false;        // it cannot do without
   Placed placed;
   u32 payload = 0;  // bytes of a packet that it may read, from the first one on; 0: headers alone
+  std::vector<RuleHead> heads{};     // FileRules::heads
+  std::vector<std::string> notes{};  // FileRules::notes
 };
 
 // Of code that came from elsewhere: whether it can be linked, and the stage then writes nowhere but into its

@@ -47,7 +47,7 @@ Bed::Bed(const BedOptions& options)
   constexpr dataplane::EventKind kDrops[] = {dataplane::EventKind::drop};
   constexpr u32 kNoLimit = 1'000'000'000;
   if (options_.telling != Telling::off)
-    selection_.tell(kDrops, options_.telling == Telling::each ? kNoLimit : 1, 0);
+    selection_.tell(kDrops, options_.telling == Telling::each ? kNoLimit : 1, 1, 0);
   lane_.worker().tell(events_);
   lane_.worker().begin(monotonic_ns());
   // Every frame has been sent by then, some more than once, and each time its place is another one.

@@ -31,6 +31,9 @@
 //   list(key, name, names, sentence, say)            likewise, one of domains
 //   secret(key, file, value, sentence, say)          a file of 32 hexadecimal digits
 //   routes(key, routes, sources, targets, sentence, say)  prefixes to named targets, in place and in files
+//   rules(key, source, sentence, say)                rule files, and patterns of them
+//   rule_variables(key, variables, sentence, say)    by name, each one value or an array
+//   rule_file(key, file, sentence, say)              a file that says something of rules
 //   array(key, values, least, most, what, sentence, say)  records, one after the other
 //   by_name(key, values, least, most, what, sentence, say)  records by their names
 //   record(key, value, what, sentence, say)          one, or one that may be missing (std::optional)

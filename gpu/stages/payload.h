@@ -117,4 +117,11 @@ XG_FN u32 xg_payload32(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 offset) {
   return word;
 }
 
+/* Upper-case letters among the four bytes as lower-case ones. */
+XG_FN u32 xg_lower32(u32 word) {
+  u32 low = word & 0x7f7f7f7fu;
+  u32 upper = (low + 0x3f3f3f3fu) & ~(low + 0x25252525u) & ~word & 0x80808080u;
+  return word | (upper >> 2);
+}
+
 #endif

@@ -102,6 +102,24 @@ std::vector<StageRule> rules_of(const StageSettings& stage) {
       stage);
 }
 
+const FileRules* file_rules(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> const FileRules* {
+        if constexpr (kTraits<decltype(what)>.rule_files) return &what.rules;
+        return nullptr;
+      },
+      stage);
+}
+
+FileRules* file_rules(StageSettings& stage) {
+  return std::visit(
+      [](auto& what) -> FileRules* {
+        if constexpr (kTraits<decltype(what)>.rule_files) return &what.rules;
+        return nullptr;
+      },
+      stage);
+}
+
 std::string StagePlace::where() const {
   return fmt::format(" of pipeline \"{}\", stage {}", pipeline, at + 1);
 }

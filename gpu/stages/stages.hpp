@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/rule_source.hpp"
 #include "gpu/stages/alarm_reader.hpp"
 #include "gpu/stages/event_reader.hpp"
 #include "gpu/stages/list.hpp"
@@ -50,6 +51,10 @@ struct StageRule {
   Action action;
 };
 std::vector<StageRule> rules_of(const StageSettings& stage);
+
+// The rules of files by which it decides; nullptr: it does not.
+const FileRules* file_rules(const StageSettings& stage);
+FileRules* file_rules(StageSettings& stage);
 
 // Where a stage stands.
 struct StagePlace {

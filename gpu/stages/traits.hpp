@@ -39,6 +39,7 @@ struct StageTraits {
   bool flow_events = false;
   bool outermost = false;
   bool inspects = false;
+  bool rule_files = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

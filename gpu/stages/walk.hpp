@@ -40,6 +40,9 @@ class Walk {
   void action(auto&&...) {}
   void list(auto&&...) {}
   void routes(auto&&...) {}
+  void rules(auto&&...) {}
+  void rule_variables(auto&&...) {}
+  void rule_file(auto&&...) {}
   // So many records are at a key.
   void records(std::string_view, u64, u64, u64) {}
 

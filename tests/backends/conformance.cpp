@@ -46,7 +46,7 @@ TEST_P(Conformance, RandomPackets) {
   Random random(test_seed());
   const ConformanceCase& which = std::get<1>(GetParam());
   const auto settings = which.pipelines(random);
-  check(which.traffic(random, 10000, static_cast<u32>(settings.size())), settings);
+  check(which.traffic(random, std::min(which.packets, 10'000u), static_cast<u32>(settings.size())), settings);
 }
 
 TEST_P(Conformance, CapturedPackets) {
@@ -81,6 +81,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
   u32 too_long = 0;
   u32 decapsulated = 0;
   u32 congested = 0;
+  u32 alerts = 0;
   for (const Answer& result : expected(traffic, settings)) {
     verdicts.insert(result.verdict);
     aborted += XG_VERDICT_ACTION(result.verdict) == XG_ABORTED ? 1 : 0;
@@ -91,6 +92,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
     encapsulated += result.adjust.pushed != 0 ? 1 : 0;
     decapsulated += result.adjust.popped != 0 ? 1 : 0;
     congested += (result.edit.sets & XG_EDIT_CE) != 0 ? 1 : 0;
+    alerts += (result.flags & XG_RES_ALERTS) != 0 ? 1 : 0;
     too_long += (result.flags & XG_RES_TOO_LONG) != 0 ? 1 : 0;
   }
   EXPECT_GT(aborted, 300u);
@@ -104,6 +106,7 @@ TEST_P(Variety, TrafficMeetsTheStages) {
     }
   };
   more_than("cached", cached, least.cached);
+  more_than("told of", alerts, least.alerts);
   more_than("rewritten", rewritten, least.rewritten);
   more_than("swapped", swapped, least.swapped);
   more_than("another TTL", ttls, least.ttls);

@@ -32,6 +32,7 @@ struct Reached {
   u32 too_long = 0;
   u32 decapsulated = 0;
   u32 congested = 0;  // marked so
+  u32 alerts = 0;     // of which rules are told
   // And fewer than
   u32 cached_below = 0;
 };

@@ -28,8 +28,7 @@ TEST_F(CliRules, ThatPacketsDecideAreCountedAndTheOthersByKeyword) {
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(text.out,
             "4 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
-            "Not yet, by what rules ask for: flow (2), http (1), http.uri (1), threshold (1), content (1)\n"
-            "No stage decides by rules in this release.\n");
+            "Not yet, by what rules ask for: flow (2), http (1), http.uri (1), threshold (1), content (1)\n");
   const auto json = Json::parse(run({"rules", "check", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("enabled"), 4);
   EXPECT_EQ(json.at("decided"), 1);
@@ -65,8 +64,7 @@ TEST_F(CliRules, ThatAreAllDecidedHaveNothingInTheWay) {
   const auto text =
       run({"rules", "check", file("a.rules", "alert icmp any any -> any any (itype:8; sid:1;)\n")});
   EXPECT_EQ(text.out,
-            "1 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
-            "No stage decides by rules in this release.\n");
+            "1 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n");
 }
 
 TEST_F(CliRules, HaveReferencesThatAreAddresses) {

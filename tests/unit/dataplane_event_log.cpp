@@ -78,12 +78,13 @@ class EventLogs : public ::testing::Test {
   EventLogs() : region_(64 * XG_CHUNK_SIZE) {
     slot_.descriptors = descriptors_.data();
     slot_.results = results_.data();
+    slot_.alerts = alerts_.data();
     batch_.slot = &slot_;
     batch_.ports.resize(64);
   }
 
-  void tell(std::vector<EventKind> kinds, u32 per_second = 1000, u32 payload = 0) {
-    selection_.tell(kinds, per_second, payload);
+  void tell(std::vector<EventKind> kinds, u32 per_second = 1000, u32 payload = 0, u32 per_rule = 1000) {
+    selection_.tell(kinds, per_second, per_rule, payload);
   }
   u8* frame(u32 at) { return region_.data() + std::size_t{at} * XG_CHUNK_SIZE + XG_FRAME_DATA; }
   // A UDP datagram, received on port 1 for pipeline 2, and what was decided. Returns its place.
@@ -166,6 +167,7 @@ class EventLogs : public ::testing::Test {
 
   alignas(64) std::array<xg_descriptor, 64> descriptors_{};
   std::array<xg_result, 64> results_{};
+  std::array<xg_alerts, 64> alerts_{};
   std::vector<u8> region_;
   gpu::Slot slot_{};
   Batch batch_;
@@ -316,6 +318,46 @@ TEST_F(EventLogs, EachKindHasARateOfItsOwn) {
   EXPECT_EQ(log_.counts(EventKind::dns).over_rate, 5u);
   retire(kNow + 500'000'000);
   EXPECT_EQ(taken().size(), 10u) << "half a second's worth";
+}
+
+TEST_F(EventLogs, RulesThatHoldAreToldEachWithinARateOfItsOwn) {
+  tell({EventKind::alert}, 1000, 0, 2);
+  const auto alert = [&](u32 action, std::vector<u16> rules, bool more) {
+    const u32 at = add(action);
+    results_[at].flags = XG_RES_ALERTS;
+    alerts_[at] = {static_cast<u16>(rules.size() | (more ? XG_ALERTS_MORE : 0)), {}};
+    std::copy(rules.begin(), rules.end(), alerts_[at].rules);
+  };
+  add(XG_DROP);
+  alert(XG_DROP, {3, 9}, true);
+  alert(XG_PASS, {3}, false);
+  alert(XG_PASS, {3, 10}, false);
+  alert(XG_PASS, {3}, false);
+  retire();
+  const auto events = taken();
+  ASSERT_EQ(events.size(), 3u);
+  const auto rules = [](const Event& event) {
+    const u32 count = event.alerts.count & ~XG_ALERTS_MORE;
+    return std::vector<u16>(event.alerts.rules, event.alerts.rules + count);
+  };
+  EXPECT_EQ(rules(events[0]), (std::vector<u16>{3, 9}));
+  EXPECT_TRUE(events[0].alerts.count & XG_ALERTS_MORE);
+  EXPECT_EQ(XG_VERDICT_ACTION(events[0].verdict), XG_DROP);
+  EXPECT_EQ(rules(events[1]), std::vector<u16>{3});
+  EXPECT_EQ(rules(events[2]), std::vector<u16>{10}) << "its third 3 is over the rate";
+  EXPECT_EQ(log_.counts(EventKind::alert).told, 3u);
+  EXPECT_EQ(log_.counts(EventKind::alert).over_rate, 2u);
+}
+
+TEST_F(EventLogs, WhatADeviceSaysOfRulesIsNotReadBeyondItsRecord) {
+  tell({EventKind::alert});
+  const u32 at = add(XG_PASS);
+  results_[at].flags = XG_RES_ALERTS;
+  alerts_[at].count = 0x7fff;
+  retire();
+  const auto events = taken();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_LE(events[0].alerts.count, XG_MAX_ALERTS);
 }
 
 TEST_F(EventLogs, AFullRingIsCountedAndNobodyWaits) {

@@ -84,15 +84,18 @@ Json specimen() {
       {"stage": "decapsulate", "description": "x", "type": "gue", "port": 6080, "addresses": "10.0.0.9",
        "action": {"redirect": "eth1"}},
       {"stage": "domains", "description": "x", "ports": [53, 5353], "default": "pass", "malformed": "next",
-       "tcp": "pass", "lists": [{"list": "@named", "action": "drop"}]}
+       "tcp": "pass", "lists": [{"list": "@named", "action": "drop"}]},
+      {"stage": "signatures", "description": "x", "rules": ["s.rules"], "vars": {"HOME_NET": ["10.0.0.0/8", "!10.1.0.0/16"], "P": 80},
+       "classification": "c.config", "disable": "d.conf", "enable": "d.conf", "modify": "m.conf", "drop": "d.conf",
+       "work": 256, "limit": "pass"}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}],
       "inside": {"description": "x", "inner": true, "stages": [{"stage": "acl", "rules": []}]}},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
     "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us", "standby": "cpu",
                 "retry": "1s"},
-    "log": {"outputs": [{"file": "/x"}, {"socket": "/y"}, {"journald": true}], "events": ["drop", "dns", "stats"],
-            "rate": 1, "payload": 0, "stats_every": "1s"}
+    "log": {"outputs": [{"file": "/x"}, {"socket": "/y"}, {"journald": true}], "events": ["alert", "drop", "dns", "stats"],
+            "rate": 1, "alert_rate": 1, "payload": 0, "stats_every": "1s"}
   })");
 }
 
@@ -118,10 +121,15 @@ Json specimen_with(std::string_view key) {
 }
 
 Diagnostics problems(const Json& document) {
-  auto policy = parse(
-      document.dump(), "p.json",
-      read_files_of(
-          {{"l.txt", ""}, {"n.txt", ""}, {"r.txt", "10.1.0.0/16 b\n"}, {"k.txt", std::string(32, '5')}}));
+  auto policy = parse(document.dump(), "p.json",
+                      read_files_of({{"l.txt", ""},
+                                     {"n.txt", ""},
+                                     {"r.txt", "10.1.0.0/16 b\n"},
+                                     {"k.txt", std::string(32, '5')},
+                                     {"s.rules", "alert udp any any -> any $P (content:\"x\"; sid:1;)\n"},
+                                     {"c.config", ""},
+                                     {"d.conf", "7\n"},
+                                     {"m.conf", ""}}));
   return policy ? Diagnostics{} : policy.error();
 }
 std::string text_of(const Diagnostics& found) {

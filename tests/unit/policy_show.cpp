@@ -128,16 +128,20 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
         {"stage": "ddos", "direction": "out", "prefix4": 24, "prefix6": 56, "window": "90ms", "udp_pps": 1, "sources": 7,
          "dns_bytes_per_second": 1000000000000, "release_percent": 9, "hold": "1ms", "on_detect": "drop_sources",
          "share_percent": 77, "entries": 3, "evict": "fifo"},
-        {"stage": "ddos", "new_flows_per_second": 8, "on_detect": "pass"}]},
+        {"stage": "ddos", "new_flows_per_second": 8, "on_detect": "pass"},
+        {"stage": "signatures", "rules": ["s.rules"], "vars": {"N": "!$HOME_NET", "P": [80, "1024:"], "Q": 22}, "modify": "m.conf",
+         "work": 300, "limit": "next"}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s",
                 "standby": "none", "retry": false},
     "log": {"outputs": [{"journald": true}, {"socket": "/run/a/b"}, {"file": "/var/log/eve.json"}], "events": ["dns"],
-            "rate": 77, "payload": 3, "stats_every": "90s"}})";
+            "rate": 77, "alert_rate": 5, "payload": 3, "stats_every": "90s"}})";
   auto files = read_files_of({{"f.txt", "192.0.2.0/24\n2001:db8::/32\n"},
                               {"r.txt", "0.0.0.0/0 z\n 2001:db8::/32\ty # why\n198.51.100.1 pass"},
-                              {"k.txt", "000102030405060708090a0b0c0d0e0f"}});
+                              {"k.txt", "000102030405060708090a0b0c0d0e0f"},
+                              {"s.rules", "alert udp $N any -> any $P (content:\"x\"; sid:1;)\n"},
+                              {"m.conf", "1 \"x\" \"y\"\n"}});
   Policy policy = parse(text, "p", files).value();
   expect_equal(policy, read_back(policy, files));
   auto shown = nlohmann::json::parse(to_json(policy));

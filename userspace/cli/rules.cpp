@@ -146,7 +146,6 @@ std::string text_of(const CheckReport& report) {
   for (const auto& one : report.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", one.keyword, one.rules);
   if (!report.not_yet.empty()) text += "\n";
-  text += "No stage decides by rules in this release.\n";
   return text;
 }
 
@@ -252,8 +251,8 @@ void add(CLI::App& app, Chosen& chosen) {
       *command,
       "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
       "with it.\n"
-      "It says how many of them packets alone can decide, and what the others ask for. No stage decides by "
-      "rules in this release. Exit status 2 if one is wrong.");
+      "It says how many of them packets alone can decide, and what the others ask for. The stage "
+      "signatures of a policy decides by those that can be. Exit status 2 if one is wrong.");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("files", arguments->files, "rule files")->required()->type_name("FILE...");
   command

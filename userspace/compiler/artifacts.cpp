@@ -156,6 +156,16 @@ tl::expected<gpu::PipelineCodes, std::string> codes_of(const policy::Policy& pol
   return codes;
 }
 
+// What is said of rules of files, which an outline has not.
+void take_rules(policy::Policy& policy, const gpu::PipelineCodes& codes) {
+  for (std::size_t p = 0; p < policy.pipelines.size(); p++)
+    for (std::size_t s = 0; s < policy.pipelines[p].stages.size(); s++)
+      if (gpu::FileRules* const rules = gpu::file_rules(policy.pipelines[p].stages[s])) {
+        rules->heads = std::make_shared<const std::vector<gpu::RuleHead>>(codes[p][s]->heads);
+        rules->notes = codes[p][s]->notes;
+      }
+}
+
 }  // namespace
 
 tl::expected<Made, Refusal> make_artifacts(const PolicySource& source, const policy::Policy& policy,
@@ -248,6 +258,7 @@ tl::expected<CompiledPolicy, std::string> assemble(PolicySource source, policy::
     return tl::unexpected(std::string("its tables have other rules than the policy"));
   auto codes = codes_of(policy, recipe, artifacts);
   if (!codes) return tl::unexpected(codes.error());
+  take_rules(policy, *codes);
   auto settings = pipeline_settings(policy, target.ports, target.down);
   if (!settings) return tl::unexpected(settings.error().message);
   auto pipelines = gpu::Pipelines::link(std::move(*settings), *codes);

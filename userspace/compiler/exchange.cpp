@@ -68,6 +68,14 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
   to.array(code.rewrite_words);
   to.array(code.rewrites);
   write_texts(to, code.backends);
+  to.value(u64{code.heads.size()});
+  for (const gpu::RuleHead& head : code.heads) {
+    for (const u32 number : {head.gid, head.sid, head.rev, head.priority}) to.value(number);
+    to.value(head.action);
+    to.text(head.msg);
+    to.text(head.category);
+  }
+  write_texts(to, code.notes);
 }
 
 // A prefix that is one: no device or table is made of it, but it is compared and shown.
@@ -119,6 +127,14 @@ Result<Artifact> read_code(MemoryReader& from) {
   code.rewrite_words = from.array<gpu::RewriteWord>();
   code.rewrites = from.array<xg_rewrite>();
   code.backends = read_texts(from);
+  each(from, [&] {
+    gpu::RuleHead& head = code.heads.emplace_back();
+    for (u32* const number : {&head.gid, &head.sid, &head.rev, &head.priority}) *number = from.value<u32>();
+    head.action = from.value<gpu::signatures::Action>();
+    head.msg = from.text();
+    head.category = from.text();
+  });
+  code.notes = read_texts(from);
   return Artifact(std::make_shared<const gpu::StageCode>(std::move(code)));
 }
 

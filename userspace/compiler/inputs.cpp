@@ -67,6 +67,21 @@ class StageInputs : public gpu::Walk<StageInputs> {
     hash_.add(key);
     hash_.add(routes_[next_routes_++]);
   }
+  void rules(std::string_view key, const gpu::RuleSource& source, auto&&...) {
+    records(key, source.files.size(), 0, 0);
+    for (const gpu::RuleFile& file : source.files) add_file(file);
+  }
+  void rule_variables(std::string_view key, const std::vector<gpu::RuleVariable>& variables, auto&&...) {
+    records(key, variables.size(), 0, 0);
+    for (const auto& [name, values] : variables) {
+      records(name, values.size(), 0, 0);
+      for (const std::string& value : values) hash_.add(value);
+    }
+  }
+  void rule_file(std::string_view key, const gpu::RuleFile& file, auto&&...) {
+    hash_.add(key);
+    add_file(file);
+  }
   void records(std::string_view key, u64 count, u64, u64) {
     hash_.add(key);
     hash_.value(count);
@@ -83,6 +98,10 @@ class StageInputs : public gpu::Walk<StageInputs> {
   }
 
  private:
+  void add_file(const gpu::RuleFile& file) {
+    hash_.add(file.name);
+    hash_.add(file.text ? std::string_view(*file.text) : std::string_view());
+  }
   template <class T>
   void add(std::string_view key, const T& value) {
     hash_.add(key);

@@ -184,13 +184,14 @@ void ip_fields(JsonLine& json, const Packet& packet, u32 frame_bytes) {
 }
 
 // What decided, in this program's words.
-void decided(JsonLine& json, const Event& event, const EveFacts& facts) {
+void decided(JsonLine& json, const Event& event, const EveFacts& facts, bool more = false) {
   json.begin("xdpgpu");
   json.text("action",
             event.flags & XG_RES_REFUSED ? "refuse" : action_name(XG_VERDICT_ACTION(event.verdict)));
   if (!facts.pipeline.empty()) json.text("pipeline", facts.pipeline);
   if (!facts.decided_by.empty()) json.text("decided_by", facts.decided_by);
   json.number("generation", event.generation);
+  if (more) json.boolean("more_alerts", true);
   json.end();
 }
 
@@ -297,7 +298,7 @@ void eve_alert(const Event& event, const EveAlert& alert, const EveFacts& facts,
   json.text("category", alert.category);
   json.number("severity", alert.severity);
   json.end();
-  decided(json, event, facts);
+  decided(json, event, facts, alert.more);
   payload(json, event, packet);
   json.finish();
 }

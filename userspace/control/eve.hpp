@@ -29,6 +29,7 @@ struct EveAlert {
   u64 severity = 3;  // 1: the worst
   std::string_view signature, category;
   bool blocked = false;  // the packet was dropped
+  bool more = false;     // and more rules hold for it than are told of
 };
 
 // Each appends one line, its newline included, to `line`. Packets' bytes are a stranger's: whatever they are,

@@ -49,6 +49,13 @@ bool look_at_dns(const std::vector<gpu::StageSettings>& stages) {
                      [](const auto& stage) { return dns_ports_of(stage) != nullptr; });
 }
 
+// The pipeline's stage that tells of rules, and its place; nothing: it has none.
+std::optional<std::size_t> teller_of(const std::vector<gpu::StageSettings>& stages) {
+  for (std::size_t i = 0; i < stages.size(); i++)
+    if (gpu::file_rules(stages[i]) != nullptr) return i;
+  return std::nullopt;
+}
+
 void select_dns(const policy::Policy& policy, dataplane::EventSelection& selection, bool forget) {
   std::vector<u16> pipelines;
   std::vector<std::pair<u16, u16>> ports;
@@ -71,8 +78,8 @@ std::string kind_text(const char* name, const LogEventReport& kind) {
 }  // namespace
 
 std::string log_text(const LogReport& report) {
-  std::string text =
-      fmt::format("\nlog: {}; {}\n", kind_text("drop", report.drop), kind_text("dns", report.dns));
+  std::string text = fmt::format("\nlog: {}; {}; {}\n", kind_text("alert", report.alert),
+                                 kind_text("drop", report.drop), kind_text("dns", report.dns));
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
                         output.problem ? fmt::format("; {}", *output.problem)
@@ -120,13 +127,16 @@ void EveLog::in_force(const policy::Policy& policy) {
     next_stats_ = Clock::now() + std::chrono::nanoseconds(log_.stats_every_ns);
   std::vector<EventKind> kinds;
   if (log_.drop) kinds.push_back(EventKind::drop);
+  if (log_.alert && std::any_of(policy.pipelines.begin(), policy.pipelines.end(),
+                                [](const auto& pipeline) { return teller_of(pipeline.stages).has_value(); }))
+    kinds.push_back(EventKind::alert);
   if (log_.dns && std::any_of(policy.pipelines.begin(), policy.pipelines.end(),
                               [](const auto& pipeline) { return look_at_dns(pipeline.stages); }))
     kinds.push_back(EventKind::dns);
   if (log_.outputs.empty())
     selection_.tell_nothing();
   else
-    selection_.tell(kinds, log_.rate, log_.payload_bytes);
+    selection_.tell(kinds, log_.rate, log_.alert_rate, log_.payload_bytes);
   const std::lock_guard lock(mutex_);
   mail_.outputs = log_.outputs;
   wake_.notify_one();
@@ -183,8 +193,9 @@ std::optional<LogReport> EveLog::report() const {
   if (log_.outputs.empty()) return std::nullopt;
   LogReport report;
   for (const auto* log : logs_)
-    for (const auto& [kind, sum] :
-         {std::pair(EventKind::drop, &report.drop), {EventKind::dns, &report.dns}}) {
+    for (const auto& [kind, sum] : {std::pair(EventKind::drop, &report.drop),
+                                    {EventKind::dns, &report.dns},
+                                    {EventKind::alert, &report.alert}}) {
       const dataplane::EventCounts counts = log->counts(kind);
       sum->told += counts.told;
       sum->over_rate += counts.over_rate;
@@ -271,11 +282,37 @@ void EveLog::tell(const dataplane::Event& event, const Facts& facts) {
   if (pipeline) of.pipeline = pipeline->name;
   of.decided_by = decider_text(event.verdict, pipeline, nullptr);
   line_.clear();
+  if (event.kind == EventKind::alert) return pipeline ? tell_alerts(event, *pipeline, std::move(of)) : void();
   if (event.kind == EventKind::drop)
     eve_drop(event, of, line_);
   else if (!pipeline || look_at_dns(pipeline->stages))
     eve_dns(event, of, line_);
   if (!line_.empty()) add(line_);
+}
+
+// A line for each of its rules.
+void EveLog::tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, EveFacts of) {
+  const auto teller = teller_of(pipeline.stages);
+  const auto* const rules = teller ? gpu::file_rules(pipeline.stages[*teller]) : nullptr;
+  if (rules == nullptr || !rules->heads) return;
+  const bool blocked = XG_VERDICT_ACTION(event.verdict) == XG_DROP && !event.audited;
+  const u32 count = std::min<u32>(event.alerts.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  for (u32 i = 0; i < count; i++) {
+    if (event.alerts.rules[i] >= rules->heads->size()) continue;
+    const gpu::RuleHead& head = (*rules->heads)[event.alerts.rules[i]];
+    line_.clear();
+    eve_alert(event,
+              {.gid = head.gid,
+               .sid = head.sid,
+               .rev = head.rev,
+               .severity = head.priority,
+               .signature = head.msg,
+               .category = head.category,
+               .blocked = blocked,
+               .more = (event.alerts.count & XG_ALERTS_MORE) != 0},
+              of, line_);
+    add(line_);
+  }
 }
 
 void EveLog::flush() {

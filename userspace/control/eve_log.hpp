@@ -34,9 +34,10 @@ struct LogEventReport {
 };
 // Of `status`; since the data plane began.
 struct LogReport {
-  LogEventReport drop, dns;
+  LogEventReport alert, drop, dns;
   std::vector<LogOutputReport> outputs;
   static void fields(auto& self, auto& field) {
+    field("alert", self.alert);
     field("drop", self.drop);
     field("dns", self.dns);
     field("outputs", self.outputs);
@@ -108,6 +109,7 @@ class EveLog {
   // Whether more may be there already.
   bool take_events(const Facts& facts);
   void tell(const dataplane::Event& event, const Facts& facts);
+  void tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, EveFacts of);
   void add(std::string_view line);
   void flush();
   void publish();

@@ -31,12 +31,14 @@ void put(const std::array<u64, N>& bits, std::array<std::atomic<u64>, N>& to, bo
 
 }  // namespace
 
-void EventSelection::tell(std::span<const EventKind> kinds, u32 per_second, u32 payload) noexcept {
+void EventSelection::tell(std::span<const EventKind> kinds, u32 per_second, u32 per_rule,
+                          u32 payload) noexcept {
   u32 bits = 0;
   for (const EventKind kind : kinds) {
     bits |= 1u << static_cast<u32>(kind);
     limits_[static_cast<u32>(kind)].set(per_second);
   }
+  rules_.set(per_rule);
   payload_.store(std::min(payload, kMostEventPayload), std::memory_order_relaxed);
   kinds_.store(bits, std::memory_order_relaxed);
 }
@@ -76,7 +78,8 @@ bool EventLog::is_dns(const xg_metadata& metadata, const u8* frame, u32 length) 
   return read_dns_question(frame + message, length - message).has_value();
 }
 
-void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept {
+void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
+                    const xg_alerts& alerts) noexcept {
   Counters& counters = counters_[static_cast<u32>(kind)];
   if (!selection_.take(kind, now_ns)) return count(counters.over_rate);
   const u64 given = given_.load(std::memory_order_relaxed);
@@ -103,14 +106,34 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   event.pipeline = metadata.pipeline;
   event.kind = kind;
   event.port = batch.ports[at];
+  event.alerts = alerts;
+  event.audited = batch.audit;
   std::memcpy(event.packet, frame, bytes);
   given_.store(given + 1, std::memory_order_release);
   count(counters.told);
 }
 
+// The rules that are within their rate, as one event.
+void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept {
+  xg_metadata metadata;
+  std::memcpy(&metadata, region + batch.slot->descriptors[at].offset - XG_METADATA_SIZE, sizeof(metadata));
+  const xg_alerts& all = batch.slot->alerts[at];
+  xg_alerts told{};
+  const u32 count = std::min<u32>(all.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  for (u32 i = 0; i < count; ++i)
+    if (selection_.take_rule(metadata.pipeline, all.rules[i], now_ns))
+      told.rules[told.count++] = all.rules[i];
+    else
+      dataplane::count(counters_[static_cast<u32>(EventKind::alert)].over_rate);
+  if (told.count == 0) return;
+  told.count = static_cast<u16>(told.count | (all.count & XG_ALERTS_MORE));
+  give(EventKind::alert, batch, at, region, now_ns, told);
+}
+
 void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) return;
   const bool dns = selection_.tells(EventKind::dns);
+  const bool alerts = selection_.tells(EventKind::alert) && batch.slot->alerts != nullptr;
   // What is audited passes in place of being dropped.
   const bool drops = selection_.tells(EventKind::drop) && !batch.audit;
   const xg_descriptor* const descriptors = batch.slot->descriptors;
@@ -126,6 +149,7 @@ void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
       std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
       if (is_dns(metadata, frame, descriptors[i].length)) give(EventKind::dns, batch, i, region, now_ns);
     }
+    if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns);
     if (drops && action == XG_DROP) give(EventKind::drop, batch, i, region, now_ns);
   }
 }

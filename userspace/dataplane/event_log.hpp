@@ -22,8 +22,9 @@
 namespace xdpgpu::dataplane {
 
 // drop: a device's verdict dropped the packet. dns: a DNS message over UDP went through a stage `domains`.
-enum class EventKind : u8 { drop, dns };
-inline constexpr u32 kEventKinds = 2;
+// alert: rules hold for it (XG_RES_ALERTS).
+enum class EventKind : u8 { drop, dns, alert };
+inline constexpr u32 kEventKinds = 3;
 inline constexpr u32 kMostEventPayload = 1024;  // bytes
 
 class EventSelection {
@@ -31,9 +32,9 @@ class EventSelection {
   static constexpr u32 kPipelines = 1024;  // that it can name
 
   // Control thread; workers see it at some batch soon. Of a pipeline that is gone an event may still come.
-  // per_second: of each kind. payload: bytes that are told of each packet's L4 payload, at most
-  // kMostEventPayload.
-  void tell(std::span<const EventKind> kinds, u32 per_second, u32 payload) noexcept;
+  // per_second: of each kind; per_rule: of each rule that alerts. payload: bytes that are told of each
+  // packet's L4 payload, at most kMostEventPayload.
+  void tell(std::span<const EventKind> kinds, u32 per_second, u32 per_rule, u32 payload) noexcept;
   void tell_nothing() noexcept { kinds_.store(0, std::memory_order_relaxed); }
   // Which pipelines have a stage that looks at DNS messages, and at which ports (host order), besides those
   // that are looked at already; forget: none are, before.
@@ -53,11 +54,13 @@ class EventSelection {
     return ports_[port / 64].load(std::memory_order_relaxed) >> port % 64 & 1;
   }
   bool take(EventKind kind, u64 now_ns) noexcept { return limits_[static_cast<u32>(kind)].take(now_ns); }
+  bool take_rule(u16 pipeline, u16 rule, u64 now_ns) noexcept { return rules_.take(pipeline, rule, now_ns); }
 
  private:
   std::atomic<u32> kinds_{0};  // bit a kind
   std::atomic<u32> payload_{0};
   std::array<EventLimit, kEventKinds> limits_;
+  RuleLimits rules_;
   std::array<std::atomic<u64>, kPipelines / 64> pipelines_{};
   std::array<std::atomic<u64>, 1024> ports_{};
 };
@@ -73,8 +76,10 @@ struct Event {
   u16 payload;     // most bytes of payload that are to be told
   u16 pipeline;
   EventKind kind;
-  u8 port;  // that it came in on
-  static constexpr u32 kBytes = 1376;
+  u8 port;           // that it came in on
+  xg_alerts alerts;  // of an alert: those that are told
+  bool audited;      // what was decided is not done
+  static constexpr u32 kBytes = 1359;
   u8 packet[kBytes];
 };
 static_assert(sizeof(Event) == 1408);
@@ -113,7 +118,10 @@ class EventLog {
     std::atomic<u64> told{0}, over_rate{0}, ring_full{0};
   };
   bool is_dns(const xg_metadata& metadata, const u8* frame, u32 length) const noexcept;
-  void give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept;
+  // alerts: of an alert.
+  void give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
+            const xg_alerts& alerts = {}) noexcept;
+  void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept;
 
   EventSelection& selection_;
   std::unique_ptr<Event[]> events_;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "userspace/policy/policy.hpp"
 
@@ -14,6 +18,9 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr const char* kTooBig = ", the most that is read";
+
+// list_of_files()
+bool is_list(std::string_view path) { return path.ends_with('/'); }
 
 struct OpenFile {
   explicit OpenFile(int descriptor) : fd(descriptor) {}
@@ -62,6 +69,35 @@ tl::expected<std::string, std::string> read_regular(const std::string& path, u64
   return content;
 }
 
+struct Closer {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+// The names of the files in a directory that are like the last part of the pattern, a line each.
+tl::expected<std::string, std::string> list_files(const std::string& from, const std::string& pattern) {
+  const auto slash = pattern.rfind('/');
+  const std::string in = slash == std::string::npos ? "" : pattern.substr(0, slash + 1);
+  const std::string like = pattern.substr(in.size());
+  const std::string path = (std::filesystem::path(from) / in).string();
+  const std::unique_ptr<DIR, Closer> directory(opendir(path.empty() ? "." : path.c_str()));
+  if (!directory) return tl::unexpected(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  std::vector<std::string> names;
+  while (const dirent* const entry = readdir(directory.get())) {
+    const std::string name = &entry->d_name[0];
+    if (fnmatch(like.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+    if (name.find('\n') != std::string::npos)
+      return tl::unexpected(
+          fmt::format("{} has a file like {} whose name has more than one line", path, like));
+    if (names.size() == kMaxPatternFiles)
+      return tl::unexpected(
+          fmt::format("more than {} files are like {}: name fewer", kMaxPatternFiles, pattern));
+    names.push_back(in + name);
+  }
+  if (names.empty()) return tl::unexpected(fmt::format("no file is like {} in {}", like, path));
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}\n", fmt::join(names, "\n"));
+}
+
 // The files below a directory, as far as they are not too much together.
 class Directory {
  public:
@@ -69,6 +105,7 @@ class Directory {
   tl::expected<std::string, std::string> read(const std::string& name) {
     if (name.find('\0') != std::string::npos)
       return tl::unexpected(std::string("the path contains a zero byte"));
+    if (is_list(name)) return list_files(path_, name.substr(0, name.size() - 1));
     auto content = read_regular((std::filesystem::path(path_) / name).string(), kMaxFileBytes);
     if (!content) return content;
     if (content->size() > left_) return tl::unexpected(too_much_with(name, most_));
@@ -92,6 +129,8 @@ FileResult find_in(const FileContents& contents, const std::string& path) {
 }
 
 }  // namespace
+
+std::string list_of_files(const std::string& pattern) { return pattern + "/"; }
 
 std::string too_much_with(const std::string& path, u64 most) {
   return fmt::format(
@@ -126,8 +165,8 @@ FileReader collect_files_from(std::string directory, FileContents& contents, u64
           &contents](const std::string& path) -> FileResult {
     auto content = from->read(path);
     if (!content) return tl::unexpected(std::move(content.error()));
-    contents[path] = *std::move(content);
-    return FileText();
+    std::string& kept = contents[path] = *std::move(content);
+    return is_list(path) ? std::make_shared<const std::string>(kept) : FileText();
   };
 }
 

@@ -62,14 +62,14 @@ void read_outputs(Report& report, const Place& place, Log& log) {
 }
 
 void read_events(Report& report, const Place& place, Log& log) {
-  log.drop = log.dns = log.stats = false;
+  log.drop = log.dns = log.stats = log.alert = false;
   const auto* items = place.node->as<Array>();
   if (items != nullptr && items->empty())
     report.at(place, "names no event, so nothing would be logged; leave \"log\" out");
   each_element(report, place, [&](const Place& one) {
     const auto word = read_word(report, one, words::kLogEvents);
     if (!word) return;
-    bool& on = *std::array{&log.drop, &log.dns, &log.stats}[*word];
+    bool& on = *std::array{&log.alert, &log.drop, &log.dns, &log.stats}[*word];
     if (on) report.at(one, "this event stands here twice; name each once");
     on = true;
   });
@@ -84,6 +84,8 @@ Log read_log(Report& report, const Place& place) {
   if (auto events = fields.get("events")) read_events(report, *events, log);
   if (auto rate = fields.get("rate"))
     if (auto value = read_integer(report, *rate, 1, 1'000'000)) log.rate = static_cast<u32>(*value);
+  if (auto rate = fields.get("alert_rate"))
+    if (auto value = read_integer(report, *rate, 1, 1'000'000)) log.alert_rate = static_cast<u32>(*value);
   if (auto payload = fields.get("payload"))
     if (auto value = read_integer(report, *payload, 0, kMaxLogPayload))
       log.payload_bytes = static_cast<u32>(*value);

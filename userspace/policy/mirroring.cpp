@@ -31,6 +31,12 @@ std::optional<std::string> exact_table_in(const Pipeline& pipeline) {
   return std::nullopt;
 }
 
+std::optional<std::string> inspector_in(const Pipeline& pipeline) {
+  for (u64 i = 0; i < pipeline.stages.size(); ++i)
+    if (gpu::traits_of(pipeline.stages[i]).inspects) return stage_text(pipeline, i);
+  return std::nullopt;
+}
+
 std::optional<std::string> sender_in(const Pipeline& pipeline) {
   for (u64 i = 0; i < pipeline.stages.size(); ++i)
     if (const auto what = gpu::sends(pipeline.stages[i]))

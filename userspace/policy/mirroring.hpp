@@ -30,6 +30,8 @@ std::optional<std::string> exact_table_in(const Pipeline& pipeline);
 
 // The first thing in the pipeline that would send the packet out again, or change it, in words ("stage 1
 // (acl), rule
+// Likewise, that looks for rules in whole packets.
+std::optional<std::string> inspector_in(const Pipeline& pipeline);
 // \"x\""); nothing where it only drops and passes.
 std::optional<std::string> sender_in(const Pipeline& pipeline);
 

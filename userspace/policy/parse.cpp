@@ -16,6 +16,7 @@
 #include "userspace/policy/pipelines.hpp"
 #include "userspace/policy/rates.hpp"
 #include "userspace/policy/reader.hpp"
+#include "userspace/policy/rule_files.hpp"
 #include "userspace/policy/stage_names.hpp"
 #include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
@@ -32,6 +33,16 @@ constexpr u64 kMinSpinNs = 1'000;
 constexpr u64 kMaxSpinNs = 1'000'000'000;
 constexpr u64 kMinHeartbeatNs = 10'000'000;
 constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
 
 class PolicyReader {
  public:
@@ -53,8 +64,9 @@ class PolicyReader {
     KnownLists known(policy_.lists);
     known_lists_ = &known;
     if (auto pipelines = fields.get("pipelines"))
-      policy_.pipelines = read_pipelines(report_, *pipelines, known,
-                                         [this](const Place& place) { return named_file(place); });
+      policy_.pipelines = read_pipelines(
+          report_, *pipelines, known, [this](const Place& place) { return named_file(place); },
+          [this](const Place& place) { return rule_files(place); });
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
     if (auto rules = fields.get("rules")) this->rules(*rules);
@@ -177,21 +189,50 @@ class PolicyReader {
   std::optional<NamedFile> named_file(const Place& place) {
     auto path = read_string(report_, place, 4096);
     if (!path) return std::nullopt;
-    auto content = files_(*path);
+    return named_file(place, *std::move(path));
+  }
+  std::optional<NamedFile> named_file(const Place& place, std::string path) {
+    if (path.ends_with('/')) {
+      report_.at(place, fmt::format("\"{}\" is a folder's name: give a file's", path));
+      return std::nullopt;
+    }
+    auto content = files_(path);
     if (!content) {
       report_.at(place, content.error());
       return std::nullopt;
     }
-    if (*content == nullptr) return NamedFile{*std::move(path), nullptr};
+    if (*content == nullptr) return NamedFile{std::move(path), nullptr};
     if ((*content)->size() > files_left_) {
-      report_.at(place, too_much_with(*path, kMaxFilesBytes));
+      report_.at(place, too_much_with(path, kMaxFilesBytes));
       return std::nullopt;
     }
     files_left_ -= (*content)->size();
-    hash_.add(*path);
+    hash_.add(path);
     hash_.add(**content);
-    if ((*content)->size() > longest_file_) return NamedFile{*std::move(path), nullptr};
-    return NamedFile{*std::move(path), *std::move(content)};
+    if ((*content)->size() > longest_file_) return NamedFile{std::move(path), nullptr};
+    return NamedFile{std::move(path), *std::move(content)};
+  }
+  // Rules are made into signatures whole: where longer files are not read, none is.
+  std::vector<NamedFile> rule_files(const Place& place) {
+    std::vector<NamedFile> files;
+    const auto path = read_string(report_, place, 4096);
+    if (!path) return files;
+    std::vector<std::string> names{*path};
+    if (is_pattern(*path)) {
+      const auto list = files_(list_of_files(*path));
+      if (!list) {
+        report_.at(place, list.error());
+        return files;
+      }
+      names = lines_of(**list);
+    }
+    for (std::string& name : names) {
+      auto file = named_file(place, std::move(name));
+      if (!file) break;
+      if (longest_file_ != ~u64{0}) file->text = nullptr;
+      files.push_back(*std::move(file));
+    }
+    return files;
   }
   void list_entries(const Place& place, List& list) {
     if (const auto* items = place.node->as<Array>()) list.prefixes.reserve(items->size());
@@ -380,6 +421,10 @@ class PolicyReader {
                         fmt::format("pipeline \"{}\" remembers what it sees ({}), but of mirrored packets "
                                     "some may be missed; inspect with this one",
                                     pipeline.name, *table));
+    if (auto inspector = inspector_in(pipeline))
+      report_.at(place, fmt::format("pipeline \"{}\" looks through whole packets ({}), but of a mirrored one "
+                                    "it has the first bytes alone; inspect with this one",
+                                    pipeline.name, *inspector));
     if (auto sender = sender_in(pipeline))
       report_.at(
           place,

@@ -185,8 +185,9 @@ struct LogOutput {
 // What is told of packets, and where (config/log.md).
 struct Log {
   std::vector<LogOutput> outputs;  // empty: nothing is told
-  bool drop = true, dns = true, stats = true;
+  bool drop = true, dns = true, stats = true, alert = true;
   u32 rate = 1000;        // events of each kind a second, and at once
+  u32 alert_rate = 10;    // of them, alerts of each rule
   u32 payload_bytes = 0;  // of each packet's payload that are told
   u64 stats_every_ns = 10'000'000'000;
   bool operator==(const Log&) const = default;
@@ -214,6 +215,7 @@ struct Policy {
 inline constexpr u64 kMaxTextBytes = 16ull << 20;
 inline constexpr u64 kMaxFileBytes = 256ull << 20;
 inline constexpr u64 kMaxFilesBytes = 1ull << 30;  // of all files together, each as often as it is named
+inline constexpr u32 kMaxPatternFiles = 4096;      // that one pattern stands for
 inline constexpr u32 kMaxNesting = 32;
 inline constexpr u64 kMaxPrefixes = 4'000'000;  // of all lists, rules and routes together
 inline constexpr u64 kMaxNames = 16'000'000;    // of all lists of domains together
@@ -234,6 +236,9 @@ using FileText = std::shared_ptr<const std::string>;
 // not asked now, so nothing about it is wrong.
 using FileReader = std::function<tl::expected<FileText, std::string>(const std::string& path)>;
 using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
+// By what it gives the names of the files that a pattern (glob(7), in a path's last part) stands for, a line
+// each, in their order. No file has such a path.
+std::string list_of_files(const std::string& pattern);
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
 // devices, directories, files over kMaxFileBytes and what makes all of them over kMaxFilesBytes are refused

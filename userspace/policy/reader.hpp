@@ -93,6 +93,9 @@ struct NamedFile {
 };
 // Reads the one that is named at a place; nothing where that fails, having reported it.
 using NamedFileReader = std::function<std::optional<NamedFile>(const Place&)>;
+// Reads the one that is named at a place, or those that the pattern there stands for; none where that fails,
+// having reported it.
+using NamedFilesReader = std::function<std::vector<NamedFile>(const Place&)>;
 
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.
 template <class F>

@@ -156,11 +156,12 @@ Json log_json(const Log& log) {
     }
   }
   std::size_t event = 0;
-  for (const bool told : {log.drop, log.dns, log.stats}) {
+  for (const bool told : {log.alert, log.drop, log.dns, log.stats}) {
     if (told) json["events"].push_back(words::kLogEvents[event]);
     event++;
   }
   json["rate"] = log.rate;
+  json["alert_rate"] = log.alert_rate;
   json["payload"] = log.payload_bytes;
   json["stats_every"] = write_duration(log.stats_every_ns);
   return json;

@@ -11,6 +11,7 @@
 
 #include "gpu/stages/compilers.hpp"
 #include "userspace/policy/routes.hpp"
+#include "userspace/policy/rule_files.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -53,6 +54,9 @@ class KeyCollector {
   XG_KEY_OF(list)
   XG_KEY_OF(secret)
   XG_KEY_OF(routes)
+  XG_KEY_OF(rules)
+  XG_KEY_OF(rule_variables)
+  XG_KEY_OF(rule_file)
   XG_KEY_OF(array)
   XG_KEY_OF(by_name)
   XG_KEY_OF(record)
@@ -120,6 +124,8 @@ class FieldReader {
            {"stage", "description"});
     if constexpr (gpu::StageInfo<Settings>::kTraits.settles)
       if (place.node->as<Object>() != nullptr) settle(settings, WrittenHere(report_, place));
+    if constexpr (gpu::StageInfo<Settings>::kTraits.rule_files)
+      make_signatures(report_, place, settings.rules);
   }
 
   void about(std::string_view) {}
@@ -290,6 +296,31 @@ class FieldReader {
     for (const Target& one : targets) names.push_back(one.name);
     read_routes(report_, *at, names, context_.files, values, sources);
     context_.routes += values.size();
+  }
+  void rules(std::string_view key, gpu::RuleSource& source, std::string_view, const Say& say) {
+    const auto at = take(key, say);
+    if (!at) return;
+    if (const auto* items = at->node->as<Array>();
+        items != nullptr && !fits(*at, items->size(), 1, kMaxRulePaths))
+      return;
+    each_element(report_, *at, [&](const Place& one) {
+      auto files = context_.rule_files(one);
+      if (const auto* path = one.node->as<std::string>()) source.paths.push_back(*path);
+      for (NamedFile& file : files) {
+        const bool known = std::any_of(source.files.begin(), source.files.end(),
+                                       [&](const gpu::RuleFile& other) { return other.name == file.path; });
+        if (!known) source.files.push_back({std::move(file.path), std::move(file.text)});
+      }
+    });
+  }
+  void rule_variables(std::string_view key, std::vector<gpu::RuleVariable>& variables, std::string_view,
+                      const Say& say) {
+    if (const auto at = take(key, say)) variables = read_rule_variables(report_, *at);
+  }
+  void rule_file(std::string_view key, gpu::RuleFile& file, std::string_view, const Say& say) {
+    const auto at = take(key, say);
+    auto named = at ? context_.files(*at) : std::nullopt;
+    if (named) file = {std::move(named->path), std::move(named->text)};
   }
   template <class Record>
   void array(std::string_view key, std::vector<Record>& values, u64 least, u64 most, std::string_view what,

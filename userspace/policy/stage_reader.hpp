@@ -11,6 +11,7 @@ namespace xdpgpu::policy {
 struct StageContext {
   const KnownLists& lists;
   const NamedFileReader& files;
+  const NamedFilesReader& rule_files;
   u64 routes = 0;  // of all stages so far; more than kMaxPrefixes are not read
 };
 

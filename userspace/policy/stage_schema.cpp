@@ -10,6 +10,7 @@
 
 #include "gpu/stages/fields.hpp"
 #include "gpu/stages/list.hpp"
+#include "userspace/policy/rule_files.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -119,7 +120,7 @@ class SchemaTable {
     put(key, says, say, {{"type", "string"}, {"pattern", "^@[A-Za-z0-9_.-]{1,64}$"}}, {});
   }
   void secret(std::string_view key, const std::string&, const auto&, std::string_view says, const Say& say) {
-    put(key, says, say, {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}}, {});
+    put(key, says, say, file_schema(), {});
   }
   void routes(std::string_view key, const auto&, const auto&, const auto&, std::string_view says,
               const Say& say) {
@@ -127,6 +128,27 @@ class SchemaTable {
         {{"type", "array"},
          {"items", {{"oneOf", {{{"$ref", reference("route")}}, {{"$ref", reference("routeFile")}}}}}}},
         {});
+  }
+  void rules(std::string_view key, const auto&, std::string_view says, const Say& say) {
+    put(key, says, say,
+        {{"type", "array"}, {"minItems", 1}, {"maxItems", kMaxRulePaths}, {"items", file_schema()}}, {});
+  }
+  void rule_variables(std::string_view key, const auto&, std::string_view says, const Say& say) {
+    const Json value = {{"oneOf",
+                         {{{"type", "string"}, {"minLength", 1}, {"maxLength", kMaxVariableBytes}},
+                          {{"type", "integer"}, {"minimum", 0}, {"maximum", 65535}}}}};
+    put(key, says, say,
+        {{"type", "object"},
+         {"maxProperties", kMaxRuleVariables},
+         {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]{0,63}$"}}},
+         {"additionalProperties",
+          {{"anyOf",
+            {value,
+             {{"type", "array"}, {"minItems", 1}, {"maxItems", kMaxVariableValues}, {"items", value}}}}}}},
+        {});
+  }
+  void rule_file(std::string_view key, const auto&, std::string_view says, const Say& say) {
+    put(key, says, say, file_schema(), {});
   }
   template <class Record>
   void array(std::string_view key, const std::vector<Record>&, u64 least, u64 most, std::string_view,
@@ -168,6 +190,7 @@ class SchemaTable {
   }
 
  private:
+  static Json file_schema() { return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}}; }
   void put(std::string_view key, std::string_view says, const Say& say, const Json& schema, const Json& now) {
     Json property = Json::object();
     if (!says.empty()) property["description"] = says;
@@ -318,6 +341,15 @@ class PageTable {
   void routes(std::string_view key, const auto&, const auto&, const auto&, std::string_view says,
               const Say& say) {
     row(key, "`{\"prefix\": ..., \"next_hop\": NAME}` or `{\"file\": ...}`, each", "", says, say);
+  }
+  void rules(std::string_view key, const auto&, std::string_view says, const Say& say) {
+    row(key, fmt::format("an array of 1 to {} files or patterns", kMaxRulePaths), "", says, say);
+  }
+  void rule_variables(std::string_view key, const auto&, std::string_view says, const Say& say) {
+    row(key, "an object of values, or arrays of them, by name", "", says, say);
+  }
+  void rule_file(std::string_view key, const auto&, std::string_view says, const Say& say) {
+    row(key, "a file", "", says, say);
   }
   template <class Record>
   void array(std::string_view key, const std::vector<Record>&, u64 least, u64 most, std::string_view,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/policy/stage_writer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "userspace/policy/values.hpp"
@@ -18,6 +21,15 @@ std::string name_of(E value, std::span<const gpu::Named<E>> names) {
   const auto found =
       std::find_if(names.begin(), names.end(), [&](const auto& one) { return one.value == value; });
   return found == names.end() ? "" : std::string(found->name);
+}
+
+// One port is a number, all else a text.
+Json write_rule_value(const std::string& value) {
+  u16 port = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), port);
+  if (error == std::errc() && end == value.data() + value.size() && fmt::to_string(port) == value)
+    return port;
+  return value;
 }
 
 // A Table (gpu/stages/fields.hpp) that writes.
@@ -124,6 +136,24 @@ class FieldWriter {
       }
       return all;
     });
+  }
+  void rules(std::string_view key, const gpu::RuleSource& source, std::string_view, const Say& say) {
+    put(key, say, [&] { return Json(source.paths); });
+  }
+  void rule_variables(std::string_view key, const std::vector<gpu::RuleVariable>& variables, std::string_view,
+                      const Say& say) {
+    put(key, say, [&] {
+      Json object = Json::object();
+      for (const auto& [name, values] : variables) {
+        Json all = Json::array();
+        for (const std::string& value : values) all.push_back(write_rule_value(value));
+        object[name] = one_or_more(std::move(all));
+      }
+      return object;
+    });
+  }
+  void rule_file(std::string_view key, const gpu::RuleFile& file, std::string_view, const Say& say) {
+    put(key, say, [&] { return file.name; });
   }
   template <class Record>
   void array(std::string_view key, const std::vector<Record>& values, u64, u64, std::string_view,

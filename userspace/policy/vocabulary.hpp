@@ -49,7 +49,8 @@ inline constexpr std::array<std::string_view, 13> kIo{
     "mirror_bytes"};
 inline constexpr std::array<std::string_view, 8> kCompute{"device", "devices",  "mode",    "frames",
                                                           "batch",  "max_wait", "standby", "retry"};
-inline constexpr std::array<std::string_view, 5> kLog{"outputs", "events", "rate", "payload", "stats_every"};
+inline constexpr std::array<std::string_view, 6> kLog{"outputs",    "events",  "rate",
+                                                      "alert_rate", "payload", "stats_every"};
 inline constexpr std::array<std::string_view, 3> kLogOutput{"file", "socket", "journald"};  // one of them
 inline constexpr std::array<std::string_view, 1> kLogFile{"file"};
 inline constexpr std::array<std::string_view, 1> kLogSocket{"socket"};
@@ -76,7 +77,7 @@ inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", 
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 inline constexpr std::array<std::string_view, 2> kStandby{"cpu", "none"};
-inline constexpr std::array<std::string_view, 3> kLogEvents{"drop", "dns", "stats"};
+inline constexpr std::array<std::string_view, 4> kLogEvents{"alert", "drop", "dns", "stats"};
 // Named elsewhere for this product, not part of this version.
 inline constexpr std::array<std::string_view, 6> kStageAbsent{"pattern", "program", "gtpu",
                                                               "crypto",  "model",   "telemetry"};

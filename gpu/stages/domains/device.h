@@ -81,13 +81,6 @@ XG_FN u32 xg_domains_find(xg_words image, u32 body, xg_domains_hash hash) {
   return 0u;
 }
 
-/* Upper-case letters among the four bytes as lower-case ones. */
-XG_FN u32 xg_domains_lower(u32 word) {
-  u32 low = word & 0x7f7f7f7fu;
-  u32 upper = (low + 0x3f3f3f3fu) & ~(low + 0x25252525u) & ~word & 0x80808080u;
-  return word | (upper >> 2);
-}
-
 /* A message's name: its bytes as they stand there, in lower case, from its first length on and with the zero;
  * where each of its labels begins, four a word; how many there are; 1: it is asked for, by a query that can
  * be answered. What is looked up is apart from the packet, so that a GPU's thread does not have to hold all
@@ -143,7 +136,7 @@ XG_SELDOM u32 xg_domains_read(xg_batch b, xg_view p, XG_INOUT(xg_domains_name) n
   /* The zero, type and class: so the name's bytes are all there, too. */
   if (!xg_payload_has(c, at, 5u)) return XG_DOMAINS_MALFORMED_MESSAGE;
   u32 words = ((at - begin) >> 2) + 1u;
-  for (u32 i = 0u; i < words; i++) name.bytes[i] = xg_domains_lower(xg_payload32(b, c, begin + i * 4u));
+  for (u32 i = 0u; i < words; i++) name.bytes[i] = xg_lower32(xg_payload32(b, c, begin + i * 4u));
   name.count = count;
   name.query = query ? 1u : 0u;
   return XG_DOMAINS_QUESTION;

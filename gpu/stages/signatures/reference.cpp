@@ -24,7 +24,7 @@ class Signatures final : public StageWith<SignaturesSettings> {
   using StageWith::StageWith;
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
     const SignaturePacket seen(packet);
-    const auto& rules = settings().all();
+    const auto& rules = settings().rules.all();
     std::vector<u32> hold;
     std::set<std::pair<std::string, bool>> patterns;
     u64 work = 0;

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "gpu/stages/compilers.hpp"
+#include "gpu/stages/signatures/device.h"
 #include "gpu/stages/table.h"
-#include "signatures/device.h"
 
 namespace xdpgpu::gpu {
 namespace {
@@ -359,7 +359,7 @@ std::vector<u32> words_of(const std::bitset<256>& protocols) {
 }  // namespace
 
 Check check(const SignaturesSettings& stage) {
-  const auto& rules = stage.all();
+  const auto& rules = stage.rules.all();
   if (rules.size() > kMaxSignatures)
     return refuse("it has {} rules, {} are possible: use fewer", rules.size(), kMaxSignatures);
   if (!std::is_sorted(rules.begin(), rules.end(),
@@ -371,7 +371,7 @@ Check check(const SignaturesSettings& stage) {
 }
 
 Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
-  const auto& rules = stage.all();
+  const auto& rules = stage.rules.all();
   std::vector<u32>& image = to.image;
   const u32 at = to.here();
   const auto count = static_cast<u32>(rules.size());
@@ -455,14 +455,22 @@ u32 payload_bytes(const SignaturesSettings&) { return XG_PACKET_MAX; }
 
 bool drops(const SignaturesSettings& stage) {
   return stage.limit == Action::drop ||
-         std::any_of(stage.all().begin(), stage.all().end(),
+         std::any_of(stage.rules.all().begin(), stage.rules.all().end(),
                      [](const sig::Signature& rule) { return action_of(rule) == XG_SIGNATURE_DROP; });
 }
 
+std::vector<std::string> notes(const SignaturesSettings& stage, const StagePlace& place) {
+  std::vector<std::string> notes;
+  for (const std::string& note : stage.rules.notes)
+    notes.push_back(fmt::format("signatures{}: {}", place.where(), note));
+  return notes;
+}
+
 std::string describe(const SignaturesSettings& stage, u32 rule, const xg_result*) {
-  const auto& rules = stage.all();
+  const auto text = [](const auto& one) { return fmt::format(" rule {}:{}", one.gid, one.sid); };
   if (rule == 0) return "";
-  if (rule <= rules.size()) return fmt::format(" rule {}:{}", rules[rule - 1].gid, rules[rule - 1].sid);
+  if (stage.rules.heads && rule <= stage.rules.heads->size()) return text((*stage.rules.heads)[rule - 1]);
+  if (rule <= stage.rules.all().size()) return text(stage.rules.all()[rule - 1]);
   return " limit";
 }
 

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// Rules on every device as the sequential reference has them, which tests/unit/compiler_signatures.cpp holds
-// against Suricata's answers: random ones in random packets, and in packets that are made to take long.
+// Random rules in random packets: tests/unit/compiler_signatures.cpp holds the reference against Suricata's
+// own answers.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <set>
 
-#include "tests/backends/judge.hpp"
-#include "tests/backends/targets.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/stages/list.hpp"
 
 namespace xdpgpu::tests {
 namespace {
@@ -228,7 +226,7 @@ SignaturesSettings random_signatures(Random& random, u32 count) {
   std::stable_sort(rules.begin(), rules.end(),
                    [&](const auto& a, const auto& b) { return turn(a) < turn(b); });
   SignaturesSettings settings;
-  settings.rules = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
+  settings.rules.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
   settings.work = random.pick(std::array<u32, 3>{256, 512, gpu::kMostWork});
   settings.limit = random.pick(std::array{gpu::Action::next, gpu::Action::drop, gpu::Action::pass});
   return settings;
@@ -315,215 +313,53 @@ Traffic payloads(Random& random, u32 packets, u32 pipelines) {
   return with_frames(random, packets, pipelines, frame_of);
 }
 
-gpu::RateLimitSettings limit() {
-  gpu::RateLimitSettings settings;
-  settings.packets_per_second = 1000;
-  settings.burst_packets = 5;
-  settings.table.entries = 64;
-  return settings;
-}
-
-SignaturesSettings with(std::vector<sig::Signature> rules) {
-  SignaturesSettings settings;
-  settings.rules = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
-  return settings;
-}
-
-class Signatures : public testing::TestWithParam<Target> {
- protected:
-  // answers: those of batches of the last size.
-  void check(const Traffic& traffic, const std::vector<PipelineSettings>& settings,
-             std::initializer_list<u32> batches, Answers& answers) {
-    const auto pipelines = gpu::Pipelines::compile(settings);
-    ASSERT_TRUE(pipelines) << pipelines.error();
-    XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
-    auto queue = device->open_queue(GetParam().queue(1024 + 64, 3));
-    ASSERT_TRUE(queue) << queue.error();
-    const Answers should = expected(traffic, settings);
-    for (const u32 batch : batches) {
-      SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
-                               test_seed()));
-      ASSERT_TRUE(device->load(kGeneration, *pipelines));
-      answers = judge(**queue, traffic.descriptors, batch, kGeneration);
-      expect_equal(answers, should, traffic.descriptors);
-      // Its tables go with it.
-      device->unload(kGeneration);
-      if (HasFailure()) return;
-    }
-  }
-  void check(const Traffic& traffic, const std::vector<PipelineSettings>& settings,
-             std::initializer_list<u32> batches) {
-    Answers answers;
-    check(traffic, settings, batches, answers);
-  }
-};
-
-TEST_P(Signatures, RandomRulesInRandomPackets) {
-  Random random(test_seed());
-  const gpu::PayloadSumSettings seldom{true, 100, 7, 2, true};
+std::vector<PipelineSettings> signatures(Random& random) {
   std::vector<PipelineSettings> settings{
       {"none", {SignaturesSettings{}}},
-      {"between others", {seldom, random_signatures(random, 10), seldom, gpu::L2fwdSettings{}}},
-      {"behind a table", {limit(), random_signatures(random, 20)}},
-      {"behind two", {limit(), limit(), random_signatures(random, 5), gpu::L2fwdSettings{}}},
+      {"between others", {mostly_next(random), random_signatures(random, 10), gpu::L2fwdSettings{}}},
       {"inside of tunnels", {random_signatures(random, 20)}, true}};
   for (const u32 count : {1u, 3u, 10u, 40u, 200u})
     settings.push_back({fmt::format("{} rules", count), {random_signatures(random, count)}});
-  check(payloads(random, 1200, static_cast<u32>(settings.size())), settings, {37, 1024});
+  return settings;
 }
 
-TEST_P(Signatures, OnePacketAtATime) {
-  Random random(test_seed());
-  check(payloads(random, 100, 1), {{"rules", {random_signatures(random, 50)}}}, {1});
-}
-
-// ---- by hand -------------------------------------------------------------------------------------------
-
-Bytes datagram(const std::string& payload) {
-  Bytes frame(12, 2);
-  put(frame, {8, 0, 0x45, 0});
-  put16(frame, 28 + static_cast<u32>(payload.size()));
-  put(frame, {0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0, 9, 0, 80});
-  put16(frame, 8 + static_cast<u32>(payload.size()));
-  put16(frame, 0);
-  frame.insert(frame.end(), payload.begin(), payload.end());
-  return frame;
-}
-
-sig::Signature rule_for(const std::string& content, sig::Action action = sig::Action::alert) {
-  sig::Signature rule;
-  rule.action = action;
-  rule.header.protocols.set();
-  rule.header.src = rule.header.dst = any_address();
-  sig::Content wanted;
-  wanted.bytes = content;
-  rule.payload.push_back(wanted);
-  rule.fast_pattern = sig::FastPattern{0, 0, static_cast<u32>(content.size())};
-  return rule;
-}
-
-TEST_P(Signatures, SayWhatBecomesOfAPacket) {
-  std::vector<sig::Signature> rules{rule_for("fine", sig::Action::pass), rule_for("bad", sig::Action::drop),
-                                    rule_for("worse", sig::Action::reject)};
-  for (const char* const content : {"a", "ab", "abc", "abcd", "abcde", "bcde", "cde", "e"})
-    rules.push_back(rule_for(content));
-  struct Case {
-    std::string payload;
-    u32 action, rule;
-    std::vector<u16> told;
-    bool more = false;
-  };
-  for (const auto& [payload, action, rule, told, more] :
-       {Case{"nothing", XG_PASS, 0, {}}, Case{"fine and bad", XG_PASS, 0, {}},
-        Case{"so bad", XG_DROP, 2, {1, 3}}, Case{"worst, worse, bad", XG_DROP, 2, {1, 2, 3, 10}},
-        Case{"worse", XG_DROP, 3, {2, 10}}, Case{"ABCDE", XG_PASS, 0, {}},
-        Case{"xxabcdxx", XG_PASS, 0, {3, 4, 5, 6}}, Case{"abcde", XG_PASS, 0, {3, 4, 5, 6, 7, 8, 9}, true}}) {
-    SCOPED_TRACE(payload);
-    Answers answers;
-    check(single_frame(datagram(payload), 0), {{"rules", {with(rules)}}}, {1}, answers);
-    if (IsSkipped() || HasFailure()) return;
-    const Answer& answer = answers.at(0);
-    EXPECT_EQ(XG_VERDICT_ACTION(answer.verdict), action);
-    EXPECT_EQ(XG_VERDICT_RULE(answer.verdict), rule);
-    EXPECT_EQ(XG_VERDICT_STAGE(answer.verdict), action == XG_DROP ? 1u : 0u);
-    EXPECT_EQ((answer.flags & XG_RES_ALERTS) != 0, !told.empty());
-    EXPECT_EQ(answer.alerts.count, told.size() | (more ? XG_ALERTS_MORE : 0));
-    for (std::size_t i = 0; i < told.size(); i++) EXPECT_EQ(answer.alerts.rules[i], told[i]);
-  }
-}
-
-// Of 1,400 bytes each place is one at which the first content stands, and the second nearly does.
-sig::Signature dear_rule() {
-  sig::Signature rule = rule_for("a");
-  std::get<sig::Content>(rule.payload[0]).tried_again = true;
-  sig::Content second;
-  second.bytes = "aaaaab";
-  second.distance = sig::Amount{0, {}};
-  rule.payload.push_back(second);
-  return rule;
-}
-
-TEST_P(Signatures, EndWhereAPacketTakesMoreWorkThanItMay) {
-  const std::string payload(1400, 'a');
-  for (const u32 work : {256u, 1000u, gpu::kMostWork})
-    for (const auto limit : {gpu::Action::drop, gpu::Action::pass}) {
-      SCOPED_TRACE(work);
-      SignaturesSettings settings = with({dear_rule(), rule_for("aa")});
-      settings.work = work;
-      settings.limit = limit;
-      Answers answers;
-      check(single_frame(datagram(payload), 0), {{"rules", {settings}}}, {1}, answers);
-      if (IsSkipped() || HasFailure()) return;
-      EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), limit == gpu::Action::drop ? XG_DROP : XG_PASS);
-      EXPECT_EQ(XG_VERDICT_RULE(answers.at(0).verdict), 3u);
-      EXPECT_EQ(answers.at(0).flags & XG_RES_ALERTS, 0u);
-    }
-}
-
-TEST_P(Signatures, TakeSoManyPatternsInAPacketAndNoMore) {
-  std::vector<sig::Signature> rules;
-  std::string payload;
-  for (u32 i = 0; i <= sig::kMostPatterns; i++) {
-    rules.push_back(rule_for(fmt::format("p{:02}.", i)));
-    payload += fmt::format("p{:02}.", i);
-  }
-  for (const bool all : {false, true}) {
-    SCOPED_TRACE(all);
-    Answers answers;
-    check(single_frame(datagram(all ? payload : payload.substr(4) + payload.substr(4)), 0),
-          {{"rules", {with(rules)}}}, {1}, answers);
-    if (IsSkipped() || HasFailure()) return;
-    EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), all ? XG_DROP : XG_PASS);
-    EXPECT_EQ(answers.at(0).alerts.count, all ? 0u : XG_MAX_ALERTS | XG_ALERTS_MORE);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Outside, Signatures, testing::ValuesIn(all_targets()), target_name);
-
-// The comparison is worth something only if it reaches what it is meant to.
-TEST(SignaturesTraffic, MeetsRulesOfAllKinds) {
-  Random random(test_seed());
-  SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
-  // Of one set a rule that passes may hold for nearly all.
-  constexpr u32 kSets = 10;
-  std::set<std::pair<u32, u32>> told;
-  u32 dropped = 0, nothing = 0;
-  for (u32 i = 0; i < kSets; i++)
-    for (const Answer& answer :
-         expected(payloads(random, 400, 1), {{"rules", {random_signatures(random, 30)}}})) {
-      dropped += XG_VERDICT_ACTION(answer.verdict) == XG_DROP;
-      nothing += answer.verdict == XG_PASS && answer.flags == 0;
-      for (u32 k = 0; k < (answer.alerts.count & ~XG_ALERTS_MORE); k++)
-        told.emplace(i, answer.alerts.rules[k]);
-    }
-  EXPECT_GT(told.size(), 2 * kSets);
-  EXPECT_GT(dropped, 10u);
-  EXPECT_GT(nothing, 100u);
-}
-
-TEST(SignaturesPlace, IsBehindAllTablesAndNoOtherIsLikeIt) {
-  const auto error_of = [](std::vector<gpu::StageSettings> stages) {
-    const auto made = gpu::Pipelines::compile({{"p", std::move(stages)}});
-    return made ? std::string() : made.error();
-  };
-  EXPECT_EQ(error_of({limit(), SignaturesSettings{}}), "");
-  EXPECT_EQ(error_of({SignaturesSettings{}, gpu::L2fwdSettings{}, limit()}),
-            "pipeline \"p\", stage 1 (signatures): stage 3 (rate_limit) behind it has a table, and would "
-            "lose what it "
-            "tells: put it behind that one");
-  EXPECT_EQ(
-      error_of({SignaturesSettings{}, SignaturesSettings{}}),
-      "pipeline \"p\", stage 2 (signatures): stage 1 tells of rules, too, and one of a pipeline can: put all "
-      "rules into one");
-  EXPECT_EQ(error_of({with({rule_for("a"), rule_for("b", sig::Action::drop)})}),
-            "pipeline \"p\", stage 1 (signatures): its rules are not in order: those that pass come first, "
-            "then those "
-            "that drop");
-  EXPECT_EQ(error_of({with({rule_for(std::string(9000, 'a'))})}),
-            "pipeline \"p\", stage 1 (signatures): its rule 1:0 has a step with a length, a mask or a "
-            "variable that no "
-            "device takes");
+SettingsCase settings() {
+  return {
+      "Signatures",
+      R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+            {"stage": "signatures", "description": "what", "rules": ["ids-*.rules", "more.rules"],
+             "vars": {"HOME_NET": ["10.0.0.0/8", "2001:db8::/32"], "HTTP_PORTS": [80, 8080],
+                      "EXTERNAL_NET": "!$HOME_NET", "SSH_PORTS": 22, "SERVERS": "[192.0.2.1,192.0.2.2]"},
+             "classification": "classification.config", "disable": "disable.conf", "enable": "enable.conf",
+             "modify": "modify.conf", "drop": "drop.conf", "work": 1024, "limit": "drop"}]}})",
+      together(
+          {each("/pipelines/p/0/rules", {R"(["more.rules"])", R"(["*.rules"])", R"(["ids-[ab].rules"])"}),
+           each("/pipelines/p/0/vars", {"{}", R"({"HTTP_PORTS": "1024:"})",
+                                        R"({"HTTP_PORTS": [80, "8000:8080"]})", R"({"HOME_NET": "any"})"}),
+           SettingsValues{{"/pipelines/p/0/vars/SSH_PORTS", R"("22")", "22"},
+                          {"/pipelines/p/0/vars/SSH_PORTS", "[22]", "22"}},
+           each("/pipelines/p/0/work", {"256", "2048"}), each("/pipelines/p/0/limit", kStageDefaults)})};
 }
 
 }  // namespace
+
+StageTests signatures_tests() {
+  return {
+      .conformance = {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads}},
+      .settings = {settings()},
+      .files = {
+          {"ids-a.rules",
+           "# whose\nalert udp any any -> $HOME_NET $HTTP_PORTS (msg:\"a\"; content:\"abc\"; classtype:misc; "
+           "sid:1; rev:2;)\n#alert ip any any -> any any (sid:2;)\n"},
+          {"ids-b.rules", "drop udp any any -> any any (msg:\"b\"; content:\"bad\"; sid:3;)\n"},
+          {"more.rules",
+           "alert icmp $EXTERNAL_NET any -> any any (msg:\"c\"; itype:8; sid:4;)\n"
+           "alert udp any any -> any $SSH_PORTS (msg:\"d\"; content:\"x\"; sid:5;)\n"},
+          {"classification.config", "config classification: misc,Something else,2\n"},
+          {"disable.conf", "5\n"},
+          {"enable.conf", "1:2\n"},
+          {"modify.conf", "3 \"bad\" \"worse\"\n"},
+          {"drop.conf", "re:msg:.a\n"}}};
+}
+
 }  // namespace xdpgpu::tests

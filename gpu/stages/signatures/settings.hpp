@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// tests/stages/outside/signatures/settings.hpp: what `signatures` can be told, and what it does.
+// gpu/stages/signatures/settings.hpp: what `signatures` can be told, and what it does.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gpu/signatures.hpp"
+#include "gpu/rule_source.hpp"
 #include "gpu/stages/fields.hpp"
 
 namespace xdpgpu::gpu {
@@ -37,27 +33,43 @@ inline constexpr u32 kMaxSignatures = 65'535;
 inline constexpr u32 kMostWork = 2048;
 
 struct SignaturesSettings {
-  std::shared_ptr<const std::vector<signatures::Signature>> rules{};  // nullptr: none
+  FileRules rules;
   u32 work = kMostWork;
   Action limit = Action::drop;  // next, drop or pass
-  bool operator==(const SignaturesSettings& other) const {
-    return work == other.work && limit == other.limit &&
-           (rules == other.rules || (rules && other.rules && *rules == *other.rules));
-  }
-  const std::vector<signatures::Signature>& all() const {
-    static const std::vector<signatures::Signature> none;
-    return rules ? *rules : none;
-  }
+  bool operator==(const SignaturesSettings&) const = default;
 };
 
 template <class Table>
 void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
-  table.about("Rules of intrusion detection systems, in Suricata's language, on each packet by itself.");
-  table.integer(
-      "work", s.work, 256, kMostWork,
-      "How much work a packet may take: a step of a rule is 1, and each 16 places at which a content "
-      "is looked for are 1.",
-      Say{});
+  table.about(
+      "Rules of intrusion detection systems, in Suricata's language, on each packet by itself. A rule that "
+      "alerts lets the packet go on to the next stage and is told of in the log; one that drops or rejects "
+      "drops it, and is told of, too; one that passes lets it go on, and nothing is told. What this release "
+      "does not decide is named: `xdpgpu rules check`.");
+  table.rules("rules", s.rules.source,
+              "Rule files, relative to the policy file; *, ? and [...] in the last part of a path stand for "
+              "what they stand for in a shell.",
+              Say{.required = true});
+  table.rule_variables(
+      "vars", s.rules.source.variables,
+      "Variables of addresses and of ports, by name without the $: each one value or an array of them, in "
+      "Suricata's words, such as \"10.0.0.0/8\", \"!$HOME_NET\", 80 and \"1024:\". Others are as in "
+      "Suricata's own configuration.",
+      Say{.shown = !s.rules.source.variables.empty()});
+  const auto file = [&](std::string_view key, auto& to, std::string_view about) {
+    table.rule_file(key, to, about, Say{.shown = !to.name.empty()});
+  };
+  file("classification", s.rules.source.classification,
+       "classification.config, which has rules' categories and priorities by their classtype.");
+  file("disable", s.rules.source.disable, "suricata-update's disable.conf: rules that do not count.");
+  file("enable", s.rules.source.enable,
+       "suricata-update's enable.conf: rules that count though they are commented out.");
+  file("modify", s.rules.source.modify, "suricata-update's modify.conf: what is replaced in rules' texts.");
+  file("drop", s.rules.source.drop, "suricata-update's drop.conf: rules that drop instead of alerting.");
+  table.integer("work", s.work, 256, kMostWork,
+                "How much work a packet may take: a step of a rule is 1, and each 16 places at which a "
+                "content is looked for are 1.",
+                Say{});
   table.word("limit", s.limit, kOtherwiseNames,
              "What becomes of a packet that takes more work, or in which more than 48 of the rules' fast "
              "patterns stand. With anything but 'drop' a packet that is made for it is not looked at.",

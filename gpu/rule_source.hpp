@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/rule_source.hpp: rules of files, as a policy names them and a stage has them, and what is said of each
+// rule where it is told of. userspace/policy/rule_files.hpp makes signatures of them
+// (gpu/signatures.hpp).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/signatures.hpp"
+
+namespace xdpgpu::gpu {
+
+// text: nullptr where what is in it was not asked for.
+struct RuleFile {
+  std::string name;
+  std::shared_ptr<const std::string> text;
+  bool operator==(const RuleFile& other) const {
+    return name == other.name && (text == other.text || (text && other.text && *text == *other.text));
+  }
+};
+
+// Addresses or ports by a name, as rules write them behind "$": each value as Suricata's configuration has
+// it, "10.0.0.0/8", "!$HOME_NET", "1024:".
+struct RuleVariable {
+  std::string name;
+  std::vector<std::string> values;
+  bool operator==(const RuleVariable&) const = default;
+};
+
+struct RuleSource {
+  std::vector<std::string> paths;  // as the policy has them: a file's, or a pattern of files' (glob(7))
+  std::vector<RuleFile> files;     // that they stand for, each once
+  std::vector<RuleVariable> variables;
+  // Each may be missing: no name. classification.config; the others are suricata-update's.
+  RuleFile classification, disable, enable, modify, drop;
+  bool operator==(const RuleSource&) const = default;
+};
+
+// What is said of a rule, beside what it asks for.
+struct RuleHead {
+  u32 gid = 1, sid = 0, rev = 0, priority = 3;
+  signatures::Action action = signatures::Action::alert;
+  std::string msg, category;
+  bool operator==(const RuleHead&) const = default;
+};
+
+// Of a stage with the trait rule_files.
+struct FileRules {
+  // By which a policy says what rules there are; the rest is made of it.
+  RuleSource source{};
+  std::shared_ptr<const std::vector<signatures::Signature>> signatures{};  // nullptr: none
+  // In the signatures' order; nullptr: no more is said of them than they say. Who runs the stage has heads
+  // alone.
+  std::shared_ptr<const std::vector<RuleHead>> heads{};
+  std::vector<std::string> notes{};  // what is to be said of the files, a sentence each
+
+  const std::vector<signatures::Signature>& all() const {
+    static const std::vector<signatures::Signature> none;
+    return signatures ? *signatures : none;
+  }
+  bool operator==(const FileRules& other) const {
+    return source == other.source && (signatures == other.signatures || all() == other.all());
+  }
+};
+
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/signatures/device.h: `signatures`, rules of intrusion detection systems on single packets
+ * (settings.hpp; gpu/signatures.hpp says what a rule means).
+ *
+ * Search goes in three steps. A filter: at each place of the payload the bytes that stand there, in lower
+ * case, are hashed, and a bit vector says whether a pattern has them. Confirmation: the patterns that have
+ * them at some place are compared. Evaluation: the rules that are found by a pattern that is there.
+ */
+#ifndef XDPGPU_STAGES_SIGNATURES_DEVICE_H
+#define XDPGPU_STAGES_SIGNATURES_DEVICE_H
+
+#include "gpu/stages/inspection.h"
+#include "gpu/stages/signatures/header.h"
+#include "gpu/stages/signatures/steps.h"
+
+/* Of the inspection's own words: */
+#define XG_SIGNATURES_FOUND_WORK 0u
+#define XG_SIGNATURES_FOUND_OVER 1u     /* 1: the packet takes more than it may */
+#define XG_SIGNATURES_FOUND_PATTERNS 2u /* how many there are */
+#define XG_SIGNATURES_FOUND_MORE 3u     /* 1: more rules hold than there is room for */
+#define XG_SIGNATURES_FOUND_RULES \
+  4u /* XG_MAX_ALERTS words: those that hold, the lowest ones in their order; ~0: none */
+#define XG_SIGNATURES_FOUND_SEEN 16u /* 1 + a pattern's number, 0: none */
+
+/* A rule that holds: it takes its place among those that do, and the last one is left out. */
+XG_FN void xg_signatures_note(xg_state f, u32 rule) {
+  for (u32 i = 0u; i < XG_MAX_ALERTS; i++) {
+    u32 before = XG_MIN(f, XG_SIGNATURES_FOUND_RULES + i, rule);
+    rule = before > rule ? before : rule;
+    if (rule == ~0u) return;
+  }
+  f.v[XG_SIGNATURES_FOUND_MORE] = 1u;
+}
+
+/* A pattern that is there, once. */
+XG_FN void xg_signatures_see_pattern(xg_state f, u32 pattern) {
+  u32 place = (pattern * 0x9e3779b1u) >> 26;
+  for (u32 i = 0u; i < XG_SIGNATURES_SEEN; i++) {
+    u32 at = XG_SIGNATURES_FOUND_SEEN + place;
+    u32 before = XG_SWAP_IF(f, at, 0u, pattern + 1u);
+    if (before == pattern + 1u) return;
+    if (before == 0u) {
+      if (XG_ADD(f, XG_SIGNATURES_FOUND_PATTERNS, 1u) >= XG_SIGNATURES_MOST_PATTERNS)
+        f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
+      return;
+    }
+    place = (place + 1u) & (XG_SIGNATURES_SEEN - 1u);
+  }
+  f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
+}
+
+/* The patterns that have a window of these bytes, which stands at `at`. */
+XG_SELDOM void xg_signatures_confirm(xg_batch b, u32 body, u32 windows, u32 hash, u32 bytes, u32 at,
+                                     XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_signatures_packet) s,
+                                     xg_state f) {
+  u32 bucket =
+      b.image.v[windows + XG_WINDOW_BUCKETS] + (hash >> (32u - b.image.v[windows + XG_WINDOW_BUCKET_BITS]));
+  u32 entry = b.image.v[bucket];
+  u32 end = b.image.v[bucket + 1u];
+  for (; entry < end; entry += XG_SIGNATURES_ENTRY) {
+    if (b.image.v[entry] != bytes) continue;
+    u32 which = b.image.v[entry + 1u];
+    u32 pattern = which & 0xffffffu;
+    u32 before = which >> 24;
+    u32 record = b.image.v[body + XG_SIGNATURES_PATTERNS] + pattern * XG_SIGNATURES_PATTERN;
+    u32 size = b.image.v[record + XG_PATTERN_SIZE] & ~XG_PATTERN_NOCASE;
+    bool nocase = (b.image.v[record + XG_PATTERN_SIZE] & XG_PATTERN_NOCASE) != 0u;
+    if (before > at - s.payload || at - before + size > s.payload + s.payload_bytes) continue;
+    if (xg_signatures_same(b, c, at - before, b.image.v[record + XG_PATTERN_BYTES], size, nocase))
+      xg_signatures_see_pattern(f, pattern);
+  }
+}
+
+/* First part: which patterns stand in the payload. Each of the `lanes` takes four places at a time. */
+XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+  xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
+  xg_signatures_packet s;
+  if (!xg_signatures_see(b, p, c, s)) return;
+  u32 windows = body + XG_SIGNATURES_WINDOWS;
+  u32 end = s.payload + s.payload_bytes;
+  for (u32 at = s.payload + lane * 4u; at < end; at += lanes * 4u) {
+    if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
+    u32 bytes = xg_lower32(xg_signatures_load(b, c, at));
+    u32 next = xg_lower32(xg_signatures_load(b, c, at + 4u));
+    u32 left = end - at;
+    /* Bit w + 4 * i: a pattern may have the window of kind w at place i. */
+    u32 candidates = 0u;
+    for (u32 w = 0u; w < 3u; w++) {
+      u32 bits = b.image.v[windows + w * XG_SIGNATURES_WINDOW + XG_WINDOW_FILTER_BITS];
+      if (bits == 0u) continue;
+      u32 table = b.image.v[windows + w * XG_SIGNATURES_WINDOW + XG_WINDOW_FILTER];
+      u32 size = w == 2u ? 4u : w + 1u;
+      u32 mask = w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
+      for (u32 i = 0u; i < 4u; i++) {
+        u32 here = (i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u))) & mask;
+        u32 place = (here * 0x9e3779b1u) >> (32u - bits);
+        if (left >= size + i && ((b.image.v[table + (place >> 5)] >> (place & 31u)) & 1u) != 0u)
+          candidates |= 1u << (w + 4u * i);
+      }
+    }
+    while (candidates != 0u) {
+      u32 bit = XG_LOWEST_BIT(candidates);
+      candidates &= candidates - 1u;
+      u32 i = bit >> 2;
+      u32 w = bit & 3u;
+      u32 here = i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u));
+      here &= w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
+      xg_signatures_confirm(b, body, windows + w * XG_SIGNATURES_WINDOW, here * 0x9e3779b1u, here, at + i, c,
+                            s, f);
+    }
+  }
+}
+
+/* Second part: the rules that these patterns find, and those that none does. The lanes share them. */
+XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+  if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
+  xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
+  xg_signatures_packet s;
+  if (!xg_signatures_see(b, p, c, s)) return;
+  u32 rules = b.image.v[body + XG_SIGNATURES_RULES];
+  u32 most = b.image.v[body + XG_SIGNATURES_WORK];
+  for (u32 place = 0u; place <= XG_SIGNATURES_SEEN; place++) {
+    u32 list = body + XG_SIGNATURES_ALWAYS;
+    if (place != XG_SIGNATURES_SEEN) {
+      u32 seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
+      if (seen == 0u) continue;
+      list =
+          b.image.v[body + XG_SIGNATURES_PATTERNS] + (seen - 1u) * XG_SIGNATURES_PATTERN + XG_PATTERN_RULES;
+    }
+    u32 numbers = b.image.v[list];
+    u32 count = b.image.v[list + 1u];
+    for (u32 i = lane; i < count; i += lanes) {
+      u32 number = b.image.v[numbers + i];
+      u32 rule = rules + number * XG_SIGNATURES_RULE;
+      if (!xg_signatures_applies(b, rule, p, c, s)) continue;
+      u32 work = 0u;
+      bool holds = xg_signatures_inspect(b, rule, c, s, most, work);
+      u32 before = XG_ADD(f, XG_SIGNATURES_FOUND_WORK, work);
+      if (work > most || before > most - work) f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
+      if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
+      if (holds) xg_signatures_note(f, number);
+    }
+  }
+}
+
+/* Has the packet's rules told. */
+XG_FN void xg_signatures_tell(xg_batch b, xg_view p, xg_state f, XG_INOUT(xg_result) r) {
+  r.flags |= XG_RES_ALERTS;
+  if (!XG_IS_THERE(b.alerts)) return;
+  u32 count = 0u;
+  u32 words[4];
+  for (u32 i = 0u; i < 4u; i++) words[i] = 0u;
+  for (u32 i = 0u; i < XG_MAX_ALERTS; i++) {
+    u32 rule = f.v[XG_SIGNATURES_FOUND_RULES + i];
+    if (rule == ~0u) break;
+    count += 1u;
+    words[(i + 1u) >> 1] |= rule << (((i + 1u) & 1u) * 16u);
+  }
+  if (f.v[XG_SIGNATURES_FOUND_MORE] != 0u) count |= XG_ALERTS_MORE;
+  b.alerts.v[p.number] = XG_QUAD(words[0] | count, words[1], words[2], words[3]);
+}
+
+/* Third part, of one lane: returns an action word. */
+XG_FN u32 xg_signatures_conclude(xg_batch b, u32 body, xg_view p, xg_state f, XG_INOUT(xg_result) r) {
+  if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return b.image.v[body + XG_SIGNATURES_LIMIT];
+  u32 first = f.v[XG_SIGNATURES_FOUND_RULES];
+  if (first == ~0u) return XG_NEXT;
+  u32 rule = b.image.v[body + XG_SIGNATURES_RULES] + first * XG_SIGNATURES_RULE;
+  u32 action = XG_SIGNATURE_ACTION(b.image.v[rule + XG_SIGNATURE_FLAGS]);
+  /* Those that pass come first, then those that drop. */
+  if (action == XG_SIGNATURE_PASS) return XG_NEXT;
+  xg_signatures_tell(b, p, f, r);
+  return action == XG_SIGNATURE_DROP ? XG_VERDICT(XG_DROP, 0u, 0u, first + 1u) : XG_NEXT;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/signatures/layout.h: the words of the stage `signatures` in an image.
+ */
+#ifndef XDPGPU_STAGES_SIGNATURES_LAYOUT_H
+#define XDPGPU_STAGES_SIGNATURES_LAYOUT_H
+
+/* The body, behind its own words. */
+#define XG_SIGNATURES_REACH 2u    /* bytes of a packet that are looked at */
+#define XG_SIGNATURES_NO_ROUND 3u /* ~0: it stands where tables have their round (XG_BODY_ROUND) */
+#define XG_SIGNATURES_RULES 4u    /* -> XG_SIGNATURES_RULE words each, in the order in which they count */
+#define XG_SIGNATURES_ALWAYS 5u   /* -> the numbers of the rules that no pattern finds, and how many */
+#define XG_SIGNATURES_PATTERNS 7u /* -> XG_SIGNATURES_PATTERN words each */
+#define XG_SIGNATURES_WORK 8u     /* most work on a packet */
+#define XG_SIGNATURES_LIMIT 9u    /* action word of a packet that takes more */
+#define XG_SIGNATURES_WINDOWS 10u /* XG_SIGNATURES_WINDOW words each: windows of one, two and four bytes */
+#define XG_SIGNATURES_WORDS 22u
+
+/* Windows of one length. A hash's highest bits are its place in the filter, and fewer of them its bucket. */
+#define XG_SIGNATURES_WINDOW 4u
+#define XG_WINDOW_FILTER 0u      /* -> the bit vector */
+#define XG_WINDOW_FILTER_BITS 1u /* of a hash: its place there, 5 to 27; 0: no pattern has such a window */
+#define XG_WINDOW_BUCKETS 2u     /* -> where each bucket's entries begin, and the last one's end */
+#define XG_WINDOW_BUCKET_BITS 3u /* of a hash: its bucket, 1 to 20 */
+/* Entry: the window; the pattern's number in the low 24 bits, and its byte at which the window stands. */
+#define XG_SIGNATURES_ENTRY 2u
+
+#define XG_SIGNATURES_PATTERN 4u
+#define XG_PATTERN_BYTES 0u /* -> the bytes, four a word; in lower case where case does not count */
+#define XG_PATTERN_SIZE 1u  /* bytes; XG_PATTERN_NOCASE */
+#define XG_PATTERN_RULES 2u /* -> the numbers of the rules that it finds, and how many */
+#define XG_PATTERN_NOCASE 0x80000000u
+
+#define XG_SIGNATURES_RULE 10u
+#define XG_SIGNATURE_FLAGS 0u
+#define XG_SIGNATURE_PROTOCOLS 1u /* -> a bit each, 8 words */
+#define XG_SIGNATURE_SRC 2u       /* -> addresses */
+#define XG_SIGNATURE_DST 3u
+#define XG_SIGNATURE_SRC_PORTS 4u /* -> ports: how many ranges, and each as first | last << 16 */
+#define XG_SIGNATURE_DST_PORTS 5u
+#define XG_SIGNATURE_CONDITIONS 6u /* -> XG_SIGNATURES_CONDITION words each; how many */
+#define XG_SIGNATURE_STEPS 8u      /* -> XG_SIGNATURES_STEP words each; how many */
+/* XG_SIGNATURE_FLAGS */
+#define XG_SIGNATURE_V4 1u
+#define XG_SIGNATURE_V6 2u
+#define XG_SIGNATURE_BOTH_WAYS 4u
+#define XG_SIGNATURE_ANY_SRC 8u
+#define XG_SIGNATURE_ANY_DST 16u
+#define XG_SIGNATURE_ANY_SRC_PORT 32u
+#define XG_SIGNATURE_ANY_DST_PORT 64u
+#define XG_SIGNATURE_ACTION(flags) ((flags) >> 8)
+#define XG_SIGNATURE_ALERT 0u
+#define XG_SIGNATURE_PASS 1u
+#define XG_SIGNATURE_DROP 2u
+
+/* Addresses: how many ranges of IPv4, -> first and last, two words each; how many of IPv6, -> the same, eight
+ * words each. By first address; words as numbers, the most significant one first. */
+#define XG_SIGNATURES_ADDRESSES 4u
+
+#define XG_SIGNATURES_CONDITION 3u
+/* The first word: kind, and for fields the field in bits 8 to 15. */
+#define XG_CONDITION_KIND(word) ((word)&0xffu)
+#define XG_CONDITION_FIELD_IS 0u /* first and last value */
+#define XG_CONDITION_TCP_FLAGS \
+  1u /* mode in bits 8 to 15; flags | mask << 8; two sets of which one is there */
+#define XG_CONDITION_FRAGMENT_BITS 2u
+#define XG_CONDITION_IP_OPTION 3u
+#define XG_CONDITION_SAME_ADDRESSES 4u
+#define XG_CONDITION_NEGATED 0x10000u
+#define XG_CONDITION_ARGUMENT(word) (((word) >> 8) & 0xffu)
+
+/* As signatures::Field has them. */
+#define XG_FIELD_PAYLOAD_BYTES 0u
+#define XG_FIELD_TTL 1u
+#define XG_FIELD_TOS 2u
+#define XG_FIELD_IP_ID 3u
+#define XG_FIELD_FRAGMENT_OFFSET 4u
+#define XG_FIELD_ICMP_TYPE 5u
+#define XG_FIELD_ICMP_CODE 6u
+#define XG_FIELD_ICMP_ID 7u
+#define XG_FIELD_ICMP_SEQ 8u
+#define XG_FIELD_TCP_SEQ 9u
+#define XG_FIELD_TCP_ACK 10u
+#define XG_FIELD_TCP_WINDOW 11u
+
+/* As signatures::Bits has them. */
+#define XG_BITS_EXACTLY 0u
+#define XG_BITS_ALL 1u
+#define XG_BITS_ANY 2u
+#define XG_BITS_NOT_ALL 3u
+
+/* Steps: the first word has the kind and flags; an amount is a number, or that of a variable. */
+#define XG_SIGNATURES_STEP 8u
+#define XG_STEP_KIND(word) ((word)&7u)
+#define XG_STEP_CONTENT 0u
+#define XG_STEP_TEST 1u
+#define XG_STEP_JUMP 2u
+#define XG_STEP_EXTRACT 3u
+#define XG_STEP_MATH 4u
+#define XG_STEP_DATA_AT 5u
+#define XG_STEP_NEGATED 0x8u
+#define XG_STEP_RELATIVE 0x10u
+/* Which of its amounts are variables: */
+#define XG_STEP_VAR_OFFSET 0x20u
+#define XG_STEP_VAR_DEPTH 0x40u
+#define XG_STEP_VAR_DISTANCE 0x80u
+#define XG_STEP_VAR_WITHIN 0x100u
+#define XG_STEP_VAR_VALUE 0x200u
+/* A content. Words: -> bytes, size, offset, depth, distance, within. */
+#define XG_STEP_NOCASE 0x400u
+#define XG_STEP_ENDS 0x800u
+#define XG_STEP_DEPTH 0x1000u
+#define XG_STEP_DISTANCE 0x2000u
+#define XG_STEP_WITHIN 0x4000u
+#define XG_STEP_TRIED_AGAIN 0x8000u
+/* The others: word 1 is the number's bytes | base << 8 | XG_NUMBER_*, word 2 its offset, word 3 a mask, a
+ * multiplier, words 4 and 5 a value, low and high, word 6 what is said below. */
+#define XG_STEP_MASK 0x10000u
+#define XG_STEP_ALIGN 0x20000u
+#define XG_STEP_ARGUMENT(word)                                                \
+  ((word) >> 24) /* of a test and of math the operation; of a jump from where \
+                  */
+#define XG_NUMBER_TEXT 0x10000u
+#define XG_NUMBER_LITTLE 0x20000u
+#define XG_TEST_LESS 0u
+#define XG_TEST_MORE 1u
+#define XG_TEST_EQUAL 2u
+#define XG_TEST_LESS_OR_EQUAL 3u
+#define XG_TEST_MORE_OR_EQUAL 4u
+#define XG_TEST_COMMON_BITS 5u
+#define XG_TEST_DIFFERS 6u
+#define XG_JUMP_FROM_NUMBER 0u
+#define XG_JUMP_FROM_START 1u
+#define XG_JUMP_FROM_END 2u /* word 4: the post offset */
+/* Extract: word 4 is the alignment; extract and math: word 6 is the variable. */
+#define XG_MATH_ADD 0u
+#define XG_MATH_SUBTRACT 1u
+#define XG_MATH_MULTIPLY 2u
+#define XG_MATH_DIVIDE 3u
+#define XG_MATH_SHIFT_LEFT 4u
+#define XG_MATH_SHIFT_RIGHT 5u
+
+#define XG_SIGNATURES_TRIES 3000u       /* signatures::kMostTries */
+#define XG_SIGNATURES_VARIABLES 16u     /* signatures::kMostVariables */
+#define XG_SIGNATURES_CHOICES 32u       /* signatures::kMostTriedAgain */
+#define XG_SIGNATURES_MOST_PATTERNS 48u /* signatures::kMostPatterns, on a packet */
+#define XG_SIGNATURES_SEEN 64u          /* places for their numbers */
+#define XG_SIGNATURES_PER_WORK 16u      /* places that a content was looked for at, for one of work */
+#define XG_SIGNATURES_EXTENSIONS 8u     /* XG_PARSE_EXTENSIONS */
+
+#endif

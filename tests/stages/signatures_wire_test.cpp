@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+//
+// `signatures` on the wire: rule files that decide packets between hosts, and are told of in the log; what is
+// said of files that are wrong; files that are edited and applied while traffic flows.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/netns/on_the_wire.hpp"
+
+namespace xdpgpu::lab {
+namespace {
+
+constexpr std::uint16_t kPort = 7000;
+
+class SignaturesOnTheWire : public OnTheWire {
+ protected:
+  void SetUp() override {
+    OnTheWire::SetUp();
+    std::string name = "/tmp/xdpgpu-rules-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    std::filesystem::create_directory(folder_ + "/rules");
+  }
+  void TearDown() override {
+    OnTheWire::TearDown();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  // more: of the stage; log: more of the log.
+  void write_policy(const std::string& more = "", const std::string& log = "") const {
+    write("policy.json",
+          policy(fmt::format(
+              R"("rules": [{{"match": {{"proto": "udp", "dst_port": {}}}, "action": {{"inspect": "ids"}}}}],
+            "pipelines": {{"ids": [{{"stage": "signatures", "rules": ["rules/*.rules"]{}}}]}},
+            "log": {{"outputs": [{{"file": "{}"}}], "events": ["alert", "drop"]{}}})",
+              kPort, more, path("eve.json"), log)));
+  }
+  void attach_here() {
+    attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},
+                                                              .generic = generic(),
+                                                              .queues = queues(),
+                                                              .policy_file = path("policy.json")});
+    server_.emplace(*host_, "10.9.0.1", kPort);
+  }
+  Outcome apply() const {
+    return product(*host_, {"policy", "apply", host_port().ifname(), path("policy.json")});
+  }
+  Outcome check() const { return product(*host_, {"policy", "check", path("policy.json")}); }
+
+  // "pass": the server on the host has it.
+  std::string fate(const std::string& payload) {
+    const std::uint64_t before = attached_->pins().worker("dropped");
+    Sender(left_port()).send(build(from_left(next_port_++, kPort, payload)));
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (std::chrono::steady_clock::now() < end) {
+      if (server_->receive(20ms) == payload) return "pass";
+      if (attached_->pins().worker("dropped") > before) return "drop";
+    }
+    return "nowhere";
+  }
+
+  // Lines that are whole, of that type.
+  std::vector<Json> told(const std::string& type) const {
+    std::ifstream stream(path("eve.json"));
+    std::string text{std::istreambuf_iterator<char>(stream), {}};
+    text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
+    std::vector<Json> lines;
+    for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+      Json line = Json::parse(text.substr(at, text.find('\n', at) - at));
+      if (line.at("event_type") == type) lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+  // The rules of which is told, in the order in which they are.
+  std::vector<std::uint64_t> sids() const {
+    std::vector<std::uint64_t> all;
+    for (const Json& line : told("alert")) all.push_back(line.at("alert").at("signature_id"));
+    return all;
+  }
+  bool has_alerts(std::size_t count) const {
+    return eventually([&] { return told("alert").size() >= count; }, 10s);
+  }
+
+  std::string folder_;
+  std::optional<UdpSocket> server_;
+  std::uint16_t next_port_ = 20000;
+};
+INSTANTIATE_TEST_SUITE_P(Netns, SignaturesOnTheWire, kNativeAndGeneric, config_name);
+
+TEST_P(SignaturesOnTheWire, RulesOfFilesDecideAndAreToldOf) {
+  write("rules/a.rules",
+        "# of ours\n"
+        "alert udp $THEM any -> $US $SERVICE (msg:\"an attack; really\"; content:\"attack\"; "
+        "classtype:bad-thing; sid:1; rev:3;)\n"
+        "alert udp any any -> $THEM any (msg:\"the other way\"; content:\"attack\"; sid:2;)\n"
+        "pass udp any any -> any any (msg:\"fine\"; content:\"fine\"; sid:3;)\n");
+  write("rules/b.rules",
+        "drop udp any any -> any any (msg:\"a worm\"; content:\"WORM\"; nocase; sid:4; gid:7;)\n"
+        "reject udp any any -> any any (msg:\"a snake\"; content:\"snake\"; priority:1; sid:5;)\n"
+        "#alert udp any any -> any any (content:\"hello\"; sid:6;)\n");
+  write("rules/not.txt", "this is no rule file\n");
+  write("classification.config", "config classification: bad-thing,A bad thing,2\n");
+  write_policy(fmt::format(
+      R"(, "vars": {{"US": "10.9.0.1", "THEM": ["10.9.0.0/24", "!$US"], "SERVICE": [{}, "9000:"]}},
+                              "classification": "classification.config")",
+      kPort));
+  attach_here();
+  EXPECT_EQ(fate("hello"), "pass");
+  EXPECT_EQ(fate("an attack"), "pass");
+  ASSERT_TRUE(has_alerts(1));
+  EXPECT_EQ(fate("a worm that attacks"), "drop");
+  ASSERT_TRUE(has_alerts(3));
+  EXPECT_EQ(fate("a fine worm that attacks"), "pass");
+  EXPECT_EQ(fate("snake"), "drop");
+  ASSERT_TRUE(has_alerts(4));
+  EXPECT_EQ(sids(), (std::vector<std::uint64_t>{1, 4, 1, 5}));
+  const auto alerts = told("alert");
+  EXPECT_EQ(alerts[0].at("alert"), Json({{"action", "allowed"},
+                                         {"gid", 1},
+                                         {"signature_id", 1},
+                                         {"rev", 3},
+                                         {"signature", "an attack; really"},
+                                         {"category", "A bad thing"},
+                                         {"severity", 2}}));
+  EXPECT_EQ(alerts[0].at("src_ip"), "10.9.0.2");
+  EXPECT_EQ(alerts[0].at("dest_port"), kPort);
+  EXPECT_EQ(alerts[1].at("alert").at("action"), "blocked");
+  EXPECT_EQ(alerts[1].at("alert").at("gid"), 7);
+  EXPECT_EQ(alerts[1].at("alert").at("severity"), 3);
+  EXPECT_EQ(alerts[3].at("alert").at("severity"), 1);
+  ASSERT_TRUE(eventually([&] { return told("drop").size() == 2; }, 10s));
+  EXPECT_EQ(told("drop")[0].at("xdpgpu").at("decided_by"), "stage 1 (signatures) rule 7:4");
+  EXPECT_EQ(attached_->status().at("log").at("alert").at("told"), 3u) << "packets with alerts";
+  expect_conserved(attached_->pins());
+}
+
+TEST_P(SignaturesOnTheWire, EditedFilesCountFromTheirApplicationOnAndWrongOnesDoNot) {
+  write("rules/a.rules", "drop udp any any -> any any (content:\"one\"; sid:1;)\n");
+  write_policy();
+  attach_here();
+  EXPECT_EQ(fate("one"), "drop");
+  EXPECT_EQ(fate("two"), "pass");
+  write("rules/b.rules", "drop udp any any -> any any (content:\"two\"; sid:2;)\n");
+  EXPECT_EQ(fate("two"), "pass");
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate("two"), "drop");
+  write("rules/a.rules", "\ndrop udp any any -> any any (content:\"three\"; sid:1)\n");
+  const auto wrong = apply();
+  EXPECT_EQ(wrong.status, 2) << wrong.err;
+  EXPECT_NE(wrong.err.find("rules/a.rules:2:"), std::string::npos) << wrong.err;
+  EXPECT_EQ(fate("one"), "drop") << "all is as it was";
+  EXPECT_EQ(fate("three"), "pass");
+  std::filesystem::remove(path("rules/b.rules"));
+  write("rules/a.rules", "drop udp any any -> any any (content:\"three\"; sid:1;)\n");
+  ASSERT_EQ(apply().status, 0);
+  for (const auto& [payload, what] : {std::pair("one", "pass"), {"two", "pass"}, {"three", "drop"}})
+    EXPECT_EQ(fate(payload), what) << payload;
+  std::filesystem::remove(path("rules/a.rules"));
+  const auto none = apply();
+  EXPECT_EQ(none.status, 2) << none.err;
+  EXPECT_NE(none.err.find("no file is like *.rules"), std::string::npos) << none.err;
+  EXPECT_EQ(fate("three"), "drop");
+  expect_conserved(attached_->pins());
+}
+
+TEST_P(SignaturesOnTheWire, ANoisyRuleLeavesRoomForTheOthers) {
+  write("rules/a.rules",
+        "alert udp any any -> any any (content:\"noise\"; sid:1;)\n"
+        "alert udp any any -> any any (content:\"signal\"; sid:2;)\n");
+  write_policy("", R"(, "rate": 20, "alert_rate": 4)");
+  attach_here();
+  Sender sender(left_port());
+  for (int i = 0; i < 200; i++) sender.send(build(from_left(next_port_++, kPort, "noise")));
+  EXPECT_EQ(fate("signal"), "pass");
+  ASSERT_TRUE(eventually([&] { return !sids().empty() && sids().back() == 2; }, 10s));
+  EXPECT_LE(sids().size(), 10u);
+  const Json counts = attached_->status().at("log").at("alert");
+  EXPECT_EQ(counts.at("told").get<std::uint64_t>() + counts.at("over_rate").get<std::uint64_t>(), 201u);
+}
+
+// By who sends it: each place of the first content is one at which the second nearly stands.
+TEST_P(SignaturesOnTheWire, APacketThatIsMadeToTakeLongIsNotLetThroughUnseen) {
+  write("rules/a.rules",
+        "alert udp any any -> any any (content:\"a\"; content:\"aaaaab\"; distance:0; sid:1;)\n"
+        "drop udp any any -> any any (content:\"worm\"; sid:2;)\n");
+  write_policy(R"(, "work": 256)");
+  attach_here();
+  EXPECT_EQ(fate(std::string(1300, 'a') + "worm"), "drop");
+  ASSERT_TRUE(eventually([&] { return !told("drop").empty(); }, 10s));
+  EXPECT_EQ(told("drop")[0].at("xdpgpu").at("decided_by"), "stage 1 (signatures) limit");
+  EXPECT_EQ(told("alert").size(), 0u);
+  EXPECT_EQ(fate("a few of them: aaaa"), "pass");
+  write_policy(R"(, "work": 256, "limit": "next")");
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate(std::string(1300, 'a') + "worm"), "pass") << "the operator's own choice";
+}
+
+// What is not decided is said wherever a policy is looked at.
+TEST_P(SignaturesOnTheWire, RulesThatAreNotDecidedAreNamed) {
+  write("rules/a.rules",
+        "alert udp any any -> any any (content:\"attack\"; sid:1;)\n"
+        "alert http any any -> any any (http.uri; content:\"/x\"; sid:2;)\n"
+        "pass tcp any any -> any any (content:\"fine\"; flow:established; sid:3;)\n");
+  write_policy();
+  const auto checked = check();
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_NE((checked.out + checked.err).find("2 of 3 rules are not decided"), std::string::npos)
+      << checked.out << checked.err;
+  EXPECT_NE((checked.out + checked.err).find("rules that pass"), std::string::npos);
+  attach_here();
+  const auto applied = apply();
+  EXPECT_EQ(applied.status, 0) << applied.err;
+  EXPECT_NE((applied.out + applied.err).find("2 of 3 rules are not decided"), std::string::npos)
+      << applied.out << applied.err;
+}
+
+TEST_P(SignaturesOnTheWire, PoliciesThatNameFilesThatAreNoneAreRefusedInOneSentence) {
+  write("rules/a.rules", "alert udp any any -> any $NONE (content:\"attack\"; sid:1;)\n");
+  struct Case {
+    std::string more, said;
+  };
+  for (const auto& [more, said] :
+       {Case{"", "rules/a.rules:1:"}, Case{R"(, "vars": {"NONE": "[80,"})", "the variable NONE"},
+        Case{R"(, "vars": {"NONE": 80}, "disable": "none.conf")", "none.conf"},
+        Case{R"(, "vars": {"NONE": 80}, "classification": "rules/a.rules")", "config classification"},
+        Case{R"(, "vars": {"NO-NE": 80})", "a variable's name"},
+        Case{R"(, "vars": {"NONE": [80, "x y"]})", "the variable NONE"}}) {
+    SCOPED_TRACE(more);
+    write_policy(more);
+    const auto checked = check();
+    EXPECT_EQ(checked.status, 2) << checked.out << checked.err;
+    EXPECT_NE(checked.err.find(said), std::string::npos) << checked.err;
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::lab

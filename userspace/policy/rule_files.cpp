@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/rule_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "userspace/compiler/rules/load.hpp"
+#include "userspace/compiler/rules/lower.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+namespace sig = gpu::signatures;
+
+// As rules write it.
+std::string text_of(const std::vector<std::string>& values) {
+  if (values.size() == 1) return values[0];
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+
+u32 turn_of(sig::Action action) {
+  switch (action) {
+    case sig::Action::pass:
+      return 0;
+    case sig::Action::drop:
+      return 1;
+    case sig::Action::alert:
+      return 3;
+    default:
+      return 2;
+  }
+}
+
+// Reads what a source says, and reports what is wrong in it.
+class Maker {
+ public:
+  Maker(Report& report, const Place& stage) : report_(report), stage_(stage) {}
+
+  void make(gpu::FileRules& to) {
+    const gpu::RuleSource& source = to.source;
+    rules::Variables variables = rules::usual_variables();
+    for (const auto& [name, values] : source.variables) variables[name] = text_of(values);
+    for (const auto& [name, values] : source.variables) check(name, variables);
+    rules::Classes classes;
+    rules::Selection selection;
+    parse(source.classification, rules::parse_classes, classes);
+    parse(source.disable, rules::parse_matchers, selection.disable);
+    parse(source.enable, rules::parse_matchers, selection.enable);
+    parse(source.modify, rules::parse_modifications, selection.modify);
+    parse(source.drop, rules::parse_matchers, selection.drop);
+    if (failed_) return;
+    std::vector<rules::RuleFile> files;
+    for (const gpu::RuleFile& file : source.files) files.push_back({file.name, *file.text});
+    const auto loaded = rules::load_rules(files, variables, classes, selection);
+    for (const auto& wrong : loaded.wrong)
+      report_.in_list(wrong.place.file, stage_, wrong.place.line, 1, wrong.why);
+    if (loaded.wrong.empty()) lower(loaded.rules, classes, to);
+  }
+
+ private:
+  void check(const std::string& name, const rules::Variables& variables) {
+    const std::string text = "$" + name;
+    const auto addresses = rules::parse_addresses(text, variables);
+    if (addresses || rules::parse_ports(text, variables)) return;
+    report_.at(stage_,
+               fmt::format("the variable {} is neither addresses nor ports: {}", name, addresses.error()));
+    failed_ = true;
+  }
+  void parse(const gpu::RuleFile& file, const auto& parse, auto& to) {
+    if (file.name.empty()) return;
+    auto parsed = parse(rules::RuleFile{file.name, *file.text});
+    if (parsed) {
+      to = *std::move(parsed);
+      return;
+    }
+    report_.at(stage_, parsed.error());
+    failed_ = true;
+  }
+
+  static void lower(const std::vector<rules::Rule>& rules, const rules::Classes& classes,
+                    gpu::FileRules& to) {
+    std::vector<std::pair<sig::Signature, gpu::RuleHead>> made;
+    std::vector<std::pair<std::string, u64>> not_yet;  // keywords, and how many rules ask for them
+    u64 passing = 0;
+    for (const rules::Rule& rule : rules) {
+      auto lowered = rules::lower(rule);
+      for (const auto& one : lowered.not_yet) {
+        const auto known = std::find_if(not_yet.begin(), not_yet.end(),
+                                        [&](const auto& other) { return other.first == one.keyword; });
+        if (known == not_yet.end())
+          not_yet.emplace_back(one.keyword, 1);
+        else
+          known->second++;
+      }
+      if (!lowered.signature) {
+        passing += rule.header.action == rules::Action::pass;
+        continue;
+      }
+      const sig::Signature& signature = *lowered.signature;
+      const auto category = classes.find(rule.classtype);
+      gpu::RuleHead head{signature.gid,
+                         signature.sid,
+                         signature.rev,
+                         signature.priority,
+                         signature.action,
+                         rule.msg,
+                         category == classes.end() ? rule.classtype : category->second.description};
+      made.emplace_back(std::move(*lowered.signature), std::move(head));
+    }
+    const auto order = [](const sig::Signature& rule) {
+      return std::tuple(turn_of(rule.action), rule.priority, rule.gid, rule.sid);
+    };
+    std::sort(made.begin(), made.end(),
+              [&](const auto& one, const auto& other) { return order(one.first) < order(other.first); });
+    std::vector<sig::Signature> signatures;
+    std::vector<gpu::RuleHead> heads;
+    for (auto& [signature, head] : made) {
+      signatures.push_back(std::move(signature));
+      heads.push_back(std::move(head));
+    }
+    const u64 left = rules.size() - signatures.size();
+    if (left != 0) {
+      std::stable_sort(not_yet.begin(), not_yet.end(),
+                       [](const auto& one, const auto& other) { return one.second > other.second; });
+      std::string asked;
+      constexpr std::size_t kNamed = 5;
+      for (std::size_t i = 0; i < std::min(not_yet.size(), kNamed); i++)
+        asked += fmt::format("{}{} ({})", i == 0 ? "" : ", ", not_yet[i].first, not_yet[i].second);
+      to.notes.push_back(fmt::format(
+          "{} of {} rules are not decided in this release, which lets go on what they would stop; most "
+          "often they ask for {}: xdpgpu rules check -v says it of each",
+          left, rules.size(), asked));
+    }
+    if (passing != 0)
+      to.notes.push_back(fmt::format(
+          "{} of the rules that are not decided are rules that pass: what they would let go on, other rules "
+          "may drop",
+          passing));
+    to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
+    to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
+  }
+
+  Report& report_;
+  const Place& stage_;
+  bool failed_ = false;
+};
+
+bool is_variable_name(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+  return !name.empty() && name.size() <= 64 && is_letter(name[0]) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+std::optional<std::string> read_value(Report& report, const Place& place) {
+  if (const auto* number = place.node->as<u64>(); number != nullptr && *number <= 65535)
+    return fmt::to_string(*number);
+  if (place.node->as<std::string>() == nullptr) {
+    report.at(place, fmt::format("must be a text, such as \"10.0.0.0/8\", or a port, is {}",
+                                 place.node->type_name()));
+    return std::nullopt;
+  }
+  return read_string(report, place, kMaxVariableBytes);
+}
+
+}  // namespace
+
+bool is_pattern(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return path.substr(slash == std::string_view::npos ? 0 : slash + 1).find_first_of("*?[") !=
+         std::string_view::npos;
+}
+
+std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& place) {
+  std::vector<gpu::RuleVariable> variables;
+  const auto* members = place.node->as<Object>();
+  if (members == nullptr) {
+    report.at(place, fmt::format("must be an object of variables by name, is {}", place.node->type_name()));
+    return variables;
+  }
+  if (members->size() > kMaxRuleVariables) {
+    report.at(place,
+              fmt::format("there is room for {} variables, here are {}", kMaxRuleVariables, members->size()));
+    return variables;
+  }
+  for (const Member& member : *members) {
+    const Place at{&member.value, &place, member.key};
+    if (!is_variable_name(member.key))
+      report.at(at, fmt::format("a variable's name is 1 to 64 letters, digits and '_', and no digit first, "
+                                "not \"{}\"",
+                                member.key.substr(0, 80)));
+    gpu::RuleVariable& variable = variables.emplace_back();
+    variable.name = member.key;
+    const auto* items = member.value.as<Array>();
+    if (items != nullptr && items->size() > kMaxVariableValues) {
+      report.at(at, fmt::format("a variable has room for {} values, here are {}", kMaxVariableValues,
+                                items->size()));
+      continue;
+    }
+    one_or_more(report, at, [&](const Place& one) {
+      if (auto value = read_value(report, one)) variable.values.push_back(std::move(*value));
+    });
+  }
+  return variables;
+}
+
+void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules) {
+  const gpu::RuleSource& source = rules.source;
+  const auto is_there = [](const gpu::RuleFile& file) { return file.name.empty() || file.text; };
+  if (source.files.empty() || !std::all_of(source.files.begin(), source.files.end(), is_there) ||
+      !is_there(source.classification) || !is_there(source.disable) || !is_there(source.enable) ||
+      !is_there(source.modify) || !is_there(source.drop))
+    return;
+  Maker(report, stage).make(rules);
+}
+
+}  // namespace xdpgpu::policy
