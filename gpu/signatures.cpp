@@ -33,38 +33,89 @@ bool possible(const ByteMath& math) {
 }
 bool possible(const DataAt& at) { return known(at.offset); }
 
+bool is_possible(const Step& step) {
+  return std::visit([](const auto& one) { return possible(one); }, step);
+}
+
+// Of a step's numbers, which variables there are.
+bool varies(const Amount& amount) { return amount.variable.has_value(); }
+bool varies(const std::optional<Amount>& amount) { return amount && varies(*amount); }
+bool varies(const Content& content) {
+  return varies(content.offset) || varies(content.depth) || varies(content.distance) ||
+         varies(content.within);
+}
+bool varies(const ByteTest& test) { return varies(test.number.offset) || varies(test.value); }
+bool varies(const ByteJump& jump) { return varies(jump.number.offset); }
+bool varies(const ByteExtract&) { return true; }
+bool varies(const ByteMath&) { return true; }
+bool varies(const DataAt& at) { return varies(at.offset); }
+bool has_variables(const Step& step) {
+  return std::visit([](const auto& one) { return varies(one); }, step);
+}
+
+template <class Visit>
+void each_step(const Signature& signature, const Visit& visit) {
+  std::for_each(signature.payload.begin(), signature.payload.end(), visit);
+  if (!signature.dns) return;
+  for (const NameIs& name : signature.dns->names) std::for_each(name.steps.begin(), name.steps.end(), visit);
+}
+
 bool has_its_fast_pattern(const Signature& signature) {
   if (!signature.fast_pattern) return true;
   const FastPattern& pattern = *signature.fast_pattern;
-  if (pattern.step >= signature.payload.size()) return false;
-  const auto* const content = std::get_if<Content>(&signature.payload[pattern.step]);
+  if (pattern.buffer > (signature.dns ? signature.dns->names.size() : 0)) return false;
+  const auto& steps = searched_steps(signature);
+  if (pattern.step >= steps.size()) return false;
+  const auto* const content = std::get_if<Content>(&steps[pattern.step]);
   return content != nullptr && pattern.length != 0 && pattern.first < content->bytes.size() &&
          pattern.length <= content->bytes.size() - pattern.first;
 }
 
 }  // namespace
 
+const std::vector<Step>& searched_steps(const Signature& signature) {
+  const u32 buffer = signature.fast_pattern->buffer;
+  return buffer == 0 ? signature.payload : signature.dns->names[buffer - 1].steps;
+}
+
 const Content* found_by(const Signature& signature) {
   if (!signature.fast_pattern) return nullptr;
-  const auto& content = std::get<Content>(signature.payload[signature.fast_pattern->step]);
+  const auto& content = std::get<Content>(searched_steps(signature)[signature.fast_pattern->step]);
   return content.negated ? nullptr : &content;
 }
 
-std::optional<std::string> why_not(const Signature& signature) {
-  if (signature.payload.size() > kMostSteps) return "has more than 64 steps: use fewer contents and tests";
+std::optional<std::string> beyond_bounds(const Signature& signature) {
+  std::size_t steps = 0, tried_again = 0;
+  bool possible = true;
+  each_step(signature, [&](const Step& step) {
+    const auto* const content = std::get_if<Content>(&step);
+    steps++;
+    tried_again += content != nullptr && content->tried_again;
+    possible = possible && is_possible(step);
+  });
+  if (steps > kMostSteps) return "has more than 64 steps: use fewer contents and tests";
   if (signature.conditions.size() > kMostConditions)
     return "has more than 32 conditions on headers: use fewer";
-  const auto tried_again =
-      std::count_if(signature.payload.begin(), signature.payload.end(), [](const Step& step) {
-        const auto* const content = std::get_if<Content>(&step);
-        return content != nullptr && content->tried_again;
-      });
   if (tried_again > kMostTriedAgain)
     return "has more than 32 contents that others are relative to: use fewer";
-  for (const Step& step : signature.payload)
-    if (!std::visit([](const auto& one) { return possible(one); }, step))
-      return "has a step with a length, a mask or a variable that no device takes";
+  if (!possible) return "has a step with a length, a mask or a variable that no device takes";
+  if (signature.dns) {
+    const auto& names = signature.dns->names;
+    if (names.size() > kMostNames || signature.dns->operations.size() > kMostNames ||
+        std::any_of(names.begin(), names.end(),
+                    [](const NameIs& name) { return name.sizes.size() > kMostNames; }))
+      return "asks more than 8 times for the name, its size or the operation of a DNS message: ask less "
+             "often";
+    for (const NameIs& name : names)
+      if (std::any_of(name.steps.begin(), name.steps.end(), has_variables)) return "has variables of a name";
+  }
   if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
+  return std::nullopt;
+}
+
+std::optional<std::string> why_not(const Signature& signature) {
+  if (auto beyond = beyond_bounds(signature)) return beyond;
+  if (signature.dns && !kDevicesReadDns) return "is about DNS messages, which no device reads";
   return std::nullopt;
 }
 

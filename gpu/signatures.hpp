@@ -5,7 +5,8 @@
 // userspace/compiler/rules makes them of rule files; gpu/reference/signature.hpp decides by one. No stage
 // does yet.
 //
-// A signature matches a packet where its header, all of its conditions, and its payload steps do.
+// A signature matches a packet where its header, all of its conditions, its payload steps, and what it asks
+// of a DNS message do.
 //
 // Steps are inspected in their order, from a position in the payload that is 0 at first. Each one that
 // matches hands on to the next: a content, a byte_jump, a byte_extract and a byte_math leave the position
@@ -37,11 +38,17 @@ inline constexpr u32 kMostTries = 3000;
 // Values that byte_extract and byte_math of one signature may keep.
 inline constexpr u32 kMostVariables = 16;
 
-// Of one signature.
+// Of one signature, its payload and names together.
 inline constexpr u32 kMostTriedAgain = 32;  // contents that are
 inline constexpr u32 kMostContent = 8192;   // bytes of one
 // Different fast patterns of all of a stage's signatures that may stand in one payload.
 inline constexpr u32 kMostPatterns = 48;
+
+// Of a DNS message: a name's text is cut behind so many bytes, without the dot in front; so many labels and
+// pointers are followed for one; and so many of its questions are asked for.
+inline constexpr u32 kMostName = 1025, kMostLabels = 255, kMostQuestions = 1024;
+// Of one signature: inspections of names, sizes of one, and operations.
+inline constexpr u32 kMostNames = 8;
 
 enum class Action : u8 { alert, pass, drop, reject, reject_dst, reject_both };
 
@@ -206,9 +213,56 @@ struct DataAt {
 };
 using Step = std::variant<Content, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt>;
 
-// The content that is looked for first, in the payloads of all packets: a step, and its bytes that are.
+// ---- DNS messages ---------------------------------------------------------------------------------------
+//
+// The payload of a UDP datagram to or from port 53, no fragment, is a DNS message (RFC 1035) where it has a
+// header of 12 bytes, whose four counts do not say more than it has room for at two bytes a record, and as
+// many questions as the header says. One that ends before they do is a DNS message, too, but none that is
+// read.
+//
+// Nothing is asked of one that is not read. An answer is read where its records of answers and authorities
+// are whole, too; of the additional ones and of what stands behind them nothing is looked at.
+//
+// A name is a chain of labels, with compression pointers to anywhere in the message, up to kMostLabels of
+// both; at a pointer to itself, and behind so many, it ends where a pointer was followed, and is malformed
+// where none was. Its text has a dot between two labels, and their bytes as they are. The message's names are
+// those of its questions, in front of the first one that is the root's.
+//
+// A message is a query or an answer by its own word (QR). Suricata goes by more: a flow's direction is the
+// first message's, a message from port 53 is DNS where its flow is, and one that contradicts its flow is
+// none. tests/unit/compiler_signatures.cpp counts these.
+
+// Of a name's text, with the dot in front if there is one.
+struct SizeIs {
+  Range<u32> bytes;
+  bool negated = false;
+  bool operator==(const SizeIs&) const = default;
+};
+// One of the message's names matches by itself: its text has these sizes, and the steps match it as they
+// would a payload. They have no variables.
+struct NameIs {
+  bool dot_prefix = false;  // a dot stands in front of its text
+  std::vector<SizeIs> sizes;
+  std::vector<Step> steps;
+  bool operator==(const NameIs&) const = default;
+};
+struct OperationIs {
+  u8 operation = 0;  // OPCODE
+  bool negated = false;
+  bool operator==(const OperationIs&) const = default;
+};
+struct Dns {
+  bool queries = true, answers = true;  // which messages match
+  std::vector<OperationIs> operations;  // all of them hold
+  std::vector<NameIs> names;            // likewise; if there is one, answers do not match
+  bool operator==(const Dns&) const = default;
+};
+
+// The content that is looked for first, in the payloads or names of all packets: a step, and its bytes that
+// are.
 struct FastPattern {
   u32 step = 0, first = 0, length = 0;
+  u32 buffer = 0;  // 0: the payload; n: the signature's n-th name
   bool operator==(const FastPattern&) const = default;
 };
 
@@ -222,13 +276,20 @@ struct Signature {
   std::optional<FastPattern> fast_pattern;
   // It asks for addresses, ports and protocols alone: Suricata alerts once a flow and direction.
   bool once_a_flow = false;
+  std::optional<Dns> dns{};  // of a DNS message that it is; nothing: it need not be one
   bool operator==(const Signature&) const = default;
 };
 
-// The content that its fast pattern is of, where that has to be in a payload for it to match; nullptr: there
-// is none, or it is one that may not be there.
+// The steps that its fast pattern is one of: there is one.
+const std::vector<Step>& searched_steps(const Signature& signature);
+// The content that its fast pattern is of, where that has to be in a payload or name for it to match;
+// nullptr: there is none, or it is one that may not be there.
 const Content* found_by(const Signature& signature);
 
+// What of it is beyond the bounds of signatures, as a sentence's end; nothing: it is within them.
+std::optional<std::string> beyond_bounds(const Signature& signature);
+// Whether devices read DNS messages.
+inline constexpr bool kDevicesReadDns = false;
 // Why no device takes it, as a sentence's end; nothing: they do.
 std::optional<std::string> why_not(const Signature& signature);
 

@@ -139,7 +139,7 @@ bool condition_matches(const sig::Condition& condition, const SignaturePacket& p
       condition);
 }
 
-// ---- the payload ---------------------------------------------------------------------------------------
+// ---- the payload, or a name -----------------------------------------------------------------------------
 
 class Inspection {
  public:
@@ -392,6 +392,35 @@ class Inspection {
   bool over_ = false;
 };
 
+// ---- a DNS message -------------------------------------------------------------------------------------
+
+bool size_matches(const sig::SizeIs& size, std::size_t bytes) {
+  return (size.bytes.first <= bytes && bytes <= size.bytes.last) != size.negated;
+}
+
+bool name_matches(const sig::NameIs& wanted, const std::string& name, u64& work) {
+  const std::string text = wanted.dot_prefix ? "." + name : name;
+  for (const auto& size : wanted.sizes)
+    if (!size_matches(size, text.size())) return false;
+  Inspection inspection(wanted.steps, {reinterpret_cast<const u8*>(text.data()), text.size()});
+  const bool holds = inspection.matches_from(0);
+  work += inspection.work();
+  return holds;
+}
+
+bool dns_matches(const sig::Dns& wanted, const std::optional<DnsMessage>& message, u64& work) {
+  if (!message || !(message->is_answer ? wanted.answers : wanted.queries)) return false;
+  if (wanted.operations.empty() && wanted.names.empty()) return true;
+  if (!message->is_read) return false;
+  for (const auto& one : wanted.operations)
+    if ((message->operation == one.operation) == one.negated) return false;
+  for (const auto& one : wanted.names)
+    if (std::none_of(message->names.begin(), message->names.end(),
+                     [&](const std::string& name) { return name_matches(one, name, work); }))
+      return false;
+  return true;
+}
+
 }  // namespace
 
 bool matches(const sig::Signature& signature, const SignaturePacket& packet) {
@@ -403,12 +432,14 @@ bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64
   if (!packet.judged || !header_matches(signature.header, packet)) return false;
   for (const auto& condition : signature.conditions)
     if (!condition_matches(condition, packet)) return false;
-  if (signature.payload.empty()) return true;
-  if (packet.payload.empty()) return false;
-  Inspection inspection(signature.payload, packet.payload);
-  const bool holds = inspection.matches_from(0);
-  work += inspection.work();
-  return holds;
+  if (!signature.payload.empty()) {
+    if (packet.payload.empty()) return false;
+    Inspection inspection(signature.payload, packet.payload);
+    const bool holds = inspection.matches_from(0);
+    work += inspection.work();
+    if (!holds) return false;
+  }
+  return !signature.dns || dns_matches(*signature.dns, packet.dns, work);
 }
 
 }  // namespace xdpgpu::gpu::reference

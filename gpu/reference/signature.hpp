@@ -8,6 +8,9 @@
 //     if (matches(signature, seen)) ...
 #pragma once
 
+#include <optional>
+
+#include "gpu/reference/dns_message.hpp"
 #include "gpu/reference/packet.hpp"
 #include "gpu/signatures.hpp"
 
@@ -36,6 +39,7 @@ struct SignaturePacket {
   std::optional<u16> src_port, dst_port;
   std::optional<u32> fragment_offset;
   std::bitset<256> ip_options;  // types of those that are there and well-formed
+  std::optional<DnsMessage> dns;
 
  private:
   bool read_options(std::span<const u8> rest);

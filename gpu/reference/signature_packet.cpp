@@ -9,6 +9,7 @@ namespace xdpgpu::gpu::reference {
 namespace {
 
 constexpr u32 kEsp = 50;
+constexpr u16 kDns = 53;
 
 // A route's or a timestamp's pointer to its next free place, which counts from 1: one of the places, or
 // behind them.
@@ -177,7 +178,10 @@ bool SignaturePacket::read_payload(std::span<const u8> message) {
       const std::size_t length = number(message, 4);
       if (length < 8 || length > message.size()) return false;
       message = message.subspan(0, length);
-      return payload_from(8);
+      payload = message.subspan(8);
+      if (src_port == kDns || dst_port == kDns)
+        if (DnsMessage read(payload); read.is_dns) dns = std::move(read);
+      return true;
     }
     case XG_IPPROTO_SCTP:
       if (!header(12)) return false;

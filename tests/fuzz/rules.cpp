@@ -59,6 +59,7 @@ void judge(Input input, const rules::Lowered& lowered) {
   }
   for (const auto* const ports : {&header.src_ports, &header.dst_ports})
     if (*ports) judge(input, **ports);
+  if (sig::beyond_bounds(*lowered.signature)) fail(input, "a signature is beyond its bounds");
   for (const auto& step : payload) {
     const auto* const extract = std::get_if<sig::ByteExtract>(&step);
     const auto* const math = std::get_if<sig::ByteMath>(&step);
@@ -67,8 +68,9 @@ void judge(Input input, const rules::Lowered& lowered) {
       fail(input, "a variable has no place");
   }
   if (!first) return;
+  const auto& steps = sig::searched_steps(*lowered.signature);
   const auto* const content =
-      first->step < payload.size() ? std::get_if<sig::Content>(&payload[first->step]) : nullptr;
+      first->step < steps.size() ? std::get_if<sig::Content>(&steps[first->step]) : nullptr;
   if (content == nullptr || first->first + first->length > content->bytes.size())
     fail(input, "what is looked for first is not in a content");
 }

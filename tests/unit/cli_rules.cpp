@@ -67,6 +67,23 @@ TEST_F(CliRules, ThatAreAllDecidedHaveNothingInTheWay) {
             "1 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n");
 }
 
+TEST_F(CliRules, ForDnsSayThatTcpIsLeftOut) {
+  const std::string rules = file("a.rules",
+                                 "alert dns any any -> any any (dns.query; content:\"a.example\"; sid:1;)\n"
+                                 "alert udp any any -> any any (dns.query; content:\"a.example\"; sid:2;)\n");
+  const auto text = run({"rules", "check", "-v", rules});
+  EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, over UDP but not over TCP, cost "));
+  EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, cost "));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("2 rules are enabled, 2 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
+                "1 of those are for DNS over TCP, too, which is not decided\n"));
+  const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out);
+  EXPECT_EQ(json.at("over_tcp_too"), 1);
+  EXPECT_EQ(json.at("rules").at(0).at("over_tcp_too"), true);
+  EXPECT_EQ(json.at("rules").at(1).at("over_tcp_too"), false);
+}
+
 TEST_F(CliRules, HaveReferencesThatAreAddresses) {
   const std::string references =
       file("reference.config", "# where\nconfig reference: cve  http://cve.example/?name=\n");

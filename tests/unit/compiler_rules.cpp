@@ -217,6 +217,27 @@ TEST(Rules, OfOldNameTheBufferBehindTheContent) {
             (std::map<std::string, std::size_t>{{"http_uri", 3}, {"http_method", 1}, {"payload", 1}}));
 }
 
+TEST(Rules, AskForEachNameOfADnsMessageByItself) {
+  const auto rule =
+      parsed(
+          rule_with(R"(dns.query; content:"a"; nocase; dns.query; dotprefix; content:".b"; dns.opcode:!4;)",
+                    "dns"))
+          .value();
+  ASSERT_EQ(rule.buffers.size(), 2u);
+  EXPECT_EQ(rule.buffers[0].name, "dns_query");
+  EXPECT_TRUE(rule.buffers[0].transforms.empty());
+  EXPECT_TRUE(std::get<Content>(rule.buffers[0].matches.at(0)).nocase);
+  EXPECT_EQ(rule.buffers[1].name, "dns_query");
+  EXPECT_THAT(rule.buffers[1].transforms, ElementsAre("dotprefix"));
+  const auto& operation = std::get<Exactly>(rule.conditions.at(0).value);
+  EXPECT_TRUE(operation.negated);
+  EXPECT_EQ(operation.value, 4u);
+  // Behind a content a transform begins another.
+  EXPECT_EQ(
+      parsed(rule_with(R"(dns.query; content:"a"; dotprefix; content:".b";)", "dns")).value().buffers.size(),
+      2u);
+}
+
 TEST(Rules, PatternsAreBytes) {
   EXPECT_EQ(parse_pattern("a|00 0D|b|3a3B|").value(), std::string("a\0\rb:;", 6));
   EXPECT_EQ(parse_pattern("\\\\\\\"\\;\\:").value(), "\\\";:");
@@ -313,6 +334,11 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
            {"content:\"abc\"; fast_pattern:2,2;", "within its content"},
            {"content:\"abc\"; offset:1; fast_pattern:only;", "anywhere"},
            {"flow:sideways;", "flow has no"},
+           {"flow:to_client; dns.query; content:\"a\";", "go to the server"},
+           {"http.uri; content:\"a\"; ttl:9;", "beside what single packets have"},
+           {"dns.query; content:\"a\"; flow:no_stream;", "beside what single packets have"},
+           {"dns.query; dotprefix; content:\"a\"; dotprefix;", "behind a content"},
+           {"dns.opcode:256;", "no number up to 255"},
            {"flow:to_server,to_client;", "to the server and to the client"},
            {"flow:established,stateless;", "one of"},
            {"threshold:type both, track by_src, count 5;", "needs type"},

@@ -36,6 +36,7 @@ struct RuleReport {
   std::vector<std::string> references;  // addresses, with --references
   std::optional<double> cost{};         // of one that packets alone decide
   bool decided = false;                 // by packets alone
+  bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
   std::vector<NotYetReport> not_yet;    // what stands in the way
   static void fields(auto& self, auto& field) {
     field("file", self.file);
@@ -54,6 +55,7 @@ struct RuleReport {
     field("references", self.references);
     field("cost", self.cost);
     field("decided", self.decided);
+    field("over_tcp_too", self.over_tcp_too);
     field("not_yet", self.not_yet);
   }
 };
@@ -68,6 +70,7 @@ struct KeywordReport {
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
+  u64 over_tcp_too = 0;  // of those that are decided
   compiler::Problems wrong, notes;
   std::optional<compiler::Problem> error{};  // the first of what is wrong
   std::vector<KeywordReport> not_yet;        // by what asks most for it
@@ -77,6 +80,7 @@ struct CheckReport {
     field("disabled", self.disabled);
     field("limits", self.limits);
     field("decided", self.decided);
+    field("over_tcp_too", self.over_tcp_too);
     field("not_yet", self.not_yet);
     field("error", self.error);
     field("wrong", self.wrong);
@@ -101,6 +105,7 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .fast_pattern = {},
                     .references = {},
                     .decided = lowered.signature.has_value(),
+                    .over_tcp_too = lowered.over_tcp_too,
                     .not_yet = {}};
   if (lowered.signature) report.cost = rules::cost_of(*lowered.signature);
   for (const auto& [keyword, why] : lowered.not_yet) report.not_yet.push_back({keyword, why});
@@ -116,7 +121,9 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
 
 // That packets alone decide it, and at what cost; or each keyword that stands in the way.
 std::string decided_text(const RuleReport& rule) {
-  if (rule.cost) return fmt::format("; decided by packets alone, cost {:.2g}", *rule.cost);
+  if (rule.cost)
+    return fmt::format("; decided by packets alone{}, cost {:.2g}",
+                       rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost);
   std::string text = "; not yet:";
   for (const auto& [keyword, why] : rule.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", keyword, why);
@@ -142,6 +149,8 @@ std::string text_of(const CheckReport& report) {
   text += fmt::format(
       "{} rules are enabled, {} of them can be decided by packets alone; {} are disabled, {} wrong\n",
       report.enabled, report.decided, report.disabled, report.wrong.size());
+  if (report.over_tcp_too != 0)
+    text += fmt::format("{} of those are for DNS over TCP, too, which is not decided\n", report.over_tcp_too);
   if (!report.not_yet.empty()) text += "Not yet, by what rules ask for:";
   for (const auto& one : report.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", one.keyword, one.rules);
@@ -218,6 +227,7 @@ int check(const Arguments& arguments, Format format) {
   for (const auto& rule : loaded.rules) {
     const auto lowered = rules::lower(rule);
     report.decided += lowered.signature.has_value();
+    report.over_tcp_too += lowered.over_tcp_too;
     for (const auto& one : lowered.not_yet) count(report.not_yet, one.keyword);
     auto addresses = arguments.references.empty() ? std::vector<std::string>()
                                                   : rules::addresses_of(rule, references, loaded.notes);

@@ -30,11 +30,11 @@ class Signatures final : public StageWith<SignaturesSettings> {
     u64 work = 0;
     for (u32 i = 0; i < rules.size(); i++) {
       const sig::Signature& rule = rules[i];
-      if (rule.fast_pattern && !std::get<sig::Content>(rule.payload[rule.fast_pattern->step]).negated) {
-        const auto& content = std::get<sig::Content>(rule.payload[rule.fast_pattern->step]);
-        const std::string pattern = content.bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length);
-        if (!is_there(pattern, content.nocase, seen.payload)) continue;
-        patterns.emplace(pattern, content.nocase);
+      if (const sig::Content* const content = sig::found_by(rule)) {
+        const std::string pattern =
+            content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length);
+        if (!is_there(pattern, content->nocase, seen.payload)) continue;
+        patterns.emplace(pattern, content->nocase);
       }
       if (matches(rule, seen, work)) hold.push_back(i);
     }

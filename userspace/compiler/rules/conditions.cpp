@@ -445,6 +445,14 @@ Result<Value> exactly(const Keyword& keyword, std::string_view text, u64 most) {
   return Value(made);
 }
 
+// Exclamation marks and spaces stand in front of the number.
+Result<Value> dns_operation(std::string_view text) {
+  const auto first = std::min(text.find_first_not_of(" \t!"), text.size());
+  const auto value = number(text.substr(first), kU8);
+  if (!value) return wrong(fmt::format("dns.opcode {} is no number up to {}", text, kU8));
+  return Value(Exactly{*value, text.substr(0, first).find('!') != std::string_view::npos});
+}
+
 }  // namespace
 
 Result<Value> parse_value(const Keyword& keyword, std::string_view text) {
@@ -467,6 +475,7 @@ Result<Value> parse_value(const Keyword& keyword, std::string_view text) {
     return wrong("fragoffset is a number, or less or more than one");
   if (const auto most = chosen(name, kRanges)) return ranged(*most);
   if (const auto most = chosen(name, kExactly)) return exactly(keyword, text, *most);
+  if (name == "dns.opcode") return dns_operation(text);
   if (name == "flags" || name == "tcp.flags") return tcp_flags(text);
   if (name == "fragbits") return fragment_bits(text);
   if (name == "ip_proto") return ip_protocol(text);

@@ -8,31 +8,33 @@ namespace {
 
 namespace sig = gpu::signatures;
 
-constexpr double kPayload = 1000, kValues = 256;
+constexpr double kPayload = 1000, kName = 32, kValues = 256;
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
 // Places that its first byte may have.
-double places(const sig::Content& content) {
+double places(const sig::Content& content, double bytes) {
   const bool varies = content.offset.variable || (content.depth && content.depth->variable);
   const double first = varies ? 0 : static_cast<double>(content.offset.constant);
   const double end = varies || !content.depth || content.relative()
-                         ? kPayload
-                         : std::min(kPayload, static_cast<double>(content.depth->constant));
+                         ? bytes
+                         : std::min(bytes, static_cast<double>(content.depth->constant));
   return std::max(0.0, end - first - static_cast<double>(content.bytes.size()) + 1);
 }
 
 }  // namespace
 
 double cost_of(const sig::Signature& signature) {
-  const double steps = std::max<double>(1, static_cast<double>(signature.payload.size()));
-  if (!signature.fast_pattern) return steps;
+  std::size_t count = signature.payload.size();
+  if (signature.dns)
+    for (const auto& name : signature.dns->names) count += name.steps.size();
+  const double steps = std::max<double>(1, static_cast<double>(count));
+  const sig::Content* const content = sig::found_by(signature);
+  if (content == nullptr) return steps;
   const auto& first = *signature.fast_pattern;
-  const auto& content = std::get<sig::Content>(signature.payload[first.step]);
-  if (content.negated) return steps;
-  double chance = places(content);
-  for (const char c : std::string_view(content.bytes).substr(first.first, first.length))
-    chance *= (content.nocase && is_letter(c) ? 2 : 1) / kValues;
+  double chance = places(*content, first.buffer == 0 ? kPayload : kName);
+  for (const char c : std::string_view(content->bytes).substr(first.first, first.length))
+    chance *= (content->nocase && is_letter(c) ? 2 : 1) / kValues;
   return steps * std::min(chance, 1.0);
 }
 

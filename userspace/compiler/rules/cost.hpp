@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/compiler/rules/cost.hpp: how much of the payload's inspection a signature asks for.
+// userspace/compiler/rules/cost.hpp: how much of packets' inspection a signature asks for.
 #pragma once
 
 #include "gpu/signatures.hpp"
 
 namespace xdpgpu::rules {
 
-// Payload steps that are to be inspected for it, on average, of a packet of its header with 1,000 payload
-// bytes of which each has any value with the same chance: all of them, times the chance that the content that
-// is looked for first is where it may be. Real traffic has some bytes far more often. At least one of a
-// signature without steps.
+// Steps that are to be inspected for it, on average, of a packet of its header with 1,000 payload bytes, or a
+// name of 32, of which each has any value with the same chance: all of them, times the chance that the
+// content that is looked for first is where it may be. Real traffic has some bytes far more often. At least
+// one of a signature without steps.
 double cost_of(const gpu::signatures::Signature& signature);
 
 }  // namespace xdpgpu::rules

@@ -55,10 +55,6 @@ constexpr Named kFields[] = {{"dsize", sig::Field::payload_bytes},
                              {"window", sig::Field::tcp_window},
                              {"tcp.window", sig::Field::tcp_window}};
 
-sig::Range<u32> range_of(const Range& range) {
-  return {static_cast<u32>(range.least), static_cast<u32>(std::min<u64>(range.most, ~u32{0}))};
-}
-
 sig::Bits bits_of(TcpFlags::Mode mode) {
   switch (mode) {
     case TcpFlags::Mode::exactly:
@@ -102,15 +98,18 @@ class Lowering {
   }
 
   Lowered done() && {
+    if (is_dns()) made_.dns.emplace();
     header();
     for (const auto& condition : rule_.conditions) ip_protocol(condition);
+    if (is_dns()) over_udp();
     for (const auto& condition : rule_.conditions) this->condition(condition);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
-    if (const auto why = sig::why_not(made_)) not_yet("content", *why);
+    if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
+    if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
     if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
-    made_.once_a_flow =
-        rule_.type == Type::ip_only && rule_.header.src.out.empty() && rule_.header.dst.out.empty();
-    return {std::move(made_), {}};
+    made_.once_a_flow = rule_.type == Type::ip_only && !made_.dns && rule_.header.src.out.empty() &&
+                        rule_.header.dst.out.empty();
+    return {std::move(made_), {}, over_tcp_too_};
   }
 
  private:
@@ -127,7 +126,7 @@ class Lowering {
     const auto& protocol = rule_.header.protocol;
     if (protocol == "pkthdr")
       not_yet(protocol, "it is about what Suricata's decoder finds");
-    else if (layer_of(protocol) == Layer::application)
+    else if (layer_of(protocol) == Layer::application && protocol != "dns")
       not_yet(protocol, "it is about what an application says");
     else if (protocol == "tcp-stream")
       not_yet(protocol, "it is looked for in a stream");
@@ -141,6 +140,36 @@ class Lowering {
     const auto& numbers = protocol->numbers;
     for (std::size_t i = 0; i < 256; i++)
       if ((numbers.least <= i && i <= numbers.most) == numbers.negated) made_.header.protocols.reset(i);
+  }
+
+  // It asks for DNS messages by its protocol, or by what it looks at.
+  bool is_dns() const {
+    return rule_.header.protocol == "dns" ||
+           std::any_of(rule_.buffers.begin(), rule_.buffers.end(), is_name) ||
+           std::any_of(rule_.conditions.begin(), rule_.conditions.end(),
+                       [](const Condition& one) { return one.keyword->name == "dns.opcode"; });
+  }
+  static bool is_name(const Buffer& buffer) { return buffer.name == "dns_query"; }
+  // What DNS says over TCP is in a stream.
+  void over_udp() {
+    auto& protocols = made_.header.protocols;
+    over_tcp_too_ = protocols[6] || rule_.header.protocol == "dns";
+    protocols &= std::bitset<256>().set(17);
+    const bool named = std::any_of(rule_.buffers.begin(), rule_.buffers.end(), is_name);
+    if (protocols.none()) not_yet(named ? "dns.query" : "dns.opcode", "it is looked for over UDP alone");
+  }
+
+  // Of what a packet by itself decides: a message says whether it goes to a server; no fragment is put
+  // together, and no stream is there.
+  void flow_is(const FlowIs& is) {
+    const bool of_packets = made_.header.protocols == std::bitset<256>().set(17);
+    const bool way = is.to_server || is.to_client;
+    if (!of_packets || (way && !made_.dns) || is.established || is.not_established || is.only_stream ||
+        is.no_stream || is.only_frag)
+      return not_yet("flow", "it is about a flow, or what is remembered");
+    if (!way) return;
+    made_.dns->queries = is.to_server;
+    made_.dns->answers = is.to_client;
   }
 
   void condition(const Condition& condition) {
@@ -157,6 +186,11 @@ class Lowering {
       const auto& bits = std::get<FragmentBits>(condition.value);
       const int sum = (bits.reserved ? 4 : 0) + (bits.dont ? 2 : 0) + (bits.more ? 1 : 0);
       made_.conditions.emplace_back(sig::FragmentBitsAre{bits_of(bits.mode), static_cast<u8>(sum)});
+    } else if (name == "dns.opcode") {
+      const auto& is = std::get<Exactly>(condition.value);
+      made_.dns->operations.push_back({static_cast<u8>(is.value), is.negated});
+    } else if (name == "flow") {
+      flow_is(rule_.flow);
     } else if (name == "ipopts") {
       const auto type = ip_option_of(std::get<IpOption>(condition.value).name);
       if (type)
@@ -200,19 +234,35 @@ class Lowering {
   }
 
   void buffer(const Buffer& buffer) {
+    if (is_name(buffer)) return name(buffer);
     if (buffer.name != "payload") {
       const auto keyword = keyword_of_buffer(buffer.name);
       not_yet(keyword, buffer.name.ends_with(".hdr") ? "packets are not looked at for it"
                                                      : "it is about what an application says");
       return;
     }
-    if (rule_.type != Type::packet) not_yet("content", "the payload is looked for in a stream");
+    if (rule_.type != Type::packet && !made_.dns) not_yet("content", "the payload is looked for in a stream");
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
     made_.payload = std::move(lowered.steps);
     if (has_streams() && std::all_of(made_.payload.begin(), made_.payload.end(), may_match_nothing))
       not_yet("content", "what a segment without payload matches is another thing once its stream has data");
+    if (lowered.fast_pattern) made_.fast_pattern = lowered.fast_pattern;
+  }
+
+  void name(const Buffer& buffer) {
+    const auto& transforms = buffer.transforms;
+    for (std::size_t i = 0; i < transforms.size(); i++) {
+      const auto keyword = std::string_view(transforms[i]).substr(0, transforms[i].find(':'));
+      if (keyword != "dotprefix" || i != 0) not_yet(keyword, "it changes what is looked at");
+    }
+    auto lowered = lower_payload(rule_, buffer);
+    for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
+    auto& names = made_.dns->names;
+    names.push_back({!transforms.empty(), std::move(lowered.sizes), std::move(lowered.steps)});
+    if (!lowered.fast_pattern) return;
     made_.fast_pattern = lowered.fast_pattern;
+    made_.fast_pattern->buffer = static_cast<u32>(names.size());
   }
 
   bool is_searched() const {
@@ -231,6 +281,7 @@ class Lowering {
   const Rule& rule_;
   sig::Signature made_;
   std::vector<NotYet> not_yet_;
+  bool over_tcp_too_ = false;
 };
 
 }  // namespace

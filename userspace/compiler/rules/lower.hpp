@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets alone
-// decide, as Suricata 7.0.10 does. That needs no stream, no flow, no application's protocol, and nothing that
-// is remembered.
+// decide, as Suricata 7.0.10 does. That needs no stream, no flow, no application's protocol but DNS over UDP,
+// and nothing that is remembered.
+//
+// Rules for DNS are for TCP, too, where messages stand in a stream: of those the half that is about UDP is
+// decided (Lowered::over_tcp_too).
 //
 // Suricata looks at more than single packets all the same, and then says something else: it inspects
 // fragments once more as the packet that they make, and what is inside of a tunnel instead of its outer
@@ -26,6 +29,7 @@ struct NotYet {
 struct Lowered {
   std::optional<gpu::signatures::Signature> signature;
   std::vector<NotYet> not_yet;  // each keyword once, in the rule's order; none where there is a signature
+  bool over_tcp_too = false;    // what the rule asks of DNS messages over TCP, the signature does not
 };
 // priority: of a rule that has none by its own word or its class.
 Lowered lower(const Rule& rule, u32 priority = 3);

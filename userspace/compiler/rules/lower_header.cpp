@@ -90,7 +90,7 @@ std::optional<sig::Ranges<u16>> lower_ports(const Ports& ports) {
 std::bitset<256> protocols_of(std::string_view name) {
   std::bitset<256> made;
   if (name.starts_with("tcp")) return made.set(6);
-  if (name == "udp") return made.set(17);
+  if (name == "udp" || name == "dns") return made.set(17);
   if (name == "sctp") return made.set(132);
   if (name == "icmp") return made.set(1).set(58);
   if (name == "icmpv4") return made.set(1);

@@ -72,18 +72,20 @@ std::optional<u8> base_of(Digits digits) {
 
 class Lowering {
  public:
-  Lowering(const Rule& rule, const Buffer& payload) : rule_(rule), payload_(payload) {}
+  Lowering(const Rule& rule, const Buffer& buffer) : rule_(rule), buffer_(buffer) {}
 
   LoweredPayload done() && {
-    limits_.reserve(payload_.matches.size());
-    for (std::size_t i = 0; i < payload_.matches.size(); i++) {
+    limits_.reserve(buffer_.matches.size());
+    for (std::size_t i = 0; i < buffer_.matches.size(); i++) {
       places_.push_back(made_.steps.size());
-      if (const auto* const content = std::get_if<Content>(&payload_.matches[i]))
+      if (const auto* const content = std::get_if<Content>(&buffer_.matches[i]))
         take(*content);
       else
-        take(std::get<Condition>(payload_.matches[i]));
+        take(std::get<Condition>(buffer_.matches[i]));
     }
     fast_pattern();
+    if (is_name() && extracts_ + computes_ != 0)
+      not_yet(extracts_ != 0 ? "byte_extract" : "byte_math", "no numbers of a name are kept");
     if (made_.not_yet.empty()) place_contents();
     return std::move(made_);
   }
@@ -92,6 +94,8 @@ class Lowering {
   void not_yet(std::string_view keyword, std::string_view why) {
     made_.not_yet.push_back({std::string(keyword), std::string(why)});
   }
+
+  bool is_name() const { return buffer_.name == "dns_query"; }
 
   // ---- variables: Suricata numbers those of byte_extract and those of byte_math from 0 each, and keeps both
   // in the same places.
@@ -175,10 +179,14 @@ class Lowering {
 
   // Once all steps are known.
   void place_contents() {
-    std::vector<ContentLimits*> all(made_.steps.size(), nullptr);
-    for (auto& one : limits_) {
-      one.limits.ends = content(one.step).ends;
-      all[one.step] = &one.limits;
+    std::vector<ContentLimits*> all;
+    auto next = limits_.begin();
+    auto size = sizes_.begin();
+    for (std::size_t step = 0; step < made_.steps.size(); step++) {
+      for (; size != sizes_.end() && *size == step; ++size) all.push_back(nullptr);
+      const bool is_content = next != limits_.end() && next->step == step;
+      all.push_back(is_content ? &next->limits : nullptr);
+      if (is_content) next++->limits.ends = content(step).ends;
     }
     if (!work_out_limits(all)) not_yet("content", "Suricata takes a variable's number for its value");
     by_dsize();
@@ -186,7 +194,7 @@ class Lowering {
       sig::Content& made = content(step);
       const bool anywhere =
           !limits.has_offset && !limits.has_depth && !limits.has_distance && !limits.has_within;
-      if (is_first(step) && made.negated && anywhere) made.ends = false;
+      if (!is_name() && is_first(step) && made.negated && anywhere) made.ends = false;
       const auto set = [&](std::optional<sig::Amount>& to, bool has, std::int64_t value,
                            const std::optional<u8>& by) {
         if (has) to = by ? sig::Amount{0, by} : sig::Amount{value, {}};
@@ -199,8 +207,8 @@ class Lowering {
         not_yet("content", "Suricata takes a variable's number for its value");
     }
   }
-  // Looked for first, and whole. Where that may not be there, and has no place, it is not asked where it
-  // ends.
+  // Looked for first, and whole. Where that may not be in a payload, and has no place, it is not asked where
+  // it ends.
   bool is_first(std::size_t step) const {
     return made_.fast_pattern && made_.fast_pattern->step == step && !chopped_;
   }
@@ -208,6 +216,7 @@ class Lowering {
   // A number that dsize says, but for a least size, is a depth to Suricata: that changes nothing but for
   // these.
   void by_dsize() {
+    if (is_name()) return;
     for (const auto& condition : rule_.conditions) {
       if (condition.keyword->name != "dsize") continue;
       const auto& range = std::get<Range>(condition.value);
@@ -227,9 +236,18 @@ class Lowering {
     return {static_cast<u8>(from.bytes), amount(keyword, from.offset), from.relative, from.little_endian,
             base_of(from.digits)};
   }
-  // The step is relative to what stands in front of it.
-  void follows(bool relative) {
-    if (relative && last_is_content_ && last_content_) content(*last_content_).tried_again = true;
+  // The step is relative to what stands in front of it; in a name, to the last content there, whatever stands
+  // between them.
+  void follows(std::string_view keyword, bool relative) {
+    if (!relative) return;
+    if (last_content_ && (last_is_content_ || is_name())) content(*last_content_).tried_again = true;
+    if (!last_content_ && is_name() && &buffer_ != first_name())
+      not_yet(keyword, "Suricata may take it for relative to a content of another name");
+  }
+  const Buffer* first_name() const {
+    const auto first = std::find_if(rule_.buffers.begin(), rule_.buffers.end(),
+                                    [](const Buffer& one) { return one.name == "dns_query"; });
+    return first == rule_.buffers.end() ? nullptr : &*first;
   }
 
   void take(const Condition& condition) {
@@ -238,7 +256,7 @@ class Lowering {
       auto from = number(name, test->number);
       made_.steps.emplace_back(
           sig::ByteTest{op_of(test->op), test->negated, from, test->number.mask, amount(name, test->value)});
-      behind(test->number.relative);
+      behind(name, test->number.relative);
     } else if (const auto* const jump = std::get_if<ByteJump>(&condition.value)) {
       using From = sig::ByteJump::From;
       auto from = number(name, jump->number);
@@ -249,14 +267,14 @@ class Lowering {
                                                                   : From::number,
                                              from, jump->multiplier, jump->align,
                                              static_cast<std::int32_t>(post.constant)});
-      behind(jump->number.relative);
+      behind(name, jump->number.relative);
     } else if (const auto* const extract = std::get_if<ByteExtract>(&condition.value)) {
       auto from = number(name, extract->number);
       if (from.offset.variable || extract->number.mask) not_yet(name, kNoVariable);
       u8 variable = 0;
       make_variable(extracted_, extracts_, extract->variable, variable);
       made_.steps.emplace_back(sig::ByteExtract{from, extract->multiplier, extract->align, variable});
-      behind(extract->number.relative);
+      behind(name, extract->number.relative);
     } else if (const auto* const math = std::get_if<ByteMath>(&condition.value)) {
       auto from = number(name, math->number);
       if (from.offset.variable) not_yet(name, kNoVariable);
@@ -264,34 +282,38 @@ class Lowering {
       u8 variable = 0;
       make_variable(computed_, computes_, math->variable, variable);
       made_.steps.emplace_back(sig::ByteMath{op_of(math->op), from, math->number.mask, right, variable});
-      behind(math->number.relative);
+      behind(name, math->number.relative);
     } else if (const auto* const at = std::get_if<DataAt>(&condition.value)) {
       data_at(*at);
+    } else if (name == "bsize" && is_name()) {
+      const auto& size = std::get<Range>(condition.value);
+      made_.sizes.push_back({range_of(size), size.negated});
+      sizes_.push_back(made_.steps.size());
     } else {
       not_yet(name,
               name == "pcre" ? "a regular expression is not decided" : "packets are not looked at for it");
     }
   }
-  void behind(bool relative) {
-    follows(relative);
+  void behind(std::string_view keyword, bool relative) {
+    follows(keyword, relative);
     last_is_content_ = false;
   }
 
   void data_at(const DataAt& at) {
     const auto offset = amount("isdataat", at.offset);
     // That no byte is behind a content says where it ends.
-    if (at.relative && at.negated && last_is_content_ && last_content_ && !offset.variable &&
+    if (at.relative && at.negated && (last_is_content_ || is_name()) && last_content_ && !offset.variable &&
         offset.constant == 1) {
       content(*last_content_).ends = true;
       return;
     }
     made_.steps.emplace_back(sig::DataAt{offset, at.relative, at.negated});
-    behind(at.relative);
+    behind("isdataat", at.relative);
   }
 
   void fast_pattern() {
-    if (!rule_.fast_pattern || &rule_.buffers[rule_.fast_pattern->buffer] != &payload_) return;
-    const auto& content = std::get<Content>(payload_.matches[rule_.fast_pattern->match]);
+    if (!rule_.fast_pattern || &rule_.buffers[rule_.fast_pattern->buffer] != &buffer_) return;
+    const auto& content = std::get<Content>(buffer_.matches[rule_.fast_pattern->match]);
     made_.fast_pattern = sig::FastPattern{static_cast<u32>(places_[rule_.fast_pattern->match]), 0,
                                           static_cast<u32>(content.bytes.size())};
     chopped_ = content.chop.has_value();
@@ -302,10 +324,11 @@ class Lowering {
   }
 
   const Rule& rule_;
-  const Buffer& payload_;
+  const Buffer& buffer_;
   LoweredPayload made_;
   std::vector<Placed> limits_;
   std::vector<std::size_t> places_;  // of a match: its step
+  std::vector<std::size_t> sizes_;   // steps in front of which a size is asked for
   std::map<std::string, u8, std::less<>> extracted_, computed_;
   u32 extracts_ = 0, computes_ = 0;
   std::optional<std::size_t> last_content_;
@@ -315,8 +338,11 @@ class Lowering {
 
 }  // namespace
 
-LoweredPayload lower_payload(const Rule& rule, const Buffer& payload) {
-  return Lowering(rule, payload).done();
+sig::Range<u32> range_of(const Range& range) {
+  const auto fitting = [](u64 value) { return static_cast<u32>(std::min<u64>(value, ~u32{0})); };
+  return {fitting(range.least), fitting(range.most)};
 }
+
+LoweredPayload lower_payload(const Rule& rule, const Buffer& buffer) { return Lowering(rule, buffer).done(); }
 
 }  // namespace xdpgpu::rules

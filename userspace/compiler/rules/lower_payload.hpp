@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/compiler/rules/lower_payload.hpp: what a rule asks of the payload, as steps of a signature.
+// userspace/compiler/rules/lower_payload.hpp: what a rule asks of the payload, or of a name in a DNS message,
+// as steps of a signature.
 #pragma once
 
 #include "userspace/compiler/rules/lower.hpp"
 
 namespace xdpgpu::rules {
 
+// Its numbers, as far as 32 bits have room.
+gpu::signatures::Range<u32> range_of(const Range& range);
+
 struct LoweredPayload {
   std::vector<gpu::signatures::Step> steps;
-  std::optional<gpu::signatures::FastPattern> fast_pattern;
+  std::vector<gpu::signatures::SizeIs> sizes;                // of a name
+  std::optional<gpu::signatures::FastPattern> fast_pattern;  // its buffer is left open
   std::vector<NotYet> not_yet;
 };
-// payload: the rule's buffer of that name.
-LoweredPayload lower_payload(const Rule& rule, const Buffer& payload);
+// buffer: one of the rule's, "payload" or "dns_query".
+LoweredPayload lower_payload(const Rule& rule, const Buffer& buffer);
 
 }  // namespace xdpgpu::rules

@@ -67,7 +67,7 @@ class Parser {
           return wrong("\"base64_data\" has no base64_decode in front of it");
         current_ = std::string(keyword->buffer);
         last_ = nullptr;
-        buffer(current_);
+        if (auto& named = buffer(current_); is_of_many(current_) && !named.matches.empty()) again(current_);
         return {};
       case Kind::moves:
         return move_last(*keyword);
@@ -80,6 +80,12 @@ class Parser {
       case Kind::transform:
         if (current_ == "payload")
           return wrong(fmt::format("\"{}\" stands behind the buffer that it changes", keyword->name));
+        if (is_of_many(current_) && !buffer(current_).matches.empty()) {
+          if (!buffer(current_).transforms.empty())
+            return wrong(
+                fmt::format("\"{}\" stands behind a content of the buffer that it changes", keyword->name));
+          again(current_);
+        }
         if (keyword->name == "xor")
           if (auto key = xor_key(value); !key) return key;
         buffer(current_).transforms.emplace_back(value.empty() ? std::string(keyword->name)
@@ -96,6 +102,7 @@ class Parser {
 
   Result<void> finish() {
     if (rule_.sid == 0) return wrong("it has no sid");
+    if (auto fits = fits_buffers(); !fits) return fits;
     for (const auto& buffer : rule_.buffers) {
       if (buffer.name != "payload" && buffer.matches.empty())
         return wrong(fmt::format("nothing is asked of {}", buffer.name));
@@ -114,11 +121,17 @@ class Parser {
   }
 
  private:
+  // The last one of that name.
   Buffer& buffer(std::string_view name) {
-    for (auto& one : rule_.buffers)
-      if (one.name == name) return one;
+    const auto found = std::find_if(rule_.buffers.rbegin(), rule_.buffers.rend(),
+                                    [&](const Buffer& one) { return one.name == name; });
+    return found != rule_.buffers.rend() ? *found : again(name);
+  }
+  Buffer& again(std::string_view name) {
     return rule_.buffers.emplace_back(Buffer{std::string(name), {}, {}});
   }
+  // A message has several such parts. Conditions on one that is named again are about any of them.
+  static bool is_of_many(std::string_view name) { return name == "dns_query"; }
 
   // The protocol whose part a buffer is, if the buffer's name says so, is the rule's own.
   Result<void> fits_protocol(const Keyword& keyword) const {
@@ -145,6 +158,17 @@ class Parser {
       if (keyword.name.starts_with(prefix) &&
           std::find(protocols.begin(), protocols.end(), rule_.header.protocol) == protocols.end())
         return wrong(fmt::format("\"{}\" is no part of what {} says", keyword.name, rule_.header.protocol));
+    return {};
+  }
+
+  // Buffers are of what an application says in several packets, and some of one direction.
+  Result<void> fits_buffers() const {
+    for (const auto& buffer : rule_.buffers) {
+      if ((packet_ || rule_.flow.no_stream) && !is_of_packets(buffer.name))
+        return wrong(fmt::format("{} is not asked for beside what single packets have", buffer.name));
+      if (buffer.name == "dns_query" && rule_.flow.to_client)
+        return wrong("the names of queries go to the server, and nothing else is asked of answers");
+    }
     return {};
   }
 

@@ -70,7 +70,9 @@ struct Rule {
   std::optional<u32> priority;  // by its own word
   std::vector<std::pair<std::string, std::string>> references;
   std::vector<std::string> metadata;
-  std::vector<Buffer> buffers;        // those that are named, in the order in which they are named first
+  // Those that are named, in the order in which they are named first. "dns_query" is there each time that it
+  // is named: a message may ask for several names.
+  std::vector<Buffer> buffers;
   std::vector<Condition> conditions;  // on all else
   FlowIs flow;
   std::optional<Threshold> threshold;
