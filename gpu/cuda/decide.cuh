@@ -19,7 +19,12 @@ namespace xdpgpu::gpu::cuda {
 
 static_assert((XG_FRAME_DATA - XG_METADATA_SIZE) % kLineBytes == 0);
 
-// Number of the packet that this thread decides where its warp's first one is `first`.
+// Number of the packet that this thread decides where its warp's first one is `first`, and it has so many; of a
+// lane that has none, `count`.
+__device__ inline u32 lane_of(u32 first, u32 per_warp, u32 count) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  return lane < per_warp ? first + lane : count;
+}
 __device__ inline u32 lane_of(u32 first) { return first + threadIdx.x % kWarpLanes; }
 
 namespace detail {
@@ -235,13 +240,17 @@ __device__ inline bool has_tables(const xg_batch& batch) { return batch.image.v[
 template <u32 kThreads>
 __device__ inline void decide_share(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
                                     u32 block, u32 blocks, Lines (&lines)[kThreads / kWarpLanes]) {
+  constexpr u32 kWarps = kThreads / kWarpLanes;
   const u32 warp = threadIdx.x / kWarpLanes;
   const bool tables = has_tables(batch);
-  for (u32 first = block * kThreads + warp * kWarpLanes; first < batch.count; first += blocks * kThreads) {
+  const u32 each = !tables && batch.image.v[XG_IMAGE_INSPECTS_AT] != 0
+                       ? packets_per_warp(batch.count, blocks * kWarps)
+                       : kWarpLanes;
+  for (u32 first = (block * kWarps + warp) * each; first < batch.count; first += blocks * kWarps * each) {
     if (tables)
       decide_packet<false, true>(batch, lane_of(first), flows, scratch, lines[warp]);
     else
-      decide_packet<false, false>(batch, lane_of(first), flows, scratch, lines[warp]);
+      decide_packet<false, false>(batch, lane_of(first, each, batch.count), flows, scratch, lines[warp]);
   }
 }
 

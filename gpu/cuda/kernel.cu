@@ -29,8 +29,12 @@ __device__ __forceinline__ void decide(const xg_batch& batch, const Flows& flows
   __shared__ bool last;
   // The next batch's packets may be fetched.
   let_next_begin();
-  decide_packet<true, kSecond != Second::nobodys>(batch, blockIdx.x * kBlock + threadIdx.x, flows, scratch,
-                                                  lines[threadIdx.x / kWarpLanes]);
+  const u32 warp = threadIdx.x / kWarpLanes;
+  u32 i = blockIdx.x * kBlock + threadIdx.x;
+  if constexpr (kSecond == Second::nobodys)
+    i = lane_of((blockIdx.x * (kBlock / kWarpLanes) + warp) * completion.per_warp, completion.per_warp,
+                batch.count);
+  decide_packet<true, kSecond != Second::nobodys>(batch, i, flows, scratch, lines[warp]);
   if constexpr (kSecond == Second::team) {
     // The batch before, which had a team, too, is over.
     if (blockIdx.x == 0 && threadIdx.x == 0) *scratch.team = {};

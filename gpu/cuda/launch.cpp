@@ -31,15 +31,22 @@ cudaError_t launch_kernel(const void* kernel, u32 blocks, bool overlaps, void** 
 
 }  // namespace
 
-cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& flows, Tables tables,
+cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& flows, const Needs& needs,
                    const Scratch& scratch, const Completion& completion, cudaStream_t stream) noexcept {
   xg_batch batch_argument = batch;
   Flows flows_argument = flows;
   Scratch scratch_argument = scratch;
   Completion completion_argument = completion;
+  const Tables tables = needs.tables;
   const bool in_team = tables != Tables::none && batch.count > kAlonePackets;
   void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument};
-  const u32 blocks = (batch.count + kBlock - 1) / kBlock;
+  // The first part of a batch with tables inspects nothing.
+  const u32 per_warp = needs.inspects && tables == Tables::none
+                           ? packets_per_warp(batch.count, kInspectingWarps)
+                           : kPacketsPerWarp;
+  completion_argument.per_warp = per_warp;
+  const u32 per_block = per_warp * (kBlock / kPacketsPerWarp);
+  const u32 blocks = (batch.count + per_block - 1) / per_block;
   Kernel first = Kernel::decide;
   if (tables != Tables::none) first = in_team ? Kernel::decide_team : Kernel::decide_alone;
   const cudaError_t error = launch_kernel(kernels[first], blocks, kernels.overlaps(), arguments, stream);

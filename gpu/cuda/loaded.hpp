@@ -22,6 +22,7 @@ struct Loaded {
     if (tables.empty()) return Tables::none;
     return pipelines->image()[XG_IMAGE_CROWDED_AT] != 0 ? Tables::crowded : Tables::some;
   }
+  bool inspects() const noexcept { return pipelines->inspects(); }
   void abandon() noexcept {
     image.abandon();
     kernels->abandon();

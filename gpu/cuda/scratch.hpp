@@ -15,6 +15,17 @@ namespace xdpgpu::gpu::cuda {
 
 // Threads of a block that takes packets to tables, each of which has one at a time.
 inline constexpr u32 kTablesBlock = 128;
+// Packets that a warp decides, each lane one. Where its lanes inspect packets together they do so one after
+// the other, and fewer packets are a warp's.
+inline constexpr u32 kPacketsPerWarp = 32;
+// So many warps that inspect keep a GPU's multiprocessors busy: 24 of each of some 128.
+inline constexpr u32 kInspectingWarps = 3072;
+// A power of two: packets of each warp, so that up to `warps` share the batch.
+__host__ __device__ constexpr u32 packets_per_warp(u32 packets, u32 warps) {
+  u32 each = kPacketsPerWarp;
+  while (each > 1 && packets / each < warps) each /= 2;
+  return each;
+}
 // Most blocks of a team.
 inline constexpr u32 kTeamBlocks = 256;
 // A team tells sets apart by so many groups: packets whose sets share one are applied one after the other.

@@ -50,7 +50,7 @@ u64 CudaWays::launch_batch(const Slot& slot, u32 count, u32 generation, const Lo
   cudaError_t error = cudaSetDevice(shared_.ordinal);
   if (error == cudaSuccess)
     error =
-        launch(*loaded.kernels, batch, view_.flows, loaded.has(), view_.scratch, completion, stream_.get());
+        launch(*loaded.kernels, batch, view_.flows, {loaded.has(), loaded.inspects()}, view_.scratch, completion, stream_.get());
   if (error == cudaSuccess) return ++launched_;
   shared_.failed = true;
   return 0;

@@ -334,8 +334,8 @@ SettingsCase settings() {
              "modify": "modify.conf", "drop": "drop.conf", "work": 1024, "limit": "drop"}]}})",
       together(
           {each("/pipelines/p/0/rules", {R"(["more.rules"])", R"(["*.rules"])", R"(["ids-[ab].rules"])"}),
-           each("/pipelines/p/0/vars", {"{}", R"({"HTTP_PORTS": "1024:"})",
-                                        R"({"HTTP_PORTS": [80, "8000:8080"]})", R"({"HOME_NET": "any"})"}),
+           each("/pipelines/p/0/vars", {R"({"HTTP_PORTS": "1024:"})", R"({"HTTP_PORTS": [80, "8000:8080"]})",
+                                        R"({"HOME_NET": "any", "EXTERNAL_NET": "any"})"}),
            SettingsValues{{"/pipelines/p/0/vars/SSH_PORTS", R"("22")", "22"},
                           {"/pipelines/p/0/vars/SSH_PORTS", "[22]", "22"}},
            each("/pipelines/p/0/work", {"256", "2048"}), each("/pipelines/p/0/limit", kStageDefaults)})};

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Netns, SignaturesOnTheWire, kNativeAndGeneric, config_n
 TEST_P(SignaturesOnTheWire, RulesOfFilesDecideAndAreToldOf) {
   write("rules/a.rules",
         "# of ours\n"
-        "alert udp $THEM any -> $US $SERVICE (msg:\"an attack; really\"; content:\"attack\"; "
+        "alert udp $THEM any -> $US $SERVICE (msg:\"an attack, really\"; content:\"attack\"; "
         "classtype:bad-thing; sid:1; rev:3;)\n"
         "alert udp any any -> $THEM any (msg:\"the other way\"; content:\"attack\"; sid:2;)\n"
         "pass udp any any -> any any (msg:\"fine\"; content:\"fine\"; sid:3;)\n");
@@ -124,7 +124,7 @@ TEST_P(SignaturesOnTheWire, RulesOfFilesDecideAndAreToldOf) {
                                          {"gid", 1},
                                          {"signature_id", 1},
                                          {"rev", 3},
-                                         {"signature", "an attack; really"},
+                                         {"signature", "an attack, really"},
                                          {"category", "A bad thing"},
                                          {"severity", 2}}));
   EXPECT_EQ(alerts[0].at("src_ip"), "10.9.0.2");
@@ -183,21 +183,22 @@ TEST_P(SignaturesOnTheWire, ANoisyRuleLeavesRoomForTheOthers) {
   EXPECT_EQ(counts.at("told").get<std::uint64_t>() + counts.at("over_rate").get<std::uint64_t>(), 201u);
 }
 
-// By who sends it: each place of the first content is one at which the second nearly stands.
+// By who sends it: each place at which a stands is one to look for b behind.
 TEST_P(SignaturesOnTheWire, APacketThatIsMadeToTakeLongIsNotLetThroughUnseen) {
   write("rules/a.rules",
-        "alert udp any any -> any any (content:\"a\"; content:\"aaaaab\"; distance:0; sid:1;)\n"
+        "alert udp any any -> any any (content:\"evil\"; content:\"a\"; content:\"b\"; distance:3; within:2; "
+        "sid:1;)\n"
         "drop udp any any -> any any (content:\"worm\"; sid:2;)\n");
   write_policy(R"(, "work": 256)");
   attach_here();
-  EXPECT_EQ(fate(std::string(1300, 'a') + "worm"), "drop");
+  EXPECT_EQ(fate("evil" + std::string(1300, 'a') + "worm"), "drop");
   ASSERT_TRUE(eventually([&] { return !told("drop").empty(); }, 10s));
   EXPECT_EQ(told("drop")[0].at("xdpgpu").at("decided_by"), "stage 1 (signatures) limit");
   EXPECT_EQ(told("alert").size(), 0u);
-  EXPECT_EQ(fate("a few of them: aaaa"), "pass");
+  EXPECT_EQ(fate("evil, and a few of them: aaaa"), "pass");
   write_policy(R"(, "work": 256, "limit": "next")");
   ASSERT_EQ(apply().status, 0);
-  EXPECT_EQ(fate(std::string(1300, 'a') + "worm"), "pass") << "the operator's own choice";
+  EXPECT_EQ(fate("evil" + std::string(1300, 'a') + "worm"), "pass") << "the operator's own choice";
 }
 
 // What is not decided is said wherever a policy is looked at.

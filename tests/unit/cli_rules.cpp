@@ -84,6 +84,38 @@ TEST_F(CliRules, ForDnsSayThatTcpIsLeftOut) {
   EXPECT_EQ(json.at("rules").at(1).at("over_tcp_too"), false);
 }
 
+TEST_F(CliRules, AreCheckedWithWhatAPolicySaysBesideThem) {
+  const std::string rules =
+      file("ids.rules",
+           "alert udp any any -> $OURS any (msg:\"a\"; content:\"x\"; classtype:c; sid:1;)\n"
+           "alert udp any any -> any $P (msg:\"b\"; content:\"y\"; sid:2;)\n");
+  const std::string others = file("others", "alert udp $OURS any -> any any (content:\"z\"; sid:3;)\n");
+  file("classes", "config classification: c,A class,1\n");
+  file("off", "2\n");
+  const std::string policy = file("policy.json", R"({"version": 1, "pipelines": {"p": [{"stage": "signatures",
+      "rules": ["*.rules"], "vars": {"OURS": ["10.0.0.0/8", "!10.1.0.0/16"], "P": [80, 81]},
+      "classification": "classes", "disable": "off"}]}})");
+  EXPECT_EQ(run({"rules", "check", rules}).status, 2) << "no variables";
+  const auto both = run({"rules", "check", rules, "--policy", policy, "-v", "-o", "json"});
+  EXPECT_EQ(both.status, 0) << both.err;
+  const auto json = Json::parse(both.out);
+  EXPECT_EQ(json.at("enabled"), 1);
+  EXPECT_EQ(json.at("disabled"), 1);
+  EXPECT_EQ(json.at("rules").at(0).at("priority"), 1);
+  EXPECT_EQ(Json::parse(run({"rules", "check", "--policy", policy, "-o", "json"}).out).at("enabled"), 1)
+      << "its own files";
+  EXPECT_EQ(run({"rules", "check", others, "--policy", policy}).status, 0);
+  const auto given = run(
+      {"rules", "check", "--policy", policy, "--var", "P=any", "--disable", file("none", ""), "-o", "json"});
+  EXPECT_EQ(Json::parse(given.out).at("enabled"), 2) << "what is given counts";
+  const auto nothing = run({"rules", "check"});
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_NE(nothing.err.find("--policy"), std::string::npos) << nothing.err;
+  const std::string plain = file("plain.json", R"({"version": 1})");
+  EXPECT_NE(run({"rules", "check", "--policy", plain}).err.find("no stage that decides by rules"),
+            std::string::npos);
+}
+
 TEST_F(CliRules, HaveReferencesThatAreAddresses) {
   const std::string references =
       file("reference.config", "# where\nconfig reference: cve  http://cve.example/?name=\n");

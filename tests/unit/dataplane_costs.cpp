@@ -214,7 +214,7 @@ class Costs : public testing::TestWithParam<Path> {
     bed_.emplace(std::vector<const lab::Interface*>{&wire_->a()}, options);
     if (!GetParam().told) return;
     constexpr dataplane::EventKind kDrops[] = {dataplane::EventKind::drop};
-    bed_->engine().event_selection().tell(kDrops, 1'000'000, 64);
+    bed_->engine().event_selection().tell(kDrops, 1'000'000, 1'000'000, 64);
     reader_ = std::jthread([this](const std::stop_token& stop) {
       for (; !stop.stop_requested(); std::this_thread::sleep_for(2ms))
         for (dataplane::EventLog* log : bed_->engine().event_logs())

@@ -103,6 +103,31 @@ TEST_F(Files, WhatOneReaderCollectsAnotherGives) {
   EXPECT_EQ(here->lists, there->lists);
 }
 
+TEST_F(Files, OfAPatternAreThoseThatAreLikeIt) {
+  for (const char* name : {"b.rules", "a.rules", ".hidden.rules", "c.txt", "[x].rules"})
+    std::ofstream(directory_ / "lists" / name) << "# " << name << "\n";
+  const auto names = [&](const std::string& pattern, const FileReader& reader) {
+    const auto list = reader(list_of_files(pattern));
+    return list ? **list : list.error();
+  };
+  const FileReader here = read_files_from(directory_);
+  FileContents contents{
+      {"lists/sub/d.rules", ""},   {"lists/b.rules", ""},   {"lists/a.rules", ""}, {"lists/c.txt", ""},
+      {"lists/.hidden.rules", ""}, {"lists/[x].rules", ""}, {"e.rules", ""}};
+  const FileReader sent = read_files_of(contents);
+  for (const FileReader* reader : {&here, &sent}) {
+    EXPECT_EQ(names("lists/*.rules", *reader), "lists/[x].rules\nlists/a.rules\nlists/b.rules\n");
+    EXPECT_EQ(names("lists/[a-c].*", *reader), "lists/a.rules\nlists/b.rules\nlists/c.txt\n");
+    EXPECT_EQ(names("lists/?.txt", *reader), "lists/c.txt\n");
+    EXPECT_THAT(names("lists/*.none", *reader), HasSubstr("no file is like *.none"));
+    EXPECT_THAT(names("l*/a.rules", *reader), testing::Not(HasSubstr("lists/a.rules")));
+  }
+  EXPECT_EQ(names("*.rules", sent), "e.rules\n");
+  EXPECT_THAT(names("none/*", here), HasSubstr("cannot open"));
+  std::ofstream(directory_ / "lists" / "x\ny.rules") << "";
+  EXPECT_THAT(names("lists/*.rules", here), HasSubstr("more than one line"));
+}
+
 TEST_F(Files, AnUnreadableListIsAProblemOfThePolicy) {
   ASSERT_EQ(mkfifo((directory_ / "fifo").c_str(), 0600), 0);
   auto policy =

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/compiler/refusal.hpp"
 #include "userspace/compiler/rules/cost.hpp"
 #include "userspace/compiler/rules/load.hpp"
@@ -16,7 +17,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files, variables;
-  std::string classification, references, disable, enable, modify, drop, threshold;
+  std::string policy, classification, references, disable, enable, modify, drop, threshold;
   bool verbose = false;
 };
 
@@ -167,8 +168,37 @@ void count(std::vector<KeywordReport>& keywords, const std::string& keyword) {
     found->rules++;
 }
 
+// What the policy says beside its rules, of its stages that decide by rules the first one's; or a sentence.
+tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path) {
+  const auto source = compiler::read_policy(path);
+  if (!source) return tl::unexpected(source.error().sentence);
+  // Rules are what is to be checked: they are read, and no signatures are made of them.
+  constexpr u64 kLongest = policy::kMaxFileBytes;
+  const auto policy = policy::parse(source->text, path, policy::read_files_in(source->files), kLongest);
+  if (!policy) return tl::unexpected(policy.error().front().sentence());
+  for (const auto& pipeline : policy->pipelines)
+    for (const auto& stage : pipeline.stages)
+      if (const auto* rules = gpu::file_rules(stage)) {
+        gpu::RuleSource found = rules->source;
+        for (auto& file : found.files)
+          file.text = std::make_shared<const std::string>(source->files.at(file.name));
+        return found;
+      }
+  return tl::unexpected(fmt::format("{} has no stage that decides by rules", path));
+}
+
 int check(const Arguments& arguments, Format format) {
   rules::Variables variables = rules::usual_variables();
+  gpu::RuleSource source;
+  if (!arguments.policy.empty()) {
+    auto found = source_of(arguments.policy);
+    if (!found) return fail(found.error(), kUsage);
+    source = *std::move(found);
+    for (const auto& [name, values] : source.variables) variables[name] = rules::group_of(values);
+  } else if (arguments.files.empty()) {
+    return fail("name rule files, or a policy that has some: xdpgpu rules check FILE..., or --policy FILE",
+                kUsage);
+  }
   for (const auto& one : arguments.variables) {
     const auto equals = one.find('=');
     if (equals == 0 || equals == std::string::npos)
@@ -178,14 +208,17 @@ int check(const Arguments& arguments, Format format) {
   const auto read = policy::read_files_from(".");
   int status = kDone;
   // What a file of the operator's says, if one is named.
-  const auto taken = [&](const std::string& name, const auto& parse, auto& to) {
-    if (name.empty() || status != kDone) return;
-    const auto content = read(name);
-    if (!content) {
-      status = fail(content.error());
-      return;
+  const auto taken = [&](const std::string& name, const auto& parse, auto& to, gpu::RuleFile file = {}) {
+    if (status != kDone || (name.empty() && file.name.empty())) return;
+    if (!name.empty()) {
+      const auto content = read(name);
+      if (!content) {
+        status = fail(content.error());
+        return;
+      }
+      file = {name, *content};
     }
-    auto parsed = parse(rules::RuleFile{name, **content});
+    auto parsed = parse(rules::RuleFile{file.name, *file.text});
     if (parsed)
       to = *std::move(parsed);
     else
@@ -195,12 +228,12 @@ int check(const Arguments& arguments, Format format) {
   rules::References references;
   rules::Selection selection;
   std::vector<rules::Limit> limits;
-  taken(arguments.classification, rules::parse_classes, classes);
+  taken(arguments.classification, rules::parse_classes, classes, source.classification);
   taken(arguments.references, rules::parse_references, references);
-  taken(arguments.disable, rules::parse_matchers, selection.disable);
-  taken(arguments.enable, rules::parse_matchers, selection.enable);
-  taken(arguments.drop, rules::parse_matchers, selection.drop);
-  taken(arguments.modify, rules::parse_modifications, selection.modify);
+  taken(arguments.disable, rules::parse_matchers, selection.disable, source.disable);
+  taken(arguments.enable, rules::parse_matchers, selection.enable, source.enable);
+  taken(arguments.drop, rules::parse_matchers, selection.drop, source.drop);
+  taken(arguments.modify, rules::parse_modifications, selection.modify, source.modify);
   taken(
       arguments.threshold, [&](const rules::RuleFile& file) { return rules::parse_limits(file, variables); },
       limits);
@@ -211,6 +244,8 @@ int check(const Arguments& arguments, Format format) {
     if (!content) return fail(content.error());
     files.push_back(rules::RuleFile{name, **content});
   }
+  if (files.empty())
+    for (const auto& file : source.files) files.push_back(rules::RuleFile{file.name, *file.text});
   auto loaded = rules::load_rules(files, variables, classes, selection);
   CheckReport report{.enabled = loaded.rules.size(),
                      .disabled = loaded.disabled,
@@ -257,14 +292,21 @@ void add(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("rules", "Rules of intrusion detection systems, in Suricata's language");
   rules->require_subcommand(1);
   auto* const command = rules->add_subcommand("check", "Reads rule files, and says what is wrong in them");
-  describe(
-      *command,
-      "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
-      "with it.\n"
-      "It says how many of them packets alone can decide, and what the others ask for. The stage "
-      "signatures of a policy decides by those that can be. Exit status 2 if one is wrong.");
+  describe(*command,
+           "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
+           "with it.\n"
+           "It says how many of them packets alone can decide, and what the others ask for. The stage "
+           "signatures of a policy decides by those that can be. Exit status 2 if one is wrong.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("files", arguments->files, "rule files")->required()->type_name("FILE...");
+  command
+      ->add_option("files", arguments->files,
+                   "rule files; with --policy those of the policy, if none is named")
+      ->type_name("FILE...");
+  command
+      ->add_option("--policy", arguments->policy,
+                   "a policy, whose stage signatures has the variables and the files that the other options "
+                   "name; they count instead where they are given")
+      ->type_name("FILE");
   command
       ->add_option("--var", arguments->variables,
                    "NAME=VALUE: a variable of addresses or ports, as HOME_NET=[10.0.0.0/8,2001:db8::/32]; "

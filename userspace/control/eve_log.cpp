@@ -78,8 +78,8 @@ std::string kind_text(const char* name, const LogEventReport& kind) {
 }  // namespace
 
 std::string log_text(const LogReport& report) {
-  std::string text = fmt::format("\nlog: {}; {}; {}\n", kind_text("alert", report.alert),
-                                 kind_text("drop", report.drop), kind_text("dns", report.dns));
+  std::string text = fmt::format("\nlog: {}; {}; {}\n", kind_text("drop", report.drop),
+                                 kind_text("dns", report.dns), kind_text("alert", report.alert));
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
                         output.problem ? fmt::format("; {}", *output.problem)

@@ -19,9 +19,6 @@ namespace {
 
 constexpr const char* kTooBig = ", the most that is read";
 
-// list_of_files()
-bool is_list(std::string_view path) { return path.ends_with('/'); }
-
 struct OpenFile {
   explicit OpenFile(int descriptor) : fd(descriptor) {}
   OpenFile(const OpenFile&) = delete;
@@ -73,29 +70,41 @@ struct Closer {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-// The names of the files in a directory that are like the last part of the pattern, a line each.
-tl::expected<std::string, std::string> list_files(const std::string& from, const std::string& pattern) {
-  const auto slash = pattern.rfind('/');
-  const std::string in = slash == std::string::npos ? "" : pattern.substr(0, slash + 1);
-  const std::string like = pattern.substr(in.size());
-  const std::string path = (std::filesystem::path(from) / in).string();
-  const std::unique_ptr<DIR, Closer> directory(opendir(path.empty() ? "." : path.c_str()));
-  if (!directory) return tl::unexpected(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+// A pattern: its folder, with a slash at the end or empty, and what names in there are like.
+struct Pattern {
+  explicit Pattern(const std::string& path)
+      : folder(path.substr(0, path.rfind('/') + 1)), like(path.substr(folder.size())) {}
+  bool matches(const std::string& name) const { return fnmatch(like.c_str(), name.c_str(), FNM_PERIOD) == 0; }
+  const std::string folder, like;
+};
+
+// Of those that are like it, a line each.
+tl::expected<std::string, std::string> lines_of(const Pattern& pattern, std::vector<std::string> names,
+                                                const std::string& where) {
+  if (names.empty()) return tl::unexpected(fmt::format("no file is like {}{}", pattern.like, where));
+  if (names.size() > kMaxPatternFiles)
+    return tl::unexpected(fmt::format("more than {} files are like {}: name fewer", kMaxPatternFiles,
+                                      pattern.folder + pattern.like));
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}\n", fmt::join(names, "\n"));
+}
+
+tl::expected<std::string, std::string> list_files(const std::string& from, const std::string& path) {
+  const Pattern pattern(path);
+  const std::string folder = (std::filesystem::path(from) / pattern.folder).string();
+  const std::unique_ptr<DIR, Closer> directory(opendir(folder.empty() ? "." : folder.c_str()));
+  if (!directory) return tl::unexpected(fmt::format("cannot open {}: {}", folder, std::strerror(errno)));
   std::vector<std::string> names;
   while (const dirent* const entry = readdir(directory.get())) {
     const std::string name = &entry->d_name[0];
-    if (fnmatch(like.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+    if (!pattern.matches(name)) continue;
     if (name.find('\n') != std::string::npos)
       return tl::unexpected(
-          fmt::format("{} has a file like {} whose name has more than one line", path, like));
-    if (names.size() == kMaxPatternFiles)
-      return tl::unexpected(
-          fmt::format("more than {} files are like {}: name fewer", kMaxPatternFiles, pattern));
-    names.push_back(in + name);
+          fmt::format("{} has a file like {} whose name has more than one line", folder, pattern.like));
+    names.push_back(pattern.folder + name);
+    if (names.size() > kMaxPatternFiles) break;
   }
-  if (names.empty()) return tl::unexpected(fmt::format("no file is like {} in {}", like, path));
-  std::sort(names.begin(), names.end());
-  return fmt::format("{}\n", fmt::join(names, "\n"));
+  return lines_of(pattern, std::move(names), " in " + folder);
 }
 
 // The files below a directory, as far as they are not too much together.
@@ -105,7 +114,7 @@ class Directory {
   tl::expected<std::string, std::string> read(const std::string& name) {
     if (name.find('\0') != std::string::npos)
       return tl::unexpected(std::string("the path contains a zero byte"));
-    if (is_list(name)) return list_files(path_, name.substr(0, name.size() - 1));
+    if (is_list_of_files(name)) return list_files(path_, name.substr(0, name.size() - 1));
     auto content = read_regular((std::filesystem::path(path_) / name).string(), kMaxFileBytes);
     if (!content) return content;
     if (content->size() > left_) return tl::unexpected(too_much_with(name, most_));
@@ -120,8 +129,20 @@ class Directory {
 
 using FileResult = tl::expected<FileText, std::string>;
 
-// Not owned by what it gives.
+// Not owned by what it gives, but for the names that are like a pattern.
 FileResult find_in(const FileContents& contents, const std::string& path) {
+  if (is_list_of_files(path)) {
+    const Pattern pattern(path.substr(0, path.size() - 1));
+    std::vector<std::string> names;
+    for (auto at = contents.lower_bound(pattern.folder);
+         at != contents.end() && at->first.starts_with(pattern.folder); ++at) {
+      const std::string name = at->first.substr(pattern.folder.size());
+      if (name.find_first_of("/\n") == std::string::npos && pattern.matches(name)) names.push_back(at->first);
+    }
+    auto lines = lines_of(pattern, std::move(names), " among those that came with the policy");
+    if (!lines) return tl::unexpected(std::move(lines.error()));
+    return std::make_shared<const std::string>(*std::move(lines));
+  }
   const auto at = contents.find(path);
   if (at == contents.end())
     return tl::unexpected(fmt::format("the file {} did not come with the policy", path));
@@ -131,6 +152,7 @@ FileResult find_in(const FileContents& contents, const std::string& path) {
 }  // namespace
 
 std::string list_of_files(const std::string& pattern) { return pattern + "/"; }
+bool is_list_of_files(std::string_view path) { return path.ends_with('/'); }
 
 std::string too_much_with(const std::string& path, u64 most) {
   return fmt::format(
@@ -151,7 +173,7 @@ FileReader read_files_of(FileContents contents) {
   auto kept = std::make_shared<const FileContents>(std::move(contents));
   return [kept](const std::string& path) -> FileResult {
     auto content = find_in(*kept, path);
-    if (content) *content = FileText(kept, content->get());
+    if (content && !is_list_of_files(path)) *content = FileText(kept, content->get());
     return content;
   };
 }
@@ -165,8 +187,9 @@ FileReader collect_files_from(std::string directory, FileContents& contents, u64
           &contents](const std::string& path) -> FileResult {
     auto content = from->read(path);
     if (!content) return tl::unexpected(std::move(content.error()));
-    std::string& kept = contents[path] = *std::move(content);
-    return is_list(path) ? std::make_shared<const std::string>(kept) : FileText();
+    if (is_list_of_files(path)) return std::make_shared<const std::string>(*std::move(content));
+    contents[path] = *std::move(content);
+    return FileText();
   };
 }
 

@@ -34,9 +34,10 @@ constexpr u64 kMaxSpinNs = 1'000'000'000;
 constexpr u64 kMinHeartbeatNs = 10'000'000;
 constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
 
-std::vector<std::string> lines_of(std::string_view text) {
+// The first ones.
+std::vector<std::string> lines_of(std::string_view text, std::size_t most) {
   std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = 0; at < text.size() && lines.size() < most;) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     lines.emplace_back(text.substr(at, end - at));
     at = end + 1;
@@ -192,7 +193,7 @@ class PolicyReader {
     return named_file(place, *std::move(path));
   }
   std::optional<NamedFile> named_file(const Place& place, std::string path) {
-    if (path.ends_with('/')) {
+    if (is_list_of_files(path)) {
       report_.at(place, fmt::format("\"{}\" is a folder's name: give a file's", path));
       return std::nullopt;
     }
@@ -224,7 +225,7 @@ class PolicyReader {
         report_.at(place, list.error());
         return files;
       }
-      names = lines_of(**list);
+      names = lines_of(**list, kMaxPatternFiles);
     }
     for (std::string& name : names) {
       auto file = named_file(place, std::move(name));

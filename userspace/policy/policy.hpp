@@ -239,6 +239,7 @@ using FileContents = std::map<std::string, std::string>;  // by the path written
 // By what it gives the names of the files that a pattern (glob(7), in a path's last part) stands for, a line
 // each, in their order. No file has such a path.
 std::string list_of_files(const std::string& pattern);
+bool is_list_of_files(std::string_view path);
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
 // devices, directories, files over kMaxFileBytes and what makes all of them over kMaxFilesBytes are refused

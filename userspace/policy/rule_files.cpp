@@ -15,12 +15,6 @@ namespace {
 
 namespace sig = gpu::signatures;
 
-// As rules write it.
-std::string text_of(const std::vector<std::string>& values) {
-  if (values.size() == 1) return values[0];
-  return fmt::format("[{}]", fmt::join(values, ","));
-}
-
 u32 turn_of(sig::Action action) {
   switch (action) {
     case sig::Action::pass:
@@ -42,7 +36,7 @@ class Maker {
   void make(gpu::FileRules& to) {
     const gpu::RuleSource& source = to.source;
     rules::Variables variables = rules::usual_variables();
-    for (const auto& [name, values] : source.variables) variables[name] = text_of(values);
+    for (const auto& [name, values] : source.variables) variables[name] = rules::group_of(values);
     for (const auto& [name, values] : source.variables) check(name, variables);
     rules::Classes classes;
     rules::Selection selection;

@@ -8,7 +8,8 @@
 
 namespace xdpgpu::policy {
 
-inline constexpr u32 kMaxRulePaths = 256;  // in one "rules"
+inline constexpr u32 kMaxRulePaths = 256;   // in one "rules"
+inline constexpr u32 kMaxRuleFiles = 4096;  // of a stage
 inline constexpr u32 kMaxRuleVariables = 1024;
 inline constexpr u32 kMaxVariableValues = 4096;
 inline constexpr u64 kMaxVariableBytes = 1024;  // of a value

@@ -306,10 +306,13 @@ class FieldReader {
     each_element(report_, *at, [&](const Place& one) {
       auto files = context_.rule_files(one);
       if (const auto* path = one.node->as<std::string>()) source.paths.push_back(*path);
+      if (source.files.size() + files.size() > kMaxRuleFiles)
+        return report_.at(
+            one, fmt::format("with these the stage has more than {} rule files: name fewer", kMaxRuleFiles));
       for (NamedFile& file : files) {
         const bool known = std::any_of(source.files.begin(), source.files.end(),
                                        [&](const gpu::RuleFile& other) { return other.name == file.path; });
-        if (!known) source.files.push_back({std::move(file.path), std::move(file.text)});
+        if (!known) source.files.push_back(rule_file_of(std::move(file)));
       }
     });
   }
@@ -320,7 +323,7 @@ class FieldReader {
   void rule_file(std::string_view key, gpu::RuleFile& file, std::string_view, const Say& say) {
     const auto at = take(key, say);
     auto named = at ? context_.files(*at) : std::nullopt;
-    if (named) file = {std::move(named->path), std::move(named->text)};
+    if (named) file = rule_file_of(*std::move(named));
   }
   template <class Record>
   void array(std::string_view key, std::vector<Record>& values, u64 least, u64 most, std::string_view what,
@@ -376,6 +379,10 @@ class FieldReader {
   }
 
  private:
+  // With a text of its own: the policy's files may go before the policy does.
+  static gpu::RuleFile rule_file_of(NamedFile file) {
+    return {std::move(file.path), file.text ? std::make_shared<const std::string>(*file.text) : nullptr};
+  }
   template <class E>
   static Keys words_of(std::span<const gpu::Named<E>> names) {
     Keys words;

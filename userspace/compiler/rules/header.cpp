@@ -189,6 +189,10 @@ class Group {
 
 }  // namespace
 
+std::string group_of(const std::vector<std::string>& values) {
+  return values.size() == 1 ? values[0] : fmt::format("[{}]", fmt::join(values, ","));
+}
+
 Variables usual_variables() {
   return {{"HOME_NET", "[192.168.0.0/16,10.0.0.0/8,172.16.0.0/12]"},
           {"EXTERNAL_NET", "!$HOME_NET"},

@@ -15,6 +15,8 @@ namespace xdpgpu::rules {
 using Variables = std::map<std::string, std::string, std::less<>>;
 // What Suricata's own configuration has.
 Variables usual_variables();
+// Several values as one.
+std::string group_of(const std::vector<std::string>& values);
 
 struct Address {
   u8 family = 4;  // 4 or 6

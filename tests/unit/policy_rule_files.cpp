@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+//
+// What a policy says of rule files, and the signatures that are made of them: which they are, in which order
+// they count, what is said of those that are not decided, and of files that are wrong.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+using testing::HasSubstr;
+
+std::string sentences(const Diagnostics& found) {
+  std::string all;
+  for (const auto& one : found) all += one.sentence() + "\n";
+  return all;
+}
+
+Result<Policy> read(const std::string& stage, FileContents files, u64 longest = ~u64{0}) {
+  return parse(R"({"version": 1, "pipelines": {"ids": [{"stage": "signatures", )" + stage + "}]}}", "p",
+               read_files_of(std::move(files)), longest);
+}
+const gpu::FileRules& rules_of(const Policy& policy) {
+  return *gpu::file_rules(policy.pipelines.at(0).stages.at(0));
+}
+std::string problems(const std::string& stage, FileContents files) {
+  const auto policy = read(stage, std::move(files));
+  return policy ? "" : sentences(policy.error());
+}
+
+TEST(RuleFiles, CountInTheOrderInWhichSuricataDecides) {
+  const auto policy =
+      read(R"("rules": ["*.rules"], "classification": "classes", "drop": "drops")",
+           {{"b.rules",
+             "alert udp any any -> any any (msg:\"last\"; content:\"a\"; sid:1; rev:4;)\n"
+             "alert udp any any -> any any (msg:\"first to alert\"; content:\"a\"; classtype:bad; sid:9;)\n"
+             "reject udp any any -> any any (content:\"a\"; sid:2;)\n"},
+            {"a.rules",
+             "drop udp any any -> any any (content:\"a\"; sid:8;)\n"
+             "drop udp any any -> any any (content:\"a\"; priority:1; sid:7;)\n"
+             "alert udp any any -> any any (content:\"a\"; sid:6;)\n"
+             "pass udp any any -> any any (content:\"a\"; sid:5;)\n"
+             "alert udp any any -> any any (content:\"a\"; gid:0; sid:3;)\n"},
+            {"classes", "config classification: bad,A bad thing,1\n"},
+            {"drops", "6\n"},
+            {"c.txt", "no rule\n"}});
+  ASSERT_TRUE(policy) << sentences(policy.error());
+  const gpu::FileRules& rules = rules_of(*policy);
+  std::vector<u32> sids;
+  for (const auto& rule : *rules.heads) sids.push_back(rule.sid);
+  EXPECT_EQ(sids, (std::vector<u32>{5, 7, 6, 8, 2, 9, 3, 1}));
+  ASSERT_EQ(rules.signatures->size(), sids.size());
+  for (std::size_t i = 0; i < sids.size(); i++) EXPECT_EQ((*rules.signatures)[i].sid, sids[i]);
+  EXPECT_EQ((*rules.heads)[5].msg, "first to alert");
+  EXPECT_EQ((*rules.heads)[5].category, "A bad thing");
+  EXPECT_EQ((*rules.heads)[5].priority, 1u);
+  EXPECT_EQ((*rules.heads)[7].rev, 4u);
+  EXPECT_THAT(rules.notes, testing::IsEmpty());
+  EXPECT_EQ(rules.source.files.size(), 2u);
+}
+
+TEST(RuleFiles, ThatAreNamedTwiceAreReadOnce) {
+  const auto policy = read(R"("rules": ["a.rules", "?.rules", "a.rules"])",
+                           {{"a.rules", "alert udp any any -> any any (content:\"a\"; sid:1;)\n"}});
+  ASSERT_TRUE(policy) << sentences(policy.error());
+  EXPECT_EQ(rules_of(*policy).all().size(), 1u);
+}
+
+TEST(RuleFiles, SayWhatOfThemIsNotDecided) {
+  const auto policy =
+      read(R"("rules": ["a.rules"])", {{"a.rules",
+                                        "alert http any any -> any any (http.uri; content:\"a\"; sid:1;)\n"
+                                        "alert http any any -> any any (http.host; content:\"a\"; sid:2;)\n"
+                                        "pass tcp any any -> any any (content:\"a\"; sid:3;)\n"
+                                        "alert udp any any -> any any (content:\"a\"; sid:4;)\n"}});
+  ASSERT_TRUE(policy) << sentences(policy.error());
+  const gpu::FileRules& rules = rules_of(*policy);
+  ASSERT_EQ(rules.notes.size(), 2u);
+  EXPECT_THAT(rules.notes[0], HasSubstr("3 of 4 rules are not decided"));
+  EXPECT_THAT(rules.notes[0], HasSubstr("ask for http (2), "));
+  EXPECT_THAT(rules.notes[1], HasSubstr("1 of the rules that are not decided are rules that pass"));
+}
+
+TEST(RuleFiles, AreLeftOutWhereTextsAreNotAskedFor) {
+  const FileContents files{{"a.rules", "this is no rule\n"}, {"off", "1\n"}};
+  const auto outline = read(R"("rules": ["*.rules"], "disable": "off")", files, 4096);
+  ASSERT_TRUE(outline) << sentences(outline.error());
+  EXPECT_EQ(rules_of(*outline).signatures, nullptr);
+  EXPECT_THAT(problems(R"("rules": ["*.rules"], "disable": "off")", files), HasSubstr("a.rules:1:"));
+}
+
+TEST(RuleFiles, ThatAreWrongAreNamedByFileAndLine) {
+  const FileContents good{{"a.rules", "alert udp any any -> any $P (content:\"a\"; sid:1;)\n"},
+                          {"twice.rules",
+                           "alert udp any any -> any any (content:\"a\"; sid:1;)\n"
+                           "alert udp any any -> any any (content:\"b\"; sid:1;)\n"},
+                          {"not.conf", "config nothing\n"}};
+  EXPECT_THAT(problems(R"("rules": ["a.rules"])", good), HasSubstr("a.rules:1:1: /pipelines/ids/0: "));
+  EXPECT_THAT(problems(R"("rules": ["twice.rules"])", good), HasSubstr("twice.rules:2:"));
+  EXPECT_THAT(problems(R"("rules": ["none.rules"])", good), HasSubstr("did not come with the policy"));
+  EXPECT_THAT(problems(R"("rules": ["none*"])", good), HasSubstr("no file is like none*"));
+  EXPECT_THAT(problems(R"("rules": [])", good), HasSubstr("1 to 256 can stand here"));
+  EXPECT_THAT(problems(R"("rules": "a.rules")", good), HasSubstr("must be an array"));
+  EXPECT_THAT(problems(R"("rules": ["folder/"])", good), HasSubstr("is a folder's name"));
+  EXPECT_THAT(problems(R"("work": 300)", good), HasSubstr("\"rules\""));
+  const auto with = [&](const std::string& more) {
+    return problems(R"("rules": ["a.rules"], )" + more, good);
+  };
+  EXPECT_EQ(with(R"("vars": {"P": [80, "1024:"]})"), "");
+  EXPECT_THAT(with(R"("vars": {"P": [80, "1024:"]}, "classification": "not.conf")"), HasSubstr("not.conf:1"));
+  EXPECT_THAT(with(R"("vars": {"P": 80}, "disable": "not.conf")"), HasSubstr("not.conf:1"));
+  EXPECT_THAT(with(R"("vars": {"P": 80}, "work": 255)"), HasSubstr("256"));
+  EXPECT_THAT(with(R"("vars": {"P": 65536})"), HasSubstr("must be a text"));
+  EXPECT_THAT(with(R"("vars": {"P": true})"), HasSubstr("must be a text"));
+  EXPECT_THAT(with(R"("vars": {"P": []})"), HasSubstr("is empty"));
+  EXPECT_THAT(with(R"("vars": {"9P": 80})"), HasSubstr("a variable's name"));
+  EXPECT_THAT(with(R"("vars": [80])"), HasSubstr("an object of variables"));
+  EXPECT_THAT(with(R"("vars": {"P": "80],[x"})"), HasSubstr("the variable P is neither addresses nor ports"));
+  EXPECT_THAT(with(R"("vars": {"P": "$P"})"), HasSubstr("the variable P is neither"));
+  EXPECT_THAT(with(R"("vars": {"P": "$Q", "Q": "$P"})"), HasSubstr("the variable P is neither"));
+}
+
+}  // namespace
+}  // namespace xdpgpu::policy
