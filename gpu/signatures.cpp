@@ -113,10 +113,4 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
   return std::nullopt;
 }
 
-std::optional<std::string> why_not(const Signature& signature) {
-  if (auto beyond = beyond_bounds(signature)) return beyond;
-  if (signature.dns && !kDevicesReadDns) return "is about DNS messages, which no device reads";
-  return std::nullopt;
-}
-
 }  // namespace xdpgpu::gpu::signatures

@@ -2,8 +2,8 @@
 //
 // gpu/signatures.hpp: rules of intrusion detection systems that a packet by itself decides, as plain values,
 // with the meaning that Suricata 7.0.10 gives them (https://docs.suricata.io/en/suricata-7.0.10/rules/).
-// userspace/compiler/rules makes them of rule files; gpu/reference/signature.hpp decides by one. No stage
-// does yet.
+// userspace/compiler/rules makes them of rule files; gpu/reference/signature.hpp decides by one, and the
+// stage `signatures` by all of a policy's.
 //
 // A signature matches a packet where its header, all of its conditions, its payload steps, and what it asks
 // of a DNS message do.
@@ -41,7 +41,7 @@ inline constexpr u32 kMostVariables = 16;
 // Of one signature, its payload and names together.
 inline constexpr u32 kMostTriedAgain = 32;  // contents that are
 inline constexpr u32 kMostContent = 8192;   // bytes of one
-// Different fast patterns of all of a stage's signatures that may stand in one payload.
+// Different fast patterns of all of a stage's signatures that may stand in one payload and its names.
 inline constexpr u32 kMostPatterns = 48;
 
 // Of a DNS message: a name's text is cut behind so many bytes, without the dot in front; so many labels and
@@ -288,9 +288,5 @@ const Content* found_by(const Signature& signature);
 
 // What of it is beyond the bounds of signatures, as a sentence's end; nothing: it is within them.
 std::optional<std::string> beyond_bounds(const Signature& signature);
-// Whether devices read DNS messages.
-inline constexpr bool kDevicesReadDns = false;
-// Why no device takes it, as a sentence's end; nothing: they do.
-std::optional<std::string> why_not(const Signature& signature);
 
 }  // namespace xdpgpu::gpu::signatures

@@ -21,6 +21,10 @@ struct DnsMessage {
   bool is_answer = false;
   u8 operation = 0;
   std::vector<std::string> names;  // of a query: its questions', as text; in front of the first empty one
+  // What reading took, of the questions and of an answer's records: 1 for each label, pointer and end of a
+  // name that was come by, and 1 for each 16 bytes that were compared for a pointer that may be one to
+  // itself.
+  u64 question_steps = 0, record_steps = 0;
 };
 
 }  // namespace xdpgpu::gpu::reference

@@ -408,17 +408,21 @@ bool name_matches(const sig::NameIs& wanted, const std::string& name, u64& work)
   return holds;
 }
 
-bool dns_matches(const sig::Dns& wanted, const std::optional<DnsMessage>& message, u64& work) {
-  if (!message || !(message->is_answer ? wanted.answers : wanted.queries)) return false;
+// But for what the names are.
+bool asks_for(const sig::Dns& wanted, const std::optional<DnsMessage>& message) {
+  if (!message || !message->is_dns || !(message->is_answer ? wanted.answers : wanted.queries)) return false;
   if (wanted.operations.empty() && wanted.names.empty()) return true;
   if (!message->is_read) return false;
   for (const auto& one : wanted.operations)
     if ((message->operation == one.operation) == one.negated) return false;
-  for (const auto& one : wanted.names)
-    if (std::none_of(message->names.begin(), message->names.end(),
-                     [&](const std::string& name) { return name_matches(one, name, work); }))
-      return false;
-  return true;
+  return wanted.names.empty() || !message->names.empty();
+}
+
+bool names_match(const sig::Dns& wanted, const DnsMessage& message, u64& work) {
+  return std::all_of(wanted.names.begin(), wanted.names.end(), [&](const sig::NameIs& one) {
+    return std::any_of(message.names.begin(), message.names.end(),
+                       [&](const std::string& name) { return name_matches(one, name, work); });
+  });
 }
 
 }  // namespace
@@ -432,6 +436,7 @@ bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64
   if (!packet.judged || !header_matches(signature.header, packet)) return false;
   for (const auto& condition : signature.conditions)
     if (!condition_matches(condition, packet)) return false;
+  if (signature.dns && !asks_for(*signature.dns, packet.dns)) return false;
   if (!signature.payload.empty()) {
     if (packet.payload.empty()) return false;
     Inspection inspection(signature.payload, packet.payload);
@@ -439,7 +444,7 @@ bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64
     work += inspection.work();
     if (!holds) return false;
   }
-  return !signature.dns || dns_matches(*signature.dns, packet.dns, work);
+  return !signature.dns || signature.dns->names.empty() || names_match(*signature.dns, *packet.dns, work);
 }
 
 }  // namespace xdpgpu::gpu::reference

@@ -38,8 +38,8 @@ struct SignaturePacket {
   std::span<const u8> payload;
   std::optional<u16> src_port, dst_port;
   std::optional<u32> fragment_offset;
-  std::bitset<256> ip_options;  // types of those that are there and well-formed
-  std::optional<DnsMessage> dns;
+  std::bitset<256> ip_options;    // types of those that are there and well-formed
+  std::optional<DnsMessage> dns;  // the payload of UDP to or from port 53, which may be none
 
  private:
   bool read_options(std::span<const u8> rest);

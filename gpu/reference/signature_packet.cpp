@@ -179,8 +179,7 @@ bool SignaturePacket::read_payload(std::span<const u8> message) {
       if (length < 8 || length > message.size()) return false;
       message = message.subspan(0, length);
       payload = message.subspan(8);
-      if (src_port == kDns || dst_port == kDns)
-        if (DnsMessage read(payload); read.is_dns) dns = std::move(read);
+      if (src_port == kDns || dst_port == kDns) dns.emplace(payload);
       return true;
     }
     case XG_IPPROTO_SCTP:

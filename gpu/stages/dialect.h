@@ -16,6 +16,8 @@
  * XG_ARRAY_SHARED(name, T, al.)  the same for memory that invocations write while others read it
  * XG_AT(name, handle, bytes)     the same kind of handle, `bytes` (u64) further on
  * XG_HANDLE(name, address)       the handle of what stands at a u64 address
+ * XG_WORDS_OF(state, index)      an xg_state's words from an index on as xg_words, to be read: what others
+ *                                wrote in front of a barrier, and who reads, is there
  * XG_IS_THERE(handle)            whether the handle has an address, which may be 0
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
  * XG_MIN(handle, index, n)       handle.v[index] = the smaller one of it and n, likewise; what it was before
@@ -47,6 +49,7 @@
   layout(buffer_reference, scalar, buffer_reference_align = alignment) coherent buffer name { T v[]; };
 #define XG_AT(name, handle, bytes) name(u64(handle) + (bytes))
 #define XG_HANDLE(name, address) name(address)
+#define XG_WORDS_OF(state, index) xg_words(u64(state) + u64((index)*4u))
 #define XG_IS_THERE(handle) (u64(handle) != u64(0))
 #define XG_ADD(handle, index, n) atomicAdd((handle).v[index], (n))
 #define XG_MIN(handle, index, n) atomicMin((handle).v[index], (n))
@@ -80,6 +83,7 @@ XG_FN Handle xg_handle(u64 address) {
   return {reinterpret_cast<decltype(Handle::v)>(address)};
 }
 #define XG_HANDLE(name, address) xg_handle<name>(address)
+#define XG_WORDS_OF(state, index) (xg_words{reinterpret_cast<xg_word*>((state).v + (index))})
 #define XG_IS_THERE(handle) ((handle).v != nullptr)
 #ifdef __CUDA_ARCH__
 #define XG_LOWEST_BIT(x) (u32(__ffs(int(x))) - 1u)

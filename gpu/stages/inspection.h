@@ -17,7 +17,7 @@
 
 #include "gpu/stages/view.h"
 
-#define XG_INSPECTION_WORDS 80u
+#define XG_INSPECTION_WORDS 160u
 #define XG_INSPECTION_ONES 4u /* the first of them, and their number */
 #define XG_INSPECTION_ONES_COUNT 7u
 

@@ -217,9 +217,74 @@ sig::Signature random_rule(Random& random, u32 sid) {
   return rule;
 }
 
-SignaturesSettings random_signatures(Random& random, u32 count) {
+// ---- rules for DNS ---------------------------------------------------------------------------------------
+
+// Of few letters and with dots, so that they stand in names.
+std::string name_letters(Random& random, u32 count) {
+  std::string text;
+  while (text.size() < count) text.push_back(random.pick(std::array{'a', 'b', 'A', 'B', '0', '.', '.'}));
+  return text;
+}
+
+sig::Step random_name_step(Random& random, bool first) {
+  for (;;) {
+    u32 variables = 0;
+    sig::Step step = random_step(random, first, variables);
+    if (variables != 0) continue;  // a name has none
+    if (auto* const content = std::get_if<sig::Content>(&step)) {
+      content->bytes = name_letters(random, static_cast<u32>(content->bytes.size()));
+      if (content->nocase)
+        for (char& c : content->bytes)
+          if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+      content->ends = random.one_in(4);
+    }
+    return step;
+  }
+}
+
+sig::NameIs random_name_is(Random& random) {
+  sig::NameIs name;
+  name.dot_prefix = random.one_in(2);
+  for (u32 i = random.one_in(3) ? random.between(1, 2) : 0; i != 0; i--) {
+    const u32 first = random.below(12);
+    name.sizes.push_back({{first, first + random.below(20)}, random.one_in(4)});
+  }
+  for (u32 i = random.below(4); i != 0; i--)
+    name.steps.push_back(random_name_step(random, name.steps.empty()));
+  return name;
+}
+
+sig::Signature random_dns_rule(Random& random, u32 sid) {
+  sig::Signature rule = random_rule(random, sid);
+  rule.header.protocols.set(17);
+  rule.header.v4 = rule.header.v6 = true;
+  rule.header.src_ports = rule.header.dst_ports = std::nullopt;
+  if (!random.one_in(4)) rule.header.src = rule.header.dst = any_address();
+  if (!random.one_in(8)) rule.conditions.clear();
+  if (!random.one_in(4)) rule.payload.clear(), rule.fast_pattern.reset();
+  sig::Dns dns;
+  dns.queries = !random.one_in(4);
+  dns.answers = !dns.queries || random.one_in(2);
+  for (u32 i = random.one_in(3) ? random.between(1, 2) : 0; i != 0; i--)
+    dns.operations.push_back({static_cast<u8>(random.below(4)), random.one_in(2)});
+  for (u32 i = random.one_in(5) ? random.between(2, 3) : random.one_in(5) ? 0 : 1; i != 0; i--)
+    dns.names.push_back(random_name_is(random));
+  for (u32 n = 0; n < dns.names.size(); n++)
+    for (u32 i = 0; i < dns.names[n].steps.size(); i++) {
+      const auto* const content = std::get_if<sig::Content>(&dns.names[n].steps[i]);
+      if (content == nullptr || (content->negated && !random.one_in(4)) || random.one_in(3)) continue;
+      const auto size = static_cast<u32>(content->bytes.size());
+      const u32 first = random.one_in(4) ? random.below(size) : 0;
+      rule.fast_pattern = sig::FastPattern{i, first, random.between(1, size - first), n + 1};
+    }
+  rule.dns = std::move(dns);
+  return rule;
+}
+
+SignaturesSettings random_signatures(Random& random, u32 count,
+                                     sig::Signature (*make)(Random&, u32) = random_rule) {
   std::vector<sig::Signature> rules;
-  for (u32 i = 0; i < count; i++) rules.push_back(random_rule(random, i + 1));
+  for (u32 i = 0; i < count; i++) rules.push_back(make(random, i + 1));
   const auto turn = [](const sig::Signature& rule) {
     return rule.action == sig::Action::pass ? 0 : rule.action == sig::Action::alert ? 2 : 1;
   };
@@ -236,6 +301,97 @@ void put(Bytes& to, std::initializer_list<u32> bytes) {
   for (const u32 byte : bytes) to.push_back(static_cast<u8>(byte));
 }
 void put16(Bytes& to, u32 value) { put(to, {value >> 8, value}); }
+
+// ---- DNS messages ----------------------------------------------------------------------------------------
+
+void put_labels(Random& random, u32 count, Bytes& to) {
+  for (; count != 0; count--) {
+    const u32 size = random.one_in(24) ? random.between(40, 63) : random.between(1, 4);
+    put(to, {size});
+    for (u32 i = 0; i < size; i++) put(to, {static_cast<u8>(letter(random))});
+  }
+}
+
+// Ends as names do, or with a pointer to somewhere.
+void put_name(Random& random, Bytes& to) {
+  put_labels(random, random.one_in(10) ? 0 : random.between(1, random.one_in(12) ? 12 : 4), to);
+  if (random.one_in(12)) return;
+  if (!random.one_in(5)) return put(to, {0});
+  put16(to, 0xc000 + (random.one_in(2) ? 12 : random.below(static_cast<u32>(to.size()) + 2)));
+}
+
+void put_record(Random& random, Bytes& to) {
+  put_name(random, to);
+  const u32 type = random.pick(std::array<u32, 10>{1, 2, 5, 6, 12, 15, 16, 28, 33, 44});
+  put16(to, type);
+  put(to, {0, 1, 0, 0, 0, 60});
+  const std::size_t length = to.size();
+  put16(to, 0);
+  const std::size_t begin = to.size();
+  for (u32 i = type == 15 ? 2 : type == 33 ? 6 : type == 1 ? 4 : random.below(3); i != 0; i--)
+    put(to, {random.below(4)});
+  if (type != 1 && type != 28)
+    for (u32 i = type == 6 ? 2 : 1; i != 0; i--) put_name(random, to);
+  if (type == 6) to.resize(to.size() + (random.one_in(8) ? 18 : 20));
+  const auto bytes = static_cast<u32>(to.size() - begin);
+  to[length + 1] = static_cast<u8>(random.one_in(20) ? bytes + 1 : bytes);
+}
+
+// Many questions or records, with names of a chain that is as long as one may be.
+void put_chain(Random& random, Bytes& to, u32 names, bool are_records) {
+  const auto behind = static_cast<u32>(to.size()) + names * (are_records ? 13u : 6u) + random.below(2);
+  for (u32 i = 0; i < names; i++) {
+    put16(to, 0xc000 + behind);
+    put(to, {0, 1, 0, 1});
+    if (are_records) put(to, {0, 0, 0, 0, 0, 1, 0});
+  }
+  for (u32 i = 0; i < 256; i++) put(to, {1, 'a'});
+  put(to, {0});
+}
+
+Bytes dns_message(Random& random) {
+  const bool is_answer = random.one_in(3);
+  const u32 questions = random.one_in(6) ? random.below(7) : 1;
+  const u32 answers = is_answer || random.one_in(10) ? random.below(4) : 0;
+  const u32 authorities = is_answer ? random.below(2) : 0;
+  Bytes bytes;
+  put16(bytes, random.below(65536));
+  put16(bytes, (is_answer ? 0x8000u : 0u) | (random.one_in(3) ? random.below(4) << 11 : 0u) | 0x100u);
+  if (random.one_in(40)) {
+    const u32 names = random.between(1, 12);
+    // Behind the root's name none is kept.
+    const u32 root = random.below(2);
+    for (const u32 count : {root + (is_answer ? 0 : names), is_answer ? names : 0, 0u, 0u})
+      put16(bytes, count);
+    if (root != 0) put(bytes, {0, 0, 1, 0, 1});
+    put_chain(random, bytes, names, is_answer);
+    return bytes;
+  }
+  for (const u32 count : {questions, answers, authorities, 0u}) put16(bytes, count);
+  for (u32 i = 0; i < questions; i++) {
+    put_name(random, bytes);
+    put(bytes, {0, random.between(1, 2), 0, 1});
+  }
+  for (u32 i = 0; i < answers + authorities; i++) put_record(random, bytes);
+  if (random.one_in(12)) bytes.resize(random.below(static_cast<u32>(bytes.size())));
+  if (random.one_in(4)) put_labels(random, random.below(4), bytes);
+  for (u32 i = random.one_in(6) ? random.between(1, 3) : 0; i != 0 && !bytes.empty(); i--)
+    bytes[random.below(static_cast<u32>(bytes.size()))] = static_cast<u8>(random.below(256));
+  if (bytes.size() > 800) bytes.resize(800);
+  return bytes;
+}
+
+Bytes dns_datagram(Random& random) {
+  const Bytes message = dns_message(random);
+  Bytes bytes;
+  const u32 port = random.one_in(16) ? 54 : 53;
+  const bool is_from = random.one_in(3);
+  put16(bytes, is_from ? port : random.below(80)), put16(bytes, is_from ? random.below(80) : port);
+  put16(bytes, 8 + static_cast<u32>(message.size()) - (random.one_in(16) && !message.empty() ? 1 : 0));
+  put16(bytes, 0);
+  bytes.insert(bytes.end(), message.begin(), message.end());
+  return bytes;
+}
 
 Bytes transport(Random& random, u32 protocol) {
   Bytes bytes;
@@ -271,12 +427,11 @@ Bytes transport(Random& random, u32 protocol) {
   return bytes;
 }
 
-Bytes frame_of(Random& random) {
-  const bool v4 = random.one_in(2);
-  const u32 protocol = random.pick(std::array<u32, 7>{6, 6, 17, v4 ? 1u : 58u, 132, 50, 47});
-  const Bytes inside = transport(random, protocol);
+// inside: what stands behind the IP header, of that protocol.
+Bytes in_a_frame(Random& random, bool v4, u32 protocol, const Bytes& inside) {
   const auto bytes = static_cast<u32>(inside.size());
   Bytes frame(12, 2);
+  if (random.one_in(6)) put(frame, {0x81, 0, 0, random.below(8)});
   if (v4) {
     Bytes options;
     if (random.one_in(4))
@@ -309,6 +464,21 @@ Bytes frame_of(Random& random) {
   return frame;
 }
 
+Bytes frame_of(Random& random) {
+  const bool v4 = random.one_in(2);
+  const u32 protocol = random.pick(std::array<u32, 7>{6, 6, 17, v4 ? 1u : 58u, 132, 50, 47});
+  return in_a_frame(random, v4, protocol, transport(random, protocol));
+}
+Bytes dns_frame_of(Random& random) {
+  if (random.one_in(8)) return frame_of(random);
+  const bool v4 = random.one_in(2);
+  return in_a_frame(random, v4, 17, dns_datagram(random));
+}
+
+Traffic dns_messages(Random& random, u32 packets, u32 pipelines) {
+  return with_frames(random, packets, pipelines, dns_frame_of);
+}
+
 Traffic payloads(Random& random, u32 packets, u32 pipelines) {
   return with_frames(random, packets, pipelines, frame_of);
 }
@@ -320,6 +490,18 @@ std::vector<PipelineSettings> signatures(Random& random) {
       {"inside of tunnels", {random_signatures(random, 20)}, true}};
   for (const u32 count : {1u, 3u, 10u, 40u, 200u})
     settings.push_back({fmt::format("{} rules", count), {random_signatures(random, count)}});
+  return settings;
+}
+
+std::vector<PipelineSettings> dns_signatures(Random& random) {
+  const auto either = [](Random& one, u32 sid) {
+    return one.one_in(3) ? random_rule(one, sid) : random_dns_rule(one, sid);
+  };
+  std::vector<PipelineSettings> settings{
+      {"inside of tunnels", {random_signatures(random, 20, random_dns_rule)}, true},
+      {"beside others", {random_signatures(random, 40, either)}}};
+  for (const u32 count : {1u, 2u, 3u, 10u, 40u, 200u})
+    settings.push_back({fmt::format("{} rules", count), {random_signatures(random, count, random_dns_rule)}});
   return settings;
 }
 
@@ -345,7 +527,9 @@ SettingsCase settings() {
 
 StageTests signatures_tests() {
   return {
-      .conformance = {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads}},
+      .conformance =
+          {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads},
+           {"dns_signatures", dns_signatures, {.verdicts = 6, .alerts = 100}, 3'000, dns_messages}},
       .settings = {settings()},
       .files = {
           {"ids-a.rules",

@@ -74,11 +74,11 @@ class Signatures : public testing::TestWithParam<Target> {
   }
 };
 
-Bytes datagram(const std::string& payload) {
+Bytes datagram(const std::string& payload, u8 port = 80) {
   Bytes frame(12, 2);
   put(frame, {8, 0, 0x45, 0});
   put16(frame, 28 + static_cast<u32>(payload.size()));
-  put(frame, {0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0, 9, 0, 80});
+  put(frame, {0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0, 9, 0, port});
   put16(frame, 8 + static_cast<u32>(payload.size()));
   put16(frame, 0);
   frame.insert(frame.end(), payload.begin(), payload.end());
@@ -100,16 +100,15 @@ sig::Signature rule_for(const std::string& content, sig::Action action = sig::Ac
 // Random rules, as the conformance suite has them, behind one table and behind two.
 TEST_P(Signatures, StandBehindTables) {
   Random random(test_seed());
-  const auto& all = conformance_cases();
-  const auto with_none = std::find_if(all.begin(), all.end(),
-                                      [](const ConformanceCase& one) { return one.name == "signatures"; });
-  ASSERT_NE(with_none, all.end());
-  for (const std::size_t tables : {1u, 2u}) {
-    std::vector<PipelineSettings> settings = with_none->pipelines(random);
-    std::erase_if(settings, [](const PipelineSettings& one) { return one.inner; });
-    for (PipelineSettings& pipeline : settings)
-      pipeline.stages.insert(pipeline.stages.begin(), tables, gpu::StageSettings(limit()));
-    check(with_none->traffic(random, 1200, static_cast<u32>(settings.size())), settings, {37, 1024});
+  for (const ConformanceCase& with_none : conformance_cases()) {
+    if (with_none.name != "signatures" && with_none.name != "dns_signatures") continue;
+    for (const std::size_t tables : {1u, 2u}) {
+      std::vector<PipelineSettings> settings = with_none.pipelines(random);
+      std::erase_if(settings, [](const PipelineSettings& one) { return one.inner; });
+      for (PipelineSettings& pipeline : settings)
+        pipeline.stages.insert(pipeline.stages.begin(), tables, gpu::StageSettings(limit()));
+      check(with_none.traffic(random, 1200, static_cast<u32>(settings.size())), settings, {37, 1024});
+    }
   }
 }
 
@@ -186,6 +185,181 @@ TEST_P(Signatures, TakeSoManyPatternsInAPacketAndNoMore) {
     if (IsSkipped() || HasFailure()) return;
     EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), all ? XG_DROP : XG_PASS);
     EXPECT_EQ(answers.at(0).alerts.count, all ? 0u : XG_MAX_ALERTS | XG_ALERTS_MORE);
+  }
+}
+
+// ---- DNS -------------------------------------------------------------------------------------------------
+
+constexpr u32 kQuery = 0x0100, kAnswer = 0x8180, kNotify = 0x2000;
+
+std::string number(u32 value) { return {static_cast<char>(value >> 8), static_cast<char>(value)}; }
+std::string in_labels(const std::string& name) {
+  std::string text;
+  for (std::size_t at = 0, end = 0; at < name.size(); at = end + 1) {
+    end = std::min(name.find('.', at), name.size());
+    text += static_cast<char>(end - at) + name.substr(at, end - at);
+  }
+  return text + '\0';
+}
+std::string header(u32 flags, u32 questions, u32 answers = 0) {
+  return number(7) + number(flags) + number(questions) + number(answers) + number(0) + number(0);
+}
+std::string question(const std::string& labels) { return labels + number(1) + number(1); }
+std::string asks(const std::vector<std::string>& names, u32 flags = kQuery) {
+  std::string message = header(flags, static_cast<u32>(names.size()));
+  for (const std::string& name : names) message += question(in_labels(name));
+  return message;
+}
+
+sig::Dns for_messages(bool queries, bool answers) {
+  sig::Dns dns;
+  dns.queries = queries;
+  dns.answers = answers;
+  return dns;
+}
+sig::Dns for_operation(u8 operation) {
+  sig::Dns dns;
+  dns.operations.push_back({operation, false});
+  return dns;
+}
+sig::Dns for_name(sig::NameIs name) {
+  sig::Dns dns;
+  dns.names.push_back(std::move(name));
+  return dns;
+}
+sig::Signature rule_for_dns(sig::Dns dns, sig::Action action = sig::Action::drop) {
+  sig::Signature rule;
+  rule.action = action;
+  rule.header.protocols.set(17);
+  rule.header.src = rule.header.dst = any_address();
+  rule.dns = std::move(dns);
+  return rule;
+}
+// The name, with a dot in front where it is to be a domain with all that is beneath.
+sig::Signature rule_for_name(const std::string& name, bool nocase = false) {
+  sig::Content wanted;
+  wanted.bytes = name;
+  wanted.nocase = nocase;
+  wanted.ends = true;
+  sig::NameIs is;
+  is.dot_prefix = name[0] == '.';
+  if (!is.dot_prefix) is.sizes.push_back({{static_cast<u32>(name.size()), static_cast<u32>(name.size())}});
+  is.steps.push_back(wanted);
+  sig::Signature rule = rule_for_dns(for_name(is));
+  rule.fast_pattern = sig::FastPattern{0, 0, static_cast<u32>(name.size()), 1};
+  return rule;
+}
+
+TEST_P(Signatures, ReadDnsMessages) {
+  sig::Content absent;
+  absent.bytes = "a";
+  absent.negated = true;
+  sig::NameIs without;
+  without.steps.push_back(absent);
+  // 1 and 2: names; 3: an operation; 4: answers; 5: a name without an "a".
+  const std::vector<sig::Signature> rules{
+      rule_for_name(".bad.example", true), rule_for_name("worse.example"), rule_for_dns(for_operation(4)),
+      rule_for_dns(for_messages(false, true)), rule_for_dns(for_name(without))};
+  constexpr u32 kBody = 12;
+  const auto to = [](u32 place) { return number(0xc000 + place); };
+  const std::string chain = question("\1a" + to(kBody + 8)) + in_labels("BAD.example");
+  struct Case {
+    std::string what, message;
+    u32 rule;
+    u8 port = 53;
+  };
+  for (const auto& [what, message, rule, port] : {
+           Case{"the domain", asks({"bad.example"}), 1},
+           Case{"beneath it", asks({"www.bad.example"}), 1},
+           Case{"in other letters", asks({"a.BAD.eXample"}), 1},
+           Case{"another one that ends so", asks({"notbad.example"}), 0},
+           Case{"in front of others", asks({"bad.example.org"}), 0},
+           Case{"the name", asks({"worse.example"}), 2},
+           Case{"beneath that", asks({"a.worse.example"}), 0},
+           Case{"in letters that count", asks({"Worse.example"}), 0},
+           Case{"the second of two", asks({"a.example", "bad.example"}), 1},
+           Case{"both, the first rule counts", asks({"worse.example", "bad.example"}), 1},
+           Case{"behind the root", asks({"", "bad.example"}), 0},
+           Case{"by a pointer", header(kQuery, 1) + chain, 1},
+           Case{"a pointer to itself", header(kQuery, 1) + question(to(kBody)), 0},
+           Case{"an answer", asks({"bad.example"}, kAnswer), 4},
+           Case{"an operation", asks({"a.example"}, kNotify), 3},
+           Case{"another name's", asks({"b.c"}), 5},
+           Case{"not whole", asks({"bad.example"}).substr(0, 27), 0},
+           Case{"more questions than it says", header(kQuery, 1) + question(in_labels("a")) + "bad.example",
+                0},
+           Case{"to another port", asks({"bad.example"}), 0, 54},
+       }) {
+    SCOPED_TRACE(what);
+    Answers answers;
+    check(single_frame(datagram(message, port), 0), {{"rules", {with(rules)}}}, {1}, answers);
+    if (IsSkipped() || HasFailure()) return;
+    EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), rule != 0 ? XG_DROP : XG_PASS);
+    EXPECT_EQ(XG_VERDICT_RULE(answers.at(0).verdict), rule);
+  }
+}
+
+TEST_P(Signatures, LookForPatternsOfNamesInNamesAndForOthersInPayloads) {
+  // ".bad" stands in no payload, and "\3bad" in no name.
+  const std::vector<sig::Signature> rules{rule_for_name(".bad"), rule_for("\3bad"), rule_for(".bad")};
+  Answers answers;
+  check(single_frame(datagram(asks({"www.bad"}), 53), 0), {{"rules", {with(rules)}}}, {1}, answers);
+  if (IsSkipped() || HasFailure()) return;
+  EXPECT_EQ(answers.at(0).alerts.count, 2u);
+  EXPECT_EQ(answers.at(0).alerts.rules[0], 0u);
+  EXPECT_EQ(answers.at(0).alerts.rules[1], 1u);
+  check(single_frame(datagram(".bad", 53), 0), {{"rules", {with(rules)}}}, {1}, answers);
+  EXPECT_EQ(answers.at(0).alerts.count, 1u);
+  EXPECT_EQ(answers.at(0).alerts.rules[0], 2u);
+}
+
+TEST_P(Signatures, LeaveNoMessageUnseenThatIsBeyondWhatTheyRead) {
+  const std::string label(63, 'a');
+  const std::string longest = label + "." + label + "." + label + "." + std::string(61, 'a');
+  const auto chain = [](u32 records) {
+    // Each record's name is 255 labels, behind the records.
+    std::string message = header(kAnswer, 0, records);
+    const u32 behind = 12 + records * 13;
+    for (u32 i = 0; i < records; i++)
+      message += number(0xc000 + behind) + number(1) + number(1) + std::string(4, '\0') + number(1) + "x";
+    for (u32 i = 0; i < 255; i++) message += "\1a";
+    return message + '\0';
+  };
+  const sig::Signature name = rule_for_name("b"), query = rule_for_dns(for_messages(true, false)),
+                       operation = rule_for_dns(for_operation(4)), other = rule_for("b");
+  struct Case {
+    std::string what, message;
+    std::vector<sig::Signature> rules;
+    bool is_beyond;
+  };
+  for (const auto& [what, message, rules, is_beyond] : {
+           Case{"a name of 253 bytes", asks({longest}), {name}, false},
+           Case{"as many bytes as there may be",
+                asks({longest, std::string(32, 'a') + "." + std::string(32, 'a')}),
+                {name},
+                false},
+           Case{"and one more",
+                asks({longest, std::string(33, 'a') + "." + std::string(32, 'a')}),
+                {name},
+                true},
+           Case{"four names", asks({"a", "a", "a", "a"}), {name}, false},
+           Case{"five names", asks({"a", "a", "a", "a", "a"}), {name}, true},
+           Case{"five names that no rule asks for", asks({"a", "a", "a", "a", "a"}), {operation}, false},
+           Case{"five names that nobody reads", asks({"a", "a", "a", "a", "a"}), {other}, false},
+           Case{"five names of an answer", asks({"a", "a", "a", "a", "a"}, kAnswer), {name}, false},
+           Case{
+               "five names that are not whole", asks({"a", "a", "a", "a", "a"}).substr(0, 45), {name}, false},
+           Case{"an answer that is long to read", chain(9), {operation}, true},
+           Case{"one that is not as long", chain(7), {operation}, false},
+           Case{"one that nobody reads", chain(9), {name, query}, false},
+       }) {
+    SCOPED_TRACE(what);
+    Answers answers;
+    check(single_frame(datagram(message, 53), 0), {{"rules", {with(rules)}}}, {1}, answers);
+    if (IsSkipped() || HasFailure()) return;
+    EXPECT_EQ(XG_VERDICT_RULE(answers.at(0).verdict), is_beyond ? rules.size() + 1 : 0);
+    EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), is_beyond ? XG_DROP : XG_PASS);
+    EXPECT_EQ(answers.at(0).flags & XG_RES_ALERTS, 0u);
   }
 }
 

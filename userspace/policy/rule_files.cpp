@@ -81,9 +81,6 @@ class Maker {
     u64 passing = 0;
     for (const rules::Rule& rule : rules) {
       auto lowered = rules::lower(rule);
-      if (lowered.signature)
-        if (auto why = sig::why_not(*lowered.signature))
-          lowered = {std::nullopt, {{rule.header.protocol, std::move(*why)}}};
       for (const auto& one : lowered.not_yet) {
         const auto known = std::find_if(not_yet.begin(), not_yet.end(),
                                         [&](const auto& other) { return other.first == one.keyword; });

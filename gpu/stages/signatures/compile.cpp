@@ -21,7 +21,16 @@ Visitor(Ts...) -> Visitor<Ts...>;
 
 static_assert(XG_SIGNATURES_TRIES == sig::kMostTries && XG_SIGNATURES_VARIABLES >= sig::kMostVariables &&
               XG_SIGNATURES_CHOICES >= sig::kMostTriedAgain &&
-              XG_SIGNATURES_MOST_PATTERNS == sig::kMostPatterns);
+              XG_SIGNATURES_MOST_PATTERNS == sig::kMostPatterns && XG_SIGNATURES_DNS_NAME == sig::kMostName &&
+              XG_SIGNATURES_DNS_LABELS == sig::kMostLabels);
+static_assert(XG_SIGNATURES_DNS_STEPS == kMostDnsSteps && XG_SIGNATURES_MOST_NAMES == kMostDnsNames &&
+              XG_SIGNATURES_NAMES_BYTES == kMostDnsNameBytes);
+// All that an inspection finds has its words.
+static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
+              XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
+              XG_SIGNATURES_FOUND_NAME_ENDS + XG_SIGNATURES_MOST_NAMES <= XG_SIGNATURES_FOUND_SEEN &&
+              XG_SIGNATURES_FOUND_SEEN + XG_SIGNATURES_SEEN <= XG_SIGNATURES_FOUND_NAMES &&
+              XG_SIGNATURES_FOUND_NAMES + XG_SIGNATURES_NAMES_BYTES / 4 <= XG_INSPECTION_WORDS);
 
 // ---- words that many rules share -------------------------------------------------------------------------
 
@@ -218,11 +227,68 @@ StepWords words_of(const sig::Step& step, Shared& shared) {
                     step);
 }
 
+struct PlacedSteps {
+  u32 at, count;
+};
+PlacedSteps place(const std::vector<sig::Step>& steps, Shared& shared, Compiled& to) {
+  std::vector<StepWords> words;
+  for (const sig::Step& step : steps) words.push_back(words_of(step, shared));
+  const u32 at = to.here();
+  for (const StepWords& step : words) {
+    if (XG_STEP_KIND(step.words()[0]) == XG_STEP_CONTENT) to.points(to.here() + 1);
+    to.image.insert(to.image.end(), step.words().begin(), step.words().end());
+  }
+  return {at, static_cast<u32>(words.size())};
+}
+
+// ---- DNS messages ----------------------------------------------------------------------------------------
+
+std::vector<u32> words_of(const std::vector<sig::SizeIs>& sizes) {
+  std::vector<u32> words;
+  for (const sig::SizeIs& size : sizes)
+    words.insert(words.end(), {size.bytes.first, size.bytes.last, size.negated ? 1u : 0u});
+  return words;
+}
+
+// -> what is asked of a message
+u32 place(const sig::Dns& dns, Shared& shared, Compiled& to) {
+  std::vector<PlacedSteps> steps;
+  std::vector<u32> sizes;
+  for (const sig::NameIs& name : dns.names) {
+    steps.push_back(place(name.steps, shared, to));
+    sizes.push_back(shared.at(words_of(name.sizes)));
+  }
+  const u32 at = to.here();
+  to.image.push_back((dns.queries ? XG_ASKS_QUERIES : 0) | (dns.answers ? XG_ASKS_ANSWERS : 0) |
+                     static_cast<u32>(dns.operations.size()) << 8 | static_cast<u32>(dns.names.size()) << 16);
+  for (const sig::OperationIs& one : dns.operations)
+    to.image.push_back(one.operation | (one.negated ? XG_ASKS_NOT : 0));
+  for (std::size_t i = 0; i < dns.names.size(); i++) {
+    const sig::NameIs& name = dns.names[i];
+    to.points(to.here() + XG_NAME_SIZES);
+    to.points(to.here() + XG_NAME_STEPS);
+    to.image.insert(
+        to.image.end(),
+        {sizes[i], static_cast<u32>(name.sizes.size()) | (name.dot_prefix ? XG_NAME_DOT_PREFIX : 0),
+         steps[i].at, steps[i].count});
+  }
+  return at;
+}
+
+u32 wants_of(const std::vector<sig::Signature>& rules) {
+  u32 wants = 0;
+  for (const sig::Signature& rule : rules)
+    if (rule.dns)
+      wants |= XG_DNS_WANTS | (rule.dns->names.empty() ? 0 : XG_DNS_WANTS_NAMES) |
+               (reads_answers(rule) ? XG_DNS_WANTS_ANSWERS : 0);
+  return wants;
+}
+
 // ---- patterns --------------------------------------------------------------------------------------------
 
 struct Pattern {
   std::string bytes;  // in lower case where nocase
-  bool nocase = false;
+  bool nocase = false, in_names = false;
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Pattern&) const = default;
 };
@@ -316,7 +382,8 @@ class Windows {
 std::optional<Pattern> pattern_of(const sig::Signature& rule) {
   const sig::Content* const content = sig::found_by(rule);
   if (content == nullptr) return std::nullopt;
-  return Pattern{content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content->nocase};
+  return Pattern{content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content->nocase,
+                 rule.fast_pattern->buffer != 0};
 }
 
 u32 action_of(const sig::Signature& rule) {
@@ -366,7 +433,8 @@ Check check(const SignaturesSettings& stage) {
                       [](const auto& a, const auto& b) { return turn_of(a) < turn_of(b); }))
     return refuse("its rules are not in order: those that pass come first, then those that drop");
   for (const sig::Signature& rule : rules)
-    if (const auto why = sig::why_not(rule)) return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);
+    if (const auto why = sig::beyond_bounds(rule))
+      return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);
   return {};
 }
 
@@ -380,6 +448,7 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   image[at + XG_BODY_ROUND] = ~0u;
   image[at + XG_SIGNATURES_WORK] = stage.work;
   image[at + XG_SIGNATURES_LIMIT] = action_word(stage.limit, 0, count + 1);
+  image[at + XG_SIGNATURES_DNS] = wants_of(rules);
 
   to.point_here(at + XG_SIGNATURES_RULES);
   const u32 records = to.here();
@@ -406,14 +475,10 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
       for (const u32 word : words_of(condition)) conditions.push_back(word);
     point(XG_SIGNATURE_CONDITIONS, shared.at(conditions));
     image[record + XG_SIGNATURE_CONDITIONS + 1] = static_cast<u32>(rule.conditions.size());
-    std::vector<StepWords> steps;
-    for (const sig::Step& step : rule.payload) steps.push_back(words_of(step, shared));
-    point(XG_SIGNATURE_STEPS, to.here());
-    image[record + XG_SIGNATURE_STEPS + 1] = static_cast<u32>(steps.size());
-    for (const StepWords& step : steps) {
-      if (XG_STEP_KIND(step.words()[0]) == XG_STEP_CONTENT) to.points(to.here() + 1);
-      image.insert(image.end(), step.words().begin(), step.words().end());
-    }
+    const PlacedSteps steps = place(rule.payload, shared, to);
+    point(XG_SIGNATURE_STEPS, steps.at);
+    image[record + XG_SIGNATURE_STEPS + 1] = steps.count;
+    if (rule.dns) point(XG_SIGNATURE_DNS, place(*rule.dns, shared, to));
     if (const auto pattern = pattern_of(rule))
       patterns[*pattern].push_back(i);
     else
@@ -424,14 +489,16 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   to.point_here(at + XG_SIGNATURES_ALWAYS);
   image.insert(image.end(), always.begin(), always.end());
 
-  Windows ones(1), twos(2), fours(4);
+  // Of payloads, and of names.
+  std::array<std::array<Windows, 3>, 2> windows{
+      {{Windows(1), Windows(2), Windows(4)}, {Windows(1), Windows(2), Windows(4)}}};
   to.point_here(at + XG_SIGNATURES_PATTERNS);
   const u32 first = to.here();
   image.resize(first + patterns.size() * XG_SIGNATURES_PATTERN, 0);
   u32 number = 0;
   for (const auto& [pattern, found] : patterns) {
     const std::size_t size = pattern.bytes.size();
-    (size >= 4 ? fours : size >= 2 ? twos : ones).add(pattern, number);
+    windows[pattern.in_names ? 1 : 0][size >= 4 ? 2 : size >= 2 ? 1 : 0].add(pattern, number);
     const u32 record = first + number++ * XG_SIGNATURES_PATTERN;
     image[record + XG_PATTERN_BYTES] = shared.at(bytes_as_words(pattern.bytes));
     to.points(record + XG_PATTERN_BYTES);
@@ -440,10 +507,9 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     image[record + XG_PATTERN_RULES + 1] = static_cast<u32>(found.size());
     image.insert(image.end(), found.begin(), found.end());
   }
-  u32 windows = at + XG_SIGNATURES_WINDOWS;
-  for (Windows* one : {&ones, &twos, &fours}) {
-    one->emit(windows, to);
-    windows += XG_SIGNATURES_WINDOW;
+  for (u32 i = 0; i < 3; i++) {
+    windows[0][i].emit(at + XG_SIGNATURES_WINDOWS + i * XG_SIGNATURES_WINDOW, to);
+    windows[1][i].emit(at + XG_SIGNATURES_NAME_WINDOWS + i * XG_SIGNATURES_WINDOW, to);
   }
   if (image.size() > kImageMaxWords)
     return refuse("its {} rules need {} MiB of a device's memory, {} are possible: use fewer", count,

@@ -5,23 +5,16 @@
  *
  * Search goes in three steps. A filter: at each place of the payload the bytes that stand there, in lower
  * case, are hashed, and a bit vector says whether a pattern has them. Confirmation: the patterns that have
- * them at some place are compared. Evaluation: the rules that are found by a pattern that is there.
+ * them at some place are compared. Evaluation: the rules that are found by a pattern that is there. The names
+ * of a DNS message are searched likewise, for patterns of their own, where the first lane has put them.
  */
 #ifndef XDPGPU_STAGES_SIGNATURES_DEVICE_H
 #define XDPGPU_STAGES_SIGNATURES_DEVICE_H
 
 #include "gpu/stages/inspection.h"
+#include "gpu/stages/signatures/dns.h"
 #include "gpu/stages/signatures/header.h"
 #include "gpu/stages/signatures/steps.h"
-
-/* Of the inspection's own words: */
-#define XG_SIGNATURES_FOUND_WORK 0u
-#define XG_SIGNATURES_FOUND_OVER 1u     /* 1: the packet takes more than it may */
-#define XG_SIGNATURES_FOUND_PATTERNS 2u /* how many there are */
-#define XG_SIGNATURES_FOUND_MORE 3u     /* 1: more rules hold than there is room for */
-#define XG_SIGNATURES_FOUND_RULES \
-  4u /* XG_MAX_ALERTS words: those that hold, the lowest ones in their order; ~0: none */
-#define XG_SIGNATURES_FOUND_SEEN 16u /* 1 + a pattern's number, 0: none */
 
 /* A rule that holds: it takes its place among those that do, and the last one is left out. */
 XG_FN void xg_signatures_note(xg_state f, u32 rule) {
@@ -50,10 +43,9 @@ XG_FN void xg_signatures_see_pattern(xg_state f, u32 pattern) {
   f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
 }
 
-/* The patterns that have a window of these bytes, which stands at `at`. */
+/* The patterns that have a window of these bytes, which stands at `at`, and stand from `first` to `last`. */
 XG_SELDOM void xg_signatures_confirm(xg_batch b, u32 body, u32 windows, u32 hash, u32 bytes, u32 at,
-                                     XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_signatures_packet) s,
-                                     xg_state f) {
+                                     XG_INOUT(xg_payload_cursor) c, u32 first, u32 last, xg_state f) {
   u32 bucket =
       b.image.v[windows + XG_WINDOW_BUCKETS] + (hash >> (32u - b.image.v[windows + XG_WINDOW_BUCKET_BITS]));
   u32 entry = b.image.v[bucket];
@@ -66,20 +58,17 @@ XG_SELDOM void xg_signatures_confirm(xg_batch b, u32 body, u32 windows, u32 hash
     u32 record = b.image.v[body + XG_SIGNATURES_PATTERNS] + pattern * XG_SIGNATURES_PATTERN;
     u32 size = b.image.v[record + XG_PATTERN_SIZE] & ~XG_PATTERN_NOCASE;
     bool nocase = (b.image.v[record + XG_PATTERN_SIZE] & XG_PATTERN_NOCASE) != 0u;
-    if (before > at - s.payload || at - before + size > s.payload + s.payload_bytes) continue;
+    if (before > at - first || at - before + size > last) continue;
     if (xg_signatures_same(b, c, at - before, b.image.v[record + XG_PATTERN_BYTES], size, nocase))
       xg_signatures_see_pattern(f, pattern);
   }
 }
 
-/* First part: which patterns stand in the payload. Each of the `lanes` takes four places at a time. */
-XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
-  xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
-  xg_signatures_packet s;
-  if (!xg_signatures_see(b, p, c, s)) return;
-  u32 windows = body + XG_SIGNATURES_WINDOWS;
-  u32 end = s.payload + s.payload_bytes;
-  for (u32 at = s.payload + lane * 4u; at < end; at += lanes * 4u) {
+/* Which patterns of these windows stand from `first` to `end`. Each of the `lanes` takes four places at a
+ * time. */
+XG_SELDOM void xg_signatures_search(xg_batch b, u32 body, u32 windows, XG_INOUT(xg_payload_cursor) c,
+                                    u32 first, u32 end, xg_state f, u32 lane, u32 lanes) {
+  for (u32 at = first + lane * 4u; at < end; at += lanes * 4u) {
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
     u32 bytes = xg_lower32(xg_signatures_load(b, c, at));
     u32 next = xg_lower32(xg_signatures_load(b, c, at + 4u));
@@ -107,9 +96,82 @@ XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u
       u32 here = i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u));
       here &= w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
       xg_signatures_confirm(b, body, windows + w * XG_SIGNATURES_WINDOW, here * 0x9e3779b1u, here, at + i, c,
-                            s, f);
+                            first, end, f);
     }
   }
+}
+
+/* First part: which patterns stand in the payload; the first lane reads the DNS message before, and which
+ * stand in its names. */
+XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+  xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
+  xg_signatures_packet s;
+  if (!xg_signatures_see(b, p, c, s)) return;
+  u32 wants = b.image.v[body + XG_SIGNATURES_DNS];
+  u32 names = 0u;
+  if (lane == 0u && wants != 0u) {
+    xg_dns_read(b, c, s, wants, f);
+    names = f.v[XG_SIGNATURES_FOUND_DNS] >> XG_DNS_NAMES;
+  }
+  u32 windows = body + XG_SIGNATURES_WINDOWS;
+  u32 begin = s.payload;
+  u32 end = s.payload + s.payload_bytes;
+  for (u32 i = 0u; i <= names; i++) {
+    if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
+    if (i != 0u) {
+      c = xg_dns_name_at(f, i - 1u, begin);
+      end = c.end;
+      windows = body + XG_SIGNATURES_NAME_WINDOWS;
+      lanes = 1u;
+    }
+    xg_signatures_search(b, body, windows, c, begin, end, f, lane, lanes);
+  }
+}
+
+/* Whether a name of so many bytes has all sizes that a rule wants of it. name: the rule's words of it. */
+XG_FN bool xg_signatures_has_size(xg_words image, u32 name, u32 bytes) {
+  u32 sizes = image.v[name + XG_NAME_SIZES];
+  u32 count = image.v[name + XG_NAME_SIZES + 1u] & 0xffu;
+  for (u32 i = 0u; i < count; i++) {
+    u32 at = sizes + i * XG_SIGNATURES_SIZE;
+    bool inside = bytes >= image.v[at] && bytes <= image.v[at + 1u];
+    if (inside == (image.v[at + 2u] != 0u)) return false;
+  }
+  return true;
+}
+
+/* Whether a rule holds for a packet that it applies to: its payload's steps, and for each of its names one of
+ * the message's. */
+XG_SELDOM bool xg_signatures_holds(xg_batch b, u32 rule, XG_INOUT(xg_payload_cursor) c,
+                                   XG_INOUT(xg_signatures_packet) s, xg_state f, u32 most,
+                                   XG_INOUT(u32) work) {
+  u32 asks = b.image.v[rule + XG_SIGNATURE_DNS];
+  u32 wanted = asks != 0u ? XG_ASKS_NAMES(b.image.v[asks]) : 0u;
+  u32 names = f.v[XG_SIGNATURES_FOUND_DNS] >> XG_DNS_NAMES;
+  u32 steps = rule + XG_SIGNATURE_STEPS;
+  u32 name = asks + 1u + (asks != 0u ? XG_ASKS_OPERATIONS(b.image.v[asks]) : 0u);
+  /* The payload; then name by name, those of the message one after the other. */
+  for (u32 part = 0u; part <= wanted; part++) {
+    bool found = false;
+    u32 tries = part == 0u ? 1u : names;
+    for (u32 i = 0u; i < tries && !found && work <= most; i++) {
+      xg_payload_cursor here = c;
+      u32 begin = s.payload;
+      u32 end = s.payload + s.payload_bytes;
+      if (part != 0u) {
+        here = xg_dns_name_at(f, i, begin);
+        end = here.end;
+        if ((b.image.v[name + XG_NAME_SIZES + 1u] & XG_NAME_DOT_PREFIX) == 0u) begin += 1u;
+        if (!xg_signatures_has_size(b.image, name, end - begin)) continue;
+      }
+      found = xg_signatures_inspect(b, b.image.v[steps], b.image.v[steps + 1u], here, begin, end - begin,
+                                    most, work);
+    }
+    if (!found) return false;
+    if (part != 0u) name += XG_SIGNATURES_NAME;
+    steps = name + XG_NAME_STEPS;
+  }
+  return true;
 }
 
 /* Second part: the rules that these patterns find, and those that none does. The lanes share them. */
@@ -120,6 +182,7 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
   if (!xg_signatures_see(b, p, c, s)) return;
   u32 rules = b.image.v[body + XG_SIGNATURES_RULES];
   u32 most = b.image.v[body + XG_SIGNATURES_WORK];
+  u32 said = f.v[XG_SIGNATURES_FOUND_DNS];
   for (u32 place = 0u; place <= XG_SIGNATURES_SEEN; place++) {
     u32 list = body + XG_SIGNATURES_ALWAYS;
     if (place != XG_SIGNATURES_SEEN) {
@@ -133,9 +196,9 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
     for (u32 i = lane; i < count; i += lanes) {
       u32 number = b.image.v[numbers + i];
       u32 rule = rules + number * XG_SIGNATURES_RULE;
-      if (!xg_signatures_applies(b, rule, p, c, s)) continue;
+      if (!xg_signatures_applies(b, rule, p, c, s, said)) continue;
       u32 work = 0u;
-      bool holds = xg_signatures_inspect(b, rule, c, s, most, work);
+      bool holds = xg_signatures_holds(b, rule, c, s, f, most, work);
       u32 before = XG_ADD(f, XG_SIGNATURES_FOUND_WORK, work);
       if (work > most || before > most - work) f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
       if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;

@@ -169,14 +169,33 @@ XG_FN bool xg_signatures_condition(xg_batch b, u32 at, xg_view p, XG_INOUT(xg_pa
   return p.src[0] == p.dst[0] && p.src[1] == p.dst[1] && p.src[2] == p.dst[2] && p.src[3] == p.dst[3];
 }
 
-/* Whether the packet is one that the rule's payload is looked for in. */
+/* Whether the message is one that the rule asks for, its names aside. said: XG_SIGNATURES_FOUND_DNS. */
+XG_FN bool xg_signatures_asks_for(xg_words image, u32 asks, u32 said) {
+  u32 wanted = image.v[asks];
+  bool is_answer = (said & XG_DNS_IS_ANSWER) != 0u;
+  if ((said & XG_DNS_IS) == 0u) return false;
+  if ((wanted & (is_answer ? XG_ASKS_ANSWERS : XG_ASKS_QUERIES)) == 0u) return false;
+  u32 operations = XG_ASKS_OPERATIONS(wanted);
+  if (operations + XG_ASKS_NAMES(wanted) == 0u) return true;
+  if ((said & XG_DNS_IS_READ) == 0u) return false;
+  if (XG_ASKS_NAMES(wanted) != 0u && (said >> XG_DNS_NAMES) == 0u) return false;
+  for (u32 i = 1u; i <= operations; i++) {
+    u32 operation = image.v[asks + i];
+    if (((operation & 0xffu) == XG_DNS_OPERATION(said)) == ((operation & XG_ASKS_NOT) != 0u)) return false;
+  }
+  return true;
+}
+
+/* Whether the packet is one that the rule's payload is looked for in. said: XG_SIGNATURES_FOUND_DNS. */
 XG_SELDOM bool xg_signatures_applies(xg_batch b, u32 rule, xg_view p, XG_INOUT(xg_payload_cursor) c,
-                                     XG_INOUT(xg_signatures_packet) s) {
+                                     XG_INOUT(xg_signatures_packet) s, u32 said) {
   u32 flags = b.image.v[rule + XG_SIGNATURE_FLAGS];
   if ((flags & (p.family == 4u ? XG_SIGNATURE_V4 : XG_SIGNATURE_V6)) == 0u) return false;
   u32 protocols = b.image.v[rule + XG_SIGNATURE_PROTOCOLS];
   if (((b.image.v[protocols + (s.protocol >> 5)] >> (s.protocol & 31u)) & 1u) == 0u) return false;
   if (b.image.v[rule + XG_SIGNATURE_STEPS + 1u] != 0u && s.payload_bytes == 0u) return false;
+  u32 asks = b.image.v[rule + XG_SIGNATURE_DNS];
+  if (asks != 0u && !xg_signatures_asks_for(b.image, asks, said)) return false;
   if (!xg_signatures_one_way(b.image, rule, p, s, false) &&
       ((flags & XG_SIGNATURE_BOTH_WAYS) == 0u || !xg_signatures_one_way(b.image, rule, p, s, true)))
     return false;

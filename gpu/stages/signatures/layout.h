@@ -14,7 +14,13 @@
 #define XG_SIGNATURES_WORK 8u     /* most work on a packet */
 #define XG_SIGNATURES_LIMIT 9u    /* action word of a packet that takes more */
 #define XG_SIGNATURES_WINDOWS 10u /* XG_SIGNATURES_WINDOW words each: windows of one, two and four bytes */
-#define XG_SIGNATURES_WORDS 22u
+#define XG_SIGNATURES_DNS 22u     /* what of DNS messages rules ask for: XG_DNS_WANTS_* */
+#define XG_SIGNATURES_NAME_WINDOWS \
+  23u /* of the patterns that are looked for in names: as XG_SIGNATURES_WINDOWS */
+#define XG_SIGNATURES_WORDS 35u
+#define XG_DNS_WANTS 1u         /* something */
+#define XG_DNS_WANTS_NAMES 2u   /* names of queries */
+#define XG_DNS_WANTS_ANSWERS 4u /* whether an answer's records are whole */
 
 /* Windows of one length. A hash's highest bits are its place in the filter, and fewer of them its bucket. */
 #define XG_SIGNATURES_WINDOW 4u
@@ -31,7 +37,7 @@
 #define XG_PATTERN_RULES 2u /* -> the numbers of the rules that it finds, and how many */
 #define XG_PATTERN_NOCASE 0x80000000u
 
-#define XG_SIGNATURES_RULE 10u
+#define XG_SIGNATURES_RULE 11u
 #define XG_SIGNATURE_FLAGS 0u
 #define XG_SIGNATURE_PROTOCOLS 1u /* -> a bit each, 8 words */
 #define XG_SIGNATURE_SRC 2u       /* -> addresses */
@@ -40,6 +46,7 @@
 #define XG_SIGNATURE_DST_PORTS 5u
 #define XG_SIGNATURE_CONDITIONS 6u /* -> XG_SIGNATURES_CONDITION words each; how many */
 #define XG_SIGNATURE_STEPS 8u      /* -> XG_SIGNATURES_STEP words each; how many */
+#define XG_SIGNATURE_DNS 10u       /* -> what it asks of a DNS message, 0: nothing */
 /* XG_SIGNATURE_FLAGS */
 #define XG_SIGNATURE_V4 1u
 #define XG_SIGNATURE_V6 2u
@@ -68,6 +75,19 @@
 #define XG_CONDITION_SAME_ADDRESSES 4u
 #define XG_CONDITION_NEGATED 0x10000u
 #define XG_CONDITION_ARGUMENT(word) (((word) >> 8) & 0xffu)
+
+/* Of a DNS message: XG_ASKS_*, with how many operations and names; the operations, one word each; and
+ * XG_SIGNATURES_NAME words a name. */
+#define XG_ASKS_QUERIES 1u
+#define XG_ASKS_ANSWERS 2u
+#define XG_ASKS_OPERATIONS(word) (((word) >> 8) & 0xffu)
+#define XG_ASKS_NAMES(word) ((word) >> 16)
+#define XG_ASKS_NOT 0x100u /* of an operation: any other one */
+#define XG_SIGNATURES_NAME 4u
+#define XG_NAME_SIZES 0u /* -> XG_SIGNATURES_SIZE words each; how many, and XG_NAME_DOT_PREFIX */
+#define XG_NAME_STEPS 2u /* as XG_SIGNATURE_STEPS */
+#define XG_NAME_DOT_PREFIX 0x100u
+#define XG_SIGNATURES_SIZE 3u /* first, last; 1: it is none of these */
 
 /* As signatures::Field has them. */
 #define XG_FIELD_PAYLOAD_BYTES 0u
@@ -147,5 +167,28 @@
 #define XG_SIGNATURES_SEEN 64u          /* places for their numbers */
 #define XG_SIGNATURES_PER_WORK 16u      /* places that a content was looked for at, for one of work */
 #define XG_SIGNATURES_EXTENSIONS 8u     /* XG_PARSE_EXTENSIONS */
+#define XG_SIGNATURES_DNS_NAME 1025u    /* signatures::kMostName */
+#define XG_SIGNATURES_DNS_LABELS 255u   /* signatures::kMostLabels */
+#define XG_SIGNATURES_DNS_STEPS 2048u   /* kMostDnsSteps */
+#define XG_SIGNATURES_MOST_NAMES 4u     /* kMostDnsNames */
+#define XG_SIGNATURES_NAMES_BYTES 320u  /* kMostDnsNameBytes */
+
+/* Of an inspection's words: */
+#define XG_SIGNATURES_FOUND_WORK 0u
+#define XG_SIGNATURES_FOUND_OVER 1u     /* 1: the packet takes more than it may */
+#define XG_SIGNATURES_FOUND_PATTERNS 2u /* how many there are */
+#define XG_SIGNATURES_FOUND_MORE 3u     /* 1: more rules hold than there is room for */
+/* XG_MAX_ALERTS words: those that hold, the lowest ones in their order; ~0: none. */
+#define XG_SIGNATURES_FOUND_RULES 4u
+#define XG_SIGNATURES_FOUND_DNS 11u       /* what message it is, 0: none; the first lane's, like the names */
+#define XG_SIGNATURES_FOUND_NAME_ENDS 12u /* where each name ends in their bytes */
+#define XG_SIGNATURES_FOUND_SEEN 16u      /* 1 + a pattern's number, 0: none */
+#define XG_SIGNATURES_FOUND_NAMES 80u     /* the names' bytes, each with a dot in front */
+/* XG_SIGNATURES_FOUND_DNS */
+#define XG_DNS_IS 1u
+#define XG_DNS_IS_READ 2u
+#define XG_DNS_IS_ANSWER 4u
+#define XG_DNS_OPERATION(word) (((word) >> 8) & 15u)
+#define XG_DNS_NAMES 16u /* from this bit on: how many names */
 
 #endif

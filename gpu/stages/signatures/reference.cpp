@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "gpu/reference/signature.hpp"
 #include "gpu/reference/stage.hpp"
@@ -19,6 +20,29 @@ bool is_there(std::string_view pattern, bool nocase, std::span<const u8> payload
                      }) != payload.end();
 }
 
+bool stands_in(const sig::Signature& rule, std::string_view pattern, bool nocase,
+               const SignaturePacket& packet) {
+  if (rule.fast_pattern->buffer == 0) return is_there(pattern, nocase, packet.payload);
+  return packet.dns &&
+         std::any_of(packet.dns->names.begin(), packet.dns->names.end(), [&](const std::string& name) {
+           const std::string text = "." + name;
+           return is_there(pattern, nocase, {reinterpret_cast<const u8*>(text.data()), text.size()});
+         });
+}
+
+// Whether its DNS message takes more to read, or has more of names, than there is room for.
+bool is_too_long(const std::vector<sig::Signature>& rules, const SignaturePacket& packet) {
+  const auto one_of = [&](auto asks) { return std::any_of(rules.begin(), rules.end(), asks); };
+  if (!packet.dns || !one_of([](const sig::Signature& rule) { return rule.dns.has_value(); })) return false;
+  const DnsMessage& message = *packet.dns;
+  const u64 steps = message.question_steps + (one_of(reads_answers) ? message.record_steps : 0);
+  if (steps > kMostDnsSteps) return true;
+  if (!one_of([](const sig::Signature& rule) { return rule.dns && !rule.dns->names.empty(); })) return false;
+  std::size_t bytes = 0;
+  for (const std::string& name : message.names) bytes += 1 + name.size();
+  return message.names.size() > kMostDnsNames || bytes > kMostDnsNameBytes;
+}
+
 class Signatures final : public StageWith<SignaturesSettings> {
  public:
   using StageWith::StageWith;
@@ -26,20 +50,20 @@ class Signatures final : public StageWith<SignaturesSettings> {
     const SignaturePacket seen(packet);
     const auto& rules = settings().rules.all();
     std::vector<u32> hold;
-    std::set<std::pair<std::string, bool>> patterns;
+    std::set<std::tuple<std::string, bool, bool>> patterns;  // nocase, in names
     u64 work = 0;
     for (u32 i = 0; i < rules.size(); i++) {
       const sig::Signature& rule = rules[i];
       if (const sig::Content* const content = sig::found_by(rule)) {
         const std::string pattern =
             content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length);
-        if (!is_there(pattern, content->nocase, seen.payload)) continue;
-        patterns.emplace(pattern, content->nocase);
+        if (!stands_in(rule, pattern, content->nocase, seen)) continue;
+        patterns.emplace(pattern, content->nocase, rule.fast_pattern->buffer != 0);
       }
       if (matches(rule, seen, work)) hold.push_back(i);
     }
     const auto all = static_cast<u32>(rules.size());
-    if (work > settings().work || patterns.size() > sig::kMostPatterns)
+    if (work > settings().work || patterns.size() > sig::kMostPatterns || is_too_long(rules, seen))
       return act(settings().limit, 0, place.position, all + 1, result);
     if (hold.empty() || rules[hold[0]].action == sig::Action::pass) return false;
     result.flags |= XG_RES_ALERTS;

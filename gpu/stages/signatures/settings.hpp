@@ -18,12 +18,20 @@ namespace xdpgpu::gpu {
 // xg_alerts the first seven that hold, by their positions; XG_ALERTS_MORE, if there are more.
 //
 // The work on a packet is bounded. Of the rules' fast patterns at most kMostPatterns may stand in its
-// payload, each counted once. And of all rules that have to be inspected, which are those whose header and
+// payload and in the names of its DNS message, each counted once; those of names are looked for in each name
+// with a dot in front. And of all rules that have to be inspected, which are those whose header and
 // conditions hold for the packet, and whose fast pattern stands in it, or is of a content that may not be
 // there, all steps together may cost `work`: a step costs 1, each time that it is begun; a content costs,
 // each time that it is looked for, 1, and 1 for each 16 places of its window that are looked at, up to the
 // one where it is; and where it is longer than four bytes, at each place that has the first four, 1 for each
 // 16 bytes of it or part of them. A packet that takes more is not told of: `limit`.
+//
+// So it is of a DNS message that takes more than kMostDnsSteps to read: each label, each pointer and each end
+// of a name that is come by is one, and each 16 bytes that are compared for a pointer that may be one to
+// itself. It is read where a rule asks of DNS messages; an answer's records only where one asks of an
+// answer's operation (reads_answers()). Where a rule asks of names a query that is read may have
+// kMostDnsNames names, and kMostDnsNameBytes bytes of them, counted with a dot for each: one with more is
+// `limit`, too.
 //
 // Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`.
 inline constexpr u32 kMaxSignatures = 65'535;
@@ -31,6 +39,14 @@ inline constexpr u32 kMaxSignatures = 65'535;
 // Software Vulkan (llvmpipe) ends all loops of an invocation after 65,536 turns, and one of work takes up
 // to 16.
 inline constexpr u32 kMostWork = 2048;
+
+// Of a DNS message. A name that RFC 1035 knows has 253 bytes at most, and a server answers one question.
+inline constexpr u32 kMostDnsSteps = 2048, kMostDnsNames = 4, kMostDnsNameBytes = 320;
+
+// Whether it is for answers whose records have to be whole.
+inline bool reads_answers(const signatures::Signature& rule) {
+  return rule.dns && rule.dns->answers && !rule.dns->operations.empty() && rule.dns->names.empty();
+}
 
 struct SignaturesSettings {
   FileRules rules;
@@ -70,10 +86,12 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
                 "How much work a packet may take: a step of a rule is 1, and each 16 places at which a "
                 "content is looked for are 1.",
                 Say{});
-  table.word("limit", s.limit, kOtherwiseNames,
-             "What becomes of a packet that takes more work, or in which more than 48 of the rules' fast "
-             "patterns stand. With anything but 'drop' a packet that is made for it is not looked at.",
-             Say{});
+  table.word(
+      "limit", s.limit, kOtherwiseNames,
+      "What becomes of a packet that takes more work, in which more than 48 of the rules' fast patterns "
+      "stand, or whose DNS message has more names, or longer ones, than devices read. With anything but "
+      "'drop' a packet that is made for it is not looked at.",
+      Say{});
 }
 
 }  // namespace xdpgpu::gpu

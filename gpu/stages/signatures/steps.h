@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpu/stages/signatures/steps.h: a rule's payload steps.
+ * gpu/stages/signatures/steps.h: a rule's steps in a payload or in a name.
  */
 #ifndef XDPGPU_STAGES_SIGNATURES_STEPS_H
 #define XDPGPU_STAGES_SIGNATURES_STEPS_H
@@ -20,9 +20,9 @@ XG_FN bool xg_signatures_same(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 at,
   return true;
 }
 
-/* How an inspection of the payload stands: see gpu/signatures.hpp. */
+/* How an inspection of the payload, or of a name, stands: see gpu/signatures.hpp. */
 struct xg_signatures_inspection {
-  u32 payload; /* where it begins */
+  u32 payload; /* where it begins, by the cursor */
   u32 bytes;
   u32 position;
   u32 work;
@@ -254,14 +254,13 @@ XG_SELDOM bool xg_signatures_step(xg_batch b, u32 step, XG_INOUT(xg_payload_curs
   return true;
 }
 
-/* Whether the payload has what the rule looks for. Adds to `work`, which ends it at `most`. */
-XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 rule, XG_INOUT(xg_payload_cursor) c,
-                                     XG_INOUT(xg_signatures_packet) s, u32 most, XG_INOUT(u32) work) {
-  u32 steps = b.image.v[rule + XG_SIGNATURE_STEPS];
-  u32 count = b.image.v[rule + XG_SIGNATURE_STEPS + 1u];
+/* Whether the `bytes` bytes at `begin` have what so many steps look for. Adds to `work`, which ends it at
+ * `most`. */
+XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 steps, u32 count, XG_INOUT(xg_payload_cursor) c,
+                                     u32 begin, u32 bytes, u32 most, XG_INOUT(u32) work) {
   xg_signatures_inspection n;
-  n.payload = s.payload;
-  n.bytes = s.payload_bytes;
+  n.payload = begin;
+  n.bytes = bytes;
   n.position = 0u;
   n.work = work;
   for (u32 i = 0u; i < XG_SIGNATURES_VARIABLES; i++) n.variables[i] = u64(0);
