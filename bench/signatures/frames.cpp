@@ -59,7 +59,7 @@ void PayloadFrames::fill(std::span<const std::string> payloads, bool tcp, u16 po
     u8* const frame = pages_.base() + descriptors_[i].offset;
     write_headers(frame, length, tcp, port, i);
     const std::string& payload = payloads[i % payloads.size()];
-    std::memcpy(frame + payload_at_, payload.data(), payload.size());
+    std::copy(payload.begin(), payload.end(), frame + payload_at_);
     xg_packet parsed;
     xg_parse(frame, frame + length, 0, &parsed);
     xg_metadata metadata{};
