@@ -91,13 +91,18 @@ std::string dns(Random& random, u32 bytes) {
   return text;
 }
 
+// Short ones stand closer together, long ones take longer to compare.
 std::string made(Random& random, const std::vector<SearchedPattern>& patterns, u32 bytes) {
   std::string text;
   while (text.size() < bytes) {
+    const bool any = random() % 4 == 0;
     std::string piece = patterns[random() % patterns.size()].bytes;
-    if (piece.size() < 5) continue;
-    char& changed = random() % 2 == 0 ? piece.front() : piece.back();
-    changed = static_cast<char>(changed ^ (1 + random() % 15));
+    for (u32 tries = 0; tries < kTries && !any && (piece.size() < 5 || piece.size() > 8); tries++)
+      piece = patterns[random() % patterns.size()].bytes;
+    if (any || random() % 2 == 0)
+      piece.pop_back();
+    else
+      piece.erase(0, 1);
     text += piece;
   }
   text.resize(bytes);

@@ -30,7 +30,7 @@ std::vector<Traffic> all_traffic();
 std::vector<SearchedPattern> without_the_usual(std::vector<SearchedPattern> patterns);
 
 // `count` different payloads of `bytes` bytes, the same ones every time. Made to hit: one pattern behind the
-// other, of each the first or last byte changed, so that none is there.
+// other, most of them short, of each the first or last byte left out; none is there.
 // Throws std::runtime_error, a sentence, where a text without a pattern cannot be made.
 std::vector<std::string> make_payloads(const Traffic& traffic, const std::vector<SearchedPattern>& patterns,
                                        const PlainSearch& search, u32 count, u32 bytes);
