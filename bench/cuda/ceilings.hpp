@@ -46,6 +46,11 @@ class HostReader {
   // The frames, one to a warp, as whole lines; the frames' sums go to host memory. Frames start
   // XG_METADATA_SIZE behind a line's start and are a multiple of 4 bytes long, all the same length.
   virtual gpu::Result<Reading> frames(std::span<const xg_descriptor> frames, std::span<u32> sums) = 0;
+  // The same, `passes` times over, with each frame's sum in every word of its result, in host memory that it
+  // has for that: as many bytes as a verdict's results take. They are copied to `results` at the end, which
+  // is as long as `frames`. Seconds are a pass's; there is no sum.
+  virtual gpu::Result<Reading> answered_frames(std::span<const xg_descriptor> frames,
+                                               std::span<xg_result> results, u32 passes) = 0;
 };
 
 // Memory that the host writes and the GPU then has in its own (CUDA's managed memory), zeroed.

@@ -77,6 +77,23 @@ class CudaHostReader final : public HostReader {
     return reading;
   }
 
+  Result<Reading> answered_frames(std::span<const xg_descriptor> frames, std::span<xg_result> results,
+                                  u32 passes) override {
+    std::vector<u64> offsets;
+    for (const xg_descriptor& frame : frames) offsets.push_back(frame.offset);
+    auto copied = gpu::cuda::DeviceMemory::create(offsets.size() * sizeof(u64), offsets.data(), stream_);
+    if (!copied) return tl::unexpected(copied.error());
+    auto written = gpu::cuda::Pinned::create(results.size_bytes());
+    if (!written) return tl::unexpected(written.error());
+    auto reading = timed(passes, [&](u32*) {
+      return launch_answered_frames(region_.device(), reinterpret_cast<const u64*>(copied->get()),
+                                    static_cast<u32>(offsets.size()), frames.front().length,
+                                    written->device(), stream_.get());
+    });
+    if (reading) std::memcpy(results.data(), written->host(), results.size_bytes());
+    return reading;
+  }
+
  private:
   // By the host's clock, the first start and the end included.
   template <class Launch>

@@ -19,6 +19,9 @@ cudaError_t launch_answers(const void* base, const u32* numbers, u32 count, void
 // offsets: of the frames' first bytes.
 cudaError_t launch_frames(const void* base, const u64* offsets, u32 count, u32 length, u32* sums,
                           cudaStream_t stream) noexcept;
+// The same, with an xg_result a frame in place of the sum.
+cudaError_t launch_answered_frames(const void* base, const u64* offsets, u32 count, u32 length, void* results,
+                                   cudaStream_t stream) noexcept;
 
 cudaError_t launch_parsed(EventStage stage, const ParsedHeader* headers, u64 count, u32* verdicts,
                           cudaStream_t stream) noexcept;

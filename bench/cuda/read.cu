@@ -62,14 +62,11 @@ __global__ void __launch_bounds__(kBlock)
   add(sum, value);
 }
 
-// A warp a frame; the first line's metadata and what lies behind the frame are read, as they share the
-// frame's lines, and not added.
-__global__ void __launch_bounds__(kBlock)
-    frames(const u8* base, const u64* offsets, u32 count, u32 length, u32* sums) {
-  const u32 frame = (blockIdx.x * kBlock + threadIdx.x) / 32;
+// A frame's sum, by a warp; the first line's metadata and what lies behind the frame are read, as they share
+// the frame's lines, and not added.
+__device__ u32 frame_sum(const u8* frame, u32 length) {
   const u32 lane = threadIdx.x % 32;
-  if (frame >= count) return;
-  const uint4* const from = reinterpret_cast<const uint4*>(base + offsets[frame] - XG_METADATA_SIZE);
+  const uint4* const from = reinterpret_cast<const uint4*>(frame - XG_METADATA_SIZE);
   const u32 end = XG_METADATA_SIZE + length;
   u32 value = 0;
 #pragma unroll 4
@@ -81,8 +78,27 @@ __global__ void __launch_bounds__(kBlock)
     if (at + 8 < end) value += v.z;
     if (at + 12 < end) value += v.w;
   }
-  value = warp_sum(value);
-  if (lane == 0) sums[frame] = value;
+  return warp_sum(value);
+}
+
+// A warp a frame.
+__global__ void __launch_bounds__(kBlock)
+    frames(const u8* base, const u64* offsets, u32 count, u32 length, u32* sums) {
+  const u32 frame = (blockIdx.x * kBlock + threadIdx.x) / 32;
+  if (frame >= count) return;
+  const u32 value = frame_sum(base + offsets[frame], length);
+  if (threadIdx.x % 32 == 0) sums[frame] = value;
+}
+
+__global__ void __launch_bounds__(kBlock)
+    answered_frames(const u8* base, const u64* offsets, u32 count, u32 length, uint4* results) {
+  constexpr u32 kResultVectors = sizeof(xg_result) / sizeof(uint4);
+  const u32 frame = (blockIdx.x * kBlock + threadIdx.x) / 32;
+  const u32 lane = threadIdx.x % 32;
+  if (frame >= count) return;
+  const u32 value = frame_sum(base + offsets[frame], length);
+  if (lane < kResultVectors)
+    __stcs(results + u64{frame} * kResultVectors + lane, make_uint4(value, value, value, value));
 }
 
 u32 blocks_for(u64 threads) { return static_cast<u32>((threads + kBlock - 1) / kBlock); }
@@ -116,6 +132,13 @@ cudaError_t launch_frames(const void* base, const u64* offsets, u32 count, u32 l
                           cudaStream_t stream) noexcept {
   frames<<<blocks_for(u64{count} * 32), kBlock, 0, stream>>>(static_cast<const u8*>(base), offsets, count,
                                                              length, sums);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_answered_frames(const void* base, const u64* offsets, u32 count, u32 length, void* results,
+                                   cudaStream_t stream) noexcept {
+  answered_frames<<<blocks_for(u64{count} * 32), kBlock, 0, stream>>>(
+      static_cast<const u8*>(base), offsets, count, length, static_cast<uint4*>(results));
   return cudaGetLastError();
 }
 

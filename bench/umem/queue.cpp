@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "bench/device_name.hpp"
 #include "gpu/thread.hpp"
@@ -103,8 +104,10 @@ void DeviceQueue::check(std::string& problem) {
   while (problem.empty() && queue_->in_flight() != 0) {
     gpu::Slot* slot = wait(problem);
     if (slot == nullptr) return;
-    for (u32 i = 0; i < slot->count && problem.empty(); ++i)
+    for (u32 i = 0; i < slot->count && problem.empty(); ++i) {
       hold(slot->results[i].verdict, slot->index * most_ + i, problem);
+      hold_alerts(*slot, i, problem);
+    }
     queue_->release(slot);
   }
 }
@@ -112,6 +115,17 @@ void DeviceQueue::check(std::string& problem) {
 void DeviceQueue::hold(u32 verdict, u32 frame, std::string& problem) const {
   if (verdict != expected_[frame])
     problem = fmt::format("frame {} got the verdict {:#x}, {:#x} is right", frame, verdict, expected_[frame]);
+}
+
+void DeviceQueue::hold_alerts(const gpu::Slot& slot, u32 place, std::string& problem) const {
+  const u32 frame = slot.index * most_ + place;
+  if (frame >= alerts_.size() || !problem.empty()) return;
+  const bool told = (slot.results[place].flags & XG_RES_ALERTS) != 0;
+  const xg_alerts got = told ? slot.alerts[place] : xg_alerts{};
+  if (std::memcmp(&got, &alerts_[frame], sizeof(got)) != 0)
+    problem = fmt::format(
+        "frame {} has {:#x} as its number of rules told, the first of them {}; {:#x} and {} are right", frame,
+        u32{got.count}, u32{got.rules[0]}, u32{alerts_[frame].count}, u32{alerts_[frame].rules[0]});
 }
 
 std::vector<double> DeviceQueue::paced(double packets_per_second, double seconds, std::string& problem) {

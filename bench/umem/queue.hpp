@@ -42,8 +42,12 @@ class DeviceQueue {
 
   // Makes these the pipelines that decide, in place of those before.
   gpu::Result<void> load(std::shared_ptr<const gpu::Pipelines> pipelines);
-  // The right verdicts, in the order of receipt.
-  void expect(std::vector<u32> verdicts) { expected_ = std::move(verdicts); }
+  // The right verdicts, in the order of receipt; and, of the first frames, what rules are to be told, all
+  // zero where none are.
+  void expect(std::vector<u32> verdicts, std::vector<xg_alerts> alerts = {}) {
+    expected_ = std::move(verdicts);
+    alerts_ = std::move(alerts);
+  }
 
   // Decides for so many seconds, or until the device has answered nothing for five; before and behind it,
   // all frames once with their verdicts checked.
@@ -67,6 +71,8 @@ class DeviceQueue {
   void drain(std::string& problem);
   // Sets `problem` if this is not the frame's verdict.
   void hold(u32 verdict, u32 frame, std::string& problem) const;
+  // Likewise of a place in the slot that has been told of other rules than the frame's.
+  void hold_alerts(const gpu::Slot& slot, u32 place, std::string& problem) const;
 
   DeviceQueue(std::shared_ptr<gpu::Device> device, FrameRegion frames, u32 batch, u32 depth, u32 most)
       : frames_(frames), batch_(batch), depth_(depth), most_(most), device_(std::move(device)) {}
@@ -75,6 +81,7 @@ class DeviceQueue {
   u32 batch_, depth_, most_;
   bool loaded_ = false;
   std::vector<u32> expected_;  // by slot and place
+  std::vector<xg_alerts> alerts_;
   gpu::Drive drive_ = gpu::Drive::launched;
   std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Queue> queue_;
