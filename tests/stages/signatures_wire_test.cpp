@@ -38,14 +38,14 @@ class SignaturesOnTheWire : public OnTheWire {
               R"("rules": [{{"match": {{"proto": "udp", "dst_port": {}}}, "action": {{"inspect": "ids"}}}}],
             "pipelines": {{"ids": [{{"stage": "signatures", "rules": ["rules/*.rules"]{}}}]}},
             "log": {{"outputs": [{{"file": "{}"}}], "events": ["alert", "drop"]{}}})",
-              kPort, more, path("eve.json"), log)));
+              port_, more, path("eve.json"), log)));
   }
   void attach_here() {
     attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},
                                                               .generic = generic(),
                                                               .queues = queues(),
                                                               .policy_file = path("policy.json")});
-    server_.emplace(*host_, "10.9.0.1", kPort);
+    server_.emplace(*host_, "10.9.0.1", port_);
   }
   Outcome apply() const {
     return product(*host_, {"policy", "apply", host_port().ifname(), path("policy.json")});
@@ -55,7 +55,7 @@ class SignaturesOnTheWire : public OnTheWire {
   // "pass": the server on the host has it.
   std::string fate(const std::string& payload) {
     const std::uint64_t before = attached_->pins().worker("dropped");
-    Sender(left_port()).send(build(from_left(next_port_++, kPort, payload)));
+    Sender(left_port()).send(build(from_left(next_port_++, port_, payload)));
     const auto end = std::chrono::steady_clock::now() + 10s;
     while (std::chrono::steady_clock::now() < end) {
       if (server_->receive(20ms) == payload) return "pass";
@@ -87,6 +87,7 @@ class SignaturesOnTheWire : public OnTheWire {
   }
 
   std::string folder_;
+  std::uint16_t port_ = kPort;  // the server's
   std::optional<UdpSocket> server_;
   std::uint16_t next_port_ = 20000;
 };
@@ -136,6 +137,47 @@ TEST_P(SignaturesOnTheWire, RulesOfFilesDecideAndAreToldOf) {
   ASSERT_TRUE(eventually([&] { return told("drop").size() == 2; }, 10s));
   EXPECT_EQ(told("drop")[0].at("xdpgpu").at("decided_by"), "stage 1 (signatures) rule 7:4");
   EXPECT_EQ(attached_->status().at("log").at("alert").at("told"), 3u) << "packets with alerts";
+  expect_conserved(attached_->pins());
+}
+
+std::string dns_query(std::string_view name) {
+  std::string message("\0\7\1\0\0\1\0\0\0\0\0\0", 12);
+  for (std::size_t at = 0, end = 0; at < name.size(); at = end + 1) {
+    end = std::min(name.find('.', at), name.size());
+    message += static_cast<char>(end - at);
+    message += name.substr(at, end - at);
+  }
+  return message + std::string("\0\0\1\0\1", 5);
+}
+
+TEST_P(SignaturesOnTheWire, RulesForDnsDecideByTheNamesThatAreAskedFor) {
+  port_ = 53;
+  write("rules/a.rules",
+        "drop dns any any -> any any (msg:\"a bad domain\"; dns.query; dotprefix; content:\".bad.example\"; "
+        "nocase; endswith; sid:1;)\n"
+        "alert dns any any -> any 53 (msg:\"a name\"; dns.query; content:\"odd.example\"; bsize:11; "
+        "sid:2;)\n");
+  write_policy();
+  attach_here();
+  for (const auto& [name, what] : {std::pair("bad.example", "drop"),
+                                   {"www.Bad.example", "drop"},
+                                   {"notbad.example", "pass"},
+                                   {"bad.example.org", "pass"},
+                                   {"odd.example", "pass"},
+                                   {"an.odd.example", "pass"}})
+    EXPECT_EQ(fate(dns_query(name)), what) << name;
+  EXPECT_EQ(fate("no message, but with bad.example and odd.example"), "pass");
+  ASSERT_TRUE(has_alerts(3));
+  EXPECT_EQ(sids(), (std::vector<std::uint64_t>{1, 1, 2}));
+  EXPECT_EQ(told("alert")[0].at("alert").at("action"), "blocked");
+  ASSERT_TRUE(eventually([&] { return told("drop").size() == 2; }, 10s));
+  // More of it than is read is not let through.
+  std::string many = dns_query("a.example");
+  many[5] = 5;
+  for (int i = 0; i < 4; i++) many += many.substr(12, 15);
+  EXPECT_EQ(fate(many), "drop");
+  ASSERT_TRUE(eventually([&] { return told("drop").size() == 3; }, 10s));
+  EXPECT_EQ(told("drop")[2].at("xdpgpu").at("decided_by"), "stage 1 (signatures) limit");
   expect_conserved(attached_->pins());
 }
 
