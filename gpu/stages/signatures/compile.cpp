@@ -232,6 +232,7 @@ struct PlacedSteps {
 };
 PlacedSteps place(const std::vector<sig::Step>& steps, Shared& shared, Compiled& to) {
   std::vector<StepWords> words;
+  words.reserve(steps.size());
   for (const sig::Step& step : steps) words.push_back(words_of(step, shared));
   const u32 at = to.here();
   for (const StepWords& step : words) {
