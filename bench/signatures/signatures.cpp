@@ -106,10 +106,8 @@ class Bench {
     const auto pipelines = gpu::Pipelines::compile({{"main", {all}}}).value();
     const std::vector<u32> right(frames_.count(), XG_VERDICT(XG_PASS, 0u, 1u, 0u));
     for (const std::string& device : settings_.devices)
-      for (const u32 batch : batches_of(device)) {
-        Row& row = rate(headers_name(size, batch), device);
-        decide(row, pipelines, batch, right, {});
-      }
+      for (const u32 batch : batches_of(device))
+        decide(headers_name(size, batch), device, pipelines, batch, right, {}, {});
   }
 
   Rules rules(u32 count) {
@@ -166,9 +164,10 @@ class Bench {
       const auto batches = batches_of(device);
       const bool gpu = gpu_number(device) >= 0;
       for (const u32 batch : batches) {
-        Row& row = rate(fmt::format("{}, batches of {}", name, batch), device);
-        row.problem = wrong;
-        decide(row, rules.pipelines, batch, verdicts, alerts);
+        Row* const decided = decide(fmt::format("{}, batches of {}", name, batch), device, rules.pipelines,
+                                    batch, verdicts, alerts, wrong);
+        if (decided == nullptr) continue;
+        Row& row = *decided;
         row.note = fmt::format("{:.2f} M/s, {:.2f} of headers alone; {}", row.median() * 1e-6,
                                ratio(row, headers_name(size, batch)), note);
         if (gpu) {
@@ -249,24 +248,28 @@ class Bench {
     row.note = fmt::format("{:.2f} M/s", row.median() * 1e-6);
   }
 
-  // alerts: none: they are not asked for.
-  void decide(Row& row, const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch,
-              const std::vector<u32>& verdicts, const std::vector<xg_alerts>& alerts) {
-    if (!row.problem.empty()) return;
-    const u32 depth = std::clamp(frames_of(row.device) / batch, 1u, kMostDepth);
+  // alerts: none: they are not asked for. wrong: why no run would count. -> nullptr: it is left out.
+  Row* decide(const std::string& name, const std::string& device,
+              const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch,
+              const std::vector<u32>& verdicts, const std::vector<xg_alerts>& alerts,
+              const std::string& wrong) {
+    const u32 depth = std::clamp(frames_of(device) / batch, 1u, kMostDepth);
     auto queue =
-        DeviceQueue::open(row.device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
+        DeviceQueue::open(device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
     auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
     if (!queue || !loaded) {
-      row.problem = !queue ? queue.error() : loaded.error();
-      return;
+      rows_.leave_out(fmt::format("{}: {}", device, !queue ? queue.error() : loaded.error()));
+      return nullptr;
     }
+    Row& row = rate(name, device);
+    row.problem = wrong;
     (*queue)->expect({verdicts.begin(), verdicts.begin() + batch * depth}, alerts);
     for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
       const Rate measured = (*queue)->run(settings_.seconds);
       row.problem = measured.problem;
       if (i >= 0) row.runs.push_back(measured.packets_per_second);
     }
+    return &row;
   }
 
   // By the plain search; the work as the reference counts it.
