@@ -19,8 +19,8 @@ namespace xdpgpu::gpu::cuda {
 
 static_assert((XG_FRAME_DATA - XG_METADATA_SIZE) % kLineBytes == 0);
 
-// Number of the packet that this thread decides where its warp's first one is `first`, and it has so many; of a
-// lane that has none, `count`.
+// Number of the packet that this thread decides where its warp's first one is `first`, and it has so many; of
+// a lane that has none, `count`.
 __device__ inline u32 lane_of(u32 first, u32 per_warp, u32 count) {
   const u32 lane = threadIdx.x % kWarpLanes;
   return lane < per_warp ? first + lane : count;
@@ -133,34 +133,85 @@ __device__ inline void keep(const xg_batch& batch, u32 i, const xg_descriptor& d
   __syncwarp();
 }
 
-// The lanes of a warp inspect packet i, which waits for it at a stage. -> what they found is in `f`.
-static __device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, u32 kind, u32 body,
-                                                     xg_state f) {
+// A packet that a warp has in its own memory, metadata in front, where it would else be in the frames.
+struct Staged {
+  xg_batch batch;
+  xg_descriptor descriptor;
+};
+
+// Fetches packet i in one piece, in the place of the warp's lines, if it is of one buffer that lies so; all
+// loads are under way at once. False: it is not, and nothing is changed.
+__device__ inline bool stage_packet(const xg_batch& batch, const xg_descriptor& descriptor, Lines& lines,
+                                    Staged& staged) {
+  constexpr u32 kPieces = (XG_METADATA_SIZE + XG_CHUNK_SIZE) / sizeof(uint4);
+  constexpr u32 kEach = (kPieces + kWarpLanes - 1) / kWarpLanes;
+  static_assert(kPieces * sizeof(uint4) <= sizeof(lines.of));
+  const u64 at = descriptor.offset - XG_METADATA_SIZE;
+  const u32 pieces = (XG_METADATA_SIZE + descriptor.length + u32(sizeof(uint4)) - 1) / u32(sizeof(uint4));
+  if ((descriptor.flags & XG_DESC_MORE) != 0 || at % sizeof(uint4) != 0 || pieces > kPieces ||
+      at + u64{pieces} * sizeof(uint4) > batch.frames_bytes)
+    return false;
+  const auto* const from = reinterpret_cast<const uint4*>(reinterpret_cast<const u8*>(batch.frames.v) + at);
+  auto* const to = reinterpret_cast<uint4*>(&lines.of[0]);
   const u32 lane = threadIdx.x % kWarpLanes;
-  xg_view seen{};
-  xg_view_packet(batch, i, batch.descriptors.v[i], seen);
-  xg_look_inside(batch, seen);
-  xg_clear_inspection(f, lane, kWarpLanes);
+  uint4 got[kEach];
+#pragma unroll
+  for (u32 k = 0; k < kEach; k++)
+    if (lane + k * kWarpLanes < pieces) got[k] = __ldcv(from + lane + k * kWarpLanes);
   __syncwarp();
-  xg_stage_look(batch, kind, body, seen, f, lane, kWarpLanes);
+#pragma unroll
+  for (u32 k = 0; k < kEach; k++)
+    if (lane + k * kWarpLanes < pieces) to[lane + k * kWarpLanes] = got[k];
   __syncwarp();
-  xg_stage_try(batch, kind, body, seen, f, lane, kWarpLanes);
-  __syncwarp();
+  staged.batch = batch;
+  staged.batch.frames.v = reinterpret_cast<xg_word*>(to);
+  staged.batch.frames_bytes = u64{pieces} * sizeof(uint4);
+  staged.descriptor = {XG_METADATA_SIZE, descriptor.length, descriptor.flags};
+  staged.batch.descriptors.v = &staged.descriptor;
+  staged.batch.count = 1;
+  return true;
 }
 
-// Those of a warp's packets that wait for it, one after the other, to their end. i, seen, way and r are each
-// lane's packet's.
-__device__ inline void inspect_waiting(const xg_batch& batch, u32 i, const xg_view& seen, xg_way& way,
-                                       xg_result& r, Lines& lines) {
+// The lanes of a warp inspect packet i, which waits for it at a stage. -> what they found is in `f`, and the
+// packet as it is read from now on in `seen`. kStages: what is in `lines` goes.
+template <bool kStages>
+__device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, u32 kind, u32 body, Lines& lines,
+                                              xg_view& seen) {
+  const xg_state f{lines.inspection};
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const xg_descriptor descriptor = batch.descriptors.v[i];
+  Staged staged;
+  const bool here = kStages && stage_packet(batch, descriptor, lines, staged);
+  const xg_batch& from = here ? staged.batch : batch;
+  seen = {};
+  xg_view_packet(from, here ? 0 : i, here ? staged.descriptor : descriptor, seen);
+  xg_look_inside(from, seen);
+  xg_clear_inspection(f, lane, kWarpLanes);
+  __syncwarp();
+  xg_stage_look(from, kind, body, seen, f, lane, kWarpLanes);
+  __syncwarp();
+  xg_stage_try(from, kind, body, seen, f, lane, kWarpLanes);
+  __syncwarp();
+  if (here) xg_view_of(descriptor, i, seen);
+}
+
+// Those of a warp's packets that wait for it, one after the other, to their end. i, way and r are each lane's
+// packet's. -> whether there were some; then, with kStages, `lines` has others.
+template <bool kStages>
+__device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, xg_way& way, xg_result& r,
+                                       Lines& lines) {
   const xg_state f{lines.inspection};
   u32 waiting = __ballot_sync(~0u, way.kind >= XG_KIND_INSPECTS);
+  if (waiting == 0) return false;
   for (; waiting != 0; waiting &= waiting - 1) {
     const u32 owner = __ffs(static_cast<int>(waiting)) - 1;
-    inspect_together(batch, __shfl_sync(~0u, i, owner), __shfl_sync(~0u, way.kind, owner),
-                     __shfl_sync(~0u, way.body, owner), f);
+    xg_view seen;
+    inspect_together<kStages>(batch, __shfl_sync(~0u, i, owner), __shfl_sync(~0u, way.kind, owner),
+                              __shfl_sync(~0u, way.body, owner), lines, seen);
     if (threadIdx.x % kWarpLanes == owner) xg_conclude(batch, seen, f, way, r);
     __syncwarp();
   }
+  return true;
 }
 
 }  // namespace detail
@@ -222,7 +273,8 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
     }
   }
   __syncwarp();
-  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0) detail::inspect_waiting(batch, i, seen, way, r, lines);
+  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0 && detail::inspect_waiting<true>(batch, i, way, r, lines))
+    detail::fetch_lines(batch, at, lines);
   if (!kTables && way.kind != 0) r = xg_no_result();
   if constexpr (kTables) detail::keep(batch, i, descriptor, way, has_line, scratch, lines);
   if (flows.ports != nullptr)

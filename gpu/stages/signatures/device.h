@@ -174,7 +174,7 @@ XG_SELDOM bool xg_signatures_holds(xg_batch b, u32 rule, XG_INOUT(xg_payload_cur
   return true;
 }
 
-/* Second part: the rules that these patterns find, and those that none does. The lanes share them. */
+/* Second part: the rules that these patterns find, and those that none does. */
 XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
   if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
   xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
@@ -183,9 +183,14 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
   u32 rules = b.image.v[body + XG_SIGNATURES_RULES];
   u32 most = b.image.v[body + XG_SIGNATURES_WORK];
   u32 said = f.v[XG_SIGNATURES_FOUND_DNS];
-  for (u32 place = 0u; place <= XG_SIGNATURES_SEEN; place++) {
+  /* Each lane has patterns of its own, and behind them its part of the rules that none finds. */
+  for (u32 place = lane; place < XG_SIGNATURES_SEEN + lanes; place += lanes) {
     u32 list = body + XG_SIGNATURES_ALWAYS;
-    if (place != XG_SIGNATURES_SEEN) {
+    u32 first = lane;
+    u32 step = lanes;
+    if (place < XG_SIGNATURES_SEEN) {
+      first = 0u;
+      step = 1u;
       u32 seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
       if (seen == 0u) continue;
       list =
@@ -193,7 +198,7 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
     }
     u32 numbers = b.image.v[list];
     u32 count = b.image.v[list + 1u];
-    for (u32 i = lane; i < count; i += lanes) {
+    for (u32 i = first; i < count; i += step) {
       u32 number = b.image.v[numbers + i];
       u32 rule = rules + number * XG_SIGNATURES_RULE;
       if (!xg_signatures_applies(b, rule, p, c, s, said)) continue;
