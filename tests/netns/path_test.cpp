@@ -198,11 +198,16 @@ TEST_P(Path, OneFlowComesBackInOrder) {
   attach(inspect_udp(7000, kBounce));
   Sniffer left(left_port());
   const auto frames = numbered(1000, 7000, 5000);
-  Sender(left_port()).send_paced(frames, 50000);
-  const auto seen = left.take(frames.size(), 5000ms, udp_to(7000));
-  ASSERT_EQ(seen.size(), frames.size());
-  for (std::size_t i = 0; i < frames.size(); ++i)
-    ASSERT_EQ(seen[i].frame, with_macs_swapped(frames[i])) << "frame " << i;
+  // As many at a time as a queue has credits for: whatever else the host and its GPU do, none is shed.
+  constexpr std::size_t kTogether = 1000;
+  for (std::size_t at = 0; at < frames.size(); at += kTogether) {
+    const auto first = frames.begin() + static_cast<std::ptrdiff_t>(at);
+    Sender(left_port()).send_paced({first, first + kTogether}, 50000);
+    const auto seen = left.take(kTogether, 5000ms, udp_to(7000));
+    ASSERT_EQ(seen.size(), kTogether);
+    for (std::size_t i = 0; i < kTogether; ++i)
+      ASSERT_EQ(seen[i].frame, with_macs_swapped(frames[at + i])) << "frame " << at + i;
+  }
 }
 
 TEST_P(Path, RedirectArrivesAtTheThirdHostAndNowhereElse) {

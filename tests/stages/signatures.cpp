@@ -527,9 +527,8 @@ SettingsCase settings() {
 
 StageTests signatures_tests() {
   return {
-      .conformance =
-          {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads},
-           {"dns_signatures", dns_signatures, {.verdicts = 6, .alerts = 100}, 3'000, dns_messages}},
+      .conformance = {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads},
+                      {"dns_signatures", dns_signatures, {.verdicts = 6, .alerts = 50}, 2'000, dns_messages}},
       .settings = {settings()},
       .files = {
           {"ids-a.rules",

@@ -33,12 +33,12 @@ class SignaturesOnTheWire : public OnTheWire {
   void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
   // more: of the stage; log: more of the log.
   void write_policy(const std::string& more = "", const std::string& log = "") const {
-    write("policy.json",
-          policy(fmt::format(
-              R"("rules": [{{"match": {{"proto": "udp", "dst_port": {}}}, "action": {{"inspect": "ids"}}}}],
+    write("policy.json", policy(fmt::format(
+                             R"("io": {{"heartbeat": "5s"}},
+            "rules": [{{"match": {{"proto": "udp", "dst_port": {}}}, "action": {{"inspect": "ids"}}}}],
             "pipelines": {{"ids": [{{"stage": "signatures", "rules": ["rules/*.rules"]{}}}]}},
             "log": {{"outputs": [{{"file": "{}"}}], "events": ["alert", "drop"]{}}})",
-              port_, more, path("eve.json"), log)));
+                             port_, more, path("eve.json"), log)));
   }
   void attach_here() {
     attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},

@@ -282,7 +282,7 @@ void EveLog::tell(const dataplane::Event& event, const Facts& facts) {
   if (pipeline) of.pipeline = pipeline->name;
   of.decided_by = decider_text(event.verdict, pipeline, nullptr);
   line_.clear();
-  if (event.kind == EventKind::alert) return pipeline ? tell_alerts(event, *pipeline, std::move(of)) : void();
+  if (event.kind == EventKind::alert) return pipeline ? tell_alerts(event, *pipeline, of) : void();
   if (event.kind == EventKind::drop)
     eve_drop(event, of, line_);
   else if (!pipeline || look_at_dns(pipeline->stages))
@@ -291,7 +291,8 @@ void EveLog::tell(const dataplane::Event& event, const Facts& facts) {
 }
 
 // A line for each of its rules.
-void EveLog::tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, EveFacts of) {
+void EveLog::tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline,
+                         const EveFacts& of) {
   const auto teller = teller_of(pipeline.stages);
   const auto* const rules = teller ? gpu::file_rules(pipeline.stages[*teller]) : nullptr;
   if (rules == nullptr || !rules->heads) return;

@@ -109,7 +109,7 @@ class EveLog {
   // Whether more may be there already.
   bool take_events(const Facts& facts);
   void tell(const dataplane::Event& event, const Facts& facts);
-  void tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, EveFacts of);
+  void tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, const EveFacts& of);
   void add(std::string_view line);
   void flush();
   void publish();
