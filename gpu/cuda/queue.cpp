@@ -159,8 +159,8 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   }
   const Completion completion{reinterpret_cast<u32*>(blocks_.get()),
                               reinterpret_cast<u64*>(finished_.device()), ticket};
-  return launch(*loaded.kernels, batch, {shared_.flows.device(), receive_queue_}, {loaded.has(), loaded.inspects()},
-                scratch_.view(shared_), completion, stream_.get());
+  return launch(*loaded.kernels, batch, {shared_.flows.device(), receive_queue_},
+                {loaded.has(), loaded.inspects()}, scratch_.view(shared_), completion, stream_.get());
 }
 
 Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {

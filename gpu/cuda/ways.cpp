@@ -49,8 +49,8 @@ u64 CudaWays::launch_batch(const Slot& slot, u32 count, u32 generation, const Lo
                               reinterpret_cast<u64*>(finished_.device()), launched_ + 1};
   cudaError_t error = cudaSetDevice(shared_.ordinal);
   if (error == cudaSuccess)
-    error =
-        launch(*loaded.kernels, batch, view_.flows, {loaded.has(), loaded.inspects()}, view_.scratch, completion, stream_.get());
+    error = launch(*loaded.kernels, batch, view_.flows, {loaded.has(), loaded.inspects()}, view_.scratch,
+                   completion, stream_.get());
   if (error == cudaSuccess) return ++launched_;
   shared_.failed = true;
   return 0;
