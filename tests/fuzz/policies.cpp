@@ -117,10 +117,14 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
   }
   const auto content = std::make_shared<const std::string>(files);
   compiler::PolicySource source{"policy.json", std::string(text), {}};
-  const policy::FileReader reader = [&](const std::string& path) {
-    source.files[path] = *content;
-    return policy::FileText(content);
-  };
+  const policy::FileReader reader(
+      [&](const std::string& path) {
+        source.files[path] = *content;
+        return policy::FileText(content);
+      },
+      [](const std::string& pattern) {
+        return std::vector<std::string>{pattern.substr(0, pattern.rfind('/') + 1) + "of-a-pattern"};
+      });
 
   const auto policy = policy::parse(text, source.file, reader);
   if (!policy) {

@@ -245,8 +245,7 @@ TEST_F(TrackTest, AnEntryOfAnOlderPolicyDoesNotDecide) {
 }
 
 TEST_F(TrackTest, AuditDropsNothing) {
-  auto none = [](const std::string&) { return tl::unexpected(std::string("none")); };
-  auto tables = policy::compile(policy::parse(kDns, "test.json", none).value()).value();
+  auto tables = policy::compile(policy::parse(kDns, "test.json", policy::read_files_of({})).value()).value();
   tables.header.audit = 1;
   program().install(tables);
   EXPECT_EQ(run(first({.dst_port = 54})), "would_drop_rule");

@@ -17,11 +17,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Policy parsed(const std::string& members) {
-  auto none = [](const std::string&) { return tl::unexpected(std::string("there are no files here")); };
   auto policy = parse(R"({"version": 1, "pipelines": {"p": [{"stage": "l2fwd"}],
       "q": [{"stage": "acl", "rules": [{"name": "no telnet", "match": {"dst_port": 23}, "action": "drop"}]}]}, )" +
                           members + "}",
-                      "test.json", none);
+                      "test.json", read_files_of({}));
   EXPECT_TRUE(policy) << policy.error().at(0).sentence();
   return policy ? *policy : Policy{};
 }

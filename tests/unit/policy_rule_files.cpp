@@ -84,6 +84,15 @@ TEST(RuleFiles, SayWhatOfThemIsNotDecided) {
   EXPECT_THAT(rules.notes[1], HasSubstr("1 of the rules that are not decided are rules that pass"));
 }
 
+TEST(RuleFiles, SayThatDnsOverTcpIsNotDecided) {
+  const auto policy =
+      read(R"("rules": ["a.rules"])",
+           {{"a.rules", "drop dns any any -> any any (dns.query; content:\"a.example\"; sid:1;)\n"}});
+  ASSERT_TRUE(policy) << sentences(policy.error());
+  ASSERT_EQ(rules_of(*policy).notes.size(), 1u);
+  EXPECT_THAT(rules_of(*policy).notes[0], HasSubstr("1 of the rules are for DNS over TCP, too"));
+}
+
 TEST(RuleFiles, AreLeftOutWhereTextsAreNotAskedFor) {
   const FileContents files{{"a.rules", "this is no rule\n"}, {"off", "1\n"}};
   const auto outline = read(R"("rules": ["*.rules"], "disable": "off")", files, 4096);
@@ -104,7 +113,7 @@ TEST(RuleFiles, ThatAreWrongAreNamedByFileAndLine) {
   EXPECT_THAT(problems(R"("rules": ["none*"])", good), HasSubstr("no file is like none*"));
   EXPECT_THAT(problems(R"("rules": [])", good), HasSubstr("1 to 256 can stand here"));
   EXPECT_THAT(problems(R"("rules": "a.rules")", good), HasSubstr("must be an array"));
-  EXPECT_THAT(problems(R"("rules": ["folder/"])", good), HasSubstr("is a folder's name"));
+  EXPECT_THAT(problems(R"("rules": ["folder/"])", good), HasSubstr("did not come with the policy"));
   EXPECT_THAT(problems(R"("work": 300)", good), HasSubstr("\"rules\""));
   const auto with = [&](const std::string& more) {
     return problems(R"("rules": ["a.rules"], )" + more, good);

@@ -78,18 +78,17 @@ struct Pattern {
   const std::string folder, like;
 };
 
-// Of those that are like it, a line each.
-tl::expected<std::string, std::string> lines_of(const Pattern& pattern, std::vector<std::string> names,
-                                                const std::string& where) {
+// Of those that are like it.
+FileReader::Names listed(const Pattern& pattern, std::vector<std::string> names, const std::string& where) {
   if (names.empty()) return tl::unexpected(fmt::format("no file is like {}{}", pattern.like, where));
   if (names.size() > kMaxPatternFiles)
     return tl::unexpected(fmt::format("more than {} files are like {}: name fewer", kMaxPatternFiles,
                                       pattern.folder + pattern.like));
   std::sort(names.begin(), names.end());
-  return fmt::format("{}\n", fmt::join(names, "\n"));
+  return names;
 }
 
-tl::expected<std::string, std::string> list_files(const std::string& from, const std::string& path) {
+FileReader::Names list_files(const std::string& from, const std::string& path) {
   const Pattern pattern(path);
   const std::string folder = (std::filesystem::path(from) / pattern.folder).string();
   const std::unique_ptr<DIR, Closer> directory(opendir(folder.empty() ? "." : folder.c_str()));
@@ -97,14 +96,23 @@ tl::expected<std::string, std::string> list_files(const std::string& from, const
   std::vector<std::string> names;
   while (const dirent* const entry = readdir(directory.get())) {
     const std::string name = &entry->d_name[0];
-    if (!pattern.matches(name)) continue;
-    if (name.find('\n') != std::string::npos)
-      return tl::unexpected(
-          fmt::format("{} has a file like {} whose name has more than one line", folder, pattern.like));
-    names.push_back(pattern.folder + name);
+    if (pattern.matches(name)) names.push_back(pattern.folder + name);
     if (names.size() > kMaxPatternFiles) break;
   }
-  return lines_of(pattern, std::move(names), " in " + folder);
+  return listed(pattern, std::move(names), " in " + folder);
+}
+
+// Of those that are there.
+FileReader::Names list_in(const FileContents& contents, const std::string& path) {
+  const Pattern pattern(path);
+  std::vector<std::string> names;
+  for (auto at = contents.lower_bound(pattern.folder);
+       at != contents.end() && at->first.starts_with(pattern.folder) && names.size() <= kMaxPatternFiles;
+       ++at) {
+    const std::string name = at->first.substr(pattern.folder.size());
+    if (name.find('/') == std::string::npos && pattern.matches(name)) names.push_back(at->first);
+  }
+  return listed(pattern, std::move(names), " among those that came with the policy");
 }
 
 // The files below a directory, as far as they are not too much together.
@@ -114,35 +122,21 @@ class Directory {
   tl::expected<std::string, std::string> read(const std::string& name) {
     if (name.find('\0') != std::string::npos)
       return tl::unexpected(std::string("the path contains a zero byte"));
-    if (is_list_of_files(name)) return list_files(path_, name.substr(0, name.size() - 1));
     auto content = read_regular((std::filesystem::path(path_) / name).string(), kMaxFileBytes);
     if (!content) return content;
     if (content->size() > left_) return tl::unexpected(too_much_with(name, most_));
     left_ -= content->size();
     return content;
   }
+  FileReader::Names list(const std::string& pattern) const { return list_files(path_, pattern); }
 
  private:
   std::string path_;
   u64 most_, left_;
 };
 
-using FileResult = tl::expected<FileText, std::string>;
-
-// Not owned by what it gives, but for the names that are like a pattern.
-FileResult find_in(const FileContents& contents, const std::string& path) {
-  if (is_list_of_files(path)) {
-    const Pattern pattern(path.substr(0, path.size() - 1));
-    std::vector<std::string> names;
-    for (auto at = contents.lower_bound(pattern.folder);
-         at != contents.end() && at->first.starts_with(pattern.folder); ++at) {
-      const std::string name = at->first.substr(pattern.folder.size());
-      if (name.find_first_of("/\n") == std::string::npos && pattern.matches(name)) names.push_back(at->first);
-    }
-    auto lines = lines_of(pattern, std::move(names), " among those that came with the policy");
-    if (!lines) return tl::unexpected(std::move(lines.error()));
-    return std::make_shared<const std::string>(*std::move(lines));
-  }
+// Not owned by what it gives.
+FileReader::Text find_in(const FileContents& contents, const std::string& path) {
   const auto at = contents.find(path);
   if (at == contents.end())
     return tl::unexpected(fmt::format("the file {} did not come with the policy", path));
@@ -151,9 +145,6 @@ FileResult find_in(const FileContents& contents, const std::string& path) {
 
 }  // namespace
 
-std::string list_of_files(const std::string& pattern) { return pattern + "/"; }
-bool is_list_of_files(std::string_view path) { return path.ends_with('/'); }
-
 std::string too_much_with(const std::string& path, u64 most) {
   return fmt::format(
       "with {}, the files that the policy names have more than {} MiB together, the most that is read", path,
@@ -161,36 +152,39 @@ std::string too_much_with(const std::string& path, u64 most) {
 }
 
 FileReader read_files_from(std::string directory) {
-  return [from = std::make_shared<Directory>(std::move(directory), kMaxFilesBytes)](
-             const std::string& path) -> FileResult {
-    auto content = from->read(path);
-    if (!content) return tl::unexpected(std::move(content.error()));
-    return std::make_shared<const std::string>(*std::move(content));
-  };
+  const auto from = std::make_shared<Directory>(std::move(directory), kMaxFilesBytes);
+  return {[from](const std::string& path) -> FileReader::Text {
+            auto content = from->read(path);
+            if (!content) return tl::unexpected(std::move(content.error()));
+            return std::make_shared<const std::string>(*std::move(content));
+          },
+          [from](const std::string& pattern) { return from->list(pattern); }};
 }
 
 FileReader read_files_of(FileContents contents) {
-  auto kept = std::make_shared<const FileContents>(std::move(contents));
-  return [kept](const std::string& path) -> FileResult {
-    auto content = find_in(*kept, path);
-    if (content && !is_list_of_files(path)) *content = FileText(kept, content->get());
-    return content;
-  };
+  const auto kept = std::make_shared<const FileContents>(std::move(contents));
+  return {[kept](const std::string& path) {
+            auto content = find_in(*kept, path);
+            if (content) *content = FileText(kept, content->get());
+            return content;
+          },
+          [kept](const std::string& pattern) { return list_in(*kept, pattern); }};
 }
 
 FileReader read_files_in(const FileContents& contents) {
-  return [&contents](const std::string& path) { return find_in(contents, path); };
+  return {[&contents](const std::string& path) { return find_in(contents, path); },
+          [&contents](const std::string& pattern) { return list_in(contents, pattern); }};
 }
 
 FileReader collect_files_from(std::string directory, FileContents& contents, u64 most) {
-  return [from = std::make_shared<Directory>(std::move(directory), most),
-          &contents](const std::string& path) -> FileResult {
-    auto content = from->read(path);
-    if (!content) return tl::unexpected(std::move(content.error()));
-    if (is_list_of_files(path)) return std::make_shared<const std::string>(*std::move(content));
-    contents[path] = *std::move(content);
-    return FileText();
-  };
+  const auto from = std::make_shared<Directory>(std::move(directory), most);
+  return {[from, &contents](const std::string& path) -> FileReader::Text {
+            auto content = from->read(path);
+            if (!content) return tl::unexpected(std::move(content.error()));
+            contents[path] = *std::move(content);
+            return FileText();
+          },
+          [from](const std::string& pattern) { return from->list(pattern); }};
 }
 
 tl::expected<std::string, std::string> read_policy_text(const std::string& path) {

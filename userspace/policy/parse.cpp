@@ -34,17 +34,6 @@ constexpr u64 kMaxSpinNs = 1'000'000'000;
 constexpr u64 kMinHeartbeatNs = 10'000'000;
 constexpr u64 kMaxHeartbeatNs = 10'000'000'000;
 
-// The first ones.
-std::vector<std::string> lines_of(std::string_view text, std::size_t most) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size() && lines.size() < most;) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 class PolicyReader {
  public:
   PolicyReader(Report& report, const FileReader& files, u64 longest_file, Hash& hash)
@@ -193,10 +182,6 @@ class PolicyReader {
     return named_file(place, *std::move(path));
   }
   std::optional<NamedFile> named_file(const Place& place, std::string path) {
-    if (is_list_of_files(path)) {
-      report_.at(place, fmt::format("\"{}\" is a folder's name: give a file's", path));
-      return std::nullopt;
-    }
     auto content = files_(path);
     if (!content) {
       report_.at(place, content.error());
@@ -220,12 +205,12 @@ class PolicyReader {
     if (!path) return files;
     std::vector<std::string> names{*path};
     if (is_pattern(*path)) {
-      const auto list = files_(list_of_files(*path));
+      auto list = files_.list(*path);
       if (!list) {
         report_.at(place, list.error());
         return files;
       }
-      names = lines_of(**list, kMaxPatternFiles);
+      names = *std::move(list);
     }
     for (std::string& name : names) {
       auto file = named_file(place, std::move(name));

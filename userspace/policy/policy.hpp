@@ -232,14 +232,24 @@ inline constexpr u32 kMaxCounted = 1'000'000;  // and where there are so many mo
 // ---- Files (files.cpp) -----------------------------------------------------------------------------
 // A file's content, which may have many megabytes and is not copied on its way.
 using FileText = std::shared_ptr<const std::string>;
-// Gives a file's content by the path written in the policy, or a sentence why not; nullptr: what is in it is
-// not asked now, so nothing about it is wrong.
-using FileReader = std::function<tl::expected<FileText, std::string>(const std::string& path)>;
+// Gives files by the path written in the policy. Errors are sentences.
+class FileReader {
+ public:
+  using Text = tl::expected<FileText, std::string>;
+  using Names = tl::expected<std::vector<std::string>, std::string>;
+  FileReader(std::function<Text(const std::string&)> read, std::function<Names(const std::string&)> list)
+      : read_(std::move(read)), list_(std::move(list)) {}
+  // A file's content; nullptr: what is in it is not asked now, so nothing about it is wrong.
+  Text operator()(const std::string& path) const { return read_(path); }
+  // The paths, in their order, of the files that are like a pattern (glob(7)) in its last part; at least one,
+  // at most kMaxPatternFiles.
+  Names list(const std::string& pattern) const { return list_(pattern); }
+
+ private:
+  std::function<Text(const std::string&)> read_;
+  std::function<Names(const std::string&)> list_;
+};
 using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
-// By what it gives the names of the files that a pattern (glob(7), in a path's last part) stands for, a line
-// each, in their order. No file has such a path.
-std::string list_of_files(const std::string& pattern);
-bool is_list_of_files(std::string_view path);
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
 // devices, directories, files over kMaxFileBytes and what makes all of them over kMaxFilesBytes are refused
