@@ -42,7 +42,6 @@ struct RuleSource {
 // What is said of a rule, beside what it asks for.
 struct RuleHead {
   u32 gid = 1, sid = 0, rev = 0, priority = 3;
-  signatures::Action action = signatures::Action::alert;
   std::string msg, category;
   bool operator==(const RuleHead&) const = default;
 };

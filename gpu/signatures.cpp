@@ -73,6 +73,19 @@ bool has_its_fast_pattern(const Signature& signature) {
 
 }  // namespace
 
+u32 turn_of(Action action) {
+  switch (action) {
+    case Action::pass:
+      return 0;
+    case Action::drop:
+      return 1;
+    case Action::alert:
+      return 3;
+    default:
+      return 2;
+  }
+}
+
 const std::vector<Step>& searched_steps(const Signature& signature) {
   const u32 buffer = signature.fast_pattern->buffer;
   return buffer == 0 ? signature.payload : signature.dns->names[buffer - 1].steps;

@@ -51,6 +51,8 @@ inline constexpr u32 kMostName = 1025, kMostLabels = 255, kMostQuestions = 1024;
 inline constexpr u32 kMostNames = 8;
 
 enum class Action : u8 { alert, pass, drop, reject, reject_dst, reject_both };
+// By which rules count: those that pass first, then those that drop, that reject, that alert.
+u32 turn_of(Action action);
 
 // ---- the packet's header -------------------------------------------------------------------------------
 
@@ -211,6 +213,14 @@ struct DataAt {
   bool relative = false, negated = false;
   bool operator==(const DataAt&) const = default;
 };
+// Of conditions and steps, what is to be done with each kind of them.
+template <class... Ts>
+struct Visitor : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Visitor(Ts...) -> Visitor<Ts...>;
+
 using Step = std::variant<Content, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt>;
 
 // ---- DNS messages ---------------------------------------------------------------------------------------

@@ -14,13 +14,6 @@ namespace {
 
 namespace sig = signatures;
 
-template <class... Ts>
-struct Visitor : Ts... {
-  using Ts::operator()...;
-};
-template <class... Ts>
-Visitor(Ts...) -> Visitor<Ts...>;
-
 // ---- the header ----------------------------------------------------------------------------------------
 
 template <class T>
@@ -114,28 +107,28 @@ bool bits_match(sig::Bits mode, u8 bits, u8 wanted) {
 
 bool condition_matches(const sig::Condition& condition, const SignaturePacket& packet) {
   return std::visit(
-      Visitor{[&](const sig::FieldIs& one) {
-                const auto value = value_of(one.field, packet);
-                return value && (one.values.first <= *value && *value <= one.values.last) != one.negated;
-              },
-              [&](const sig::TcpFlagsAre& one) {
-                if (packet.protocol != XG_IPPROTO_TCP || packet.transport.empty()) return false;
-                const u8 flags = packet.transport[13];
-                for (const u8 some : one.some_of)
-                  if (some != 0 && (flags & some) == 0) return false;
-                if (one.flags == 0 && flags != 0) return one.mode == sig::Bits::not_all;
-                return bits_match(one.mode, flags & one.mask, one.flags);
-              },
-              [&](const sig::FragmentBitsAre& one) {
-                if (!packet.v4) return false;
-                const auto bits = static_cast<u8>(packet.bytes[packet.ip + 6] >> 5);
-                return bits_match(one.mode, bits, one.bits) &&
-                       (one.mode != sig::Bits::all || bits != one.bits);
-              },
-              [&](const sig::IpOptionIs& one) { return packet.ip_options[one.type]; },
-              [&](const sig::SameAddresses&) {
-                return std::equal(packet.src.begin(), packet.src.end(), packet.dst.begin(), packet.dst.end());
-              }},
+      sig::Visitor{
+          [&](const sig::FieldIs& one) {
+            const auto value = value_of(one.field, packet);
+            return value && (one.values.first <= *value && *value <= one.values.last) != one.negated;
+          },
+          [&](const sig::TcpFlagsAre& one) {
+            if (packet.protocol != XG_IPPROTO_TCP || packet.transport.empty()) return false;
+            const u8 flags = packet.transport[13];
+            for (const u8 some : one.some_of)
+              if (some != 0 && (flags & some) == 0) return false;
+            if (one.flags == 0 && flags != 0) return one.mode == sig::Bits::not_all;
+            return bits_match(one.mode, flags & one.mask, one.flags);
+          },
+          [&](const sig::FragmentBitsAre& one) {
+            if (!packet.v4) return false;
+            const auto bits = static_cast<u8>(packet.bytes[packet.ip + 6] >> 5);
+            return bits_match(one.mode, bits, one.bits) && (one.mode != sig::Bits::all || bits != one.bits);
+          },
+          [&](const sig::IpOptionIs& one) { return packet.ip_options[one.type]; },
+          [&](const sig::SameAddresses&) {
+            return std::equal(packet.src.begin(), packet.src.end(), packet.dst.begin(), packet.dst.end());
+          }},
       condition);
 }
 

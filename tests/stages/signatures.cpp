@@ -285,11 +285,8 @@ SignaturesSettings random_signatures(Random& random, u32 count,
                                      sig::Signature (*make)(Random&, u32) = random_rule) {
   std::vector<sig::Signature> rules;
   for (u32 i = 0; i < count; i++) rules.push_back(make(random, i + 1));
-  const auto turn = [](const sig::Signature& rule) {
-    return rule.action == sig::Action::pass ? 0 : rule.action == sig::Action::alert ? 2 : 1;
-  };
   std::stable_sort(rules.begin(), rules.end(),
-                   [&](const auto& a, const auto& b) { return turn(a) < turn(b); });
+                   [&](const auto& a, const auto& b) { return turn_of(a.action) < turn_of(b.action); });
   SignaturesSettings settings;
   settings.rules.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
   settings.work = random.pick(std::array<u32, 3>{256, 512, gpu::kMostWork});

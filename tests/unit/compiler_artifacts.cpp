@@ -309,8 +309,7 @@ TEST(CompilerArtifacts, OfRuleFilesAreTheirStagesCodeWithWhatIsSaidOfEachRule) {
   const auto& rules = *gpu::file_rules(whole.pipelines->settings()[0].stages[0]);
   EXPECT_EQ(rules.signatures, nullptr);
   ASSERT_EQ(rules.heads->size(), 1u);
-  EXPECT_EQ(rules.heads->front(),
-            (gpu::RuleHead{1, 1, 5, 2, gpu::signatures::Action::alert, "a", "A bad thing"}));
+  EXPECT_EQ(rules.heads->front(), (gpu::RuleHead{1, 1, 5, 2, "a", "A bad thing"}));
   ASSERT_EQ(rules.notes.size(), 1u);
   EXPECT_EQ(gpu::rule_text(whole.policy.pipelines[0].stages[0], 1, nullptr), " rule 1:1");
   const PolicySource other = two_of_rules("drop udp any any -> any any (content:\"c\"; sid:2;)\n");

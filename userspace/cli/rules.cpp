@@ -159,15 +159,6 @@ std::string text_of(const CheckReport& report) {
   return text;
 }
 
-void count(std::vector<KeywordReport>& keywords, const std::string& keyword) {
-  const auto found = std::find_if(keywords.begin(), keywords.end(),
-                                  [&](const KeywordReport& one) { return one.keyword == keyword; });
-  if (found == keywords.end())
-    keywords.push_back({keyword, 1});
-  else
-    found->rules++;
-}
-
 // What the policy says beside its rules, of its stages that decide by rules the first one's; or a sentence.
 tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path) {
   const auto source = compiler::read_policy(path);
@@ -259,11 +250,12 @@ int check(const Arguments& arguments, Format format) {
   };
   for (const auto& one : loaded.wrong) report.wrong.push_back(problem(one));
   if (!report.wrong.empty()) report.error = report.wrong.front();
+  rules::NotYetCounts not_yet;
   for (const auto& rule : loaded.rules) {
     const auto lowered = rules::lower(rule);
     report.decided += lowered.signature.has_value();
     report.over_tcp_too += lowered.over_tcp_too;
-    for (const auto& one : lowered.not_yet) count(report.not_yet, one.keyword);
+    not_yet.add(lowered);
     auto addresses = arguments.references.empty() ? std::vector<std::string>()
                                                   : rules::addresses_of(rule, references, loaded.notes);
     if (!arguments.verbose) continue;
@@ -274,8 +266,7 @@ int check(const Arguments& arguments, Format format) {
   std::stable_sort(report.notes.begin(), report.notes.end(), [](const auto& one, const auto& other) {
     return std::tie(*one.file, *one.line) < std::tie(*other.file, *other.line);
   });
-  std::stable_sort(report.not_yet.begin(), report.not_yet.end(),
-                   [](const auto& one, const auto& other) { return one.rules > other.rules; });
+  for (auto& [keyword, count] : not_yet.sorted()) report.not_yet.push_back({std::move(keyword), count});
   if (format == Format::json)
     print_record(report);
   else

@@ -71,7 +71,6 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
   to.value(u64{code.heads.size()});
   for (const gpu::RuleHead& head : code.heads) {
     for (const u32 number : {head.gid, head.sid, head.rev, head.priority}) to.value(number);
-    to.value(head.action);
     to.text(head.msg);
     to.text(head.category);
   }
@@ -130,7 +129,6 @@ Result<Artifact> read_code(MemoryReader& from) {
   each(from, [&] {
     gpu::RuleHead& head = code.heads.emplace_back();
     for (u32* const number : {&head.gid, &head.sid, &head.rev, &head.priority}) *number = from.value<u32>();
-    head.action = from.value<gpu::signatures::Action>();
     head.msg = from.text();
     head.category = from.text();
   });

@@ -15,19 +15,6 @@ namespace {
 
 namespace sig = gpu::signatures;
 
-u32 turn_of(sig::Action action) {
-  switch (action) {
-    case sig::Action::pass:
-      return 0;
-    case sig::Action::drop:
-      return 1;
-    case sig::Action::alert:
-      return 3;
-    default:
-      return 2;
-  }
-}
-
 // Reads what a source says, and reports what is wrong in it.
 class Maker {
  public:
@@ -77,31 +64,22 @@ class Maker {
   static void lower(const std::vector<rules::Rule>& rules, const rules::Classes& classes,
                     gpu::FileRules& to) {
     std::vector<std::pair<sig::Signature, gpu::RuleHead>> made;
-    std::vector<std::pair<std::string, u64>> not_yet;  // keywords, and how many rules ask for them
-    u64 passing = 0;
+    rules::NotYetCounts not_yet;
+    u64 passing = 0, over_tcp_too = 0;
     for (const rules::Rule& rule : rules) {
       auto lowered = rules::lower(rule);
-      for (const auto& one : lowered.not_yet) {
-        const auto known = std::find_if(not_yet.begin(), not_yet.end(),
-                                        [&](const auto& other) { return other.first == one.keyword; });
-        if (known == not_yet.end())
-          not_yet.emplace_back(one.keyword, 1);
-        else
-          known->second++;
-      }
+      not_yet.add(lowered);
+      over_tcp_too += lowered.over_tcp_too;
       if (!lowered.signature) {
         passing += rule.header.action == rules::Action::pass;
         continue;
       }
       const sig::Signature& signature = *lowered.signature;
       const auto category = classes.find(rule.classtype);
-      gpu::RuleHead head{signature.gid,
-                         signature.sid,
-                         signature.rev,
-                         signature.priority,
-                         signature.action,
-                         rule.msg,
-                         category == classes.end() ? rule.classtype : category->second.description};
+      gpu::RuleHead head{
+          signature.gid, signature.sid,
+          signature.rev, signature.priority,
+          rule.msg,      category == classes.end() ? rule.classtype : category->second.description};
       made.emplace_back(std::move(*lowered.signature), std::move(head));
     }
     const auto order = [](const sig::Signature& rule) {
@@ -115,26 +93,36 @@ class Maker {
       signatures.push_back(std::move(signature));
       heads.push_back(std::move(head));
     }
-    const u64 left = rules.size() - signatures.size();
-    if (left != 0) {
-      std::stable_sort(not_yet.begin(), not_yet.end(),
-                       [](const auto& one, const auto& other) { return one.second > other.second; });
+    to.notes = notes_of(rules.size(), signatures.size(), not_yet, passing, over_tcp_too);
+    to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
+    to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
+  }
+
+  // What an operator would else take for decided.
+  static std::vector<std::string> notes_of(u64 rules, u64 decided, const rules::NotYetCounts& not_yet,
+                                           u64 passing, u64 over_tcp_too) {
+    constexpr std::size_t kNamed = 5;
+    std::vector<std::string> notes;
+    if (decided != rules) {
       std::string asked;
-      constexpr std::size_t kNamed = 5;
-      for (std::size_t i = 0; i < std::min(not_yet.size(), kNamed); i++)
-        asked += fmt::format("{}{} ({})", i == 0 ? "" : ", ", not_yet[i].first, not_yet[i].second);
-      to.notes.push_back(fmt::format(
+      auto keywords = not_yet.sorted();
+      keywords.resize(std::min(keywords.size(), kNamed));
+      for (const auto& [keyword, count] : keywords)
+        asked += fmt::format("{}{} ({})", asked.empty() ? "" : ", ", keyword, count);
+      notes.push_back(fmt::format(
           "{} of {} rules are not decided in this release, which lets go on what they would stop; most "
           "often they ask for {}: xdpgpu rules check -v says it of each",
-          left, rules.size(), asked));
+          rules - decided, rules, asked));
     }
     if (passing != 0)
-      to.notes.push_back(fmt::format(
+      notes.push_back(fmt::format(
           "{} of the rules that are not decided are rules that pass: what they would let go on, other rules "
           "may drop",
           passing));
-    to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
-    to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
+    if (over_tcp_too != 0)
+      notes.push_back(fmt::format(
+          "{} of the rules are for DNS over TCP, too, which is not decided: it goes on", over_tcp_too));
+    return notes;
   }
 
   Report& report_;

@@ -12,13 +12,6 @@ namespace {
 
 namespace sig = signatures;
 
-template <class... Ts>
-struct Visitor : Ts... {
-  using Ts::operator()...;
-};
-template <class... Ts>
-Visitor(Ts...) -> Visitor<Ts...>;
-
 static_assert(XG_SIGNATURES_TRIES == sig::kMostTries && XG_SIGNATURES_VARIABLES >= sig::kMostVariables &&
               XG_SIGNATURES_CHOICES >= sig::kMostTriedAgain &&
               XG_SIGNATURES_MOST_PATTERNS == sig::kMostPatterns && XG_SIGNATURES_DNS_NAME == sig::kMostName &&
@@ -105,25 +98,26 @@ std::vector<u32> words_of(const std::optional<sig::Ranges<u16>>& ports) {
 
 std::vector<u32> words_of(const sig::Condition& condition) {
   const auto word = [](u32 kind, auto argument) { return kind | static_cast<u32>(argument) << 8; };
-  return std::visit(
-      Visitor{[&](const sig::FieldIs& one) -> std::vector<u32> {
-                return {word(XG_CONDITION_FIELD_IS, one.field) | (one.negated ? XG_CONDITION_NEGATED : 0),
-                        one.values.first, one.values.last};
-              },
-              [&](const sig::TcpFlagsAre& one) -> std::vector<u32> {
-                return {word(XG_CONDITION_TCP_FLAGS, one.mode), one.flags | u32{one.mask} << 8,
-                        one.some_of[0] | u32{one.some_of[1]} << 8};
-              },
-              [&](const sig::FragmentBitsAre& one) -> std::vector<u32> {
-                return {word(XG_CONDITION_FRAGMENT_BITS, one.mode), one.bits, 0};
-              },
-              [&](const sig::IpOptionIs& one) -> std::vector<u32> {
-                return {word(XG_CONDITION_IP_OPTION, one.type), 0, 0};
-              },
-              [&](const sig::SameAddresses&) -> std::vector<u32> {
-                return {XG_CONDITION_SAME_ADDRESSES, 0, 0};
-              }},
-      condition);
+  return std::visit(sig::Visitor{[&](const sig::FieldIs& one) -> std::vector<u32> {
+                                   return {word(XG_CONDITION_FIELD_IS, one.field) |
+                                               (one.negated ? XG_CONDITION_NEGATED : 0),
+                                           one.values.first, one.values.last};
+                                 },
+                                 [&](const sig::TcpFlagsAre& one) -> std::vector<u32> {
+                                   return {word(XG_CONDITION_TCP_FLAGS, one.mode),
+                                           one.flags | u32{one.mask} << 8,
+                                           one.some_of[0] | u32{one.some_of[1]} << 8};
+                                 },
+                                 [&](const sig::FragmentBitsAre& one) -> std::vector<u32> {
+                                   return {word(XG_CONDITION_FRAGMENT_BITS, one.mode), one.bits, 0};
+                                 },
+                                 [&](const sig::IpOptionIs& one) -> std::vector<u32> {
+                                   return {word(XG_CONDITION_IP_OPTION, one.type), 0, 0};
+                                 },
+                                 [&](const sig::SameAddresses&) -> std::vector<u32> {
+                                   return {XG_CONDITION_SAME_ADDRESSES, 0, 0};
+                                 }},
+                    condition);
 }
 
 // A step's words, with what is common to them.
@@ -186,44 +180,44 @@ StepWords words_of(const sig::Content& one, Shared& shared) {
 }
 
 StepWords words_of(const sig::Step& step, Shared& shared) {
-  return std::visit(Visitor{[&](const sig::Content& one) { return words_of(one, shared); },
-                            [](const sig::ByteTest& one) {
-                              return StepWords(XG_STEP_TEST)
-                                  .flag(one.negated, XG_STEP_NEGATED)
-                                  .argument(one.op)
-                                  .number(one.number)
-                                  .mask(one.mask)
-                                  .value(one.value);
-                            },
-                            [](const sig::ByteJump& one) {
-                              return StepWords(XG_STEP_JUMP)
-                                  .flag(one.align, XG_STEP_ALIGN)
-                                  .argument(one.from)
-                                  .number(one.number)
-                                  .word(3, one.multiplier)
-                                  .value({one.post_offset, {}});
-                            },
-                            [](const sig::ByteExtract& one) {
-                              return StepWords(XG_STEP_EXTRACT)
-                                  .number(one.number)
-                                  .word(3, one.multiplier)
-                                  .value({one.align, {}})
-                                  .word(6, one.variable);
-                            },
-                            [](const sig::ByteMath& one) {
-                              return StepWords(XG_STEP_MATH)
-                                  .argument(one.op)
-                                  .number(one.number)
-                                  .mask(one.mask)
-                                  .value(one.right)
-                                  .word(6, one.variable);
-                            },
-                            [](const sig::DataAt& one) {
-                              return StepWords(XG_STEP_DATA_AT)
-                                  .flag(one.negated, XG_STEP_NEGATED)
-                                  .flag(one.relative, XG_STEP_RELATIVE)
-                                  .value(one.offset);
-                            }},
+  return std::visit(sig::Visitor{[&](const sig::Content& one) { return words_of(one, shared); },
+                                 [](const sig::ByteTest& one) {
+                                   return StepWords(XG_STEP_TEST)
+                                       .flag(one.negated, XG_STEP_NEGATED)
+                                       .argument(one.op)
+                                       .number(one.number)
+                                       .mask(one.mask)
+                                       .value(one.value);
+                                 },
+                                 [](const sig::ByteJump& one) {
+                                   return StepWords(XG_STEP_JUMP)
+                                       .flag(one.align, XG_STEP_ALIGN)
+                                       .argument(one.from)
+                                       .number(one.number)
+                                       .word(3, one.multiplier)
+                                       .value({one.post_offset, {}});
+                                 },
+                                 [](const sig::ByteExtract& one) {
+                                   return StepWords(XG_STEP_EXTRACT)
+                                       .number(one.number)
+                                       .word(3, one.multiplier)
+                                       .value({one.align, {}})
+                                       .word(6, one.variable);
+                                 },
+                                 [](const sig::ByteMath& one) {
+                                   return StepWords(XG_STEP_MATH)
+                                       .argument(one.op)
+                                       .number(one.number)
+                                       .mask(one.mask)
+                                       .value(one.right)
+                                       .word(6, one.variable);
+                                 },
+                                 [](const sig::DataAt& one) {
+                                   return StepWords(XG_STEP_DATA_AT)
+                                       .flag(one.negated, XG_STEP_NEGATED)
+                                       .flag(one.relative, XG_STEP_RELATIVE)
+                                       .value(one.offset);
+                                 }},
                     step);
 }
 
@@ -397,11 +391,6 @@ u32 action_of(const sig::Signature& rule) {
       return XG_SIGNATURE_DROP;
   }
 }
-// By which rules are in order.
-u32 turn_of(const sig::Signature& rule) {
-  const u32 action = action_of(rule);
-  return action == XG_SIGNATURE_PASS ? 0 : action == XG_SIGNATURE_DROP ? 1 : 2;
-}
 
 u32 flags_of(const sig::Signature& rule) {
   const sig::Header& header = rule.header;
@@ -431,8 +420,9 @@ Check check(const SignaturesSettings& stage) {
   if (rules.size() > kMaxSignatures)
     return refuse("it has {} rules, {} are possible: use fewer", rules.size(), kMaxSignatures);
   if (!std::is_sorted(rules.begin(), rules.end(),
-                      [](const auto& a, const auto& b) { return turn_of(a) < turn_of(b); }))
-    return refuse("its rules are not in order: those that pass come first, then those that drop");
+                      [](const auto& a, const auto& b) { return turn_of(a.action) < turn_of(b.action); }))
+    return refuse(
+        "its rules are not in order: those that pass come first, then those that drop, those that reject");
   for (const sig::Signature& rule : rules)
     if (const auto why = sig::beyond_bounds(rule))
       return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);

@@ -286,6 +286,24 @@ class Lowering {
 
 }  // namespace
 
+void NotYetCounts::add(const Lowered& lowered) {
+  for (const NotYet& one : lowered.not_yet) {
+    const auto known = std::find_if(counts_.begin(), counts_.end(),
+                                    [&](const auto& other) { return other.first == one.keyword; });
+    if (known == counts_.end())
+      counts_.emplace_back(one.keyword, 1);
+    else
+      known->second++;
+  }
+}
+
+std::vector<std::pair<std::string, u64>> NotYetCounts::sorted() const {
+  auto counts = counts_;
+  std::stable_sort(counts.begin(), counts.end(),
+                   [](const auto& one, const auto& other) { return one.second > other.second; });
+  return counts;
+}
+
 Lowered lower(const Rule& rule, u32 priority) { return Lowering(rule, priority).done(); }
 
 }  // namespace xdpgpu::rules

@@ -31,6 +31,16 @@ struct Lowered {
   std::vector<NotYet> not_yet;  // each keyword once, in the rule's order; none where there is a signature
   bool over_tcp_too = false;    // what the rule asks of DNS messages over TCP, the signature does not
 };
+// The keywords that stand in the way, and of how many rules.
+class NotYetCounts {
+ public:
+  void add(const Lowered& lowered);
+  // By what most rules ask for.
+  std::vector<std::pair<std::string, u64>> sorted() const;
+
+ private:
+  std::vector<std::pair<std::string, u64>> counts_;  // in the order in which they came
+};
 // priority: of a rule that has none by its own word or its class.
 Lowered lower(const Rule& rule, u32 priority = 3);
 
