@@ -172,14 +172,20 @@ __device__ inline bool stage_packet(const xg_batch& batch, const xg_descriptor& 
   return true;
 }
 
+// Another lane's descriptor. For whole warps.
+__device__ inline xg_descriptor descriptor_of(const xg_descriptor& mine, u32 lane) {
+  return {
+      u64{__shfl_sync(~0u, u32(mine.offset >> 32), lane)} << 32 | __shfl_sync(~0u, u32(mine.offset), lane),
+      __shfl_sync(~0u, mine.length, lane), __shfl_sync(~0u, mine.flags, lane)};
+}
+
 // The lanes of a warp inspect packet i, which waits for it at a stage. -> what they found is in `f`, and the
 // packet as it is read from now on in `seen`. kStages: what is in `lines` goes.
 template <bool kStages>
-__device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, u32 kind, u32 body, Lines& lines,
-                                              xg_view& seen) {
+__device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, xg_descriptor descriptor,
+                                              u32 kind, u32 body, Lines& lines, xg_view& seen) {
   const xg_state f{lines.inspection};
   const u32 lane = threadIdx.x % kWarpLanes;
-  const xg_descriptor descriptor = batch.descriptors.v[i];
   Staged staged;
   const bool here = kStages && stage_packet(batch, descriptor, lines, staged);
   const xg_batch& from = here ? staged.batch : batch;
@@ -195,19 +201,20 @@ __device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, u32 
   if (here) xg_view_of(descriptor, i, seen);
 }
 
-// Those of a warp's packets that wait for it, one after the other, to their end. i, way and r are each lane's
-// packet's. -> whether there were some; then, with kStages, `lines` has others.
+// Those of a warp's packets that wait for it, one after the other, to their end. i, descriptor, way and r are
+// each lane's packet's. -> whether there were some; then, with kStages, `lines` has others.
 template <bool kStages>
-__device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, xg_way& way, xg_result& r,
-                                       Lines& lines) {
+__device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_descriptor& descriptor,
+                                       xg_way& way, xg_result& r, Lines& lines) {
   const xg_state f{lines.inspection};
   u32 waiting = __ballot_sync(~0u, way.kind >= XG_KIND_INSPECTS);
   if (waiting == 0) return false;
   for (; waiting != 0; waiting &= waiting - 1) {
     const u32 owner = __ffs(static_cast<int>(waiting)) - 1;
     xg_view seen;
-    inspect_together<kStages>(batch, __shfl_sync(~0u, i, owner), __shfl_sync(~0u, way.kind, owner),
-                              __shfl_sync(~0u, way.body, owner), lines, seen);
+    inspect_together<kStages>(batch, __shfl_sync(~0u, i, owner), descriptor_of(descriptor, owner),
+                              __shfl_sync(~0u, way.kind, owner), __shfl_sync(~0u, way.body, owner), lines,
+                              seen);
     if (threadIdx.x % kWarpLanes == owner) xg_conclude(batch, seen, f, way, r);
     __syncwarp();
   }
@@ -273,7 +280,8 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
     }
   }
   __syncwarp();
-  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0 && detail::inspect_waiting<true>(batch, i, way, r, lines))
+  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0 &&
+      detail::inspect_waiting<true>(batch, i, descriptor, way, r, lines))
     detail::fetch_lines(batch, at, lines);
   if (!kTables && way.kind != 0) r = xg_no_result();
   if constexpr (kTables) detail::keep(batch, i, descriptor, way, has_line, scratch, lines);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/cuda/kernel.cu: the CUDA entry: one thread a packet, of a large batch with tables in two kernels.
+// Where payload is inspected a warp has fewer packets than lanes (packets_per_warp()).
 #include "gpu/cuda/kernel.hpp"
 #include "gpu/cuda/tables.cuh"
 
