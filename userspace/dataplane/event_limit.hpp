@@ -5,10 +5,7 @@
 #pragma once
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
-#include <type_traits>
 
 #include "maps/types.h"
 
@@ -49,10 +46,8 @@ class EventLimit {
 class RuleLimits {
  public:
   static constexpr u32 kLimits = 1u << 16;
-  // Memory of limits that nothing is taken of is never touched.
-  RuleLimits() : used_ns_(static_cast<std::atomic<u64>*>(std::calloc(kLimits, sizeof(std::atomic<u64>)))) {
-    if (!used_ns_) throw std::bad_alloc();
-  }
+  // Allocates.
+  RuleLimits() : used_ns_(std::make_unique<std::atomic<u64>[]>(kLimits)) {}
   void set(u32 per_second) noexcept { interval_ns_.store(kSecond / per_second, std::memory_order_relaxed); }
   bool take(u32 pipeline, u32 rule, u64 now_ns) noexcept {
     return take_one(used_ns_[(rule + pipeline * 40'503) % kLimits],
@@ -60,13 +55,9 @@ class RuleLimits {
   }
 
  private:
-  struct Free {
-    void operator()(std::atomic<u64>* memory) const noexcept { std::free(memory); }
-  };
   static constexpr u64 kSecond = 1'000'000'000;
-  static_assert(std::is_trivially_destructible_v<std::atomic<u64>>);
   std::atomic<u64> interval_ns_{0};
-  std::unique_ptr<std::atomic<u64>[], Free> used_ns_;
+  const std::unique_ptr<std::atomic<u64>[]> used_ns_;
 };
 
 }  // namespace xdpgpu::dataplane
