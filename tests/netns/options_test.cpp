@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -155,6 +156,16 @@ TEST_F(Options, EachIsTakenByItsCommand) {
                      "--threshold", limits.path(), "--verbose", rules.path()}});
   const TemporaryFile wrong("alert tcp any any -> $NOWHERE any (msg:\"one\"; sid:1;)\n");
   run({.command = {"rules", "check"}, .arguments = {wrong.path()}, .status = 2});
+  const auto beside = [](const TemporaryFile& file) {
+    return std::filesystem::path(file.path()).filename().string();
+  };
+  const TemporaryFile with_rules(fmt::format(
+      R"({{"version": 1, "default": "pass",
+  "rules": [{{"match": {{"proto": "tcp"}}, "action": {{"inspect": "ids"}}}}],
+  "pipelines": {{"ids": [{{"stage": "signatures", "rules": ["{}"], "classification": "{}",
+    "vars": {{"HOME_NET": ["192.0.2.0/24"]}}}}]}}}})",
+      beside(rules), beside(classes)));
+  run({.command = {"rules", "check"}, .arguments = {"--policy", with_rules.path()}});
   run({.command = {"policy", "init"},
        .arguments = {"-", "--management", "192.0.2.0/24", "--management-port", "2222"}});
   run({.command = {"policy", "check"}, .arguments = {first.path(), "--interfaces", name()}});
