@@ -10,8 +10,6 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -19,6 +17,7 @@
 
 #include "gpu/reference/read.hpp"
 #include "gpu/reference/signature.hpp"
+#include "tests/unit/compiler_captures.hpp"
 #include "userspace/compiler/rules/cost.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
@@ -30,53 +29,12 @@ namespace {
 
 namespace sig = gpu::signatures;
 using gpu::reference::SignaturePacket;
+using test::CapturedPacket;
+using test::content_of;
+using test::packet_of;
+using test::packets_of;
 
 const std::filesystem::path kData = XDPGPU_SOURCE_DIR "/tests/data";
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-struct CapturedPacket {
-  xg_metadata metadata;
-  SignaturePacket seen;
-  bool begins = true;      // it is the first one of its flow in the capture
-  bool begins_dns = true;  // the first one of its flow is a DNS message to port 53
-};
-CapturedPacket packet_of(std::span<const u8> frame) {
-  std::vector<u8> region(XG_METADATA_SIZE + frame.size());
-  std::copy(frame.begin(), frame.end(), region.begin() + XG_METADATA_SIZE);
-  const auto length = static_cast<u32>(frame.size());
-  xg_metadata metadata;
-  dataplane::parse_metadata(frame.data(), length, length, 0, {}, 0, 0, &metadata);
-  std::memcpy(region.data(), &metadata, sizeof(metadata));
-  const auto packet = gpu::reference::read_packet(region, {XG_METADATA_SIZE, length, 0});
-  return {metadata, SignaturePacket(packet.value_or(gpu::reference::Packet{}))};
-}
-
-using FlowEnd = std::pair<std::vector<u8>, u16>;
-std::pair<FlowEnd, FlowEnd> flow_of(const SignaturePacket& packet) {
-  FlowEnd src{{packet.src.begin(), packet.src.end()}, packet.src_port.value_or(0)};
-  FlowEnd dst{{packet.dst.begin(), packet.dst.end()}, packet.dst_port.value_or(0)};
-  return std::minmax(src, dst);
-}
-
-std::vector<CapturedPacket> packets_of(const std::filesystem::path& path) {
-  std::vector<CapturedPacket> packets;
-  std::map<std::pair<FlowEnd, FlowEnd>, bool> flows;
-  auto capture = host::Capture::open(path);
-  if (!capture) throw std::runtime_error(capture.error());
-  while (const auto packet = (*capture)->next()) {
-    packets.push_back(packet_of(packet->frame));
-    CapturedPacket& made = packets.back();
-    const auto [flow, is_new] =
-        flows.emplace(flow_of(made.seen), made.seen.dns && made.seen.dns->is_dns && made.seen.dst_port == 53);
-    made.begins = is_new;
-    made.begins_dns = flow->second;
-  }
-  return packets;
-}
 
 std::vector<RuleFile> rule_files(const std::string& name) {
   if (name != "real.rules") return {{name, content_of(kData / "signatures" / name)}};
