@@ -344,12 +344,13 @@ const Keyword* find_keyword(std::string_view name) {
 }
 
 std::string_view keyword_of_buffer(std::string_view buffer) {
-  std::string_view found = buffer;
+  const auto is_of_today = [](std::string_view name) { return name.find('.') != std::string_view::npos; };
+  std::string_view found;
   for (const Keyword& keyword : kKeywords)
     if (keyword.kind == Kind::buffer && keyword.buffer == buffer &&
-        (found == buffer || keyword.name.find('.') != std::string_view::npos))
+        (found.empty() || (!is_of_today(found) && is_of_today(keyword.name))))
       found = keyword.name;
-  return found;
+  return found.empty() ? buffer : found;
 }
 
 }  // namespace xdpgpu::rules

@@ -35,7 +35,8 @@ struct Keyword {
 
 // Lower and upper case are told apart. Nothing: Suricata 7 has no such keyword.
 const Keyword* find_keyword(std::string_view name);
-// The keyword that names a buffer in rules of today; a name that no buffer has is given back.
+// The keyword that names a buffer in rules of today, the first of several: "file.data" of "file_data". A name
+// that no buffer has is given back.
 std::string_view keyword_of_buffer(std::string_view buffer);
 
 }  // namespace xdpgpu::rules
