@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: MIT
+//
+// Tests of the suricata-verify suite: which of them are for Suricata 7.0.10, whether their rules are taken,
+// and whether their alerts are ours where packets alone decide. tests/data/suricata-verify/table.txt has the
+// answers; with XDPGPU_TEST_WRITE=1 they are written there.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "tests/unit/compiler_captures.hpp"
+#include "userspace/compiler/rules/load.hpp"
+#include "userspace/compiler/rules/lower.hpp"
+
+namespace xdpgpu::rules {
+namespace {
+
+namespace fs = std::filesystem;
+using gpu::reference::SignaturePacket;
+using test::CapturedPacket;
+
+const fs::path kSuite = XDPGPU_SOURCE_DIR "/tests/data/suricata-verify";
+
+// ---- a test.yaml ---------------------------------------------------------------------------------------
+
+using Version = std::array<u32, 3>;
+constexpr Version kSuricata{7, 0, 10};
+
+Version version_of(const std::string& text) {
+  Version version{};
+  std::istringstream parts(text);
+  char dot = '.';
+  for (u32& part : version)
+    if (!(parts >> part >> dot)) break;
+  return version;
+}
+
+// What of `wanted` Suricata 7.0.10 is not; empty: it is all of it.
+std::string unfulfilled(const YAML::Node& wanted) {
+  for (const auto& one : wanted) {
+    const auto key = one.first.as<std::string>();
+    if (key == "features") {
+      for (const auto& feature : one.second)
+        if (feature.as<std::string>() != "LIBNET1.1")  // for "reject"
+          return fmt::format("{} {}", key, feature.as<std::string>());
+      continue;
+    }
+    const auto text = one.second.as<std::string>();
+    const Version version = version_of(text);
+    const std::map<std::string, bool> holds{{"min-version", kSuricata >= version},
+                                            {"gt-version", kSuricata > version},
+                                            {"lt-version", kSuricata < version}};
+    const auto found = holds.find(key);
+    if (found == holds.end()) throw std::runtime_error(fmt::format("requires \"{}\" is not known", key));
+    if (!found->second) return fmt::format("{} {}", key, text);
+  }
+  return {};
+}
+
+// By their names in EVE JSON.
+using Fields = std::map<std::string, std::string>;
+void add_fields(const YAML::Node& node, const std::string& prefix, Fields& fields) {
+  for (const auto& one : node) {
+    const std::string name = prefix + one.first.as<std::string>();
+    if (one.second.IsMap())
+      add_fields(one.second, name + ".", fields);
+    else
+      fields.emplace(name, one.second.as<std::string>());
+  }
+}
+
+// So many alerts have these fields.
+struct Check {
+  u32 count = 0;
+  Fields fields;
+};
+std::vector<Check> checks_of_alerts(const YAML::Node& test) {
+  std::vector<Check> checks;
+  for (const auto& one : test["checks"]) {
+    const auto filter = one["filter"];
+    if (!filter || !unfulfilled(filter["requires"]).empty()) continue;
+    Check check{filter["count"].as<u32>(), {}};
+    add_fields(filter["match"], "", check.fields);
+    if (check.fields["event_type"] == "alert") checks.push_back(std::move(check));
+  }
+  return checks;
+}
+
+// ---- alerts --------------------------------------------------------------------------------------------
+
+struct LoweredRule {
+  Rule rule;
+  Lowered lowered;
+};
+
+std::string text_of(std::span<const u8> address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(address.size() == 4 ? AF_INET : AF_INET6, address.data(), text.data(), text.size());
+  return text.data();
+}
+
+std::string printable(std::span<const u8> payload) {
+  std::string text;
+  for (const u8 byte : payload)
+    text += std::isprint(byte) != 0 || byte == '\n' || byte == '\r' ? static_cast<char>(byte) : '.';
+  return text;
+}
+
+Fields fields_of(const Rule& rule, const SignaturePacket& packet, std::size_t number) {
+  Fields fields{{"event_type", "alert"},
+                {"alert.signature_id", std::to_string(rule.sid)},
+                {"pcap_cnt", std::to_string(number)},
+                {"src_ip", text_of(packet.src)},
+                {"dest_ip", text_of(packet.dst)},
+                {"payload_printable", printable(packet.payload)},
+                {"stream", "0"}};
+  if (packet.src_port) fields.emplace("src_port", std::to_string(*packet.src_port));
+  if (packet.dst_port) fields.emplace("dest_port", std::to_string(*packet.dst_port));
+  return fields;
+}
+// It is one of these; packets without ports have none.
+bool is_known(const std::string& field) {
+  static const std::set<std::string> kFields{
+      "event_type", "alert.signature_id", "pcap_cnt",          "src_ip", "dest_ip",
+      "src_port",   "dest_port",          "payload_printable", "stream"};
+  return kFields.contains(field);
+}
+
+std::vector<Fields> alerts_of(const std::vector<LoweredRule>& rules,
+                              const std::vector<CapturedPacket>& packets) {
+  std::vector<Fields> alerts;
+  std::set<std::tuple<u32, u8, std::pair<test::FlowEnd, test::FlowEnd>>> said;
+  for (std::size_t i = 0; i < packets.size(); i++)
+    for (const auto& [rule, lowered] : rules) {
+      const SignaturePacket& seen = packets[i].seen;
+      if (!lowered.signature || !matches(*lowered.signature, seen)) continue;
+      if (lowered.signature->once_a_flow &&
+          !said.emplace(rule.sid, seen.protocol, test::ends_of(seen)).second)
+        continue;
+      alerts.push_back(fields_of(rule, seen, i + 1));
+    }
+  return alerts;
+}
+
+// Those that have its fields, as far as they are known.
+u32 count_of(const Check& check, const std::vector<Fields>& alerts) {
+  return static_cast<u32>(std::count_if(alerts.begin(), alerts.end(), [&](const Fields& alert) {
+    return std::all_of(check.fields.begin(), check.fields.end(), [&](const auto& wanted) {
+      const auto found = alert.find(wanted.first);
+      return found != alert.end() ? found->second == wanted.second : !is_known(wanted.first);
+    });
+  }));
+}
+
+// ---- a folder ------------------------------------------------------------------------------------------
+
+struct Outcome {
+  bool applies = false;  // to Suricata 7.0.10
+  std::size_t accepted = 0, rules = 0;
+  u32 hold = 0, checks = 0;
+  std::set<std::string> missing;  // keywords, and fields that our alerts do not have
+  bool passes = false, fails = false;
+  std::string said;  // what becomes of it, in words
+};
+
+class Folder {
+ public:
+  explicit Folder(fs::path path) : path_(std::move(path)) {}
+
+  Outcome outcome() {
+    const YAML::Node test = YAML::LoadFile(path_ / "test.yaml");
+    if (const auto why = unfulfilled(test["requires"]); !why.empty())
+      made_.said = fmt::format("not for it: {}", why);
+    else
+      judge(checks_of_alerts(test));
+    return std::move(made_);
+  }
+
+ private:
+  void judge(const std::vector<Check>& checks) {
+    made_.applies = true;
+    made_.checks = static_cast<u32>(checks.size());
+    load();
+    for (const Check& check : checks) judge(check);
+    made_.passes = made_.said.empty() && made_.hold > 0 && made_.hold == made_.checks;
+    if (!made_.said.empty()) return;
+    if (made_.passes)
+      made_.said = "passes";
+    else if (checks.empty())
+      made_.said = "asks for no alert";
+    else
+      made_.said = fmt::format("misses {}", fmt::join(made_.missing, ", "));
+  }
+
+  void load() {
+    auto loaded = load_rules({{"test.rules", test::content_of(path_ / "test.rules")}}, usual_variables(), {});
+    made_.accepted = loaded.rules.size();
+    made_.rules = loaded.rules.size() + loaded.wrong.size();
+    if (!loaded.wrong.empty())
+      made_.said =
+          fmt::format("refused: {}: {}", where(loaded.wrong.front().place), loaded.wrong.front().why);
+    for (auto& rule : loaded.rules) {
+      auto lowered = lower(rule);
+      rules_.push_back({std::move(rule), std::move(lowered)});
+    }
+  }
+
+  void judge(const Check& check) {
+    if (!is_decided(check)) return;
+    if (const auto key = unread_setting(); !key.empty()) {
+      made_.missing.insert(key);
+      return;
+    }
+    const u32 count = count_of(check, alerts_of(rules_, packets(test::Look::outside)));
+    const auto unknown = std::find_if(check.fields.begin(), check.fields.end(),
+                                      [](const auto& field) { return !is_known(field.first); });
+    if (unknown != check.fields.end() && count > 0 && count >= check.count)
+      made_.missing.insert(unknown->first);
+    else if (count == check.count)
+      made_.hold++;
+    else
+      fail(check, count);
+  }
+
+  // Whether packets decide all rules that have to do with it: one that passes or drops has with each.
+  bool is_decided(const Check& check) {
+    bool decided = true, only_alerts = true;
+    const auto sid = check.fields.find("alert.signature_id");
+    for (const auto& [rule, lowered] : rules_) {
+      const bool alerts = rule.header.action == Action::alert;
+      if (alerts && sid != check.fields.end() && sid->second != std::to_string(rule.sid)) continue;
+      for (const auto& one : lowered.not_yet) made_.missing.insert(one.keyword);
+      decided &= lowered.signature.has_value();
+      only_alerts &= alerts;
+    }
+    if (decided && !only_alerts)
+      throw std::runtime_error(fmt::format("{}: what passes or drops is not worked out", name()));
+    return decided;
+  }
+
+  // What its own configuration says of more than what is written.
+  std::string unread_setting() const {
+    if (!fs::exists(path_ / "suricata.yaml")) return {};
+    for (const auto& one : YAML::LoadFile(path_ / "suricata.yaml"))
+      if (auto key = one.first.as<std::string>(); key != "outputs" && key != "stats" && key != "logging")
+        return key;
+    return {};
+  }
+
+  std::vector<CapturedPacket> packets(test::Look look) const {
+    for (const auto& file : fs::directory_iterator(path_))
+      if (file.path().extension() == ".pcap") return test::packets_of(file.path(), look);
+    throw std::runtime_error(fmt::format("{}: its capture is not there", name()));
+  }
+
+  void fail(const Check& check, u32 count) {
+    auto said = fmt::format("fails: {} alerts instead of {}", count, check.count);
+    if (count_of(check, alerts_of(rules_, packets(test::Look::inside))) == check.count)
+      said += ", which a pipeline with \"inner\" says";
+    else
+      ADD_FAILURE() << name() << " " << said << ", and nothing says why";
+    if (!made_.fails) made_.said = std::move(said);
+    made_.fails = true;
+  }
+
+  std::string name() const { return path_.filename(); }
+
+  fs::path path_;
+  Outcome made_;
+  std::vector<LoweredRule> rules_;
+};
+
+// ---- the table -----------------------------------------------------------------------------------------
+
+std::vector<std::string> names() {
+  std::vector<std::string> made;
+  for (const auto& entry : fs::directory_iterator(kSuite))
+    if (entry.is_directory()) made.push_back(entry.path().filename());
+  std::sort(made.begin(), made.end());
+  return made;
+}
+
+std::string counts_of(const std::map<std::string, u32>& counts) {
+  std::vector<std::pair<std::string, u32>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& one, const auto& other) { return one.second > other.second; });
+  std::vector<std::string> made;
+  made.reserve(sorted.size());
+  for (const auto& [name, count] : sorted) made.push_back(fmt::format("{} {}", name, count));
+  return fmt::format("{}", fmt::join(made, ", "));
+}
+
+std::vector<std::string> table() {
+  std::vector<std::string> lines;
+  std::map<std::string, u32> missing;
+  u32 apply = 0, accepted = 0, pass = 0, fail = 0, miss = 0, no_alert = 0;
+  for (const auto& name : names()) {
+    const Outcome made = Folder(kSuite / name).outcome();
+    apply += made.applies;
+    accepted += made.applies && made.accepted == made.rules;
+    pass += made.passes;
+    fail += made.fails;
+    miss += !made.missing.empty();
+    no_alert += made.applies && made.checks == 0;
+    for (const auto& keyword : made.missing) missing[keyword]++;
+    lines.push_back(made.applies ? fmt::format("{:<48} {:>5} {:>5}  {}", name,
+                                               fmt::format("{}/{}", made.accepted, made.rules),
+                                               fmt::format("{}/{}", made.hold, made.checks), made.said)
+                                 : fmt::format("{:<48} {:>5} {:>5}  {}", name, "-", "-", made.said));
+  }
+  const std::string header[] = {
+      fmt::format("# {} folders. {} are for Suricata 7.0.10; of {} of these all rules are accepted.",
+                  lines.size(), apply, accepted),
+      fmt::format("# {} pass, {} fail, {} miss keywords, {} ask for no alert.", pass, fail, miss, no_alert),
+      fmt::format("# Missing, by folders: {}", counts_of(missing)), "#",
+      fmt::format("{:<48} {:>5} {:>5}  {}", "# folder", "rules", "checks", "outcome")};
+  lines.insert(lines.begin(), std::begin(header), std::end(header));
+  return lines;
+}
+
+std::vector<std::string> written() {
+  std::vector<std::string> lines;
+  std::istringstream text(test::content_of(kSuite / "table.txt"));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Verify, TellsWhichAreForThisSuricata) {
+  const std::pair<const char*, const char*> cases[] = {{"min-version: 7", ""},
+                                                       {"min-version: 7.0.10", ""},
+                                                       {"min-version: 7.0.11", "min-version 7.0.11"},
+                                                       {"min-version: 8", "min-version 8"},
+                                                       {"gt-version: 7.0.9", ""},
+                                                       {"gt-version: 7.0.10", "gt-version 7.0.10"},
+                                                       {"lt-version: 8", ""},
+                                                       {"lt-version: 7.0.10", "lt-version 7.0.10"},
+                                                       {"{min-version: 6, lt-version: 7}", "lt-version 7"},
+                                                       {"features: [LIBNET1.1]", ""},
+                                                       {"features: [ASAN]", "features ASAN"}};
+  for (const auto& [wanted, why] : cases) EXPECT_EQ(unfulfilled(YAML::Load(wanted)), why) << wanted;
+  EXPECT_THROW(unfulfilled(YAML::Load("os: windows")), std::runtime_error);
+}
+
+TEST(Verify, CountsAlertsByTheirFields) {
+  const std::vector<Fields> alerts{{{"alert.signature_id", "1"}, {"pcap_cnt", "1"}},
+                                   {{"alert.signature_id", "1"}, {"pcap_cnt", "2"}, {"src_port", "80"}},
+                                   {{"alert.signature_id", "2"}, {"pcap_cnt", "2"}}};
+  const auto count = [&](const char* match) {
+    Check check;
+    add_fields(YAML::Load(match), "", check.fields);
+    return count_of(check, alerts);
+  };
+  EXPECT_EQ(count("{alert.signature_id: 1}"), 2u);
+  EXPECT_EQ(count("{alert: {signature_id: 1}, pcap_cnt: 2}"), 1u);
+  EXPECT_EQ(count("{alert.signature_id: 3}"), 0u);
+  EXPECT_EQ(count("{src_port: 80}"), 1u);
+  EXPECT_EQ(count("{http.url: /}"), 3u);  // for what is known
+}
+
+TEST(Verify, SaysOfAddressesAloneOnceAFlowAndDirection) {
+  const auto loaded = load_rules({{"test.rules",
+                                   "alert tcp any any -> any any (sid:1;)\n"
+                                   "alert tcp any any -> any any (ttl:>0; sid:2;)\n"}},
+                                 usual_variables(), {});
+  std::vector<LoweredRule> rules;
+  rules.reserve(loaded.rules.size());
+  for (const auto& rule : loaded.rules) rules.push_back({rule, lower(rule)});
+  const auto packets = test::packets_of(kSuite / "tcp-split-handshake-01-4whs/split-handshake-4whs.pcap");
+  const auto alerts = alerts_of(rules, packets);
+  EXPECT_EQ(count_of({0, {{"alert.signature_id", "1"}}}, alerts), 2u);
+  EXPECT_EQ(count_of({0, {{"alert.signature_id", "2"}}}, alerts), packets.size());
+  EXPECT_GT(packets.size(), 2u);
+}
+
+TEST(Verify, EachFolderBecomesWhatTheTableSays) {
+  const auto made = table();
+  if (std::getenv("XDPGPU_TEST_WRITE") != nullptr)
+    std::ofstream(kSuite / "table.txt") << fmt::format("{}\n", fmt::join(made, "\n"));
+  const auto known = written();
+  ASSERT_EQ(made.size(), known.size());
+  for (std::size_t i = 0; i < made.size(); i++) EXPECT_EQ(made[i], known[i]) << "table.txt:" << i + 1;
+}
+
+}  // namespace
+}  // namespace xdpgpu::rules
