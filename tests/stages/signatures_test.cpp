@@ -381,12 +381,31 @@ TEST(SignaturesPlace, IsBehindAllTablesAndNoOtherIsLikeIt) {
       "rules into one");
   EXPECT_EQ(error_of({with({rule_for("a"), rule_for("b", sig::Action::drop)})}),
             "pipeline \"p\", stage 1 (signatures): its rules are not in order: those that pass come first, "
-            "then those "
-            "that drop");
+            "then those that drop, those that reject");
   EXPECT_EQ(error_of({with({rule_for(std::string(9000, 'a'))})}),
             "pipeline \"p\", stage 1 (signatures): its rule 1:0 has a step with a length, a mask or a "
             "variable that no "
             "device takes");
+}
+
+// Rules that have all that they are found by in common: "aaaa" is the only window of each.
+TEST(SignaturesPlace, HasNoMorePatternsAtOnePlaceThanCanBeCompared) {
+  const auto error_of = [](u32 count, bool in_names) {
+    std::vector<sig::Signature> rules;
+    for (u32 i = 0; i < count; i++) {
+      const std::string bytes(4 + i, 'a');
+      rules.push_back(in_names ? rule_for_name(bytes) : rule_for(bytes));
+    }
+    const auto made = gpu::Pipelines::compile({{"p", {with(std::move(rules))}}});
+    return made ? std::string() : made.error();
+  };
+  for (const bool in_names : {false, true}) {
+    EXPECT_EQ(error_of(gpu::kMostAlike, in_names), "");
+    EXPECT_NE(
+        error_of(gpu::kMostAlike + 1, in_names).find("65 of its rules' fast patterns have the same bytes"),
+        std::string::npos)
+        << error_of(gpu::kMostAlike + 1, in_names);
+  }
 }
 
 }  // namespace

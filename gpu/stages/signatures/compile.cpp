@@ -336,11 +336,12 @@ class Windows {
     taken_[word]++;
     entries_.push_back({word, number | static_cast<u32>(at) << 24});
   }
-  // at: the body's words of it.
-  void emit(u32 at, Compiled& to) {
+  // at: the body's words of it. Returns how many entries the fullest bucket has: so many patterns are
+  // compared at each place of a packet that is made for it.
+  u32 emit(u32 at, Compiled& to) {
     to.points(at + XG_WINDOW_FILTER);
     to.points(at + XG_WINDOW_BUCKETS);
-    if (entries_.empty()) return;
+    if (entries_.empty()) return 0;
     const auto count = static_cast<u32>(entries_.size());
     const u32 bucket_bits = std::clamp<u32>(static_cast<u32>(std::bit_width(count)), 1, 20);
     const u32 filter_bits = std::clamp<u32>(bucket_bits + 6, 10, 22);
@@ -360,12 +361,15 @@ class Windows {
     const u32 buckets = to.here(), first = buckets + (1u << bucket_bits) + 1;
     image[at + XG_WINDOW_BUCKETS] = buckets;
     to.points(buckets, (1u << bucket_bits) + 1);
-    std::size_t next = 0;
+    std::size_t next = 0, fullest = 0;
     for (u32 i = 0; i <= 1u << bucket_bits; i++) {
+      const std::size_t before = next;
       while (next < entries_.size() && bucket(entries_[next]) < i) next++;
+      fullest = std::max(fullest, next - before);
       image.push_back(first + static_cast<u32>(next) * XG_SIGNATURES_ENTRY);
     }
     for (const auto& entry : entries_) image.insert(image.end(), entry.begin(), entry.end());
+    return static_cast<u32>(fullest);
   }
 
  private:
@@ -498,10 +502,18 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     image[record + XG_PATTERN_RULES + 1] = static_cast<u32>(found.size());
     image.insert(image.end(), found.begin(), found.end());
   }
+  u32 fullest = 0;
   for (u32 i = 0; i < 3; i++) {
-    windows[0][i].emit(at + XG_SIGNATURES_WINDOWS + i * XG_SIGNATURES_WINDOW, to);
-    windows[1][i].emit(at + XG_SIGNATURES_NAME_WINDOWS + i * XG_SIGNATURES_WINDOW, to);
+    fullest =
+        std::max({fullest, windows[0][i].emit(at + XG_SIGNATURES_WINDOWS + i * XG_SIGNATURES_WINDOW, to),
+                  windows[1][i].emit(at + XG_SIGNATURES_NAME_WINDOWS + i * XG_SIGNATURES_WINDOW, to)});
   }
+  if (fullest > kMostAlike)
+    return refuse(
+        "{} of its rules' fast patterns have the same bytes in them, or are taken for such, {} may: a packet "
+        "full of these bytes would have all of them compared everywhere; name others with fast_pattern, or "
+        "use fewer",
+        fullest, kMostAlike);
   if (image.size() > kImageMaxWords)
     return refuse("its {} rules need {} MiB of a device's memory, {} are possible: use fewer", count,
                   image.size() >> 18, kImageMaxWords >> 18);

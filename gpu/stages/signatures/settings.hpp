@@ -40,6 +40,10 @@ inline constexpr u32 kMaxSignatures = 65'535;
 // to 16.
 inline constexpr u32 kMostWork = 2048;
 
+// Fast patterns that may be compared at one place of a packet. Each is known by the rarest of its windows of
+// up to four bytes, and found by a hash of it.
+inline constexpr u32 kMostAlike = 64;
+
 // Of a DNS message. A name that RFC 1035 knows has 253 bytes at most, and a server answers one question.
 inline constexpr u32 kMostDnsSteps = 2048, kMostDnsNames = 4, kMostDnsNameBytes = 320;
 
