@@ -307,9 +307,11 @@ Result<StageCode> compile_stage(const PipelineSettings& pipeline, std::size_t nu
                  .placed = *placed,
                  .payload = payload,
                  .heads = {},
+                 .suppressed = {},
                  .notes = {}};
   if (const FileRules* const rules = file_rules(stage)) {
     if (rules->heads) code.heads = *rules->heads;
+    if (rules->suppressed) code.suppressed = *rules->suppressed;
     code.notes = rules->notes;
   }
   return code;

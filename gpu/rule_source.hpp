@@ -34,16 +34,39 @@ struct RuleSource {
   std::vector<std::string> paths;  // as the policy has them: a file's, or a pattern of files' (glob(7))
   std::vector<RuleFile> files;     // that they stand for, each once
   std::vector<RuleVariable> variables;
-  // Each may be missing: no name. classification.config; the others are suricata-update's.
-  RuleFile classification, disable, enable, modify, drop;
+  // Each may be missing: no name. classification.config and threshold.config; the others are
+  // suricata-update's.
+  RuleFile classification, disable, enable, modify, drop, threshold;
   bool operator==(const RuleSource&) const = default;
+};
+
+// How often a rule alerts, as Suricata's `threshold` and `detection_filter` have it: in windows of so many
+// seconds, each from a match on. limit: `count` times in each. threshold: at each `count`th match in one.
+// both: once, at the `count`th. detection_filter: at each match behind `count` of them.
+inline constexpr u32 kMostAlertCount = (1u << 28) - 1;
+struct AlertLimit {
+  enum class Type : u8 { none, limit, threshold, both, detection_filter } type = Type::none;
+  // What has a window of its own: a source's address, a destination's, the two of them either way around, or
+  // no more than the rule.
+  enum class Track : u8 { by_src, by_dst, by_both, by_rule } track = Track::by_src;
+  u32 count = 0, seconds = 0;  // count: 1 to kMostAlertCount
+  bool operator==(const AlertLimit&) const = default;
 };
 
 // What is said of a rule, beside what it asks for.
 struct RuleHead {
   u32 gid = 1, sid = 0, rev = 0, priority = 3;
   std::string msg, category;
+  AlertLimit limit{};
   bool operator==(const RuleHead&) const = default;
+};
+
+// For whom rules do not alert, as threshold.config's `suppress` has it.
+struct Suppression {
+  u32 gid = 0, sid = 0;  // of which rule; sid 0: of all with that gid, both 0: of all
+  enum class Whose : u8 { anybody, source, destination, either } whose = Whose::anybody;
+  signatures::Addresses addresses{};  // that the one named has
+  bool operator==(const Suppression&) const = default;
 };
 
 // Of a stage with the trait rule_files.
@@ -54,6 +77,7 @@ struct FileRules {
   // In the signatures' order; nullptr: no more is said of them than they say. Who runs the stage has heads
   // alone.
   std::shared_ptr<const std::vector<RuleHead>> heads{};
+  std::shared_ptr<const std::vector<Suppression>> suppressed{};  // by gid and sid; nullptr: none
   std::vector<std::string> notes{};  // what is to be said of the files, a sentence each
 
   const std::vector<signatures::Signature>& all() const {

@@ -54,8 +54,9 @@ struct StageCode {
   bool needs_rewrites = false;        // it cannot do without
   Placed placed;
   u32 payload = 0;  // bytes of a packet that it may read, from the first one on; 0: headers alone
-  std::vector<RuleHead> heads{};     // FileRules::heads
-  std::vector<std::string> notes{};  // FileRules::notes
+  std::vector<RuleHead> heads{};          // FileRules::heads
+  std::vector<Suppression> suppressed{};  // FileRules::suppressed
+  std::vector<std::string> notes{};       // FileRules::notes
 };
 
 // Of code that came from elsewhere: whether it can be linked, and the stage then writes nowhere but into its

@@ -510,7 +510,7 @@ SettingsCase settings() {
              "vars": {"HOME_NET": ["10.0.0.0/8", "2001:db8::/32"], "HTTP_PORTS": [80, 8080],
                       "EXTERNAL_NET": "!$HOME_NET", "SSH_PORTS": 22, "SERVERS": "[192.0.2.1,192.0.2.2]"},
              "classification": "classification.config", "disable": "disable.conf", "enable": "enable.conf",
-             "modify": "modify.conf", "drop": "drop.conf", "work": 1024, "limit": "drop"}]}})",
+             "modify": "modify.conf", "drop": "drop.conf", "threshold": "threshold.config", "work": 1024, "limit": "drop"}]}})",
       together(
           {each("/pipelines/p/0/rules", {R"(["more.rules"])", R"(["*.rules"])", R"(["ids-[ab].rules"])"}),
            each("/pipelines/p/0/vars", {R"({"HTTP_PORTS": "1024:"})", R"({"HTTP_PORTS": [80, "8000:8080"]})",
@@ -539,7 +539,10 @@ StageTests signatures_tests() {
           {"disable.conf", "5\n"},
           {"enable.conf", "1:2\n"},
           {"modify.conf", "3 \"bad\" \"worse\"\n"},
-          {"drop.conf", "re:msg:.a\n"}}};
+          {"drop.conf", "re:msg:.a\n"},
+          {"threshold.config",
+           "threshold gen_id 1, sig_id 1, type limit, track by_src, count 1, seconds 60\n"
+           "suppress gen_id 1, sig_id 4, track by_src, ip $HOME_NET\n"}}};
 }
 
 }  // namespace xdpgpu::tests

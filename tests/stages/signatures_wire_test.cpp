@@ -227,6 +227,48 @@ TEST_P(SignaturesOnTheWire, ANoisyRuleLeavesRoomForTheOthers) {
   EXPECT_EQ(counts.at("told").get<std::uint64_t>() + counts.at("over_rate").get<std::uint64_t>(), 201u);
 }
 
+TEST_P(SignaturesOnTheWire, RulesSayThemselvesHowOftenTheyAlert) {
+  write("rules/a.rules",
+        "alert udp any any -> any any (content:\"a\"; threshold:type limit, track by_src, count 2, seconds "
+        "3600; sid:1;)\n"
+        "alert udp any any -> any any (content:\"a\"; threshold:type threshold, track by_rule, count 4, "
+        "seconds 3600; sid:2;)\n"
+        "alert udp any any -> any any (content:\"a\"; sid:3;)\n"
+        "alert udp any any -> any any (content:\"a\"; detection_filter:track by_dst, count 6, seconds 3600; "
+        "sid:4;)\n"
+        "drop udp any any -> any any (content:\"b\"; threshold:type limit, track by_src, count 1, seconds "
+        "3600; sid:5;)\n"
+        "alert udp any any -> any any (content:\"a\"; sid:6;)\n");
+  write("threshold.config",
+        "suppress gen_id 1, sig_id 3, track by_src, ip 10.9.0.0/30\n"
+        "threshold gen_id 1, sig_id 6, type both, track by_both, count 3, seconds 3600\n");
+  write_policy(R"(, "threshold": "threshold.config")", R"(, "alert_rate": 1000)");
+  attach_here();
+  for (int i = 0; i < 7; i++) EXPECT_EQ(fate("a"), "pass");
+  EXPECT_EQ(fate("b"), "drop");
+  EXPECT_EQ(fate("b"), "drop") << "it alerts once, and drops each";
+  ASSERT_TRUE(has_alerts(6));
+  // Queues have rings of their own, so that one packet's may be told in front of another's.
+  auto first = sids();
+  std::ranges::sort(first);
+  EXPECT_EQ(first, (std::vector<std::uint64_t>{1, 1, 2, 4, 5, 6}));
+  const auto limited = [&] { return attached_->status().at("log").at("alert").at("limited"); };
+  EXPECT_EQ(limited(), 7u * 5 - 5 + 1);
+  // What was counted goes on to count when a policy is applied; what its files say is said anew.
+  write("threshold.config", "");
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate("a"), "pass");
+  ASSERT_TRUE(has_alerts(10));
+  auto last = sids();
+  last.erase(last.begin(), last.begin() + 6);
+  EXPECT_EQ(last, (std::vector<std::uint64_t>{2, 3, 4, 6})) << "of 2 the eighth, of 4 the eighth";
+  write("threshold.config", "suppress gen_id 1, sig_id one\n");
+  const auto wrong = apply();
+  EXPECT_EQ(wrong.status, 2) << wrong.err;
+  EXPECT_NE(wrong.err.find("threshold.config:1"), std::string::npos) << wrong.err;
+  expect_conserved(attached_->pins());
+}
+
 // By who sends it: each place at which a stands is one to look for b behind.
 TEST_P(SignaturesOnTheWire, APacketThatIsMadeToTakeLongIsNotLetThroughUnseen) {
   write("rules/a.rules",

@@ -15,8 +15,8 @@ using testing::Not;
 constexpr const char* kRules =
     "alert udp any any -> any 53 (msg:\"whole\"; content:\"abc\"; sid:1;)\n"
     "alert http any any -> any any (msg:\"web\"; flow:established; http.uri; content:\"/a\"; sid:2;)\n"
-    "alert udp any any -> any any (msg:\"often\"; content:\"abc\"; threshold:type limit, track by_src, count "
-    "1, "
+    "drop udp any any -> any any (msg:\"often\"; content:\"abc\"; threshold:type both, track by_src, count "
+    "9, "
     "seconds 60; sid:3;)\n"
     "alert tcp any any -> any any (msg:\"stream\"; flow:established; content:\"abc\"; sid:4;)\n";
 
@@ -55,9 +55,9 @@ TEST_F(CliRules, OneByOneSayWhy) {
   EXPECT_FALSE(json.at(1).contains("cost"));
   EXPECT_EQ(json.at(1).at("decided"), false);
   EXPECT_EQ(json.at(1).at("not_yet").at(2).at("keyword"), "http.uri");
-  EXPECT_EQ(json.at(2).at("not_yet").at(0),
-            (Json{{"keyword", "threshold"},
-                  {"why", "it is about what is done, or how often, once a rule matches"}}));
+  EXPECT_EQ(
+      json.at(2).at("not_yet").at(0),
+      (Json{{"keyword", "threshold"}, {"why", "what it does to packets depends on how often it matched"}}));
 }
 
 TEST_F(CliRules, ThatAreAllDecidedHaveNothingInTheWay) {

@@ -65,7 +65,7 @@ std::vector<policy::Pipeline> without_rules(std::vector<policy::Pipeline> pipeli
         rules->signatures.reset();
         for (auto& file : rules->source.files) file.text.reset();
         for (auto* file : {&rules->source.classification, &rules->source.disable, &rules->source.enable,
-                           &rules->source.modify, &rules->source.drop})
+                           &rules->source.modify, &rules->source.drop, &rules->source.threshold})
           file->text.reset();
       }
   return pipelines;

@@ -17,6 +17,7 @@
 #include "gpu/reference/inner.hpp"
 #include "gpu/reference/read.hpp"
 #include "gpu/reference/signature.hpp"
+#include "userspace/dataplane/alert_limits.hpp"
 #include "userspace/dataplane/metadata.hpp"
 #include "userspace/host/capture.hpp"
 
@@ -30,6 +31,7 @@ inline std::string content_of(const std::filesystem::path& path) {
 struct CapturedPacket {
   xg_metadata metadata;
   gpu::reference::SignaturePacket seen;
+  u64 time_ns = 0;         // the capture's
   bool begins = true;      // it is the first one of its flow in the capture
   bool begins_dns = true;  // the first one of its flow is a DNS message to port 53
 };
@@ -69,6 +71,7 @@ inline std::vector<CapturedPacket> packets_of(const std::filesystem::path& path,
   while (const auto packet = (*capture)->next()) {
     packets.push_back(packet_of(packet->frame, look));
     CapturedPacket& made = packets.back();
+    made.time_ns = packet->time_ns;
     const auto [flow, is_new] =
         flows.emplace(flow_of(made.seen), made.seen.dns && made.seen.dns->is_dns && made.seen.dst_port == 53);
     made.begins = is_new;
@@ -76,5 +79,25 @@ inline std::vector<CapturedPacket> packets_of(const std::filesystem::path& path,
   }
   return packets;
 }
+
+inline dataplane::Ends between(const CapturedPacket& packet) {
+  dataplane::Ends ends{static_cast<u8>(packet.seen.src.size() == 4 ? 4 : 6), {}, {}};
+  std::copy(packet.seen.src.begin(), packet.seen.src.end(), ends.src.begin());
+  std::copy(packet.seen.dst.begin(), packet.seen.dst.end(), ends.dst.begin());
+  return ends;
+}
+
+// How often rules have matched, packet by packet.
+class Counted {
+ public:
+  // Of a packet that the rule matches: whether it alerts.
+  bool tells(const gpu::RuleHead& rule, const CapturedPacket& packet) {
+    return rule.limit.type == gpu::AlertLimit::Type::none ||
+           counts_.count(rule, between(packet), packet.time_ns);
+  }
+
+ private:
+  dataplane::AlertCounts counts_;
+};
 
 }  // namespace xdpgpu::rules::test

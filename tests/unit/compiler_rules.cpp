@@ -347,6 +347,8 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
            {"detection_filter:track by_src, count 1, seconds 1; threshold:type both, track by_src, count 1, "
             "seconds 1;",
             "already"},
+           {"detection_filter:track by_rule, count 1, seconds 1;", "no track"},
+           {"threshold:type both, track by_flow, count 1, seconds 1;", "no track"},
            {"pcre:\"a\";", "slashes"},
            {"pcre:\"/a/q\";", "no letter 'q'"},
            {"pcre:\"/a/UH\";", "one too many"},
@@ -623,12 +625,14 @@ TEST(RuleLimits, AreReadFromOutsideOfRules) {
                     "# a comment\n"
                     "threshold gen_id 1, sig_id 2002087, type both, track by_src, count 3, seconds 5\n"
                     "suppress gen_id 1, sig_id 0\n"
-                    "suppress gen_id 1, sig_id 7, track by_either, ip [10.0.0.0/8,!10.1.0.0/16]\n"
+                    "suppress gen_id 1, sig_id 7, track by_either, ip $HERE\n"
                     "rate_filter gen_id 1, sig_id 9, track by_rule, count 100, seconds 60, new_action drop, "
-                    "timeout 30\n"},
-                   {})
+                    "timeout 30\n"
+                    "event_filter gen_id 0, sig_id 0, type limit, track by_rule, count 1, seconds 1\n"},
+                   {{"HERE", "[10.0.0.0/8,!10.1.0.0/16]"}})
           .value();
-  ASSERT_EQ(limits.size(), 4u);
+  ASSERT_EQ(limits.size(), 5u);
+  EXPECT_EQ(limits[4].what, Limit::What::threshold);
   EXPECT_EQ(limits[0].threshold.type, Threshold::Type::both);
   EXPECT_EQ(limits[0].threshold.count, 3u);
   EXPECT_EQ(limits[0].place.line, 2u);
@@ -644,6 +648,12 @@ TEST(RuleLimits, AreReadFromOutsideOfRules) {
            {"threshold gen_id 1, sig_id 2, type both, track by_src, count 0, seconds 1", "count 0"},
            {"threshold gen_id 1, sig_id 2, track by_src, count 1, seconds 1", "has no type"},
            {"suppress gen_id 1, sig_id 2, track by_src, ip 10.0.0.0/33", "none of addresses"},
+           {"suppress gen_id 1, sig_id 2, track by_src, ip [10.0.0.0/8,!10.1.0.0/16]",
+            "from variables alone"},
+           {"suppress gen_id 1, sig_id 2, track by_both, ip 10.0.0.1", "track by_both"},
+           {"threshold gen_id 1, sig_id 2, type both, track by_either, count 1, seconds 1",
+            "track by_either"},
+           {"suppress gen_id 0, sig_id 2", "no gen_id"},
            {"rate_filter gen_id 1, sig_id 2, track by_src, count 1, seconds 1, new_action shout, timeout 1",
             "new_action shout"}})
     EXPECT_THAT(parse_limits({"t", text}, {}).error(), testing::AllOf(HasSubstr("t:1: "), HasSubstr(why)))

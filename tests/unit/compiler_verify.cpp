@@ -19,6 +19,7 @@
 #include "tests/unit/compiler_captures.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
+#include "userspace/compiler/rules/thresholds.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -138,6 +139,7 @@ std::vector<Fields> alerts_of(const std::vector<LoweredRule>& rules,
                               const std::vector<CapturedPacket>& packets) {
   std::vector<Fields> alerts;
   std::set<std::tuple<u32, u8, std::pair<test::FlowEnd, test::FlowEnd>>> said;
+  test::Counted counted;
   for (std::size_t i = 0; i < packets.size(); i++)
     for (const auto& [rule, lowered] : rules) {
       const SignaturePacket& seen = packets[i].seen;
@@ -145,6 +147,7 @@ std::vector<Fields> alerts_of(const std::vector<LoweredRule>& rules,
       if (lowered.signature->once_a_flow &&
           !said.emplace(rule.sid, seen.protocol, test::ends_of(seen)).second)
         continue;
+      if (!counted.tells({rule.gid, rule.sid, rule.rev, 3, "", "", limit_of(rule)}, packets[i])) continue;
       alerts.push_back(fields_of(rule, seen, i + 1));
     }
   return alerts;

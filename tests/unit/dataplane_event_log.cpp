@@ -349,6 +349,28 @@ TEST_F(EventLogs, RulesThatHoldAreToldEachWithinARateOfItsOwn) {
   EXPECT_EQ(log_.counts(EventKind::alert).over_rate, 2u);
 }
 
+TEST_F(EventLogs, ARulesOwnLimitIsByWhoItIsAbout) {
+  tell({EventKind::alert});
+  const gpu::AlertLimit once{gpu::AlertLimit::Type::limit, gpu::AlertLimit::Track::by_src, 1, 60};
+  const auto rules = std::make_shared<const std::vector<gpu::RuleHead>>(
+      std::vector<gpu::RuleHead>{{1, 1, 1, 3, "", "", once}, {1, 2, 1, 3, "", "", {}}});
+  // add() makes packets of generation 5, for pipeline 2.
+  selection_.limits().set({{5, {{}, {}, {rules, nullptr}}}}, {});
+  const auto alert = [&](u8 src) {
+    const u32 at = add(XG_PASS);
+    frame(at)[26 + 3] = src;
+    results_[at].flags = XG_RES_ALERTS;
+    alerts_[at] = {2, {0, 1}};
+  };
+  for (const u8 src : {u8{1}, u8{2}, u8{1}, u8{1}}) alert(src);
+  retire();
+  std::vector<u32> told;
+  for (const Event& event : taken()) told.push_back(event.alerts.count);
+  EXPECT_EQ(told, (std::vector<u32>{2, 2, 1, 1}));
+  EXPECT_EQ(log_.counts(EventKind::alert).limited, 2u);
+  EXPECT_EQ(log_.counts(EventKind::alert).told, 4u);
+}
+
 TEST_F(EventLogs, WhatADeviceSaysOfRulesIsNotReadBeyondItsRecord) {
   tell({EventKind::alert});
   const u32 at = add(XG_PASS);

@@ -87,7 +87,7 @@ Json specimen() {
        "tcp": "pass", "lists": [{"list": "@named", "action": "drop"}]},
       {"stage": "signatures", "description": "x", "rules": ["s.rules"], "vars": {"HOME_NET": ["10.0.0.0/8", "!10.1.0.0/16"], "P": 80},
        "classification": "c.config", "disable": "d.conf", "enable": "d.conf", "modify": "m.conf", "drop": "d.conf",
-       "work": 256, "limit": "pass"}
+       "threshold": "t.config", "work": 256, "limit": "pass"}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}],
       "inside": {"description": "x", "inner": true, "stages": [{"stage": "acl", "rules": []}]}},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
@@ -129,7 +129,8 @@ Diagnostics problems(const Json& document) {
                                      {"s.rules", "alert udp any any -> any $P (content:\"x\"; sid:1;)\n"},
                                      {"c.config", ""},
                                      {"d.conf", "7\n"},
-                                     {"m.conf", ""}}));
+                                     {"m.conf", ""},
+                                     {"t.config", "suppress gen_id 1, sig_id 7\n"}}));
   return policy ? Diagnostics{} : policy.error();
 }
 std::string text_of(const Diagnostics& found) {

@@ -10,6 +10,7 @@
 #include "userspace/compiler/rules/cost.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
+#include "userspace/compiler/rules/thresholds.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::cli {
@@ -227,7 +228,7 @@ int check(const Arguments& arguments, Format format) {
   taken(arguments.modify, rules::parse_modifications, selection.modify, source.modify);
   taken(
       arguments.threshold, [&](const rules::RuleFile& file) { return rules::parse_limits(file, variables); },
-      limits);
+      limits, source.threshold);
   if (status != kDone) return status;
   std::vector<rules::RuleFile> files;
   for (const auto& name : arguments.files) {
@@ -250,6 +251,7 @@ int check(const Arguments& arguments, Format format) {
   };
   for (const auto& one : loaded.wrong) report.wrong.push_back(problem(one));
   if (!report.wrong.empty()) report.error = report.wrong.front();
+  rules::give_thresholds(limits, loaded.rules);
   rules::NotYetCounts not_yet;
   for (const auto& rule : loaded.rules) {
     const auto lowered = rules::lower(rule);

@@ -162,6 +162,7 @@ void take_rules(policy::Policy& policy, const gpu::PipelineCodes& codes) {
     for (std::size_t s = 0; s < policy.pipelines[p].stages.size(); s++)
       if (gpu::FileRules* const rules = gpu::file_rules(policy.pipelines[p].stages[s])) {
         rules->heads = std::make_shared<const std::vector<gpu::RuleHead>>(codes[p][s]->heads);
+        rules->suppressed = std::make_shared<const std::vector<gpu::Suppression>>(codes[p][s]->suppressed);
         rules->notes = codes[p][s]->notes;
       }
 }

@@ -32,6 +32,13 @@ std::vector<std::string> read_texts(MemoryReader& from) {
   return texts;
 }
 
+// A choice, of which `last` is the last one; another number is the first one.
+template <class Choice>
+Choice one_of(MemoryReader& from, Choice last) {
+  const u32 number = from.value<u32>();
+  return number <= static_cast<u32>(last) ? static_cast<Choice>(number) : Choice{};
+}
+
 void write_ids(MemoryWriter& to, const std::vector<std::vector<ArtifactId>>& ids) {
   to.value(u64{ids.size()});
   for (const auto& some : ids) to.array(some);
@@ -73,6 +80,15 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
     for (const u32 number : {head.gid, head.sid, head.rev, head.priority}) to.value(number);
     to.text(head.msg);
     to.text(head.category);
+    for (const u32 number : {static_cast<u32>(head.limit.type), static_cast<u32>(head.limit.track),
+                             head.limit.count, head.limit.seconds})
+      to.value(number);
+  }
+  to.value(u64{code.suppressed.size()});
+  for (const gpu::Suppression& one : code.suppressed) {
+    for (const u32 number : {one.gid, one.sid, static_cast<u32>(one.whose)}) to.value(number);
+    to.array(one.addresses.v4);
+    to.array(one.addresses.v6);
   }
   write_texts(to, code.notes);
 }
@@ -131,6 +147,18 @@ Result<Artifact> read_code(MemoryReader& from) {
     for (u32* const number : {&head.gid, &head.sid, &head.rev, &head.priority}) *number = from.value<u32>();
     head.msg = from.text();
     head.category = from.text();
+    gpu::AlertLimit& limit = head.limit;
+    limit.type = one_of(from, gpu::AlertLimit::Type::detection_filter);
+    limit.track = one_of(from, gpu::AlertLimit::Track::by_rule);
+    for (u32* const number : {&limit.count, &limit.seconds}) *number = from.value<u32>();
+  });
+  each(from, [&] {
+    gpu::Suppression& one = code.suppressed.emplace_back();
+    for (u32* const number : {&one.gid, &one.sid}) *number = from.value<u32>();
+    one.whose = one_of(from, gpu::Suppression::Whose::either);
+    using Ranges = gpu::signatures::Ranges<gpu::signatures::Address>;
+    for (Ranges* const ranges : {&one.addresses.v4, &one.addresses.v6})
+      *ranges = from.array<Ranges::value_type>();
   });
   code.notes = read_texts(from);
   return Artifact(std::make_shared<const gpu::StageCode>(std::move(code)));

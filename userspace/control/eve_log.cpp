@@ -2,7 +2,6 @@
 #include "userspace/control/eve_log.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <system_error>
@@ -11,6 +10,7 @@
 #include "gpu/thread.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/dataplane/clock.hpp"
+#include "userspace/dataplane/random_key.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -21,12 +21,6 @@ constexpr std::chrono::milliseconds kTurn{20};    // while there are outputs
 constexpr std::chrono::milliseconds kIdle{1000};  // else
 constexpr u32 kTogether = 128;                    // events, before their lines are written
 constexpr std::size_t kPoliciesKnown = 8;         // those of which packets may be under way are fewer
-
-std::array<u64, 2> random_key() {
-  std::array<u64, 2> key{};
-  (void)!getrandom(key.data(), sizeof(key), 0);
-  return key;
-}
 
 u64 wall_clock_ns() {
   return static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -68,9 +62,22 @@ void select_dns(const policy::Policy& policy, dataplane::EventSelection& selecti
   selection.look_at_dns(pipelines, ports, forget);
 }
 
+// What rules say of their alerts; nothing where none says any.
+dataplane::AlertLimits::Pipeline limits_of(const gpu::FileRules& rules) {
+  dataplane::AlertLimits::Pipeline limits;
+  const bool some = rules.suppressed && !rules.suppressed->empty();
+  const auto has_limit = [](const gpu::RuleHead& rule) {
+    return rule.limit.type != gpu::AlertLimit::Type::none;
+  };
+  if (rules.heads && (some || std::any_of(rules.heads->begin(), rules.heads->end(), has_limit)))
+    limits = {rules.heads, some ? rules.suppressed : nullptr};
+  return limits;
+}
+
 std::string kind_text(const char* name, const LogEventReport& kind) {
   std::string text = fmt::format("{} {} told", name, kind.told);
   if (kind.over_rate) text += fmt::format(", {} left out over the rate", kind.over_rate);
+  if (kind.limited) text += fmt::format(", {} left out by their rules' thresholds", kind.limited);
   if (kind.ring_full) text += fmt::format(", {} left out as they came too fast", kind.ring_full);
   return text;
 }
@@ -78,8 +85,12 @@ std::string kind_text(const char* name, const LogEventReport& kind) {
 }  // namespace
 
 std::string log_text(const LogReport& report) {
-  std::string text = fmt::format("\nlog: {}; {}; {}\n", kind_text("drop", report.drop),
-                                 kind_text("dns", report.dns), kind_text("alert", report.alert));
+  std::string text = fmt::format("\nlog: {}; {}; {}{}\n", kind_text("drop", report.drop),
+                                 kind_text("dns", report.dns), kind_text("alert", report.alert),
+                                 report.thresholds_forgotten == 0
+                                     ? ""
+                                     : fmt::format("; {} windows of thresholds ended early for want of room",
+                                                   report.thresholds_forgotten));
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
                         output.problem ? fmt::format("; {}", *output.problem)
@@ -90,7 +101,10 @@ std::string log_text(const LogReport& report) {
 
 EveLog::EveLog(dataplane::EventSelection& selection, std::vector<dataplane::EventLog*> logs,
                std::vector<std::string> interfaces)
-    : selection_(selection), logs_(std::move(logs)), key_(random_key()), interfaces_(std::move(interfaces)) {}
+    : selection_(selection),
+      logs_(std::move(logs)),
+      key_(dataplane::random_key()),
+      interfaces_(std::move(interfaces)) {}
 
 Result<void> EveLog::start() try {
   thread_ = gpu::start_thread("xdpgpu-log", [this] { run(); });
@@ -113,9 +127,29 @@ void EveLog::stop() {
 
 void EveLog::coming(std::shared_ptr<const compiler::CompiledPolicy> policy, u32 generation) {
   select_dns(policy->policy, selection_, false);
-  const std::lock_guard lock(mutex_);
-  known_.push_back({generation, std::move(policy)});
-  if (known_.size() > kPoliciesKnown) known_.erase(known_.begin());
+  {
+    const std::lock_guard lock(mutex_);
+    known_.push_back({generation, std::move(policy)});
+    if (known_.size() > kPoliciesKnown) known_.erase(known_.begin());
+  }
+  set_limits();
+}
+
+// Nobody but the control thread changes what is known.
+void EveLog::set_limits() {
+  dataplane::AlertLimits::Policies policies;
+  for (const Known& known : known_) {
+    auto& of = policies.emplace_back();
+    of.generation = known.generation;
+    for (const auto& pipeline : known.policy->pipelines->settings()) {
+      const auto teller = teller_of(pipeline.stages);
+      const auto* const rules = teller ? gpu::file_rules(pipeline.stages[*teller]) : nullptr;
+      of.pipelines.push_back(rules ? limits_of(*rules) : dataplane::AlertLimits::Pipeline{});
+    }
+  }
+  std::vector<const dataplane::AlertLimits::Reader*> readers;
+  for (const auto* log : logs_) readers.push_back(&log->reader());
+  selection_.limits().set(std::move(policies), readers);
 }
 
 void EveLog::in_force(const policy::Policy& policy) {
@@ -145,11 +179,14 @@ void EveLog::in_force(const policy::Policy& policy) {
 // A policy has its lists with it, millions of names maybe: those before go, and nobody waits while they do.
 void EveLog::settled(const policy::Policy& policy) {
   select_dns(policy, selection_, true);
-  std::vector<Known> before;
-  const std::lock_guard lock(mutex_);
   if (known_.size() < 2) return;
-  before.swap(known_);
-  known_.push_back(std::move(before.back()));
+  std::vector<Known> before;
+  {
+    const std::lock_guard lock(mutex_);
+    before.swap(known_);
+    known_.push_back(std::move(before.back()));
+  }
+  set_limits();
 }
 
 void EveLog::rename(std::size_t port, const std::string& now) {
@@ -199,8 +236,10 @@ std::optional<LogReport> EveLog::report() const {
       const dataplane::EventCounts counts = log->counts(kind);
       sum->told += counts.told;
       sum->over_rate += counts.over_rate;
+      sum->limited += counts.limited;
       sum->ring_full += counts.ring_full;
     }
+  report.thresholds_forgotten = selection_.limits().forgotten();
   const std::lock_guard lock(mutex_);
   report.outputs = reports_;
   return report;

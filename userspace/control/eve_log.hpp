@@ -25,21 +25,25 @@ namespace xdpgpu::control {
 struct LogEventReport {
   u64 told = 0;
   u64 over_rate = 0;  // left out, as there were more than "rate" says
+  u64 limited = 0;    // of alerts: left out, as rules' thresholds or suppressions say
   u64 ring_full = 0;  // left out, as the writer did not come after
   static void fields(auto& self, auto& field) {
     field("told", self.told);
     field("over_rate", self.over_rate);
+    field("limited", self.limited);
     field("ring_full", self.ring_full);
   }
 };
 // Of `status`; since the data plane began.
 struct LogReport {
   LogEventReport alert, drop, dns;
+  u64 thresholds_forgotten = 0;  // windows of rules' thresholds that made room for others before their end
   std::vector<LogOutputReport> outputs;
   static void fields(auto& self, auto& field) {
     field("alert", self.alert);
     field("drop", self.drop);
     field("dns", self.dns);
+    field("thresholds_forgotten", self.thresholds_forgotten);
     field("outputs", self.outputs);
   }
 };
@@ -109,6 +113,8 @@ class EveLog {
   // Whether more may be there already.
   bool take_events(const Facts& facts);
   void tell(const dataplane::Event& event, const Facts& facts);
+  // Of the policies that are known.
+  void set_limits();
   void tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, const EveFacts& of);
   void add(std::string_view line);
   void flush();

@@ -18,6 +18,22 @@ void count(std::atomic<u64>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+// Between whom a packet goes, as the parser found its first IP header.
+Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata) noexcept {
+  Ends ends;
+  const u32 l3 = metadata.l3_offset;
+  const auto addresses = [&](u8 version, u32 at, u32 bytes) {
+    if (l3 + at + 2 * bytes > length) return;
+    ends.version = version;
+    std::memcpy(ends.src.data(), frame + l3 + at, bytes);
+    std::memcpy(ends.dst.data(), frame + l3 + at + bytes, bytes);
+  };
+  if (l3 == 0 || l3 >= length) return ends;
+  if (frame[l3] >> 4 == 4) addresses(4, 12, 4);
+  if (frame[l3] >> 4 == 6) addresses(6, 8, 16);
+  return ends;
+}
+
 // Those that stay are there all the while.
 template <std::size_t N>
 void put(const std::array<u64, N>& bits, std::array<std::atomic<u64>, N>& to, bool forget) noexcept {
@@ -60,8 +76,11 @@ EventLog::EventLog(EventSelection& selection)
 
 EventCounts EventLog::counts(EventKind kind) const noexcept {
   const Counters& counters = counters_[static_cast<u32>(kind)];
-  return {counters.told.load(std::memory_order_relaxed), counters.over_rate.load(std::memory_order_relaxed),
-          counters.ring_full.load(std::memory_order_relaxed)};
+  const auto load = [](const std::atomic<u64>& counter) { return counter.load(std::memory_order_relaxed); };
+  return {.told = load(counters.told),
+          .over_rate = load(counters.over_rate),
+          .limited = load(counters.limited),
+          .ring_full = load(counters.ring_full)};
 }
 
 // As the stage has it: a question that it would call malformed has no name to be told.
@@ -113,18 +132,26 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   count(counters.told);
 }
 
-// The rules that are within their rate, as one event.
-void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept {
+// The rules that are within their own limits and the policy's rate, as one event.
+void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
+                     const AlertLimits::Policies* policies) noexcept {
+  const xg_descriptor& packet = batch.slot->descriptors[at];
   xg_metadata metadata;
-  std::memcpy(&metadata, region + batch.slot->descriptors[at].offset - XG_METADATA_SIZE, sizeof(metadata));
+  std::memcpy(&metadata, region + packet.offset - XG_METADATA_SIZE, sizeof(metadata));
   const xg_alerts& all = batch.slot->alerts[at];
+  Counters& counters = counters_[static_cast<u32>(EventKind::alert)];
+  Ends ends;
+  if (policies != nullptr) ends = ends_of(region + packet.offset, packet.length, metadata);
   xg_alerts told{};
   const u32 count = std::min<u32>(all.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
   for (u32 i = 0; i < count; ++i)
-    if (selection_.take_rule(metadata.pipeline, all.rules[i], now_ns))
+    if (policies != nullptr && !selection_.limits().take(*policies, metadata.generation, metadata.pipeline,
+                                                         all.rules[i], ends, metadata.rx_time_ns))
+      dataplane::count(counters.limited);
+    else if (selection_.take_rule(metadata.pipeline, all.rules[i], now_ns))
       told.rules[told.count++] = all.rules[i];
     else
-      dataplane::count(counters_[static_cast<u32>(EventKind::alert)].over_rate);
+      dataplane::count(counters.over_rate);
   if (told.count == 0) return;
   told.count = static_cast<u16>(told.count | (all.count & XG_ALERTS_MORE));
   give(EventKind::alert, batch, at, region, now_ns, told);
@@ -134,6 +161,7 @@ void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) return;
   const bool dns = selection_.tells(EventKind::dns);
   const bool alerts = selection_.tells(EventKind::alert) && batch.slot->alerts != nullptr;
+  const AlertLimits::Policies* const policies = alerts ? reader_.begin(selection_.limits()) : nullptr;
   // What is audited passes in place of being dropped.
   const bool drops = selection_.tells(EventKind::drop) && !batch.audit;
   const xg_descriptor* const descriptors = batch.slot->descriptors;
@@ -149,9 +177,10 @@ void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
       std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
       if (is_dns(metadata, frame, descriptors[i].length)) give(EventKind::dns, batch, i, region, now_ns);
     }
-    if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns);
+    if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns, policies);
     if (drops && action == XG_DROP) give(EventKind::drop, batch, i, region, now_ns);
   }
+  reader_.end();
 }
 
 }  // namespace xdpgpu::dataplane

@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "userspace/dataplane/alert_limits.hpp"
 #include "userspace/dataplane/batcher.hpp"
 #include "userspace/dataplane/event_limit.hpp"
 
@@ -55,12 +56,15 @@ class EventSelection {
   }
   bool take(EventKind kind, u64 now_ns) noexcept { return limits_[static_cast<u32>(kind)].take(now_ns); }
   bool take_rule(u16 pipeline, u16 rule, u64 now_ns) noexcept { return rules_.take(pipeline, rule, now_ns); }
+  // What rules say of their alerts themselves: control thread writes, workers read.
+  AlertLimits& limits() noexcept { return limits_of_rules_; }
 
  private:
   std::atomic<u32> kinds_{0};  // bit a kind
   std::atomic<u32> payload_{0};
   std::array<EventLimit, kEventKinds> limits_;
   RuleLimits rules_;
+  AlertLimits limits_of_rules_;
   std::array<std::atomic<u64>, kPipelines / 64> pipelines_{};
   std::array<std::atomic<u64>, 1024> ports_{};
 };
@@ -87,6 +91,7 @@ static_assert(sizeof(Event) == 1408);
 struct EventCounts {
   u64 told = 0;       // that came into the ring
   u64 over_rate = 0;  // left out, as there were more than the policy's rate
+  u64 limited = 0;    // of alerts: left out, as rules' thresholds or suppressions say
   u64 ring_full = 0;  // left out, as whoever writes them did not come after
 };
 
@@ -112,20 +117,24 @@ class EventLog {
   }
   // Any thread.
   EventCounts counts(EventKind kind) const noexcept;
+  const AlertLimits::Reader& reader() const noexcept { return reader_; }
 
  private:
   struct Counters {
-    std::atomic<u64> told{0}, over_rate{0}, ring_full{0};
+    std::atomic<u64> told{0}, over_rate{0}, limited{0}, ring_full{0};
   };
   bool is_dns(const xg_metadata& metadata, const u8* frame, u32 length) const noexcept;
   // alerts: of an alert.
   void give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
             const xg_alerts& alerts = {}) noexcept;
-  void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept;
+  // policies: whose rules have limits; nullptr: none have.
+  void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
+             const AlertLimits::Policies* policies) noexcept;
 
   EventSelection& selection_;
   std::unique_ptr<Event[]> events_;
   std::array<Counters, kEventKinds> counters_;
+  AlertLimits::Reader reader_;
   alignas(64) std::atomic<u64> given_{0};
   alignas(64) std::atomic<u64> taken_{0};
 };

@@ -9,6 +9,7 @@
 
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
+#include "userspace/compiler/rules/thresholds.hpp"
 
 namespace xdpgpu::policy {
 namespace {
@@ -32,13 +33,26 @@ class Maker {
     parse(source.enable, rules::parse_matchers, selection.enable);
     parse(source.modify, rules::parse_modifications, selection.modify);
     parse(source.drop, rules::parse_matchers, selection.drop);
+    std::vector<rules::Limit> limits;
+    const auto parse_limits = [&](const rules::RuleFile& file) {
+      return rules::parse_limits(file, variables);
+    };
+    parse(source.threshold, parse_limits, limits);
     if (failed_) return;
     std::vector<rules::RuleFile> files;
     for (const gpu::RuleFile& file : source.files) files.push_back({file.name, *file.text});
-    const auto loaded = rules::load_rules(files, variables, classes, selection);
+    auto loaded = rules::load_rules(files, variables, classes, selection);
     for (const auto& wrong : loaded.wrong)
       report_.in_list(wrong.place.file, stage_, wrong.place.line, 1, wrong.why);
-    if (loaded.wrong.empty()) lower(loaded.rules, classes, to);
+    if (!loaded.wrong.empty()) return;
+    rules::give_thresholds(limits, loaded.rules);
+    lower(loaded.rules, classes, to);
+    to.suppressed = std::make_shared<const std::vector<gpu::Suppression>>(rules::suppressions_of(limits));
+    if (const u64 filters = rules::rate_filters(limits))
+      to.notes.push_back(fmt::format(
+          "{} of the lines in {} are rate_filter, which this release does not follow: what their rules do "
+          "stays the same, however often they match",
+          filters, source.threshold.name));
   }
 
  private:
@@ -76,10 +90,13 @@ class Maker {
       }
       const sig::Signature& signature = *lowered.signature;
       const auto category = classes.find(rule.classtype);
-      gpu::RuleHead head{
-          signature.gid, signature.sid,
-          signature.rev, signature.priority,
-          rule.msg,      category == classes.end() ? rule.classtype : category->second.description};
+      gpu::RuleHead head{signature.gid,
+                         signature.sid,
+                         signature.rev,
+                         signature.priority,
+                         rule.msg,
+                         category == classes.end() ? rule.classtype : category->second.description,
+                         rules::limit_of(rule)};
       made.emplace_back(std::move(*lowered.signature), std::move(head));
     }
     const auto order = [](const sig::Signature& rule) {
@@ -194,7 +211,7 @@ void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules) 
   const auto is_there = [](const gpu::RuleFile& file) { return file.name.empty() || file.text; };
   if (source.files.empty() || !std::all_of(source.files.begin(), source.files.end(), is_there) ||
       !is_there(source.classification) || !is_there(source.disable) || !is_there(source.enable) ||
-      !is_there(source.modify) || !is_there(source.drop))
+      !is_there(source.modify) || !is_there(source.drop) || !is_there(source.threshold))
     return;
   Maker(report, stage).make(rules);
 }

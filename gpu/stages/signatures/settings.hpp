@@ -86,6 +86,8 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
        "suricata-update's enable.conf: rules that count though they are commented out.");
   file("modify", s.rules.source.modify, "suricata-update's modify.conf: what is replaced in rules' texts.");
   file("drop", s.rules.source.drop, "suricata-update's drop.conf: rules that drop instead of alerting.");
+  file("threshold", s.rules.source.threshold,
+       "threshold.config: how often rules alert, and for whom not. What they drop does not change by it.");
   table.integer("work", s.work, 256, kMostWork,
                 "How much work a packet may take: a step of a rule is 1, and each 16 places at which a "
                 "content is looked for are 1.",

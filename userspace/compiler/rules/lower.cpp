@@ -7,6 +7,7 @@
 
 #include "userspace/compiler/rules/lower_header.hpp"
 #include "userspace/compiler/rules/lower_payload.hpp"
+#include "userspace/compiler/rules/thresholds.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -103,6 +104,7 @@ class Lowering {
     for (const auto& condition : rule_.conditions) ip_protocol(condition);
     if (is_dns()) over_udp();
     for (const auto& condition : rule_.conditions) this->condition(condition);
+    if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
     if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
@@ -177,7 +179,8 @@ class Lowering {
     const auto* const field = std::find_if(std::begin(kFields), std::end(kFields),
                                            [&](const Named& one) { return one.keyword == name; });
     if (field != std::end(kFields)) return field_is(field->field, condition);
-    if (name == "prefilter") return;  // by what it is found first, and no more
+    if (name == "prefilter") return;                                // by what it is found first, and no more
+    if (name == "threshold" || name == "detection_filter") return;  // not_limited() is asked
     if (name == "sameip") {
       made_.conditions.emplace_back(sig::SameAddresses{});
     } else if (name == "flags" || name == "tcp.flags") {
@@ -200,6 +203,11 @@ class Lowering {
     } else if (name != "ip_proto") {
       not_yet(name, why_not(*condition.keyword));
     }
+  }
+
+  // Of a threshold that is not the rule's own, too.
+  std::string_view threshold_keyword() const {
+    return rule_.threshold->type == Threshold::Type::detection_filter ? "detection_filter" : "threshold";
   }
 
   void field_is(sig::Field field, const Condition& condition) {

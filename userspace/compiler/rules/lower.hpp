@@ -2,7 +2,7 @@
 //
 // userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets alone
 // decide, as Suricata 7.0.10 does. That needs no stream, no flow, no application's protocol but DNS over UDP,
-// and nothing that is remembered.
+// and nothing that is remembered but how often a rule has alerted (thresholds.hpp).
 //
 // Rules for DNS are for TCP, too, where messages stand in a stream: of those the half that is about UDP is
 // decided (Lowered::over_tcp_too).

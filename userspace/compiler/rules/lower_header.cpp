@@ -71,10 +71,6 @@ sig::Ranges<sig::Address> lower_family(const Addresses& addresses, u8 family) {
   return normalized(std::move(in), std::move(out), bytes);
 }
 
-sig::Addresses lower_addresses(const Addresses& addresses) {
-  return {lower_family(addresses, 4), lower_family(addresses, 6)};
-}
-
 std::optional<sig::Ranges<u16>> lower_ports(const Ports& ports) {
   if (ports.unasked) return {};
   const auto of = [](const std::vector<PortRange>& ranges) {
@@ -99,6 +95,10 @@ std::bitset<256> protocols_of(std::string_view name) {
 }
 
 }  // namespace
+
+sig::Addresses lower_addresses(const Addresses& addresses) {
+  return {lower_family(addresses, 4), lower_family(addresses, 6)};
+}
 
 sig::Header lower_header(const Header& header) {
   sig::Header made;

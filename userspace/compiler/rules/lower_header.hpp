@@ -9,6 +9,7 @@
 namespace xdpgpu::rules {
 
 // Of a protocol that is no application's but DNS, over UDP, nor "pkthdr". What is left out is taken out.
+gpu::signatures::Addresses lower_addresses(const Addresses& addresses);
 gpu::signatures::Header lower_header(const Header& header);
 
 }  // namespace xdpgpu::rules

@@ -531,10 +531,13 @@ class Parser {
       if (name == "type" && !filter)
         taken = choice(made.type, has_type, TypeName{"limit", Type::limit},
                        TypeName{"threshold", Type::threshold}, TypeName{"both", Type::both});
+      else if (name == "track" && filter)
+        taken = choice(made.track, has_track, TrackName{"by_src", Track::by_src},
+                       TrackName{"by_dst", Track::by_dst});
       else if (name == "track")
         taken = choice(made.track, has_track, TrackName{"by_src", Track::by_src},
                        TrackName{"by_dst", Track::by_dst}, TrackName{"by_both", Track::by_both},
-                       TrackName{"by_rule", Track::by_rule}, TrackName{"by_flow", Track::by_flow});
+                       TrackName{"by_rule", Track::by_rule});
       else if (name == "count")
         taken = amount(made.count, has_count);
       else if (name == "seconds")

@@ -43,7 +43,7 @@ struct Buffer {
 
 struct Threshold {
   enum class Type : u8 { limit, threshold, both, detection_filter } type = Type::limit;
-  enum class Track : u8 { by_src, by_dst, by_both, by_rule, by_flow } track = Track::by_src;
+  enum class Track : u8 { by_src, by_dst, by_both, by_rule } track = Track::by_src;
   u32 count = 0, seconds = 0;
 };
 

@@ -229,13 +229,17 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
   auto read = each_line(file, [&](std::string_view text, const Place& place) -> Result<void> {
     using What = Limit::What;
     using Track = Threshold::Track;
-    constexpr std::pair<std::string_view, What> kWhat[] = {
-        {"threshold", What::threshold}, {"suppress", What::suppress}, {"rate_filter", What::rate_filter}};
-    constexpr std::pair<std::string_view, Track> kTracks[] = {{"by_src", Track::by_src},
-                                                              {"by_dst", Track::by_dst},
-                                                              {"by_both", Track::by_both},
-                                                              {"by_rule", Track::by_rule},
-                                                              {"by_either", Track::by_both}};
+    constexpr std::pair<std::string_view, What> kWhat[] = {{"threshold", What::threshold},
+                                                           {"event_filter", What::threshold},
+                                                           {"suppress", What::suppress},
+                                                           {"rate_filter", What::rate_filter}};
+    constexpr std::pair<std::string_view, Track> kCounted[] = {{"by_src", Track::by_src},
+                                                               {"by_dst", Track::by_dst},
+                                                               {"by_both", Track::by_both},
+                                                               {"by_rule", Track::by_rule}},
+                                                 kSuppressed[] = {{"by_src", Track::by_src},
+                                                                  {"by_dst", Track::by_dst},
+                                                                  {"by_either", Track::by_both}};
     constexpr std::pair<std::string_view, Threshold::Type> kTypes[] = {
         {"limit", Threshold::Type::limit},
         {"threshold", Threshold::Type::threshold},
@@ -271,7 +275,8 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
       else if (name == "type")
         good = choose(kTypes, value, limit.threshold.type);
       else if (name == "track") {
-        good = choose(kTracks, value, track);
+        good =
+            limit.what == What::suppress ? choose(kSuppressed, value, track) : choose(kCounted, value, track);
         limit.threshold.track = track;
         limit.by = track;
       } else if (name == "count")
@@ -282,9 +287,14 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
         good = count(limit.timeout);
       else if (name == "new_action") {
         auto action = parse_action(value);
-        good = action.has_value();
-        if (good) limit.new_action = *action;
+        good = action.has_value() || value == "log" || value == "sdrop";
+        if (action) limit.new_action = *action;
       } else if (name == "ip") {
+        if (value.find('!') != std::string_view::npos)
+          return wrong(
+              fmt::format("\"{}\" leaves addresses out by \"!\": Suricata takes that from variables "
+                          "alone",
+                          part));
         auto addresses = parse_addresses(value, variables);
         if (!addresses) return wrong(std::move(addresses.error()));
         limit.addresses = *std::move(addresses);
@@ -306,6 +316,7 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
     if (whole && limit.what == What::suppress && has.find("track ") != std::string::npos)
       whole = needs({"ip"});
     if (!whole) return whole;
+    if (limit.gid == 0 && limit.sid != 0) return wrong("its sig_id has no gen_id: it is of no rule");
     limits.push_back(std::move(limit));
     return {};
   });

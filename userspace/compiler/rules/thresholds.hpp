@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/rules/thresholds.hpp: how often rules alert, and for whom not: what they say themselves,
+// and what threshold.config says of them.
+#pragma once
+
+#include <span>
+
+#include "gpu/rule_source.hpp"
+#include "userspace/compiler/rules/rule.hpp"
+#include "userspace/compiler/rules/selection.hpp"
+
+namespace xdpgpu::rules {
+
+// Gives rules the thresholds that a file's lines have for them. The last line about a rule by its gid and sid
+// takes the place of the rule's own threshold; a line about many is for those that have none, the first such
+// line.
+void give_thresholds(std::span<const Limit> lines, std::span<Rule> rules);
+// How many lines are of a kind that changes what packets meet, which is not done (rate_filter).
+u64 rate_filters(std::span<const Limit> lines);
+std::vector<gpu::Suppression> suppressions_of(std::span<const Limit> lines);
+
+// Of a rule for which not_limited() says nothing.
+gpu::AlertLimit limit_of(const Rule& rule);
+// Why how often the rule matched cannot be followed as it asks for it: a sentence's end.
+std::optional<std::string> not_limited(const Rule& rule);
+
+}  // namespace xdpgpu::rules

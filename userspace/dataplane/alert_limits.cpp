@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/dataplane/alert_limits.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "maps/hash.h"
+#include "userspace/dataplane/random_key.hpp"
+
+namespace xdpgpu::dataplane {
+namespace {
+
+using gpu::AlertLimit;
+using gpu::RuleHead;
+using gpu::Suppression;
+using gpu::signatures::Address;
+using gpu::signatures::Range;
+
+__extension__ typedef unsigned __int128 Wide;
+
+// An entry: 48 bits of a hash, 52 of its window's end in microseconds, 28 of the matches in it. No entry is
+// 0.
+constexpr u32 kEndAt = 28, kTagAt = 80;
+constexpr u64 kLatest = (u64{1} << (kTagAt - kEndAt)) - 1;
+static_assert(gpu::kMostAlertCount == (u32{1} << kEndAt) - 1);
+
+struct Window {
+  u64 tag = 0, until_us = 0;
+  u32 count = 0;
+};
+Window window_of(Wide entry) noexcept {
+  return {static_cast<u64>(entry >> kTagAt), static_cast<u64>(entry >> kEndAt) & kLatest,
+          static_cast<u32>(entry) & gpu::kMostAlertCount};
+}
+Wide entry_of(const Window& window) noexcept {
+  return Wide{window.tag} << kTagAt | Wide{window.until_us} << kEndAt | window.count;
+}
+
+// Both halves as they are; whether they are of the same moment, the exchange says.
+Wide load(const u64 (&entry)[2]) noexcept {
+  return Wide{__atomic_load_n(&entry[1], __ATOMIC_RELAXED)} << 64 |
+         __atomic_load_n(&entry[0], __ATOMIC_RELAXED);
+}
+// std::atomic of so much is a call into a library, which may lock (CMakeLists.txt has the processor's own).
+bool exchange(u64 (&entry)[2], Wide seen, Wide next) noexcept {
+  static_assert(std::endian::native == std::endian::little);
+  typedef Wide __attribute__((may_alias)) Whole;
+  return __sync_bool_compare_and_swap(reinterpret_cast<Whole*>(&entry[0]), seen, next);
+}
+
+// What a match makes of its window, and whether it is told. A window in which further matches change nothing
+// any more is left as it is, so that a flood only reads.
+struct Step {
+  bool told = false;
+  bool changes = true;
+};
+Step step(const AlertLimit& limit, Window& window, u64 now_us, bool is_known) noexcept {
+  using Type = AlertLimit::Type;
+  const u32 most = limit.count;
+  if (limit.type == Type::threshold && most == 1) return {true, false};
+  if (!is_known || now_us > window.until_us) {
+    window.until_us = std::min(now_us + u64{limit.seconds} * 1'000'000, kLatest);
+    window.count = 1;
+    return {limit.type == Type::limit || (limit.type == Type::both && most == 1), true};
+  }
+  const bool is_full = window.count >= gpu::kMostAlertCount;
+  switch (limit.type) {
+    case Type::limit:
+      if (window.count >= most) return {false, false};
+      window.count++;
+      return {true, true};
+    case Type::both:
+      if (window.count >= most) return {false, false};
+      window.count++;
+      return {window.count == most, true};
+    case Type::threshold:
+      window.count = window.count + 1 >= most ? 0 : window.count + 1;
+      return {window.count == 0, true};
+    case Type::detection_filter:
+      if (window.count > most) return {true, false};
+      if (!is_full) window.count++;
+      return {window.count > most, !is_full};
+    case Type::none:
+      break;
+  }
+  return {true, false};
+}
+
+bool is_in(const gpu::signatures::Ranges<Address>& ranges, const Address& address) noexcept {
+  const auto behind =
+      std::upper_bound(ranges.begin(), ranges.end(), address,
+                       [](const Address& one, const Range<Address>& range) { return one < range.first; });
+  return behind != ranges.begin() && address <= std::prev(behind)->last;
+}
+
+bool is_suppressed(const Suppression& line, const Ends& ends) noexcept {
+  if (line.whose == Suppression::Whose::anybody) return true;
+  const auto& ranges = ends.version == 4 ? line.addresses.v4 : line.addresses.v6;
+  return (line.whose != Suppression::Whose::destination && is_in(ranges, ends.src)) ||
+         (line.whose != Suppression::Whose::source && is_in(ranges, ends.dst));
+}
+
+bool is_suppressed(const std::vector<Suppression>& lines, const RuleHead& rule, const Ends& ends) noexcept {
+  const auto less = [](const auto& one, const auto& other) {
+    return std::pair(one.gid, one.sid) < std::pair(other.gid, other.sid);
+  };
+  for (const auto& [gid, sid] : {std::pair(0u, 0u), std::pair(rule.gid, 0u), std::pair(rule.gid, rule.sid)}) {
+    const Suppression wanted{.gid = gid, .sid = sid, .addresses = {}};
+    const auto [first, last] = std::equal_range(lines.begin(), lines.end(), wanted, less);
+    if (std::any_of(first, last, [&](const Suppression& line) { return is_suppressed(line, ends); }))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// ---- what is counted ------------------------------------------------------------------------------------
+
+AlertCounts::AlertCounts() : key_(random_key()), sets_(std::make_unique<Set[]>(kEntries / kWays)) {}
+
+u64 AlertCounts::hash(const RuleHead& rule, const Ends& ends) const noexcept {
+  using Track = AlertLimit::Track;
+  XG_SIP_BEGIN(key_[0], key_[1]);
+  XG_SIP_WORD(rule.gid | u64{rule.sid} << 32);
+  const u64 version = rule.limit.track == Track::by_rule ? 0 : ends.version;
+  XG_SIP_WORD(static_cast<u64>(rule.limit.track) | version << 8);
+  const auto add = [&](const Address& address) {
+    u64 words[2];
+    std::memcpy(words, address.data(), sizeof(words));
+    XG_SIP_WORD(words[0]);
+    XG_SIP_WORD(words[1]);
+  };
+  const bool by_both = rule.limit.track == Track::by_both;
+  if (rule.limit.track == Track::by_src) add(ends.src);
+  if (rule.limit.track == Track::by_dst) add(ends.dst);
+  if (by_both) add(std::min(ends.src, ends.dst));
+  if (by_both) add(std::max(ends.src, ends.dst));
+  XG_SIP_END();
+  return v0 ^ v1 ^ v2 ^ v3;
+}
+
+bool AlertCounts::count(const RuleHead& rule, const Ends& ends, u64 now_ns) noexcept {
+  const u64 found = hash(rule, ends), now_us = std::min(now_ns / 1000, kLatest);
+  const u64 tag = found >> 16 | 1;
+  auto& set = sets_[found % (kEntries / kWays)].ways;
+  for (;;) {
+    u32 at = 0;
+    Wide seen = 0;
+    Window window;
+    // The rule's own; or the one that ends first, of which an empty one is the first.
+    for (u32 i = 0; i < kWays; i++) {
+      const Wide entry = load(set[i]);
+      const Window one = window_of(entry);
+      if (i == 0 || one.tag == tag || one.until_us < window.until_us) {
+        at = i;
+        seen = entry;
+        window = one;
+      }
+      if (one.tag == tag) break;
+    }
+    const bool is_known = window.tag == tag;
+    const bool makes_room = !is_known && window.until_us >= now_us && window.tag != 0;
+    window.tag = tag;
+    const Step what = step(rule.limit, window, now_us, is_known);
+    if (!what.changes) return what.told;
+    if (!exchange(set[at], seen, entry_of(window))) continue;
+    if (makes_room) forgotten_.fetch_add(1, std::memory_order_relaxed);
+    return what.told;
+  }
+}
+
+// ---- what rules say -------------------------------------------------------------------------------------
+
+void AlertLimits::Reader::wait() const noexcept {
+  const u64 turn = turn_.load(std::memory_order_seq_cst);
+  while (turn & 1 && turn_.load(std::memory_order_acquire) == turn) std::this_thread::yield();
+}
+
+void AlertLimits::set(Policies policies, std::span<const Reader* const> readers) {
+  const bool is_empty = std::all_of(policies.begin(), policies.end(), [](const Policy& policy) {
+    return std::none_of(policy.pipelines.begin(), policy.pipelines.end(),
+                        [](const Pipeline& pipeline) { return pipeline.rules != nullptr; });
+  });
+  auto next = is_empty ? nullptr : std::make_unique<const Policies>(std::move(policies));
+  policies_.store(next.get(), std::memory_order_seq_cst);
+  for (const Reader* reader : readers) reader->wait();
+  owned_ = std::move(next);
+}
+
+bool AlertLimits::take(const Policies& policies, u32 generation, u16 pipeline, u16 rule, const Ends& ends,
+                       u64 now_ns) noexcept {
+  const auto of = std::find_if(policies.rbegin(), policies.rend(),
+                               [&](const Policy& policy) { return policy.generation == generation; });
+  if (of == policies.rend() || pipeline >= of->pipelines.size()) return true;
+  const auto& [rules, suppressed] = of->pipelines[pipeline];
+  if (!rules || rule >= rules->size()) return true;
+  const RuleHead& head = (*rules)[rule];
+  if (suppressed && is_suppressed(*suppressed, head, ends)) return false;
+  return head.limit.type == AlertLimit::Type::none || counts_.count(head, ends, now_ns);
+}
+
+}  // namespace xdpgpu::dataplane

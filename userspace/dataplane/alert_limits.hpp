@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/alert_limits.hpp: how often rules alert, and for whom not (gpu/rule_source.hpp). What
+// is decided of packets is not changed by it.
+//
+//   AlertCounts  how often each rule has matched, for whom; of all workers together
+//   AlertLimits  what the rules of the policies in force say; the control thread writes, workers read
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpu/rule_source.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Between whom a packet goes. Addresses as signatures::Address has them.
+struct Ends {
+  u8 version = 0;  // of IP: 4 or 6
+  gpu::signatures::Address src{}, dst{};
+};
+
+// A table of fixed size: an entry is a rule's window for one address, or one pair. Where its set is full, the
+// window that ends first makes room. Its places are drawn by a key of its own, so that nobody who sends
+// packets chooses who makes room.
+class AlertCounts {
+ public:
+  static constexpr u32 kEntries = 1u << 16;
+
+  // Allocates.
+  AlertCounts();
+
+  // Counts a match of a rule that has a limit, and says whether it is told: as Suricata 7.0.10 does
+  // (detect-engine-threshold.c). now_ns: of any clock, always the same one. Any thread; none waits.
+  bool count(const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
+  // Windows that had to make room before their time.
+  u64 forgotten() const noexcept { return forgotten_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr u32 kWays = 4;
+  // A cache line. Each entry has a tag, the end of its window and the matches in it, exchanged as a whole.
+  struct alignas(64) Set {
+    u64 ways[kWays][2]{};
+  };
+  u64 hash(const gpu::RuleHead& rule, const Ends& ends) const noexcept;
+
+  const std::array<u64, 2> key_;
+  const std::unique_ptr<Set[]> sets_;
+  alignas(64) std::atomic<u64> forgotten_{0};
+};
+
+class AlertLimits {
+ public:
+  struct Pipeline {
+    std::shared_ptr<const std::vector<gpu::RuleHead>> rules;          // nullptr: none
+    std::shared_ptr<const std::vector<gpu::Suppression>> suppressed;  // by gid and sid; nullptr: none
+  };
+  struct Policy {
+    u32 generation = 0;
+    std::vector<Pipeline> pipelines;
+  };
+  using Policies = std::vector<Policy>;  // the newest last
+
+  // A worker, which uses what it has been given until it lets it go.
+  class Reader {
+   public:
+    // Nothing where no rule says anything. Nobody waits.
+    const Policies* begin(const AlertLimits& limits) noexcept {
+      if (limits.policies_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+      turn_.fetch_add(1, std::memory_order_seq_cst);
+      return limits.policies_.load(std::memory_order_seq_cst);
+    }
+    void end() noexcept {
+      if (turn_.load(std::memory_order_relaxed) & 1) turn_.fetch_add(1, std::memory_order_release);
+    }
+    // Of another thread: returns once what the reader may still use is what there is now. A batch's time.
+    void wait() const noexcept;
+
+   private:
+    std::atomic<u64> turn_{0};  // odd: it reads
+  };
+
+  // Control thread. What was there before is there until all readers have let it go.
+  void set(Policies policies, std::span<const Reader* const> readers);
+
+  // Whether an alert of a policy's rule is told. Any thread; none waits.
+  bool take(const Policies& policies, u32 generation, u16 pipeline, u16 rule, const Ends& ends,
+            u64 now_ns) noexcept;
+  u64 forgotten() const noexcept { return counts_.forgotten(); }
+
+ private:
+  AlertCounts counts_;
+  std::unique_ptr<const Policies> owned_;  // the control thread's
+  std::atomic<const Policies*> policies_{nullptr};
+};
+
+}  // namespace xdpgpu::dataplane
