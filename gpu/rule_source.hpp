@@ -58,6 +58,7 @@ struct RuleHead {
   u32 gid = 1, sid = 0, rev = 0, priority = 3;
   std::string msg, category;
   AlertLimit limit{};
+  double cost = 0;  // rules::cost_of() its signature
   bool operator==(const RuleHead&) const = default;
 };
 

@@ -217,6 +217,7 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   run({.command = {"status"}, .arguments = {name()}, .status = 5});
   run({.command = {"bypass"}, .arguments = {"off", name()}});
   run({.command = {"log", "reopen"}, .arguments = {name()}});
+  run({.command = {"rules", "top"}, .arguments = {name(), "--by", "cost", "--limit", "5"}});
   used_.insert({"detach", "detach --keep"});
   for (const Words& more : {Words{}, Words{"--output", "json", "--netns", netns_}, Words{"--keep"}}) {
     Words words = detach;

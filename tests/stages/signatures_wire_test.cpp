@@ -269,6 +269,63 @@ TEST_P(SignaturesOnTheWire, RulesSayThemselvesHowOftenTheyAlert) {
   expect_conserved(attached_->pins());
 }
 
+TEST_P(SignaturesOnTheWire, RulesThatHoldAreCountedWithoutALog) {
+  write(
+      "rules/a.rules",
+      "drop udp any any -> any any (msg:\"a worm\"; content:\"worm\"; sid:1; rev:4;)\n"
+      "alert udp any any -> any any (msg:\"odd\"; content:\"o\"; content:\"d\"; distance:0; sid:2;)\n"
+      "alert udp any any -> any any (msg:\"often\"; content:\"o\"; threshold:type limit, track by_src, count "
+      "1, seconds 60; sid:3;)\n"
+      "alert udp any any -> any any (msg:\"never\"; content:\"never\"; sid:4;)\n"
+      "pass udp any any -> any any (content:\"fine\"; sid:5;)\n");
+  write("policy.json", policy(fmt::format(R"("io": {{"heartbeat": "5s"}},
+            "rules": [{{"match": {{"proto": "udp", "dst_port": {}}}, "action": {{"inspect": "ids"}}}}],
+            "pipelines": {{"ids": [{{"stage": "signatures", "rules": ["rules/*.rules"]}}]}})",
+                                          port_)));
+  attach_here();
+  const auto top = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"rules", "top", host_port().ifname(), "-o", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = product(*host_, words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  };
+  const auto of = [](const Json& all, const char* what) {
+    std::vector<std::uint64_t> made;
+    for (const Json& one : all.at("top")) made.push_back(one.at(what));
+    return made;
+  };
+  using Numbers = std::vector<std::uint64_t>;
+  EXPECT_EQ(top({}).at("holding"), 0);
+  for (const auto& [payload, what] :
+       {std::pair("worm", "drop"), {"o", "pass"}, {"odd", "pass"}, {"o", "pass"}, {"fine odd", "pass"}})
+    EXPECT_EQ(fate(payload), what) << payload;
+  Json all = top({});
+  EXPECT_EQ(all.at("rules"), 5);
+  EXPECT_EQ(all.at("holding"), 3);
+  // A worm has an o in it; what a rule passes is not counted.
+  EXPECT_EQ(of(all, "signature_id"), (Numbers{3, 2, 1})) << "of the same count the dearer one first";
+  EXPECT_EQ(of(all, "matched"), (Numbers{4, 1, 1}));
+  EXPECT_EQ(all.at("top").at(2).at("signature"), "a worm");
+  EXPECT_EQ(all.at("top").at(2).at("rev"), 4);
+  all = top({"--by", "cost", "--limit", "2"});
+  EXPECT_EQ(of(all, "signature_id"), (Numbers{2, 3})) << "found by one byte";
+  EXPECT_EQ(all.at("left_out"), 3);
+  // What both policies have counts on.
+  write("rules/a.rules",
+        "alert udp any any -> any any (msg:\"new\"; content:\"n\"; sid:6;)\n"
+        "alert udp any any -> any any (msg:\"often\"; content:\"o\"; sid:3; rev:2;)\n");
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate("no"), "pass");
+  all = top({});
+  EXPECT_EQ(of(all, "signature_id"), (Numbers{3, 6}));
+  EXPECT_EQ(of(all, "matched"), (Numbers{5, 1}));
+  const Outcome text = product(*host_, {"rules", "top", host_port().ifname()});
+  EXPECT_NE(text.out.find("2 of 2 rules held for packets"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("1:3  (ids) often"), std::string::npos) << text.out;
+  expect_conserved(attached_->pins());
+}
+
 // By who sends it: each place at which a stands is one to look for b behind.
 TEST_P(SignaturesOnTheWire, APacketThatIsMadeToTakeLongIsNotLetThroughUnseen) {
   write("rules/a.rules",

@@ -17,7 +17,7 @@
 #include "gpu/reference/inner.hpp"
 #include "gpu/reference/read.hpp"
 #include "gpu/reference/signature.hpp"
-#include "userspace/dataplane/alert_limits.hpp"
+#include "userspace/dataplane/alert_rules.hpp"
 #include "userspace/dataplane/metadata.hpp"
 #include "userspace/host/capture.hpp"
 

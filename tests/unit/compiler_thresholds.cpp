@@ -14,7 +14,7 @@
 #include "tests/unit/compiler_captures.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
-#include "userspace/dataplane/alert_limits.hpp"
+#include "userspace/dataplane/alert_rules.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -55,16 +55,16 @@ Told ours() {
     signatures.push_back(lower(rule).signature.value());
     heads->push_back({rule.gid, rule.sid, 1, 3, "", "", limit_of(rule)});
   }
-  dataplane::AlertLimits of;
-  const dataplane::AlertLimits::Policies policies{
-      {1, {{heads, std::make_shared<const std::vector<gpu::Suppression>>(suppressions_of(limits))}}}};
+  dataplane::AlertRules of;
+  const dataplane::AlertRules::Pipeline pipeline{
+      heads, std::make_shared<const std::vector<gpu::Suppression>>(suppressions_of(limits)), nullptr};
   Told told;
   u32 number = 0;
   for (const auto& packet : test::packets_of(kData / "thresholds.pcap")) {
     number++;
     const dataplane::Ends ends = test::between(packet);
     for (u16 i = 0; i < signatures.size(); i++)
-      if (matches(signatures[i], packet.seen) && of.take(policies, 1, 0, i, ends, packet.time_ns))
+      if (matches(signatures[i], packet.seen) && of.take(pipeline, i, ends, packet.time_ns))
         told.emplace(signatures[i].sid, number);
   }
   return told;

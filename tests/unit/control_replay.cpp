@@ -5,14 +5,23 @@
 #include "userspace/control/replay.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "maps/router.h"
+#include "userspace/control/rule_stats.hpp"
 #include "userspace/host/capture.hpp"
 
 namespace xdpgpu::control {
@@ -568,6 +577,116 @@ TEST(ControlReplay, TheKernelAgrees) {
       }
     }
   }
+}
+
+// ---- rules of files ---------------------------------------------------------------------------------------
+
+const std::string kSignatures = XDPGPU_SOURCE_DIR "/tests/data/signatures/";
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+using Alerts = std::set<std::pair<u32, u64>>;  // sid and packet
+
+// tests/data/signatures/alerts has how they came to be.
+Alerts suricatas(const std::string& capture, const std::string& rules) {
+  Alerts made;
+  std::istringstream lines(text_of(kSignatures + "alerts.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string of, by;
+    u32 sid = 0;
+    words >> of >> by >> sid;
+    if (of != capture || by != rules) continue;
+    u64 packet = 0;
+    for (char comma = ','; comma == ',' && words >> packet; comma = static_cast<char>(words.get()))
+      made.emplace(sid, packet);
+  }
+  return made;
+}
+
+// Seven rules a policy, as so many are told of one packet. decided: the rules that are.
+Alerts replayed(const std::string& capture, const std::string& rules, std::set<u32>& decided) {
+  std::vector<std::string> texts;
+  std::istringstream lines(text_of(kSignatures + rules));
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("alert ")) texts.push_back(line + "\n");
+  Alerts made;
+  for (std::size_t first = 0; first < texts.size(); first += 7) {
+    std::string some;
+    for (std::size_t i = first; i < std::min(first + 7, texts.size()); i++) some += texts[i];
+    auto policy = compiler::compile_policy_anywhere(
+        {"p.json",
+         R"({"version": 1, "rules": [{"action": {"inspect": "ids"}}],
+             "pipelines": {"ids": [{"stage": "signatures", "rules": ["some.rules"],
+                                    "vars": {"HOME_NET": ["192.168.0.0/16", "10.0.0.0/8", "172.16.0.0/12"]},
+                                    "threshold": "threshold.config"}]}})",
+         {{"some.rules", some},
+          {"threshold.config",
+           rules == "thresholds.rules" ? text_of(kSignatures + "threshold.config") : std::string()}}},
+        "(capture)");
+    if (!policy) throw std::runtime_error(policy.error().sentence);
+    for (const auto& rule : *rules_of(policy->pipelines->settings()[0])->heads) decided.insert(rule.sid);
+    const auto replay = open_or_die(*policy, false);
+    for (const PacketVerdict& verdict : replay_file(*replay, "../signatures/" + capture)) {
+      EXPECT_FALSE(verdict.more_alerts);
+      for (const RuleAlert& alert : verdict.alerts) made.emplace(alert.sid, verdict.number);
+    }
+  }
+  return made;
+}
+
+TEST(ReplayOfRuleFiles, AlertsAsSuricataDoes) {
+  for (const auto& [capture, rules, count] : {std::tuple("thresholds.pcap", "thresholds.rules", 30'146u),
+                                              {"dns-real.pcap", "dns-real.rules", 388u}}) {
+    std::set<u32> decided;
+    const Alerts ours = replayed(capture, rules, decided);
+    Alerts theirs = suricatas(capture, rules);
+    std::erase_if(theirs, [&](const auto& one) { return !decided.contains(one.first); });
+    EXPECT_EQ(theirs.size(), count) << capture;
+    for (const auto& [one, other, whose] :
+         {std::tuple(&std::as_const(theirs), &ours, "Suricata's"), {&ours, &theirs, "ours"}}) {
+      Alerts alone;
+      std::set_difference(one->begin(), one->end(), other->begin(), other->end(),
+                          std::inserter(alone, alone.end()));
+      const std::string first =
+          alone.empty() ? "" : fmt::format("sid {}, packet {}", alone.begin()->first, alone.begin()->second);
+      EXPECT_TRUE(alone.empty()) << capture << ": " << alone.size() << " are " << whose << " alone, as "
+                                 << first;
+    }
+  }
+}
+
+TEST(ReplayOfRuleFiles, SaysWhatIsToldOfEachRule) {
+  auto policy = compiler::compile_policy_anywhere(
+      {"p.json",
+       R"({"version": 1, "rules": [{"action": {"inspect": "ids"}}],
+           "pipelines": {"other": [{"stage": "l2fwd"}], "ids": [{"stage": "signatures", "rules": ["a.rules"],
+                                    "classification": "classes"}]}})",
+       {{"a.rules",
+         "drop udp any any -> any any (msg:\"here\"; dsize:>0; classtype:odd; sid:9; rev:3; gid:2;)\n"
+         "alert udp any any -> any any (dsize:>0; threshold:type limit, track by_src, count 1, seconds 9; "
+         "sid:8;)\n"},
+        {"classes", "config classification: odd,Something odd,1\n"}}},
+      "(capture)");
+  ASSERT_TRUE(policy) << policy.error().sentence;
+  const auto replay = open_or_die(*policy, false);
+  for (u64 second = 0; second < 12; second++)
+    ASSERT_TRUE(replay->feed(udp(1, 53), 60, (1000 + second) * 1'000'000'000));
+  ASSERT_TRUE(replay->finish());
+  const auto verdicts = replay->take();
+  ASSERT_EQ(verdicts.size(), 12u);
+  std::string counts;
+  for (const auto& verdict : verdicts) {
+    EXPECT_EQ(verdict.action, XG_DROP);
+    counts += fmt::to_string(verdict.alerts.size());
+    const RuleAlert& first = verdict.alerts.at(0);
+    EXPECT_EQ(std::tuple(first.gid, first.sid, first.rev, first.severity), std::tuple(2u, 9u, 3u, 1u));
+    EXPECT_EQ(first.signature, "here");
+    EXPECT_EQ(first.category, "Something odd");
+  }
+  EXPECT_EQ(counts, "211111111121") << "by the capture's clock";
 }
 
 }  // namespace

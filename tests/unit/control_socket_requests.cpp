@@ -68,6 +68,10 @@ class Pretended final : public Attached {
     asked_ = query;
     return {};
   }
+  FileRulesReport rules(const RuleQuery& query) const override {
+    asked_rules_ = query;
+    return {.rules = 5, .holding = 1, .left_out = 0, .top = {{"ids", 1, 7, 2, "a worm", 3, 0.5}}};
+  }
   Result<void> set_bypass(bool on) override {
     if (!problem_.empty()) return Error(problem_);
     bypassed_ = on;
@@ -85,6 +89,7 @@ class Pretended final : public Attached {
   std::string problem_;
   std::optional<bool> bypassed_, kept_;
   mutable std::optional<FlowQuery> asked_;
+  mutable std::optional<RuleQuery> asked_rules_;
   Reply later_;
 
  private:
@@ -180,6 +185,19 @@ TEST_F(ControlSocketRequests, FlowsAreListedAsFarAsIsAsked) {
   EXPECT_EQ(attached_.asked_->limit, 10u);
   EXPECT_EQ(attached_.asked_->from, 7u);
   EXPECT_THAT(refusal("flows.list", {{"from", 7u}}), HasSubstr("name its \"interface\""));
+}
+
+TEST_F(ControlSocketRequests, RulesAreListedAsIsAsked) {
+  const Json rules = answer("rules.top");
+  EXPECT_EQ(rules.at("holding"), 1);
+  EXPECT_EQ(rules.at("top").at(0).at("signature_id"), 7);
+  EXPECT_EQ(rules.at("top").at(0).at("matched"), 3);
+  EXPECT_EQ(attached_.asked_rules_->by, RuleQuery::By::matches);
+  EXPECT_EQ(attached_.asked_rules_->limit, RuleQuery().limit);
+  (void)answer("rules.top", {{"by", "cost"}, {"limit", 3u}});
+  EXPECT_EQ(attached_.asked_rules_->by, RuleQuery::By::cost);
+  EXPECT_EQ(attached_.asked_rules_->limit, 3u);
+  EXPECT_THAT(refusal("rules.top", {{"by", "age"}}), HasSubstr("\"matches\" or \"cost\""));
 }
 
 TEST_F(ControlSocketRequests, LogsAreReopenedOrWhyNot) {

@@ -355,7 +355,8 @@ TEST_F(EventLogs, ARulesOwnLimitIsByWhoItIsAbout) {
   const auto rules = std::make_shared<const std::vector<gpu::RuleHead>>(
       std::vector<gpu::RuleHead>{{1, 1, 1, 3, "", "", once}, {1, 2, 1, 3, "", "", {}}});
   // add() makes packets of generation 5, for pipeline 2.
-  selection_.limits().set({{5, {{}, {}, {rules, nullptr}}}}, {});
+  const auto matches = std::make_shared<RuleMatches>(2, 1);
+  selection_.rules().set({{5, {{}, {}, {rules, nullptr, matches}}}}, {});
   const auto alert = [&](u8 src) {
     const u32 at = add(XG_PASS);
     frame(at)[26 + 3] = src;
@@ -369,6 +370,15 @@ TEST_F(EventLogs, ARulesOwnLimitIsByWhoItIsAbout) {
   EXPECT_EQ(told, (std::vector<u32>{2, 2, 1, 1}));
   EXPECT_EQ(log_.counts(EventKind::alert).limited, 2u);
   EXPECT_EQ(log_.counts(EventKind::alert).told, 4u);
+  EXPECT_EQ(matches->of(0), 4u);
+  // They are counted whether or not somebody wants to be told.
+  selection_.tell_nothing();
+  EXPECT_TRUE(log_.wanted());
+  alert(1);
+  retire();
+  EXPECT_TRUE(taken().empty());
+  EXPECT_EQ(matches->of(0), 9u) << "of the whole batch once more";
+  EXPECT_EQ(log_.counts(EventKind::alert).limited, 2u);
 }
 
 TEST_F(EventLogs, WhatADeviceSaysOfRulesIsNotReadBeyondItsRecord) {

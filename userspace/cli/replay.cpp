@@ -46,6 +46,18 @@ std::string why_of(const control::PacketVerdict& verdict) {
   return why;
 }
 
+struct AlertReport {
+  u32 gid = 1, signature_id = 0, rev = 0, severity = 3;
+  std::string signature, category;
+  static void fields(auto& self, auto& field) {
+    field("gid", self.gid);
+    field("signature_id", self.signature_id);
+    field("rev", self.rev);
+    field("severity", self.severity);
+    field("signature", self.signature);
+    field("category", self.category);
+  }
+};
 struct PacketReport {
   u64 packet = 0;  // from 1
   double time_s = 0;
@@ -53,7 +65,8 @@ struct PacketReport {
   std::string flow, verdict, why, reason;
   std::optional<std::string> target, rule, pipeline, decided_by;
   std::optional<std::vector<std::string>> mirrored_to;
-  std::optional<bool> headers_cut;
+  std::optional<std::vector<AlertReport>> alerts;
+  std::optional<bool> headers_cut, more_alerts;
   static void fields(auto& self, auto& field) {
     field("packet", self.packet);
     field("time_s", self.time_s);
@@ -67,6 +80,8 @@ struct PacketReport {
     field("pipeline", self.pipeline);
     field("decided_by", self.decided_by);
     field("mirrored_to", self.mirrored_to);
+    field("alerts", self.alerts);
+    field("more_alerts", self.more_alerts);
     field("headers_cut", self.headers_cut);
   }
 };
@@ -74,6 +89,7 @@ struct SummaryReport {
   std::string event = "summary";
   u64 packets = 0;
   std::map<std::string, u64> verdicts, why;
+  std::map<std::string, u64> alerts;  // by "gid:sid signature"
   std::vector<std::string> notes;
   bool complete = true;  // all of the capture could be read
   static void fields(auto& self, auto& field) {
@@ -81,6 +97,7 @@ struct SummaryReport {
     field("packets", self.packets);
     field("verdicts", self.verdicts);
     field("why", self.why);
+    field("alerts", self.alerts);
     field("notes", self.notes);
     field("complete", self.complete);
   }
@@ -101,13 +118,24 @@ PacketReport packet_report(const control::PacketVerdict& verdict, u64 start_ns) 
   if (!verdict.stage.empty()) report.decided_by = verdict.stage;
   if (!verdict.mirrors.empty()) report.mirrored_to = verdict.mirrors;
   if (verdict.headers_cut) report.headers_cut = true;
+  if (verdict.more_alerts) report.more_alerts = true;
+  if (!verdict.alerts.empty()) report.alerts.emplace();
+  for (const auto& [gid, sid, rev, severity, signature, category] : verdict.alerts)
+    report.alerts->push_back({gid, sid, rev, severity, signature, category});
   return report;
+}
+
+std::string text_of(const AlertReport& alert) {
+  return fmt::format("{}:{} {}", alert.gid, alert.signature_id, alert.signature);
 }
 
 std::string text_of(const PacketReport& packet) {
   const std::string action = packet.verdict + (packet.target ? " to " + *packet.target : "");
-  return fmt::format("{:>7} {:>12.6f} s {:>5} bytes  {:<10} {}  ({})\n", packet.packet, packet.time_s,
-                     packet.length, action, packet.flow, packet.why);
+  std::string text = fmt::format("{:>7} {:>12.6f} s {:>5} bytes  {:<10} {}  ({})\n", packet.packet,
+                                 packet.time_s, packet.length, action, packet.flow, packet.why);
+  for (const auto& alert : packet.alerts.value_or(std::vector<AlertReport>()))
+    text += fmt::format("{:>14}alert {}\n", "", text_of(alert));
+  return text;
 }
 
 std::string text_of(const SummaryReport& summary) {
@@ -115,6 +143,7 @@ std::string text_of(const SummaryReport& summary) {
   for (const auto& [action, count] : summary.verdicts) text += fmt::format(" {} {}", count, action);
   text += "\n";
   for (const auto& [why, count] : summary.why) text += fmt::format("  {:>10}  {}\n", count, why);
+  for (const auto& [rule, count] : summary.alerts) text += fmt::format("  {:>10}  alert {}\n", count, rule);
   for (const auto& note : summary.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -136,6 +165,8 @@ class Account {
       const PacketReport packet = packet_report(verdict, start_ns_);
       summary_.verdicts[packet.verdict]++;
       summary_.why[packet.verdict + ": " + packet.why]++;
+      for (const auto& alert : packet.alerts.value_or(std::vector<AlertReport>()))
+        summary_.alerts[text_of(alert)]++;
       if (each_) print(format_ == Format::json ? json_line(packet) : text_of(packet));
     }
   }
@@ -251,6 +282,9 @@ void add(CLI::App& app, Chosen& chosen) {
       "Packets that rules mirror are named; what a mirror's pipeline would say of them has no effect, as "
       "the\n"
       "moment at which it would be known is not in the capture.\n"
+      "Rules of files that alert (signatures) are named with each packet and counted at the end; their\n"
+      "thresholds run by the capture's clock. Without a log of the policy's they are, too; nothing is "
+      "logged.\n"
       "Flows are hashed by a random key, so that load balancing and what does not fit into a table differ "
       "from run\n"
       "to run; with --seed N they do not. Packets that the capture has cut are judged by their length on the "

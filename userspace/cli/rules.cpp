@@ -11,6 +11,8 @@
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
+#include "userspace/control/describe.hpp"
+#include "userspace/control/request/rules_top.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::cli {
@@ -280,6 +282,63 @@ int check(const Arguments& arguments, Format format) {
   return kUsage;
 }
 
+// ---- top -----------------------------------------------------------------------------------------------
+
+struct Top {
+  std::string ifname, by = std::string(control::kRuleOrders[0]);
+  u64 limit = 20;
+};
+
+int top(const Top& arguments, Format format) {
+  int status = kFailed;
+  const auto answer =
+      ask<control::RulesTop>(arguments.ifname, status, {.by = arguments.by, .limit = arguments.limit});
+  if (!answer) return status;
+  if (format == Format::json) {
+    print_record(*answer);
+    return kDone;
+  }
+  if (answer->rules == 0) {
+    print("the policy in force has no rules of files\n");
+    return kDone;
+  }
+  print(fmt::format("{} of {} held for packets since the attach\n", answer->holding,
+                    control::counted(answer->rules, "rule")));
+  if (answer->top.empty()) return kDone;
+  print("   packets     cost  rule  (of a pipeline) what it is about\n");
+  for (const auto& one : answer->top)
+    print(fmt::format("{:>10} {:>8.2g}  {}:{}  ({}) {}\n", one.matched, one.cost, one.gid, one.sid,
+                      one.pipeline, one.signature));
+  if (answer->left_out > 0)
+    print(fmt::format("{} more are left out; list more with --limit N\n", answer->left_out));
+  return kDone;
+}
+
+void add_top(CLI::App& rules, Chosen& chosen) {
+  auto* const command = rules.add_subcommand("top", "Which rules hold for packets, and which are dear");
+  describe(
+      *command,
+      "Of the policy in force: its rules with the packets for which each held since the attach, whether or "
+      "not it was told of in a log, and what inspecting it costs (steps for a random packet of its header). "
+      "Of "
+      "a packet that a rule passes none is counted, of another one the first seven that hold.\n"
+      "Rules that two policies have count on when one takes the other's place.");
+  const auto arguments = std::make_shared<Top>();
+  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
+  command
+      ->add_option(
+          "--by", arguments->by,
+          "matches: those that held, the most often first (default); cost: all of them, the dearest first")
+      ->check(CLI::IsMember({std::string(control::kRuleOrders[0]), std::string(control::kRuleOrders[1])}))
+      ->type_name("ORDER");
+  command->add_option("--limit", arguments->limit, "Print at most so many; default 20, at most 1000")
+      ->check(CLI::Range(u64{1}, control::kMostRulesListed).description(""))
+      ->type_name("N");
+  add_netns(*command, chosen);
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen, [arguments, format] { return top(*arguments, *format); });
+}
+
 void add(CLI::App& app, Chosen& chosen) {
   auto* const rules =
       app.add_subcommand("rules", "Rules of intrusion detection systems, in Suricata's language");
@@ -326,6 +385,7 @@ void add(CLI::App& app, Chosen& chosen) {
                     "not decide of it");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });
+  add_top(*rules, chosen);
 }
 
 Registered registered(75, add);

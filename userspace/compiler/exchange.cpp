@@ -83,6 +83,7 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
     for (const u32 number : {static_cast<u32>(head.limit.type), static_cast<u32>(head.limit.track),
                              head.limit.count, head.limit.seconds})
       to.value(number);
+    to.value(head.cost);
   }
   to.value(u64{code.suppressed.size()});
   for (const gpu::Suppression& one : code.suppressed) {
@@ -151,6 +152,7 @@ Result<Artifact> read_code(MemoryReader& from) {
     limit.type = one_of(from, gpu::AlertLimit::Type::detection_filter);
     limit.track = one_of(from, gpu::AlertLimit::Track::by_rule);
     for (u32* const number : {&limit.count, &limit.seconds}) *number = from.value<u32>();
+    head.cost = from.value<double>();
   });
   each(from, [&] {
     gpu::Suppression& one = code.suppressed.emplace_back();

@@ -14,6 +14,7 @@
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/flows.hpp"
 #include "userspace/control/plan.hpp"
+#include "userspace/control/rule_stats.hpp"
 #include "userspace/control/server.hpp"
 #include "userspace/control/status_report.hpp"
 
@@ -63,6 +64,7 @@ class Attached {
   virtual void renew(Done done) = 0;
 
   virtual FlowsReport flows(const FlowQuery& query) const = 0;
+  virtual FileRulesReport rules(const RuleQuery& query) const = 0;
   // Every packet passes, or the policy decides again.
   virtual Result<void> set_bypass(bool on) = 0;
   // Opens the files of logs anew, as somebody has put others in their places (logrotate). A file that cannot

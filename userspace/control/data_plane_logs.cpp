@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/data_plane_logs.cpp: the logs of an attach: which policy's, and what the broker opens for
-// them.
+// userspace/control/data_plane_logs.cpp: the logs of an attach: which policy's, what the broker opens for
+// them, and which rules workers tell of.
 #include <utility>
 
 #include "userspace/control/data_plane_state.hpp"
@@ -18,9 +18,18 @@ constexpr std::chrono::seconds kOpening{5};
 Result<void> DataPlane::start_logs() {
   log_ =
       std::make_unique<EveLog>(engine_->event_selection(), engine_->event_logs(), setup_.plan.interfaces());
-  swap_->tell({.coming = [this](const auto& policy, u32 generation) { log_->coming(policy, generation); },
+  rule_stats_ = std::make_unique<RuleStats>(engine_->event_selection(), engine_->event_logs());
+  swap_->tell({.coming =
+                   [this](const auto& policy, u32 generation) {
+                     rule_stats_->coming(policy, generation);
+                     log_->coming(policy, generation);
+                   },
                .in_force = [this](const compiler::CompiledPolicy& policy) { log_->in_force(policy.policy); },
-               .settled = [this](const compiler::CompiledPolicy& policy) { log_->settled(policy.policy); }});
+               .settled =
+                   [this](const compiler::CompiledPolicy& policy) {
+                     rule_stats_->settled(policy);
+                     log_->settled(policy.policy);
+                   }});
   return log_->start();
 }
 

@@ -78,6 +78,10 @@ FlowsReport DataPlane::flows(const FlowQuery& query) const {
   return list_flows(ports_, *swap_->current(), query);
 }
 
+FileRulesReport DataPlane::rules(const RuleQuery& query) const {
+  return rule_stats_->top(*swap_->current(), query);
+}
+
 Result<void> DataPlane::set_bypass(bool on) {
   return set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true);
 }

@@ -62,18 +62,6 @@ void select_dns(const policy::Policy& policy, dataplane::EventSelection& selecti
   selection.look_at_dns(pipelines, ports, forget);
 }
 
-// What rules say of their alerts; nothing where none says any.
-dataplane::AlertLimits::Pipeline limits_of(const gpu::FileRules& rules) {
-  dataplane::AlertLimits::Pipeline limits;
-  const bool some = rules.suppressed && !rules.suppressed->empty();
-  const auto has_limit = [](const gpu::RuleHead& rule) {
-    return rule.limit.type != gpu::AlertLimit::Type::none;
-  };
-  if (rules.heads && (some || std::any_of(rules.heads->begin(), rules.heads->end(), has_limit)))
-    limits = {rules.heads, some ? rules.suppressed : nullptr};
-  return limits;
-}
-
 std::string kind_text(const char* name, const LogEventReport& kind) {
   std::string text = fmt::format("{} {} told", name, kind.told);
   if (kind.over_rate) text += fmt::format(", {} left out over the rate", kind.over_rate);
@@ -127,29 +115,9 @@ void EveLog::stop() {
 
 void EveLog::coming(std::shared_ptr<const compiler::CompiledPolicy> policy, u32 generation) {
   select_dns(policy->policy, selection_, false);
-  {
-    const std::lock_guard lock(mutex_);
-    known_.push_back({generation, std::move(policy)});
-    if (known_.size() > kPoliciesKnown) known_.erase(known_.begin());
-  }
-  set_limits();
-}
-
-// Nobody but the control thread changes what is known.
-void EveLog::set_limits() {
-  dataplane::AlertLimits::Policies policies;
-  for (const Known& known : known_) {
-    auto& of = policies.emplace_back();
-    of.generation = known.generation;
-    for (const auto& pipeline : known.policy->pipelines->settings()) {
-      const auto teller = teller_of(pipeline.stages);
-      const auto* const rules = teller ? gpu::file_rules(pipeline.stages[*teller]) : nullptr;
-      of.pipelines.push_back(rules ? limits_of(*rules) : dataplane::AlertLimits::Pipeline{});
-    }
-  }
-  std::vector<const dataplane::AlertLimits::Reader*> readers;
-  for (const auto* log : logs_) readers.push_back(&log->reader());
-  selection_.limits().set(std::move(policies), readers);
+  const std::lock_guard lock(mutex_);
+  known_.push_back({generation, std::move(policy)});
+  if (known_.size() > kPoliciesKnown) known_.erase(known_.begin());
 }
 
 void EveLog::in_force(const policy::Policy& policy) {
@@ -179,14 +147,11 @@ void EveLog::in_force(const policy::Policy& policy) {
 // A policy has its lists with it, millions of names maybe: those before go, and nobody waits while they do.
 void EveLog::settled(const policy::Policy& policy) {
   select_dns(policy, selection_, true);
-  if (known_.size() < 2) return;
   std::vector<Known> before;
-  {
-    const std::lock_guard lock(mutex_);
-    before.swap(known_);
-    known_.push_back(std::move(before.back()));
-  }
-  set_limits();
+  const std::lock_guard lock(mutex_);
+  if (known_.size() < 2) return;
+  before.swap(known_);
+  known_.push_back(std::move(before.back()));
 }
 
 void EveLog::rename(std::size_t port, const std::string& now) {
@@ -239,7 +204,7 @@ std::optional<LogReport> EveLog::report() const {
       sum->limited += counts.limited;
       sum->ring_full += counts.ring_full;
     }
-  report.thresholds_forgotten = selection_.limits().forgotten();
+  report.thresholds_forgotten = selection_.rules().forgotten();
   const std::lock_guard lock(mutex_);
   report.outputs = reports_;
   return report;

@@ -113,8 +113,6 @@ class EveLog {
   // Whether more may be there already.
   bool take_events(const Facts& facts);
   void tell(const dataplane::Event& event, const Facts& facts);
-  // Of the policies that are known.
-  void set_limits();
   void tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, const EveFacts& of);
   void add(std::string_view line);
   void flush();

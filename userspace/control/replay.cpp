@@ -22,6 +22,7 @@
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/fragment_track.hpp"
+#include "userspace/control/rule_stats.hpp"
 #include "userspace/control/test_run.hpp"
 #include "userspace/dataplane/fragments.hpp"
 
@@ -193,6 +194,9 @@ struct Replay::Impl {
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
+  dataplane::AlertRules alert_rules;                   // that count
+  std::vector<dataplane::AlertRules::Pipeline> rules;  // by pipeline
+  void alert(PacketVerdict& verdict, const xg_alerts& alerts, const u8* frame, u32 length);
   xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
   void finish_packet(const Inspected& packet, const dataplane::Decision& decision);
 };
@@ -212,6 +216,7 @@ Result<std::unique_ptr<Replay>> Replay::open(const compiler::CompiledPolicy& pol
   if (!impl->region.ok()) return Error(std::string("cannot get memory for frames"));
   if (auto opened = impl->open_device(options.device); !opened) return Error(opened.error());
   impl->open_kernel(options);
+  for (const auto& pipeline : policy.pipelines->settings()) impl->rules.push_back(alert_rules_of(pipeline));
   return std::unique_ptr<Replay>(new Replay(std::move(impl)));
 }
 
@@ -403,6 +408,10 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     }
     if (done->failed) return Error(fmt::format("device {} failed", device->info().name));
     for (u32 i = 0; i < done->count; i++) {
+      const xg_descriptor& packet = done->descriptors[i];
+      if (done->alerts != nullptr && (done->results[i].flags & XG_RES_ALERTS))
+        alert(pending[inspected.front().position - taken], done->alerts[i], region.base() + packet.offset,
+              packet.length);
       finish_packet(inspected.front(), dataplane::decision_at(*done, i));
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
@@ -411,6 +420,23 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     wait_for_one = false;
   }
   return {};
+}
+
+// By the capture's clock.
+void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, const u8* frame, u32 length) {
+  xg_metadata metadata;
+  std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
+  if (metadata.pipeline >= rules.size() || !rules[metadata.pipeline].rules) return;
+  const auto& pipeline = rules[metadata.pipeline];
+  const auto ends = dataplane::ends_of(frame, length, metadata);
+  const u32 count = std::min<u32>(alerts.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  for (const u16 rule : std::span(alerts.rules, count)) {
+    if (rule >= pipeline.rules->size() || !alert_rules.take(pipeline, rule, ends, metadata.rx_time_ns))
+      continue;
+    const gpu::RuleHead& head = (*pipeline.rules)[rule];
+    verdict.alerts.push_back({head.gid, head.sid, head.rev, head.priority, head.msg, head.category});
+  }
+  verdict.more_alerts = (alerts.count & XG_ALERTS_MORE) != 0;
 }
 
 // A later fragment's is its first one's.

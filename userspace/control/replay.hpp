@@ -24,19 +24,28 @@ struct ReplayOptions {
   bool repeatable = false;
 };
 
+// A rule of the policy's files that alerts.
+struct RuleAlert {
+  u32 gid = 1, sid = 0, rev = 0, severity = 3;
+  std::string signature, category;
+};
+
 // What happened to one packet.
 struct PacketVerdict {
   u64 number = 0;  // from 1
   u64 time_ns = 0;
-  u32 length = 0;                    // on the wire
-  bool headers_cut = false;          // by the capture: it was judged by what is there
-  u32 action = 0;                    // XG_PASS, ...
-  std::string target;                // interface, for XG_REDIRECT
-  u32 kernel_reason = 0;             // XG_KERNEL_*, of the XDP program
-  std::string reason;                // "passed by a rule", ...
-  std::string rule;                  // the policy's rule that decided, or sent it to a pipeline; may be empty
-  std::string pipeline;              // when inspected
-  std::string stage;                 // "1 load_balance: backend b2"; empty: the pipeline's end
+  u32 length = 0;            // on the wire
+  bool headers_cut = false;  // by the capture: it was judged by what is there
+  u32 action = 0;            // XG_PASS, ...
+  std::string target;        // interface, for XG_REDIRECT
+  u32 kernel_reason = 0;     // XG_KERNEL_*, of the XDP program
+  std::string reason;        // "passed by a rule", ...
+  std::string rule;          // the policy's rule that decided, or sent it to a pipeline; may be empty
+  std::string pipeline;      // when inspected
+  std::string stage;         // "1 load_balance: backend b2"; empty: the pipeline's end
+  // Of the rules that hold for it, the first seven, without those whose thresholds say otherwise.
+  std::vector<RuleAlert> alerts;
+  bool more_alerts = false;          // more than seven hold
   std::vector<std::string> mirrors;  // pipelines that it was mirrored to; what they say has no effect here
   std::string flow;                  // "10.0.0.1:1234 > 10.0.0.2:80 tcp"
 };

@@ -216,7 +216,7 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.retire_cpu = placements[i].retire_cpu;
     workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy,
                                                egress, fragments));
-    workers.back()->tell(*event_logs.emplace_back(std::make_unique<EventLog>(selection)));
+    workers.back()->tell(*event_logs.emplace_back(std::make_unique<EventLog>(selection, i)));
     const u8* const first = region->base() + chunk_of(shares[i].first);
     const u64 bytes = chunk_of(shares[i].chunks());
     const Elsewhere elsewhere =

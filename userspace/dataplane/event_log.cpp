@@ -18,22 +18,6 @@ void count(std::atomic<u64>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// Between whom a packet goes, as the parser found its first IP header.
-Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata) noexcept {
-  Ends ends;
-  const u32 l3 = metadata.l3_offset;
-  const auto addresses = [&](u8 version, u32 at, u32 bytes) {
-    if (l3 + at + 2 * bytes > length) return;
-    ends.version = version;
-    std::memcpy(ends.src.data(), frame + l3 + at, bytes);
-    std::memcpy(ends.dst.data(), frame + l3 + at + bytes, bytes);
-  };
-  if (l3 == 0 || l3 >= length) return ends;
-  if (frame[l3] >> 4 == 4) addresses(4, 12, 4);
-  if (frame[l3] >> 4 == 6) addresses(6, 8, 16);
-  return ends;
-}
-
 // Those that stay are there all the while.
 template <std::size_t N>
 void put(const std::array<u64, N>& bits, std::array<std::atomic<u64>, N>& to, bool forget) noexcept {
@@ -71,8 +55,8 @@ void EventSelection::look_at_dns(std::span<const u16> pipelines, std::span<const
   put(among_ports, ports_, forget);
 }
 
-EventLog::EventLog(EventSelection& selection)
-    : selection_(selection), events_(std::make_unique_for_overwrite<Event[]>(kEvents)) {}
+EventLog::EventLog(EventSelection& selection, std::size_t worker)
+    : selection_(selection), worker_(worker), events_(std::make_unique_for_overwrite<Event[]>(kEvents)) {}
 
 EventCounts EventLog::counts(EventKind kind) const noexcept {
   const Counters& counters = counters_[static_cast<u32>(kind)];
@@ -132,26 +116,39 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   count(counters.told);
 }
 
-// The rules that are within their own limits and the policy's rate, as one event.
-void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
-                     const AlertLimits::Policies* policies) noexcept {
-  const xg_descriptor& packet = batch.slot->descriptors[at];
-  xg_metadata metadata;
-  std::memcpy(&metadata, region + packet.offset - XG_METADATA_SIZE, sizeof(metadata));
-  const xg_alerts& all = batch.slot->alerts[at];
+xg_alerts EventLog::told_of(const xg_alerts& all, const AlertRules::Policies* policies,
+                            const xg_metadata& metadata, const u8* frame, u32 length, u64 now_ns) noexcept {
   Counters& counters = counters_[static_cast<u32>(EventKind::alert)];
+  const AlertRules::Pipeline* pipeline = nullptr;
+  if (policies != nullptr) pipeline = AlertRules::find(*policies, metadata.generation, metadata.pipeline);
+  const bool tells = selection_.tells(EventKind::alert);
   Ends ends;
-  if (policies != nullptr) ends = ends_of(region + packet.offset, packet.length, metadata);
+  if (tells && pipeline != nullptr) ends = ends_of(frame, length, metadata);
   xg_alerts told{};
   const u32 count = std::min<u32>(all.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
-  for (u32 i = 0; i < count; ++i)
-    if (policies != nullptr && !selection_.limits().take(*policies, metadata.generation, metadata.pipeline,
-                                                         all.rules[i], ends, metadata.rx_time_ns))
+  for (u32 i = 0; i < count; ++i) {
+    const u16 rule = all.rules[i];
+    if (pipeline != nullptr && pipeline->matches) pipeline->matches->add(worker_, rule);
+    if (!tells) continue;
+    if (pipeline != nullptr && !selection_.rules().take(*pipeline, rule, ends, metadata.rx_time_ns))
       dataplane::count(counters.limited);
-    else if (selection_.take_rule(metadata.pipeline, all.rules[i], now_ns))
-      told.rules[told.count++] = all.rules[i];
+    else if (selection_.take_rule(metadata.pipeline, rule, now_ns))
+      told.rules[told.count++] = rule;
     else
       dataplane::count(counters.over_rate);
+  }
+  return told;
+}
+
+// The rules that are within their own limits and the policy's rate, as one event.
+void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
+                     const AlertRules::Policies* policies) noexcept {
+  const xg_descriptor& packet = batch.slot->descriptors[at];
+  const u8* const frame = region + packet.offset;
+  xg_metadata metadata;
+  std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
+  const xg_alerts& all = batch.slot->alerts[at];
+  xg_alerts told = told_of(all, policies, metadata, frame, packet.length, now_ns);
   if (told.count == 0) return;
   told.count = static_cast<u16>(told.count | (all.count & XG_ALERTS_MORE));
   give(EventKind::alert, batch, at, region, now_ns, told);
@@ -160,8 +157,10 @@ void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
 void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) return;
   const bool dns = selection_.tells(EventKind::dns);
-  const bool alerts = selection_.tells(EventKind::alert) && batch.slot->alerts != nullptr;
-  const AlertLimits::Policies* const policies = alerts ? reader_.begin(selection_.limits()) : nullptr;
+  const AlertRules::Policies* const policies =
+      batch.slot->alerts != nullptr ? reader_.begin(selection_.rules()) : nullptr;
+  const bool alerts =
+      batch.slot->alerts != nullptr && (policies != nullptr || selection_.tells(EventKind::alert));
   // What is audited passes in place of being dropped.
   const bool drops = selection_.tells(EventKind::drop) && !batch.audit;
   const xg_descriptor* const descriptors = batch.slot->descriptors;

@@ -16,7 +16,7 @@
 #include <span>
 #include <utility>
 
-#include "userspace/dataplane/alert_limits.hpp"
+#include "userspace/dataplane/alert_rules.hpp"
 #include "userspace/dataplane/batcher.hpp"
 #include "userspace/dataplane/event_limit.hpp"
 
@@ -56,15 +56,15 @@ class EventSelection {
   }
   bool take(EventKind kind, u64 now_ns) noexcept { return limits_[static_cast<u32>(kind)].take(now_ns); }
   bool take_rule(u16 pipeline, u16 rule, u64 now_ns) noexcept { return rules_.take(pipeline, rule, now_ns); }
-  // What rules say of their alerts themselves: control thread writes, workers read.
-  AlertLimits& limits() noexcept { return limits_of_rules_; }
+  // The rules that alert: the control thread writes, workers read.
+  AlertRules& rules() noexcept { return alert_rules_; }
 
  private:
   std::atomic<u32> kinds_{0};  // bit a kind
   std::atomic<u32> payload_{0};
   std::array<EventLimit, kEventKinds> limits_;
   RuleLimits rules_;
-  AlertLimits limits_of_rules_;
+  AlertRules alert_rules_;
   std::array<std::atomic<u64>, kPipelines / 64> pipelines_{};
   std::array<std::atomic<u64>, 1024> ports_{};
 };
@@ -99,12 +99,13 @@ class EventLog {
  public:
   static constexpr u32 kEvents = 1024;
 
-  // selection: outlives it. Allocates; memory that is never written to is never touched.
-  explicit EventLog(EventSelection& selection);
+  // selection: outlives it. worker: by whose number rules are counted. Allocates; memory that is never
+  // written to is never touched.
+  explicit EventLog(EventSelection& selection, std::size_t worker = 0);
 
   // Whoever retires: tells of what was decided of a batch's packets, before anything is done with them. No
   // allocation, no lock, no system call.
-  bool wanted() const noexcept { return selection_.anything(); }
+  bool wanted() const noexcept { return selection_.anything() || selection_.rules().any(); }
   void tell(const Batch& batch, const u8* region, u64 now_ns) noexcept;
 
   // Whoever reads: the oldest event, or nullptr; it stays until it is taken.
@@ -117,7 +118,7 @@ class EventLog {
   }
   // Any thread.
   EventCounts counts(EventKind kind) const noexcept;
-  const AlertLimits::Reader& reader() const noexcept { return reader_; }
+  const AlertRules::Reader& reader() const noexcept { return reader_; }
 
  private:
   struct Counters {
@@ -127,14 +128,19 @@ class EventLog {
   // alerts: of an alert.
   void give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
             const xg_alerts& alerts = {}) noexcept;
-  // policies: whose rules have limits; nullptr: none have.
+  // policies: those whose rules are known; nullptr: none.
   void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
-             const AlertLimits::Policies* policies) noexcept;
+             const AlertRules::Policies* policies) noexcept;
+
+  // Of the rules that hold for a packet, those that are told.
+  xg_alerts told_of(const xg_alerts& all, const AlertRules::Policies* policies, const xg_metadata& metadata,
+                    const u8* frame, u32 length, u64 now_ns) noexcept;
 
   EventSelection& selection_;
+  const std::size_t worker_;
   std::unique_ptr<Event[]> events_;
   std::array<Counters, kEventKinds> counters_;
-  AlertLimits::Reader reader_;
+  AlertRules::Reader reader_;
   alignas(64) std::atomic<u64> given_{0};
   alignas(64) std::atomic<u64> taken_{0};
 };

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "userspace/compiler/rules/cost.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
@@ -96,7 +97,8 @@ class Maker {
                          signature.priority,
                          rule.msg,
                          category == classes.end() ? rule.classtype : category->second.description,
-                         rules::limit_of(rule)};
+                         rules::limit_of(rule),
+                         rules::cost_of(signature)};
       made.emplace_back(std::move(*lowered.signature), std::move(head));
     }
     const auto order = [](const sig::Signature& rule) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "userspace/dataplane/alert_limits.hpp"
+#include "userspace/dataplane/alert_rules.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -118,6 +118,21 @@ bool is_suppressed(const std::vector<Suppression>& lines, const RuleHead& rule, 
 
 }  // namespace
 
+Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata) noexcept {
+  Ends ends;
+  const u32 l3 = metadata.l3_offset;
+  const auto addresses = [&](u8 version, u32 at, u32 bytes) {
+    if (l3 + at + 2 * bytes > length) return;
+    ends.version = version;
+    std::memcpy(ends.src.data(), frame + l3 + at, bytes);
+    std::memcpy(ends.dst.data(), frame + l3 + at + bytes, bytes);
+  };
+  if (l3 == 0 || l3 >= length) return ends;
+  if (frame[l3] >> 4 == 4) addresses(4, 12, 4);
+  if (frame[l3] >> 4 == 6) addresses(6, 8, 16);
+  return ends;
+}
+
 // ---- what is counted ------------------------------------------------------------------------------------
 
 AlertCounts::AlertCounts() : key_(random_key()), sets_(std::make_unique<Set[]>(kEntries / kWays)) {}
@@ -175,12 +190,12 @@ bool AlertCounts::count(const RuleHead& rule, const Ends& ends, u64 now_ns) noex
 
 // ---- what rules say -------------------------------------------------------------------------------------
 
-void AlertLimits::Reader::wait() const noexcept {
+void AlertRules::Reader::wait() const noexcept {
   const u64 turn = turn_.load(std::memory_order_seq_cst);
   while (turn & 1 && turn_.load(std::memory_order_acquire) == turn) std::this_thread::yield();
 }
 
-void AlertLimits::set(Policies policies, std::span<const Reader* const> readers) {
+void AlertRules::set(Policies policies, std::span<const Reader* const> readers) {
   const bool is_empty = std::all_of(policies.begin(), policies.end(), [](const Policy& policy) {
     return std::none_of(policy.pipelines.begin(), policy.pipelines.end(),
                         [](const Pipeline& pipeline) { return pipeline.rules != nullptr; });
@@ -191,12 +206,15 @@ void AlertLimits::set(Policies policies, std::span<const Reader* const> readers)
   owned_ = std::move(next);
 }
 
-bool AlertLimits::take(const Policies& policies, u32 generation, u16 pipeline, u16 rule, const Ends& ends,
-                       u64 now_ns) noexcept {
+const AlertRules::Pipeline* AlertRules::find(const Policies& policies, u32 generation,
+                                             u16 pipeline) noexcept {
   const auto of = std::find_if(policies.rbegin(), policies.rend(),
                                [&](const Policy& policy) { return policy.generation == generation; });
-  if (of == policies.rend() || pipeline >= of->pipelines.size()) return true;
-  const auto& [rules, suppressed] = of->pipelines[pipeline];
+  return of == policies.rend() || pipeline >= of->pipelines.size() ? nullptr : &of->pipelines[pipeline];
+}
+
+bool AlertRules::take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept {
+  const auto& [rules, suppressed, matches] = pipeline;
   if (!rules || rule >= rules->size()) return true;
   const RuleHead& head = (*rules)[rule];
   if (suppressed && is_suppressed(*suppressed, head, ends)) return false;

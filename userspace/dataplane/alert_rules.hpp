@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/dataplane/alert_limits.hpp: how often rules alert, and for whom not (gpu/rule_source.hpp). What
-// is decided of packets is not changed by it.
+// userspace/dataplane/alert_rules.hpp: rules that hold for packets: how often they did, how often they alert,
+// and for whom not (gpu/rule_source.hpp). What is decided of packets is not changed by it.
 //
-//   AlertCounts  how often each rule has matched, for whom; of all workers together
-//   AlertLimits  what the rules of the policies in force say; the control thread writes, workers read
+//   RuleMatches  how often each rule of a pipeline has held
+//   AlertCounts  how often rules with thresholds have, for whom; of all workers together
+//   AlertRules   the rules of the policies in force; the control thread writes, workers read
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "gpu/rule_source.hpp"
+#include "maps/packet.h"
 
 namespace xdpgpu::dataplane {
 
@@ -21,6 +23,33 @@ namespace xdpgpu::dataplane {
 struct Ends {
   u8 version = 0;  // of IP: 4 or 6
   gpu::signatures::Address src{}, dst{};
+};
+
+// As the parser found its first IP header; no version where there is none.
+Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata) noexcept;
+
+class RuleMatches {
+ public:
+  // Allocates.
+  RuleMatches(std::size_t rules, std::size_t workers)
+      : rules_(rules), workers_(workers), counts_(std::make_unique<std::atomic<u64>[]>(rules * workers)) {}
+  // That worker alone; nothing where there is no such rule or worker.
+  void add(std::size_t worker, std::size_t rule) noexcept {
+    if (rule >= rules_ || worker >= workers_) return;
+    auto& count = counts_[worker * rules_ + rule];
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // Any thread.
+  u64 of(std::size_t rule) const noexcept {
+    u64 sum = 0;
+    for (std::size_t i = 0; i < workers_; i++)
+      sum += counts_[i * rules_ + rule].load(std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  const std::size_t rules_, workers_;
+  const std::unique_ptr<std::atomic<u64>[]> counts_;
 };
 
 // A table of fixed size: an entry is a rule's window for one address, or one pair. Where its set is full, the
@@ -52,11 +81,12 @@ class AlertCounts {
   alignas(64) std::atomic<u64> forgotten_{0};
 };
 
-class AlertLimits {
+class AlertRules {
  public:
   struct Pipeline {
     std::shared_ptr<const std::vector<gpu::RuleHead>> rules;          // nullptr: none
     std::shared_ptr<const std::vector<gpu::Suppression>> suppressed;  // by gid and sid; nullptr: none
+    std::shared_ptr<RuleMatches> matches{};                           // nullptr: nobody asks
   };
   struct Policy {
     u32 generation = 0;
@@ -67,11 +97,11 @@ class AlertLimits {
   // A worker, which uses what it has been given until it lets it go.
   class Reader {
    public:
-    // Nothing where no rule says anything. Nobody waits.
-    const Policies* begin(const AlertLimits& limits) noexcept {
-      if (limits.policies_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+    // Nothing where there are no rules. Nobody waits.
+    const Policies* begin(const AlertRules& rules) noexcept {
+      if (!rules.any()) return nullptr;
       turn_.fetch_add(1, std::memory_order_seq_cst);
-      return limits.policies_.load(std::memory_order_seq_cst);
+      return rules.policies_.load(std::memory_order_seq_cst);
     }
     void end() noexcept {
       if (turn_.load(std::memory_order_relaxed) & 1) turn_.fetch_add(1, std::memory_order_release);
@@ -86,9 +116,12 @@ class AlertLimits {
   // Control thread. What was there before is there until all readers have let it go.
   void set(Policies policies, std::span<const Reader* const> readers);
 
-  // Whether an alert of a policy's rule is told. Any thread; none waits.
-  bool take(const Policies& policies, u32 generation, u16 pipeline, u16 rule, const Ends& ends,
-            u64 now_ns) noexcept;
+  bool any() const noexcept { return policies_.load(std::memory_order_relaxed) != nullptr; }
+
+  // Any thread; none waits. The pipeline of the policy with that generation; nullptr: it is not known.
+  static const Pipeline* find(const Policies& policies, u32 generation, u16 pipeline) noexcept;
+  // Whether an alert of a pipeline's rule is told.
+  bool take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
   u64 forgotten() const noexcept { return counts_.forgotten(); }
 
  private:

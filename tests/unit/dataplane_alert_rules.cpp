@@ -3,7 +3,7 @@
 // How often rules alert, and for whom not: counts by rule and address, of all threads together, in a table
 // that has an end; and that what a policy's rules say may go while workers read it. What Suricata says of the
 // same is in tests/unit/compiler_thresholds.cpp.
-#include "userspace/dataplane/alert_limits.hpp"
+#include "userspace/dataplane/alert_rules.hpp"
 
 #include <gtest/gtest.h>
 
@@ -135,26 +135,40 @@ TEST(AlertCounts, TakeAnyTime) {
   EXPECT_FALSE(counts.count(rule, between(1, 2), 0));
 }
 
-// ---- what rules say -------------------------------------------------------------------------------------
-
-AlertLimits::Policies policies_of(u32 generation, std::vector<RuleHead> rules,
-                                  std::vector<Suppression> suppressed = {}) {
-  const AlertLimits::Pipeline pipeline{
-      std::make_shared<const std::vector<RuleHead>>(std::move(rules)),
-      std::make_shared<const std::vector<Suppression>>(std::move(suppressed))};
-  return {{generation, {AlertLimits::Pipeline{}, pipeline}}};
+TEST(RuleMatches, AreOfAllWorkersTogether) {
+  RuleMatches matches(2, 3);
+  for (const std::size_t worker : {0u, 1u, 1u, 2u, 3u}) matches.add(worker, 1);
+  matches.add(0, 2);
+  EXPECT_EQ(matches.of(0), 0u);
+  EXPECT_EQ(matches.of(1), 4u) << "there is no fourth worker";
 }
 
-TEST(AlertLimits, AreOfThePolicyThatDecided) {
-  AlertLimits limits;
-  AlertLimits::Reader reader;
+// ---- what rules say -------------------------------------------------------------------------------------
+
+AlertRules::Policies policies_of(u32 generation, std::vector<RuleHead> rules,
+                                 std::vector<Suppression> suppressed = {}) {
+  const AlertRules::Pipeline pipeline{std::make_shared<const std::vector<RuleHead>>(std::move(rules)),
+                                      std::make_shared<const std::vector<Suppression>>(std::move(suppressed)),
+                                      nullptr};
+  return {{generation, {AlertRules::Pipeline{}, pipeline}}};
+}
+
+bool take_of(AlertRules& rules, const AlertRules::Policies& policies, u32 generation, u16 pipeline, u16 rule,
+             const Ends& ends) {
+  const auto* const of = AlertRules::find(policies, generation, pipeline);
+  return of == nullptr || rules.take(*of, rule, ends, kNow);
+}
+
+TEST(AlertRules, AreOfThePolicyThatDecided) {
+  AlertRules limits;
+  AlertRules::Reader reader;
   EXPECT_EQ(reader.begin(limits), nullptr);
   reader.end();
   limits.set(policies_of(5, {rule_of(Type::limit, Track::by_src, 1, 60)}), {});
   const auto* const policies = reader.begin(limits);
   ASSERT_NE(policies, nullptr);
   const auto take = [&](u32 generation, u16 pipeline, u16 rule) {
-    return limits.take(*policies, generation, pipeline, rule, between(1, 2), kNow);
+    return take_of(limits, *policies, generation, pipeline, rule, between(1, 2));
   };
   EXPECT_TRUE(take(5, 1, 0));
   EXPECT_FALSE(take(5, 1, 0));
@@ -163,20 +177,20 @@ TEST(AlertLimits, AreOfThePolicyThatDecided) {
   EXPECT_TRUE(take(5, 2, 0));
   EXPECT_TRUE(take(5, 1, 1)) << "no rule that is known";
   reader.end();
-  limits.set({{6, {AlertLimits::Pipeline{}}}}, {});
+  limits.set({{6, {AlertRules::Pipeline{}}}}, {});
   EXPECT_EQ(reader.begin(limits), nullptr) << "no rule says anything";
   reader.end();
 }
 
-TEST(AlertLimits, SuppressByRuleAndAddress) {
+TEST(AlertRules, SuppressByRuleAndAddress) {
   using Whose = Suppression::Whose;
   const auto addresses = [](u32 first, u32 last) {
     return gpu::signatures::Addresses{{{v4(first), v4(last)}, {v4(last + 2), v4(last + 2)}}, {}};
   };
   const auto suppressed = [&](const Suppression& line, const Ends& ends) {
-    AlertLimits limits;
+    AlertRules limits;
     const auto policies = policies_of(5, {rule_of(Type::none, Track::by_src, 0, 0, 7)}, {line});
-    return !limits.take(policies, 5, 1, 0, ends, kNow);
+    return !take_of(limits, policies, 5, 1, 0, ends);
   };
   EXPECT_TRUE(suppressed({1, 7, Whose::anybody, {}}, between(1, 2)));
   EXPECT_TRUE(suppressed({1, 0, Whose::anybody, {}}, between(1, 2)));
@@ -195,20 +209,20 @@ TEST(AlertLimits, SuppressByRuleAndAddress) {
   EXPECT_FALSE(suppressed({1, 7, Whose::source, addresses(10, 12)}, Ends{})) << "no addresses were found";
 }
 
-TEST(AlertLimits, WhatIsSuppressedDoesNotCount) {
-  AlertLimits limits;
+TEST(AlertRules, WhatIsSuppressedDoesNotCount) {
+  AlertRules limits;
   const auto policies = policies_of(5, {rule_of(Type::limit, Track::by_dst, 1, 60)},
                                     {{1, 1, Suppression::Whose::source, {{{v4(1), v4(1)}}, {}}}});
-  EXPECT_FALSE(limits.take(policies, 5, 1, 0, between(1, 2), kNow));
-  EXPECT_TRUE(limits.take(policies, 5, 1, 0, between(3, 2), kNow));
-  EXPECT_FALSE(limits.take(policies, 5, 1, 0, between(3, 2), kNow));
+  EXPECT_FALSE(take_of(limits, policies, 5, 1, 0, between(1, 2)));
+  EXPECT_TRUE(take_of(limits, policies, 5, 1, 0, between(3, 2)));
+  EXPECT_FALSE(take_of(limits, policies, 5, 1, 0, between(3, 2)));
 }
 
 // With a sanitizer this shows what is used after it is gone.
-TEST(AlertLimits, AreThereAsLongAsAWorkerReadsThem) {
-  AlertLimits limits;
-  AlertLimits::Reader readers[2];
-  const AlertLimits::Reader* const known[] = {&readers[0], &readers[1]};
+TEST(AlertRules, AreThereAsLongAsAWorkerReadsThem) {
+  AlertRules limits;
+  AlertRules::Reader readers[2];
+  const AlertRules::Reader* const known[] = {&readers[0], &readers[1]};
   std::atomic<bool> ended{false};
   std::atomic<u64> read{0};
   std::vector<std::jthread> workers;
@@ -217,14 +231,14 @@ TEST(AlertLimits, AreThereAsLongAsAWorkerReadsThem) {
       while (!ended) {
         if (const auto* const policies = reader.begin(limits))
           for (u32 i = 0; i < 100; i++) {
-            limits.take(*policies, policies->front().generation, 1, 0, between(i, 2), kNow);
+            take_of(limits, *policies, policies->front().generation, 1, 0, between(i, 2));
             read++;
           }
         reader.end();
       }
     });
   for (u32 generation = 1; generation < 2000 || read < 10'000; generation++)
-    limits.set(generation % 3 == 0 ? AlertLimits::Policies{}
+    limits.set(generation % 3 == 0 ? AlertRules::Policies{}
                                    : policies_of(generation, {rule_of(Type::limit, Track::by_src, 1, 60)}),
                known);
   ended = true;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+//
+// Which rules held for packets: counted by generation, whatever policy comes and goes, and listed.
+#include "userspace/control/rule_stats.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "maps/packet.h"
+
+namespace xdpgpu::control {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using PolicyPtr = std::shared_ptr<const compiler::CompiledPolicy>;
+
+// Rules by sid, each found by a text; of an empty one by its header alone.
+PolicyPtr policy_of(const std::vector<std::pair<u32, std::string>>& rules) {
+  std::string text;
+  for (const auto& [sid, content] : rules)
+    text += fmt::format("alert udp any any -> any any (msg:\"of {0}\"; {1} sid:{0};)\n", sid,
+                        content.empty() ? "dsize:>0;" : fmt::format("content:\"{}\";", content));
+  auto made = compiler::compile_policy({"p.json",
+                                        R"({"version": 1, "rules": [{"action": {"inspect": "ids"}}],
+           "pipelines": {"ids": [{"stage": "signatures", "rules": ["a.rules"]}]}})",
+                                        {{"a.rules", text}}},
+                                       {"eth0"});
+  if (!made) throw std::runtime_error(made.error().sentence);
+  return std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
+}
+
+class RuleStatistics : public testing::Test {
+ protected:
+  RuleStatistics() {
+    slot_.descriptors = &descriptor_;
+    slot_.results = &result_;
+    slot_.alerts = &alerts_;
+    batch_.slot = &slot_;
+    batch_.count = 1;
+    batch_.ports = {0};
+  }
+  // A packet of that generation, for which a rule holds, by its position.
+  void hold(dataplane::EventLog& worker, u32 generation, u16 rule) {
+    xg_metadata metadata{};
+    metadata.generation = generation;
+    std::memcpy(region_.data() + XG_FRAME_DATA - XG_METADATA_SIZE, &metadata, sizeof(metadata));
+    descriptor_ = {XG_FRAME_DATA, 60, 0};
+    result_ = {XG_VERDICT(u32{XG_PASS}, 0u, 0u, 0u), XG_RES_ALERTS, 0, 0};
+    alerts_ = {1, {rule}};
+    ASSERT_TRUE(worker.wanted());
+    worker.tell(batch_, region_.data(), 1);
+  }
+  std::vector<std::pair<u32, u64>> top(const PolicyPtr& policy, const RuleQuery& query = {}) const {
+    std::vector<std::pair<u32, u64>> made;
+    for (const auto& one : stats_.top(*policy, query).top) made.emplace_back(one.sid, one.matched);
+    return made;
+  }
+
+  std::vector<u8> region_ = std::vector<u8>(XG_CHUNK_SIZE);
+  xg_descriptor descriptor_{};
+  xg_result result_{};
+  xg_alerts alerts_{};
+  gpu::Slot slot_{};
+  dataplane::Batch batch_;
+  dataplane::EventSelection selection_;
+  dataplane::EventLog first_{selection_, 0}, second_{selection_, 1};
+  RuleStats stats_{selection_, {&first_, &second_}};
+};
+
+TEST_F(RuleStatistics, AreOfAllWorkersAndGenerations) {
+  EXPECT_FALSE(first_.wanted()) << "there are no rules";
+  const auto one = policy_of({{1, "a"}, {2, "b"}, {3, "c"}}), two = policy_of({{2, "b"}, {3, "c"}, {4, "d"}});
+  stats_.coming(one, 1);
+  stats_.settled(*one);
+  EXPECT_THAT(top(one), IsEmpty());
+  hold(first_, 1, 1);
+  hold(second_, 1, 1);
+  hold(second_, 1, 2);
+  EXPECT_THAT(top(one), ElementsAre(std::pair(2u, 2u), std::pair(3u, 1u)));
+  stats_.coming(two, 2);
+  hold(first_, 2, 0);
+  hold(first_, 1, 1);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 4u), std::pair(3u, 1u))) << "of both, by what rule it is";
+  stats_.settled(*two);
+  hold(first_, 1, 1);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 4u), std::pair(3u, 1u)))
+      << "there is no such packet any more";
+  // Put in force anew, and one that did not come to be.
+  stats_.coming(one, 3);
+  stats_.coming(two, 4);
+  stats_.settled(*two);
+  hold(second_, 4, 2);
+  hold(second_, 4, 0);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 5u), std::pair(3u, 1u), std::pair(4u, 1u)));
+  // What no policy has any more is forgotten.
+  stats_.coming(one, 5);
+  stats_.settled(*one);
+  stats_.coming(two, 6);
+  stats_.settled(*two);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 5u), std::pair(3u, 1u)));
+}
+
+TEST_F(RuleStatistics, AreListedByWhatIsAsked) {
+  const auto policy = policy_of({{1, "abcdefgh"}, {2, ""}, {3, "a"}, {4, "abcd"}});
+  stats_.coming(policy, 1);
+  stats_.settled(*policy);
+  hold(first_, 1, 0);
+  const auto costs = stats_.top(*policy, {RuleQuery::By::cost, 3});
+  EXPECT_EQ(costs.rules, 4u);
+  EXPECT_EQ(costs.holding, 1u);
+  EXPECT_EQ(costs.left_out, 1u);
+  ASSERT_EQ(costs.top.size(), 3u);
+  EXPECT_EQ(costs.top[0].sid, 2u) << "each packet is inspected for it";
+  EXPECT_GT(costs.top[1].cost, costs.top[2].cost);
+  EXPECT_EQ(costs.top[0].signature, "of 2");
+  EXPECT_EQ(costs.top[0].pipeline, "ids");
+  EXPECT_THAT(top(policy, {RuleQuery::By::matches, 3}), ElementsAre(std::pair(1u, 1u)));
+  EXPECT_THAT(top(policy, {RuleQuery::By::matches, 0}), IsEmpty());
+}
+
+TEST_F(RuleStatistics, AreOfPoliciesThatHaveRules) {
+  auto made = compiler::compile_policy({"p.json", R"({"version": 1, "default": "pass"})", {}}, {"eth0"});
+  ASSERT_TRUE(made);
+  const auto none = std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
+  const auto some = policy_of({{1, "a"}});
+  stats_.coming(some, 1);
+  stats_.settled(*some);
+  EXPECT_TRUE(first_.wanted());
+  stats_.coming(none, 2);
+  EXPECT_TRUE(first_.wanted()) << "packets of the one before may be under way";
+  stats_.settled(*none);
+  EXPECT_FALSE(first_.wanted());
+  EXPECT_EQ(stats_.top(*none, {}).rules, 0u);
+}
+
+}  // namespace
+}  // namespace xdpgpu::control

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/rule_stats.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace xdpgpu::control {
+namespace {
+
+constexpr std::size_t kPoliciesKnown = 8;  // those of which packets may be under way are fewer
+
+}  // namespace
+
+const gpu::FileRules* rules_of(const gpu::PipelineSettings& pipeline) {
+  for (const auto& stage : pipeline.stages)
+    if (const auto* const rules = gpu::file_rules(stage)) return rules;
+  return nullptr;
+}
+
+dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipeline) {
+  dataplane::AlertRules::Pipeline made;
+  const auto* const rules = rules_of(pipeline);
+  if (rules == nullptr || !rules->heads) return made;
+  made.rules = rules->heads;
+  if (rules->suppressed && !rules->suppressed->empty()) made.suppressed = rules->suppressed;
+  return made;
+}
+
+RuleStats::RuleStats(dataplane::EventSelection& selection, const std::vector<dataplane::EventLog*>& logs)
+    : selection_(selection) {
+  for (const auto* const log : logs) readers_.push_back(&log->reader());
+}
+
+void RuleStats::coming(const std::shared_ptr<const compiler::CompiledPolicy>& policy, u32 generation) {
+  Known known{generation, policy, {}};
+  for (const auto& pipeline : policy->pipelines->settings()) {
+    auto& of = known.pipelines.emplace_back(alert_rules_of(pipeline));
+    if (of.rules) of.matches = std::make_shared<dataplane::RuleMatches>(of.rules->size(), readers_.size());
+  }
+  known_.push_back(std::move(known));
+  if (known_.size() > kPoliciesKnown) {
+    add(known_.front(), before_);
+    known_.erase(known_.begin());
+  }
+  publish();
+}
+
+void RuleStats::settled(const compiler::CompiledPolicy& policy) {
+  const auto* const now = find(policy);
+  if (now == nullptr) return;
+  Known kept = *now;
+  Counts counted;
+  for (const Known& known : known_)
+    if (known.generation != kept.generation) add(known, before_);
+  for (std::size_t p = 0; p < kept.pipelines.size(); p++)
+    if (const auto& rules = kept.pipelines[p].rules)
+      for (const gpu::RuleHead& rule : *rules) {
+        const Name name(kept.policy->pipelines->settings()[p].name, rule.gid, rule.sid);
+        if (const auto found = before_.find(name); found != before_.end()) counted.insert(*found);
+      }
+  before_ = std::move(counted);
+  known_.clear();
+  known_.push_back(std::move(kept));
+  publish();
+}
+
+void RuleStats::publish() {
+  dataplane::AlertRules::Policies policies;
+  for (const Known& known : known_) policies.push_back({known.generation, known.pipelines});
+  selection_.rules().set(std::move(policies), readers_);
+}
+
+void RuleStats::add(const Known& known, Counts& to) {
+  for (std::size_t p = 0; p < known.pipelines.size(); p++) {
+    const auto& [rules, suppressed, matches] = known.pipelines[p];
+    if (!rules || !matches) continue;
+    for (std::size_t i = 0; i < rules->size(); i++)
+      if (const u64 count = matches->of(i))
+        to[{known.policy->pipelines->settings()[p].name, (*rules)[i].gid, (*rules)[i].sid}] += count;
+  }
+}
+
+const RuleStats::Known* RuleStats::find(const compiler::CompiledPolicy& policy) const {
+  const auto found = std::find_if(known_.rbegin(), known_.rend(),
+                                  [&](const Known& known) { return known.policy.get() == &policy; });
+  return found == known_.rend() ? nullptr : &*found;
+}
+
+FileRulesReport RuleStats::top(const compiler::CompiledPolicy& policy, const RuleQuery& query) const {
+  FileRulesReport report;
+  Counts counts = before_;
+  for (const Known& known : known_) add(known, counts);
+  const auto& pipelines = policy.pipelines->settings();
+  // Which rule, how often; what is said of it is copied of those alone that are listed.
+  struct Listed {
+    std::size_t pipeline;
+    const gpu::RuleHead* rule;
+    u64 matched;
+  };
+  std::vector<Listed> all;
+  for (std::size_t p = 0; p < pipelines.size(); p++) {
+    const auto* const rules = rules_of(pipelines[p]);
+    if (rules == nullptr || !rules->heads) continue;
+    for (const gpu::RuleHead& rule : *rules->heads) {
+      const auto found = counts.find({pipelines[p].name, rule.gid, rule.sid});
+      all.push_back({p, &rule, found == counts.end() ? 0 : found->second});
+    }
+  }
+  report.rules = all.size();
+  const auto holds = [](const Listed& one) { return one.matched != 0; };
+  report.holding = static_cast<u64>(std::count_if(all.begin(), all.end(), holds));
+  const bool by_cost = query.by == RuleQuery::By::cost;
+  if (!by_cost) std::erase_if(all, [&](const Listed& one) { return !holds(one); });
+  const auto listed = std::min<std::size_t>(std::min(query.limit, kMostRulesListed), all.size());
+  const auto before = [&](const Listed& one, const Listed& other) {
+    const auto of = [&](const Listed& it) {
+      const auto matched = static_cast<double>(it.matched);
+      return by_cost ? std::pair(it.rule->cost, matched) : std::pair(matched, it.rule->cost);
+    };
+    if (of(one) != of(other)) return of(one) > of(other);
+    return std::tuple(one.pipeline, one.rule->gid, one.rule->sid) <
+           std::tuple(other.pipeline, other.rule->gid, other.rule->sid);
+  };
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(listed), all.end(), before);
+  report.left_out = all.size() - listed;
+  all.resize(listed);
+  for (const auto& [pipeline, rule, matched] : all)
+    report.top.push_back(
+        {pipelines[pipeline].name, rule->gid, rule->sid, rule->rev, rule->msg, matched, rule->cost});
+  return report;
+}
+
+}  // namespace xdpgpu::control

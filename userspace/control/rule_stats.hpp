@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/control/rule_stats.hpp: the rules of the policies in force, given to workers
+// (userspace/dataplane/alert_rules.hpp), and how often each has held for a packet.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "userspace/compiler/compiled_policy.hpp"
+#include "userspace/control/json_line.hpp"
+#include "userspace/dataplane/event_log.hpp"
+
+namespace xdpgpu::control {
+
+struct FileRuleReport {
+  std::string pipeline;
+  u32 gid = 1, sid = 0, rev = 0;
+  std::string signature;  // what it is about, in its own words
+  u64 matched = 0;        // packets for which it held, since the attach
+  double cost = 0;        // rules::cost_of()
+  static void fields(auto& self, auto& field) {
+    field("pipeline", self.pipeline);
+    field("gid", self.gid);
+    field("signature_id", self.sid);
+    field("rev", self.rev);
+    field("signature", self.signature);
+    field("matched", self.matched);
+    field("cost", self.cost);
+  }
+};
+struct FileRulesReport {
+  u64 rules = 0;    // that decide, of all pipelines
+  u64 holding = 0;  // of these, that held for some packet
+  u64 left_out = 0;
+  std::vector<FileRuleReport> top;
+  static void fields(auto& self, auto& field) {
+    field("rules", self.rules);
+    field("holding", self.holding);
+    field("left_out", self.left_out);
+    field("top", self.top);
+  }
+};
+
+struct RuleQuery {
+  // matches: those that held, the most often first; cost: all, the dearest first.
+  enum class By : u8 { matches, cost } by = By::matches;
+  u64 limit = 20;
+};
+inline constexpr u64 kMostRulesListed = 1000;
+inline constexpr std::string_view kRuleOrders[] = {"matches", "cost"};
+
+// The rules of a pipeline's stage that decides by rules; nullptr: it has none.
+const gpu::FileRules* rules_of(const gpu::PipelineSettings& pipeline);
+// As workers read them.
+dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipeline);
+
+// Of the control thread.
+class RuleStats {
+ public:
+  // selection, logs (one a worker): outlive this object.
+  RuleStats(dataplane::EventSelection& selection, const std::vector<dataplane::EventLog*>& logs);
+
+  // A policy is about to be in force as that generation: packets may be of it from now on.
+  void coming(const std::shared_ptr<const compiler::CompiledPolicy>& policy, u32 generation);
+  // It is; the kernel hands on no packet by one before any more. What was counted of rules that both have
+  // counts on.
+  void settled(const compiler::CompiledPolicy& policy);
+
+  // Of the policy that is in force.
+  FileRulesReport top(const compiler::CompiledPolicy& policy, const RuleQuery& query) const;
+
+ private:
+  using Pipelines = std::vector<dataplane::AlertRules::Pipeline>;
+  struct Known {
+    u32 generation = 0;
+    std::shared_ptr<const compiler::CompiledPolicy> policy;
+    Pipelines pipelines;
+  };
+  using Name = std::tuple<std::string, u32, u32>;  // pipeline, gid, sid
+  using Counts = std::map<Name, u64>;
+  void publish();
+  static void add(const Known& known, Counts& to);
+  const Known* find(const compiler::CompiledPolicy& policy) const;
+
+  dataplane::EventSelection& selection_;
+  std::vector<const dataplane::AlertRules::Reader*> readers_;
+  std::vector<Known> known_;  // the newest last
+  Counts before_;             // of policies that are gone
+};
+
+}  // namespace xdpgpu::control
