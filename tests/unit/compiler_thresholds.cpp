@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -63,9 +65,11 @@ Told ours() {
   for (const auto& packet : test::packets_of(kData / "thresholds.pcap")) {
     number++;
     const dataplane::Ends ends = test::between(packet);
-    for (u16 i = 0; i < signatures.size(); i++)
-      if (matches(signatures[i], packet.seen) && of.take(pipeline, i, ends, packet.time_ns))
-        told.emplace(signatures[i].sid, number);
+    u16 at = 0;
+    for (const auto& signature : signatures)
+      if (const u16 rule = at++;
+          matches(signature, packet.seen) && of.take(pipeline, rule, ends, packet.time_ns))
+        told.emplace(signature.sid, number);
   }
   return told;
 }
@@ -154,8 +158,9 @@ TEST(Thresholds, SuppressionsAreInOrder) {
                                    {})
                           .value();
   const auto made = suppressions_of(limits);
-  std::vector<std::pair<u32, gpu::Suppression::Whose>> short_ones;
-  for (const auto& one : made) short_ones.emplace_back(one.sid, one.whose);
+  std::vector<std::pair<u32, gpu::Suppression::Whose>> short_ones(made.size());
+  std::transform(made.begin(), made.end(), short_ones.begin(),
+                 [](const auto& one) { return std::pair(one.sid, one.whose); });
   using Whose = gpu::Suppression::Whose;
   EXPECT_THAT(short_ones, ElementsAre(std::pair(0u, Whose::either), std::pair(2u, Whose::anybody),
                                       std::pair(9u, Whose::source)));
