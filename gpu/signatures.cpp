@@ -32,6 +32,15 @@ bool possible(const ByteMath& math) {
   return possible(math.number) && possible(math.mask) && known(math.right) && math.variable < kMostVariables;
 }
 bool possible(const DataAt& at) { return known(at.offset); }
+bool possible(const Regex& regex) {
+  const std::size_t count = regex.positions.size();
+  const auto within = [&](const Positions& some) { return (some >> count).none(); };
+  return count <= kMostPositions && regex.follow.size() == count &&
+         std::all_of(regex.positions.begin(), regex.positions.end(),
+                     [&](u8 set) { return set < regex.sets.size(); }) &&
+         std::all_of(regex.follow.begin(), regex.follow.end(), within) && within(regex.first) &&
+         within(regex.again) && within(regex.last) && within(regex.last_at_end);
+}
 
 bool is_possible(const Step& step) {
   return std::visit([](const auto& one) { return possible(one); }, step);
@@ -49,6 +58,7 @@ bool varies(const ByteJump& jump) { return varies(jump.number.offset); }
 bool varies(const ByteExtract&) { return true; }
 bool varies(const ByteMath&) { return true; }
 bool varies(const DataAt& at) { return varies(at.offset); }
+bool varies(const Regex&) { return false; }
 bool has_variables(const Step& step) {
   return std::visit([](const auto& one) { return varies(one); }, step);
 }
@@ -72,6 +82,13 @@ bool has_its_fast_pattern(const Signature& signature) {
 }
 
 }  // namespace
+
+bool branches(const Regex& regex, std::size_t position) {
+  Positions others = regex.follow[position];
+  others.reset(position);
+  if (position + 1 < kMostPositions) others.reset(position + 1);
+  return others.any();
+}
 
 u32 turn_of(Action action) {
   switch (action) {
@@ -111,7 +128,7 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
     return "has more than 32 conditions on headers: use fewer";
   if (tried_again > kMostTriedAgain)
     return "has more than 32 contents that others are relative to: use fewer";
-  if (!possible) return "has a step with a length, a mask or a variable that no device takes";
+  if (!possible) return "has a step with a length, a mask, a variable or an automaton that no device takes";
   if (signature.dns) {
     const auto& names = signature.dns->names;
     if (names.size() > kMostNames || signature.dns->operations.size() > kMostNames ||

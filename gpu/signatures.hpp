@@ -37,6 +37,8 @@ namespace xdpgpu::gpu::signatures {
 inline constexpr u32 kMostTries = 3000;
 // Values that byte_extract and byte_math of one signature may keep.
 inline constexpr u32 kMostVariables = 16;
+// Positions of a regular expression's automaton.
+inline constexpr u32 kMostPositions = 256;
 
 // Of one signature, its payload and names together.
 inline constexpr u32 kMostTriedAgain = 32;  // contents that are
@@ -213,6 +215,31 @@ struct DataAt {
   bool relative = false, negated = false;
   bool operator==(const DataAt&) const = default;
 };
+// A regular expression, as its position automaton (Glushkov 1961; McNaughton and Yamada 1960): a position
+// stands for a byte that the expression takes, and has those that may be it. From byte to byte a set of
+// positions is kept: in front of a byte those that it may be, and behind it those of them that have it. The
+// expression matches once one of these is in `last`, or, behind the subject's last byte, in `last_at_end`; or
+// without a byte, where it is `empty`, or `empty_at_end` and the subject has none.
+//
+// The subject is the payload or name, or what stands behind the position in it if `relative`: nothing in
+// front of it is seen. A step that matches leaves the position where it was, so that no later step may be
+// relative to what an expression matches that is not negated.
+using Bytes = std::bitset<256>;
+using Positions = std::bitset<kMostPositions>;
+struct Regex {
+  bool negated = false, relative = false;
+  bool empty = false, empty_at_end = false;
+  std::vector<Bytes> sets;        // different ones
+  std::vector<u8> positions;      // of each: its set's place in `sets`
+  std::vector<Positions> follow;  // of each: those that the next byte may be
+  Positions first;                // those that the subject's first byte may be
+  Positions again;                // and each other byte, whatever stands in front of it
+  Positions last, last_at_end;
+  bool operator==(const Regex&) const = default;
+};
+// Whether a position is followed by others than itself and the next one.
+bool branches(const Regex& regex, std::size_t position);
+
 // Of conditions and steps, what is to be done with each kind of them.
 template <class... Ts>
 struct Visitor : Ts... {
@@ -221,7 +248,7 @@ struct Visitor : Ts... {
 template <class... Ts>
 Visitor(Ts...) -> Visitor<Ts...>;
 
-using Step = std::variant<Content, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt>;
+using Step = std::variant<Content, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Regex>;
 
 // ---- DNS messages ---------------------------------------------------------------------------------------
 //

@@ -375,6 +375,13 @@ class Inspection {
     return there != at.negated;
   }
 
+  // ---- regular expressions
+
+  bool step_matches(const sig::Regex& regex) {
+    const u32 from = regex.relative ? std::min(position_, length_) : 0;
+    return reference::is_in(regex, payload_.subspan(from), work_) != regex.negated;
+  }
+
   const std::vector<sig::Step>& steps_;
   std::span<const u8> payload_;
   u32 length_;
@@ -419,6 +426,30 @@ bool names_match(const sig::Dns& wanted, const DnsMessage& message, u64& work) {
 }
 
 }  // namespace
+
+bool is_in(const sig::Regex& regex, std::span<const u8> subject, u64& work) {
+  if (regex.empty || (subject.empty() && regex.empty_at_end)) return true;
+  const std::size_t count = regex.positions.size();
+  sig::Positions may_be = regex.first;
+  u64 parts = 0;
+  bool found = false;
+  for (std::size_t i = 0; i < subject.size() && may_be.any() && !found; i++) {
+    const bool ends = i + 1 == subject.size();
+    parts++;
+    sig::Positions next = regex.again;
+    u64 branches = 0;
+    for (std::size_t at = 0; at < count; at++) {
+      if (!may_be[at] || !regex.sets[regex.positions[at]][subject[i]]) continue;
+      found = found || regex.last[at] || (ends && regex.last_at_end[at]);
+      next |= regex.follow[at];
+      branches += sig::branches(regex, at);
+    }
+    if (!found && !ends) parts += branches;
+    may_be = next;
+  }
+  work += parts * (1 + (count + 31) / 32) / 8;
+  return found;
+}
 
 bool matches(const sig::Signature& signature, const SignaturePacket& packet) {
   u64 work = 0;

@@ -9,6 +9,7 @@
 
 #include "tests/backends/policies.hpp"
 #include "tests/stages/list.hpp"
+#include "tests/stages/random_regex.hpp"
 
 namespace xdpgpu::tests {
 namespace {
@@ -19,9 +20,8 @@ using gpu::SignaturesSettings;
 using Bytes = std::vector<u8>;
 
 // Of few letters, so that contents stand in payloads, and near each other.
-char letter(Random& random) {
-  return random.pick(std::array{'a', 'b', 'A', 'B', '0', '1', ' ', '\0', '\xff'});
-}
+constexpr std::array kLetters{'a', 'b', 'A', 'B', '0', '1', ' ', '\0', '\xff'};
+char letter(Random& random) { return random.pick(kLetters); }
 std::string letters(Random& random, u32 count) {
   std::string text;
   while (text.size() < count) text.push_back(letter(random));
@@ -136,7 +136,7 @@ sig::Content random_content(Random& random, bool first, u32& variables) {
 }
 
 sig::Step random_step(Random& random, bool first, u32& variables) {
-  switch (random.below(9)) {
+  switch (random.below(10)) {
     case 0: {
       sig::ByteTest test;
       test.op = static_cast<sig::ByteTest::Op>(random.below(7));
@@ -176,6 +176,8 @@ sig::Step random_step(Random& random, bool first, u32& variables) {
     }
     case 4:
       return sig::DataAt{random_amount(random, 0, 60, variables), random.one_in(2), random.one_in(2)};
+    case 5:
+      return random_regex(random, {kLetters.data(), kLetters.size()});
     default:
       return random_content(random, first, variables);
   }

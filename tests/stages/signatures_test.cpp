@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gpu/reference/signature.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -167,6 +168,61 @@ TEST_P(Signatures, EndWhereAPacketTakesMoreWorkThanItMay) {
       EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), limit == gpu::Action::drop ? XG_DROP : XG_PASS);
       EXPECT_EQ(XG_VERDICT_RULE(answers.at(0).verdict), 3u);
       EXPECT_EQ(answers.at(0).flags & XG_RES_ALERTS, 0u);
+    }
+}
+
+// An automaton that keeps all of its positions as long as it may: each byte takes as much work as one can.
+sig::Regex dear_regex(u32 count, bool branches) {
+  sig::Regex regex;
+  regex.sets = {sig::Bytes().set('a'), sig::Bytes().set('b')};
+  regex.positions.assign(count, 0);
+  regex.positions.back() = 1;
+  regex.follow.resize(count);
+  for (u32 i = 0; i < count; i++) {
+    if (i + 1 < count) regex.follow[i].set(i + 1);
+    if (branches) regex.follow[i].set(i == 0 ? count - 1 : 0);
+    regex.first.set(i);
+  }
+  regex.again.set(0);
+  regex.last.set(count - 1);
+  return regex;
+}
+
+// Up to the byte with which the work is done, and one more.
+TEST_P(Signatures, ReadSoManyBytesForARegularExpressionAndNoMore) {
+  constexpr u32 kBytes = 1400;
+  for (const bool branches : {false, true})
+    for (const u32 count : {2u, 32u, 33u, sig::kMostPositions}) {
+      sig::Signature rule = rule_for("b");
+      const sig::Regex regex = dear_regex(count, branches);
+      rule.payload = {regex};
+      rule.fast_pattern.reset();
+      const auto payload = [](u32 bytes) { return std::string(bytes, 'a') + 'b'; };
+      const auto work = [&](u32 bytes) {
+        const std::string text = payload(bytes);
+        u64 taken = 1;
+        EXPECT_TRUE(
+            gpu::reference::is_in(regex, {reinterpret_cast<const u8*>(text.data()), text.size()}, taken));
+        return taken;
+      };
+      for (const u32 most : {256u, gpu::kMostWork}) {
+        SCOPED_TRACE(fmt::format("{} positions, branches {}, work {}", count, branches, most));
+        u32 bytes = 0;
+        for (u32 step = 1024; step != 0; step /= 2)
+          if (bytes + step <= kBytes && work(bytes + step) <= most) bytes += step;
+        SignaturesSettings settings = with({rule});
+        settings.work = most;
+        settings.limit = gpu::Action::drop;
+        for (const u32 more : {0u, 1u}) {
+          Answers answers;
+          check(single_frame(datagram(payload(bytes + more)), 0), {{"rules", {settings}}}, {1}, answers);
+          if (IsSkipped() || HasFailure()) return;
+          const bool over = work(bytes + more) > most;
+          EXPECT_EQ(over, more != 0 && bytes < kBytes);
+          EXPECT_EQ(XG_VERDICT_ACTION(answers.at(0).verdict), over ? XG_DROP : XG_PASS);
+          EXPECT_EQ(answers.at(0).alerts.count, over ? 0u : 1u);
+        }
+      }
     }
 }
 
@@ -383,9 +439,8 @@ TEST(SignaturesPlace, IsBehindAllTablesAndNoOtherIsLikeIt) {
             "pipeline \"p\", stage 1 (signatures): its rules are not in order: those that pass come first, "
             "then those that drop, those that reject");
   EXPECT_EQ(error_of({with({rule_for(std::string(9000, 'a'))})}),
-            "pipeline \"p\", stage 1 (signatures): its rule 1:0 has a step with a length, a mask or a "
-            "variable that no "
-            "device takes");
+            "pipeline \"p\", stage 1 (signatures): its rule 1:0 has a step with a length, a mask, a "
+            "variable or an automaton that no device takes");
 }
 
 // Rules that have all that they are found by in common: "aaaa" is the only window of each.

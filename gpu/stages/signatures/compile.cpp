@@ -179,6 +179,41 @@ StepWords words_of(const sig::Content& one, Shared& shared) {
   return step;
 }
 
+static_assert(sig::kMostPositions == XG_REGEX_MOST_WORDS * 32);
+
+// Of a regular expression, its automaton. Bytes that the same positions have are of one set.
+std::vector<u32> automaton_of(const sig::Regex& regex) {
+  const std::size_t count = regex.positions.size();
+  const auto words = static_cast<u32>((count + 31) / 32);
+  std::vector<u32> made{words | (regex.empty ? XG_REGEX_EMPTY : 0) |
+                        (regex.empty_at_end ? XG_REGEX_EMPTY_AT_END : 0) | static_cast<u32>(count) << 16};
+  std::vector<sig::Positions> sets;
+  for (std::size_t byte = 0; byte < 256; byte++) {
+    sig::Positions have;
+    for (std::size_t i = 0; i < count; i++) have[i] = regex.sets[regex.positions[i]][byte];
+    const auto known = std::find(sets.begin(), sets.end(), have);
+    if (byte % 4 == 0) made.push_back(0);
+    made.back() |= static_cast<u32>(known - sets.begin()) << byte % 4 * 8;
+    if (known == sets.end()) sets.push_back(have);
+  }
+  const auto row = [&](const sig::Positions& some) {
+    for (u32 w = 0; w < words; w++)
+      made.push_back(static_cast<u32>((some >> w * 32 & sig::Positions(~u32{0})).to_ulong()));
+  };
+  sig::Positions next, self, branches;
+  for (std::size_t i = 0; i < count; i++) {
+    next[i] = i + 1 < count && regex.follow[i][i + 1];
+    self[i] = regex.follow[i][i];
+    branches[i] = sig::branches(regex, i);
+  }
+  for (const sig::Positions& some :
+       {regex.first, regex.again, regex.last, regex.last_at_end, next, self, branches})
+    row(some);
+  for (const sig::Positions& some : regex.follow) row(some);
+  for (const sig::Positions& some : sets) row(some);
+  return made;
+}
+
 StepWords words_of(const sig::Step& step, Shared& shared) {
   return std::visit(sig::Visitor{[&](const sig::Content& one) { return words_of(one, shared); },
                                  [](const sig::ByteTest& one) {
@@ -217,6 +252,12 @@ StepWords words_of(const sig::Step& step, Shared& shared) {
                                        .flag(one.negated, XG_STEP_NEGATED)
                                        .flag(one.relative, XG_STEP_RELATIVE)
                                        .value(one.offset);
+                                 },
+                                 [&](const sig::Regex& one) {
+                                   return StepWords(XG_STEP_REGEX)
+                                       .flag(one.negated, XG_STEP_NEGATED)
+                                       .flag(one.relative, XG_STEP_RELATIVE)
+                                       .word(1, shared.at(automaton_of(one)));
                                  }},
                     step);
 }
@@ -230,7 +271,8 @@ PlacedSteps place(const std::vector<sig::Step>& steps, Shared& shared, Compiled&
   for (const sig::Step& step : steps) words.push_back(words_of(step, shared));
   const u32 at = to.here();
   for (const StepWords& step : words) {
-    if (XG_STEP_KIND(step.words()[0]) == XG_STEP_CONTENT) to.points(to.here() + 1);
+    const u32 kind = XG_STEP_KIND(step.words()[0]);
+    if (kind == XG_STEP_CONTENT || kind == XG_STEP_REGEX) to.points(to.here() + 1);
     to.image.insert(to.image.end(), step.words().begin(), step.words().end());
   }
   return {at, static_cast<u32>(words.size())};

@@ -118,6 +118,7 @@
 #define XG_STEP_EXTRACT 3u
 #define XG_STEP_MATH 4u
 #define XG_STEP_DATA_AT 5u
+#define XG_STEP_REGEX 6u /* word 1 -> its automaton */
 #define XG_STEP_NEGATED 0x8u
 #define XG_STEP_RELATIVE 0x10u
 /* Which of its amounts are variables: */
@@ -159,6 +160,26 @@
 #define XG_MATH_DIVIDE 3u
 #define XG_MATH_SHIFT_LEFT 4u
 #define XG_MATH_SHIFT_RIGHT 5u
+
+/* An automaton: its words, each a bit for each of 32 positions, with XG_REGEX_*; which of the sets each
+ * byte's positions are, four bytes a word; rows of so many words: XG_REGEX_ROW_*, then one a position, those
+ * that may follow it, then one a byte's set. */
+#define XG_REGEX_WORDS(word) ((word)&0xffu)
+#define XG_REGEX_EMPTY 0x100u        /* it matches without a byte */
+#define XG_REGEX_EMPTY_AT_END 0x200u /* if there is none */
+#define XG_REGEX_POSITIONS(word) ((word) >> 16)
+#define XG_REGEX_SET_OF 1u
+#define XG_REGEX_ROWS 65u
+#define XG_REGEX_ROW_FIRST 0u       /* positions that the first byte may be */
+#define XG_REGEX_ROW_AGAIN 1u       /* and each other one */
+#define XG_REGEX_ROW_LAST 2u        /* behind which it matches */
+#define XG_REGEX_ROW_LAST_AT_END 3u /* if no byte is behind them */
+#define XG_REGEX_ROW_NEXT 4u        /* that the next one follows */
+#define XG_REGEX_ROW_SELF 5u        /* that they themselves follow */
+#define XG_REGEX_ROW_BRANCHES 6u    /* that others follow */
+#define XG_REGEX_ROW_POSITIONS 7u
+#define XG_REGEX_MOST_WORDS 8u /* signatures::kMostPositions */
+#define XG_REGEX_PER_WORK 8u
 
 #define XG_SIGNATURES_TRIES 3000u       /* signatures::kMostTries */
 #define XG_SIGNATURES_VARIABLES 16u     /* signatures::kMostVariables */

@@ -24,7 +24,10 @@ namespace xdpgpu::gpu {
 // there, all steps together may cost `work`: a step costs 1, each time that it is begun; a content costs,
 // each time that it is looked for, 1, and 1 for each 16 places of its window that are looked at, up to the
 // one where it is; and where it is longer than four bytes, at each place that has the first four, 1 for each
-// 16 bytes of it or part of them. A packet that takes more is not told of: `limit`.
+// 16 bytes of it or part of them. A regular expression reads a byte at a time until it is decided: each byte
+// is 1 and 1 for each 32 positions of its automaton or part of them, as is, if another byte follows, each
+// position that has the byte and is followed by others than itself and the next one (signatures::branches());
+// and each 8 of all these cost 1. A packet that takes more is not told of: `limit`.
 //
 // So it is of a DNS message that takes more than kMostDnsSteps to read: each label, each pointer and each end
 // of a name that is come by is one, and each 16 bytes that are compared for a pointer that may be one to
@@ -88,10 +91,11 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
   file("drop", s.rules.source.drop, "suricata-update's drop.conf: rules that drop instead of alerting.");
   file("threshold", s.rules.source.threshold,
        "threshold.config: how often rules alert, and for whom not. What they drop does not change by it.");
-  table.integer("work", s.work, 256, kMostWork,
-                "How much work a packet may take: a step of a rule is 1, and each 16 places at which a "
-                "content is looked for are 1.",
-                Say{});
+  table.integer(
+      "work", s.work, 256, kMostWork,
+      "How much work a packet may take: a step of a rule is 1, each 16 places at which a content is "
+      "looked for are 1, and so are 4 bytes that a short regular expression reads.",
+      Say{});
   table.word(
       "limit", s.limit, kOtherwiseNames,
       "What becomes of a packet that takes more work, in which more than 48 of the rules' fast patterns "

@@ -254,6 +254,69 @@ XG_SELDOM bool xg_signatures_step(xg_batch b, u32 step, XG_INOUT(xg_payload_curs
   return true;
 }
 
+/* Whether the `bytes` bytes at `begin` have what an automaton takes. What it costs is added to `work`, which
+ * ends it behind `most`. */
+XG_SELDOM bool xg_signatures_regex(xg_batch b, u32 automaton, XG_INOUT(xg_payload_cursor) c, u32 begin,
+                                   u32 bytes, u32 most, XG_INOUT(u32) work) {
+  u32 head = b.image.v[automaton];
+  if ((head & XG_REGEX_EMPTY) != 0u) return true;
+  if (bytes == 0u) return (head & XG_REGEX_EMPTY_AT_END) != 0u;
+  u32 words = XG_REGEX_WORDS(head);
+  u32 rows = automaton + XG_REGEX_ROWS;
+  u32 sets = rows + (XG_REGEX_ROW_POSITIONS + XG_REGEX_POSITIONS(head)) * words;
+  u32 may_be[XG_REGEX_MOST_WORDS];
+  u32 are[XG_REGEX_MOST_WORDS];
+  u32 some = 0u;
+  for (u32 w = 0u; w < words; w++) {
+    may_be[w] = b.image.v[rows + w];
+    some |= may_be[w];
+  }
+  u32 parts = 0u;
+  u32 most_parts = work < most ? ((most - work + 1u) * XG_REGEX_PER_WORK) / (1u + words) + 1u : 0u;
+  u32 four = 0u;
+  u32 hit = 0u;
+  for (u32 i = 0u; i < bytes && some != 0u && hit == 0u && parts <= most_parts; i++) {
+    if ((i & 3u) == 0u) four = xg_signatures_load(b, c, begin + i);
+    u32 byte = (four >> ((i & 3u) * 8u)) & 0xffu;
+    u32 number = (b.image.v[automaton + XG_REGEX_SET_OF + (byte >> 2)] >> ((byte & 3u) * 8u)) & 0xffu;
+    u32 set = sets + number * words;
+    bool ends = i + 1u == bytes;
+    parts += 1u;
+    some = 0u;
+    u32 carry = 0u;
+    for (u32 w = 0u; w < words; w++) {
+      u32 row = rows + w;
+      u32 here = may_be[w] & b.image.v[set + w];
+      hit |= here & b.image.v[row + XG_REGEX_ROW_LAST * words];
+      if (ends) hit |= here & b.image.v[row + XG_REGEX_ROW_LAST_AT_END * words];
+      u32 on = here & b.image.v[row + XG_REGEX_ROW_NEXT * words];
+      u32 stay = here & b.image.v[row + XG_REGEX_ROW_SELF * words];
+      u32 next = b.image.v[row + XG_REGEX_ROW_AGAIN * words] | stay | (on << 1) | carry;
+      carry = on >> 31;
+      are[w] = here & b.image.v[row + XG_REGEX_ROW_BRANCHES * words];
+      may_be[w] = next;
+      some |= next;
+    }
+    if (hit != 0u || ends) break;
+    for (u32 w = 0u; w < words; w++) {
+      u32 left = are[w];
+      while (left != 0u) {
+        u32 position = w * 32u + XG_LOWEST_BIT(left);
+        left &= left - 1u;
+        parts += 1u;
+        u32 row = rows + (XG_REGEX_ROW_POSITIONS + position) * words;
+        for (u32 v = 0u; v < words; v++) {
+          u32 next = b.image.v[row + v];
+          may_be[v] |= next;
+          some |= next;
+        }
+      }
+    }
+  }
+  work += (parts * (1u + words)) / XG_REGEX_PER_WORK;
+  return hit != 0u;
+}
+
 /* Whether the `bytes` bytes at `begin` have what so many steps look for. Adds to `work`, which ends it at
  * `most`. */
 XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 steps, u32 count, XG_INOUT(xg_payload_cursor) c,
@@ -286,7 +349,13 @@ XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 steps, u32 count, XG_INOUT(
         break;
       }
     }
-    if (XG_STEP_KIND(flags) != XG_STEP_CONTENT) {
+    if (XG_STEP_KIND(flags) == XG_STEP_REGEX) {
+      n.work += 1u;
+      u32 from = (flags & XG_STEP_RELATIVE) == 0u ? 0u : n.position < n.bytes ? n.position : n.bytes;
+      bool is_there =
+          xg_signatures_regex(b, b.image.v[step + 1u], c, n.payload + from, n.bytes - from, most, n.work);
+      fails = is_there == ((flags & XG_STEP_NEGATED) != 0u);
+    } else if (XG_STEP_KIND(flags) != XG_STEP_CONTENT) {
       n.work += 1u;
       fails = !xg_signatures_step(b, step, c, n);
     } else {
