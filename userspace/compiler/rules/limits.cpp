@@ -58,6 +58,10 @@ class Chain {
     behind_ = behind;
     limited_ = false;
   }
+  void forget_end() {
+    end_ = 0;
+    limited_ = false;
+  }
   bool misled() const { return misled_; }
   // Behind which the payload has no byte, if it ends with a content that has its place; else 0.
   u16 end() const { return any_depth_ ? ends_at_ : u16{0}; }
@@ -133,17 +137,17 @@ class Chain {
 
 }  // namespace
 
-bool work_out_limits(std::span<ContentLimits* const> steps) {
+bool work_out_limits(std::span<const LimitedStep> steps) {
   Chain chain;
   for (std::size_t i = 0; i < steps.size(); i++) {
-    if (steps[i] == nullptr)
-      chain.break_off(0);
-    else if (!chain.take(*steps[i], i == 0))
+    if (steps[i].content == nullptr)
+      steps[i].keeps_start ? chain.forget_end() : chain.break_off(0);
+    else if (!chain.take(*steps[i].content, i == 0))
       return !chain.misled();
   }
   if (chain.misled()) return false;
   if (chain.end() == 0) return true;
-  for (ContentLimits* const content : steps) {
+  for (const auto& [content, keeps_start] : steps) {
     if (content == nullptr) continue;
     content->depth = content->depth == 0 ? chain.end() : std::min(content->depth, chain.end());
     content->has_depth = true;

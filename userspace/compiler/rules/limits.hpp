@@ -25,8 +25,12 @@ struct ContentLimits {
   bool varies = false;  // distance or within is a variable
 };
 
-// Of a payload's steps in their order; nullptr: another step than a content. Changes what they point to.
-// False: a depth is of a variable's number, and what it is then is not worked out.
-bool work_out_limits(std::span<ContentLimits* const> steps);
+// Of a payload's steps in their order. Changes what they point to. False: a depth is of a variable's number,
+// and what it is then is not worked out.
+struct LimitedStep {
+  ContentLimits* content = nullptr;  // nullptr: another step
+  bool keeps_start = false;          // behind which contents begin where they would in front of it
+};
+bool work_out_limits(std::span<const LimitedStep> steps);
 
 }  // namespace xdpgpu::rules

@@ -283,7 +283,9 @@ class Lowering {
   static bool may_match_nothing(const sig::Step& step) {
     const auto* const content = std::get_if<sig::Content>(&step);
     const auto* const at = std::get_if<sig::DataAt>(&step);
-    return (content != nullptr && content->negated) || (at != nullptr && at->negated);
+    const auto* const regex = std::get_if<sig::Regex>(&step);
+    return (content != nullptr && content->negated) || (at != nullptr && at->negated) ||
+           (regex != nullptr && (regex->negated || regex->empty || regex->empty_at_end));
   }
 
   const Rule& rule_;

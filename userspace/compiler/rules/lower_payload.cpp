@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "userspace/compiler/rules/automaton.hpp"
 #include "userspace/compiler/rules/limits.hpp"
 
 namespace xdpgpu::rules {
@@ -157,10 +158,13 @@ class Lowering {
       limits.depth = limits.size;
       limits.has_depth = true;
     }
-    // It is relative to the content in front of it, whatever stands between them.
+    if (content.within || content.distance) from_position();
+    if (!content.negated) position_is_known_ = true;
+    // It is relative to the content or expression in front of it, whatever stands between them.
     if (last_content_ && (content.within || (content.distance && content.negated)))
       this->content(*last_content_).tried_again = true;
     last_content_ = made_.steps.size();
+    last_is_regex_ = false;
     last_is_content_ = true;
     made_.steps.emplace_back(std::move(made));
     limits_.push_back({made_.steps.size() - 1, limits, variables});
@@ -179,13 +183,14 @@ class Lowering {
 
   // Once all steps are known.
   void place_contents() {
-    std::vector<ContentLimits*> all;
+    std::vector<LimitedStep> all;
     auto next = limits_.begin();
     auto size = sizes_.begin();
     for (std::size_t step = 0; step < made_.steps.size(); step++) {
-      for (; size != sizes_.end() && *size == step; ++size) all.push_back(nullptr);
+      for (; size != sizes_.end() && *size == step; ++size) all.emplace_back();
       const bool is_content = next != limits_.end() && next->step == step;
-      all.push_back(is_content ? &next->limits : nullptr);
+      const auto* const regex = std::get_if<sig::Regex>(&made_.steps[step]);
+      all.push_back({is_content ? &next->limits : nullptr, regex != nullptr && regex->relative});
       if (is_content) next++->limits.ends = content(step).ends;
     }
     if (!work_out_limits(all)) not_yet("content", "Suricata takes a variable's number for its value");
@@ -240,9 +245,14 @@ class Lowering {
   // between them.
   void follows(std::string_view keyword, bool relative) {
     if (!relative) return;
+    from_position();
     if (last_content_ && (last_is_content_ || is_name())) content(*last_content_).tried_again = true;
-    if (!last_content_ && is_name() && &buffer_ != first_name())
+    if (!last_content_ && !last_is_regex_ && is_name() && &buffer_ != first_name())
       not_yet(keyword, "Suricata may take it for relative to a content of another name");
+  }
+  // Which of its matches PCRE2 chooses says where an expression ends.
+  void from_position() {
+    if (!position_is_known_) not_yet("pcre", "a later option is relative to its match");
   }
   const Buffer* first_name() const {
     const auto first = std::find_if(rule_.buffers.begin(), rule_.buffers.end(),
@@ -267,14 +277,14 @@ class Lowering {
                                                                   : From::number,
                                              from, jump->multiplier, jump->align,
                                              static_cast<std::int32_t>(post.constant)});
-      behind(name, jump->number.relative);
+      behind(name, jump->number.relative, true);
     } else if (const auto* const extract = std::get_if<ByteExtract>(&condition.value)) {
       auto from = number(name, extract->number);
       if (from.offset.variable || extract->number.mask) not_yet(name, kNoVariable);
       u8 variable = 0;
       make_variable(extracted_, extracts_, extract->variable, variable);
       made_.steps.emplace_back(sig::ByteExtract{from, extract->multiplier, extract->align, variable});
-      behind(name, extract->number.relative);
+      behind(name, extract->number.relative, true);
     } else if (const auto* const math = std::get_if<ByteMath>(&condition.value)) {
       auto from = number(name, math->number);
       if (from.offset.variable) not_yet(name, kNoVariable);
@@ -282,26 +292,45 @@ class Lowering {
       u8 variable = 0;
       make_variable(computed_, computes_, math->variable, variable);
       made_.steps.emplace_back(sig::ByteMath{op_of(math->op), from, math->number.mask, right, variable});
-      behind(name, math->number.relative);
+      behind(name, math->number.relative, true);
     } else if (const auto* const at = std::get_if<DataAt>(&condition.value)) {
       data_at(*at);
     } else if (name == "bsize" && is_name()) {
       const auto& size = std::get<Range>(condition.value);
       made_.sizes.push_back({range_of(size), size.negated});
       sizes_.push_back(made_.steps.size());
+    } else if (const auto* const regex = std::get_if<Regex>(&condition.value)) {
+      take(*regex);
     } else {
-      not_yet(name,
-              name == "pcre" ? "a regular expression is not decided" : "packets are not looked at for it");
+      not_yet(name, "packets are not looked at for it");
     }
   }
-  void behind(std::string_view keyword, bool relative) {
+  // moves: it says what the position is behind it.
+  void behind(std::string_view keyword, bool relative, bool moves = false) {
     follows(keyword, relative);
+    if (moves) position_is_known_ = true;
     last_is_content_ = false;
+  }
+
+  void take(const Regex& regex) {
+    if (!regex.captures.empty()) not_yet("pcre", "it keeps what its groups match");
+    auto automaton = automaton_of(regex);
+    if (!automaton) not_yet("pcre", automaton.error());
+    if (regex.relative) {
+      from_position();
+      if (last_content_) content(*last_content_).tried_again = true;
+    }
+    if (!regex.negated) position_is_known_ = false;
+    last_content_.reset();
+    last_is_regex_ = true;
+    last_is_content_ = false;
+    made_.steps.emplace_back(automaton ? *std::move(automaton) : sig::Regex{});
   }
 
   void data_at(const DataAt& at) {
     const auto offset = amount("isdataat", at.offset);
     // That no byte is behind a content says where it ends.
+    if (at.relative) from_position();
     if (at.relative && at.negated && (last_is_content_ || is_name()) && last_content_ && !offset.variable &&
         offset.constant == 1) {
       content(*last_content_).ends = true;
@@ -334,6 +363,8 @@ class Lowering {
   std::optional<std::size_t> last_content_;
   bool chopped_ = false;          // of the fast pattern a part is looked for
   bool last_is_content_ = false;  // of what relative steps may be relative to
+  bool last_is_regex_ = false;    // of contents and expressions
+  bool position_is_known_ = true;
 };
 
 }  // namespace

@@ -426,6 +426,11 @@ class Parser {
     return {};
   }
 
+  static bool is_found(const Match& match) {
+    const auto* const condition = std::get_if<Condition>(&match);
+    return condition == nullptr || std::holds_alternative<Regex>(condition->value);
+  }
+
   // Its letters may say where it is looked for.
   Result<void> pcre(const Keyword& keyword, const std::string& value) {
     const auto text = quoted("pcre", value);
@@ -433,7 +438,8 @@ class Parser {
     auto regex = parse_regex(text->text, text->negated);
     if (!regex) return wrong(std::move(regex.error()));
     Buffer& in = buffer(regex->buffer.empty() ? current_ : regex->buffer);
-    if (regex->relative && in.matches.empty())
+    const bool is_named = regex->buffer.empty() && in.name != "payload";
+    if (regex->relative && !is_named && std::none_of(in.matches.begin(), in.matches.end(), is_found))
       return wrong("a pcre that is relative has no match in front of it");
     in.matches.emplace_back(Condition{&keyword, value, *std::move(regex)});
     return {};
