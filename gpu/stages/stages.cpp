@@ -120,6 +120,18 @@ FileRules* file_rules(StageSettings& stage) {
       stage);
 }
 
+u32 work_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> u32 {
+        if constexpr (kTraits<decltype(what)>.rule_files) {
+          const bool has_some = !what.rules.all().empty() || (what.rules.heads && !what.rules.heads->empty());
+          return has_some ? what.work : 0;
+        }
+        return 0;
+      },
+      stage);
+}
+
 std::string StagePlace::where() const {
   return fmt::format(" of pipeline \"{}\", stage {}", pipeline, at + 1);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/vulkan/device.hpp"
 
+#include <fmt/format.h>
+
 #include <new>
 
 #include "gpu/abilities.hpp"
 #include "gpu/pipelines.hpp"
+#include "gpu/stages/stages.hpp"
 #include "gpu/vulkan/queue.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -17,6 +20,18 @@ std::vector<DeviceInfo> none(std::string reason) {
   info.description = "Vulkan devices";
   info.reason = std::move(reason);
   return {info};
+}
+
+// Software ends what takes too many turns, and would miss what stands behind.
+Result<void> check_work(const Pipelines& pipelines) {
+  for (const PipelineSettings& pipeline : pipelines.settings())
+    for (const StageSettings& stage : pipeline.stages)
+      if (const u32 work = work_of(stage); work > kMostSoftwareWork)
+        return tl::unexpected(fmt::format(
+            "software Vulkan takes a \"work\" of {} at most, and stage {} of pipeline \"{}\" has {}: "
+            "lower it, or use another device, such as cpu",
+            kMostSoftwareWork, stage_name(stage), pipeline.name, work));
+  return {};
 }
 
 class VulkanDevice final : public Device {
@@ -46,6 +61,8 @@ class VulkanDevice final : public Device {
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (shared_.context->failed()) return tl::unexpected(why_lost());
     Context& context = *shared_.context;
+    if (context.candidate().info.software)
+      if (auto possible = check_work(*pipelines); !possible) return possible;
     Result<void> built;
     if (!pipelines->states().empty() || pipelines->inspects()) built = context.build(Entry::begin);
     if (built && !pipelines->states().empty()) built = context.build(Entry::tables);

@@ -291,7 +291,7 @@ SignaturesSettings random_signatures(Random& random, u32 count,
                    [&](const auto& a, const auto& b) { return turn_of(a.action) < turn_of(b.action); });
   SignaturesSettings settings;
   settings.rules.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
-  settings.work = random.pick(std::array<u32, 3>{256, 512, gpu::kMostWork});
+  settings.work = random.pick(std::array<u32, 3>{256, 384, gpu::kMostSoftwareWork});
   settings.limit = random.pick(std::array{gpu::Action::next, gpu::Action::drop, gpu::Action::pass});
   return settings;
 }

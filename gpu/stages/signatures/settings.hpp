@@ -39,8 +39,6 @@ namespace xdpgpu::gpu {
 // Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`.
 inline constexpr u32 kMaxSignatures = 65'535;
 
-// Software Vulkan (llvmpipe) ends all loops of an invocation after 65,536 turns, and one of work takes up
-// to 16.
 inline constexpr u32 kMostWork = 2048;
 
 // Fast patterns that may be compared at one place of a packet. Each is known by the rarest of its windows of
@@ -94,7 +92,8 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
   table.integer(
       "work", s.work, 256, kMostWork,
       "How much work a packet may take: a step of a rule is 1, each 16 places at which a content is "
-      "looked for are 1, and so are 4 bytes that a short regular expression reads.",
+      "looked for are 1, and so are 4 bytes that a short regular expression reads. Software Vulkan takes 512 "
+      "at most.",
       Say{});
   table.word(
       "limit", s.limit, kOtherwiseNames,
