@@ -70,9 +70,7 @@ class Signatures : public testing::TestWithParam<Target> {
     }
   }
   // Software Vulkan takes less than the other devices.
-  static bool takes(u32 work) {
-    return work <= gpu::kMostSoftwareWork || GetParam().kind != "vulkan";
-  }
+  static bool takes(u32 work) { return work <= gpu::kMostSoftwareWork || GetParam().kind != "vulkan"; }
   void check(const Traffic& traffic, const std::vector<PipelineSettings>& settings,
              std::initializer_list<u32> batches) {
     Answers answers;
