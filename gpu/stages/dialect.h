@@ -30,6 +30,9 @@
  * XG_BITS_SET(x)                 how many bits are set
  * XG_QUAD(a, b, c, d)            an xg_quad: four words that are stored in one piece
  * XG_UNALIGNED(handle, i, shift) the four bytes that stand `shift` bytes, 0 to 3, behind handle.v[i]
+ *
+ * XG_AVX2                        of C++ for x86-64 alone: in the place of XG_SELDOM, a function that takes
+ *                                AVX2; XG_HAS_AVX2 says whether it may be called
  */
 #ifndef XDPGPU_STAGES_DIALECT_H
 #define XDPGPU_STAGES_DIALECT_H
@@ -168,6 +171,12 @@ XG_FN void xg_add_count(u32* pair, u64 count) {
     u32 at_index = (index);                                                             \
     if (XG_ADD(handle, at_index, 1u) == 0xffffffffu) XG_ADD(handle, at_index + 1u, 1u); \
   }
+#endif
+
+#if defined(__x86_64__) && !defined(XG_GLSL) && !defined(__CUDACC__)
+#include "gpu/stages/avx2.hpp"
+#define XG_AVX2 [[maybe_unused]] static __attribute__((noinline, target("avx2")))
+#define XG_HAS_AVX2 (xdpgpu::gpu::kHasAvx2)
 #endif
 
 XG_ARRAY(xg_words, XG_WORD, 4)

@@ -101,6 +101,12 @@ XG_SELDOM void xg_signatures_search(xg_batch b, u32 body, u32 windows, XG_INOUT(
   }
 }
 
+#ifdef XG_AVX2
+#include "gpu/stages/signatures/search_avx2.hpp"
+#else
+#define XG_SIGNATURES_SEARCH xg_signatures_search
+#endif
+
 /* First part: which patterns stand in the payload; the first lane reads the DNS message before, and which
  * stand in its names. */
 XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
@@ -124,7 +130,7 @@ XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u
       windows = body + XG_SIGNATURES_NAME_WINDOWS;
       lanes = 1u;
     }
-    xg_signatures_search(b, body, windows, c, begin, end, f, lane, lanes);
+    XG_SIGNATURES_SEARCH(b, body, windows, c, begin, end, f, lane, lanes);
   }
 }
 

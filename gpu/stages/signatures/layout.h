@@ -13,11 +13,12 @@
 #define XG_SIGNATURES_PATTERNS 7u /* -> XG_SIGNATURES_PATTERN words each */
 #define XG_SIGNATURES_WORK 8u     /* most work on a packet */
 #define XG_SIGNATURES_LIMIT 9u    /* action word of a packet that takes more */
-#define XG_SIGNATURES_WINDOWS 10u /* XG_SIGNATURES_WINDOW words each: windows of one, two and four bytes */
-#define XG_SIGNATURES_DNS 22u     /* what of DNS messages rules ask for: XG_DNS_WANTS_* */
-#define XG_SIGNATURES_NAME_WINDOWS \
-  23u /* of the patterns that are looked for in names: as XG_SIGNATURES_WINDOWS */
-#define XG_SIGNATURES_WORDS 35u
+/* XG_SIGNATURES_WINDOW words each: windows of one, two and four bytes; behind them XG_WINDOWS_* */
+#define XG_SIGNATURES_WINDOWS 10u
+#define XG_SIGNATURES_DNS 28u /* what of DNS messages rules ask for: XG_DNS_WANTS_* */
+/* Of the patterns that are looked for in names: as XG_SIGNATURES_WINDOWS. */
+#define XG_SIGNATURES_NAME_WINDOWS 29u
+#define XG_SIGNATURES_WORDS 47u
 #define XG_DNS_WANTS 1u         /* something */
 #define XG_DNS_WANTS_NAMES 2u   /* names of queries */
 #define XG_DNS_WANTS_ANSWERS 4u /* whether an answer's records are whole */
@@ -30,6 +31,33 @@
 #define XG_WINDOW_BUCKET_BITS 3u /* of a hash: its bucket, 1 to 20 */
 /* Entry: the window; the pattern's number in the low 24 bits, and its byte at which the window stands. */
 #define XG_SIGNATURES_ENTRY 2u
+
+/* For a search of many places at a time (gpu/stages/signatures/search_avx2.hpp), with windows of its own. Of
+ * three bytes, for all patterns that have them: as the others, but the filter has a word for each bucket.
+ * There a window has three bits: one by its hash, behind the bucket's number; and by each of the two bytes
+ * behind it one, or all that there are where the pattern ends. Bits count from the highest. */
+#define XG_WINDOWS_WIDE 12u
+/* Entry: the window, and in the highest byte how far in the pattern four more of its bytes stand; its number
+ * and where the window stands, as the others'; these four bytes, in lower case. */
+#define XG_WIDE_ENTRY 3u
+#define XG_WIDE_NO_MORE 255u /* the window is all of the pattern */
+#define XG_WIDE_MOST_BITS 17u
+/* In the place of how many: more patterns are of one bucket than may be compared at one place, and the search
+ * is the portable one. */
+#define XG_WIDE_FULL 255u
+#define XG_WIDE_HASH(hash, bits) (((hash) >> (29u - (bits))) & 7u) /* which bit */
+/* The first bit, and which of the byte's own say how many further it is. */
+#define XG_WIDE_BEHIND 8u
+#define XG_WIDE_BEHIND_MASK 15u
+#define XG_WIDE_SECOND 24u
+#define XG_WIDE_SECOND_MASK 7u
+/* Patterns of two bytes: -> sixteen bytes each by the low and the high half of the first, and of the second.
+ * One may be where all four have a bit in common. 0: there is none. */
+#define XG_WINDOWS_HALVES 16u
+#define XG_HALVES 4u
+/* -> sixteen bytes by a byte's low half, for bytes below 128, and sixteen for the others: a bit by the rest
+ * of its high half where there is a window of that byte alone. 0: there is none. */
+#define XG_WINDOWS_SINGLE 17u
 
 #define XG_SIGNATURES_PATTERN 4u
 #define XG_PATTERN_BYTES 0u /* -> the bytes, four a word; in lower case where case does not count */

@@ -69,6 +69,12 @@ XG_FN u32 xg_signatures_find(xg_batch b, u32 step, XG_INOUT(xg_payload_cursor) c
   return found;
 }
 
+#ifdef XG_AVX2
+#include "gpu/stages/signatures/find_avx2.hpp"
+#else
+#define XG_SIGNATURES_FIND xg_signatures_find
+#endif
+
 /* A content's window, in the payload. */
 XG_FN void xg_signatures_window(xg_words image, u32 step, XG_INOUT(xg_signatures_inspection) n,
                                 XG_INOUT(u32) first, XG_INOUT(u32) end) {
@@ -299,7 +305,7 @@ XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 steps, u32 count, XG_INOUT(
         if (first > end || end == 0u) {
           fails = !negated;
         } else {
-          u32 found = xg_signatures_find(b, step, c, n, first, end);
+          u32 found = XG_SIGNATURES_FIND(b, step, c, n, first, end);
           if (negated) {
             fails = found != ~0u && ((flags & XG_STEP_ENDS) == 0u || found + size == end - first);
           } else if (found == ~0u) {
