@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "tests/stages/stage_tests.hpp"
 #include "userspace/kernel/descriptors.hpp"
@@ -289,13 +290,17 @@ PolicySource two_of_rules(
     const std::string& second = "drop udp any any -> any any (content:\"b\"; sid:2;)\n") {
   return {"p.json",
           R"({"version": 1, "pipelines": {
-              "one": [{"stage": "signatures", "rules": ["one/*.rules"], "classification": "classes"}],
+              "one": [{"stage": "signatures", "rules": ["one/*.rules"], "classification": "classes",
+                       "threshold": "limits"}],
               "two": [{"stage": "signatures", "rules": ["two/*.rules"], "classification": "classes"}]}})",
           {{"one/a.rules",
             "alert udp any any -> any any (msg:\"a\"; content:\"a\"; classtype:bad; sid:1; rev:5;)\n"
             "alert http any any -> any any (http.uri; content:\"x\"; sid:3;)\n"},
            {"two/b.rules", second},
-           {"classes", "config classification: bad,A bad thing,2\n"}}};
+           {"classes", "config classification: bad,A bad thing,2\n"},
+           {"limits",
+            "threshold gen_id 1, sig_id 1, type both, track by_dst, count 7, seconds 60\n"
+            "suppress gen_id 1, sig_id 1, track by_src, ip [192.0.2.0/24,2001:db8::1]\n"}}};
 }
 
 TEST(CompilerArtifacts, OfRuleFilesAreTheirStagesCodeWithWhatIsSaidOfEachRule) {
@@ -309,7 +314,18 @@ TEST(CompilerArtifacts, OfRuleFilesAreTheirStagesCodeWithWhatIsSaidOfEachRule) {
   const auto& rules = *gpu::file_rules(whole.pipelines->settings()[0].stages[0]);
   EXPECT_EQ(rules.signatures, nullptr);
   ASSERT_EQ(rules.heads->size(), 1u);
-  EXPECT_EQ(rules.heads->front(), (gpu::RuleHead{1, 1, 5, 2, "a", "A bad thing"}));
+  using Type = gpu::AlertLimit::Type;
+  using Track = gpu::AlertLimit::Track;
+  const gpu::RuleHead& head = rules.heads->front();
+  EXPECT_GT(head.cost, 0);
+  EXPECT_EQ(head,
+            (gpu::RuleHead{1, 1, 5, 2, "a", "A bad thing", {Type::both, Track::by_dst, 7, 60}, head.cost}));
+  ASSERT_EQ(rules.suppressed->size(), 1u);
+  const gpu::Suppression& suppressed = rules.suppressed->front();
+  EXPECT_EQ(std::tuple(suppressed.gid, suppressed.sid, suppressed.whose),
+            std::tuple(1u, 1u, gpu::Suppression::Whose::source));
+  EXPECT_EQ(suppressed.addresses.v4.size(), 1u);
+  EXPECT_EQ(suppressed.addresses.v6.size(), 1u);
   ASSERT_EQ(rules.notes.size(), 1u);
   EXPECT_EQ(gpu::rule_text(whole.policy.pipelines[0].stages[0], 1, nullptr), " rule 1:1");
   const PolicySource other = two_of_rules("drop udp any any -> any any (content:\"c\"; sid:2;)\n");
