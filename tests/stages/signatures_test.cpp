@@ -424,8 +424,8 @@ TEST_P(Signatures, LeaveNoMessageUnseenThatIsBeyondWhatTheyRead) {
   }
 }
 
-// By measurement the work after which software Vulkan, with loops that it has ended, had missed a rule was
-// 817 of numbers in text, 993 of contents that are tried again, and 1,313 of contents that are nowhere.
+// Of the steps with the most loops in them for one of work: numbers in text, contents that are tried again,
+// and contents that are nowhere.
 TEST_P(Signatures, AreAllFoundHoweverDearOneOfThemIs) {
   const auto again = [](const std::string& bytes) {
     sig::Signature rule = rule_for(bytes);

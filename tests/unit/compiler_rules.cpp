@@ -636,8 +636,8 @@ TEST(RuleLimits, AreReadFromOutsideOfRules) {
   EXPECT_EQ(limits[0].threshold.type, Threshold::Type::both);
   EXPECT_EQ(limits[0].threshold.count, 3u);
   EXPECT_EQ(limits[0].place.line, 2u);
-  EXPECT_FALSE(limits[1].by);
-  EXPECT_EQ(limits[2].by, Threshold::Track::by_both);
+  EXPECT_EQ(limits[1].whose, gpu::Suppression::Whose::anybody);
+  EXPECT_EQ(limits[2].whose, gpu::Suppression::Whose::either);
   EXPECT_EQ(limits[2].addresses.out.size(), 1u);
   EXPECT_EQ(limits[3].new_action, Action::drop);
   EXPECT_EQ(limits[3].timeout, 30u);

@@ -124,7 +124,8 @@ std::map<std::string, u32> differences(const std::string& rules, const std::vect
   const auto theirs = alerts();
   const auto signatures = signatures_of(rules);
   std::map<u32, gpu::AlertLimit> limits;
-  for (const auto& rule : loaded_of(rules).rules) limits.emplace(rule.sid, limit_of(rule));
+  for (const auto& rule : loaded_of(rules).rules)
+    limits.emplace(rule.sid, rule.threshold.value_or(Threshold{}));
   std::map<std::string, u32> causes;
   for (const auto& capture : captures) {
     const auto packets = packets_of(capture_path(capture));

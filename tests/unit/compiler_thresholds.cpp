@@ -29,6 +29,8 @@ const std::filesystem::path kData = XDPGPU_SOURCE_DIR "/tests/data/signatures";
 
 RuleFile file_of(const std::string& name) { return {name, test::content_of(kData / name)}; }
 
+AlertLimit limit_of(const Rule& rule) { return rule.threshold.value_or(AlertLimit{}); }
+
 using Told = std::set<std::pair<u32, u32>>;  // sid and packet, from 1
 
 Told suricatas() {
@@ -168,6 +170,22 @@ TEST(Thresholds, SuppressionsAreInOrder) {
   EXPECT_TRUE(made[2].addresses.v6.empty());
   EXPECT_EQ(made[0].addresses.v6.size(), 1u);
   EXPECT_EQ(rate_filters(limits), 1u);
+}
+
+// A worker looks them up for each alert.
+TEST(Thresholds, SuppressionsOfTheSameRulesAreOneHoweverManyLinesTheyHave) {
+  std::string lines;
+  for (u32 i = 0; i < 10'000; i++)
+    lines += fmt::format("suppress gen_id 0, sig_id 0, track by_src, ip 10.{}.{}.1\n", i / 200, i % 200);
+  lines +=
+      "suppress gen_id 0, sig_id 0, track by_dst, ip 10.0.0.1\n"
+      "suppress gen_id 0, sig_id 0, track by_src, ip 10.0.0.0/30\n";
+  const auto made = suppressions_of(parse_limits({"threshold.config", lines}, {}).value());
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0].whose, gpu::Suppression::Whose::source);
+  EXPECT_EQ(made[0].addresses.v4.size(), 10'000u);
+  EXPECT_EQ(made[0].addresses.v4[0].last[3], 3) << "what overlaps is one";
+  EXPECT_EQ(made[1].addresses.v4.size(), 1u);
 }
 
 }  // namespace

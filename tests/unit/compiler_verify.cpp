@@ -147,7 +147,9 @@ std::vector<Fields> alerts_of(const std::vector<LoweredRule>& rules,
       if (lowered.signature->once_a_flow &&
           !said.emplace(rule.sid, seen.protocol, test::ends_of(seen)).second)
         continue;
-      if (!counted.tells({rule.gid, rule.sid, rule.rev, 3, "", "", limit_of(rule)}, packets[i])) continue;
+      if (!counted.tells({rule.gid, rule.sid, rule.rev, 3, "", "", rule.threshold.value_or(Threshold{})},
+                         packets[i]))
+        continue;
       alerts.push_back(fields_of(rule, seen, i + 1));
     }
   return alerts;

@@ -46,18 +46,6 @@ std::string why_of(const control::PacketVerdict& verdict) {
   return why;
 }
 
-struct AlertReport {
-  u32 gid = 1, signature_id = 0, rev = 0, severity = 3;
-  std::string signature, category;
-  static void fields(auto& self, auto& field) {
-    field("gid", self.gid);
-    field("signature_id", self.signature_id);
-    field("rev", self.rev);
-    field("severity", self.severity);
-    field("signature", self.signature);
-    field("category", self.category);
-  }
-};
 struct PacketReport {
   u64 packet = 0;  // from 1
   double time_s = 0;
@@ -65,7 +53,7 @@ struct PacketReport {
   std::string flow, verdict, why, reason;
   std::optional<std::string> target, rule, pipeline, decided_by;
   std::optional<std::vector<std::string>> mirrored_to;
-  std::optional<std::vector<AlertReport>> alerts;
+  std::optional<std::vector<control::RuleAlert>> alerts;
   std::optional<bool> headers_cut, more_alerts;
   static void fields(auto& self, auto& field) {
     field("packet", self.packet);
@@ -119,22 +107,21 @@ PacketReport packet_report(const control::PacketVerdict& verdict, u64 start_ns) 
   if (!verdict.mirrors.empty()) report.mirrored_to = verdict.mirrors;
   if (verdict.headers_cut) report.headers_cut = true;
   if (verdict.more_alerts) report.more_alerts = true;
-  if (!verdict.alerts.empty()) report.alerts.emplace();
-  for (const auto& [gid, sid, rev, severity, signature, category] : verdict.alerts)
-    report.alerts->push_back({gid, sid, rev, severity, signature, category});
+  if (!verdict.alerts.empty()) report.alerts = verdict.alerts;
   return report;
 }
 
-std::string text_of(const AlertReport& alert) {
-  return fmt::format("{}:{} {}", alert.gid, alert.signature_id, alert.signature);
+std::string text_of(const control::RuleAlert& alert) {
+  return fmt::format("{}:{} {}", alert.gid, alert.sid, alert.signature);
 }
 
 std::string text_of(const PacketReport& packet) {
   const std::string action = packet.verdict + (packet.target ? " to " + *packet.target : "");
   std::string text = fmt::format("{:>7} {:>12.6f} s {:>5} bytes  {:<10} {}  ({})\n", packet.packet,
                                  packet.time_s, packet.length, action, packet.flow, packet.why);
-  for (const auto& alert : packet.alerts.value_or(std::vector<AlertReport>()))
-    text += fmt::format("{:>14}alert {}\n", "", text_of(alert));
+  if (packet.alerts)
+    for (const auto& alert : *packet.alerts) text += fmt::format("{:>14}alert {}\n", "", text_of(alert));
+  if (packet.more_alerts) text += fmt::format("{:>14}more rules than seven hold\n", "");
   return text;
 }
 
@@ -165,8 +152,7 @@ class Account {
       const PacketReport packet = packet_report(verdict, start_ns_);
       summary_.verdicts[packet.verdict]++;
       summary_.why[packet.verdict + ": " + packet.why]++;
-      for (const auto& alert : packet.alerts.value_or(std::vector<AlertReport>()))
-        summary_.alerts[text_of(alert)]++;
+      for (const auto& alert : verdict.alerts) summary_.alerts[text_of(alert)]++;
       if (each_) print(format_ == Format::json ? json_line(packet) : text_of(packet));
     }
   }
@@ -282,7 +268,8 @@ void add(CLI::App& app, Chosen& chosen) {
       "Packets that rules mirror are named; what a mirror's pipeline would say of them has no effect, as "
       "the\n"
       "moment at which it would be known is not in the capture.\n"
-      "Rules of files that alert (signatures) are named with each packet and counted at the end; their\n"
+      "Rules of files that alert (signatures), the first seven, are named with each packet and counted at "
+      "the end; their\n"
       "thresholds run by the capture's clock. Without a log of the policy's they are, too; nothing is "
       "logged.\n"
       "Flows are hashed by a random key, so that load balancing and what does not fit into a table differ "

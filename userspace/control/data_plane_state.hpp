@@ -191,8 +191,8 @@ class DataPlane final : public Attached {
   std::vector<std::string> xdp_modes_;
   std::vector<u32> pairs_;  // by port: the reinjection pair's end here, by index
   std::unique_ptr<dataplane::Engine> engine_;
-  std::unique_ptr<RuleStats> rule_stats_;  // likewise
-  std::unique_ptr<EveLog> log_;            // before the engine
+  std::unique_ptr<RuleStats> rule_stats_;  // before the engine
+  std::unique_ptr<EveLog> log_;            // likewise
   std::unique_ptr<PolicySwap> swap_;
   Clock::time_point since_ = Clock::now();
 

@@ -183,7 +183,9 @@ struct Replay::Impl {
   u64 packets = 0;
   u64 first_time = 0;
   u32 sequence = 0;
-  std::vector<u8> restored;  // a frame that the capture has cut
+  std::vector<u8> restored;                            // a frame that the capture has cut
+  dataplane::AlertRules alert_rules;                   // counts how often they have held
+  std::vector<dataplane::AlertRules::Pipeline> rules;  // by pipeline
 
   Result<void> open_device(const std::string& name);
   void open_kernel(const ReplayOptions& options);
@@ -194,8 +196,6 @@ struct Replay::Impl {
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
-  dataplane::AlertRules alert_rules;                   // that count
-  std::vector<dataplane::AlertRules::Pipeline> rules;  // by pipeline
   void alert(PacketVerdict& verdict, const xg_alerts& alerts, const u8* frame, u32 length);
   xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
   void finish_packet(const Inspected& packet, const dataplane::Decision& decision);

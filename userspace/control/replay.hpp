@@ -28,6 +28,14 @@ struct ReplayOptions {
 struct RuleAlert {
   u32 gid = 1, sid = 0, rev = 0, severity = 3;
   std::string signature, category;
+  static void fields(auto& self, auto& field) {
+    field("gid", self.gid);
+    field("signature_id", self.sid);
+    field("rev", self.rev);
+    field("severity", self.severity);
+    field("signature", self.signature);
+    field("category", self.category);
+  }
 };
 
 // What happened to one packet.

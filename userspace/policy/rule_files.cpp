@@ -97,7 +97,7 @@ class Maker {
                          signature.priority,
                          rule.msg,
                          category == classes.end() ? rule.classtype : category->second.description,
-                         rules::limit_of(rule),
+                         rule.threshold.value_or(rules::Threshold{}),
                          rules::cost_of(signature)};
       made.emplace_back(std::move(*lowered.signature), std::move(head));
     }

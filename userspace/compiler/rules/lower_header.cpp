@@ -100,6 +100,15 @@ sig::Addresses lower_addresses(const Addresses& addresses) {
   return {lower_family(addresses, 4), lower_family(addresses, 6)};
 }
 
+sig::Addresses united(std::span<const sig::Addresses> some) {
+  sig::Addresses made;
+  for (const auto& [v4, v6] : some) {
+    made.v4.insert(made.v4.end(), v4.begin(), v4.end());
+    made.v6.insert(made.v6.end(), v6.begin(), v6.end());
+  }
+  return {normalized(std::move(made.v4), {}, 4), normalized(std::move(made.v6), {}, 16)};
+}
+
 sig::Header lower_header(const Header& header) {
   sig::Header made;
   made.protocols = protocols_of(header.protocol);

@@ -6,6 +6,7 @@
 
 #include <variant>
 
+#include "gpu/rule_source.hpp"
 #include "userspace/compiler/rules/conditions.hpp"
 #include "userspace/compiler/rules/header.hpp"
 
@@ -41,11 +42,8 @@ struct Buffer {
   std::vector<Match> matches;
 };
 
-struct Threshold {
-  enum class Type : u8 { limit, threshold, both, detection_filter } type = Type::limit;
-  enum class Track : u8 { by_src, by_dst, by_both, by_rule } track = Track::by_src;
-  u32 count = 0, seconds = 0;
-};
+// How often it alerts.
+using Threshold = gpu::AlertLimit;
 
 struct FlowIs {
   bool to_server = false, to_client = false, established = false, not_established = false, stateless = false;

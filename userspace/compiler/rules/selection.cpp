@@ -229,17 +229,17 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
   auto read = each_line(file, [&](std::string_view text, const Place& place) -> Result<void> {
     using What = Limit::What;
     using Track = Threshold::Track;
+    using Whose = gpu::Suppression::Whose;
     constexpr std::pair<std::string_view, What> kWhat[] = {{"threshold", What::threshold},
                                                            {"event_filter", What::threshold},
                                                            {"suppress", What::suppress},
                                                            {"rate_filter", What::rate_filter}};
-    constexpr std::pair<std::string_view, Track> kCounted[] = {{"by_src", Track::by_src},
-                                                               {"by_dst", Track::by_dst},
-                                                               {"by_both", Track::by_both},
-                                                               {"by_rule", Track::by_rule}},
-                                                 kSuppressed[] = {{"by_src", Track::by_src},
-                                                                  {"by_dst", Track::by_dst},
-                                                                  {"by_either", Track::by_both}};
+    constexpr std::pair<std::string_view, Track> kTracks[] = {{"by_src", Track::by_src},
+                                                              {"by_dst", Track::by_dst},
+                                                              {"by_both", Track::by_both},
+                                                              {"by_rule", Track::by_rule}};
+    constexpr std::pair<std::string_view, Whose> kWhose[] = {
+        {"by_src", Whose::source}, {"by_dst", Whose::destination}, {"by_either", Whose::either}};
     constexpr std::pair<std::string_view, Threshold::Type> kTypes[] = {
         {"limit", Threshold::Type::limit},
         {"threshold", Threshold::Type::threshold},
@@ -267,7 +267,6 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
         return found.has_value();
       };
       bool good = false;
-      Track track = Track::by_src;
       if (name == "gen_id")
         good = count(limit.gid);
       else if (name == "sig_id")
@@ -275,10 +274,8 @@ Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& v
       else if (name == "type")
         good = choose(kTypes, value, limit.threshold.type);
       else if (name == "track") {
-        good =
-            limit.what == What::suppress ? choose(kSuppressed, value, track) : choose(kCounted, value, track);
-        limit.threshold.track = track;
-        limit.by = track;
+        good = limit.what == What::suppress ? choose(kWhose, value, limit.whose)
+                                            : choose(kTracks, value, limit.threshold.track);
       } else if (name == "count")
         good = count(limit.threshold.count) && limit.threshold.count != 0;
       else if (name == "seconds")

@@ -67,10 +67,10 @@ struct Limit {
   Place place;
   u32 gid = 0, sid = 0;
   enum class What : u8 { threshold, suppress, rate_filter } what = What::threshold;
-  Threshold threshold{};                 // of threshold and rate_filter
-  Action new_action = Action::drop;      // of rate_filter
-  u32 timeout = 0;                       // seconds
-  std::optional<Threshold::Track> by{};  // of suppress: whose address; by_both: either. Nothing: whoever's
+  Threshold threshold{};                                             // of threshold and rate_filter
+  Action new_action = Action::drop;                                  // of rate_filter
+  u32 timeout = 0;                                                   // seconds
+  gpu::Suppression::Whose whose = gpu::Suppression::Whose::anybody;  // of suppress
   Addresses addresses{};
 };
 Result<std::vector<Limit>> parse_limits(const RuleFile& file, const Variables& variables);

@@ -18,10 +18,10 @@ namespace xdpgpu::rules {
 void give_thresholds(std::span<const Limit> lines, std::span<Rule> rules);
 // How many lines are of a kind that changes what packets meet, which is not done (rate_filter).
 u64 rate_filters(std::span<const Limit> lines);
+// By gid and sid. Lines about the same rules and ends are one, however many there are: what is looked up for
+// an alert are a few of them, and an address in each.
 std::vector<gpu::Suppression> suppressions_of(std::span<const Limit> lines);
 
-// Of a rule for which not_limited() says nothing.
-gpu::AlertLimit limit_of(const Rule& rule);
 // Why how often the rule matched cannot be followed as it asks for it: a sentence's end.
 std::optional<std::string> not_limited(const Rule& rule);
 
