@@ -51,6 +51,7 @@ std::vector<gpu::Suppression> suppressions_of(std::span<const Limit> lines) {
     if (line.what == Limit::What::suppress)
       all[{{line.gid, line.sid}, line.whose}].push_back(lower_addresses(line.addresses));
   std::vector<gpu::Suppression> made;
+  made.reserve(all.size());
   for (const auto& [of, addresses] : all)
     made.push_back({of.first.first, of.first.second, of.second, united(addresses)});
   return made;
