@@ -4,6 +4,8 @@
 // low rates and at parts of the capacity that the same run finds, in bursts of several lengths, for each
 // way in which the device can be driven: as the product's own map queue_metrics has it. At low load it is
 // held against the shortest round trip there is between a core and a kernel that stays on the GPU.
+//
+// And what `signatures` adds: packets of HTTP text at 100,000 a second, with so many rules and without.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +19,7 @@
 #include "bench/machine.hpp"
 #include "bench/path/bare.hpp"
 #include "bench/path/bed.hpp"
+#include "bench/signatures/traffic.hpp"
 #include "tests/netns/lab.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/metrics.hpp"
@@ -31,6 +34,9 @@ using dataplane::Durations;
 constexpr double kLowRate = 1'000, kMidRate = 100'000;
 constexpr double kBarP50 = 3, kBarP99 = 6;
 constexpr u32 kRoundTrips = 20'000;
+// Microseconds that rules add to the p99, at kMidRate.
+constexpr double kBarAdded = 30;
+constexpr u32 kPayloadBytes = 1'446, kPayloads = 256;
 
 struct Settings {
   std::vector<std::string> devices{"cpu"};
@@ -38,6 +44,8 @@ struct Settings {
   double seconds = 0.15;     // of a cell
   double low_seconds = 0.5;  // of a cell at kLowRate
   u64 spin_us = 20;          // io.spin
+  u32 rules = 5'000;         // that are added; 0: none are
+  bool only_rules = false;
   std::string json;
 };
 
@@ -67,30 +75,63 @@ xg_queue_metrics between(const xg_queue_metrics& before, const xg_queue_metrics&
   return out;
 }
 
+// Rules that look for one pattern each, and payloads in which some of them stand.
+struct Inspected {
+  gpu::SignaturesSettings stage;
+  std::vector<std::string> payloads;
+};
+Inspected inspected(u32 rules) {
+  const auto real = bench::without_the_usual(bench::patterns_of_rules(bench::usual_rule_files()));
+  const auto patterns = bench::choose_patterns(real, rules).all;
+  const bench::PlainSearch search(patterns);
+  Inspected made;
+  made.stage.rules.signatures =
+      std::make_shared<const std::vector<gpu::signatures::Signature>>(bench::signatures_of(patterns));
+  made.payloads = bench::make_payloads({bench::Like::http, bench::Hits::real}, patterns, search, kPayloads,
+                                       kPayloadBytes);
+  return made;
+}
+
+double us(u64 ns) { return static_cast<double>(ns) / 1e3; }
+
+// Of one way, a packet at a time.
+struct Added {
+  Cell without, with;
+  double p50_us() const { return us(with.latency.p50_ns) - us(without.latency.p50_ns); }
+  double p99_us() const { return us(with.latency.p99_ns) - us(without.latency.p99_ns); }
+};
+
 class Lab {
  public:
   Lab() : near_(silent("near")), far_(silent("far")), wire_(near_, "n0", far_, "f0") {
     wire_.up();
-    for (u16 i = 0; i < 64; ++i)
-      frames_.push_back(lab::build({.src = wire_.b().mac(),
-                                    .dst = wire_.a().mac(),
-                                    .src_port = static_cast<u16>(1000 + i),
-                                    .dst_port = 4000,
-                                    .payload = std::string(18, 'x')}));
+    for (u16 i = 0; i < 64; ++i) frames_.push_back(frame(static_cast<u16>(1000 + i), std::string(18, 'x')));
+  }
+
+  // The packets' latency where the stage is in front of what drops them, and where it is not.
+  Added measure_added(const std::string& way, const Settings& settings, const Inspected& what,
+                      std::string& problem) {
+    std::vector<lab::Frame> frames;
+    for (std::size_t i = 0; i < what.payloads.size(); ++i)
+      frames.push_back(frame(static_cast<u16>(1000 + i % 64), what.payloads[i]));
+    Added added;
+    for (Cell* const cell : {&added.without, &added.with}) {
+      Options options = options_of(way, settings);
+      if (cell == &added.with) options.stages.insert(options.stages.begin(), what.stage);
+      Bed bed({&wire_.a()}, options);
+      *cell = run(bed, {.packets_per_second = kMidRate, .burst = 1}, settings.low_seconds, frames);
+      cell->way = way;
+      cell->rate = kMidRate;
+      check(bed, problem);
+    }
+    return added;
   }
 
   // All cells of one way; `capacity`: packets a second at most. `problem`: what the accounts say.
   std::vector<Cell> measure(const std::string& way, const Settings& settings, double& capacity,
                             std::string& problem) {
-    Options options;
-    choose_device(way, options);
-    options.engine.spin_ns = settings.spin_us * 1000;
-    options.overload_drops = true;
-    gpu::AclSettings drop;
-    drop.otherwise = gpu::AclRule::Action::drop;
-    options.stages = {drop};
-    Bed bed({&wire_.a()}, options);
-    capacity = run(bed, {}, 2 * settings.seconds).came;
+    Bed bed({&wire_.a()}, options_of(way, settings));
+    capacity = run(bed, {}, 2 * settings.seconds, frames_).came;
     std::vector<Cell> cells;
     for (const double rate : {kLowRate, kMidRate})
       for (const u32 burst : settings.bursts) cells.push_back({.way = way, .rate = rate, .burst = burst});
@@ -99,7 +140,7 @@ class Lab {
         cells.push_back({.way = way, .part = part, .rate = part * capacity, .burst = burst});
     for (Cell& cell : cells) {
       const Cell seen = run(bed, {.packets_per_second = cell.rate, .burst = cell.burst},
-                            cell.rate <= kLowRate ? settings.low_seconds : settings.seconds);
+                            cell.rate <= kLowRate ? settings.low_seconds : settings.seconds, frames_);
       cell.came = seen.came;
       cell.batch = seen.batch;
       cell.device_us = seen.device_us;
@@ -120,9 +161,28 @@ class Lab {
     return ns;
   }
 
-  Cell run(Bed& bed, const Pace& pace, double seconds) {
+  lab::Frame frame(u16 port, std::string payload) const {
+    return lab::build({.src = wire_.b().mac(),
+                       .dst = wire_.a().mac(),
+                       .src_port = port,
+                       .dst_port = 4000,
+                       .payload = std::move(payload)});
+  }
+
+  static Options options_of(const std::string& way, const Settings& settings) {
+    Options options;
+    choose_device(way, options);
+    options.engine.spin_ns = settings.spin_us * 1000;
+    options.overload_drops = true;
+    gpu::AclSettings drop;
+    drop.otherwise = gpu::AclRule::Action::drop;
+    options.stages = {drop};
+    return options;
+  }
+
+  Cell run(Bed& bed, const Pace& pace, double seconds, const std::vector<lab::Frame>& frames) {
     const auto metrics = [&] { return bed.engine().status().queues.front().metrics; };
-    BareSender sender(wire_.b(), frames_, 0, 0, pace);
+    BareSender sender(wire_.b(), frames, 0, 0, pace);
     // The first packets find the worker asleep and the caches cold.
     std::this_thread::sleep_for(20ms);
     const auto start = Clock::now();
@@ -160,8 +220,6 @@ class Lab {
   lab::Veth wire_;
   std::vector<lab::Frame> frames_;
 };
-
-double us(u64 ns) { return static_cast<double>(ns) / 1e3; }
 
 void print(const Cell& cell) {
   const std::string rate =
@@ -221,6 +279,51 @@ nlohmann::json hold_against_round_trip(const std::string& device, const Cell& ce
           {"p99_met", p99 <= kBarP99}};
 }
 
+nlohmann::json json_of(const Added& added, u32 rules) {
+  return {{"way", added.with.way},
+          {"rules", rules},
+          {"payload_bytes", kPayloadBytes},
+          {"rate", added.with.rate},
+          {"came", added.with.came},
+          {"came_without", added.without.came},
+          {"unit", "us"},
+          {"p50", us(added.with.latency.p50_ns)},
+          {"p99", us(added.with.latency.p99_ns)},
+          {"p50_without", us(added.without.latency.p50_ns)},
+          {"p99_without", us(added.without.latency.p99_ns)},
+          {"added_p50", added.p50_us()},
+          {"added_p99", added.p99_us()},
+          {"added_p99_bar", kBarAdded},
+          {"added_p99_met", added.p99_us() <= kBarAdded}};
+}
+
+// What rules add, for each way of a device. False: the accounts do not add up.
+bool add_rules(Lab& lab, const std::vector<std::string>& ways, const Settings& settings,
+               nlohmann::json& json) {
+  const Inspected what = inspected(settings.rules);
+  fmt::print("\n{} rules in front, HTTP text of {} bytes with hits, {:.0f} packets/s one by one:\n",
+             settings.rules, kPayloadBytes, kMidRate);
+  bool good = true;
+  for (const std::string& way : ways) {
+    std::string problem;
+    try {
+      const Added added = lab.measure_added(way, settings, what, problem);
+      fmt::print(
+          "{:<18}p50 {:.1f} us (without {:.1f}), p99 {:.1f} us (without {:.1f}): {:.1f} us more, bar "
+          "{:.0f}: {}; verdicts {}\n",
+          way, us(added.with.latency.p50_ns), us(added.without.latency.p50_ns), us(added.with.latency.p99_ns),
+          us(added.without.latency.p99_ns), added.p99_us(), kBarAdded,
+          added.p99_us() <= kBarAdded ? "met" : "MISSED", problem.empty() ? "right" : "WRONG: " + problem);
+      json["added_by_rules"].push_back(json_of(added, settings.rules));
+    } catch (const lab::Error& refused) {
+      fmt::print("left out: {}: {}\n", way, refused.what());
+      json["left_out"].push_back(refused.what());
+    }
+    good &= problem.empty();
+  }
+  return good;
+}
+
 int run(const Settings& settings) {
   if (const std::string reason = lab::why_unavailable(); !reason.empty()) {
     fmt::print(stderr, "bench-latency needs network namespaces and veth: {}\n", reason);
@@ -245,6 +348,8 @@ int run(const Settings& settings) {
       continue;
     }
     std::vector<Cell> all;
+    if (settings.rules != 0) good &= add_rules(lab, ways, settings, json);
+    if (settings.only_rules) continue;
     for (const std::string& way : ways) {
       double capacity = 0;
       std::string problem;
@@ -285,6 +390,8 @@ int main(int argc, char** argv) {
   app.add_option("--low-seconds", settings.low_seconds, "length of a run at a thousand packets a second")
       ->check(CLI::Range(0.05, 60.0));
   app.add_option("--spin", settings.spin_us, "io.spin in microseconds")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--rules", settings.rules, "rules of which it is measured what they add (0: it is not)");
+  app.add_flag("--only-rules", settings.only_rules, "and nothing else");
   app.add_option("--json", settings.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);
   try {
