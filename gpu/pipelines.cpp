@@ -194,11 +194,14 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
     add_state(pipeline, position, kind, placed, rounds++, with_table[kind]++, to);
   }
   // Tables do not hang on it: their identities are made.
-  bool sends_behind = false;
+  bool sends_behind = false, inspects_behind = false;
   u32 fate = XG_BEHIND_WITH_FATE(XG_FATE_TO_HOST);
   for (std::size_t s = pipeline.stages.size(); s-- > 0;) {
-    if (behind[s] != 0) image[behind[s]] |= fate | (sends_behind ? XG_BEHIND_SENDS : 0);
+    if (behind[s] != 0)
+      image[behind[s]] |=
+          fate | (sends_behind ? XG_BEHIND_SENDS : 0) | (inspects_behind ? XG_BEHIND_INSPECTS : 0);
     sends_behind = sends_behind || sends(pipeline.stages[s]).has_value();
+    inspects_behind = inspects_behind || traits_of(pipeline.stages[s]).inspects;
     fate = stages[2 * s] >= XG_KIND_STATEFUL ? XG_BEHIND_WITH_FATE(XG_FATE_UNDECIDED) : XG_BEHIND_ASKS_EACH;
   }
   const u32 at = XG_IMAGE_HEADER + number * XG_PIPELINE_WORDS;

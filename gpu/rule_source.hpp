@@ -53,12 +53,26 @@ struct AlertLimit {
   bool operator==(const AlertLimit&) const = default;
 };
 
+// What a rule asks of bits that rules set, or does to them once it holds for a packet: `flowbits`, `xbits`
+// and `hostbits`. A name is a bit of its own for each kind of what it is set on, by whatever keyword.
+struct RuleBits {
+  enum class What : u8 { is_set, is_not_set, set, unset, toggle } what = What::is_set;
+  // The packet's connection (XG_CONNECTION_HAS), the address it is from or for, or the two of them.
+  enum class On : u8 { connection, source, destination, pair } on = On::connection;
+  std::vector<u64> names{};  // hashes of them; is_set and is_not_set: of any one; else there is one
+  u32 seconds = 0;           // on addresses: after which it is not set any more
+  bool operator==(const RuleBits&) const = default;
+  bool asks() const { return what == What::is_set || what == What::is_not_set; }
+};
+
 // What is said of a rule, beside what it asks for.
 struct RuleHead {
   u32 gid = 1, sid = 0, rev = 0, priority = 3;
   std::string msg, category;
   AlertLimit limit{};
   double cost = 0;  // rules::cost_of() its signature
+  std::vector<RuleBits> bits{};
+  bool noalert = false;
   bool operator==(const RuleHead&) const = default;
 };
 

@@ -135,7 +135,15 @@ struct IpOptionIs {
 struct SameAddresses {
   bool operator==(const SameAddresses&) const = default;
 };
-using Condition = std::variant<FieldIs, TcpFlagsAre, FragmentBitsAre, IpOptionIs, SameAddresses>;
+// As a stage `conntrack` in front of the rules' has found the packet's connection to be; where none is, this
+// matches nothing. A packet that is of no connection goes no way, and is of none that is established.
+struct ConnectionIs {
+  enum class Way : u8 { any, to_server, to_client } way = Way::any;  // server: who did not begin it
+  std::optional<bool> established{};  // before the packet, if TCP, else once both sides have sent
+  bool operator==(const ConnectionIs&) const = default;
+};
+using Condition =
+    std::variant<FieldIs, TcpFlagsAre, FragmentBitsAre, IpOptionIs, SameAddresses, ConnectionIs>;
 
 // ---- payload steps -------------------------------------------------------------------------------------
 //

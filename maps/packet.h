@@ -176,6 +176,15 @@ XG_ASSERT_OFFSET(xg_adjust, ip_bytes, 4);
 XG_ASSERT_OFFSET(xg_adjust, outer, 8);
 XG_ASSERT_OFFSET(xg_adjust, ether_type, 12);
 
+/* What `conntrack` says of a packet to a stage behind it that inspects, in xg_result.detail until that one or
+ * another stage decides. 0: no such stage has seen it. */
+#define XG_CONNECTION_SEEN 1u
+#define XG_CONNECTION_HAS 2u         /* it is of a connection; the others only with this */
+#define XG_CONNECTION_ANSWERS 4u     /* it goes to whoever began that */
+#define XG_CONNECTION_ESTABLISHED 8u /* TCP: it was open before the packet; else both sides have sent */
+/* Told apart from others between the same ends, by the time of its first packet; 0 where none was noted. */
+#define XG_CONNECTION_BIRTH 0x1ffffff0u
+
 /* With XG_RES_ALERTS: the rules that hold for the packet and are to be told of, in the order in which their
  * stage has them, which is the pipeline's only one of its kind. */
 #define XG_MAX_ALERTS 7u
@@ -183,9 +192,12 @@ XG_ASSERT_OFFSET(xg_adjust, ether_type, 12);
 XG_RECORD(xg_alerts) {
   u16 count; /* of those that are named; XG_ALERTS_MORE */
   u16 rules[7];
+  u32 connection; /* XG_CONNECTION_* */
+  u32 reserved[3];
 };
-XG_ASSERT_SIZE(xg_alerts, 16);
+XG_ASSERT_SIZE(xg_alerts, 32);
 XG_ASSERT_OFFSET(xg_alerts, rules, 2);
+XG_ASSERT_OFFSET(xg_alerts, connection, 16);
 
 /* Room for what is to come, and as yet in no slot: with XG_RES_PAYLOAD, the packet's bytes from `at` on, to
  * its end, are replaced by these of a buffer that device and host share. */

@@ -105,7 +105,7 @@ class Group {
     std::array<u32, XG_INSPECTION_WORDS> words;
     const xg_state f{words.data()};
     const xg_way way = packet.way;
-    xg_clear_inspection(f, 0, 1);
+    xg_begin_inspection(f, packet.result.detail, 0, 1);
     xg_stage_look(batch_, way.kind, way.body, packet.seen, f, 0, 1);
     xg_stage_try(batch_, way.kind, way.body, packet.seen, f, 0, 1);
     xg_conclude(batch_, packet.seen, f, packet.way, packet.result);

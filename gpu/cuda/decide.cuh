@@ -180,10 +180,11 @@ __device__ inline xg_descriptor descriptor_of(const xg_descriptor& mine, u32 lan
 }
 
 // The lanes of a warp inspect packet i, which waits for it at a stage. -> what they found is in `f`, and the
-// packet as it is read from now on in `seen`. kStages: what is in `lines` goes.
+// packet as it is read from now on in `seen`. connection: XG_CONNECTION_*. kStages: what is in `lines` goes.
 template <bool kStages>
 __device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, xg_descriptor descriptor,
-                                              u32 kind, u32 body, Lines& lines, xg_view& seen) {
+                                              u32 kind, u32 body, u32 connection, Lines& lines,
+                                              xg_view& seen) {
   const xg_state f{lines.inspection};
   const u32 lane = threadIdx.x % kWarpLanes;
   Staged staged;
@@ -192,7 +193,7 @@ __device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, xg_d
   seen = {};
   xg_view_packet(from, here ? 0 : i, here ? staged.descriptor : descriptor, seen);
   xg_look_inside(from, seen);
-  xg_clear_inspection(f, lane, kWarpLanes);
+  xg_begin_inspection(f, connection, lane, kWarpLanes);
   __syncwarp();
   xg_stage_look(from, kind, body, seen, f, lane, kWarpLanes);
   __syncwarp();
@@ -213,8 +214,8 @@ __device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_de
     const u32 owner = __ffs(static_cast<int>(waiting)) - 1;
     xg_view seen;
     inspect_together<kStages>(batch, __shfl_sync(~0u, i, owner), descriptor_of(descriptor, owner),
-                              __shfl_sync(~0u, way.kind, owner), __shfl_sync(~0u, way.body, owner), lines,
-                              seen);
+                              __shfl_sync(~0u, way.kind, owner), __shfl_sync(~0u, way.body, owner),
+                              __shfl_sync(~0u, r.detail, owner), lines, seen);
     if (threadIdx.x % kWarpLanes == owner) xg_conclude(batch, seen, f, way, r);
     __syncwarp();
   }

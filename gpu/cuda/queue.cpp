@@ -135,7 +135,7 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   batch.results.v = reinterpret_cast<xg_result*>(results_.device()) + first;
   batch.edits.v = reinterpret_cast<xg_quad*>(edits_.device()) + first;
   batch.adjusts.v = reinterpret_cast<xg_quad*>(adjusts_.device()) + first;
-  batch.alerts.v = reinterpret_cast<xg_quad*>(alerts_.device()) + first;
+  batch.alerts.v = reinterpret_cast<xg_quad*>(alerts_.device()) + first * sizeof(xg_alerts) / sizeof(xg_quad);
   batch.image.v = reinterpret_cast<xg_word*>(loaded.image.get());
   batch.count = count;
   batch.generation = generation;

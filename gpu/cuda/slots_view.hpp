@@ -33,7 +33,7 @@ XG_FN xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, 
   batch.results.v = slots.results.v + u64{slot} * slots.capacity;
   batch.edits.v = slots.edits.v + u64{slot} * slots.capacity;
   batch.adjusts.v = slots.adjusts.v + u64{slot} * slots.capacity;
-  batch.alerts.v = slots.alerts.v + u64{slot} * slots.capacity;
+  batch.alerts.v = slots.alerts.v + u64{slot} * slots.capacity * (sizeof(xg_alerts) / sizeof(xg_quad));
   batch.image.v = reinterpret_cast<xg_word*>(image);
   batch.count = count;
   batch.generation = generation;

@@ -51,6 +51,10 @@ class StagesBehind final : public Behind {
     return std::any_of(stages_.begin(), stages_.end(), [](const auto& stage) { return stage->may_send(); });
   }
 
+  bool inspects() const override {
+    return std::any_of(stages_.begin(), stages_.end(), [](const auto& stage) { return stage->inspects(); });
+  }
+
  private:
   std::span<const std::unique_ptr<Stage>> stages_;
   const Packet& packet_;

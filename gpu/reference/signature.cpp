@@ -128,6 +128,15 @@ bool condition_matches(const sig::Condition& condition, const SignaturePacket& p
           [&](const sig::IpOptionIs& one) { return packet.ip_options[one.type]; },
           [&](const sig::SameAddresses&) {
             return std::equal(packet.src.begin(), packet.src.end(), packet.dst.begin(), packet.dst.end());
+          },
+          [&](const sig::ConnectionIs& one) {
+            using Way = sig::ConnectionIs::Way;
+            const auto says = [&](u32 bit) { return (packet.connection & bit) != 0; };
+            if (!says(XG_CONNECTION_SEEN)) return false;
+            const bool answers = says(XG_CONNECTION_ANSWERS);
+            if (one.way != Way::any && (!says(XG_CONNECTION_HAS) || answers != (one.way == Way::to_client)))
+              return false;
+            return !one.established || *one.established == says(XG_CONNECTION_ESTABLISHED);
           }},
       condition);
 }

@@ -40,6 +40,7 @@ struct SignaturePacket {
   std::optional<u32> fragment_offset;
   std::bitset<256> ip_options;    // types of those that are there and well-formed
   std::optional<DnsMessage> dns;  // the payload of UDP to or from port 53, which may be none
+  u32 connection = 0;             // XG_CONNECTION_*, for whoever knows them to say
 
  private:
   bool read_options(std::span<const u8> rest);

@@ -26,6 +26,8 @@ class Behind {
   virtual Fate fate() const = 0;
   // Whether some stage behind may send packets on, past the host's stack.
   virtual bool sends() const = 0;
+  // Whether one inspects packets.
+  virtual bool inspects() const = 0;
 };
 
 // Where a stage stands, for one packet.

@@ -59,7 +59,7 @@ void main() {
     xg_set_out(batch, seen, way, r);
   }
   marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
-  if (way.kind == 0u) batch.results.v[i] = r;
+  if (way.kind == 0u || way.kind >= XG_KIND_INSPECTS) batch.results.v[i] = r;
 }
 
 #elif KIND == 3
@@ -75,7 +75,7 @@ void main() {
   xg_resume(batch, seen, way);
   xg_state f = XG_AT(xg_state, inspections, u64(gl_WorkGroupID.x * XG_INSPECTION_WORDS * 4u));
   u32 lane = gl_LocalInvocationID.x;
-  xg_clear_inspection(f, lane, INVOCATIONS);
+  xg_begin_inspection(f, batch.results.v[i].detail, lane, INVOCATIONS);
   memoryBarrier();
   barrier();
   xg_stage_look(batch, way.kind, way.body, seen, f, lane, INVOCATIONS);
@@ -85,7 +85,7 @@ void main() {
   memoryBarrier();
   barrier();
   if (lane != 0u) return;
-  xg_result r = xg_no_result();
+  xg_result r = batch.results.v[i];
   xg_conclude(batch, seen, f, way, r);
   batch.results.v[i] = r;
 }

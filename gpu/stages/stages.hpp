@@ -59,8 +59,8 @@ FileRules* file_rules(StageSettings& stage);
 // How much work it may be to inspect a packet, of a stage that counts that; 0: it does not.
 u32 work_of(const StageSettings& stage);
 // Software Vulkan (llvmpipe) ends all loops of an invocation after 65,536 turns, and each loop of the code
-// that stands between two steps is a turn, whether or not it is gone through: by measurement 52 to 82 turns
-// for one of work. More would have rules missed there, so that it takes no more.
+// that stands between two steps is a turn, whether or not it is gone through. More would have rules missed
+// there, so that it takes no more.
 inline constexpr u32 kMostSoftwareWork = 512;
 
 // Where a stage stands.

@@ -90,6 +90,7 @@ struct xg_way {
 #define XG_BEHIND_ASKS_EACH 32u /* what they do is to be asked for each packet; else all have the fate: */
 #define XG_BEHIND_FATE(word) (((word) >> 6) & 3u)
 #define XG_BEHIND_WITH_FATE(fate) ((fate) << 6)
+#define XG_BEHIND_INSPECTS 256u /* one inspects packets */
 
 XG_FN xg_touch xg_untracked() {
   xg_touch t;

@@ -40,6 +40,7 @@ struct StageTraits {
   bool outermost = false;
   bool inspects = false;
   bool rule_files = false;
+  bool connections = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

@@ -18,7 +18,7 @@ struct xg_batch {
   xg_results results;
   xg_quads edits;   /* an xg_edit for each packet, by its number; 0: nobody sends them (gpu/mirror.h) */
   xg_quads adjusts; /* likewise an xg_adjust */
-  xg_quads alerts;  /* likewise an xg_alerts */
+  xg_quads alerts;  /* likewise an xg_alerts, two of them a packet */
   xg_words image;
   xg_words states; /* addresses of the image's tables, XG_STATE_WORDS each; only where it has any */
   u64 frames_bytes;

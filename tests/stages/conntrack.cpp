@@ -17,6 +17,48 @@ namespace {
 using Evict = gpu::TableSettings::Evict;
 using Action = gpu::AclRule::Action;
 
+// A rule for each way and state that a packet's connection may be asked for, and one for whatever it is.
+gpu::SignaturesSettings rules_on_connections() {
+  namespace sig = gpu::signatures;
+  using Way = sig::ConnectionIs::Way;
+  sig::Address v4{}, v6{};
+  std::fill_n(v4.begin(), 4, u8{0xff});
+  v6.fill(0xff);
+  sig::Signature any;
+  any.header.protocols.set();
+  any.header.src = any.header.dst = {{{{}, v4}}, {{{}, v6}}};
+  std::vector<sig::Signature> rules{any};
+  for (const Way way : {Way::any, Way::to_server, Way::to_client})
+    for (const auto established : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+      rules.push_back(any);
+      rules.back().conditions = {sig::ConnectionIs{way, established}};
+    }
+  for (u32 i = 0; i < rules.size(); i++) rules[i].sid = i + 1;
+  gpu::SignaturesSettings stage;
+  stage.work = gpu::kMostSoftwareWork;
+  stage.rules.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
+  return stage;
+}
+
+std::vector<gpu::PipelineSettings> inspected() {
+  auto fed = conntrack(false, {1024, Evict::lru});
+  fed.egress = true;
+  auto strict = conntrack(false, {4096, Evict::lru});
+  strict.on_invalid = Action::next;
+  auto small = conntrack(false, {16, Evict::refuse});
+  small.on_invalid = Action::next;
+  const auto rules = rules_on_connections();
+  const auto behind = limit(gpu::RateLimitSettings::Per::flow, 20, 0, {64, Evict::lru});
+  return {{"strict", {strict, rules}},
+          {"fed", {fed, rules}},
+          {"loose", {conntrack(true, {1024, Evict::fifo}), rules}},
+          {"a table between", {strict, behind, rules}},
+          {"two of them", {strict, conntrack(true, {64, Evict::lru}), rules}},
+          {"small", {small, rules}},
+          {"none", {rules}},
+          {"inside of tunnels", {strict, rules}, true}};
+}
+
 std::vector<gpu::PipelineSettings> connections() {
   auto drops_new = conntrack(true, {1024, Evict::lru});
   drops_new.on_new = Action::drop;
@@ -68,7 +110,7 @@ SettingsCase settings() {
 }  // namespace
 
 StageTests conntrack_tests() {
-  return {.tables = {{"connections", connections, 6}}, .settings = {settings()}};
+  return {.tables = {{"connections", connections, 6}, {"inspected", inspected, 6}}, .settings = {settings()}};
 }
 
 }  // namespace xdpgpu::tests

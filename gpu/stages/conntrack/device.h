@@ -67,13 +67,14 @@
 #define XG_CT_UNCONFIRMED (XG_CT_WAITS | XG_CT_UNSURE)
 
 /* An entry's record, XG_CT_RECORD words: of each direction three words, then both window scales (bits 0-3,
- * bit 4: it said one, direction 1's << 8), one word free, then, of each direction, packets and bytes, two
+ * bit 4: it said one, direction 1's << 8), XG_CT_BIRTH, then, of each direction, packets and bytes, two
  * words each. Nobody counts them yet. */
 #define XG_CT_SIDE 3u
 #define XG_CT_MAX_END 0u /* end of what the other side has room for */
 #define XG_CT_MAX_WIN 1u /* largest window that it has offered, 1 or more */
 #define XG_CT_MAX_ACK 2u /* with XG_CT_ACKED its latest acknowledgement, else the number behind its SYN */
 #define XG_CT_SCALES 6u
+#define XG_CT_BIRTH 7u /* where a stage behind inspects: which connection it is (XG_CONNECTION_BIRTH) */
 #define XG_CT_COUNTS 8u
 
 /* xg_touch.facts: direction, what it carries << 1, XG_CT_LEAVES, fate << 5, for TCP its flags << 8, else its
@@ -562,6 +563,29 @@ XG_FN u32 xg_ct_standing(u32 mode, xg_touch t, u32 fate, u32 value, xg_ct_step s
   return value;
 }
 
+/* What is said of a connection to a stage behind that inspects: with its class the table's answer. */
+#define XG_CT_SAYS(what, connection) ((what) | ((connection) << 3))
+#define XG_CT_WHAT(outcome) ((outcome)&7u)
+#define XG_CT_CONNECTION(outcome) ((outcome) >> 3)
+
+/* Of the connection that it is of. value: as it was, stands: it was there. */
+XG_FN u32 xg_ct_connection(xg_touch t, bool stands, u32 value, xg_ct_step step_made) {
+  u32 carries = (t.facts >> 1) & 7u;
+  bool of = step_made.what == XG_CT_NEW || step_made.what == XG_CT_ESTABLISHED;
+  if (!of || carries == XG_CT_REPORTS) return 0u;
+  u32 says = XG_CONNECTION_HAS;
+  if ((t.facts & 1u) != ((step_made.value >> 8) & 1u)) says |= XG_CONNECTION_ANSWERS;
+  bool open = step_made.what == XG_CT_ESTABLISHED;
+  if (carries == XG_CT_TCP) open = stands && step_made.anew != 1u && (value & 0xffu) >= XG_CT_OPEN;
+  return open ? says | XG_CONNECTION_ESTABLISHED : says;
+}
+
+/* Which one it is, of those that were begun at other times. */
+XG_FN u32 xg_ct_birth(u64 now) {
+  u32 mixed = u32(now) * 0x9e3779b1u + u32(now >> 32) * 0x85ebca6bu;
+  return (mixed >> 3) & XG_CONNECTION_BIRTH;
+}
+
 XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
   /* In front of what is written to the table: so the loads wait together, and none behind that. */
   u32 mode = b.image.v[body + XG_CT_MODE];
@@ -598,7 +622,12 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     bool wrong = leaves && (f.value & XG_CT_WAITS) != 0u && goes_on.what == XG_CT_INVALID;
     if (!wrong) step_made = goes_on;
   }
-  if (step_made.renewed == 0u) return step_made.what;
+  u32 connection = 0u;
+  if ((mode & XG_BEHIND_INSPECTS) != 0u) {
+    connection = xg_ct_connection(t, stands, f.value, step_made);
+    if (stands && connection != 0u && step_made.anew != 1u) connection |= s.v[f.record + XG_CT_BIRTH];
+  }
+  if (step_made.renewed == 0u) return XG_CT_SAYS(step_made.what, connection);
 
   u32 fate = XG_CT_FATE(t.facts);
   if (!leaves) {
@@ -607,7 +636,7 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     bool passes = fate == XG_FATE_TO_HOST || (fate == XG_FATE_UNDECIDED && (mode & XG_BEHIND_SENDS) == 0u);
     /* The host's own direction: what it sends of it will be shown. */
     bool shown = (mode & XG_CT_FED) != 0u && (f.value & XG_CT_SHOWN(direction)) != 0u;
-    if (fate == XG_FATE_DROPPED || (passes && shown)) return step_made.what;
+    if (fate == XG_FATE_DROPPED || (passes && shown)) return XG_CT_SAYS(step_made.what, connection);
   }
 
   u32 at = body + XG_CT_TIMEOUTS + (step_made.value & 0xffu) * 2u;
@@ -625,6 +654,11 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     f.sent = 0u;
     f.got = 0u;
     for (u32 i = 0u; i < XG_CT_RECORD; i++) s.v[f.record + i] = 0u;
+    if (connection != 0u) {
+      u32 birth = xg_ct_birth(now);
+      s.v[f.record + XG_CT_BIRTH] = birth;
+      connection |= birth;
+    }
     bool picked_up = carries == XG_CT_TCP && ((t.facts >> 8) & (XG_CT_SYN | XG_CT_ACK)) != XG_CT_SYN;
     if (picked_up) f.value |= XG_CT_LIBERAL;
   }
@@ -639,22 +673,26 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     s.v[entry + XG_ENTRY_VALUE + 2u] = 0u;
   }
   s.v[entry + XG_ENTRY_VALUE] = (f.value & ~XG_CT_STEP_BITS) | step_made.value;
-  return step_made.what;
+  return XG_CT_SAYS(step_made.what, connection);
 }
 
 /* Returns an action word. */
-XG_FN u32 xg_conntrack_settle(xg_batch b, u32 body, u32 what, xg_view, XG_INOUT(xg_result)) {
+XG_FN u32 xg_conntrack_settle(xg_batch b, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
+  u32 what = XG_CT_WHAT(outcome);
   xg_count(xg_state_of(b, body), XG_TABLE_OWN + what);
+  if ((b.image.v[body + XG_CT_MODE] & XG_BEHIND_INSPECTS) != 0u && (p.flags & XG_PKT_EGRESS) == 0u)
+    r.detail = XG_CT_CONNECTION(outcome) | XG_CONNECTION_SEEN;
   if (what == XG_CT_NEW) return b.image.v[body + XG_CT_ON_NEW];
   if (what == XG_CT_INVALID || what == XG_CT_NO_PLACE) return b.image.v[body + XG_CT_ON_INVALID];
   if (what == XG_CT_UNTRACKED) return b.image.v[body + XG_CT_ON_UNTRACKED];
   return XG_NEXT;
 }
 
-/* Windows are in the record. */
+/* Windows are in the record, and which connection it is. */
 XG_FN u32 xg_conntrack_record_ahead(xg_words image, u32 body, xg_touch t) {
-  bool windows = (image.v[body + XG_CT_MODE] & XG_CT_LOOSE) == 0u && ((t.facts >> 1) & 7u) == XG_CT_TCP;
-  return windows ? XG_CT_RECORD : 0u;
+  u32 mode = image.v[body + XG_CT_MODE];
+  bool windows = (mode & XG_CT_LOOSE) == 0u && ((t.facts >> 1) & 7u) == XG_CT_TCP;
+  return windows || (mode & XG_BEHIND_INSPECTS) != 0u ? XG_CT_RECORD : 0u;
 }
 
 #endif

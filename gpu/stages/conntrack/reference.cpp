@@ -178,6 +178,7 @@ struct Connection {
   bool waits = false;       // for the host to send a packet of it
   bool unsure = false;      // a table behind may have dropped what began it
   std::array<Side, 2> sides{};
+  u32 birth = 0;  // XG_CONNECTION_BIRTH
 };
 
 Connection read(const Entry& entry) {
@@ -189,6 +190,7 @@ Connection read(const Entry& entry) {
   c.liberal = bit(18);
   c.waits = bit(19);
   c.unsure = bit(20);
+  c.birth = entry.record[7];
   for (u32 d = 0; d < 2; d++) {
     Side& side = c.sides[d];
     side.fin = bit(16 + d);
@@ -213,6 +215,7 @@ void write(const Connection& c, Entry& entry) {
   set(c.waits, 19);
   set(c.unsure, 20);
   entry.record[6] = 0;
+  entry.record[7] = c.birth;
   for (u32 d = 0; d < 2; d++) {
     const Side& side = c.sides[d];
     set(side.fin, 16 + d);
@@ -524,9 +527,13 @@ class Tracker {
                 nullptr);
   }
 
+  // Behind one of these: XG_CONNECTION_* of the packet's.
+  u32 connection() const { return connection_; }
+
  private:
   // What waits for the host answers nobody else: only its originator and the host find it.
   void come(const Ends& who, bool reports) {
+    from_ = who.from_upper;
     table_.come(who.key, packet_.metadata.rx_time_ns * XG_TICKS_PER_NS);
     entry_ = table_.find(false);
     if (entry_ == nullptr) return;
@@ -541,6 +548,7 @@ class Tracker {
   }
 
   Class note(const Step& step, bool from, bool asks, const Segment* segment) {
+    of(step, segment != nullptr);
     if (!step.connection) return step.what;
     Connection next = *step.connection;
     Side& own = next.sides[from ? 1 : 0];
@@ -574,8 +582,26 @@ class Tracker {
       table_.use(*entry_);
     }
     entry_->deadline = deadline;
+    if (step.anew && connection_ != 0) {
+      // The time of its first packet, mixed.
+      const u64 now = table_.now();
+      next.birth = (static_cast<u32>(now) * 0x9e3779b1u + static_cast<u32>(now >> 32) * 0x85ebca6bu) >> 3 &
+                   0x1ffffff0u;
+      connection_ |= next.birth;
+    }
     write(next, *entry_);
     return step.what;
+  }
+
+  // What is said of its connection to a stage that inspects.
+  void of(const Step& step, bool is_tcp) {
+    if (!behind_.inspects() || (step.what != Class::fresh && step.what != Class::established)) return;
+    const Connection& c = step.connection ? *step.connection : *known_;
+    const bool goes_on = stands_ && !step.anew;
+    const bool open =
+        is_tcp ? goes_on && known_->state >= State::established : step.what == Class::established;
+    connection_ = XG_CONNECTION_HAS | (from_ != c.originator ? XG_CONNECTION_ANSWERS : 0u) |
+                  (open ? XG_CONNECTION_ESTABLISHED : 0u) | (goes_on ? known_->birth : 0u);
   }
 
   const ConntrackSettings& settings_;
@@ -587,16 +613,24 @@ class Tracker {
   Entry* entry_ = nullptr;
   std::optional<Connection> known_;  // of the entry
   bool stands_ = false;              // and the packet may be of it
+  bool from_ = false;
+  u32 connection_ = 0;
 };
 
-Class classify(const ConntrackSettings& settings, const Packet& packet, const Behind& behind, Table& table) {
-  if (packet.is(XG_PKT_MALFORMED)) return Class::invalid;
-  if (packet.src.empty() || packet.is(XG_PKT_FRAGMENT) || packet.is(XG_PKT_LATER_FRAGMENT))
-    return Class::untracked;
+// connection: XG_CONNECTION_*.
+struct Seen {
+  Class what = Class::untracked;
+  u32 connection = 0;
+};
+
+Seen classify(const ConntrackSettings& settings, const Packet& packet, const Behind& behind, Table& table) {
+  if (packet.is(XG_PKT_MALFORMED)) return {Class::invalid};
+  if (packet.src.empty() || packet.is(XG_PKT_FRAGMENT) || packet.is(XG_PKT_LATER_FRAGMENT)) return {};
   Tracker tracker(settings, packet, behind, table);
-  if (packet.is(XG_PKT_TCP)) return tracker.tcp();
-  if (packet.is(XG_PKT_ICMP)) return tracker.icmp();
-  return tracker.others();
+  const Class what = packet.is(XG_PKT_TCP)    ? tracker.tcp()
+                     : packet.is(XG_PKT_ICMP) ? tracker.icmp()
+                                              : tracker.others();
+  return {what, what == Class::no_place ? 0 : tracker.connection()};
 }
 
 class Conntrack final : public StageWith<ConntrackSettings> {
@@ -604,8 +638,9 @@ class Conntrack final : public StageWith<ConntrackSettings> {
   Conntrack(const ConntrackSettings& settings, const std::array<u64, 2>& secret)
       : StageWith(settings), table_(settings.table, secret) {}
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
-    const Class what = classify(settings(), packet, *place.behind, table_);
+    const auto [what, connection] = classify(settings(), packet, *place.behind, table_);
     table_.count(static_cast<u32>(what));
+    if (place.behind->inspects()) result.detail = connection | XG_CONNECTION_SEEN;
     if (what == Class::fresh) return act(settings().on_new, 0, place.position, kConntrackNew, result);
     if (what == Class::invalid || what == Class::no_place)
       return act(settings().on_invalid, 0, place.position, kConntrackInvalid, result);
@@ -614,7 +649,7 @@ class Conntrack final : public StageWith<ConntrackSettings> {
     return false;
   }
   void note_sent(const Packet& packet, const Place& place) override {
-    table_.count(static_cast<u32>(classify(settings(), packet, *place.behind, table_)));
+    table_.count(static_cast<u32>(classify(settings(), packet, *place.behind, table_).what));
   }
   bool remembers() const override { return true; }
   std::vector<u32> table() const override { return table_.words(true); }

@@ -21,6 +21,7 @@ static_assert(XG_SIGNATURES_DNS_STEPS == kMostDnsSteps && XG_SIGNATURES_MOST_NAM
               XG_SIGNATURES_NAMES_BYTES == kMostDnsNameBytes);
 // All that an inspection finds has its words.
 static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
+              XG_SIGNATURES_FOUND_CONNECTION == XG_INSPECTION_CONNECTION &&
               XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
               XG_SIGNATURES_FOUND_NAME_ENDS + XG_SIGNATURES_MOST_NAMES <= XG_SIGNATURES_FOUND_SEEN &&
               XG_SIGNATURES_FOUND_SEEN + XG_SIGNATURES_SEEN <= XG_SIGNATURES_FOUND_NAMES &&
@@ -55,6 +56,19 @@ std::vector<u32> words_of(const sig::Ranges<sig::Address>& ranges, std::size_t e
     for (const sig::Address* address : {&range.first, &range.last})
       for (std::size_t i = 0; i < each; i++) words.push_back(big_endian(*address, i));
   return words;
+}
+
+// Kind, mask and value.
+std::vector<u32> words_of(const sig::ConnectionIs& is) {
+  using Way = sig::ConnectionIs::Way;
+  u32 mask = XG_CONNECTION_SEEN, value = XG_CONNECTION_SEEN;
+  if (is.way != Way::any) {
+    mask |= XG_CONNECTION_HAS | XG_CONNECTION_ANSWERS;
+    value |= XG_CONNECTION_HAS | (is.way == Way::to_client ? XG_CONNECTION_ANSWERS : 0);
+  }
+  if (is.established) mask |= XG_CONNECTION_ESTABLISHED;
+  if (is.established.value_or(false)) value |= XG_CONNECTION_ESTABLISHED;
+  return {XG_CONDITION_CONNECTION, mask, value};
 }
 
 // -> addresses
@@ -93,26 +107,27 @@ std::vector<u32> words_of(const std::optional<sig::Ranges<u16>>& ports) {
 
 std::vector<u32> words_of(const sig::Condition& condition) {
   const auto word = [](u32 kind, auto argument) { return kind | static_cast<u32>(argument) << 8; };
-  return std::visit(sig::Visitor{[&](const sig::FieldIs& one) -> std::vector<u32> {
-                                   return {word(XG_CONDITION_FIELD_IS, one.field) |
-                                               (one.negated ? XG_CONDITION_NEGATED : 0),
-                                           one.values.first, one.values.last};
-                                 },
-                                 [&](const sig::TcpFlagsAre& one) -> std::vector<u32> {
-                                   return {word(XG_CONDITION_TCP_FLAGS, one.mode),
-                                           one.flags | u32{one.mask} << 8,
-                                           one.some_of[0] | u32{one.some_of[1]} << 8};
-                                 },
-                                 [&](const sig::FragmentBitsAre& one) -> std::vector<u32> {
-                                   return {word(XG_CONDITION_FRAGMENT_BITS, one.mode), one.bits, 0};
-                                 },
-                                 [&](const sig::IpOptionIs& one) -> std::vector<u32> {
-                                   return {word(XG_CONDITION_IP_OPTION, one.type), 0, 0};
-                                 },
-                                 [&](const sig::SameAddresses&) -> std::vector<u32> {
-                                   return {XG_CONDITION_SAME_ADDRESSES, 0, 0};
-                                 }},
-                    condition);
+  return std::visit(
+      sig::Visitor{[&](const sig::FieldIs& one) -> std::vector<u32> {
+                     return {
+                         word(XG_CONDITION_FIELD_IS, one.field) | (one.negated ? XG_CONDITION_NEGATED : 0),
+                         one.values.first, one.values.last};
+                   },
+                   [&](const sig::TcpFlagsAre& one) -> std::vector<u32> {
+                     return {word(XG_CONDITION_TCP_FLAGS, one.mode), one.flags | u32{one.mask} << 8,
+                             one.some_of[0] | u32{one.some_of[1]} << 8};
+                   },
+                   [&](const sig::FragmentBitsAre& one) -> std::vector<u32> {
+                     return {word(XG_CONDITION_FRAGMENT_BITS, one.mode), one.bits, 0};
+                   },
+                   [&](const sig::IpOptionIs& one) -> std::vector<u32> {
+                     return {word(XG_CONDITION_IP_OPTION, one.type), 0, 0};
+                   },
+                   [&](const sig::SameAddresses&) -> std::vector<u32> {
+                     return {XG_CONDITION_SAME_ADDRESSES, 0, 0};
+                   },
+                   [&](const sig::ConnectionIs& one) -> std::vector<u32> { return words_of(one); }},
+      condition);
 }
 
 // A step's words, with what is common to them.
@@ -474,6 +489,20 @@ std::vector<std::string> notes(const SignaturesSettings& stage, const StagePlace
   std::vector<std::string> notes;
   for (const std::string& note : stage.rules.notes)
     notes.push_back(fmt::format("signatures{}: {}", place.where(), note));
+  const auto asks = [](const sig::Signature& rule) {
+    return std::any_of(rule.conditions.begin(), rule.conditions.end(), [](const sig::Condition& one) {
+      return std::holds_alternative<sig::ConnectionIs>(one);
+    });
+  };
+  const auto& rules = stage.rules.all();
+  const auto asking = std::count_if(rules.begin(), rules.end(), asks);
+  const auto in_front = place.stages.first(place.at);
+  if (asking != 0 && std::none_of(in_front.begin(), in_front.end(),
+                                  [](const StageSettings& one) { return traits_of(one).connections; }))
+    notes.push_back(
+        fmt::format("signatures{}: {} of its rules ask for a packet's connection, and hold for none: put a "
+                    "stage conntrack in front of it",
+                    place.where(), asking));
   return notes;
 }
 

@@ -23,7 +23,7 @@ XG_FN void xg_signatures_note(xg_state f, u32 rule) {
     rule = before > rule ? before : rule;
     if (rule == ~0u) return;
   }
-  f.v[XG_SIGNATURES_FOUND_MORE] = 1u;
+  f.v[XG_SIGNATURES_FOUND_CONNECTION] = f.v[XG_SIGNATURES_FOUND_CONNECTION] | XG_SIGNATURES_MORE;
 }
 
 /* A pattern that is there, once. */
@@ -189,6 +189,7 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
   u32 rules = b.image.v[body + XG_SIGNATURES_RULES];
   u32 most = b.image.v[body + XG_SIGNATURES_WORK];
   u32 said = f.v[XG_SIGNATURES_FOUND_DNS];
+  u32 connection = f.v[XG_SIGNATURES_FOUND_CONNECTION];
   /* Each lane has patterns of its own, and behind them its part of the rules that none finds. */
   for (u32 place = lane; place < XG_SIGNATURES_SEEN + lanes; place += lanes) {
     u32 list = body + XG_SIGNATURES_ALWAYS;
@@ -207,7 +208,7 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
     for (u32 i = first; i < count; i += step) {
       u32 number = b.image.v[numbers + i];
       u32 rule = rules + number * XG_SIGNATURES_RULE;
-      if (!xg_signatures_applies(b, rule, p, c, s, said)) continue;
+      if (!xg_signatures_applies(b, rule, p, c, s, said, connection)) continue;
       u32 work = 0u;
       bool holds = xg_signatures_holds(b, rule, c, s, f, most, work);
       u32 before = XG_ADD(f, XG_SIGNATURES_FOUND_WORK, work);
@@ -231,8 +232,10 @@ XG_FN void xg_signatures_tell(xg_batch b, xg_view p, xg_state f, XG_INOUT(xg_res
     count += 1u;
     words[(i + 1u) >> 1] |= rule << (((i + 1u) & 1u) * 16u);
   }
-  if (f.v[XG_SIGNATURES_FOUND_MORE] != 0u) count |= XG_ALERTS_MORE;
-  b.alerts.v[p.number] = XG_QUAD(words[0] | count, words[1], words[2], words[3]);
+  u32 connection = f.v[XG_SIGNATURES_FOUND_CONNECTION];
+  if ((connection & XG_SIGNATURES_MORE) != 0u) count |= XG_ALERTS_MORE;
+  b.alerts.v[p.number * 2u] = XG_QUAD(words[0] | count, words[1], words[2], words[3]);
+  b.alerts.v[p.number * 2u + 1u] = XG_QUAD(connection & ~XG_SIGNATURES_MORE, 0u, 0u, 0u);
 }
 
 /* Third part, of one lane: returns an action word. */

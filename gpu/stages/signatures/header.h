@@ -136,7 +136,7 @@ XG_FN bool xg_signatures_field(xg_batch b, u32 field, xg_view p, XG_INOUT(xg_pay
 }
 
 XG_FN bool xg_signatures_condition(xg_batch b, u32 at, xg_view p, XG_INOUT(xg_payload_cursor) c,
-                                   XG_INOUT(xg_signatures_packet) s) {
+                                   XG_INOUT(xg_signatures_packet) s, u32 connection) {
   u32 word = b.image.v[at];
   u32 kind = XG_CONDITION_KIND(word);
   u32 argument = XG_CONDITION_ARGUMENT(word);
@@ -166,6 +166,7 @@ XG_FN bool xg_signatures_condition(xg_batch b, u32 at, xg_view p, XG_INOUT(xg_pa
     bool has = false;
     return p.family == 4u && xg_signatures_option(b, c, s.ip, argument, has) && has;
   }
+  if (kind == XG_CONDITION_CONNECTION) return (connection & b.image.v[at + 1u]) == b.image.v[at + 2u];
   return p.src[0] == p.dst[0] && p.src[1] == p.dst[1] && p.src[2] == p.dst[2] && p.src[3] == p.dst[3];
 }
 
@@ -186,9 +187,10 @@ XG_FN bool xg_signatures_asks_for(xg_words image, u32 asks, u32 said) {
   return true;
 }
 
-/* Whether the packet is one that the rule's payload is looked for in. said: XG_SIGNATURES_FOUND_DNS. */
+/* Whether the packet is one that the rule's payload is looked for in. said: XG_SIGNATURES_FOUND_DNS;
+ * connection: XG_CONNECTION_*. */
 XG_SELDOM bool xg_signatures_applies(xg_batch b, u32 rule, xg_view p, XG_INOUT(xg_payload_cursor) c,
-                                     XG_INOUT(xg_signatures_packet) s, u32 said) {
+                                     XG_INOUT(xg_signatures_packet) s, u32 said, u32 connection) {
   u32 flags = b.image.v[rule + XG_SIGNATURE_FLAGS];
   if ((flags & (p.family == 4u ? XG_SIGNATURE_V4 : XG_SIGNATURE_V6)) == 0u) return false;
   u32 protocols = b.image.v[rule + XG_SIGNATURE_PROTOCOLS];
@@ -202,7 +204,8 @@ XG_SELDOM bool xg_signatures_applies(xg_batch b, u32 rule, xg_view p, XG_INOUT(x
   u32 conditions = b.image.v[rule + XG_SIGNATURE_CONDITIONS];
   u32 count = b.image.v[rule + XG_SIGNATURE_CONDITIONS + 1u];
   for (u32 i = 0u; i < count; i++)
-    if (!xg_signatures_condition(b, conditions + i * XG_SIGNATURES_CONDITION, p, c, s)) return false;
+    if (!xg_signatures_condition(b, conditions + i * XG_SIGNATURES_CONDITION, p, c, s, connection))
+      return false;
   return true;
 }
 

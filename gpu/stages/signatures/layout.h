@@ -101,6 +101,7 @@
 #define XG_CONDITION_FRAGMENT_BITS 2u
 #define XG_CONDITION_IP_OPTION 3u
 #define XG_CONDITION_SAME_ADDRESSES 4u
+#define XG_CONDITION_CONNECTION 5u /* mask and value of XG_CONNECTION_* */
 #define XG_CONDITION_NEGATED 0x10000u
 #define XG_CONDITION_ARGUMENT(word) (((word) >> 8) & 0xffu)
 
@@ -226,7 +227,9 @@
 #define XG_SIGNATURES_FOUND_WORK 0u
 #define XG_SIGNATURES_FOUND_OVER 1u     /* 1: the packet takes more than it may */
 #define XG_SIGNATURES_FOUND_PATTERNS 2u /* how many there are */
-#define XG_SIGNATURES_FOUND_MORE 3u     /* 1: more rules hold than there is room for */
+/* XG_CONNECTION_* of the packet; XG_SIGNATURES_MORE: more rules hold than there is room for. */
+#define XG_SIGNATURES_FOUND_CONNECTION 3u
+#define XG_SIGNATURES_MORE 0x80000000u
 /* XG_MAX_ALERTS words: those that hold, the lowest ones in their order; ~0: none. */
 #define XG_SIGNATURES_FOUND_RULES 4u
 #define XG_SIGNATURES_FOUND_DNS 11u       /* what message it is, 0: none; the first lane's, like the names */

@@ -47,7 +47,9 @@ class Signatures final : public StageWith<SignaturesSettings> {
  public:
   using StageWith::StageWith;
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
-    const SignaturePacket seen(packet);
+    SignaturePacket seen(packet);
+    // As long as nobody decides.
+    seen.connection = result.detail;
     const auto& rules = settings().rules.all();
     std::vector<u32> hold;
     std::set<std::tuple<std::string, bool, bool>> patterns;  // nocase, in names
@@ -69,6 +71,7 @@ class Signatures final : public StageWith<SignaturesSettings> {
     result.flags |= XG_RES_ALERTS;
     place.alerts->count = static_cast<u16>(std::min<std::size_t>(hold.size(), XG_MAX_ALERTS) |
                                            (hold.size() > XG_MAX_ALERTS ? XG_ALERTS_MORE : 0));
+    place.alerts->connection = seen.connection;
     for (u32 i = 0; i < std::min<std::size_t>(hold.size(), XG_MAX_ALERTS); i++)
       place.alerts->rules[i] = static_cast<u16>(hold[i]);
     if (rules[hold[0]].action == sig::Action::alert) return false;
