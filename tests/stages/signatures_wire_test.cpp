@@ -37,9 +37,9 @@ class SignaturesOnTheWire : public OnTheWire {
     write("policy.json", policy(fmt::format(
                              R"("io": {{"heartbeat": "5s"}},
             "rules": [{{"match": {{"proto": "udp", "dst_port": {}}}, "action": {{"inspect": "ids"}}}}],
-            "pipelines": {{"ids": [{{"stage": "signatures", "rules": ["rules/*.rules"]{}}}]}},
+            "pipelines": {{"ids": [{}{{"stage": "signatures", "rules": ["rules/*.rules"]{}}}]}},
             "log": {{"outputs": [{{"file": "{}"}}], "events": ["alert", "drop"]{}}})",
-                             port_, more, path("eve.json"), log)));
+                             port_, in_front_, more, path("eve.json"), log)));
   }
   void attach_here() {
     attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},
@@ -54,9 +54,10 @@ class SignaturesOnTheWire : public OnTheWire {
   Outcome check() const { return product(*host_, {"policy", "check", path("policy.json")}); }
 
   // "pass": the server on the host has it.
-  std::string fate(const std::string& payload) {
+  std::string fate(const std::string& payload) { return fate(payload, next_port_++); }
+  std::string fate(const std::string& payload, std::uint16_t from) {
     const std::uint64_t before = attached_->pins().worker("dropped");
-    Sender(left_port()).send(build(from_left(next_port_++, port_, payload)));
+    Sender(left_port()).send(build(from_left(from, port_, payload)));
     const auto end = std::chrono::steady_clock::now() + 10s;
     while (std::chrono::steady_clock::now() < end) {
       if (server_->receive(20ms) == payload) return "pass";
@@ -89,6 +90,7 @@ class SignaturesOnTheWire : public OnTheWire {
 
   std::string folder_;
   std::uint16_t port_ = kPort;  // the server's
+  std::string in_front_;        // stages of the pipeline
   std::optional<UdpSocket> server_;
   std::uint16_t next_port_ = 20000;
 };
@@ -266,6 +268,70 @@ TEST_P(SignaturesOnTheWire, RulesSayThemselvesHowOftenTheyAlert) {
   const auto wrong = apply();
   EXPECT_EQ(wrong.status, 2) << wrong.err;
   EXPECT_NE(wrong.err.find("threshold.config:1"), std::string::npos) << wrong.err;
+  expect_conserved(attached_->pins());
+}
+
+// A client asks twice, and is answered between; another one only once.
+TEST_P(SignaturesOnTheWire, RulesAskForConnectionsAndForBitsThatOthersSet) {
+  in_front_ = R"({"stage": "conntrack"}, )";
+  write("rules/a.rules",
+        "alert udp any any -> any any (flow:to_server,not_established; content:\"get\"; sid:1;)\n"
+        "alert udp any any -> any any (flow:established; content:\"get\"; sid:2;)\n"
+        "alert udp any any -> any any (flow:to_client; dsize:>0; sid:3;)\n"
+        "alert udp any any -> any any (content:\"login\"; flowbits:set,in; flowbits:noalert; sid:4;)\n"
+        "alert udp any any -> any any (content:\"get\"; flowbits:isset,in; sid:5;)\n"
+        "alert udp any any -> any any (content:\"scan\"; xbits:set,scans,track ip_src,expire 600; noalert; "
+        "sid:6;)\n"
+        "alert udp any any -> any any (content:\"last\"; xbits:isset,scans,track ip_src; sid:7;)\n"
+        "drop udp any any -> any any (content:\"drop\"; flow:established,to_server; sid:8;)\n");
+  write_policy();
+  attach_here();
+  constexpr std::uint16_t kFirst = 30001, kSecond = 30002;
+  EXPECT_EQ(fate("drop", kFirst), "pass") << "there is no answer yet";
+  EXPECT_EQ(fate("login", kFirst), "pass");
+  server_->send_to("10.9.0.2", kFirst, "welcome");
+  ASSERT_TRUE(eventually([&] { return fate("drop", kFirst) == "drop"; }, 10s))
+      << "what the host sends is shown";
+  ASSERT_TRUE(has_alerts(1));
+  const auto before = sids();
+  EXPECT_EQ(before, (std::vector<std::uint64_t>{8}));
+  EXPECT_EQ(fate("get", kFirst), "pass");
+  ASSERT_TRUE(has_alerts(before.size() + 2));
+  EXPECT_EQ(fate("get", kSecond), "pass");
+  ASSERT_TRUE(has_alerts(before.size() + 3));
+  EXPECT_EQ(fate("last", kSecond), "pass");
+  EXPECT_EQ(fate("scan", kFirst), "pass");
+  EXPECT_EQ(fate("last", kSecond), "pass");
+  ASSERT_TRUE(has_alerts(before.size() + 4));
+  auto after = sids();
+  after.erase(after.begin(), after.begin() + static_cast<std::ptrdiff_t>(before.size()));
+  std::ranges::sort(after);
+  EXPECT_EQ(after, (std::vector<std::uint64_t>{1, 2, 5, 7}));
+  // Bits stay when a policy is applied, and so do connections.
+  write("rules/b.rules", "alert udp any any -> any any (content:\"get\"; sid:9;)\n");
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate("get", kFirst), "pass");
+  ASSERT_TRUE(has_alerts(before.size() + 7));
+  after = sids();
+  after.erase(after.begin(), after.begin() + static_cast<std::ptrdiff_t>(before.size()) + 4);
+  std::ranges::sort(after);
+  EXPECT_EQ(after, (std::vector<std::uint64_t>{2, 5, 9}));
+  EXPECT_EQ(attached_->status().at("log").at("rule_bits_forgotten"), 0);
+  // Without a stage that knows connections such rules hold for nothing, and that is said.
+  in_front_.clear();
+  write_policy();
+  const auto checked = check();
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_NE(
+      (checked.out + checked.err)
+          .find("6 of its rules ask for a packet's connection, and hold for none: put a stage conntrack"),
+      std::string::npos)
+      << checked.out << checked.err;
+  ASSERT_EQ(apply().status, 0);
+  const auto told_before = sids().size();
+  EXPECT_EQ(fate("get", kFirst), "pass");
+  ASSERT_TRUE(has_alerts(told_before + 1));
+  EXPECT_EQ(sids().back(), 9u);
   expect_conserved(attached_->pins());
 }
 

@@ -28,13 +28,29 @@ TEST_F(CliRules, ThatPacketsDecideAreCountedAndTheOthersByKeyword) {
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(text.out,
             "4 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
-            "Not yet, by what rules ask for: flow (2), http (1), http.uri (1), threshold (1), content (1)\n");
+            "Not yet, by what rules ask for: http (1), http.uri (1), threshold (1), content (1)\n");
   const auto json = Json::parse(run({"rules", "check", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("enabled"), 4);
   EXPECT_EQ(json.at("decided"), 1);
-  EXPECT_EQ(json.at("not_yet").at(0), (Json{{"keyword", "flow"}, {"rules", 2}}));
-  EXPECT_EQ(json.at("not_yet").size(), 5u);
+  EXPECT_EQ(json.at("not_yet").at(0), (Json{{"keyword", "http"}, {"rules", 1}}));
+  EXPECT_EQ(json.at("not_yet").size(), 4u);
   EXPECT_TRUE(json.at("rules").empty());
+}
+
+TEST_F(CliRules, ThatAskForConnectionsSaySo) {
+  const std::string rules = file("a.rules",
+                                 "alert udp any any -> any any (flow:established; content:\"a\"; sid:1;)\n"
+                                 "alert udp any any -> any any (content:\"b\"; flowbits:set,x; sid:2;)\n"
+                                 "alert udp any any -> any any (content:\"c\"; sid:3;)\n");
+  const auto text = run({"rules", "check", "-v", rules});
+  EXPECT_THAT(text.out,
+              HasSubstr("3 of them can be decided by packets alone; 0 are disabled, 0 wrong\n2 of "
+                        "those ask for a packet's connection: a stage conntrack has to be in front"));
+  EXPECT_THAT(text.out, HasSubstr("; decided by packets alone behind conntrack, cost "));
+  const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out);
+  EXPECT_EQ(json.at("behind_conntrack"), 2);
+  EXPECT_EQ(json.at("rules").at(1).at("behind_conntrack"), true);
+  EXPECT_EQ(json.at("rules").at(2).at("behind_conntrack"), false);
 }
 
 TEST_F(CliRules, OneByOneSayWhy) {
@@ -45,16 +61,14 @@ TEST_F(CliRules, OneByOneSayWhy) {
       text.out,
       HasSubstr(
           "whole; looks at payload; found by \"abc\" in payload; decided by packets alone, cost 5.9e-05\n"));
-  EXPECT_THAT(text.out,
-              HasSubstr("; not yet: flow (it is about a flow, or what is remembered), content (the payload "
-                        "is looked for in a stream)\n"));
+  EXPECT_THAT(text.out, HasSubstr("; not yet: content (the payload is looked for in a stream)\n"));
   const auto json = Json::parse(run({"rules", "check", "--verbose", rules, "-o", "json"}).out).at("rules");
   EXPECT_EQ(json.at(0).at("decided"), true);
   EXPECT_TRUE(json.at(0).at("not_yet").empty());
   EXPECT_NEAR(json.at(0).at("cost").get<double>(), 998.0 / (256 * 256 * 256), 1e-9);
   EXPECT_FALSE(json.at(1).contains("cost"));
   EXPECT_EQ(json.at(1).at("decided"), false);
-  EXPECT_EQ(json.at(1).at("not_yet").at(2).at("keyword"), "http.uri");
+  EXPECT_EQ(json.at(1).at("not_yet").at(1).at("keyword"), "http.uri");
   EXPECT_EQ(
       json.at(2).at("not_yet").at(0),
       (Json{{"keyword", "threshold"}, {"why", "what it does to packets depends on how often it matched"}}));

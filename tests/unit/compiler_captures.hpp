@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/pipelines.hpp"
 #include "gpu/reference/inner.hpp"
 #include "gpu/reference/read.hpp"
+#include "gpu/reference/reference.hpp"
 #include "gpu/reference/signature.hpp"
 #include "userspace/dataplane/alert_rules.hpp"
 #include "userspace/dataplane/metadata.hpp"
@@ -39,16 +41,43 @@ struct CapturedPacket {
 // Outside: by its outer headers; inside: as what its tunnel holds, if it is one.
 enum class Look : u8 { outside, inside };
 
-inline CapturedPacket packet_of(std::span<const u8> frame, Look look = Look::outside) {
+// What a stage `conntrack` in front says of packets that are shown to it in their order.
+class Connections {
+ public:
+  explicit Connections(Look look)
+      : judge_({{"", {conntrack(), gpu::SignaturesSettings{}}, look == Look::inside}}, {}) {}
+  // region: its metadata and its frame.
+  u32 of(std::span<const u8> region) {
+    const xg_descriptor descriptor{XG_METADATA_SIZE, static_cast<u32>(region.size()) - XG_METADATA_SIZE, 0};
+    xg_result result{};
+    judge_.decide(region, {&descriptor, 1}, 0, {&result, 1});
+    return result.detail;
+  }
+
+ private:
+  static gpu::ConntrackSettings conntrack() {
+    gpu::ConntrackSettings settings;
+    settings.egress = settings.loose = false;
+    settings.on_invalid = gpu::Action::next;
+    return settings;
+  }
+  gpu::reference::Judge judge_;
+};
+
+inline CapturedPacket packet_of(std::span<const u8> frame, Look look = Look::outside,
+                                Connections* connections = nullptr, u64 time_ns = 0) {
   std::vector<u8> region(XG_METADATA_SIZE + frame.size());
   std::copy(frame.begin(), frame.end(), region.begin() + XG_METADATA_SIZE);
   const auto length = static_cast<u32>(frame.size());
   xg_metadata metadata;
   dataplane::parse_metadata(frame.data(), length, length, 0, {}, 0, 0, &metadata);
+  metadata.rx_time_ns = time_ns;
   std::memcpy(region.data(), &metadata, sizeof(metadata));
   auto packet = gpu::reference::read_packet(region, {XG_METADATA_SIZE, length, 0});
   if (packet && look == Look::inside) gpu::reference::look_inside(*packet);
-  return {metadata, gpu::reference::SignaturePacket(packet.value_or(gpu::reference::Packet{}))};
+  CapturedPacket made{metadata, gpu::reference::SignaturePacket(packet.value_or(gpu::reference::Packet{}))};
+  if (connections != nullptr && packet) made.seen.connection = connections->of(region);
+  return made;
 }
 
 using FlowEnd = std::pair<std::vector<u8>, u16>;
@@ -66,10 +95,11 @@ inline std::pair<FlowEnd, FlowEnd> flow_of(const gpu::reference::SignaturePacket
 inline std::vector<CapturedPacket> packets_of(const std::filesystem::path& path, Look look = Look::outside) {
   std::vector<CapturedPacket> packets;
   std::map<std::pair<FlowEnd, FlowEnd>, bool> flows;
+  Connections connections(look);
   auto capture = host::Capture::open(path);
   if (!capture) throw std::runtime_error(capture.error());
   while (const auto packet = (*capture)->next()) {
-    packets.push_back(packet_of(packet->frame, look));
+    packets.push_back(packet_of(packet->frame, look, &connections, packet->time_ns));
     CapturedPacket& made = packets.back();
     made.time_ns = packet->time_ns;
     const auto [flow, is_new] =
@@ -81,23 +111,31 @@ inline std::vector<CapturedPacket> packets_of(const std::filesystem::path& path,
 }
 
 inline dataplane::Ends between(const CapturedPacket& packet) {
-  dataplane::Ends ends{static_cast<u8>(packet.seen.src.size() == 4 ? 4 : 6), {}, {}};
+  dataplane::Ends ends{.version = static_cast<u8>(packet.seen.src.size() == 4 ? 4 : 6),
+                       .protocol = packet.seen.protocol,
+                       .src_port = packet.seen.src_port.value_or(0),
+                       .dst_port = packet.seen.dst_port.value_or(0),
+                       .connection = packet.seen.connection};
   std::copy(packet.seen.src.begin(), packet.seen.src.end(), ends.src.begin());
   std::copy(packet.seen.dst.begin(), packet.seen.dst.end(), ends.dst.begin());
   return ends;
 }
 
-// How often rules have matched, packet by packet.
+// How often rules have matched, and what bits they have set, packet by packet.
 class Counted {
  public:
   // Of a packet that the rule matches: whether it alerts.
   bool tells(const gpu::RuleHead& rule, const CapturedPacket& packet) {
-    return rule.limit.type == gpu::AlertLimit::Type::none ||
-           counts_.count(rule, between(packet), packet.time_ns);
+    const dataplane::Ends ends = between(packet);
+    if (!bits_.hold(rule.bits, ends, packet.time_ns)) return false;
+    bits_.change(rule.bits, ends, packet.time_ns);
+    if (rule.noalert) return false;
+    return rule.limit.type == gpu::AlertLimit::Type::none || counts_.count(rule, ends, packet.time_ns);
   }
 
  private:
   dataplane::AlertCounts counts_;
+  dataplane::RuleBits bits_;
 };
 
 }  // namespace xdpgpu::rules::test

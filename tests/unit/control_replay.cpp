@@ -619,7 +619,9 @@ Alerts replayed(const std::string& capture, const std::string& rules, std::set<u
     auto policy = compiler::compile_policy_anywhere(
         {"p.json",
          R"({"version": 1, "rules": [{"action": {"inspect": "ids"}}],
-             "pipelines": {"ids": [{"stage": "signatures", "rules": ["some.rules"],
+             "pipelines": {"ids": [{"stage": "conntrack", "egress": false, "loose": false,
+                                    "on_invalid": "next"},
+                                   {"stage": "signatures", "rules": ["some.rules"],
                                     "vars": {"HOME_NET": ["192.168.0.0/16", "10.0.0.0/8", "172.16.0.0/12"]},
                                     "threshold": "threshold.config"}]}})",
          {{"some.rules", some},
@@ -639,7 +641,8 @@ Alerts replayed(const std::string& capture, const std::string& rules, std::set<u
 
 TEST(ReplayOfRuleFiles, AlertsAsSuricataDoes) {
   for (const auto& [capture, rules, count] : {std::tuple("thresholds.pcap", "thresholds.rules", 30'146u),
-                                              {"dns-real.pcap", "dns-real.rules", 390u}}) {
+                                              {"dns-real.pcap", "dns-real.rules", 390u},
+                                              {"connections.pcap", "connections.rules", 13'666u}}) {
     std::set<u32> decided;
     const Alerts ours = replayed(capture, rules, decided);
     Alerts theirs = suricatas(capture, rules);

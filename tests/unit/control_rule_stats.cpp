@@ -50,7 +50,7 @@ class RuleStatistics : public testing::Test {
     std::memcpy(region_.data() + XG_FRAME_DATA - XG_METADATA_SIZE, &metadata, sizeof(metadata));
     descriptor_ = {XG_FRAME_DATA, 60, 0};
     result_ = {XG_VERDICT(u32{XG_PASS}, 0u, 0u, 0u), XG_RES_ALERTS, 0, 0};
-    alerts_ = {1, {rule}};
+    alerts_ = {1, {rule}, 0, {}};
     ASSERT_TRUE(worker.wanted());
     worker.tell(batch_, region_.data(), 1);
   }

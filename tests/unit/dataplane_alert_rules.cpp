@@ -30,7 +30,9 @@ Address v4(u32 number) {
   for (u32 i = 0; i < 4; i++) address[i] = static_cast<u8>(number >> (24 - 8 * i));
   return address;
 }
-Ends between(u32 src, u32 dst) { return {4, v4(src), v4(dst)}; }
+Ends between(u32 src, u32 dst, u8 version = 4) {
+  return {.version = version, .src = v4(src), .dst = v4(dst)};
+}
 
 // At each second, '1' where it is told.
 std::string told(const RuleHead& rule, u32 seconds) {
@@ -60,7 +62,7 @@ TEST(AlertCounts, TellAsOftenAsTheRuleSays) {
 }
 
 TEST(AlertCounts, AreByWhatTheRuleTracks) {
-  const Ends all[] = {between(1, 2), between(2, 1), between(1, 3), {6, v4(1), v4(2)}};
+  const Ends all[] = {between(1, 2), between(2, 1), between(1, 3), between(1, 2, 6)};
   const auto first = [&](Track track) {
     AlertCounts counts;
     std::string made;
@@ -156,7 +158,7 @@ AlertRules::Policies policies_of(u32 generation, std::vector<RuleHead> rules,
 bool take_of(AlertRules& rules, const AlertRules::Policies& policies, u32 generation, u16 pipeline, u16 rule,
              const Ends& ends) {
   const auto* const of = AlertRules::find(policies, generation, pipeline);
-  return of == nullptr || rules.take(*of, rule, ends, kNow);
+  return of == nullptr || rules.take(*of, rule, ends, kNow) == AlertRules::Answer::told;
 }
 
 TEST(AlertRules, AreOfThePolicyThatDecided) {
@@ -205,7 +207,7 @@ TEST(AlertRules, SuppressByRuleAndAddress) {
     EXPECT_EQ(suppressed({1, 7, Whose::either, addresses(10, 12)}, between(2, src)), inside) << src;
   }
   EXPECT_FALSE(suppressed({1, 7, Whose::destination, addresses(10, 12)}, between(10, 2)));
-  EXPECT_FALSE(suppressed({1, 7, Whose::source, addresses(10, 12)}, {6, v4(10), v4(2)})) << "of IPv6";
+  EXPECT_FALSE(suppressed({1, 7, Whose::source, addresses(10, 12)}, between(10, 2, 6))) << "of IPv6";
   EXPECT_FALSE(suppressed({1, 7, Whose::source, addresses(10, 12)}, Ends{})) << "no addresses were found";
 }
 

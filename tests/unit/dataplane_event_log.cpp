@@ -325,7 +325,8 @@ TEST_F(EventLogs, RulesThatHoldAreToldEachWithinARateOfItsOwn) {
   const auto alert = [&](u32 action, std::vector<u16> rules, bool more) {
     const u32 at = add(action);
     results_[at].flags = XG_RES_ALERTS;
-    alerts_[at] = {static_cast<u16>(rules.size() | (more ? XG_ALERTS_MORE : 0)), {}};
+    alerts_[at] = {};
+    alerts_[at].count = static_cast<u16>(rules.size() | (more ? XG_ALERTS_MORE : 0));
     std::copy(rules.begin(), rules.end(), alerts_[at].rules);
   };
   add(XG_DROP);
@@ -361,7 +362,7 @@ TEST_F(EventLogs, ARulesOwnLimitIsByWhoItIsAbout) {
     const u32 at = add(XG_PASS);
     frame(at)[26 + 3] = src;
     results_[at].flags = XG_RES_ALERTS;
-    alerts_[at] = {2, {0, 1}};
+    alerts_[at] = {2, {0, 1}, 0, {}};
   };
   for (const u8 src : {u8{1}, u8{2}, u8{1}, u8{1}}) alert(src);
   retire();

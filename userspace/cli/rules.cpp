@@ -41,6 +41,7 @@ struct RuleReport {
   std::optional<double> cost{};         // of one that packets alone decide
   bool decided = false;                 // by packets alone
   bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
+  bool behind_conntrack = false;        // where a stage `conntrack` stands in front
   std::vector<NotYetReport> not_yet;    // what stands in the way
   static void fields(auto& self, auto& field) {
     field("file", self.file);
@@ -60,6 +61,7 @@ struct RuleReport {
     field("cost", self.cost);
     field("decided", self.decided);
     field("over_tcp_too", self.over_tcp_too);
+    field("behind_conntrack", self.behind_conntrack);
     field("not_yet", self.not_yet);
   }
 };
@@ -74,7 +76,7 @@ struct KeywordReport {
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
-  u64 over_tcp_too = 0;  // of those that are decided
+  u64 over_tcp_too = 0, behind_conntrack = 0;  // of those that are decided
   compiler::Problems wrong, notes;
   std::optional<compiler::Problem> error{};  // the first of what is wrong
   std::vector<KeywordReport> not_yet;        // by what asks most for it
@@ -85,6 +87,7 @@ struct CheckReport {
     field("limits", self.limits);
     field("decided", self.decided);
     field("over_tcp_too", self.over_tcp_too);
+    field("behind_conntrack", self.behind_conntrack);
     field("not_yet", self.not_yet);
     field("error", self.error);
     field("wrong", self.wrong);
@@ -110,6 +113,7 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .references = {},
                     .decided = lowered.signature.has_value(),
                     .over_tcp_too = lowered.over_tcp_too,
+                    .behind_conntrack = lowered.of_connections,
                     .not_yet = {}};
   if (lowered.signature) report.cost = rules::cost_of(*lowered.signature);
   for (const auto& [keyword, why] : lowered.not_yet) report.not_yet.push_back({keyword, why});
@@ -126,7 +130,8 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
 // That packets alone decide it, and at what cost; or each keyword that stands in the way.
 std::string decided_text(const RuleReport& rule) {
   if (rule.cost)
-    return fmt::format("; decided by packets alone{}, cost {:.2g}",
+    return fmt::format("; decided by packets alone{}{}, cost {:.2g}",
+                       rule.behind_conntrack ? " behind conntrack" : "",
                        rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost);
   std::string text = "; not yet:";
   for (const auto& [keyword, why] : rule.not_yet)
@@ -155,6 +160,9 @@ std::string text_of(const CheckReport& report) {
       report.enabled, report.decided, report.disabled, report.wrong.size());
   if (report.over_tcp_too != 0)
     text += fmt::format("{} of those are for DNS over TCP, too, which is not decided\n", report.over_tcp_too);
+  if (report.behind_conntrack != 0)
+    text += fmt::format("{} of those ask for a packet's connection: a stage conntrack has to be in front\n",
+                        report.behind_conntrack);
   if (!report.not_yet.empty()) text += "Not yet, by what rules ask for:";
   for (const auto& one : report.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", one.keyword, one.rules);
@@ -255,10 +263,13 @@ int check(const Arguments& arguments, Format format) {
   if (!report.wrong.empty()) report.error = report.wrong.front();
   rules::give_thresholds(limits, loaded.rules);
   rules::NotYetCounts not_yet;
-  for (const auto& rule : loaded.rules) {
-    const auto lowered = rules::lower(rule);
+  const auto all = rules::lower(loaded.rules);
+  for (std::size_t i = 0; i < loaded.rules.size(); i++) {
+    const auto& rule = loaded.rules[i];
+    const auto& lowered = all[i];
     report.decided += lowered.signature.has_value();
     report.over_tcp_too += lowered.over_tcp_too;
+    report.behind_conntrack += lowered.of_connections;
     not_yet.add(lowered);
     auto addresses = arguments.references.empty() ? std::vector<std::string>()
                                                   : rules::addresses_of(rule, references, loaded.notes);

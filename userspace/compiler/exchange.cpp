@@ -84,6 +84,13 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
                              head.limit.count, head.limit.seconds})
       to.value(number);
     to.value(head.cost);
+    to.value(u32{head.noalert});
+    to.value(u64{head.bits.size()});
+    for (const gpu::RuleBits& bits : head.bits) {
+      for (const u32 number : {static_cast<u32>(bits.what), static_cast<u32>(bits.on), bits.seconds})
+        to.value(number);
+      to.array(bits.names);
+    }
   }
   to.value(u64{code.suppressed.size()});
   for (const gpu::Suppression& one : code.suppressed) {
@@ -153,6 +160,14 @@ Result<Artifact> read_code(MemoryReader& from) {
     limit.track = one_of(from, gpu::AlertLimit::Track::by_rule);
     for (u32* const number : {&limit.count, &limit.seconds}) *number = from.value<u32>();
     head.cost = from.value<double>();
+    head.noalert = from.value<u32>() != 0;
+    each(from, [&] {
+      gpu::RuleBits& bits = head.bits.emplace_back();
+      bits.what = one_of(from, gpu::RuleBits::What::toggle);
+      bits.on = one_of(from, gpu::RuleBits::On::pair);
+      bits.seconds = from.value<u32>();
+      bits.names = from.array<u64>();
+    });
   });
   each(from, [&] {
     gpu::Suppression& one = code.suppressed.emplace_back();

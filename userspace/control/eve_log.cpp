@@ -73,12 +73,13 @@ std::string kind_text(const char* name, const LogEventReport& kind) {
 }  // namespace
 
 std::string log_text(const LogReport& report) {
-  std::string text = fmt::format("\nlog: {}; {}; {}{}\n", kind_text("drop", report.drop),
+  const auto early = [](u64 count, std::string_view what) {
+    return count == 0 ? "" : fmt::format("; {} {} ended early for want of room", count, what);
+  };
+  std::string text = fmt::format("\nlog: {}; {}; {}{}{}\n", kind_text("drop", report.drop),
                                  kind_text("dns", report.dns), kind_text("alert", report.alert),
-                                 report.thresholds_forgotten == 0
-                                     ? ""
-                                     : fmt::format("; {} windows of thresholds ended early for want of room",
-                                                   report.thresholds_forgotten));
+                                 early(report.thresholds_forgotten, "windows of thresholds"),
+                                 early(report.rule_bits_forgotten, "bits of rules"));
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
                         output.problem ? fmt::format("; {}", *output.problem)
@@ -205,6 +206,7 @@ std::optional<LogReport> EveLog::report() const {
       sum->ring_full += counts.ring_full;
     }
   report.thresholds_forgotten = selection_.rules().forgotten();
+  report.rule_bits_forgotten = selection_.rules().bits_forgotten();
   const std::lock_guard lock(mutex_);
   report.outputs = reports_;
   return report;

@@ -38,12 +38,14 @@ struct LogEventReport {
 struct LogReport {
   LogEventReport alert, drop, dns;
   u64 thresholds_forgotten = 0;  // windows of rules' thresholds that made room for others before their end
+  u64 rule_bits_forgotten = 0;   // that rules had set, likewise
   std::vector<LogOutputReport> outputs;
   static void fields(auto& self, auto& field) {
     field("alert", self.alert);
     field("drop", self.drop);
     field("dns", self.dns);
     field("thresholds_forgotten", self.thresholds_forgotten);
+    field("rule_bits_forgotten", self.rule_bits_forgotten);
     field("outputs", self.outputs);
   }
 };

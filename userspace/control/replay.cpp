@@ -428,11 +428,12 @@ void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, const 
   std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
   if (metadata.pipeline >= rules.size() || !rules[metadata.pipeline].rules) return;
   const auto& pipeline = rules[metadata.pipeline];
-  const auto ends = dataplane::ends_of(frame, length, metadata);
+  const auto ends = dataplane::ends_of(frame, length, metadata, alerts.connection);
   const u32 count = std::min<u32>(alerts.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
   for (const u16 rule : std::span(alerts.rules, count)) {
-    if (rule >= pipeline.rules->size() || !alert_rules.take(pipeline, rule, ends, metadata.rx_time_ns))
-      continue;
+    if (rule >= pipeline.rules->size()) continue;
+    const auto answer = alert_rules.take(pipeline, rule, ends, metadata.rx_time_ns);
+    if (answer != dataplane::AlertRules::Answer::told) continue;
     const gpu::RuleHead& head = (*pipeline.rules)[rule];
     verdict.alerts.push_back({head.gid, head.sid, head.rev, head.priority, head.msg, head.category});
   }

@@ -2,12 +2,13 @@
 #include "userspace/dataplane/alert_rules.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "maps/hash.h"
+#include "maps/parse.h"
+#include "userspace/dataplane/exchange.hpp"
 #include "userspace/dataplane/random_key.hpp"
 
 namespace xdpgpu::dataplane {
@@ -18,8 +19,6 @@ using gpu::RuleHead;
 using gpu::Suppression;
 using gpu::signatures::Address;
 using gpu::signatures::Range;
-
-__extension__ typedef unsigned __int128 Wide;
 
 // An entry: 48 bits of a hash, 52 of its window's end in microseconds, 28 of the matches in it. No entry is
 // 0.
@@ -37,18 +36,6 @@ Window window_of(Wide entry) noexcept {
 }
 Wide entry_of(const Window& window) noexcept {
   return Wide{window.tag} << kTagAt | Wide{window.until_us} << kEndAt | window.count;
-}
-
-// Both halves as they are; whether they are of the same moment, the exchange says.
-Wide load(const u64 (&entry)[2]) noexcept {
-  return Wide{__atomic_load_n(&entry[1], __ATOMIC_RELAXED)} << 64 |
-         __atomic_load_n(&entry[0], __ATOMIC_RELAXED);
-}
-// std::atomic of so much is a call into a library, which may lock (CMakeLists.txt has the processor's own).
-bool exchange(u64 (&entry)[2], Wide seen, Wide next) noexcept {
-  static_assert(std::endian::native == std::endian::little);
-  typedef Wide __attribute__((may_alias)) Whole;
-  return __sync_bool_compare_and_swap(reinterpret_cast<Whole*>(&entry[0]), seen, next);
 }
 
 // What a match makes of its window, and whether it is told. A window in which further matches change nothing
@@ -118,8 +105,14 @@ bool is_suppressed(const std::vector<Suppression>& lines, const RuleHead& rule, 
 
 }  // namespace
 
-Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata) noexcept {
+Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata, u32 connection) noexcept {
   Ends ends;
+  ends.protocol = metadata.protocol;
+  ends.connection = connection;
+  if (const u32 l4 = metadata.l4_offset; metadata.flags & XG_PKT_PORTS && l4 + 4 <= length) {
+    ends.src_port = xg_load16(frame + l4);
+    ends.dst_port = xg_load16(frame + l4 + 2);
+  }
   const u32 l3 = metadata.l3_offset;
   const auto addresses = [&](u8 version, u32 at, u32 bytes) {
     if (l3 + at + 2 * bytes > length) return;
@@ -213,12 +206,19 @@ const AlertRules::Pipeline* AlertRules::find(const Policies& policies, u32 gener
   return of == policies.rend() || pipeline >= of->pipelines.size() ? nullptr : &of->pipelines[pipeline];
 }
 
-bool AlertRules::take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept {
+AlertRules::Answer AlertRules::take(const Pipeline& pipeline, u16 rule, const Ends& ends,
+                                    u64 now_ns) noexcept {
   const auto& [rules, suppressed, matches] = pipeline;
-  if (!rules || rule >= rules->size()) return true;
+  if (!rules || rule >= rules->size()) return Answer::told;
   const RuleHead& head = (*rules)[rule];
-  if (suppressed && is_suppressed(*suppressed, head, ends)) return false;
-  return head.limit.type == AlertLimit::Type::none || counts_.count(head, ends, now_ns);
+  if (!head.bits.empty()) {
+    if (!bits_.hold(head.bits, ends, now_ns)) return Answer::holds_not;
+    bits_.change(head.bits, ends, now_ns);
+  }
+  if (head.noalert) return Answer::noalert;
+  if (suppressed && is_suppressed(*suppressed, head, ends)) return Answer::limited;
+  const bool told = head.limit.type == AlertLimit::Type::none || counts_.count(head, ends, now_ns);
+  return told ? Answer::told : Answer::limited;
 }
 
 }  // namespace xdpgpu::dataplane

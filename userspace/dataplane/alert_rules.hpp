@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/dataplane/alert_rules.hpp: rules that hold for packets: how often they did, how often they alert,
-// and for whom not (gpu/rule_source.hpp). What is decided of packets is not changed by it.
+// userspace/dataplane/alert_rules.hpp: rules that hold for packets, as far as the device can tell: whether
+// the bits that they ask for are set, how often they held, how often they alert, and for whom not
+// (gpu/rule_source.hpp). What is decided of packets is not changed by it.
 //
 //   RuleMatches  how often each rule of a pipeline has held
 //   AlertCounts  how often rules with thresholds have, for whom; of all workers together
@@ -16,17 +17,12 @@
 
 #include "gpu/rule_source.hpp"
 #include "maps/packet.h"
+#include "userspace/dataplane/rule_bits.hpp"
 
 namespace xdpgpu::dataplane {
 
-// Between whom a packet goes. Addresses as signatures::Address has them.
-struct Ends {
-  u8 version = 0;  // of IP: 4 or 6
-  gpu::signatures::Address src{}, dst{};
-};
-
-// As the parser found its first IP header; no version where there is none.
-Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata) noexcept;
+// As the parser found its first IP header; no version where there is none. connection: as the device told it.
+Ends ends_of(const u8* frame, u32 length, const xg_metadata& metadata, u32 connection) noexcept;
 
 class RuleMatches {
  public:
@@ -120,12 +116,17 @@ class AlertRules {
 
   // Any thread; none waits. The pipeline of the policy with that generation; nullptr: it is not known.
   static const Pipeline* find(const Policies& policies, u32 generation, u16 pipeline) noexcept;
-  // Whether an alert of a pipeline's rule is told.
-  bool take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
+  // What becomes of a pipeline's rule that holds by all that the device asks for: it does not hold by its
+  // bits, or has no alert by its own word; its alert is one too many, or for nobody to be told of; or it is
+  // told.
+  enum class Answer : u8 { holds_not, noalert, limited, told };
+  Answer take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
   u64 forgotten() const noexcept { return counts_.forgotten(); }
+  u64 bits_forgotten() const noexcept { return bits_.forgotten(); }
 
  private:
   AlertCounts counts_;
+  RuleBits bits_;
   std::unique_ptr<const Policies> owned_;  // the control thread's
   std::atomic<const Policies*> policies_{nullptr};
 };

@@ -122,15 +122,17 @@ xg_alerts EventLog::told_of(const xg_alerts& all, const AlertRules::Policies* po
   const AlertRules::Pipeline* pipeline = nullptr;
   if (policies != nullptr) pipeline = AlertRules::find(*policies, metadata.generation, metadata.pipeline);
   const bool tells = selection_.tells(EventKind::alert);
-  Ends ends;
-  if (tells && pipeline != nullptr) ends = ends_of(frame, length, metadata);
+  const Ends ends = pipeline != nullptr ? ends_of(frame, length, metadata, all.connection) : Ends{};
   xg_alerts told{};
   const u32 count = std::min<u32>(all.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
   for (u32 i = 0; i < count; ++i) {
     const u16 rule = all.rules[i];
+    auto answer = AlertRules::Answer::told;
+    if (pipeline != nullptr) answer = selection_.rules().take(*pipeline, rule, ends, metadata.rx_time_ns);
+    if (answer == AlertRules::Answer::holds_not) continue;
     if (pipeline != nullptr && pipeline->matches) pipeline->matches->add(worker_, rule);
-    if (!tells) continue;
-    if (pipeline != nullptr && !selection_.rules().take(*pipeline, rule, ends, metadata.rx_time_ns))
+    if (!tells || answer == AlertRules::Answer::noalert) continue;
+    if (answer == AlertRules::Answer::limited)
       dataplane::count(counters.limited);
     else if (selection_.take_rule(metadata.pipeline, rule, now_ns))
       told.rules[told.count++] = rule;

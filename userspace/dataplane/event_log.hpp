@@ -83,7 +83,7 @@ struct Event {
   u8 port;           // that it came in on
   xg_alerts alerts;  // of an alert: those that are told
   bool audited;      // what was decided is not done
-  static constexpr u32 kBytes = 1359;
+  static constexpr u32 kBytes = 1343;
   u8 packet[kBytes];
 };
 static_assert(sizeof(Event) == 1408);

@@ -78,11 +78,18 @@ class Maker {
 
   static void lower(const std::vector<rules::Rule>& rules, const rules::Classes& classes,
                     gpu::FileRules& to) {
-    std::vector<std::pair<sig::Signature, gpu::RuleHead>> made;
+    struct Made {
+      sig::Signature signature;
+      gpu::RuleHead head;
+      std::array<u32, 3> by_bits;
+    };
+    std::vector<Made> made;
     rules::NotYetCounts not_yet;
     u64 passing = 0, over_tcp_too = 0;
-    for (const rules::Rule& rule : rules) {
-      auto lowered = rules::lower(rule);
+    auto all = rules::lower(rules);
+    for (std::size_t i = 0; i < rules.size(); i++) {
+      const rules::Rule& rule = rules[i];
+      rules::Lowered& lowered = all[i];
       not_yet.add(lowered);
       over_tcp_too += lowered.over_tcp_too;
       if (!lowered.signature) {
@@ -98,17 +105,23 @@ class Maker {
                          rule.msg,
                          category == classes.end() ? rule.classtype : category->second.description,
                          rule.threshold.value_or(rules::Threshold{}),
-                         rules::cost_of(signature)};
-      made.emplace_back(std::move(*lowered.signature), std::move(head));
+                         rules::cost_of(signature),
+                         lowered.bits,
+                         lowered.noalert};
+      const auto by_bits = order_by_bits(rule);
+      made.push_back({std::move(*lowered.signature), std::move(head), by_bits});
     }
-    const auto order = [](const sig::Signature& rule) {
-      return std::tuple(turn_of(rule.action), rule.priority, rule.gid, rule.sid);
+    const auto less = [](const Made& one, const Made& other) {
+      const auto behind = [](const Made& rule) {
+        return std::tuple(rule.signature.priority, rule.signature.gid, rule.signature.sid);
+      };
+      return std::tuple(turn_of(one.signature.action), other.by_bits, behind(one)) <
+             std::tuple(turn_of(other.signature.action), one.by_bits, behind(other));
     };
-    std::sort(made.begin(), made.end(),
-              [&](const auto& one, const auto& other) { return order(one.first) < order(other.first); });
+    std::sort(made.begin(), made.end(), less);
     std::vector<sig::Signature> signatures;
     std::vector<gpu::RuleHead> heads;
-    for (auto& [signature, head] : made) {
+    for (auto& [signature, head, by_bits] : made) {
       signatures.push_back(std::move(signature));
       heads.push_back(std::move(head));
     }

@@ -369,7 +369,7 @@ Result<Value> bits(const Keyword& keyword, std::string_view text) {
       {"set", Do::set},      {"unset", Do::unset},         {"toggle", Do::toggle},
       {"isset", Do::is_set}, {"isnotset", Do::is_not_set}, {"noalert", Do::no_alert}};
   constexpr Choice<Of> kOf[] = {{"ip_src", Of::src}, {"ip_dst", Of::dst}, {"ip_pair", Of::pair}};
-  constexpr Choice<Of> kHost[] = {{"src", Of::src}, {"dst", Of::dst}, {"both", Of::pair}};
+  constexpr Choice<Of> kHost[] = {{"src", Of::src}, {"dst", Of::dst}};
   const auto parts = at_commas(text);
   Bits made;
   bool tracked = false;
@@ -377,6 +377,7 @@ Result<Value> bits(const Keyword& keyword, std::string_view text) {
   if (!what) return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[0]));
   made.what = *what;
   made.of = keyword.name == "flowbits" ? Of::flow : Of::src;
+  made.is_hostbits = keyword.name == "hostbits";
   if (made.what == Do::no_alert) {
     if (parts.size() > 1) return wrong(fmt::format("{}: noalert takes no name", keyword.name));
     return Value(std::move(made));

@@ -84,7 +84,8 @@ struct Bits {
   enum class Do : u8 { set, unset, toggle, is_set, is_not_set, no_alert } what = Do::set;
   std::vector<std::string> names;  // several: any of them
   enum class Of : u8 { flow, src, dst, pair } of = Of::flow;
-  u32 seconds = 0;  // until it is forgotten; 0: not by time
+  u32 seconds = 0;  // until it is forgotten; 0: not said
+  bool is_hostbits = false;
 };
 struct Exactly {
   u64 value = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "userspace/compiler/rules/bits.hpp"
 #include "userspace/compiler/rules/lower_header.hpp"
 #include "userspace/compiler/rules/lower_payload.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
@@ -107,11 +108,12 @@ class Lowering {
     if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
     if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
+    if (const auto why = not_followed(made_.action, bits_)) not_yet(bits_keyword(), *why);
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
     if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
     made_.once_a_flow = rule_.type == Type::ip_only && !made_.dns && rule_.header.src.out.empty() &&
                         rule_.header.dst.out.empty();
-    return {std::move(made_), {}, over_tcp_too_};
+    return {std::move(made_), {}, over_tcp_too_, std::move(bits_), noalert_, of_connections_};
   }
 
  private:
@@ -161,17 +163,35 @@ class Lowering {
     if (protocols.none()) not_yet(named ? "dns.query" : "dns.opcode", "it is looked for over UDP alone");
   }
 
-  // Of what a packet by itself decides: a message says whether it goes to a server; no fragment is put
-  // together, and no stream is there.
+  // No fragment is put together, and no stream is there. A DNS message says itself which way it goes.
   void flow_is(const FlowIs& is) {
-    const bool of_packets = made_.header.protocols == std::bitset<256>().set(17);
+    if (is.only_stream) return not_yet("flow", "it is looked for in a stream");
+    if (is.only_frag) return not_yet("flow", "no fragments are put together");
     const bool way = is.to_server || is.to_client;
-    if (!of_packets || (way && !made_.dns) || is.established || is.not_established || is.only_stream ||
-        is.no_stream || is.only_frag)
-      return not_yet("flow", "it is about a flow, or what is remembered");
-    if (!way) return;
-    made_.dns->queries = is.to_server;
-    made_.dns->answers = is.to_client;
+    if (way && made_.dns) {
+      made_.dns->queries = is.to_server;
+      made_.dns->answers = is.to_client;
+    }
+    using Way = sig::ConnectionIs::Way;
+    sig::ConnectionIs asks;
+    if (way && !made_.dns) asks.way = is.to_server ? Way::to_server : Way::to_client;
+    if (is.established || is.not_established) asks.established = is.established;
+    if (asks.way != Way::any || asks.established) of_connection(asks);
+  }
+
+  void of_connection(const sig::ConnectionIs& asks) {
+    made_.conditions.emplace_back(asks);
+    of_connections_ = true;
+  }
+
+  void bits_are(const Bits& bits) {
+    if (bits.what == Bits::Do::no_alert) {
+      noalert_ = true;
+      return;
+    }
+    bits_.push_back(bits_of(bits));
+    // Whether there are connections at all.
+    if (bits.of == Bits::Of::flow && !of_connections_) of_connection({});
   }
 
   void condition(const Condition& condition) {
@@ -194,6 +214,10 @@ class Lowering {
       made_.dns->operations.push_back({static_cast<u8>(is.value), is.negated});
     } else if (name == "flow") {
       flow_is(rule_.flow);
+    } else if (name == "noalert") {
+      noalert_ = true;
+    } else if (name == "flowbits" || name == "xbits" || name == "hostbits") {
+      bits_are(std::get<Bits>(condition.value));
     } else if (name == "ipopts") {
       const auto type = ip_option_of(std::get<IpOption>(condition.value).name);
       if (type)
@@ -203,6 +227,11 @@ class Lowering {
     } else if (name != "ip_proto") {
       not_yet(name, why_not(*condition.keyword));
     }
+  }
+
+  std::string_view bits_keyword() const {
+    const auto is = [](const Condition& one) { return std::holds_alternative<Bits>(one.value); };
+    return std::find_if(rule_.conditions.begin(), rule_.conditions.end(), is)->keyword->name;
   }
 
   // Of a threshold that is not the rule's own, too.
@@ -292,6 +321,8 @@ class Lowering {
   sig::Signature made_;
   std::vector<NotYet> not_yet_;
   bool over_tcp_too_ = false;
+  std::vector<gpu::RuleBits> bits_;
+  bool noalert_ = false, of_connections_ = false;
 };
 
 }  // namespace
@@ -315,5 +346,12 @@ std::vector<std::pair<std::string, u64>> NotYetCounts::sorted() const {
 }
 
 Lowered lower(const Rule& rule, u32 priority) { return Lowering(rule, priority).done(); }
+
+std::vector<Lowered> lower(std::span<const Rule> rules) {
+  std::vector<Lowered> all;
+  for (const Rule& rule : rules) all.push_back(lower(rule));
+  settle_bits(rules, all);
+  return all;
+}
 
 }  // namespace xdpgpu::rules

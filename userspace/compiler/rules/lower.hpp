@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets alone
-// decide, as Suricata 7.0.10 does. That needs no stream, no flow, no application's protocol but DNS over UDP,
-// and nothing that is remembered but how often a rule has alerted (thresholds.hpp).
+// userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets
+// decide, with what a stage `conntrack` says of their connections, as Suricata 7.0.10 does. That needs no
+// stream, no application's protocol but DNS over UDP, and nothing that rules remember but bits (bits.hpp) and
+// how often they have alerted (thresholds.hpp).
 //
 // Rules for DNS are for TCP, too, where messages stand in a stream: of those the half that is about UDP is
 // decided (Lowered::over_tcp_too).
@@ -14,7 +15,9 @@
 // these.
 #pragma once
 
-#include "gpu/signatures.hpp"
+#include <span>
+
+#include "gpu/rule_source.hpp"
 #include "userspace/compiler/rules/rule.hpp"
 
 namespace xdpgpu::rules {
@@ -30,6 +33,9 @@ struct Lowered {
   std::optional<gpu::signatures::Signature> signature;
   std::vector<NotYet> not_yet;  // each keyword once, in the rule's order; none where there is a signature
   bool over_tcp_too = false;    // what the rule asks of DNS messages over TCP, the signature does not
+  std::vector<gpu::RuleBits> bits{};  // that it asks for, or changes
+  bool noalert = false;
+  bool of_connections = false;  // it needs a stage `conntrack` in front
 };
 // The keywords that stand in the way, and of how many rules.
 class NotYetCounts {
@@ -41,7 +47,16 @@ class NotYetCounts {
  private:
   std::vector<std::pair<std::string, u64>> counts_;  // in the order in which they came
 };
-// priority: of a rule that has none by its own word or its class.
+// By itself: what it asks of bits may hang on rules that are not decided. priority: of a rule that has none
+// by its own word or its class.
 Lowered lower(const Rule& rule, u32 priority = 3);
+// All that there are, in their order. A rule that asks for a bit is decided only where all that change it
+// are.
+std::vector<Lowered> lower(std::span<const Rule> rules);
+
+// In which order rules of one action count, as for Suricata: the higher one first. Those that set a bit stand
+// in front of those that ask for it; but on addresses it knows of setting by `hostbits` alone, and of asking
+// by `xbits` alone (detect-engine-sigorder.c, SCSigGetXbitsType).
+std::array<u32, 3> order_by_bits(const Rule& rule);
 
 }  // namespace xdpgpu::rules
