@@ -162,6 +162,15 @@ Result<gpu::signatures::StringSet> parse_strings(std::string name, std::string_v
   return made;
 }
 
+Result<Datasets::Strings> Datasets::read(const std::string& name, const std::string& file) {
+  if (const auto known = wrong_.find(file); known != wrong_.end()) return wrong(known->second);
+  const auto content = read_(file);
+  auto strings = content ? parse_strings(name, **content, file) : wrong(content.error());
+  if (strings) return std::make_shared<const gpu::signatures::StringSet>(*std::move(strings));
+  wrong_.emplace(file, strings.error());
+  return wrong(std::move(strings.error()));
+}
+
 Result<void> Datasets::take(const Place& rule, Dataset& one) {
   const auto known = known_.find(in_lower_case(one.name));
   if (known != known_.end()) {
@@ -182,11 +191,9 @@ Result<void> Datasets::take(const Place& rule, Dataset& one) {
     return wrong(fmt::format("dataset {} has no type, and no rule in front says it", one.name));
   if (!one.load.empty() && one.save.empty()) one.file = beside(rule.file, one.load);
   if (one.type == "string" && !one.file.empty() && read_) {
-    const auto content = read_(one.file);
-    if (!content) return wrong(fmt::format("dataset {}: {}", one.name, content.error()));
-    auto strings = parse_strings(one.name, **content, one.file);
+    auto strings = read(one.name, one.file);
     if (!strings) return wrong(fmt::format("dataset {}: {}", one.name, strings.error()));
-    one.strings = std::make_shared<const gpu::signatures::StringSet>(*std::move(strings));
+    one.strings = *std::move(strings);
   }
   known_.emplace(in_lower_case(one.name), Known{rule, one});
   return {};

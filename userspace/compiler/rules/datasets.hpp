@@ -62,8 +62,11 @@ class Datasets {
     Place place;
     Dataset dataset;
   };
+  using Strings = std::shared_ptr<const gpu::signatures::StringSet>;
+  Result<Strings> read(const std::string& name, const std::string& file);
   ReadFile read_;
-  std::map<std::string, Known, std::less<>> known_;
+  std::map<std::string, Known, std::less<>> known_;  // by name
+  std::map<std::string, std::string> wrong_;         // files that are: why
 };
 
 }  // namespace xdpgpu::rules
