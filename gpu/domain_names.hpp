@@ -8,7 +8,7 @@
 //
 // A name has one to 127 labels with a dot between them, 253 bytes in all; a label has 1 to 63 letters in
 // lower case, digits, '-' and '_'. Names in other alphabets stand there in their ASCII form (RFC 5891:
-// "xn--...").
+// "xn--..."); userspace/policy/domain_file.hpp takes them in it.
 #pragma once
 
 #include <algorithm>

@@ -37,6 +37,8 @@ struct RuleSource {
   // Each may be missing: no name. classification.config and threshold.config; the others are
   // suricata-update's.
   RuleFile classification, disable, enable, modify, drop, threshold;
+  // That rules of the files look names up in: they are loaded from files that rules name.
+  std::vector<signatures::SharedStrings> sets{};
   bool operator==(const RuleSource&) const = default;
 };
 

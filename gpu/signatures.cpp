@@ -132,10 +132,11 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
   if (signature.dns) {
     const auto& names = signature.dns->names;
     if (names.size() > kMostNames || signature.dns->operations.size() > kMostNames ||
-        std::any_of(names.begin(), names.end(),
-                    [](const NameIs& name) { return name.sizes.size() > kMostNames; }))
-      return "asks more than 8 times for the name, its size or the operation of a DNS message: ask less "
-             "often";
+        std::any_of(names.begin(), names.end(), [](const NameIs& name) {
+          return name.sizes.size() > kMostNames || name.sets.size() > kMostNames;
+        }))
+      return "asks more than 8 times for the name, its size, its sets or the operation of a DNS message: ask "
+             "less often";
     for (const NameIs& name : names)
       if (std::any_of(name.steps.begin(), name.steps.end(), has_variables)) return "has variables of a name";
   }

@@ -25,8 +25,10 @@
 
 #include <array>
 #include <bitset>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -49,7 +51,7 @@ inline constexpr u32 kMostPatterns = 48;
 // Of a DNS message: a name's text is cut behind so many bytes, without the dot in front; so many labels and
 // pointers are followed for one; and so many of its questions are asked for.
 inline constexpr u32 kMostName = 1025, kMostLabels = 255, kMostQuestions = 1024;
-// Of one signature: inspections of names, sizes of one, and operations.
+// Of one signature: inspections of names, sizes and sets of one, and operations.
 inline constexpr u32 kMostNames = 8;
 
 enum class Action : u8 { alert, pass, drop, reject, reject_dst, reject_both };
@@ -283,11 +285,39 @@ struct SizeIs {
   bool negated = false;
   bool operator==(const SizeIs&) const = default;
 };
-// One of the message's names matches by itself: its text has these sizes, and the steps match it as they
-// would a payload. They have no variables.
+// Strings of any bytes, as one text: there may be millions.
+struct StringSet {
+  std::string name;
+  std::string bytes;      // of all, one behind the other
+  std::vector<u32> ends;  // of each, in `bytes`
+  bool operator==(const StringSet&) const = default;
+
+  void add(std::string_view string) {
+    bytes += string;
+    ends.push_back(static_cast<u32>(bytes.size()));
+  }
+  std::string_view operator[](std::size_t i) const {
+    const u32 first = i == 0 ? 0 : ends[i - 1];
+    return std::string_view(bytes).substr(first, ends[i] - first);
+  }
+};
+// All that ask for a set share it.
+struct SharedStrings {
+  std::shared_ptr<const StringSet> set;  // never nullptr
+  bool operator==(const SharedStrings& other) const { return set == other.set || *set == *other.set; }
+};
+// A name's text, with the dot in front if there is one, is one of the strings, byte by byte.
+struct InSet {
+  SharedStrings strings;
+  bool negated = false;
+  bool operator==(const InSet&) const = default;
+};
+// One of the message's names matches by itself: its text has these sizes, it is in these sets, and the steps
+// match it as they would a payload. They have no variables.
 struct NameIs {
   bool dot_prefix = false;  // a dot stands in front of its text
   std::vector<SizeIs> sizes;
+  std::vector<InSet> sets;
   std::vector<Step> steps;
   bool operator==(const NameIs&) const = default;
 };

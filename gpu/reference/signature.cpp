@@ -407,10 +407,24 @@ bool size_matches(const sig::SizeIs& size, std::size_t bytes) {
   return (size.bytes.first <= bytes && bytes <= size.bytes.last) != size.negated;
 }
 
+bool is_one_of(const sig::StringSet& set, std::string_view text) {
+  for (std::size_t i = 0; i < set.ends.size(); i++)
+    if (set[i] == text) return true;
+  return false;
+}
+
+bool is_in(const std::vector<sig::InSet>& sets, std::string_view text, u64& work) {
+  return std::all_of(sets.begin(), sets.end(), [&](const sig::InSet& one) {
+    work += 1 + (text.size() + 15) / 16;
+    return is_one_of(*one.strings.set, text) != one.negated;
+  });
+}
+
 bool name_matches(const sig::NameIs& wanted, const std::string& name, u64& work) {
   const std::string text = wanted.dot_prefix ? "." + name : name;
   for (const auto& size : wanted.sizes)
     if (!size_matches(size, text.size())) return false;
+  if (!is_in(wanted.sets, text, work)) return false;
   Inspection inspection(wanted.steps, {reinterpret_cast<const u8*>(text.data()), text.size()});
   const bool holds = inspection.matches_from(0);
   work += inspection.work();

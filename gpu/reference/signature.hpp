@@ -55,7 +55,7 @@ bool matches(const signatures::Signature& signature, const SignaturePacket& pack
 // place that has the first four, 1 for each 16 bytes of it or part of them. A regular expression, each time
 // that it is begun: each byte that is read, and behind it, if another one is, each position that has it and
 // branches(), is 1 and 1 for each 32 positions of the automaton or part of them; and each 8 of all these
-// cost 1.
+// cost 1. A set that a name is looked up in costs 1, and 1 for each 16 bytes of the name or part of them.
 bool matches(const signatures::Signature& signature, const SignaturePacket& packet, u64& work);
 
 // Whether an expression, negated or not, is in what it is looked for in. Adds to `work` what its bytes cost.

@@ -98,7 +98,11 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
   using namespace xdpgpu::fuzz;
   const Input input(data, size);
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const auto loaded = rules::load_rules({{"input", text}}, rules::usual_variables(), {});
+  // The files that they name are like it, too.
+  const auto read = [&](const std::string&) -> tl::expected<std::shared_ptr<const std::string>, std::string> {
+    return std::make_shared<const std::string>(text);
+  };
+  const auto loaded = rules::load_rules({{"input", text}}, rules::usual_variables(), {}, {}, read);
   for (const auto& one : loaded.wrong)
     if (one.why.empty() || one.place.line == 0) fail(input, "a rule is refused without a place or a reason");
   for (const auto& rule : loaded.rules) {
@@ -106,6 +110,10 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     judge(input, rules::lower(rule));
   }
   (void)rules::parse_classes({"input", text});
+  (void)rules::dataset_paths(text, "input");
+  if (const auto strings = rules::parse_strings("input", text, "input"))
+    for (std::size_t i = 0; i < strings->ends.size(); i++)
+      if ((*strings)[i].size() > 1022) fail(input, "a string is longer than its line");
   (void)rules::parse_limits({"input", text}, rules::usual_variables());
   const auto matchers = rules::parse_matchers({"input", text});
   const auto modifications = rules::parse_modifications({"input", text});

@@ -52,7 +52,8 @@ class DomainsOnTheWire : public OnTheWire {
 INSTANTIATE_TEST_SUITE_P(Netns, DomainsOnTheWire, kNativeAndGeneric, config_name);
 
 TEST_P(DomainsOnTheWire, NamesOfListsAreDealtWithByTheirLists) {
-  const TemporaryFile ads("# ads\n0.0.0.0 ads.example\ntracker.example.  # both\n", ".txt");
+  const TemporaryFile ads("# ads\n0.0.0.0 ads.example\ntracker.example.  # both\nB\u00fccher.example\n",
+                          ".txt");
   attach(watching(R"({"stage": "domains", "lists": [{"list": "@ads", "action": "drop"},
                       {"list": "@back", "action": "tx"}, {"list": "@fine", "action": "next"}]})",
                   fmt::format(R"("ads": {{"type": "domain", "file": "{}", "subdomains": true}},
@@ -66,6 +67,8 @@ TEST_P(DomainsOnTheWire, NamesOfListsAreDealtWithByTheirLists) {
   EXPECT_EQ(fate("a.b.tracker.example"), "drop");
   EXPECT_EQ(fate("good.ads.example"), "pass") << "an exception";
   EXPECT_EQ(fate("x.good.ads.example"), "drop") << "that stands for itself alone";
+  EXPECT_EQ(fate("www.xn--bcher-kva.example"), "drop") << "as it is asked for";
+  EXPECT_EQ(fate("b\u00fccher.example"), "pass") << "as nobody asks for it";
   EXPECT_EQ(fate("a.test"), "tx");
   EXPECT_EQ(fate("test"), "pass");
   // One flow, whose queries are for this and that.

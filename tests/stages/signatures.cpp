@@ -244,9 +244,26 @@ sig::Step random_name_step(Random& random, bool first) {
   }
 }
 
+// Names of one or two short labels, which messages often have: with a dot in front, if asked for, or with
+// other letters.
+sig::SharedStrings random_strings(Random& random, bool dot) {
+  const auto made = std::make_shared<sig::StringSet>();
+  made->name = "names";
+  const u32 count = random.one_in(6) ? random.below(2) : random.below(120);
+  for (u32 i = 0; i < count; i++) {
+    std::string name = dot != random.one_in(8) ? "." : "";
+    name += letters(random, random.between(1, 2));
+    if (random.one_in(3)) name += "." + letters(random, random.one_in(16) ? 60 : random.between(1, 2));
+    made->add(name);
+  }
+  return {made};
+}
+
 sig::NameIs random_name_is(Random& random) {
   sig::NameIs name;
   name.dot_prefix = random.one_in(2);
+  for (u32 i = random.one_in(3) ? random.between(1, 2) : 0; i != 0; i--)
+    name.sets.push_back({random_strings(random, name.dot_prefix), random.one_in(3)});
   for (u32 i = random.one_in(3) ? random.between(1, 2) : 0; i != 0; i--) {
     const u32 first = random.below(12);
     name.sizes.push_back({{first, first + random.below(20)}, random.one_in(4)});

@@ -374,6 +374,85 @@ TEST_P(Signatures, LookForPatternsOfNamesInNamesAndForOthersInPayloads) {
   EXPECT_EQ(answers.at(0).alerts.rules[0], 2u);
 }
 
+sig::SharedStrings strings(const std::vector<std::string>& all, u32 others = 0) {
+  const auto made = std::make_shared<sig::StringSet>();
+  for (u32 i = 0; i < others / 2; i++) made->add(fmt::format("n{}.example", i));
+  for (const std::string& one : all) made->add(one);
+  for (u32 i = others / 2; i < others; i++) made->add(fmt::format("n{}.example", i));
+  return {made};
+}
+sig::Signature rule_for_sets(std::vector<sig::InSet> sets, bool dot_prefix = false) {
+  sig::NameIs is;
+  is.dot_prefix = dot_prefix;
+  is.sets = std::move(sets);
+  return rule_for_dns(for_name(is));
+}
+
+TEST_P(Signatures, LookNamesUpInSets) {
+  const std::string binary("\0\xff\0", 3), eight = "12345.de", longest(253, 'x');
+  const sig::SharedStrings some = strings({"bad.example", "BAD.example", binary, eight, "12345678.example",
+                                           "", longest.substr(0, 63), "bad.example"},
+                                          20'000),
+                           dotted = strings({".worse.example"}), none = strings({});
+  // 1: in a set; 2: in another, with a dot in front; 3: one of `some` that `dotted` has not; 4: none of
+  // three.
+  const std::vector<sig::Signature> rules{
+      rule_for_sets({{some}}), rule_for_sets({{dotted}, {none, true}}, true),
+      rule_for_sets({{strings({"odd.example", "even.example"})}, {strings({"odd.example"}), true}}),
+      rule_for_sets(
+          {{some, true}, {dotted, true}, {strings({"odd.example", "worse", "a", "ba.example"}), true}})};
+  struct Case {
+    std::string name;
+    u32 rule;
+  };
+  for (const auto& [name, rule] : {Case{"bad.example", 1},
+                                   Case{"BAD.example", 1},
+                                   Case{"Bad.example", 4},
+                                   Case{"bad.exampl", 4},
+                                   Case{"bad.example.a", 4},
+                                   Case{"ad.example", 4},
+                                   Case{binary, 1},
+                                   Case{binary.substr(0, 2), 4},
+                                   Case{binary + std::string(1, '\0'), 4},
+                                   Case{eight, 1},
+                                   Case{"12345678.example", 1},
+                                   Case{longest.substr(0, 63), 1},
+                                   Case{longest.substr(0, 62), 4},
+                                   Case{"worse.example", 2},
+                                   Case{"odd.example", 0},
+                                   Case{"even.example", 3},
+                                   Case{"worse", 0},
+                                   Case{"a", 0},
+                                   Case{"ba.example", 0},
+                                   Case{"n0.example", 1},
+                                   Case{"n9999.example", 1},
+                                   Case{"n19999.example", 1},
+                                   Case{"n20000.example", 4},
+                                   Case{"n00.example", 4}}) {
+    SCOPED_TRACE(name);
+    Answers answers;
+    check(single_frame(datagram(asks({name}), 53), 0), {{"rules", {with(rules)}}}, {1}, answers);
+    if (IsSkipped() || HasFailure()) return;
+    EXPECT_EQ(XG_VERDICT_RULE(answers.at(0).verdict), rule);
+  }
+}
+
+// A name of 299 bytes costs 1 + 19 for each set that it is looked up in.
+TEST_P(Signatures, LookNamesUpAsOftenAsTheyMay) {
+  const sig::SharedStrings none = strings({"a"});
+  const std::string label(59, 'a'), name = label + "." + label + "." + label + "." + label + "." + label;
+  for (const u32 count : {12u, 13u}) {
+    std::vector<sig::Signature> rules;
+    for (u32 i = 0; i < count; i++) rules.push_back(rule_for_sets({{none}}));
+    SignaturesSettings settings = with(rules);
+    settings.work = 256;
+    Answers answers;
+    check(single_frame(datagram(asks({name}), 53), 0), {{"rules", {settings}}}, {1}, answers);
+    if (IsSkipped() || HasFailure()) return;
+    EXPECT_EQ(XG_VERDICT_RULE(answers.at(0).verdict), count * 20 > 256 ? count + 1 : 0u);
+  }
+}
+
 TEST_P(Signatures, LeaveNoMessageUnseenThatIsBeyondWhatTheyRead) {
   const std::string label(63, 'a');
   const std::string longest = label + "." + label + "." + label + "." + std::string(61, 'a');
@@ -499,6 +578,33 @@ TEST(SignaturesPlace, IsBehindAllTablesAndNoOtherIsLikeIt) {
   EXPECT_EQ(error_of({with({rule_for(std::string(9000, 'a'))})}),
             "pipeline \"p\", stage 1 (signatures): its rule 1:0 has a step with a length, a mask, a "
             "variable or an automaton that no device takes");
+}
+
+TEST(SignaturesPlace, HasEachSetOnceHoweverManyRulesAskForIt) {
+  const sig::SharedStrings many = strings({}, 3'000'000);
+  const auto words_of = [](std::vector<sig::Signature> rules) {
+    const auto made = gpu::Pipelines::compile({{"p", {with(std::move(rules))}}});
+    return made ? made.value()->image().size() : 0;
+  };
+  const auto one = words_of({rule_for_sets({{many}})}),
+             three = words_of({rule_for_sets({{many}}), rule_for_sets({{many, true}}),
+                               rule_for_sets({{many}, {strings({"a"})}})});
+  EXPECT_GE(one, 3'000'000u * 4 * 4 / 3);
+  EXPECT_LT(one, 3'000'000u * 4 * 4 / 3 + 1000);
+  EXPECT_LT(three, one + 1000);
+}
+
+TEST(SignaturesPlace, IsNotInMemoryThatNoDeviceHas) {
+  // Of no bytes each: what the set takes goes by how many there are.
+  const auto too_many = std::make_shared<sig::StringSet>();
+  too_many->name = "all";
+  too_many->ends.resize(26'000'000);
+  const auto made = gpu::Pipelines::compile({{"p", {with({rule_for_sets({{{too_many}}})})}}});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(
+      made.error(),
+      "pipeline \"p\", stage 1 (signatures): with the 26000000 strings of the set \"all\" its rules need "
+      "528 MiB of a device's memory, 512 are possible: use fewer");
 }
 
 // Rules that have all that they are found by in common: "aaaa" is the only window of each.

@@ -213,6 +213,36 @@ TEST_P(SignaturesOnTheWire, EditedFilesCountFromTheirApplicationOnAndWrongOnesDo
   expect_conserved(attached_->pins());
 }
 
+TEST_P(SignaturesOnTheWire, RulesForDnsLookNamesUpInFilesBesideThem) {
+  port_ = 53;
+  std::filesystem::create_directory(path("rules/lists"));
+  write("rules/lists/bad.lst", "YmFkLmV4YW1wbGU=\n");  // bad.example
+  write(
+      "rules/a.rules",
+      "drop dns any any -> any any (dns.query; dataset:isset,bad,type string,load lists/bad.lst; sid:1;)\n");
+  write_policy();
+  attach_here();
+  EXPECT_EQ(fate(dns_query("bad.example")), "drop");
+  EXPECT_EQ(fate(dns_query("Bad.example")), "pass") << "byte by byte";
+  EXPECT_EQ(fate(dns_query("worse.example")), "pass");
+  ASSERT_TRUE(has_alerts(1));
+  write("rules/lists/bad.lst", "YmFkLmV4YW1wbGU=\nd29yc2UuZXhhbXBsZQ==\n");
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate(dns_query("worse.example")), "drop");
+  write("rules/lists/bad.lst", "YmFkLmV4YW1wbGU=\nworse.example\n");
+  const auto wrong = apply();
+  EXPECT_EQ(wrong.status, 2) << wrong.err;
+  EXPECT_NE(wrong.err.find("rules/a.rules:1:"), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("rules/lists/bad.lst:2: that is no base64"), std::string::npos) << wrong.err;
+  std::filesystem::remove(path("rules/lists/bad.lst"));
+  const auto missing = apply();
+  EXPECT_EQ(missing.status, 2) << missing.err;
+  EXPECT_NE(missing.err.find("rules/a.rules:1:"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.err.find("rules/lists/bad.lst: No such file"), std::string::npos) << missing.err;
+  EXPECT_EQ(fate(dns_query("worse.example")), "drop") << "all is as it was";
+  expect_conserved(attached_->pins());
+}
+
 TEST_P(SignaturesOnTheWire, ANoisyRuleLeavesRoomForTheOthers) {
   write("rules/a.rules",
         "alert udp any any -> any any (content:\"noise\"; sid:1;)\n"

@@ -130,6 +130,37 @@ TEST_F(CliRules, AreCheckedWithWhatAPolicySaysBesideThem) {
             std::string::npos);
 }
 
+TEST_F(CliRules, SayWhichDatasetsTheyAskFor) {
+  file("bad.lst", "YmFkLmV4YW1wbGU=\nYQ==\n");
+  const std::string rules =
+      file("a.rules",
+           "alert udp any any -> any any (dns.query; dataset:isset,bad,type string,load bad.lst; sid:1;)\n"
+           "alert udp any any -> any any (dns.query; dataset:set,seen,type string; sid:2;)\n");
+  const auto text = run({"rules", "check", "-v", rules});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("looks at dns_query; asks for the dataset bad ("));
+  EXPECT_THAT(text.out, HasSubstr("bad.lst, 2 strings); decided by packets alone, cost 1\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr("; asks for the dataset seen; not yet: dataset (it changes the set: strings "
+                        "are not learnt)\n"));
+  const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out).at("rules");
+  EXPECT_EQ(json.at(0).at("datasets").at(0).at("name"), "bad");
+  EXPECT_EQ(json.at(0).at("datasets").at(0).at("strings"), 2);
+  EXPECT_EQ(json.at(1).at("datasets").at(0).at("file"), "");
+  const std::string policy = file("policy.json", R"({"version": 1, "pipelines": {"p": [{"stage": "signatures",
+      "rules": ["a.rules"]}]}})");
+  EXPECT_THAT(run({"rules", "check", "-v", "--policy", policy}).out, HasSubstr("(bad.lst, 2 strings)"));
+  file("bad.lst", "YQ==\n?\n");
+  const auto wrong = run({"rules", "check", rules});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("bad.lst:2: that is no base64"));
+  EXPECT_THAT(run({"policy", "check", policy}).err, HasSubstr("bad.lst:2: that is no base64"));
+  std::filesystem::remove(std::filesystem::path(rules).parent_path() / "bad.lst");
+  EXPECT_THAT(run({"rules", "check", rules}).err, HasSubstr("dataset bad: cannot open "));
+  EXPECT_THAT(run({"policy", "check", policy}).err,
+              HasSubstr("a.rules:1:1: /pipelines/p/0: dataset bad: cannot open "));
+}
+
 TEST_F(CliRules, HaveReferencesThatAreAddresses) {
   const std::string references =
       file("reference.config", "# where\nconfig reference: cve  http://cve.example/?name=\n");

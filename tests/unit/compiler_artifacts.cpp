@@ -339,6 +339,28 @@ TEST(CompilerArtifacts, OfRuleFilesAreTheirStagesCodeWithWhatIsSaidOfEachRule) {
   EXPECT_THAT(wrong.error().diagnostics, testing::Contains(testing::HasSubstr("two/b.rules:1:")));
 }
 
+// Sets of strings are in the code; whoever orders need not read them.
+TEST(CompilerArtifacts, OfFilesThatRulesNameAreTheirStagesCode) {
+  Compiler compiler;
+  const auto source = [](const std::string& list) {
+    PolicySource made = two_of_rules(
+        "drop udp any any -> any any (dns.query; dataset:isset,bad,type string,load bad.lst; sid:2;)\n");
+    made.files["two/bad.lst"] = list;
+    return made;
+  };
+  const auto first = ask(compiler, source("YWI=\n"), target());
+  ASSERT_TRUE(first) << first.error().sentence;
+  const CompiledPolicy whole = assembled(source("YWI=\n"), target(), *first);
+  EXPECT_EQ(whole.pipelines->image(), direct(source("YWI=\n"), target()).pipelines->image());
+  const auto changed = ask(compiler, source("YWI=\nYWM=\n"), target(), first->artifacts);
+  ASSERT_TRUE(changed) << changed.error().sentence;
+  EXPECT_EQ(changed->recipe.codes[0], first->recipe.codes[0]);
+  EXPECT_NE(changed->recipe.codes[1], first->recipe.codes[1]);
+  const auto wrong = ask(compiler, source("YWI\nno\n"), target());
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().diagnostics, testing::Contains(testing::HasSubstr("two/bad.lst:2:")));
+}
+
 TEST(CompilerArtifacts, OfABackendThatGoesDownAreItsStagesCode) {
   Compiler compiler;
   const PolicySource source = ten_lists();

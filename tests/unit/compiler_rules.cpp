@@ -122,8 +122,6 @@ TEST(Rules, AtTheEdgesAreTakenAsBySuricata) {
                                           {1415, "that Suricata has no Lua"},
                                           {1416, "that Suricata has no Lua"},
                                           {1417, "that Suricata has no Lua"},
-                                          {1426, "a set that nobody fills"},
-                                          {1427, "a set that nobody fills"},
                                           {5008, "what is left out of what is left out"},
                                           {5044, "a protocol that is off by default"},
                                           {5066, "no address of IPv4"}};
@@ -338,6 +336,14 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
            {"http.uri; content:\"a\"; ttl:9;", "beside what single packets have"},
            {"dns.query; content:\"a\"; flow:no_stream;", "beside what single packets have"},
            {"dns.query; dotprefix; content:\"a\"; dotprefix;", "behind a content"},
+           {"dataset:isset,a,type string;", "about a buffer that is named"},
+           {"dns.query; dataset:is,a;", "none of isset"},
+           {"dns.query; dataset:isset;", "no name"},
+           {"dns.query; dataset:isset,a b,type string;", "no name, or one with spaces"},
+           {"dns.query; dataset:isset,a,type;", "no value for \"type\""},
+           {"dns.query; dataset:isset,a,type text;", "no type \"text\""},
+           {"dns.query; dataset:isset,a,type string,load b,load c;", "\"load\" twice"},
+           {"dns.query; dataset:isset,a,type string,load b,state c;", "\"state\" beside"},
            {"dns.opcode:256;", "no number up to 255"},
            {"flow:to_server,to_client;", "to the server and to the client"},
            {"flow:established,stateless;", "one of"},
@@ -408,9 +414,10 @@ template <class T>
 T value_of(const std::string& option) {
   // What byte_test and byte_math name; a relative pcre has a match in front of it.
   const bool names = option.starts_with("byte_test:1,=,size") || option.starts_with("byte_math");
-  const std::string before = names                        ? "byte_extract:1,0,size; byte_extract:1,0,len; "
-                             : option.starts_with("pcre") ? "content:\"a\"; "
-                                                          : "";
+  const std::string before = names                           ? "byte_extract:1,0,size; byte_extract:1,0,len; "
+                             : option.starts_with("pcre")    ? "content:\"a\"; "
+                             : option.starts_with("dataset") ? "http.uri; "
+                                                             : "";
   const auto rule = parsed(rule_with(before + option + ";", option.starts_with("ip_proto") ? "ip" : "tcp"));
   if (!rule) throw std::runtime_error(option + ": " + rule.error());
   if (!rule->conditions.empty()) return std::get<T>(rule->conditions.at(0).value);
@@ -465,6 +472,15 @@ TEST(RuleOptions, AreValues) {
   const auto xbits = value_of<Bits>("xbits:set,a,track ip_dst,expire 60");
   EXPECT_EQ(xbits.of, Bits::Of::dst);
   EXPECT_EQ(xbits.seconds, 60u);
+  const auto dataset = value_of<Dataset>("dataset: isnotset , a,  type string, memcap 1gb,load b c.lst");
+  EXPECT_EQ(dataset.what, Dataset::Do::is_not_set);
+  EXPECT_EQ(dataset.name, "a");
+  EXPECT_EQ(dataset.type, "string");
+  EXPECT_EQ(dataset.load, "b c.lst");
+  EXPECT_EQ(dataset.save, "");
+  const auto state = value_of<Dataset>("dataset:set,a,type md5,state b");
+  EXPECT_EQ(state.load, "b");
+  EXPECT_EQ(state.save, "b");
   EXPECT_EQ(value_of<StreamSize>("stream_size:server,<,6").bytes, (Range{0, 5}));
   EXPECT_TRUE(value_of<UriLength>("urilen:>10,raw").raw);
   EXPECT_EQ(value_of<Exactly>("tos:x10").value, 0x10u);

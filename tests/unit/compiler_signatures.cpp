@@ -46,7 +46,14 @@ std::vector<RuleFile> rule_files(const std::string& name) {
   return files;
 }
 
-Loaded loaded_of(const std::string& name) { return load_rules(rule_files(name), usual_variables(), {}); }
+tl::expected<std::shared_ptr<const std::string>, std::string> read_beside(const std::string& path) {
+  if (!std::filesystem::exists(kData / "signatures" / path)) return tl::unexpected("there is no " + path);
+  return std::make_shared<const std::string>(content_of(kData / "signatures" / path));
+}
+
+Loaded loaded_of(const std::string& name) {
+  return load_rules(rule_files(name), usual_variables(), {}, {}, read_beside);
+}
 
 std::vector<sig::Signature> signatures_of(const std::string& name) {
   std::vector<sig::Signature> signatures;
@@ -240,6 +247,23 @@ TEST(Signatures, OfRealRulesForDnsAreDecidedAsBySuricata) {
   EXPECT_EQ(same, 435u);
 }
 
+TEST(Signatures, WithSetsOfStringsAreDecidedAsBySuricata) {
+  u32 same = 0;
+  EXPECT_EQ(differences("datasets-random.rules", {"dns-random.pcap"}, same),
+            (Causes{{"of a flow that began as DNS", 1467}}));
+  EXPECT_EQ(signatures_of("datasets-random.rules").size(), 499u);
+  EXPECT_EQ(same, 33061u);
+}
+
+TEST(Signatures, WithSetsOfStringsAtTheEdgesAreDecidedAsBySuricata) {
+  u32 same = 0;
+  EXPECT_EQ(differences("datasets.rules",
+                        {"dns-edges.pcap", "dns-random.pcap", "dns-real.pcap", "dns-query.pcap"}, same),
+            Causes{});
+  EXPECT_EQ(signatures_of("datasets.rules").size(), 32u);
+  EXPECT_EQ(same, 10674u);
+}
+
 TEST(Signatures, WithRegularExpressionsAreDecidedAsBySuricata) {
   u32 same = 0;
   EXPECT_EQ(differences("pcre-random.rules", {"pcre.pcap"}, same), Causes{});
@@ -425,6 +449,45 @@ TEST(Lowering, RefusesOfDnsWhatSuricataDoes) {
     ours.insert(one.place.line - 1);  // a line of comment stands in front
   EXPECT_EQ(ours, theirs);
   EXPECT_EQ(ours.size(), 8u);
+}
+
+TEST(Lowering, RefusesOfSetsWhatSuricataDoes) {
+  std::set<u32> theirs, ours;
+  for (const auto& [rules, sid] : alerts().refused)
+    if (rules == "datasets.rules") theirs.insert(sid);
+  const auto lines = rule_texts(content_of(kData / "signatures" / "datasets.rules"), "datasets.rules");
+  for (const auto& one : loaded_of("datasets.rules").wrong)
+    for (const auto& line : lines)
+      if (line.place.line == one.place.line)
+        ours.insert(static_cast<u32>(std::stoul(line.text.substr(line.text.rfind("sid:") + 4))));
+  EXPECT_EQ(ours, theirs);
+  EXPECT_EQ(ours.size(), 11u);
+}
+
+// What a rule asks of sets that it has not: a name's, and why it is not decided.
+TEST(Lowering, LooksNamesUpInSetsThatDoNotChange) {
+  std::map<u32, std::string> why;
+  std::map<u32, std::vector<sig::NameIs>> names;
+  for (const auto& rule : loaded_of("datasets.rules").rules) {
+    const auto lowered = lower(rule);
+    for (const auto& one : lowered.not_yet) why[rule.sid] += one.keyword + ": " + one.why;
+    if (lowered.signature) names[rule.sid] = lowered.signature->dns->names;
+  }
+  EXPECT_EQ(why,
+            (std::map<u32, std::string>{{70, "dataset: it changes the set: strings are not learnt"},
+                                        {71, "dataset: rule 1:70 changes its set: strings are not learnt"},
+                                        {72, "dataset: its set is of type md5: strings alone are looked up"},
+                                        {73, "dataset: it changes the set: strings are not learnt"},
+                                        {74, "dataset: rule 1:73 changes its set: strings are not learnt"}}));
+  ASSERT_EQ(names.at(20).size(), 1u);
+  const auto& sets = names.at(20)[0].sets;
+  ASSERT_EQ(sets.size(), 2u);
+  EXPECT_TRUE(sets[0].negated && sets[1].negated);
+  EXPECT_EQ(sets[0].strings.set->ends.size(), 15u);
+  EXPECT_EQ((*sets[0].strings.set)[5], std::string_view("a\0b.example.com", 15));
+  EXPECT_EQ(names.at(1)[0].sets[0].strings.set, names.at(4)[0].sets[0].strings.set) << "it is one";
+  EXPECT_EQ(names.at(22).size(), 2u);
+  EXPECT_EQ(names.at(24)[0].sets[0].strings.set->ends.size(), 0u);
 }
 
 TEST(Lowering, TakesWhatIsLeftOutOutOfRanges) {

@@ -43,9 +43,6 @@ TEST(DomainFile, TakesListsAsTheyAre) {
 
 TEST(DomainFile, NamesWhatIsNone) {
   EXPECT_THAT(names("a\n b..c\n"), HasSubstr("l:2:2: /lists/l/file: \"b..c\" has nothing between two dots"));
-  EXPECT_THAT(names("b\xc3\xbc"
-                    "cher.de"),
-              HasSubstr("is not ASCII"));
   EXPECT_THAT(names("http://a.b/"), HasSubstr("has a character that no name has"));
   EXPECT_THAT(names("a b"), HasSubstr("\"b\" stands behind a name: a list has one name a line"));
   EXPECT_THAT(names("192.0.2.1"), HasSubstr("is an address"));
@@ -62,6 +59,48 @@ TEST(DomainFile, NamesWhatIsNone) {
   for (int i = 0; i < 126; i++) longest += "a.";
   EXPECT_EQ(names(longest + "a"), longest + "a\n");
   EXPECT_THAT(names(longest + "aa"), HasSubstr("has 254 bytes, and a name 253 at most"));
+}
+
+// As IDNA 2008 has them (RFC 5891), in whichever case: xn--bcher-kva.example is bücher.example.
+TEST(DomainFile, TakesOtherAlphabetsInTheirAsciiForm) {
+  EXPECT_EQ(names("b\u00fccher.example\nB\u00dcCHER.Example\n*.bu\u0308cher.example.\n"),
+            "xn--bcher-kva.example\nxn--bcher-kva.example\n*.xn--bcher-kva.example\n");
+  EXPECT_EQ(names("b\u00fccher.example # \u00fc\n.\u4f8b\u3048.test\n", true),
+            ".xn--bcher-kva.example\n.xn--r8jz45g.test\n");
+  EXPECT_EQ(names("0.0.0.0 _a.stra\u00dfe.example b\n"), "_a.xn--strae-oqa.example\nb\n")
+      << "a sharp s is one, not two";
+  EXPECT_EQ(names("a\u3002b\u00fccher\uff0eexample\n"), "a.xn--bcher-kva.example\n") << "dots of others, too";
+}
+
+TEST(DomainFile, NamesWhatHasNoAsciiForm) {
+  const auto wrong = [](const std::string& name, const std::string& why) {
+    EXPECT_THAT(names("a\n" + name + "\n"),
+                testing::AllOf(HasSubstr("l:2:1: /lists/l/file: \""), HasSubstr(why)));
+  };
+  wrong(
+      "b\xfc"
+      "cher.example",
+      "is not ASCII, and has no ASCII form (IDNA): string encoding error");
+  wrong("b\xc3", "has no ASCII form");
+  wrong("\xed\xa0\x80.example", "has no ASCII form");
+  wrong("a\u2028b.example", "has no ASCII form");
+  wrong("\u0301a.example", "has no ASCII form");
+  wrong("-\u00fc.example", "has no ASCII form");
+  wrong("\u05d0a.example", "has no ASCII form");
+  wrong("a\u00fc..example", "has nothing between two dots");
+  wrong("a/\u00fc.example", "has no ASCII form");
+  wrong("\u00fc.a/b", "has a character that no name has");
+  std::string label;
+  for (int i = 0; i < 60; i++) label += "\u00fc";
+  wrong(label + ".example", "has no ASCII form");
+  // As ASCII it has 7 bytes.
+  std::string longest = "\u00fc";
+  for (int i = 0; i < 82; i++) longest += ".aa";
+  EXPECT_EQ(names(longest), "xn--tda" + longest.substr(2) + "\n");
+  wrong(longest + "a", "has no ASCII form");
+  wrong(longest + ".aa", "has no ASCII form");
+  for (int i = 0; i < 400; i++) longest += ".aa";
+  wrong(longest, "is longer than a name may be");
 }
 
 std::string problem(const std::string& members) {

@@ -101,6 +101,66 @@ TEST(RuleFiles, AreLeftOutWhereTextsAreNotAskedFor) {
   EXPECT_THAT(problems(R"("rules": ["*.rules"], "disable": "off")", files), HasSubstr("a.rules:1:"));
 }
 
+const std::string kAsksForBad =
+    "alert udp any any -> any any (dns.query; dataset:isset,bad,type string,load lists/bad.lst; sid:1;)\n";
+constexpr const char* kBad = "YmFkLmV4YW1wbGU=\n\nd29yc2UuZXhhbXBsZQ==,5\nYWJjZA\n";
+
+TEST(RuleFiles, HaveSetsOfStringsInFilesBesideThem) {
+  const auto policy =
+      read(R"("rules": ["r/a.rules", "r/b.rules"])",
+           {{"r/a.rules", kAsksForBad},
+            {"r/b.rules", "drop udp any any -> any any (dns.query; dataset:isset,BAD; sid:2;)\n"},
+            {"r/lists/bad.lst", kBad},
+            {"lists/bad.lst", "this is another\n"}});
+  ASSERT_TRUE(policy) << sentences(policy.error());
+  const gpu::FileRules& rules = rules_of(*policy);
+  ASSERT_EQ(rules.source.sets.size(), 1u);
+  const auto& set = *rules.source.sets[0].set;
+  EXPECT_EQ(set.name, "bad");
+  ASSERT_EQ(set.ends.size(), 3u);
+  EXPECT_EQ(set[0], "bad.example");
+  EXPECT_EQ(set[1], "worse.example");
+  EXPECT_EQ(set[2], "abcd");
+  for (const auto& signature : rules.all())
+    EXPECT_EQ(signature.dns->names.at(0).sets.at(0).strings.set, rules.source.sets[0].set);
+}
+
+TEST(RuleFiles, CountForThePolicysHashWithTheFilesThatTheyName) {
+  const auto hash = [](const std::string& rules, const std::string& list, u64 longest = ~u64{0}) {
+    return read(R"("rules": ["a.rules"])", {{"a.rules", rules}, {"lists/bad.lst", list}}, longest)
+        .value()
+        .hash;
+  };
+  const u64 first = hash(kAsksForBad, kBad);
+  EXPECT_EQ(hash(kAsksForBad, kBad), first);
+  EXPECT_NE(hash(kAsksForBad, "YWI=\n"), first);
+  EXPECT_EQ(hash(kAsksForBad, kBad, 4096), first) << "an outline's";
+  EXPECT_EQ(hash(kAsksForBad, kBad, 1), first);
+  EXPECT_NE(hash("#" + kAsksForBad, kBad), hash("#" + kAsksForBad, "YWI=\n")) << "enable.conf may name it";
+}
+
+TEST(RuleFiles, SayWhatIsWrongInFilesThatTheyName) {
+  const auto said = [](const std::string& list) {
+    return problems(R"("rules": ["a.rules"])", {{"a.rules", "\n" + kAsksForBad}, {"lists/bad.lst", list}});
+  };
+  EXPECT_EQ(said(kBad), "");
+  EXPECT_EQ(said(""), "");
+  const std::string wrong = "a.rules:2:1: /pipelines/ids/0: dataset bad: lists/bad.lst:";
+  EXPECT_THAT(said("YWI=\nbad.example\n"), HasSubstr(wrong + "2: that is no base64"));
+  EXPECT_THAT(said("YWI=\r\n"), HasSubstr(wrong + "1: that is no base64"));
+  EXPECT_THAT(said("YW\n"), HasSubstr(wrong + "1: that is no base64"));
+  EXPECT_THAT(said("YWI=YWI=\n"), HasSubstr(wrong + "1: that is no base64"));
+  EXPECT_THAT(said("YWI=\nYWI="), HasSubstr(wrong + "2: the last line has no end"));
+  EXPECT_THAT(said("YWI=,x\n"), HasSubstr(wrong + "1: what stands behind the comma is no number"));
+  EXPECT_THAT(said("YWI=,65536\n"), HasSubstr(wrong + "1: what stands behind the comma is no number"));
+  EXPECT_THAT(said(std::string(1024, 'a') + "\n"),
+              HasSubstr(wrong + "1: the line is longer than 1022 bytes"));
+  EXPECT_EQ(said(std::string(1020, 'a') + "\n"), "");
+  const std::string named = "a.rules:1:1: /pipelines/ids/0: dataset bad: the file lists/bad.lst did not come";
+  EXPECT_THAT(problems(R"("rules": ["a.rules"])", {{"a.rules", kAsksForBad}}), HasSubstr(named));
+  EXPECT_EQ(problems(R"("rules": ["a.rules"])", {{"a.rules", "#" + kAsksForBad}}), "") << "it does not count";
+}
+
 TEST(RuleFiles, ThatAreWrongAreNamedByFileAndLine) {
   const FileContents good{{"a.rules", "alert udp any any -> any $P (content:\"a\"; sid:1;)\n"},
                           {"twice.rules",

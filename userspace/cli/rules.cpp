@@ -31,6 +31,15 @@ struct NotYetReport {
     field("why", self.why);
   }
 };
+struct DatasetReport {
+  std::string name, file;
+  u64 strings = 0;
+  static void fields(auto& self, auto& field) {
+    field("name", self.name);
+    field("file", self.file);
+    field("strings", self.strings);
+  }
+};
 struct RuleReport {
   std::string file;
   u32 line = 0, gid = 1, sid = 0, rev = 0, priority = 0;
@@ -43,6 +52,7 @@ struct RuleReport {
   bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
   bool behind_conntrack = false;        // where a stage `conntrack` stands in front
   std::vector<NotYetReport> not_yet;    // what stands in the way
+  std::vector<DatasetReport> datasets;  // that it asks for
   static void fields(auto& self, auto& field) {
     field("file", self.file);
     field("line", self.line);
@@ -63,6 +73,7 @@ struct RuleReport {
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
     field("not_yet", self.not_yet);
+    field("datasets", self.datasets);
   }
 };
 // How many rules ask for it, each of which packets alone do not decide.
@@ -114,7 +125,11 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .decided = lowered.signature.has_value(),
                     .over_tcp_too = lowered.over_tcp_too,
                     .behind_conntrack = lowered.of_connections,
-                    .not_yet = {}};
+                    .not_yet = {},
+                    .datasets = {}};
+  rules::each_dataset(rule, [&](const rules::Dataset& one) {
+    report.datasets.push_back({one.name, one.file, one.strings ? one.strings->ends.size() : 0});
+  });
   if (lowered.signature) report.cost = rules::cost_of(*lowered.signature);
   for (const auto& [keyword, why] : lowered.not_yet) report.not_yet.push_back({keyword, why});
   for (const auto& buffer : rule.buffers) report.buffers.push_back(buffer.name);
@@ -139,6 +154,15 @@ std::string decided_text(const RuleReport& rule) {
   return text;
 }
 
+std::string datasets_text(const RuleReport& rule) {
+  std::string text;
+  for (const auto& [name, file, strings] : rule.datasets)
+    text +=
+        fmt::format("; asks for the dataset {}{}", name,
+                    file.empty() ? "" : fmt::format(" ({}, {})", file, control::counted(strings, "string")));
+  return text;
+}
+
 std::string text_of(const CheckReport& report) {
   std::string text;
   for (const auto& rule : report.rules)
@@ -149,7 +173,7 @@ std::string text_of(const CheckReport& report) {
         rule.fast_pattern.empty()
             ? ""
             : fmt::format("; found by \"{}\" in {}", rule.fast_pattern, rule.fast_pattern_buffer),
-        decided_text(rule) +
+        datasets_text(rule) + decided_text(rule) +
             (rule.references.empty() ? "" : fmt::format("; see {}", fmt::join(rule.references, ", "))));
   for (const auto& one : report.notes)
     text += fmt::format("{}:{}: note: {}\n", *one.file, *one.line, one.message);
@@ -171,8 +195,9 @@ std::string text_of(const CheckReport& report) {
 }
 
 // What the policy says beside its rules, of its stages that decide by rules the first one's; or a sentence.
-tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path) {
-  const auto source = compiler::read_policy(path);
+// files: all that the policy came with.
+tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path, policy::FileContents& files) {
+  auto source = compiler::read_policy(path);
   if (!source) return tl::unexpected(source.error().sentence);
   // Rules are what is to be checked: they are read, and no signatures are made of them.
   constexpr u64 kLongest = policy::kMaxFileBytes;
@@ -184,6 +209,7 @@ tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path) {
         gpu::RuleSource found = rules->source;
         for (auto& file : found.files)
           file.text = std::make_shared<const std::string>(source->files.at(file.name));
+        files = std::move(source->files);
         return found;
       }
   return tl::unexpected(fmt::format("{} has no stage that decides by rules", path));
@@ -192,8 +218,9 @@ tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path) {
 int check(const Arguments& arguments, Format format) {
   rules::Variables variables = rules::usual_variables();
   gpu::RuleSource source;
+  policy::FileContents came_with_policy;
   if (!arguments.policy.empty()) {
-    auto found = source_of(arguments.policy);
+    auto found = source_of(arguments.policy, came_with_policy);
     if (!found) return fail(found.error(), kUsage);
     source = *std::move(found);
     for (const auto& [name, values] : source.variables) variables[name] = rules::group_of(values);
@@ -246,9 +273,10 @@ int check(const Arguments& arguments, Format format) {
     if (!content) return fail(content.error());
     files.push_back(rules::RuleFile{name, **content});
   }
+  const auto named_by_rules = files.empty() ? policy::read_files_in(came_with_policy) : read;
   if (files.empty())
     for (const auto& file : source.files) files.push_back(rules::RuleFile{file.name, *file.text});
-  auto loaded = rules::load_rules(files, variables, classes, selection);
+  auto loaded = rules::load_rules(files, variables, classes, selection, named_by_rules);
   CheckReport report{.enabled = loaded.rules.size(),
                      .disabled = loaded.disabled,
                      .limits = limits.size(),

@@ -13,6 +13,7 @@
 
 #include "userspace/compiler/artifacts.hpp"
 #include "userspace/compiler/refusals.hpp"
+#include "userspace/compiler/rules/datasets.hpp"
 
 namespace xdpgpu::compiler {
 namespace {
@@ -47,6 +48,19 @@ tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Polic
   return std::move(*whole);
 }
 
+// Reads what the policy's rule files name, as far as it is there.
+bool read_named_by_rules(const policy::Policy& policy, const policy::FileReader& read,
+                         const policy::FileContents& files) {
+  bool all = true;
+  for (const policy::Pipeline& pipeline : policy.pipelines)
+    for (const gpu::StageSettings& stage : pipeline.stages)
+      if (const gpu::FileRules* const rules = gpu::file_rules(stage))
+        for (const gpu::RuleFile& file : rules->source.files)
+          for (const std::string& path : rules::dataset_paths(files.at(file.name), file.name))
+            if (!files.contains(path)) all = read(path).has_value() && all;
+  return all;
+}
+
 }  // namespace
 
 tl::expected<std::array<u64, 2>, std::string> table_key() {
@@ -72,8 +86,14 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path();
   const std::string files = directory.empty() ? "." : directory;
   // What is in the lists is for whoever compiles the policy to read.
-  auto parsed = policy::parse(source.text, path, policy::collect_files_from(files, source.files));
-  if (parsed) return source;
+  const auto collect = policy::collect_files_from(files, source.files);
+  auto parsed = policy::parse(source.text, path, collect);
+  if (parsed) {
+    if (read_named_by_rules(*parsed, collect, source.files)) return source;
+    // Rules that do not count may name what is not there.
+    if (parsed = policy::parse(source.text, path, policy::read_files_from(files)); parsed) return source;
+    return Refused(refusal(parsed.error()));
+  }
   // It is wrong without them; with them it may be wrong in more than that.
   if (!source.files.empty())
     if (auto whole = policy::parse(source.text, path, policy::read_files_from(files)); !whole)

@@ -70,6 +70,12 @@ class StageInputs : public gpu::Walk<StageInputs> {
   void rules(std::string_view key, const gpu::RuleSource& source, auto&&...) {
     records(key, source.files.size(), 0, 0);
     for (const gpu::RuleFile& file : source.files) add_file(file);
+    hash_.value(u64{source.sets.size()});
+    for (const auto& strings : source.sets) {
+      hash_.add(strings.set->name);
+      hash_.add(strings.set->bytes);
+      hash_.array(strings.set->ends);
+    }
   }
   void rule_variables(std::string_view key, const std::vector<gpu::RuleVariable>& variables, auto&&...) {
     records(key, variables.size(), 0, 0);

@@ -2,9 +2,12 @@
 #include "userspace/policy/domain_file.hpp"
 
 #include <fmt/format.h>
+#include <idn2.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <tl/expected.hpp>
 #include <utility>
 
 #include "gpu/domain_names.hpp"
@@ -48,34 +51,56 @@ bool is_address(std::string_view name) {
   return std::all_of(last.begin(), last.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+bool is_ascii(char c) { return static_cast<u8>(c) < 128; }
+
+// The error is half a sentence.
+tl::expected<std::string, std::string> ascii_form(std::string_view name) {
+  // In UTF-8 a character that an ASCII form has a byte for takes four at most.
+  if (name.size() > gpu::kMostNameBytes * 4)
+    return tl::unexpected(std::string("is longer than a name may be"));
+  const std::string text(name);
+  char* made = nullptr;
+  const int failed = idn2_to_ascii_8z(text.c_str(), &made, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
+  const std::unique_ptr<char, void (*)(void*)> ascii(made, idn2_free);
+  if (failed == IDN2_OK) return std::string(ascii.get());
+  return tl::unexpected(fmt::format("is not ASCII, and has no ASCII form (IDNA): {}", idn2_strerror(failed)));
+}
+
 }  // namespace
 
 std::optional<std::string> DomainReader::add(std::string_view entry) {
-  const auto wrong = [&](std::string_view why) {
-    return report_.full() ? std::string() : fmt::format("\"{}\" {}", shown(entry), why);
-  };
   std::string_view name = entry;
   const bool beneath = name.starts_with("*."), both = !beneath && name.starts_with('.');
   name.remove_prefix(beneath ? 2 : both ? 1 : 0);
   if (name.ends_with('.')) name.remove_suffix(1);
+  const std::string_view before = beneath ? "*." : both || subdomains_ ? "." : "";
+  if (std::all_of(name.begin(), name.end(), is_ascii)) return add_ascii(name, before, entry);
+  const auto ascii = ascii_form(name);
+  if (ascii) return add_ascii(*ascii, before, entry);
+  return report_.full() ? std::string() : fmt::format("\"{}\" {}", shown(entry), ascii.error());
+}
+
+std::optional<std::string> DomainReader::add_ascii(std::string_view name, std::string_view before,
+                                                   std::string_view entry) {
+  const auto wrong = [&](std::string_view why) {
+    return report_.full() ? std::string() : fmt::format("\"{}\" {}", shown(entry), why);
+  };
   if (name.empty()) return wrong("is no name");
   if (name.size() > gpu::kMostNameBytes)
     return wrong(fmt::format("has {} bytes, and a name 253 at most", name.size()));
-  const std::size_t before = text_.size();
-  if (beneath) text_ += '*';
-  if (beneath || both || subdomains_) text_ += '.';
+  const std::size_t begin = text_.size();
+  text_ += before;
+  const std::size_t first = text_.size();
   std::size_t label = 0;
   std::string_view why;
   for (const char c : name) {
     const char byte = c == '.' ? c : kLabelBytes[static_cast<u8>(c)];
     label = byte == '.' ? 0 : label + 1;
     if (byte == 0)
-      why = static_cast<u8>(c) < 128
-                ? "has a character that no name has: letters, digits, '-', '_' and dots"
-                : "is not ASCII: write the name in its ASCII form, which begins with \"xn--\"";
+      why = "has a character that no name has: letters, digits, '-', '_' and dots";
     else if (label > gpu::kMostLabelBytes)
       why = "has more than 63 characters between two dots";
-    else if (byte == '.' && (text_.size() == before || text_.back() == '.'))
+    else if (byte == '.' && (text_.size() == first || text_.back() == '.'))
       why = "has nothing between two dots";
     if (!why.empty()) break;
     text_ += byte;
@@ -83,7 +108,7 @@ std::optional<std::string> DomainReader::add(std::string_view entry) {
   if (why.empty() && name.ends_with('.')) why = "has nothing between two dots";
   if (why.empty() && is_address(name)) why = "is an address: here stand names";
   if (!why.empty()) {
-    text_.resize(before);
+    text_.resize(begin);
     return wrong(why);
   }
   text_ += '\n';

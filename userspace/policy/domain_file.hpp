@@ -3,7 +3,8 @@
 // userspace/policy/domain_file.hpp: names of domains, from a policy or from a file: one name a line, as
 // gpu/domain_names.hpp has them but in letters of either case and with or without a dot at the end, or a line
 // of a hosts file, an address and names; '#' or ';' begins a comment, also behind a name; blank lines count
-// for nothing.
+// for nothing. A name that is not ASCII is UTF-8, and is taken in the ASCII form that IDNA 2008 has for it
+// (RFC 5891), mapped as Unicode's TR46 says, non-transitional: "Bücher.example" is "xn--bcher-kva.example".
 #pragma once
 
 #include <string>
@@ -29,6 +30,9 @@ class DomainReader {
  private:
   // Appends it; else half a sentence says what is wrong with it, or "" where that is not wanted.
   std::optional<std::string> add(std::string_view entry);
+  // name: in ASCII; entry: as it is written.
+  std::optional<std::string> add_ascii(std::string_view name, std::string_view before,
+                                       std::string_view entry);
   std::optional<std::string> add_line(std::string_view line);
 
   Report& report_;

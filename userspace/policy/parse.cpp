@@ -56,7 +56,8 @@ class PolicyReader {
     if (auto pipelines = fields.get("pipelines"))
       policy_.pipelines = read_pipelines(
           report_, *pipelines, known, [this](const Place& place) { return named_file(place); },
-          [this](const Place& place) { return rule_files(place); });
+          [this](const Place& place) { return rule_files(place); },
+          [this](const std::string& path) { return named_by_rules(path); });
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
     if (auto rules = fields.get("rules")) this->rules(*rules);
@@ -181,7 +182,10 @@ class PolicyReader {
     if (!path) return std::nullopt;
     return named_file(place, *std::move(path));
   }
-  std::optional<NamedFile> named_file(const Place& place, std::string path) {
+  // seen: is given what is in the file.
+  std::optional<NamedFile> named_file(
+      const Place& place, std::string path,
+      const std::function<void(const std::string& name, const std::string& content)>& seen = {}) {
     auto content = files_(path);
     if (!content) {
       report_.at(place, content.error());
@@ -195,8 +199,27 @@ class PolicyReader {
     files_left_ -= (*content)->size();
     hash_.add(path);
     hash_.add(**content);
+    if (seen) seen(path, **content);
     if ((*content)->size() > longest_file_) return NamedFile{std::move(path), nullptr};
     return NamedFile{std::move(path), *std::move(content)};
+  }
+  // A file of rules may name others, in rules that do not count, too. All of them count for the hash; what is
+  // missing, or wrong, is for the rules that count to say.
+  void add_named_by(const Place& place, const std::string& rules, const std::string& content) {
+    for (const std::string& path : rules::dataset_paths(content, rules)) {
+      const auto [known, is_new] = named_by_rules_.try_emplace(path, FileText());
+      if (is_new) known->second = files_(path);
+      hash_.add(path);
+      const auto& found = known->second;
+      if (!found || *found == nullptr) continue;
+      hash_.add(**found);
+      if ((*found)->size() > files_left_) return report_.at(place, too_much_with(path, kMaxFilesBytes));
+      if (is_new) files_left_ -= (*found)->size();
+    }
+  }
+  FileReader::Text named_by_rules(const std::string& path) const {
+    const auto known = named_by_rules_.find(path);
+    return known == named_by_rules_.end() ? files_(path) : known->second;
   }
   // Rules are made into signatures whole: where longer files are not read, none is.
   std::vector<NamedFile> rule_files(const Place& place) {
@@ -213,7 +236,9 @@ class PolicyReader {
       names = *std::move(list);
     }
     for (std::string& name : names) {
-      auto file = named_file(place, std::move(name));
+      auto file = named_file(
+          place, std::move(name),
+          [&](const std::string& rules, const std::string& content) { add_named_by(place, rules, content); });
       if (!file) break;
       if (longest_file_ != ~u64{0}) file->text = nullptr;
       files.push_back(*std::move(file));
@@ -527,6 +552,7 @@ class PolicyReader {
   Policy policy_;
   const KnownLists* known_lists_ = nullptr;
   u64 files_left_ = kMaxFilesBytes;
+  std::map<std::string, FileReader::Text> named_by_rules_;
   u64 names_ = 0;  // of all lists of domains
 };
 

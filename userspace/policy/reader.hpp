@@ -97,6 +97,9 @@ using NamedFileReader = std::function<std::optional<NamedFile>(const Place&)>;
 // having reported it.
 using NamedFilesReader = std::function<std::vector<NamedFile>(const Place&)>;
 
+// Reads one by its path: a file that a file names. The error is a sentence.
+using PathReader = std::function<FileReader::Text(const std::string&)>;
+
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.
 template <class F>
 void one_or_more(Report& report, const Place& place, F&& each) {

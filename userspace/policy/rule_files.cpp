@@ -20,7 +20,8 @@ namespace sig = gpu::signatures;
 // Reads what a source says, and reports what is wrong in it.
 class Maker {
  public:
-  Maker(Report& report, const Place& stage) : report_(report), stage_(stage) {}
+  Maker(Report& report, const Place& stage, const rules::ReadFile& read)
+      : report_(report), stage_(stage), read_(read) {}
 
   void make(gpu::FileRules& to) {
     const gpu::RuleSource& source = to.source;
@@ -42,7 +43,7 @@ class Maker {
     if (failed_) return;
     std::vector<rules::RuleFile> files;
     for (const gpu::RuleFile& file : source.files) files.push_back({file.name, *file.text});
-    auto loaded = rules::load_rules(files, variables, classes, selection);
+    auto loaded = rules::load_rules(files, variables, classes, selection, read_);
     for (const auto& wrong : loaded.wrong)
       report_.in_list(wrong.place.file, stage_, wrong.place.line, 1, wrong.why);
     if (!loaded.wrong.empty()) return;
@@ -126,6 +127,7 @@ class Maker {
       heads.push_back(std::move(head));
     }
     to.notes = notes_of(rules.size(), signatures.size(), not_yet, passing, over_tcp_too);
+    to.source.sets = sets_of(signatures);
     to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
     to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
   }
@@ -157,8 +159,23 @@ class Maker {
     return notes;
   }
 
+  // That the signatures ask for, each once.
+  static std::vector<sig::SharedStrings> sets_of(const std::vector<sig::Signature>& signatures) {
+    std::vector<sig::SharedStrings> sets;
+    const auto is_known = [&](const sig::SharedStrings& one) {
+      return std::any_of(sets.begin(), sets.end(), [&](const auto& other) { return other.set == one.set; });
+    };
+    for (const sig::Signature& signature : signatures)
+      if (signature.dns)
+        for (const sig::NameIs& name : signature.dns->names)
+          for (const sig::InSet& in : name.sets)
+            if (!is_known(in.strings)) sets.push_back(in.strings);
+    return sets;
+  }
+
   Report& report_;
   const Place& stage_;
+  const rules::ReadFile& read_;
   bool failed_ = false;
 };
 
@@ -221,14 +238,14 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
   return variables;
 }
 
-void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules) {
+void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules, const rules::ReadFile& read) {
   const gpu::RuleSource& source = rules.source;
   const auto is_there = [](const gpu::RuleFile& file) { return file.name.empty() || file.text; };
   if (source.files.empty() || !std::all_of(source.files.begin(), source.files.end(), is_there) ||
       !is_there(source.classification) || !is_there(source.disable) || !is_there(source.enable) ||
       !is_there(source.modify) || !is_there(source.drop) || !is_there(source.threshold))
     return;
-  Maker(report, stage).make(rules);
+  Maker(report, stage, read).make(rules);
 }
 
 }  // namespace xdpgpu::policy

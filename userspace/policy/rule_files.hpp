@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gpu/rule_source.hpp"
+#include "userspace/compiler/rules/datasets.hpp"
 #include "userspace/policy/reader.hpp"
 
 namespace xdpgpu::policy {
@@ -22,7 +23,8 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
 
 // Makes signatures of the source, in the order in which they count: those that pass, that drop, that reject,
 // that alert; of these by priority, and then by gid and sid. What is wrong in files is reported, by file and
-// line; `stage` is where they are named. Nothing is made where the files' texts were not asked for.
-void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules);
+// line; `stage` is where they are named. read: files that rules name. Nothing is made where the files' texts
+// were not asked for.
+void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules, const rules::ReadFile& read);
 
 }  // namespace xdpgpu::policy

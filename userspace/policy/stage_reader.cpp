@@ -125,7 +125,7 @@ class FieldReader {
     if constexpr (gpu::StageInfo<Settings>::kTraits.settles)
       if (place.node->as<Object>() != nullptr) settle(settings, WrittenHere(report_, place));
     if constexpr (gpu::StageInfo<Settings>::kTraits.rule_files)
-      make_signatures(report_, place, settings.rules);
+      make_signatures(report_, place, settings.rules, context_.named_by_rules);
   }
 
   void about(std::string_view) {}

@@ -12,6 +12,7 @@ struct StageContext {
   const KnownLists& lists;
   const NamedFileReader& files;
   const NamedFilesReader& rule_files;
+  const PathReader& named_by_rules;
   u64 routes = 0;  // of all stages so far; more than kMaxPrefixes are not read
 };
 

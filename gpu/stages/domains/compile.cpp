@@ -5,11 +5,12 @@
 #include "gpu/domain_names.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/domains/device.h"
+#include "gpu/stages/hashed_set.hpp"
 
 namespace xdpgpu::gpu {
 namespace {
 
-xg_domains_hash hash_of(std::string_view name, const std::array<u64, 2>& key) {
+xg_hashed hash_of(std::string_view name, const std::array<u64, 2>& key) {
   XG_SIP_BEGIN(key[0], key[1]);
   for (std::size_t end = name.size();;) {
     const std::size_t dot = name.substr(0, end).rfind('.');
@@ -22,37 +23,17 @@ xg_domains_hash hash_of(std::string_view name, const std::array<u64, 2>& key) {
       std::memcpy(&word, &bytes[at], sizeof(word));
       XG_SIP_WORD(word);
     }
-    if (first == 0) return xg_domains_end(v0, v1, v2, v3);
+    if (first == 0) return xg_hashed_end(v0, v1, v2, v3);
     end = dot;
   }
 }
 
-// The table, in `slots` slots from `table` on.
-class Table {
- public:
-  Table(std::vector<u32>& image, u32 table, u32 slots, const std::array<u64, 2>& key)
-      : image_(image), table_(table), slots_(slots), key_(key) {}
-
-  // Of equal names the list that comes first counts.
-  void add(const DomainEntry& entry, u32 list) {
-    const xg_domains_hash hash = hash_of(entry.name, key_);
-    const std::array<u32, 3> upper{static_cast<u32>(hash.low >> 32), static_cast<u32>(hash.high),
-                                   static_cast<u32>(hash.high >> 32)};
-    for (u32 slot = xg_domains_slot(slots_, hash);; slot = slot + 1 == slots_ ? 0 : slot + 1) {
-      u32* const at = &image_[table_ + u64{slot} * XG_DOMAINS_SLOT];
-      if (at[3] == 0) std::copy(upper.begin(), upper.end(), at);
-      if (!std::equal(upper.begin(), upper.end(), at)) continue;
-      if (entry.itself && (at[3] & 0xffff) == 0) at[3] |= list;
-      if (entry.beneath && at[3] >> 16 == 0) at[3] |= list << 16;
-      return;
-    }
-  }
-
- private:
-  std::vector<u32>& image_;
-  const u32 table_, slots_;
-  const std::array<u64, 2>& key_;
-};
+// Of equal names the list that comes first counts.
+void add(HashedSet& table, const DomainEntry& entry, u32 list, const std::array<u64, 2>& key) {
+  u32& lists = table.at(hash_of(entry.name, key));
+  if (entry.itself && (lists & 0xffff) == 0) lists |= list;
+  if (entry.beneath && lists >> 16 == 0) lists |= list << 16;
+}
 
 bool drops_any(const DomainsSettings& stage) {
   return std::any_of(stage.lists.begin(), stage.lists.end(), [](const DomainList& list) {
@@ -65,19 +46,19 @@ bool drops_any(const DomainsSettings& stage) {
 Result<Placed> emit(const DomainsSettings& stage, Compiled& to) {
   u64 names = 0;
   for (const DomainList& list : stage.lists) names += list.names.count;
-  const u64 slots = names + names / 3 + 1;
-  const u64 words = slots * XG_DOMAINS_SLOT + 2 * stage.lists.size() + stage.ports.size() + XG_DOMAINS_WORDS;
+  const u64 slots = hashed_slots(names);
+  const u64 words = slots * XG_HASHED_SLOT + 2 * stage.lists.size() + stage.ports.size() + XG_DOMAINS_WORDS;
   if (words > kImageMaxWords)
     return refuse("its {} names need {} MiB of a device's memory, {} are possible: use fewer", names,
                   words >> 18, kImageMaxWords >> 18);
   std::vector<u32>& image = to.image;
   image.reserve(words);
-  image.resize(slots * XG_DOMAINS_SLOT, 0);
-  Table table(image, 0, static_cast<u32>(slots), to.hash_key);
+  image.resize(slots * XG_HASHED_SLOT, 0);
+  HashedSet table(image, 0, static_cast<u32>(slots));
   u32 deepest = 0;
   for (u32 i = 0; i < stage.lists.size(); i++)
     each_name(stage.lists[i].names, [&](const DomainEntry& entry) {
-      table.add(entry, i + 1);
+      add(table, entry, i + 1, to.hash_key);
       deepest = std::max(deepest, labels_of(entry.name));
     });
   const auto lists = static_cast<u32>(stage.lists.size());

@@ -9,18 +9,15 @@
 #ifndef XDPGPU_STAGES_DOMAINS_DEVICE_H
 #define XDPGPU_STAGES_DOMAINS_DEVICE_H
 
+#include "gpu/stages/hashed_set.h"
 #include "gpu/stages/payload.h"
-#include "maps/hash.h"
 
-/* The body: behind its own words ports, actions and the table of names. A name's hash is SipHash-1-3 with 128
- * bits of its labels, the last one first, each with its length in front and zeros behind it, up to a multiple
- * of eight bytes. A name that is in no list would be found all the same if its slot and 96 bits of its
- * hash were another name's: by a secret key, once in 2^96.
+/* The body: behind its own words ports, actions and the table of names (hashed_set.h). A name's hash is of
+ * its labels, the last one first, each with its length in front and zeros behind it, up to a multiple of
+ * eight bytes.
  *
- * table  slots of four words each: the upper 96 bits of the hash; numbers of lists from 1, 0: none, that of
- *        the name itself in the low half, that of the names beneath it in the upper one; all 0: the slot is
- *        empty. A name stands in the first empty slot from the one that its hash's lowest word says, and
- * behind the last slot comes the first. One in four is empty at least. */
+ * table  what it has of a name: numbers of lists from 1, 0: none, that of the name itself in the low half,
+ *        that of the names beneath it in the upper one. */
 #define XG_DOMAINS_KEY 2u       /* k0, k1, two words each */
 #define XG_DOMAINS_PORTS 6u     /* number of ranges; -> the ranges: first port | last port << 16 */
 #define XG_DOMAINS_OTHERWISE 8u /* action words */
@@ -31,7 +28,6 @@
 #define XG_DOMAINS_SLOTS 13u
 #define XG_DOMAINS_TABLE 14u /* -> the table */
 #define XG_DOMAINS_WORDS 15u
-#define XG_DOMAINS_SLOT 4u
 #define XG_DOMAINS_REACH 1024u /* of a packet's bytes */
 #define XG_DOMAINS_NAME 255u   /* bytes of a name */
 /* All of it, and the words that a load of the last label may touch. */
@@ -41,45 +37,6 @@
 #define XG_DOMAINS_MALFORMED_MESSAGE 0u
 #define XG_DOMAINS_NO_QUESTION 1u
 #define XG_DOMAINS_QUESTION 2u
-
-struct xg_domains_hash {
-  u64 low;
-  u64 high;
-};
-
-/* Of what SipHash has taken so far. */
-XG_FN xg_domains_hash xg_domains_end(u64 v0, u64 v1, u64 v2, u64 v3) {
-  xg_domains_hash hash;
-  XG_SIP_END();
-  hash.low = v0 ^ v1 ^ v2 ^ v3;
-  v1 ^= u64(0xddu);
-  XG_SIP_ROUND();
-  XG_SIP_ROUND();
-  XG_SIP_ROUND();
-  hash.high = v0 ^ v1 ^ v2 ^ v3;
-  return hash;
-}
-
-/* The slot at which to begin. */
-XG_FN u32 xg_domains_slot(u32 slots, xg_domains_hash hash) {
-  return u32((u64(u32(hash.low)) * u64(slots)) >> 32);
-}
-
-/* What the table has of the name: a slot's last word, 0: nothing. */
-XG_FN u32 xg_domains_find(xg_words image, u32 body, xg_domains_hash hash) {
-  u32 slots = image.v[body + XG_DOMAINS_SLOTS];
-  u32 table = image.v[body + XG_DOMAINS_TABLE];
-  u32 slot = xg_domains_slot(slots, hash);
-  for (u32 i = 0u; i < slots; i++) {
-    u32 at = table + slot * XG_DOMAINS_SLOT;
-    u32 value = image.v[at + 3u];
-    if (value == 0u || (image.v[at] == u32(hash.low >> 32) && image.v[at + 1u] == u32(hash.high) &&
-                        image.v[at + 2u] == u32(hash.high >> 32)))
-      return value;
-    slot = slot + 1u == slots ? 0u : slot + 1u;
-  }
-  return 0u;
-}
 
 /* A message's name: its bytes as they stand there, in lower case, from its first length on and with the zero;
  * where each of its labels begins, four a word; how many there are; 1: it is asked for, by a query that can
@@ -159,7 +116,8 @@ XG_SELDOM u32 xg_domains_list(xg_words image, u32 body, XG_INOUT(xg_domains_name
       if (end - at > 4u) m |= u64(xg_domains_word(name, at + 4u, end - at - 4u)) << 32;
       XG_SIP_WORD(m);
     }
-    u32 value = xg_domains_find(image, body, xg_domains_end(v0, v1, v2, v3));
+    u32 value = xg_hashed_find(image, image.v[body + XG_DOMAINS_TABLE], image.v[body + XG_DOMAINS_SLOTS],
+                               xg_hashed_end(v0, v1, v2, v3));
     u32 found = depth == name.count ? value & 0xffffu : value >> 16;
     if (found != 0u) list = found;
   }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
+#include <string_view>
 
 #include "gpu/stages/compilers.hpp"
+#include "gpu/stages/hashed_set.hpp"
 #include "gpu/stages/signatures/device.h"
 #include "gpu/stages/signatures/windows.hpp"
 #include "gpu/stages/table.h"
@@ -297,13 +300,67 @@ std::vector<u32> words_of(const std::vector<sig::SizeIs>& sizes) {
   return words;
 }
 
+xg_hashed hash_of(std::string_view string, const std::array<u64, 2>& key) {
+  XG_SIP_BEGIN(key[0], key[1]);
+  XG_SIP_WORD(u64{string.size()});
+  for (; !string.empty(); string.remove_prefix(std::min(sizeof(u64), string.size()))) {
+    u64 word = 0;
+    std::memcpy(&word, string.data(), std::min(sizeof(word), string.size()));
+    XG_SIP_WORD(word);
+  }
+  return xg_hashed_end(v0, v1, v2, v3);
+}
+
+// Sets of strings, each of which is there once.
+class Sets {
+ public:
+  explicit Sets(Compiled& to) : to_(to) {}
+  // Where the set is that is placed.
+  u32 at(const sig::SharedStrings& strings) const { return places_.at(strings.set.get()); }
+  Check place(const sig::SharedStrings& strings) {
+    const auto [known, is_new] = places_.try_emplace(strings.set.get(), to_.here());
+    if (!is_new) return {};
+    const u64 slots = hashed_slots(strings.set->ends.size());
+    const u64 words = to_.image.size() + XG_SIGNATURES_SET + slots * XG_HASHED_SLOT;
+    if (words > kImageMaxWords)
+      return refuse(
+          "with the {} strings of the set \"{}\" its rules need {} MiB of a device's memory, {} are "
+          "possible: use fewer",
+          strings.set->ends.size(), strings.set->name, words >> 18, kImageMaxWords >> 18);
+    for (const u64 key : to_.hash_key) append64(to_.image, key);
+    to_.image.insert(to_.image.end(), {static_cast<u32>(slots), 0});
+    to_.point_here(known->second + XG_SET_SLOTS + 1);
+    const u32 table = to_.here();
+    to_.image.resize(words, 0);
+    HashedSet made(to_.image, table, static_cast<u32>(slots));
+    for (std::size_t i = 0; i < strings.set->ends.size(); i++)
+      made.at(hash_of((*strings.set)[i], to_.hash_key)) = 1;
+    return {};
+  }
+
+ private:
+  Compiled& to_;
+  std::map<const sig::StringSet*, u32> places_;
+};
+
+// -> the sets that a name is asked to be in
+u32 place(const std::vector<sig::InSet>& sets, const Sets& placed, Compiled& to) {
+  const u32 at = to.here();
+  for (const sig::InSet& one : sets) {
+    to.points(to.here());
+    to.image.insert(to.image.end(), {placed.at(one.strings), one.negated ? 1u : 0u});
+  }
+  return at;
+}
+
 // -> what is asked of a message
-u32 place(const sig::Dns& dns, Shared& shared, Compiled& to) {
+u32 place(const sig::Dns& dns, Shared& shared, const Sets& placed, Compiled& to) {
   std::vector<PlacedSteps> steps;
-  std::vector<u32> sizes;
+  std::vector<u32> sizes, sets;
   for (const sig::NameIs& name : dns.names) {
     steps.push_back(place(name.steps, shared, to));
     sizes.push_back(shared.at(words_of(name.sizes)));
+    sets.push_back(place(name.sets, placed, to));
   }
   const u32 at = to.here();
   to.image.push_back((dns.queries ? XG_ASKS_QUERIES : 0) | (dns.answers ? XG_ASKS_ANSWERS : 0) |
@@ -314,10 +371,11 @@ u32 place(const sig::Dns& dns, Shared& shared, Compiled& to) {
     const sig::NameIs& name = dns.names[i];
     to.points(to.here() + XG_NAME_SIZES);
     to.points(to.here() + XG_NAME_STEPS);
+    to.points(to.here() + XG_NAME_SETS);
     to.image.insert(
         to.image.end(),
         {sizes[i], static_cast<u32>(name.sizes.size()) | (name.dot_prefix ? XG_NAME_DOT_PREFIX : 0),
-         steps[i].at, steps[i].count});
+         steps[i].at, steps[i].count, sets[i], static_cast<u32>(name.sets.size())});
   }
   return at;
 }
@@ -411,6 +469,7 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   const u32 records = to.here();
   image.resize(records + u64{count} * XG_SIGNATURES_RULE, 0);
   Shared shared(to);
+  Sets sets(to);
   std::map<std::vector<u32>, u32> addresses;
   std::map<Pattern, std::vector<u32>> patterns;
   std::vector<u32> always;
@@ -435,7 +494,12 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     const PlacedSteps steps = place(rule.payload, shared, to);
     point(XG_SIGNATURE_STEPS, steps.at);
     image[record + XG_SIGNATURE_STEPS + 1] = steps.count;
-    if (rule.dns) point(XG_SIGNATURE_DNS, place(*rule.dns, shared, to));
+    if (rule.dns) {
+      for (const sig::NameIs& name : rule.dns->names)
+        for (const sig::InSet& one : name.sets)
+          if (auto placed = sets.place(one.strings); !placed) return tl::unexpected(placed.error());
+      point(XG_SIGNATURE_DNS, place(*rule.dns, shared, sets, to));
+    }
     if (const auto pattern = pattern_of(rule))
       patterns[*pattern].push_back(i);
     else

@@ -14,6 +14,7 @@
 #include "gpu/stages/inspection.h"
 #include "gpu/stages/signatures/dns.h"
 #include "gpu/stages/signatures/header.h"
+#include "gpu/stages/signatures/sets.h"
 #include "gpu/stages/signatures/steps.h"
 
 /* A rule that holds: it takes its place among those that do, and the last one is left out. */
@@ -169,6 +170,7 @@ XG_SELDOM bool xg_signatures_holds(xg_batch b, u32 rule, XG_INOUT(xg_payload_cur
         end = here.end;
         if ((b.image.v[name + XG_NAME_SIZES + 1u] & XG_NAME_DOT_PREFIX) == 0u) begin += 1u;
         if (!xg_signatures_has_size(b.image, name, end - begin)) continue;
+        if (!xg_signatures_in_sets(b, name, here, begin, end - begin, work)) continue;
       }
       found = xg_signatures_inspect(b, b.image.v[steps], b.image.v[steps + 1u], here, begin, end - begin,
                                     most, work);

@@ -112,11 +112,18 @@
 #define XG_ASKS_OPERATIONS(word) (((word) >> 8) & 0xffu)
 #define XG_ASKS_NAMES(word) ((word) >> 16)
 #define XG_ASKS_NOT 0x100u /* of an operation: any other one */
-#define XG_SIGNATURES_NAME 4u
+#define XG_SIGNATURES_NAME 6u
 #define XG_NAME_SIZES 0u /* -> XG_SIGNATURES_SIZE words each; how many, and XG_NAME_DOT_PREFIX */
 #define XG_NAME_STEPS 2u /* as XG_SIGNATURE_STEPS */
+#define XG_NAME_SETS 4u  /* -> XG_SIGNATURES_IN_SET words each; how many */
 #define XG_NAME_DOT_PREFIX 0x100u
-#define XG_SIGNATURES_SIZE 3u /* first, last; 1: it is none of these */
+#define XG_SIGNATURES_SIZE 3u   /* first, last; 1: it is none of these */
+#define XG_SIGNATURES_IN_SET 2u /* -> the set; 1: it is not in it */
+/* A set of strings (gpu/stages/hashed_set.h). A string's hash is of its length, as a word of eight bytes, and
+ * its bytes, with zeros behind them up to a multiple of eight. */
+#define XG_SIGNATURES_SET 6u
+#define XG_SET_KEY 0u   /* k0, k1, two words each */
+#define XG_SET_SLOTS 4u /* how many; -> them */
 
 /* As signatures::Field has them. */
 #define XG_FIELD_PAYLOAD_BYTES 0u

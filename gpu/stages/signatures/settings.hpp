@@ -27,7 +27,9 @@ namespace xdpgpu::gpu {
 // 16 bytes of it or part of them. A regular expression reads a byte at a time until it is decided: each byte
 // is 1 and 1 for each 32 positions of its automaton or part of them, as is, if another byte follows, each
 // position that has the byte and is followed by others than itself and the next one (signatures::branches());
-// and each 8 of all these cost 1. A packet that takes more is not told of: `limit`.
+// and each 8 of all these cost 1. A set that a name is looked up in costs 1, and 1 for each 16 bytes of the
+// name or part of them; of several sets those up to the first that the name should not be in, or should. A
+// packet that takes more is not told of: `limit`.
 //
 // So it is of a DNS message that takes more than kMostDnsSteps to read: each label, each pointer and each end
 // of a name that is come by is one, and each 16 bytes that are compared for a pointer that may be one to

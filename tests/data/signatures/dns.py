@@ -250,6 +250,25 @@ class Rules:
         return f'alert {protocol} {ports} ({"; ".join(words)}{"; " * bool(words)}sid:{sid};)'
 
 
+class SetRules(Rules):
+    """The same with sets of strings: those of `strings()`, half of them with a dot in front."""
+
+    def step(self):
+        if self.random.random() < 0.5:
+            return super().step()
+        which = self.random.choice(["bare", "bare", "dotted"])
+        return [f"dataset:{self.random.choice(['isset', 'isset', 'isnotset'])},{which},type string,"
+                f"load random-{which}.lst"]
+
+
+def strings(seed):
+    """Names of messages that are made at random, and what is near them."""
+    chance = random.Random(seed)
+    for _ in range(250):
+        some = [chance.choice(LABELS) for _ in range(chance.choice([1, 1, 1, 2, 2, 3]))]
+        yield ".".join(some).encode()
+
+
 def names_of(rule):
     """Of a real rule: names that it roughly asks for, and some that it does not."""
     contents = "".join(re.findall(r'content:"([^"]*)"', rule[rule.index("dns"):]))

@@ -486,6 +486,7 @@ Result<Value> parse_value(const Keyword& keyword, std::string_view text) {
   if (name == "byte_math") return byte_math(text);
   if (name == "isdataat") return data_at(text);
   if (name == "flowbits" || name == "xbits" || name == "hostbits") return bits(keyword, text);
+  if (name == "dataset") return parse_dataset(text);
   if (name == "urilen") return uri_length(text);
   if (name == "stream_size") return stream_size(text);
   if (name == "ipopts") {

@@ -5,6 +5,7 @@
 
 #include <variant>
 
+#include "userspace/compiler/rules/datasets.hpp"
 #include "userspace/compiler/rules/keywords.hpp"
 #include "userspace/compiler/rules/pcre.hpp"
 #include "userspace/compiler/rules/text.hpp"
@@ -93,8 +94,9 @@ struct Exactly {
 };
 
 // Of a keyword that is not looked into: its text alone.
-using Value = std::variant<std::monostate, Range, UriLength, StreamSize, TcpFlags, FragmentBits, IpProtocol,
-                           IpOption, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Bits, Exactly, Regex>;
+using Value =
+    std::variant<std::monostate, Range, UriLength, StreamSize, TcpFlags, FragmentBits, IpProtocol, IpOption,
+                 ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Bits, Exactly, Regex, Dataset>;
 Result<Value> parse_value(const Keyword& keyword, std::string_view text);
 
 }  // namespace xdpgpu::rules

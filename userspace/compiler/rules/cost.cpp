@@ -27,7 +27,7 @@ double places(const sig::Content& content, double bytes) {
 double cost_of(const sig::Signature& signature) {
   std::size_t count = signature.payload.size();
   if (signature.dns)
-    for (const auto& name : signature.dns->names) count += name.steps.size();
+    for (const auto& name : signature.dns->names) count += name.steps.size() + name.sets.size();
   const double steps = std::max<double>(1, static_cast<double>(count));
   const sig::Content* const content = sig::found_by(signature);
   if (content == nullptr) return steps;

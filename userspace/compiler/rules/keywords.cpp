@@ -29,7 +29,7 @@ constexpr Keyword kKeywords[] = {
     {"config", Kind::after, "", true, false},
     {"content", Kind::content, "", true, false},
     {"datarep", Kind::state, "", true, false},
-    {"dataset", Kind::state, "", true, false},
+    {"dataset", Kind::condition, "", true, false},
     {"dce_iface", Kind::layer7, "", true, false},
     {"dce_opnum", Kind::layer7, "", true, false},
     {"dce_stub_data", Kind::buffer, "dce_stub_data", false, false},

@@ -19,6 +19,29 @@ std::string in_lower_case(std::string_view text) {
   return made;
 }
 
+Result<void> take_datasets(Rule& rule, Datasets& datasets) {
+  Result<void> taken;
+  each_dataset(rule, [&](Dataset& one) {
+    if (taken) taken = datasets.take(rule.place, one);
+  });
+  return taken;
+}
+
+// What of a set is in its file is not all that is in it where a rule puts strings in, or takes some out.
+void tell_changes(std::vector<Rule>& rules) {
+  std::map<std::string, std::string> changed_by;
+  for (const Rule& rule : rules)
+    each_dataset(rule, [&](const Dataset& one) {
+      if (one.what == Dataset::Do::set || one.what == Dataset::Do::unset)
+        changed_by.try_emplace(in_lower_case(one.name), fmt::format("{}:{}", rule.gid, rule.sid));
+    });
+  for (Rule& rule : rules)
+    each_dataset(rule, [&](Dataset& one) {
+      if (const auto found = changed_by.find(in_lower_case(one.name)); found != changed_by.end())
+        one.changed_by = found->second;
+    });
+}
+
 }  // namespace
 
 Result<Classes> parse_classes(const RuleFile& file) {
@@ -63,8 +86,9 @@ std::vector<std::string> addresses_of(const Rule& rule, const References& refere
 }
 
 Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes,
-                  const Selection& selection) {
+                  const Selection& selection, const ReadFile& read) {
   Loaded loaded;
+  Datasets datasets(read);
   std::map<std::pair<u32, u32>, Rule> rules;
   for (const auto& file : files)
     for (auto& written : rule_texts(file.content, file.name, true)) {
@@ -82,6 +106,10 @@ Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables
       auto rule = parse_rule(text, variables);
       if (!rule) {
         loaded.wrong.push_back({text.place, std::move(rule.error())});
+        continue;
+      }
+      if (auto taken = take_datasets(*rule, datasets); !taken) {
+        loaded.wrong.push_back({text.place, std::move(taken.error())});
         continue;
       }
       const auto found = classes.find(rule->classtype);
@@ -103,6 +131,7 @@ Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables
     }
   loaded.rules.reserve(rules.size());
   for (auto& [id, rule] : rules) loaded.rules.push_back(std::move(rule));
+  tell_changes(loaded.rules);
   const auto by_place = [](const WrongRule& one, const WrongRule& other) {
     return std::tie(one.place.file, one.place.line) < std::tie(other.place.file, other.place.line);
   };

@@ -36,9 +36,19 @@ struct Loaded {
 };
 
 // Of two rules of one gid and sid the later revision counts; of one revision, too, the first one, and the
-// other is wrong. A rule's priority is its own, else its class's, else 3.
+// other is wrong. A rule's priority is its own, else its class's, else 3. read: reads files that rules name,
+// by their paths beside the rules' own; nothing: none is read.
 Loaded load_rules(const std::vector<RuleFile>& files, const Variables& variables, const Classes& classes,
-                  const Selection& selection = {});
+                  const Selection& selection = {}, const ReadFile& read = {});
+
+// What a rule asks for of sets of strings. visit(dataset).
+template <class OneRule, class Visit>
+void each_dataset(OneRule& rule, const Visit& visit) {
+  for (auto& buffer : rule.buffers)
+    for (auto& match : buffer.matches)
+      if (auto* const condition = std::get_if<Condition>(&match))
+        if (auto* const dataset = std::get_if<Dataset>(&condition->value)) visit(*dataset);
+}
 
 // A rule's references as addresses. One of a system that is not known is named in a note.
 std::vector<std::string> addresses_of(const Rule& rule, const References& references,

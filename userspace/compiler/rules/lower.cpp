@@ -296,7 +296,8 @@ class Lowering {
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
     auto& names = made_.dns->names;
-    names.push_back({!transforms.empty(), std::move(lowered.sizes), std::move(lowered.steps)});
+    names.push_back(
+        {!transforms.empty(), std::move(lowered.sizes), std::move(lowered.sets), std::move(lowered.steps)});
     if (!lowered.fast_pattern) return;
     made_.fast_pattern = lowered.fast_pattern;
     made_.fast_pattern->buffer = static_cast<u32>(names.size());

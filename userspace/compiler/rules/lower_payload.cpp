@@ -185,9 +185,9 @@ class Lowering {
   void place_contents() {
     std::vector<LimitedStep> all;
     auto next = limits_.begin();
-    auto size = sizes_.begin();
+    auto other = others_.begin();
     for (std::size_t step = 0; step < made_.steps.size(); step++) {
-      for (; size != sizes_.end() && *size == step; ++size) all.emplace_back();
+      for (; other != others_.end() && *other == step; ++other) all.emplace_back();
       const bool is_content = next != limits_.end() && next->step == step;
       const auto* const regex = std::get_if<sig::Regex>(&made_.steps[step]);
       all.push_back({is_content ? &next->limits : nullptr, regex != nullptr && regex->relative});
@@ -298,9 +298,11 @@ class Lowering {
     } else if (name == "bsize" && is_name()) {
       const auto& size = std::get<Range>(condition.value);
       made_.sizes.push_back({range_of(size), size.negated});
-      sizes_.push_back(made_.steps.size());
+      others_.push_back(made_.steps.size());
     } else if (const auto* const regex = std::get_if<Regex>(&condition.value)) {
       take(*regex);
+    } else if (const auto* const dataset = std::get_if<Dataset>(&condition.value)) {
+      take(*dataset);
     } else {
       not_yet(name, "packets are not looked at for it");
     }
@@ -325,6 +327,23 @@ class Lowering {
     last_is_regex_ = true;
     last_is_content_ = false;
     made_.steps.emplace_back(automaton ? *std::move(automaton) : sig::Regex{});
+  }
+
+  // Of a name alone.
+  void take(const Dataset& dataset) {
+    using Do = Dataset::Do;
+    if (dataset.what == Do::set || dataset.what == Do::unset)
+      return not_yet("dataset", "it changes the set: strings are not learnt");
+    if (dataset.type != "string")
+      return not_yet("dataset",
+                     fmt::format("its set is of type {}: strings alone are looked up", dataset.type));
+    if (!dataset.save.empty()) return not_yet("dataset", "its set is saved: strings are not learnt");
+    if (!dataset.changed_by.empty())
+      return not_yet("dataset",
+                     fmt::format("rule {} changes its set: strings are not learnt", dataset.changed_by));
+    if (!dataset.strings) return not_yet("dataset", "no file has its strings");
+    made_.sets.push_back({{dataset.strings}, dataset.what == Do::is_not_set});
+    others_.push_back(made_.steps.size());
   }
 
   void data_at(const DataAt& at) {
@@ -357,7 +376,7 @@ class Lowering {
   LoweredPayload made_;
   std::vector<Placed> limits_;
   std::vector<std::size_t> places_;  // of a match: its step
-  std::vector<std::size_t> sizes_;   // steps in front of which a size is asked for
+  std::vector<std::size_t> others_;  // steps in front of which a size or a set is asked for
   std::map<std::string, u8, std::less<>> extracted_, computed_;
   u32 extracts_ = 0, computes_ = 0;
   std::optional<std::size_t> last_content_;

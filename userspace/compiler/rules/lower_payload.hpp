@@ -14,6 +14,7 @@ gpu::signatures::Range<u32> range_of(const Range& range);
 struct LoweredPayload {
   std::vector<gpu::signatures::Step> steps;
   std::vector<gpu::signatures::SizeIs> sizes;                // of a name
+  std::vector<gpu::signatures::InSet> sets;                  // likewise
   std::optional<gpu::signatures::FastPattern> fast_pattern;  // its buffer is left open
   std::vector<NotYet> not_yet;
 };

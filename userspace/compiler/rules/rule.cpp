@@ -379,8 +379,8 @@ class Parser {
   Result<void> condition(const Keyword& keyword, const std::string& value) {
     if (keyword.name == "pcre") return pcre(keyword, value);
     if (keyword.name == "base64_decode") decodes_ = true;
-    if (keyword.name == "bsize" && current_ == "payload")
-      return wrong("\"bsize\" is about a buffer that is named in front of it");
+    if ((keyword.name == "bsize" || keyword.name == "dataset") && current_ == "payload")
+      return wrong(fmt::format("\"{}\" is about a buffer that is named in front of it", keyword.name));
     return add(buffer(current_).matches, keyword, value);
   }
 
