@@ -93,13 +93,19 @@ TEST_P(Reassembly, ContentIsFoundAcrossFragments) {
     dropped += fragments.size();
     EXPECT_TRUE(counted("dropped", dropped)) << attached_->pins().summary();
   }
+  // In pieces shorter than the words.
+  const auto tiny = build_fragments(spec("in WORM-IN-THE-APPLE here", false), 8);
+  ASSERT_EQ(tiny.size(), 5U);
+  sender.send(tiny);
+  dropped += tiny.size();
+  EXPECT_TRUE(counted("dropped", dropped)) << attached_->pins().summary();
   EXPECT_EQ(host.receive(100ms), std::nullopt);
   EXPECT_EQ(host6.receive(100ms), std::nullopt);
-  EXPECT_EQ(attached_->pins().worker("reassembled"), 2U);
-  EXPECT_TRUE(eventually([&] { return told("alert") == 2 && told("drop") == 2; }, 10s)) << "a datagram once";
+  EXPECT_EQ(attached_->pins().worker("reassembled"), 3U);
+  EXPECT_TRUE(eventually([&] { return told("alert") == 3 && told("drop") == 3; }, 10s)) << "a datagram once";
   std::this_thread::sleep_for(100ms);
-  EXPECT_EQ(told("alert"), 2U);
-  EXPECT_EQ(told("drop"), 2U);
+  EXPECT_EQ(told("alert"), 3U);
+  EXPECT_EQ(told("drop"), 3U);
   EXPECT_EQ(attached_->pins().worker("flows_cached"), 0U);
   expect_conserved(attached_->pins());
 }
