@@ -137,7 +137,7 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
   std::optional<dataplane::Overlapping> reassembles;
   if (of.reassembles)
     reassembles = of.overlapping_fragments == policy::Overlapping::first ? dataplane::Overlapping::first
-                                                                : dataplane::Overlapping::drop;
+                                                                         : dataplane::Overlapping::drop;
   if (auto loaded =
           engine_.load_policy(*generation, prepared.pipelines, pipeline_chooser(prepared.policy),
                               policy::mirrors(of), policy::mirrors_to_tables(of),
