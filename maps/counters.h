@@ -109,7 +109,20 @@
     "whose outer headers do not fit")                                                                        \
   X(decapsulated, packets, none, "of those passed or sent: without the outer headers that they came in", "") \
   X(refused_answered, packets, none,                                                                         \
-    "of those dropped by a pipeline: DNS queries, answered that there is no such domain", "")
+    "of those dropped by a pipeline: DNS queries, answered that there is no such domain", "")                \
+  X(reassembled, packets, none, "made of fragments for a pipeline to look at, not part of the sum", "")      \
+  X(fragments_overlapping, packets, drop,                                                                    \
+    "dropped: fragments of datagrams in which some overlap, or end in different places",                     \
+    "of datagrams whose fragments overlap")                                                                  \
+  X(fragments_timed_out, packets, drop, "dropped: fragments of datagrams that were not whole in time",       \
+    "of datagrams not whole in time")                                                                        \
+  X(fragments_too_long, packets, drop,                                                                       \
+    "dropped: fragments of datagrams longer than a pipeline can be shown",                                   \
+    "of datagrams longer than a pipeline can be shown")                                                      \
+  X(fragments_no_room, packets, drop, "dropped: fragments that waited where others had to",                  \
+    "of datagrams without room to wait")                                                                     \
+  X(fragments_repeated, packets, drop,                                                                       \
+    "dropped: fragments that brought nothing new, or came behind their datagram", "fragments seen before")
 
 /* Of map `queue_metrics` (maps/metrics.h): why the kernel lost packets behind the redirect, or on the way
  * out. X(name, unit, outcome, words, member of xg_queue_metrics). */

@@ -46,8 +46,8 @@ XG_RECORD(xg_queue_metrics) {
   xg_ring_level reinject_tx; /* the reinjection pair's */
   xg_ring_level reinject_completion;
 
-  /* Frames by owner. worker_frames = worker_free + the other four + frames_handed, summed over the worker's
-   * ports. */
+  /* Frames by owner. worker_frames = worker_free + the other four + frames_handed + frames_waiting, summed
+   * over the worker's ports. */
   u32 frames_fill;     /* with the kernel, for receive: in the fill ring or the RX ring, or on the way */
   u32 frames_batch;    /* this port's, in batches */
   u32 frames_tx;       /* with the kernel, to be sent out of this port, until it says they are */
@@ -75,8 +75,8 @@ XG_RECORD(xg_queue_metrics) {
    * they are gone (error_refused). Known in copy mode alone (sendto says EBUSY). */
   u64 tx_refused;
   u64 reinject_refused;
-  u32 send_ring_size; /* descriptors that the TX and the completion rings hold */
-  u32 reserved;
+  u32 send_ring_size;  /* descriptors that the TX and the completion rings hold */
+  u32 frames_waiting;  /* this port's, for the rest of their datagram */
   u64 reserved_end[4]; /* up to full cache lines: the next queue has another writer */
 };
 XG_ASSERT_SIZE(xg_queue_metrics, 2816);

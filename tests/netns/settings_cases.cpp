@@ -21,7 +21,8 @@ Values listed(const std::string& at) {
 
 const char* const kWhole = R"({
   "$schema": "./policy.schema.json", "version": 1, "description": "all of it",
-  "default": "pass", "on_failure": "pass", "on_overload": "pass", "fragments": "drop", "malformed": "drop",
+  "default": "pass", "on_failure": "pass", "on_overload": "pass", "fragments": "drop",
+  "overlapping_fragments": "drop", "malformed": "drop",
   "rates": {"arp": {"pps": 1000, "burst": 500}, "nd": {"pps": 1001}, "dhcp": {"pps": 102}, "lacp": {"pps": 13},
             "lldp": {"pps": 14}, "stp": {"pps": 15}, "management_answers": {"pps": 16, "burst": 32}},
   "management": [{"description": "who", "proto": "tcp", "dst_port": 22, "family": "ipv4"}],
@@ -43,7 +44,9 @@ SettingsCase whole() {
   return {"Policy", kWhole,
           together({each("/default", kDecisions), each("/on_failure", kUninspected),
                     each("/on_overload", kUninspected),
-                    each("/fragments", {R"("pass")", R"("drop")", R"("inspect")", R"("track")"}),
+                    each("/fragments",
+                         {R"("pass")", R"("drop")", R"("inspect")", R"("track")", R"("reassemble")"}),
+                    each("/overlapping_fragments", {R"("drop")", R"("first")"}),
                     each("/malformed", {R"("pass")", R"("drop")", R"("inspect")"}),
                     each("/lists/inline", {"[]", R"(["192.0.2.1", "2001:db8::1"])", R"({"file": "list.txt"})",
                                            R"({"file": "rules.txt"})"})})};

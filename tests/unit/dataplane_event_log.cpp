@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "maps/parse.h"
@@ -234,7 +235,32 @@ TEST_F(EventLogs, APacketOfSeveralBuffersIsToldOnceAndWhole) {
   const auto events = taken();
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].length, 3 * 45u);
-  EXPECT_EQ(events[0].bytes, 45u);
+  ASSERT_EQ(events[0].bytes, 128u);
+  for (u32 i = 0; i < 128; i++) EXPECT_EQ(events[0].packet[i], frame(i / 45)[i % 45]) << i;
+}
+
+// As of a datagram that was put together: its headers stand in a buffer of their own.
+TEST_F(EventLogs, DnsMessagesAreReadAcrossBuffers) {
+  tell({EventKind::dns});
+  look_at_dns();
+  const u32 at = add(XG_PASS, 53, query());
+  const u32 length = descriptors_[at].length;
+  descriptors_[at].length = 42;
+  descriptors_[at].flags = XG_DESC_MORE;
+  for (const auto& [from, to, flags] : {std::tuple{42u, 51u, XG_DESC_MORE}, {51u, length, 0u}}) {
+    const u32 next = batch_.count++;
+    descriptors_[next] = {descriptors_[at].offset + from, to - from, flags};
+    batch_.ports[next] = Batch::kLaterBuffer;
+  }
+  retire();
+  const auto events = taken();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].bytes, length);
+  EXPECT_EQ(std::memcmp(events[0].packet, frame(at), length), 0);
+  descriptors_[at].flags = 0;
+  batch_.count = 1;
+  retire();
+  EXPECT_TRUE(taken().empty()) << "without them there is no question";
 }
 
 // What the host sends is decided by nobody, an audited packet passes, and a batch that failed has no results.

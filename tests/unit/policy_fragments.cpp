@@ -32,6 +32,13 @@ TEST(Fragments, FollowTheDefaultWhereThePolicyDoesNotSay) {
   EXPECT_EQ(parsed(R"("rules": [])").fragments, Do::pass);
   EXPECT_EQ(parsed(R"("fragments": "inspect", "default": "drop")").fragments, Do::inspect);
   EXPECT_EQ(compile(parsed(R"("default": "drop")"))->header.fragments, XG_DO_DROP);
+  // The kernel program does what "track" says.
+  const auto whole = parsed(R"("fragments": "reassemble")");
+  EXPECT_TRUE(whole.reassembles);
+  EXPECT_EQ(whole.overlapping_fragments, Overlapping::drop);
+  EXPECT_EQ(compile(whole)->header.fragments, XG_DO_TRACK);
+  EXPECT_FALSE(parsed(R"("fragments": "track")").reassembles);
+  EXPECT_EQ(parsed(R"("overlapping_fragments": "first")").overlapping_fragments, Overlapping::first);
 }
 
 TEST(FragmentNotes, NoneWhereNothingIsGotAround) {
@@ -67,6 +74,35 @@ TEST(FragmentNotes, InspectLetsThemAroundRulesThatSomethingBehindLetsIn) {
       << "no fragment";
   EXPECT_THAT(notes(deny + R"(, {"match": {"proto": "tcp"}, "action": {"inspect": "p"}}])"),
               ElementsAre(HasSubstr(R"(around the rule "a")")));
+}
+
+TEST(FragmentNotes, OneByOneTheyGetAroundRuleFiles) {
+  const auto said = [](const std::string& fragments, const std::string& match) {
+    const auto policy = parse(
+        R"({"version": 1, "default": "drop", "fragments": ")" + fragments + R"(", "rules": [{"match": {)" +
+            match +
+            R"(}, "action": {"inspect": "ids"}}], "pipelines": {
+        "ids": [{"stage": "signatures", "rules": ["a.rules"]}],
+        "unused": [{"stage": "signatures", "rules": ["a.rules"]}]}})",
+        "test.json", read_files_of({{"a.rules", "drop udp any any -> any any (content:\"a\"; sid:1;)\n"}}));
+    EXPECT_TRUE(policy) << policy.error().at(0).sentence();
+    return policy ? fragment_notes(*policy) : std::vector<std::string>{};
+  };
+  const std::string udp = R"("proto": "udp")", dns = R"("proto": "udp", "dst_port": 53)";
+  for (const auto& [fragments, match] : {std::pair{"track", udp}, {"track", dns}, {"inspect", udp}})
+    EXPECT_THAT(said(fragments, match),
+                ElementsAre(AllOf(HasSubstr(R"(the rule files of pipeline "ids")"), HasSubstr(fragments),
+                                  HasSubstr(R"(write "reassemble")"))));
+  EXPECT_THAT(said("reassemble", udp), IsEmpty());
+  EXPECT_THAT(said("drop", udp), IsEmpty());
+  EXPECT_THAT(said("inspect", dns), IsEmpty()) << "none comes there";
+}
+
+TEST(FragmentNotes, ThoseAheadOfTheFirstOneGoByTheDefault) {
+  const std::string inspect = R"("fragments": "reassemble", "rules": [{"action": {"inspect": "p"}}])";
+  EXPECT_THAT(notes(inspect), ElementsAre(HasSubstr(R"(write "default": "drop")")));
+  EXPECT_THAT(notes(R"("default": "drop", )" + inspect), IsEmpty());
+  EXPECT_THAT(notes(R"("fragments": "reassemble", "rules": [{"action": "pass"}])"), IsEmpty());
 }
 
 TEST(FragmentNotes, InspectLetsThemAroundRulesOfAPipeline) {

@@ -205,7 +205,7 @@ const Bad kBad[] = {
      "must be \"pass\" or \"drop\""},
     {"near_word", "{\"version\": 1, \"default\": \"pas\"}", "/default", 1, 27, "did you mean \"pass\"?"},
     {"fragments", "{\"version\": 1, \"fragments\": true}", "/fragments", 1, 29,
-     "must be \"pass\", \"drop\", \"inspect\" or \"track\", is true or false"},
+     "must be \"pass\", \"drop\", \"inspect\", \"track\" or \"reassemble\", is true or false"},
     {"failure_word", "{\"version\": 1, \"on_failure\": \"known\"}", "/on_failure", 1, 30,
      "must be \"pass\" or \"drop\""},
     {"failure_number", "{\"version\": 1, \"on_failure\": 3}", "/on_failure", 1, 30,

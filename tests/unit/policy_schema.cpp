@@ -32,7 +32,7 @@ Json specimen() {
   return Json::parse(R"({
     "$schema": "x", "version": 1, "description": "x", "default": "drop", "on_failure": "drop",
     "on_overload": {"known": "keep", "new": "drop"},
-    "fragments": "inspect",
+    "fragments": "reassemble", "overlapping_fragments": "first",
     "malformed": "inspect",
     "management": [{"description": "x", "src": "10.0.0.1", "dst": "10.0.0.2", "proto": "tcp", "src_port": 1, "dst_port": 2, "vlan": 3,
                     "family": "ipv4"}],
@@ -299,6 +299,7 @@ TEST(Schema, HasTheParsersWords) {
   static constexpr std::array<std::string_view, 4> kStageActions{"next", "drop", "pass", "tx"};
   const std::map<std::string, Words> words{{"decision", words::kDo},
                                            {"fragments", words::kFragments},
+                                           {"overlapping", words::kOverlapping},
                                            {"malformed", words::kMalformed},
                                            {"actionWord", words::kAction},
                                            {"limitPer", words::kLimitPer},

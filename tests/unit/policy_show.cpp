@@ -19,6 +19,8 @@ void expect_equal(const Policy& a, const Policy& b) {
   EXPECT_EQ(a.on_failure, b.on_failure);
   EXPECT_EQ(a.on_overload, b.on_overload);
   EXPECT_EQ(a.fragments, b.fragments);
+  EXPECT_EQ(a.reassembles, b.reassembles);
+  EXPECT_EQ(a.overlapping_fragments, b.overlapping_fragments);
   EXPECT_EQ(a.malformed, b.malformed);
   EXPECT_EQ(a.management, b.management);
   EXPECT_EQ(a.rates, b.rates);
@@ -70,6 +72,8 @@ TEST(Show, RandomPoliciesComeBack) {
     }
     policy.default_action = random.chance(50) ? Do::drop : Do::pass;
     policy.fragments = static_cast<Do>(random.below(4));
+    policy.reassembles = policy.fragments == Do::track && random.chance(50);
+    policy.overlapping_fragments = static_cast<Overlapping>(random.below(2));
     policy.malformed = static_cast<Do>(random.below(3));
     for (Rate& rate : policy.rates) rate = {1 + random.below(1000), 1 + random.below(1000)};
     policy.compute.max_wait_ns = random.below(100'000'001);

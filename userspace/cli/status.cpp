@@ -123,10 +123,11 @@ std::string text_of(const StatusReport& report) {
   if (report.log) text += control::log_text(*report.log);
   text += control::tables_text(service);
   const auto& frames = service.frames;
-  text +=
-      fmt::format("\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}\n",
-                  frames.total, frames.free, frames.fill, frames.batch, frames.tx,
-                  frames.conserved() ? "" : " (NOT CONSERVED)");
+  text += fmt::format(
+      "\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}{}\n",
+      frames.total, frames.free, frames.fill, frames.batch, frames.tx,
+      frames.waiting ? fmt::format(" + {} waiting for other fragments", frames.waiting) : "",
+      frames.conserved() ? "" : " (NOT CONSERVED)");
   return text;
 }
 

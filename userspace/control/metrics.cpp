@@ -61,6 +61,7 @@ MetricsReport metrics_report(const xg_queue_metrics& m) {
                    .tx = m.frames_tx,
                    .reinject = m.frames_reinject,
                    .handed = m.frames_handed,
+                   .waiting = m.frames_waiting,
                    .worker_total = m.worker_frames,
                    .worker_free = m.worker_free};
 #define XG_X(name, unit, outcome, words, member) report.kernel_losses.name = m.member;

@@ -9,6 +9,7 @@
 #include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/dataplane/reassembler.hpp"
 #include "userspace/policy/kept_verdicts.hpp"
 #include "userspace/policy/mirroring.hpp"
 
@@ -133,9 +134,14 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
   prepared.pipelines = prepared.loose ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
   prepared.policy = std::move(policy);
   const policy::Policy& of = prepared.policy->policy;
-  if (auto loaded = engine_.load_policy(*generation, prepared.pipelines, pipeline_chooser(prepared.policy),
-                                        policy::mirrors(of), policy::mirrors_to_tables(of),
-                                        prepared.policy->tables.header.default_action == XG_DO_PASS);
+  std::optional<dataplane::Overlapping> reassembles;
+  if (of.reassembles)
+    reassembles = of.overlapping_fragments == policy::Overlapping::first ? dataplane::Overlapping::first
+                                                                         : dataplane::Overlapping::drop;
+  if (auto loaded =
+          engine_.load_policy(*generation, prepared.pipelines, pipeline_chooser(prepared.policy),
+                              policy::mirrors(of), policy::mirrors_to_tables(of),
+                              prepared.policy->tables.header.default_action == XG_DO_PASS, reassembles);
       !loaded)
     return Error(loaded.error());
   try {

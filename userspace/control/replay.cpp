@@ -7,23 +7,23 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
-#include <tuple>
 #include <utility>
 
-#include "maps/exempt.h"
 #include "maps/hash.h"
 #include "maps/router.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/fragment_track.hpp"
+#include "userspace/control/replay_limits.hpp"
 #include "userspace/control/rule_stats.hpp"
 #include "userspace/control/test_run.hpp"
+#include "userspace/control/waiting_fragments.hpp"
 #include "userspace/dataplane/fragments.hpp"
 
 namespace xdpgpu::control {
@@ -62,31 +62,6 @@ class Region {
   u8* base_;
 };
 
-// The limits of rules by the capture's clock (GCRA, as bpf/rules.bpf.h counts).
-class Limits {
- public:
-  bool conforms(const xg_rule& rule, u32 index, const xg_packet& packet, u64 now_ns) {
-    Key key{index, 0, {}};
-    const u32* address = rule.limit_per == XG_LIMIT_PER_SRC   ? packet.key.src
-                         : rule.limit_per == XG_LIMIT_PER_DST ? packet.key.dst
-                                                              : nullptr;
-    if (address) {
-      std::copy_n(address, 4, std::get<2>(key).begin());
-      std::get<1>(key) = packet.key.family;
-    }
-    const u64 now = now_ns << 8;
-    u64& tat = times_.try_emplace(key, now).first->second;
-    const auto ahead = static_cast<std::int64_t>(tat - now);
-    if (ahead > static_cast<std::int64_t>(rule.burst_ns)) return false;
-    tat = (ahead > 0 ? tat : now) + rule.interval_ns;
-    return true;
-  }
-
- private:
-  using Key = std::tuple<u32, u8, std::array<u32, 4>>;  // rule, family, address
-  std::map<Key, u64> times_;
-};
-
 // A fragment that the policy follows, as it was before anything was done to it.
 using FragmentKey = std::array<u8, sizeof(xg_flow_key)>;
 struct Fragment {
@@ -103,53 +78,6 @@ struct Fragment {
   const u8* frame() const { return bytes.data() + sizeof(xg_metadata); }
 };
 
-// Management's flows and the rates of what passes ahead of the rules, by the capture's clock (as
-// bpf/exempt.bpf.h). No sender is known: replay has no host's neighbours.
-class Exempt {
- public:
-  explicit Exempt(const xg_policy& header) : header_(header) {}
-
-  void note_management(const xg_packet& packet, u64 now_ns) {
-    if (!xg_management_kind(&packet, 0)) return;
-    flows_[key_of(packet, 0)] = now_ns;
-  }
-  bool is_answer(const xg_packet& packet, u64 now_ns) {
-    if (!xg_management_kind(&packet, 1)) return false;
-    const bool tcp = (packet.flags & (XG_PKT_TCP | XG_PKT_FRAGMENT)) == XG_PKT_TCP;
-    if (tcp && !xg_management_tcp_answer(packet.tcp_flags)) return false;
-    const auto seen = flows_.find(key_of(packet, 1));
-    if (seen != flows_.end() && now_ns - seen->second < XG_MANAGEMENT_IDLE_NS) return true;
-    return tcp && conforms(XG_RATE_ANSWERS, XG_SHARE_ALL, 1, now_ns);
-  }
-  bool within_rate(const xg_packet& packet, u64 now_ns) {
-    if (packet.control > XG_CONTROL_DHCP) return conforms(packet.control, XG_SHARE_ALL, 1, now_ns);
-    if (packet.answer) return conforms(packet.control, XG_SHARE_ANSWERS, 4, now_ns);
-    return conforms(packet.control, XG_SHARE_REQUESTS, 2, now_ns);
-  }
-
- private:
-  using Key = std::array<u8, sizeof(xg_management_flow)>;
-  static Key key_of(const xg_packet& packet, int reverse) {
-    xg_management_flow flow;
-    xg_management_flow_of(&packet, reverse, &flow);
-    return std::bit_cast<Key>(flow);
-  }
-  bool conforms(u32 kind, u32 share, u64 parts, u64 now_ns) {
-    const xg_rate& rate = header_.rates[kind];
-    const u64 now = now_ns << 8, less = rate.interval_ns * (parts - 1);
-    const u64 burst = rate.burst_ns > less ? rate.burst_ns - less : 0;
-    u64& tat = times_[kind][share];
-    const auto ahead = static_cast<std::int64_t>(tat - now);
-    if (ahead > static_cast<std::int64_t>(burst)) return false;
-    tat = (ahead > 0 ? tat : now) + rate.interval_ns * parts;
-    return true;
-  }
-
-  xg_policy header_;
-  std::map<Key, u64> flows_;
-  u64 times_[XG_RATES][3]{};
-};
-
 }  // namespace
 
 struct Replay::Impl {
@@ -163,9 +91,9 @@ struct Replay::Impl {
   compiler::CompiledPolicy policy;
   std::unique_ptr<TestRun> kernel;
   std::string kernel_part;
-  Limits limits;
+  ReplayLimits limits;
   FragmentTrack fragments;
-  std::optional<Exempt> exempt;
+  std::optional<ReplayExempt> exempt;
   std::vector<xg_counter> limit_counts;  // of all rules, as last seen
   bool has_limits = false;
 
@@ -176,10 +104,14 @@ struct Replay::Impl {
   struct Inspected {
     std::size_t position;  // counted from the first ever
     std::optional<Fragment> fragment;
+    std::vector<std::size_t> made_of;  // the fragments' positions, where it was made of some
   };
   std::deque<Inspected> inspected;
-  std::map<FragmentKey, dataplane::FirstResult> firsts;  // what first fragments came to
-  std::size_t taken = 0;                                 // packets that left `pending`
+  std::set<std::size_t> undecided;  // positions
+  std::optional<WaitingFragments> waiting;
+  std::map<std::size_t, Fragment> fragments_by_position;  // that wait, or are in what was made of them
+  std::map<FragmentKey, dataplane::FirstResult> firsts;   // what first fragments came to
+  std::size_t taken = 0;                                  // packets that left `pending`
   u64 packets = 0;
   u64 first_time = 0;
   u32 sequence = 0;
@@ -198,7 +130,13 @@ struct Replay::Impl {
   Result<void> retire(bool wait_for_one);
   void alert(PacketVerdict& verdict, const xg_alerts& alerts, const u8* frame, u32 length);
   xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
-  void finish_packet(const Inspected& packet, const dataplane::Decision& decision);
+  Result<void> settle_fragments();
+  void finish_inspected(const Inspected& packet, const dataplane::Decision& decision);
+  void finish_packet(std::size_t position, const xg_result& result);
+  PacketVerdict& decided(std::size_t position) {
+    undecided.erase(position);
+    return pending[position - taken];
+  }
 };
 
 Replay::Replay(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -213,6 +151,11 @@ Result<std::unique_ptr<Replay>> Replay::open(const compiler::CompiledPolicy& pol
   impl->exempt.emplace(policy.tables.header);
   for (u32 i = 0; i < policy.tables.header.rule_count; i++)
     impl->has_limits = impl->has_limits || rule_at(policy.tables, i).action == XG_RULE_LIMIT;
+  // As a worker does, which lets nothing wait under --audit.
+  if (policy.policy.reassembles && !policy.audits())
+    impl->waiting.emplace(policy.policy.overlapping_fragments == policy::Overlapping::first
+                              ? dataplane::Overlapping::first
+                              : dataplane::Overlapping::drop);
   if (!impl->region.ok()) return Error(std::string("cannot get memory for frames"));
   if (auto opened = impl->open_device(options.device); !opened) return Error(opened.error());
   impl->open_kernel(options);
@@ -334,6 +277,10 @@ Result<void> Replay::feed(std::span<const u8> captured, u32 original_length, u64
   Impl& impl = *impl_;
   const auto frame = impl.as_on_the_wire(captured, original_length);
   if (impl.packets == 0) impl.first_time = time_ns;
+  if (impl.waiting) {
+    impl.waiting->expire(time_ns);
+    if (auto done = impl.settle_fragments(); !done) return done;
+  }
   xg_packet packet = parsed(frame);
   const auto first = frame.first(std::min<std::size_t>(frame.size(), XG_FRAME_MAX));
   xg_router_look(first.data(), first.data() + first.size(), XG_MAC_ANY, &packet);
@@ -365,9 +312,33 @@ Result<void> Replay::feed(std::span<const u8> captured, u32 original_length, u64
   metadata.generation = kGeneration;
   metadata.sequence = impl.sequence++;
   metadata.pipeline = decision->pipeline;
-  impl.inspected.push_back({impl.taken + impl.pending.size() - 1, std::nullopt});
-  if (metadata.flags & XG_PKT_TRACKED) impl.inspected.back().fragment.emplace(packet, metadata, first);
-  return impl.submit_packet(frame.first(std::min<std::size_t>(frame.size(), XG_PACKET_MAX)), metadata);
+  const std::size_t position = impl.taken + impl.pending.size() - 1;
+  impl.undecided.insert(position);
+  const auto shown = frame.first(std::min<std::size_t>(frame.size(), XG_PACKET_MAX));
+  std::optional<Fragment> fragment;
+  if (metadata.flags & XG_PKT_TRACKED) fragment.emplace(packet, metadata, first);
+  if (fragment && impl.waiting && impl.waiting->take(shown, metadata, position)) {
+    impl.fragments_by_position.emplace(position, std::move(*fragment));
+    return impl.settle_fragments();
+  }
+  impl.inspected.push_back({position, std::move(fragment), {}});
+  return impl.submit_packet(shown, metadata);
+}
+
+// Drops what cannot be put together, and hands on what is.
+Result<void> Replay::Impl::settle_fragments() {
+  for (const auto& [position, why] : waiting->take_dropped()) {
+    fragments_by_position.erase(position);
+    PacketVerdict& verdict = decided(position);
+    verdict.action = XG_DROP;
+    verdict.reason = words_of(why);
+  }
+  while (auto whole = waiting->take_whole()) {
+    const std::size_t last = whole->fragments.back();
+    inspected.push_back({last, std::nullopt, std::move(whole->fragments)});
+    if (auto done = submit_packet(whole->frame, whole->metadata); !done) return done;
+  }
+  return {};
 }
 
 Result<void> Replay::Impl::submit_packet(std::span<const u8> frame, const xg_metadata& metadata) {
@@ -412,7 +383,7 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
       if (done->alerts != nullptr && (done->results[i].flags & XG_RES_ALERTS))
         alert(pending[inspected.front().position - taken], done->alerts[i], region.base() + packet.offset,
               packet.length);
-      finish_packet(inspected.front(), dataplane::decision_at(*done, i));
+      finish_inspected(inspected.front(), dataplane::decision_at(*done, i));
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
     }
@@ -455,9 +426,18 @@ xg_result Replay::Impl::result_of(const Inspected& packet, const dataplane::Deci
   return unknown;
 }
 
-void Replay::Impl::finish_packet(const Inspected& packet, const dataplane::Decision& decision) {
-  PacketVerdict& verdict = pending[packet.position - taken];
-  const xg_result result = result_of(packet, decision);
+void Replay::Impl::finish_inspected(const Inspected& packet, const dataplane::Decision& decision) {
+  if (packet.made_of.empty()) return finish_packet(packet.position, result_of(packet, decision));
+  for (const std::size_t position : packet.made_of) {
+    const auto fragment = fragments_by_position.extract(position);
+    finish_packet(
+        position,
+        dataplane::result_of_later(dataplane::result_of_whole(decision), fragment.mapped().frame()).result);
+  }
+}
+
+void Replay::Impl::finish_packet(std::size_t position, const xg_result& result) {
+  PacketVerdict& verdict = decided(position);
   verdict.action = XG_VERDICT_ACTION(result.verdict);
   const auto& settings = policy.pipelines->settings();
   const auto pipeline = std::find_if(settings.begin(), settings.end(),
@@ -471,6 +451,10 @@ void Replay::Impl::finish_packet(const Inspected& packet, const dataplane::Decis
 }
 
 Result<void> Replay::finish() {
+  if (impl_->waiting) {
+    impl_->waiting->abandon();
+    if (auto done = impl_->settle_fragments(); !done) return done;
+  }
   if (auto done = impl_->flush(); !done) return done;
   while (impl_->queue->in_flight() > 0)
     if (auto done = impl_->retire(true); !done) return done;
@@ -480,7 +464,7 @@ Result<void> Replay::finish() {
 std::vector<PacketVerdict> Replay::take() {
   std::vector<PacketVerdict> verdicts;
   const std::size_t decided =
-      impl_->inspected.empty() ? impl_->pending.size() : impl_->inspected.front().position - impl_->taken;
+      impl_->undecided.empty() ? impl_->pending.size() : *impl_->undecided.begin() - impl_->taken;
   for (std::size_t i = 0; i < decided; i++) {
     verdicts.push_back(std::move(impl_->pending.front()));
     impl_->pending.pop_front();

@@ -72,6 +72,7 @@ struct Fields<dataplane::FrameCount> {
     field("fill", self.fill);
     field("batch", self.batch);
     field("tx", self.tx);
+    field("waiting", self.waiting);
     field.derived("conserved", self.conserved());
   }
 };
@@ -146,13 +147,14 @@ struct RingLevels {
   }
 };
 struct QueueFrames {
-  u32 fill = 0, batch = 0, tx = 0, reinject = 0, handed = 0, worker_total = 0, worker_free = 0;
+  u32 fill = 0, batch = 0, tx = 0, reinject = 0, handed = 0, waiting = 0, worker_total = 0, worker_free = 0;
   static void fields(auto& self, auto& field) {
     field("fill", self.fill);
     field("batch", self.batch);
     field("tx", self.tx);
     field("reinject", self.reinject);
     field("handed", self.handed);
+    field("waiting", self.waiting);
     field("worker_total", self.worker_total);
     field("worker_free", self.worker_free);
   }

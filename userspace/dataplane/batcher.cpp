@@ -20,6 +20,8 @@ Batcher::Batcher(gpu::Queue& queue, u32 capacity, u32 depth, u64 max_wait_ns, Cl
   for (Batch& batch : batches_) {
     batch.ports.resize(most_);
     batch.arrivals.resize(most_);
+    batch.assembled.resize(most_);
+    batch.fragments.resize(most_);
   }
 }
 
@@ -31,7 +33,8 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   batch.slot = slot;
   batch.limit = batches_.size() > 1 && queue_.in_flight() + 1 >= batches_.size() ? most_ : capacity_;
   batch.generation = generation;
-  batch.count = batch.later = 0;
+  batch.count = batch.later = batch.spare = 0;
+  batch.assembled_count = batch.fragments_count = 0;
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
   batch.port_mask = batch.arrivals_count = 0;
@@ -43,7 +46,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
 void Batcher::submit() noexcept {
   Batch* batch = current_;
   current_ = nullptr;
-  submitted_frames_ += batch->count;
+  submitted_frames_ += batch->frames();
   batch->submitted_ns = monotonic_ns();
   switch (queue_.submit(batch->slot, batch->count, batch->generation)) {
     case gpu::Submit::ok:
@@ -86,7 +89,7 @@ Batch* Batcher::poll() noexcept {
 }
 
 void Batcher::release(Batch* batch) noexcept {
-  released_frames_.store(released_frames_.load(std::memory_order_relaxed) + batch->count,
+  released_frames_.store(released_frames_.load(std::memory_order_relaxed) + batch->frames(),
                          std::memory_order_release);
   queue_.release(batch->slot);
 }

@@ -5,9 +5,11 @@
 // back in the order they were submitted.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "gpu/doorbell.hpp"
@@ -35,6 +37,13 @@ struct Arrivals {
   u64 first_ns = 0, last_ns = 0;  // when XDP saw them
 };
 
+// A packet of a batch that was made of a datagram's fragments (reassembler.hpp): its first descriptor, whose
+// frame is its headers', and the fragments' own buffers, each packet's together.
+struct Assembled {
+  u32 at = 0;
+  std::span<const xg_descriptor> fragments;
+};
+
 // One batch and what the worker remembers of it beside the device's slot.
 struct Batch {
   gpu::Slot* slot = nullptr;
@@ -42,6 +51,7 @@ struct Batch {
   u32 generation = 0;
   u32 count = 0;  // descriptors: a packet has one for each of its buffers
   u32 later = 0;  // of them, those that are not a received packet's first
+  u32 spare = 0;  // frames that have no descriptor: all of their bytes stand in another one
   u64 opened_ns = 0;
   u64 submitted_ns = 0;
   Outcome outcome = Outcome::decided;
@@ -49,6 +59,10 @@ struct Batch {
       ports;  // of each descriptor; kLaterBuffer or kEgress, where it is no received packet's first
   std::vector<Arrivals> arrivals;  // of the received packets, in their order
   u32 arrivals_count = 0;
+  std::vector<Assembled> assembled;  // in the descriptors' order
+  u32 assembled_count = 0;
+  std::vector<xg_descriptor> fragments;  // that these are made of
+  u32 fragments_count = 0;
   u32 port_mask = 0;
   bool audit = false;           // XG_PKT_AUDIT, which is the policy's: all of a generation have it, or none
   bool tracked = false;         // there are followed fragments in it (XG_PKT_TRACKED)
@@ -61,6 +75,7 @@ struct Batch {
   static u8 egress_port(u8 port) noexcept { return port & (kEgress - 1); }
 
   u32 packets() const noexcept { return count - later; }
+  u32 frames() const noexcept { return count + spare; }
   bool full() const noexcept { return count == limit; }
   u32 room() const noexcept { return limit - count; }
   bool has_room(u32 buffers) const noexcept { return room() >= buffers; }
@@ -87,6 +102,33 @@ struct Batch {
       before->packets += run.packets;
     else
       arrivals[arrivals_count++] = run;
+  }
+  bool has_room_for_fragments(u32 buffers) const noexcept {
+    return assembled_count < assembled.size() && fragments.size() - fragments_count >= buffers;
+  }
+  // A packet of `port` that was made of these fragments, the last of which came at `came_ns`. next: one past
+  // the last sequence that was received there.
+  void add_assembled(std::span<const xg_descriptor> packet, std::span<const xg_descriptor> made_of, u8 port,
+                     u64 came_ns, u32 next) noexcept {
+    xg_descriptor* const own = fragments.data() + fragments_count;
+    std::copy(made_of.begin(), made_of.end(), own);
+    fragments_count += static_cast<u32>(made_of.size());
+    assembled[assembled_count++] = {count, {own, made_of.size()}};
+    arrived({1, port, came_ns, came_ns});
+    std::copy(packet.begin(), packet.end(), slot->descriptors + count);
+    std::memset(ports.data() + count, kLaterBuffer, packet.size());
+    ports[count] = port;
+    count += static_cast<u32>(packet.size());
+    later += static_cast<u32>(packet.size()) - 1;
+    spare += static_cast<u32>(made_of.size() + 1 - packet.size());
+    port_mask |= 1u << port;
+    next_sequence[port] = next;
+  }
+  // The one whose first descriptor this is, or nullptr.
+  const Assembled* assembled_at(u32 at) const noexcept {
+    for (u32 i = 0; i < assembled_count; ++i)
+      if (assembled[i].at == at) return &assembled[i];
+    return nullptr;
   }
   // What the host sends out of `port`.
   void add_egress(u64 offset, u32 length, u8 port) noexcept {
@@ -137,7 +179,7 @@ class Batcher {
   }
 
   // Feeding: frames put into batches since the start.
-  u64 taken() const noexcept { return submitted_frames_ + (current_ ? current_->count : 0); }
+  u64 taken() const noexcept { return submitted_frames_ + (current_ ? current_->frames() : 0); }
   // Feeding: frames in the open batch and in submitted ones.
   u64 held() const noexcept { return taken() - released_frames_.load(std::memory_order_acquire); }
   bool open_batch() const noexcept { return current_ != nullptr; }

@@ -338,7 +338,7 @@ Result<void> Engine::use_devices(std::vector<std::unique_ptr<gpu::Device>> given
 
 Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
                                  PipelineChooser chooser, bool mirrors, bool mirrors_to_tables,
-                                 bool default_passes) {
+                                 bool default_passes, std::optional<Overlapping> reassembles) {
   if (impl_->devices.empty())
     return tl::unexpected(std::string("the engine has no device to load a policy into"));
   const gpu::DeviceInfo& info = impl_->devices.first().info();
@@ -356,7 +356,8 @@ Result<void> Engine::load_policy(u32 generation, const std::shared_ptr<const gpu
     }
   const std::lock_guard lock(impl_->book);
   impl_->loaded.push_back(generation);
-  impl_->policies.push_back({generation, std::move(chooser), gpu::fed_by_egress(*pipelines), default_passes});
+  impl_->policies.push_back(
+      {generation, std::move(chooser), gpu::fed_by_egress(*pipelines), default_passes, reassembles});
   impl_->pipelines[generation] = pipelines;
   return {};
 }
@@ -601,6 +602,7 @@ EngineStatus Engine::status() const {
     status.frames.fill += report.frames.fill;
     status.frames.batch += report.frames.batch;
     status.frames.tx += report.frames.tx;
+    status.frames.waiting += report.frames.waiting;
     status.batches += report.batches;
     status.batch_packets += report.batch_packets;
   }

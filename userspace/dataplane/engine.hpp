@@ -29,6 +29,7 @@
 
 namespace xdpgpu::dataplane {
 
+enum class Overlapping : u8;
 class EventLog;
 class EventSelection;
 
@@ -74,7 +75,8 @@ struct EngineOptions {
 // Who owns the frames now; the sum is total, always (DESIGN 4.1).
 struct FrameCount {
   u64 total = 0, free = 0, fill = 0, batch = 0, tx = 0;
-  bool conserved() const { return free + fill + batch + tx == total; }
+  u64 waiting = 0;  // for the rest of their datagram
+  bool conserved() const { return free + fill + batch + tx + waiting == total; }
 };
 
 struct QueueStatus {
@@ -157,10 +159,10 @@ class Engine {
   // Without a chooser, ports without metadata send everything to pipeline 0. mirrors: some rule of it
   // mirrors; then the first device looks at mirrored packets from now on, until stop(). mirrors_to_tables:
   // and to pipelines whose stages remember packets. default_passes: the policy's default, for a fragment of
-  // which no first one is known. Fails where it cannot.
+  // which no first one is known. reassembles: CurrentPolicy's. Fails where it cannot.
   Result<void> load_policy(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines,
                            PipelineChooser chooser = {}, bool mirrors = false, bool mirrors_to_tables = false,
-                           bool default_passes = false);
+                           bool default_passes = false, std::optional<Overlapping> reassembles = {});
   // From now on packets without metadata count as of this generation, which is loaded.
   void make_current(u32 generation);
   // Takes back a load_policy that was not made current, and of which no packet came.

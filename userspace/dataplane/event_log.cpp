@@ -18,6 +18,17 @@ void count(std::atomic<u64>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+// Of a packet's first bytes, over all of its buffers; returns how many there were.
+u32 gather(const xg_descriptor* buffer, const u8* region, u8* to, u32 most) noexcept {
+  u32 bytes = 0;
+  for (;; ++buffer) {
+    const u32 part = std::min(buffer->length, most - bytes);
+    std::memcpy(to + bytes, region + buffer->offset, part);
+    bytes += part;
+    if (bytes == most || !(buffer->flags & XG_DESC_MORE)) return bytes;
+  }
+}
+
 // Those that stay are there all the while.
 template <std::size_t N>
 void put(const std::array<u64, N>& bits, std::array<std::atomic<u64>, N>& to, bool forget) noexcept {
@@ -94,8 +105,7 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
   const u32 payload = selection_.payload();
   const u32 behind = std::max(payload, kind == EventKind::dns ? kDnsBytes : 0);
-  const u32 bytes = std::min(
-      {packet->length, Event::kBytes, std::max<u32>(kHeaderBytes, metadata.payload_offset) + behind});
+  const u32 most = std::min(Event::kBytes, std::max<u32>(kHeaderBytes, metadata.payload_offset) + behind);
   u32 length = packet->length;
   for (const xg_descriptor* one = packet; one->flags & XG_DESC_MORE; ++one) length += one[1].length;
   Event& event = events_[given % kEvents];
@@ -104,14 +114,13 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   event.verdict = result.verdict;
   event.flags = result.flags;
   event.length = length;
-  event.bytes = static_cast<u16>(bytes);
+  event.bytes = static_cast<u16>(gather(packet, region, event.packet, most));
   event.payload = static_cast<u16>(payload);
   event.pipeline = metadata.pipeline;
   event.kind = kind;
   event.port = batch.ports[at];
   event.alerts = alerts;
   event.audited = batch.audit;
-  std::memcpy(event.packet, frame, bytes);
   given_.store(given + 1, std::memory_order_release);
   count(counters.told);
 }
@@ -176,7 +185,14 @@ void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
       const u8* const frame = region + descriptors[i].offset;
       xg_metadata metadata;
       std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
-      if (is_dns(metadata, frame, descriptors[i].length)) give(EventKind::dns, batch, i, region, now_ns);
+      u8 gathered[Event::kBytes];
+      const u8* bytes = frame;
+      u32 length = descriptors[i].length;
+      if (descriptors[i].flags & XG_DESC_MORE) [[unlikely]] {
+        length = gather(descriptors + i, region, gathered, Event::kBytes);
+        bytes = gathered;
+      }
+      if (is_dns(metadata, bytes, length)) give(EventKind::dns, batch, i, region, now_ns);
     }
     if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns, policies);
     if (drops && action == XG_DROP) give(EventKind::drop, batch, i, region, now_ns);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "userspace/dataplane/clock.hpp"
+#include "userspace/dataplane/random_key.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -18,6 +19,7 @@ constexpr u32 kFewPackets = 4;  // that are no run
 constexpr u32 kRefillStep = 64;
 constexpr u64 kStatisticsEveryNs = 10'000'000;
 constexpr u64 kBeatEveryNs = 1'000'000;
+constexpr u32 kWaitingShare = 16;  // of so many frames one may wait for the rest of its datagram
 
 }  // namespace
 
@@ -31,7 +33,8 @@ Feeder::Feeder(const WorkerOptions& options, u8* region, std::vector<PortQueue*>
       ring_(ring),
       unparsed_(unparsed),
       policy_(policy),
-      egress_(egress) {}
+      egress_(egress),
+      reassembler_(region, free.capacity() / kWaitingShare, random_key()) {}
 
 void Feeder::refill(PortQueue& queue) noexcept {
   Receiver& receiver = queue.socket->receiver;
@@ -54,6 +57,8 @@ void Feeder::refill() noexcept {
 
 bool Feeder::receive(u64 now_ns) noexcept {
   if (ring_) ring_->take(free_);
+  notice_policy();
+  pass_on_assembled(now_ns);
   bool any = parse_refused(now_ns);
   // Also where nothing is received: a log holds no more than a burst.
   egress_.take(now_ns, &any);
@@ -61,6 +66,8 @@ bool Feeder::receive(u64 now_ns) noexcept {
     refill(*queue);
     any |= receive(*queue, now_ns);
   }
+  reassembler_.expire(now_ns);
+  drop_unassembled();
   return any;
 }
 
@@ -207,7 +214,7 @@ u32 Feeder::take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count,
     if (!run.plain(run.descriptor(done))) break;
     const xg_metadata& head = run.metadata(done);
     const u32 generation = head.generation;
-    if (!generation || (in_order && !MetadataProbe::later(head, port, last))) break;
+    if (!generation || (in_order && !MetadataProbe::later(head, port, last)) || may_wait(head)) break;
     Batch* const batch = batcher_->open(generation, now_ns);
     if (!batch) break;
     const u32 room = std::min(count - done, batch->room());
@@ -219,8 +226,8 @@ u32 Feeder::take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count,
       if (!run.plain(desc)) [[unlikely]]
         break;
       const auto& metadata = run.metadata(done + taken);
-      if (metadata.generation != generation || (in_order && !MetadataProbe::later(metadata, port, last)))
-          [[unlikely]]
+      if (metadata.generation != generation || (in_order && !MetadataProbe::later(metadata, port, last)) ||
+          may_wait(metadata)) [[unlikely]]
         break;
       flags |= metadata.flags;
       last = {metadata.rx_time_ns, metadata.sequence};
@@ -308,6 +315,15 @@ void Feeder::note_tracked(Batch& batch) noexcept {
     if (queue.metadata.delivers()) forget_metadata(queue);
     fill_metadata(queue, frame, first.len, length, now_ns);
   }
+  if (may_wait(*metadata)) [[unlikely]] {
+    std::array<xg_descriptor, XG_PACKET_BUFFERS> packet;
+    for (u32 i = 0; i < buffers; ++i) {
+      const xdp_desc& buffer = *xsk_ring_cons__rx_desc(&rx, at + i);
+      packet[i] = {buffer.addr, buffer.len, i + 1 < buffers ? XG_DESC_MORE : 0};
+    }
+    const Waits waits = wait_for_others(queue, {packet.data(), buffers}, now_ns);
+    if (waits != Waits::no) return waits == Waits::yes;
+  }
 
   Batch* batch = batcher_->open(metadata->generation, now_ns, buffers);
   if (!batch) [[unlikely]]
@@ -363,9 +379,17 @@ bool Feeder::parse_refused(u64 now_ns) noexcept {
     fill_metadata(queue, frame, packet.length, packet.length, now_ns);
     auto* metadata = reinterpret_cast<xg_metadata*>(frame - XG_METADATA_SIZE);
     metadata->sequence = queue.next_sequence - 1;  // its own has been used up
-    Batch* const batch = batcher_->open(metadata->generation, now_ns);
-    if (!batch) break;
-    batch->add(packet.offset, packet.length, static_cast<u8>(queue.port), *metadata);
+    Waits waits = Waits::no;
+    if (may_wait(*metadata)) {
+      const xg_descriptor own{packet.offset, packet.length, 0};
+      waits = wait_for_others(queue, {&own, 1}, now_ns);
+      if (waits == Waits::not_now) break;
+    }
+    if (waits == Waits::no) {
+      Batch* const batch = batcher_->open(metadata->generation, now_ns);
+      if (!batch) break;
+      batch->add(packet.offset, packet.length, static_cast<u8>(queue.port), *metadata);
+    }
     ++queue.counters->parsed_again;
     unparsed_.take();
     any = true;
@@ -454,6 +478,7 @@ FrameCount Feeder::count(const Retired& retired) const noexcept {
   for (const PortQueue* queue : queues_) frames.fill += queue->socket->receiver.held();
   frames.batch = batcher_ ? batcher_->taken() - retired.frames : 0;
   frames.batch += retired.unparsed - unparsed_.taken();
+  frames.waiting = reassembler_.frames();
   frames.tx = retired.sent;
   return frames;
 }
@@ -466,7 +491,7 @@ WorkerReport Feeder::report(const Retired& retired) const noexcept {
   report.turns = turns_;
   report.quiet = quiet_;
   report.generation = egress_.generation();
-  report.older_under_way = retired.frames < egress_.frames_before();
+  report.older_under_way = retired.frames < egress_.frames_before() || reassembler_.any_whole();
   report.device_failed = retired.failed;
   for (const PortQueue* queue : queues_)
     if (queue->metadata.delivers()) report.delivers_metadata |= 1u << queue->port;

@@ -4,13 +4,16 @@
 // receives packets into batches, grants credits, and reports for the whole worker.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "userspace/dataplane/batcher.hpp"
 #include "userspace/dataplane/egress_feed.hpp"
 #include "userspace/dataplane/frame_ring.hpp"
 #include "userspace/dataplane/port_queue.hpp"
+#include "userspace/dataplane/reassembler.hpp"
 #include "userspace/dataplane/unparsed_ring.hpp"
 #include "userspace/dataplane/worker_state.hpp"
 
@@ -41,12 +44,15 @@ class Feeder {
   void publish_credits() noexcept;
   // From its next turn on it says that no worker lives, for good. Any thread.
   void fall_silent() noexcept { silent_.store(true, std::memory_order_relaxed); }
+  // Drops what waits for the rest of its datagram: nothing comes any more.
+  void abandon() noexcept;
   // Losses, credits, heartbeat. rings_empty: the last receive() found nothing.
   void publish(u64 now_ns, bool rings_empty, const Retired& retired) noexcept;
   // Into the metrics: the receivers' rings, the credits, the free frames.
   void publish_levels(u64 now_ns) noexcept;
 
-  // Whether every packet that was received has left, by what `retired` says.
+  // Whether every packet that was received has left, by what `retired` says. A fragment that waits for others
+  // has: no flow's verdict speaks for it.
   bool empty_handed(bool rings_empty, const Retired& retired) const noexcept {
     return rings_empty && retired.frames == batcher_->taken() && retired.unparsed == unparsed_.taken() &&
            !retired.under_way;
@@ -63,6 +69,16 @@ class Feeder {
   u32 take_each(PortQueue& queue, const Run& in_ring, u32 done, u32 count, u64 now_ns) noexcept;
   bool take(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   void note_tracked(Batch& batch) noexcept;
+  void notice_policy() noexcept;
+  std::optional<Overlapping> reassembles(u32 generation) const noexcept;
+  bool may_wait(const xg_metadata& metadata) const noexcept {
+    return reassembling_ && metadata.flags & XG_PKT_TRACKED;
+  }
+  enum class Waits { no, yes, not_now };
+  Waits wait_for_others(PortQueue& queue, Buffers packet, u64 now_ns) noexcept;
+  bool pass_on_assembled(u64 now_ns) noexcept;
+  void drop_unassembled() noexcept;
+  PortQueue& queue_of(u32 port) noexcept;
   bool take_several(PortQueue& queue, u32 at, u32 buffers, u64 now_ns) noexcept;
   u32 drop_oversized(PortQueue& queue, u32 at, u32 left) noexcept;
   bool parse_refused(u64 now_ns) noexcept;
@@ -82,6 +98,14 @@ class Feeder {
   const std::atomic<const CurrentPolicy*>& policy_;
   EgressFeed& egress_;
   Batcher* batcher_ = nullptr;
+  Reassembler reassembler_;
+  // Of the last policies in force, the newest first; a packet under an older one may still come.
+  struct Reassembling {
+    u32 generation = 0;
+    std::optional<Overlapping> how;
+  };
+  std::array<Reassembling, 4> known_{};
+  bool reassembling_ = false;  // one of them does
   std::atomic<bool> silent_{false};
   u64 statistics_ns_ = 0, beat_ns_ = 0;
   u64 turns_ = 0;

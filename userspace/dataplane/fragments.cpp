@@ -48,6 +48,8 @@ FirstResult first_result(const Decision& decision, const u8* frame) noexcept {
   return {decision, ip_bytes_of(frame)};
 }
 
+FirstResult result_of_whole(const Decision& decision) noexcept { return {decision, ~u32{0}}; }
+
 Decision result_of_later(const FirstResult& first, const u8* frame) noexcept {
   Decision later = first;
   later.result.flags &= XG_RES_EDIT | XG_RES_ADJUST | XG_RES_SWAP_MACS;
@@ -210,7 +212,7 @@ bool FragmentFates::settle(Batch& batch, u64 now_ns) noexcept {
     if (!Batch::is_received(batch.ports[i])) continue;
     const u8* frame = region_ + batch.slot->descriptors[i].offset;
     const xg_metadata& metadata = metadata_of(frame);
-    if (!is_tracked(metadata)) continue;
+    if (!is_tracked(metadata) || batch.assembled_at(i)) continue;
     if (!is_later(metadata)) {
       if (!again) note_first(batch, i, now_ns);
     } else if (missing == batch.count && !find(batch, i, now_ns)) {

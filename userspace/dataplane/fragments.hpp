@@ -35,6 +35,8 @@ struct FirstResult : Decision {
 
 // frame: its own, its metadata in front of it.
 FirstResult first_result(const Decision& decision, const u8* frame) noexcept;
+// A whole datagram's, for each of the fragments that it was made of: none of them is longer.
+FirstResult result_of_whole(const Decision& decision) noexcept;
 // The result of a later fragment that stands at `frame`, its metadata in front of it: its first one's, with
 // the TTL and checksum of its own header. It drops what has no hop left, what would be longer inside of outer
 // headers than the first one, and what has no packet of its own inside; it passes what no router sends on

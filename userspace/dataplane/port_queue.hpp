@@ -4,6 +4,7 @@
 // part of the port's maps, and what it has learnt.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "gpu/flow_table.hpp"
@@ -53,6 +54,8 @@ struct PortQueue {
   // Frames that are not a received packet's first: put into batches since the start, and come out of them (of
   // the thread that retires).
   u64 later_batched = 0, later_unbatched = 0;
+  // Received, and waiting for the rest of their datagram: packets, and their frames.
+  u32 waiting_packets = 0, waiting_frames = 0;
 
   // Packets admitted by the XDP program so far.
   u32 admitted() const noexcept { return __atomic_load_n(&state->admitted, __ATOMIC_ACQUIRE); }
@@ -89,12 +92,17 @@ struct PortQueue {
     const auto left = static_cast<std::int32_t>(published_granted - admitted());
     return left > 0 ? static_cast<u32>(left) : 0;
   }
-  // Packets of this port that are in a batch: taken, and in no other counter yet. For the thread that
-  // retires: what another one receives meanwhile is counted last, so that there is never less than nothing.
+  // Packets of this port that are in a batch: taken, in no other counter yet, and not waiting. For the thread
+  // that retires: another one may receive, and drop, meanwhile.
   u64 in_batches() const noexcept {
     const xg_worker_counters& c = *counters;
-    const u64 over = packets_over(c);
-    return __atomic_load_n(&c.received, __ATOMIC_RELAXED) - over;
+    const u64 elsewhere = packets_over(c) + __atomic_load_n(&waiting_packets, __ATOMIC_RELAXED);
+    const u64 received = __atomic_load_n(&c.received, __ATOMIC_RELAXED);
+    return received - std::min(received, elsewhere);
+  }
+  void publish_waiting(u32 packets, u32 frames) noexcept {
+    __atomic_store_n(&waiting_packets, packets, __ATOMIC_RELAXED);
+    __atomic_store_n(&waiting_frames, frames, __ATOMIC_RELAXED);
   }
   // Before their batch can be over.
   void batch_later(u32 frames) noexcept {

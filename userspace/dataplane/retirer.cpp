@@ -66,7 +66,7 @@ bool Retirer::retire(u64 now_ns) noexcept {
     device_failed_ |= batch->outcome == Outcome::device_failed;
     ++batches_;
     packets_ += batch->packets();
-    frames_ += batch->count;
+    frames_ += batch->frames();
     batcher_->release(batch);
   }
   return any || done_ns != 0;
@@ -112,6 +112,7 @@ void Retirer::publish_levels() noexcept {
     metrics.completion = transmitter.completion_level();
     metrics.frames_batch = static_cast<u32>(queue->frames_in_batches());
     metrics.frames_tx = static_cast<u32>(transmitter.held() - router_.of_others(queue->port));
+    metrics.frames_waiting = __atomic_load_n(&queue->waiting_frames, __ATOMIC_RELAXED);
     metrics.frames_handed = static_cast<u32>(std::exchange(handed, 0));
     metrics.tx_refused = transmitter.refused();
     if (queue->reinject) {

@@ -10,6 +10,7 @@
 #include "userspace/dataplane/checksum.hpp"
 #include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
+#include "userspace/dataplane/fragments.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -44,6 +45,15 @@ void swap_macs(u8* frame) noexcept {
   rest = static_cast<u32>(first >> 16);
   std::memcpy(frame, &swapped, sizeof(swapped));
   std::memcpy(frame + 8, &rest, sizeof(rest));
+}
+
+template <class Take>
+void for_each_fragment(const Assembled& datagram, Take&& take) noexcept {
+  for (auto left = datagram.fragments; !left.empty();) {
+    const Buffers fragment = packet_at(left.data());
+    take(fragment);
+    left = left.subspan(fragment.size());
+  }
 }
 
 // What the result names of it.
@@ -261,10 +271,22 @@ void Router::drop_all(const Batch& batch) noexcept {
     const Buffers packet = packet_at(batch.slot->descriptors + i);
     PortQueue& from = *queues_[batch.ports[i]];
     xg_worker_counters& counters = *from.counters;
-    ++(batch.outcome == Outcome::unknown_generation ? counters.error_generation : counters.error_device);
+    u64& lost =
+        batch.outcome == Outcome::unknown_generation ? counters.error_generation : counters.error_device;
+    i += static_cast<u32>(packet.size());
+    if (const Assembled* datagram = batch.assembled_at(i - static_cast<u32>(packet.size()))) {
+      for_each_fragment(*datagram, [&](Buffers fragment) {
+        ++lost;
+        from.later_unbatched += fragment.size() - 1;
+        give_up(fragment);
+      });
+      ++from.later_unbatched;
+      free_.push(frame_of(packet.front().offset));
+      continue;
+    }
+    ++lost;
     from.later_unbatched += packet.size() - 1;
     give_up(packet);
-    i += static_cast<u32>(packet.size());
   }
 }
 
@@ -294,6 +316,11 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
     }
     if (descriptors[i].flags & XG_DESC_MORE) [[unlikely]] {
       const Buffers packet = packet_at(descriptors + i);
+      if (const Assembled* datagram = batch.assembled_at(i)) {
+        route_assembled(batch, *datagram, now_ns);
+        i += static_cast<u32>(packet.size());
+        continue;
+      }
       PortQueue& from = *queues_[port];
       decide(packet, judged + i, from, now_ns);
       from.later_unbatched += packet.size() - 1;
@@ -313,6 +340,18 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   for (HandOver* other : others_)
     if (other) other->flush();
   return routed_;
+}
+
+void Router::route_assembled(const Batch& batch, const Assembled& datagram, u64 now_ns) noexcept {
+  PortQueue& from = *queues_[batch.ports[datagram.at]];
+  const FirstResult result = result_of_whole(decision_at(*batch.slot, datagram.at));
+  for_each_fragment(datagram, [&](Buffers fragment) {
+    const Decision own = result_of_later(result, region_ + fragment.front().offset);
+    decide(fragment, {&own.result, &own.edit, &own.adjust}, from, now_ns);
+    from.later_unbatched += fragment.size() - 1;
+  });
+  ++from.later_unbatched;
+  free_.push(frame_of(batch.slot->descriptors[datagram.at].offset));
 }
 
 void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept {

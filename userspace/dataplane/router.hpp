@@ -69,6 +69,8 @@ class Router {
   void find_ways();
   void cover() noexcept;
   void drop_all(const Batch& batch) noexcept;
+  // What is said of a datagram is done to each of its fragments.
+  void route_assembled(const Batch& batch, const Assembled& datagram, u64 now_ns) noexcept;
   // Descriptors `first` to `end`, each a packet that came in on `port`. Those that want nothing special done
   // are sorted by their way; the others are decided one by one, and whatever stands in front of them goes
   // ahead.

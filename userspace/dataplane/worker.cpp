@@ -120,6 +120,7 @@ void Worker::stop() {
     retirer_.give_back();
     returns_->take(free_);
   }
+  feeder_.abandon();
   feeder_.publish_levels(monotonic_ns());
   retirer_.publish_levels();
   for (PortQueue* queue : active_) queue->publish_beat(0, 0);
@@ -255,8 +256,8 @@ FrameCount Worker::reclaim() {
     queue->reinject.reset();
     queue->socket.reset();
   }
-  frames.free = unique + frames.fill + frames.batch + frames.tx;
-  frames.fill = frames.batch = frames.tx = 0;
+  frames.free = unique + frames.fill + frames.batch + frames.tx + frames.waiting;
+  frames.fill = frames.batch = frames.tx = frames.waiting = 0;
   return frames;
 }
 

@@ -5,6 +5,7 @@
 
 #include "userspace/dataplane/batcher.hpp"
 #include "userspace/dataplane/engine.hpp"
+#include "userspace/dataplane/reassembler.hpp"
 
 namespace xdpgpu::dataplane {
 
@@ -14,6 +15,8 @@ struct CurrentPolicy {
   Engine::PipelineChooser chooser;
   std::vector<u16> fed_by_egress;  // pipelines that are shown what the host sends
   bool default_passes = false;     // packets that no rule decides
+  // Where fragments wait for the rest of their datagram: what is done about those of IPv4 that overlap.
+  std::optional<Overlapping> reassembles;
 };
 
 // What a worker tells the control thread, every few turns.

@@ -37,6 +37,9 @@ class Ways {
   std::vector<std::string> run() {
     if (policy_.fragments == Do::pass) passed();
     if (policy_.fragments == Do::inspect) inspected();
+    if (policy_.fragments == Do::inspect || (policy_.fragments == Do::track && !policy_.reassembles))
+      one_by_one();
+    if (policy_.reassembles && policy_.default_action == Do::pass) ahead_of_the_first();
     return std::move(notes_);
   }
 
@@ -105,6 +108,34 @@ class Ways {
         "fragments get around the rule {} of pipeline \"{}\", which asks for ports or TCP flags: with "
         "\"fragments\": \"inspect\" they come to the pipeline and have none; write \"track\"",
         named(names), pipeline.name));
+  }
+
+  void ahead_of_the_first() {
+    if (std::any_of(policy_.rules.begin(), policy_.rules.end(),
+                    [](const Rule& rule) { return rule.action == Rule::Action::inspect; }))
+      notes_.push_back(
+          "fragments that come ahead of their datagram's first one pass by \"default\", and no pipeline sees "
+          "them: a "
+          "receiver may take one for what was looked at; write \"default\": \"drop\", and a rule at the end "
+          "that "
+          "passes the rest");
+  }
+  // Rules of files look at payload.
+  void one_by_one() {
+    for (const auto& pipeline : policy_.pipelines) {
+      const bool reads = std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
+                                     [](const auto& stage) { return gpu::file_rules(stage) != nullptr; });
+      const bool inspects = std::any_of(policy_.rules.begin(), policy_.rules.end(), [&](const Rule& rule) {
+        return rule.action == Rule::Action::inspect && rule.pipeline == pipeline.name &&
+               (policy_.fragments == Do::track || !asks_for_more(rule.match));
+      });
+      if (reads && inspects)
+        notes_.push_back(
+            fmt::format("fragments get around the rule files of pipeline \"{}\": with \"fragments\": \"{}\" "
+                        "they come one "
+                        "by one, and their payload is not looked at; write \"reassemble\"",
+                        pipeline.name, policy_.fragments == Do::track ? "track" : "inspect"));
+    }
   }
 
   const Policy& policy_;

@@ -48,7 +48,7 @@ class PolicyReader {
     uninspected(fields, "on_failure", policy_.on_failure);
     uninspected(fields, "on_overload", policy_.on_overload);
     policy_.fragments = policy_.default_action;
-    decision(fields, "fragments", words::kFragments, policy_.fragments);
+    fragments(fields);
     decision(fields, "malformed", words::kMalformed, policy_.malformed);
     if (auto lists = fields.get("lists")) this->lists(*lists);
     KnownLists known(policy_.lists);
@@ -78,6 +78,17 @@ class PolicyReader {
   void decision(const Fields& fields, std::string_view key, Words words, Do& into) {
     if (auto place = fields.get(key))
       if (auto word = read_word(report_, *place, words)) into = static_cast<Do>(*word);
+  }
+  void fragments(const Fields& fields) {
+    constexpr u32 kReassemble = 4;
+    if (const auto place = fields.get("fragments"))
+      if (const auto word = read_word(report_, *place, words::kFragments)) {
+        policy_.reassembles = *word == kReassemble;
+        policy_.fragments = policy_.reassembles ? Do::track : static_cast<Do>(*word);
+      }
+    if (const auto place = fields.get("overlapping_fragments"))
+      if (const auto word = read_word(report_, *place, words::kOverlapping))
+        policy_.overlapping_fragments = static_cast<Overlapping>(*word);
   }
   // What becomes of packets that nobody can look at.
   void uninspected(const Fields& fields, std::string_view key, Do& into) {

@@ -81,6 +81,10 @@ enum class Do : u8 {
   known_drop = XG_DO_KNOWN | XG_DO_DROP,
 };
 
+// What becomes of an IPv4 datagram whose fragments overlap: it is dropped, or the bytes that came first
+// stand.
+enum class Overlapping : u8 { drop, first };
+
 // A rule's condition: every named key must hold; within a key any value will do. Empty: not named.
 struct Match {
   std::vector<Prefix> src, dst;                   // written in place
@@ -198,7 +202,9 @@ struct Policy {
   Do default_action = Do::pass;
   Do on_failure = Do::pass;
   Do on_overload = Do::pass;
-  Do fragments = Do::pass;  // for those that no rule passes, drops or limits; unsaid: default_action
+  Do fragments = Do::pass;   // for those that no rule passes, drops or limits; unsaid: default_action
+  bool reassembles = false;  // with Do::track: pipelines see whole datagrams
+  Overlapping overlapping_fragments = Overlapping::drop;
   Do malformed = Do::drop;  // drop: ahead of all rules; else for those that no rule passes, drops or limits
   std::vector<Management> management;
   Rates rates = kDefaultRates;

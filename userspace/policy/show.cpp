@@ -181,7 +181,8 @@ std::string to_json(const Policy& policy) {
   json["default"] = decision_json(policy.default_action);
   json["on_failure"] = decision_json(policy.on_failure);
   json["on_overload"] = decision_json(policy.on_overload);
-  json["fragments"] = decision_json(policy.fragments);
+  json["fragments"] = policy.reassembles ? Json("reassemble") : decision_json(policy.fragments);
+  json["overlapping_fragments"] = words::kOverlapping[static_cast<u32>(policy.overlapping_fragments)];
   json["malformed"] = decision_json(policy.malformed);
   json["management"] = Json::array();
   for (const auto& entry : policy.management) json["management"].push_back(management_json(entry));

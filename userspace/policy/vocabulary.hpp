@@ -17,9 +17,12 @@ namespace xdpgpu::policy {
 using Words = std::span<const std::string_view>;
 
 namespace keys {
-inline constexpr std::array<std::string_view, 16> kPolicy{
-    "$schema",    "version", "description", "default", "on_failure", "on_overload", "fragments", "malformed",
-    "management", "rates",   "lists",       "rules",   "pipelines",  "io",          "compute",   "log"};
+inline constexpr std::array<std::string_view, 17> kPolicy{
+    "$schema",    "version",     "description", "default",
+    "on_failure", "on_overload", "fragments",   "overlapping_fragments",
+    "malformed",  "management",  "rates",       "lists",
+    "rules",      "pipelines",   "io",          "compute",
+    "log"};
 inline constexpr std::array<std::string_view, 7> kRates{
     "arp", "nd", "dhcp", "lacp", "lldp", "stp", "management_answers"};  // XG_RATE_*
 inline constexpr std::array<std::string_view, 2> kRate{"pps", "burst"};
@@ -61,7 +64,8 @@ namespace words {
 inline constexpr std::array<std::string_view, 2> kDo{"pass", "drop"};
 inline constexpr std::array<std::string_view, 1> kKnown{"keep"};
 inline constexpr std::array<std::string_view, 1> kListTypes{"domain"};
-inline constexpr std::array<std::string_view, 4> kFragments{"pass", "drop", "inspect", "track"};
+inline constexpr std::array<std::string_view, 5> kFragments{"pass", "drop", "inspect", "track", "reassemble"};
+inline constexpr std::array<std::string_view, 2> kOverlapping{"drop", "first"};
 inline constexpr std::array<std::string_view, 3> kMalformed{"pass", "drop", "inspect"};
 inline constexpr std::array<std::string_view, 2> kAction{"pass",
                                                          "drop"};  // and {"inspect": NAME}, {"mirror": NAME}
