@@ -30,8 +30,8 @@ class RuleBits {
   static constexpr u32 kEntries = 1u << 16;
   // Of a bit on a connection, which ends with that one; nobody asks for it any more then.
   static constexpr u32 kConnectionSeconds = 3600;
-  // As for Suricata 7.0.10 (host-bit.c), a bit on an address is there until it is unset, toggled, or asked for
-  // behind its end; and one that is there is not set anew.
+  // As for Suricata 7.0.10 (host-bit.c), a bit on an address is there until it is unset, toggled, or asked
+  // for behind its end; and one that is there is not set anew.
 
   // Allocates.
   RuleBits();
