@@ -152,7 +152,7 @@ class Search {
     batch.image.v = const_cast<xg_word*>(pipelines_->image().data());
     std::array<u32, XG_INSPECTION_WORDS> words{};
     const xg_state f{words.data()};
-    xg_clear_inspection(f, 0, 1);
+    xg_begin_inspection(f, 0, 0, 1);
     search(batch, body_, body_ + XG_SIGNATURES_WINDOWS, c, first, end, f);
     Found found;
     for (u32 i = 0; i < XG_SIGNATURES_SEEN; i++)
