@@ -134,7 +134,7 @@ class EgressFeeds : public testing::Test {
  protected:
   EgressFeeds() { policy_.store(&first_); }
   Kernel kernel_;
-  CurrentPolicy first_{1, {}, {3}}, second_{2, {}, {0, 4}}, deaf_{3, {}, {}};
+  CurrentPolicy first_{1, {}, {3}, false, {}}, second_{2, {}, {0, 4}, false, {}}, deaf_{3, {}, {}, false, {}};
   std::atomic<const CurrentPolicy*> policy_{nullptr};
 };
 
