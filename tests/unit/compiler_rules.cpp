@@ -337,6 +337,7 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
            {"dns.query; content:\"a\"; flow:no_stream;", "beside what single packets have"},
            {"dns.query; dotprefix; content:\"a\"; dotprefix;", "behind a content"},
            {"dataset:isset,a,type string;", "about a buffer that is named"},
+           {"ip.src; content:\"a\"; dataset:isset,a,type ipv4,load a.lst;", "about a buffer that is named"},
            {"dns.query; dataset:is,a;", "none of isset"},
            {"dns.query; dataset:isset;", "no name"},
            {"dns.query; dataset:isset,a b,type string;", "no name, or one with spaces"},

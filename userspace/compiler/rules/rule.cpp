@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "userspace/compiler/rules/fast_pattern.hpp"
 
@@ -58,6 +59,9 @@ class Parser {
     if (option.value && !keyword->takes_value)
       return wrong(fmt::format("\"{}\" takes no value", option.name));
     const std::string value = option.value.value_or("");
+    const bool behind_address =
+        std::exchange(address_, keyword->name == "ip.src" || keyword->name == "ip.dst");
+    if (behind_address && keyword->name == "dataset") return add(rule_.conditions, *keyword, value);
     switch (keyword->kind) {
       case Kind::about:
         return about(*keyword, value);
@@ -608,6 +612,7 @@ class Parser {
 
   Rule& rule_;
   std::string current_ = "payload";
+  bool address_ = false;  // that is what the option in front names
   std::set<std::string_view> said_;
   std::set<std::string, std::less<>> variables_;  // that byte_extract and byte_math have made so far
   Buffer* last_ = nullptr;                        // that the last content is in
