@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "userspace/compiler/rules/load.hpp"
 
 namespace xdpgpu::rules {
@@ -102,12 +104,31 @@ TEST(Bits, ThatUndecidedRulesChangeAreNotAskedFor) {
                                    {"alert", "stream_size:both,>,5; flowbits:toggle,a;"},
                                    {"alert", "xbits:isset,a,track ip_src;"},  // another bit
                                    {"alert", "flowbits:isset,c|b;"},
-                                   {"alert", "flowbits:isset,c;"}}));
+                                   {"alert", "flowbits:isset,c;"},
+                                   {"alert", "stream_size:both,>,5; xbits:set,h,track ip_src;"},
+                                   {"alert", "hostbits:isset,h,dst;"}}));
   EXPECT_THAT(not_yet(all),
               ElementsAre(HasSubstr("flowbits: rule 1:2 changes the bit"),
                           HasSubstr("flowbits: rule 1:3 changes the bit"), HasSubstr("stream_size"),
-                          IsEmpty(), HasSubstr("rule 1:2 changes"), IsEmpty()));
+                          IsEmpty(), HasSubstr("rule 1:2 changes"), IsEmpty(), HasSubstr("stream_size"),
+                          HasSubstr("hostbits: rule 1:7 changes the bit")));
   EXPECT_FALSE(all[0].signature);
+}
+
+// Each rule hangs on the one behind it, and the last one is not decided.
+TEST(Bits, ThatHangOnEachOtherTakeNoLongerThanTheyMay) {
+  constexpr u32 kRules = 20'000;
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (u32 i = 0; i < kRules; i++)
+    texts.emplace_back("alert", fmt::format("flowbits:isset,b{}; flowbits:set,b{};", i + 1, i));
+  texts.emplace_back("alert",
+                     fmt::format("stream_size:both,>,5; hostbits:isset,c,src; flowbits:set,b{};", kRules));
+  const auto rules = rules_of(texts);
+  const auto since = std::chrono::steady_clock::now();
+  const auto all = lower(rules);
+  EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(20));
+  EXPECT_EQ(
+      std::count_if(all.begin(), all.end(), [](const Lowered& one) { return one.signature.has_value(); }), 0);
 }
 
 TEST(Bits, AreSetInFrontOfWhereTheyAreAskedFor) {

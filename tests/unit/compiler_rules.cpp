@@ -398,6 +398,8 @@ TEST(RuleOptions, ThatAreWrongAreRefused) {
            {"flowbits:set;", "has no name"},
            {"flowbits:sets,a;", "flowbits has no"},
            {"flowbits:set,a|b;", "one name"},
+           {"xbits:set,a,track ip_src,expire 0;", "xbits has no \"expire 0\""},
+           {"hostbits:set,a,both;", "hostbits has no"},
            {"flowbits:noalert,a;", "takes no name"},
            {"xbits:set,a,track ip_all;", "xbits has no"},
            {"stream_size:client,5;", "no side, operator"},
@@ -468,10 +470,10 @@ TEST(RuleOptions, AreValues) {
   const auto at = value_of<DataAt>("isdataat:!10,relative");
   EXPECT_TRUE(at.negated && at.relative);
   const auto bits = value_of<Bits>("flowbits:isset,a|b");
-  EXPECT_EQ(bits.what, Bits::Do::is_set);
+  EXPECT_EQ(bits.what, gpu::RuleBits::What::is_set);
   EXPECT_THAT(bits.names, ElementsAre("a", "b"));
   const auto xbits = value_of<Bits>("xbits:set,a,track ip_dst,expire 60");
-  EXPECT_EQ(xbits.of, Bits::Of::dst);
+  EXPECT_EQ(xbits.on, gpu::RuleBits::On::destination);
   EXPECT_EQ(xbits.seconds, 60u);
   const auto dataset = value_of<Dataset>("dataset: isnotset , a,  type string, memcap 1gb,load b c.lst");
   EXPECT_EQ(dataset.what, Dataset::Do::is_not_set);

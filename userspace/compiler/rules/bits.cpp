@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "maps/hash.h"
 
@@ -14,7 +13,6 @@ namespace {
 
 using gpu::RuleBits;
 using On = RuleBits::On;
-using What = RuleBits::What;
 
 // Where a bit's name is the same one.
 u32 kind_of(On on) { return on == On::connection ? 0 : on == On::pair ? 2 : 1; }
@@ -32,44 +30,19 @@ u64 hash_of(std::string_view name) {
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
+// What a rule asks of bits, or does to them, and by which keyword.
+template <class Visit>
+void each_bits(const Rule& rule, const Visit& visit) {
+  for (const Condition& condition : rule.conditions)
+    if (const auto* const bits = std::get_if<Bits>(&condition.value); bits != nullptr && bits->what)
+      visit(condition.keyword->name, bits_of(*bits));
+}
+
 }  // namespace
 
 RuleBits bits_of(const Bits& bits) {
-  constexpr u32 kXbits = 30, kHostbits = 300;  // Suricata's own, where none is said
-  RuleBits made;
-  switch (bits.what) {
-    case Bits::Do::set:
-      made.what = What::set;
-      break;
-    case Bits::Do::unset:
-      made.what = What::unset;
-      break;
-    case Bits::Do::toggle:
-      made.what = What::toggle;
-      break;
-    case Bits::Do::is_not_set:
-      made.what = What::is_not_set;
-      break;
-    case Bits::Do::is_set:
-    case Bits::Do::no_alert:
-      break;
-  }
-  switch (bits.of) {
-    case Bits::Of::flow:
-      break;
-    case Bits::Of::src:
-      made.on = On::source;
-      break;
-    case Bits::Of::dst:
-      made.on = On::destination;
-      break;
-    case Bits::Of::pair:
-      made.on = On::pair;
-      break;
-  }
+  RuleBits made{.what = *bits.what, .on = bits.on, .seconds = bits.seconds};
   for (const auto& name : bits.names) made.names.push_back(hash_of(name));
-  const u32 usual = bits.is_hostbits ? kHostbits : kXbits;
-  if (made.on != On::connection) made.seconds = bits.seconds != 0 ? bits.seconds : usual;
   return made;
 }
 
@@ -84,53 +57,47 @@ std::optional<std::string> not_followed(gpu::signatures::Action action, std::spa
 
 void settle_bits(std::span<const Rule> rules, std::span<Lowered> lowered) {
   using Bit = std::pair<u32, u64>;
-  // Of each bit, a rule that changes it and is not decided.
-  std::map<Bit, const Rule*> open;
-  const auto add = [&](const Rule& rule) {
-    for (const Condition& condition : rule.conditions) {
-      const auto* const bits = std::get_if<Bits>(&condition.value);
-      if (bits == nullptr || bits->what == Bits::Do::no_alert) continue;
-      const RuleBits one = bits_of(*bits);
-      if (!one.asks()) open.emplace(Bit{kind_of(one.on), one.names[0]}, &rule);
-    }
+  struct Asks {
+    std::size_t rule;
+    std::string_view keyword;
   };
+  std::map<Bit, std::vector<Asks>> asked_by;
   for (std::size_t i = 0; i < rules.size(); i++)
-    if (!lowered[i].signature) add(rules[i]);
-  if (open.empty()) return;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < rules.size(); i++) {
-      if (!lowered[i].signature) continue;
-      for (const RuleBits& bits : lowered[i].bits) {
-        if (!bits.asks()) continue;
-        const auto by = std::find_if(bits.names.begin(), bits.names.end(), [&](u64 name) {
-          return open.contains(Bit{kind_of(bits.on), name});
-        });
-        if (by == bits.names.end()) continue;
-        const Rule& other = *open.at(Bit{kind_of(bits.on), *by});
-        Lowered not_decided;
-        not_decided.not_yet.push_back(
-            {bits.on == On::connection ? "flowbits" : "xbits",
-             fmt::format("rule {}:{} changes the bit, and is not decided", other.gid, other.sid)});
-        lowered[i] = std::move(not_decided);
-        add(rules[i]);
-        changed = true;
-        break;
+    if (lowered[i].signature)
+      each_bits(rules[i], [&](std::string_view keyword, const RuleBits& bits) {
+        if (bits.asks())
+          for (const u64 name : bits.names) asked_by[{kind_of(bits.on), name}].push_back({i, keyword});
+      });
+  if (asked_by.empty()) return;
+  std::vector<std::size_t> open;  // not decided, and looked at
+  for (std::size_t i = 0; i < rules.size(); i++)
+    if (!lowered[i].signature) open.push_back(i);
+  for (std::size_t at = 0; at < open.size(); at++) {
+    const Rule& by = rules[open[at]];
+    each_bits(by, [&](std::string_view, const RuleBits& bits) {
+      if (bits.asks()) return;
+      const auto found = asked_by.find({kind_of(bits.on), bits.names[0]});
+      if (found == asked_by.end()) return;
+      for (const auto& [rule, keyword] : found->second) {
+        if (!lowered[rule].signature) continue;
+        lowered[rule] = {};
+        lowered[rule].not_yet.push_back(
+            {std::string(keyword),
+             fmt::format("rule {}:{} changes the bit, and is not decided", by.gid, by.sid)});
+        open.push_back(rule);
       }
-    }
+      asked_by.erase(found);
+    });
   }
 }
 
 std::array<u32, 3> order_by_bits(const Rule& rule) {
   std::array<bool, 3> asks{}, changes{};
-  for (const Condition& condition : rule.conditions) {
-    const auto* const bits = std::get_if<Bits>(&condition.value);
-    if (bits == nullptr || bits->what == Bits::Do::no_alert) continue;
-    const RuleBits one = bits_of(*bits);
+  each_bits(rule, [&](std::string_view keyword, const RuleBits& one) {
     const u32 kind = kind_of(one.on);
-    if (kind != 0 && bits->is_hostbits == one.asks()) continue;
+    if (kind != 0 && (keyword == "hostbits") == one.asks()) return;
     (one.asks() ? asks : changes)[kind] = true;
-  }
+  });
   std::array<u32, 3> order{};
   for (u32 kind = 0; kind < order.size(); kind++)
     order[kind] = changes[kind] ? (asks[kind] ? 2 : 3) : asks[kind] ? 1 : 0;

@@ -363,25 +363,27 @@ Result<Value> data_at(std::string_view text) {
 }
 
 Result<Value> bits(const Keyword& keyword, std::string_view text) {
-  using Do = Bits::Do;
-  using Of = Bits::Of;
-  constexpr Choice<Do> kDo[] = {
-      {"set", Do::set},      {"unset", Do::unset},         {"toggle", Do::toggle},
-      {"isset", Do::is_set}, {"isnotset", Do::is_not_set}, {"noalert", Do::no_alert}};
-  constexpr Choice<Of> kOf[] = {{"ip_src", Of::src}, {"ip_dst", Of::dst}, {"ip_pair", Of::pair}};
-  constexpr Choice<Of> kHost[] = {{"src", Of::src}, {"dst", Of::dst}};
+  using What = gpu::RuleBits::What;
+  using On = gpu::RuleBits::On;
+  constexpr Choice<What> kWhat[] = {{"set", What::set},
+                                    {"unset", What::unset},
+                                    {"toggle", What::toggle},
+                                    {"isset", What::is_set},
+                                    {"isnotset", What::is_not_set}};
+  constexpr Choice<On> kOn[] = {{"ip_src", On::source}, {"ip_dst", On::destination}, {"ip_pair", On::pair}};
+  constexpr Choice<On> kHost[] = {{"src", On::source}, {"dst", On::destination}};
   const auto parts = at_commas(text);
   Bits made;
   bool tracked = false;
-  const auto what = chosen(parts[0], kDo);
-  if (!what) return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[0]));
-  made.what = *what;
-  made.of = keyword.name == "flowbits" ? Of::flow : Of::src;
-  made.is_hostbits = keyword.name == "hostbits";
-  if (made.what == Do::no_alert) {
+  if (parts[0] == "noalert") {
     if (parts.size() > 1) return wrong(fmt::format("{}: noalert takes no name", keyword.name));
     return Value(std::move(made));
   }
+  made.what = chosen(parts[0], kWhat);
+  if (!made.what) return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[0]));
+  made.on = keyword.name == "flowbits" ? On::connection : On::source;
+  // Suricata's own, where none is said.
+  if (keyword.name != "flowbits") made.seconds = keyword.name == "hostbits" ? 300 : 30;
   if (parts.size() < 2 || parts[1].empty())
     return wrong(fmt::format("{} {} has no name", keyword.name, text));
   for (std::string_view rest = parts[1]; !rest.empty();) {
@@ -391,21 +393,21 @@ Result<Value> bits(const Keyword& keyword, std::string_view text) {
     made.names.emplace_back(name);
     rest = bar == std::string_view::npos ? std::string_view() : rest.substr(bar + 1);
   }
-  if (made.names.size() > 1 && made.what != Do::is_set && made.what != Do::is_not_set)
+  if (made.names.size() > 1 && made.what != What::is_set && made.what != What::is_not_set)
     return wrong(fmt::format("{}: one name is set at a time", keyword.name));
   for (std::size_t i = 2; i < parts.size(); i++) {
     const auto space = parts[i].find(' ');
     const auto name = parts[i].substr(0, space),
                value = space == std::string_view::npos ? std::string_view() : trimmed(parts[i].substr(space));
-    const auto of = keyword.name == "hostbits" ? chosen(parts[i], kHost)
-                    : name == "track"          ? chosen(value, kOf)
+    const auto on = keyword.name == "hostbits" ? chosen(parts[i], kHost)
+                    : name == "track"          ? chosen(value, kOn)
                                                : std::nullopt;
     const auto seconds = name == "expire" ? number(value, kU32) : std::nullopt;
-    if (keyword.name == "flowbits" || (!of && !seconds))
+    if (keyword.name == "flowbits" || (!on && !seconds) || (keyword.name == "xbits" && seconds == 0u))
       return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[i]));
-    if (of) made.of = *of;
+    if (on) made.on = *on;
     if (seconds) made.seconds = static_cast<u32>(*seconds);
-    tracked = tracked || of;
+    tracked = tracked || on;
   }
   if (keyword.name == "xbits" && !tracked) return wrong("xbits has no track");
   return Value(std::move(made));

@@ -3,8 +3,10 @@
 // userspace/compiler/rules/conditions.hpp: what options ask of a packet, its payload or its flow, as values.
 #pragma once
 
+#include <optional>
 #include <variant>
 
+#include "gpu/rule_source.hpp"
 #include "userspace/compiler/rules/datasets.hpp"
 #include "userspace/compiler/rules/keywords.hpp"
 #include "userspace/compiler/rules/pcre.hpp"
@@ -82,11 +84,10 @@ struct DataAt {
 };
 // flowbits, xbits and hostbits.
 struct Bits {
-  enum class Do : u8 { set, unset, toggle, is_set, is_not_set, no_alert } what = Do::set;
-  std::vector<std::string> names;  // several: any of them
-  enum class Of : u8 { flow, src, dst, pair } of = Of::flow;
-  u32 seconds = 0;  // until it is forgotten; 0: not said
-  bool is_hostbits = false;
+  std::optional<gpu::RuleBits::What> what;  // nothing: noalert
+  std::vector<std::string> names;           // several: any of them
+  gpu::RuleBits::On on = gpu::RuleBits::On::connection;
+  u32 seconds = 0;  // on addresses: until it is forgotten
 };
 struct Exactly {
   u64 value = 0;

@@ -185,13 +185,13 @@ class Lowering {
   }
 
   void bits_are(const Bits& bits) {
-    if (bits.what == Bits::Do::no_alert) {
+    if (!bits.what) {
       noalert_ = true;
       return;
     }
     bits_.push_back(bits_of(bits));
     // Whether there are connections at all.
-    if (bits.of == Bits::Of::flow && !of_connections_) of_connection({});
+    if (bits.on == gpu::RuleBits::On::connection && !of_connections_) of_connection({});
   }
 
   void condition(const Condition& condition) {
