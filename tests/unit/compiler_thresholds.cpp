@@ -70,8 +70,7 @@ Told ours() {
     u16 at = 0;
     for (const auto& signature : signatures)
       if (const u16 rule = at++;
-          matches(signature, packet.seen) &&
-          of.take(pipeline, rule, ends, packet.time_ns) == dataplane::AlertRules::Answer::told)
+          matches(signature, packet.seen) && of.take(pipeline, rule, ends, packet.time_ns))
         told.emplace(signature.sid, number);
   }
   return told;

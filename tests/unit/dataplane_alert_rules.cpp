@@ -158,7 +158,7 @@ AlertRules::Policies policies_of(u32 generation, std::vector<RuleHead> rules,
 bool take_of(AlertRules& rules, const AlertRules::Policies& policies, u32 generation, u16 pipeline, u16 rule,
              const Ends& ends) {
   const auto* const of = AlertRules::find(policies, generation, pipeline);
-  return of == nullptr || rules.take(*of, rule, ends, kNow) == AlertRules::Answer::told;
+  return of == nullptr || rules.take(*of, rule, ends, kNow);
 }
 
 TEST(AlertRules, AreOfThePolicyThatDecided) {

@@ -403,8 +403,10 @@ void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, const 
   const u32 count = std::min<u32>(alerts.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
   for (const u16 rule : std::span(alerts.rules, count)) {
     if (rule >= pipeline.rules->size()) continue;
-    const auto answer = alert_rules.take(pipeline, rule, ends, metadata.rx_time_ns);
-    if (answer != dataplane::AlertRules::Answer::told) continue;
+    if (!alert_rules.holds(pipeline, rule, ends, metadata.rx_time_ns) ||
+        !dataplane::AlertRules::alerts(pipeline, rule) ||
+        !alert_rules.take(pipeline, rule, ends, metadata.rx_time_ns))
+      continue;
     const gpu::RuleHead& head = (*pipeline.rules)[rule];
     verdict.alerts.push_back({head.gid, head.sid, head.rev, head.priority, head.msg, head.category});
   }

@@ -206,19 +206,32 @@ const AlertRules::Pipeline* AlertRules::find(const Policies& policies, u32 gener
   return of == policies.rend() || pipeline >= of->pipelines.size() ? nullptr : &of->pipelines[pipeline];
 }
 
-AlertRules::Answer AlertRules::take(const Pipeline& pipeline, u16 rule, const Ends& ends,
-                                    u64 now_ns) noexcept {
-  const auto& [rules, suppressed, matches] = pipeline;
-  if (!rules || rule >= rules->size()) return Answer::told;
-  const RuleHead& head = (*rules)[rule];
-  if (!head.bits.empty()) {
-    if (!bits_.hold(head.bits, ends, now_ns)) return Answer::holds_not;
-    bits_.change(head.bits, ends, now_ns);
-  }
-  if (head.noalert) return Answer::noalert;
-  if (suppressed && is_suppressed(*suppressed, head, ends)) return Answer::limited;
-  const bool told = head.limit.type == AlertLimit::Type::none || counts_.count(head, ends, now_ns);
-  return told ? Answer::told : Answer::limited;
+namespace {
+
+const RuleHead* head_of(const AlertRules::Pipeline& pipeline, u16 rule) noexcept {
+  return pipeline.rules && rule < pipeline.rules->size() ? &(*pipeline.rules)[rule] : nullptr;
+}
+
+}  // namespace
+
+bool AlertRules::holds(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept {
+  const RuleHead* const head = head_of(pipeline, rule);
+  if (head == nullptr || head->bits.empty()) return true;
+  if (!bits_.hold(head->bits, ends, now_ns)) return false;
+  bits_.change(head->bits, ends, now_ns);
+  return true;
+}
+
+bool AlertRules::alerts(const Pipeline& pipeline, u16 rule) noexcept {
+  const RuleHead* const head = head_of(pipeline, rule);
+  return head == nullptr || !head->noalert;
+}
+
+bool AlertRules::take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept {
+  const RuleHead* const head = head_of(pipeline, rule);
+  if (head == nullptr) return true;
+  if (pipeline.suppressed && is_suppressed(*pipeline.suppressed, *head, ends)) return false;
+  return head->limit.type == AlertLimit::Type::none || counts_.count(*head, ends, now_ns);
 }
 
 }  // namespace xdpgpu::dataplane

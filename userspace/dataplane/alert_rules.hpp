@@ -116,11 +116,13 @@ class AlertRules {
 
   // Any thread; none waits. The pipeline of the policy with that generation; nullptr: it is not known.
   static const Pipeline* find(const Policies& policies, u32 generation, u16 pipeline) noexcept;
-  // What becomes of a pipeline's rule that holds by all that the device asks for: it does not hold by its
-  // bits, or has no alert by its own word; its alert is one too many, or for nobody to be told of; or it is
-  // told.
-  enum class Answer : u8 { holds_not, noalert, limited, told };
-  Answer take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
+  // Whether a pipeline's rule, which holds by all that the device asks for, holds by the bits that it asks
+  // for, too; then it changes those that it is to change.
+  bool holds(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
+  // Whether that is told at all, by the rule's own word.
+  static bool alerts(const Pipeline& pipeline, u16 rule) noexcept;
+  // Whether this alert of it is told.
+  bool take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
   u64 forgotten() const noexcept { return counts_.forgotten(); }
   u64 bits_forgotten() const noexcept { return bits_.forgotten(); }
 

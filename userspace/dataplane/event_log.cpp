@@ -136,12 +136,11 @@ xg_alerts EventLog::told_of(const xg_alerts& all, const AlertRules::Policies* po
   const u32 count = std::min<u32>(all.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
   for (u32 i = 0; i < count; ++i) {
     const u16 rule = all.rules[i];
-    auto answer = AlertRules::Answer::told;
-    if (pipeline != nullptr) answer = selection_.rules().take(*pipeline, rule, ends, metadata.rx_time_ns);
-    if (answer == AlertRules::Answer::holds_not) continue;
+    if (pipeline != nullptr && !selection_.rules().holds(*pipeline, rule, ends, metadata.rx_time_ns))
+      continue;
     if (pipeline != nullptr && pipeline->matches) pipeline->matches->add(worker_, rule);
-    if (!tells || answer == AlertRules::Answer::noalert) continue;
-    if (answer == AlertRules::Answer::limited)
+    if (!tells || (pipeline != nullptr && !AlertRules::alerts(*pipeline, rule))) continue;
+    if (pipeline != nullptr && !selection_.rules().take(*pipeline, rule, ends, metadata.rx_time_ns))
       dataplane::count(counters.limited);
     else if (selection_.take_rule(metadata.pipeline, rule, now_ns))
       told.rules[told.count++] = rule;
