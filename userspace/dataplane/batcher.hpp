@@ -126,9 +126,10 @@ struct Batch {
   }
   // The one whose first descriptor this is, or nullptr.
   const Assembled* assembled_at(u32 at) const noexcept {
-    for (u32 i = 0; i < assembled_count; ++i)
-      if (assembled[i].at == at) return &assembled[i];
-    return nullptr;
+    const auto end = assembled.begin() + assembled_count;
+    const auto found = std::lower_bound(assembled.begin(), end, at,
+                                        [](const Assembled& one, u32 to) { return one.at < to; });
+    return found != end && found->at == at ? &*found : nullptr;
   }
   // What the host sends out of `port`.
   void add_egress(u64 offset, u32 length, u8 port) noexcept {

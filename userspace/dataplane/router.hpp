@@ -66,6 +66,7 @@ class Router {
   u64 of_others(u32 port) const noexcept { return of_others_by_port_[port]; }
 
  private:
+  static constexpr u32 kPortBits = 5;  // of a frame's in counted_as_
   void find_ways();
   void cover() noexcept;
   void drop_all(const Batch& batch) noexcept;
