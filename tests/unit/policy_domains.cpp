@@ -90,6 +90,8 @@ TEST(DomainFile, NamesWhatHasNoAsciiForm) {
   wrong("a\u00fc..example", "has nothing between two dots");
   wrong("a/\u00fc.example", "has no ASCII form");
   wrong("\u00fc.a/b", "has a character that no name has");
+  using namespace std::string_literals;
+  wrong("\u00fc\0.example"s, "has a character that no name has");
   std::string label;
   for (int i = 0; i < 60; i++) label += "\u00fc";
   wrong(label + ".example", "has no ASCII form");

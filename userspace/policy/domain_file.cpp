@@ -58,6 +58,9 @@ tl::expected<std::string, std::string> ascii_form(std::string_view name) {
   // In UTF-8 a character that an ASCII form has a byte for takes four at most.
   if (name.size() > gpu::kMostNameBytes * 4)
     return tl::unexpected(std::string("is longer than a name may be"));
+  // The library takes it for the end.
+  if (name.find('\0') != std::string_view::npos)
+    return tl::unexpected(std::string("has a character that no name has"));
   const std::string text(name);
   char* made = nullptr;
   const int failed = idn2_to_ascii_8z(text.c_str(), &made, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
