@@ -402,11 +402,11 @@ Result<Value> bits(const Keyword& keyword, std::string_view text) {
     const auto on = keyword.name == "hostbits" ? chosen(parts[i], kHost)
                     : name == "track"          ? chosen(value, kOn)
                                                : std::nullopt;
-    const auto seconds = name == "expire" ? number(value, kU32) : std::nullopt;
-    if (keyword.name == "flowbits" || (!on && !seconds) || (keyword.name == "xbits" && seconds == 0u))
+    const u64 seconds = name == "expire" ? number(value, kU32).value_or(0) : 0;
+    if (keyword.name == "flowbits" || (!on && seconds == 0))
       return wrong(fmt::format("{} has no \"{}\"", keyword.name, parts[i]));
     if (on) made.on = *on;
-    if (seconds) made.seconds = static_cast<u32>(*seconds);
+    if (seconds != 0) made.seconds = static_cast<u32>(seconds);
     tracked = tracked || on;
   }
   if (keyword.name == "xbits" && !tracked) return wrong("xbits has no track");
