@@ -286,6 +286,8 @@ nlohmann::json json_of(const Added& added, u32 rules) {
           {"rate", added.with.rate},
           {"came", added.with.came},
           {"came_without", added.without.came},
+          {"mean_batch", added.with.batch},
+          {"mean_device_us", added.with.device_us},
           {"unit", "us"},
           {"p50", us(added.with.latency.p50_ns)},
           {"p99", us(added.with.latency.p99_ns)},
@@ -309,11 +311,12 @@ bool add_rules(Lab& lab, const std::vector<std::string>& ways, const Settings& s
     try {
       const Added added = lab.measure_added(way, settings, what, problem);
       fmt::print(
-          "{:<18}p50 {:.1f} us (without {:.1f}), p99 {:.1f} us (without {:.1f}): {:.1f} us more, bar "
-          "{:.0f}: {}; verdicts {}\n",
-          way, us(added.with.latency.p50_ns), us(added.without.latency.p50_ns), us(added.with.latency.p99_ns),
-          us(added.without.latency.p99_ns), added.p99_us(), kBarAdded,
-          added.p99_us() <= kBarAdded ? "met" : "MISSED", problem.empty() ? "right" : "WRONG: " + problem);
+          "{:<18}batches of {:.1f}, {:.1f} us on the device; p50 {:.1f} us (without {:.1f}), p99 {:.1f} us "
+          "(without {:.1f}): {:.1f} us more, bar {:.0f}: {}; verdicts {}\n",
+          way, added.with.batch, added.with.device_us, us(added.with.latency.p50_ns),
+          us(added.without.latency.p50_ns), us(added.with.latency.p99_ns), us(added.without.latency.p99_ns),
+          added.p99_us(), kBarAdded, added.p99_us() <= kBarAdded ? "met" : "MISSED",
+          problem.empty() ? "right" : "WRONG: " + problem);
       json["added_by_rules"].push_back(json_of(added, settings.rules));
     } catch (const lab::Error& refused) {
       fmt::print("left out: {}: {}\n", way, refused.what());

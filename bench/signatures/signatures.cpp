@@ -45,6 +45,7 @@ struct Settings {
   u32 reference = 4;
   int repeats = 3;
   double seconds = 0.2;
+  bool searches_alone = false;
   std::string json;
 
   void be_quick() {
@@ -407,7 +408,8 @@ int run(const Settings& settings) {
   rows["seconds"] = settings.seconds;
   rows["repeats"] = settings.repeats;
   Bench bench(settings, rows);
-  for (const u32 size : settings.sizes) bench.without_patterns(size);
+  if (!settings.searches_alone)
+    for (const u32 size : settings.sizes) bench.without_patterns(size);
   for (const u32 count : settings.patterns) {
     const Rules rules = bench.rules(count);
     for (const u32 size : settings.sizes)
@@ -461,6 +463,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--seconds", settings.seconds, "length of a run")->check(CLI::Range(0.01, 60.0));
   app.add_option("--repeats", settings.repeats, "runs of each row")->check(CLI::Range(1, 100));
+  app.add_flag(
+      "--searches-alone", settings.searches_alone,
+      "without the rows that patterns have no part in, and so without a ratio to them: for profiles");
   app.add_flag("--quick", quick, "few patterns and packets, shortest runs: to see that all works");
   app.add_option("--json", settings.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);

@@ -133,42 +133,51 @@ __device__ inline void keep(const xg_batch& batch, u32 i, const xg_descriptor& d
   __syncwarp();
 }
 
-// A packet that a warp has in its own memory, metadata in front, where it would else be in the frames.
-struct Staged {
-  xg_batch batch;
+// What a warp that inspects a packet knows of it, once for all of its lanes.
+struct Inspected {
+  xg_batch batch;  // of which the packet is, or of it alone, as it is staged
   xg_descriptor descriptor;
+  xg_view seen;
 };
+constexpr u32 kMostPieces = (XG_METADATA_SIZE + XG_CHUNK_SIZE) / sizeof(uint4);  // of a staged packet
+// Lines of so many lanes stay while packets are staged, behind them.
+constexpr u32 kLinesThatStay = 8;
+static_assert(kLinesThatStay * sizeof(Line) + kMostPieces * sizeof(uint4) + sizeof(Inspected) <=
+                  sizeof(Lines::of) &&
+              sizeof(uint4) % alignof(Inspected) == 0);
+__device__ inline uint4* staging_of(Lines& lines) {
+  return reinterpret_cast<uint4*>(&lines.of[kLinesThatStay]);
+}
 
-// Fetches packet i in one piece, in the place of the warp's lines, if it is of one buffer that lies so; all
-// loads are under way at once. False: it is not, and nothing is changed.
-__device__ inline bool stage_packet(const xg_batch& batch, const xg_descriptor& descriptor, Lines& lines,
-                                    Staged& staged) {
-  constexpr u32 kPieces = (XG_METADATA_SIZE + XG_CHUNK_SIZE) / sizeof(uint4);
-  constexpr u32 kEach = (kPieces + kWarpLanes - 1) / kWarpLanes;
-  static_assert(kPieces * sizeof(uint4) <= sizeof(lines.of));
+// Fetches the packet in one piece to where it is staged, metadata in front, if it is of one buffer that lies
+// so; all loads are under way at once. line: what of it is there already; nullptr: nothing is. False: it does
+// not lie so, and nothing is changed.
+__device__ inline bool stage_packet(const xg_batch& batch, const xg_descriptor& descriptor, const Line* line,
+                                    Lines& lines) {
+  constexpr u32 kEach = (kMostPieces + kWarpLanes - 1) / kWarpLanes;
   const u64 at = descriptor.offset - XG_METADATA_SIZE;
   const u32 pieces = (XG_METADATA_SIZE + descriptor.length + u32(sizeof(uint4)) - 1) / u32(sizeof(uint4));
-  if ((descriptor.flags & XG_DESC_MORE) != 0 || at % sizeof(uint4) != 0 || pieces > kPieces ||
+  if ((descriptor.flags & XG_DESC_MORE) != 0 || at % sizeof(uint4) != 0 || pieces > kMostPieces ||
       at + u64{pieces} * sizeof(uint4) > batch.frames_bytes)
     return false;
   const auto* const from = reinterpret_cast<const uint4*>(reinterpret_cast<const u8*>(batch.frames.v) + at);
-  auto* const to = reinterpret_cast<uint4*>(&lines.of[0]);
+  uint4* const to = staging_of(lines);
   const u32 lane = threadIdx.x % kWarpLanes;
   uint4 got[kEach];
+  // Lanes behind the end have the last piece, too.
+  const auto piece = [&](u32 k) { return min(lane + k * kWarpLanes, pieces - 1); };
+  if (line != nullptr && lane < kLanesPerLine)
+    got[0] = line->pieces[piece(0)];
+  else
+    got[0] = __ldcv(from + piece(0));
 #pragma unroll
-  for (u32 k = 0; k < kEach; k++)
-    if (lane + k * kWarpLanes < pieces) got[k] = __ldcv(from + lane + k * kWarpLanes);
+  for (u32 k = 1; k < kEach; k++)
+    if (k * kWarpLanes < pieces) got[k] = __ldcv(from + piece(k));
   __syncwarp();
 #pragma unroll
   for (u32 k = 0; k < kEach; k++)
-    if (lane + k * kWarpLanes < pieces) to[lane + k * kWarpLanes] = got[k];
+    if (k * kWarpLanes < pieces) to[piece(k)] = got[k];
   __syncwarp();
-  staged.batch = batch;
-  staged.batch.frames.v = reinterpret_cast<xg_word*>(to);
-  staged.batch.frames_bytes = u64{pieces} * sizeof(uint4);
-  staged.descriptor = {XG_METADATA_SIZE, descriptor.length, descriptor.flags};
-  staged.batch.descriptors.v = &staged.descriptor;
-  staged.batch.count = 1;
   return true;
 }
 
@@ -180,43 +189,58 @@ __device__ inline xg_descriptor descriptor_of(const xg_descriptor& mine, u32 lan
 }
 
 // The lanes of a warp inspect packet i, which waits for it at a stage. -> what they found is in `f`, and the
-// packet as it is read from now on in `seen`. connection: XG_CONNECTION_*. kStages: what is in `lines` goes.
+// packet as it is read from now on in `what.seen`. connection: XG_CONNECTION_*. line: as stage_packet() has
+// it. kStages: in `lines` only kLinesThatStay do.
 template <bool kStages>
 __device__ __noinline__ void inspect_together(const xg_batch& batch, u32 i, xg_descriptor descriptor,
-                                              u32 kind, u32 body, u32 connection, Lines& lines,
-                                              xg_view& seen) {
+                                              u32 kind, u32 body, u32 connection, const Line* line,
+                                              Lines& lines, Inspected& what) {
   const xg_state f{lines.inspection};
   const u32 lane = threadIdx.x % kWarpLanes;
-  Staged staged;
-  const bool here = kStages && stage_packet(batch, descriptor, lines, staged);
-  const xg_batch& from = here ? staged.batch : batch;
-  seen = {};
-  xg_view_packet(from, here ? 0 : i, here ? staged.descriptor : descriptor, seen);
-  xg_look_inside(from, seen);
+  const bool here = kStages && stage_packet(batch, descriptor, line, lines);
+  if (!kStages || lane == 0) {
+    what.batch = batch;
+    what.descriptor = descriptor;
+    if (here) {
+      what.batch.frames.v = reinterpret_cast<xg_word*>(staging_of(lines));
+      what.batch.frames_bytes = kMostPieces * sizeof(uint4);
+      what.descriptor.offset = XG_METADATA_SIZE;
+      what.batch.descriptors.v = &what.descriptor;
+      what.batch.count = 1;
+    }
+    what.seen = {};
+    xg_view_packet(what.batch, here ? 0 : i, what.descriptor, what.seen);
+    xg_look_inside(what.batch, what.seen);
+  }
   xg_begin_inspection(f, connection, lane, kWarpLanes);
   __syncwarp();
-  xg_stage_look(from, kind, body, seen, f, lane, kWarpLanes);
+  xg_stage_look(what.batch, kind, body, what.seen, f, lane, kWarpLanes);
   __syncwarp();
-  xg_stage_try(from, kind, body, seen, f, lane, kWarpLanes);
+  xg_stage_try(what.batch, kind, body, what.seen, f, lane, kWarpLanes);
   __syncwarp();
-  if (here) xg_view_of(descriptor, i, seen);
+  if (here && lane == 0) xg_view_of(descriptor, i, what.seen);
+  __syncwarp();
 }
 
 // Those of a warp's packets that wait for it, one after the other, to their end. i, descriptor, way and r are
-// each lane's packet's. -> whether there were some; then, with kStages, `lines` has others.
+// each lane's packet's; at: as line_of() has it. -> whether there were some; then, with kStages, of `lines`
+// only kLinesThatStay are there.
 template <bool kStages>
-__device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_descriptor& descriptor,
+__device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_descriptor& descriptor, u64 at,
                                        xg_way& way, xg_result& r, Lines& lines) {
   const xg_state f{lines.inspection};
   u32 waiting = __ballot_sync(~0u, way.kind >= XG_KIND_INSPECTS);
   if (waiting == 0) return false;
   for (; waiting != 0; waiting &= waiting - 1) {
     const u32 owner = __ffs(static_cast<int>(waiting)) - 1;
-    xg_view seen;
+    Inspected own;
+    Inspected& what = kStages ? *reinterpret_cast<Inspected*>(staging_of(lines) + kMostPieces) : own;
+    const bool has_line = kStages && owner < kLinesThatStay && __shfl_sync(~0u, at, owner) != ~u64{0};
     inspect_together<kStages>(batch, __shfl_sync(~0u, i, owner), descriptor_of(descriptor, owner),
                               __shfl_sync(~0u, way.kind, owner), __shfl_sync(~0u, way.body, owner),
-                              __shfl_sync(~0u, r.detail, owner), lines, seen);
-    if (threadIdx.x % kWarpLanes == owner) xg_conclude(batch, seen, f, way, r);
+                              __shfl_sync(~0u, r.detail, owner), has_line ? &lines.of[owner] : nullptr, lines,
+                              what);
+    if (threadIdx.x % kWarpLanes == owner) xg_conclude(batch, what.seen, f, way, r);
     __syncwarp();
   }
   return true;
@@ -281,8 +305,11 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
     }
   }
   __syncwarp();
-  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0 &&
-      detail::inspect_waiting<true>(batch, i, descriptor, way, r, lines))
+  const bool is_other = batch.image.v[XG_IMAGE_INSPECTS_AT] != 0 &&
+                        detail::inspect_waiting<true>(batch, i, descriptor, at, way, r, lines);
+  // What is kept, and what publishes verdicts, reads the lines.
+  const bool has_gone = at != ~u64{0} && threadIdx.x % kWarpLanes >= detail::kLinesThatStay;
+  if (is_other && (kTables || flows.ports != nullptr) && __any_sync(~0u, has_gone))
     detail::fetch_lines(batch, at, lines);
   if (!kTables && way.kind != 0) r = xg_no_result();
   if constexpr (kTables) detail::keep(batch, i, descriptor, way, has_line, scratch, lines);

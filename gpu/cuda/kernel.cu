@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // gpu/cuda/kernel.cu: the CUDA entry: one thread a packet, of a large batch with tables in two kernels.
-// Where payload is inspected a warp has fewer packets than lanes (packets_per_warp()).
+// Where payload is inspected a warp has fewer packets than lanes (packets_per_warp()), and a block to itself:
+// packets take it more or less long, and a block's warps would wait for each other.
 #include "gpu/cuda/kernel.hpp"
 #include "gpu/cuda/tables.cuh"
 
@@ -9,6 +10,7 @@ namespace xdpgpu::gpu::cuda {
 namespace {
 
 constexpr u32 kBlock = kTablesBlock;
+using BlockLines = Lines[kBlock / kWarpLanes];
 
 // The last block's last word.
 __device__ void complete(const Completion& completion) {
@@ -23,17 +25,29 @@ enum class Second {
   team,     // finish()'s, which follows
 };
 
+// One for each of the block's warps; where there are no tables, so many as it was launched with.
+template <Second kSecond>
+__device__ __forceinline__ Lines* lines_of() {
+  if constexpr (kSecond == Second::nobodys) {
+    extern __shared__ Lines some[];
+    return some;
+  } else {
+    __shared__ Lines all[kBlock / kWarpLanes];
+    return all;
+  }
+}
+
 template <Second kSecond>
 __device__ __forceinline__ void decide(const xg_batch& batch, const Flows& flows, const Scratch& scratch,
                                        const Completion& completion) {
-  __shared__ Lines lines[kBlock / kWarpLanes];
+  Lines* const lines = lines_of<kSecond>();
   __shared__ bool last;
   // The next batch's packets may be fetched.
   let_next_begin();
   const u32 warp = threadIdx.x / kWarpLanes;
   u32 i = blockIdx.x * kBlock + threadIdx.x;
   if constexpr (kSecond == Second::nobodys)
-    i = lane_of((blockIdx.x * (kBlock / kWarpLanes) + warp) * completion.per_warp, completion.per_warp,
+    i = lane_of((blockIdx.x * (blockDim.x / kWarpLanes) + warp) * completion.per_warp, completion.per_warp,
                 batch.count);
   decide_packet<true, kSecond != Second::nobodys>(batch, i, flows, scratch, lines[warp]);
   if constexpr (kSecond == Second::team) {
@@ -52,7 +66,7 @@ __device__ __forceinline__ void decide(const xg_batch& batch, const Flows& flows
   if constexpr (kSecond == Second::block) {
     // What the other blocks kept is read after it was seen that they are through.
     __threadfence();
-    finish_tables(batch, flows, scratch, lines);
+    finish_tables(batch, flows, scratch, *reinterpret_cast<BlockLines*>(lines));
     __syncthreads();
   }
   if (threadIdx.x != 0) return;

@@ -5,6 +5,7 @@
 
 #include "gpu/cuda/kernel.hpp"
 #include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/lines.cuh"
 #include "gpu/cuda/posted.hpp"
 #include "gpu/cuda/resident.hpp"
 #include "gpu/cuda/watch.hpp"
@@ -14,15 +15,17 @@ namespace {
 
 constexpr u32 kBlock = kTablesBlock;
 
-// overlaps: it may begin before what the stream holds before it ends.
-cudaError_t launch_kernel(const void* kernel, u32 blocks, bool overlaps, void** arguments,
-                          cudaStream_t stream) noexcept {
+// overlaps: it may begin before what the stream holds before it ends. shared: bytes, besides what is in the
+// code.
+cudaError_t launch_kernel(const void* kernel, u32 blocks, u32 threads, u32 shared, bool overlaps,
+                          void** arguments, cudaStream_t stream) noexcept {
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks);
-  config.blockDim = dim3(kBlock);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
   config.stream = stream;
   config.attrs = &overlap;
   config.numAttrs = overlaps ? 1 : 0;
@@ -41,18 +44,21 @@ cudaError_t launch(const Kernels& kernels, const xg_batch& batch, const Flows& f
   const bool in_team = tables != Tables::none && batch.count > kAlonePackets;
   void* arguments[] = {&batch_argument, &flows_argument, &scratch_argument, &completion_argument};
   // The first part of a batch with tables inspects nothing.
-  const u32 per_warp = needs.inspects && tables == Tables::none
-                           ? packets_per_warp(batch.count, kInspectingWarps)
-                           : kPacketsPerWarp;
+  const bool inspects = needs.inspects && tables == Tables::none;
+  const u32 per_warp =
+      inspects ? packets_per_warp(batch.count, kInspectingTurns * kInspectingWarps) : kPacketsPerWarp;
   completion_argument.per_warp = per_warp;
-  const u32 per_block = per_warp * (kBlock / kPacketsPerWarp);
+  const u32 threads = inspects ? kWarpLanes : kBlock;
+  const u32 per_block = per_warp * (threads / kWarpLanes);
   const u32 blocks = (batch.count + per_block - 1) / per_block;
+  const u32 shared = tables == Tables::none ? u32(sizeof(Lines)) * (threads / kWarpLanes) : 0;
   Kernel first = Kernel::decide;
   if (tables != Tables::none) first = in_team ? Kernel::decide_team : Kernel::decide_alone;
-  const cudaError_t error = launch_kernel(kernels[first], blocks, kernels.overlaps(), arguments, stream);
+  const cudaError_t error =
+      launch_kernel(kernels[first], blocks, threads, shared, kernels.overlaps(), arguments, stream);
   if (error != cudaSuccess || !in_team) return error;
   return launch_kernel(kernels[tables == Tables::crowded ? Kernel::finish_crowded : Kernel::finish],
-                       std::min(blocks, kTeamBlocks), false, arguments, stream);
+                       std::min(blocks, kTeamBlocks), kBlock, 0, false, arguments, stream);
 }
 
 cudaError_t launch_posted(const Kernels& kernels, const Posted& posted, u32 blocks,

@@ -50,6 +50,13 @@ __device__ bool await(const Resident& r, u64 ticket, Job& job) {
 
 using BlockLines = Lines[kResidentBlock / kWarpLanes];
 
+// Packets that the first block takes by itself: one a thread, or, where payload is inspected, one a warp.
+__device__ u32 most_alone(const Resident& r, const Job& job) {
+  const xg_batch batch = batch_of(r.slots, job.slot, job.image, job.count, job.generation);
+  const bool together = !has_tables(batch) && batch.image.v[XG_IMAGE_INSPECTS_AT] != 0;
+  return together ? kResidentBlock / kWarpLanes : kResidentBlock;
+}
+
 __device__ void work(const Resident& r, const Job& job, u32 block, u32 blocks, BlockLines& lines) {
   const xg_batch batch = batch_of(r.slots, job.slot, job.image, job.count, job.generation);
   decide_share<kResidentBlock>(batch, r.slots.flows, r.slots.scratch, block, blocks, lines);
@@ -73,7 +80,7 @@ __device__ void lead(const Resident& r, Job& job, u32& go_on, BlockLines& lines)
     if (go_on == 0) break;
     // What the host wrote before the job is read after it.
     __threadfence_system();
-    const bool shared = job.count > kResidentBlock && gridDim.x > 1;
+    const bool shared = gridDim.x > 1 && job.count > most_alone(r, job);
     if (shared && threadIdx.x == 0) {
       r.command->job = job;
       command->through = 0;

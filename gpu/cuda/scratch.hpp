@@ -20,6 +20,8 @@ inline constexpr u32 kTablesBlock = 128;
 inline constexpr u32 kPacketsPerWarp = 32;
 // So many warps that inspect keep a GPU's multiprocessors busy: 24 of each of some 128.
 inline constexpr u32 kInspectingWarps = 3072;
+// So many times as many have less to do each: those of the last blocks leave less of the GPU idle.
+inline constexpr u32 kInspectingTurns = 4;
 // A power of two: packets of each warp, so that up to `warps` share the batch.
 __host__ __device__ constexpr u32 packets_per_warp(u32 packets, u32 warps) {
   u32 each = kPacketsPerWarp;

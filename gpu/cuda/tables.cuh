@@ -504,7 +504,8 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
   }
   go_through<kCrowds>(batch, bytes, seen, way, r, round, blocks);
   __syncwarp();
-  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0) inspect_waiting<false>(batch, i, descriptor, way, r, own);
+  if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0)
+    inspect_waiting<false>(batch, i, descriptor, ~u64{0}, way, r, own);
   if (flows.ports != nullptr)
     publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, own);
   store_results(batch, i, r, mark != 0);

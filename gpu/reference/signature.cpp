@@ -147,6 +147,19 @@ class Inspection {
  public:
   Inspection(const std::vector<sig::Step>& steps, std::span<const u8> payload)
       : steps_(steps), payload_(payload), length_(static_cast<u32>(payload.size())) {}
+  // Of a payload: one of its contents is looked for from where its fast pattern lets it stand first.
+  Inspection(const sig::Signature& signature, std::span<const u8> payload)
+      : Inspection(signature.payload, payload) {
+    if (!signature.fast_pattern || signature.fast_pattern->buffer != 0) return;
+    fast_ = sig::found_by(signature);
+    if (fast_ == nullptr) return;
+    const sig::FastPattern& fast = *signature.fast_pattern;
+    const std::string_view pattern = std::string_view(fast_->bytes).substr(fast.first, fast.length);
+    const auto at = std::search(payload.begin(), payload.end(), pattern.begin(), pattern.end(),
+                                [&](u8 byte, char wanted) { return same(*fast_, byte, wanted); });
+    const auto first = static_cast<u32>(at - payload.begin());
+    fast_from_ = first > fast.first ? first - fast.first : 0;
+  }
   u64 work() const { return work_; }
 
   bool matches_from(std::size_t at) {
@@ -205,13 +218,17 @@ class Inspection {
     return window;
   }
 
+  static bool same(const sig::Content& content, u8 byte, char wanted) {
+    const u8 small = content.nocase && byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte;
+    return small == static_cast<u8>(wanted);
+  }
+
   std::optional<u32> find(const sig::Content& content, Window window) {
     work_++;
-    const auto same = [&](u8 byte, char wanted) {
-      const u8 small = content.nocase && byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte;
-      return small == static_cast<u8>(wanted);
-    };
+    const auto same = [&](u8 byte, char wanted) { return Inspection::same(content, byte, wanted); };
     if (content.ends && window.end < length_) return {};
+    if (&content == fast_) window.first = std::max(window.first, fast_from_);
+    if (window.first > window.end) return {};
     const auto first = payload_.begin() + window.first, end = payload_.begin() + window.end;
     const u32 places = window.end - window.first + 1, size = static_cast<u32>(content.bytes.size());
     if (places <= size) return {};
@@ -394,6 +411,8 @@ class Inspection {
   const std::vector<sig::Step>& steps_;
   std::span<const u8> payload_;
   u32 length_;
+  const sig::Content* fast_ = nullptr;
+  u32 fast_from_ = 0;
   u32 position_ = 0;
   std::array<u64, sig::kMostVariables> variables_{};
   u32 tries_ = 0;
@@ -486,7 +505,7 @@ bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64
   if (signature.dns && !asks_for(*signature.dns, packet.dns)) return false;
   if (!signature.payload.empty()) {
     if (packet.payload.empty()) return false;
-    Inspection inspection(signature.payload, packet.payload);
+    Inspection inspection(signature, packet.payload);
     const bool holds = inspection.matches_from(0);
     work += inspection.work();
     if (!holds) return false;

@@ -51,7 +51,8 @@ struct SignaturePacket {
 
 bool matches(const signatures::Signature& signature, const SignaturePacket& packet);
 // The same, and adds to `work` what it took: each step that is begun costs 1; a content, each time that it is
-// looked for, 1, and 1 for each 16 places that are looked at, and where it is longer than four bytes, at each
+// looked for, 1, and 1 for each 16 places that are looked at, of that which has the fast pattern those from
+// where the first one lets it stand; and where it is longer than four bytes, at each
 // place that has the first four, 1 for each 16 bytes of it or part of them. A regular expression, each time
 // that it is begun: each byte that is read, and behind it, if another one is, each position that has it and
 // branches(), is 1 and 1 for each 32 positions of the automaton or part of them; and each 8 of all these

@@ -11,6 +11,7 @@
  * output, half, patch, shared, flat, precise, resource). Shift counts are below 32, divisors are
  * checked. Barriers and subgroup operations belong to a device's entry file.
  *
+ * XG_IN(T)                       a parameter that a function which is not inlined only reads: no copy is made
  * XG_ARRAY(name, T, alignment)   a typed handle of memory, read and written as handle.v[i]: a pointer
  *                                in C++ and CUDA, a buffer_reference block in GLSL
  * XG_ARRAY_SHARED(name, T, al.)  the same for memory that invocations write while others read it
@@ -46,6 +47,7 @@
 #ifdef XG_GLSL
 
 #define XG_INOUT(T) inout T
+#define XG_IN(T) T
 #define XG_ARRAY(name, T, alignment) \
   layout(buffer_reference, scalar, buffer_reference_align = alignment) buffer name { T v[]; };
 #define XG_ARRAY_SHARED(name, T, alignment) \
@@ -71,6 +73,7 @@
 #else
 
 #define XG_INOUT(T) T&
+#define XG_IN(T) const T&
 #define XG_ARRAY(name, T, alignment) \
   struct name {                      \
     T* v;                            \

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
 
@@ -107,7 +108,7 @@ std::vector<u32> random_cuts(Random& random, u32 bytes) {
 }
 
 struct Found {
-  std::set<u32> patterns;  // by their places in the stage's order
+  std::map<u32, u32> patterns;  // by their places in the stage's order: where each stands first
   bool over = false;
   bool operator==(const Found&) const = default;
 };
@@ -139,7 +140,7 @@ class Search {
     Found found;
     for (std::size_t at = 0; at < text.size(); at++)
       for (const u32 i : by_first_[static_cast<u8>(lower(text[at]))])
-        if (patterns_[i].stands_at(text, at)) found.patterns.insert(i);
+        if (patterns_[i].stands_at(text, at)) found.patterns.emplace(i, at);
     return cut(found, found.patterns.size() > sig::kMostPatterns);
   }
   bool is_full() const {
@@ -156,7 +157,8 @@ class Search {
     search(batch, body_, body_ + XG_SIGNATURES_WINDOWS, c, first, end, f);
     Found found;
     for (u32 i = 0; i < XG_SIGNATURES_SEEN; i++)
-      if (const u32 seen = words[XG_SIGNATURES_FOUND_SEEN + i]; seen != 0) found.patterns.insert(seen - 1);
+      if (const u32 seen = words[XG_SIGNATURES_FOUND_SEEN + i]; seen != 0)
+        found.patterns.emplace(XG_SIGNATURES_SEEN_PATTERN(seen) - 1, XG_SIGNATURES_SEEN_AT(seen));
     return cut(found, words[XG_SIGNATURES_FOUND_OVER] != 0);
   }
   const std::vector<Pattern>& patterns() const { return patterns_; }

@@ -22,7 +22,8 @@ static_assert(XG_SIGNATURES_TRIES == sig::kMostTries && XG_SIGNATURES_VARIABLES 
               XG_SIGNATURES_DNS_LABELS == sig::kMostLabels);
 static_assert(XG_SIGNATURES_DNS_STEPS == kMostDnsSteps && XG_SIGNATURES_MOST_NAMES == kMostDnsNames &&
               XG_SIGNATURES_NAMES_BYTES == kMostDnsNameBytes);
-// All that an inspection finds has its words.
+// A pattern and its place have a word, and all that an inspection finds has its own.
+static_assert(kMaxSignatures < 1u << 16 && XG_PACKET_MAX <= 1u << 16);
 static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
               XG_SIGNATURES_FOUND_CONNECTION == XG_INSPECTION_CONNECTION &&
               XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
@@ -278,10 +279,16 @@ StepWords words_of(const sig::Step& step, Shared& shared) {
 struct PlacedSteps {
   u32 at, count;
 };
-PlacedSteps place(const std::vector<sig::Step>& steps, Shared& shared, Compiled& to) {
+// fast: the content that has the rule's fast pattern, from that one's byte `at` on.
+PlacedSteps place(const std::vector<sig::Step>& steps, Shared& shared, Compiled& to,
+                  const sig::Content* fast = nullptr, u32 at_byte = 0) {
   std::vector<StepWords> words;
   words.reserve(steps.size());
-  for (const sig::Step& step : steps) words.push_back(words_of(step, shared));
+  for (const sig::Step& step : steps) {
+    words.push_back(words_of(step, shared));
+    if (fast != nullptr && std::get_if<sig::Content>(&step) == fast)
+      words.back().flag(true, XG_STEP_FAST).word(7, at_byte);
+  }
   const u32 at = to.here();
   for (const StepWords& step : words) {
     const u32 kind = XG_STEP_KIND(step.words()[0]);
@@ -491,7 +498,10 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
       for (const u32 word : words_of(condition)) conditions.push_back(word);
     point(XG_SIGNATURE_CONDITIONS, shared.at(conditions));
     image[record + XG_SIGNATURE_CONDITIONS + 1] = static_cast<u32>(rule.conditions.size());
-    const PlacedSteps steps = place(rule.payload, shared, to);
+    const sig::Content* const fast = sig::found_by(rule);
+    const bool in_payload = fast != nullptr && rule.fast_pattern->buffer == 0;
+    const PlacedSteps steps = place(rule.payload, shared, to, in_payload ? fast : nullptr,
+                                    in_payload ? rule.fast_pattern->first : 0);
     point(XG_SIGNATURE_STEPS, steps.at);
     image[record + XG_SIGNATURE_STEPS + 1] = steps.count;
     if (rule.dns) {

@@ -27,13 +27,17 @@ XG_FN void xg_signatures_note(xg_state f, u32 rule) {
   f.v[XG_SIGNATURES_FOUND_CONNECTION] = f.v[XG_SIGNATURES_FOUND_CONNECTION] | XG_SIGNATURES_MORE;
 }
 
-/* A pattern that is there, once. */
-XG_FN void xg_signatures_see_pattern(xg_state f, u32 pattern) {
+/* A pattern that is there, once, and where it stands first. */
+XG_FN void xg_signatures_see_pattern(xg_state f, u32 pattern, u32 from_start) {
+  u32 word = (pattern + 1u) << 16 | from_start;
   u32 place = (pattern * 0x9e3779b1u) >> 26;
   for (u32 i = 0u; i < XG_SIGNATURES_SEEN; i++) {
     u32 at = XG_SIGNATURES_FOUND_SEEN + place;
-    u32 before = XG_SWAP_IF(f, at, 0u, pattern + 1u);
-    if (before == pattern + 1u) return;
+    u32 before = XG_SWAP_IF(f, at, 0u, word);
+    if (XG_SIGNATURES_SEEN_PATTERN(before) == pattern + 1u) {
+      if (word < before) XG_MIN(f, at, word);
+      return;
+    }
     if (before == 0u) {
       if (XG_ADD(f, XG_SIGNATURES_FOUND_PATTERNS, 1u) >= XG_SIGNATURES_MOST_PATTERNS)
         f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
@@ -45,15 +49,17 @@ XG_FN void xg_signatures_see_pattern(xg_state f, u32 pattern) {
 }
 
 /* The patterns that have a window of these bytes, which stands at `at`, and stand from `first` to `last`. */
-XG_SELDOM void xg_signatures_confirm(xg_batch b, u32 body, u32 windows, u32 hash, u32 bytes, u32 at,
+XG_SELDOM void xg_signatures_confirm(XG_IN(xg_batch) b, u32 body, u32 windows, u32 hash, u32 bytes, u32 at,
                                      XG_INOUT(xg_payload_cursor) c, u32 first, u32 last, xg_state f) {
   u32 bucket =
       b.image.v[windows + XG_WINDOW_BUCKETS] + (hash >> (32u - b.image.v[windows + XG_WINDOW_BUCKET_BITS]));
   u32 entry = b.image.v[bucket];
   u32 end = b.image.v[bucket + 1u];
-  for (; entry < end; entry += XG_SIGNATURES_ENTRY) {
-    if (b.image.v[entry] != bytes) continue;
+  for (;;) {
+    while (entry < end && b.image.v[entry] != bytes) entry += XG_SIGNATURES_ENTRY;
+    if (entry >= end) return;
     u32 which = b.image.v[entry + 1u];
+    entry += XG_SIGNATURES_ENTRY;
     u32 pattern = which & 0xffffffu;
     u32 before = which >> 24;
     u32 record = b.image.v[body + XG_SIGNATURES_PATTERNS] + pattern * XG_SIGNATURES_PATTERN;
@@ -61,13 +67,13 @@ XG_SELDOM void xg_signatures_confirm(xg_batch b, u32 body, u32 windows, u32 hash
     bool nocase = (b.image.v[record + XG_PATTERN_SIZE] & XG_PATTERN_NOCASE) != 0u;
     if (before > at - first || at - before + size > last) continue;
     if (xg_signatures_same(b, c, at - before, b.image.v[record + XG_PATTERN_BYTES], size, nocase))
-      xg_signatures_see_pattern(f, pattern);
+      xg_signatures_see_pattern(f, pattern, at - before - first);
   }
 }
 
 /* Which patterns of these windows stand from `first` to `end`. Each of the `lanes` takes four places at a
  * time. */
-XG_SELDOM void xg_signatures_search(xg_batch b, u32 body, u32 windows, XG_INOUT(xg_payload_cursor) c,
+XG_SELDOM void xg_signatures_search(XG_IN(xg_batch) b, u32 body, u32 windows, XG_INOUT(xg_payload_cursor) c,
                                     u32 first, u32 end, xg_state f, u32 lane, u32 lanes) {
   for (u32 at = first + lane * 4u; at < end; at += lanes * 4u) {
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
@@ -104,34 +110,33 @@ XG_SELDOM void xg_signatures_search(xg_batch b, u32 body, u32 windows, XG_INOUT(
 
 #ifdef XG_AVX2
 #include "gpu/stages/signatures/search_avx2.hpp"
+#elif defined(__CUDA_ARCH__)
+#include "gpu/stages/signatures/search_warp.hpp"
 #else
 #define XG_SIGNATURES_SEARCH xg_signatures_search
+#define XG_SIGNATURES_SEARCH_ALONE(b, body, windows, c, first, end, f) \
+  xg_signatures_search((b), (body), (windows), (c), (first), (end), (f), 0u, 1u)
 #endif
 
-/* First part: which patterns stand in the payload; the first lane reads the DNS message before, and which
- * stand in its names. */
-XG_SELDOM void xg_signatures_look(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+/* First part: which patterns stand in the payload; the first lane then reads the DNS message, and which stand
+ * in its names. */
+XG_SELDOM void xg_signatures_look(XG_IN(xg_batch) b, u32 body, XG_IN(xg_view) p, xg_state f, u32 lane,
+                                  u32 lanes) {
   xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
   xg_signatures_packet s;
   if (!xg_signatures_see(b, p, c, s)) return;
+  /* All lanes together, where they are a warp's. */
+  XG_SIGNATURES_SEARCH(b, body, body + XG_SIGNATURES_WINDOWS, c, s.payload, s.payload + s.payload_bytes, f,
+                       lane, lanes);
   u32 wants = b.image.v[body + XG_SIGNATURES_DNS];
-  u32 names = 0u;
-  if (lane == 0u && wants != 0u) {
-    xg_dns_read(b, c, s, wants, f);
-    names = f.v[XG_SIGNATURES_FOUND_DNS] >> XG_DNS_NAMES;
-  }
-  u32 windows = body + XG_SIGNATURES_WINDOWS;
-  u32 begin = s.payload;
-  u32 end = s.payload + s.payload_bytes;
-  for (u32 i = 0u; i <= names; i++) {
-    if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
-    if (i != 0u) {
-      c = xg_dns_name_at(f, i - 1u, begin);
-      end = c.end;
-      windows = body + XG_SIGNATURES_NAME_WINDOWS;
-      lanes = 1u;
-    }
-    XG_SIGNATURES_SEARCH(b, body, windows, c, begin, end, f, lane, lanes);
+  if (lane != 0u || wants == 0u) return;
+  xg_dns_read(b, c, s, wants, f);
+  if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
+  u32 names = f.v[XG_SIGNATURES_FOUND_DNS] >> XG_DNS_NAMES;
+  for (u32 i = 0u; i < names; i++) {
+    u32 begin = 0u;
+    c = xg_dns_name_at(f, i, begin);
+    XG_SIGNATURES_SEARCH_ALONE(b, body, body + XG_SIGNATURES_NAME_WINDOWS, c, begin, c.end, f);
   }
 }
 
@@ -148,10 +153,10 @@ XG_FN bool xg_signatures_has_size(xg_words image, u32 name, u32 bytes) {
 }
 
 /* Whether a rule holds for a packet that it applies to: its payload's steps, and for each of its names one of
- * the message's. */
-XG_SELDOM bool xg_signatures_holds(xg_batch b, u32 rule, XG_INOUT(xg_payload_cursor) c,
-                                   XG_INOUT(xg_signatures_packet) s, xg_state f, u32 most,
-                                   XG_INOUT(u32) work) {
+ * the message's. seen_at: where the fast pattern stands first, if that is the payload's. */
+XG_FN bool xg_signatures_holds(XG_IN(xg_batch) b, u32 rule, XG_INOUT(xg_payload_cursor) c,
+                               XG_INOUT(xg_signatures_packet) s, xg_state f, u32 seen_at, u32 most,
+                               XG_INOUT(u32) work) {
   u32 asks = b.image.v[rule + XG_SIGNATURE_DNS];
   u32 wanted = asks != 0u ? XG_ASKS_NAMES(b.image.v[asks]) : 0u;
   u32 names = f.v[XG_SIGNATURES_FOUND_DNS] >> XG_DNS_NAMES;
@@ -173,7 +178,7 @@ XG_SELDOM bool xg_signatures_holds(xg_batch b, u32 rule, XG_INOUT(xg_payload_cur
         if (!xg_signatures_in_sets(b, name, here, begin, end - begin, work)) continue;
       }
       found = xg_signatures_inspect(b, b.image.v[steps], b.image.v[steps + 1u], here, begin, end - begin,
-                                    most, work);
+                                    seen_at, most, work);
     }
     if (!found) return false;
     if (part != 0u) name += XG_SIGNATURES_NAME;
@@ -183,7 +188,8 @@ XG_SELDOM bool xg_signatures_holds(xg_batch b, u32 rule, XG_INOUT(xg_payload_cur
 }
 
 /* Second part: the rules that these patterns find, and those that none does. */
-XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u32 lane, u32 lanes) {
+XG_SELDOM void xg_signatures_try(XG_IN(xg_batch) b, u32 body, XG_IN(xg_view) p, xg_state f, u32 lane,
+                                 u32 lanes) {
   if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
   xg_payload_cursor c = xg_payload_of(b, p, b.image.v[body + XG_SIGNATURES_REACH]);
   xg_signatures_packet s;
@@ -197,13 +203,15 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
     u32 list = body + XG_SIGNATURES_ALWAYS;
     u32 first = lane;
     u32 step = lanes;
+    u32 seen_at = 0u;
     if (place < XG_SIGNATURES_SEEN) {
       first = 0u;
       step = 1u;
       u32 seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
       if (seen == 0u) continue;
-      list =
-          b.image.v[body + XG_SIGNATURES_PATTERNS] + (seen - 1u) * XG_SIGNATURES_PATTERN + XG_PATTERN_RULES;
+      list = b.image.v[body + XG_SIGNATURES_PATTERNS] +
+             (XG_SIGNATURES_SEEN_PATTERN(seen) - 1u) * XG_SIGNATURES_PATTERN + XG_PATTERN_RULES;
+      seen_at = XG_SIGNATURES_SEEN_AT(seen);
     }
     u32 numbers = b.image.v[list];
     u32 count = b.image.v[list + 1u];
@@ -212,7 +220,7 @@ XG_SELDOM void xg_signatures_try(xg_batch b, u32 body, xg_view p, xg_state f, u3
       u32 rule = rules + number * XG_SIGNATURES_RULE;
       if (!xg_signatures_applies(b, rule, p, c, s, said, connection)) continue;
       u32 work = 0u;
-      bool holds = xg_signatures_holds(b, rule, c, s, f, most, work);
+      bool holds = xg_signatures_holds(b, rule, c, s, f, seen_at, most, work);
       u32 before = XG_ADD(f, XG_SIGNATURES_FOUND_WORK, work);
       if (work > most || before > most - work) f.v[XG_SIGNATURES_FOUND_OVER] = 1u;
       if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;

@@ -67,8 +67,8 @@ XG_FN bool xg_dns_is_same(xg_batch b, XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg
 }
 
 /* A name. size: bytes of its text. keep: it is one of those that are kept. Moves on if it ends well. */
-XG_SELDOM u32 xg_dns_name(xg_batch b, XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_dns_reader) r, xg_state f,
-                          bool keep, XG_INOUT(u32) size) {
+XG_SELDOM u32 xg_dns_name(XG_IN(xg_batch) b, XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_dns_reader) r,
+                          xg_state f, bool keep, XG_INOUT(u32) size) {
   u32 end = r.end;
   u32 behind = 0u; /* the first pointer, 0: there was none */
   bool cut = false;
@@ -164,7 +164,7 @@ XG_FN bool xg_dns_data(xg_batch b, XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_dn
 
 /* Reads the packet's message, if it is one, and says so in the words from XG_SIGNATURES_FOUND_DNS on. wants:
  * what of it rules ask for. */
-XG_SELDOM void xg_dns_read(xg_batch b, XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_signatures_packet) s,
+XG_SELDOM void xg_dns_read(XG_IN(xg_batch) b, XG_INOUT(xg_payload_cursor) c, XG_INOUT(xg_signatures_packet) s,
                            u32 wants, xg_state f) {
   if (s.protocol != 17u || s.transport == 0u || (s.src_port != XG_DNS_PORT && s.dst_port != XG_DNS_PORT))
     return;

@@ -189,8 +189,8 @@ XG_FN bool xg_signatures_asks_for(xg_words image, u32 asks, u32 said) {
 
 /* Whether the packet is one that the rule's payload is looked for in. said: XG_SIGNATURES_FOUND_DNS;
  * connection: XG_CONNECTION_*. */
-XG_SELDOM bool xg_signatures_applies(xg_batch b, u32 rule, xg_view p, XG_INOUT(xg_payload_cursor) c,
-                                     XG_INOUT(xg_signatures_packet) s, u32 said, u32 connection) {
+XG_FN bool xg_signatures_applies(XG_IN(xg_batch) b, u32 rule, XG_IN(xg_view) p, XG_INOUT(xg_payload_cursor) c,
+                                 XG_INOUT(xg_signatures_packet) s, u32 said, u32 connection) {
   u32 flags = b.image.v[rule + XG_SIGNATURE_FLAGS];
   if ((flags & (p.family == 4u ? XG_SIGNATURE_V4 : XG_SIGNATURE_V6)) == 0u) return false;
   u32 protocols = b.image.v[rule + XG_SIGNATURE_PROTOCOLS];

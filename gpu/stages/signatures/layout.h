@@ -170,6 +170,7 @@
 #define XG_STEP_DISTANCE 0x2000u
 #define XG_STEP_WITHIN 0x4000u
 #define XG_STEP_TRIED_AGAIN 0x8000u
+#define XG_STEP_FAST 0x40000u /* it has the rule's fast pattern in it: word 7, at which byte */
 /* The others: word 1 is the number's bytes | base << 8 | XG_NUMBER_*, word 2 its offset, word 3 a mask, a
  * multiplier, words 4 and 5 a value, low and high, word 6 what is said below. */
 #define XG_STEP_MASK 0x10000u
@@ -241,8 +242,12 @@
 #define XG_SIGNATURES_FOUND_RULES 4u
 #define XG_SIGNATURES_FOUND_DNS 11u       /* what message it is, 0: none; the first lane's, like the names */
 #define XG_SIGNATURES_FOUND_NAME_ENDS 12u /* where each name ends in their bytes */
-#define XG_SIGNATURES_FOUND_SEEN 16u      /* 1 + a pattern's number, 0: none */
-#define XG_SIGNATURES_FOUND_NAMES 80u     /* the names' bytes, each with a dot in front */
+/* (1 + a pattern's number) << 16 | where it stands first, from the payload's or the name's first byte; 0:
+ * none */
+#define XG_SIGNATURES_FOUND_SEEN 16u
+#define XG_SIGNATURES_SEEN_PATTERN(word) ((word) >> 16)
+#define XG_SIGNATURES_SEEN_AT(word) ((word)&0xffffu)
+#define XG_SIGNATURES_FOUND_NAMES 80u /* the names' bytes, each with a dot in front */
 /* XG_SIGNATURES_FOUND_DNS */
 #define XG_DNS_IS 1u
 #define XG_DNS_IS_READ 2u

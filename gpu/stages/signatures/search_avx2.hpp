@@ -62,7 +62,7 @@ XG_FN void xg_wide_compare(const xg_batch& b, u32 patterns, u32 which, u32 at, c
     same = xg_same_bytes(here, wanted, size, false);
   else
     for (u32 i = 0u; i < size; i++) same = same && here[i] == wanted[i];
-  if (same) xg_signatures_see_pattern(f, pattern);
+  if (same) xg_signatures_see_pattern(f, pattern, at - before);
 }
 
 // The first entry of a window's bucket, and the end of its last one.
@@ -230,6 +230,8 @@ XG_AVX2 void xg_signatures_search_avx2(const xg_batch& b, u32 body, u32 windows,
   }
 }
 
+#define XG_SIGNATURES_SEARCH_ALONE(b, body, windows, c, first, end, f) \
+  XG_SIGNATURES_SEARCH(b, body, windows, c, first, end, f, 0u, 1u)
 #define XG_SIGNATURES_SEARCH(b, body, windows, c, first, end, f, lane, lanes)                \
   (XG_HAS_AVX2 ? xg_signatures_search_avx2((b), (body), (windows), (c), (first), (end), (f)) \
                : xg_signatures_search((b), (body), (windows), (c), (first), (end), (f), (lane), (lanes)))

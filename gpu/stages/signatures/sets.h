@@ -28,7 +28,7 @@ XG_FN xg_hashed xg_signatures_hash(xg_batch b, u32 set, XG_INOUT(xg_payload_curs
 
 /* Whether the `bytes` bytes at `begin` are in all sets that a rule wants them in, and in none of the others.
  * name: the rule's words of the name. Adds to `work`. */
-XG_SELDOM bool xg_signatures_in_sets(xg_batch b, u32 name, XG_INOUT(xg_payload_cursor) c, u32 begin,
+XG_SELDOM bool xg_signatures_in_sets(XG_IN(xg_batch) b, u32 name, XG_INOUT(xg_payload_cursor) c, u32 begin,
                                      u32 bytes, XG_INOUT(u32) work) {
   u32 sets = b.image.v[name + XG_NAME_SETS];
   u32 count = b.image.v[name + XG_NAME_SETS + 1u];

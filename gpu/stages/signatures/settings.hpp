@@ -23,7 +23,8 @@ namespace xdpgpu::gpu {
 // conditions hold for the packet, and whose fast pattern stands in it, or is of a content that may not be
 // there, all steps together may cost `work`: a step costs 1, each time that it is begun; a content costs,
 // each time that it is looked for, 1, and 1 for each 16 places of its window that are looked at, up to the
-// one where it is; and where it is longer than four bytes, at each place that has the first four, 1 for each
+// one where it is, of that which has the rule's fast pattern from where this one's first place lets it stand;
+// and where it is longer than four bytes, at each place that has the first four, 1 for each
 // 16 bytes of it or part of them. A regular expression reads a byte at a time until it is decided: each byte
 // is 1 and 1 for each 32 positions of its automaton or part of them, as is, if another byte follows, each
 // position that has the byte and is followed by others than itself and the next one (signatures::branches());

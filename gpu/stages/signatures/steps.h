@@ -7,11 +7,13 @@
 
 #include "gpu/stages/signatures/packet.h"
 
-/* Whether bytes of the packet are the pattern's, of which `word` is the first one's place in the image. */
+/* Whether bytes of the packet, all of which can be read, are the pattern's, of which `word` is the first
+ * one's place in the image. */
 XG_FN bool xg_signatures_same(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 at, u32 word, u32 size,
                               bool nocase) {
+  xg_signatures_run run = xg_signatures_run_at(b, c, at);
   for (u32 i = 0u; i < size; i += 4u) {
-    u32 bytes = xg_signatures_load(b, c, at + i);
+    u32 bytes = xg_signatures_run_load(b, c, run, i);
     if (nocase) bytes = xg_lower32(bytes);
     u32 other = (bytes ^ b.image.v[word + (i >> 2)]);
     if (size - i < 4u) other &= (1u << ((size - i) * 8u)) - 1u;
@@ -26,11 +28,12 @@ struct xg_signatures_inspection {
   u32 bytes;
   u32 position;
   u32 work;
+  u32 set; /* a bit for each variable that has a value; the others have 0 */
   u64 variables[XG_SIGNATURES_VARIABLES];
 };
 
 XG_FN u64 xg_signatures_value(u32 low, u32 high, bool variable, XG_INOUT(xg_signatures_inspection) n) {
-  if (variable) return n.variables[low];
+  if (variable) return ((n.set >> low) & 1u) != 0u ? n.variables[low] : u64(0);
   return u64(low) | u64(high) << 32;
 }
 
@@ -48,9 +51,10 @@ XG_FN u32 xg_signatures_find(xg_batch b, u32 step, XG_INOUT(xg_payload_cursor) c
   u32 begins = b.image.v[word];
   u32 last = end - size;
   u32 found = ~0u;
-  u32 bytes = xg_signatures_load(b, c, n.payload + first);
+  xg_signatures_run run = xg_signatures_run_at(b, c, n.payload + first);
+  u32 bytes = xg_signatures_run_load(b, c, run, 0u);
   for (u32 at = first; found == ~0u && at <= last; at += 4u) {
-    u32 next = xg_signatures_load(b, c, n.payload + at + 4u);
+    u32 next = xg_signatures_run_load(b, c, run, at + 4u - first);
     u32 candidates = 0u;
     for (u32 i = 0u; i < 4u; i++) {
       u32 here = i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u));
@@ -114,8 +118,8 @@ XG_FN u32 xg_signatures_digit(u32 byte) {
 }
 
 /* A number that is written as text, as C's strtoull() has it. False: there is none, or it is too large. */
-XG_SELDOM bool xg_signatures_text(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32 at, u32 most, u32 base,
-                                  XG_INOUT(u64) value, XG_INOUT(u32) bytes) {
+XG_SELDOM bool xg_signatures_text(XG_IN(xg_batch) b, XG_INOUT(xg_payload_cursor) c, u32 at, u32 most,
+                                  u32 base, XG_INOUT(u64) value, XG_INOUT(u32) bytes) {
   u32 i = 0u;
   u32 byte = most > 0u ? xg_payload8(b, c, at) : 0u;
   while (i < most && (byte == 32u || (byte >= 9u && byte <= 13u))) {
@@ -156,7 +160,7 @@ XG_SELDOM bool xg_signatures_text(xg_batch b, XG_INOUT(xg_payload_cursor) c, u32
 }
 
 /* What a step reads: value, where, and how many bytes. False: it is not there. */
-XG_SELDOM bool xg_signatures_number(xg_batch b, u32 step, XG_INOUT(xg_payload_cursor) c,
+XG_SELDOM bool xg_signatures_number(XG_IN(xg_batch) b, u32 step, XG_INOUT(xg_payload_cursor) c,
                                     XG_INOUT(xg_signatures_inspection) n, XG_INOUT(u64) value,
                                     XG_INOUT(u32) at, XG_INOUT(u32) bytes) {
   u32 flags = b.image.v[step];
@@ -189,7 +193,7 @@ XG_FN u64 xg_signatures_masked(u64 value, u32 flags, u32 mask) {
 }
 
 /* A step that is no content. */
-XG_SELDOM bool xg_signatures_step(xg_batch b, u32 step, XG_INOUT(xg_payload_cursor) c,
+XG_SELDOM bool xg_signatures_step(XG_IN(xg_batch) b, u32 step, XG_INOUT(xg_payload_cursor) c,
                                   XG_INOUT(xg_signatures_inspection) n) {
   u32 flags = b.image.v[step];
   u32 kind = XG_STEP_KIND(flags);
@@ -246,6 +250,7 @@ XG_SELDOM bool xg_signatures_step(xg_batch b, u32 step, XG_INOUT(xg_payload_curs
     if (rest != u64(0)) value += align - rest;
     n.position = at + bytes;
     n.variables[variable] = value;
+    n.set |= 1u << variable;
     return true;
   }
   if (how == XG_MATH_DIVIDE && constant == u64(0)) return false;
@@ -257,12 +262,13 @@ XG_SELDOM bool xg_signatures_step(xg_batch b, u32 step, XG_INOUT(xg_payload_curs
   if (how == XG_MATH_SHIFT_RIGHT) value = value >> (u32(constant) & 63u);
   n.position = at + bytes;
   n.variables[variable] = xg_signatures_masked(value, flags, mask);
+  n.set |= 1u << variable;
   return true;
 }
 
 /* Whether the `bytes` bytes at `begin` have what an automaton takes. What it costs is added to `work`, which
  * ends it behind `most`. */
-XG_SELDOM bool xg_signatures_regex(xg_batch b, u32 automaton, XG_INOUT(xg_payload_cursor) c, u32 begin,
+XG_SELDOM bool xg_signatures_regex(XG_IN(xg_batch) b, u32 automaton, XG_INOUT(xg_payload_cursor) c, u32 begin,
                                    u32 bytes, u32 most, XG_INOUT(u32) work) {
   u32 head = b.image.v[automaton];
   if ((head & XG_REGEX_EMPTY) != 0u) return true;
@@ -323,16 +329,16 @@ XG_SELDOM bool xg_signatures_regex(xg_batch b, u32 automaton, XG_INOUT(xg_payloa
   return hit != 0u;
 }
 
-/* Whether the `bytes` bytes at `begin` have what so many steps look for. Adds to `work`, which ends it at
- * `most`. */
-XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 steps, u32 count, XG_INOUT(xg_payload_cursor) c,
-                                     u32 begin, u32 bytes, u32 most, XG_INOUT(u32) work) {
+/* Whether the `bytes` bytes at `begin` have what so many steps look for. seen_at: in front of which the fast
+ * pattern does not stand, if it is of one of them. Adds to `work`, which ends it at `most`. */
+XG_SELDOM bool xg_signatures_inspect(XG_IN(xg_batch) b, u32 steps, u32 count, XG_INOUT(xg_payload_cursor) c,
+                                     u32 begin, u32 bytes, u32 seen_at, u32 most, XG_INOUT(u32) work) {
   xg_signatures_inspection n;
   n.payload = begin;
   n.bytes = bytes;
   n.position = 0u;
   n.work = work;
-  for (u32 i = 0u; i < XG_SIGNATURES_VARIABLES; i++) n.variables[i] = u64(0);
+  n.set = 0u;
   /* Contents that can be looked for again: the step, and the window that is left. */
   u32 choices[XG_SIGNATURES_CHOICES];
   u32 firsts[XG_SIGNATURES_CHOICES];
@@ -374,7 +380,10 @@ XG_SELDOM bool xg_signatures_inspect(xg_batch b, u32 steps, u32 count, XG_INOUT(
         if (first > end || end == 0u) {
           fails = !negated;
         } else {
-          u32 found = XG_SIGNATURES_FIND(b, step, c, n, first, end);
+          u32 from = first;
+          if ((flags & XG_STEP_FAST) != 0u && seen_at > first + b.image.v[step + 7u])
+            from = seen_at - b.image.v[step + 7u];
+          u32 found = XG_SIGNATURES_FIND(b, step, c, n, from, end);
           if (negated) {
             fails = found != ~0u && ((flags & XG_STEP_ENDS) == 0u || found + size == end - first);
           } else if (found == ~0u) {

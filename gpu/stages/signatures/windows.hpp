@@ -49,6 +49,21 @@ inline u32 commonness(u8 byte) {
   return byte > 0x20 && byte < 0x7f ? 3 : 2;
 }
 
+// As so much of what passes by has it, in lower case.
+inline constexpr std::string_view kUsualText =
+    "get / http/1.1\r\nhost: www.com\r\nuser-agent: mozilla/5.0 (windows nt 10.0; win64; x64) "
+    "applewebkit/537.36 (khtml, like gecko) chrome/ safari/537.36 firefox/ (x11; linux x86_64; rv: "
+    "(macintosh; "
+    "intel mac os x (compatible; msie \r\naccept: text/html,application/xhtml+xml,application/xml;q=0.9,"
+    "image/webp,*/*;q=0.8\r\naccept-language: en-us,en;q=0.5\r\naccept-encoding: gzip, deflate, br\r\n"
+    "referer: https://www.\r\ncookie: connection: keep-alive\r\n\r\ncontent-type: "
+    "application/x-www-form-urlencoded\r\ncontent-length: cache-control: no-cache\r\npost / http/1.0 200 "
+    "ok\r\n"
+    "server: apache\r\ndate: .html .php .asp .js .png";
+
+// What a window is the worse for, as commonness() has it, if all of it is usual text.
+inline constexpr u32 kUsual = 32;
+
 // Where the rarest window of so many bytes stands in a pattern.
 inline std::size_t rarest(std::string_view bytes, std::size_t size, const std::map<u32, u32>& taken) {
   std::size_t best = 0;
@@ -60,6 +75,7 @@ inline std::size_t rarest(std::string_view bytes, std::size_t size, const std::m
       word |= u32{static_cast<u8>(bytes[at + i])} << i * 8;
     }
     if (const auto found = taken.find(word); found != taken.end()) rank += std::min(found->second, 8u);
+    if (kUsualText.find(bytes.substr(at, size)) != std::string_view::npos) rank += kUsual;
     if (rank < least) {
       least = rank;
       best = at;
@@ -135,18 +151,6 @@ class Windows {
   std::vector<Entry> entries_;
 };
 
-// As so much of what passes by has it, in lower case.
-inline constexpr std::string_view kUsualText =
-    "get / http/1.1\r\nhost: www.com\r\nuser-agent: mozilla/5.0 (windows nt 10.0; win64; x64) "
-    "applewebkit/537.36 (khtml, like gecko) chrome/ safari/537.36 firefox/ (x11; linux x86_64; rv: "
-    "(macintosh; "
-    "intel mac os x (compatible; msie \r\naccept: text/html,application/xhtml+xml,application/xml;q=0.9,"
-    "image/webp,*/*;q=0.8\r\naccept-language: en-us,en;q=0.5\r\naccept-encoding: gzip, deflate, br\r\n"
-    "referer: https://www.\r\ncookie: connection: keep-alive\r\n\r\ncontent-type: "
-    "application/x-www-form-urlencoded\r\ncontent-length: cache-control: no-cache\r\npost / http/1.0 200 "
-    "ok\r\n"
-    "server: apache\r\ndate: .html .php .asp .js .png";
-
 // Windows of three bytes, for a search of many places at a time.
 class WideWindows {
  public:
@@ -187,9 +191,9 @@ class WideWindows {
  private:
   using Entry = std::array<u32, XG_WIDE_ENTRY>;
   static constexpr std::size_t kBytes = 3, kMost = 5;  // of a window, and with those that have bits
-  // What a place is the worse for, as commonness() has it: if all of it is usual text; for each byte that is
-  // missing behind it; if so many patterns have its window.
-  static constexpr u32 kUsual = 32, kNothing = 12, kMany = 16;
+  // What a place is the worse for, as commonness() has it: for each byte that is missing behind it; if so
+  // many patterns have its window.
+  static constexpr u32 kNothing = 12, kMany = 16;
   static constexpr u32 kFirstBit = 0x80000000u;
 
   // Where it and what is behind it are rarest, of places that not many other patterns have.
