@@ -75,6 +75,10 @@ struct RuleHead {
   double cost = 0;  // rules::cost_of() its signature
   std::vector<RuleBits> bits{};
   bool noalert = false;
+  // What its rule does. late: whether it does it, the host says, once the device has said that all else that
+  // the rule asks for holds: to the device it is a rule that alerts.
+  signatures::Action action = signatures::Action::alert;
+  bool late = false;
   bool operator==(const RuleHead&) const = default;
 };
 

@@ -118,6 +118,10 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 #define XG_RES_REFUSED \
   0x100u /* with XG_DROP: a DNS query, whose sender is to be told that there is no such domain */
 #define XG_RES_ALERTS 0x200u /* rules that hold for the packet are told: its xg_alerts */
+/* With XG_DROP, from the host alone, never from a device: a rule rejects the packet, and whoever sent it is
+ * told, or whom it is for; or both are. */
+#define XG_RES_REJECT_SENDER 0x400u
+#define XG_RES_REJECT_RECEIVER 0x800u
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)

@@ -84,7 +84,8 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
                              head.limit.count, head.limit.seconds})
       to.value(number);
     to.value(head.cost);
-    to.value(u32{head.noalert});
+    for (const u32 number : {u32{head.noalert}, static_cast<u32>(head.action), u32{head.late}})
+      to.value(number);
     to.value(u64{head.bits.size()});
     for (const gpu::RuleBits& bits : head.bits) {
       for (const u32 number : {static_cast<u32>(bits.what), static_cast<u32>(bits.on), bits.seconds})
@@ -161,6 +162,8 @@ Result<Artifact> read_code(MemoryReader& from) {
     for (u32* const number : {&limit.count, &limit.seconds}) *number = from.value<u32>();
     head.cost = from.value<double>();
     head.noalert = from.value<u32>() != 0;
+    head.action = one_of(from, gpu::signatures::Action::reject_both);
+    head.late = from.value<u32>() != 0;
     each(from, [&] {
       gpu::RuleBits& bits = head.bits.emplace_back();
       bits.what = one_of(from, gpu::RuleBits::What::toggle);

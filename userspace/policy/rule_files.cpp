@@ -108,7 +108,9 @@ class Maker {
                          rule.threshold.value_or(rules::Threshold{}),
                          rules::cost_of(signature),
                          lowered.bits,
-                         lowered.noalert};
+                         lowered.noalert,
+                         lowered.action,
+                         lowered.late};
       const auto by_bits = order_by_bits(rule);
       made.push_back({std::move(*lowered.signature), std::move(head), by_bits});
     }
@@ -116,8 +118,12 @@ class Maker {
       const auto behind = [](const Made& rule) {
         return std::tuple(rule.signature.priority, rule.signature.gid, rule.signature.sid);
       };
-      return std::tuple(turn_of(one.signature.action), other.by_bits, behind(one)) <
-             std::tuple(turn_of(other.signature.action), one.by_bits, behind(other));
+      // Those that are late are alerts to a device, and count in front of those that only alert.
+      const auto turn = [](const Made& rule) {
+        return std::pair(turn_of(rule.signature.action), turn_of(rule.head.action));
+      };
+      return std::tuple(turn(one), other.by_bits, behind(one)) <
+             std::tuple(turn(other), one.by_bits, behind(other));
     };
     std::sort(made.begin(), made.end(), less);
     std::vector<sig::Signature> signatures;

@@ -50,8 +50,6 @@ std::optional<std::string> not_followed(gpu::signatures::Action action, std::spa
   using Does = gpu::signatures::Action;
   if (bits.empty() || action == Does::alert) return {};
   if (action == Does::pass) return "whether it passes what it sets bits of is not known in time";
-  if (std::any_of(bits.begin(), bits.end(), [](const RuleBits& one) { return one.asks(); }))
-    return "a bit would decide what it drops";
   return {};
 }
 

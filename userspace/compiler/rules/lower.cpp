@@ -109,11 +109,14 @@ class Lowering {
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
     if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
     if (const auto why = not_followed(made_.action, bits_)) not_yet(bits_keyword(), *why);
+    late_ = made_.action != sig::Action::alert && (is_counted() || asks_for_bits());
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
     if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
     made_.once_a_flow = rule_.type == Type::ip_only && !made_.dns && rule_.header.src.out.empty() &&
                         rule_.header.dst.out.empty();
-    return {std::move(made_), {}, over_tcp_too_, std::move(bits_), noalert_, of_connections_};
+    const sig::Action action = made_.action;
+    if (late_) made_.action = sig::Action::alert;
+    return {std::move(made_), {}, over_tcp_too_, std::move(bits_), noalert_, of_connections_, action, late_};
   }
 
  private:
@@ -229,6 +232,14 @@ class Lowering {
     }
   }
 
+  // Whether what it drops hangs on what hosts alone know: how often it has matched, and bits.
+  bool is_counted() const {
+    return rule_.threshold && rule_.threshold->type != Threshold::Type::limit;
+  }
+  bool asks_for_bits() const {
+    return std::any_of(bits_.begin(), bits_.end(), [](const gpu::RuleBits& one) { return one.asks(); });
+  }
+
   std::string_view bits_keyword() const {
     const auto is = [](const Condition& one) { return std::holds_alternative<Bits>(one.value); };
     return std::find_if(rule_.conditions.begin(), rule_.conditions.end(), is)->keyword->name;
@@ -323,7 +334,7 @@ class Lowering {
   std::vector<NotYet> not_yet_;
   bool over_tcp_too_ = false;
   std::vector<gpu::RuleBits> bits_;
-  bool noalert_ = false, of_connections_ = false;
+  bool noalert_ = false, of_connections_ = false, late_ = false;
 };
 
 }  // namespace

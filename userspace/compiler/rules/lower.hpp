@@ -36,7 +36,11 @@ struct Lowered {
   std::vector<gpu::RuleBits> bits{};  // that it asks for, or changes
   bool noalert = false;
   bool of_connections = false;  // it needs a stage `conntrack` in front
+  // What the rule does; late: once the host knows more than the signature, which alerts (gpu::RuleHead).
+  gpu::signatures::Action action = gpu::signatures::Action::alert;
+  bool late = false;
 };
+
 // The keywords that stand in the way, and of how many rules.
 class NotYetCounts {
  public:

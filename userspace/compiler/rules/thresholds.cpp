@@ -59,9 +59,7 @@ std::vector<gpu::Suppression> suppressions_of(std::span<const Limit> lines) {
 
 std::optional<std::string> not_limited(const Rule& rule) {
   if (!rule.threshold) return {};
-  const bool only_alerts =
-      rule.header.action == Action::alert || rule.threshold->type == Threshold::Type::limit;
-  if (!only_alerts) return "what it does to packets depends on how often it matched";
+  if (rule.header.action == Action::pass) return "whether it passes depends on how often it matched";
   if (rule.threshold->count > gpu::kMostAlertCount)
     return fmt::format("it counts further than {}", gpu::kMostAlertCount);
   return {};
