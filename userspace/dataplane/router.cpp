@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "userspace/dataplane/checksum.hpp"
-#include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
 #include "userspace/dataplane/fragments.hpp"
 
@@ -165,11 +164,6 @@ void Router::drop_all(const Batch& batch) noexcept {
     from.later_unbatched += packet.size() - 1;
     give_up(packet);
   }
-}
-
-template <class Packet>
-void Router::give_up(Packet packet) noexcept {
-  for (const xg_descriptor& buffer : packet) free_.push(frame_of(buffer.offset));
 }
 
 Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
@@ -452,38 +446,12 @@ void Router::note_sent(Packet packet, u32 port, u32 action) noexcept {
   }
 }
 
-template <class Packet>
-void Router::drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept {
-  const xg_descriptor first = packet.front();
-  ++from.counters->too_long;
-  std::optional<Answer> answer;
-  if (answers_.take(now_ns)) {
-    cover();
-    answer = answer_too_long(region_ + first.offset, first.length, mtu);
-  }
-  if (!answer) return give_up(packet);
-  for (const xg_descriptor& buffer : packet)
-    if (buffer.offset != first.offset) free_.push(frame_of(buffer.offset));
-  const xg_descriptor moved{first.offset - answer->earlier, answer->length, 0};
-  if (!transmit({&from.socket->transmitter}, OneBuffer(&moved, 1))) return give_up(OneBuffer(&first, 1));
-  const u32 place = free_.place(frame_of(first.offset));
-  counted_as_[place] = 0;  // it is the answer to one that is counted
+bool Router::send_answer(Transmitter& to, const xg_descriptor& answer) noexcept {
+  if (!transmit({&to}, OneBuffer(&answer, 1))) return false;
+  const u32 place = free_.place(frame_of(answer.offset));
+  counted_as_[place] = 0;
   order_.sent(place);
-  ++from.counters->too_long_answered;
-}
-
-template <class Packet>
-void Router::drop_refused(Packet packet, PortQueue& from) noexcept {
-  const xg_descriptor first = packet.front();
-  const std::optional<u32> length =
-      packet.size() == 1 ? answer_no_such_domain(region_ + first.offset, first.length) : std::nullopt;
-  if (!length) return give_up(packet);
-  const xg_descriptor answer{first.offset, *length, 0};
-  if (!transmit({&from.socket->transmitter}, OneBuffer(&answer, 1))) return give_up(packet);
-  const u32 place = free_.place(frame_of(first.offset));
-  counted_as_[place] = 0;  // it is the answer to one that is counted
-  order_.sent(place);
-  ++from.counters->refused_answered;
+  return true;
 }
 
 Router::Target Router::target_of(u32 verdict, const PortQueue& from) noexcept {

@@ -121,13 +121,15 @@ class Router {
   HandOver* giver_of(FrameId frame, const Transmitter& sent_by) noexcept;
   void give_back(FrameId frame, const Transmitter& sent_by) noexcept;
   template <class Packet>
-  void give_up(Packet packet) noexcept;
+  void give_up(Packet packet) noexcept {
+    for (const xg_descriptor& buffer : packet) free_.push(frame_of(buffer.offset));
+  }
   u32 collect(Transmitter& from) noexcept;
-  // Tells its sender, if that may be.
-  template <class Packet>
-  void drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
-  template <class Packet>
-  void drop_refused(Packet packet, PortQueue& from) noexcept;
+  // Of packets that are counted as dropped: their sender is told, if that may be.
+  void drop_too_long(Buffers packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
+  void drop_refused(Buffers packet, PortQueue& from) noexcept;
+  // Sends an answer that stands in a dropped packet's frame, or in a free one; false: there is no room.
+  bool send_answer(Transmitter& to, const xg_descriptor& answer) noexcept;
   void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
   template <class Packet>
   bool transmit(const Target& to, Packet packet) noexcept;
