@@ -20,6 +20,7 @@ constexpr u32 kFewPackets = 4;      // that are not worth sorting
 constexpr u32 kAhead = 16;          // frames that are asked for so many packets before they are written to
 constexpr u32 kResultsAhead = 32;   // likewise, results that are read
 constexpr u32 kRewrites = XG_RES_EDIT | XG_RES_SWAP_MACS;
+constexpr u32 kRejects = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
 constexpr u32 kLostOfOthers = 65536;  // more than a ring holds
 
 const xg_metadata& metadata_of(const u8* frame) noexcept {
@@ -222,7 +223,10 @@ void Router::route_assembled(const Batch& batch, const Assembled& datagram, u64 
     from.later_unbatched += fragment.size() - 1;
   });
   ++from.later_unbatched;
-  free_.push(frame_of(batch.slot->descriptors[datagram.at].offset));
+  const Buffers whole = packet_at(batch.slot->descriptors + datagram.at);
+  const bool rejects = XG_VERDICT_ACTION(result.result.verdict) == XG_DROP && result.result.flags & kRejects;
+  if (!rejects || !tell_rejected(whole, result.result.flags, from, now_ns))
+    free_.push(frame_of(whole.front().offset));
 }
 
 void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept {
@@ -234,7 +238,7 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
       decide(OneBuffer(batch.slot->descriptors + i, 1), all + i, from, now_ns);
     return;
   }
-  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG | XG_RES_REFUSED;
+  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG | XG_RES_REFUSED | kRejects;
   const u8* const ways = ways_.of(port);
   u32* const counts = ways_.counts();
   u8* const lists = ways_.lists();
@@ -366,6 +370,7 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
     ++counters.dropped;
     if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, judged.adjusts->longest, from, now_ns);
     if (result.flags & XG_RES_REFUSED) return drop_refused(packet, from);
+    if (result.flags & kRejects) return drop_rejected(packet, result.flags, from, now_ns);
     give_up(packet);
     return;
   }
