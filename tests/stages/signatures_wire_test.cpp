@@ -301,6 +301,32 @@ TEST_P(SignaturesOnTheWire, RulesSayThemselvesHowOftenTheyAlert) {
   expect_conserved(attached_->pins());
 }
 
+// Bits and counts say what is dropped, on the packet itself; what is audited goes on.
+TEST_P(SignaturesOnTheWire, RulesDropByWhatWorkersKnow) {
+  in_front_ = R"({"stage": "conntrack"}, )";
+  write("rules/a.rules",
+        "alert udp any any -> any any (content:\"login\"; flowbits:set,in; noalert; sid:1;)\n"
+        "drop udp any any -> any any (content:\"get\"; flowbits:isset,in; sid:2;)\n"
+        "drop udp any any -> any any (content:\"often\"; detection_filter:track by_src, count 2, seconds "
+        "600; sid:3;)\n"
+        "drop udp any any -> any any (content:\"third\"; threshold:type threshold, track by_src, count 3, "
+        "seconds 600; noalert; sid:4;)\n");
+  write_policy();
+  attach_here();
+  constexpr std::uint16_t kFirst = 30001, kSecond = 30002;
+  EXPECT_EQ(fate("get", kFirst), "pass");
+  EXPECT_EQ(fate("login", kFirst), "pass");
+  EXPECT_EQ(fate("get", kFirst), "drop");
+  EXPECT_EQ(fate("get", kSecond), "pass") << "of another connection";
+  for (const char* const expected : {"pass", "pass", "drop", "drop"})
+    EXPECT_EQ(fate("often", kSecond), expected);
+  for (const char* const expected : {"pass", "pass", "drop", "pass"})
+    EXPECT_EQ(fate("third", kSecond), expected);
+  ASSERT_TRUE(has_alerts(3));
+  EXPECT_EQ(sids(), (std::vector<std::uint64_t>{2, 3, 3}));
+  expect_conserved(attached_->pins());
+}
+
 // A client asks twice, and is answered between; another one only once.
 TEST_P(SignaturesOnTheWire, RulesAskForConnectionsAndForBitsThatOthersSet) {
   in_front_ = R"({"stage": "conntrack"}, )";

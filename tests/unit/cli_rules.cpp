@@ -15,7 +15,7 @@ using testing::Not;
 constexpr const char* kRules =
     "alert udp any any -> any 53 (msg:\"whole\"; content:\"abc\"; sid:1;)\n"
     "alert http any any -> any any (msg:\"web\"; flow:established; http.uri; content:\"/a\"; sid:2;)\n"
-    "drop udp any any -> any any (msg:\"often\"; content:\"abc\"; threshold:type both, track by_src, count "
+    "pass udp any any -> any any (msg:\"often\"; content:\"abc\"; threshold:type both, track by_src, count "
     "9, "
     "seconds 60; sid:3;)\n"
     "alert tcp any any -> any any (msg:\"stream\"; flow:established; content:\"abc\"; sid:4;)\n";
@@ -69,9 +69,8 @@ TEST_F(CliRules, OneByOneSayWhy) {
   EXPECT_FALSE(json.at(1).contains("cost"));
   EXPECT_EQ(json.at(1).at("decided"), false);
   EXPECT_EQ(json.at(1).at("not_yet").at(1).at("keyword"), "http.uri");
-  EXPECT_EQ(
-      json.at(2).at("not_yet").at(0),
-      (Json{{"keyword", "threshold"}, {"why", "what it does to packets depends on how often it matched"}}));
+  EXPECT_EQ(json.at(2).at("not_yet").at(0),
+            (Json{{"keyword", "threshold"}, {"why", "whether it passes depends on how often it matched"}}));
 }
 
 TEST_F(CliRules, ThatAreAllDecidedHaveNothingInTheWay) {

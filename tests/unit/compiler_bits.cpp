@@ -86,15 +86,22 @@ TEST(Bits, AreWhatTheRuleSays) {
   EXPECT_ANY_THROW(rules_of({{"alert", "hostbits:set,x,both;"}})) << "Suricata does not take it either";
 }
 
-// Workers look at bits behind the device, which has decided the packet by then.
-TEST(Bits, DecideNothingButAlerts) {
-  EXPECT_THAT(not_yet(lower(rules_of({{"drop", "flowbits:isset,x;"},
-                                      {"reject", "xbits:isnotset,x,track ip_src;"},
-                                      {"pass", "flowbits:set,y;"},
-                                      {"drop", "flowbits:set,z;"}}))),
-              ElementsAre(HasSubstr("flowbits: a bit would decide what it drops"),
-                          HasSubstr("xbits: a bit would decide"), HasSubstr("flowbits: whether it passes"),
-                          IsEmpty()));
+// Workers look at bits behind the device: what drops by them alerts, as far as that one knows.
+TEST(Bits, DecideLateWhatIsDropped) {
+  const auto all = lower(rules_of({{"drop", "flowbits:isset,x;"},
+                                   {"reject", "xbits:isnotset,x,track ip_src;"},
+                                   {"pass", "flowbits:set,y;"},
+                                   {"drop", "flowbits:set,z;"}}));
+  EXPECT_THAT(not_yet(all),
+              ElementsAre(IsEmpty(), IsEmpty(), HasSubstr("flowbits: whether it passes"), IsEmpty()));
+  using Does = gpu::signatures::Action;
+  for (const auto& [rule, action, to_device, late] : {std::tuple(0u, Does::drop, Does::alert, true),
+                                                      {1u, Does::reject, Does::alert, true},
+                                                      {3u, Does::drop, Does::drop, false}}) {
+    EXPECT_EQ(all[rule].action, action) << rule;
+    EXPECT_EQ(all[rule].signature.value().action, to_device) << rule;
+    EXPECT_EQ(all[rule].late, late) << rule;
+  }
 }
 
 // A bit that an undecided rule would set is never set: who asks for it would say the wrong thing.

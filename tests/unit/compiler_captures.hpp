@@ -130,7 +130,8 @@ class Counted {
     if (!bits_.hold(rule.bits, ends, packet.time_ns)) return false;
     bits_.change(rule.bits, ends, packet.time_ns);
     if (rule.noalert) return false;
-    return rule.limit.type == gpu::AlertLimit::Type::none || counts_.count(rule, ends, packet.time_ns);
+    return rule.limit.type == gpu::AlertLimit::Type::none ||
+           counts_.count(rule, ends, packet.time_ns) == dataplane::Match::told;
   }
 
  private:

@@ -70,7 +70,8 @@ Told ours() {
     u16 at = 0;
     for (const auto& signature : signatures)
       if (const u16 rule = at++;
-          matches(signature, packet.seen) && of.take(pipeline, rule, ends, packet.time_ns))
+          matches(signature, packet.seen) &&
+          of.decide(pipeline, {1, {rule}, 0, {}}, ends, packet.time_ns, 0).told.count == 1)
         told.emplace(signature.sid, number);
   }
   return told;
@@ -106,22 +107,29 @@ std::string not_yet(const Rule& rule) {
   return made;
 }
 
-TEST(Thresholds, OfRulesThatDropDoNotDecideWhatIsDropped) {
+// But for `limit`, by which a rule drops each packet and alerts now and then, whether one is dropped is known
+// late.
+TEST(Thresholds, OfRulesThatDropDecideLateWhatIsDropped) {
   const std::string limit = "threshold:type limit, track by_src, count 1, seconds 60;",
                     both = "threshold:type both, track by_src, count 9, seconds 60;",
                     filter = "detection_filter:track by_src, count 9, seconds 60;";
   EXPECT_EQ(not_yet(rule_of("alert", both)), "");
   EXPECT_EQ(not_yet(rule_of("alert", filter)), "");
-  for (const char* const action : {"drop", "reject", "pass"}) {
-    EXPECT_EQ(not_yet(rule_of(action, limit)), "") << "it drops each, and alerts once";
-    EXPECT_THAT(not_yet(rule_of(action, both)), HasSubstr("threshold: what it does to packets"));
-    EXPECT_THAT(not_yet(rule_of(action, filter)), HasSubstr("detection_filter: what it does to packets"));
-  }
+  for (const char* const action : {"drop", "reject"})
+    for (const auto& [options, late] : {std::pair(limit, false), {both, true}, {filter, true}}) {
+      const Lowered made = lower(rule_of(action, options));
+      ASSERT_TRUE(made.signature) << options;
+      EXPECT_EQ(made.late, late) << options;
+      EXPECT_EQ(made.signature->action == gpu::signatures::Action::alert, late) << options;
+    }
+  EXPECT_THAT(not_yet(rule_of("pass", limit)), HasSubstr("threshold: whether it passes depends"));
+  EXPECT_THAT(not_yet(rule_of("pass", filter)), HasSubstr("detection_filter: whether it passes depends"));
   EXPECT_THAT(not_yet(rule_of("alert", "threshold:type limit, track by_src, count 268435456, seconds 1;")),
               HasSubstr("threshold: it counts further"));
 }
 
-// A line may make of a rule that drops one that cannot be decided: it is named, and does not go on dropping.
+// A line may make of a rule that drops one that drops now and then, and of one that passes one that is not
+// decided.
 TEST(Thresholds, OfAFileTakeTheRulesOwnPlace) {
   const auto given = [](Rule rule, const std::string& lines) {
     const auto limits = parse_limits({"threshold.config", lines}, {}).value();
@@ -129,8 +137,9 @@ TEST(Thresholds, OfAFileTakeTheRulesOwnPlace) {
     return rule;
   };
   const std::string both = "type both, track by_dst, count 9, seconds 60\n";
-  EXPECT_THAT(not_yet(given(rule_of("drop", ""), "threshold gen_id 1, sig_id 1, " + both)),
-              HasSubstr("threshold: what it does"));
+  EXPECT_TRUE(lower(given(rule_of("drop", ""), "threshold gen_id 1, sig_id 1, " + both)).late);
+  EXPECT_THAT(not_yet(given(rule_of("pass", ""), "threshold gen_id 1, sig_id 1, " + both)),
+              HasSubstr("threshold: whether it passes"));
   const auto own = rule_of("alert", "threshold:type limit, track by_src, count 1, seconds 5;");
   const AlertLimit of_rule{AlertLimit::Type::limit, AlertLimit::Track::by_src, 1, 5},
       of_line{AlertLimit::Type::both, AlertLimit::Track::by_dst, 9, 60};

@@ -51,8 +51,8 @@ class RuleStatistics : public testing::Test {
     descriptor_ = {XG_FRAME_DATA, 60, 0};
     result_ = {XG_VERDICT(u32{XG_PASS}, 0u, 0u, 0u), XG_RES_ALERTS, 0, 0};
     alerts_ = {1, {rule}, 0, {}};
-    ASSERT_TRUE(worker.wanted());
-    worker.tell(batch_, region_.data(), 1);
+    ASSERT_TRUE(worker.finisher().wanted());
+    worker.finisher().finish(batch_, region_.data());
   }
   std::vector<std::pair<u32, u64>> top(const PolicyPtr& policy, const RuleQuery& query = {}) const {
     std::vector<std::pair<u32, u64>> made;
@@ -72,7 +72,7 @@ class RuleStatistics : public testing::Test {
 };
 
 TEST_F(RuleStatistics, AreOfAllWorkersAndGenerations) {
-  EXPECT_FALSE(first_.wanted()) << "there are no rules";
+  EXPECT_FALSE(first_.finisher().wanted()) << "there are no rules";
   const auto one = policy_of({{1, "a"}, {2, "b"}, {3, "c"}}), two = policy_of({{2, "b"}, {3, "c"}, {4, "d"}});
   stats_.coming(one, 1);
   stats_.settled(*one);
@@ -129,11 +129,11 @@ TEST_F(RuleStatistics, AreOfPoliciesThatHaveRules) {
   const auto some = policy_of({{1, "a"}});
   stats_.coming(some, 1);
   stats_.settled(*some);
-  EXPECT_TRUE(first_.wanted());
+  EXPECT_TRUE(first_.finisher().wanted());
   stats_.coming(none, 2);
-  EXPECT_TRUE(first_.wanted()) << "packets of the one before may be under way";
+  EXPECT_TRUE(first_.finisher().wanted()) << "packets of the one before may be under way";
   stats_.settled(*none);
-  EXPECT_FALSE(first_.wanted());
+  EXPECT_FALSE(first_.finisher().wanted());
   EXPECT_EQ(stats_.top(*none, {}).rules, 0u);
 }
 

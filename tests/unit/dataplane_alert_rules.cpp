@@ -34,11 +34,16 @@ Ends between(u32 src, u32 dst, u8 version = 4) {
   return {.version = version, .src = v4(src), .dst = v4(dst)};
 }
 
-// At each second, '1' where it is told.
+bool counts_as_told(AlertCounts& counts, const RuleHead& rule, const Ends& ends, u64 now_ns) {
+  return counts.count(rule, ends, now_ns) == Match::told;
+}
+
+// At each second, '1' where it is told, 's' where it is silent.
 std::string told(const RuleHead& rule, u32 seconds) {
   AlertCounts counts;
   std::string made;
-  for (u32 i = 0; i < seconds; i++) made += counts.count(rule, between(1, 2), kNow + i * kSecond) ? '1' : '0';
+  for (u32 i = 0; i < seconds; i++)
+    made += "0s1"[static_cast<u32>(counts.count(rule, between(1, 2), kNow + i * kSecond))];
   return made;
 }
 
@@ -47,16 +52,16 @@ TEST(AlertCounts, TellAsOftenAsTheRuleSays) {
     return told(rule_of(type, Track::by_src, count, seconds), 12);
   };
   // A window has its last moment in it: of two seconds three matches.
-  EXPECT_EQ(of(Type::limit, 1, 2), "100100100100");
-  EXPECT_EQ(of(Type::limit, 2, 2), "110110110110");
-  EXPECT_EQ(of(Type::limit, 1, 60), "100000000000");
+  EXPECT_EQ(of(Type::limit, 1, 2), "1ss1ss1ss1ss");
+  EXPECT_EQ(of(Type::limit, 2, 2), "11s11s11s11s");
+  EXPECT_EQ(of(Type::limit, 1, 60), "1sssssssssss");
   EXPECT_EQ(of(Type::threshold, 1, 2), "111111111111");
   EXPECT_EQ(of(Type::threshold, 2, 2), "010010010010");
   EXPECT_EQ(of(Type::threshold, 4, 2), "000000000000");
   EXPECT_EQ(of(Type::threshold, 4, 60), "000100010001") << "it begins anew, in the same window";
-  EXPECT_EQ(of(Type::both, 2, 2), "010010010010");
-  EXPECT_EQ(of(Type::both, 2, 60), "010000000000");
-  EXPECT_EQ(of(Type::both, 1, 2), "100100100100");
+  EXPECT_EQ(of(Type::both, 2, 2), "01s01s01s01s");
+  EXPECT_EQ(of(Type::both, 2, 60), "01ssssssssss");
+  EXPECT_EQ(of(Type::both, 1, 2), "1ss1ss1ss1ss");
   EXPECT_EQ(of(Type::detection_filter, 1, 2), "011011011011");
   EXPECT_EQ(of(Type::detection_filter, 3, 60), "000111111111");
 }
@@ -67,7 +72,7 @@ TEST(AlertCounts, AreByWhatTheRuleTracks) {
     AlertCounts counts;
     std::string made;
     for (const Ends& ends : all)
-      made += counts.count(rule_of(Type::limit, track, 1, 60), ends, kNow) ? '1' : '0';
+      made += counts_as_told(counts, rule_of(Type::limit, track, 1, 60), ends, kNow) ? '1' : '0';
     return made;
   };
   EXPECT_EQ(first(Track::by_src), "1101");
@@ -79,15 +84,16 @@ TEST(AlertCounts, AreByWhatTheRuleTracks) {
 TEST(AlertCounts, AreOfEachRule) {
   AlertCounts counts;
   for (const u32 sid : {1u, 2u, 3u}) {
-    EXPECT_TRUE(counts.count(rule_of(Type::limit, Track::by_src, 1, 60, sid), between(1, 2), kNow));
-    EXPECT_FALSE(counts.count(rule_of(Type::limit, Track::by_src, 1, 60, sid), between(1, 2), kNow));
+    EXPECT_TRUE(counts_as_told(counts, rule_of(Type::limit, Track::by_src, 1, 60, sid), between(1, 2), kNow));
+    EXPECT_FALSE(
+        counts_as_told(counts, rule_of(Type::limit, Track::by_src, 1, 60, sid), between(1, 2), kNow));
   }
   RuleHead other = rule_of(Type::limit, Track::by_src, 1, 60);
   other.gid = 2;
-  EXPECT_TRUE(counts.count(other, between(1, 2), kNow));
+  EXPECT_TRUE(counts_as_told(counts, other, between(1, 2), kNow));
   // What a policy that is applied says anew of a rule counts on.
-  EXPECT_TRUE(counts.count(rule_of(Type::limit, Track::by_src, 2, 60), between(1, 2), kNow));
-  EXPECT_FALSE(counts.count(rule_of(Type::limit, Track::by_src, 2, 60), between(1, 2), kNow));
+  EXPECT_TRUE(counts_as_told(counts, rule_of(Type::limit, Track::by_src, 2, 60), between(1, 2), kNow));
+  EXPECT_FALSE(counts_as_told(counts, rule_of(Type::limit, Track::by_src, 2, 60), between(1, 2), kNow));
 }
 
 TEST(AlertCounts, OfAllThreadsAreExact) {
@@ -99,7 +105,7 @@ TEST(AlertCounts, OfAllThreadsAreExact) {
       std::vector<std::jthread> threads;
       for (u32 t = 0; t < kThreads; t++)
         threads.emplace_back([&] {
-          for (u32 n = 0; n < kEach; n++) told += counts.count(rule, between(1, n % 2), kNow);
+          for (u32 n = 0; n < kEach; n++) told += counts_as_told(counts, rule, between(1, n % 2), kNow);
         });
     }
     return told.load();
@@ -115,16 +121,18 @@ TEST(AlertCounts, ATableThatIsFullForgetsWhatEndsFirst) {
   AlertCounts counts;
   const RuleHead brief = rule_of(Type::limit, Track::by_src, 1, 60),
                  lasting = rule_of(Type::limit, Track::by_src, 1, 3600, 2);
-  for (u32 n = 0; n < 100; n++) EXPECT_TRUE(counts.count(lasting, between(n, 0), kNow));
+  for (u32 n = 0; n < 100; n++) EXPECT_TRUE(counts_as_told(counts, lasting, between(n, 0), kNow));
   EXPECT_EQ(counts.forgotten(), 0u);
   for (u32 n = 0; n < 8 * AlertCounts::kEntries; n++)
-    ASSERT_TRUE(counts.count(brief, between(n, 0), kNow)) << "each is new";
+    ASSERT_TRUE(counts_as_told(counts, brief, between(n, 0), kNow)) << "each is new";
   EXPECT_GT(counts.forgotten(), 6 * AlertCounts::kEntries);
   EXPECT_LE(counts.forgotten(), 8 * AlertCounts::kEntries);
-  for (u32 n = 0; n < 100; n++) EXPECT_FALSE(counts.count(lasting, between(n, 0), kNow)) << "it lasts longer";
+  for (u32 n = 0; n < 100; n++)
+    EXPECT_FALSE(counts_as_told(counts, lasting, between(n, 0), kNow)) << "it lasts longer";
   // Whose time is over makes room, and is none that was forgotten.
   const u64 before = counts.forgotten();
-  for (u32 n = 0; n < 1000; n++) EXPECT_TRUE(counts.count(brief, between(n, 0), kNow + 61 * kSecond));
+  for (u32 n = 0; n < 1000; n++)
+    EXPECT_TRUE(counts_as_told(counts, brief, between(n, 0), kNow + 61 * kSecond));
   EXPECT_EQ(counts.forgotten(), before);
 }
 
@@ -132,9 +140,9 @@ TEST(AlertCounts, ATableThatIsFullForgetsWhatEndsFirst) {
 TEST(AlertCounts, TakeAnyTime) {
   AlertCounts counts;
   const RuleHead rule = rule_of(Type::limit, Track::by_src, 1, ~u32{0});
-  EXPECT_TRUE(counts.count(rule, between(1, 2), ~u64{0}));
-  EXPECT_FALSE(counts.count(rule, between(1, 2), ~u64{0}));
-  EXPECT_FALSE(counts.count(rule, between(1, 2), 0));
+  EXPECT_TRUE(counts_as_told(counts, rule, between(1, 2), ~u64{0}));
+  EXPECT_FALSE(counts_as_told(counts, rule, between(1, 2), ~u64{0}));
+  EXPECT_FALSE(counts_as_told(counts, rule, between(1, 2), 0));
 }
 
 TEST(RuleMatches, AreOfAllWorkersTogether) {
@@ -158,7 +166,7 @@ AlertRules::Policies policies_of(u32 generation, std::vector<RuleHead> rules,
 bool take_of(AlertRules& rules, const AlertRules::Policies& policies, u32 generation, u16 pipeline, u16 rule,
              const Ends& ends) {
   const auto* const of = AlertRules::find(policies, generation, pipeline);
-  return of == nullptr || rules.take(*of, rule, ends, kNow);
+  return of == nullptr || rules.decide(*of, {1, {rule}, 0, {}}, ends, kNow, 0).told.count == 1;
 }
 
 TEST(AlertRules, AreOfThePolicyThatDecided) {
@@ -218,6 +226,86 @@ TEST(AlertRules, WhatIsSuppressedDoesNotCount) {
   EXPECT_FALSE(take_of(limits, policies, 5, 1, 0, between(1, 2)));
   EXPECT_TRUE(take_of(limits, policies, 5, 1, 0, between(3, 2)));
   EXPECT_FALSE(take_of(limits, policies, 5, 1, 0, between(3, 2)));
+}
+
+// What rules do to packets, as Suricata 7.0.10 has it (PacketAlertFinalize in detect-engine-alert.c).
+class LateRules : public ::testing::Test {
+ protected:
+  using Action = gpu::signatures::Action;
+  static RuleHead late(Action action, Type type = Type::none, u32 count = 0, u32 sid = 1) {
+    RuleHead rule = rule_of(type, Track::by_src, count, 60, sid);
+    rule.action = action;
+    rule.late = true;
+    return rule;
+  }
+  AlertRules::Decided decide(const std::vector<RuleHead>& rules, std::vector<u16> hold, bool more = false,
+                             std::vector<Suppression> suppressed = {}, bool limit_drops = true) {
+    auto policies = policies_of(5, rules, std::move(suppressed));
+    auto& pipeline = policies[0].pipelines[1];
+    pipeline.limit_drops = limit_drops;
+    xg_alerts alerts{};
+    alerts.count = static_cast<u16>(hold.size() | (more ? XG_ALERTS_MORE : 0));
+    std::copy(hold.begin(), hold.end(), alerts.rules);
+    return rules_.decide(pipeline, alerts, between(1, 2), kNow, 0);
+  }
+  AlertRules rules_;
+};
+
+TEST_F(LateRules, DropOnceTheyHaveMatchedOftenEnough) {
+  for (const auto& [type, drops] : {std::pair(Type::detection_filter, std::string("0011")),
+                                    {Type::threshold, "0101"},
+                                    {Type::both, "0111"},
+                                    {Type::limit, "1111"}}) {
+    std::string made;
+    for (u32 i = 0; i < 4; i++)
+      made += decide({late(Action::drop, type, 2, static_cast<u32>(type))}, {0}).drops == 1 ? '1' : '0';
+    EXPECT_EQ(made, drops) << static_cast<u32>(type);
+  }
+}
+
+TEST_F(LateRules, DropByBitsThatOthersSet) {
+  using Bits = gpu::RuleBits;
+  RuleHead sets = rule_of(Type::none, Track::by_src, 0, 0, 2), asks = late(Action::drop);
+  sets.bits = {{.what = Bits::What::set, .on = Bits::On::source, .names = {7}, .seconds = 60}};
+  asks.bits = {{.what = Bits::What::is_set, .on = Bits::On::source, .names = {7}}};
+  EXPECT_EQ(decide({asks, sets}, {0}).drops, 0u);
+  EXPECT_EQ(decide({asks, sets}, {0}).told.count, 0u);
+  EXPECT_EQ(decide({asks, sets}, {1}).drops, 0u);
+  const auto decided = decide({asks, sets}, {0});
+  EXPECT_EQ(decided.drops, 1u);
+  EXPECT_EQ(decided.told.count, 1u);
+}
+
+TEST_F(LateRules, AreToldAndRejectAsTheySay) {
+  RuleHead quiet = late(Action::drop, Type::none, 0, 3);
+  quiet.noalert = true;
+  const std::vector<RuleHead> rules{quiet, late(Action::reject), late(Action::reject_dst),
+                                    late(Action::alert)};
+  EXPECT_EQ(decide(rules, {0}).drops, 1u);
+  EXPECT_EQ(decide(rules, {0}).told.count, 0u);
+  EXPECT_EQ(decide(rules, {1}).rejects, XG_RES_REJECT_SENDER);
+  const auto all = decide(rules, {0, 1, 2, 3});
+  EXPECT_EQ(all.drops, 1u);
+  EXPECT_EQ(all.rejects, XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER);
+  EXPECT_EQ(all.told.count, 3u);
+  EXPECT_EQ(decide(rules, {3}).drops, 0u);
+  // What is suppressed is done all the same.
+  const auto silent = decide(rules, {1}, false, {{1, 1, Suppression::Whose::anybody, {}}});
+  EXPECT_EQ(silent.drops, 2u);
+  EXPECT_EQ(silent.told.count, 0u);
+  EXPECT_EQ(silent.limited, 1u);
+}
+
+// Seven that do not drop it, and one behind them that may: nobody makes a packet so that it goes on.
+TEST_F(LateRules, BehindThoseThatAreToldMayDropIt) {
+  const std::vector<RuleHead> rules(8, late(Action::drop, Type::detection_filter, 100));
+  const std::vector<u16> seven{0, 1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(decide(rules, seven, true).drops, 9u);
+  EXPECT_EQ(decide(rules, seven, true, {}, false).drops, 0u);
+  EXPECT_EQ(decide(rules, seven).drops, 0u);
+  std::vector<RuleHead> others = rules;
+  others[6] = rule_of(Type::none, Track::by_src, 0, 0);
+  EXPECT_EQ(decide(others, seven, true).drops, 0u) << "those that only alert stand behind those that drop";
 }
 
 // With a sanitizer this shows what is used after it is gone.

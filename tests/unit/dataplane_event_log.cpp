@@ -152,7 +152,10 @@ class EventLogs : public ::testing::Test {
     return at;
   }
   xg_metadata& metadata(u32 at) { return *reinterpret_cast<xg_metadata*>(frame(at) - XG_METADATA_SIZE); }
-  void retire(u64 now_ns = kNow) { log_.tell(batch_, region_.data(), now_ns); }
+  void retire(u64 now_ns = kNow) {
+    if (log_.finisher().wanted()) log_.finisher().finish(batch_, region_.data());
+    log_.tell(batch_, region_.data(), now_ns);
+  }
   std::vector<Event> taken() {
     std::vector<Event> events;
     for (const Event* event; (event = log_.oldest()) != nullptr; log_.take()) events.push_back(*event);
@@ -400,12 +403,51 @@ TEST_F(EventLogs, ARulesOwnLimitIsByWhoItIsAbout) {
   EXPECT_EQ(matches->of(0), 4u);
   // They are counted whether or not somebody wants to be told.
   selection_.tell_nothing();
-  EXPECT_TRUE(log_.wanted());
+  EXPECT_FALSE(log_.wanted());
+  batch_.count = 0;
   alert(1);
   retire();
   EXPECT_TRUE(taken().empty());
-  EXPECT_EQ(matches->of(0), 9u) << "of the whole batch once more";
-  EXPECT_EQ(log_.counts(EventKind::alert).limited, 2u);
+  EXPECT_EQ(matches->of(0), 5u);
+  EXPECT_EQ(log_.counts(EventKind::alert).limited, 3u);
+}
+
+// ---- what is decided late -------------------------------------------------------------------------------
+
+TEST_F(EventLogs, WhatARuleDropsLateIsDroppedAndTold) {
+  tell({EventKind::alert, EventKind::drop});
+  gpu::RuleHead drops{1, 1, 1, 3, "", "", {}}, rejects{1, 2, 1, 3, "", "", {}};
+  drops.late = true;
+  drops.action = gpu::signatures::Action::drop;
+  rejects.action = gpu::signatures::Action::reject;
+  const auto rules = std::make_shared<const std::vector<gpu::RuleHead>>(std::vector{drops, rejects});
+  AlertRules::Pipeline of;
+  of.rules = rules;
+  of.stage = 3;
+  selection_.rules().set({{5, {{}, {}, of}}}, {});
+  const auto alert = [&](u32 verdict, u16 rule, u32 flags = 0) {
+    const u32 at = add(XG_PASS);
+    results_[at].verdict = verdict;
+    results_[at].flags = XG_RES_ALERTS | flags;
+    alerts_[at] = {1, {rule}, 0, {}};
+  };
+  const u32 passed = XG_VERDICT(XG_PASS, 0u, 4u, 1u), dropped = XG_VERDICT(XG_DROP, 0u, 3u, 2u);
+  const u32 later = XG_VERDICT(XG_DROP, 0u, 4u, 1u), failed = XG_VERDICT(XG_ABORTED, 0u, 0u, 0u);
+  alert(passed, 0, XG_RES_EDIT | XG_RES_CACHE);
+  alert(dropped, 1, XG_RES_REJECT_RECEIVER);
+  alert(later, 0);
+  alert(failed, 0);
+  const u32 other = add(XG_PASS);
+  results_[other].flags = XG_RES_REJECT_SENDER;
+  retire();
+  EXPECT_EQ(results_[0].verdict, XG_VERDICT(XG_DROP, 0u, 3u, 1u));
+  EXPECT_EQ(results_[0].flags, XG_RES_ALERTS) << "nothing of what a later stage wanted done";
+  EXPECT_EQ(results_[1].verdict, dropped);
+  EXPECT_EQ(results_[1].flags, XG_RES_ALERTS | XG_RES_REJECT_SENDER) << "as the rule says, not the device";
+  EXPECT_EQ(results_[2].verdict, XG_VERDICT(XG_DROP, 0u, 3u, 1u)) << "it comes before";
+  EXPECT_EQ(results_[3].verdict, failed);
+  EXPECT_EQ(results_[other].flags, 0u) << "no device rejects";
+  EXPECT_EQ(taken().size(), 6u);
 }
 
 TEST_F(EventLogs, WhatADeviceSaysOfRulesIsNotReadBeyondItsRecord) {

@@ -128,7 +128,7 @@ struct Replay::Impl {
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
-  void alert(PacketVerdict& verdict, const xg_alerts& alerts, const u8* frame, u32 length);
+  void alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result, const u8* frame, u32 length);
   xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
   Result<void> settle_fragments();
   void finish_inspected(const Inspected& packet, const dataplane::Decision& decision);
@@ -381,8 +381,8 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     for (u32 i = 0; i < done->count; i++) {
       const xg_descriptor& packet = done->descriptors[i];
       if (done->alerts != nullptr && (done->results[i].flags & XG_RES_ALERTS))
-        alert(pending[inspected.front().position - taken], done->alerts[i], region.base() + packet.offset,
-              packet.length);
+        alert(pending[inspected.front().position - taken], done->alerts[i], done->results[i],
+              region.base() + packet.offset, packet.length);
       finish_inspected(inspected.front(), dataplane::decision_at(*done, i));
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
@@ -394,19 +394,18 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
 }
 
 // By the capture's clock.
-void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, const u8* frame, u32 length) {
+void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result, const u8* frame,
+                         u32 length) {
   xg_metadata metadata;
   std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
   if (metadata.pipeline >= rules.size() || !rules[metadata.pipeline].rules) return;
   const auto& pipeline = rules[metadata.pipeline];
   const auto ends = dataplane::ends_of(frame, length, metadata, alerts.connection);
-  const u32 count = std::min<u32>(alerts.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
-  for (const u16 rule : std::span(alerts.rules, count)) {
+  const auto decided = alert_rules.decide(pipeline, alerts, ends, metadata.rx_time_ns, 0);
+  dataplane::put_late(decided, pipeline.stage, result);
+  const u32 count = std::min<u32>(decided.told.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  for (const u16 rule : std::span(decided.told.rules, count)) {
     if (rule >= pipeline.rules->size()) continue;
-    if (!alert_rules.holds(pipeline, rule, ends, metadata.rx_time_ns) ||
-        !dataplane::AlertRules::alerts(pipeline, rule) ||
-        !alert_rules.take(pipeline, rule, ends, metadata.rx_time_ns))
-      continue;
     const gpu::RuleHead& head = (*pipeline.rules)[rule];
     verdict.alerts.push_back({head.gid, head.sid, head.rev, head.priority, head.msg, head.category});
   }

@@ -9,6 +9,15 @@ namespace {
 
 constexpr std::size_t kPoliciesKnown = 8;  // those of which packets may be under way are fewer
 
+bool limit_drops(const gpu::StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) {
+        if constexpr (requires { what.rules.heads; }) return what.limit == gpu::Action::drop;
+        return true;
+      },
+      stage);
+}
+
 }  // namespace
 
 const gpu::FileRules* rules_of(const gpu::PipelineSettings& pipeline) {
@@ -21,6 +30,11 @@ dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipe
   dataplane::AlertRules::Pipeline made;
   const auto* const rules = rules_of(pipeline);
   if (rules == nullptr || !rules->heads) return made;
+  for (std::size_t s = 0; s < pipeline.stages.size(); s++)
+    if (gpu::file_rules(pipeline.stages[s]) == rules) {
+      made.stage = static_cast<u8>(s + 1);
+      made.limit_drops = limit_drops(pipeline.stages[s]);
+    }
   made.rules = rules->heads;
   if (rules->suppressed && !rules->suppressed->empty()) made.suppressed = rules->suppressed;
   return made;
@@ -28,7 +42,7 @@ dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipe
 
 RuleStats::RuleStats(dataplane::EventSelection& selection, const std::vector<dataplane::EventLog*>& logs)
     : selection_(selection) {
-  for (const auto* const log : logs) readers_.push_back(&log->reader());
+  for (auto* const log : logs) readers_.push_back(&log->finisher().reader());
 }
 
 void RuleStats::coming(const std::shared_ptr<const compiler::CompiledPolicy>& policy, u32 generation) {
@@ -72,7 +86,8 @@ void RuleStats::publish() {
 
 void RuleStats::add(const Known& known, Counts& to) {
   for (std::size_t p = 0; p < known.pipelines.size(); p++) {
-    const auto& [rules, suppressed, matches] = known.pipelines[p];
+    const auto& rules = known.pipelines[p].rules;
+    const auto& matches = known.pipelines[p].matches;
     if (!rules || !matches) continue;
     for (std::size_t i = 0; i < rules->size(); i++)
       if (const u64 count = matches->of(i))

@@ -38,42 +38,43 @@ Wide entry_of(const Window& window) noexcept {
   return Wide{window.tag} << kTagAt | Wide{window.until_us} << kEndAt | window.count;
 }
 
-// What a match makes of its window, and whether it is told. A window in which further matches change nothing
+// What a match makes of its window, and what comes of it. A window in which further matches change nothing
 // any more is left as it is, so that a flood only reads.
 struct Step {
-  bool told = false;
+  Match match = Match::nothing;
   bool changes = true;
 };
+Match told_if(bool is_told) noexcept { return is_told ? Match::told : Match::nothing; }
 Step step(const AlertLimit& limit, Window& window, u64 now_us, bool is_known) noexcept {
   using Type = AlertLimit::Type;
   const u32 most = limit.count;
-  if (limit.type == Type::threshold && most == 1) return {true, false};
+  if (limit.type == Type::threshold && most == 1) return {Match::told, false};
   if (!is_known || now_us > window.until_us) {
     window.until_us = std::min(now_us + u64{limit.seconds} * 1'000'000, kLatest);
     window.count = 1;
-    return {limit.type == Type::limit || (limit.type == Type::both && most == 1), true};
+    return {told_if(limit.type == Type::limit || (limit.type == Type::both && most == 1)), true};
   }
   const bool is_full = window.count >= gpu::kMostAlertCount;
   switch (limit.type) {
     case Type::limit:
-      if (window.count >= most) return {false, false};
+      if (window.count >= most) return {Match::silent, false};
       window.count++;
-      return {true, true};
+      return {Match::told, true};
     case Type::both:
-      if (window.count >= most) return {false, false};
+      if (window.count >= most) return {Match::silent, false};
       window.count++;
-      return {window.count == most, true};
+      return {told_if(window.count == most), true};
     case Type::threshold:
       window.count = window.count + 1 >= most ? 0 : window.count + 1;
-      return {window.count == 0, true};
+      return {told_if(window.count == 0), true};
     case Type::detection_filter:
-      if (window.count > most) return {true, false};
+      if (window.count > most) return {Match::told, false};
       if (!is_full) window.count++;
-      return {window.count > most, !is_full};
+      return {told_if(window.count > most), !is_full};
     case Type::none:
       break;
   }
-  return {true, false};
+  return {Match::told, false};
 }
 
 bool is_in(const gpu::signatures::Ranges<Address>& ranges, const Address& address) noexcept {
@@ -101,6 +102,20 @@ bool is_suppressed(const std::vector<Suppression>& lines, const RuleHead& rule, 
       return true;
   }
   return false;
+}
+
+u32 rejects_of(gpu::signatures::Action action) noexcept {
+  using Action = gpu::signatures::Action;
+  switch (action) {
+    case Action::reject:
+      return XG_RES_REJECT_SENDER;
+    case Action::reject_dst:
+      return XG_RES_REJECT_RECEIVER;
+    case Action::reject_both:
+      return XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace
@@ -151,7 +166,7 @@ u64 AlertCounts::hash(const RuleHead& rule, const Ends& ends) const noexcept {
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
-bool AlertCounts::count(const RuleHead& rule, const Ends& ends, u64 now_ns) noexcept {
+Match AlertCounts::count(const RuleHead& rule, const Ends& ends, u64 now_ns) noexcept {
   const u64 found = hash(rule, ends), now_us = std::min(now_ns / 1000, kLatest);
   const u64 tag = found >> 16 | 1;
   auto& set = sets_[found % (kEntries / kWays)].ways;
@@ -174,10 +189,10 @@ bool AlertCounts::count(const RuleHead& rule, const Ends& ends, u64 now_ns) noex
     const bool makes_room = !is_known && window.until_us >= now_us && window.tag != 0;
     window.tag = tag;
     const Step what = step(rule.limit, window, now_us, is_known);
-    if (!what.changes) return what.told;
+    if (!what.changes) return what.match;
     if (!exchange(set[at], seen, entry_of(window))) continue;
     if (makes_room) forgotten_.fetch_add(1, std::memory_order_relaxed);
-    return what.told;
+    return what.match;
   }
 }
 
@@ -206,32 +221,54 @@ const AlertRules::Pipeline* AlertRules::find(const Policies& policies, u32 gener
   return of == policies.rend() || pipeline >= of->pipelines.size() ? nullptr : &of->pipelines[pipeline];
 }
 
-namespace {
-
-const RuleHead* head_of(const AlertRules::Pipeline& pipeline, u16 rule) noexcept {
-  return pipeline.rules && rule < pipeline.rules->size() ? &(*pipeline.rules)[rule] : nullptr;
-}
-
-}  // namespace
-
-bool AlertRules::holds(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept {
-  const RuleHead* const head = head_of(pipeline, rule);
-  if (head == nullptr || head->bits.empty()) return true;
-  if (!bits_.hold(head->bits, ends, now_ns)) return false;
-  bits_.change(head->bits, ends, now_ns);
+bool AlertRules::has_bits(const RuleHead& rule, const Ends& ends, u64 now_ns) noexcept {
+  if (rule.bits.empty()) return true;
+  if (!bits_.hold(rule.bits, ends, now_ns)) return false;
+  bits_.change(rule.bits, ends, now_ns);
   return true;
 }
 
-bool AlertRules::alerts(const Pipeline& pipeline, u16 rule) noexcept {
-  const RuleHead* const head = head_of(pipeline, rule);
-  return head == nullptr || !head->noalert;
+// What is suppressed is silent, and not counted.
+Match AlertRules::match(const Pipeline& pipeline, const RuleHead& rule, const Ends& ends,
+                        u64 now_ns) noexcept {
+  if (pipeline.suppressed && is_suppressed(*pipeline.suppressed, rule, ends)) return Match::silent;
+  return rule.limit.type == AlertLimit::Type::none ? Match::told : counts_.count(rule, ends, now_ns);
 }
 
-bool AlertRules::take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept {
-  const RuleHead* const head = head_of(pipeline, rule);
-  if (head == nullptr) return true;
-  if (pipeline.suppressed && is_suppressed(*pipeline.suppressed, *head, ends)) return false;
-  return head->limit.type == AlertLimit::Type::none || counts_.count(*head, ends, now_ns);
+AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends,
+                                       u64 now_ns, std::size_t worker) noexcept {
+  Decided decided;
+  decided.told.connection = hold.connection;
+  const u32 count = std::min<u32>(hold.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  const std::size_t all = pipeline.rules ? pipeline.rules->size() : 0;
+  bool all_late = true;
+  for (u32 i = 0; i < count; i++) {
+    const u16 number = hold.rules[i];
+    if (number >= all) {
+      all_late = false;
+      decided.told.rules[decided.told.count++] = number;
+      continue;
+    }
+    const RuleHead& rule = (*pipeline.rules)[number];
+    all_late = all_late && rule.late;
+    if (!has_bits(rule, ends, now_ns)) continue;
+    if (pipeline.matches) pipeline.matches->add(worker, number);
+    const Match what = match(pipeline, rule, ends, now_ns);
+    if (what != Match::nothing && rule.action != gpu::signatures::Action::alert) {
+      if (decided.drops == 0) decided.drops = number + 1u;
+      decided.rejects |= rejects_of(rule.action);
+    }
+    if (rule.noalert) continue;
+    if (what == Match::told)
+      decided.told.rules[decided.told.count++] = number;
+    else
+      decided.limited++;
+  }
+  // Behind these there is no room for one that may drop it.
+  if (decided.drops == 0 && hold.count & XG_ALERTS_MORE && all_late && pipeline.limit_drops)
+    decided.drops = static_cast<u32>(all) + 1;
+  if (decided.told.count != 0) decided.told.count |= hold.count & XG_ALERTS_MORE;
+  return decided;
 }
 
 }  // namespace xdpgpu::dataplane

@@ -2,7 +2,7 @@
 //
 // userspace/dataplane/alert_rules.hpp: rules that hold for packets, as far as the device can tell: whether
 // the bits that they ask for are set, how often they held, how often they alert, and for whom not
-// (gpu/rule_source.hpp). What is decided of packets is not changed by it.
+// (gpu/rule_source.hpp); and whether those that are late drop the packet.
 //
 //   RuleMatches  how often each rule of a pipeline has held
 //   AlertCounts  how often rules with thresholds have, for whom; of all workers together
@@ -48,6 +48,9 @@ class RuleMatches {
   const std::unique_ptr<std::atomic<u64>[]> counts_;
 };
 
+// What comes of a match: nothing; what the rule does to packets, and nothing is told; or it is told, too.
+enum class Match : u8 { nothing, silent, told };
+
 // A table of fixed size: an entry is a rule's window for one address, or one pair. Where its set is full, the
 // window that ends first makes room. Its places are drawn by a key of its own, so that nobody who sends
 // packets chooses who makes room.
@@ -58,9 +61,9 @@ class AlertCounts {
   // Allocates.
   AlertCounts();
 
-  // Counts a match of a rule that has a limit, and says whether it is told: as Suricata 7.0.10 does
+  // Counts a match of a rule that has a limit, and says what comes of it: as Suricata 7.0.10 does
   // (detect-engine-threshold.c). now_ns: of any clock, always the same one. Any thread; none waits.
-  bool count(const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
+  Match count(const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
   // Windows that had to make room before their time.
   u64 forgotten() const noexcept { return forgotten_.load(std::memory_order_relaxed); }
 
@@ -83,6 +86,8 @@ class AlertRules {
     std::shared_ptr<const std::vector<gpu::RuleHead>> rules;          // nullptr: none
     std::shared_ptr<const std::vector<gpu::Suppression>> suppressed;  // by gid and sid; nullptr: none
     std::shared_ptr<RuleMatches> matches{};                           // nullptr: nobody asks
+    u8 stage = 0;                                                     // the rules' place in the pipeline
+    bool limit_drops = true;  // a packet of which not all rules are known that may drop it is dropped
   };
   struct Policy {
     u32 generation = 0;
@@ -116,17 +121,24 @@ class AlertRules {
 
   // Any thread; none waits. The pipeline of the policy with that generation; nullptr: it is not known.
   static const Pipeline* find(const Policies& policies, u32 generation, u16 pipeline) noexcept;
-  // Whether a pipeline's rule, which holds by all that the device asks for, holds by the bits that it asks
-  // for, too; then it changes those that it is to change.
-  bool holds(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
-  // Whether that is told at all, by the rule's own word.
-  static bool alerts(const Pipeline& pipeline, u16 rule) noexcept;
-  // Whether this alert of it is told.
-  bool take(const Pipeline& pipeline, u16 rule, const Ends& ends, u64 now_ns) noexcept;
+  // What comes of the rules that hold for a packet by all that the device asks for.
+  struct Decided {
+    xg_alerts told{};  // of them, those that are told
+    u32 limited = 0;   // how many are not for their thresholds, or are suppressed
+    u32 drops = 0;     // position + 1 of the first one that drops it; of n rules n + 1: it is not known
+                       // whether one does, and that drops it; 0: none
+    u32 rejects = 0;   // XG_RES_REJECT_*, of all that do
+  };
+  // Changes bits, counts. worker: by whose number matches are counted.
+  Decided decide(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends, u64 now_ns,
+                 std::size_t worker) noexcept;
   u64 forgotten() const noexcept { return counts_.forgotten(); }
   u64 bits_forgotten() const noexcept { return bits_.forgotten(); }
 
  private:
+  bool has_bits(const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
+  Match match(const Pipeline& pipeline, const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
+
   AlertCounts counts_;
   RuleBits bits_;
   std::unique_ptr<const Policies> owned_;  // the control thread's

@@ -67,14 +67,16 @@ void EventSelection::look_at_dns(std::span<const u16> pipelines, std::span<const
 }
 
 EventLog::EventLog(EventSelection& selection, std::size_t worker)
-    : selection_(selection), worker_(worker), events_(std::make_unique_for_overwrite<Event[]>(kEvents)) {}
+    : selection_(selection),
+      finisher_(selection.rules(), worker),
+      events_(std::make_unique_for_overwrite<Event[]>(kEvents)) {}
 
 EventCounts EventLog::counts(EventKind kind) const noexcept {
   const Counters& counters = counters_[static_cast<u32>(kind)];
   const auto load = [](const std::atomic<u64>& counter) { return counter.load(std::memory_order_relaxed); };
   return {.told = load(counters.told),
           .over_rate = load(counters.over_rate),
-          .limited = load(counters.limited),
+          .limited = kind == EventKind::alert ? finisher_.limited() : 0,
           .ring_full = load(counters.ring_full)};
 }
 
@@ -125,40 +127,18 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   count(counters.told);
 }
 
-xg_alerts EventLog::told_of(const xg_alerts& all, const AlertRules::Policies* policies,
-                            const xg_metadata& metadata, const u8* frame, u32 length, u64 now_ns) noexcept {
-  Counters& counters = counters_[static_cast<u32>(EventKind::alert)];
-  const AlertRules::Pipeline* pipeline = nullptr;
-  if (policies != nullptr) pipeline = AlertRules::find(*policies, metadata.generation, metadata.pipeline);
-  const bool tells = selection_.tells(EventKind::alert);
-  const Ends ends = pipeline != nullptr ? ends_of(frame, length, metadata, all.connection) : Ends{};
+// The rules that are within the policy's rate, as one event.
+void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept {
+  xg_metadata metadata;
+  std::memcpy(&metadata, region + batch.slot->descriptors[at].offset - XG_METADATA_SIZE, sizeof(metadata));
+  const xg_alerts& all = batch.slot->alerts[at];
   xg_alerts told{};
   const u32 count = std::min<u32>(all.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
-  for (u32 i = 0; i < count; ++i) {
-    const u16 rule = all.rules[i];
-    if (pipeline != nullptr && !selection_.rules().holds(*pipeline, rule, ends, metadata.rx_time_ns))
-      continue;
-    if (pipeline != nullptr && pipeline->matches) pipeline->matches->add(worker_, rule);
-    if (!tells || (pipeline != nullptr && !AlertRules::alerts(*pipeline, rule))) continue;
-    if (pipeline != nullptr && !selection_.rules().take(*pipeline, rule, ends, metadata.rx_time_ns))
-      dataplane::count(counters.limited);
-    else if (selection_.take_rule(metadata.pipeline, rule, now_ns))
-      told.rules[told.count++] = rule;
+  for (u32 i = 0; i < count; ++i)
+    if (selection_.take_rule(metadata.pipeline, all.rules[i], now_ns))
+      told.rules[told.count++] = all.rules[i];
     else
-      dataplane::count(counters.over_rate);
-  }
-  return told;
-}
-
-// The rules that are within their own limits and the policy's rate, as one event.
-void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
-                     const AlertRules::Policies* policies) noexcept {
-  const xg_descriptor& packet = batch.slot->descriptors[at];
-  const u8* const frame = region + packet.offset;
-  xg_metadata metadata;
-  std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
-  const xg_alerts& all = batch.slot->alerts[at];
-  xg_alerts told = told_of(all, policies, metadata, frame, packet.length, now_ns);
+      dataplane::count(counters_[static_cast<u32>(EventKind::alert)].over_rate);
   if (told.count == 0) return;
   told.count = static_cast<u16>(told.count | (all.count & XG_ALERTS_MORE));
   give(EventKind::alert, batch, at, region, now_ns, told);
@@ -167,10 +147,7 @@ void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
 void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) return;
   const bool dns = selection_.tells(EventKind::dns);
-  const AlertRules::Policies* const policies =
-      batch.slot->alerts != nullptr ? reader_.begin(selection_.rules()) : nullptr;
-  const bool alerts =
-      batch.slot->alerts != nullptr && (policies != nullptr || selection_.tells(EventKind::alert));
+  const bool alerts = batch.slot->alerts != nullptr && selection_.tells(EventKind::alert);
   // What is audited passes in place of being dropped.
   const bool drops = selection_.tells(EventKind::drop) && !batch.audit;
   const xg_descriptor* const descriptors = batch.slot->descriptors;
@@ -193,10 +170,9 @@ void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
       }
       if (is_dns(metadata, bytes, length)) give(EventKind::dns, batch, i, region, now_ns);
     }
-    if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns, policies);
+    if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns);
     if (drops && action == XG_DROP) give(EventKind::drop, batch, i, region, now_ns);
   }
-  reader_.end();
 }
 
 }  // namespace xdpgpu::dataplane

@@ -19,6 +19,7 @@
 #include "userspace/dataplane/alert_rules.hpp"
 #include "userspace/dataplane/batcher.hpp"
 #include "userspace/dataplane/event_limit.hpp"
+#include "userspace/dataplane/rule_finisher.hpp"
 
 namespace xdpgpu::dataplane {
 
@@ -105,7 +106,7 @@ class EventLog {
 
   // Whoever retires: tells of what was decided of a batch's packets, before anything is done with them. No
   // allocation, no lock, no system call.
-  bool wanted() const noexcept { return selection_.anything() || selection_.rules().any(); }
+  bool wanted() const noexcept { return selection_.anything(); }
   void tell(const Batch& batch, const u8* region, u64 now_ns) noexcept;
 
   // Whoever reads: the oldest event, or nullptr; it stays until it is taken.
@@ -118,29 +119,23 @@ class EventLog {
   }
   // Any thread.
   EventCounts counts(EventKind kind) const noexcept;
-  const AlertRules::Reader& reader() const noexcept { return reader_; }
+  // Of the same worker, what it tells of rules.
+  RuleFinisher& finisher() noexcept { return finisher_; }
 
  private:
   struct Counters {
-    std::atomic<u64> told{0}, over_rate{0}, limited{0}, ring_full{0};
+    std::atomic<u64> told{0}, over_rate{0}, ring_full{0};
   };
   bool is_dns(const xg_metadata& metadata, const u8* frame, u32 length) const noexcept;
   // alerts: of an alert.
   void give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
             const xg_alerts& alerts = {}) noexcept;
-  // policies: those whose rules are known; nullptr: none.
-  void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns,
-             const AlertRules::Policies* policies) noexcept;
-
-  // Of the rules that hold for a packet, those that are told.
-  xg_alerts told_of(const xg_alerts& all, const AlertRules::Policies* policies, const xg_metadata& metadata,
-                    const u8* frame, u32 length, u64 now_ns) noexcept;
+  void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept;
 
   EventSelection& selection_;
-  const std::size_t worker_;
+  RuleFinisher finisher_;
   std::unique_ptr<Event[]> events_;
   std::array<Counters, kEventKinds> counters_;
-  AlertRules::Reader reader_;
   alignas(64) std::atomic<u64> given_{0};
   alignas(64) std::atomic<u64> taken_{0};
 };

@@ -43,6 +43,8 @@ Batch* Retirer::next(u64 now_ns, u64& done_ns) noexcept {
     if (!done_ns) answered_ns_ = done_ns = monotonic_ns();
     count_batch(*batch, done_ns, metrics_);
     batcher_->took(done_ns - std::min(done_ns, batch->submitted_ns));
+    if (events_ && events_->finisher().wanted()) [[unlikely]]
+      events_->finisher().finish(*batch, region_);
   }
   if (batch->tracked && batch->outcome == Outcome::decided && !fragments_.settle(*batch, now_ns))
       [[unlikely]] {

@@ -233,9 +233,7 @@ class Lowering {
   }
 
   // Whether what it drops hangs on what hosts alone know: how often it has matched, and bits.
-  bool is_counted() const {
-    return rule_.threshold && rule_.threshold->type != Threshold::Type::limit;
-  }
+  bool is_counted() const { return rule_.threshold && rule_.threshold->type != Threshold::Type::limit; }
   bool asks_for_bits() const {
     return std::any_of(bits_.begin(), bits_.end(), [](const gpu::RuleBits& one) { return one.asks(); });
   }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/dataplane/rule_finisher.hpp: finishes what a device has begun: of the rules that hold for a
+// packet by all that the device asks for, it says which hold by what hosts alone know, which are told, and
+// whether one of them drops the packet (alert_rules.hpp).
+#pragma once
+
+#include <atomic>
+
+#include "userspace/dataplane/alert_rules.hpp"
+#include "userspace/dataplane/batcher.hpp"
+
+namespace xdpgpu::dataplane {
+
+// Of one worker: of whoever retires.
+class RuleFinisher {
+ public:
+  // rules: of all workers together; outlive it. worker: by whose number matches are counted.
+  RuleFinisher(AlertRules& rules, std::size_t worker) : rules_(rules), worker_(worker) {}
+
+  bool wanted() const noexcept { return rules_.any(); }
+  // Once for a batch that is decided, before anything is done with its packets: in its slot's alerts those
+  // that are told remain, and in its results stands what becomes of the packets. No allocation, no lock, no
+  // system call.
+  void finish(const Batch& batch, const u8* region) noexcept;
+
+  // Any thread. Alerts that were not told, as rules' thresholds or suppressions say.
+  u64 limited() const noexcept { return limited_.load(std::memory_order_relaxed); }
+  const AlertRules::Reader& reader() const noexcept { return reader_; }
+
+ private:
+  AlertRules& rules_;
+  const std::size_t worker_;
+  AlertRules::Reader reader_;
+  std::atomic<u64> limited_{0};
+};
+
+// Writes into a packet's result what was decided of it late. stage: where its rules stand in the pipeline.
+void put_late(const AlertRules::Decided& decided, u8 stage, xg_result& result) noexcept;
+
+}  // namespace xdpgpu::dataplane
