@@ -30,12 +30,14 @@ Address address_of(bool six, const char* text, std::uint16_t port) {
   Address made;
   if (six) {
     auto* to = reinterpret_cast<sockaddr_in6*>(&made.storage);
-    *to = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    to->sin6_family = AF_INET6;
+    to->sin6_port = htons(port);
     inet_pton(AF_INET6, text, &to->sin6_addr);
     made.size = sizeof(*to);
   } else {
     auto* to = reinterpret_cast<sockaddr_in*>(&made.storage);
-    *to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    to->sin_family = AF_INET;
+    to->sin_port = htons(port);
     inet_pton(AF_INET, text, &to->sin_addr);
     made.size = sizeof(*to);
   }
