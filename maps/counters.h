@@ -122,7 +122,9 @@
   X(fragments_no_room, packets, drop, "dropped: fragments that waited where others had to",                  \
     "of datagrams without room to wait")                                                                     \
   X(fragments_repeated, packets, drop,                                                                       \
-    "dropped: fragments that brought nothing new, or came behind their datagram", "fragments seen before")
+    "dropped: fragments that brought nothing new, or came behind their datagram", "fragments seen before")   \
+  X(rejected_answered, packets, none,                                                                        \
+    "of those dropped by a pipeline: rejected by a rule, which was told to their sender or receiver", "")
 
 /* Of map `queue_metrics` (maps/metrics.h): why the kernel lost packets behind the redirect, or on the way
  * out. X(name, unit, outcome, words, member of xg_queue_metrics). */

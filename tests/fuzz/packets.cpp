@@ -2,7 +2,8 @@
 //
 // Any bytes as a packet. The parser as user space compiles it against the XDP program's metadata; the rules
 // as the XDP program walks them against userspace/control/decide.hpp; and pipelines with tables on each
-// device of this host against the sequential reference, packet after packet of one long stream.
+// device of this host against the sequential reference, packet after packet of one long stream. And what is
+// sent where a rule rejects it.
 //
 // An input is a byte of choices (kPipeline, kTime, kLies), and the frame.
 #include <bpf/bpf.h>
@@ -29,6 +30,7 @@
 #include "tests/kernel/samples.hpp"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/test_run.hpp"
+#include "userspace/dataplane/reject_answer.hpp"
 
 namespace xdpgpu::fuzz {
 namespace {
@@ -258,6 +260,28 @@ class Devices {
   u32 sequence_ = 0;
 };
 
+// Where a frame has no more room than it takes, and where it stands alone in its chunk.
+void judge_answers(Input input, Input frame) {
+  const auto length = static_cast<u32>(frame.size());
+  for (const u32 room : {length, XG_FRAME_MAX})
+    for (const auto whom : {dataplane::Told::sender, dataplane::Told::receiver}) {
+      const auto answer = std::make_unique<u8[]>(room);
+      std::copy(frame.begin(), frame.end(), answer.get());
+      const auto answered = dataplane::answer_rejected(answer.get(), length, length, room, whom);
+      if (!answered) {
+        if (!std::equal(frame.begin(), frame.end(), answer.get()))
+          fail(input, "a frame that is not answered was written to");
+        continue;
+      }
+      if (*answered > room) fail(input, "an answer is longer than there is room");
+      xg_packet packet;
+      xg_parse(answer.get(), answer.get() + *answered, 3, &packet);
+      constexpr u32 kWrong = XG_PKT_MALFORMED | XG_PKT_FRAGMENT;
+      if (packet.flags & kWrong || !(packet.flags & (XG_PKT_TCP | XG_PKT_ICMP)))
+        fail(input, fmt::format("an answer is no packet: flags {:#x}", packet.flags));
+    }
+}
+
 struct State {
   std::unique_ptr<Kernel> kernel = test::why_unavailable().empty() ? std::make_unique<Kernel>() : nullptr;
   Devices devices;
@@ -389,6 +413,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     fail(input, "the parser points behind the frame");
   if (length < kShortest) return 0;
   const Input bytes(frame.get(), length);
+  judge_answers(input, bytes);
   if (s.kernel) s.kernel->judge(input, bytes, packet);
   s.devices.take(input, bytes);
   return 0;

@@ -71,6 +71,13 @@ class RuleStatistics : public testing::Test {
   RuleStats stats_{selection_, {&first_, &second_}};
 };
 
+TEST(AlertRulesOf, WhatIsInsideOfAnotherPacketIsNotAnswered) {
+  auto pipeline = policy_of({{1, "a"}})->pipelines->settings().front();
+  EXPECT_TRUE(alert_rules_of(pipeline).answers);
+  pipeline.inner = true;
+  EXPECT_FALSE(alert_rules_of(pipeline).answers);
+}
+
 TEST_F(RuleStatistics, AreOfAllWorkersAndGenerations) {
   EXPECT_FALSE(first_.finisher().wanted()) << "there are no rules";
   const auto one = policy_of({{1, "a"}, {2, "b"}, {3, "c"}}), two = policy_of({{2, "b"}, {3, "c"}, {4, "d"}});

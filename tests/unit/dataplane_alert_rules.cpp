@@ -288,6 +288,12 @@ TEST_F(LateRules, AreToldAndRejectAsTheySay) {
   EXPECT_EQ(all.drops, 1u);
   EXPECT_EQ(all.rejects, XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER);
   EXPECT_EQ(all.told.count, 3u);
+  auto inside = policies_of(5, rules);
+  inside[0].pipelines[1].answers = false;
+  const auto unanswered =
+      rules_.decide(inside[0].pipelines[1], {3, {0, 1, 2}, 0, {}}, between(1, 2), kNow, 0);
+  EXPECT_EQ(unanswered.drops, 1u);
+  EXPECT_EQ(unanswered.rejects, 0u);
   EXPECT_EQ(decide(rules, {3}).drops, 0u);
   // What is suppressed is done all the same.
   const auto silent = decide(rules, {1}, false, {{1, 1, Suppression::Whose::anybody, {}}});

@@ -17,6 +17,7 @@
 #include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
 #include "userspace/dataplane/metadata.hpp"
+#include "userspace/dataplane/reject_answer.hpp"
 #include "userspace/dataplane/router.hpp"
 
 namespace xdpgpu::dataplane {
@@ -27,6 +28,7 @@ constexpr u32 kOwn = 2, kOther = 2;
 constexpr u32 kRings = 4;  // each port's own, then each port's pair
 constexpr u32 kChunks = 2048, kFrames = 640, kCapacity = 400;
 constexpr u32 kEntries = 4096;
+constexpr u32 kCopies = 64;  // at most, more than are answered at once
 constexpr u64 kNow = 1'000'000'000;
 
 struct Region {
@@ -130,6 +132,7 @@ class Routing : public testing::TestWithParam<Settings> {
   // ---- batches
 
   u32 below(u32 limit) { return random_() % limit; }
+  u64 now() const { return kNow + batches_ * u64{5'000'000}; }  // for five answers of each kind a batch
   u8* chunk(u64 offset) { return region_.base() + offset / XG_CHUNK_SIZE * XG_CHUNK_SIZE; }
 
   void fill_batch() {
@@ -180,6 +183,7 @@ class Routing : public testing::TestWithParam<Settings> {
 
   void model_batch(const std::vector<u8>& before) {
     copy_ = before;
+    copy_.resize(before.size() + std::size_t{kCopies} * XG_CHUNK_SIZE);
     passed_ = moving_ = false;
     published_ = GetParam().published && !slot_.standby;
     const u32 mark = batches_;
@@ -211,6 +215,55 @@ class Routing : public testing::TestWithParam<Settings> {
     if (!length || !model_send(wires_[r.port].get(), {{first.offset, *length, 0}}, 0))
       return model_give_up(r.packet);
     ++model_[r.port].refused_answered;
+  }
+  void model_reject(const Received& r, u8* frame) {
+    const bool sender = r.result.flags & XG_RES_REJECT_SENDER;
+    const bool receiver = r.result.flags & XG_RES_REJECT_RECEIVER && queues_[r.port]->reinject;
+    const xg_descriptor first = r.packet.front();
+    const u32 bytes = bytes_of(r.packet), room = XG_CHUNK_SIZE - XG_FRAME_DATA;
+    model_give_up(r.packet.subspan(1));
+    bool told = false, sent = false;
+    if ((sender || receiver) && rejections_.take(now())) {
+      const auto tell = [&](const xg_descriptor& one, Told whom) {
+        const auto length = answer_rejected(model_base() + one.offset, one.length, bytes, room, whom);
+        Wire* const to = wires_[(whom == Told::sender ? 0 : kOwn) + r.port].get();
+        if (!length || !model_send(to, {{one.offset, *length, 0}}, 0)) return false;
+        if (whom == Told::receiver) passed_ = true;
+        return true;
+      };
+      // Which of the free frames is taken, name_copies() finds.
+      if (sender && receiver && model_free_.size() > copies_) {
+        const xg_descriptor copy{chunk_of(kChunks + copies_) + XG_FRAME_DATA, first.length, 0};
+        std::copy_n(frame, first.length, model_base() + copy.offset);
+        told = tell(copy, Told::receiver);
+        copies_ += told;
+      }
+      sent = tell(first, sender ? Told::sender : Told::receiver);
+      if (told || sent) ++model_[r.port].rejected_answered;
+      rejected_both_ += told && sent;
+    }
+    if (!sent) model_free_.insert(frame_of(first.offset));
+  }
+  // The free frames in which the router has answered a second time: they hold what they should.
+  void name_copies() {
+    for (auto& wire : wires_) {
+      ASSERT_EQ(wire->tx.waiting(), wire->expected.size());
+      for (u32 i = 0; i < wire->tx.waiting(); ++i) {
+        xdp_desc& should = wire->expected[i];
+        const FrameId copy = frame_of(should.addr), frame = frame_of(wire->tx.next(i).addr);
+        if (copy < kChunks) continue;
+        ASSERT_EQ(model_free_.erase(frame), 1u);
+        ASSERT_EQ(wire->tx.next(i).addr, chunk_of(frame) + XG_FRAME_DATA);
+        const u8* const is = region_.base() + wire->tx.next(i).addr;
+        ASSERT_TRUE(std::equal(is, is + should.len, model_base() + should.addr));
+        std::copy_n(chunk(chunk_of(frame)), XG_CHUNK_SIZE, model_base() + chunk_of(frame));
+        should.addr = wire->tx.next(i).addr;
+        counted_as_[frame] = 0;
+        for (auto& [batch, sent] : under_way_)
+          if (sent == copy) sent = frame;
+      }
+    }
+    copies_ = 0;
   }
   const xg_metadata& model_metadata(Buffers packet) {
     return *reinterpret_cast<const xg_metadata*>(model_base() + packet.front().offset - XG_METADATA_SIZE);
@@ -268,10 +321,11 @@ class Routing : public testing::TestWithParam<Settings> {
       }
       ++c.dropped;
       if (r.result.flags & XG_RES_REFUSED) return model_refuse(r, frame);
+      if (r.result.flags & (XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER)) return model_reject(r, frame);
       if (!(r.result.flags & XG_RES_TOO_LONG)) return model_give_up(r.packet);
       ++c.too_long;
       std::optional<Answer> answer;
-      if (answers_.take(kNow)) answer = answer_too_long(frame, r.packet.front().length, r.adjust.longest);
+      if (answers_.take(now())) answer = answer_too_long(frame, r.packet.front().length, r.adjust.longest);
       const xg_descriptor first = r.packet.front();
       if (!answer ||
           !model_send(wires_[r.port].get(), {{first.offset - answer->earlier, answer->length, 0}}, 0))
@@ -493,7 +547,7 @@ class Routing : public testing::TestWithParam<Settings> {
 
   // No packet has left before its frames have come back, and all before it.
   void expect_order() {
-    order_.advance(kNow + batches_, [&](u32 port, u32 next) { left_[port] = std::max(left_[port], next); });
+    order_.advance(now(), [&](u32 port, u32 next) { left_[port] = std::max(left_[port], next); });
     u32 oldest = batches_ + 1;
     for (const auto& [batch, frame] : under_way_) oldest = std::min(oldest, batch);
     for (u32 port = 0; port < kOwn; ++port) ASSERT_LE(left_[port], oldest);
@@ -532,14 +586,16 @@ class Routing : public testing::TestWithParam<Settings> {
   // The model's.
   std::vector<u8> copy_;
   std::set<FrameId> model_free_;
-  AnswerLimit answers_;
+  AnswerLimit answers_, rejections_;
+  u32 copies_ = 0;         // of the batch under way: packets that are answered twice
+  u32 rejected_both_ = 0;  // packets
   bool passed_ = false, moving_ = false, published_ = false;
   u32 handed_room_ = 64;
   std::deque<xg_descriptor> handed_expected_;
   std::deque<xg_descriptor> model_unparsed_;
   std::vector<FrameId> taken_, others_, sent_now_;
   std::deque<xdp_desc> given_;
-  std::array<u32, kChunks> counted_as_{};
+  std::array<u32, kChunks + kCopies> counted_as_{};
   std::vector<std::pair<u32, FrameId>> under_way_;  // batch and frame
 };
 
@@ -557,8 +613,9 @@ TEST_P(Routing, EveryPacketsFateIsTheModels) {
     fill_batch();
     model_batch(region_.bytes);
     order_.begin();
-    const Routed routed = router_->route(batch_, kNow);
+    const Routed routed = router_->route(batch_, now());
     order_.end(batch_.port_mask, batch_.next_sequence, routed.passed);
+    ASSERT_NO_FATAL_FAILURE(name_copies());
     ASSERT_NO_FATAL_FAILURE(take_unparsed());
     ASSERT_NO_FATAL_FAILURE(expect_same("after a batch"));
     ASSERT_EQ(routed.passed, passed_);
@@ -585,6 +642,8 @@ TEST_P(Routing, EveryPacketsFateIsTheModels) {
     EXPECT_GT(decapsulated_, 50u);
     EXPECT_GT(refitted_, 3u);
     EXPECT_GT(model_[0].error_edit, 20u);
+    EXPECT_GT(model_[0].rejected_answered, 20u);
+    EXPECT_GT(rejected_both_, 10u);
   }
 
   // What stands in a ring when nobody kicks any more is lost, and nothing else.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Retirement of datagrams that were put together: what the device says of the whole is done to each fragment,
-// between the packets that stood beside it in its batch.
+// between the packets that stood beside it in its batch. And what is sent once for a packet that a rule
+// rejects, be it a datagram.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,17 +28,21 @@ class RoutingFragments : public testing::Test {
         order_(1, free_.span(), 0),
         tx_(16),
         completion_(16),
+        pair_tx_(16),
+        pair_completion_(16),
         entries_(64),
         stats_(64),
         queue_(PortQueue{.traits = {.cache_transmit = true},
                          .socket = Socket::over_memory(),
-                         .reinject = {},
+                         .reinject = Socket::over_memory(),
                          .counters = &counters_,
                          .flows = gpu::FlowTable(entries_, stats_),
                          .metadata = MetadataProbe(0, 0),
                          .credits = Credits(0, 64)}) {
     tx_.map(queue_.socket->transmitter.tx, true);
     completion_.map(queue_.socket->transmitter.completion, false);
+    pair_tx_.map(queue_.reinject->transmitter.tx, true);
+    pair_completion_.map(queue_.reinject->transmitter.completion, false);
     queue_.packet_buffers = 3;
     queue_.rewrites = rewrites_.data();
     router_.emplace(region_.data(), std::vector<PortQueue*>{&queue_}, free_, unparsed_, order_);
@@ -98,25 +103,27 @@ class RoutingFragments : public testing::Test {
     batch_.add_assembled(packet, made_of, 0, 1000, 9);
     return at;
   }
-  // What is sent, and given back.
-  std::vector<Frame> sent() {
+  // What is sent out of the port, or passed to the stack, and given back.
+  std::vector<Frame> sent() { return taken_from(tx_, completion_); }
+  std::vector<Frame> passed() { return taken_from(pair_tx_, pair_completion_); }
+  std::vector<Frame> taken_from(bench::MemoryRing<xdp_desc>& tx, bench::MemoryRing<u64>& completion) {
     std::vector<Frame> frames(1);
-    for (u32 i = 0; i < tx_.waiting(); ++i) {
-      const xdp_desc& one = tx_.next(i);
+    for (u32 i = 0; i < tx.waiting(); ++i) {
+      const xdp_desc& one = tx.next(i);
       frames.back().insert(frames.back().end(), &region_[one.addr], &region_[one.addr] + one.len);
       if (!(one.options & kContinued)) frames.emplace_back();
-      completion_.place(i) = one.addr;
+      completion.place(i) = one.addr;
     }
     frames.pop_back();
-    const u32 count = tx_.waiting();
-    tx_.consume(count);
-    completion_.produce(count);
+    const u32 count = tx.waiting();
+    tx.consume(count);
+    completion.produce(count);
     router_->collect();
     return frames;
   }
   Routed route() {
     order_.begin();
-    const Routed routed = router_->route(batch_, 1000);
+    const Routed routed = router_->route(batch_, 1'000'000'000);
     order_.end(batch_.port_mask, batch_.next_sequence, routed.passed);
     return routed;
   }
@@ -132,6 +139,8 @@ class RoutingFragments : public testing::Test {
   UnparsedRing unparsed_;
   bench::MemoryRing<xdp_desc> tx_;
   bench::MemoryRing<u64> completion_;
+  bench::MemoryRing<xdp_desc> pair_tx_;
+  bench::MemoryRing<u64> pair_completion_;
   xg_worker_counters counters_{};
   std::vector<xg_flow_verdict> entries_;
   std::vector<xg_flow_stats> stats_;
@@ -192,6 +201,102 @@ TEST_F(RoutingFragments, AllAreDropped) {
   EXPECT_EQ(sent().size(), 0u);
   EXPECT_EQ(counters_.dropped, 4u);
   EXPECT_EQ(free_.size(), kFrames);
+}
+
+Frame back_and_quoted(const Frame& frame) {
+  return kSrcMac + kDstMac + be16(0x0800) + Frame(20 + 8) + Frame(frame.begin() + 14, frame.end());
+}
+// But for the headers that an answer has of its own.
+Frame without_own(Frame answer) {
+  std::fill_n(answer.begin() + 14, 28, u8{0});
+  return answer;
+}
+
+TEST_F(RoutingFragments, ADatagramThatIsRejectedIsAnsweredOnce) {
+  add_plain(kBefore);
+  const u32 at = add_datagram();
+  add_plain(kBehind);
+  const Frame headers(&region_[descriptors_[at].offset], &region_[descriptors_[at].offset] + 42);
+  results_[0].verdict = results_[batch_.count - 1].verdict = XG_TX;
+  results_[at].verdict = XG_DROP;
+  results_[at].flags = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
+  const Routed routed = route();
+  EXPECT_TRUE(routed.passed);
+  const auto frames = sent();
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0], kBefore);
+  EXPECT_EQ(without_own(frames[1]), back_and_quoted(headers));
+  EXPECT_EQ(frames[2], kBehind);
+  const auto on = passed();
+  ASSERT_EQ(on.size(), 1u);
+  EXPECT_EQ(Frame(on[0].begin(), on[0].begin() + 14), ethernet() + be16(0x0800));
+  EXPECT_EQ(counters_.dropped, 3u);
+  EXPECT_EQ(counters_.rejected_answered, 1u);
+  EXPECT_EQ(free_.size(), kFrames);
+}
+
+TEST_F(RoutingFragments, ADatagramThatIsNotDroppedIsNotAnswered) {
+  const u32 at = add_datagram();
+  results_[at].verdict = XG_TX;
+  results_[at].flags = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
+  route();
+  EXPECT_EQ(sent(), fragments_);
+  EXPECT_EQ(passed().size(), 0u);
+  EXPECT_EQ(counters_.rejected_answered, 0u);
+}
+
+TEST_F(RoutingFragments, WithoutAFreeFrameTheSenderAloneIsTold) {
+  add_plain(kBefore);
+  results_[0].verdict = XG_DROP;
+  results_[0].flags = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
+  std::vector<FrameId> held;
+  while (free_.size()) held.push_back(free_.pop());
+  EXPECT_FALSE(route().passed);
+  const auto frames = sent();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(without_own(frames[0]), back_and_quoted(kBefore));
+  EXPECT_EQ(passed().size(), 0u);
+  EXPECT_EQ(counters_.rejected_answered, 1u);
+  EXPECT_EQ(free_.size() + held.size(), kFrames);
+}
+
+TEST_F(RoutingFragments, WhereNothingPassesTheReceiverIsNotTold) {
+  queue_.reinject.reset();
+  router_.emplace(region_.data(), std::vector<PortQueue*>{&queue_}, free_, unparsed_, order_);
+  for (const u32 flags : {XG_RES_REJECT_RECEIVER, XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER}) {
+    batch_.count = batch_.later = batch_.spare = batch_.arrivals_count = 0;
+    add_plain(kBefore);
+    results_[0].verdict = XG_DROP;
+    results_[0].flags = flags;
+    route();
+    EXPECT_EQ(sent().size(), flags & XG_RES_REJECT_SENDER ? 1u : 0u);
+    EXPECT_EQ(free_.size(), kFrames);
+  }
+  EXPECT_EQ(counters_.rejected_answered, 1u);
+  EXPECT_EQ(counters_.dropped, 2u);
+}
+
+TEST_F(RoutingFragments, RejectionsAreLimitedAndCostNothingElseItsAnswers) {
+  u32 answered = 0;
+  for (u32 i = 0; i < 100; ++i) {
+    batch_.count = batch_.later = batch_.spare = batch_.arrivals_count = 0;
+    add_plain(kBefore);
+    results_[0].verdict = XG_DROP;
+    results_[0].flags = XG_RES_REJECT_SENDER;
+    route();
+    answered += static_cast<u32>(sent().size());
+    EXPECT_EQ(free_.size(), kFrames);
+  }
+  EXPECT_EQ(answered, 50u);
+  EXPECT_EQ(counters_.rejected_answered, 50u);
+  EXPECT_EQ(counters_.dropped, 100u);
+  batch_.count = batch_.later = batch_.spare = batch_.arrivals_count = 0;
+  add_plain(kBefore);
+  results_[0].flags = XG_RES_TOO_LONG;
+  adjusts_[0].longest = 50;
+  route();
+  EXPECT_EQ(sent().size(), 1u);
+  EXPECT_EQ(counters_.too_long_answered, 1u);
 }
 
 TEST_F(RoutingFragments, WhatTheDeviceDidNotDecideIsLostOnceEach) {

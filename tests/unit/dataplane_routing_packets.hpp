@@ -144,6 +144,8 @@ class RoutedPackets {
       adjust.longest = 1400;
     } else if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
       result.flags |= XG_RES_REFUSED;
+    } else if (action == XG_DROP && below(3) == 0) {
+      result.flags |= XG_RES_REJECT_SENDER * (1 + below(3));
     }
     return any;
   }

@@ -36,6 +36,7 @@ dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipe
       made.stage = static_cast<u8>(s + 1);
       made.limit_drops = limit_drops(pipeline.stages[s]);
     }
+  made.answers = !pipeline.inner;
   made.rules = rules->heads;
   if (rules->suppressed && !rules->suppressed->empty()) made.suppressed = rules->suppressed;
   return made;

@@ -256,7 +256,7 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
     const Match what = match(pipeline, rule, ends, now_ns);
     if (what != Match::nothing && rule.action != gpu::signatures::Action::alert) {
       if (decided.drops == 0) decided.drops = number + 1u;
-      decided.rejects |= rejects_of(rule.action);
+      if (pipeline.answers) decided.rejects |= rejects_of(rule.action);
     }
     if (rule.noalert) continue;
     if (what == Match::told)

@@ -89,6 +89,7 @@ class AlertRules {
     u8 stage = 0;                                                     // the rules' place in the pipeline
     bool inner = false;       // they see what is inside of a packet's tunnel
     bool limit_drops = true;  // a packet of which not all rules are known that may drop it is dropped
+    bool answers = true;      // what a rule rejects is answered: not what is inside of another packet
   };
   struct Policy {
     u32 generation = 0;

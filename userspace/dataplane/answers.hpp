@@ -29,4 +29,18 @@ inline bool is_between_hosts(const u8* frame, const u8* ip, bool v4) noexcept {
          is_host(ip + (v4 ? 16 : 24), v4);
 }
 
+// An ICMP error's headers in front of what it quotes, ICMPv6's, and the length of both at most, from the IP
+// header on (RFC 1812, 4.3.2.3; RFC 4443, 2.4): bytes.
+inline constexpr u32 kError4 = 20 + 8, kError6 = 40 + 8;
+inline constexpr u32 kMostError4 = 576, kMostError6 = 1280;
+
+struct IcmpError {
+  u8 type = 0, code = 0;
+  u32 rest = 0;          // of its header: the last four bytes, host order
+  bool onwards = false;  // from the quoted packet's source to its destination, else back
+};
+// Writes them in front of `quoted` bytes of the packet, from its own IP header on.
+void write_error4(u8* quote, u32 quoted, const IcmpError& error) noexcept;
+void write_error6(u8* quote, u32 quoted, const IcmpError& error) noexcept;
+
 }  // namespace xdpgpu::dataplane

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "userspace/dataplane/checksum.hpp"
-#include "userspace/dataplane/dns_answer.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
 #include "userspace/dataplane/fragments.hpp"
 
@@ -21,6 +20,7 @@ constexpr u32 kFewPackets = 4;      // that are not worth sorting
 constexpr u32 kAhead = 16;          // frames that are asked for so many packets before they are written to
 constexpr u32 kResultsAhead = 32;   // likewise, results that are read
 constexpr u32 kRewrites = XG_RES_EDIT | XG_RES_SWAP_MACS;
+constexpr u32 kRejects = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
 constexpr u32 kLostOfOthers = 65536;  // more than a ring holds
 
 const xg_metadata& metadata_of(const u8* frame) noexcept {
@@ -167,11 +167,6 @@ void Router::drop_all(const Batch& batch) noexcept {
   }
 }
 
-template <class Packet>
-void Router::give_up(Packet packet) noexcept {
-  for (const xg_descriptor& buffer : packet) free_.push(frame_of(buffer.offset));
-}
-
 Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) {
     drop_all(batch);
@@ -232,7 +227,10 @@ void Router::route_assembled(const Batch& batch, const Assembled& datagram, u64 
     from.later_unbatched += fragment.size() - 1;
   });
   ++from.later_unbatched;
-  free_.push(frame_of(batch.slot->descriptors[datagram.at].offset));
+  const Buffers whole = packet_at(batch.slot->descriptors + datagram.at);
+  const bool rejects = XG_VERDICT_ACTION(result.result.verdict) == XG_DROP && result.result.flags & kRejects;
+  if (!rejects || !tell_rejected(whole, result.result.flags, from, now_ns))
+    free_.push(frame_of(whole.front().offset));
 }
 
 void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept {
@@ -244,7 +242,7 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
       decide(OneBuffer(batch.slot->descriptors + i, 1), all + i, from, now_ns);
     return;
   }
-  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG | XG_RES_REFUSED;
+  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG | XG_RES_REFUSED | kRejects;
   const u8* const ways = ways_.of(port);
   u32* const counts = ways_.counts();
   u8* const lists = ways_.lists();
@@ -376,6 +374,7 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
     ++counters.dropped;
     if (result.flags & XG_RES_TOO_LONG) return drop_too_long(packet, judged.adjusts->longest, from, now_ns);
     if (result.flags & XG_RES_REFUSED) return drop_refused(packet, from);
+    if (result.flags & kRejects) return drop_rejected(packet, result.flags, from, now_ns);
     give_up(packet);
     return;
   }
@@ -456,38 +455,12 @@ void Router::note_sent(Packet packet, u32 port, u32 action) noexcept {
   }
 }
 
-template <class Packet>
-void Router::drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept {
-  const xg_descriptor first = packet.front();
-  ++from.counters->too_long;
-  std::optional<Answer> answer;
-  if (answers_.take(now_ns)) {
-    cover();
-    answer = answer_too_long(region_ + first.offset, first.length, mtu);
-  }
-  if (!answer) return give_up(packet);
-  for (const xg_descriptor& buffer : packet)
-    if (buffer.offset != first.offset) free_.push(frame_of(buffer.offset));
-  const xg_descriptor moved{first.offset - answer->earlier, answer->length, 0};
-  if (!transmit({&from.socket->transmitter}, OneBuffer(&moved, 1))) return give_up(OneBuffer(&first, 1));
-  const u32 place = free_.place(frame_of(first.offset));
-  counted_as_[place] = 0;  // it is the answer to one that is counted
+bool Router::send_answer(Transmitter& to, const xg_descriptor& answer) noexcept {
+  if (!transmit({&to}, OneBuffer(&answer, 1))) return false;
+  const u32 place = free_.place(frame_of(answer.offset));
+  counted_as_[place] = 0;
   order_.sent(place);
-  ++from.counters->too_long_answered;
-}
-
-template <class Packet>
-void Router::drop_refused(Packet packet, PortQueue& from) noexcept {
-  const xg_descriptor first = packet.front();
-  const std::optional<u32> length =
-      packet.size() == 1 ? answer_no_such_domain(region_ + first.offset, first.length) : std::nullopt;
-  if (!length) return give_up(packet);
-  const xg_descriptor answer{first.offset, *length, 0};
-  if (!transmit({&from.socket->transmitter}, OneBuffer(&answer, 1))) return give_up(packet);
-  const u32 place = free_.place(frame_of(first.offset));
-  counted_as_[place] = 0;  // it is the answer to one that is counted
-  order_.sent(place);
-  ++from.counters->refused_answered;
+  return true;
 }
 
 Router::Target Router::target_of(u32 verdict, const PortQueue& from) noexcept {

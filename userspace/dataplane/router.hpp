@@ -3,7 +3,8 @@
 // userspace/dataplane/router.hpp: retirement: what a verdict does with its packet. DROP → free list,
 // TX → the same port's TX ring, REDIRECT → the target port's TX ring (that of this worker, or by way of the
 // worker that has it), PASS → the reinjection pair's. Here, and once, a packet is edited as the device says.
-// What the device would have encapsulated and is too long for that is dropped, and answered.
+// What is dropped may be answered: what the device would have encapsulated and is too long for that, a DNS
+// query that is refused, and what a rule rejects.
 #pragma once
 
 #include <optional>
@@ -14,6 +15,7 @@
 #include "userspace/dataplane/hand_over.hpp"
 #include "userspace/dataplane/order.hpp"
 #include "userspace/dataplane/port_queue.hpp"
+#include "userspace/dataplane/reject_answer.hpp"
 #include "userspace/dataplane/too_long.hpp"
 #include "userspace/dataplane/unparsed_ring.hpp"
 #include "userspace/dataplane/ways.hpp"
@@ -121,13 +123,20 @@ class Router {
   HandOver* giver_of(FrameId frame, const Transmitter& sent_by) noexcept;
   void give_back(FrameId frame, const Transmitter& sent_by) noexcept;
   template <class Packet>
-  void give_up(Packet packet) noexcept;
+  void give_up(Packet packet) noexcept {
+    for (const xg_descriptor& buffer : packet) free_.push(frame_of(buffer.offset));
+  }
   u32 collect(Transmitter& from) noexcept;
-  // Tells its sender, if that may be.
-  template <class Packet>
-  void drop_too_long(Packet packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
-  template <class Packet>
-  void drop_refused(Packet packet, PortQueue& from) noexcept;
+  // Of packets that are counted as dropped: their sender is told, if that may be.
+  void drop_too_long(Buffers packet, u32 mtu, PortQueue& from, u64 now_ns) noexcept;
+  void drop_refused(Buffers packet, PortQueue& from) noexcept;
+  // rejects: XG_RES_REJECT_*.
+  void drop_rejected(Buffers packet, u32 rejects, PortQueue& from, u64 now_ns) noexcept;
+  // Whether the frame of the packet's first buffer is sent with that; the others' may be free by now.
+  bool tell_rejected(Buffers packet, u32 rejects, PortQueue& from, u64 now_ns) noexcept;
+  bool send_rejection(const xg_descriptor& first, u32 bytes, Told whom, PortQueue& from) noexcept;
+  // Sends an answer that stands in a dropped packet's frame, or in a free one; false: there is no room.
+  bool send_answer(Transmitter& to, const xg_descriptor& answer) noexcept;
   void cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
   template <class Packet>
   bool transmit(const Target& to, Packet packet) noexcept;
@@ -155,7 +164,7 @@ class Router {
   FreeList& free_;
   UnparsedRing& unparsed_;
   OrderLog& order_;
-  AnswerLimit answers_;
+  AnswerLimit answers_, rejections_;
   bool covered_ = false;
   Ways ways_;
   bool device_publishes_ = false;

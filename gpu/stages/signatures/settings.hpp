@@ -12,10 +12,11 @@ namespace xdpgpu::gpu {
 // which packets a rule holds.
 //
 // Rules stand in the order in which they count: those that pass a packet, those that drop it (`reject` drops,
-// too: nothing is sent), those that alert (check()). Of all that hold for a packet the first one says what
-// becomes of it: a rule that passes lets it go on and has nothing told; one that drops drops it; one that
-// alerts lets it go on. With a rule that drops or alerts the packet's result has XG_RES_ALERTS, and its
-// xg_alerts the first seven that hold, by their positions; XG_ALERTS_MORE, if there are more.
+// too; whoever is to be told, the host tells), those that alert (check()). Of all that hold for a packet the
+// first one says what becomes of it: a rule that passes lets it go on and has nothing told; one that drops
+// drops it; one that alerts lets it go on. With a rule that drops or alerts the packet's result has
+// XG_RES_ALERTS, and its xg_alerts the first seven that hold, by their positions; XG_ALERTS_MORE, if there
+// are more.
 //
 // The work on a packet is bounded. Of the rules' fast patterns at most kMostPatterns may stand in its
 // payload and in the names of its DNS message, each counted once; those of names are looked for in each name
@@ -68,7 +69,8 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
   table.about(
       "Rules of intrusion detection systems, in Suricata's language, on each packet by itself. A rule that "
       "alerts lets the packet go on to the next stage and is told of in the log; one that drops or rejects "
-      "drops it, and is told of, too; one that passes lets it go on, and nothing is told. What this release "
+      "drops it, and is told of, too, and one that rejects answers it: TCP by a reset, all else by ICMP; one "
+      "that passes lets it go on, and nothing is told. What this release "
       "does not decide is named: `xdpgpu rules check`.");
   table.rules("rules", s.rules.source,
               "Rule files, relative to the policy file; *, ? and [...] in the last part of a path stand for "
