@@ -327,6 +327,33 @@ TEST_P(SignaturesOnTheWire, RulesDropByWhatWorkersKnow) {
   expect_conserved(attached_->pins());
 }
 
+// No device knows back-references: a host thread is asked, and the flow's other packets wait behind the one
+// in question.
+TEST_P(SignaturesOnTheWire, RulesAskTheHostForWhatNoDeviceDecides) {
+  write("rules/a.rules",
+        "drop udp any any -> any any (content:\"user=\"; pcre:\"/user=(\\w+)&again=\\1!/\"; sid:1;)\n"
+        "alert udp any any -> any any (content:\"key\"; pcre:\"/k(e)y=\\1+/\"; content:\"end\"; distance:0; "
+        "sid:2;)\n");
+  write_policy();
+  attach_here();
+  EXPECT_EQ(fate("user=ab&again=ab!", 30001), "drop");
+  EXPECT_EQ(fate("user=ab&again=ac!", 30001), "pass");
+  EXPECT_EQ(fate("key=eee end", 30001), "pass");
+  EXPECT_EQ(fate("end key=eee", 30001), "pass");
+  ASSERT_TRUE(has_alerts(2));
+  EXPECT_EQ(sids(), (std::vector<std::uint64_t>{1, 2}));
+  const Sender sender(left_port());
+  std::vector<std::string> sent;
+  for (int i = 0; i < 200; i++) {
+    sent.push_back(fmt::format("{}{}", i % 3 == 0 ? "user=ab&again=ac! " : "", i));
+    sender.send(build(from_left(30001, port_, sent.back())));
+    if (i % 20 == 19) std::this_thread::sleep_for(2ms);
+  }
+  for (const std::string& one : sent) ASSERT_EQ(server_->receive(5s), one);
+  EXPECT_EQ(attached_->status().at("log").at("rules_unasked"), 0);
+  expect_conserved(attached_->pins());
+}
+
 // A client asks twice, and is answered between; another one only once.
 TEST_P(SignaturesOnTheWire, RulesAskForConnectionsAndForBitsThatOthersSet) {
   in_front_ = R"({"stage": "conntrack"}, )";

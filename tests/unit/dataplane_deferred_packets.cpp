@@ -41,6 +41,7 @@ class Asker : public RuleAsker {
       if (AlertRules::asks(pipeline, hold, i) && packet[kAnswerAt] == 0) refused |= 1u << i;
     return refused;
   }
+  u64 bounds_reached() const noexcept override { return asked_bytes; }
   std::atomic<std::size_t> asked_bytes{0};
 
  private:
@@ -246,6 +247,7 @@ TEST_F(Deferred, OfSeveralBuffersAreAskedAboutAsAWhole) {
   EXPECT_EQ(admitted_, 3u);
   EXPECT_THAT(released_until(1), ElementsAre(0));
   EXPECT_EQ(asker_->asked_bytes, 3u * kBytes);
+  EXPECT_EQ(finisher_.bounds_reached(), 3u * kBytes) << "what the thread says";
   EXPECT_EQ(free_.size(), kFrames);
 }
 

@@ -83,6 +83,9 @@ std::string log_text(const LogReport& report) {
   if (report.rules_unasked)
     text +=
         fmt::format("  {} packets that rules asked a host about had no room to wait\n", report.rules_unasked);
+  if (report.rule_bounds_reached)
+    text += fmt::format("  {} times an expression of a rule was not found, as it would take too long\n",
+                        report.rule_bounds_reached);
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
                         output.problem ? fmt::format("; {}", *output.problem)
@@ -208,7 +211,10 @@ std::optional<LogReport> EveLog::report() const {
       sum->limited += counts.limited;
       sum->ring_full += counts.ring_full;
     }
-  for (auto* const log : logs_) report.rules_unasked += log->finisher().unasked();
+  for (auto* const log : logs_) {
+    report.rules_unasked += log->finisher().unasked();
+    report.rule_bounds_reached += log->finisher().bounds_reached();
+  }
   report.thresholds_forgotten = selection_.rules().forgotten();
   report.rule_bits_forgotten = selection_.rules().bits_forgotten();
   const std::lock_guard lock(mutex_);

@@ -40,6 +40,7 @@ struct LogReport {
   u64 thresholds_forgotten = 0;  // windows of rules' thresholds that made room for others before their end
   u64 rule_bits_forgotten = 0;   // that rules had set, likewise
   u64 rules_unasked = 0;         // packets that rules asked a host about, which had no room for more
+  u64 rule_bounds_reached = 0;   // how often a host did not find an expression, as it would take too long
   std::vector<LogOutputReport> outputs;
   static void fields(auto& self, auto& field) {
     field("alert", self.alert);
@@ -48,6 +49,7 @@ struct LogReport {
     field("thresholds_forgotten", self.thresholds_forgotten);
     field("rule_bits_forgotten", self.rule_bits_forgotten);
     field("rules_unasked", self.rules_unasked);
+    field("rule_bounds_reached", self.rule_bounds_reached);
     field("outputs", self.outputs);
   }
 };

@@ -228,6 +228,7 @@ void DeferredPackets::answer(Entry& entry) noexcept {
   }
   const xg_metadata metadata = metadata_of(region_ + packet.front().offset);
   entry.refused = asker_->refused(entry.pipeline, entry.hold, metadata, bytes);
+  bounds_reached_.store(asker_->bounds_reached(), std::memory_order_relaxed);
 }
 
 }  // namespace xdpgpu::dataplane

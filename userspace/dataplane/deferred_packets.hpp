@@ -35,6 +35,8 @@ class RuleAsker {
   // memory.
   virtual u32 refused(const AlertRules::Pipeline& pipeline, const xg_alerts& hold,
                       const xg_metadata& metadata, std::span<const u8> packet) noexcept = 0;
+  // How often a bound was reached, so that a rule was taken not to hold.
+  virtual u64 bounds_reached() const noexcept = 0;
 };
 
 // Of whoever retires, but for what says otherwise. No allocation after construction.
@@ -107,6 +109,8 @@ class DeferredPackets {
 
   // Any thread: RuleFinisher::limited() of these.
   u64 limited() const noexcept { return limited_.load(std::memory_order_relaxed); }
+  // Any thread: RuleAsker's.
+  u64 bounds_reached() const noexcept { return bounds_reached_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
@@ -187,7 +191,8 @@ class DeferredPackets {
 
   Numbers asked_, done_;
   gpu::Doorbell bell_;
-  std::vector<u8> bytes_;  // the thread's: a packet of several buffers
+  std::vector<u8> bytes_;               // the thread's: a packet of several buffers
+  std::atomic<u64> bounds_reached_{0};  // the thread's, as is what stands in front
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

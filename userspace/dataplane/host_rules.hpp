@@ -63,6 +63,7 @@ class HostAsker final : public RuleAsker {
               std::span<const u8> packet) noexcept override {
     return refused_by_rest(pipeline, hold, metadata, packet, scratch_);
   }
+  u64 bounds_reached() const noexcept override { return scratch_.limits_reached(); }
 
  private:
   ExpressionScratch scratch_;

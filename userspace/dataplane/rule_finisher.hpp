@@ -36,6 +36,8 @@ class RuleFinisher {
   // Packets about which a thread was to be asked, or that were behind such a one, and for which there was no
   // room.
   u64 unasked() const noexcept { return unasked_.load(std::memory_order_relaxed); }
+  // Any thread: RuleAsker's.
+  u64 bounds_reached() const noexcept { return deferred_ ? deferred_->bounds_reached() : 0; }
   const AlertRules::Reader& reader() const noexcept { return reader_; }
 
  private:

@@ -93,7 +93,7 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
   file("modify", s.rules.source.modify, "suricata-update's modify.conf: what is replaced in rules' texts.");
   file("drop", s.rules.source.drop, "suricata-update's drop.conf: rules that drop instead of alerting.");
   file("threshold", s.rules.source.threshold,
-       "threshold.config: how often rules alert, and for whom not. What they drop does not change by it.");
+       "threshold.config: how often rules alert, or drop, and for whom they do not alert.");
   table.integer(
       "work", s.work, 256, kMostWork,
       "How much work a packet may take: a step of a rule is 1, each 16 places at which a content is "
