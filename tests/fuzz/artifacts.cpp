@@ -10,6 +10,7 @@
 
 #include "tests/fuzz/target.hpp"
 #include "userspace/compiler/compiler.hpp"
+#include "userspace/dataplane/host_rules.hpp"
 #include "userspace/policy/classify.hpp"
 
 namespace xdpgpu::fuzz {
@@ -36,18 +37,40 @@ kernel::Fd memory_of(std::string_view bytes) {
   return std::move(to.seal().value());
 }
 
-// The examples, by their order; those whose interfaces' names are written in them get those.
+// Of a policy whose rules ask hosts, too.
+compiler::PolicySource with_expressions() {
+  return {"~.json",
+          R"({"version": 1, "pipelines": {"p": [{"stage": "signatures", "rules": ["a.rules"]}]}})",
+          {{"a.rules",
+            "alert udp any any -> any any (content:\"a\"; byte_extract:1,0,n; pcre:\"/(b)\\1/R\"; "
+            "content:\"c\"; within:9; byte_test:1,=,n,0,relative; sid:1;)\n"
+            "alert dns any any -> any any (dns.query; bsize:<9; pcre:\"/(b)\\1/\"; sid:2;)\n"}}};
+}
+
+// A datagram to port 53, in whose payload something of everything is.
+std::vector<u8> packet() {
+  const std::string_view payload("\0\1\1\0\0\1\0\0\0\0\0\0\4abbc\0\0\1\0\1", 22);
+  std::vector<u8> frame{2, 0, 0,  0, 0, 1,   2, 0, 0, 0,   0, 2, 8, 0,    0x45, 0, 0,  50, 0,  1, 0,
+                        0, 9, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0x20, 0,    0, 53, 0,  30, 0, 0};
+  frame.insert(frame.end(), payload.begin(), payload.end());
+  return frame;
+}
+
+// The examples, by their order, and one of its own; those whose interfaces' names are written in them get
+// those.
 const std::vector<Specimen>& specimens() {
   static const std::vector<Specimen> all = [] {
     std::vector<Specimen> made;
     const std::filesystem::path examples = XDPGPU_SOURCE_DIR "/config/examples";
+    std::vector<compiler::PolicySource> sources{with_expressions()};
     for (const auto& entry : std::filesystem::directory_iterator(examples)) {
       if (entry.path().extension() != ".json") continue;
-      auto source = compiler::read_policy(entry.path());
-      if (!source) continue;
-      const auto whole = compiler::compile_policy_anywhere(*source, "eth0", 1);
+      if (auto source = compiler::read_policy(entry.path())) sources.push_back(*std::move(source));
+    }
+    for (const compiler::PolicySource& source : sources) {
+      const auto whole = compiler::compile_policy_anywhere(source, "eth0", 1);
       if (!whole) continue;
-      Specimen one{*source, compiler::outline(*source).value(), {whole->ports, {}, kKey}, {}};
+      Specimen one{source, compiler::outline(source).value(), {whole->ports, {}, kKey}, {}};
       compiler::Compiler compiler;
       const auto order = compiler::write_order(one.source, one.target, {});
       one.answer = content(compiler.answer(order.value()).value());
@@ -90,6 +113,12 @@ void put_together(Input input, const Specimen& one, const std::string& bytes) {
     facts.l4 = i % 4;
     (void)policy::classify(whole->tables, facts);
   }
+  static dataplane::ExpressionScratch scratch;
+  for (const auto& pipeline : whole->pipelines->settings())
+    for (const auto& stage : pipeline.stages)
+      if (const auto* const rules = gpu::file_rules(stage); rules != nullptr && rules->heads)
+        for (const gpu::RuleHead& head : *rules->heads)
+          if (head.rest) (void)dataplane::holds(*head.rest, packet(), scratch);
 }
 
 }  // namespace

@@ -53,6 +53,31 @@ TEST_F(CliRules, ThatAskForConnectionsSaySo) {
   EXPECT_EQ(json.at("rules").at(2).at("behind_conntrack"), false);
 }
 
+TEST_F(CliRules, WithExpressionsForTheHostSaySo) {
+  const std::string rules =
+      file("a.rules",
+           "alert udp any any -> any any (content:\"abc\"; pcre:\"/(d)\\1/R\"; content:\"e\"; distance:1; "
+           "sid:1;)\n"
+           "alert udp any any -> any any (content:\"abc\"; pcre:\"/dd/R\"; sid:2;)\n"
+           "pass udp any any -> any any (content:\"abc\"; pcre:\"/(d)\\1/R\"; sid:3;)\n");
+  const auto text = run({"rules", "check", "-v", rules});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, its expression by the host, cost "));
+  EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, cost "));
+  EXPECT_THAT(text.out,
+              HasSubstr("; not yet: pcre (a host matches it: whether it passes is not known in time)\n"));
+  EXPECT_THAT(text.out, HasSubstr("3 rules are enabled, 2 of them can be decided by packets alone; 0 are "
+                                  "disabled, 0 wrong\n1 of those have an expression that no device decides: "
+                                  "the host matches it\n"));
+  const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out);
+  EXPECT_EQ(json.at("by_host"), 1);
+  EXPECT_EQ(json.at("rules").at(0).at("by_host"), true);
+  EXPECT_EQ(json.at("rules").at(1).at("by_host"), false);
+  // Two steps of the device's, and all three again.
+  EXPECT_NEAR(json.at("rules").at(0).at("cost").get<double>(),
+              json.at("rules").at(1).at("cost").get<double>() * 5 / 2, 1e-9);
+}
+
 TEST_F(CliRules, OneByOneSayWhy) {
   const std::string rules = file("a.rules", kRules);
   const auto text = run({"rules", "check", "-v", rules});

@@ -135,15 +135,20 @@ TEST(Expressions, ThatReachALimitDoNotMatch) {
   EXPECT_EQ(scratch.limits_reached(), 3u);
 }
 
-// By one that is found at each byte, and whose match nothing stands behind.
+// By one that is found at each byte, behind which the other is looked for everywhere.
 TEST(Expressions, SearchSoManyBytesOfAPacket) {
   dataplane::ExpressionScratch scratch;
-  const auto rest = rest_of("pcre:\"/a/\"; pcre:\"/^a*c$/R\";");
-  EXPECT_FALSE(dataplane::holds(*rest, frame_of(std::string(1000, 'a')), scratch));
+  const auto rest = rest_of("pcre:\"/a/\"; pcre:\"/(a|b)\\1c/R\";");
+  EXPECT_FALSE(dataplane::holds(*rest, frame_of(std::string(500, 'a')), scratch));
   EXPECT_EQ(scratch.limits_reached(), 0u);
   EXPECT_FALSE(dataplane::holds(*rest, frame_of(std::string(20'000, 'a')), scratch));
   EXPECT_GT(scratch.limits_reached(), 0u);
-  EXPECT_TRUE(dataplane::holds(*rest, frame_of("aac"), scratch)) << "of each packet anew";
+  EXPECT_TRUE(dataplane::holds(*rest, frame_of("aaac"), scratch)) << "of each packet anew";
+  // One that can only begin at the subject's start searches no more than that.
+  const u64 before = scratch.limits_reached();
+  const auto anchored = rest_of("pcre:\"/a/\"; pcre:\"/^a*c/R\";");
+  EXPECT_FALSE(dataplane::holds(*anchored, frame_of(std::string(1400, 'a')), scratch));
+  EXPECT_EQ(scratch.limits_reached(), before);
 }
 
 TEST(Expressions, TakeNoMemoryBeyondTheirOwn) {

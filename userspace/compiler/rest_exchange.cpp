@@ -191,7 +191,11 @@ void write_rest(MemoryWriter& to, const Rest& rest) {
 }
 
 Result<Rest> read_rest(MemoryReader& from, u64& bytes) {
-  if (!flag(from)) return Rest();
+  const auto damaged = [] { return tl::unexpected(std::string("what it handed over is not whole")); };
+  if (!flag(from)) {
+    if (!from.ok()) return damaged();
+    return Rest();
+  }
   sig::HostPart rest;
   rest.payload = read_steps(from);
   each(from, [&] {
@@ -206,7 +210,7 @@ Result<Rest> read_rest(MemoryReader& from, u64& bytes) {
     });
     name.steps = read_steps(from);
   });
-  if (!from.ok()) return tl::unexpected(std::string("what it handed over is not whole"));
+  if (!from.ok()) return damaged();
   if (const auto why = sig::beyond_bounds(rest)) return tl::unexpected("a rule that it handed over " + *why);
   if (auto compiled = expressions::compile(rest, bytes); !compiled)
     return tl::unexpected(std::move(compiled.error()));

@@ -44,8 +44,8 @@ class HostPacket {
   gpu::reference::SignaturePacket seen_;
 };
 
-// Whether the rest of a rule holds for a packet for which its signature holds. Takes up to some 100 ms of a
-// packet that is made for it (userspace/expressions/expressions.hpp has the limits), else microseconds.
+// Whether the rest of a rule holds for a packet for which its signature holds. Takes microseconds, but of a
+// packet that is made for it up to what the limits let it (userspace/expressions/expressions.hpp).
 bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch) noexcept;
 
 // The same of a frame by itself, whose headers are read anew.

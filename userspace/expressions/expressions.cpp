@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -119,7 +121,6 @@ struct Finder::Memory {
 
   Memory() {
     if (general == nullptr || context == nullptr || data == nullptr) throw std::bad_alloc();
-    pcre2_set_match_limit(context.get(), kMostSteps);
     pcre2_set_depth_limit(context.get(), kMostDepth);
     pcre2_set_heap_limit(context.get(), kMostMemory);
   }
@@ -143,26 +144,58 @@ struct Finder::Memory {
   }
 };
 
+namespace {
+
+// By its options, or by how it begins.
+bool is_anchored(const pcre2_code& code) noexcept {
+  u32 options = 0;
+  (void)pcre2_pattern_info(&code, PCRE2_INFO_ALLOPTIONS, &options);
+  return (options & PCRE2_ANCHORED) != 0;
+}
+
+u64 thread_time_ns() noexcept {
+  timespec now{};
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+}  // namespace
+
 Finder::Finder() : memory_(std::make_unique<Memory>()) {}
 Finder::~Finder() = default;
+
+void Finder::begin() noexcept {
+  searched_ = 0;
+  begun_ns_ = thread_time_ns();
+}
+
+bool Finder::is_spent() const noexcept {
+  return searched_ >= kMostSearched || (searched_ != 0 && thread_time_ns() - begun_ns_ > kMostTimeNs);
+}
 
 Finder::Found Finder::find(const sig::Expression& expression, std::span<const u8> subject, u32 from,
                            sig::Range<u32>& at) noexcept {
   static constexpr u8 kNothing = 0;
   const std::size_t size = subject.size();
   if (from > size) return Found::no;
-  searched_ += size - from + 1;
   const auto* const code = static_cast<const pcre2_code*>(expression.code.get());
   int said = PCRE2_ERROR_MATCHLIMIT;
-  if (searched_ <= kMostSearched)
+  pcre2_set_match_limit(
+      memory_->context.get(),
+      static_cast<u32>(std::min<u64>(kMostSteps, kMostStepsOfAll / std::max<std::size_t>(size, 1))));
+  if (!is_spent())
     said = pcre2_match(code, size == 0 ? &kNothing : subject.data(), size, from, 0, memory_->data.get(),
                        memory_->context.get());
-  if (said == PCRE2_ERROR_NOMATCH) return Found::no;
+  if (said == PCRE2_ERROR_NOMATCH) {
+    searched_ += is_anchored(*code) ? 1 : size - from + 1;
+    return Found::no;
+  }
   if (said < 0) {
     limits_reached_++;
     return Found::limit;
   }
   const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(memory_->data.get());
+  searched_ += std::max<PCRE2_SIZE>(ends[0], from) - from + 1;
   at = {static_cast<u32>(std::min(ends[0], size)), static_cast<u32>(std::min(ends[1], size))};
   return Found::yes;
 }

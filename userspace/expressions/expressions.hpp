@@ -30,8 +30,13 @@ inline constexpr u64 kMostBytes = u64{256} << 20;
 inline constexpr u32 kMostSteps = 3500, kMostDepth = 1500;
 // Of memory for steps to go back to, KiB.
 inline constexpr u32 kMostMemory = 4096;
-// Bytes that are searched of one packet for one rule, again where an expression is tried again.
-inline constexpr u64 kMostSearched = u64{2} << 20;
+// Of one packet for one rule, bytes at which an expression may begin, again where it is looked for again.
+inline constexpr u64 kMostSearched = u64{256} << 10;
+// Steps of one search: of a packet with more than some 4,000 bytes one byte has fewer than kMostSteps.
+inline constexpr u64 kMostStepsOfAll = u64{16} << 20;
+// The thread's own time for one packet and rule, after which none is looked for any more. A search is not
+// stopped in its middle.
+inline constexpr u64 kMostTimeNs = 50'000'000;
 
 using Code = std::shared_ptr<pcre2_real_code_8>;
 // The error is what PCRE2 says, a sentence. options: PCRE2's.
@@ -52,16 +57,18 @@ class Finder final : public gpu::reference::ExpressionFinder {
   Finder& operator=(const Finder&) = delete;
 
   // Before each packet and rule: so much may be searched again.
-  void begin() noexcept { searched_ = 0; }
+  void begin() noexcept;
   Found find(const gpu::signatures::Expression& expression, std::span<const u8> subject, u32 from,
              gpu::signatures::Range<u32>& at) noexcept override;
   // How often an expression has reached a limit.
   u64 limits_reached() const noexcept { return limits_reached_; }
 
  private:
+  bool is_spent() const noexcept;
+
   struct Memory;
   std::unique_ptr<Memory> memory_;
-  u64 searched_ = 0, limits_reached_ = 0;
+  u64 searched_ = 0, begun_ns_ = 0, limits_reached_ = 0;
 };
 
 }  // namespace xdpgpu::expressions
