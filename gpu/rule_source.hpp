@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gpu/signatures.hpp"
@@ -79,7 +80,15 @@ struct RuleHead {
   // the rule asks for holds: to the device it is a rule that alerts.
   signatures::Action action = signatures::Action::alert;
   bool late = false;
-  bool operator==(const RuleHead&) const = default;
+  // What hosts are to ask, too, before the rule holds; nullptr: nothing.
+  std::shared_ptr<const signatures::HostPart> rest{};
+  bool operator==(const RuleHead& other) const {
+    const auto all = [](const RuleHead& one) {
+      return std::tie(one.gid, one.sid, one.rev, one.priority, one.msg, one.category, one.limit, one.cost,
+                      one.bits, one.noalert, one.action, one.late);
+    };
+    return all(*this) == all(other) && (rest == other.rest || (rest && other.rest && *rest == *other.rest));
+  }
 };
 
 // For whom rules do not alert, as threshold.config's `suppress` has it.

@@ -6,7 +6,7 @@
 namespace xdpgpu::gpu::signatures {
 namespace {
 
-constexpr u32 kMostSteps = 64, kMostConditions = 32;
+constexpr u32 kMostConditions = 32;
 // Bytes of a number, and of one that is written as text.
 constexpr u32 kMostBytes = 8, kMostDigits = 32;
 
@@ -41,10 +41,12 @@ bool possible(const Regex& regex) {
          std::all_of(regex.follow.begin(), regex.follow.end(), within) && within(regex.first) &&
          within(regex.again) && within(regex.last) && within(regex.last_at_end);
 }
+bool possible(const Expression& expression) { return expression.pattern.size() <= kMostContent; }
 
 bool is_possible(const Step& step) {
   return std::visit([](const auto& one) { return possible(one); }, step);
 }
+bool is_expression(const Step& step) { return std::holds_alternative<Expression>(step); }
 
 // Of a step's numbers, which variables there are.
 bool varies(const Amount& amount) { return amount.variable.has_value(); }
@@ -59,6 +61,7 @@ bool varies(const ByteExtract&) { return true; }
 bool varies(const ByteMath&) { return true; }
 bool varies(const DataAt& at) { return varies(at.offset); }
 bool varies(const Regex&) { return false; }
+bool varies(const Expression&) { return false; }
 bool has_variables(const Step& step) {
   return std::visit([](const auto& one) { return varies(one); }, step);
 }
@@ -68,6 +71,24 @@ void each_step(const Signature& signature, const Visit& visit) {
   std::for_each(signature.payload.begin(), signature.payload.end(), visit);
   if (!signature.dns) return;
   for (const NameIs& name : signature.dns->names) std::for_each(name.steps.begin(), name.steps.end(), visit);
+}
+
+// Each sentence's end is said of a rule.
+constexpr const char* kTooManySteps = "has more than 64 steps: use fewer contents and tests";
+constexpr const char* kTooManyNames =
+    "asks more than 8 times for the name, its size, its sets or the operation of a DNS message: ask less "
+    "often";
+constexpr const char* kNamesVary = "has variables of a name";
+
+bool is_asked_too_often(const std::vector<NameIs>& names) {
+  return names.size() > kMostNames || std::any_of(names.begin(), names.end(), [](const NameIs& name) {
+           return name.sizes.size() > kMostNames || name.sets.size() > kMostNames;
+         });
+}
+bool have_variables(const std::vector<NameIs>& names) {
+  return std::any_of(names.begin(), names.end(), [](const NameIs& name) {
+    return std::any_of(name.steps.begin(), name.steps.end(), has_variables);
+  });
 }
 
 bool has_its_fast_pattern(const Signature& signature) {
@@ -121,26 +142,42 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
     const auto* const content = std::get_if<Content>(&step);
     steps++;
     tried_again += content != nullptr && content->tried_again;
-    possible = possible && is_possible(step);
+    possible = possible && is_possible(step) && !is_expression(step);
   });
-  if (steps > kMostSteps) return "has more than 64 steps: use fewer contents and tests";
+  if (steps > kMostSteps) return kTooManySteps;
   if (signature.conditions.size() > kMostConditions)
     return "has more than 32 conditions on headers: use fewer";
   if (tried_again > kMostTriedAgain)
     return "has more than 32 contents that others are relative to: use fewer";
   if (!possible) return "has a step with a length, a mask, a variable or an automaton that no device takes";
   if (signature.dns) {
-    const auto& names = signature.dns->names;
-    if (names.size() > kMostNames || signature.dns->operations.size() > kMostNames ||
-        std::any_of(names.begin(), names.end(), [](const NameIs& name) {
-          return name.sizes.size() > kMostNames || name.sets.size() > kMostNames;
-        }))
-      return "asks more than 8 times for the name, its size, its sets or the operation of a DNS message: ask "
-             "less often";
-    for (const NameIs& name : names)
-      if (std::any_of(name.steps.begin(), name.steps.end(), has_variables)) return "has variables of a name";
+    if (is_asked_too_often(signature.dns->names) || signature.dns->operations.size() > kMostNames)
+      return kTooManyNames;
+    if (have_variables(signature.dns->names)) return kNamesVary;
   }
   if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
+  return std::nullopt;
+}
+
+std::optional<std::string> beyond_bounds(const HostPart& part) {
+  std::size_t steps = 0;
+  bool possible = true, asks = false;
+  const auto look_at = [&](const std::vector<Step>& some) {
+    steps += some.size();
+    possible = possible && std::all_of(some.begin(), some.end(), [](const Step& step) {
+                 return is_possible(step) && !std::holds_alternative<Regex>(step);
+               });
+    asks = asks || std::any_of(some.begin(), some.end(), is_expression);
+  };
+  look_at(part.payload);
+  for (const NameIs& name : part.names) {
+    look_at(name.steps);
+    possible = possible && name.sets.empty();
+  }
+  if (steps > kMostSteps) return kTooManySteps;
+  if (!possible || !asks) return "has a step with a length, a mask or a variable that no host takes";
+  if (is_asked_too_often(part.names)) return kTooManyNames;
+  if (have_variables(part.names)) return kNamesVary;
   return std::nullopt;
 }
 

@@ -43,8 +43,9 @@ inline constexpr u32 kMostVariables = 16;
 inline constexpr u32 kMostPositions = 256;
 
 // Of one signature, its payload and names together.
+inline constexpr u32 kMostSteps = 64;
 inline constexpr u32 kMostTriedAgain = 32;  // contents that are
-inline constexpr u32 kMostContent = 8192;   // bytes of one
+inline constexpr u32 kMostContent = 8192;   // bytes of one, and of an expression
 // Different fast patterns of all of a stage's signatures that may stand in one payload and its names.
 inline constexpr u32 kMostPatterns = 48;
 
@@ -250,6 +251,23 @@ struct Regex {
 // Whether a position is followed by others than itself and the next one.
 bool branches(const Regex& regex, std::size_t position);
 
+// A regular expression as PCRE2 takes it. No device has it: a host asks for it (HostPart). Its subject is
+// that of a Regex. Where it matches, not negated, the position is the match's end. If a later step fails and
+// this one is `tried_again`, it is looked for anew, from the byte behind the first one of the last match on;
+// what is in front of that is seen. One that reaches a limit does not match, negated or not.
+struct Expression {
+  std::string pattern;
+  u32 options = 0;  // PCRE2's
+  bool negated = false, relative = false;
+  bool tried_again = false;
+  // As it is compiled, by whoever looks for it (userspace/expressions/expressions.hpp).
+  std::shared_ptr<const void> code{};
+  bool operator==(const Expression& other) const {
+    return pattern == other.pattern && options == other.options && negated == other.negated &&
+           relative == other.relative && tried_again == other.tried_again;
+  }
+};
+
 // Of conditions and steps, what is to be done with each kind of them.
 template <class... Ts>
 struct Visitor : Ts... {
@@ -258,7 +276,7 @@ struct Visitor : Ts... {
 template <class... Ts>
 Visitor(Ts...) -> Visitor<Ts...>;
 
-using Step = std::variant<Content, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Regex>;
+using Step = std::variant<Content, ByteTest, ByteJump, ByteExtract, ByteMath, DataAt, Regex, Expression>;
 
 // ---- DNS messages ---------------------------------------------------------------------------------------
 //
@@ -355,6 +373,15 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
+// What of a rule is left for a host to ask, once a device has found that the rule's signature matches, which
+// asks for less than the rule. All steps of each payload or name in which an expression is that no device
+// has, from the first one on: a payload's without Regex, a name's likewise and without sets.
+struct HostPart {
+  std::vector<Step> payload;  // none: nothing more is asked of it
+  std::vector<NameIs> names;
+  bool operator==(const HostPart&) const = default;
+};
+
 // The steps that its fast pattern is one of: there is one.
 const std::vector<Step>& searched_steps(const Signature& signature);
 // The content that its fast pattern is of, where that has to be in a payload or name for it to match;
@@ -363,5 +390,6 @@ const Content* found_by(const Signature& signature);
 
 // What of it is beyond the bounds of signatures, as a sentence's end; nothing: it is within them.
 std::optional<std::string> beyond_bounds(const Signature& signature);
+std::optional<std::string> beyond_bounds(const HostPart& part);
 
 }  // namespace xdpgpu::gpu::signatures

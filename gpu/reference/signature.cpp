@@ -147,6 +147,11 @@ class Inspection {
  public:
   Inspection(const std::vector<sig::Step>& steps, std::span<const u8> payload)
       : steps_(steps), payload_(payload), length_(static_cast<u32>(payload.size())) {}
+  // What has expressions among its steps.
+  Inspection(const std::vector<sig::Step>& steps, std::span<const u8> payload, ExpressionFinder& finder)
+      : Inspection(steps, payload) {
+    finder_ = &finder;
+  }
   // Of a payload: one of its contents is looked for from where its fast pattern lets it stand first.
   Inspection(const sig::Signature& signature, std::span<const u8> payload)
       : Inspection(signature.payload, payload) {
@@ -408,11 +413,28 @@ class Inspection {
     return reference::is_in(regex, payload_.subspan(from), work_) != regex.negated;
   }
 
+  bool matches_with(const sig::Expression& expression, std::size_t next) {
+    using Found = ExpressionFinder::Found;
+    if (finder_ == nullptr) return false;
+    const u32 first = expression.relative ? std::min(position_, length_) : 0;
+    for (u32 from = 0;;) {
+      sig::Range<u32> at;
+      const Found found = finder_->find(expression, payload_.subspan(first), from, at);
+      if (expression.negated) return found == Found::no && matches_from(next);
+      if (found != Found::yes) return false;
+      position_ = first + at.last;
+      if (matches_from(next)) return true;
+      if (over_ || !expression.tried_again) return false;
+      from = at.first + 1;
+    }
+  }
+
   const std::vector<sig::Step>& steps_;
   std::span<const u8> payload_;
   u32 length_;
   const sig::Content* fast_ = nullptr;
   u32 fast_from_ = 0;
+  ExpressionFinder* finder_ = nullptr;
   u32 position_ = 0;
   std::array<u64, sig::kMostVariables> variables_{};
   u32 tries_ = 0;
@@ -439,12 +461,21 @@ bool is_in(const std::vector<sig::InSet>& sets, std::string_view text, u64& work
   });
 }
 
+std::string text_of(const sig::NameIs& wanted, const std::string& name) {
+  return wanted.dot_prefix ? "." + name : name;
+}
+std::span<const u8> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const u8*>(text.data()), text.size()};
+}
+bool sizes_match(const sig::NameIs& wanted, const std::string& text) {
+  return std::all_of(wanted.sizes.begin(), wanted.sizes.end(),
+                     [&](const sig::SizeIs& size) { return size_matches(size, text.size()); });
+}
+
 bool name_matches(const sig::NameIs& wanted, const std::string& name, u64& work) {
-  const std::string text = wanted.dot_prefix ? "." + name : name;
-  for (const auto& size : wanted.sizes)
-    if (!size_matches(size, text.size())) return false;
-  if (!is_in(wanted.sets, text, work)) return false;
-  Inspection inspection(wanted.steps, {reinterpret_cast<const u8*>(text.data()), text.size()});
+  const std::string text = text_of(wanted, name);
+  if (!sizes_match(wanted, text) || !is_in(wanted.sets, text, work)) return false;
+  Inspection inspection(wanted.steps, bytes_of(text));
   const bool holds = inspection.matches_from(0);
   work += inspection.work();
   return holds;
@@ -491,6 +522,20 @@ bool is_in(const sig::Regex& regex, std::span<const u8> subject, u64& work) {
   }
   work += parts * (1 + (count + 31) / 32) / 8;
   return found;
+}
+
+bool rest_holds(const sig::HostPart& rest, const SignaturePacket& packet, ExpressionFinder& finder) {
+  if (!rest.payload.empty() &&
+      (packet.payload.empty() || !Inspection(rest.payload, packet.payload, finder).matches_from(0)))
+    return false;
+  return std::all_of(rest.names.begin(), rest.names.end(), [&](const sig::NameIs& wanted) {
+    return packet.dns &&
+           std::any_of(packet.dns->names.begin(), packet.dns->names.end(), [&](const auto& name) {
+             const std::string text = text_of(wanted, name);
+             return sizes_match(wanted, text) &&
+                    Inspection(wanted.steps, bytes_of(text), finder).matches_from(0);
+           });
+  });
 }
 
 bool matches(const sig::Signature& signature, const SignaturePacket& packet) {

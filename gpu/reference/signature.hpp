@@ -49,6 +49,22 @@ struct SignaturePacket {
   bool read_payload(std::span<const u8> message);
 };
 
+// What looks for expressions.
+class ExpressionFinder {
+ public:
+  enum class Found : u8 { no, yes, limit };  // limit: it is not known, it takes too much
+  // In `subject` from byte `from` on, which may be behind the subject's end, where nothing is. at: where it
+  // is, from the first byte to the one behind the last, counted from the subject's start.
+  virtual Found find(const signatures::Expression& expression, std::span<const u8> subject, u32 from,
+                     signatures::Range<u32>& at) noexcept = 0;
+
+ protected:
+  ~ExpressionFinder() = default;
+};
+
+// Whether the rest of a rule holds for a packet that its signature matches.
+bool rest_holds(const signatures::HostPart& rest, const SignaturePacket& packet, ExpressionFinder& finder);
+
 bool matches(const signatures::Signature& signature, const SignaturePacket& packet);
 // The same, and adds to `work` what it took: each step that is begun costs 1; a content, each time that it is
 // looked for, 1, and 1 for each 16 places that are looked at, of that which has the fast pattern those from

@@ -51,13 +51,11 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
            {"udp", "content:\"a\"; flowint:n,+,1;", {"flowint"}},
            {"udp", "content:\"a\"; flow:only_frag;", {"flow"}},
            {"ip", "content:\"a\"; flow:only_stream;", {"flow", "content"}},
-           {"udp", "content:\"a\"; pcre:\"/b/\"; pcre:\"/c/R\";", {"pcre"}},
            {"udp", "udp.hdr; content:\"a\";", {"udp.hdr"}},
            {"tcp", "tcp.mss:1460;", {"tcp.mss"}},
            {"ip", "ipopts:any;", {"ipopts"}},
            {"tcp", "dns.query; content:\"a\";", {"dns.query"}},
            {"icmp", "dns.opcode:0;", {"dns.opcode"}},
-           {"dns", "flow:established; dns.query; content:\"a\"; pcre:\"/(b)\\1/\";", {"pcre"}},
            {"dns", "dns.query; dotprefix; to_lowercase; content:\"a\";", {"to_lowercase"}},
            {"dns", "dns.query; dotprefix; dotprefix; content:\"a\";", {"dotprefix"}},
            {"dns", "dns.query; byte_extract:1,0,n; isdataat:n;", {"byte_extract"}},
@@ -70,13 +68,9 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
            {"tcp-pkt", "isdataat:!9;", {"content"}},
            {"tcp-pkt", "pcre:!\"/a/\";", {"content"}},
            {"tcp-pkt", "pcre:\"/a*/\";", {"content"}},
-           // Where an expression ends is not said, nor what is in its groups.
-           {"udp", "pcre:\"/a/\"; content:\"b\"; distance:0;", {"pcre"}},
-           {"udp", "pcre:\"/a/\"; pcre:\"/b/R\";", {"pcre"}},
-           {"udp", "pcre:\"/a/\"; byte_test:1,=,1,0,relative;", {"pcre"}},
-           {"udp", "pcre:\"/a/\"; isdataat:!1,relative;", {"pcre"}},
+           {"tcp-pkt", "pcre:\"/(a?)\\1/\";", {"content"}},
+           // What is in its groups is not kept.
            {"udp", "pcre:\"/(a)/,flow:x\";", {"pcre"}},
-           {"udp", "pcre:\"/(a)\\1/\";", {"pcre"}},
            // Suricata mistakes a variable for a number.
            {"udp", "content:\"a\"; dsize:!5;", {"dsize"}},
            {"udp", "byte_extract:1,0,n; content:\"a\"; depth:n; dsize:<9;", {"dsize"}},
@@ -234,6 +228,96 @@ TEST(Lowering, TriesContentsAgainThatExpressionsAreRelativeTo) {
   EXPECT_FALSE(again("content:\"a\"; pcre:\"/b/\";"));
   EXPECT_FALSE(again("content:\"a\"; pcre:!\"/b/\"; content:\"c\"; within:9;"));
   EXPECT_FALSE(again("content:\"a\"; pcre:!\"/b/\"; pcre:\"/c/R\";"));
+}
+
+// What a device asks for: up to the first expression that it has not.
+TEST(Lowering, LeavesExpressionsThatNoDeviceHasToHosts) {
+  const auto texts = [](const std::vector<sig::Step>& steps) {
+    std::vector<std::string> made;
+    for (const sig::Step& step : steps)
+      made.push_back(std::visit(sig::Visitor{[](const sig::Content& one) {
+                                               return one.bytes + (one.negated ? "!" : "") +
+                                                      (one.relative() ? " behind" : "") +
+                                                      (one.tried_again ? " again" : "");
+                                             },
+                                             [](const sig::Expression& one) {
+                                               return "/" + one.pattern + "/" + (one.relative ? "R" : "") +
+                                                      (one.negated ? "!" : "") +
+                                                      (one.tried_again ? " again" : "");
+                                             },
+                                             [](const sig::Regex&) { return std::string("automaton"); },
+                                             [](const auto&) { return std::string("other"); }},
+                                step));
+    return made;
+  };
+  using Texts = std::vector<std::string>;
+  struct Case {
+    std::string options;
+    Texts device, host;
+  };
+  for (const auto& [options, device, host] : std::vector<Case>{
+           {"content:\"a\"; pcre:\"/b/\";", {"a", "automaton"}, {}},
+           {"content:\"a\"; pcre:\"/(b)\\1/\";", {"a"}, {"a", "/(b)\\1/"}},
+           {"content:\"a\"; pcre:\"/(b)\\1/R\";", {"a again"}, {"a again", "/(b)\\1/R"}},
+           {"pcre:!\"/(b)\\1/\";", {}, {"/(b)\\1/!"}},
+           {"pcre:\"/a/\"; content:\"b\"; distance:0;", {"b"}, {"/a/ again", "b behind"}},
+           {"pcre:\"/a/\"; content:!\"b\"; within:1;", {}, {"/a/ again", "b! behind"}},
+           {"pcre:\"/a/\"; pcre:!\"/b/R\"; content:\"c\";", {"c"}, {"/a/ again", "/b/R!", "c"}},
+           {"pcre:\"/a/\"; byte_test:1,=,1,0,relative;", {}, {"/a/ again", "other"}},
+           {"pcre:\"/a/\"; isdataat:!1,relative;", {}, {"/a/ again", "other"}},
+           {"pcre:\"/a/\"; isdataat:!1,relative; byte_test:1,=,1,0,relative;",
+            {},
+            {"/a/ again", "other", "other"}},
+           // It says where the position is; what is negated behind it does not.
+           {"pcre:\"/a/\"; pcre:!\"/b/\"; content:\"c\"; within:9;",
+            {"c"},
+            {"/a/", "/b/! again", "c behind"}},
+           {"content:\"a\"; pcre:\"/b/\"; pcre:\"/(c)\\1/\"; content:\"d\"; offset:3;",
+            {"a", "automaton", "d"},
+            {"a", "/b/", "/(c)\\1/", "d"}},
+           {"pcre:\"/b/\"; content:\"a\"; pcre:\"/c/R\";", {"automaton", "a again", "automaton"}, {}}}) {
+    const auto made = lowered(options);
+    ASSERT_TRUE(made.signature) << options;
+    EXPECT_EQ(texts(made.signature->payload), device) << options;
+    EXPECT_EQ(texts(made.rest ? made.rest->payload : std::vector<sig::Step>()), host) << options;
+    EXPECT_EQ(made.rest != nullptr, !host.empty()) << options;
+  }
+}
+
+TEST(Lowering, FindsRulesByContentsBehindWhatHostsMatch) {
+  const auto found_by = [](const std::string& options) -> std::string {
+    const auto signature = lowered(options).signature.value();
+    const sig::Content* const content = sig::found_by(signature);
+    if (content == nullptr) return "nothing";
+    EXPECT_FALSE(content->relative() || content->depth);
+    const auto& fast = *signature.fast_pattern;
+    return fmt::format("{}:{}", fast.buffer, content->bytes.substr(fast.first, fast.length));
+  };
+  EXPECT_EQ(found_by("content:\"a\"; pcre:\"/(x)\\1/\"; content:\"longer\"; distance:1; within:9;"),
+            "0:longer");
+  EXPECT_EQ(found_by("content:\"long\"; pcre:\"/(x)\\1/\"; content:\"b\"; depth:9;"), "0:long");
+  EXPECT_EQ(found_by("pcre:\"/(x)\\1/\"; content:\"longer\"; offset:1; fast_pattern:2,3;"), "0:nge");
+  EXPECT_EQ(found_by("pcre:\"/(x)\\1/\"; content:!\"a\";"), "nothing");
+  EXPECT_EQ(found_by("dns.query; content:\"a\"; dns.query; pcre:\"/(x)\\1/\"; content:\"bb\";"), "2:bb");
+}
+
+TEST(Lowering, OfRulesThatHostsMatchSaysWhenTheyAct) {
+  const auto of = [](const std::string& action, const std::string& options) {
+    return lower(rule_of(action + " udp any any -> any any (" + options + " sid:1;)"));
+  };
+  const auto drops = of("drop", "pcre:\"/(a)\\1/\";");
+  EXPECT_TRUE(drops.late);
+  EXPECT_EQ(drops.action, sig::Action::drop);
+  EXPECT_EQ(drops.signature.value().action, sig::Action::alert);
+  EXPECT_FALSE(of("alert", "pcre:\"/(a)\\1/\";").late);
+  EXPECT_FALSE(of("drop", "pcre:\"/a/\";").late);
+  const auto why = [&](const std::string& action, const std::string& options) {
+    const auto made = of(action, options);
+    EXPECT_FALSE(made.signature);
+    return made.not_yet.empty() ? "" : made.not_yet.front().keyword + ": " + made.not_yet.front().why;
+  };
+  EXPECT_EQ(why("pass", "pcre:\"/(a)\\1/\";"),
+            "pcre: a host matches it: whether it passes is not known in time");
 }
 
 TEST(Lowering, KeepsVariablesWhereSuricataDoes) {

@@ -18,6 +18,7 @@
 #include "userspace/compiler/rules/automaton.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/regex.hpp"
+#include "userspace/expressions/expressions.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -35,7 +36,7 @@ Regex parsed(const std::string& text) {
 class Oracle {
  public:
   explicit Oracle(const Regex& regex)
-      : code_(compile_regex(regex.pattern, regex.options).value()),
+      : code_(expressions::compile(regex.pattern, regex.options).value()),
         match_(pcre2_match_data_create(1, nullptr), pcre2_match_data_free) {}
   std::optional<bool> matches(const std::string& subject) const {
     const int said = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), 0,
@@ -46,7 +47,7 @@ class Oracle {
   }
 
  private:
-  RegexCode code_;
+  expressions::Code code_;
   std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match_;
 };
 

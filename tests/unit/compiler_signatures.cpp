@@ -22,6 +22,7 @@
 #include "userspace/compiler/rules/lower.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
 #include "userspace/dataplane/metadata.hpp"
+#include "userspace/expressions/expressions.hpp"
 #include "userspace/host/capture.hpp"
 
 namespace xdpgpu::rules {
@@ -53,12 +54,17 @@ Loaded loaded_of(const std::string& name) {
   return load_rules(rule_files(name), usual_variables(), {}, {}, read_beside);
 }
 
-std::vector<sig::Signature> signatures_of(const std::string& name) {
-  std::vector<sig::Signature> signatures;
-  // What is told of rules that ask for bits, a packet by itself does not say: control_replay looks at those.
+// What is told of rules that ask for bits, a packet by itself does not say: control_replay looks at those.
+std::vector<Lowered> lowered_of(const std::string& name) {
+  std::vector<Lowered> all;
   for (const auto& rule : loaded_of(name).rules)
     if (auto lowered = lower(rule); lowered.signature && lowered.bits.empty())
-      signatures.push_back(*std::move(lowered.signature));
+      all.push_back(std::move(lowered));
+  return all;
+}
+std::vector<sig::Signature> signatures_of(const std::string& name) {
+  std::vector<sig::Signature> signatures;
+  for (auto& lowered : lowered_of(name)) signatures.push_back(*std::move(lowered.signature));
   return signatures;
 }
 
@@ -129,7 +135,12 @@ std::string cause_of(const CapturedPacket& packet, const sig::Signature& signatu
 std::map<std::string, u32> differences(const std::string& rules, const std::vector<std::string>& captures,
                                        u32& same) {
   const auto theirs = alerts();
-  const auto signatures = signatures_of(rules);
+  const auto all = lowered_of(rules);
+  expressions::Finder finder;
+  const auto holds = [&](const Lowered& rule, const SignaturePacket& packet) {
+    finder.begin();
+    return matches(*rule.signature, packet) && (!rule.rest || rest_holds(*rule.rest, packet, finder));
+  };
   std::map<u32, gpu::AlertLimit> limits;
   for (const auto& rule : loaded_of(rules).rules)
     limits.emplace(rule.sid, rule.threshold.value_or(Threshold{}));
@@ -139,16 +150,21 @@ std::map<std::string, u32> differences(const std::string& rules, const std::vect
     const auto found = theirs.seen.find({capture, rules});
     const auto& said = found == theirs.seen.end() ? std::set<std::pair<u32, u32>>{} : found->second;
     test::Counted counted;
-    for (const auto& signature : signatures) {
+    for (const auto& lowered : all) {
+      const sig::Signature& signature = *lowered.signature;
       if (theirs.refused.contains({rules, signature.sid})) continue;
       for (u32 i = 0; i < packets.size(); i++) {
+        const u64 limits_reached = finder.limits_reached();
         const bool ours =
-            matches(signature, packets[i].seen) &&
+            holds(lowered, packets[i].seen) &&
             counted.tells({signature.gid, signature.sid, 1, 3, "", "", limits.at(signature.sid)}, packets[i]);
         const bool suricatas = said.contains({signature.sid, i + 1});
         same += ours && suricatas;
         if (ours == suricatas) continue;
-        const std::string cause = cause_of(packets[i], signature, ours);
+        // Its machine code (PCRE2's JIT) counts fewer steps than the interpreter that hosts here have.
+        const bool beyond = !ours && finder.limits_reached() != limits_reached;
+        const std::string cause =
+            beyond ? "beyond the limit on steps" : cause_of(packets[i], signature, ours);
         causes[cause]++;
         if (cause == "said" || cause == "not said")
           ADD_FAILURE() << capture << " packet " << i + 1 << ", sid " << signature.sid << " of " << rules
@@ -265,16 +281,36 @@ TEST(Signatures, WithSetsOfStringsAtTheEdgesAreDecidedAsBySuricata) {
 TEST(Signatures, WithRegularExpressionsAreDecidedAsBySuricata) {
   u32 same = 0;
   EXPECT_EQ(differences("pcre-random.rules", {"pcre.pcap"}, same), Causes{});
-  EXPECT_EQ(signatures_of("pcre-random.rules").size(), 795u);
-  EXPECT_EQ(same, 28002u);
+  EXPECT_EQ(signatures_of("pcre-random.rules").size(), 1000u);
+  EXPECT_EQ(same, 32298u);
 }
 
 TEST(Signatures, WithRegularExpressionsAtTheEdgesAreDecidedAsBySuricata) {
   u32 same = 0;
   EXPECT_EQ(differences("pcre.rules", {"pcre.pcap", "edges.pcap", "dns-edges.pcap", "dns-random.pcap"}, same),
             (Causes{{"beyond Suricata's limit on steps", 13}}));
-  EXPECT_EQ(signatures_of("pcre.rules").size(), 73u);
-  EXPECT_EQ(same, 23056u);
+  EXPECT_EQ(signatures_of("pcre.rules").size(), 77u);
+  EXPECT_EQ(same, 25300u);
+}
+
+TEST(Signatures, WithExpressionsForHostsAreDecidedAsBySuricata) {
+  u32 same = 0;
+  EXPECT_EQ(differences("expressions-random.rules", {"expressions.pcap"}, same),
+            (Causes{{"beyond the limit on steps", 2}}));
+  const auto all = lowered_of("expressions-random.rules");
+  EXPECT_EQ(all.size(), 1184u);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const Lowered& one) { return one.rest != nullptr; }),
+            1056);
+  EXPECT_EQ(same, 30362u);
+}
+
+TEST(Signatures, WithExpressionsForHostsAtTheEdgesAreDecidedAsBySuricata) {
+  u32 same = 0;
+  EXPECT_EQ(differences("expressions.rules",
+                        {"expressions.pcap", "edges.pcap", "dns-edges.pcap", "dns-random.pcap"}, same),
+            (Causes{{"beyond the limit on steps", 4}}));
+  EXPECT_EQ(signatures_of("expressions.rules").size(), 61u);
+  EXPECT_EQ(same, 18429u);
 }
 
 TEST(Signatures, AreSoManyOfTheRealRules) {
@@ -286,11 +322,11 @@ TEST(Signatures, AreSoManyOfTheRealRules) {
     decided += lowered.signature.has_value();
     for (const auto& one : lowered.not_yet) not_yet[one.keyword]++;
   }
-  EXPECT_EQ(decided, 138u);
+  EXPECT_EQ(decided, 139u);
   EXPECT_FALSE(not_yet.contains("flow"));
   EXPECT_EQ(not_yet.at("http"), 1200u);
   EXPECT_EQ(not_yet.at("http.uri"), 315u);
-  EXPECT_EQ(not_yet.at("pcre"), 314u);
+  EXPECT_FALSE(not_yet.contains("pcre")) << "hosts match what devices do not";
   EXPECT_FALSE(not_yet.contains("threshold")) << "none of them drops";
 }
 

@@ -51,6 +51,7 @@ struct RuleReport {
   bool decided = false;                 // by packets alone
   bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
   bool behind_conntrack = false;        // where a stage `conntrack` stands in front
+  bool by_host = false;                 // a host matches an expression of it
   std::vector<NotYetReport> not_yet;    // what stands in the way
   std::vector<DatasetReport> datasets;  // that it asks for
   static void fields(auto& self, auto& field) {
@@ -72,6 +73,7 @@ struct RuleReport {
     field("decided", self.decided);
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
+    field("by_host", self.by_host);
     field("not_yet", self.not_yet);
     field("datasets", self.datasets);
   }
@@ -87,7 +89,7 @@ struct KeywordReport {
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
-  u64 over_tcp_too = 0, behind_conntrack = 0;  // of those that are decided
+  u64 over_tcp_too = 0, behind_conntrack = 0, by_host = 0;  // of those that are decided
   compiler::Problems wrong, notes;
   std::optional<compiler::Problem> error{};  // the first of what is wrong
   std::vector<KeywordReport> not_yet;        // by what asks most for it
@@ -99,6 +101,7 @@ struct CheckReport {
     field("decided", self.decided);
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
+    field("by_host", self.by_host);
     field("not_yet", self.not_yet);
     field("error", self.error);
     field("wrong", self.wrong);
@@ -125,12 +128,13 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .decided = lowered.signature.has_value(),
                     .over_tcp_too = lowered.over_tcp_too,
                     .behind_conntrack = lowered.of_connections,
+                    .by_host = lowered.rest != nullptr,
                     .not_yet = {},
                     .datasets = {}};
   rules::each_dataset(rule, [&](const rules::Dataset& one) {
     report.datasets.push_back({one.name, one.file, one.strings ? one.strings->ends.size() : 0});
   });
-  if (lowered.signature) report.cost = rules::cost_of(*lowered.signature);
+  if (lowered.signature) report.cost = rules::cost_of(*lowered.signature, lowered.rest.get());
   for (const auto& [keyword, why] : lowered.not_yet) report.not_yet.push_back({keyword, why});
   for (const auto& buffer : rule.buffers) report.buffers.push_back(buffer.name);
   if (rule.fast_pattern) {
@@ -145,8 +149,9 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
 // That packets alone decide it, and at what cost; or each keyword that stands in the way.
 std::string decided_text(const RuleReport& rule) {
   if (rule.cost)
-    return fmt::format("; decided by packets alone{}{}, cost {:.2g}",
+    return fmt::format("; decided by packets alone{}{}{}, cost {:.2g}",
                        rule.behind_conntrack ? " behind conntrack" : "",
+                       rule.by_host ? ", its expression by the host" : "",
                        rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost);
   std::string text = "; not yet:";
   for (const auto& [keyword, why] : rule.not_yet)
@@ -187,6 +192,9 @@ std::string text_of(const CheckReport& report) {
   if (report.behind_conntrack != 0)
     text += fmt::format("{} of those ask for a packet's connection: a stage conntrack has to be in front\n",
                         report.behind_conntrack);
+  if (report.by_host != 0)
+    text += fmt::format("{} of those have an expression that no device decides: the host matches it\n",
+                        report.by_host);
   if (!report.not_yet.empty()) text += "Not yet, by what rules ask for:";
   for (const auto& one : report.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", one.keyword, one.rules);
@@ -298,6 +306,7 @@ int check(const Arguments& arguments, Format format) {
     report.decided += lowered.signature.has_value();
     report.over_tcp_too += lowered.over_tcp_too;
     report.behind_conntrack += lowered.of_connections;
+    report.by_host += lowered.rest != nullptr;
     not_yet.add(lowered);
     auto addresses = arguments.references.empty() ? std::vector<std::string>()
                                                   : rules::addresses_of(rule, references, loaded.notes);

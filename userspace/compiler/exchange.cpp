@@ -3,23 +3,17 @@
 
 #include <utility>
 
+#include "userspace/compiler/rest_exchange.hpp"
+
 namespace xdpgpu::compiler {
 namespace {
 
 // What memory begins with.
 constexpr u64 kOrder = 0x7867'7063'0000'0001, kMade = 0x7867'7063'0000'0002, kRefused = 0x7867'7063'0000'0003;
 constexpr u64 kCodeOrder = 0x7867'7063'0000'0004, kCode = 0x7867'7063'0000'0005;
-constexpr u64 kMostEntries = 1u << 20;  // of anything that is named one by one
 
 tl::unexpected<std::string> damaged() {
   return tl::unexpected(std::string("what it handed over is not whole"));
-}
-
-// Reads so many, each by `read`; fewer where there is no more.
-template <class Read>
-void each(MemoryReader& from, Read read) {
-  const u64 count = from.value<u64>();
-  for (u64 i = 0; i < count && i < kMostEntries && from.ok(); i++) read();
 }
 
 void write_texts(MemoryWriter& to, const std::vector<std::string>& texts) {
@@ -30,13 +24,6 @@ std::vector<std::string> read_texts(MemoryReader& from) {
   std::vector<std::string> texts;
   each(from, [&] { texts.emplace_back(from.text()); });
   return texts;
-}
-
-// A choice, of which `last` is the last one; another number is the first one.
-template <class Choice>
-Choice one_of(MemoryReader& from, Choice last) {
-  const u32 number = from.value<u32>();
-  return number <= static_cast<u32>(last) ? static_cast<Choice>(number) : Choice{};
 }
 
 void write_ids(MemoryWriter& to, const std::vector<std::vector<ArtifactId>>& ids) {
@@ -92,6 +79,7 @@ void write(MemoryWriter& to, const gpu::StageCode& code) {
         to.value(number);
       to.array(bits.names);
     }
+    write_rest(to, head.rest);
   }
   to.value(u64{code.suppressed.size()});
   for (const gpu::Suppression& one : code.suppressed) {
@@ -143,6 +131,8 @@ Result<Artifact> read_tables(MemoryReader& from) {
 }
 Result<Artifact> read_code(MemoryReader& from) {
   gpu::StageCode code;
+  std::optional<std::string> wrong;
+  u64 expression_bytes = 0;
   code.placed = from.value<gpu::Placed>();
   code.payload = from.value<u32>();
   code.needs_rewrites = from.value<u32>() != 0;
@@ -152,6 +142,7 @@ Result<Artifact> read_code(MemoryReader& from) {
   code.rewrites = from.array<xg_rewrite>();
   code.backends = read_texts(from);
   each(from, [&] {
+    if (wrong) return;
     gpu::RuleHead& head = code.heads.emplace_back();
     for (u32* const number : {&head.gid, &head.sid, &head.rev, &head.priority}) *number = from.value<u32>();
     head.msg = from.text();
@@ -171,7 +162,12 @@ Result<Artifact> read_code(MemoryReader& from) {
       bits.seconds = from.value<u32>();
       bits.names = from.array<u64>();
     });
+    if (auto rest = read_rest(from, expression_bytes))
+      head.rest = *std::move(rest);
+    else
+      wrong = std::move(rest.error());
   });
+  if (wrong) return tl::unexpected(*std::move(wrong));
   each(from, [&] {
     gpu::Suppression& one = code.suppressed.emplace_back();
     for (u32* const number : {&one.gid, &one.sid}) *number = from.value<u32>();
@@ -327,13 +323,18 @@ Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory) {
   });
   answer.recipe.routes = read_ids(from);
   answer.recipe.codes = read_ids(from);
-  bool right = true;
+  Result<void> right;
   each(from, [&] {
+    if (!right) return;
     const auto id = from.value<ArtifactId>();
     auto artifact = read_artifact(from);
-    right = right && artifact && answer.artifacts.emplace(id, std::move(*artifact)).second;
+    if (!artifact)
+      right = tl::unexpected(std::move(artifact.error()));
+    else if (!answer.artifacts.emplace(id, std::move(*artifact)).second)
+      right = damaged();
   });
-  if (!right || !from.ok() || !from.at_end()) return damaged();
+  if (!right) return tl::unexpected(std::move(right.error()));
+  if (!from.ok() || !from.at_end()) return damaged();
   return tl::expected<Answer, Refusal>(std::move(answer));
 }
 

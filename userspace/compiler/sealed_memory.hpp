@@ -99,4 +99,19 @@ class MemoryReader {
   bool ok_ = true;
 };
 
+// Reads so many, each by `read`; fewer where there is no more.
+template <class Read>
+void each(MemoryReader& from, Read read) {
+  constexpr u64 kMostEntries = 1u << 20;  // of anything that is named one by one
+  const u64 count = from.value<u64>();
+  for (u64 i = 0; i < count && i < kMostEntries && from.ok(); i++) read();
+}
+
+// A choice, of which `last` is the last one; another number is the first one.
+template <class Choice>
+Choice one_of(MemoryReader& from, Choice last) {
+  const u32 number = from.value<u32>();
+  return number <= static_cast<u32>(last) ? static_cast<Choice>(number) : Choice{};
+}
+
 }  // namespace xdpgpu::compiler

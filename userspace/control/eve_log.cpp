@@ -80,6 +80,9 @@ std::string log_text(const LogReport& report) {
                                  kind_text("dns", report.dns), kind_text("alert", report.alert),
                                  early(report.thresholds_forgotten, "windows of thresholds"),
                                  early(report.rule_bits_forgotten, "bits of rules"));
+  if (report.rules_unasked)
+    text +=
+        fmt::format("  {} packets that rules asked a host about had no room to wait\n", report.rules_unasked);
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,
                         output.problem ? fmt::format("; {}", *output.problem)
@@ -205,6 +208,7 @@ std::optional<LogReport> EveLog::report() const {
       sum->limited += counts.limited;
       sum->ring_full += counts.ring_full;
     }
+  for (auto* const log : logs_) report.rules_unasked += log->finisher().unasked();
   report.thresholds_forgotten = selection_.rules().forgotten();
   report.rule_bits_forgotten = selection_.rules().bits_forgotten();
   const std::lock_guard lock(mutex_);

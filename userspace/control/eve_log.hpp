@@ -39,6 +39,7 @@ struct LogReport {
   LogEventReport alert, drop, dns;
   u64 thresholds_forgotten = 0;  // windows of rules' thresholds that made room for others before their end
   u64 rule_bits_forgotten = 0;   // that rules had set, likewise
+  u64 rules_unasked = 0;         // packets that rules asked a host about, which had no room for more
   std::vector<LogOutputReport> outputs;
   static void fields(auto& self, auto& field) {
     field("alert", self.alert);
@@ -46,6 +47,7 @@ struct LogReport {
     field("dns", self.dns);
     field("thresholds_forgotten", self.thresholds_forgotten);
     field("rule_bits_forgotten", self.rule_bits_forgotten);
+    field("rules_unasked", self.rules_unasked);
     field("outputs", self.outputs);
   }
 };

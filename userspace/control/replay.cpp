@@ -25,6 +25,7 @@
 #include "userspace/control/test_run.hpp"
 #include "userspace/control/waiting_fragments.hpp"
 #include "userspace/dataplane/fragments.hpp"
+#include "userspace/dataplane/host_rules.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -118,6 +119,7 @@ struct Replay::Impl {
   std::vector<u8> restored;                            // a frame that the capture has cut
   dataplane::AlertRules alert_rules;                   // counts how often they have held
   std::vector<dataplane::AlertRules::Pipeline> rules;  // by pipeline
+  dataplane::ExpressionScratch scratch;
 
   Result<void> open_device(const std::string& name);
   void open_kernel(const ReplayOptions& options);
@@ -128,7 +130,9 @@ struct Replay::Impl {
   Result<void> submit_packet(std::span<const u8> frame, const xg_metadata& metadata);
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
-  void alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result, const u8* frame, u32 length);
+  void alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result,
+             std::span<const xg_descriptor> buffers);
+  std::vector<u8> whole(std::span<const xg_descriptor> buffers);
   xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
   Result<void> settle_fragments();
   void finish_inspected(const Inspected& packet, const dataplane::Decision& decision);
@@ -379,10 +383,9 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     }
     if (done->failed) return Error(fmt::format("device {} failed", device->info().name));
     for (u32 i = 0; i < done->count; i++) {
-      const xg_descriptor& packet = done->descriptors[i];
+      const std::span<const xg_descriptor> rest(&done->descriptors[i], done->count - i);
       if (done->alerts != nullptr && (done->results[i].flags & XG_RES_ALERTS))
-        alert(pending[inspected.front().position - taken], done->alerts[i], done->results[i],
-              region.base() + packet.offset, packet.length);
+        alert(pending[inspected.front().position - taken], done->alerts[i], done->results[i], rest);
       finish_inspected(inspected.front(), dataplane::decision_at(*done, i));
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
@@ -393,23 +396,39 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
   return {};
 }
 
-// By the capture's clock.
-void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result, const u8* frame,
-                         u32 length) {
+// By the capture's clock. buffers: the packet's, and others behind them.
+void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result,
+                         std::span<const xg_descriptor> buffers) {
+  const u8* const frame = region.base() + buffers.front().offset;
+  const u32 length = buffers.front().length;
   xg_metadata metadata;
   std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
   if (metadata.pipeline >= rules.size() || !rules[metadata.pipeline].rules) return;
   const auto& pipeline = rules[metadata.pipeline];
   const auto ends = dataplane::ends_of(frame, length, metadata, alerts.connection);
-  const auto decided = alert_rules.decide(pipeline, alerts, ends, metadata.rx_time_ns, 0);
+  u32 refused = 0;
+  if (dataplane::AlertRules::asks(pipeline, alerts))
+    refused = dataplane::refused_by_rest(pipeline, alerts, metadata, whole(buffers), scratch);
+  const auto decided = alert_rules.decide(pipeline, dataplane::AlertRules::without(alerts, refused), ends,
+                                          metadata.rx_time_ns, 0);
   dataplane::put_late(decided, pipeline.stage, result);
-  const u32 count = std::min<u32>(decided.told.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  const u32 count = dataplane::AlertRules::named(decided.told);
   for (const u16 rule : std::span(decided.told.rules, count)) {
     if (rule >= pipeline.rules->size()) continue;
     const gpu::RuleHead& head = (*pipeline.rules)[rule];
     verdict.alerts.push_back({head.gid, head.sid, head.rev, head.priority, head.msg, head.category});
   }
   verdict.more_alerts = (alerts.count & XG_ALERTS_MORE) != 0;
+}
+
+// The bytes of all buffers of the first packet.
+std::vector<u8> Replay::Impl::whole(std::span<const xg_descriptor> buffers) {
+  std::vector<u8> bytes;
+  for (const xg_descriptor& one : buffers) {
+    bytes.insert(bytes.end(), region.base() + one.offset, region.base() + one.offset + one.length);
+    if (!(one.flags & XG_DESC_MORE)) break;
+  }
+  return bytes;
 }
 
 // A later fragment's is its first one's.

@@ -30,6 +30,7 @@ dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipe
   dataplane::AlertRules::Pipeline made;
   const auto* const rules = rules_of(pipeline);
   if (rules == nullptr || !rules->heads) return made;
+  made.inner = pipeline.inner;
   for (std::size_t s = 0; s < pipeline.stages.size(); s++)
     if (gpu::file_rules(pipeline.stages[s]) == rules) {
       made.stage = static_cast<u8>(s + 1);

@@ -239,9 +239,9 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
                                        u64 now_ns, std::size_t worker) noexcept {
   Decided decided;
   decided.told.connection = hold.connection;
-  const u32 count = std::min<u32>(hold.count & ~XG_ALERTS_MORE, XG_MAX_ALERTS);
+  const u32 count = named(hold);
   const std::size_t all = pipeline.rules ? pipeline.rules->size() : 0;
-  bool all_late = true;
+  bool all_late = count != 0;
   for (u32 i = 0; i < count; i++) {
     const u16 number = hold.rules[i];
     if (number >= all) {
@@ -268,6 +268,44 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
   if (decided.drops == 0 && hold.count & XG_ALERTS_MORE && all_late && pipeline.limit_drops)
     decided.drops = static_cast<u32>(all) + 1;
   if (decided.told.count != 0) decided.told.count |= hold.count & XG_ALERTS_MORE;
+  return decided;
+}
+
+bool AlertRules::asks(const Pipeline& pipeline, const xg_alerts& hold, u32 at) noexcept {
+  const u16 rule = hold.rules[at];
+  return pipeline.rules && rule < pipeline.rules->size() && (*pipeline.rules)[rule].rest != nullptr;
+}
+
+bool AlertRules::asks(const Pipeline& pipeline, const xg_alerts& hold) noexcept {
+  const u32 count = named(hold);
+  for (u32 i = 0; i < count; i++)
+    if (asks(pipeline, hold, i)) return true;
+  return false;
+}
+
+xg_alerts AlertRules::without(const xg_alerts& hold, u32 left_out) noexcept {
+  xg_alerts rest{};
+  rest.connection = hold.connection;
+  const u32 count = named(hold);
+  for (u32 i = 0; i < count; i++)
+    if (!(left_out >> i & 1)) rest.rules[rest.count++] = hold.rules[i];
+  rest.count |= hold.count & XG_ALERTS_MORE;
+  return rest;
+}
+
+AlertRules::Decided AlertRules::decide_unasked(const Pipeline& pipeline, const xg_alerts& hold,
+                                               const Ends& ends, u64 now_ns, std::size_t worker) noexcept {
+  u32 left_out = 0;
+  bool may_drop = false;
+  const u32 count = named(hold);
+  for (u32 i = 0; i < count; i++) {
+    if (!asks(pipeline, hold, i)) continue;
+    left_out |= 1u << i;
+    may_drop = may_drop || (*pipeline.rules)[hold.rules[i]].late;
+  }
+  Decided decided = decide(pipeline, without(hold, left_out), ends, now_ns, worker);
+  if (decided.drops == 0 && may_drop && pipeline.limit_drops)
+    decided.drops = static_cast<u32>(pipeline.rules->size()) + 1;
   return decided;
 }
 

@@ -87,6 +87,7 @@ class AlertRules {
     std::shared_ptr<const std::vector<gpu::Suppression>> suppressed;  // by gid and sid; nullptr: none
     std::shared_ptr<RuleMatches> matches{};                           // nullptr: nobody asks
     u8 stage = 0;                                                     // the rules' place in the pipeline
+    bool inner = false;       // they see what is inside of a packet's tunnel
     bool limit_drops = true;  // a packet of which not all rules are known that may drop it is dropped
     bool answers = true;      // what a rule rejects is answered: not what is inside of another packet
   };
@@ -133,6 +134,20 @@ class AlertRules {
   // Changes bits, counts. worker: by whose number matches are counted.
   Decided decide(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends, u64 now_ns,
                  std::size_t worker) noexcept;
+  // Likewise, where the rest of rules (RuleHead::rest) is not asked: those that have one are taken not to
+  // hold, and where one of them may drop the packet, the policy's `limit` decides.
+  Decided decide_unasked(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends, u64 now_ns,
+                         std::size_t worker) noexcept;
+  // Whether a rule that holds for a packet, by its place in `hold`, has a rest; and whether some do.
+  static bool asks(const Pipeline& pipeline, const xg_alerts& hold, u32 at) noexcept;
+  static bool asks(const Pipeline& pipeline, const xg_alerts& hold) noexcept;
+  // What is left of the rules that hold without those that a bit is set for, by their places.
+  static xg_alerts without(const xg_alerts& hold, u32 left_out) noexcept;
+  // Of all that hold, those that are named.
+  static u32 named(const xg_alerts& hold) noexcept {
+    const u32 count = hold.count & ~XG_ALERTS_MORE;
+    return count < XG_MAX_ALERTS ? count : XG_MAX_ALERTS;
+  }
   u64 forgotten() const noexcept { return counts_.forgotten(); }
   u64 bits_forgotten() const noexcept { return bits_.forgotten(); }
 

@@ -38,7 +38,7 @@ Batch* Batcher::open_next(u32 generation, u64 now_ns) noexcept {
   batch.opened_ns = now_ns;
   batch.outcome = Outcome::decided;
   batch.port_mask = batch.arrivals_count = 0;
-  batch.tracked = batch.audit = false;
+  batch.tracked = batch.audit = batch.deferred = false;
   current_ = &batch;
   return current_;
 }

@@ -55,8 +55,8 @@ struct Batch {
   u64 opened_ns = 0;
   u64 submitted_ns = 0;
   Outcome outcome = Outcome::decided;
-  std::vector<u8>
-      ports;  // of each descriptor; kLaterBuffer or kEgress, where it is no received packet's first
+  std::vector<u8> ports;  // of each descriptor; kLaterBuffer, kEgress or kDeferred, where it is no received
+                          // packet's first
   std::vector<Arrivals> arrivals;  // of the received packets, in their order
   u32 arrivals_count = 0;
   std::vector<Assembled> assembled;  // in the descriptors' order
@@ -66,11 +66,13 @@ struct Batch {
   u32 port_mask = 0;
   bool audit = false;           // XG_PKT_AUDIT, which is the policy's: all of a generation have it, or none
   bool tracked = false;         // there are followed fragments in it (XG_PKT_TRACKED)
+  bool deferred = false;        // some of its packets are left out (kDeferred)
   bool default_passes = false;  // with `tracked`: what the policy's default does with one of no first
   std::array<u32, XG_MAX_PORTS> next_sequence{};  // where port_mask has the port: one past its last
 
   static constexpr u8 kLaterBuffer = 0xff;
-  static constexpr u8 kEgress = 0x80;  // + port: the host sends it there; nobody asks what became of it
+  static constexpr u8 kEgress = 0x80;    // + port: the host sends it there; nobody asks what became of it
+  static constexpr u8 kDeferred = 0xfe;  // a packet's first that is not this batch's any more
   static bool is_received(u8 port) noexcept { return port < kEgress; }
   static u8 egress_port(u8 port) noexcept { return port & (kEgress - 1); }
 

@@ -17,6 +17,7 @@
 #include "userspace/dataplane/devices.hpp"
 #include "userspace/dataplane/event_log.hpp"
 #include "userspace/dataplane/hand_over.hpp"
+#include "userspace/dataplane/host_rules.hpp"
 #include "userspace/dataplane/placement.hpp"
 #include "userspace/dataplane/port.hpp"
 #include "userspace/dataplane/worker.hpp"
@@ -216,7 +217,9 @@ void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
     worker.retire_cpu = placements[i].retire_cpu;
     workers.push_back(std::make_unique<Worker>(worker, region->base(), std::move(queues), shares[i], policy,
                                                egress, fragments));
-    workers.back()->tell(*event_logs.emplace_back(std::make_unique<EventLog>(selection, i)));
+    EventLog& log = *event_logs.emplace_back(std::make_unique<EventLog>(selection, i));
+    workers.back()->tell(log);
+    workers.back()->ask(region->base(), selection.rules(), log.finisher(), std::make_unique<HostAsker>());
     const u8* const first = region->base() + chunk_of(shares[i].first);
     const u64 bytes = chunk_of(shares[i].chunks());
     const Elsewhere elsewhere =

@@ -62,6 +62,8 @@ bool Retirer::retire(u64 now_ns) noexcept {
     if (events_ && events_->wanted()) [[unlikely]]
       events_->tell(*batch, region_, now_ns);
     order_.begin();
+    if (deferred_ && batch->deferred) [[unlikely]]
+      frames_ -= deferred_->admit(order_, [this](FrameId frame) { return free_.place(frame); });
     const Routed routed = router_.route(*batch, now_ns);
     order_.end(batch->port_mask, batch->next_sequence, routed.passed);
     moving_ |= routed.moving;
@@ -71,7 +73,29 @@ bool Retirer::retire(u64 now_ns) noexcept {
     frames_ += batch->frames();
     batcher_->release(batch);
   }
+  if (deferred_ && deferred_->any()) [[unlikely]]
+    any = release(now_ns) || any;
   return any || done_ns != 0;
+}
+
+bool Retirer::release(u64 now_ns) noexcept {
+  u32 frames = 0;
+  const Batch& batch =
+      deferred_->release(order_, frames, [this](FrameId frame) { return free_.place(frame); });
+  if (batch.count == 0) return false;
+  if (events_ && events_->wanted()) [[unlikely]]
+    events_->tell(batch, region_, now_ns);
+  order_.begin();
+  const Routed routed = router_.route(batch, now_ns);
+  order_.end(0, batch.next_sequence, routed.passed);
+  moving_ |= routed.moving;
+  frames_ += frames;
+  return true;
+}
+
+void Retirer::abandon() noexcept {
+  router_.abandon();
+  if (deferred_) deferred_->abandon([this](FrameId frame) { free_.push(frame); });
 }
 
 void Retirer::settle(u64 now_ns) noexcept {
@@ -80,7 +104,7 @@ void Retirer::settle(u64 now_ns) noexcept {
 }
 
 Load Retirer::load() noexcept {
-  if (held_ || batcher_->waiting()) return Load::waiting;
+  if (held_ || batcher_->waiting() || (deferred_ && deferred_->any())) return Load::waiting;
   if (order_.empty()) {
     moving_ = false;
     return router_.of_others() ? Load::sending : Load::idle;

@@ -33,6 +33,8 @@ class Retirer {
 
   // Before the first turn: where packets are told of; outlives it. Without it none are.
   void tell(EventLog& events) noexcept { events_ = &events; }
+  // Likewise: where packets wait about which a thread is asked; outlives it. Without it none is.
+  void defer_to(DeferredPackets& deferred) noexcept { deferred_ = &deferred; }
 
   // Before the first turn: Router's.
   void hand_over_to(HandOver& to) { router_.hand_over_to(to); }
@@ -50,7 +52,7 @@ class Retirer {
   // Asks the kernel to send.
   void kick() noexcept { router_.kick(); }
   // When no worker runs any more: Router's.
-  void abandon() noexcept { router_.abandon(); }
+  void abandon() noexcept;
   void take_back() noexcept { router_.take_back(); }
   // Says of packets that have left that they have.
   void settle(u64 now_ns) noexcept;
@@ -70,7 +72,11 @@ class Retirer {
   Batch* next(u64 now_ns, u64& done_ns) noexcept;
 
   const u8* region_;
+  // Routes those that waited; whether there were any.
+  bool release(u64 now_ns) noexcept;
+
   EventLog* events_ = nullptr;
+  DeferredPackets* deferred_ = nullptr;
   FreeList& free_;
   FrameRing* ring_;
   UnparsedRing& unparsed_;

@@ -178,9 +178,13 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   const xg_descriptor* descriptors = batch.slot->descriptors;
   // A packet's is at its first descriptor.
   const Judged judged{batch.slot->results, batch.slot->edits, batch.slot->adjusts};
-  const bool one_port = !batch.later && std::has_single_bit(batch.port_mask);
+  const bool one_port = !batch.later && !batch.deferred && std::has_single_bit(batch.port_mask);
   for (u32 i = 0; i < batch.count;) {
     const u32 port = batch.ports[i];
+    if (batch.ports[i] == Batch::kDeferred) [[unlikely]] {
+      i += static_cast<u32>(packet_at(descriptors + i).size());
+      continue;
+    }
     if (!Batch::is_received(batch.ports[i])) [[unlikely]] {
       forget_egress(batch.ports[i], descriptors[i]);
       ++i;

@@ -8,6 +8,11 @@ namespace {
 
 constexpr u32 kRejects = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
 
+// One writer.
+void count(std::atomic<u64>& counter, u64 more) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void put_late(const AlertRules::Decided& decided, u8 stage, xg_result& result) noexcept {
@@ -22,28 +27,47 @@ void put_late(const AlertRules::Decided& decided, u8 stage, xg_result& result) n
   result.flags |= decided.rejects;
 }
 
-void RuleFinisher::finish(const Batch& batch, const u8* region) noexcept {
-  if (batch.outcome != Outcome::decided || batch.slot->alerts == nullptr) return;
-  const AlertRules::Policies* const policies = reader_.begin(rules_);
-  if (policies == nullptr) return;
+void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
+  if (batch.outcome != Outcome::decided) return;
+  const bool has_alerts = batch.slot->alerts != nullptr;
+  const AlertRules::Policies* const policies = has_alerts ? reader_.begin(rules_) : nullptr;
+  const bool some_wait = deferred_ && deferred_->any();
+  if (policies == nullptr && !some_wait) return;
   xg_result* const results = batch.slot->results;
   for (u32 i = 0; i < batch.count; ++i) {
-    if (!(results[i].flags & (XG_RES_ALERTS | kRejects)) || !Batch::is_received(batch.ports[i])) continue;
+    if (!Batch::is_received(batch.ports[i])) continue;
+    const bool holds = has_alerts && results[i].flags & XG_RES_ALERTS;
     // Devices reject nothing by themselves.
-    results[i].flags &= ~kRejects;
+    if (results[i].flags & kRejects) results[i].flags &= ~kRejects;
     // Of one that was not judged the metadata may be another packet's.
-    if (!(results[i].flags & XG_RES_ALERTS) || XG_VERDICT_ACTION(results[i].verdict) == XG_ABORTED) continue;
+    if (XG_VERDICT_ACTION(results[i].verdict) == XG_ABORTED) continue;
+    const bool may_wait = deferred_ && deferred_->any();
+    if (!holds && !may_wait) continue;
     const xg_descriptor& packet = batch.slot->descriptors[i];
     const u8* const frame = region + packet.offset;
     xg_metadata metadata;
     std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
-    const auto* const pipeline = AlertRules::find(*policies, metadata.generation, metadata.pipeline);
+    const auto* const pipeline =
+        holds && policies ? AlertRules::find(*policies, metadata.generation, metadata.pipeline) : nullptr;
+    const bool asks = pipeline != nullptr && AlertRules::asks(*pipeline, batch.slot->alerts[i]);
+    const bool is_behind =
+        may_wait && !(metadata.flags & XG_PKT_TRACKED) && deferred_->waits(metadata.flow_hash);
+    if (asks || is_behind) {
+      if (deferred_ && deferred_->take(batch, i, pipeline)) continue;
+      count(unasked_, 1);
+      const u32 verdict = is_behind ? deferred_->limit_behind(metadata.flow_hash) : 0;
+      if (verdict != 0) {
+        results[i].verdict = verdict;
+        results[i].flags = 0;
+        continue;
+      }
+    }
     if (pipeline == nullptr) continue;
     xg_alerts& alerts = batch.slot->alerts[i];
     const Ends ends = ends_of(frame, packet.length, metadata, alerts.connection);
-    const auto decided = rules_.decide(*pipeline, alerts, ends, metadata.rx_time_ns, worker_);
-    if (decided.limited != 0)
-      limited_.store(limited_.load(std::memory_order_relaxed) + decided.limited, std::memory_order_relaxed);
+    const auto decided = asks ? rules_.decide_unasked(*pipeline, alerts, ends, metadata.rx_time_ns, worker_)
+                              : rules_.decide(*pipeline, alerts, ends, metadata.rx_time_ns, worker_);
+    if (decided.limited != 0) count(limited_, decided.limited);
     alerts = decided.told;
     put_late(decided, pipeline->stage, results[i]);
   }

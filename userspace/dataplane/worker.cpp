@@ -92,11 +92,20 @@ void Worker::use(std::unique_ptr<gpu::Queue> queue, bool publishes, u32 most) {
   retirer_.use(*batcher_, publishes);
 }
 
+void Worker::ask(const u8* region, AlertRules& rules, RuleFinisher& finisher,
+                 std::unique_ptr<RuleAsker> asker) {
+  // Most frames are for packets that do not wait.
+  deferred_.emplace(region, rules, options_.index, free_.capacity() / 4, std::move(asker));
+  retirer_.defer_to(*deferred_);
+  finisher.defer_to(*deferred_);
+}
+
 Result<void> Worker::start() {
   if (!batcher_) return tl::unexpected(std::string("the worker has no device; call use_device first"));
   begin(monotonic_ns());
   stopping_.store(false);
   const std::string name = fmt::format("xdpgpu-{}", options_.index);
+  if (deferred_) deferred_->start(name + "h");
   if (options_.split) retire_thread_ = gpu::start_thread(name + "r", [this] { run_retirer(); });
   thread_ = gpu::start_thread(name, [this] { options_.split ? run_feeder() : run(); });
   options_.cpu = pin(thread_, options_.cpu);
@@ -121,6 +130,7 @@ void Worker::stop() {
     retirer_.give_back();
     returns_->take(free_);
   }
+  if (deferred_) deferred_->stop();
   feeder_.abandon();
   feeder_.publish_levels(monotonic_ns());
   retirer_.publish_levels();

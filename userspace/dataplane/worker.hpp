@@ -46,6 +46,9 @@ class Worker {
   void take_from(HandOver& from) { retirer_.take_from(from); }
   // Likewise: see Retirer.
   void tell(EventLog& events) noexcept { retirer_.tell(events); }
+  // Likewise, with tell(): what rules ask for that no device decides is asked by a thread of the worker's
+  // own.
+  void ask(const u8* region, AlertRules& rules, RuleFinisher& finisher, std::unique_ptr<RuleAsker> asker);
   // From any thread: the sleep of the thread that retires ends.
   void wake() noexcept { options_.split ? bell_.ring() : idle_.wake(); }
   // Fills the fill rings, so that the kernel has frames before its first packet, and starts the threads.
@@ -95,6 +98,7 @@ class Worker {
   UnparsedRing unparsed_;               // from whoever retires to whoever feeds
   EgressFeed egress_;
   Feeder feeder_;
+  std::optional<DeferredPackets> deferred_;
   Retirer retirer_;
   Idle idle_;
   gpu::Doorbell bell_;  // split only: wakes the thread that retires

@@ -106,11 +106,12 @@ class Maker {
                          rule.msg,
                          category == classes.end() ? rule.classtype : category->second.description,
                          rule.threshold.value_or(rules::Threshold{}),
-                         rules::cost_of(signature),
+                         rules::cost_of(signature, lowered.rest.get()),
                          lowered.bits,
                          lowered.noalert,
                          lowered.action,
-                         lowered.late};
+                         lowered.late,
+                         lowered.rest};
       const auto by_bits = order_by_bits(rule);
       made.push_back({std::move(*lowered.signature), std::move(head), by_bits});
     }

@@ -272,7 +272,9 @@ StepWords words_of(const sig::Step& step, Shared& shared) {
                                        .flag(one.negated, XG_STEP_NEGATED)
                                        .flag(one.relative, XG_STEP_RELATIVE)
                                        .word(1, shared.at(automaton_of(one)));
-                                 }},
+                                 },
+                                 // check() refuses it.
+                                 [](const sig::Expression&) { return StepWords(XG_STEP_DATA_AT); }},
                     step);
 }
 

@@ -105,3 +105,75 @@ class Rules:
         if sum("byte_extract" in word for word in words) > 1:
             words = [word for word in words if "byte_extract" not in word]
         return f'alert udp any any -> any any ({"; ".join(words)}; sid:{sid};)'
+
+
+class HostRules(Rules):
+    """Most have an expression that no automaton decides, or one behind which something is relative to its match."""
+
+    def either(self, depth):
+        return super().either(min(depth, 1))
+
+    def sequence(self, depth):
+        return "".join(self.asserted() if self.one_in(7) else self.repeated(depth)
+                       for _ in range(self.random.choice([1, 1, 2, 2, 3])))
+
+    def one(self):
+        return self.random.choice([".", r"\w", "[ab]", "[^b]"]) if self.one_in(3) else super().one()
+
+    def repeated(self, depth):
+        kind = self.random.randrange(16)
+        if kind == 0:
+            return f"(?>{self.either(max(depth - 1, 0))})"
+        if kind == 1:
+            return self.one() + self.random.choice(["*+", "++", "?+", "{1,2}+"])
+        if kind == 2:
+            return "(" + self.one() + ")" + self.random.choice(["", self.one(), "-?"]) + r"\g{-1}"
+        return super().repeated(depth)
+
+    def asserted(self):
+        if self.one_in(3):
+            return super().asserted()
+        return self.random.choice(["(?=ab)", "(?!ab)", "(?=a.b|b)", r"(?!\w\w)", "(?<=ab)", "(?<!ab)", r"(?<=\n.)", "(?<!a|bb)",
+                                   "(?=a*b)", r"\K", r"(?<=^a)", r"\G"])
+
+    def pcre(self, may_be_relative):
+        made = super().pcre(may_be_relative)
+        if self.one_in(4) and "(?<" not in made:
+            # What a group has kept, a condition, or a group anew.
+            tail = self.random.choice([r"\1", r"\1+", r"(?:\1|b)", "(?(1)a|b)", "(?1)", r"(?i:\1)"])
+            end = made.rindex("/")
+            made = made[:end].replace("/", "/(a|b|.)", 1) + tail + made[end:]
+        return made
+
+    def behind(self):
+        kind = self.random.randrange(10)
+        if kind < 5:
+            some = bytes(self.random.choice(BYTES) for _ in range(self.random.choice([1, 1, 1, 2])))
+            words = [f'content:{"!" if self.one_in(6) else ""}"|{some.hex(" ")}|"', f"distance:{self.random.randint(-2, 3)}"]
+            if self.one_in(2):
+                words.append(f"within:{len(some) + self.random.randrange(5)}")
+            return words
+        return [self.random.choice([
+            f"byte_test:1,{self.random.choice('<>=')},{self.random.choice(BYTES)},{self.random.randint(-1, 2)},relative",
+            f"isdataat:{self.random.choice(['', '!'])}{self.random.randrange(1, 5)},relative",
+            f"byte_jump:1,{self.random.randrange(2)},relative,post_offset -{self.random.randint(90, 100)}",
+            self.pcre(True), self.pcre(True), self.other()])]
+
+    def rule(self, sid):
+        words, matches = [], False
+        for _ in range(self.random.choice([0, 0, 1, 1, 2])):
+            words += self.content(not matches)
+            matches = True
+        if self.one_in(6):
+            words.append(self.other())
+        words.append(self.pcre(matches))
+        for _ in range(self.random.choice([0, 1, 1, 1, 2])):
+            words += self.behind()
+        if self.one_in(4):
+            words += self.content(True)
+            if self.one_in(2):
+                words.append("fast_pattern")
+        if sum("byte_extract" in word for word in words) > 1:
+            words = [word for word in words if "byte_extract" not in word]
+        protocol = self.random.choice(["udp", "udp", "udp", "icmp", "tcp-pkt"])
+        return f'alert {protocol} any any -> any any ({"; ".join(words)}; sid:{sid};)'

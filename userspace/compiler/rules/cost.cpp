@@ -24,10 +24,16 @@ double places(const sig::Content& content, double bytes) {
 
 }  // namespace
 
-double cost_of(const sig::Signature& signature) {
+double cost_of(const sig::Signature& signature, const sig::HostPart* rest) {
   std::size_t count = signature.payload.size();
-  if (signature.dns)
-    for (const auto& name : signature.dns->names) count += name.steps.size() + name.sets.size();
+  const auto add = [&](const std::vector<sig::NameIs>& names) {
+    for (const auto& name : names) count += name.steps.size() + name.sets.size();
+  };
+  if (signature.dns) add(signature.dns->names);
+  if (rest != nullptr) {
+    count += rest->payload.size();
+    add(rest->names);
+  }
   const double steps = std::max<double>(1, static_cast<double>(count));
   const sig::Content* const content = sig::found_by(signature);
   if (content == nullptr) return steps;

@@ -10,7 +10,7 @@ namespace xdpgpu::rules {
 // Steps that are to be inspected for it, on average, of a packet of its header with 1,000 payload bytes, or a
 // name of 32, of which each has any value with the same chance: all of them, times the chance that the
 // content that is looked for first is where it may be. Real traffic has some bytes far more often. At least
-// one of a signature without steps.
-double cost_of(const gpu::signatures::Signature& signature);
+// one of a signature without steps. rest: what hosts ask, too, whose steps count as the others do.
+double cost_of(const gpu::signatures::Signature& signature, const gpu::signatures::HostPart* rest = nullptr);
 
 }  // namespace xdpgpu::rules

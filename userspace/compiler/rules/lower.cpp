@@ -9,6 +9,7 @@
 #include "userspace/compiler/rules/lower_header.hpp"
 #include "userspace/compiler/rules/lower_payload.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
+#include "userspace/expressions/expressions.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -109,14 +110,18 @@ class Lowering {
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
     if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
     if (const auto why = not_followed(made_.action, bits_)) not_yet(bits_keyword(), *why);
-    late_ = made_.action != sig::Action::alert && (is_counted() || asks_for_bits());
+    if (has_rest() && made_.action == sig::Action::pass)
+      not_yet("pcre", "a host matches it: whether it passes is not known in time");
+    late_ = made_.action != sig::Action::alert && (is_counted() || asks_for_bits() || has_rest());
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
+    if (has_rest() && not_yet_.empty()) finish_rest();
     if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
     made_.once_a_flow = rule_.type == Type::ip_only && !made_.dns && rule_.header.src.out.empty() &&
                         rule_.header.dst.out.empty();
     const sig::Action action = made_.action;
     if (late_) made_.action = sig::Action::alert;
-    return {std::move(made_), {}, over_tcp_too_, std::move(bits_), noalert_, of_connections_, action, late_};
+    return {std::move(made_), {},     over_tcp_too_, std::move(bits_),       noalert_,
+            of_connections_,  action, late_,         std::move(shared_rest_)};
   }
 
  private:
@@ -291,7 +296,8 @@ class Lowering {
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
     made_.payload = std::move(lowered.steps);
-    if (has_streams() && std::all_of(made_.payload.begin(), made_.payload.end(), may_match_nothing))
+    rest_.payload = std::move(lowered.rest);
+    if (has_streams() && lowered.matches_nothing)
       not_yet("content", "what a segment without payload matches is another thing once its stream has data");
     if (lowered.fast_pattern) made_.fast_pattern = lowered.fast_pattern;
   }
@@ -305,6 +311,8 @@ class Lowering {
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
     auto& names = made_.dns->names;
+    if (!lowered.rest.empty())
+      rest_.names.push_back({!transforms.empty(), lowered.sizes, {}, std::move(lowered.rest)});
     names.push_back(
         {!transforms.empty(), std::move(lowered.sizes), std::move(lowered.sets), std::move(lowered.steps)});
     if (!lowered.fast_pattern) return;
@@ -318,17 +326,19 @@ class Lowering {
     return !std::get<Content>(rule_.buffers[buffer].matches[match]).negated;
   }
   bool has_streams() const { return made_.header.protocols[6]; }
-  // In a payload of no bytes.
-  static bool may_match_nothing(const sig::Step& step) {
-    const auto* const content = std::get_if<sig::Content>(&step);
-    const auto* const at = std::get_if<sig::DataAt>(&step);
-    const auto* const regex = std::get_if<sig::Regex>(&step);
-    return (content != nullptr && content->negated) || (at != nullptr && at->negated) ||
-           (regex != nullptr && (regex->negated || regex->empty || regex->empty_at_end));
+  bool has_rest() const { return !rest_.payload.empty() || !rest_.names.empty(); }
+  void finish_rest() {
+    if (const auto why = sig::beyond_bounds(rest_)) return not_yet("pcre", *why);
+    u64 bytes = 0;
+    if (const auto compiled = expressions::compile(rest_, bytes); !compiled)
+      return not_yet("pcre", compiled.error());
+    shared_rest_ = std::make_shared<const sig::HostPart>(std::move(rest_));
   }
 
   const Rule& rule_;
   sig::Signature made_;
+  sig::HostPart rest_;
+  std::shared_ptr<const sig::HostPart> shared_rest_;
   std::vector<NotYet> not_yet_;
   bool over_tcp_too_ = false;
   std::vector<gpu::RuleBits> bits_;

@@ -5,6 +5,9 @@
 // stream, no application's protocol but DNS over UDP, and nothing that rules remember but bits (bits.hpp) and
 // how often they have alerted (thresholds.hpp).
 //
+// A regular expression that no automaton decides is for hosts: the signature is what the rule asks for in
+// front of it, which holds wherever the rule does.
+//
 // Rules for DNS are for TCP, too, where messages stand in a stream: of those the half that is about UDP is
 // decided (Lowered::over_tcp_too).
 //
@@ -15,6 +18,7 @@
 // these.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "gpu/rule_source.hpp"
@@ -39,6 +43,8 @@ struct Lowered {
   // What the rule does; late: once the host knows more than the signature, which alerts (gpu::RuleHead).
   gpu::signatures::Action action = gpu::signatures::Action::alert;
   bool late = false;
+  // What hosts are to ask, too; nullptr: nothing. Then the signature asks for less than the rule.
+  std::shared_ptr<const gpu::signatures::HostPart> rest{};
 };
 
 // The keywords that stand in the way, and of how many rules.

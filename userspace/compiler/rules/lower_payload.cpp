@@ -85,9 +85,12 @@ class Lowering {
         take(std::get<Condition>(buffer_.matches[i]));
     }
     fast_pattern();
+    made_.matches_nothing = std::all_of(made_.steps.begin(), made_.steps.end(),
+                                        [&](const sig::Step& step) { return may_match_nothing(step); });
     if (is_name() && extracts_ + computes_ != 0)
       not_yet(extracts_ != 0 ? "byte_extract" : "byte_math", "no numbers of a name are kept");
     if (made_.not_yet.empty()) place_contents();
+    if (made_.not_yet.empty()) divide();
     return std::move(made_);
   }
 
@@ -159,18 +162,27 @@ class Lowering {
       limits.has_depth = true;
     }
     if (content.within || content.distance) from_position();
-    if (!content.negated) position_is_known_ = true;
+    if (!content.negated) position_is_of_.reset();
     // It is relative to the content or expression in front of it, whatever stands between them.
-    if (last_content_ && (content.within || (content.distance && content.negated)))
-      this->content(*last_content_).tried_again = true;
-    last_content_ = made_.steps.size();
-    last_is_regex_ = false;
-    last_is_content_ = true;
+    if (content.within || (content.distance && (content.negated || !last_content()))) try_again();
+    last_match_ = made_.steps.size();
+    last_is_match_ = true;
     made_.steps.emplace_back(std::move(made));
     limits_.push_back({made_.steps.size() - 1, limits, variables});
   }
 
   sig::Content& content(std::size_t step) { return std::get<sig::Content>(made_.steps[step]); }
+  // The last of contents and expressions, if it is a content.
+  sig::Content* last_content() {
+    return last_match_ ? std::get_if<sig::Content>(&made_.steps[*last_match_]) : nullptr;
+  }
+  // A step is relative to it.
+  void try_again() {
+    if (!last_match_) return;
+    std::visit(sig::Visitor{[](sig::Content& one) { one.tried_again = true; },
+                            [](sig::Expression& one) { one.tried_again = true; }, [](auto&) {}},
+               made_.steps[*last_match_]);
+  }
 
   struct Variables {
     std::optional<u8> offset, depth, distance, within;
@@ -189,7 +201,7 @@ class Lowering {
     for (std::size_t step = 0; step < made_.steps.size(); step++) {
       for (; other != others_.end() && *other == step; ++other) all.emplace_back();
       const bool is_content = next != limits_.end() && next->step == step;
-      const auto* const regex = std::get_if<sig::Regex>(&made_.steps[step]);
+      const auto* const regex = std::get_if<sig::Expression>(&made_.steps[step]);
       all.push_back({is_content ? &next->limits : nullptr, regex != nullptr && regex->relative});
       if (is_content) next++->limits.ends = content(step).ends;
     }
@@ -241,18 +253,18 @@ class Lowering {
     return {static_cast<u8>(from.bytes), amount(keyword, from.offset), from.relative, from.little_endian,
             base_of(from.digits)};
   }
-  // The step is relative to what stands in front of it; in a name, to the last content there, whatever stands
-  // between them.
+  // The step is relative to what stands in front of it; in a name, to the last content or expression there,
+  // whatever stands between them.
   void follows(std::string_view keyword, bool relative) {
     if (!relative) return;
     from_position();
-    if (last_content_ && (last_is_content_ || is_name())) content(*last_content_).tried_again = true;
-    if (!last_content_ && !last_is_regex_ && is_name() && &buffer_ != first_name())
+    if (last_is_match_ || is_name()) try_again();
+    if (!last_match_ && is_name() && &buffer_ != first_name())
       not_yet(keyword, "Suricata may take it for relative to a content of another name");
   }
   // Which of its matches PCRE2 chooses says where an expression ends.
   void from_position() {
-    if (!position_is_known_) not_yet("pcre", "a later option is relative to its match");
+    if (position_is_of_) expressions_.at(*position_is_of_).automaton.reset();
   }
   const Buffer* first_name() const {
     const auto first = std::find_if(rule_.buffers.begin(), rule_.buffers.end(),
@@ -310,23 +322,79 @@ class Lowering {
   // moves: it says what the position is behind it.
   void behind(std::string_view keyword, bool relative, bool moves = false) {
     follows(keyword, relative);
-    if (moves) position_is_known_ = true;
-    last_is_content_ = false;
+    if (moves) position_is_of_.reset();
+    last_is_match_ = false;
   }
 
   void take(const Regex& regex) {
     if (!regex.captures.empty()) not_yet("pcre", "it keeps what its groups match");
-    auto automaton = automaton_of(regex);
-    if (!automaton) not_yet("pcre", automaton.error());
     if (regex.relative) {
       from_position();
-      if (last_content_) content(*last_content_).tried_again = true;
+      try_again();
     }
-    if (!regex.negated) position_is_known_ = false;
-    last_content_.reset();
-    last_is_regex_ = true;
-    last_is_content_ = false;
-    made_.steps.emplace_back(automaton ? *std::move(automaton) : sig::Regex{});
+    last_match_ = made_.steps.size();
+    last_is_match_ = true;
+    if (!regex.negated) position_is_of_ = last_match_;
+    auto automaton = automaton_of(regex);
+    expressions_.emplace(*last_match_,
+                         Automaton{automaton ? std::optional(*std::move(automaton)) : std::nullopt,
+                                   regex.negated || regex.matches_empty});
+    made_.steps.emplace_back(
+        sig::Expression{regex.pattern, regex.options, regex.negated, regex.relative, false, {}});
+  }
+
+  // ---- who asks for what
+
+  // Where it is decided by an automaton.
+  struct Automaton {
+    std::optional<sig::Regex> automaton;
+    bool matches_nothing;
+  };
+
+  // In a payload of no bytes.
+  bool may_match_nothing(const sig::Step& step) const {
+    const auto place = static_cast<std::size_t>(&step - made_.steps.data());
+    const auto* const content = std::get_if<sig::Content>(&step);
+    const auto* const at = std::get_if<sig::DataAt>(&step);
+    const auto expression = expressions_.find(place);
+    if (expression == expressions_.end())
+      return (content != nullptr && content->negated) || (at != nullptr && at->negated);
+    const auto& [automaton, matches_nothing] = expression->second;
+    return automaton ? automaton->negated || automaton->empty || automaton->empty_at_end : matches_nothing;
+  }
+
+  // A device stops in front of the first expression that it has not. It gets there for each packet for which
+  // all steps hold: up to there it tries what the host tries. That the contents behind it are somewhere
+  // spares hosts packets, and one may be what the rule is found by.
+  void divide() {
+    std::size_t end = 0;
+    while (end < made_.steps.size() && !is_for_hosts(end)) end++;
+    std::vector<sig::Step> whole = made_.steps;
+    for (auto& [place, one] : expressions_)
+      if (place < end) made_.steps[place] = *std::move(one.automaton);
+    if (end == whole.size()) return;
+    if (!made_.sets.empty()) not_yet("pcre", "a host matches it, and its name is looked up in a set");
+    made_.steps.resize(end);
+    std::optional<sig::FastPattern> fast;
+    for (std::size_t place = 0; place < whole.size(); place++) {
+      const auto* const content = std::get_if<sig::Content>(&whole[place]);
+      if (place >= end && (content == nullptr || content->negated)) continue;
+      if (made_.fast_pattern && made_.fast_pattern->step == place) {
+        fast = made_.fast_pattern;
+        if (place >= end) fast->step = static_cast<u32>(made_.steps.size());
+      }
+      if (place < end) continue;
+      sig::Content somewhere;
+      somewhere.bytes = content->bytes;
+      somewhere.nocase = content->nocase;
+      made_.steps.emplace_back(std::move(somewhere));
+    }
+    made_.fast_pattern = fast;
+    made_.rest = std::move(whole);
+  }
+  bool is_for_hosts(std::size_t step) const {
+    const auto found = expressions_.find(step);
+    return found != expressions_.end() && !found->second.automaton;
   }
 
   // Of a name alone.
@@ -350,9 +418,10 @@ class Lowering {
     const auto offset = amount("isdataat", at.offset);
     // That no byte is behind a content says where it ends.
     if (at.relative) from_position();
-    if (at.relative && at.negated && (last_is_content_ || is_name()) && last_content_ && !offset.variable &&
+    sig::Content* const last = last_content();
+    if (at.relative && at.negated && (last_is_match_ || is_name()) && last != nullptr && !offset.variable &&
         offset.constant == 1) {
-      content(*last_content_).ends = true;
+      last->ends = true;
       return;
     }
     made_.steps.emplace_back(sig::DataAt{offset, at.relative, at.negated});
@@ -379,11 +448,11 @@ class Lowering {
   std::vector<std::size_t> others_;  // steps in front of which a size or a set is asked for
   std::map<std::string, u8, std::less<>> extracted_, computed_;
   u32 extracts_ = 0, computes_ = 0;
-  std::optional<std::size_t> last_content_;
-  bool chopped_ = false;          // of the fast pattern a part is looked for
-  bool last_is_content_ = false;  // of what relative steps may be relative to
-  bool last_is_regex_ = false;    // of contents and expressions
-  bool position_is_known_ = true;
+  std::map<std::size_t, Automaton> expressions_;  // by step
+  std::optional<std::size_t> last_match_;         // the last content or expression
+  std::optional<std::size_t> position_is_of_;  // the expression that says what the position is, if one does
+  bool chopped_ = false;                       // of the fast pattern a part is looked for
+  bool last_is_match_ = false;                 // of what relative steps may be relative to
 };
 
 }  // namespace

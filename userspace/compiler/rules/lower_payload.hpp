@@ -12,10 +12,15 @@ namespace xdpgpu::rules {
 gpu::signatures::Range<u32> range_of(const Range& range);
 
 struct LoweredPayload {
+  // What a device is to ask. Where not all of it can, up to the first expression that none has, and whether
+  // the contents behind it are there at all.
   std::vector<gpu::signatures::Step> steps;
+  // All of it, where a device cannot ask all: what a host is to ask (gpu::signatures::HostPart).
+  std::vector<gpu::signatures::Step> rest;
   std::vector<gpu::signatures::SizeIs> sizes;                // of a name
   std::vector<gpu::signatures::InSet> sets;                  // likewise
   std::optional<gpu::signatures::FastPattern> fast_pattern;  // its buffer is left open
+  bool matches_nothing = true;                               // all steps may match in a payload of no bytes
   std::vector<NotYet> not_yet;
 };
 // buffer: one of the rule's, "payload" or "dns_query".

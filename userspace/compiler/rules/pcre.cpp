@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
+
+#include "userspace/expressions/expressions.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -64,28 +65,6 @@ bool is_irregular(std::string_view pattern) {
 
 }  // namespace
 
-Result<RegexCode> compile_regex(std::string_view pattern, u32 options) {
-  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
-      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
-  if (context == nullptr) return wrong("there is not enough memory for a regular expression");
-  pcre2_set_parens_nest_limit(context.get(), kDeepestRegex);
-  int error = 0;
-  PCRE2_SIZE at = 0;
-  RegexCode code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error,
-                               &at, context.get()),
-                 pcre2_code_free);
-  if (code == nullptr) {
-    PCRE2_UCHAR said[200];
-    if (pcre2_get_error_message(error, said, sizeof(said)) < 0) said[0] = '\0';
-    return wrong(fmt::format("pcre /{}/: {}, at byte {}", pattern, reinterpret_cast<const char*>(said), at));
-  }
-  std::size_t size = 0;
-  if (pcre2_pattern_info(code.get(), PCRE2_INFO_SIZE, &size) != 0 || size > kLargestRegex)
-    return wrong(fmt::format("pcre /{:.40}/ takes {} bytes once it is compiled, more than {}", pattern, size,
-                             kLargestRegex));
-  return code;
-}
-
 Result<Regex> parse_regex(std::string_view text, bool negated) {
   const auto end = text.rfind('/');
   if (!text.starts_with('/') || end == 0)
@@ -116,8 +95,11 @@ Result<Regex> parse_regex(std::string_view text, bool negated) {
     else if (letter != 'B' && letter != 'O')
       return wrong(fmt::format("pcre has no letter '{}', or one too many", letter));
   }
-  if (auto compiled = compile_regex(made.pattern, made.options); !compiled)
-    return wrong(std::move(compiled.error()));
+  const auto compiled = expressions::compile(made.pattern, made.options);
+  if (!compiled) return wrong(compiled.error());
+  u32 matches_empty = 1;
+  if (pcre2_pattern_info(compiled->get(), PCRE2_INFO_MATCHEMPTY, &matches_empty) == 0)
+    made.matches_empty = matches_empty != 0;
   made.irregular = is_irregular(made.pattern);
   return made;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "userspace/compiler/rules/regex.hpp"
+#include "userspace/expressions/expressions.hpp"
 
 #include <fmt/format.h>
 #include <pcre2.h>
@@ -152,7 +153,7 @@ class Parser {
   // ---- what stands beside each other, and in brackets
 
   RegexNode either() {
-    if (++depth_ > kDeepestRegex) not_taken("its brackets are too deep");
+    if (++depth_ > expressions::kDeepest) not_taken("its brackets are too deep");
     const Flags before = flags_;
     RegexNode made;
     made.kind = Kind::either;

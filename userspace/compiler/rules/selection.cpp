@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "userspace/compiler/rules/pcre.hpp"
+#include "userspace/expressions/expressions.hpp"
 
 namespace xdpgpu::rules {
 namespace {
@@ -51,12 +52,12 @@ bool is_silent(const RuleText& rule) {
 }  // namespace
 
 struct TextRegex::Code {
-  RegexCode code;
+  expressions::Code code;
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> limits;
 };
 
 Result<TextRegex> TextRegex::make(std::string_view pattern) {
-  auto code = compile_regex(pattern, 0);
+  auto code = expressions::compile(pattern, 0);
   if (!code) return wrong(std::move(code.error()));
   Code made{*std::move(code), {pcre2_match_context_create(nullptr), pcre2_match_context_free}};
   if (made.limits == nullptr) return wrong("there is not enough memory for a regular expression");
