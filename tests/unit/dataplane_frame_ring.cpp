@@ -38,6 +38,23 @@ TEST(FrameRing, TakesEveryFrameOfItsWorkerAtOnce) {
   }
 }
 
+TEST(FrameRing, KeepsAsManyAsWhoeverGivesAsksFor) {
+  FreeList from({kFirst, 20}), to = FreeList::empty_like(from);
+  FrameRing ring(20);
+  ring.give(from, 8);
+  EXPECT_EQ(from.size(), 8u);
+  EXPECT_EQ(ring.kept(), 8u);
+  EXPECT_EQ(ring.take(to), 12u);
+  ring.give(from, 8);
+  EXPECT_EQ(ring.take(to), 0u);
+  from.pop();
+  ring.give(from, 8);
+  EXPECT_EQ(ring.kept(), 7u) << "fewer than that";
+  ring.give(from);
+  EXPECT_EQ(ring.kept(), 0u);
+  EXPECT_EQ(ring.take(to), 7u);
+}
+
 // Two threads toss frames to each other through two rings: none is lost, doubled or made up.
 TEST(FrameRing, FramesGoFromThreadToThread) {
   constexpr u32 kFrames = 100;

@@ -466,7 +466,7 @@ void Feeder::publish_levels(u64 now_ns) noexcept {
     metrics.frames_fill = static_cast<u32>(receiver.held());
     metrics.worker_frames = free_.capacity();
     metrics.worker_free = free_.size();
-    if (ring_) metrics.worker_free += static_cast<u32>(ring_->given() - ring_->taken());
+    if (ring_) metrics.worker_free += static_cast<u32>(ring_->given() - ring_->taken()) + ring_->kept();
   }
 }
 

@@ -4,6 +4,7 @@
 // that feeds. It has a place for every frame of its worker, each of which has one owner: it cannot overflow.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <vector>
@@ -18,11 +19,12 @@ class FrameRing {
   // frames: that there are at most.
   explicit FrameRing(u32 frames) : places_(std::bit_ceil(frames)) {}
 
-  // Giving: all of `from`, which is empty afterwards.
-  void give(FreeList& from) noexcept {
+  // Giving: all of `from` but for `keep` of them.
+  void give(FreeList& from, u32 keep = 0) noexcept {
     const u64 given = given_.load(std::memory_order_relaxed);
-    const u32 count = from.size();
+    const u32 count = from.size() - std::min(from.size(), keep);
     for (u32 i = 0; i < count; ++i) places_[(given + i) & (places_.size() - 1)] = from.pop();
+    kept_.store(from.size(), std::memory_order_relaxed);
     given_.store(given + count, std::memory_order_release);
   }
   // Taking: all that was given, into `to`; returns how many.
@@ -37,10 +39,13 @@ class FrameRing {
   // Frames given, and taken, since the start. From any thread.
   u64 given() const noexcept { return given_.load(std::memory_order_acquire); }
   u64 taken() const noexcept { return taken_.load(std::memory_order_acquire); }
+  // And kept, when frames were given last.
+  u32 kept() const noexcept { return kept_.load(std::memory_order_relaxed); }
 
  private:
   std::vector<FrameId> places_;
   alignas(64) std::atomic<u64> given_{0};
+  std::atomic<u32> kept_{0};
   alignas(64) std::atomic<u64> taken_{0};
 };
 

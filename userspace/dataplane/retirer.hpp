@@ -62,8 +62,8 @@ class Retirer {
   Retired state(u64 now_ns) const noexcept;
   // Frames that are to be given back.
   u32 freed() const noexcept { return ring_ ? free_.size() : 0; }
-  // Gives them back. After state() was published, so that none is taken before it is counted.
-  void give_back() noexcept { ring_->give(free_); }
+  // Gives them back, but for `keep`. After state() was published, so that none is taken before it is counted.
+  void give_back(u32 keep = 0) noexcept { ring_->give(free_, keep); }
   // Into the metrics: the transmitters' rings, and the frames behind the receive ring.
   void publish_levels() noexcept;
 

@@ -18,6 +18,7 @@ constexpr u64 kPublishEveryNs = 20'000;
 constexpr u64 kLevelsEveryNs = 1'000'000;
 // Frames that go back together, if they come within kPublishEveryNs.
 constexpr u32 kGiveBackStep = 64;
+constexpr u32 kKeptForAnswers = 8;  // frames, as some packets are answered to both ends
 
 std::vector<PortQueue*> plain(const std::vector<std::unique_ptr<PortQueue>>& queues) {
   std::vector<PortQueue*> out;
@@ -246,7 +247,7 @@ void Worker::settle(u64 now_ns) noexcept {
 // Frames are counted before they can be taken.
 void Worker::publish_retired(u64 now_ns) noexcept {
   retired_.publish(retirer_.state(now_ns));
-  retirer_.give_back();
+  retirer_.give_back(kKeptForAnswers);
 }
 
 FrameCount Worker::reclaim() {
