@@ -167,9 +167,13 @@ class Inspection {
   }
   u64 work() const { return work_; }
 
+  // What hosts do for one rule and packet, beside looking for expressions: some 20 million bytes are
+  // compared.
+  static constexpr u64 kMostHostWork = 1'000'000;
+
   bool matches_from(std::size_t at) {
     if (at == steps_.size()) return true;
-    if (++tries_ == sig::kMostTries) {
+    if (++tries_ == sig::kMostTries || (finder_ != nullptr && work_ > kMostHostWork)) {
       over_ = true;
       return false;
     }

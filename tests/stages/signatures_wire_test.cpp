@@ -342,7 +342,7 @@ TEST_P(SignaturesOnTheWire, RulesAskTheHostForWhatNoDeviceDecides) {
   EXPECT_EQ(fate("end key=eee", 30001), "pass");
   ASSERT_TRUE(has_alerts(2));
   EXPECT_EQ(sids(), (std::vector<std::uint64_t>{1, 2}));
-  const Sender sender(left_port());
+  Sender sender(left_port());
   std::vector<std::string> sent;
   for (int i = 0; i < 200; i++) {
     sent.push_back(fmt::format("{}{}", i % 3 == 0 ? "user=ab&again=ac! " : "", i));

@@ -151,6 +151,42 @@ TEST(Expressions, SearchSoManyBytesOfAPacket) {
   EXPECT_EQ(scratch.limits_reached(), before);
 }
 
+// They are looked for in parts, between which the time is looked at.
+TEST(Expressions, ThatSayWhereTheyAreLookedForAreNotDecided) {
+  const auto compiled = [](const std::string& pattern) {
+    sig::HostPart part{{sig::Expression{pattern, 0, false, false, false, {}}}, {}};
+    u64 bytes = 0;
+    return expressions::compile(part, bytes).has_value();
+  };
+  for (const char* const pattern : {"\\Ga", "(a)\\1(*COMMIT)b", "[(]\\G", "a|(*SKIP)b"})
+    EXPECT_FALSE(compiled(pattern)) << pattern;
+  for (const char* const pattern : {"(a)\\1", "\\(*(a)\\1", "[(*](a)\\1", "\\\\[(*](a)\\1"})
+    EXPECT_TRUE(compiled(pattern)) << pattern;
+}
+
+// Made by somebody who knows the expression: cubic, from each byte of a packet.
+TEST(Expressions, TakeSoMuchTimeForAPacket) {
+  const auto cpu_ms = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+  };
+  dataplane::ExpressionScratch scratch;
+  // Many steps from each byte; and few steps, each of which reads to the end.
+  for (const auto& rest :
+       {rest_of("pcre:\"/(a{0,9})(a{0,9})(a{0,9})(a{0,9})\\1\\2\\3x/\";"),
+        rest_of("pcre:\"/(?:[a-z]++=|[a-y]++&)/\";"), rest_of("pcre:\"/(?<![0-9])[a-z]++(?:=|:)(.)\\1/\";")})
+    for (const std::size_t bytes : {1400u, 20'000u}) {
+      const double begin = cpu_ms();
+      EXPECT_FALSE(dataplane::holds(*rest, frame_of(std::string(bytes, 'a')), scratch));
+      EXPECT_LT(cpu_ms() - begin, 400) << bytes << " bytes: 20 ms, and what sanitizers make of them";
+    }
+  EXPECT_GT(scratch.limits_reached(), 0u);
+  // What is dear at the one byte, and cheap at the others, is found where it is.
+  EXPECT_TRUE(dataplane::holds(*rest_of("pcre:\"/(b+)+\\1c|(d)\\2/\";"),
+                               frame_of("bbbbbbbbb" + std::string(1000, 'e') + "dd"), scratch));
+}
+
 TEST(Expressions, TakeNoMemoryBeyondTheirOwn) {
   // With so many groups each step that may be gone back to has more to keep.
   std::string pattern = "^(?:";
@@ -166,6 +202,7 @@ TEST(Expressions, TakeNoMemoryBeyondTheirOwn) {
   sig::HostPart small{{sig::Expression{"(b)\\1", 0, false, false, false, {}}}, {}};
   ASSERT_TRUE(expressions::compile(small, bytes));
   const std::vector<u8> some{'a', 'b', 'b'};
+  finder.begin();
   EXPECT_EQ(finder.find(std::get<sig::Expression>(small.payload[0]), some, 0, at), Found::yes)
       << "it goes on";
   EXPECT_EQ(at, (sig::Range<u32>{1, 3}));

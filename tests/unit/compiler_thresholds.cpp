@@ -71,7 +71,7 @@ Told ours() {
     for (const auto& signature : signatures)
       if (const u16 rule = at++;
           matches(signature, packet.seen) &&
-          of.decide(pipeline, {1, {rule}, 0, {}}, ends, packet.time_ns, 0).told.count == 1)
+          of.decide(pipeline, {1, {rule}, 0, {}}, ends, packet.time_ns, 0, {}).told.count == 1)
         told.emplace(signature.sid, number);
   }
   return told;

@@ -166,7 +166,7 @@ AlertRules::Policies policies_of(u32 generation, std::vector<RuleHead> rules,
 bool take_of(AlertRules& rules, const AlertRules::Policies& policies, u32 generation, u16 pipeline, u16 rule,
              const Ends& ends) {
   const auto* const of = AlertRules::find(policies, generation, pipeline);
-  return of == nullptr || rules.decide(*of, {1, {rule}, 0, {}}, ends, kNow, 0).told.count == 1;
+  return of == nullptr || rules.decide(*of, {1, {rule}, 0, {}}, ends, kNow, 0, {}).told.count == 1;
 }
 
 TEST(AlertRules, AreOfThePolicyThatDecided) {
@@ -239,14 +239,15 @@ class LateRules : public ::testing::Test {
     return rule;
   }
   AlertRules::Decided decide(const std::vector<RuleHead>& rules, std::vector<u16> hold, bool more = false,
-                             std::vector<Suppression> suppressed = {}, bool limit_drops = true) {
+                             std::vector<Suppression> suppressed = {}, bool limit_drops = true,
+                             AlertRules::Rests rests = {}) {
     auto policies = policies_of(5, rules, std::move(suppressed));
     auto& pipeline = policies[0].pipelines[1];
     pipeline.limit_drops = limit_drops;
     xg_alerts alerts{};
     alerts.count = static_cast<u16>(hold.size() | (more ? XG_ALERTS_MORE : 0));
     std::copy(hold.begin(), hold.end(), alerts.rules);
-    return rules_.decide(pipeline, alerts, between(1, 2), kNow, 0);
+    return rules_.decide(pipeline, alerts, between(1, 2), kNow, 0, rests);
   }
   AlertRules rules_;
 };
@@ -291,7 +292,7 @@ TEST_F(LateRules, AreToldAndRejectAsTheySay) {
   auto inside = policies_of(5, rules);
   inside[0].pipelines[1].answers = false;
   const auto unanswered =
-      rules_.decide(inside[0].pipelines[1], {3, {0, 1, 2}, 0, {}}, between(1, 2), kNow, 0);
+      rules_.decide(inside[0].pipelines[1], {3, {0, 1, 2}, 0, {}}, between(1, 2), kNow, 0, {});
   EXPECT_EQ(unanswered.drops, 1u);
   EXPECT_EQ(unanswered.rejects, 0u);
   EXPECT_EQ(decide(rules, {3}).drops, 0u);
@@ -312,6 +313,19 @@ TEST_F(LateRules, BehindThoseThatAreToldMayDropIt) {
   std::vector<RuleHead> others = rules;
   others[6] = rule_of(Type::none, Track::by_src, 0, 0);
   EXPECT_EQ(decide(others, seven, true).drops, 0u) << "those that only alert stand behind those that drop";
+  EXPECT_EQ(decide(others, seven, true, {}, true, {1u << 6, 0}).drops, 0u) << "refused or not";
+  EXPECT_EQ(decide(rules, seven, true, {}, true, {0x7f, 0}).drops, 9u) << "all refused";
+  EXPECT_EQ(decide(rules, seven, false, {}, true, {0x7f, 0}).drops, 0u);
+}
+
+TEST_F(LateRules, OfWhichItIsNotKnownWhetherTheyHoldMeetTheLimit) {
+  const std::vector<RuleHead> rules{late(Action::drop), rule_of(Type::none, Track::by_src, 0, 0, 2)};
+  EXPECT_EQ(decide(rules, {0}, false, {}, true, {0, 1}).drops, 3u);
+  EXPECT_EQ(decide(rules, {0}, false, {}, false, {0, 1}).drops, 0u);
+  EXPECT_EQ(decide(rules, {0}, false, {}, true, {1, 0}).drops, 0u);
+  const auto alert = decide(rules, {1}, false, {}, true, {0, 1});
+  EXPECT_EQ(alert.drops, 0u);
+  EXPECT_EQ(alert.told.count, 0u);
 }
 
 // With a sanitizer this shows what is used after it is gone.

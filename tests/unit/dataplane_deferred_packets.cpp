@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using Does = gpu::signatures::Action;
 using namespace std::chrono_literals;
 
-constexpr u32 kFrames = 512, kBytes = 100, kAnswerAt = 60;
+constexpr u32 kFrames = 512, kSlow = kFrames, kBytes = 100, kAnswerAt = 60;
 // That rules stand at in their pipeline, which is the third one of generation 5.
 constexpr u8 kStage = 1;
 constexpr u32 kPassed = XG_VERDICT(XG_PASS, 0u, 2u, 1u);
@@ -32,14 +32,11 @@ enum : u16 { kDrops, kAlerts, kPlain, kRules };  // rules: the first two have a 
 class Asker : public RuleAsker {
  public:
   explicit Asker(std::atomic<bool>& closed) : closed_(closed) {}
-  u32 refused(const AlertRules::Pipeline& pipeline, const xg_alerts& hold, const xg_metadata&,
-              std::span<const u8> packet) noexcept override {
+  AlertRules::Rests ask(const AlertRules::Pipeline& pipeline, const xg_alerts& hold, const xg_metadata&,
+                        std::span<const u8> packet) noexcept override {
     while (closed_) std::this_thread::sleep_for(1ms);
     asked_bytes = packet.size();
-    u32 refused = 0;
-    for (u32 i = 0; i < hold.count; i++)
-      if (AlertRules::asks(pipeline, hold, i) && packet[kAnswerAt] == 0) refused |= 1u << i;
-    return refused;
+    return {packet[kAnswerAt] == 0 ? AlertRules::asking(pipeline, hold) : 0, 0};
   }
   u64 bounds_reached() const noexcept override { return asked_bytes; }
   std::atomic<std::size_t> asked_bytes{0};
@@ -157,12 +154,16 @@ class Deferred : public testing::Test {
     free_.push_back(number);
   }
   std::vector<u32> released() {
-    u32 frames = 0;
-    const Batch& batch = deferred_->release(order_, frames, [](FrameId id) { return u32{id}; });
-    admitted_ -= frames;
-    order_.begin();
+    const auto place = [](FrameId id) { return u32{id}; };
+    const Batch& batch = deferred_->release(order_, place);
     auto numbers = packets_in(batch);
+    if (numbers.empty()) return numbers;
+    // One of them is on its way for a while.
+    order_.sent(kSlow);
     order_.end(0, batch.next_sequence, false);
+    admitted_ -= deferred_->released(order_, place);
+    EXPECT_LT(retired(), sequence_) << "it has not left";
+    order_.completed(kSlow);
     return numbers;
   }
   std::vector<u32> released_until(std::size_t packets) {
@@ -186,7 +187,7 @@ class Deferred : public testing::Test {
   std::array<xg_alerts, kFrames> alerts_{};
   gpu::Slot slot_{};
   Batch batch_;
-  OrderLog order_{1, kFrames, 0};
+  OrderLog order_{1, kFrames + 1, 0};
   std::atomic<bool> closed_{false};
   Asker* asker_ = nullptr;
   AlertRules rules_;
@@ -225,6 +226,46 @@ TEST_F(Deferred, WaitInTheirFlowsOrderAndNobodyElses) {
   add(7, {});
   EXPECT_THAT(retire(), ElementsAre(7)) << "nothing of its flow waits any more";
   EXPECT_EQ(free_.size(), kFrames);
+}
+
+// A batch that is decided may have to wait itself (FragmentFates) while those in front of its packets go on.
+TEST_F(Deferred, GoOnThoughThoseInFrontWentBeforeTheirBatch) {
+  begin();
+  add(7, {kDrops}, false);
+  EXPECT_TRUE(retire().empty());
+  begin();
+  add(7, {});
+  finisher_.finish(batch_, region_.data());
+  EXPECT_THAT(released_until(1), ElementsAre(0));
+  EXPECT_TRUE(released().empty()) << "its batch is not routed";
+  order_.begin();
+  admitted_ += deferred_->admit(order_, [](FrameId id) { return u32{id}; });
+  order_.end(1, std::array{++sequence_}, false);
+  EXPECT_THAT(released_until(1), ElementsAre(1));
+  EXPECT_FALSE(deferred_->any());
+}
+
+// A first fragment's fate is told before its batch goes on.
+TEST_F(Deferred, FollowedFragmentsDoNotWait) {
+  begin();
+  const u32 at = add(7, {kDrops});
+  auto* const metadata =
+      reinterpret_cast<xg_metadata*>(region_.data() + descriptors_[at].offset - XG_METADATA_SIZE);
+  metadata->flags = XG_PKT_TRACKED;
+  EXPECT_THAT(retire(), ElementsAre(0));
+  EXPECT_EQ(verdicts_[0], XG_VERDICT(XG_DROP, 0u, u32{kStage}, kRules + 1u)) << "it is not known";
+}
+
+// One flow does not take the room of all.
+TEST_F(Deferred, OfOneFlowAreFew) {
+  closed_ = true;
+  begin();
+  for (u32 i = 0; i < DeferredPackets::kOfOneFlow + 1; i++) add(7, {kDrops});
+  add(8, {kDrops});
+  EXPECT_THAT(retire(), ElementsAre(DeferredPackets::kOfOneFlow));
+  EXPECT_EQ(finisher_.unasked(), 1u);
+  closed_ = false;
+  EXPECT_EQ(released_until(DeferredPackets::kOfOneFlow + 1).size(), DeferredPackets::kOfOneFlow + 1);
 }
 
 // Two flows whose hashes fall into one bucket.
@@ -267,7 +308,7 @@ TEST_F(Deferred, DatagramsKeepTheFragmentsThatTheyAreMadeOf) {
   EXPECT_EQ(free_.size(), kFrames);
 }
 
-TEST_F(Deferred, ThatNobodyAnswersAnyMoreGiveTheirFramesBack) {
+TEST_F(Deferred, ThatNobodyAnswersAnyMoreStayWhereTheyAre) {
   closed_ = true;
   begin();
   add(7, {kDrops}, true, 2);
@@ -275,9 +316,9 @@ TEST_F(Deferred, ThatNobodyAnswersAnyMoreGiveTheirFramesBack) {
   EXPECT_TRUE(retire().empty());
   closed_ = false;
   deferred_->stop();
-  deferred_->abandon([&](FrameId id) { give(u64{id} * XG_CHUNK_SIZE); });
-  EXPECT_EQ(free_.size(), kFrames);
+  deferred_->abandon();
   EXPECT_FALSE(deferred_->any());
+  EXPECT_EQ(admitted_, 3u) << "they are in batches, as whoever counts frames has it";
 }
 
 class DeferredFew : public Deferred, public testing::WithParamInterface<bool> {
@@ -333,7 +374,7 @@ TEST_F(Deferred, KeepEachFlowsOrder) {
       std::vector<u16> hold;
       for (u16 rule = 0; rule < kRules; rule++)
         if (random() % 6 == 0) hold.push_back(rule);
-      add(static_cast<u32>(random() % 12), hold, random() % 2 == 0, random() % 16 == 0 ? 3 : 1);
+      add(static_cast<u32>(random() % 24), hold, random() % 2 == 0, random() % 16 == 0 ? 3 : 1);
     }
     went(retire());
     if (random() % 2) went(released());

@@ -84,7 +84,7 @@ std::string log_text(const LogReport& report) {
     text +=
         fmt::format("  {} packets that rules asked a host about had no room to wait\n", report.rules_unasked);
   if (report.rule_bounds_reached)
-    text += fmt::format("  {} times an expression of a rule was not found, as it would take too long\n",
+    text += fmt::format("  {} packets had a rule's expression not found in them, as it took too long\n",
                         report.rule_bounds_reached);
   for (const auto& output : report.outputs)
     text += fmt::format("  {}: {} lines, {} missed{}\n", output.output, output.lines, output.missed,

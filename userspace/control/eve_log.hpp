@@ -40,7 +40,7 @@ struct LogReport {
   u64 thresholds_forgotten = 0;  // windows of rules' thresholds that made room for others before their end
   u64 rule_bits_forgotten = 0;   // that rules had set, likewise
   u64 rules_unasked = 0;         // packets that rules asked a host about, which had no room for more
-  u64 rule_bounds_reached = 0;   // how often a host did not find an expression, as it would take too long
+  u64 rule_bounds_reached = 0;   // packets in which a host did not find an expression, as it took too long
   std::vector<LogOutputReport> outputs;
   static void fields(auto& self, auto& field) {
     field("alert", self.alert);

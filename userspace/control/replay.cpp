@@ -406,11 +406,10 @@ void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_res
   if (metadata.pipeline >= rules.size() || !rules[metadata.pipeline].rules) return;
   const auto& pipeline = rules[metadata.pipeline];
   const auto ends = dataplane::ends_of(frame, length, metadata, alerts.connection);
-  u32 refused = 0;
+  dataplane::AlertRules::Rests rests;
   if (dataplane::AlertRules::asks(pipeline, alerts))
-    refused = dataplane::refused_by_rest(pipeline, alerts, metadata, whole(buffers), scratch);
-  const auto decided = alert_rules.decide(pipeline, dataplane::AlertRules::without(alerts, refused), ends,
-                                          metadata.rx_time_ns, 0);
+    rests = dataplane::ask_rests(pipeline, alerts, metadata, whole(buffers), scratch);
+  const auto decided = alert_rules.decide(pipeline, alerts, ends, metadata.rx_time_ns, 0, rests);
   dataplane::put_late(decided, pipeline.stage, result);
   const u32 count = dataplane::AlertRules::named(decided.told);
   for (const u16 rule : std::span(decided.told.rules, count)) {

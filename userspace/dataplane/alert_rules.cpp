@@ -236,12 +236,12 @@ Match AlertRules::match(const Pipeline& pipeline, const RuleHead& rule, const En
 }
 
 AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends,
-                                       u64 now_ns, std::size_t worker) noexcept {
+                                       u64 now_ns, std::size_t worker, Rests rests) noexcept {
   Decided decided;
   decided.told.connection = hold.connection;
   const u32 count = named(hold);
   const std::size_t all = pipeline.rules ? pipeline.rules->size() : 0;
-  bool all_late = count != 0;
+  bool all_late = count != 0, may_drop = false;
   for (u32 i = 0; i < count; i++) {
     const u16 number = hold.rules[i];
     if (number >= all) {
@@ -251,6 +251,8 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
     }
     const RuleHead& rule = (*pipeline.rules)[number];
     all_late = all_late && rule.late;
+    may_drop = may_drop || (rule.late && (rests.unasked >> i & 1) != 0);
+    if (((rests.refused | rests.unasked) >> i & 1) != 0) continue;
     if (!has_bits(rule, ends, now_ns)) continue;
     if (pipeline.matches) pipeline.matches->add(worker, number);
     const Match what = match(pipeline, rule, ends, now_ns);
@@ -264,9 +266,9 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
     else
       decided.limited++;
   }
-  // Behind these there is no room for one that may drop it.
-  if (decided.drops == 0 && hold.count & XG_ALERTS_MORE && all_late && pipeline.limit_drops)
-    decided.drops = static_cast<u32>(all) + 1;
+  // Behind those that are all late there may be one that drops it.
+  may_drop = may_drop || (all_late && hold.count & XG_ALERTS_MORE);
+  if (decided.drops == 0 && may_drop && pipeline.limit_drops) decided.drops = static_cast<u32>(all) + 1;
   if (decided.told.count != 0) decided.told.count |= hold.count & XG_ALERTS_MORE;
   return decided;
 }
@@ -276,37 +278,16 @@ bool AlertRules::asks(const Pipeline& pipeline, const xg_alerts& hold, u32 at) n
   return pipeline.rules && rule < pipeline.rules->size() && (*pipeline.rules)[rule].rest != nullptr;
 }
 
+u32 AlertRules::asking(const Pipeline& pipeline, const xg_alerts& hold) noexcept {
+  u32 all = 0;
+  const u32 count = named(hold);
+  for (u32 i = 0; i < count; i++)
+    if (asks(pipeline, hold, i)) all |= 1u << i;
+  return all;
+}
+
 bool AlertRules::asks(const Pipeline& pipeline, const xg_alerts& hold) noexcept {
-  const u32 count = named(hold);
-  for (u32 i = 0; i < count; i++)
-    if (asks(pipeline, hold, i)) return true;
-  return false;
-}
-
-xg_alerts AlertRules::without(const xg_alerts& hold, u32 left_out) noexcept {
-  xg_alerts rest{};
-  rest.connection = hold.connection;
-  const u32 count = named(hold);
-  for (u32 i = 0; i < count; i++)
-    if (!(left_out >> i & 1)) rest.rules[rest.count++] = hold.rules[i];
-  rest.count |= hold.count & XG_ALERTS_MORE;
-  return rest;
-}
-
-AlertRules::Decided AlertRules::decide_unasked(const Pipeline& pipeline, const xg_alerts& hold,
-                                               const Ends& ends, u64 now_ns, std::size_t worker) noexcept {
-  u32 left_out = 0;
-  bool may_drop = false;
-  const u32 count = named(hold);
-  for (u32 i = 0; i < count; i++) {
-    if (!asks(pipeline, hold, i)) continue;
-    left_out |= 1u << i;
-    may_drop = may_drop || (*pipeline.rules)[hold.rules[i]].late;
-  }
-  Decided decided = decide(pipeline, without(hold, left_out), ends, now_ns, worker);
-  if (decided.drops == 0 && may_drop && pipeline.limit_drops)
-    decided.drops = static_cast<u32>(pipeline.rules->size()) + 1;
-  return decided;
+  return asking(pipeline, hold) != 0;
 }
 
 }  // namespace xdpgpu::dataplane

@@ -131,18 +131,21 @@ class AlertRules {
                        // whether one does, and that drops it; 0: none
     u32 rejects = 0;   // XG_RES_REJECT_*, of all that do
   };
-  // Changes bits, counts. worker: by whose number matches are counted.
+  // What is known of the rests of the rules that hold (RuleHead::rest): bit i for hold.rules[i].
+  struct Rests {
+    u32 refused = 0;  // they do not hold
+    u32 unasked = 0;  // it is not known whether they do
+  };
+  // Changes bits, counts. worker: by whose number matches are counted. Rules of whose rest it is not known
+  // whether it holds are taken not to hold, and where one of them may drop the packet, the policy's `limit`
+  // decides.
   Decided decide(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends, u64 now_ns,
-                 std::size_t worker) noexcept;
-  // Likewise, where the rest of rules (RuleHead::rest) is not asked: those that have one are taken not to
-  // hold, and where one of them may drop the packet, the policy's `limit` decides.
-  Decided decide_unasked(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends, u64 now_ns,
-                         std::size_t worker) noexcept;
+                 std::size_t worker, Rests rests) noexcept;
   // Whether a rule that holds for a packet, by its place in `hold`, has a rest; and whether some do.
   static bool asks(const Pipeline& pipeline, const xg_alerts& hold, u32 at) noexcept;
   static bool asks(const Pipeline& pipeline, const xg_alerts& hold) noexcept;
-  // What is left of the rules that hold without those that a bit is set for, by their places.
-  static xg_alerts without(const xg_alerts& hold, u32 left_out) noexcept;
+  // All that have a rest.
+  static u32 asking(const Pipeline& pipeline, const xg_alerts& hold) noexcept;
   // Of all that hold, those that are named.
   static u32 named(const xg_alerts& hold) noexcept {
     const u32 count = hold.count & ~XG_ALERTS_MORE;

@@ -94,20 +94,21 @@ bool DeferredPackets::take(Batch& batch, u32 at, const AlertRules::Pipeline* pip
   const Assembled* const datagram = batch.assembled_at(at);
   const auto buffers = static_cast<u32>(packet.size());
   const u32 frames = datagram ? static_cast<u32>(datagram->fragments.size()) + 1 : buffers;
-  if (free_.empty() || frames_ + frames > most_frames_ || buffers > XG_PACKET_BUFFERS ||
-      (datagram && datagram->fragments.size() > XG_PACKET_BUFFERS))
+  const u32 flow_hash = metadata_of(region_ + packet.front().offset).flow_hash;
+  // Those of another flow whose hash falls there count, too: there are few.
+  if (in_bucket_[flow_hash % kBuckets] >= kOfOneFlow || free_.empty() || frames_ + frames > most_frames_ ||
+      buffers > XG_PACKET_BUFFERS || (datagram && datagram->fragments.size() > XG_PACKET_BUFFERS))
     return false;
   const u16 number = free_.back();
   free_.pop_back();
   Entry& entry = entries_[number];
   entry.has_rules = pipeline != nullptr;
-  entry.hold = {};
-  entry.refused = 0;
+  entry.hold = batch.slot->alerts != nullptr ? batch.slot->alerts[at] : xg_alerts{};
+  entry.rests = {};
   entry.is_ready = true;
-  entry.flow_hash = metadata_of(region_ + packet.front().offset).flow_hash;
+  entry.flow_hash = flow_hash;
   if (pipeline != nullptr) {
     entry.pipeline = *pipeline;
-    entry.hold = batch.slot->alerts[at];
     entry.is_ready = !AlertRules::asks(*pipeline, entry.hold);
     const auto rules = static_cast<u32>(pipeline->rules ? pipeline->rules->size() : 0);
     entry.limit = pipeline->limit_drops ? XG_VERDICT(XG_DROP, 0u, u32{pipeline->stage}, rules + 1) : 0;
@@ -152,52 +153,17 @@ void DeferredPackets::add(Entry& entry) noexcept {
   results_[at] = entry.decision.result;
   edits_[at] = entry.decision.edit;
   adjusts_[at] = entry.decision.adjust;
-  alerts_[at] = {};
+  alerts_[at] = entry.hold;
   if (!entry.has_rules) return;
   const u8* const frame = region_ + packet.front().offset;
   const xg_metadata metadata = metadata_of(frame);
   const Ends ends = ends_of(frame, packet.front().length, metadata, entry.hold.connection);
-  const auto decided = rules_.decide(entry.pipeline, AlertRules::without(entry.hold, entry.refused), ends,
-                                     metadata.rx_time_ns, worker_);
+  const auto decided =
+      rules_.decide(entry.pipeline, entry.hold, ends, metadata.rx_time_ns, worker_, entry.rests);
   count(limited_, decided.limited);
   alerts_[at] = decided.told;
   put_late(decided, entry.pipeline.stage, results_[at]);
   entry.pipeline = {};
-}
-
-u32 DeferredPackets::collect() noexcept {
-  batch_.count = batch_.later = batch_.assembled_count = batch_.fragments_count = released_ = 0;
-  batch_.audit = false;
-  bool any = std::exchange(more_, false);
-  for (u16 number = 0; done_.take(number); any = true) entries_[number].is_ready = true;
-  if (!any) return 0;
-  // Those that stay move together; in front of each stand those of its flow that it waits for.
-  u32 frames = 0;
-  std::size_t kept = 0;
-  const std::size_t all = in_order_.size(), admitted = admitted_;
-  for (std::size_t i = 0; i < all; ++i) {
-    const u16 number = in_order_[i];
-    Entry& entry = entries_[number];
-    u16& alike = in_bucket_[entry.flow_hash % kBuckets];
-    const auto end = in_order_.begin() + static_cast<std::ptrdiff_t>(kept);
-    const bool goes =
-        i < admitted && entry.is_ready && (alike == 1 || std::none_of(in_order_.begin(), end, [&](u16 other) {
-                                             return entries_[other].flow_hash == entry.flow_hash;
-                                           }));
-    if (!goes || released_ == kReleasedAtOnce) {
-      more_ = more_ || goes;
-      in_order_[kept++] = number;
-      continue;
-    }
-    add(entry);
-    frames += entry.frames;
-    --alike;
-    --admitted_;
-    free_.push_back(number);
-  }
-  in_order_.resize(kept);
-  frames_ -= frames;
-  return frames;
 }
 
 // ---- the other thread -----------------------------------------------------------------------------------
@@ -227,7 +193,7 @@ void DeferredPackets::answer(Entry& entry) noexcept {
     bytes = {bytes_.data(), filled};
   }
   const xg_metadata metadata = metadata_of(region_ + packet.front().offset);
-  entry.refused = asker_->refused(entry.pipeline, entry.hold, metadata, bytes);
+  entry.rests = asker_->ask(entry.pipeline, entry.hold, metadata, bytes);
   bounds_reached_.store(asker_->bounds_reached(), std::memory_order_relaxed);
 }
 

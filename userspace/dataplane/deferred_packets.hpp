@@ -11,12 +11,14 @@
 // for so many; where it is full, the policy's `limit` decides.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu/doorbell.hpp"
@@ -30,12 +32,11 @@ namespace xdpgpu::dataplane {
 class RuleAsker {
  public:
   virtual ~RuleAsker() = default;
-  // Of the rules that hold as far as the device can tell, those that do not by their rest: bit i for
-  // hold.rules[i]. packet: whole, one byte behind the other, from its Ethernet header on. Bounded in time and
-  // memory.
-  virtual u32 refused(const AlertRules::Pipeline& pipeline, const xg_alerts& hold,
-                      const xg_metadata& metadata, std::span<const u8> packet) noexcept = 0;
-  // How often a bound was reached, so that a rule was taken not to hold.
+  // What is known of the rests of the rules that hold as far as the device can tell. packet: whole, one byte
+  // behind the other, from its Ethernet header on. Bounded in time and memory.
+  virtual AlertRules::Rests ask(const AlertRules::Pipeline& pipeline, const xg_alerts& hold,
+                                const xg_metadata& metadata, std::span<const u8> packet) noexcept = 0;
+  // Of how many packets a bound was reached, so that a rule was taken not to hold.
   virtual u64 bounds_reached() const noexcept = 0;
 };
 
@@ -43,6 +44,7 @@ class RuleAsker {
 class DeferredPackets {
  public:
   static constexpr u32 kPackets = 512;        // that may wait
+  static constexpr u32 kOfOneFlow = 64;       // of them, of one flow
   static constexpr u32 kReleasedAtOnce = 64;  // that go on together
 
   // region: of all frames. rules: of all workers together; outlive it. worker: by whose number matches are
@@ -78,7 +80,10 @@ class DeferredPackets {
       const Entry& entry = entries_[in_order_[admitted_]];
       order.sent(place(frame_of(entry.descriptors[0].offset)));
       frames += entry.frames;
-      if (!entry.is_ready) ask(in_order_[admitted_]);
+      if (entry.is_ready)
+        more_ = true;  // those in front of it may have gone on already
+      else
+        ask(in_order_[admitted_]);
     }
     ring_if_asked();
     return frames;
@@ -86,23 +91,23 @@ class DeferredPackets {
 
   // ---- and back
 
-  // Those that may go on now, as a batch that is decided, their flows' order kept, at most kReleasedAtOnce;
-  // no packets: none. It is there until the next call. frames: how many they have.
+  // Those that may go on now, as a batch that is decided, their flows' order kept: at most kReleasedAtOnce,
+  // of one batch that they were taken of; no packets: none. It is there until the next call. place: see
+  // admit().
   template <class Place>
-  Batch& release(OrderLog& order, u32& frames, Place&& place) noexcept {
-    frames = collect();
-    for (u32 i = 0; i < released_; ++i) order.completed(place(frame_of(first_offsets_[i])));
+  Batch& release(OrderLog& order, Place&& place) noexcept {
+    collect([&](const Entry& entry) { return order.entry_of(place(first_frame(entry))); });
+    if (released_ != 0) order.resume(place(frame_of(first_offsets_[0])));
     return batch_;
   }
-  // When nobody runs any more: what waits is given up; give_up(frame) takes each frame.
-  template <class GiveUp>
-  void abandon(GiveUp&& give_up) noexcept {
-    for (const u16 number : in_order_) {
-      const Entry& entry = entries_[number];
-      for (u32 i = 0; i < entry.fragments_count; ++i) give_up(frame_of(entry.fragments[i].offset));
-      const u32 own = entry.fragments_count ? 1 : entry.descriptors_count;
-      for (u32 i = 0; i < own; ++i) give_up(frame_of(entry.descriptors[i].offset));
-    }
+  // Once that batch is routed. Returns how many frames its packets have.
+  template <class Place>
+  u32 released(OrderLog& order, Place&& place) noexcept {
+    for (u32 i = 0; i < released_; ++i) order.completed(place(frame_of(first_offsets_[i])));
+    return released_frames_;
+  }
+  // When nobody runs any more: what waits stays where it is, as what is in other batches does.
+  void abandon() noexcept {
     in_order_.clear();
     admitted_ = frames_ = 0;
   }
@@ -122,10 +127,10 @@ class DeferredPackets {
     u8 descriptors_count = 0, fragments_count = 0;
     u8 port = 0;
     bool audit = false;
-    bool has_rules = false;  // `pipeline` and `hold` are known
-    bool is_ready = false;   // the thread has answered, or was not asked
-    u32 refused = 0;         // RuleAsker's word
-    u32 limit = 0;           // limit_behind() it
+    bool has_rules = false;   // `pipeline` and `hold` are known
+    bool is_ready = false;    // the thread has answered, or was not asked
+    AlertRules::Rests rests;  // RuleAsker's word
+    u32 limit = 0;            // limit_behind() it
     std::array<xg_descriptor, XG_PACKET_BUFFERS> descriptors;
     std::array<xg_descriptor, XG_PACKET_BUFFERS> fragments;
   };
@@ -156,8 +161,10 @@ class DeferredPackets {
   void ring_if_asked() noexcept {
     if (!asked_.empty()) bell_.ring();
   }
-  // Fills batch_; returns how many frames its packets have.
-  u32 collect() noexcept;
+  static FrameId first_frame(const Entry& entry) noexcept { return frame_of(entry.descriptors[0].offset); }
+  // Fills batch_ with those of one entry of the order log.
+  template <class EntryOf>
+  void collect(EntryOf&& entry_of) noexcept;
   void add(Entry& entry) noexcept;
   const Entry* first_of(u32 flow_hash) const noexcept;
   void run() noexcept;
@@ -187,7 +194,7 @@ class DeferredPackets {
   std::vector<xg_adjust> adjusts_;
   std::vector<xg_alerts> alerts_;
   std::array<u64, kReleasedAtOnce> first_offsets_{};
-  u32 released_ = 0;
+  u32 released_ = 0, released_frames_ = 0;
 
   Numbers asked_, done_;
   gpu::Doorbell bell_;
@@ -196,5 +203,43 @@ class DeferredPackets {
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
+
+// Those that stay move together; in front of each stand those of its flow that it waits for.
+template <class EntryOf>
+void DeferredPackets::collect(EntryOf&& entry_of) noexcept {
+  batch_.count = batch_.later = batch_.assembled_count = batch_.fragments_count = 0;
+  batch_.audit = false;
+  released_ = released_frames_ = 0;
+  bool any = std::exchange(more_, false);
+  for (u16 number = 0; done_.take(number); any = true) entries_[number].is_ready = true;
+  if (!any) return;
+  u32 of = 0;
+  std::size_t kept = 0;
+  const std::size_t all = in_order_.size(), admitted = admitted_;
+  for (std::size_t i = 0; i < all; ++i) {
+    const u16 number = in_order_[i];
+    Entry& entry = entries_[number];
+    u16& alike = in_bucket_[entry.flow_hash % kBuckets];
+    const auto end = in_order_.begin() + static_cast<std::ptrdiff_t>(kept);
+    const bool goes =
+        i < admitted && entry.is_ready && (alike == 1 || std::none_of(in_order_.begin(), end, [&](u16 other) {
+                                             return entries_[other].flow_hash == entry.flow_hash;
+                                           }));
+    const bool fits = goes && released_ != kReleasedAtOnce && (released_ == 0 || entry_of(entry) == of);
+    if (!fits) {
+      more_ = more_ || goes;
+      in_order_[kept++] = number;
+      continue;
+    }
+    of = entry_of(entry);
+    add(entry);
+    released_frames_ += entry.frames;
+    --alike;
+    --admitted_;
+    free_.push_back(number);
+  }
+  in_order_.resize(kept);
+  frames_ -= released_frames_;
+}
 
 }  // namespace xdpgpu::dataplane

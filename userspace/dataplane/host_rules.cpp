@@ -37,8 +37,7 @@ gpu::reference::SignaturePacket seen_of(const xg_metadata& metadata, std::span<c
 HostPacket::HostPacket(const xg_metadata& metadata, std::span<const u8> frame, bool inside)
     : seen_(seen_of(metadata, frame, inside)) {}
 
-bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch) noexcept {
-  scratch.finder_.begin();
+bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch) {
   return packet.seen_.judged && gpu::reference::rest_holds(part, packet.seen_, scratch.finder_);
 }
 
@@ -46,21 +45,25 @@ bool holds(const HostPart& part, std::span<const u8> frame, ExpressionScratch& s
   xg_metadata metadata;
   const auto length = static_cast<u32>(frame.size());
   parse_metadata(frame.data(), length, length, 0, {}, 0, 0, &metadata);
+  scratch.begin();
   return holds(part, HostPacket(metadata, frame, false), scratch);
 }
 
-u32 refused_by_rest(const AlertRules::Pipeline& pipeline, const xg_alerts& hold, const xg_metadata& metadata,
-                    std::span<const u8> frame, ExpressionScratch& scratch) noexcept try {
+AlertRules::Rests ask_rests(const AlertRules::Pipeline& pipeline, const xg_alerts& hold,
+                            const xg_metadata& metadata, std::span<const u8> frame,
+                            ExpressionScratch& scratch) noexcept try {
   const HostPacket packet(metadata, frame, pipeline.inner);
-  u32 refused = 0;
+  scratch.begin();
+  AlertRules::Rests rests;
   const u32 count = AlertRules::named(hold);
-  for (u32 i = 0; i < count; ++i)
-    if (AlertRules::asks(pipeline, hold, i) &&
-        !holds(*(*pipeline.rules)[hold.rules[i]].rest, packet, scratch))
-      refused |= 1u << i;
-  return refused;
+  for (u32 i = 0; i < count; ++i) {
+    if (!AlertRules::asks(pipeline, hold, i)) continue;
+    if (holds(*(*pipeline.rules)[hold.rules[i]].rest, packet, scratch)) continue;
+    (scratch.is_spent() ? rests.unasked : rests.refused) |= 1u << i;
+  }
+  return rests;
 } catch (const std::bad_alloc&) {
-  return 0;
+  return {0, AlertRules::asking(pipeline, hold)};
 }
 
 }  // namespace xdpgpu::dataplane

@@ -24,12 +24,15 @@ using gpu::signatures::HostPart;
 // What a thread matches expressions with. It takes all its memory when it is made.
 class ExpressionScratch {
  public:
-  // How often an expression has reached a limit, and was taken for one that does not match.
+  // Before each packet.
+  void begin() noexcept { finder_.begin(); }
+  // Whether this packet has taken all that it may: what was not found may be there.
+  bool is_spent() const noexcept { return finder_.is_spent(); }
+  // Packets of which an expression has reached a limit, and was taken for one that does not match.
   u64 limits_reached() const noexcept { return finder_.limits_reached(); }
 
  private:
-  friend bool holds(const HostPart& part, const class HostPacket& packet,
-                    ExpressionScratch& scratch) noexcept;
+  friend bool holds(const HostPart& part, const class HostPacket& packet, ExpressionScratch& scratch);
   expressions::Finder finder_;
 };
 
@@ -40,28 +43,30 @@ class HostPacket {
   HostPacket(const xg_metadata& metadata, std::span<const u8> frame, bool inside);
 
  private:
-  friend bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch) noexcept;
+  friend bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch);
   gpu::reference::SignaturePacket seen_;
 };
 
 // Whether the rest of a rule holds for a packet for which its signature holds. Takes microseconds, but of a
 // packet that is made for it up to what the limits let it (userspace/expressions/expressions.hpp).
-bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch) noexcept;
+bool holds(const HostPart& part, const HostPacket& packet, ExpressionScratch& scratch);
 
 // The same of a frame by itself, whose headers are read anew.
 bool holds(const HostPart& part, std::span<const u8> frame, ExpressionScratch& scratch);
 
-// Of the rules that hold for a packet as far as the device can tell, those that do not by their rest: bit i
-// for hold.rules[i]. frame: as HostPacket has it. Without memory for it all of them hold.
-u32 refused_by_rest(const AlertRules::Pipeline& pipeline, const xg_alerts& hold, const xg_metadata& metadata,
-                    std::span<const u8> frame, ExpressionScratch& scratch) noexcept;
+// What is known of the rests of rules that hold for a packet as far as the device can tell: those that were
+// not asked any more as the packet took too long are `unasked`. frame: as HostPacket has it. Without memory
+// for it none is asked.
+AlertRules::Rests ask_rests(const AlertRules::Pipeline& pipeline, const xg_alerts& hold,
+                            const xg_metadata& metadata, std::span<const u8> frame,
+                            ExpressionScratch& scratch) noexcept;
 
 // Asks for the rest of rules.
 class HostAsker final : public RuleAsker {
  public:
-  u32 refused(const AlertRules::Pipeline& pipeline, const xg_alerts& hold, const xg_metadata& metadata,
-              std::span<const u8> packet) noexcept override {
-    return refused_by_rest(pipeline, hold, metadata, packet, scratch_);
+  AlertRules::Rests ask(const AlertRules::Pipeline& pipeline, const xg_alerts& hold,
+                        const xg_metadata& metadata, std::span<const u8> packet) noexcept override {
+    return ask_rests(pipeline, hold, metadata, packet, scratch_);
   }
   u64 bounds_reached() const noexcept override { return scratch_.limits_reached(); }
 

@@ -29,9 +29,18 @@ class OrderLog {
       current_ = (head_ + count_++) % kEntries;
       entries_[current_].port_mask = 0;
       entries_[current_].passed = false;
+    } else {
+      current_ = (head_ + count_ - 1) % kEntries;
     }
     entries_[current_].done_ns = 0;
   }
+  // In place of begin(): something of a batch that was begun before is about to be routed, of which this
+  // frame was sent() and is not completed().
+  void resume(u32 frame) noexcept {
+    current_ = entry_of_[frame];
+    entries_[current_].done_ns = 0;
+  }
+  u32 entry_of(u32 frame) const noexcept { return entry_of_[frame]; }
   void sent(u32 frame) noexcept {
     entry_of_[frame] = static_cast<u8>(current_);
     ++entries_[current_].under_way;

@@ -23,8 +23,9 @@ enum class Told : u8 { sender, receiver };
 // bytes; to the receiver likewise, from the sender. MAC addresses stand as they do on the way there.
 //
 // Nothing, and unchanged, where the packet is malformed, a later fragment, a reset itself, or an ICMP message
-// that is an error or whose type is none that asks or answers, is not from one host to another (RFC 1122,
-// 3.2.2, RFC 4443, 2.4), or carries another one (IP in IP, GRE), of which alone the rule may speak.
+// that is an error (of ICMP, too, one whose type is none that asks or answers), is not from one host to
+// another (RFC 1122, 3.2.2, RFC 4443, 2.4), or carries another one (IP in IP, GRE), of which alone the rule
+// may speak.
 std::optional<u32> answer_rejected(u8* frame, u32 length, u32 bytes, u32 room, Told whom) noexcept;
 
 }  // namespace xdpgpu::dataplane

@@ -79,23 +79,21 @@ bool Retirer::retire(u64 now_ns) noexcept {
 }
 
 bool Retirer::release(u64 now_ns) noexcept {
-  u32 frames = 0;
-  const Batch& batch =
-      deferred_->release(order_, frames, [this](FrameId frame) { return free_.place(frame); });
+  const auto place = [this](FrameId frame) { return free_.place(frame); };
+  const Batch& batch = deferred_->release(order_, place);
   if (batch.count == 0) return false;
   if (events_ && events_->wanted()) [[unlikely]]
     events_->tell(batch, region_, now_ns);
-  order_.begin();
   const Routed routed = router_.route(batch, now_ns);
   order_.end(0, batch.next_sequence, routed.passed);
   moving_ |= routed.moving;
-  frames_ += frames;
+  frames_ += deferred_->released(order_, place);
   return true;
 }
 
 void Retirer::abandon() noexcept {
   router_.abandon();
-  if (deferred_) deferred_->abandon([this](FrameId frame) { free_.push(frame); });
+  if (deferred_) deferred_->abandon();
 }
 
 void Retirer::settle(u64 now_ns) noexcept {

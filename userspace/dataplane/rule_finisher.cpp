@@ -50,10 +50,11 @@ void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
     const auto* const pipeline =
         holds && policies ? AlertRules::find(*policies, metadata.generation, metadata.pipeline) : nullptr;
     const bool asks = pipeline != nullptr && AlertRules::asks(*pipeline, batch.slot->alerts[i]);
-    const bool is_behind =
-        may_wait && !(metadata.flags & XG_PKT_TRACKED) && deferred_->waits(metadata.flow_hash);
+    // What a first fragment comes to is told before its batch goes on (FragmentFates).
+    const bool is_followed = metadata.flags & XG_PKT_TRACKED && batch.assembled_at(i) == nullptr;
+    const bool is_behind = may_wait && !is_followed && deferred_->waits(metadata.flow_hash);
     if (asks || is_behind) {
-      if (deferred_ && deferred_->take(batch, i, pipeline)) continue;
+      if (deferred_ && !is_followed && deferred_->take(batch, i, pipeline)) continue;
       count(unasked_, 1);
       const u32 verdict = is_behind ? deferred_->limit_behind(metadata.flow_hash) : 0;
       if (verdict != 0) {
@@ -65,8 +66,8 @@ void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
     if (pipeline == nullptr) continue;
     xg_alerts& alerts = batch.slot->alerts[i];
     const Ends ends = ends_of(frame, packet.length, metadata, alerts.connection);
-    const auto decided = asks ? rules_.decide_unasked(*pipeline, alerts, ends, metadata.rx_time_ns, worker_)
-                              : rules_.decide(*pipeline, alerts, ends, metadata.rx_time_ns, worker_);
+    const AlertRules::Rests rests{0, asks ? AlertRules::asking(*pipeline, alerts) : 0};
+    const auto decided = rules_.decide(*pipeline, alerts, ends, metadata.rx_time_ns, worker_, rests);
     if (decided.limited != 0) count(limited_, decided.limited);
     alerts = decided.told;
     put_late(decided, pipeline->stage, results[i]);

@@ -63,7 +63,27 @@ Result<Code> compile(std::string_view pattern, u32 options) {
 
 namespace {
 
+// Whether it says itself where it may begin, or whether it is looked for any further: it is looked for in
+// parts.
+bool says_where(std::string_view pattern) {
+  bool in_class = false;
+  for (std::size_t i = 0; i < pattern.size(); i++) {
+    const std::string_view here = pattern.substr(i);
+    if (here.starts_with("\\G") || (!in_class && here.starts_with("(*"))) return true;
+    if (here[0] == '\\')
+      i++;
+    else if (in_class)
+      in_class = here[0] != ']';
+    else
+      in_class = here[0] == '[';
+  }
+  return false;
+}
+
 Result<Code> compile_as_suricata(std::string_view pattern, u32 options) {
+  if (says_where(pattern))
+    return wrong(fmt::format("pcre /{:.40}/ says by \\G or (*...) where it is looked for", pattern));
+  options |= PCRE2_USE_OFFSET_LIMIT;
   auto made = try_to_compile(pattern, options | PCRE2_NO_AUTO_CAPTURE);
   if (made.code == nullptr && made.error == PCRE2_ERROR_BAD_SUBPATTERN_REFERENCE)
     made = try_to_compile(pattern, options);
@@ -166,6 +186,7 @@ Finder::~Finder() = default;
 
 void Finder::begin() noexcept {
   searched_ = 0;
+  has_reached_one_ = false;
   begun_ns_ = thread_time_ns();
 }
 
@@ -173,29 +194,41 @@ bool Finder::is_spent() const noexcept {
   return searched_ >= kMostSearched || (searched_ != 0 && thread_time_ns() - begun_ns_ > kMostTimeNs);
 }
 
+int Finder::match(const sig::Expression& expression, std::span<const u8> subject, std::size_t from,
+                  std::size_t last, u32 steps) noexcept {
+  static constexpr u8 kNothing = 0;
+  pcre2_set_match_limit(memory_->context.get(), steps);
+  pcre2_set_offset_limit(memory_->context.get(), last);
+  return pcre2_match(static_cast<const pcre2_code*>(expression.code.get()),
+                     subject.empty() ? &kNothing : subject.data(), subject.size(), from, 0,
+                     memory_->data.get(), memory_->context.get());
+}
+
 Finder::Found Finder::find(const sig::Expression& expression, std::span<const u8> subject, u32 from,
                            sig::Range<u32>& at) noexcept {
-  static constexpr u8 kNothing = 0;
   const std::size_t size = subject.size();
   if (from > size) return Found::no;
-  const auto* const code = static_cast<const pcre2_code*>(expression.code.get());
-  int said = PCRE2_ERROR_MATCHLIMIT;
-  pcre2_set_match_limit(
-      memory_->context.get(),
-      static_cast<u32>(std::min<u64>(kMostSteps, kMostStepsOfAll / std::max<std::size_t>(size, 1))));
-  if (!is_spent())
-    said = pcre2_match(code, size == 0 ? &kNothing : subject.data(), size, from, 0, memory_->data.get(),
-                       memory_->context.get());
-  if (said == PCRE2_ERROR_NOMATCH) {
-    searched_ += is_anchored(*code) ? 1 : size - from + 1;
-    return Found::no;
+  const bool anchored = is_anchored(*static_cast<const pcre2_code*>(expression.code.get()));
+  const std::size_t end = anchored ? from : size;
+  int said = PCRE2_ERROR_NOMATCH;
+  for (std::size_t begin = from; begin <= end && said == PCRE2_ERROR_NOMATCH;) {
+    const std::size_t last = std::min<std::size_t>(begin + kTogether - 1, end);
+    said = is_spent() ? PCRE2_ERROR_MATCHLIMIT : match(expression, subject, begin, last, kQuickSteps);
+    if (said == PCRE2_ERROR_MATCHLIMIT) {
+      said = PCRE2_ERROR_NOMATCH;
+      for (std::size_t one = begin; one <= last && said == PCRE2_ERROR_NOMATCH; one++)
+        said = is_spent() ? PCRE2_ERROR_MATCHLIMIT : match(expression, subject, one, one, kMostSteps);
+    }
+    searched_ += last - begin + 1;
+    begin = last + 1;
   }
+  if (said == PCRE2_ERROR_NOMATCH) return Found::no;
   if (said < 0) {
-    limits_reached_++;
+    limits_reached_ += !has_reached_one_;
+    has_reached_one_ = true;
     return Found::limit;
   }
   const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(memory_->data.get());
-  searched_ += std::max<PCRE2_SIZE>(ends[0], from) - from + 1;
   at = {static_cast<u32>(std::min(ends[0], size)), static_cast<u32>(std::min(ends[1], size))};
   return Found::yes;
 }

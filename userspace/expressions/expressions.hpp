@@ -30,13 +30,12 @@ inline constexpr u64 kMostBytes = u64{256} << 20;
 inline constexpr u32 kMostSteps = 3500, kMostDepth = 1500;
 // Of memory for steps to go back to, KiB.
 inline constexpr u32 kMostMemory = 4096;
-// Of one packet for one rule, bytes at which an expression may begin, again where it is looked for again.
+// Of one packet, bytes at which expressions may begin, again where they are looked for again; and the
+// thread's own time, after which none is looked for any more. It is looked at in front of each kTogether
+// bytes at which one may begin, or of each by itself where these take more than kQuickSteps steps from one.
 inline constexpr u64 kMostSearched = u64{256} << 10;
-// Steps of one search: of a packet with more than some 4,000 bytes one byte has fewer than kMostSteps.
-inline constexpr u64 kMostStepsOfAll = u64{16} << 20;
-// The thread's own time for one packet and rule, after which none is looked for any more. A search is not
-// stopped in its middle.
-inline constexpr u64 kMostTimeNs = 50'000'000;
+inline constexpr u64 kMostTimeNs = 20'000'000;
+inline constexpr u32 kTogether = 32, kQuickSteps = 350;
 
 using Code = std::shared_ptr<pcre2_real_code_8>;
 // The error is what PCRE2 says, a sentence. options: PCRE2's.
@@ -56,19 +55,24 @@ class Finder final : public gpu::reference::ExpressionFinder {
   Finder(const Finder&) = delete;
   Finder& operator=(const Finder&) = delete;
 
-  // Before each packet and rule: so much may be searched again.
+  // Before each packet: so much may be searched again.
   void begin() noexcept;
   Found find(const gpu::signatures::Expression& expression, std::span<const u8> subject, u32 from,
              gpu::signatures::Range<u32>& at) noexcept override;
-  // How often an expression has reached a limit.
+  // Whether the packet has taken all that it may.
+  bool is_spent() const noexcept;
+  // Packets of which an expression has reached a limit.
   u64 limits_reached() const noexcept { return limits_reached_; }
 
  private:
-  bool is_spent() const noexcept;
+  // PCRE2's own word, of matches that begin from `from` to `last`.
+  int match(const gpu::signatures::Expression& expression, std::span<const u8> subject, std::size_t from,
+            std::size_t last, u32 steps) noexcept;
 
   struct Memory;
   std::unique_ptr<Memory> memory_;
   u64 searched_ = 0, begun_ns_ = 0, limits_reached_ = 0;
+  bool has_reached_one_ = false;  // in this packet
 };
 
 }  // namespace xdpgpu::expressions

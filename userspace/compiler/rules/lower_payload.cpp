@@ -389,6 +389,8 @@ class Lowering {
       somewhere.nocase = content->nocase;
       made_.steps.emplace_back(std::move(somewhere));
     }
+    // No expression is looked for where there is no payload.
+    if (made_.steps.empty() && !is_name()) made_.steps.emplace_back(sig::DataAt{});
     made_.fast_pattern = fast;
     made_.rest = std::move(whole);
   }
