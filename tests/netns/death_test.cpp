@@ -430,8 +430,8 @@ TEST_P(Death, ForWantOfMemoryOpensNothing) {
   EXPECT_NE(outcome.status, 0) << "it was to die of that";
   group.limit(group.limit_file.filename() == "memory.max" ? "max" : "-1");
   EXPECT_EQ(attached_->process().wait(0ms), -1) << "the broker lives: " << said();
-  // The compiler goes first, which costs the command alone. The data plane goes instead, or after it: a compiler
-  // that is started anew takes of the same memory.
+  // The compiler goes first, which costs the command alone. The data plane goes instead, or after it: a
+  // compiler that is started anew takes of the same memory.
   ASSERT_TRUE(eventually([&] { return child() > 0 && life().value("lives", false); }, 30s)) << said();
   EXPECT_TRUE(eventually([&] { return bounces(); })) << said();
   pinging.end();
