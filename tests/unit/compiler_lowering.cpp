@@ -234,6 +234,7 @@ TEST(Lowering, TriesContentsAgainThatExpressionsAreRelativeTo) {
 TEST(Lowering, LeavesExpressionsThatNoDeviceHasToHosts) {
   const auto texts = [](const std::vector<sig::Step>& steps) {
     std::vector<std::string> made;
+    made.reserve(steps.size());
     for (const sig::Step& step : steps)
       made.push_back(std::visit(sig::Visitor{[](const sig::Content& one) {
                                                return one.bytes + (one.negated ? "!" : "") +
