@@ -167,13 +167,14 @@ class Inspection {
   }
   u64 work() const { return work_; }
 
-  // What hosts do for one rule and packet, beside looking for expressions: some 20 million bytes are
-  // compared.
+  // What hosts do at most for one rule and packet, beside looking for expressions.
   static constexpr u64 kMostHostWork = 1'000'000;
 
   bool matches_from(std::size_t at) {
     if (at == steps_.size()) return true;
-    if (++tries_ == sig::kMostTries || (finder_ != nullptr && work_ > kMostHostWork)) {
+    const bool gives_up = finder_ != nullptr && work_ > kMostHostWork;
+    if (gives_up) finder_->give_up();
+    if (++tries_ == sig::kMostTries || gives_up) {
       over_ = true;
       return false;
     }

@@ -57,6 +57,8 @@ class ExpressionFinder {
   // is, from the first byte to the one behind the last, counted from the subject's start.
   virtual Found find(const signatures::Expression& expression, std::span<const u8> subject, u32 from,
                      signatures::Range<u32>& at) noexcept = 0;
+  // What stands beside the expressions takes too much: it is not known whether the rest holds.
+  virtual void give_up() noexcept = 0;
 
  protected:
   ~ExpressionFinder() = default;

@@ -324,6 +324,13 @@ TEST_P(SignaturesOnTheWire, RulesDropByWhatWorkersKnow) {
     EXPECT_EQ(fate("third", kSecond), expected);
   ASSERT_TRUE(has_alerts(3));
   EXPECT_EQ(sids(), (std::vector<std::uint64_t>{2, 3, 3}));
+  // Nobody needs a log for it.
+  Json quiet = Json::parse(std::ifstream(path("policy.json")));
+  quiet.erase("log");
+  write("policy.json", quiet.dump());
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate("get", kFirst), "drop");
+  EXPECT_EQ(fate("often", kSecond), "drop");
   expect_conserved(attached_->pins());
 }
 

@@ -151,6 +151,18 @@ TEST(Expressions, SearchSoManyBytesOfAPacket) {
   EXPECT_EQ(scratch.limits_reached(), before);
 }
 
+// Contents that are looked for again from each byte, each time to the end.
+TEST(Expressions, AreNotAskedForOnceTheStepsBesideThemTakeTooMuch) {
+  dataplane::ExpressionScratch scratch;
+  const auto rest = rest_of("content:\"a\"; content:\"aaaaaaaab\"; within:15000; pcre:\"/(x)\\1/R\";");
+  EXPECT_FALSE(dataplane::holds(*rest, frame_of(std::string(1000, 'a')), scratch));
+  EXPECT_FALSE(scratch.is_spent());
+  EXPECT_FALSE(dataplane::holds(*rest, frame_of(std::string(20'000, 'a')), scratch));
+  EXPECT_TRUE(scratch.is_spent()) << "it is not known, which is the policy's `limit`";
+  EXPECT_EQ(scratch.limits_reached(), 1u);
+  EXPECT_TRUE(dataplane::holds(*rest, frame_of("aaaaaaaaaabxx"), scratch));
+}
+
 // They are looked for in parts, between which the time is looked at.
 TEST(Expressions, ThatSayWhereTheyAreLookedForAreNotDecided) {
   const auto compiled = [](const std::string& pattern) {

@@ -17,6 +17,7 @@
 
 #include "gpu/rule_source.hpp"
 #include "maps/packet.h"
+#include "userspace/dataplane/one_writer.hpp"
 #include "userspace/dataplane/rule_bits.hpp"
 
 namespace xdpgpu::dataplane {
@@ -32,8 +33,7 @@ class RuleMatches {
   // That worker alone; nothing where there is no such rule or worker.
   void add(std::size_t worker, std::size_t rule) noexcept {
     if (rule >= rules_ || worker >= workers_) return;
-    auto& count = counts_[worker * rules_ + rule];
-    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    dataplane::count(counts_[worker * rules_ + rule]);
   }
   // Any thread.
   u64 of(std::size_t rule) const noexcept {

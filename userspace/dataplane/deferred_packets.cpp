@@ -15,11 +15,6 @@ constexpr u64 kLongestSleepNs = 1'000'000'000;
 // The kernel's own verdict on a flow is not for packets that had to wait.
 constexpr u32 kCaching = XG_RES_CACHE | XG_RES_PUBLISHED | XG_RES_EVICTED;
 
-// One writer.
-void count(std::atomic<u64>& counter, u64 more) noexcept {
-  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-}
-
 xg_metadata metadata_of(const u8* frame) noexcept {
   xg_metadata metadata;
   std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
@@ -102,7 +97,6 @@ bool DeferredPackets::take(Batch& batch, u32 at, const AlertRules::Pipeline* pip
   const u16 number = free_.back();
   free_.pop_back();
   Entry& entry = entries_[number];
-  entry.has_rules = pipeline != nullptr;
   entry.hold = batch.slot->alerts != nullptr ? batch.slot->alerts[at] : xg_alerts{};
   entry.rests = {};
   entry.is_ready = true;
@@ -154,7 +148,7 @@ void DeferredPackets::add(Entry& entry) noexcept {
   edits_[at] = entry.decision.edit;
   adjusts_[at] = entry.decision.adjust;
   alerts_[at] = entry.hold;
-  if (!entry.has_rules) return;
+  if (entry.pipeline.rules == nullptr) return;
   const u8* const frame = region_ + packet.front().offset;
   const xg_metadata metadata = metadata_of(frame);
   const Ends ends = ends_of(frame, packet.front().length, metadata, entry.hold.connection);

@@ -119,7 +119,7 @@ class DeferredPackets {
 
  private:
   struct Entry {
-    AlertRules::Pipeline pipeline;  // of those that are asked about
+    AlertRules::Pipeline pipeline;  // whose rules hold for it; without any, none are known
     xg_alerts hold{};
     Decision decision;
     u32 flow_hash = 0;
@@ -127,7 +127,6 @@ class DeferredPackets {
     u8 descriptors_count = 0, fragments_count = 0;
     u8 port = 0;
     bool audit = false;
-    bool has_rules = false;   // `pipeline` and `hold` are known
     bool is_ready = false;    // the thread has answered, or was not asked
     AlertRules::Rests rests;  // RuleAsker's word
     u32 limit = 0;            // limit_behind() it
@@ -182,7 +181,7 @@ class DeferredPackets {
   std::vector<u16> in_bucket_;  // how many wait whose flow's hash falls there
   std::size_t admitted_ = 0;    // of in_order_, in front: their batches are routed
   u32 frames_ = 0;
-  bool more_ = false;  // may go on, and did not fit into the batch
+  bool more_ = false;  // some may go on without an answer that is to come
   std::atomic<u64> limited_{0};
 
   // Of those that go on.

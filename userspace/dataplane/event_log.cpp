@@ -13,11 +13,6 @@ namespace {
 constexpr u32 kHeaderBytes = 128;
 constexpr u32 kDnsBytes = kDnsHeader + kMostDnsName + 4;
 
-// One writer.
-void count(std::atomic<u64>& counter) noexcept {
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
 // Of a packet's first bytes, over all of its buffers; returns how many there were.
 u32 gather(const xg_descriptor* buffer, const u8* region, u8* to, u32 most) noexcept {
   u32 bytes = 0;

@@ -8,11 +8,6 @@ namespace {
 
 constexpr u32 kRejects = XG_RES_REJECT_SENDER | XG_RES_REJECT_RECEIVER;
 
-// One writer.
-void count(std::atomic<u64>& counter, u64 more) noexcept {
-  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 void put_late(const AlertRules::Decided& decided, u8 stage, xg_result& result) noexcept {
@@ -55,7 +50,7 @@ void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
     const bool is_behind = may_wait && !is_followed && deferred_->waits(metadata.flow_hash);
     if (asks || is_behind) {
       if (deferred_ && !is_followed && deferred_->take(batch, i, pipeline)) continue;
-      count(unasked_, 1);
+      count(unasked_);
       const u32 verdict = is_behind ? deferred_->limit_behind(metadata.flow_hash) : 0;
       if (verdict != 0) {
         results[i].verdict = verdict;

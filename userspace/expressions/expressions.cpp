@@ -204,6 +204,17 @@ int Finder::match(const sig::Expression& expression, std::span<const u8> subject
                      memory_->data.get(), memory_->context.get());
 }
 
+Finder::Found Finder::reached_limit() noexcept {
+  limits_reached_ += !has_reached_one_;
+  has_reached_one_ = true;
+  return Found::limit;
+}
+
+void Finder::give_up() noexcept {
+  searched_ = kMostSearched;
+  reached_limit();
+}
+
 Finder::Found Finder::find(const sig::Expression& expression, std::span<const u8> subject, u32 from,
                            sig::Range<u32>& at) noexcept {
   const std::size_t size = subject.size();
@@ -223,11 +234,7 @@ Finder::Found Finder::find(const sig::Expression& expression, std::span<const u8
     begin = last + 1;
   }
   if (said == PCRE2_ERROR_NOMATCH) return Found::no;
-  if (said < 0) {
-    limits_reached_ += !has_reached_one_;
-    has_reached_one_ = true;
-    return Found::limit;
-  }
+  if (said < 0) return reached_limit();
   const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(memory_->data.get());
   at = {static_cast<u32>(std::min(ends[0], size)), static_cast<u32>(std::min(ends[1], size))};
   return Found::yes;

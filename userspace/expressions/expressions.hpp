@@ -59,12 +59,14 @@ class Finder final : public gpu::reference::ExpressionFinder {
   void begin() noexcept;
   Found find(const gpu::signatures::Expression& expression, std::span<const u8> subject, u32 from,
              gpu::signatures::Range<u32>& at) noexcept override;
+  void give_up() noexcept override;
   // Whether the packet has taken all that it may.
   bool is_spent() const noexcept;
   // Packets of which an expression has reached a limit.
   u64 limits_reached() const noexcept { return limits_reached_; }
 
  private:
+  Found reached_limit() noexcept;
   // PCRE2's own word, of matches that begin from `from` to `last`.
   int match(const gpu::signatures::Expression& expression, std::span<const u8> subject, std::size_t from,
             std::size_t last, u32 steps) noexcept;
