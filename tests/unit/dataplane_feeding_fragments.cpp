@@ -219,7 +219,8 @@ TEST_P(FeedingFragments, WaitAndOthersGoOn) {
     for (u32 n = below(30); n; --n) {
       const u32 generation = policies_[policy].generation;
       if (below(3) == 0) {
-        Frame frame = ethernet() + ipv4({.id = static_cast<u16>(++id)}, datagram_payload(id, 40));
+        ++id;
+        Frame frame = ethernet() + ipv4({.id = static_cast<u16>(id)}, datagram_payload(id, 40));
         plain += arrive(frame, generation);
         continue;
       }
