@@ -17,6 +17,7 @@
 
 #include "gpu/reference/read.hpp"
 #include "gpu/reference/signature.hpp"
+#include "tests/unit/compared.hpp"
 #include "tests/unit/compiler_captures.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
@@ -144,7 +145,8 @@ std::map<std::string, u32> differences(const std::string& rules, const std::vect
   std::map<u32, gpu::AlertLimit> limits;
   for (const auto& rule : loaded_of(rules).rules)
     limits.emplace(rule.sid, rule.threshold.value_or(Threshold{}));
-  std::map<std::string, u32> causes;
+  std::map<std::string, u32> causes, suricatas_alone, ours_alone;
+  const u32 same_before = same;
   for (const auto& capture : captures) {
     const auto packets = packets_of(capture_path(capture));
     const auto found = theirs.seen.find({capture, rules});
@@ -166,12 +168,16 @@ std::map<std::string, u32> differences(const std::string& rules, const std::vect
         const std::string cause =
             beyond ? "beyond the limit on steps" : cause_of(packets[i], signature, ours);
         causes[cause]++;
+        (ours ? ours_alone : suricatas_alone)[cause]++;
         if (cause == "said" || cause == "not said")
           ADD_FAILURE() << capture << " packet " << i + 1 << ", sid " << signature.sid << " of " << rules
                         << ": " << (ours ? "ours alone" : "Suricata's alone");
       }
     }
   }
+  xdpgpu::test::tell_compared(
+      rules, captures.size() == 1 ? captures[0] : fmt::format("{} captures", captures.size()),
+      same - same_before, suricatas_alone, ours_alone);
   return causes;
 }
 
