@@ -16,6 +16,7 @@ Answers::Answers(const AnswerOptions& options, StepClock& clock)
       results_(std::size_t{options.depth} * options.batch),
       edits_(results_.size()),
       adjusts_(results_.size()),
+      alerts_(results_.size(), xg_alerts{1, {}, 0, {}}),
       slots_(options.depth),
       order_(options.depth) {
   for (u32 i = 0; i < options.depth; i++) {
@@ -23,6 +24,7 @@ Answers::Answers(const AnswerOptions& options, StepClock& clock)
     slots_[i].results = results_.data() + std::size_t{i} * options.batch;
     slots_[i].edits = edits_.data() + std::size_t{i} * options.batch;
     slots_[i].adjusts = adjusts_.data() + std::size_t{i} * options.batch;
+    slots_[i].alerts = alerts_.data() + std::size_t{i} * options.batch;
     slots_[i].capacity = options.batch;
     slots_[i].index = i;
     free_.push_back(i);
@@ -48,6 +50,10 @@ void Answers::write(gpu::Slot& slot) noexcept {
     if (action == XG_TX || action == XG_REDIRECT) {
       result.flags |= XG_RES_EDIT;
       slot.edits[i] = kEdit;
+    }
+    if (options_.rule_in != 0 && i % options_.rule_in == 0) {
+      result.flags |= XG_RES_ALERTS;
+      slot.alerts[i].count = 1;
     }
     slot.results[i] = result;
   }

@@ -63,6 +63,7 @@ struct AnswerOptions {
   // Verdicts for the kernel: none; written by the device; the worker finds them there; the worker writes
   // them.
   enum class Cache { none, by_device, kept, written } cache = Cache::none;
+  u32 rule_in = 0;  // the first rule holds for one packet in so many, and is told; 0: for none
 };
 
 class Answers final : public gpu::Queue {
@@ -88,6 +89,7 @@ class Answers final : public gpu::Queue {
   std::vector<xg_result> results_;
   std::vector<xg_edit> edits_;
   std::vector<xg_adjust> adjusts_;
+  std::vector<xg_alerts> alerts_;
   std::vector<gpu::Slot> slots_;
   std::vector<u32> free_, order_;
   std::minstd_rand random_;

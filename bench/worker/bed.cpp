@@ -49,6 +49,7 @@ Bed::Bed(const BedOptions& options)
   if (options_.telling != Telling::off)
     selection_.tell(kDrops, options_.telling == Telling::each ? kNoLimit : 1, 1, 0);
   lane_.worker().tell(events_);
+  use_rule();
   lane_.worker().begin(monotonic_ns());
   // Every frame has been sent by then, some more than once, and each time its place is another one.
   if (!options_.shuffled || !answers_) return;
@@ -69,6 +70,24 @@ void Bed::use_device() {
   auto queue = value_of(
       device_->open_queue({.batch_capacity = options_.answers.batch, .depth = options_.answers.depth}));
   lane_.worker().use(std::make_unique<Timed>(std::move(queue), clock_), false);
+}
+
+void Bed::use_rule() {
+  if (options_.ruling == Ruling::none) return;
+  gpu::RuleHead rule{.sid = 1, .msg = "", .category = ""};
+  if (options_.ruling == Ruling::counts) {
+    rule.limit = {gpu::AlertLimit::Type::detection_filter, gpu::AlertLimit::Track::by_src,
+                  gpu::kMostAlertCount, 60};
+    rule.action = gpu::signatures::Action::drop;
+    rule.late = true;
+  }
+  if (options_.ruling == Ruling::sets)
+    rule.bits = {
+        {.what = gpu::RuleBits::What::set, .on = gpu::RuleBits::On::source, .names = {1}, .seconds = 60}};
+  dataplane::AlertRules::Pipeline pipeline{
+      .rules = std::make_shared<const std::vector<gpu::RuleHead>>(1, rule), .suppressed = nullptr};
+  pipeline.stage = 1;
+  selection_.rules().set({{Lane::kGeneration, {pipeline}}}, {});
 }
 
 void Bed::one_turn(u32 packets) noexcept {

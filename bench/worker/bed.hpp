@@ -19,6 +19,10 @@ namespace xdpgpu::bench {
 // and is taken between the turns.
 enum class Telling { off, over_rate, each };
 
+// The one rule that may hold for packets: there is none; it alerts; it drops behind so many of a source that
+// there never are; it sets a bit on the source.
+enum class Ruling { none, alerts, counts, sets };
+
 struct BedOptions {
   AnswerOptions answers{};
   Traffic traffic{};
@@ -30,6 +34,7 @@ struct BedOptions {
   // runs.
   std::string device{}, stage{};
   Telling telling = Telling::off;
+  Ruling ruling = Ruling::none;
 };
 
 struct Spent {
@@ -52,6 +57,7 @@ class Bed {
 
  private:
   void use_device();
+  void use_rule();
   void one_turn(u32 packets) noexcept;
   void take_events() noexcept;
 

@@ -93,6 +93,20 @@ std::vector<Case> make_cases(const Settings& settings) {
       made.name += fmt::format(", {}", what);
       cases.push_back(std::move(made));
     }
+  for (const auto& [ruling, in, what] : {std::tuple(Ruling::none, 0u, "no rules"),
+                                         {Ruling::alerts, 0u, "rules, none holds"},
+                                         {Ruling::alerts, 16u, "a rule holds for one in 16"},
+                                         {Ruling::alerts, 1u, "a rule holds for each"},
+                                         {Ruling::counts, 16u, "a rule that counts holds for one in 16"},
+                                         {Ruling::counts, 1u, "a rule that counts holds for each"},
+                                         {Ruling::sets, 16u, "a rule that sets a bit holds for one in 16"},
+                                         {Ruling::sets, 1u, "a rule that sets a bit holds for each"}}) {
+    Case made = make_case(settings, Way::transmit, batch, true, 64);
+    made.bed.ruling = ruling;
+    made.bed.answers.rule_in = in;
+    made.name += fmt::format(", {}", what);
+    cases.push_back(std::move(made));
+  }
   for (const std::string& device : settings.devices)
     if (device.find('/') == std::string::npos)
       for (const std::string stage : {"l2fwd", "acl"}) {
