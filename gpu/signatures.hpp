@@ -56,7 +56,7 @@ inline constexpr u32 kMostName = 1025, kMostLabels = 255, kMostQuestions = 1024;
 inline constexpr u32 kMostNames = 8;
 
 enum class Action : u8 { alert, pass, drop, reject, reject_dst, reject_both };
-// By which rules count: those that pass first, then those that drop, that reject, that alert.
+// In which order rules count: those that pass, then those that drop, that reject, that alert.
 u32 turn_of(Action action);
 
 // ---- the packet's header -------------------------------------------------------------------------------

@@ -306,6 +306,11 @@ SignaturesSettings random_signatures(Random& random, u32 count,
   for (u32 i = 0; i < count; i++) rules.push_back(make(random, i + 1));
   std::stable_sort(rules.begin(), rules.end(),
                    [&](const auto& a, const auto& b) { return turn_of(a.action) < turn_of(b.action); });
+  // A rule that alerts may stand in front of others, as one does of which a host has more to say.
+  const auto behind_passes =
+      std::find_if(rules.begin(), rules.end(), [](const auto& rule) { return turn_of(rule.action) != 0; });
+  for (auto it = behind_passes; it != rules.end(); ++it)
+    if (it->action == sig::Action::alert && random.one_in(4)) std::rotate(behind_passes, it, it + 1);
   SignaturesSettings settings;
   settings.rules.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(rules));
   settings.work = random.pick(std::array<u32, 3>{256, 384, gpu::kMostSoftwareWork});

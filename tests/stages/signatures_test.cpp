@@ -572,9 +572,15 @@ TEST(SignaturesPlace, IsBehindAllTablesAndNoOtherIsLikeIt) {
       error_of({SignaturesSettings{}, SignaturesSettings{}}),
       "pipeline \"p\", stage 2 (signatures): stage 1 tells of rules, too, and one of a pipeline can: put all "
       "rules into one");
-  EXPECT_EQ(error_of({with({rule_for("a"), rule_for("b", sig::Action::drop)})}),
-            "pipeline \"p\", stage 1 (signatures): its rules are not in order: those that pass come first, "
-            "then those that drop, those that reject");
+  using sig::Action;
+  EXPECT_EQ(error_of({with({rule_for("a", Action::pass), rule_for("b"), rule_for("c", Action::drop),
+                            rule_for("d"), rule_for("e", Action::reject), rule_for("f")})}),
+            "");
+  for (const auto& [first, second] :
+       {std::pair(Action::alert, Action::pass), {Action::drop, Action::pass}, {Action::reject, Action::drop}})
+    EXPECT_EQ(error_of({with({rule_for("a", first), rule_for("b"), rule_for("c", second)})}),
+              "pipeline \"p\", stage 1 (signatures): its rules are not in order: those that pass come first, "
+              "then those that drop, those that reject");
   EXPECT_EQ(error_of({with({rule_for(std::string(9000, 'a'))})}),
             "pipeline \"p\", stage 1 (signatures): its rule 1:0 has a step with a length, a mask, a "
             "variable or an automaton that no device takes");

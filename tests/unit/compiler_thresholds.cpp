@@ -108,28 +108,25 @@ std::string not_yet(const Rule& rule) {
 }
 
 // But for `limit`, by which a rule drops each packet and alerts now and then, whether one is dropped is known
-// late.
-TEST(Thresholds, OfRulesThatDropDecideLateWhatIsDropped) {
+// late; and whether one passes, for `limit`, too.
+TEST(Thresholds, DecideLateWhatBecomesOfPackets) {
   const std::string limit = "threshold:type limit, track by_src, count 1, seconds 60;",
                     both = "threshold:type both, track by_src, count 9, seconds 60;",
                     filter = "detection_filter:track by_src, count 9, seconds 60;";
   EXPECT_EQ(not_yet(rule_of("alert", both)), "");
   EXPECT_EQ(not_yet(rule_of("alert", filter)), "");
-  for (const char* const action : {"drop", "reject"})
-    for (const auto& [options, late] : {std::pair(limit, false), {both, true}, {filter, true}}) {
+  for (const std::string action : {"drop", "reject", "pass"})
+    for (const auto& [options, late] : {std::pair(limit, action == "pass"), {both, true}, {filter, true}}) {
       const Lowered made = lower(rule_of(action, options));
       ASSERT_TRUE(made.signature) << options;
       EXPECT_EQ(made.late, late) << options;
       EXPECT_EQ(made.signature->action == gpu::signatures::Action::alert, late) << options;
     }
-  EXPECT_THAT(not_yet(rule_of("pass", limit)), HasSubstr("threshold: whether it passes depends"));
-  EXPECT_THAT(not_yet(rule_of("pass", filter)), HasSubstr("detection_filter: whether it passes depends"));
   EXPECT_THAT(not_yet(rule_of("alert", "threshold:type limit, track by_src, count 268435456, seconds 1;")),
               HasSubstr("threshold: it counts further"));
 }
 
-// A line may make of a rule that drops one that drops now and then, and of one that passes one that is not
-// decided.
+// A line may make of a rule that drops one that drops now and then.
 TEST(Thresholds, OfAFileTakeTheRulesOwnPlace) {
   const auto given = [](Rule rule, const std::string& lines) {
     const auto limits = parse_limits({"threshold.config", lines}, {}).value();
@@ -138,8 +135,6 @@ TEST(Thresholds, OfAFileTakeTheRulesOwnPlace) {
   };
   const std::string both = "type both, track by_dst, count 9, seconds 60\n";
   EXPECT_TRUE(lower(given(rule_of("drop", ""), "threshold gen_id 1, sig_id 1, " + both)).late);
-  EXPECT_THAT(not_yet(given(rule_of("pass", ""), "threshold gen_id 1, sig_id 1, " + both)),
-              HasSubstr("threshold: whether it passes"));
   const auto own = rule_of("alert", "threshold:type limit, track by_src, count 1, seconds 5;");
   const AlertLimit of_rule{AlertLimit::Type::limit, AlertLimit::Track::by_src, 1, 5},
       of_line{AlertLimit::Type::both, AlertLimit::Track::by_dst, 9, 60};

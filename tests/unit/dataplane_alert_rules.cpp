@@ -303,6 +303,66 @@ TEST_F(LateRules, AreToldAndRejectAsTheySay) {
   EXPECT_EQ(silent.limited, 1u);
 }
 
+TEST_F(LateRules, PassAsOftenAsTheyWouldAlert) {
+  for (const auto& [type, passes] : {std::pair(Type::detection_filter, std::string("0011")),
+                                     {Type::threshold, "0101"},
+                                     {Type::both, "0100"},
+                                     {Type::limit, "1100"}}) {
+    const std::vector<RuleHead> rules{late(Action::pass, type, 2, 10 + static_cast<u32>(type)),
+                                      late(Action::reject), rule_of(Type::none, Track::by_src, 0, 0, 3)};
+    std::string made;
+    for (u32 i = 0; i < 4; i++) {
+      const auto decided = decide(rules, {0, 1, 2});
+      made += decided.drops == 0 ? '1' : '0';
+      EXPECT_EQ(decided.drops, decided.told.count);
+      EXPECT_EQ(decided.rejects != 0, decided.drops != 0);
+    }
+    EXPECT_EQ(made, passes) << static_cast<u32>(type);
+  }
+}
+
+TEST_F(LateRules, ThatAreSuppressedPassNothing) {
+  const std::vector<RuleHead> rules{late(Action::pass), late(Action::drop, Type::none, 0, 2)};
+  EXPECT_EQ(decide(rules, {0, 1}).drops, 0u);
+  EXPECT_EQ(decide(rules, {0, 1}, false, {{1, 1, Suppression::Whose::anybody, {}}}).drops, 2u);
+}
+
+// What a rule passes sets bits all the same, and is neither told of nor counted.
+TEST_F(LateRules, BehindOneThatPassesSetBitsAlone) {
+  using Bits = gpu::RuleBits;
+  RuleHead sets = rule_of(Type::threshold, Track::by_src, 2, 60, 2),
+           asks = late(Action::drop, Type::none, 0, 3);
+  sets.bits = {{.what = Bits::What::set, .on = Bits::On::source, .names = {7}, .seconds = 60}};
+  asks.bits = {{.what = Bits::What::is_set, .on = Bits::On::source, .names = {7}}};
+  const std::vector<RuleHead> rules{late(Action::pass), sets, asks};
+  EXPECT_EQ(decide(rules, {2}).drops, 0u);
+  const auto passed = decide(rules, {0, 1});
+  EXPECT_EQ(passed.told.count, 0u);
+  EXPECT_EQ(passed.limited, 0u);
+  EXPECT_EQ(decide(rules, {2}).drops, 3u);
+  EXPECT_EQ(decide(rules, {1}).told.count, 0u) << "the first one that counts";
+  EXPECT_EQ(decide(rules, {1}).told.count, 1u);
+}
+
+TEST_F(LateRules, OfWhichItIsNotKnownWhetherTheyPassMeetTheLimit) {
+  const std::vector<RuleHead> rules{late(Action::pass), late(Action::reject, Type::none, 0, 2)};
+  EXPECT_EQ(decide(rules, {0, 1}, false, {}, true, {0, 1}).drops, 2u);
+  const auto passed = decide(rules, {0, 1}, false, {}, false, {0, 1});
+  EXPECT_EQ(passed.drops, 0u);
+  EXPECT_EQ(passed.rejects, 0u);
+  EXPECT_EQ(decide(rules, {0}, false, {}, true, {0, 1}).drops, 0u) << "nothing would drop it";
+  EXPECT_EQ(decide(rules, {0, 1}, false, {}, false, {1, 0}).drops, 2u) << "it does not hold";
+}
+
+// One that passes is among the seven, or none of those behind it is looked at.
+TEST_F(LateRules, ThatPassLeaveNothingOpenBehindThem) {
+  std::vector<RuleHead> rules(8, late(Action::drop, Type::detection_filter, 100));
+  rules[0] = late(Action::pass);
+  EXPECT_EQ(decide(rules, {0, 1, 2, 3, 4, 5, 6}, true).drops, 0u);
+  rules[0] = late(Action::pass, Type::detection_filter, 100);
+  EXPECT_EQ(decide(rules, {0, 1, 2, 3, 4, 5, 6}, true).drops, 9u);
+}
+
 // Seven that do not drop it, and one behind them that may: nobody makes a packet so that it goes on.
 TEST_F(LateRules, BehindThoseThatAreToldMayDropIt) {
   const std::vector<RuleHead> rules(8, late(Action::drop, Type::detection_filter, 100));

@@ -62,6 +62,46 @@ TEST(RuleFiles, CountInTheOrderInWhichSuricataDecides) {
   EXPECT_EQ(rules.source.files.size(), 2u);
 }
 
+// Rules that pass by what a host alone knows stand in front of those that drop, and a device takes them for
+// rules that alert. So are all that pass where a host is to set bits of what passes.
+TEST(RuleFiles, ThatPassByWhatHostsKnowStandInFrontOfThoseThatDrop) {
+  const std::string rules =
+      "alert udp any any -> any any (content:\"a\"; sid:1;)\n"
+      "drop udp any any -> any any (content:\"a\"; detection_filter:track by_src, count 5, seconds 9; "
+      "sid:2;)\n"
+      "drop udp any any -> any any (content:\"a\"; sid:3;)\n"
+      "pass udp any any -> any any (content:\"a\"; sid:4;)\n"
+      "pass udp any any -> any any (content:\"a\"; threshold:type limit, track by_src, count 5, seconds 9; "
+      "sid:5;)\n"
+      "pass udp any any -> any any (content:\"a\"; sid:6;)\n";
+  const std::string sets = "alert udp any any -> any any (content:\"a\"; xbits:set,b,track ip_src; sid:7;)\n";
+  const auto late = [](const gpu::FileRules& made) {
+    std::vector<u32> sids;
+    for (std::size_t i = 0; i < made.heads->size(); i++) {
+      const auto& head = (*made.heads)[i];
+      if (head.late) sids.push_back(head.sid);
+      EXPECT_EQ(made.all()[i].action, head.late ? gpu::signatures::Action::alert : head.action);
+    }
+    return sids;
+  };
+  const auto order = [](const gpu::FileRules& made) {
+    std::vector<u32> sids;
+    for (const auto& head : *made.heads) sids.push_back(head.sid);
+    return sids;
+  };
+  const auto plain = read(R"("rules": ["a.rules"])", {{"a.rules", rules}}),
+             suppressed = read(
+                 R"("rules": ["a.rules"], "threshold": "t")",
+                 {{"a.rules", rules}, {"t", "suppress gen_id 1, sig_id 6, track by_src, ip 192.0.2.1\n"}}),
+             with_bits = read(R"("rules": ["a.rules"])", {{"a.rules", rules + sets}});
+  ASSERT_TRUE(plain && suppressed && with_bits);
+  EXPECT_EQ(order(rules_of(*plain)), (std::vector<u32>{4, 6, 5, 3, 2, 1}));
+  EXPECT_EQ(late(rules_of(*plain)), (std::vector<u32>{5, 2}));
+  EXPECT_EQ(order(rules_of(*suppressed)), (std::vector<u32>{4, 5, 6, 3, 2, 1}));
+  EXPECT_EQ(late(rules_of(*suppressed)), (std::vector<u32>{5, 6, 2}));
+  EXPECT_EQ(late(rules_of(*with_bits)), (std::vector<u32>{4, 5, 6, 2}));
+}
+
 TEST(RuleFiles, ThatAreNamedTwiceAreReadOnce) {
   const auto policy = read(R"("rules": ["a.rules", "?.rules", "a.rules"])",
                            {{"a.rules", "alert udp any any -> any any (content:\"a\"; sid:1;)\n"}});

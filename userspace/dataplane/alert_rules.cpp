@@ -241,21 +241,27 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
   decided.told.connection = hold.connection;
   const u32 count = named(hold);
   const std::size_t all = pipeline.rules ? pipeline.rules->size() : 0;
-  bool all_late = count != 0, may_drop = false;
+  bool all_late = count != 0, may_drop = false, may_pass = false, has_passed = false;
   for (u32 i = 0; i < count; i++) {
     const u16 number = hold.rules[i];
     if (number >= all) {
       all_late = false;
-      decided.told.rules[decided.told.count++] = number;
+      if (!has_passed) decided.told.rules[decided.told.count++] = number;
       continue;
     }
     const RuleHead& rule = (*pipeline.rules)[number];
     all_late = all_late && rule.late;
-    may_drop = may_drop || (rule.late && (rests.unasked >> i & 1) != 0);
+    const bool passes = rule.action == gpu::signatures::Action::pass;
+    if (rule.late && (rests.unasked >> i & 1) != 0) (passes ? may_pass : may_drop) = true;
     if (((rests.refused | rests.unasked) >> i & 1) != 0) continue;
-    if (!has_bits(rule, ends, now_ns)) continue;
+    if (!has_bits(rule, ends, now_ns) || has_passed) continue;
     if (pipeline.matches) pipeline.matches->add(worker, number);
     const Match what = match(pipeline, rule, ends, now_ns);
+    // What is silent does not pass, other than it drops.
+    if (passes) {
+      has_passed = what == Match::told;
+      continue;
+    }
     if (what != Match::nothing && rule.action != gpu::signatures::Action::alert) {
       if (decided.drops == 0) decided.drops = number + 1u;
       if (pipeline.answers) decided.rejects |= rejects_of(rule.action);
@@ -266,9 +272,11 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
     else
       decided.limited++;
   }
+  if (has_passed) return decided;
   // Behind those that are all late there may be one that drops it.
   may_drop = may_drop || (all_late && hold.count & XG_ALERTS_MORE);
   if (decided.drops == 0 && may_drop && pipeline.limit_drops) decided.drops = static_cast<u32>(all) + 1;
+  if (may_pass && !pipeline.limit_drops) decided.drops = decided.rejects = 0;
   if (decided.told.count != 0) decided.told.count |= hold.count & XG_ALERTS_MORE;
   return decided;
 }

@@ -136,9 +136,9 @@ class AlertRules {
     u32 refused = 0;  // they do not hold
     u32 unasked = 0;  // it is not known whether they do
   };
-  // Changes bits, counts. worker: by whose number matches are counted. Rules of whose rest it is not known
-  // whether it holds are taken not to hold, and where one of them may drop the packet, the policy's `limit`
-  // decides.
+  // Changes bits, counts. worker: by whose number matches are counted. Behind a rule that passes the packet
+  // others change bits alone. Rules of whose rest it is not known whether it holds are taken not to hold, and
+  // where one may drop the packet, or pass what another one drops, the policy's `limit` decides.
   Decided decide(const Pipeline& pipeline, const xg_alerts& hold, const Ends& ends, u64 now_ns,
                  std::size_t worker, Rests rests) noexcept;
   // Whether a rule that holds for a packet, by its place in `hold`, has a rest; and whether some do.

@@ -48,8 +48,8 @@ class Maker {
       report_.in_list(wrong.place.file, stage_, wrong.place.line, 1, wrong.why);
     if (!loaded.wrong.empty()) return;
     rules::give_thresholds(limits, loaded.rules);
-    lower(loaded.rules, classes, to);
     to.suppressed = std::make_shared<const std::vector<gpu::Suppression>>(rules::suppressions_of(limits));
+    lower(loaded.rules, classes, to);
     if (const u64 filters = rules::rate_filters(limits))
       to.notes.push_back(fmt::format(
           "{} of the lines in {} are rate_filter, which this release does not follow: what their rules do "
@@ -88,6 +88,7 @@ class Maker {
     rules::NotYetCounts not_yet;
     u64 passing = 0, over_tcp_too = 0;
     auto all = rules::lower(rules);
+    const bool some_change_bits = std::any_of(all.begin(), all.end(), changes_bits);
     for (std::size_t i = 0; i < rules.size(); i++) {
       const rules::Rule& rule = rules[i];
       rules::Lowered& lowered = all[i];
@@ -96,6 +97,12 @@ class Maker {
       if (!lowered.signature) {
         passing += rule.header.action == rules::Action::pass;
         continue;
+      }
+      // As for Suricata: packets that pass set bits all the same, and what is suppressed passes nothing.
+      if (lowered.action == sig::Action::pass && !lowered.late &&
+          (some_change_bits || may_be_suppressed(*to.suppressed, rule))) {
+        lowered.late = true;
+        lowered.signature->action = sig::Action::alert;
       }
       const sig::Signature& signature = *lowered.signature;
       const auto category = classes.find(rule.classtype);
@@ -119,9 +126,12 @@ class Maker {
       const auto behind = [](const Made& rule) {
         return std::tuple(rule.signature.priority, rule.signature.gid, rule.signature.sid);
       };
-      // Those that are late are alerts to a device, and count in front of those that only alert.
+      // Those that are late are alerts to a device. Such as pass count in front of all that drop, so that
+      // what does not pass is known with the rest; others in front of those that only alert.
       const auto turn = [](const Made& rule) {
-        return std::pair(turn_of(rule.signature.action), turn_of(rule.head.action));
+        const u32 whole = turn_of(rule.head.action);
+        return rule.head.action == sig::Action::pass ? std::pair(whole, u32{rule.head.late})
+                                                     : std::pair(turn_of(rule.signature.action), whole);
       };
       return std::tuple(turn(one), other.by_bits, behind(one)) <
              std::tuple(turn(other), one.by_bits, behind(other));
@@ -137,6 +147,16 @@ class Maker {
     to.source.sets = sets_of(signatures);
     to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
     to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
+  }
+
+  static bool changes_bits(const rules::Lowered& lowered) {
+    return lowered.signature && std::any_of(lowered.bits.begin(), lowered.bits.end(),
+                                            [](const gpu::RuleBits& one) { return !one.asks(); });
+  }
+  static bool may_be_suppressed(const std::vector<gpu::Suppression>& lines, const rules::Rule& rule) {
+    return std::any_of(lines.begin(), lines.end(), [&](const gpu::Suppression& line) {
+      return (line.gid == 0 || line.gid == rule.gid) && (line.sid == 0 || line.sid == rule.sid);
+    });
   }
 
   // What an operator would else take for decided.

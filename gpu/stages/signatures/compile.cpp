@@ -452,10 +452,15 @@ Check check(const SignaturesSettings& stage) {
   const auto& rules = stage.rules.all();
   if (rules.size() > kMaxSignatures)
     return refuse("it has {} rules, {} are possible: use fewer", rules.size(), kMaxSignatures);
-  if (!std::is_sorted(rules.begin(), rules.end(),
-                      [](const auto& a, const auto& b) { return turn_of(a.action) < turn_of(b.action); }))
-    return refuse(
-        "its rules are not in order: those that pass come first, then those that drop, those that reject");
+  u32 turn = 0;
+  for (const sig::Signature& rule : rules) {
+    if (turn_of(rule.action) < turn)
+      return refuse(
+          "its rules are not in order: those that pass come first, then those that drop, those that reject");
+    // One that alerts stands in front of others where a host decides whether they count.
+    turn =
+        rule.action == sig::Action::alert ? std::max(turn, turn_of(sig::Action::drop)) : turn_of(rule.action);
+  }
   for (const sig::Signature& rule : rules)
     if (const auto why = sig::beyond_bounds(rule))
       return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);

@@ -11,8 +11,9 @@ namespace xdpgpu::gpu {
 // `signatures`: rules of intrusion detection systems, on each packet by itself. gpu/signatures.hpp says for
 // which packets a rule holds.
 //
-// Rules stand in the order in which they count: those that pass a packet, those that drop it (`reject` drops,
-// too; whoever is to be told, the host tells), those that alert (check()). Of all that hold for a packet the
+// Rules stand in the order in which they count: those that pass a packet, those that drop it, and reject it,
+// which drops, too; those that alert anywhere behind what passes, as a host may have more to say of them
+// (check(), gpu::RuleHead::late). Of all that hold for a packet the
 // first one says what becomes of it: a rule that passes lets it go on and has nothing told; one that drops
 // drops it; one that alerts lets it go on. With a rule that drops or alerts the packet's result has
 // XG_RES_ALERTS, and its xg_alerts the first seven that hold, by their positions; XG_ALERTS_MORE, if there

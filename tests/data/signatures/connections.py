@@ -37,7 +37,7 @@ class Rules:
         expire = f",expire {self.random.choice([1, 2, 5])}" if not asks else ""
         return f"xbits:{does},{name},track {self.random.choice(['ip_src', 'ip_dst', 'ip_pair'])}{expire}; "
 
-    def rule(self, sid, group):
+    def rule(self, sid, group, action="alert", more=""):
         protocol = self.random.choice(["tcp", "tcp", "udp", "ip", "icmp"])
         options = self.packet(protocol)
         if self.one_in(2):
@@ -48,7 +48,7 @@ class Rules:
             options += self.bit(group, False)
         if "set" in options and self.one_in(6):
             options += self.random.choice(["noalert; ", "flowbits:noalert; "])
-        return f'alert {protocol} any any -> any any (msg:"{sid}"; {options}sid:{sid};)'
+        return f'{action} {protocol} any any -> any any (msg:"{sid}"; {options}{more}sid:{sid};)'
 
 
 class Wire:

@@ -46,13 +46,6 @@ RuleBits bits_of(const Bits& bits) {
   return made;
 }
 
-std::optional<std::string> not_followed(gpu::signatures::Action action, std::span<const RuleBits> bits) {
-  using Does = gpu::signatures::Action;
-  if (bits.empty() || action == Does::alert) return {};
-  if (action == Does::pass) return "whether it passes what it sets bits of is not known in time";
-  return {};
-}
-
 void settle_bits(std::span<const Rule> rules, std::span<Lowered> lowered) {
   using Bit = std::pair<u32, u64>;
   struct Asks {

@@ -11,9 +11,6 @@ namespace xdpgpu::rules {
 // Of anything but `noalert`.
 gpu::RuleBits bits_of(const Bits& bits);
 
-// Why a rule with these cannot be followed by what packets it holds for alone: a sentence's end.
-std::optional<std::string> not_followed(gpu::signatures::Action action, std::span<const gpu::RuleBits> bits);
-
 // Of what the rules were lowered to, one by one: takes the signatures from those that ask for bits which
 // rules change that are not decided.
 void settle_bits(std::span<const Rule> rules, std::span<Lowered> lowered);

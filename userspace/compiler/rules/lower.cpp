@@ -109,9 +109,6 @@ class Lowering {
     if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
     if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
-    if (const auto why = not_followed(made_.action, bits_)) not_yet(bits_keyword(), *why);
-    if (has_rest() && made_.action == sig::Action::pass)
-      not_yet("pcre", "a host matches it: whether it passes is not known in time");
     late_ = made_.action != sig::Action::alert && (is_counted() || asks_for_bits() || has_rest());
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
     if (has_rest() && not_yet_.empty()) finish_rest();
@@ -237,15 +234,14 @@ class Lowering {
     }
   }
 
-  // Whether what it drops hangs on what hosts alone know: how often it has matched, and bits.
-  bool is_counted() const { return rule_.threshold && rule_.threshold->type != Threshold::Type::limit; }
+  // Whether what it does hangs on what hosts alone know: how often it has matched, and bits. What matches
+  // oftener than a limit says is dropped all the same, and does not pass.
+  bool is_counted() const {
+    return rule_.threshold &&
+           (rule_.threshold->type != Threshold::Type::limit || made_.action == sig::Action::pass);
+  }
   bool asks_for_bits() const {
     return std::any_of(bits_.begin(), bits_.end(), [](const gpu::RuleBits& one) { return one.asks(); });
-  }
-
-  std::string_view bits_keyword() const {
-    const auto is = [](const Condition& one) { return std::holds_alternative<Bits>(one.value); };
-    return std::find_if(rule_.conditions.begin(), rule_.conditions.end(), is)->keyword->name;
   }
 
   // Of a threshold that is not the rule's own, too.

@@ -59,7 +59,6 @@ std::vector<gpu::Suppression> suppressions_of(std::span<const Limit> lines) {
 
 std::optional<std::string> not_limited(const Rule& rule) {
   if (!rule.threshold) return {};
-  if (rule.header.action == Action::pass) return "whether it passes depends on how often it matched";
   if (rule.threshold->count > gpu::kMostAlertCount)
     return fmt::format("it counts further than {}", gpu::kMostAlertCount);
   return {};
