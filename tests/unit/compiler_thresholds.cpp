@@ -41,7 +41,7 @@ Told suricatas() {
     std::string capture, rules;
     u32 sid = 0, packet = 0;
     words >> capture >> rules >> sid;
-    if (capture != "thresholds.pcap") continue;
+    if (capture != "thresholds.pcap" || rules != "thresholds.rules") continue;
     for (char comma = ','; comma == ',' && words >> packet; comma = static_cast<char>(words.get()))
       told.emplace(sid, packet);
   }

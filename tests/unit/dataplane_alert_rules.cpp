@@ -324,7 +324,28 @@ TEST_F(LateRules, PassAsOftenAsTheyWouldAlert) {
 TEST_F(LateRules, ThatAreSuppressedPassNothing) {
   const std::vector<RuleHead> rules{late(Action::pass), late(Action::drop, Type::none, 0, 2)};
   EXPECT_EQ(decide(rules, {0, 1}).drops, 0u);
-  EXPECT_EQ(decide(rules, {0, 1}, false, {{1, 1, Suppression::Whose::anybody, {}}}).drops, 2u);
+  const gpu::signatures::Addresses source{{{v4(1), v4(1)}}, {}};
+  EXPECT_EQ(decide(rules, {0, 1}, false, {{1, 1, Suppression::Whose::source, source}}).drops, 2u);
+  EXPECT_EQ(decide(rules, {0, 1}, false, {{1, 1, Suppression::Whose::anybody, {}}}).drops, 0u)
+      << "it would alert nobody, and does not anyway";
+}
+
+// Of a rule that is suppressed for anybody nobody is told, and that is all: it counts, and drops as often as
+// it says.
+TEST_F(LateRules, ThatAreSuppressedForAnybodyCountAllTheSame) {
+  const std::vector<RuleHead> rules{late(Action::drop, Type::detection_filter, 2, 9)};
+  const gpu::signatures::Addresses source{{{v4(1), v4(1)}}, {}};
+  std::string drops;
+  for (u32 i = 0; i < 4; i++) {
+    const auto decided = decide(rules, {0}, false, {{1, 9, Suppression::Whose::anybody, {}}});
+    drops += decided.drops == 1 ? '1' : '0';
+    EXPECT_EQ(decided.told.count, 0u);
+    EXPECT_EQ(decided.limited, 1u);
+  }
+  EXPECT_EQ(drops, "0011");
+  const std::vector<RuleHead> others{late(Action::drop, Type::detection_filter, 2, 10)};
+  EXPECT_EQ(decide(others, {0}, false, {{1, 10, Suppression::Whose::source, source}}).drops, 1u)
+      << "from whom it is suppressed it drops without being counted";
 }
 
 // What a rule passes sets bits all the same, and is neither told of nor counted.

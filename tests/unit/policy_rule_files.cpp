@@ -93,12 +93,15 @@ TEST(RuleFiles, ThatPassByWhatHostsKnowStandInFrontOfThoseThatDrop) {
              suppressed = read(
                  R"("rules": ["a.rules"], "threshold": "t")",
                  {{"a.rules", rules}, {"t", "suppress gen_id 1, sig_id 6, track by_src, ip 192.0.2.1\n"}}),
+             untold = read(R"("rules": ["a.rules"], "threshold": "t")",
+                           {{"a.rules", rules}, {"t", "suppress gen_id 1, sig_id 6\n"}}),
              with_bits = read(R"("rules": ["a.rules"])", {{"a.rules", rules + sets}});
-  ASSERT_TRUE(plain && suppressed && with_bits);
+  ASSERT_TRUE(plain && suppressed && untold && with_bits);
   EXPECT_EQ(order(rules_of(*plain)), (std::vector<u32>{4, 6, 5, 3, 2, 1}));
   EXPECT_EQ(late(rules_of(*plain)), (std::vector<u32>{5, 2}));
   EXPECT_EQ(order(rules_of(*suppressed)), (std::vector<u32>{4, 5, 6, 3, 2, 1}));
   EXPECT_EQ(late(rules_of(*suppressed)), (std::vector<u32>{5, 6, 2}));
+  EXPECT_EQ(late(rules_of(*untold)), (std::vector<u32>{5, 2})) << "it passes, and nobody is told anyway";
   EXPECT_EQ(late(rules_of(*with_bits)), (std::vector<u32>{4, 5, 6, 2}));
 }
 

@@ -84,24 +84,33 @@ bool is_in(const gpu::signatures::Ranges<Address>& ranges, const Address& addres
   return behind != ranges.begin() && address <= std::prev(behind)->last;
 }
 
-bool is_suppressed(const Suppression& line, const Ends& ends) noexcept {
-  if (line.whose == Suppression::Whose::anybody) return true;
+// Of packets from or for whom a rule is suppressed it is silent, and not counted. One that is suppressed for
+// anybody is counted, and told of nobody.
+enum class Suppressed : u8 { no, untold, silent };
+
+bool is_about(const Suppression& line, const Ends& ends) noexcept {
   const auto& ranges = ends.version == 4 ? line.addresses.v4 : line.addresses.v6;
   return (line.whose != Suppression::Whose::destination && is_in(ranges, ends.src)) ||
          (line.whose != Suppression::Whose::source && is_in(ranges, ends.dst));
 }
 
-bool is_suppressed(const std::vector<Suppression>& lines, const RuleHead& rule, const Ends& ends) noexcept {
+Suppressed suppressed(const std::vector<Suppression>& lines, const RuleHead& rule,
+                      const Ends& ends) noexcept {
   const auto less = [](const auto& one, const auto& other) {
     return std::pair(one.gid, one.sid) < std::pair(other.gid, other.sid);
   };
+  Suppressed found = Suppressed::no;
   for (const auto& [gid, sid] : {std::pair(0u, 0u), std::pair(rule.gid, 0u), std::pair(rule.gid, rule.sid)}) {
     const Suppression wanted{.gid = gid, .sid = sid, .addresses = {}};
     const auto [first, last] = std::equal_range(lines.begin(), lines.end(), wanted, less);
-    if (std::any_of(first, last, [&](const Suppression& line) { return is_suppressed(line, ends); }))
-      return true;
+    for (auto line = first; line != last; ++line) {
+      if (line->whose == Suppression::Whose::anybody)
+        found = Suppressed::untold;
+      else if (is_about(*line, ends))
+        return Suppressed::silent;
+    }
   }
-  return false;
+  return found;
 }
 
 u32 rejects_of(gpu::signatures::Action action) noexcept {
@@ -228,10 +237,11 @@ bool AlertRules::has_bits(const RuleHead& rule, const Ends& ends, u64 now_ns) no
   return true;
 }
 
-// What is suppressed is silent, and not counted.
-Match AlertRules::match(const Pipeline& pipeline, const RuleHead& rule, const Ends& ends,
-                        u64 now_ns) noexcept {
-  if (pipeline.suppressed && is_suppressed(*pipeline.suppressed, rule, ends)) return Match::silent;
+Match AlertRules::match(const Pipeline& pipeline, const RuleHead& rule, const Ends& ends, u64 now_ns,
+                        bool& is_untold) noexcept {
+  const auto how = pipeline.suppressed ? suppressed(*pipeline.suppressed, rule, ends) : Suppressed::no;
+  is_untold = how == Suppressed::untold;
+  if (how == Suppressed::silent) return Match::silent;
   return rule.limit.type == AlertLimit::Type::none ? Match::told : counts_.count(rule, ends, now_ns);
 }
 
@@ -256,7 +266,8 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
     if (((rests.refused | rests.unasked) >> i & 1) != 0) continue;
     if (!has_bits(rule, ends, now_ns) || has_passed) continue;
     if (pipeline.matches) pipeline.matches->add(worker, number);
-    const Match what = match(pipeline, rule, ends, now_ns);
+    bool is_untold = false;
+    const Match what = match(pipeline, rule, ends, now_ns, is_untold);
     // What is silent does not pass, other than it drops.
     if (passes) {
       has_passed = what == Match::told;
@@ -267,7 +278,7 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
       if (pipeline.answers) decided.rejects |= rejects_of(rule.action);
     }
     if (rule.noalert) continue;
-    if (what == Match::told)
+    if (what == Match::told && !is_untold)
       decided.told.rules[decided.told.count++] = number;
     else
       decided.limited++;

@@ -156,7 +156,9 @@ class AlertRules {
 
  private:
   bool has_bits(const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
-  Match match(const Pipeline& pipeline, const gpu::RuleHead& rule, const Ends& ends, u64 now_ns) noexcept;
+  // is_untold: it is told of nobody, whatever comes of it.
+  Match match(const Pipeline& pipeline, const gpu::RuleHead& rule, const Ends& ends, u64 now_ns,
+              bool& is_untold) noexcept;
 
   AlertCounts counts_;
   RuleBits bits_;

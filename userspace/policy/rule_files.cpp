@@ -153,9 +153,11 @@ class Maker {
     return lowered.signature && std::any_of(lowered.bits.begin(), lowered.bits.end(),
                                             [](const gpu::RuleBits& one) { return !one.asks(); });
   }
+  // For some: what is suppressed for anybody is told of nobody, and does what it does.
   static bool may_be_suppressed(const std::vector<gpu::Suppression>& lines, const rules::Rule& rule) {
     return std::any_of(lines.begin(), lines.end(), [&](const gpu::Suppression& line) {
-      return (line.gid == 0 || line.gid == rule.gid) && (line.sid == 0 || line.sid == rule.sid);
+      return line.whose != gpu::Suppression::Whose::anybody && (line.gid == 0 || line.gid == rule.gid) &&
+             (line.sid == 0 || line.sid == rule.sid);
     });
   }
 
