@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A program with what objects of one program can have: variables of every section, a function that is called
- * and one that bpf_loop calls, an atomic, a bounded loop, maps of several types, and one that it does not use.
+ * and one that bpf_loop calls, an atomic, a bounded loop, maps of several types, and one that it does not
+ * use.
  */
 #include <linux/bpf.h>
 
@@ -37,18 +38,19 @@ struct walk {
   __u32 length, sum;
 };
 
-static long one_round(__u32 index, struct walk *walk) {
+static long one_round(__u32 index, struct walk* walk) {
   walk->sum += index * walk->length;
   return 0;
 }
 
 static __attribute__((noinline)) __u32 fold(__u32 value) {
+#pragma clang loop unroll(disable)
   for (int i = 0; i < 8; i++) value = (value >> 1) ^ (value & 1 ? 0xedb88320 : bpf_get_prandom_u32());
   return value;
 }
 
 SEC("xdp")
-int everything(struct xdp_md *ctx) {
+int everything(struct xdp_md* ctx) {
   const __u32 length = ctx->data_end - ctx->data;
   struct walk walk = {.length = length};
   __u32 key = fold(length);
@@ -56,7 +58,7 @@ int everything(struct xdp_md *ctx) {
   __sync_fetch_and_add(&packets, 1);
   bytes += length;
   bpf_loop(4, one_round, &walk, 0);
-  __u64 *count = bpf_map_lookup_elem(&sources, &key);
+  __u64* count = bpf_map_lookup_elem(&sources, &key);
   const __u64 first = walk.sum;
   if (count)
     __sync_fetch_and_add(count, 1);

@@ -10,6 +10,6 @@
 extern int CONFIG_HZ __kconfig;
 
 SEC("xdp")
-int asks_how(struct xdp_md *ctx) { return CONFIG_HZ == 250 ? XDP_DROP : XDP_PASS; }
+int asks_how(struct xdp_md* ctx) { return CONFIG_HZ == 250 ? XDP_DROP : XDP_PASS; }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -12,7 +12,7 @@ struct {
 } events SEC(".maps");
 
 SEC("xdp")
-int missing(struct xdp_md *ctx) {
+int missing(struct xdp_md* ctx) {
   struct bpf_fib_lookup route = {.ifindex = ctx->ingress_ifindex};
   const long result = bpf_fib_lookup(ctx, &route, sizeof(route), 0);
   bpf_ringbuf_output(&events, &route, sizeof(route), 0);

@@ -7,6 +7,6 @@
 #include <bpf/bpf_helpers.h>
 
 SEC("xdp")
-int reads_beyond(struct xdp_md *ctx) { return *(__u8 *)(long)ctx->data ? XDP_DROP : XDP_PASS; }
+int reads_beyond(struct xdp_md* ctx) { return *(__u8*)(long)ctx->data ? XDP_DROP : XDP_PASS; }
 
 char LICENSE[] SEC("license") = "GPL";

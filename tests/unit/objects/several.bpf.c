@@ -28,30 +28,30 @@ struct {
 } next SEC(".maps");
 
 SEC("xdp")
-int first(struct xdp_md *ctx) {
+int first(struct xdp_md* ctx) {
   bpf_tail_call(ctx, &next, ctx->rx_queue_index & 3);
   return XDP_PASS;
 }
 
 SEC("xdp/second")
-int second(struct xdp_md *ctx) {
+int second(struct xdp_md* ctx) {
   __u32 key = 1;
-  void *table = bpf_map_lookup_elem(&tables, &key);
+  void* table = bpf_map_lookup_elem(&tables, &key);
   if (!table) return XDP_DROP;
-  __u64 *value = bpf_map_lookup_elem(table, &key);
+  __u64* value = bpf_map_lookup_elem(table, &key);
   if (!value) return XDP_DROP;
   *value += 1;
   return XDP_TX;
 }
 
 SEC("xdp.frags")
-int long_packets(struct xdp_md *ctx) { return bpf_xdp_adjust_head(ctx, 4) ? XDP_ABORTED : XDP_PASS; }
+int long_packets(struct xdp_md* ctx) { return bpf_xdp_adjust_head(ctx, 4) ? XDP_ABORTED : XDP_PASS; }
 
 SEC("xdp/devmap")
-int for_a_devmap(struct xdp_md *ctx) { return ctx->egress_ifindex ? XDP_PASS : XDP_DROP; }
+int for_a_devmap(struct xdp_md* ctx) { return ctx->egress_ifindex ? XDP_PASS : XDP_DROP; }
 
 SEC("tc")
-int for_tc(struct __sk_buff *skb) {
+int for_tc(struct __sk_buff* skb) {
   bpf_tail_call(skb, &next, 0);
   return skb->len ? 0 : 2;
 }

@@ -6,14 +6,14 @@
 
 #include <bpf/bpf_helpers.h>
 
-int last(struct xdp_md *ctx);
+int last(struct xdp_md* ctx);
 
 struct {
   __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
   __uint(max_entries, 4);
   __type(key, __u32);
-  __array(values, int(struct xdp_md *));
-} next SEC(".maps") = {.values = {[2] = (void *)&last}};
+  __array(values, int(struct xdp_md*));
+} next SEC(".maps") = {.values = {[2] = (void*)&last}};
 
 struct inner {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -29,16 +29,16 @@ struct {
 } tables SEC(".maps") = {.values = {[1] = &one}};
 
 SEC("xdp")
-int last(struct xdp_md *ctx) { return XDP_TX; }
+int last(struct xdp_md* ctx) { return XDP_TX; }
 
 SEC("xdp")
-int first(struct xdp_md *ctx) {
+int first(struct xdp_md* ctx) {
   bpf_tail_call(ctx, &next, 2);
   return XDP_PASS;
 }
 
 SEC("xdp")
-int table(struct xdp_md *ctx) {
+int table(struct xdp_md* ctx) {
   __u32 key = 1;
   return bpf_map_lookup_elem(&tables, &key) ? XDP_PASS : XDP_DROP;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace xdpgpu::programs {
 namespace {
@@ -93,6 +94,9 @@ Result<ElfObject> read_elf(std::span<const std::byte> object) {
   const std::size_t count = table.bytes.size() / sizeof(Elf64_Sym);
   for (std::size_t i = 0; i < count; i++) {
     const auto symbol = at<Elf64_Sym>(table.bytes, i);
+    if (symbol.st_shndx == SHN_UNDEF)
+      if (std::string name = text(strings, symbol.st_name); !name.empty())
+        read.undefined.push_back(std::move(name));
     if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx >= sections->size()) continue;
     if (symbol.st_size > object.size() || symbol.st_value > object.size())
       return Error("has a function that is not in it");

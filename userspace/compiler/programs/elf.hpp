@@ -24,6 +24,7 @@ struct ElfObject {
     u64 begin, end;  // bytes from the section's begin
   };
   std::vector<Function> functions;
+  std::vector<std::string> undefined;    // names of what is to be found elsewhere
   std::vector<std::byte> types_of_code;  // the section .BTF.ext
   std::string license;
 };

@@ -99,49 +99,47 @@ Result<bpf_program*> choose(bpf_object* object, const std::string& name) {
 
 // ---- what is not in an object by itself --------------------------------------------------------------
 
-// The names in a section of the object's types, which is where declarations of others' things stand.
-std::vector<std::string> names_in(const btf* types, std::string_view section, bool variables_alone) {
+// The names in a section of the object's types that are to be found elsewhere. libbpf puts one of its own in
+// the place of functions there.
+std::vector<std::string> undefined_in(const btf* types, const char* section, const ElfObject& elf) {
   std::vector<std::string> names;
-  if (types == nullptr) return names;
-  for (u32 id = 1; id < btf__type_cnt(types); id++) {
-    const btf_type* const type = btf__type_by_id(types, id);
-    if (type == nullptr || !btf_is_datasec(type) ||
-        text(btf__name_by_offset(types, type->name_off)) != section)
-      continue;
-    for (u32 i = 0; i < btf_vlen(type) && names.size() < kMostNamesListed; i++) {
-      const btf_type* const one = btf__type_by_id(types, btf_var_secinfos(type)[i].type);
-      if (one == nullptr || (variables_alone && !btf_is_var(one))) continue;
-      names.push_back(text(btf__name_by_offset(types, one->name_off)));
-    }
+  const std::int32_t id = types != nullptr ? btf__find_by_name_kind(types, section, BTF_KIND_DATASEC) : -1;
+  if (id <= 0) return names;
+  const btf_type* const type = btf__type_by_id(types, static_cast<u32>(id));
+  for (u32 i = 0; i < btf_vlen(type) && names.size() < kMostNamesListed; i++) {
+    const btf_type* const one = btf__type_by_id(types, btf_var_secinfos(type)[i].type);
+    std::string name = one != nullptr ? text(btf__name_by_offset(types, one->name_off)) : "";
+    if (std::find(elf.undefined.begin(), elf.undefined.end(), name) != elf.undefined.end())
+      names.push_back(std::move(name));
   }
   return names;
 }
 
 // libbpf would look them up in files and in the kernel, for all of the object's programs.
-Result<void> check_externs(const btf* types) {
-  if (const auto names = names_in(types, ".kconfig", false); !names.empty())
+Result<void> check_externs(const btf* types, const ElfObject& elf) {
+  if (const auto names = undefined_in(types, ".kconfig", elf); !names.empty())
     return Error(fmt::format(
-        "it asks how the running kernel was configured ({}), which no device can: make constants of "
-        "those",
+        "it asks how the running kernel was configured ({}), which no device can: make constants of those",
         fmt::join(names, ", ")));
-  if (const auto names = names_in(types, ".ksyms", true); !names.empty())
+  if (const auto names = undefined_in(types, ".ksyms", elf); !names.empty())
     return Error(
         fmt::format("it uses variables of the kernel ({}), which no device has", fmt::join(names, ", ")));
   return {};
 }
 
-Result<void> check_kernel_functions(const Program& program, const btf* types) {
+Result<void> check_kernel_functions(const Program& program, const ElfObject& elf) {
   for (std::size_t i = 0; i < program.instructions.size(); i++) {
     const Instruction& one = program.instructions[i];
     if (one.opcode == (BPF_LD | BPF_IMM | BPF_DW)) {
       i++;
       continue;
     }
-    if (one.opcode == (BPF_JMP | BPF_CALL) && one.source == BPF_PSEUDO_KFUNC_CALL)
-      return Error(fmt::format(
-          "its program {} calls functions of the kernel (kfuncs), which no device has; the object "
-          "declares {}",
-          program.name, fmt::join(names_in(types, ".ksyms", false), ", ")));
+    if (one.opcode != (BPF_JMP | BPF_CALL) || one.source != BPF_PSEUDO_KFUNC_CALL) continue;
+    const auto end =
+        elf.undefined.begin() + static_cast<std::ptrdiff_t>(std::min(elf.undefined.size(), kMostNamesListed));
+    return Error(fmt::format(
+        "its program {} calls functions of the kernel (kfuncs), which no device has; the object asks for {}",
+        program.name, fmt::join(elf.undefined.begin(), end, ", ")));
   }
   return {};
 }
@@ -294,7 +292,7 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
   Object opened(bpf_object__open_mem(elf->bytes.data(), elf->bytes.size(), &how), bpf_object__close);
   if (!opened) return Error(fmt::format("libbpf cannot read it: {}", cause(errno)));
   const btf* const types = bpf_object__btf(opened.get());
-  if (auto right = check_externs(types); !right) return Error(std::move(right.error()));
+  if (auto right = check_externs(types, *elf); !right) return Error(std::move(right.error()));
   auto chosen = choose(opened.get(), name);
   if (!chosen) return Error(std::move(chosen.error()));
   bpf_program* one = nullptr;
@@ -323,8 +321,7 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
     read.program.instructions.push_back(
         {instruction.code, instruction.dst_reg, instruction.src_reg, instruction.off, instruction.imm});
   read.program.license = elf->license;
-  if (auto right = check_kernel_functions(read.program, types); !right)
-    return Error(std::move(right.error()));
+  if (auto right = check_kernel_functions(read.program, *elf); !right) return Error(std::move(right.error()));
   std::vector<std::optional<u32>> numbers;
   keep_named_maps(std::move(maps), read, numbers);
   auto slots = slots_of(*elf, types, read.program);
