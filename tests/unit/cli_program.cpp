@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <random>
+
 #include "tests/unit/cli_test.hpp"
 
 namespace xdpgpu::test {
@@ -47,7 +50,7 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_TRUE(json.at("missing").empty());
   EXPECT_EQ(json.at("verifier").at("said"), root() ? "takes" : "not asked");
   EXPECT_EQ(json.at("code").size(), json.at("instructions"));
-  EXPECT_TRUE(json.at("error").is_null());
+  EXPECT_FALSE(json.contains("error"));
 }
 
 TEST_F(CliProgram, ThatNeedsMoreIsRefused) {
@@ -107,11 +110,10 @@ TEST_F(CliProgram, ThatIsNoneIsRefusedInOneSentence) {
 // libbpf does not survive each of these: the command does.
 TEST_F(CliProgram, ThatIsDamagedNeverEndsTheCommand) {
   const std::string whole = contents(object("slots"));
-  u32 state = 1;
-  const auto random = [&] { return state = state * 1664525 + 1013904223, state >> 8; };
+  std::mt19937 random(22);
   for (int i = 0; i < 60; i++) {
     std::string bytes = whole;
-    for (u32 k = 1 + random() % 6; k > 0; k--)
+    for (auto k = 1 + random() % 6; k > 0; k--)
       bytes[random() % bytes.size()] ^= static_cast<char>(1u << random() % 8);
     const auto outcome = run({"program", "check", file("damaged.o", bytes), "--section", "last"});
     EXPECT_TRUE(outcome.status == 0 || outcome.status == 1) << i << ": " << outcome.status << outcome.err;

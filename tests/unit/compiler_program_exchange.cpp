@@ -85,7 +85,7 @@ TEST(ProgramExchange, OfAnyBytesIsRefusedOrAProgramWithinItsBounds) {
             .value());
     for (int i = 0; i < 5000; i++) {
       std::string bytes = whole;
-      for (u32 k = 1 + random() % 3; k > 0; k--)
+      for (auto k = 1 + random() % 3; k > 0; k--)
         bytes[random() % bytes.size()] ^= static_cast<char>(1u << random() % 8);
       const auto read = read_bytes(bytes);
       if (!read) {

@@ -325,7 +325,7 @@ TEST(HostileObject, WithOtherBytesIsRefusedOrAProgramWithinItsBounds) {
     const std::string whole = object_bytes(name);
     for (int i = 0; i < 700; i++) {
       std::string bytes = whole;
-      for (u32 k = 1 + random() % 4; k > 0; k--)
+      for (auto k = 1 + random() % 4; k > 0; k--)
         bytes[random() % bytes.size()] ^= static_cast<char>(1u << random() % 8);
       const int outcome = outcome_of(bytes);
       ASSERT_NE(outcome, kIsWrong) << name << ", " << i;
