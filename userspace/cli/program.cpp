@@ -181,6 +181,7 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
 
 std::string names_text(const char* what, const std::vector<NeedReport>& needs) {
   std::vector<std::string> names;
+  names.reserve(needs.size());
   for (const auto& one : needs) names.push_back(fmt::format("{} ({})", one.name, one.times));
   return names.empty() ? "" : fmt::format("Needs {}: {}\n", what, fmt::join(names, ", "));
 }

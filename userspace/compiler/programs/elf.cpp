@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <fmt/format.h>
+#include <gelf.h>
 #include <libelf.h>
 
 #include <cstring>
@@ -46,13 +47,13 @@ Result<std::vector<Section>> read_sections(Elf* elf, std::span<const std::byte> 
   if (count > kMostSections) return Error(fmt::format("has {} sections", count));
   std::vector<Section> sections(count);
   for (std::size_t i = 0; i < count; i++) {
-    const Elf64_Shdr* const header = elf64_getshdr(elf_getscn(elf, i));
-    if (header == nullptr) return Error("has a section that is not in it");
-    sections[i].header = *header;
-    if (header->sh_type == SHT_NOBITS || header->sh_type == SHT_NULL) continue;
-    if (header->sh_offset > object.size() || header->sh_size > object.size() - header->sh_offset)
+    // By value: what libelf points to may stand anywhere in an object.
+    Elf64_Shdr& header = sections[i].header;
+    if (gelf_getshdr(elf_getscn(elf, i), &header) == nullptr) return Error("has a section that is not in it");
+    if (header.sh_type == SHT_NOBITS || header.sh_type == SHT_NULL) continue;
+    if (header.sh_offset > object.size() || header.sh_size > object.size() - header.sh_offset)
       return Error("has a section that is not in it");
-    sections[i].bytes = object.subspan(header->sh_offset, header->sh_size);
+    sections[i].bytes = object.subspan(header.sh_offset, header.sh_size);
   }
   if (names >= count) return Error("has sections without names");
   for (Section& section : sections) section.name = text(sections[names].bytes, section.header.sh_name);
@@ -63,22 +64,23 @@ Result<std::vector<Section>> read_sections(Elf* elf, std::span<const std::byte> 
 
 Result<ElfObject> read_elf(std::span<const std::byte> object) {
   if (elf_version(EV_CURRENT) == EV_NONE) return Error("cannot be read: libelf is of another version");
-  // libelf does not write to what it is only to read from.
+  ElfObject read;
+  read.bytes.assign(object.begin(), object.end());
   const std::unique_ptr<Elf, int (*)(Elf*)> elf(
-      elf_memory(const_cast<char*>(reinterpret_cast<const char*>(object.data())), object.size()), elf_end);
-  const Elf64_Ehdr* const header = elf ? elf64_getehdr(elf.get()) : nullptr;
-  if (header == nullptr || elf_kind(elf.get()) != ELF_K_ELF) return Error("is no ELF object of 64 bits");
-  if (header->e_ident[EI_DATA] != ELFDATA2LSB) return Error("is for processors of the other byte order");
-  if (header->e_machine != EM_BPF)
+      elf_memory(reinterpret_cast<char*>(read.bytes.data()), read.bytes.size()), elf_end);
+  Elf64_Ehdr header{};
+  if (!elf || elf_kind(elf.get()) != ELF_K_ELF || gelf_getclass(elf.get()) != ELFCLASS64 ||
+      gelf_getehdr(elf.get(), &header) == nullptr)
+    return Error("is no ELF object of 64 bits");
+  if (header.e_ident[EI_DATA] != ELFDATA2LSB) return Error("is for processors of the other byte order");
+  if (header.e_machine != EM_BPF)
     return Error(
         fmt::format("is for another machine (number {}), not for BPF: compile it by clang -target bpf",
-                    header->e_machine));
-  if (header->e_type != ET_REL) return Error("is no object as compilers make them (ET_REL)");
+                    header.e_machine));
+  if (header.e_type != ET_REL) return Error("is no object as compilers make them (ET_REL)");
   auto sections = read_sections(elf.get(), object);
   if (!sections) return Error(std::move(sections.error()));
 
-  ElfObject read;
-  read.bytes.assign(object.begin(), object.end());
   std::optional<std::size_t> symbols, maps;
   for (std::size_t i = 0; i < sections->size(); i++) {
     const Section& section = (*sections)[i];
@@ -114,7 +116,7 @@ Result<ElfObject> read_elf(std::span<const std::byte> object) {
           {relocation.r_offset, text(strings, at<Elf64_Sym>(table.bytes, number).st_name)});
     }
     // A type that libbpf passes over; the table of headers is in the object, as libelf has read it.
-    const u64 place = header->e_shoff + i * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_type);
+    const u64 place = header.e_shoff + i * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_type);
     const Elf64_Word passed_over = SHT_NOTE;
     if (place > read.bytes.size() - sizeof(passed_over)) return Error("has a section that is not in it");
     std::memcpy(read.bytes.data() + place, &passed_over, sizeof(passed_over));
