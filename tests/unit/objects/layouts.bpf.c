@@ -13,7 +13,8 @@ struct xdp_md {
   __u32 data, data_end, data_meta, ingress_ifindex;
 };
 struct iphdr {
-  __u8 version_and_length, tos;
+  __u8 ihl : 4, version : 4;
+  __u8 tos;
   __u16 tot_len, id, frag_off;
   __u8 ttl, protocol;
   __u16 check;
@@ -31,7 +32,7 @@ int headers(struct xdp_md* ctx) {
   void *const end = (void*)(long)ctx->data_end, *const begin = (void*)(long)ctx->data;
   const struct iphdr* const ip = begin + 14;
   if ((void*)(ip + 1) > end) return 1;
-  return ip->protocol == 17 && ip->tot_len != 0 ? 2 : 1;
+  return ip->protocol == 17 && ip->ihl == 5 && ip->tot_len != 0 ? 2 : 1;
 }
 
 SEC("xdp")

@@ -41,36 +41,36 @@ const btf_type* without_names(const btf* types, u32 id) {
   return nullptr;
 }
 
-// Where a member is, in bits, and how many bytes it has.
+// Where a member is, in bits, how many bytes its type has, and how many bits it has itself, if that says so.
 struct Place {
   u64 bits = 0;
   std::int64_t bytes = 0;
+  u32 bitfield = 0;
   bool operator==(const Place&) const = default;
 };
 
-// The member of the kernel's structure that has the name, also of one without a name in it.
-const btf_member* member_named(const btf* types, const btf_type* of, std::string_view name, u64& bits,
-                               u32& type, int depth = 0) {
-  if (depth > kDeepest || of == nullptr || !btf_is_composite(of)) return nullptr;
+// Whether the kernel's structure has a member of the name, also in one without a name; then goes there.
+bool go_to_member(const btf* types, const btf_type* of, std::string_view name, Place& place, u32& type,
+                  int depth = 0) {
+  if (depth > kDeepest || of == nullptr || !btf_is_composite(of)) return false;
   const btf_member* const members = btf_members(of);
   for (u32 i = 0; i < btf_vlen(of); i++) {
     const char* const its = btf__name_by_offset(types, members[i].name_off);
-    const u64 at = btf_member_bit_offset(of, i);
+    Place there = place;
+    there.bits += btf_member_bit_offset(of, i);
+    there.bitfield = btf_member_bitfield_size(of, i);
     if (its != nullptr && *its != '\0') {
       if (its != name) continue;
-      if (btf_member_bitfield_size(of, i) != 0) return nullptr;
-      bits += at;
+      place = there;
       type = members[i].type;
-      return &members[i];
+      return true;
     }
-    u64 inside = bits + at;
-    if (const btf_member* const found =
-            member_named(types, without_names(types, members[i].type), name, inside, type, depth + 1)) {
-      bits = inside;
-      return found;
+    if (go_to_member(types, without_names(types, members[i].type), name, there, type, depth + 1)) {
+      place = there;
+      return true;
     }
   }
-  return nullptr;
+  return false;
 }
 
 // A path such as "0:1:2": the place of what it leads to in the object's type, and in the kernel's by the
@@ -112,16 +112,16 @@ Found follow(const btf* ours, u32 id, std::string_view path, const btf* kernels,
     }
     if (!btf_is_composite(type) || steps[i] >= btf_vlen(type)) return {};
     const btf_member& member = btf_members(type)[steps[i]];
-    if (btf_member_bitfield_size(type, steps[i]) != 0) return {};
     our.bits += btf_member_bit_offset(type, steps[i]);
+    our.bitfield = btf_member_bitfield_size(type, steps[i]);
     our_type = member.type;
     const char* const called = btf__name_by_offset(ours, member.name_off);
     // One without a name is looked through by the next name.
     if (called == nullptr || *called == '\0') continue;
     // From here on, what has been added for ones without names is counted in `our` alone: the sum is
     // compared.
-    in_kernel = in_kernel && member_named(kernels, without_names(kernels, kernel_type), called, kernel.bits,
-                                          kernel_type) != nullptr;
+    in_kernel =
+        in_kernel && go_to_member(kernels, without_names(kernels, kernel_type), called, kernel, kernel_type);
   }
   our.bytes = btf__resolve_size(ours, our_type);
   Found found{our, {}};
