@@ -176,7 +176,7 @@ TEST(ProgramObject, IsFittedToTheKernelWhereNothingIsElsewhere) {
       return one.opcode == (BPF_LDX | BPF_MEM | BPF_W) && one.source == 1 && one.offset == 4;
     }));
   }
-  for (const auto& [name, why] : {std::pair{"moved", "elsewhere or not at all"},
+  for (const auto& [name, why] : {std::pair{"moved", "has its member tot_len elsewhere or not at all"},
                                   {"strange", "elsewhere or not at all"},
                                   {"asks_where", "only a kernel that it is loaded into can say"}}) {
     const auto refused = read_object(bytes, name);

@@ -77,6 +77,7 @@ bool go_to_member(const btf* types, const btf_type* of, std::string_view name, P
 // members' names. Nothing: it leads nowhere.
 struct Found {
   std::optional<Place> ours, kernels;
+  std::string name;  // of what it leads to
 };
 Found follow(const btf* ours, u32 id, std::string_view path, const btf* kernels, std::string_view name) {
   std::vector<u32> steps;
@@ -95,6 +96,7 @@ Found follow(const btf* ours, u32 id, std::string_view path, const btf* kernels,
   u32 our_type = id, kernel_type = kernel_id > 0 ? static_cast<u32>(kernel_id) : 0;
   bool in_kernel = kernel_id > 0;
   Place our, kernel;
+  Found found;
   for (std::size_t i = 1; i < steps.size(); i++) {
     const btf_type* const type = without_names(ours, our_type);
     if (type == nullptr) return {};
@@ -118,13 +120,14 @@ Found follow(const btf* ours, u32 id, std::string_view path, const btf* kernels,
     const char* const called = btf__name_by_offset(ours, member.name_off);
     // One without a name is looked through by the next name.
     if (called == nullptr || *called == '\0') continue;
+    found.name = called;
     // From here on, what has been added for ones without names is counted in `our` alone: the sum is
     // compared.
     in_kernel =
         in_kernel && go_to_member(kernels, without_names(kernels, kernel_type), called, kernel, kernel_type);
   }
   our.bytes = btf__resolve_size(ours, our_type);
-  Found found{our, {}};
+  found.ours = our;
   if (!in_kernel) return found;
   kernel.bytes = btf__resolve_size(kernels, kernel_type);
   found.kernels = kernel;
@@ -205,9 +208,9 @@ class Layouts {
     const Found found = follow(types_, one.type_id, path, kernel_->get(), in_the_kernel(name));
     if (!found.ours || !found.kernels || *found.ours != *found.kernels)
       return Error(fmt::format(
-          "wants to be fitted to the running kernel's {} (CO-RE), which has its member {} elsewhere or "
-          "not at all: compile it for this kernel",
-          name, path));
+          "wants to be fitted to the running kernel's {} (CO-RE), which has its member {} elsewhere "
+          "or not at all: compile it for this kernel",
+          name, found.name.empty() ? path : found.name));
     return {};
   }
 
