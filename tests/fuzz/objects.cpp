@@ -81,8 +81,9 @@ void judge(Input input, const programs::ObjectProgram& object) {
 void hand_over(Input input) {
   compiler::MemoryWriter to("fuzz");
   to.write(std::as_bytes(input.subspan(1)));
-  const auto read = programs::read_exchanged(
-      compiler::SealedMemory::map(std::move(to.seal().value()), programs::kMostExchanged).value());
+  const auto memory = to.seal();
+  const auto read =
+      programs::read_exchanged(compiler::SealedMemory::map(*memory, programs::kMostExchanged).value());
   if (!read && read.error().empty()) fail(input, "a program is refused without a reason");
   if (read && !*read && read->error().empty()) fail(input, "there is no reason why there is no program");
   if (!read || !*read) return;

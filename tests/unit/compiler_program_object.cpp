@@ -35,6 +35,7 @@ const Map* map_named(const Program& program, const std::string& name) {
 
 std::vector<std::string> names_of(const std::vector<Need>& needs) {
   std::vector<std::string> names;
+  names.reserve(needs.size());
   for (const Need& one : needs) names.push_back(one.name);
   return names;
 }
@@ -275,6 +276,20 @@ TEST_F(ProgramVerifier, KnowsConstants) {
   EXPECT_EQ(kernel::verify(object->program, false).said, kTakes);
   for (Map& map : object->program.maps) map.contents.clear();
   EXPECT_EQ(kernel::verify(object->program, false).said, kRefuses);
+}
+
+// An array of each CPU's has its size on each of them.
+TEST_F(ProgramVerifier, IsNotAskedAboutMapsThatAreTooLarge) {
+  if (sysconf(_SC_NPROCESSORS_CONF) < 2)
+    GTEST_SKIP() << "there is one processor: maps are as large as they say";
+  auto object = read_object(object_bytes("everything"));
+  ASSERT_TRUE(object) << object.error();
+  for (Map& map : object->program.maps)
+    if (map.name == "counts") map.value_bytes = 1000, map.entries = 1'000'000;
+  ASSERT_TRUE(check(object->program));
+  const auto verdict = kernel::verify(object->program, false);
+  EXPECT_EQ(verdict.said, kernel::Verdict::Said::not_asked);
+  EXPECT_THAT(verdict.why, HasSubstr("give them fewer entries"));
 }
 
 TEST_F(ProgramVerifier, LeavesNothing) {
@@ -524,6 +539,8 @@ TEST(ProgramBounds, HoldForEachMap) {
   EXPECT_THAT(with([](Map& map) { map.key_bytes = 513; }), HasSubstr("keys"));
   EXPECT_THAT(with([](Map& map) { map.entries = 0xffffffff; }), HasSubstr("beyond 1 GiB"));
   EXPECT_THAT(with([](Map& map) { map.value_bytes = 0xffffffff; }), HasSubstr("values"));
+  EXPECT_THAT(with([](Map& map) { map.key_bytes = map.value_bytes = 0, map.entries = 0xffffffff; }),
+              HasSubstr("beyond 1 GiB"));
   EXPECT_THAT(with([](Map& map) { map.inner = 0; }), HasSubstr("what maps are in it"));
   EXPECT_THAT(with([](Map& map) { map.type = BPF_MAP_TYPE_ARRAY_OF_MAPS; }),
               HasSubstr("what maps are in it"));

@@ -54,6 +54,11 @@ class Maps {
 
   // Those that are in others are first.
   Verdict make() {
+    if (const u64 needed = bytes(); needed > kMostVerifiedBytes)
+      return {Said::not_asked,
+              fmt::format("its maps take {} MiB here, more than the {} MiB that are spent on asking: give "
+                          "them fewer entries",
+                          needed >> 20, kMostVerifiedBytes >> 20)};
     for (const bool of_maps : {false, true})
       for (std::size_t i = 0; i < all_.size(); i++)
         if ((all_[i].inner >= 0) == of_maps)
@@ -91,6 +96,18 @@ class Maps {
     if ((map.flags & BPF_F_RDONLY_PROG) != 0 && bpf_map_freeze(fd) != 0)
       return failed(fmt::format("it does not freeze the map {}", map.name), errno);
     return {Said::takes, {}};
+  }
+
+  // No sum is beyond 64 bits: without processors a program's maps are within bounds.
+  u64 bytes() const {
+    const auto processors = static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1));
+    u64 sum = 0;
+    for (const Map& map : all_) {
+      const bool of_each = map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH ||
+                           map.type == BPF_MAP_TYPE_LRU_PERCPU_HASH;
+      sum += u64{map.value_bytes} * entries(map) * (of_each ? processors : 1);
+    }
+    return sum;
   }
 
   static u32 entries(const Map& map) {

@@ -16,10 +16,12 @@ struct Verdict {
   std::string why;  // a sentence, where it does not take it
 };
 
+inline constexpr u64 kMostVerifiedBytes = u64{1} << 30;
+
 // A program within its bounds (userspace/compiler/programs/check.hpp). fragments: it takes packets of several
 // buffers. Arrays are made as large as they are; of other maps there are at most so many entries as the
-// verifier needs to see what they are like. Needs CAP_BPF and CAP_NET_ADMIN: without, the kernel was not
-// asked.
+// verifier needs to see what they are like. It is not asked for maps that take more than kMostVerifiedBytes,
+// a map of each CPU's on all of them. Needs CAP_BPF and CAP_NET_ADMIN: without, the kernel was not asked.
 Verdict verify(const gpu::programs::Program& program, bool fragments);
 
 }  // namespace xdpgpu::kernel

@@ -232,7 +232,8 @@ Result<void> check_maps(const std::vector<Map>& maps) {
     // No product below is beyond 64 bits.
     if (map.value_bytes > kMostMapBytes) return wrong("has values of more than 1 GiB");
     const u64 values = u64{map.value_bytes} * map.entries;
-    bytes += values + u64{map.key_bytes} * map.entries;
+    // Entries of a type without keys and values are bytes (ringbuf).
+    bytes += std::max(u64{map.key_bytes} + map.value_bytes, u64{1}) * map.entries;
     if (bytes > kMostMapBytes) return wrong("takes the program's maps beyond 1 GiB: give it fewer entries");
     if (map.contents.size() > values) return wrong("begins with more than it can have");
     if (is_of_maps(map) != (map.inner >= 0)) return wrong("does not say what maps are in it");
