@@ -602,6 +602,18 @@ TEST(MapUses, FollowWhatIsLookedUp) {
                  lookup,
                  exit}),
             MapUse::writes);
+  // ... through a caller's stack, ...
+  EXPECT_EQ(use({map,
+                 half,
+                 lookup,
+                 store(10, 0, -8),
+                 {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 1, .source = 10},
+                 call,
+                 exit,
+                 load(3, 1, -8),
+                 store(3, 1),
+                 exit}),
+            MapUse::writes);
   // ... around a loop, and by what is not known.
   EXPECT_EQ(use({store(7, 1),
                  map,
