@@ -98,6 +98,9 @@ TEST(ProgramObject, SaysWhatItNeeds) {
   for (const char* const name : {"sources", "counts", ".data", ".bss"})
     EXPECT_EQ(use_of(*object, name), MapUse::writes) << name;
   EXPECT_EQ(use_of(*object, ".rodata"), MapUse::reads);
+  for (std::size_t i = 0; i < needs.maps.size(); i++)
+    EXPECT_EQ(needs.maps[i].shared, object->program.maps[i].name == ".rodata")
+        << object->program.maps[i].name;
 }
 
 TEST(ProgramObject, OfSeveralIsTheOneThatIsNamed) {
