@@ -78,9 +78,8 @@ class Maps {
     how.sz = sizeof(how);
     how.map_flags = map.flags;
     if (map.inner >= 0) how.inner_map_fd = static_cast<u32>(made_[static_cast<std::size_t>(map.inner)].get());
-    const auto type = static_cast<bpf_map_type>(map.type);
-    made_[number] = Fd(bpf_map_create(type, kernel_name(map.name).c_str(), map.key_bytes, map.value_bytes,
-                                      entries(map), &how));
+    made_[number] = Fd(bpf_map_create(static_cast<bpf_map_type>(map.type), kernel_name(map.name).c_str(),
+                                      map.key_bytes, map.value_bytes, entries(map), &how));
     if (!made_[number]) return failed(fmt::format("it refuses to make the map {}", map.name), errno);
     if (map.type != BPF_MAP_TYPE_ARRAY) return {Said::takes, {}};
     const int fd = made_[number].get();

@@ -28,6 +28,11 @@ struct Header {
 struct SectionHeader {
   u32 name, count;
 };
+// struct bpf_core_relo, whose kind may be any number in a stranger's object.
+struct Relocation {
+  u32 instruction, type, path, kind;
+};
+static_assert(sizeof(Relocation) == sizeof(bpf_core_relo));
 
 // Types within types, typedefs of typedefs: of any object that means something there are fewer.
 constexpr int kDeepest = 32;
@@ -161,7 +166,7 @@ class Layouts {
     if (bytes.size() < sizeof(record)) return damaged();
     std::memcpy(&record, bytes.data(), sizeof(record));
     bytes = bytes.subspan(sizeof(record));
-    if (record < sizeof(bpf_core_relo) || record > 4096) return damaged();
+    if (record < sizeof(Relocation) || record > 4096) return damaged();
     while (!bytes.empty()) {
       SectionHeader section{};
       if (bytes.size() < sizeof(section)) return damaged();
@@ -170,7 +175,7 @@ class Layouts {
       if (section.count > bytes.size() / record) return damaged();
       const char* const name = types_ != nullptr ? btf__name_by_offset(types_, section.name) : nullptr;
       for (u32 i = 0; i < section.count; i++) {
-        bpf_core_relo one{};
+        Relocation one{};
         std::memcpy(&one, bytes.data() + std::size_t{i} * record, sizeof(one));
         if (auto right = check(one, name != nullptr ? name : ""); !right) return right;
       }
@@ -180,13 +185,13 @@ class Layouts {
   }
 
  private:
-  Result<void> check(const bpf_core_relo& one, std::string_view section) {
+  Result<void> check(const Relocation& one, std::string_view section) {
     const bool own =
-        section == function_.section && one.insn_off >= function_.begin && one.insn_off < function_.end;
+        section == function_.section && one.instruction >= function_.begin && one.instruction < function_.end;
     if (!own && section != ".text") return {};
-    const btf_type* const type = types_ != nullptr ? btf__type_by_id(types_, one.type_id) : nullptr;
+    const btf_type* const type = types_ != nullptr ? btf__type_by_id(types_, one.type) : nullptr;
     const char* const name = type != nullptr ? btf__name_by_offset(types_, type->name_off) : nullptr;
-    const char* const path = types_ != nullptr ? btf__name_by_offset(types_, one.access_str_off) : nullptr;
+    const char* const path = types_ != nullptr ? btf__name_by_offset(types_, one.path) : nullptr;
     if (name == nullptr || path == nullptr)
       return Error("has types of its code (.BTF.ext) that are not whole");
     if (one.kind != BPF_CORE_FIELD_BYTE_OFFSET && one.kind != BPF_CORE_FIELD_BYTE_SIZE)
@@ -194,7 +199,7 @@ class Layouts {
           fmt::format("asks what {} is like in the running kernel (CO-RE, kind {}), which only a kernel that "
                       "it is loaded "
                       "into can say: compile it for what it is to run on",
-                      name, static_cast<u32>(one.kind)));
+                      name, one.kind));
     if (!kernel_) {
       const auto bytes = kernel_types_ ? kernel_types_() : std::vector<std::byte>();
       kernel_ =
@@ -205,7 +210,7 @@ class Layouts {
           "wants to be fitted to the running kernel's {} (CO-RE), and this kernel does not tell its "
           "types (/sys/kernel/btf/vmlinux): compile it without preserve_access_index",
           name));
-    const Found found = follow(types_, one.type_id, path, kernel_->get(), in_the_kernel(name));
+    const Found found = follow(types_, one.type, path, kernel_->get(), in_the_kernel(name));
     if (!found.ours || !found.kernels || *found.ours != *found.kernels)
       return Error(fmt::format(
           "wants to be fitted to the running kernel's {} (CO-RE), which has its member {} elsewhere "
