@@ -232,7 +232,7 @@ class Interpreter {
     Frame frame{.program = frames_.back().program, .return_to = next_, .saved = {}, .loop = loop};
     std::copy_n(r().begin() + 6, 4, frame.saved.begin());
     frames_.push_back(frame);
-    run_.memory.clear_stack(static_cast<u32>(frames_.size()) - 1);
+    run_.memory.begin_stack(frames_.size());
     r()[10] = stack_top();
     next_ = to;
     return ProgramFault::none;
@@ -247,6 +247,7 @@ class Interpreter {
     }
     frames_.pop_back();
     if (frames_.empty()) return ProgramFault::none;
+    run_.memory.keep_stacks(frames_.size());
     if (frame.loop) r()[0] = frame.loop->turn + 1;
     std::ranges::copy(frame.saved, r().begin() + 6);
     r()[10] = stack_top();
@@ -259,7 +260,7 @@ class Interpreter {
   void take_turn() {
     const Loop& loop = *frames_.back().loop;
     frames_.back().program = loop.program;
-    run_.memory.clear_stack(static_cast<u32>(frames_.size()) - 1);
+    run_.memory.begin_stack(frames_.size());
     forget();
     r()[1] = loop.turn;
     r()[2] = loop.context;
@@ -274,13 +275,17 @@ class Interpreter {
                     .context = r()[3]};
     if (ProgramMemory::object_of(r()[2]) != ProgramMemory::kFunction || !inside(loop.function))
       return ProgramFault::outside_program;
-    if (r()[4] != 0 || loop.turns > kMostProgramLoops) {
-      r()[0] = static_cast<u64>(std::int64_t{r()[4] != 0 ? -EINVAL : -E2BIG});
-      forget();
-      return ProgramFault::none;
-    }
-    if (loop.turns == 0) {
-      r()[0] = 0;
+    // What follows is as where the verifier writes the loop out, which it does where the function and flags
+    // of 0 are constants: turns are a number of 64 bits, and too many are -E2BIG in 32 bits.
+    std::optional<u64> at_once;
+    if (r()[4] != 0)
+      at_once = static_cast<u64>(std::int64_t{-EINVAL});
+    else if (loop.turns > kMostProgramLoops)
+      at_once = static_cast<u32>(-E2BIG);
+    else if (loop.turns == 0)
+      at_once = 0;
+    if (at_once) {
+      r()[0] = *at_once;
       forget();
       return ProgramFault::none;
     }
@@ -305,7 +310,7 @@ class Interpreter {
     if (program >= programs_.size()) return ProgramFault::outside_program;
     tail_calls_++;
     frames_.back().program = program;
-    run_.memory.clear_stack(static_cast<u32>(frames_.size()) - 1);
+    run_.memory.begin_stack(frames_.size());
     r()[1] = kContextPointer;
     next_ = 0;
     return ProgramFault::none;

@@ -55,7 +55,7 @@ ProgramFault ProgramMemory::bytes_at(u64 address, u64 bytes, bool writes, std::s
   if (object == kPacket) {
     if (!inside(offset, bytes, meta_, end_)) return ProgramFault::out_of_bounds;
     found = std::span(frame_).subspan(offset, bytes);
-  } else if (object >= kStack && object < kStack + kMostProgramFrames) {
+  } else if (object >= kStack && object < kStack + functions_) {
     if (!inside(offset, bytes, 0, kProgramStackBytes)) return ProgramFault::out_of_bounds;
     found = std::span(stacks_[object - kStack]).subspan(offset, bytes);
   } else if (object >= kValue && object - kValue < values_.size()) {

@@ -38,8 +38,13 @@ class ProgramMemory {
   // The bytes themselves, for helpers and atomics; nothing of the context.
   ProgramFault bytes_at(u64 address, u64 bytes, bool writes, std::span<u8>& found);
 
-  // A function of that depth begins, 0 is the entry's: its stack's bytes are 0.
-  void clear_stack(u32 depth) { stacks_[depth].fill(0); }
+  // A function begins, `functions` deep with the entry's: its stack's bytes are 0.
+  void begin_stack(std::size_t functions) {
+    stacks_[functions - 1].fill(0);
+    keep_stacks(functions);
+  }
+  // So many have a stack: one that has been left has none.
+  void keep_stacks(std::size_t functions) { functions_ = static_cast<u32>(functions); }
 
   // Null: this is no pointer to a map.
   ProgramMap* map_at(u64 pointer) const;
@@ -65,6 +70,7 @@ class ProgramMemory {
   std::array<u8, kProgramHeadroomBytes + kProgramPacketBytes> frame_{};
   u32 meta_ = kProgramHeadroomBytes, data_ = kProgramHeadroomBytes, end_ = kProgramHeadroomBytes;
   std::array<std::array<u8, kProgramStackBytes>, kMostProgramFrames> stacks_{};
+  u32 functions_ = 1;
   const ProgramMaps* maps_;
   // What the program has found: one number each, however often it is found.
   std::vector<std::shared_ptr<ProgramValue>> values_;

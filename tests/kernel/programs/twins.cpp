@@ -125,10 +125,14 @@ std::set<u32> functions_of(const Code& code) {
   return functions;
 }
 
-bool points_to_functions(const Code& code) {
-  return std::ranges::any_of(code, [](const Instruction& i) {
+// Whether the verifier asks for its functions' types: where they are pointed to, or have tails.
+bool needs_types(const Code& code) {
+  const bool points = std::ranges::any_of(code, [](const Instruction& i) {
     return i.opcode == (BPF_LD | BPF_IMM | BPF_DW) && i.source == BPF_PSEUDO_FUNC;
   });
+  return points || (functions_of(code).size() > 1 && std::ranges::any_of(code, [](const Instruction& i) {
+                      return i == call(BPF_FUNC_tail_call);
+                    }));
 }
 
 // Types with one static function: the verifier wants to know that those which are pointed to are such.
@@ -232,7 +236,7 @@ std::optional<u32> Twins::add(const Code& code) {
   descriptors.push_back(*kernel_->given);
   LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_XDP, .fd_array = descriptors.data());
   std::vector<bpf_func_info> functions;
-  if (points_to_functions(code)) {
+  if (needs_types(replaced)) {
     static const Types types;
     for (u32 at : functions_of(replaced)) functions.push_back({at, static_cast<u32>(types.function)});
     options.prog_btf_fd = static_cast<u32>(btf__fd(types.types));
