@@ -3,6 +3,7 @@
 
 #include <linux/bpf.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -63,7 +64,7 @@ u32 added(u32 a, u32 b) {  // in ones' complement
 u32 sum_of(const Bytes& bytes, u32 sum) {
   for (std::size_t at = 0; at < bytes.size(); at += 4) {
     u32 word = 0;
-    std::memcpy(&word, &bytes[at], sizeof(word));
+    std::memcpy(&word, &bytes[at], std::min(sizeof(word), bytes.size() - at));
     sum = added(sum, word);
   }
   return sum;
