@@ -122,7 +122,7 @@ void many(Twins& twins, u32 program, const MapCase& c, u32 runs, bool user_space
     std::copy(flag_bytes.begin(), flag_bytes.end(), packet.begin() + kFlags);
     std::copy(key.begin(), key.end(), packet.begin() + kKey);
     std::copy(value.begin(), value.end(), packet.begin() + kValue);
-    ASSERT_EQ(twins.run(program, {.bytes = packet, .queue = random() % 2}), "")
+    ASSERT_EQ(twins.run(program, {.bytes = packet, .queue = random() % queues()}), "")
         << "step " << run << ": " << int{packet[kDo]} << " flags " << flags << " key " << int{key[0]};
   }
 }

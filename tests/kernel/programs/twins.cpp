@@ -345,6 +345,8 @@ std::string Twins::run(u32 program, const ProgramPacket& packet) {
   return text + difference_of_maps();
 }
 
+u32 queues() { return std::min(cpus(), 2u); }
+
 bool kernel_is_from(int major, int minor) {
   utsname name{};
   int has_major = 0, has_minor = 0;

@@ -92,6 +92,9 @@ class Twins {
   std::string refusal_;
 };
 
+// How many CPUs packets may come to here: two at most, from 0 on.
+u32 queues();
+
 // Whether the running kernel is of this version or a later one.
 bool kernel_is_from(int major, int minor);
 
