@@ -310,9 +310,9 @@ class Maps : public ProgramMap {
     const auto at = inner_.find(index);
     return at == inner_.end() ? nullptr : at->second;
   }
-  bool put_inner(u32 index, std::shared_ptr<ProgramMap> map) override {
+  bool put_inner(u32 index, const std::shared_ptr<ProgramMap>& map) override {
     if (index >= settings().entries) return false;
-    inner_[index] = std::move(map);
+    inner_[index] = map;
     return true;
   }
   bool changes() const override { return false; }

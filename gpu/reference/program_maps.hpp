@@ -51,7 +51,7 @@ class ProgramMap {
 
   // Of a map of maps.
   virtual std::shared_ptr<ProgramMap> inner(u32) const { return nullptr; }
-  virtual bool put_inner(u32, std::shared_ptr<ProgramMap>) { return false; }
+  virtual bool put_inner(u32, const std::shared_ptr<ProgramMap>&) { return false; }
 
   // Whether programs may update it and delete from it.
   virtual bool changes() const { return true; }

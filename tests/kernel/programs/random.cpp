@@ -11,7 +11,7 @@ namespace {
 
 using dataplane::Random;
 
-enum Maps : u32 { kArray, kHash, kPerCpuArray, kLruHash, kTrie, kPerCpuHash, kData };
+enum Maps : u32 { kArray, kPerCpuArray, kData, kHash, kLruHash, kTrie, kPerCpuHash };
 constexpr int kDataBytes = 64;
 // Of the stack: numbers, then a key, a value, and a loop's turn.
 constexpr int kNumbersAt = -128, kKeyAt = -144, kValueAt = -160, kTurnAt = -168;
@@ -21,7 +21,8 @@ int bytes_of_size(int size) { return size == BPF_B ? 1 : size == BPF_H ? 2 : siz
 
 class Generator {
  public:
-  Generator(Random& random, bool version4) : random_(random), version4_(version4) {}
+  Generator(Random& random, const RandomKind& kind)
+      : random_(random), version4_(kind.version4), arrays_only_(kind.arrays_only) {}
 
   Code program() {
     a_(move(r6, r1));
@@ -141,7 +142,7 @@ class Generator {
       case 22:
         return change_map();
       default:
-        return one_in(4) ? bpf_loop() : compute(any(), any());
+        return !arrays_only_ && one_in(4) ? bpf_loop() : compute(any(), any());
     }
   }
 
@@ -332,9 +333,9 @@ class Generator {
   };
   // A key, and R1 and R2 for a helper.
   Asked key() {
-    constexpr Asked kAll[]{{kArray, 16},  {kHash, 16}, {kPerCpuArray, 16},
-                           {kLruHash, 8}, {kTrie, 8},  {kPerCpuHash, 8}};
-    const Asked asked = of(kAll);
+    constexpr Asked kAll[]{{kArray, 16},  {kPerCpuArray, 16}, {kHash, 16},
+                           {kLruHash, 8}, {kTrie, 8},         {kPerCpuHash, 8}};
+    const Asked asked = arrays_only_ ? kAll[below(2)] : of(kAll);
     if (asked.map == kTrie) {
       a_(store_k(BPF_W, r10, kKeyAt, static_cast<std::int32_t>(below(34))));
       a_(store(BPF_W, r10, kKeyAt + 4, of({r8, r9})));
@@ -360,7 +361,7 @@ class Generator {
   void change_map() {
     a_(store(BPF_DW, r10, kValueAt, of({r8, r9})), store(BPF_DW, r10, kValueAt + 8, of({r8, r9})));
     key();
-    if (one_in(4)) {
+    if (!arrays_only_ && one_in(4)) {
       a_(call(BPF_FUNC_map_delete_elem));
     } else {
       a_(move(r3, r10), alu_k(BPF_ADD, r3, kValueAt), move_k(r4, of({0, 0, 0, 1, 2, 3})),
@@ -370,7 +371,7 @@ class Generator {
   }
 
   Random& random_;
-  bool version4_;
+  bool version4_, arrays_only_;
   Assembly a_;
   u32 labels_ = 0;
   bool needs_short_ = false, loops_ = false;
@@ -379,19 +380,21 @@ class Generator {
 
 }  // namespace
 
-std::vector<Map> random_maps() {
-  return {map_of("array", BPF_MAP_TYPE_ARRAY, 4, 16, 4),
-          map_of("hash", BPF_MAP_TYPE_HASH, 8, 16, 6),
-          map_of("percpu_array", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 16, 2),
-          map_of("lru_hash", BPF_MAP_TYPE_LRU_HASH, 4, 8, 1024),
-          map_of("trie", BPF_MAP_TYPE_LPM_TRIE, 8, 8, 8, BPF_F_NO_PREALLOC),
-          map_of("percpu_hash", BPF_MAP_TYPE_PERCPU_HASH, 4, 8, 6),
-          map_of("data", BPF_MAP_TYPE_ARRAY, 4, kDataBytes, 1)};
+std::vector<Map> random_maps(const RandomKind& kind) {
+  std::vector<Map> maps{map_of("array", BPF_MAP_TYPE_ARRAY, 4, 16, 4),
+                        map_of("percpu_array", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 16, 2),
+                        map_of("data", BPF_MAP_TYPE_ARRAY, 4, kDataBytes, 1)};
+  if (kind.arrays_only) return maps;
+  maps.push_back(map_of("hash", BPF_MAP_TYPE_HASH, 8, 16, 6));
+  maps.push_back(map_of("lru_hash", BPF_MAP_TYPE_LRU_HASH, 4, 8, 1024));
+  maps.push_back(map_of("trie", BPF_MAP_TYPE_LPM_TRIE, 8, 8, 8, BPF_F_NO_PREALLOC));
+  maps.push_back(map_of("percpu_hash", BPF_MAP_TYPE_PERCPU_HASH, 4, 8, 6));
+  return maps;
 }
 
-Code random_program(Random& random, bool version4) { return Generator(random, version4).program(); }
+Code random_program(Random& random, const RandomKind& kind) { return Generator(random, kind).program(); }
 
-ProgramPacket random_packet(Random& random) {
+ProgramPacket random_packet(Random& random, u32 queues) {
   const auto bytes = [&](std::size_t count) {
     Bytes some(count);
     for (u8& byte : some)
@@ -401,7 +404,7 @@ ProgramPacket random_packet(Random& random) {
   ProgramPacket packet;
   packet.bytes = bytes(random() % 8 == 0 ? 14 + random() % 40 : 60 + random() % 100);
   if (random() % 4 == 0) packet.metadata = bytes(random() % 9 * 4);
-  packet.queue = random() % 4 == 0 ? queues() - 1 : 0;
+  packet.queue = random() % 4 == 0 ? random() % queues : 0;
   packet.time_ns = u64{random()} << 32 | random();
   packet.random = random();
   return packet;

@@ -14,11 +14,16 @@ namespace xdpgpu::test {
 
 inline constexpr int kRandomPacketBytes = 48;
 
+struct RandomKind {
+  bool version4 = true;      // with instructions of the set's version 4, which kernels have from 6.6 on
+  bool arrays_only = false;  // without other maps, and without bpf_loop
+};
+
 // The maps that they name.
-std::vector<Map> random_maps();
-// With instructions of the version 4 of the set, which kernels have from 6.6 on.
-Code random_program(dataplane::Random& random, bool version4);
-ProgramPacket random_packet(dataplane::Random& random);
+std::vector<Map> random_maps(const RandomKind& kind);
+Code random_program(dataplane::Random& random, const RandomKind& kind);
+// For one of so many receive queues, the first one most of the time.
+ProgramPacket random_packet(dataplane::Random& random, u32 queues);
 // An instruction a line, to be read when a test fails.
 std::string text_of(const Code& code);
 

@@ -27,22 +27,22 @@ constexpr u32 kParts = 4;
 TEST_P(RandomProgramTest, AnswersAreTheKernels) {
   const u32 programs = number_of("XDPGPU_TEST_PROGRAMS", 10'000) / kParts;
   const u32 first = number_of("XDPGPU_TEST_SEED", 1) + GetParam() * programs;
-  const bool version4 = kernel_is_from(6, 6);
+  const RandomKind kind{.version4 = kernel_is_from(6, 6)};
   u32 refused = 0;
   std::string refusals;
   std::unique_ptr<Twins> twins;
   for (u32 i = 0; i < programs; ++i) {
     // Maps go on from program to program, for a while.
-    if (i % 50 == 0) twins = std::make_unique<Twins>(random_maps());
+    if (i % 50 == 0) twins = std::make_unique<Twins>(random_maps(kind));
     dataplane::Random random(first + i);
-    const Code code = random_program(random, version4);
+    const Code code = random_program(random, kind);
     const auto program = twins->add(code);
     if (!program) {
       if (++refused <= 3) refusals += twins->refusal() + "\n";
       continue;
     }
     for (int run = 0; run < 3; ++run) {
-      const ProgramPacket packet = random_packet(random);
+      const ProgramPacket packet = random_packet(random, queues());
       const std::string difference = twins->run(*program, packet);
       ASSERT_EQ(difference, "") << "XDPGPU_TEST_SEED=" << first + i / 50 * 50 << ", program " << i % 50
                                 << ", packet " << run << "\n"
