@@ -342,7 +342,7 @@ XG_SELDOM u64 xg_program_adjust_head(XG_INOUT(xg_program_machine) m, u32 by) {
   if (less ? 0u - by > m.meta - XG_PROGRAM_KEPT : by > m.end - XG_PROGRAM_LEAST - m.data)
     return xg_program_error(XG_PROGRAM_EINVAL);
   const u32 from = XG_PROGRAM_FRAMES * XG_PROGRAM_STACK + m.meta;
-  const xg_words none = XG_HANDLE(xg_words, u64(0));
+  xg_words none = XG_HANDLE(xg_words, u64(0));
   for (u32 i = 0u; i < metadata; i += 4u) {
     /* Upwards the last ones first: they are where others come. */
     const u32 at = from + (less ? i : metadata - 4u - i);
@@ -366,7 +366,7 @@ XG_SELDOM u64 xg_program_adjust_tail(XG_INOUT(xg_program_machine) m, u32 by) {
   const bool less = (by & 0x80000000u) != 0u;
   if (less ? 0u - by > m.end - m.data - XG_PROGRAM_LEAST : by > XG_PROGRAM_FRAME - m.end)
     return xg_program_error(XG_PROGRAM_EINVAL);
-  const xg_words none = XG_HANDLE(xg_words, u64(0));
+  xg_words none = XG_HANDLE(xg_words, u64(0));
   if (!less)
     for (u32 i = 0u; i < by; i++)
       xg_program_write(m, none, false, XG_PROGRAM_FRAMES * XG_PROGRAM_STACK + m.end + i, 1u, u64(0));

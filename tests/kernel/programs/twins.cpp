@@ -264,17 +264,22 @@ std::optional<u32> Twins::add(const Code& code) {
 
 bool Twins::update(u32 map, const Bytes& key, const Bytes& value, u64 flags, u32 queue) {
   const Map& settings = kernel_->settings.at(map);
-  Bytes values = value;
-  if (per_cpu(settings)) {
-    const std::size_t each = (value.size() + 7) / 8 * 8;
-    values.assign(each * cpus(), 0);
-    std::ranges::copy(value, values.begin() + static_cast<std::ptrdiff_t>(each * queue));
+  const auto value_of = [&](u32 cpu) {
+    return queue == kEveryQueue || queue == cpu ? value : Bytes(value.size());
+  };
+  if (!per_cpu(settings))
+    return bpf_map_update_elem(kernel_->maps.at(map), key.data(), value.data(), flags) ==
+           maps_[map].update(key, value, flags, 0);
+  Bytes values;
+  for (u32 cpu = 0; cpu < cpus(); ++cpu) {
+    const Bytes one = value_of(cpu);
+    values.insert(values.end(), one.begin(), one.end());
+    values.resize((values.size() + 7) / 8 * 8);
   }
   const int kernel = bpf_map_update_elem(kernel_->maps.at(map), key.data(), values.data(), flags);
-  const int reference = maps_[map].update(key, value, flags, queue);
-  if (reference == 0 && per_cpu(settings))
-    for (u32 other = 0; other < cpus(); ++other)
-      if (other != queue) maps_[map].update(key, Bytes(value.size()), BPF_ANY, other);
+  int reference = maps_[map].update(key, value_of(0), flags, 0);
+  for (u32 cpu = 1; cpu < cpus() && reference == 0; ++cpu)
+    reference = maps_[map].update(key, value_of(cpu), BPF_ANY, cpu);
   return kernel == reference;
 }
 
@@ -311,7 +316,7 @@ std::string Twins::difference_of_maps() const {
   return text;
 }
 
-std::string Twins::run(u32 program, const ProgramPacket& packet) {
+std::string Twins::run(u32 program, const ProgramPacket& packet, bool maps) {
   const u32 zero = 0;
   const std::array<u64, 3> given{packet.time_ns, packet.random, packet.queue};
   if (bpf_map_update_elem(*kernel_->given, &zero, given.data(), 0) != 0) fail("what the packet says");
@@ -342,7 +347,7 @@ std::string Twins::run(u32 program, const ProgramPacket& packet) {
   text += difference("metadata", Bytes(out.begin(), out.begin() + metadata), answer_.metadata);
   text += difference("packet", Bytes(out.begin() + metadata, out.begin() + options.data_size_out),
                      answer_.packet);
-  return text + difference_of_maps();
+  return maps ? text + difference_of_maps() : text;
 }
 
 u32 queues() { return std::min(cpus(), 2u); }

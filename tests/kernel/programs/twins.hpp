@@ -68,15 +68,17 @@ class Twins {
   const std::string& refusal() const { return refusal_; }
 
   // As user space does it; true if both answer the same. A per-CPU map gets the value for CPU `queue`, and 0
-  // for the others.
+  // for the others; with kEveryQueue for all.
+  static constexpr u32 kEveryQueue = ~0u;
   bool update(u32 map, const Bytes& key, const Bytes& value, u64 flags = 0, u32 queue = 0);
   bool erase(u32 map, const Bytes& key);
   void put_program(u32 map, u32 index, u32 program);
   // A new map of the settings of `like`, into a map of maps. Its entries are compared, too.
   void put_map(u32 outer, u32 index, const Map& like);
 
-  // Empty, or what is different.
-  std::string run(u32 program, const ProgramPacket& packet);
+  // Empty, or what is different. maps: whether these are looked at, too, which is long for those that are
+  // large.
+  std::string run(u32 program, const ProgramPacket& packet, bool maps = true);
   // What the reference answered to the last one.
   const ProgramAnswer& answer() const { return answer_; }
 
