@@ -332,7 +332,8 @@ XG_SELDOM u64 xg_program_csum_diff(XG_INOUT(xg_program_machine) m, xg_words maps
     sum = xg_program_sum(m, maps, map_count, values, m.r[3], to, sum);
   }
   sum = (sum & 0xffffu) + (sum >> 16);
-  return u64((sum & 0xffffu) + (sum >> 16));
+  sum = (sum & 0xffffu) + (sum >> 16);
+  return u64(sum);
 }
 
 /* `by`: with its sign, as 32 bits. A packet is never shorter than XG_PROGRAM_LEAST. */

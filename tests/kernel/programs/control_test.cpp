@@ -117,7 +117,7 @@ Code loops(std::int32_t flags) {
 }
 
 TEST_F(ControlTest, BpfLoop) {
-  if (!kernel_is_from(5, 17)) GTEST_SKIP() << "this kernel has no bpf_loop: Linux 5.17 has";
+  if (!lab::kernel_at_least(5, 17)) GTEST_SKIP() << "this kernel has no bpf_loop: Linux 5.17 has";
   Twins twins({kResults});
   const auto program = twins.add(loops(0)), with_flags = twins.add(loops(1));
   ASSERT_TRUE(program && with_flags) << twins.refusal();
@@ -158,7 +158,7 @@ TEST_F(ControlTest, TailCalls) {
 
 // A function's tail is the program's, which returns to who called the function.
 TEST_F(ControlTest, TailCallsOfFunctions) {
-  if (!kernel_is_from(6, 12)) GTEST_SKIP() << "before Linux 6.12 functions count their tails apart";
+  if (!lab::kernel_at_least(6, 12)) GTEST_SKIP() << "before Linux 6.12 functions count their tails apart";
   Twins twins({kResults, kPrograms});
   for (u32 number = 0; number < 4; ++number) {
     const auto program = twins.add(chained(number));

@@ -74,7 +74,7 @@ void PrintTo(const Adjusting& a, std::ostream* out) { *out << a.name; }
 class AdjustTest : public HelpersTest, public testing::WithParamInterface<Adjusting> {};
 
 TEST_P(AdjustTest, ByEveryAmount) {
-  if (GetParam().has_metadata() && !kernel_is_from(6, 6))
+  if (GetParam().has_metadata() && !lab::kernel_at_least(6, 6))
     GTEST_SKIP() << "before Linux 6.6 metadata is 32 bytes at most";
   Twins twins({kResults});
   const auto program = twins.add(adjusting(GetParam().helpers));
@@ -91,7 +91,7 @@ TEST_P(AdjustTest, ByEveryAmount) {
 }
 
 TEST_P(AdjustTest, OneAfterTheOther) {
-  if (!kernel_is_from(6, 6)) GTEST_SKIP() << "before Linux 6.6 metadata is 32 bytes at most";
+  if (!lab::kernel_at_least(6, 6)) GTEST_SKIP() << "before Linux 6.6 metadata is 32 bytes at most";
   Twins twins({kResults});
   const auto program = twins.add(adjusting(GetParam().helpers));
   ASSERT_TRUE(program) << twins.refusal();
@@ -147,7 +147,7 @@ TEST_F(HelpersTest, CsumDiff) {
     if (run % 4 == 2) std::copy_n(buffers.begin(), 256, buffers.begin() + 256);
     ASSERT_TRUE(twins.update(1, bytes_of(u32{0}), buffers));
     u32 from = random() % 256, to = run % 3 == 0 ? from : random() % 256;
-    if (!kernel_is_from(6, 13)) from &= ~3u, to &= ~3u;
+    if (!lab::kernel_at_least(6, 13)) from &= ~3u, to &= ~3u;
     put(packet, 0, run % 5 == 0 ? 0 : from, 1);
     put(packet, 1, run % 7 == 0 ? 0 : to, 1);
     const u32 seeds[]{0, random(), 0xffffffff, 0xffff0000, 0xffff};
@@ -257,7 +257,7 @@ TEST_F(HelpersTest, TheContext) {
   end(a);
   const auto program = twins.add(a.code());
   ASSERT_TRUE(program) << twins.refusal();
-  for (std::size_t metadata : {0u, 4u, 16u, kernel_is_from(6, 6) ? 216u : 32u})
+  for (std::size_t metadata : {0u, 4u, 16u, lab::kernel_at_least(6, 6) ? 216u : 32u})
     ASSERT_EQ(twins.run(*program, {.bytes = Bytes(77), .metadata = Bytes(metadata, 3), .ingress_ifindex = 1}),
               "");
 }

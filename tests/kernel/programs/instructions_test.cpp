@@ -94,7 +94,7 @@ class InstructionTest : public ProgramTest, public testing::WithParamInterface<C
 
 TEST_P(InstructionTest, IsTheKernelsAndTheRfcs) {
   const Case& c = GetParam();
-  if (c.version4 && !kernel_is_from(6, 6))
+  if (c.version4 && !lab::kernel_at_least(6, 6))
     GTEST_SKIP() << "this kernel has no such instruction: Linux 6.6 has";
   Twins twins({});
   const auto check = [&](u32 program, u64 a, u64 b, u64 operand, u64 third) {

@@ -7,13 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <set>
 #include <stdexcept>
@@ -173,7 +171,7 @@ Code with_given_values(Code code, u32 given) {
 }
 
 void pin_to(u32 cpu) {
-  static u32 pinned = ~0u;
+  thread_local u32 pinned = ~0u;
   if (cpu == pinned) return;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -352,12 +350,16 @@ std::string Twins::run(u32 program, const ProgramPacket& packet, bool maps) {
 
 u32 queues() { return std::min(cpus(), 2u); }
 
-bool kernel_is_from(int major, int minor) {
-  utsname name{};
-  int has_major = 0, has_minor = 0;
-  if (uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &has_major, &has_minor) != 2)
-    fail("the kernel's version");
-  return std::pair(has_major, has_minor) >= std::pair(major, minor);
+void Twins::send(u32 program, const ProgramPacket& packet) {
+  xdp_md before{};
+  before.data_end = static_cast<u32>(packet.bytes.size());
+  before.ingress_ifindex = packet.ingress_ifindex;
+  LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = packet.bytes.data(),
+              .data_size_in = static_cast<u32>(packet.bytes.size()), .ctx_in = &before,
+              .ctx_size_in = sizeof(before), .repeat = 1, .flags = BPF_F_TEST_XDP_LIVE_FRAMES);
+  if (bpf_prog_test_run_opts(kernel_->programs.at(program), &options) != 0)
+    fail("BPF_PROG_TEST_RUN of a live packet");
+  answer_ = set_.run(program, packet);
 }
 
 void ProgramTest::SetUp() {

@@ -22,6 +22,7 @@
 
 #include "gpu/reference/program.hpp"
 #include "tests/kernel/programs/assembler.hpp"
+#include "tests/netns/lab/namespace.hpp"
 
 namespace xdpgpu::test {
 
@@ -79,6 +80,9 @@ class Twins {
   // Empty, or what is different. maps: whether these are looked at, too, which is long for those that are
   // large.
   std::string run(u32 program, const ProgramPacket& packet, bool maps = true);
+  // Runs it in both without a comparison. In the kernel the packet is a live one: it goes where it is sent
+  // (BPF_F_TEST_XDP_LIVE_FRAMES).
+  void send(u32 program, const ProgramPacket& packet);
   // What the reference answered to the last one.
   const ProgramAnswer& answer() const { return answer_; }
 
@@ -96,9 +100,6 @@ class Twins {
 
 // How many CPUs packets may come to here: two at most, from 0 on.
 u32 queues();
-
-// Whether the running kernel is of this version or a later one.
-bool kernel_is_from(int major, int minor);
 
 // Skips, with the reason, where programs cannot be loaded.
 class ProgramTest : public testing::Test {
