@@ -6,9 +6,10 @@
  * An instruction has four words. What RFC 9669 lets be wrong was found when they were made: operations,
  * registers, jumps and maps are known to be there, so only memory and steps are looked at here.
  *
- *   0    operation | destination << 8 | source << 12 | log2 of a memory's bytes << 16 | XG_PROGRAM_X, _32,
- * _SIGNED 1    what is added to an address; where a jump goes; a map's number 2,3  the immediate with its
- * sign, the lower half first
+ *   0     operation | destination << 8 | source << 12 | log2 of a memory's bytes << 16 |
+ *         XG_PROGRAM_X, _32, _SIGNED
+ *   1     what is added to an address; where a jump goes; a map's number
+ *   2, 3  the immediate with its sign, the lower half first
  *
  * A map has four words: its entries, bytes from one entry to the next, the first one's place in the maps'
  * memory, bytes of a queue's entries (0: all queues have the same).
