@@ -171,7 +171,9 @@ constexpr std::array kCompiler{SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(cl
                                SCMP_SYS(gettimeofday), SCMP_SYS(membarrier), SCMP_SYS(restart_syscall),
                                SCMP_SYS(rseq), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
                                SCMP_SYS(rt_sigreturn), SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_yield),
-                               SCMP_SYS(set_robust_list), SCMP_SYS(sysinfo)};
+                               SCMP_SYS(set_robust_list), SCMP_SYS(sysinfo),
+                               // libbpf asks which kernel this is
+                               SCMP_SYS(uname)};
 
 // What names a file, so that a record looks at it.
 constexpr std::array kNaming{SCMP_SYS(mkdir),     SCMP_SYS(mkdirat), SCMP_SYS(open),

@@ -12,14 +12,16 @@ namespace xdpgpu::kernel {
 namespace {
 
 // The libraries' callbacks carry no context.
-thread_local std::string last_message;
+thread_local std::string first_message, last_message;
 
 void remember(const char* format, va_list arguments) {
   char text[512];
   std::vsnprintf(text, sizeof(text), format, arguments);
   std::string line(text);
   while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
-  if (!line.empty() && line.find('\n') == std::string::npos) last_message = std::move(line);
+  if (line.empty() || line.find('\n') != std::string::npos) return;
+  if (first_message.empty()) first_message = line;
+  last_message = std::move(line);
 }
 
 int from_libbpf(libbpf_print_level level, const char* format, va_list arguments) {
@@ -39,6 +41,14 @@ void quiet_libraries() {
   libxdp_set_print(from_libxdp);
 }
 
-std::string last_library_message() { return std::exchange(last_message, {}); }
+std::string last_library_message() {
+  first_message.clear();
+  return std::exchange(last_message, {});
+}
+
+std::string first_library_message() {
+  last_message.clear();
+  return std::exchange(first_message, {});
+}
 
 }  // namespace xdpgpu::kernel

@@ -12,5 +12,8 @@ namespace xdpgpu::kernel {
 void quiet_libraries();
 // The calling thread's last warning since the last call, on one line; empty if there was none.
 std::string last_library_message();
+// Likewise the first one, which often names the cause where the last one names what became of it. It counts
+// as the last one's call, too.
+std::string first_library_message();
 
 }  // namespace xdpgpu::kernel

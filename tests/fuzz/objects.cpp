@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+//
+// Any bytes as what the reader of an ELF object is given, and as what it hands over. By the first byte: an
+// object, as far as code of ours reads it (libbpf, which reads the rest, does not survive all of them: it
+// does that in a process of its own); a program as it is handed over, whose instructions and maps are within
+// their bounds, or which is refused; or a program of any instructions, which are within their bounds, or
+// refused.
+#include <linux/bpf.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/fuzz/target.hpp"
+#include "userspace/compiler/programs/elf.hpp"
+#include "userspace/compiler/programs/exchange.hpp"
+#include "userspace/compiler/programs/needs.hpp"
+
+namespace xdpgpu::fuzz {
+namespace {
+
+enum Kind : u8 { kObject, kHandedOver, kInstructions, kKinds };
+
+constexpr u8 kMove = BPF_ALU64 | BPF_MOV | BPF_K, kExit = BPF_JMP | BPF_EXIT,
+             kConstant = BPF_LD | BPF_IMM | BPF_DW, kCall = BPF_JMP | BPF_CALL,
+             kLoad = BPF_LDX | BPF_MEM | BPF_DW, kStore = BPF_STX | BPF_MEM | BPF_DW;
+
+programs::ObjectProgram specimen() {
+  programs::ObjectProgram object;
+  object.section = "xdp";
+  object.notes = {"a note"};
+  object.slots = {{1, 1, "next"}};
+  auto& program = object.program;
+  program.name = "specimen";
+  program.license = "GPL";
+  program.maps = {{.name = "hash",
+                   .type = BPF_MAP_TYPE_HASH,
+                   .key_bytes = 4,
+                   .value_bytes = 8,
+                   .entries = 9,
+                   .contents = {}},
+                  {.name = "tables",
+                   .type = BPF_MAP_TYPE_ARRAY_OF_MAPS,
+                   .key_bytes = 4,
+                   .value_bytes = 4,
+                   .entries = 2,
+                   .inner = 2,
+                   .contents = {}},
+                  {.name = ".data",
+                   .type = BPF_MAP_TYPE_ARRAY,
+                   .key_bytes = 4,
+                   .value_bytes = 8,
+                   .entries = 1,
+                   .contents = {1, 2}}};
+  program.instructions = {
+      {.opcode = kMove, .destination = 2},
+      {.opcode = kStore, .destination = 10, .source = 2, .offset = -8},
+      {.opcode = kConstant, .destination = 1, .source = BPF_PSEUDO_MAP_IDX},
+      {},
+      {.opcode = kCall, .immediate = BPF_FUNC_map_lookup_elem},
+      {.opcode = BPF_JMP | BPF_JEQ | BPF_K, .offset = 2},
+      {.opcode = kLoad, .destination = 3},
+      {.opcode = kStore, .destination = 0, .source = 3},
+      {.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 1},
+      {.opcode = kExit},
+      {.opcode = kConstant, .destination = 1, .source = BPF_PSEUDO_MAP_IDX_VALUE, .immediate = 2},
+      {.immediate = 4},
+      {.opcode = BPF_STX | BPF_ATOMIC | BPF_W, .destination = 1, .source = 2, .immediate = BPF_ADD},
+      {.opcode = BPF_JMP | BPF_JA, .offset = -2},
+      {.opcode = kExit}};
+  return object;
+}
+
+// Of a program that was taken.
+void judge(Input input, const programs::ObjectProgram& object) {
+  const auto needs = programs::needs_of(object);
+  if (needs.maps.size() != object.program.maps.size()) fail(input, "a map's need is not told");
+  for (const u32 start : programs::function_starts(object.program))
+    if (start >= object.program.instructions.size()) fail(input, "a function begins outside of the program");
+}
+
+void hand_over(Input input) {
+  compiler::MemoryWriter to("fuzz");
+  to.write(std::as_bytes(input.subspan(1)));
+  const auto memory = to.seal();
+  const auto read =
+      programs::read_exchanged(compiler::SealedMemory::map(*memory, programs::kMostExchanged).value());
+  if (!read && read.error().empty()) fail(input, "a program is refused without a reason");
+  if (read && !*read && read->error().empty()) fail(input, "there is no reason why there is no program");
+  if (!read || !*read) return;
+  if (!programs::check((*read)->program)) fail(input, "a program beyond its bounds is taken");
+  judge(input, **read);
+}
+
+void run_instructions(Input input) {
+  programs::ObjectProgram object = specimen();
+  auto& all = object.program.instructions;
+  all.clear();
+  for (Input rest = input.subspan(1); rest.size() >= 8; rest = rest.subspan(8))
+    all.push_back(
+        {rest[0], static_cast<u8>(rest[1] & 15), static_cast<u8>(rest[1] >> 4),
+         static_cast<std::int16_t>(rest[2] | rest[3] << 8),
+         static_cast<std::int32_t>(rest[4] | u32{rest[5]} << 8 | u32{rest[6]} << 16 | u32{rest[7]} << 24)});
+  const auto right = programs::check(object.program);
+  if (!right && right.error().empty()) fail(input, "instructions are refused without a reason");
+  if (right) judge(input, object);
+}
+
+}  // namespace
+
+std::vector<Bytes> seeds() {
+  const auto memory = programs::write_program(specimen()).value();
+  const auto sealed = compiler::SealedMemory::map(memory, programs::kMostExchanged).value();
+  Bytes handed{kHandedOver};
+  for (const std::byte byte : sealed.bytes()) handed.push_back(static_cast<u8>(byte));
+  Bytes instructions{kInstructions};
+  for (const auto& one : specimen().program.instructions) {
+    const auto offset = static_cast<u16>(one.offset);
+    const auto immediate = static_cast<u32>(one.immediate);
+    for (const u32 byte : {u32{one.opcode}, u32{one.destination} | u32{one.source} << 4, u32{offset},
+                           u32{offset} >> 8, immediate, immediate >> 8, immediate >> 16, immediate >> 24})
+      instructions.push_back(static_cast<u8>(byte));
+  }
+  // A header of 64 bytes and one section's.
+  Bytes object(1 + 64 + 64);
+  const Bytes header{0x7f, 'E', 'L', 'F', 2, 1, 1};
+  std::copy(header.begin(), header.end(), object.begin() + 1);
+  object[1 + 16] = 1, object[1 + 18] = 247, object[1 + 20] = 1, object[1 + 40] = 64, object[1 + 52] = 64;
+  object[1 + 58] = 64, object[1 + 60] = 1;
+  return {handed, instructions, object};
+}
+
+// What is handed over, with each byte changed, and of each length.
+std::vector<Bytes> cases() {
+  const Bytes whole = seeds().front();
+  std::vector<Bytes> all;
+  for (std::size_t i = 1; i < whole.size(); i++) {
+    all.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i));
+    all.push_back(whole);
+    all.back()[i] ^= 0x81;
+  }
+  return all;
+}
+
+}  // namespace xdpgpu::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
+  using namespace xdpgpu;
+  using namespace xdpgpu::fuzz;
+  if (size == 0) return 0;
+  const Input input(data, size);
+  switch (data[0] % kKinds) {
+    case kObject:
+      (void)programs::read_elf(std::as_bytes(input.subspan(1)));
+      break;
+    case kHandedOver:
+      hand_over(input);
+      break;
+    default:
+      run_instructions(input);
+  }
+  return 0;
+}

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/unit/compiler_program_object.cpp: ELF objects in, relocated programs out; what those need; and what
+// the kernel's verifier says of them.
+#include "tests/unit/compiler_program_object.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <linux/bpf.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+
+#include "userspace/compiler/programs/elf.hpp"
+#include "userspace/compiler/programs/needs.hpp"
+#include "userspace/kernel/verifier.hpp"
+
+namespace xdpgpu::test {
+namespace {
+
+using namespace programs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Map* map_named(const Program& program, const std::string& name) {
+  for (const Map& map : program.maps)
+    if (map.name == name) return &map;
+  return nullptr;
+}
+
+std::vector<std::string> names_of(const std::vector<Need>& needs) {
+  std::vector<std::string> names;
+  names.reserve(needs.size());
+  for (const Need& one : needs) names.push_back(one.name);
+  return names;
+}
+
+// By name.
+MapUse use_of(const ObjectProgram& object, const std::string& name) {
+  const auto uses = map_uses(object.program);
+  for (std::size_t i = 0; i < uses.size(); i++)
+    if (object.program.maps[i].name == name) return uses[i];
+  ADD_FAILURE() << "there is no map " << name;
+  return MapUse::unknown;
+}
+
+// ---- what is read ------------------------------------------------------------------------------------
+
+TEST(ProgramObject, HasItsMapsVariablesAndFunctions) {
+  const auto object = read_object(object_bytes("everything"));
+  ASSERT_TRUE(object) << object.error();
+  const Program& program = object->program;
+  EXPECT_EQ(program.name, "everything");
+  EXPECT_EQ(program.license, "Dual MIT/GPL");
+  EXPECT_EQ(object->section, "xdp");
+  EXPECT_FALSE(object->fragments);
+  // The entry, and what it calls and has called.
+  EXPECT_EQ(function_starts(program).size(), 3u);
+  // One that no instruction names is left out.
+  ASSERT_EQ(program.maps.size(), 5u);
+  EXPECT_EQ(map_named(program, "nobody_asks"), nullptr);
+  const Map* const sources = map_named(program, "sources");
+  ASSERT_NE(sources, nullptr);
+  EXPECT_EQ(*sources, (Map{.name = "sources",
+                           .type = BPF_MAP_TYPE_HASH,
+                           .key_bytes = 4,
+                           .value_bytes = 8,
+                           .entries = 1000,
+                           .contents = {}}));
+  const Map* const constants = map_named(program, ".rodata");
+  ASSERT_NE(constants, nullptr);
+  EXPECT_EQ(constants->contents, (std::vector<u8>{14, 0, 0, 0}));
+  EXPECT_NE(constants->flags & BPF_F_RDONLY_PROG, 0u);
+  const Map* const data = map_named(program, ".data");
+  ASSERT_NE(data, nullptr);
+  EXPECT_EQ(data->contents, (std::vector<u8>{7, 0, 0, 0, 0, 0, 0, 0}));
+  const Map* const zeros = map_named(program, ".bss");
+  ASSERT_NE(zeros, nullptr);
+  EXPECT_TRUE(zeros->contents.empty());
+  EXPECT_THAT(object->notes, ElementsAre(HasSubstr("map counts is to be shared with others by a pin")));
+}
+
+TEST(ProgramObject, SaysWhatItNeeds) {
+  const auto object = read_object(object_bytes("everything"));
+  ASSERT_TRUE(object) << object.error();
+  const Needs needs = needs_of(*object);
+  EXPECT_TRUE(needs.met());
+  EXPECT_THAT(names_of(needs.helpers),
+              ElementsAre("map_lookup_elem", "map_update_elem", "get_prandom_u32", "loop"));
+  EXPECT_THAT(names_of(needs.map_types), ElementsAre("hash", "array", "percpu_array"));
+  EXPECT_THAT(names_of(needs.kinds), testing::IsSupersetOf({"addresses of functions", "atomic operations",
+                                                            "calls of functions", "jumps backwards"}));
+  for (const char* const name : {"sources", "counts", ".data", ".bss"})
+    EXPECT_EQ(use_of(*object, name), MapUse::writes) << name;
+  EXPECT_EQ(use_of(*object, ".rodata"), MapUse::reads);
+  for (std::size_t i = 0; i < needs.maps.size(); i++)
+    EXPECT_EQ(needs.maps[i].shared, object->program.maps[i].name == ".rodata")
+        << object->program.maps[i].name;
+}
+
+TEST(ProgramObject, OfSeveralIsTheOneThatIsNamed) {
+  const std::string bytes = object_bytes("several");
+  const auto any = read_object(bytes);
+  ASSERT_FALSE(any);
+  EXPECT_THAT(any.error(), HasSubstr("several XDP programs: name one by --section: first (section xdp)"));
+  EXPECT_THAT(any.error(), Not(HasSubstr("for_tc")));
+  for (const auto& [name, program] : {std::pair{"first", "first"},
+                                      {"xdp", "first"},
+                                      {"xdp/second", "second"},
+                                      {"xdp.frags", "long_packets"}}) {
+    const auto one = read_object(bytes, name);
+    ASSERT_TRUE(one) << one.error();
+    EXPECT_EQ(one->program.name, program);
+    EXPECT_EQ(one->fragments, std::string(name) == "xdp.frags");
+  }
+  for (const auto& [name, why] : {std::pair{"for_tc", "is no XDP program, but one of the type sched_cls"},
+                                  {"for_a_devmap", "for the entries of a map"},
+                                  {"third", "no program or section third; it has first (section xdp), "}}) {
+    const auto refused = read_object(bytes, name);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error(), HasSubstr(why));
+  }
+}
+
+TEST(ProgramObject, HasWhatMapsOfMapsHaveInThem) {
+  const auto object = read_object(object_bytes("several"), "second");
+  ASSERT_TRUE(object) << object.error();
+  ASSERT_EQ(object->program.maps.size(), 2u);
+  EXPECT_EQ(object->program.maps[0].name, "tables");
+  EXPECT_EQ(object->program.maps[0].inner, 1);
+  EXPECT_EQ(object->program.maps[1].name, "tables.inner");
+  EXPECT_EQ(object->program.maps[1].entries, 8u);
+  // What is found in the outer one is written to.
+  EXPECT_EQ(use_of(*object, "tables"), MapUse::reads);
+  EXPECT_EQ(use_of(*object, "tables.inner"), MapUse::writes);
+  EXPECT_TRUE(needs_of(*object).met());
+}
+
+TEST(ProgramObject, SaysWhatMapsBeginWith) {
+  const std::string bytes = object_bytes("slots");
+  const auto calls = read_object(bytes, "first");
+  ASSERT_TRUE(calls) << calls.error();
+  EXPECT_THAT(calls->slots, ElementsAre(Slot{0, 2, "last"}));
+  EXPECT_FALSE(needs_of(*calls).met());
+  const auto looks = read_object(bytes, "table");
+  ASSERT_TRUE(looks) << looks.error();
+  EXPECT_THAT(looks->slots, ElementsAre(Slot{0, 1, "one"}));
+  // That is the object's only program that names neither.
+  const auto last = read_object(bytes, "last");
+  ASSERT_TRUE(last) << last.error();
+  EXPECT_THAT(last->slots, IsEmpty());
+  EXPECT_TRUE(needs_of(*last).met());
+}
+
+TEST(ProgramObject, ThatAsksTheKernelIsRefused) {
+  const std::string calls = object_bytes("extern");
+  const auto asks = read_object(calls, "asks_the_kernel");
+  ASSERT_FALSE(asks);
+  EXPECT_THAT(asks.error(), HasSubstr("kfuncs"));
+  EXPECT_THAT(asks.error(), HasSubstr("bpf_xdp_metadata_rx_hash"));
+  EXPECT_TRUE(read_object(calls, "asks_nobody"));
+  const auto how = read_object(object_bytes("kconfig"));
+  ASSERT_FALSE(how);
+  EXPECT_THAT(how.error(), HasSubstr("CONFIG_HZ"));
+}
+
+TEST(ProgramObject, IsFittedToTheKernelWhereNothingIsElsewhere) {
+  const std::string bytes = object_bytes("layouts");
+  const auto headers = read_object(bytes, "headers");
+  if (access("/sys/kernel/btf/vmlinux", R_OK) == 0) {
+    ASSERT_TRUE(headers) << headers.error();
+    // The packet's end, where the kernel has it.
+    const auto& all = headers->program.instructions;
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const Instruction& one) {
+      return one.opcode == (BPF_LDX | BPF_MEM | BPF_W) && one.source == 1 && one.offset == 4;
+    }));
+  }
+  for (const auto& [name, why] : {std::pair{"moved", "has its member tot_len elsewhere or not at all"},
+                                  {"strange", "elsewhere or not at all"},
+                                  {"asks_where", "only a kernel that it is loaded into can say"}}) {
+    const auto refused = read_object(bytes, name);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_THAT(refused.error(), HasSubstr("CO-RE"));
+    if (access("/sys/kernel/btf/vmlinux", R_OK) == 0) {
+      EXPECT_THAT(refused.error(), HasSubstr(why));
+    }
+  }
+  const auto nobody_tells = read_program(std::as_bytes(std::span(bytes)), "headers");
+  ASSERT_FALSE(nobody_tells);
+  EXPECT_THAT(nobody_tells.error(), HasSubstr("this kernel does not tell its types"));
+}
+
+TEST(ProgramObject, SaysWhatIsMissing) {
+  const auto object = read_object(object_bytes("missing"));
+  ASSERT_TRUE(object) << object.error();
+  const Needs needs = needs_of(*object);
+  EXPECT_FALSE(needs.met());
+  ASSERT_THAT(names_of(needs.helpers), ElementsAre("fib_lookup", "ringbuf_output"));
+  for (const Need& one : needs.helpers) EXPECT_FALSE(one.missing.empty()) << one.name;
+  ASSERT_THAT(names_of(needs.map_types), ElementsAre("ringbuf"));
+  EXPECT_FALSE(needs.map_types[0].missing.empty());
+}
+
+TEST(ProgramObject, OfDebianIsReadAndNeedsNothingThatIsMissing) {
+  const auto paths = debian_objects();
+  if (paths.empty()) GTEST_SKIP() << "xdp-filter's objects are not here: install xdp-tools";
+  EXPECT_EQ(paths.size(), 10u);
+  for (const auto& path : paths) {
+    SCOPED_TRACE(path);
+    const auto object = read_object(file_contents(path));
+    ASSERT_TRUE(object) << object.error();
+    EXPECT_TRUE(needs_of(*object).met());
+    const Map* const counts = map_named(object->program, "xdp_stats_map");
+    ASSERT_NE(counts, nullptr);
+    EXPECT_EQ(counts->type, u32{BPF_MAP_TYPE_PERCPU_ARRAY});
+    EXPECT_EQ(use_of(*object, "xdp_stats_map"), MapUse::writes);
+  }
+}
+
+// ---- what the kernel says ----------------------------------------------------------------------------
+
+class ProgramVerifier : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "the kernel is asked as root: run it with sudo";
+  }
+  static kernel::Verdict verdict_of(const std::string& bytes, const std::string& name = "") {
+    const auto object = read_object(bytes, name);
+    if (!object) {
+      ADD_FAILURE() << object.error();
+      return {};
+    }
+    return kernel::verify(object->program, object->fragments);
+  }
+};
+constexpr auto kTakes = kernel::Verdict::Said::takes, kRefuses = kernel::Verdict::Said::refuses;
+
+TEST_F(ProgramVerifier, TakesWhatIsRelocated) {
+  for (const auto& [object, program] : {std::pair{"everything", ""},
+                                        {"several", "first"},
+                                        {"several", "second"},
+                                        {"several", "long_packets"},
+                                        {"slots", "first"},
+                                        {"slots", "table"},
+                                        {"layouts", "headers"},
+                                        {"missing", ""}}) {
+    SCOPED_TRACE(fmt::format("{} {}", object, program));
+    const auto verdict = verdict_of(object_bytes(object), program);
+    EXPECT_EQ(verdict.said, kTakes) << verdict.why;
+  }
+}
+
+TEST_F(ProgramVerifier, TakesDebians) {
+  const auto paths = debian_objects();
+  if (paths.empty()) GTEST_SKIP() << "xdp-filter's objects are not here: install xdp-tools";
+  for (const auto& path : paths) {
+    const auto verdict = verdict_of(file_contents(path));
+    EXPECT_EQ(verdict.said, kTakes) << path << ": " << verdict.why;
+  }
+}
+
+TEST_F(ProgramVerifier, RefusesWithItsReason) {
+  const auto verdict = verdict_of(object_bytes("refused"));
+  EXPECT_EQ(verdict.said, kRefuses);
+  EXPECT_THAT(verdict.why, HasSubstr("invalid access to packet"));
+  EXPECT_THAT(verdict.why, Not(HasSubstr("\n")));
+  EXPECT_THAT(verdict.why, Not(HasSubstr("processed ")));
+}
+
+// A branch that constants rule out is not looked at: they are in the map, and it is frozen.
+TEST_F(ProgramVerifier, KnowsConstants) {
+  auto object = read_object(object_bytes("constants"));
+  ASSERT_TRUE(object) << object.error();
+  EXPECT_EQ(kernel::verify(object->program, false).said, kTakes);
+  for (Map& map : object->program.maps) map.contents.clear();
+  EXPECT_EQ(kernel::verify(object->program, false).said, kRefuses);
+}
+
+// An array of each CPU's has its size on each of them.
+TEST_F(ProgramVerifier, IsNotAskedAboutMapsThatAreTooLarge) {
+  if (sysconf(_SC_NPROCESSORS_CONF) < 2)
+    GTEST_SKIP() << "there is one processor: maps are as large as they say";
+  auto object = read_object(object_bytes("everything"));
+  ASSERT_TRUE(object) << object.error();
+  for (Map& map : object->program.maps)
+    if (map.name == "counts") map.value_bytes = 1000, map.entries = 1'000'000;
+  ASSERT_TRUE(check(object->program));
+  const auto verdict = kernel::verify(object->program, false);
+  EXPECT_EQ(verdict.said, kernel::Verdict::Said::not_asked);
+  EXPECT_THAT(verdict.why, HasSubstr("give them fewer entries"));
+}
+
+TEST_F(ProgramVerifier, LeavesNothing) {
+  const auto open = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = open();
+  (void)verdict_of(object_bytes("everything"));
+  (void)verdict_of(object_bytes("refused"));
+  EXPECT_EQ(open(), before);
+}
+
+// ---- what is hostile ---------------------------------------------------------------------------------
+
+// None of them is what a sanitizer ends a process with.
+constexpr int kIsAnError = 51, kIsAProgram = 52, kIsWrong = 53;
+
+#if defined(XDPGPU_SANITIZED)
+constexpr int kRuns = 200;
+constexpr std::size_t kStep = 11;
+#else
+constexpr int kRuns = 1000;
+constexpr std::size_t kStep = 3;
+#endif
+
+// In a process of its own: libbpf does not survive every damaged object, and that is an error, too. What is
+// our own survives them all: the part of it that comes before libbpf is looked at here as well.
+int outcome_of(const std::string& bytes, const std::string& program = "") {
+  (void)read_elf(std::as_bytes(std::span(bytes)));
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    alarm(20);
+    const auto object = read_object(bytes, program);
+    if (!object) _exit(object.error().empty() ? kIsWrong : kIsAnError);
+    (void)needs_of(*object);
+    _exit(check(object->program) ? kIsAProgram : kIsWrong);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGALRM ? kIsWrong : kIsAnError;
+  const int said = WEXITSTATUS(status);
+  return said == kIsAProgram || said == kIsAnError ? said : kIsWrong;
+}
+
+TEST(HostileObject, OfAnyLengthIsRefused) {
+  const std::string whole = object_bytes("everything");
+  ASSERT_EQ(outcome_of(whole), kIsAProgram);
+  for (std::size_t length = 0; length < whole.size(); length += 1 + whole.size() / 300)
+    EXPECT_EQ(outcome_of(whole.substr(0, length)), kIsAnError) << length;
+}
+
+TEST(HostileObject, WithOtherBytesIsRefusedOrAProgramWithinItsBounds) {
+  std::mt19937 random(20);
+  int programs = 0, errors = 0;
+  for (const auto& [name, program] :
+       {std::pair{"everything", ""}, {"slots", "first"}, {"several", "second"}, {"layouts", "headers"}}) {
+    const std::string whole = object_bytes(name);
+    // Of the one that is fitted to the kernel, each run reads all of the kernel's types.
+    const int runs = std::string(name) == "layouts" ? kRuns / 10 : kRuns;
+    for (int i = 0; i < runs; i++) {
+      std::string bytes = whole;
+      for (auto k = 1 + random() % 4; k > 0; k--)
+        bytes[random() % bytes.size()] ^= static_cast<char>(1u << random() % 8);
+      const int outcome = outcome_of(bytes, program);
+      ASSERT_NE(outcome, kIsWrong) << name << ", " << i;
+      (outcome == kIsAProgram ? programs : errors)++;
+    }
+  }
+  EXPECT_GT(programs, 100);
+  EXPECT_GT(errors, 100);
+}
+
+// The tables that everything else is found by.
+TEST(HostileObject, WithAnotherHeaderIsRefusedOrAProgramWithinItsBounds) {
+  const std::string whole = object_bytes("extern");
+  Elf64_Ehdr header{};
+  std::memcpy(&header, whole.data(), sizeof(header));
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < sizeof(header); i++) places.push_back(i);
+  for (std::size_t i = 0; i < header.e_shnum * sizeof(Elf64_Shdr); i += kStep)
+    places.push_back(header.e_shoff + i);
+  for (const std::size_t place : places) {
+    std::string bytes = whole;
+    bytes.at(place) ^= static_cast<char>(0xff);
+    ASSERT_NE(outcome_of(bytes, "asks_nobody"), kIsWrong) << place;
+  }
+}
+
+template <class T>
+void put(std::string& bytes, std::size_t place, T value) {
+  std::memcpy(bytes.data() + place, &value, sizeof(value));
+}
+
+TEST(HostileObject, OfAnotherMachineOrKindSaysSo) {
+  const std::string whole = object_bytes("everything");
+  const auto refused = [](const std::string& bytes) {
+    const auto object = read_object(bytes);
+    return object ? std::string("taken") : object.error();
+  };
+  std::string bytes = whole;
+  put(bytes, offsetof(Elf64_Ehdr, e_machine), Elf64_Half{EM_X86_64});
+  EXPECT_THAT(refused(bytes), HasSubstr("is for another machine (number 62)"));
+  bytes = whole;
+  bytes[EI_DATA] = ELFDATA2MSB;
+  EXPECT_THAT(refused(bytes), HasSubstr("other byte order"));
+  bytes = whole;
+  bytes[EI_CLASS] = ELFCLASS32;
+  EXPECT_THAT(refused(bytes), HasSubstr("no ELF object of 64 bits"));
+  bytes = whole;
+  put(bytes, offsetof(Elf64_Ehdr, e_type), Elf64_Half{ET_EXEC});
+  EXPECT_THAT(refused(bytes), HasSubstr("no object as compilers make them"));
+  EXPECT_THAT(refused("#!/bin/sh\n"), HasSubstr("no ELF object"));
+  EXPECT_THAT(refused(""), HasSubstr("no ELF object"));
+  EXPECT_THAT(refused(std::string(kMostObjectBytes + 1, '\0')), HasSubstr("more than 16 MiB"));
+}
+
+// More sections than a header can count: the first section's size says how many.
+TEST(HostileObject, ThatClaimsAMillionSectionsIsRefused) {
+  std::string bytes = object_bytes("everything");
+  Elf64_Ehdr header{};
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  put(bytes, offsetof(Elf64_Ehdr, e_shnum), Elf64_Half{0});
+  put(bytes, header.e_shoff + offsetof(Elf64_Shdr, sh_size), Elf64_Xword{1'000'000});
+  EXPECT_EQ(outcome_of(bytes), kIsAnError);
+  // That are in the object, too.
+  bytes.resize(header.e_shoff + 200'000 * sizeof(Elf64_Shdr));
+  put(bytes, header.e_shoff + offsetof(Elf64_Shdr, sh_size), Elf64_Xword{200'000});
+  EXPECT_EQ(outcome_of(bytes), kIsAnError);
+  const auto object = read_object(bytes);
+  ASSERT_FALSE(object);
+  EXPECT_THAT(object.error(), HasSubstr("has 200000 sections"));
+}
+
+// Each relocation, moved to where nothing is.
+TEST(HostileObject, WithARelocationBeyondTheEndIsRefused) {
+  const std::string whole = object_bytes("slots");
+  ASSERT_EQ(outcome_of(whole, "first"), kIsAProgram);
+  Elf64_Ehdr header{};
+  std::memcpy(&header, whole.data(), sizeof(header));
+  int moved = 0;
+  for (std::size_t i = 0; i < header.e_shnum; i++) {
+    Elf64_Shdr section{};
+    std::memcpy(&section, whole.data() + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_REL) continue;
+    Elf64_Shdr of{};
+    std::memcpy(&of, whole.data() + header.e_shoff + section.sh_info * sizeof(of), sizeof(of));
+    // Of code, and of maps.
+    if ((of.sh_flags & (SHF_EXECINSTR | SHF_WRITE)) == 0) continue;
+    for (u64 k = 0; k < section.sh_size / sizeof(Elf64_Rel); k++) {
+      std::string bytes = whole;
+      put(bytes, section.sh_offset + k * sizeof(Elf64_Rel), u64{0x7fffffff8});
+      for (const char* const program : {"first", "table"})
+        EXPECT_EQ(outcome_of(bytes, program), kIsAnError) << i << ", " << k;
+      moved++;
+    }
+  }
+  EXPECT_GE(moved, 4);
+}
+
+// ---- the bounds of values ----------------------------------------------------------------------------
+
+constexpr u8 kMove = BPF_ALU64 | BPF_MOV | BPF_K, kExit = BPF_JMP | BPF_EXIT,
+             kLoad = BPF_LD | BPF_IMM | BPF_DW, kCall = BPF_JMP | BPF_CALL, kJump = BPF_JMP | BPF_JA;
+
+std::string wrong(std::vector<Instruction> instructions, std::vector<Map> maps = {}) {
+  const Program program{"p", std::move(instructions), std::move(maps), "GPL"};
+  const auto right = check(program);
+  return right ? "" : right.error();
+}
+
+TEST(ProgramBounds, HoldForEachInstruction) {
+  const Map array{.name = "a",
+                  .type = BPF_MAP_TYPE_ARRAY,
+                  .key_bytes = 4,
+                  .value_bytes = 8,
+                  .entries = 1,
+                  .contents = {}};
+  const Instruction exit{.opcode = kExit}, half{};
+  EXPECT_EQ(wrong({{.opcode = kMove}, exit}), "");
+  EXPECT_THAT(wrong({}), HasSubstr("no instructions"));
+  EXPECT_THAT(wrong({{.opcode = kMove, .destination = 11}, exit}), HasSubstr("a register that there is not"));
+  EXPECT_THAT(wrong({{.opcode = kMove, .destination = 10}, exit}), HasSubstr("frame pointer"));
+  EXPECT_THAT(wrong({{.opcode = kMove}}), HasSubstr("has no end"));
+  EXPECT_THAT(wrong({{.opcode = 0xff}, exit}), HasSubstr("none that RFC 9669 has"));
+  EXPECT_THAT(wrong({{.opcode = 0xe5}, exit}), HasSubstr("none that RFC 9669 has"));
+  EXPECT_THAT(wrong({{.opcode = BPF_LD | BPF_ABS | BPF_W}, exit}), HasSubstr("none that XDP programs have"));
+  // Constants.
+  EXPECT_EQ(wrong({{.opcode = kLoad}, half, exit}), "");
+  EXPECT_THAT(wrong({exit, {.opcode = kLoad}}), HasSubstr("no second half"));
+  EXPECT_THAT(wrong({{.opcode = kLoad}, exit}), HasSubstr("second half that is none"));
+  EXPECT_EQ(wrong({{.opcode = kLoad, .source = BPF_PSEUDO_MAP_IDX}, half, exit}, {array}), "");
+  EXPECT_THAT(wrong({{.opcode = kLoad, .source = BPF_PSEUDO_MAP_IDX, .immediate = 1}, half, exit}, {array}),
+              HasSubstr("a map that there is not"));
+  EXPECT_THAT(wrong({{.opcode = kLoad, .source = BPF_PSEUDO_MAP_IDX, .immediate = -1}, half, exit}, {array}),
+              HasSubstr("a map that there is not"));
+  EXPECT_EQ(wrong({{.opcode = kLoad, .source = BPF_PSEUDO_MAP_IDX_VALUE}, {.immediate = 7}, exit}, {array}),
+            "");
+  EXPECT_THAT(wrong({{.opcode = kLoad, .source = BPF_PSEUDO_MAP_IDX_VALUE}, {.immediate = 8}, exit}, {array}),
+              HasSubstr("beyond its map's value"));
+  EXPECT_THAT(wrong({{.opcode = kLoad, .source = BPF_PSEUDO_MAP_FD}, half, exit}, {array}),
+              HasSubstr("not known here"));
+  // Jumps and calls.
+  EXPECT_EQ(wrong({{.opcode = kJump}, exit}), "");
+  EXPECT_THAT(wrong({{.opcode = kJump, .offset = 1}, exit}), HasSubstr("jumps out of the program"));
+  EXPECT_THAT(wrong({{.opcode = kJump, .offset = -2}, exit}), HasSubstr("jumps out of the program"));
+  EXPECT_THAT(wrong({{.opcode = BPF_JMP32 | BPF_JA, .immediate = 0x7fffffff}, exit}),
+              HasSubstr("jumps out of the program"));
+  EXPECT_THAT(wrong({{.opcode = kJump, .offset = 1}, {.opcode = kLoad}, half, exit}),
+              HasSubstr("jumps into"));
+  EXPECT_EQ(wrong({{.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 1}, exit, exit}), "");
+  EXPECT_THAT(wrong({{.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 2}, exit, exit}),
+              HasSubstr("not in the program"));
+  EXPECT_THAT(wrong({{.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 2},
+                     exit,
+                     {.opcode = kLoad},
+                     half,
+                     exit}),
+              HasSubstr("begins within"));
+  EXPECT_THAT(wrong({{.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 2},
+                     {.opcode = kJump, .offset = 1},
+                     exit,
+                     exit}),
+              HasSubstr("jumps out of its function"));
+  EXPECT_THAT(wrong({{.opcode = kCall, .source = BPF_PSEUDO_KFUNC_CALL, .immediate = 1}, exit}),
+              HasSubstr("kfunc"));
+  EXPECT_THAT(wrong({{.opcode = kCall, .immediate = -1}, exit}), HasSubstr("a helper that there is not"));
+}
+
+TEST(ProgramBounds, HoldForEachMap) {
+  const std::vector<Instruction> exits{{.opcode = kExit}};
+  const Map array{.name = "a",
+                  .type = BPF_MAP_TYPE_ARRAY,
+                  .key_bytes = 4,
+                  .value_bytes = 8,
+                  .entries = 2,
+                  .contents = {}};
+  const auto with = [&](const auto& change) {
+    Map map = array;
+    change(map);
+    return wrong(exits, {map});
+  };
+  EXPECT_EQ(with([](Map&) {}), "");
+  EXPECT_EQ(with([](Map& map) { map.contents.resize(16); }), "");
+  EXPECT_THAT(with([](Map& map) { map.contents.resize(17); }), HasSubstr("more than it can have"));
+  EXPECT_THAT(with([](Map& map) { map.key_bytes = 513; }), HasSubstr("keys"));
+  EXPECT_THAT(with([](Map& map) { map.entries = 0xffffffff; }), HasSubstr("beyond 1 GiB"));
+  EXPECT_THAT(with([](Map& map) { map.value_bytes = 0xffffffff; }), HasSubstr("values"));
+  EXPECT_THAT(with([](Map& map) { map.key_bytes = map.value_bytes = 0, map.entries = 0xffffffff; }),
+              HasSubstr("beyond 1 GiB"));
+  EXPECT_THAT(with([](Map& map) { map.inner = 0; }), HasSubstr("what maps are in it"));
+  EXPECT_THAT(with([](Map& map) { map.type = BPF_MAP_TYPE_ARRAY_OF_MAPS; }),
+              HasSubstr("what maps are in it"));
+  EXPECT_THAT(with([](Map& map) { map.type = BPF_MAP_TYPE_ARRAY_OF_MAPS, map.inner = 1; }),
+              HasSubstr("one that there is not"));
+  EXPECT_THAT(with([](Map& map) { map.type = BPF_MAP_TYPE_ARRAY_OF_MAPS, map.inner = 0; }),
+              HasSubstr("maps of maps"));
+  EXPECT_THAT(with([](Map& map) { map.name = std::string("a\0b", 3); }), HasSubstr("name"));
+  EXPECT_EQ(wrong(exits, std::vector<Map>(64, array)), "");
+  EXPECT_THAT(wrong(exits, std::vector<Map>(65, array)), HasSubstr("65 maps"));
+  EXPECT_THAT(wrong(std::vector<Instruction>(1'000'001, {.opcode = kExit})),
+              HasSubstr("1000001 instructions"));
+}
+
+// ---- what is done to maps ----------------------------------------------------------------------------
+
+MapUse use(std::vector<Instruction> instructions) {
+  const Map hash{
+      .name = "h", .type = BPF_MAP_TYPE_HASH, .key_bytes = 4, .value_bytes = 8, .entries = 9, .contents = {}};
+  const Program program{"p", std::move(instructions), {hash}, "GPL"};
+  const auto right = check(program);
+  EXPECT_TRUE(right) << right.error();
+  return map_uses(program).at(0);
+}
+
+TEST(MapUses, FollowWhatIsLookedUp) {
+  const Instruction map{.opcode = kLoad, .destination = 1, .source = BPF_PSEUDO_MAP_IDX}, half{},
+      lookup{.opcode = kCall, .immediate = BPF_FUNC_map_lookup_elem}, exit{.opcode = kExit};
+  const auto store = [](u8 to, u8 from, std::int16_t offset = 0) {
+    return Instruction{
+        .opcode = BPF_STX | BPF_MEM | BPF_DW, .destination = to, .source = from, .offset = offset};
+  };
+  const auto load = [](u8 to, u8 from, std::int16_t offset = 0) {
+    return Instruction{
+        .opcode = BPF_LDX | BPF_MEM | BPF_DW, .destination = to, .source = from, .offset = offset};
+  };
+  const Instruction call{.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 1};
+  EXPECT_EQ(use({map, half, exit}), MapUse::names);
+  EXPECT_EQ(use({map, half, lookup, exit}), MapUse::reads);
+  EXPECT_EQ(use({map, half, lookup, load(1, 0), exit}), MapUse::reads);
+  EXPECT_EQ(use({map, half, lookup, store(0, 1), exit}), MapUse::writes);
+  // Through the stack, by another address of it, ...
+  EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), load(3, 10, -8), store(3, 1), exit}), MapUse::writes);
+  // ... through a function's argument and its result, ...
+  EXPECT_EQ(use({map,
+                 half,
+                 lookup,
+                 {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 1, .source = 0},
+                 call,
+                 exit,
+                 store(1, 1),
+                 exit}),
+            MapUse::writes);
+  EXPECT_EQ(use({{.opcode = kCall, .source = BPF_PSEUDO_CALL, .immediate = 2},
+                 store(0, 1),
+                 exit,
+                 map,
+                 half,
+                 lookup,
+                 exit}),
+            MapUse::writes);
+  // ... through a caller's stack, ...
+  EXPECT_EQ(use({map,
+                 half,
+                 lookup,
+                 store(10, 0, -8),
+                 {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 1, .source = 10},
+                 call,
+                 exit,
+                 load(3, 1, -8),
+                 store(3, 1),
+                 exit}),
+            MapUse::writes);
+  // ... around a loop, and by what is not known.
+  EXPECT_EQ(use({store(7, 1),
+                 map,
+                 half,
+                 lookup,
+                 {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 7, .source = 0},
+                 {.opcode = BPF_JMP | BPF_JEQ | BPF_K, .offset = -6},
+                 exit}),
+            MapUse::writes);
+  EXPECT_EQ(use({map,
+                 half,
+                 lookup,
+                 {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 2, .source = 0},
+                 {.opcode = kCall, .immediate = BPF_FUNC_fib_lookup},
+                 exit}),
+            MapUse::writes);
+  EXPECT_EQ(use({map, half, {.opcode = kCall, .immediate = BPF_FUNC_map_delete_elem}, exit}), MapUse::writes);
+}
+
+}  // namespace
+}  // namespace xdpgpu::test

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+
+#include "userspace/cli/command.hpp"
+#include "userspace/compiler/programs/needs.hpp"
+#include "userspace/compiler/refusal.hpp"
+#include "userspace/control/describe.hpp"
+#include "userspace/control/program_reader.hpp"
+#include "userspace/control/seccomp.hpp"
+#include "userspace/kernel/verifier.hpp"
+#include "userspace/policy/policy.hpp"
+
+namespace xdpgpu::cli {
+namespace {
+
+using control::counted;
+
+struct Arguments {
+  std::string file, section;
+  bool verbose = false;
+};
+
+struct NeedReport {
+  std::string name;
+  u32 number = 0;
+  u64 times = 0;
+  std::string missing;
+  static void fields(auto& self, auto& field) {
+    field("name", self.name);
+    field("number", self.number);
+    field("times", self.times);
+    field("missing", self.missing);
+  }
+};
+struct MapReport {
+  std::string name, type;
+  u32 key_bytes = 0, value_bytes = 0, entries = 0, flags = 0;
+  std::string inner;  // the map that those in it are like
+  std::string use;
+  bool shared = false;
+  u64 times = 0;
+  std::string missing;
+  static void fields(auto& self, auto& field) {
+    field("name", self.name);
+    field("type", self.type);
+    field("key_bytes", self.key_bytes);
+    field("value_bytes", self.value_bytes);
+    field("entries", self.entries);
+    field("flags", self.flags);
+    field("inner", self.inner);
+    field("use", self.use);
+    field("shared", self.shared);
+    field("times", self.times);
+    field("missing", self.missing);
+  }
+};
+struct VerifierReport {
+  std::string said, why;
+  static void fields(auto& self, auto& field) {
+    field("said", self.said);
+    field("why", self.why);
+  }
+};
+struct CheckReport {
+  std::string file, program, section, license;
+  bool fragments = false;
+  u64 instructions = 0, functions = 0;
+  std::vector<MapReport> maps;
+  std::vector<NeedReport> helpers, map_types, kinds;
+  std::vector<std::string> missing, notes;
+  VerifierReport verifier;
+  std::optional<compiler::Problem> error{};  // why the exit status is not 0
+  std::vector<std::string> code;             // with -v
+  static void fields(auto& self, auto& field) {
+    field("file", self.file);
+    field("program", self.program);
+    field("section", self.section);
+    field("license", self.license);
+    field("fragments", self.fragments);
+    field("instructions", self.instructions);
+    field("functions", self.functions);
+    field("maps", self.maps);
+    field("helpers", self.helpers);
+    field("map_types", self.map_types);
+    field("kinds", self.kinds);
+    field("missing", self.missing);
+    field("notes", self.notes);
+    field("verifier", self.verifier);
+    field("error", self.error);
+    field("code", self.code);
+  }
+};
+
+// As the report's words and, behind a map, as text's.
+struct Use {
+  const char *word, *text;
+};
+Use describe(programs::MapUse use) {
+  switch (use) {
+    case programs::MapUse::names:
+      return {"names", "named to helpers alone"};
+    case programs::MapUse::reads:
+      return {"reads", "the program only reads it"};
+    case programs::MapUse::writes:
+      return {"writes", "the program writes it"};
+    case programs::MapUse::unknown:
+      break;
+  }
+  return {"unknown", "whether the program writes it is not known"};
+}
+const char* word_of(kernel::Verdict::Said said) {
+  switch (said) {
+    case kernel::Verdict::Said::takes:
+      return "takes";
+    case kernel::Verdict::Said::refuses:
+      return "refuses";
+    case kernel::Verdict::Said::not_asked:
+      break;
+  }
+  return "not asked";
+}
+
+std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs, const char* what,
+                                   std::vector<std::string>& missing) {
+  std::vector<NeedReport> reports;
+  for (const auto& [name, number, times, why] : needs) {
+    reports.push_back({name, number, times, why});
+    if (!why.empty()) missing.push_back(fmt::format("{} {}: {}", what, name, why));
+  }
+  return reports;
+}
+
+CheckReport report_of(const std::string& file, const programs::ObjectProgram& object, bool verbose) {
+  const auto needs = programs::needs_of(object);
+  const auto& program = object.program;
+  CheckReport report{.file = file,
+                     .program = program.name,
+                     .section = object.section,
+                     .license = program.license,
+                     .fragments = object.fragments,
+                     .instructions = needs.instructions,
+                     .functions = needs.functions,
+                     .maps = {},
+                     .helpers = {},
+                     .map_types = {},
+                     .kinds = {},
+                     .missing = {},
+                     .notes = object.notes,
+                     .verifier = {},
+                     .code = {}};
+  report.helpers = reports_of(needs.helpers, "helper", report.missing);
+  report.map_types = reports_of(needs.map_types, "map type", report.missing);
+  report.kinds = reports_of(needs.kinds, "instructions", report.missing);
+  for (std::size_t i = 0; i < program.maps.size(); i++) {
+    const auto& map = program.maps[i];
+    const auto& need = needs.maps[i];
+    report.maps.push_back({.name = map.name,
+                           .type = need.type,
+                           .key_bytes = map.key_bytes,
+                           .value_bytes = map.value_bytes,
+                           .entries = map.entries,
+                           .flags = map.flags,
+                           .inner = map.inner < 0 ? "" : program.maps[static_cast<u32>(map.inner)].name,
+                           .use = describe(need.use).word,
+                           .shared = need.shared,
+                           .times = need.times,
+                           .missing = need.missing});
+    if (!need.missing.empty()) report.missing.push_back(fmt::format("map {}: {}", map.name, need.missing));
+  }
+  if (verbose)
+    for (std::size_t i = 0; i < program.instructions.size(); i++) {
+      const auto& one = program.instructions[i];
+      report.code.push_back(fmt::format("{}: opcode {:#04x} r{} r{} offset {} immediate {}", i, one.opcode,
+                                        one.destination, one.source, one.offset, one.immediate));
+    }
+  return report;
+}
+
+std::string names_text(const char* what, const std::vector<NeedReport>& needs) {
+  std::vector<std::string> names;
+  names.reserve(needs.size());
+  for (const auto& one : needs) names.push_back(fmt::format("{} ({})", one.name, one.times));
+  return names.empty() ? "" : fmt::format("Needs {}: {}\n", what, fmt::join(names, ", "));
+}
+
+std::string text_of(const CheckReport& report, const std::vector<programs::MapNeed>& needs) {
+  std::string text =
+      fmt::format("{} (section {}): {}, {}{}\n", report.program, report.section,
+                  counted(report.instructions, "instruction"), counted(report.functions, "function"),
+                  report.fragments ? "; for packets of several buffers, too" : "");
+  for (const auto& line : report.code) text += "  " + line + "\n";
+  for (std::size_t i = 0; i < report.maps.size(); i++) {
+    const auto& map = report.maps[i];
+    text += fmt::format("Map {}: {}, keys of {}, values of {}, {} at most{}; {}{}\n", map.name, map.type,
+                        counted(map.key_bytes, "byte"), counted(map.value_bytes, "byte"), map.entries,
+                        map.inner.empty() ? "" : fmt::format(", each like {}", map.inner),
+                        describe(needs[i].use).text, map.shared ? ", from one memory with the kernel" : "");
+  }
+  text += names_text("helpers", report.helpers) + names_text("map types", report.map_types) +
+          names_text("instructions beside usual ones", report.kinds);
+  for (const auto& note : report.notes) text += fmt::format("Note: {}\n", note);
+  for (const auto& one : report.missing) text += fmt::format("Missing: {}\n", one);
+  if (report.missing.empty()) text += "Nothing that it needs is missing\n";
+  if (report.verifier.said == "takes")
+    text += "The kernel's verifier takes it\n";
+  else if (report.verifier.said == "refuses")
+    text += fmt::format("The kernel's verifier refuses it: {}\n", report.verifier.why);
+  else
+    text += fmt::format("The kernel's verifier was not asked: {}\n", report.verifier.why);
+  return text;
+}
+
+int check(const Arguments& arguments, Format format) {
+  const auto mode = control::seccomp_mode(std::getenv("XDPGPU_SECCOMP"));
+  if (!mode) return fail(mode.error(), kUsage);
+  const auto content = policy::read_files_from(".")(arguments.file);
+  if (!content) return fail(content.error());
+  const auto object =
+      control::read_program_apart(**content, arguments.section, *mode == control::SeccompMode::filter);
+  if (!object) return fail(fmt::format("{}: {}", arguments.file, object.error()));
+  auto report = report_of(arguments.file, *object, arguments.verbose);
+  const auto verdict = kernel::verify(object->program, object->fragments);
+  report.verifier = {word_of(verdict.said), verdict.why};
+  if (verdict.said == kernel::Verdict::Said::refuses)
+    report.error = {.message =
+                        fmt::format("the kernel's verifier refuses {}: {}", report.program, verdict.why)};
+  else if (!report.missing.empty())
+    report.error = {.message = fmt::format("{} needs what is missing: {}", report.program,
+                                           fmt::join(report.missing, "; "))};
+  if (report.error) report.error->file = arguments.file;
+  if (format == Format::json)
+    print_record(report);
+  else
+    print(text_of(report, programs::needs_of(*object).maps));
+  if (!report.error) return kDone;
+  say(fmt::format("{}: {}", arguments.file, report.error->message));
+  return kFailed;
+}
+
+void add(CLI::App& app, Chosen& chosen) {
+  auto* const program = app.add_subcommand("program", "XDP programs of your own");
+  program->require_subcommand(1);
+  auto* const command =
+      program->add_subcommand("check", "Reads an eBPF object, and says what its program needs");
+  cli::describe(
+      *command,
+      "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
+      "helpers and maps that has, what of those a device does not have, and whether the kernel's "
+      "verifier takes it. The program is attached to nothing. The object is read by a process "
+      "without privileges.\n"
+      "Exit status 1 if something is missing or the verifier refuses it. Who lacks CAP_BPF is told that the "
+      "kernel was not asked.");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("file", arguments->file, "An ELF object")->required()->type_name("FILE");
+  command
+      ->add_option("--section", arguments->section,
+                   "The program: its function's name, or its section's where that has one; default: the only "
+                   "XDP program that there is")
+      ->type_name("NAME");
+  command->add_flag("-v,--verbose", arguments->verbose, "Each instruction, too");
+  const auto format = add_output(*command);
+  when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });
+}
+
+Registered registered(76, add);
+
+}  // namespace
+}  // namespace xdpgpu::cli

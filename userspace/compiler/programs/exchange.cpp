@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/programs/exchange.hpp"
+
+#include <utility>
+
+namespace xdpgpu::programs {
+namespace {
+
+using compiler::each;
+using compiler::MemoryReader;
+using compiler::MemoryWriter;
+
+// What memory begins with.
+constexpr u64 kProgram = 0x7867'7063'0000'0006, kRefused = 0x7867'7063'0000'0007;
+
+tl::unexpected<std::string> damaged() {
+  return tl::unexpected(std::string("what it handed over is not whole"));
+}
+
+// An instruction as the kernel has it: 8 bytes.
+struct Packed {
+  u8 opcode, registers;
+  std::int16_t offset;
+  std::int32_t immediate;
+};
+
+void write(MemoryWriter& to, const Map& map) {
+  to.text(map.name);
+  for (const u32 number : {map.type, map.key_bytes, map.value_bytes, map.entries, map.flags})
+    to.value(number);
+  to.value(map.inner);
+  to.array(map.contents);
+}
+Map read_map(MemoryReader& from) {
+  Map map;
+  map.name = from.text();
+  for (u32* const number : {&map.type, &map.key_bytes, &map.value_bytes, &map.entries, &map.flags})
+    *number = from.value<u32>();
+  map.inner = from.value<std::int32_t>();
+  map.contents = from.array<u8>();
+  return map;
+}
+
+}  // namespace
+
+Result<kernel::Fd> write_program(const ObjectProgram& object) {
+  const Program& program = object.program;
+  MemoryWriter to("xdpgpu-program");
+  to.value(kProgram);
+  to.text(program.name);
+  to.text(program.license);
+  std::vector<Packed> packed;
+  packed.reserve(program.instructions.size());
+  for (const Instruction& one : program.instructions)
+    packed.push_back({one.opcode, static_cast<u8>((one.destination & 15) | (one.source & 15) << 4),
+                      one.offset, one.immediate});
+  to.array(packed);
+  to.value(u64{program.maps.size()});
+  for (const Map& map : program.maps) write(to, map);
+  to.text(object.section);
+  to.value(u32{object.fragments});
+  to.value(u64{object.slots.size()});
+  for (const Slot& slot : object.slots) {
+    to.value(slot.map);
+    to.value(slot.slot);
+    to.text(slot.name);
+  }
+  to.value(u64{object.notes.size()});
+  for (const std::string& note : object.notes) to.text(note);
+  return to.seal();
+}
+
+Result<kernel::Fd> write_refusal(const std::string& why) {
+  MemoryWriter to("xdpgpu-program");
+  to.value(kRefused);
+  to.text(why);
+  return to.seal();
+}
+
+Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memory) {
+  MemoryReader from(memory.bytes());
+  const u64 kind = from.value<u64>();
+  if (kind == kRefused) {
+    std::string why(from.text());
+    if (!from.ok() || !from.at_end() || why.empty()) return damaged();
+    return Result<ObjectProgram>(tl::unexpected(std::move(why)));
+  }
+  if (kind != kProgram) return damaged();
+  ObjectProgram object;
+  Program& program = object.program;
+  program.name = from.text();
+  program.license = from.text();
+  for (const Packed& one : from.array<Packed>())
+    program.instructions.push_back({one.opcode, static_cast<u8>(one.registers & 15),
+                                    static_cast<u8>(one.registers >> 4), one.offset, one.immediate});
+  // One more than there may be, of anything, is refused below.
+  each(from, [&] {
+    Map map = read_map(from);
+    if (program.maps.size() <= kMostMaps) program.maps.push_back(std::move(map));
+  });
+  object.section = from.text();
+  object.fragments = from.value<u32>() != 0;
+  each(from, [&] {
+    Slot& slot = object.slots.emplace_back();
+    slot.map = from.value<u32>();
+    slot.slot = from.value<u32>();
+    slot.name = from.text();
+  });
+  each(from, [&] { object.notes.emplace_back(from.text()); });
+  if (!from.ok() || !from.at_end()) return damaged();
+  if (auto right = check(program); !right) return tl::unexpected(std::move(right.error()));
+  for (const Slot& slot : object.slots)
+    if (slot.map >= program.maps.size() || slot.slot >= program.maps[slot.map].entries) return damaged();
+  return Result<ObjectProgram>(std::move(object));
+}
+
+}  // namespace xdpgpu::programs

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/programs/exchange.hpp: what whoever reads an object hands to whoever loads its program,
+// as one piece of sealed memory. Whatever stands in such memory is a program within its bounds, or refused.
+#pragma once
+
+#include "userspace/compiler/programs/object.hpp"
+#include "userspace/compiler/sealed_memory.hpp"
+
+namespace xdpgpu::programs {
+
+// Bytes that the memory may have.
+inline constexpr u64 kMostExchanged = u64{64} << 20;
+
+Result<kernel::Fd> write_program(const ObjectProgram& program);
+// Why there is none.
+Result<kernel::Fd> write_refusal(const std::string& why);
+// The outer error is a sentence about the memory, the inner one is the reader's.
+Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memory);
+
+}  // namespace xdpgpu::programs

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/programs/needs.hpp"
+
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+namespace xdpgpu::programs {
+namespace {
+
+// What every device has; gpu/reference/program.hpp says what each does there.
+constexpr std::array<u32, 14> kHelpers{BPF_FUNC_map_lookup_elem,
+                                       BPF_FUNC_map_update_elem,
+                                       BPF_FUNC_map_delete_elem,
+                                       BPF_FUNC_ktime_get_ns,
+                                       BPF_FUNC_get_prandom_u32,
+                                       BPF_FUNC_tail_call,
+                                       BPF_FUNC_redirect,
+                                       BPF_FUNC_csum_diff,
+                                       BPF_FUNC_xdp_adjust_head,
+                                       BPF_FUNC_redirect_map,
+                                       BPF_FUNC_xdp_adjust_meta,
+                                       BPF_FUNC_xdp_adjust_tail,
+                                       BPF_FUNC_get_smp_processor_id,
+                                       BPF_FUNC_loop};
+constexpr std::array<u32, 10> kMapTypes{
+    BPF_MAP_TYPE_ARRAY,      BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_HASH,   BPF_MAP_TYPE_PERCPU_HASH,
+    BPF_MAP_TYPE_LRU_HASH,   BPF_MAP_TYPE_LPM_TRIE,     BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH,
+    BPF_MAP_TYPE_PROG_ARRAY, BPF_MAP_TYPE_ARRAY_OF_MAPS};
+
+std::string why_no_helper(u32 number) {
+  if (std::find(kHelpers.begin(), kHelpers.end(), number) != kHelpers.end()) return {};
+  switch (number) {
+    case BPF_FUNC_fib_lookup:
+      return "devices do not have the kernel's routes";
+    case BPF_FUNC_perf_event_output:
+    case BPF_FUNC_ringbuf_output:
+    case BPF_FUNC_ringbuf_reserve:
+    case BPF_FUNC_ringbuf_submit:
+    case BPF_FUNC_ringbuf_discard:
+      return "devices do not hand events to other programs";
+    case BPF_FUNC_trace_printk:
+    case BPF_FUNC_trace_vprintk:
+      return "devices have no trace to print to";
+    default:
+      return "no device has it";
+  }
+}
+
+std::string why_no_map_type(u32 type) {
+  if (std::find(kMapTypes.begin(), kMapTypes.end(), type) != kMapTypes.end()) return {};
+  switch (type) {
+    case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
+    case BPF_MAP_TYPE_RINGBUF:
+      return "devices do not hand events to other programs";
+    case BPF_MAP_TYPE_CPUMAP:
+      return "devices do not hand packets to other processors of the kernel";
+    case BPF_MAP_TYPE_XSKMAP:
+      return "packets come to devices by AF_XDP sockets: they do not go to others";
+    default:
+      return "no device has it";
+  }
+}
+
+// What an instruction is of that is more than the usual; nullptr: nothing.
+const char* kind_of(const Instruction& one) {
+  const int kind = one.opcode & 7, operation = one.opcode & 0xf0;
+  switch (kind) {
+    case BPF_LD:
+      return one.source == BPF_PSEUDO_FUNC ? "addresses of functions" : nullptr;
+    case BPF_LDX:
+      return (one.opcode & 0xe0) == 0x80 ? "sign extension" : nullptr;
+    case BPF_STX:
+      return (one.opcode & 0xe0) == BPF_ATOMIC ? "atomic operations" : nullptr;
+    case BPF_ALU:
+    case BPF_ALU64:
+      if (operation == BPF_END) return "byte order";
+      if (operation == BPF_MOV) return one.offset != 0 ? "sign extension" : nullptr;
+      if (operation == BPF_DIV || operation == BPF_MOD)
+        return one.offset != 0 ? "signed division" : "division";
+      return nullptr;
+    case BPF_JMP:
+      if (operation == BPF_CALL) {
+        if (one.source == BPF_PSEUDO_CALL) return "calls of functions";
+        return one.immediate == BPF_FUNC_tail_call ? "tail calls" : nullptr;
+      }
+      [[fallthrough]];
+    default: {
+      const bool by_immediate = kind == BPF_JMP32 && operation == BPF_JA;
+      const bool jumps = operation != BPF_CALL && operation != BPF_EXIT;
+      return jumps && (by_immediate ? one.immediate : one.offset) < 0 ? "jumps backwards" : nullptr;
+    }
+  }
+}
+
+}  // namespace
+
+std::string helper_name(u32 number) {
+#define XG_X(name) std::string_view(#name)
+  static constexpr std::array kNames{__BPF_FUNC_MAPPER(XG_X)};
+#undef XG_X
+  return number < kNames.size() ? std::string(kNames[number]) : fmt::format("helper {}", number);
+}
+
+std::string map_type_name(u32 type) {
+  const char* const name = libbpf_bpf_map_type_str(static_cast<bpf_map_type>(type));
+  return name != nullptr ? name : fmt::format("type {}", type);
+}
+
+bool Needs::met() const {
+  const auto there = [](const auto& one) { return one.missing.empty(); };
+  return std::all_of(helpers.begin(), helpers.end(), there) &&
+         std::all_of(map_types.begin(), map_types.end(), there) &&
+         std::all_of(kinds.begin(), kinds.end(), there) && std::all_of(maps.begin(), maps.end(), there);
+}
+
+Needs needs_of(const ObjectProgram& object) {
+  const Program& program = object.program;
+  Needs needs{.instructions = program.instructions.size(),
+              .functions = function_starts(program).size(),
+              .helpers = {},
+              .map_types = {},
+              .kinds = {},
+              .maps = std::vector<MapNeed>(program.maps.size())};
+  std::map<u32, u64> helpers, types;
+  std::map<std::string, u64> kinds;
+  for (std::size_t i = 0; i < program.instructions.size(); i++) {
+    const Instruction& one = program.instructions[i];
+    if (const char* const kind = kind_of(one)) kinds[kind]++;
+    if (one.opcode == (BPF_JMP | BPF_CALL) && one.source == 0) helpers[static_cast<u32>(one.immediate)]++;
+    if (one.opcode != (BPF_LD | BPF_IMM | BPF_DW)) continue;
+    i++;
+    if (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE)
+      needs.maps[static_cast<std::size_t>(one.immediate)].times++;
+  }
+  const auto uses = map_uses(program);
+  for (std::size_t i = 0; i < program.maps.size(); i++) {
+    const Map& map = program.maps[i];
+    types[map.type]++;
+    MapNeed& need = needs.maps[i];
+    need.type = map_type_name(map.type);
+    need.use = uses[i];
+    need.shared = map.type == BPF_MAP_TYPE_ARRAY && need.use == MapUse::reads;
+  }
+  for (const Slot& slot : object.slots)
+    needs.maps[slot.map].missing =
+        fmt::format("it is to begin with {} in slot {}: that is not filled in yet", slot.name, slot.slot);
+  for (const auto& [number, times] : helpers)
+    needs.helpers.push_back({helper_name(number), number, times, why_no_helper(number)});
+  for (const auto& [type, times] : types)
+    needs.map_types.push_back({map_type_name(type), type, times, why_no_map_type(type)});
+  for (const auto& [name, times] : kinds) needs.kinds.push_back({name, 0, times, {}});
+  return needs;
+}
+
+}  // namespace xdpgpu::programs

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/programs/needs.hpp: what a program needs of whoever runs it, as its instructions say,
+// and what of that no device has.
+#pragma once
+
+#include "userspace/compiler/programs/map_uses.hpp"
+#include "userspace/compiler/programs/object.hpp"
+
+namespace xdpgpu::programs {
+
+struct Need {
+  std::string name;
+  u32 number = 0;       // of a helper (BPF_FUNC_*) or a type of maps (enum bpf_map_type)
+  u64 times = 0;        // instructions that ask for it; of a type of maps: maps
+  std::string missing;  // why it is not there; empty: it is
+};
+
+struct MapNeed {
+  std::string type;
+  u64 times = 0;  // instructions that name it
+  MapUse use = MapUse::unknown;
+  // One memory for kernel and device, where it is an array that the device only reads; else the device's own,
+  // with a twin in the kernel.
+  bool shared = false;
+  std::string missing;  // why the device does not begin with it as the object says; empty: it does
+};
+
+struct Needs {
+  u64 instructions = 0, functions = 0;
+  std::vector<Need> helpers, map_types;  // by their numbers
+  std::vector<Need> kinds;               // of instructions, beside loads, stores, jumps and plain arithmetic
+  std::vector<MapNeed> maps;             // in the program's order
+  bool met() const;
+};
+
+// Of a program within its bounds.
+Needs needs_of(const ObjectProgram& object);
+
+// "map_lookup_elem"; a number that this build does not know: "helper 999".
+std::string helper_name(u32 number);
+// "percpu_array"; likewise.
+std::string map_type_name(u32 type);
+
+}  // namespace xdpgpu::programs

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/programs/object.hpp: the program of an ELF object as a value, read and relocated by
+// libbpf without asking the kernel for anything: functions that it calls stand behind it, and maps are named
+// by numbers.
+//
+// libbpf 1.1 does not survive every damaged object: one of a stranger's is read in a process of its own
+// (userspace/control/program_reader.hpp).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "userspace/compiler/programs/check.hpp"
+
+namespace xdpgpu::programs {
+
+inline constexpr u64 kMostObjectBytes = u64{16} << 20;
+
+// What a map of programs or of maps has at first, as the object says.
+struct Slot {
+  u32 map = 0;  // its number in the program
+  u32 slot = 0;
+  std::string name;  // of the program or the map
+  bool operator==(const Slot&) const = default;
+};
+
+struct ObjectProgram {
+  Program program;                 // within its bounds; of the object's maps it has those that it names
+  std::string section;             // where it stood in the object
+  bool fragments = false;          // it takes packets of several buffers (a section xdp.frags)
+  std::vector<Slot> slots;         // of its maps
+  std::vector<std::string> notes;  // what the object asks for and does not get, a sentence each
+  bool operator==(const ObjectProgram&) const = default;
+};
+
+// The kernel's types (BTF), as /sys/kernel/btf/vmlinux has them; empty: they cannot be had.
+using KernelTypes = std::function<std::vector<std::byte>()>;
+
+// Reads the XDP program of the object that `name` names: a function, or a section with one program. An empty
+// name: the object's only one. Whole objects are of at most kMostObjectBytes. kernel_types is asked where the
+// program wants to be fitted to the kernel's structures. The error is a sentence.
+//
+// Nothing is asked of the kernel. libbpf's log is taken over (userspace/kernel/logging.hpp).
+Result<ObjectProgram> read_program(std::span<const std::byte> object, const std::string& name,
+                                   const KernelTypes& kernel_types = {});
+
+}  // namespace xdpgpu::programs
