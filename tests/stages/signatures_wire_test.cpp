@@ -334,6 +334,50 @@ TEST_P(SignaturesOnTheWire, RulesDropByWhatWorkersKnow) {
   expect_conserved(attached_->pins());
 }
 
+// A rule that passes stands in front of those that drop: where it does not hold after all, they do.
+TEST_P(SignaturesOnTheWire, RulesPassByWhatWorkersKnow) {
+  in_front_ = R"({"stage": "conntrack"}, )";
+  write(
+      "rules/a.rules",
+      "alert udp any any -> any any (content:\"login\"; flowbits:set,in; noalert; sid:1;)\n"
+      "pass udp any any -> any any (content:\"get\"; flowbits:isset,in; sid:2;)\n"
+      "drop udp any any -> any any (content:\"get\"; sid:3;)\n"
+      "pass udp any any -> any any (content:\"often\"; threshold:type limit, track by_src, count 2, seconds "
+      "600; sid:4;)\n"
+      "drop udp any any -> any any (content:\"often\"; sid:5;)\n"
+      "pass udp any any -> any any (content:\"user=\"; pcre:\"/user=(\\w+)&again=\\1!/\"; sid:6;)\n"
+      "drop udp any any -> any any (content:\"user=\"; sid:7;)\n"
+      "pass udp any any -> any any (content:\"fine\"; sid:8;)\n"
+      "drop udp any any -> any any (content:\"fi\"; sid:9;)\n");
+  write("threshold.config", "suppress gen_id 1, sig_id 8, track by_dst, ip 10.9.0.1\n");
+  write_policy();
+  attach_here();
+  constexpr std::uint16_t kFirst = 30001, kSecond = 30002;
+  EXPECT_EQ(fate("get", kFirst), "drop");
+  EXPECT_EQ(fate("login", kFirst), "pass");
+  EXPECT_EQ(fate("get", kFirst), "pass");
+  EXPECT_EQ(fate("get", kSecond), "drop") << "of another connection";
+  for (const char* const expected : {"pass", "pass", "drop", "drop"})
+    EXPECT_EQ(fate("often", kSecond), expected);
+  EXPECT_EQ(fate("user=ab&again=ab!", kFirst), "pass");
+  EXPECT_EQ(fate("user=ab&again=ac!", kFirst), "drop");
+  EXPECT_EQ(fate("fine", kFirst), "pass");
+  ASSERT_TRUE(has_alerts(5));
+  EXPECT_EQ(sids(), (std::vector<std::uint64_t>{3, 3, 5, 5, 7}));
+  // What is suppressed for an address passes nothing of it; and nobody needs a log for any of it.
+  write_policy(R"(, "threshold": "threshold.config")");
+  Json quiet = Json::parse(std::ifstream(path("policy.json")));
+  quiet.erase("log");
+  write("policy.json", quiet.dump());
+  ASSERT_EQ(apply().status, 0);
+  EXPECT_EQ(fate("fine", kFirst), "drop");
+  EXPECT_EQ(fate("get", kFirst), "pass");
+  EXPECT_EQ(fate("often", kSecond), "drop");
+  EXPECT_EQ(fate("user=ab&again=ab!", kFirst), "pass");
+  EXPECT_EQ(fate("user=ab&again=ac!", kFirst), "drop");
+  expect_conserved(attached_->pins());
+}
+
 // No device knows back-references: a host thread is asked, and the flow's other packets wait behind the one
 // in question.
 TEST_P(SignaturesOnTheWire, RulesAskTheHostForWhatNoDeviceDecides) {
