@@ -8,7 +8,8 @@
 //
 //   0                          a number
 //   BPF_PSEUDO_MAP_IDX         the map with the number `immediate`
-//   BPF_PSEUDO_MAP_IDX_VALUE   the same map's only value, from the byte on that the second one's `immediate` says
+//   BPF_PSEUDO_MAP_IDX_VALUE   the same map's only value, from the byte on that the second one's `immediate`
+//                              says
 //   BPF_PSEUDO_FUNC            the function at this instruction + 1 + `immediate`
 //
 // A call with the source register BPF_PSEUDO_CALL is of the function at this instruction + 1 + `immediate`;
