@@ -94,12 +94,17 @@ TEST(Thresholds, AreThoseOfSuricata) {
 
 // ---- what is made of rules ------------------------------------------------------------------------------
 
-Rule rule_of(const std::string& action, const std::string& limit) {
-  const RuleFile file{"a.rules",
-                      fmt::format("{} udp any any -> any any (dsize:>0; {} sid:1;)\n", action, limit)};
+Rule loaded_of(const std::string& line) {
+  const RuleFile file{"a.rules", line + "\n"};
   auto loaded = load_rules({file}, usual_variables(), {});
   if (loaded.rules.size() != 1) throw std::runtime_error(loaded.wrong.at(0).why);
   return loaded.rules[0];
+}
+Rule rule_of(const std::string& action, const std::string& limit) {
+  return loaded_of(fmt::format("{} udp any any -> any any (dsize:>0; {} sid:1;)", action, limit));
+}
+Rule addresses_alone(const std::string& action, const std::string& limit) {
+  return loaded_of(fmt::format("{} ip 192.0.2.1 any -> any any ({} sid:1;)", action, limit));
 }
 std::string not_yet(const Rule& rule) {
   std::string made;
@@ -122,6 +127,10 @@ TEST(Thresholds, DecideLateWhatBecomesOfPackets) {
       EXPECT_EQ(made.late, late) << options;
       EXPECT_EQ(made.signature->action == gpu::signatures::Action::alert, late) << options;
     }
+  EXPECT_THAT(not_yet(addresses_alone("pass", limit)),
+              HasSubstr("threshold: Suricata passes the whole flow"));
+  EXPECT_EQ(not_yet(addresses_alone("pass", "")), "");
+  EXPECT_EQ(not_yet(addresses_alone("drop", limit)), "");
   EXPECT_THAT(not_yet(rule_of("alert", "threshold:type limit, track by_src, count 268435456, seconds 1;")),
               HasSubstr("threshold: it counts further"));
 }

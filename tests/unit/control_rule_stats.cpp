@@ -82,7 +82,6 @@ TEST_F(RuleStatistics, AreOfAllWorkersAndGenerations) {
   EXPECT_FALSE(first_.finisher().wanted()) << "there are no rules";
   const auto one = policy_of({{1, "a"}, {2, "b"}, {3, "c"}}), two = policy_of({{2, "b"}, {3, "c"}, {4, "d"}});
   stats_.coming(one, 1);
-  stats_.settled(*one);
   EXPECT_THAT(top(one), IsEmpty());
   hold(first_, 1, 1);
   hold(second_, 1, 1);
@@ -92,29 +91,35 @@ TEST_F(RuleStatistics, AreOfAllWorkersAndGenerations) {
   hold(first_, 2, 0);
   hold(first_, 1, 1);
   EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 4u), std::pair(3u, 1u))) << "of both, by what rule it is";
-  stats_.settled(*two);
+  stats_.forget_before(1);
   hold(first_, 1, 1);
-  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 4u), std::pair(3u, 1u)))
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 5u), std::pair(3u, 1u))) << "a device has it still";
+  stats_.forget_before(2);
+  hold(first_, 1, 1);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 5u), std::pair(3u, 1u)))
       << "there is no such packet any more";
+  EXPECT_EQ(XG_VERDICT_ACTION(result_.verdict), XG_ABORTED) << "and if there is one, it is not let go on";
   // Put in force anew, and one that did not come to be.
-  stats_.coming(one, 3);
+  for (u32 i = 0; i < 20; i++) stats_.coming(one, 3);
+  hold(first_, 2, 0);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 6u), std::pair(3u, 1u))) << "the one in force is known";
+  stats_.coming(two, 3);
   stats_.coming(two, 4);
-  stats_.settled(*two);
+  stats_.forget_before(4);
   hold(second_, 4, 2);
   hold(second_, 4, 0);
-  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 5u), std::pair(3u, 1u), std::pair(4u, 1u)));
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 7u), std::pair(3u, 1u), std::pair(4u, 1u)));
   // What no policy has any more is forgotten.
   stats_.coming(one, 5);
-  stats_.settled(*one);
+  stats_.forget_before(5);
   stats_.coming(two, 6);
-  stats_.settled(*two);
-  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 5u), std::pair(3u, 1u)));
+  stats_.forget_before(6);
+  EXPECT_THAT(top(two), ElementsAre(std::pair(2u, 7u), std::pair(3u, 1u)));
 }
 
 TEST_F(RuleStatistics, AreListedByWhatIsAsked) {
   const auto policy = policy_of({{1, "abcdefgh"}, {2, ""}, {3, "a"}, {4, "abcd"}});
   stats_.coming(policy, 1);
-  stats_.settled(*policy);
   hold(first_, 1, 0);
   const auto costs = stats_.top(*policy, {RuleQuery::By::cost, 3});
   EXPECT_EQ(costs.rules, 4u);
@@ -135,11 +140,10 @@ TEST_F(RuleStatistics, AreOfPoliciesThatHaveRules) {
   const auto none = std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
   const auto some = policy_of({{1, "a"}});
   stats_.coming(some, 1);
-  stats_.settled(*some);
   EXPECT_TRUE(first_.finisher().wanted());
   stats_.coming(none, 2);
   EXPECT_TRUE(first_.finisher().wanted()) << "packets of the one before may be under way";
-  stats_.settled(*none);
+  stats_.forget_before(2);
   EXPECT_FALSE(first_.finisher().wanted());
   EXPECT_EQ(stats_.top(*none, {}).rules, 0u);
 }

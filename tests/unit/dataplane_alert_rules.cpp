@@ -384,6 +384,18 @@ TEST_F(LateRules, ThatPassLeaveNothingOpenBehindThem) {
   EXPECT_EQ(decide(rules, {0, 1, 2, 3, 4, 5, 6}, true).drops, 9u);
 }
 
+// Where no rule behind the seven drops anything, nothing is dropped.
+TEST_F(LateRules, BehindWhichNoneDropsAreNoReasonToDrop) {
+  const std::vector<RuleHead> rules(9, late(Action::pass, Type::detection_filter, 100));
+  for (const auto& [drops_end, drops] : {std::pair(0u, 0u), {7u, 0u}, {8u, 10u}, {9u, 10u}}) {
+    auto policies = policies_of(5, rules);
+    auto& pipeline = policies[0].pipelines[1];
+    pipeline.drops_end = drops_end;
+    const xg_alerts seven{7 | XG_ALERTS_MORE, {0, 1, 2, 3, 4, 5, 6}, 0, {}};
+    EXPECT_EQ(rules_.decide(pipeline, seven, between(1, 2), kNow, 0, {}).drops, drops) << drops_end;
+  }
+}
+
 // Seven that do not drop it, and one behind them that may: nobody makes a packet so that it goes on.
 TEST_F(LateRules, BehindThoseThatAreToldMayDropIt) {
   const std::vector<RuleHead> rules(8, late(Action::drop, Type::detection_filter, 100));

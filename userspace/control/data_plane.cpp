@@ -295,6 +295,7 @@ void DataPlane::keep_house() {
     if (error || shutting_down_) return;
     output_.flush();
     for (const auto& event : engine_->poll()) output_.problem(event);
+    rule_stats_->forget_before(engine_->oldest_generation());
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
     if (setup_.broker.take_pending_stop()) return shut_down({});
     watch_logs();

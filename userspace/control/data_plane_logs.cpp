@@ -25,11 +25,7 @@ Result<void> DataPlane::start_logs() {
                      log_->coming(policy, generation);
                    },
                .in_force = [this](const compiler::CompiledPolicy& policy) { log_->in_force(policy.policy); },
-               .settled =
-                   [this](const compiler::CompiledPolicy& policy) {
-                     rule_stats_->settled(policy);
-                     log_->settled(policy.policy);
-                   }});
+               .settled = [this](const compiler::CompiledPolicy& policy) { log_->settled(policy.policy); }});
   return log_->start();
 }
 

@@ -44,7 +44,7 @@ class PolicySwap {
     // Before packets meet it: it is committed next, or that fails.
     std::function<void(const std::shared_ptr<const compiler::CompiledPolicy>& policy, u32 generation)> coming;
     std::function<void(const compiler::CompiledPolicy& policy)> in_force;
-    // No packet goes by the one before any more.
+    // The kernel hands on no packet by the one before any more; some may be under way.
     std::function<void(const compiler::CompiledPolicy& policy)> settled;
   };
   // Before the first policy.

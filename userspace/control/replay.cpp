@@ -131,7 +131,7 @@ struct Replay::Impl {
   Result<void> flush();
   Result<void> retire(bool wait_for_one);
   void alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result,
-             std::span<const xg_descriptor> buffers);
+             std::span<const xg_descriptor> buffers, bool is_followed);
   std::vector<u8> whole(std::span<const xg_descriptor> buffers);
   xg_result result_of(const Inspected& packet, const dataplane::Decision& decision);
   Result<void> settle_fragments();
@@ -385,7 +385,8 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
     for (u32 i = 0; i < done->count; i++) {
       const std::span<const xg_descriptor> rest(&done->descriptors[i], done->count - i);
       if (done->alerts != nullptr && (done->results[i].flags & XG_RES_ALERTS))
-        alert(pending[inspected.front().position - taken], done->alerts[i], done->results[i], rest);
+        alert(pending[inspected.front().position - taken], done->alerts[i], done->results[i], rest,
+              inspected.front().fragment.has_value());
       finish_inspected(inspected.front(), dataplane::decision_at(*done, i));
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
@@ -396,9 +397,10 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
   return {};
 }
 
-// By the capture's clock. buffers: the packet's, and others behind them.
+// By the capture's clock. buffers: the packet's, and others behind them. is_followed: it is a first fragment,
+// which waits for nobody on the wire either.
 void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_result& result,
-                         std::span<const xg_descriptor> buffers) {
+                         std::span<const xg_descriptor> buffers, bool is_followed) {
   const u8* const frame = region.base() + buffers.front().offset;
   const u32 length = buffers.front().length;
   xg_metadata metadata;
@@ -407,7 +409,9 @@ void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_res
   const auto& pipeline = rules[metadata.pipeline];
   const auto ends = dataplane::ends_of(frame, length, metadata, alerts.connection);
   dataplane::AlertRules::Rests rests;
-  if (dataplane::AlertRules::asks(pipeline, alerts))
+  if (is_followed)
+    rests.unasked = dataplane::AlertRules::asking(pipeline, alerts);
+  else if (dataplane::AlertRules::asks(pipeline, alerts))
     rests = dataplane::ask_rests(pipeline, alerts, metadata, whole(buffers), scratch);
   const auto decided = alert_rules.decide(pipeline, alerts, ends, metadata.rx_time_ns, 0, rests);
   dataplane::put_late(decided, pipeline.stage, result);
@@ -417,7 +421,7 @@ void Replay::Impl::alert(PacketVerdict& verdict, const xg_alerts& alerts, xg_res
     const gpu::RuleHead& head = (*pipeline.rules)[rule];
     verdict.alerts.push_back({head.gid, head.sid, head.rev, head.priority, head.msg, head.category});
   }
-  verdict.more_alerts = (alerts.count & XG_ALERTS_MORE) != 0;
+  verdict.more_alerts = (decided.told.count & XG_ALERTS_MORE) != 0;
 }
 
 // The bytes of all buffers of the first packet.

@@ -7,8 +7,6 @@
 namespace xdpgpu::control {
 namespace {
 
-constexpr std::size_t kPoliciesKnown = 8;  // those of which packets may be under way are fewer
-
 bool limit_drops(const gpu::StageSettings& stage) {
   return std::visit(
       [](const auto& what) {
@@ -16,6 +14,10 @@ bool limit_drops(const gpu::StageSettings& stage) {
         return true;
       },
       stage);
+}
+
+bool drops(gpu::signatures::Action action) {
+  return action != gpu::signatures::Action::alert && action != gpu::signatures::Action::pass;
 }
 
 }  // namespace
@@ -38,6 +40,9 @@ dataplane::AlertRules::Pipeline alert_rules_of(const gpu::PipelineSettings& pipe
     }
   made.answers = !pipeline.inner;
   made.rules = rules->heads;
+  made.drops_end = 0;
+  for (std::size_t i = 0; i < rules->heads->size(); i++)
+    if (drops((*rules->heads)[i].action)) made.drops_end = static_cast<u32>(i) + 1;
   if (rules->suppressed && !rules->suppressed->empty()) made.suppressed = rules->suppressed;
   return made;
 }
@@ -53,31 +58,32 @@ void RuleStats::coming(const std::shared_ptr<const compiler::CompiledPolicy>& po
     auto& of = known.pipelines.emplace_back(alert_rules_of(pipeline));
     if (of.rules) of.matches = std::make_shared<dataplane::RuleMatches>(of.rules->size(), readers_.size());
   }
+  forget([generation](u32 other) { return other == generation; });
   known_.push_back(std::move(known));
-  if (known_.size() > kPoliciesKnown) {
-    add(known_.front(), before_);
-    known_.erase(known_.begin());
-  }
   publish();
 }
 
-void RuleStats::settled(const compiler::CompiledPolicy& policy) {
-  const auto* const now = find(policy);
-  if (now == nullptr) return;
-  Known kept = *now;
+void RuleStats::forget_before(u32 generation) {
+  const auto is_older = [generation](u32 other) { return static_cast<std::int32_t>(other - generation) < 0; };
+  if (!forget(is_older)) return;
   Counts counted;
-  for (const Known& known : known_)
-    if (known.generation != kept.generation) add(known, before_);
-  for (std::size_t p = 0; p < kept.pipelines.size(); p++)
-    if (const auto& rules = kept.pipelines[p].rules)
-      for (const gpu::RuleHead& rule : *rules) {
-        const Name name(kept.policy->pipelines->settings()[p].name, rule.gid, rule.sid);
-        if (const auto found = before_.find(name); found != before_.end()) counted.insert(*found);
-      }
+  for (const Known& kept : known_)
+    for (std::size_t p = 0; p < kept.pipelines.size(); p++)
+      if (const auto& rules = kept.pipelines[p].rules)
+        for (const gpu::RuleHead& rule : *rules) {
+          const Name name(kept.policy->pipelines->settings()[p].name, rule.gid, rule.sid);
+          if (const auto found = before_.find(name); found != before_.end()) counted.insert(*found);
+        }
   before_ = std::move(counted);
-  known_.clear();
-  known_.push_back(std::move(kept));
   publish();
+}
+
+bool RuleStats::forget(const std::function<bool(u32 generation)>& those) {
+  return std::erase_if(known_, [&](const Known& known) {
+           if (!those(known.generation)) return false;
+           add(known, before_);
+           return true;
+         }) != 0;
 }
 
 void RuleStats::publish() {
@@ -95,12 +101,6 @@ void RuleStats::add(const Known& known, Counts& to) {
       if (const u64 count = matches->of(i))
         to[{known.policy->pipelines->settings()[p].name, (*rules)[i].gid, (*rules)[i].sid}] += count;
   }
-}
-
-const RuleStats::Known* RuleStats::find(const compiler::CompiledPolicy& policy) const {
-  const auto found = std::find_if(known_.rbegin(), known_.rend(),
-                                  [&](const Known& known) { return known.policy.get() == &policy; });
-  return found == known_.rend() ? nullptr : &*found;
 }
 
 FileRulesReport RuleStats::top(const compiler::CompiledPolicy& policy, const RuleQuery& query) const {

@@ -4,6 +4,7 @@
 // (userspace/dataplane/alert_rules.hpp), and how often each has held for a packet.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,11 +66,12 @@ class RuleStats {
   // selection, logs (one a worker): outlive this object.
   RuleStats(dataplane::EventSelection& selection, const std::vector<dataplane::EventLog*>& logs);
 
-  // A policy is about to be in force as that generation: packets may be of it from now on.
+  // A policy is about to be in force as that generation: packets may be of it from now on. One of the same
+  // generation that did not come to be is forgotten.
   void coming(const std::shared_ptr<const compiler::CompiledPolicy>& policy, u32 generation);
-  // It is; the kernel hands on no packet by one before any more. What was counted of rules that both have
-  // counts on.
-  void settled(const compiler::CompiledPolicy& policy);
+  // No device knows an older one any more, and so no packet of one is under way. What was counted of rules
+  // that newer ones have, too, counts on.
+  void forget_before(u32 generation);
 
   // Of the policy that is in force.
   FileRulesReport top(const compiler::CompiledPolicy& policy, const RuleQuery& query) const;
@@ -85,7 +87,8 @@ class RuleStats {
   using Counts = std::map<Name, u64>;
   void publish();
   static void add(const Known& known, Counts& to);
-  const Known* find(const compiler::CompiledPolicy& policy) const;
+  // Whether there were some. What they counted is kept.
+  bool forget(const std::function<bool(u32 generation)>& those);
 
   dataplane::EventSelection& selection_;
   std::vector<const dataplane::AlertRules::Reader*> readers_;

@@ -284,8 +284,9 @@ AlertRules::Decided AlertRules::decide(const Pipeline& pipeline, const xg_alerts
       decided.limited++;
   }
   if (has_passed) return decided;
-  // Behind those that are all late there may be one that drops it.
-  may_drop = may_drop || (all_late && hold.count & XG_ALERTS_MORE);
+  // Behind those that are all late there may be one that drops it, if there is one.
+  if (all_late && hold.count & XG_ALERTS_MORE && hold.rules[count - 1] + 1u < pipeline.drops_end)
+    may_drop = true;
   if (decided.drops == 0 && may_drop && pipeline.limit_drops) decided.drops = static_cast<u32>(all) + 1;
   if (may_pass && !pipeline.limit_drops) decided.drops = decided.rejects = 0;
   if (decided.told.count != 0) decided.told.count |= hold.count & XG_ALERTS_MORE;

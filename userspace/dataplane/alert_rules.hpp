@@ -88,6 +88,7 @@ class AlertRules {
     std::shared_ptr<RuleMatches> matches{};                           // nullptr: nobody asks
     u8 stage = 0;                                                     // the rules' place in the pipeline
     bool inner = false;       // they see what is inside of a packet's tunnel
+    u32 drops_end = ~u32{0};  // behind the last rule that drops packets, or rejects them
     bool limit_drops = true;  // a packet of which not all rules are known that may drop it is dropped
     bool answers = true;      // what a rule rejects is answered: not what is inside of another packet
   };

@@ -393,6 +393,13 @@ void Engine::retire_generations_before(u32 generation) {
   impl_->retirements.push_back(std::move(retirement));
 }
 
+u32 Engine::oldest_generation() const {
+  const std::lock_guard lock(impl_->book);
+  const auto older = [](u32 one, u32 other) { return static_cast<std::int32_t>(one - other) < 0; };
+  const auto oldest = std::min_element(impl_->loaded.begin(), impl_->loaded.end(), older);
+  return oldest == impl_->loaded.end() ? 0 : *oldest;
+}
+
 bool Engine::Impl::left(const Retirement& retirement) const {
   for (std::size_t p = 0; p < ports.size(); ++p)
     for (u32 queue = 0; queue < ports[p]->spec().queues; ++queue)

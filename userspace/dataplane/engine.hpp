@@ -170,6 +170,8 @@ class Engine {
   // Tells the engine that XDP sends only `generation` since now (after the swap's RCU grace period).
   // Older generations are unloaded, by poll(), once their packets have left.
   void retire_generations_before(u32 generation);
+  // Of the generations that devices know, of which packets may be under way, the oldest; 0: there is none.
+  u32 oldest_generation() const;
   // What workers are to tell of their packets, and where they do, by worker: from create() on, for one
   // reader.
   EventSelection& event_selection() noexcept;

@@ -58,7 +58,14 @@ void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
         continue;
       }
     }
-    if (pipeline == nullptr) continue;
+    if (pipeline == nullptr) {
+      // Nobody knows these rules, and the device may have left it to them whether the packet is dropped.
+      if (holds && policies) {
+        results[i].verdict = XG_VERDICT(XG_ABORTED, 0u, 0u, 0u);
+        results[i].flags = 0;
+      }
+      continue;
+    }
     xg_alerts& alerts = batch.slot->alerts[i];
     const Ends ends = ends_of(frame, packet.length, metadata, alerts.connection);
     const AlertRules::Rests rests{0, asks ? AlertRules::asking(*pipeline, alerts) : 0};

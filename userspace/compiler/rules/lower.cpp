@@ -109,6 +109,8 @@ class Lowering {
     if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
     if (made_.dns && !made_.dns->names.empty()) made_.dns->answers = false;
+    if (made_.action == sig::Action::pass && rule_.type == Type::ip_only && is_counted())
+      not_yet(threshold_keyword(), "Suricata passes the whole flow by it");
     late_ = made_.action != sig::Action::alert && (is_counted() || asks_for_bits() || has_rest());
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
     if (has_rest() && not_yet_.empty()) finish_rest();
