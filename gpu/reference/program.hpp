@@ -77,7 +77,9 @@ struct ProgramPacket {
   u32 random = 0;
 };
 
-// Where XDP_REDIRECT goes: what the last call of redirect or redirect_map that found something said.
+// Where XDP_REDIRECT goes: what the last call of redirect or redirect_map that found something said. A call
+// of redirect_map that finds nothing leaves of it the number, of the interface or of the entry, as an
+// interface's: so does the kernel. What other packets' programs said before is nobody's: it goes nowhere.
 struct ProgramRedirect {
   std::optional<u32> map;  // of redirect_map: the program's number of the map
   u32 key = 0;             // in that map

@@ -71,7 +71,7 @@ u32 sum_of(const Bytes& bytes, u32 sum) {
 }
 
 // RFC 1624. The result has 16 bits, as it has since Linux 6.13; before, it is any number of 32 that folds to
-// it.
+// it, and -EINVAL where a size is no multiple of 4 or both together are beyond 512 bytes.
 ProgramFault csum_diff(ProgramRun& run) {
   auto& r = run.registers;
   const u32 from_bytes = static_cast<u32>(r[2]), to_bytes = static_cast<u32>(r[4]);
@@ -116,8 +116,13 @@ ProgramFault redirect_map(ProgramRun& run) {
   std::memcpy(bytes.data(), &key, sizeof(key));
   const auto found = map->look_up(bytes, 0);
   if (found == nullptr && (flags & BPF_F_BROADCAST) == 0) {
-    // Not what an earlier call found, either.
-    run.redirect.reset();
+    // The kernel forgets an earlier call's map, and not the number that was said there: of an interface, or
+    // of an entry, which is taken for an interface's from now on.
+    if (run.redirect)
+      run.redirect = {.map = std::nullopt,
+                      .key = 0,
+                      .ifindex = run.redirect->map ? run.redirect->key : run.redirect->ifindex,
+                      .flags = 0};
     r[0] = flags & kActions;
     return ProgramFault::none;
   }

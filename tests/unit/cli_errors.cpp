@@ -25,6 +25,19 @@ TEST_F(CliErrors, NothingThatATerminalObeysIsPrinted) {
   for (const char c : {'\x1b', '\x07', '\x7f'}) EXPECT_EQ(outcome.err.find(c), std::string::npos);
 }
 
+// Where it is JSON it stays that.
+TEST_F(CliErrors, JsonIsJsonWhateverIsNamed) {
+  const std::string path = directory_ + "/\x1b\x7f\xc2\x9b\xe2\x80\xae\xc3\xbc";
+  const auto outcome = run({"policy", "check", path, "-o", "json"});
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_TRUE(std::all_of(outcome.out.begin(), outcome.out.end(), [](char c) {
+    return c == '\n' || (c >= ' ' && c <= '~');
+  })) << outcome.out;
+  const auto json = Json::parse(outcome.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << outcome.out;
+  EXPECT_NE(json.at("error").at("message").get<std::string>().find("\x7f"), std::string::npos);
+}
+
 TEST_F(CliErrors, OneSentenceAndTheStatus) {
   const std::string good = file("good.json", R"({ "version": 1 })");
   const std::string bad = file("bad.json", "{ \"version\": 1,\n  \"defualt\": \"drop\" }");

@@ -45,6 +45,12 @@ std::string visible(const std::string& text) {
   return shown;
 }
 
+// Other characters than ASCII, and 0x7f, stand there as escapes: what visible() would make of them is no
+// JSON.
+std::string in_ascii(const Json& json, int indent) {
+  return json.dump(indent, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
 // How failures are printed, too; set once, before there is a second thread.
 struct FailuresInJson {
   bool wanted = false;
@@ -59,7 +65,7 @@ void print_failure(control::FailureReport report) {
   const auto& [wanted, event] = failures_in_json();
   if (!wanted) return;
   if (!event.empty()) report.event = event;
-  print(control::as_json(report).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  print(in_ascii(control::as_json(report), -1));
 }
 
 }  // namespace
@@ -162,7 +168,7 @@ int fail(const std::string& sentence, int status) {
 
 void fail_in_json(const std::string& event) { failures_in_json() = {true, event}; }
 
-void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void print_json(const Json& json) { print(in_ascii(json, 2)); }
 
 void print(const std::string& text) {
   const std::string shown = visible(text);

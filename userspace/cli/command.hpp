@@ -98,7 +98,7 @@ void say(const std::string& sentence);
 // From here on each failure also prints {"error": {"message": sentence}}, one line, to standard output; with
 // an event (attach has "end"), {"event": event, ...}. For main alone, ahead of everything else.
 void fail_in_json(const std::string& event);
-// JSON for people and pipes: indented, one newline at the end.
+// JSON for people and pipes: indented, one newline at the end; other characters than ASCII are escapes.
 void print_json(const Json& json);
 // Of a record (control/fields.hpp), or of several.
 template <class T>

@@ -137,7 +137,7 @@ std::string text_of(const SummaryReport& summary) {
 
 template <class T>
 std::string json_line(const T& record) {
-  return control::as_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return control::as_json(record).dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 // Counts verdicts and prints them as wanted.

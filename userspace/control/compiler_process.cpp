@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/compiler_process.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
@@ -69,9 +68,7 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   prctl(PR_SET_NAME, "xdpgpu-compiler");
   prefer_for_the_oom_killer(kWorseThanTheBroker);
   // An attach's, which has no relay yet, says nothing: whoever waits for it finds that it has ended.
-  if (const kernel::Fd nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC)); nowhere)
-    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
-      if (isatty(fd) == 1) dup2(nowhere.get(), fd);
+  if (auto silenced = silence(Outputs::terminals); !silenced) fail(silenced.error());
   if (auto left = leave_terminal(); !left) fail(left.error());
   close_others({socket.get()});
   ignore_all_signals();

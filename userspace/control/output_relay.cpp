@@ -213,6 +213,15 @@ bool open_anew(int fd) {
 
 }  // namespace
 
+Result<void> silence(Outputs which) {
+  const kernel::Fd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!null) return Error(fmt::format("cannot open /dev/null: {}", std::strerror(errno)));
+  for (const int fd : kOutputs)
+    if ((which == Outputs::all || isatty(fd) == 1) && dup2(null.get(), fd) < 0)
+      return Error(fmt::format("its output cannot be led nowhere: {}", std::strerror(errno)));
+  return {};
+}
+
 Result<void> leave_terminal() {
   const kernel::Fd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null || dup2(null.get(), STDIN_FILENO) < 0)

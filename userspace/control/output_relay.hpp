@@ -51,6 +51,9 @@ class Printable {
   std::string begun_;  // of a character, or of an escape sequence
 };
 
+// Has standard output and error lead nowhere: each, or each that is a terminal's.
+enum class Outputs { all, terminals };
+Result<void> silence(Outputs which);
 // Takes this process out of its session, so that no terminal is its own, and takes its standard input away.
 Result<void> leave_terminal();
 

@@ -39,10 +39,9 @@ Result<void> failed(const char* what) {
                            errno ? std::strerror(errno) : "refused"));
 }
 
-Result<void> apply(bool keep_for_sockets, bool for_busy_poll) {
+Result<void> apply(bool keep_for_sockets, bool for_busy_poll, const std::vector<gid_t>& groups) {
   errno = 0;
   const User user = data_plane_user();
-  const auto groups = device_groups();
   if (setgroups(groups.size(), groups.data()) != 0) return failed("setgroups");
   capng_clear(CAPNG_SELECT_BOTH);
   if (keep_for_sockets &&
@@ -65,7 +64,9 @@ Result<void> apply(bool keep_for_sockets, bool for_busy_poll) {
 
 uid_t data_plane_user_id() { return data_plane_user().uid; }
 
-Result<void> keep_socket_privileges(bool for_busy_poll) { return apply(true, for_busy_poll); }
+Result<void> keep_socket_privileges(bool for_busy_poll) {
+  return apply(true, for_busy_poll, device_groups());
+}
 
 Result<void> drop_all_privileges() {
   errno = 0;
@@ -76,6 +77,8 @@ Result<void> drop_all_privileges() {
   return {};
 }
 
-Result<void> become_nobody() { return apply(false, false); }
+Result<void> become_nobody(Groups groups) {
+  return apply(false, false, groups == Groups::devices ? device_groups() : std::vector<gid_t>());
+}
 
 }  // namespace xdpgpu::control

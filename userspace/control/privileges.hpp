@@ -23,7 +23,8 @@ Result<void> drop_all_privileges();
 // Whom it becomes.
 uid_t data_plane_user_id();
 
-// Both steps at once, for helpers that need no privilege.
-Result<void> become_nobody();
+// Both steps at once, for helpers that need no privilege; some need the devices' groups.
+enum class Groups { devices, none };
+Result<void> become_nobody(Groups groups = Groups::devices);
 
 }  // namespace xdpgpu::control

@@ -16,10 +16,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <new>
 #include <utility>
 
 #include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/control/forked.hpp"
+#include "userspace/control/output_relay.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/seccomp.hpp"
 #include "userspace/kernel/descriptors.hpp"
@@ -32,6 +35,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongest{20};
 constexpr rlim_t kMostMemory = rlim_t{1} << 30;
+// Where memory is short it goes before whoever waits for it, and before any data plane.
+constexpr int kWorseThanItsParent = 600;
+// What it exits with where memory is not enough.
+constexpr int kNoMemory = 3;
 
 #if defined(XDPGPU_SANITIZED)
 constexpr bool kSanitized = true;  // its runtime maps terabytes
@@ -59,9 +66,20 @@ kernel::Fd answer(std::string_view object, const std::string& name, const kernel
   return *std::move(memory);
 }
 
+// Anonymous memory that is shared, as libbpf has it for variables, is none of RLIMIT_DATA's; so all of it is
+// limited, too, beyond what it was forked with.
+void limit_memory() {
+  u64 pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t all = pages * static_cast<u64>(sysconf(_SC_PAGESIZE)) + kMostMemory;
+  const rlimit data{kMostMemory, kMostMemory}, space{all, all};
+  (void)setrlimit(RLIMIT_DATA, &data);
+  (void)setrlimit(RLIMIT_AS, &space);
+}
+
 // Nothing of the parent's is destroyed here: the process ends by _exit.
 [[noreturn]] void read_and_exit(kernel::Fd socket, std::string_view object, const std::string& name,
-                                bool filter) noexcept {
+                                bool filter, pid_t parent) noexcept {
   const auto fail = [&](const std::string& why) {
     if (auto refused = programs::write_refusal(why)) {
       const int fd = refused->get();
@@ -69,27 +87,41 @@ kernel::Fd answer(std::string_view object, const std::string& name, const kernel
     }
     _exit(1);
   };
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
   prctl(PR_SET_NAME, "xdpgpu-reader");
+  prefer_for_the_oom_killer(kWorseThanItsParent);
+  // It may be taken over: a terminal would do what it says, and let it type.
+  if (auto silenced = silence(Outputs::all); !silenced) fail(silenced.error());
+  if (auto left = leave_terminal(); !left) fail(left.error());
   const kernel::Fd kernel_types(open("/sys/kernel/btf/vmlinux", O_RDONLY | O_CLOEXEC));
   close_others({socket.get(), kernel_types.get()});
-  const rlimit none{0, 0}, memory{kMostMemory, kMostMemory},
-      file{programs::kMostExchanged, programs::kMostExchanged},
+  const rlimit none{0, 0}, file{programs::kMostExchanged, programs::kMostExchanged},
       time{static_cast<rlim_t>(kLongest.count()), static_cast<rlim_t>(kLongest.count())};
   (void)setrlimit(RLIMIT_CORE, &none);
   (void)setrlimit(RLIMIT_FSIZE, &file);
   (void)setrlimit(RLIMIT_CPU, &time);
-  if (!kSanitized) (void)setrlimit(RLIMIT_DATA, &memory);
+  if (!kSanitized) limit_memory();
   if (geteuid() == 0) {
     // Where it may not have a network of its own, the filter lets it have no socket all the same.
     (void)unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
-    if (auto dropped = become_nobody(); !dropped) fail(dropped.error());
+    if (auto dropped = become_nobody(Groups::none); !dropped) fail(dropped.error());
+  } else if (auto dropped = drop_all_privileges(); !dropped) {
+    fail(dropped.error());
   }
+  // Who changes its user outlives its parent, unless it says so again.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
   prctl(PR_SET_DUMPABLE, 0);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("its reader cannot give up its privileges");
   if (filter)
     if (auto restricted = restrict_compiler(); !restricted) fail(restricted.error());
-  const kernel::Fd read = answer(object, name, kernel_types);
+  kernel::Fd read;
+  try {
+    read = answer(object, name, kernel_types);
+  } catch (const std::bad_alloc&) {
+    _exit(kNoMemory);
+  }
   const int fd = read.get();
   if (!read || !kernel::send_with(socket.get(), std::as_bytes(std::span("!", 1)), std::span(&fd, 1), 0))
     _exit(1);
@@ -105,8 +137,10 @@ std::string end_of(pid_t child, bool too_long) {
     return fmt::format("reading it took more than {} s", kLongest.count());
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
     return "its reader asked the kernel for what it must never ask for and was killed: the object is an "
-           "attack, or libbpf "
-           "is of a version that needs more";
+           "attack, or libbpf is of a version that needs more";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoMemory)
+    return fmt::format("reading it takes more than the {} MiB of memory that its reader has",
+                       kMostMemory >> 20);
   if (WIFSIGNALED(status))
     return fmt::format("its reader was killed by signal {} ({}): the object is damaged", WTERMSIG(status),
                        strsignal(WTERMSIG(status)));
@@ -123,11 +157,11 @@ Result<ObjectProgram> read_program_apart(std::string_view object, const std::str
     return Error(fmt::format("its reader cannot be started: {}", std::strerror(errno)));
   kernel::Fd own(fds[0]), others(fds[1]);
   std::fflush(nullptr);
-  const pid_t child = fork();
+  const pid_t parent = getpid(), child = fork();
   if (child < 0) return Error(fmt::format("its reader cannot be started: {}", std::strerror(errno)));
   if (child == 0) {
     own = kernel::Fd();
-    read_and_exit(std::move(others), object, name, filter);
+    read_and_exit(std::move(others), object, name, filter, parent);
   }
   others = kernel::Fd();
   const auto end = Clock::now() + kLongest;

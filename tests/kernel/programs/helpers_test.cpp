@@ -212,23 +212,34 @@ TEST_F(HelpersTest, RedirectMap) {
     }
 }
 
-// The last one that found something decides; one that finds nothing clears what was found.
+// The last one that found something decides. One that finds nothing leaves the number of that as an
+// interface's.
 TEST_F(HelpersTest, RedirectsAreOfTheLastCall) {
   Twins twins({map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 4, 8)});
-  const auto program_of = [&](u32 second) {
+  const auto program_of = [&](u32 second, std::optional<u32> first = std::nullopt) {
     Assembly a;
-    a(move_k(r1, 5), move_k(r2, 0), call(BPF_FUNC_redirect));
+    if (first)
+      a(map(r1, 0), move_k(r2, static_cast<std::int32_t>(*first)), move_k(r3, 0),
+        call(BPF_FUNC_redirect_map));
+    else
+      a(move_k(r1, 5), move_k(r2, 0), call(BPF_FUNC_redirect));
     a(map(r1, 0), move_k(r2, static_cast<std::int32_t>(second)), move_k(r3, 0), call(BPF_FUNC_redirect_map));
     a(move_k(r0, XDP_REDIRECT), leave());
     return twins.add(a.code());
   };
   ASSERT_TRUE(twins.update(0, bytes_of(u32{3}), bytes_of(u32{1})));
-  const auto finds = program_of(3), finds_nothing = program_of(4);
-  ASSERT_TRUE(finds && finds_nothing) << twins.refusal();
+  const auto finds = program_of(3), finds_nothing = program_of(4), of_an_entry = program_of(4, 3);
+  ASSERT_TRUE(finds && finds_nothing && of_an_entry) << twins.refusal();
   ASSERT_EQ(twins.run(*finds, {.bytes = Bytes(60)}), "");
   EXPECT_EQ(twins.answer().redirect->ifindex, 1u);
   ASSERT_EQ(twins.run(*finds_nothing, {.bytes = Bytes(60)}), "");
-  EXPECT_FALSE(twins.answer().redirect.has_value());
+  ASSERT_TRUE(twins.answer().redirect.has_value());
+  EXPECT_FALSE(twins.answer().redirect->map.has_value());
+  EXPECT_EQ(twins.answer().redirect->ifindex, 5u);
+  ASSERT_EQ(twins.run(*of_an_entry, {.bytes = Bytes(60)}), "");
+  ASSERT_TRUE(twins.answer().redirect.has_value());
+  EXPECT_FALSE(twins.answer().redirect->map.has_value());
+  EXPECT_EQ(twins.answer().redirect->ifindex, 3u);
 }
 
 TEST_F(HelpersTest, TimeRandomAndProcessorAreThePackets) {
