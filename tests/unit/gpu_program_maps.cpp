@@ -119,7 +119,8 @@ TEST_P(ChangedDeviceMap, ValuesThatAreHeld) {
       arguments();
       a(call(BPF_FUNC_map_lookup_elem));
       a.to("lost", jump_k(BPF_JEQ, r0, 0)).to("next", jump_k(BPF_JGT, r6, 39));
-      a(move(r7, r0), move(r1, r6), alu_k(BPF_MUL, r1, 8), move(r2, r10), alu(BPF_ADD, r2, r1),
+      a(move(r7, r0)).to("next", jump_k(BPF_JEQ, r6, 39));
+      a(move(r1, r6), alu_k(BPF_MUL, r1, 8), move(r2, r10), alu(BPF_ADD, r2, r1),
         store(BPF_DW, r2, kPlaces, r0));
       a.label("next")(alu_k(BPF_ADD, r6, 1)).to("turn", jump_k(BPF_JLT, r6, turns));
       a(move_k(r0, 0), load(BPF_W, r0, r7, 0), move_k(r6, 0));
