@@ -24,7 +24,6 @@ static_assert(XG_PROGRAM_HASH == BPF_MAP_TYPE_HASH && XG_PROGRAM_ARRAY == BPF_MA
               XG_PROGRAM_DEVMAP == BPF_MAP_TYPE_DEVMAP && XG_PROGRAM_DEVMAP_HASH == BPF_MAP_TYPE_DEVMAP_HASH);
 
 constexpr u64 kMostBytes = u64{1} << 30;  // of all maps
-constexpr u32 kMostFunctions = 256;       // of a program, as in the kernel (BPF_MAX_SUBPROGS)
 constexpr u32 kPage = 1 << 16;
 
 // Numbers of 64 bits until it is known that they are small.

@@ -190,6 +190,10 @@ std::map<u32, StackNeed> stack_needs(std::span<const Instruction> code) {
   starts.insert(pointed.begin(), pointed.end());
   std::map<u32, StackNeed> needs;
   std::size_t work = code.size() * 64;
+  if (starts.size() > kMostFunctions) {
+    for (u32 start : starts) needs[start].bytes = kWhole;
+    return needs;
+  }
   for (u32 start : starts) needs[start] = Function(code, starts, pointed, work).need(start);
   return needs;
 }

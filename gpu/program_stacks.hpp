@@ -18,6 +18,8 @@
 
 namespace xdpgpu::gpu::programs {
 
+inline constexpr std::size_t kMostFunctions = 256;  // of a program, as in the kernel (BPF_MAX_SUBPROGS)
+
 struct StackNeed {
   u32 bytes = 0;        // a multiple of 8, 512 at most
   std::set<u32> calls;  // the functions that it calls, bpf_loop's among them
@@ -25,7 +27,7 @@ struct StackNeed {
 };
 
 // Of each function, by its first instruction: the entry's, those that are called, those that are pointed to.
-// The time is bounded by a multiple of the instructions.
+// Of more than kMostFunctions nothing is found out. The time is bounded by a multiple of the instructions.
 std::map<u32, StackNeed> stack_needs(std::span<const Instruction> instructions);
 
 // The most that the functions of a chain of calls have together, in any of the programs, whichever begins.
