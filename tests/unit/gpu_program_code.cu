@@ -5,8 +5,8 @@
 #define XG_PROGRAM_LINES 8u
 #include "gpu/stages/program_code.h"
 
-__global__ void run_programs(xg_words code, xg_words tables, xg_words state, xg_words frames, u32 bias, u32 bytes,
-                             u32* answers) {
+__global__ void run_programs(xg_words code, xg_words tables, xg_words state, xg_words frames, u32 bias,
+                             u32 bytes, u32* answers) {
   xg_program_machine m;
   m.code = code;
   m.tables = tables;
