@@ -5,338 +5,196 @@
 #include <linux/bpf.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <limits>
-#include <optional>
 
+#include "gpu/program_decoder.hpp"
+#include "gpu/program_stacks.hpp"
 #include "gpu/stages/program_code.h"
 
 namespace xdpgpu::gpu::programs {
 namespace {
 
-template <class T>
-using Result = tl::expected<T, std::string>;
+static_assert(XG_PROGRAM_HASH == BPF_MAP_TYPE_HASH && XG_PROGRAM_ARRAY == BPF_MAP_TYPE_ARRAY &&
+              XG_PROGRAM_PROGRAMS == BPF_MAP_TYPE_PROG_ARRAY &&
+              XG_PROGRAM_PERCPU_HASH == BPF_MAP_TYPE_PERCPU_HASH &&
+              XG_PROGRAM_PERCPU_ARRAY == BPF_MAP_TYPE_PERCPU_ARRAY &&
+              XG_PROGRAM_LRU_HASH == BPF_MAP_TYPE_LRU_HASH && XG_PROGRAM_TRIE == BPF_MAP_TYPE_LPM_TRIE &&
+              XG_PROGRAM_ARRAY_OF_MAPS == BPF_MAP_TYPE_ARRAY_OF_MAPS &&
+              XG_PROGRAM_DEVMAP == BPF_MAP_TYPE_DEVMAP && XG_PROGRAM_DEVMAP_HASH == BPF_MAP_TYPE_DEVMAP_HASH);
 
-// One instruction's words.
-struct Words {
-  u32 flags = 0, what = 0;
-  u64 immediate = 0;
+constexpr u64 kMostBytes = u64{1} << 30;  // of all maps
+constexpr u32 kPage = 1 << 16;
+
+// Numbers of 64 bits until it is known that they are small.
+struct Layout {
+  u64 slots = 0, queues = 1, stride = 0, buckets = 0, element = 0, header = 0;
+  bool is_table = false;
+  u64 words() const {
+    const u64 elements = is_table ? slots * (element + 1) : 0;
+    // Values begin at multiples of 8 bytes.
+    return (header + buckets + elements + 1) / 2 * 2 + slots * queues * stride;
+  }
 };
 
-u64 extended(std::int32_t value) { return static_cast<u64>(std::int64_t{value}); }
-
-u32 log2_of(u8 opcode) {
-  switch (BPF_SIZE(opcode)) {
-    case BPF_B:
-      return 0;
-    case BPF_H:
-      return 1;
-    case BPF_W:
-      return 2;
-    default:
-      return 3;
-  }
+bool is_table(const Map& map) { return xg_program_is_table(map.type); }
+bool by_index(const Map& map) {
+  return map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY ||
+         map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_PROG_ARRAY ||
+         map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
+}
+bool of_devices(const Map& map) {
+  return map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_DEVMAP_HASH;
 }
 
-std::optional<u32> arithmetic_of(u8 operation) {
-  switch (operation) {
-    case BPF_ADD:
-      return XG_PROGRAM_ADD;
-    case BPF_SUB:
-      return XG_PROGRAM_SUB;
-    case BPF_MUL:
-      return XG_PROGRAM_MUL;
-    case BPF_DIV:
-      return XG_PROGRAM_DIV;
-    case BPF_MOD:
-      return XG_PROGRAM_MOD;
-    case BPF_OR:
-      return XG_PROGRAM_OR;
-    case BPF_AND:
-      return XG_PROGRAM_AND;
-    case BPF_XOR:
-      return XG_PROGRAM_XOR;
-    case BPF_LSH:
-      return XG_PROGRAM_LSH;
-    case BPF_RSH:
-      return XG_PROGRAM_RSH;
-    case BPF_ARSH:
-      return XG_PROGRAM_ARSH;
-    case BPF_MOV:
-      return XG_PROGRAM_MOV;
-    case BPF_NEG:
-      return XG_PROGRAM_NEG;
-    default:
-      return std::nullopt;
-  }
+// What a map's sizes have to be, as in gpu/reference/program_maps.cpp; empty: they are.
+std::string why_not(const Map& map) {
+  if (!is_table(map) && !by_index(map))
+    return fmt::format("the map {} is of type {}, which devices do not have", map.name, map.type);
+  if (map.entries == 0) return fmt::format("the map {} has no entries", map.name);
+  const bool is_trie = map.type == BPF_MAP_TYPE_LPM_TRIE;
+  const bool four = by_index(map) || of_devices(map);
+  if (map.key_bytes == 0 || map.key_bytes > 512 || (four && map.key_bytes != 4) ||
+      (is_trie && (map.key_bytes <= 4 || map.key_bytes > 4 + 256)))
+    return fmt::format("the map {} has keys of {} bytes, which maps of its type {} do not have", map.name,
+                       map.key_bytes, map.type);
+  const bool numbers = map.type == BPF_MAP_TYPE_PROG_ARRAY || map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
+  if (map.value_bytes == 0 || map.value_bytes > 4u << 20 || (numbers && map.value_bytes != 4) ||
+      (of_devices(map) && map.value_bytes != 4 && map.value_bytes != 8))
+    return fmt::format("the map {} has values of {} bytes, which maps of its type {} do not have", map.name,
+                       map.value_bytes, map.type);
+  return {};
 }
 
-std::optional<u32> condition_of(u8 operation) {
-  switch (operation) {
-    case BPF_JEQ:
-      return XG_PROGRAM_JEQ;
-    case BPF_JNE:
-      return XG_PROGRAM_JNE;
-    case BPF_JGT:
-      return XG_PROGRAM_JGT;
-    case BPF_JGE:
-      return XG_PROGRAM_JGE;
-    case BPF_JLT:
-      return XG_PROGRAM_JLT;
-    case BPF_JLE:
-      return XG_PROGRAM_JLE;
-    case BPF_JSET:
-      return XG_PROGRAM_JSET;
-    case BPF_JSGT:
-      return XG_PROGRAM_JSGT;
-    case BPF_JSGE:
-      return XG_PROGRAM_JSGE;
-    case BPF_JSLT:
-      return XG_PROGRAM_JSLT;
-    case BPF_JSLE:
-      return XG_PROGRAM_JSLE;
-    default:
-      return std::nullopt;
+Layout layout_of(const Map& map, u32 queues) {
+  Layout layout{
+      .slots = map.entries, .stride = (u64{map.value_bytes} + 7) / 8 * 2, .is_table = is_table(map)};
+  if (map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH) layout.queues = queues;
+  if (!layout.is_table) return layout;
+  layout.slots += XG_PROGRAM_SPARE;
+  layout.buckets = std::bit_ceil(u64{map.entries});
+  layout.element = XG_PROGRAM_ELEMENT_KEY + (map.key_bytes + 3) / 4;
+  layout.header = XG_PROGRAM_LENGTHS;
+  if (map.type == BPF_MAP_TYPE_LPM_TRIE) {
+    const u32 longest = (map.key_bytes - 4) * 8;
+    layout.header += longest + 1 + longest / 32 + 1;
   }
+  return layout;
 }
 
-std::optional<u32> helper_of(std::int32_t number) {
-  switch (number) {
-    case BPF_FUNC_map_lookup_elem:
-      return XG_PROGRAM_LOOK_UP;
-    case BPF_FUNC_map_update_elem:
-      return XG_PROGRAM_UPDATE;
-    case BPF_FUNC_xdp_adjust_head:
-      return XG_PROGRAM_ADJUST_HEAD;
-    case BPF_FUNC_xdp_adjust_meta:
-      return XG_PROGRAM_ADJUST_META;
-    case BPF_FUNC_xdp_adjust_tail:
-      return XG_PROGRAM_ADJUST_TAIL;
-    case BPF_FUNC_csum_diff:
-      return XG_PROGRAM_CSUM_DIFF;
-    case BPF_FUNC_ktime_get_ns:
-      return XG_PROGRAM_TIME;
-    case BPF_FUNC_get_prandom_u32:
-      return XG_PROGRAM_RANDOM;
-    case BPF_FUNC_get_smp_processor_id:
-      return XG_PROGRAM_QUEUE;
-    default:
-      return std::nullopt;
-  }
-}
-
-class Decoder {
+class Builder {
  public:
-  explicit Decoder(const Program& program) : program_(program) {}
-
-  Result<std::vector<u32>> decode() {
-    const auto& all = program_.instructions;
-    // The second half of a number of 64 bits is nobody's place to go to, and does nothing.
-    std::vector<bool> is_second(all.size());
-    for (std::size_t at = 0; at < all.size(); ++at)
-      if (all[at].opcode == (BPF_LD | BPF_IMM | BPF_DW) && at + 1 < all.size()) is_second[++at] = true;
-    if (all.empty()) return tl::unexpected(std::string("the program has no instruction"));
-    std::vector<u32> code;
-    code.reserve(all.size() * 4);
-    for (at_ = 0; at_ < all.size(); ++at_) {
-      const Instruction& i = all[at_];
-      const auto words =
-          is_second[at_] ? Words{.flags = XG_PROGRAM_JA, .what = static_cast<u32>(at_) + 1} : one(i);
-      if (!words) return tl::unexpected(why(i));
-      const bool goes = (words->flags & 0xff) >= XG_PROGRAM_JEQ && (words->flags & 0xff) <= XG_PROGRAM_JA;
-      const bool calls = (words->flags & 0xff) == XG_PROGRAM_CALL;
-      if ((goes || calls) && !is_second[at_] && (words->what >= all.size() || is_second[words->what]))
-        return tl::unexpected(
-            fmt::format("instruction {} goes to {}, where there is none", at_, words->what));
-      code.insert(code.end(), {words->flags, words->what, static_cast<u32>(words->immediate),
-                               static_cast<u32>(words->immediate >> 32)});
-    }
-    const u8 last = all.back().opcode;
-    if (last != (BPF_JMP | BPF_EXIT) && last != (BPF_JMP | BPF_JA) && last != (BPF_JMP32 | BPF_JA))
-      return tl::unexpected(std::string("the program goes on behind its last instruction"));
-    return code;
+  Builder(std::span<const Map> own, const DeviceSettings& settings) : settings_(settings) {
+    maps_.assign(own.begin(), own.end());
+    maps_.insert(maps_.end(), settings.inner.begin(), settings.inner.end());
   }
+
+  std::string build(std::size_t programs) {
+    auto& tables = made.tables;
+    const u32 maps = static_cast<u32>(maps_.size());
+    tables.resize(XG_PROGRAM_TABLE_WORDS + u64{maps} * XG_PROGRAM_MAP_WORDS);
+    tables[XG_PROGRAM_TABLE_MAPS] = maps;
+    tables[XG_PROGRAM_TABLE_RECORDS] = XG_PROGRAM_TABLE_WORDS;
+    made.state.resize(XG_PROGRAM_STATE_WORDS);
+    for (u32 number = 0; number < maps; ++number)
+      if (auto why = add(number); !why.empty()) return why;
+    made.state[0] = XG_PROGRAM_STATE_LAYOUT;
+    made.state[1] = static_cast<u32>(made.state.size());
+    std::memcpy(&made.state[XG_PROGRAM_STATE_KEY], settings_.key.data(), sizeof(settings_.key));
+    tables[XG_PROGRAM_TABLE_PAGES] = static_cast<u32>(tables.size());
+    tables[XG_PROGRAM_TABLE_PAGE_COUNT] = static_cast<u32>(pages_.size());
+    tables.insert(tables.end(), pages_.begin(), pages_.end());
+    tables[XG_PROGRAM_TABLE_FIRST] = static_cast<u32>(tables.size());
+    tables[XG_PROGRAM_TABLE_PROGRAMS] = static_cast<u32>(programs);
+    tables.resize(tables.size() + programs);
+    return {};
+  }
+
+  DeviceCode made;
 
  private:
-  std::string why(const Instruction& i) const {
-    if (i.opcode == (BPF_JMP | BPF_CALL) && i.source == 0)
-      return fmt::format("instruction {} calls helper {}, which devices do not have", at_, i.immediate);
-    return fmt::format("instruction {} (opcode {:#04x}) is none that devices know", at_, i.opcode);
-  }
-
-  static u32 registers(const Instruction& i) { return u32{i.destination} << 8 | u32{i.source} << 12; }
-
-  std::optional<Words> one(const Instruction& i) const {
-    if (i.destination > 10 || i.source > 10) return std::nullopt;
-    const u8 kind = BPF_CLASS(i.opcode);
-    const bool writes = kind == BPF_ALU || kind == BPF_ALU64 || kind == BPF_LDX || kind == BPF_LD;
-    if (writes && i.destination == 10) return std::nullopt;
-    switch (kind) {
-      case BPF_ALU:
-      case BPF_ALU64:
-        return arithmetic(i);
-      case BPF_JMP:
-      case BPF_JMP32:
-        return jump(i);
-      case BPF_LDX:
-        return load(i);
-      case BPF_ST:
-      case BPF_STX:
-        return store(i);
-      default:
-        return number(i);
+  std::string add(u32 number) {
+    const Map& map = maps_[number];
+    if (auto why = why_not(map); !why.empty()) return why;
+    const Layout layout = layout_of(map, settings_.queues);
+    const u64 words = layout.words(), before = made.state.size();
+    if (words > kMostBytes / 4 || before + words > kMostBytes / 4)
+      return fmt::format("the map {} has {} bytes: devices have 1 GiB for all maps", map.name, words * 4);
+    made.state.resize(before + words);
+    const u64 buckets = before + layout.header, elements = buckets + layout.buckets,
+              list = elements + (layout.is_table ? layout.slots * layout.element : 0),
+              values = made.state.size() - layout.slots * layout.queues * layout.stride;
+    u32* const record = &made.tables[XG_PROGRAM_TABLE_WORDS + u64{number} * XG_PROGRAM_MAP_WORDS];
+    record[XG_PROGRAM_MAP_TYPE] = map.type;
+    record[XG_PROGRAM_MAP_ENTRIES] = map.entries;
+    record[XG_PROGRAM_MAP_KEY] = map.key_bytes;
+    record[XG_PROGRAM_MAP_VALUE] = map.value_bytes;
+    const bool is_read_only = of_devices(map) || (map.flags & BPF_F_RDONLY_PROG) != 0;
+    const bool changes =
+        map.type != BPF_MAP_TYPE_PROG_ARRAY && map.type != BPF_MAP_TYPE_ARRAY_OF_MAPS && !of_devices(map);
+    record[XG_PROGRAM_MAP_FLAGS] =
+        (is_read_only ? XG_PROGRAM_VALUES_READ_ONLY : 0) | (changes ? 0 : XG_PROGRAM_NOT_FOR_UPDATES);
+    record[XG_PROGRAM_MAP_FIRST] = static_cast<u32>(pages_.size()) * kPage;
+    record[XG_PROGRAM_MAP_SLOTS] = static_cast<u32>(layout.slots);
+    record[XG_PROGRAM_MAP_QUEUES] = static_cast<u32>(layout.queues);
+    record[XG_PROGRAM_MAP_HEADER] = static_cast<u32>(before);
+    record[XG_PROGRAM_MAP_BUCKETS] = static_cast<u32>(buckets);
+    record[XG_PROGRAM_MAP_ELEMENTS] = static_cast<u32>(elements);
+    record[XG_PROGRAM_MAP_FREE] = static_cast<u32>(list);
+    record[XG_PROGRAM_MAP_VALUES] = static_cast<u32>(values);
+    record[XG_PROGRAM_MAP_STRIDE] = static_cast<u32>(layout.stride);
+    record[XG_PROGRAM_MAP_BUCKET_MASK] = static_cast<u32>(layout.buckets) - 1;
+    record[XG_PROGRAM_MAP_ELEMENT_WORDS] = static_cast<u32>(layout.element);
+    pages_.resize(pages_.size() + (layout.slots * layout.queues + kPage - 1) / kPage, number);
+    if (layout.is_table) {
+      made.state[before + XG_PROGRAM_UNUSED] = static_cast<u32>(layout.slots);
+      // The first one is taken first.
+      for (u32 slot = 0; slot < layout.slots; ++slot)
+        made.state[list + slot] = static_cast<u32>(layout.slots) - 1 - slot;
+    } else if (map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY) {
+      // Values stand one after the other in the contents, with nothing in between.
+      for (u64 slot = 0; slot < map.entries && slot * map.value_bytes < map.contents.size(); ++slot)
+        std::memcpy(&made.state[values + slot * layout.stride], &map.contents[slot * map.value_bytes],
+                    std::min<u64>(map.value_bytes, map.contents.size() - slot * map.value_bytes));
     }
+    return {};
   }
 
-  // With what an operand needs: the register, or the immediate; what is not used is 0.
-  static std::optional<Words> with_operand(const Instruction& i, u32 operation) {
-    const bool is_register = BPF_SRC(i.opcode) == BPF_X;
-    if (is_register ? i.immediate != 0 : i.source != 0) return std::nullopt;
-    return Words{.flags = operation | registers(i) | (is_register ? XG_PROGRAM_X : 0),
-                 .what = 0,
-                 .immediate = extended(i.immediate)};
-  }
-
-  static std::optional<Words> arithmetic(const Instruction& i) {
-    const bool wide = BPF_CLASS(i.opcode) == BPF_ALU64, is_register = BPF_SRC(i.opcode) == BPF_X;
-    const u8 operation = BPF_OP(i.opcode);
-    if (operation == BPF_END) {
-      if ((i.immediate != 16 && i.immediate != 32 && i.immediate != 64) || i.source != 0 || i.offset != 0)
-        return std::nullopt;
-      if (wide && is_register) return std::nullopt;
-      return Words{.flags = (wide || is_register ? XG_PROGRAM_SWAP : XG_PROGRAM_CUT) | registers(i),
-                   .what = static_cast<u32>(i.immediate)};
-    }
-    const auto known = arithmetic_of(operation);
-    auto words = known ? with_operand(i, *known) : std::nullopt;
-    if (!words) return std::nullopt;
-    if (!wide) words->flags |= XG_PROGRAM_32;
-    if (operation == BPF_DIV || operation == BPF_MOD) {
-      if (i.offset != 0 && i.offset != 1) return std::nullopt;
-      if (i.offset == 1) words->flags |= XG_PROGRAM_SIGNED;
-    } else if (operation == BPF_MOV) {
-      const bool extends = i.offset == 8 || i.offset == 16 || (i.offset == 32 && wide);
-      if (i.offset != 0 && (!extends || !is_register)) return std::nullopt;
-      words->what = i.offset == 0 ? 64 : static_cast<u32>(i.offset);
-    } else if (i.offset != 0 || (operation == BPF_NEG && (is_register || i.immediate != 0))) {
-      return std::nullopt;
-    }
-    return words;
-  }
-
-  u32 place(std::int64_t by) const {
-    const std::int64_t to = static_cast<std::int64_t>(at_) + 1 + by;
-    return to < 0 || to > std::numeric_limits<u32>::max() ? ~0u : static_cast<u32>(to);
-  }
-
-  std::optional<Words> jump(const Instruction& i) const {
-    switch (i.opcode) {
-      case BPF_JMP | BPF_JA:
-        return Words{.flags = XG_PROGRAM_JA, .what = place(i.offset)};
-      case BPF_JMP32 | BPF_JA:
-        return Words{.flags = XG_PROGRAM_JA, .what = place(i.immediate)};
-      case BPF_JMP | BPF_EXIT:
-        return Words{.flags = XG_PROGRAM_EXIT};
-      case BPF_JMP | BPF_CALL: {
-        if (i.source == BPF_PSEUDO_CALL) return Words{.flags = XG_PROGRAM_CALL, .what = place(i.immediate)};
-        const auto helper = i.source == 0 ? helper_of(i.immediate) : std::nullopt;
-        return helper ? std::optional(Words{.flags = *helper}) : std::nullopt;
-      }
-      default:
-        break;
-    }
-    const auto known = condition_of(BPF_OP(i.opcode));
-    auto words = known ? with_operand(i, *known) : std::nullopt;
-    if (!words) return std::nullopt;
-    if (BPF_CLASS(i.opcode) == BPF_JMP32) words->flags |= XG_PROGRAM_32;
-    words->what = place(i.offset);
-    return words;
-  }
-
-  static u32 offset_of(const Instruction& i) { return static_cast<u32>(std::int32_t{i.offset}); }
-
-  static std::optional<Words> load(const Instruction& i) {
-    const bool with_sign = BPF_MODE(i.opcode) == 0x80;  // MEMSX
-    const u32 size = log2_of(i.opcode);
-    if ((BPF_MODE(i.opcode) != BPF_MEM && !with_sign) || (with_sign && size == 3) || i.immediate != 0)
-      return std::nullopt;
-    return Words{.flags = XG_PROGRAM_LOAD | registers(i) | size << 16 | (with_sign ? XG_PROGRAM_SIGNED : 0),
-                 .what = offset_of(i)};
-  }
-
-  static std::optional<Words> store(const Instruction& i) {
-    const bool is_register = BPF_CLASS(i.opcode) == BPF_STX;
-    const u32 size = log2_of(i.opcode);
-    Words words{.flags = registers(i) | size << 16, .what = offset_of(i), .immediate = extended(i.immediate)};
-    if (BPF_MODE(i.opcode) == BPF_ATOMIC && is_register && size >= 2) {
-      const std::int32_t plain = i.immediate & ~BPF_FETCH;
-      const bool known = plain == BPF_ADD || plain == BPF_OR || plain == BPF_AND || plain == BPF_XOR ||
-                         i.immediate == BPF_XCHG || i.immediate == BPF_CMPXCHG;
-      const bool to_stack_pointer = i.source == 10 && i.immediate != plain && i.immediate != BPF_CMPXCHG;
-      if (!known || to_stack_pointer) return std::nullopt;
-      words.flags |= XG_PROGRAM_ATOMIC;
-      return words;
-    }
-    if (BPF_MODE(i.opcode) != BPF_MEM || (is_register ? i.immediate != 0 : i.source != 0))
-      return std::nullopt;
-    words.flags |= XG_PROGRAM_STORE | (is_register ? XG_PROGRAM_X : 0);
-    return words;
-  }
-
-  std::optional<Words> number(const Instruction& i) const {
-    if (i.opcode != (BPF_LD | BPF_IMM | BPF_DW) || at_ + 1 >= program_.instructions.size() || i.offset != 0)
-      return std::nullopt;
-    const Instruction& second = program_.instructions[at_ + 1];
-    if (second.opcode != 0 || second.destination != 0 || second.source != 0 || second.offset != 0)
-      return std::nullopt;
-    const u32 low = static_cast<u32>(i.immediate), high = static_cast<u32>(second.immediate);
-    Words words{
-        .flags = XG_PROGRAM_NUMBER | u32{i.destination} << 8, .what = 0, .immediate = u64{high} << 32 | low};
-    if (i.source == 0) return words;
-    if (low >= program_.maps.size()) return std::nullopt;
-    const Map& map = program_.maps[low];
-    if (i.source == BPF_PSEUDO_MAP_IDX)
-      words.immediate = xg_program_pointer(XG_PROGRAM_MAPS + low, 0);
-    else if (i.source == BPF_PSEUDO_MAP_IDX_VALUE && map.type == BPF_MAP_TYPE_ARRAY && map.entries == 1)
-      words.immediate = xg_program_pointer(XG_PROGRAM_VALUES + low, 0) + high;
-    else
-      return std::nullopt;
-    return words;
-  }
-
-  const Program& program_;
-  std::size_t at_ = 0;
+  const DeviceSettings& settings_;
+  std::vector<Map> maps_;
+  std::vector<u32> pages_;
 };
 
 }  // namespace
 
-tl::expected<DeviceCode, std::string> device_code(const Program& program, u32 queues) {
-  DeviceCode made;
-  u64 bytes = 0;
-  for (const Map& map : program.maps) {
-    const bool per_queue = map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
-    if (map.type != BPF_MAP_TYPE_ARRAY && !per_queue)
+tl::expected<DeviceCode, std::string> device_code(std::span<const Program> programs,
+                                                  const DeviceSettings& settings) {
+  if (programs.empty()) return tl::unexpected(std::string("there is no program"));
+  const std::vector<Map>& maps = programs.front().maps;
+  for (const Program& program : programs)
+    if (program.maps != maps)
       return tl::unexpected(
-          fmt::format("the map {} is of type {}, which devices do not have", map.name, map.type));
-    if (map.key_bytes != 4 || map.entries == 0 || map.value_bytes == 0 || map.value_bytes % 8 != 0)
-      return tl::unexpected(fmt::format("the map {} has values of {} bytes: devices have multiples of 8",
-                                        map.name, map.value_bytes));
-    const u64 of_queue = u64{map.entries} * map.value_bytes;
-    const u64 all = of_queue * (per_queue ? queues : 1);
-    if (of_queue > 1u << 30 || bytes + all > 1u << 30)
-      return tl::unexpected(
-          fmt::format("the map {} has {} bytes: devices have 1 GiB for all maps", map.name, all));
-    made.maps.insert(made.maps.end(), {map.entries, map.value_bytes, static_cast<u32>(bytes),
-                                       per_queue ? static_cast<u32>(of_queue) : 0});
-    made.values.resize((bytes + all) / 4);
-    if (!map.contents.empty())
-      std::memcpy(made.values.data() + bytes / 4, map.contents.data(),
-                  std::min<u64>(map.contents.size(), all));
-    bytes += all;
+          fmt::format("the programs {} and {} do not have the same maps, which a set shares",
+                      programs.front().name, program.name));
+  Builder builder(maps, settings);
+  if (auto why = builder.build(programs.size()); !why.empty()) return tl::unexpected(why);
+  DeviceCode made = std::move(builder.made);
+  std::vector<std::map<u32, StackNeed>> needs;
+  for (std::size_t number = 0; number < programs.size(); ++number) {
+    const Program& program = programs[number];
+    const u32 first = static_cast<u32>(made.code.size() / 4);
+    auto code = decoded(program, first, made.tables);
+    if (!code) return tl::unexpected(fmt::format("the program {}: {}", program.name, code.error()));
+    needs.push_back(stack_needs(program.instructions));
+    if (needs.back().size() > kMostFunctions)
+      return tl::unexpected(fmt::format("the program {} has {} functions: devices have {} at most",
+                                        program.name, needs.back().size(), kMostFunctions));
+    for (const auto& [start, need] : needs.back()) (*code)[u64{start} * 4] |= need.bytes / 8 << 24;
+    made.tables[made.tables[XG_PROGRAM_TABLE_FIRST] + number] = first;
+    made.code.insert(made.code.end(), code->begin(), code->end());
   }
-  auto code = Decoder(program).decode();
-  if (!code) return tl::unexpected(fmt::format("the program {}: {}", program.name, code.error()));
-  made.code = std::move(*code);
+  made.tables[XG_PROGRAM_TABLE_INSTRUCTIONS] = static_cast<u32>(made.code.size() / 4);
+  made.stack_bytes = deepest_stack(needs);
   return made;
 }
 

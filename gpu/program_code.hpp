@@ -4,6 +4,7 @@
 // once.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
@@ -15,12 +16,25 @@ namespace xdpgpu::gpu::programs {
 
 struct DeviceCode {
   std::vector<u32> code;    // four words an instruction
-  std::vector<u32> maps;    // four words a map
-  std::vector<u32> values;  // the maps' memory at first
+  std::vector<u32> tables;  // of the maps' records and the programs' places (gpu/stages/program_memory.h)
+  std::vector<u32> state;   // the maps' memory at first (gpu/stages/program_maps.h)
+  // Of stacks so many bytes are needed, a multiple of 8: what XG_PROGRAM_STACK_BYTES has to be at least.
+  u32 stack_bytes = 0;
 };
 
-// For receive queues 0 to `queues` - 1. The error says what devices do not do yet, or what is no program, and
-// which instruction it is: all but arrays, per-CPU arrays and helpers without other maps.
-tl::expected<DeviceCode, std::string> device_code(const Program& program, u32 queues);
+struct DeviceSettings {
+  u32 queues = 1;  // receive queues, from 0 on: a packet's is one of them
+  // Of the hash that maps find keys by: drawn at random, kept with the state, and told to nobody who sends
+  // packets.
+  std::array<u64, 2> key{};
+  // Maps that are entries of maps of maps, numbered behind the programs' own.
+  std::vector<Map> inner = {};
+};
+
+// Programs that share their maps, which each of them has all of, and may call each other's tails; at least
+// one. The error says what devices do not do yet, or what is no program, and which instruction it is. Tables
+// and state hang on maps and settings alone: with other programs of the same maps the state goes on.
+tl::expected<DeviceCode, std::string> device_code(std::span<const Program> programs,
+                                                  const DeviceSettings& settings);
 
 }  // namespace xdpgpu::gpu::programs

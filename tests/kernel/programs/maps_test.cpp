@@ -4,6 +4,7 @@
 // what is in it afterwards.
 #include <fmt/format.h>
 
+#include "tests/kernel/programs/map_programs.hpp"
 #include "tests/kernel/programs/twins.hpp"
 #include "tests/unit/dataplane_random.hpp"
 
@@ -11,68 +12,6 @@ namespace xdpgpu::test {
 namespace {
 
 using dataplane::Random;
-
-// In a packet: what to do (one byte), R4's flags, a key, a value, and what came of it.
-constexpr int kDo = 0, kFlags = 8, kKey = 16, kValue = 32, kAnswer = 48, kFound = 56, kPacketBytes = 64;
-enum Do : u8 { kLookUp, kUpdate, kErase, kAdd, kUpdateHeld, kEraseHeld };
-
-// Does one of them to map `number`, or to the map that entry 0 of it has.
-Code program_of(u32 number, const Map& map_settings, bool in_map) {
-  const auto value_bytes = static_cast<int>(map_settings.value_bytes);
-  Assembly a;
-  a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_W, r3, r6, 4), move(r4, r7),
-    alu_k(BPF_ADD, r4, kPacketBytes));
-  a.to("out", jump(BPF_JGT, r4, r3));
-  a(load(BPF_DW, r2, r7, kKey), store(BPF_DW, r10, -16, r2), load(BPF_DW, r2, r7, kKey + 8),
-    store(BPF_DW, r10, -8, r2));
-  a(load(BPF_DW, r2, r7, kValue), store(BPF_DW, r10, -32, r2), load(BPF_DW, r2, r7, kValue + 8),
-    store(BPF_DW, r10, -24, r2));
-  if (in_map) {
-    a(map(r1, number), store_k(BPF_W, r10, -40, 0), move(r2, r10), alu_k(BPF_ADD, r2, -40),
-      call(BPF_FUNC_map_lookup_elem));
-    a.to("out", jump_k(BPF_JEQ, r0, 0));
-    a(move(r8, r0));
-  } else {
-    a(map(r8, number));
-  }
-  const auto arguments = [&] {
-    a(move(r1, r8), move(r2, r10), alu_k(BPF_ADD, r2, -16), move(r3, r10), alu_k(BPF_ADD, r3, -32),
-      load(BPF_DW, r4, r7, kFlags));
-  };
-  a(load(BPF_B, r9, r7, kDo));
-  a.to("update", jump_k(BPF_JEQ, r9, kUpdate)).to("erase", jump_k(BPF_JEQ, r9, kErase));
-  arguments();
-  a(call(BPF_FUNC_map_lookup_elem));
-  a.to("found", jump_k(BPF_JNE, r0, 0));
-  a(store_k(BPF_DW, r7, kAnswer, 0)).to("out", always());
-  a.label("found")(store_k(BPF_DW, r7, kAnswer, 1));
-  a.to("add", jump_k(BPF_JEQ, r9, kAdd));
-  a(move(r6, r0));
-  a.to("update_held", jump_k(BPF_JEQ, r9, kUpdateHeld)).to("erase_held", jump_k(BPF_JEQ, r9, kEraseHeld));
-  a.label("read");
-  // What the entry has, or had.
-  if (value_bytes >= 8)
-    a(load(BPF_DW, r1, r6, value_bytes - 8));
-  else
-    a(load(BPF_W, r1, r6, 0));
-  a(store(BPF_DW, r7, kFound, r1)).to("out", always());
-  a.label("update_held");
-  arguments();
-  a(call(BPF_FUNC_map_update_elem), store(BPF_DW, r7, kAnswer, r0)).to("read", always());
-  a.label("erase_held");
-  arguments();
-  a(call(BPF_FUNC_map_delete_elem), store(BPF_DW, r7, kAnswer, r0)).to("read", always());
-  a.label("add")(load(value_bytes >= 8 ? BPF_DW : BPF_W, r1, r7, kValue));
-  a(atomically(value_bytes >= 8 ? BPF_DW : BPF_W, BPF_ADD, r0, 0, r1)).to("out", always());
-  a.label("update");
-  arguments();
-  a(call(BPF_FUNC_map_update_elem), store(BPF_DW, r7, kAnswer, r0)).to("out", always());
-  a.label("erase");
-  arguments();
-  a(call(BPF_FUNC_map_delete_elem), store(BPF_DW, r7, kAnswer, r0));
-  a.label("out")(move_k(r0, XDP_PASS), leave());
-  return a.code();
-}
 
 struct MapCase {
   std::string name;
@@ -83,31 +22,12 @@ void PrintTo(const MapCase& c, std::ostream* out) { *out << c.name; }
 
 class MapTest : public ProgramTest, public testing::WithParamInterface<MapCase> {};
 
-Bytes key_of(const Map& map, u32 number, Random& random) {
-  Bytes key(16);
-  if (map.type == BPF_MAP_TYPE_LPM_TRIE) {
-    // Prefixes that are often each other's, now and then longer than there are bits; junk behind them.
-    const u32 bits = (map.key_bytes - 4) * 8;
-    const Bytes length = bytes_of(random() % 16 == 0 ? bits + 1 + random() % 3 : random() % (bits + 1));
-    std::copy(length.begin(), length.end(), key.begin());
-    key[4] = static_cast<u8>(random() % 2 * 0x80);
-    for (u32 i = 5; i < map.key_bytes; ++i) key[i] = static_cast<u8>(random() % 8 == 0 ? random() : 0);
-    return key;
-  }
-  const Bytes bytes = bytes_of(number);
-  std::copy(bytes.begin(), bytes.end(), key.begin());
-  if (map.key_bytes > 4) key[map.key_bytes - 1] = static_cast<u8>(number * 3);
-  return key;
-}
-
 void many(Twins& twins, u32 program, const MapCase& c, u32 runs, bool user_space) {
   Random random(11);
   for (u32 run = 0; run < runs; ++run) {
-    const Bytes key = key_of(c.map, random() % c.keys, random);
-    Bytes value(16);
-    for (u8& byte : value) byte = static_cast<u8>(random());
-    const u64 flags = random() % 8 == 0 ? (random() % 8 == 0 ? u64{1} << 32 : random() % 16)
-                                        : random() % 3 % 2 * random() % 3;
+    const Bytes key = random_key(c.map, random() % c.keys, random);
+    const Bytes value = random_value(random);
+    const u64 flags = random_flags(random);
     const Bytes short_key(key.begin(), key.begin() + c.map.key_bytes);
     if (user_space && random() % 8 == 0) {
       const Bytes short_value(value.begin(), value.begin() + c.map.value_bytes);
@@ -116,21 +36,16 @@ void many(Twins& twins, u32 program, const MapCase& c, u32 runs, bool user_space
       else
         ASSERT_TRUE(twins.erase(0, short_key));
     }
-    Bytes packet(kPacketBytes);
-    packet[kDo] = static_cast<u8>(random() % 6);
-    const Bytes flag_bytes = bytes_of(flags);
-    std::copy(flag_bytes.begin(), flag_bytes.end(), packet.begin() + kFlags);
-    std::copy(key.begin(), key.end(), packet.begin() + kKey);
-    std::copy(value.begin(), value.end(), packet.begin() + kValue);
+    const Bytes packet = map_packet(static_cast<u8>(random() % 6), flags, key, value);
     ASSERT_EQ(twins.run(program, {.bytes = packet, .queue = random() % queues()}), "")
-        << "step " << run << ": " << int{packet[kDo]} << " flags " << flags << " key " << int{key[0]};
+        << "step " << run << ": " << int{packet[0]} << " flags " << flags << " key " << int{key[0]};
   }
 }
 
 TEST_P(MapTest, ByProgramsAndUserSpace) {
   const MapCase& c = GetParam();
   Twins twins({c.map});
-  const auto program = twins.add(program_of(0, c.map, false));
+  const auto program = twins.add(map_program(0, c.map, false));
   ASSERT_TRUE(program) << twins.refusal();
   many(twins, *program, c, 6000, true);
 }
@@ -140,10 +55,10 @@ TEST_P(MapTest, InAMapOfMaps) {
   Map outer = map_of("outer", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, 2);
   outer.inner = 1;
   Twins twins({outer, c.map});
-  const auto program = twins.add(program_of(0, c.map, true));
+  const auto program = twins.add(map_program(0, c.map, true));
   ASSERT_TRUE(program) << twins.refusal();
   // Nothing is there yet.
-  ASSERT_EQ(twins.run(*program, {.bytes = Bytes(kPacketBytes)}), "");
+  ASSERT_EQ(twins.run(*program, {.bytes = Bytes(kMapPacketBytes)}), "");
   twins.put_map(0, 0, c.map);
   many(twins, *program, c, 1500, false);
   if (HasFatalFailure()) return;

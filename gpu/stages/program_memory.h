@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/program_memory.h: what an XDP program's pointers point into. Of gpu/stages/program_code.h.
+ *
+ * A packet is not copied. What a program does not write is read where it stands; of what it writes, the lines
+ * of XG_PROGRAM_LINE_WORDS words are the machine's own from then on. Lines and words are counted from the
+ * frame's place 0, XG_PROGRAM_HEADROOM bytes in front of the packet, wherever that is in memory.
+ */
+#ifndef XDPGPU_STAGES_PROGRAM_MEMORY_H
+#define XDPGPU_STAGES_PROGRAM_MEMORY_H
+
+#include "gpu/stages/program_operations.h"
+
+/* Memory that bytes can stand in, each counted in bytes from its own beginning. */
+#define XG_PROGRAM_IN_STACK 0u
+#define XG_PROGRAM_IN_STATE 1u
+#define XG_PROGRAM_IN_FRAME 2u
+#define XG_PROGRAM_IN_ARGUMENTS 3u
+XG_RECORD(xg_program_place) { u32 memory, at; };
+
+/* Words of the tables (DeviceCode::tables), and of a map's record there. */
+#define XG_PROGRAM_TABLE_MAPS 0u
+#define XG_PROGRAM_TABLE_RECORDS 1u /* where the maps' records stand, one after the other */
+#define XG_PROGRAM_TABLE_PAGES \
+  2u /* where the pages stand: of each 65,536 values' numbers, the map's number */
+#define XG_PROGRAM_TABLE_PAGE_COUNT 3u
+#define XG_PROGRAM_TABLE_PROGRAMS 4u
+#define XG_PROGRAM_TABLE_FIRST 5u /* where the programs' first instructions stand */
+#define XG_PROGRAM_TABLE_INSTRUCTIONS 6u
+#define XG_PROGRAM_TABLE_WORDS 8u
+
+#define XG_PROGRAM_MAP_TYPE 0u /* bpf_map_type */
+#define XG_PROGRAM_MAP_ENTRIES 1u
+#define XG_PROGRAM_MAP_KEY 2u   /* bytes */
+#define XG_PROGRAM_MAP_VALUE 3u /* bytes */
+#define XG_PROGRAM_MAP_FLAGS 4u
+#define XG_PROGRAM_MAP_FIRST 5u  /* the first value's number, a multiple of 65,536 */
+#define XG_PROGRAM_MAP_SLOTS 6u  /* values of a queue */
+#define XG_PROGRAM_MAP_QUEUES 7u /* 1: all queues have the same */
+/* Places in the maps' memory, in words; gpu/stages/program_maps.h has what stands there. */
+#define XG_PROGRAM_MAP_HEADER 8u
+#define XG_PROGRAM_MAP_BUCKETS 9u
+#define XG_PROGRAM_MAP_ELEMENTS 10u
+#define XG_PROGRAM_MAP_FREE 11u
+#define XG_PROGRAM_MAP_VALUES 12u
+#define XG_PROGRAM_MAP_STRIDE 13u        /* words from one value to the next, an even number */
+#define XG_PROGRAM_MAP_BUCKET_MASK 14u   /* buckets, a power of two, - 1 */
+#define XG_PROGRAM_MAP_ELEMENT_WORDS 15u /* words from one element to the next */
+#define XG_PROGRAM_MAP_WORDS 16u
+
+#define XG_PROGRAM_VALUES_READ_ONLY 1u /* for programs: neither stores nor updates */
+#define XG_PROGRAM_NOT_FOR_UPDATES 2u  /* programs do not update it and do not delete from it */
+
+XG_FN u32 xg_program_map_word(XG_IN(xg_program_machine) m, u32 map, u32 word) {
+  return m.tables.v[m.tables.v[XG_PROGRAM_TABLE_RECORDS] + map * XG_PROGRAM_MAP_WORDS + word];
+}
+
+/* A value's number among all maps': which map has it. False: none. */
+XG_FN bool xg_program_map_of(XG_IN(xg_program_machine) m, u32 value, XG_INOUT(u32) map, XG_INOUT(u32) slot) {
+  const u32 page = value >> 16;
+  if (page >= m.tables.v[XG_PROGRAM_TABLE_PAGE_COUNT]) return false;
+  map = m.tables.v[m.tables.v[XG_PROGRAM_TABLE_PAGES] + page];
+  slot = value - xg_program_map_word(m, map, XG_PROGRAM_MAP_FIRST);
+  return slot < xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS) *
+                    xg_program_map_word(m, map, XG_PROGRAM_MAP_QUEUES);
+}
+XG_FN u32 xg_program_value_at(XG_IN(xg_program_machine) m, u32 map, u32 slot) {
+  return xg_program_map_word(m, map, XG_PROGRAM_MAP_VALUES) +
+         slot * xg_program_map_word(m, map, XG_PROGRAM_MAP_STRIDE);
+}
+
+/* Where `bytes` at an address stand. False, with the fault: nowhere. */
+XG_FN bool xg_program_find(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes, bool writes,
+                           XG_INOUT(xg_program_place) place) {
+  const u32 object = u32(address >> 32), offset = xg_program_low(address);
+  u32 first = 0u, size = 0u, begin = 0u;
+  bool read_only = false;
+  place.memory = XG_PROGRAM_IN_STACK;
+  if (object == XG_PROGRAM_PACKET) {
+    first = m.meta;
+    size = m.end;
+    place.memory = XG_PROGRAM_IN_FRAME;
+  } else if (object >= XG_PROGRAM_STACKS && object < XG_PROGRAM_STACKS + m.frames) {
+    const u32 function = object - XG_PROGRAM_STACKS;
+    size = XG_PROGRAM_STACK;
+    first = size - m.stack_bytes[function];
+    begin = m.stack_from[function] - first;
+  } else if (object >= XG_PROGRAM_VALUES) {
+    u32 map = 0u, slot = 0u;
+    if (xg_program_map_of(m, object - XG_PROGRAM_VALUES, map, slot)) {
+      size = xg_program_map_word(m, map, XG_PROGRAM_MAP_VALUE);
+      begin = xg_program_value_at(m, map, slot) * 4u;
+      read_only = (xg_program_map_word(m, map, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) != 0u;
+    }
+    place.memory = XG_PROGRAM_IN_STATE;
+  }
+  if (offset < first || offset > size || bytes > size - offset) {
+    m.fault = writes && object == XG_PROGRAM_CONTEXT ? XG_PROGRAM_READ_ONLY : XG_PROGRAM_OUT_OF_BOUNDS;
+    return false;
+  }
+  if (writes && read_only) {
+    m.fault = XG_PROGRAM_READ_ONLY;
+    return false;
+  }
+  place.at = begin + offset;
+  return true;
+}
+
+/* The frame's word at 4 * index as it came: 0 where nothing did. No byte is touched that did not come, but
+ * for those in the same words. */
+XG_FN u32 xg_program_word_that_came(XG_IN(xg_program_machine) m, u32 index) {
+  const u32 at = index * 4u, from = at + m.frame_bias;
+  if (at >= m.first && at + 4u <= m.last) return XG_UNALIGNED(m.frame, from >> 2, from & 3u);
+  u32 word = 0u;
+  for (u32 i = 0u; i < 4u; i++)
+    if (at + i >= m.first && at + i < m.last)
+      word |= ((m.frame.v[(from + i) >> 2] >> (((from + i) & 3u) * 8u)) & 0xffu) << (i * 8u);
+  return word;
+}
+/* Which of the machine's lines has it, from 1 on; 0: none. */
+XG_FN u32 xg_program_own_line(XG_IN(xg_program_machine) m, u32 line) {
+  return (m.line_of[line >> 2] >> ((line & 3u) * 8u)) & 0xffu;
+}
+XG_FN u32 xg_program_frame_word(XG_IN(xg_program_machine) m, u32 index) {
+  const u32 own = xg_program_own_line(m, index / XG_PROGRAM_LINE_WORDS);
+  if (own == 0u) return xg_program_word_that_came(m, index);
+  return m.lines[(own - 1u) * XG_PROGRAM_LINE_WORDS + index % XG_PROGRAM_LINE_WORDS];
+}
+XG_FN void xg_program_set_frame_word(XG_INOUT(xg_program_machine) m, u32 index, u32 word) {
+  const u32 line = index / XG_PROGRAM_LINE_WORDS;
+  u32 own = xg_program_own_line(m, line);
+  if (own == 0u) {
+    if (m.lines_used >= XG_PROGRAM_LINES) {
+      m.fault = XG_PROGRAM_TOO_MUCH_WRITTEN;
+      return;
+    }
+    for (u32 i = 0u; i < XG_PROGRAM_LINE_WORDS; i++)
+      m.lines[m.lines_used * XG_PROGRAM_LINE_WORDS + i] =
+          xg_program_word_that_came(m, line * XG_PROGRAM_LINE_WORDS + i);
+    m.lines_used++;
+    own = m.lines_used;
+    m.line_of[line >> 2] |= own << ((line & 3u) * 8u);
+  }
+  m.lines[(own - 1u) * XG_PROGRAM_LINE_WORDS + index % XG_PROGRAM_LINE_WORDS] = word;
+}
+
+XG_FN u32 xg_program_word(XG_IN(xg_program_machine) m, u32 memory, u32 index) {
+  if (memory == XG_PROGRAM_IN_STATE) return m.state.v[index];
+  if (memory == XG_PROGRAM_IN_FRAME) return xg_program_frame_word(m, index);
+  if (memory == XG_PROGRAM_IN_ARGUMENTS) return m.arguments.v[index];
+  return m.stack[index];
+}
+XG_FN void xg_program_set_word(XG_INOUT(xg_program_machine) m, u32 memory, u32 index, u32 word) {
+  if (memory == XG_PROGRAM_IN_STATE)
+    m.state.v[index] = word;
+  else if (memory == XG_PROGRAM_IN_FRAME)
+    xg_program_set_frame_word(m, index, word);
+  else
+    m.stack[index] = word;
+}
+
+/* `bytes`: 0 to 8, at any place. */
+XG_FN u64 xg_program_read(XG_IN(xg_program_machine) m, xg_program_place place, u32 bytes) {
+  u64 result = u64(0);
+  u32 done = 0u;
+  while (done < bytes) {
+    const u32 shift = (place.at + done) & 3u;
+    u32 count = 4u - shift;
+    if (count > bytes - done) count = bytes - done;
+    const u64 word = u64(xg_program_word(m, place.memory, (place.at + done) >> 2)) >> (shift * 8u);
+    result |= xg_program_cut(word, count * 8u) << (done * 8u);
+    done += count;
+  }
+  return result;
+}
+XG_FN void xg_program_write(XG_INOUT(xg_program_machine) m, xg_program_place place, u32 bytes, u64 value) {
+  u32 done = 0u;
+  while (done < bytes) {
+    const u32 shift = (place.at + done) & 3u;
+    u32 count = 4u - shift;
+    if (count > bytes - done) count = bytes - done;
+    const u32 index = (place.at + done) >> 2;
+    const u32 mask = xg_program_low(xg_program_cut(~u64(0), count * 8u)) << (shift * 8u);
+    const u32 word = xg_program_low(value >> (done * 8u)) << (shift * 8u);
+    xg_program_set_word(m, place.memory, index,
+                        (xg_program_word(m, place.memory, index) & ~mask) | (word & mask));
+    done += count;
+  }
+}
+
+XG_FN u64 xg_program_load(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes) {
+  if (u32(address >> 32) == XG_PROGRAM_CONTEXT && bytes == 4u) {
+    const u32 offset = xg_program_low(address);
+    if (offset == 0u) return xg_program_pointer(XG_PROGRAM_PACKET, m.data);
+    if (offset == 4u) return xg_program_pointer(XG_PROGRAM_PACKET, m.end);
+    if (offset == 8u) return xg_program_pointer(XG_PROGRAM_PACKET, m.meta);
+    if (offset == 12u) return u64(m.ingress);
+    if (offset == 16u) return u64(m.queue);
+    if (offset == 20u) return u64(m.egress);
+  }
+  xg_program_place place;
+  if (!xg_program_find(m, address, bytes, false, place)) return u64(0);
+  return xg_program_read(m, place, bytes);
+}
+XG_FN void xg_program_store(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes, u64 value) {
+  xg_program_place place;
+  if (xg_program_find(m, address, bytes, true, place)) xg_program_write(m, place, bytes, value);
+}
+
+/* The frame's byte, as the program left it. */
+XG_FN u32 xg_program_frame_byte(XG_IN(xg_program_machine) m, u32 at) {
+  return (xg_program_frame_word(m, at >> 2) >> ((at & 3u) * 8u)) & 0xffu;
+}
+
+#endif

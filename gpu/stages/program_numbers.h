@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/program_numbers.h: the numbers of an XDP program in the form that devices run, and the machine
+ * that runs it. Of gpu/stages/program_code.h.
+ *
+ * An instruction has four words. What RFC 9669 lets be wrong was found when they were made: operations,
+ * registers, jumps and maps are known to be there, so only memory and steps are looked at here.
+ *
+ *   0     operation | destination << 8 | source << 12 | log2 of a memory's bytes << 16 |
+ *         XG_PROGRAM_X, _32, _SIGNED | an eighth of the stack's bytes that a function which begins here needs
+ * << 24 1     what is added to an address; where a jump goes; a map's number 2, 3  the immediate with its
+ * sign, the lower half first
+ *
+ * The programs of a set stand one behind the other, and jumps go by places among them all.
+ *
+ * Pointers are those of gpu/reference/program_memory.hpp, but for values (gpu/stages/program_maps.h has their
+ * numbers). Of memory that threads share, changes are not atomic here: a program that writes to maps, or that
+ * looks an LRU hash up, has its packets one after the other.
+ */
+#ifndef XDPGPU_STAGES_PROGRAM_NUMBERS_H
+#define XDPGPU_STAGES_PROGRAM_NUMBERS_H
+
+#include "gpu/stages/dialect.h"
+
+/* Numbers of gpu/reference/program.hpp, which are the kernel's. */
+#define XG_PROGRAM_STEPS 1048576u
+#define XG_PROGRAM_FRAMES 8u
+#define XG_PROGRAM_TAIL_CALLS 33u
+#define XG_PROGRAM_LOOPS 8388608u
+#define XG_PROGRAM_STACK 512u
+#define XG_PROGRAM_HEADROOM 256u
+#define XG_PROGRAM_KEPT 40u
+#define XG_PROGRAM_FRAME 3776u
+#define XG_PROGRAM_LEAST 14u
+#define XG_PROGRAM_MOST_METADATA 252u
+
+/* Private memory. A device may have less of it: of stacks as many bytes as DeviceCode::stack_bytes says, a
+ * multiple of 8; of lines as many as it likes, and what writes to more of them ends with the reason. */
+#ifndef XG_PROGRAM_STACK_BYTES
+#define XG_PROGRAM_STACK_BYTES (XG_PROGRAM_FRAMES * XG_PROGRAM_STACK)
+#endif
+#define XG_PROGRAM_LINE_WORDS 16u
+#define XG_PROGRAM_ALL_LINES ((XG_PROGRAM_FRAME / 4u + XG_PROGRAM_LINE_WORDS - 1u) / XG_PROGRAM_LINE_WORDS)
+#ifndef XG_PROGRAM_LINES
+#define XG_PROGRAM_LINES XG_PROGRAM_ALL_LINES
+#endif
+
+#define XG_PROGRAM_X 0x100000u
+#define XG_PROGRAM_32 0x200000u
+#define XG_PROGRAM_SIGNED 0x400000u
+
+#define XG_PROGRAM_ADD 0u
+#define XG_PROGRAM_SUB 1u
+#define XG_PROGRAM_MUL 2u
+#define XG_PROGRAM_DIV 3u
+#define XG_PROGRAM_MOD 4u
+#define XG_PROGRAM_OR 5u
+#define XG_PROGRAM_AND 6u
+#define XG_PROGRAM_XOR 7u
+#define XG_PROGRAM_LSH 8u
+#define XG_PROGRAM_RSH 9u
+#define XG_PROGRAM_ARSH 10u
+#define XG_PROGRAM_MOV 11u /* word 1: how many bits count, with their sign */
+#define XG_PROGRAM_NEG 12u
+#define XG_PROGRAM_SWAP 13u /* word 1: bits */
+#define XG_PROGRAM_CUT 14u  /* word 1: bits */
+/* Conditions: a jump if it holds. */
+#define XG_PROGRAM_JEQ 16u
+#define XG_PROGRAM_JNE 17u
+#define XG_PROGRAM_JGT 18u
+#define XG_PROGRAM_JGE 19u
+#define XG_PROGRAM_JLT 20u
+#define XG_PROGRAM_JLE 21u
+#define XG_PROGRAM_JSET 22u
+#define XG_PROGRAM_JSGT 23u
+#define XG_PROGRAM_JSGE 24u
+#define XG_PROGRAM_JSLT 25u
+#define XG_PROGRAM_JSLE 26u
+#define XG_PROGRAM_JA 27u
+#define XG_PROGRAM_LOAD 32u
+#define XG_PROGRAM_STORE 33u
+#define XG_PROGRAM_ATOMIC 34u /* the immediate: as in RFC 9669 */
+#define XG_PROGRAM_NUMBER 35u
+#define XG_PROGRAM_CALL 36u /* of a function: word 1 */
+#define XG_PROGRAM_EXIT 37u
+#define XG_PROGRAM_NONE 38u /* the second half of a number: no instruction */
+/* Helpers. */
+#define XG_PROGRAM_LOOK_UP 48u
+#define XG_PROGRAM_UPDATE 49u
+#define XG_PROGRAM_ERASE 50u
+#define XG_PROGRAM_ADJUST_HEAD 51u
+#define XG_PROGRAM_ADJUST_META 52u
+#define XG_PROGRAM_ADJUST_TAIL 53u
+#define XG_PROGRAM_CSUM_DIFF 54u
+#define XG_PROGRAM_TIME 55u
+#define XG_PROGRAM_RANDOM 56u
+#define XG_PROGRAM_QUEUE 57u
+#define XG_PROGRAM_REDIRECT 58u
+#define XG_PROGRAM_REDIRECT_MAP 59u
+#define XG_PROGRAM_TAIL_CALL 60u
+#define XG_PROGRAM_LOOP 61u
+
+/* Upper halves of pointers. */
+#define XG_PROGRAM_CONTEXT 1u
+#define XG_PROGRAM_PACKET 2u
+#define XG_PROGRAM_FUNCTION 3u
+#define XG_PROGRAM_STACKS 16u
+#define XG_PROGRAM_MAPS 0x10000000u
+#define XG_PROGRAM_VALUES 0x20000000u
+
+/* Why one was ended: ProgramFault's numbers, and one that devices alone have. */
+#define XG_PROGRAM_OUT_OF_BOUNDS 1u
+#define XG_PROGRAM_READ_ONLY 2u
+#define XG_PROGRAM_UNKNOWN_INSTRUCTION 3u
+#define XG_PROGRAM_WRONG_MAP 5u
+#define XG_PROGRAM_OUTSIDE 6u
+#define XG_PROGRAM_TOO_MANY_STEPS 7u
+#define XG_PROGRAM_TOO_MANY_CALLS 8u
+#define XG_PROGRAM_TOO_MUCH_WRITTEN 9u /* to more than XG_PROGRAM_LINES lines of a packet */
+
+/* bpf.h's flags, errno.h's numbers, actions. */
+#define XG_PROGRAM_NOEXIST 1u
+#define XG_PROGRAM_EXIST 2u
+#define XG_PROGRAM_LOCK 4u
+#define XG_PROGRAM_BROADCAST 8u
+#define XG_PROGRAM_EXCLUDE_INGRESS 16u
+#define XG_PROGRAM_ENOENT 2u
+#define XG_PROGRAM_E2BIG 7u
+#define XG_PROGRAM_ENOMEM 12u
+#define XG_PROGRAM_EACCES 13u
+#define XG_PROGRAM_EEXIST 17u
+#define XG_PROGRAM_EINVAL 22u
+#define XG_PROGRAM_ENOSPC 28u
+#define XG_PROGRAM_REDIRECTED 4u
+
+/* One packet's run. What is in the first two groups is set before; the third is what the program left. */
+XG_RECORD(xg_program_machine) {
+  xg_words code, tables, state; /* of the set: DeviceCode */
+  xg_words frame;               /* where the packet stands */
+  xg_words arguments;           /* the host's, where it does something to maps */
+  u32 frame_bias;               /* of the frame's place p there: byte p + frame_bias, in 32 bits */
+
+  u64 time;
+  u32 random, queue, ingress, egress;
+  u32 meta, data, end; /* places in the frame, of which the packet's first is XG_PROGRAM_HEADROOM */
+
+  u64 r[11];
+  u32 fault;
+  u32 steps;
+  u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map */
+  u32 redirect_map, redirect_key, redirect_ifindex, redirect_flags;
+
+  u32 next, frames, tails;
+  u32 gives_back; /* not 0: values wait for the end of the run */
+  /* Bytes of the frame that are still those that came: from first on, behind last there are zeros. */
+  u32 first, last;
+  u32 lines_used;
+  u32 line_of[(XG_PROGRAM_ALL_LINES + 3u) /
+              4u]; /* a byte a line of the frame: 1 + its place in lines; 0: as it came */
+  u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_LINE_WORDS];
+  u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
+  /* By function, the entry's first. */
+  u32 stack_from[XG_PROGRAM_FRAMES], stack_bytes[XG_PROGRAM_FRAMES]; /* in the stack */
+  u32 return_to[XG_PROGRAM_FRAMES];
+  u32 loop_function[XG_PROGRAM_FRAMES]; /* where turns is not 0 */
+  u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
+  u64 saved[4u * XG_PROGRAM_FRAMES];
+};
+
+XG_FN u64 xg_program_pointer(u32 object, u32 offset) { return (u64(object) << 32) | u64(offset); }
+XG_FN u64 xg_program_error(u32 number) { return u64(0) - u64(number); }
+XG_FN u32 xg_program_low(u64 x) { return u32(x & u64(0xffffffffu)); }
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/unit/program_devices.hpp: programs twice: in the form that devices run, as a CPU runs it, and in the
+// sequential reference. What is done is done to both, and compared: verdict, bytes, steps, where it is
+// redirected, every map.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "gpu/program_code.hpp"
+#include "gpu/program_state.hpp"
+#include "gpu/reference/program.hpp"
+#include "gpu/stages/program_code.h"
+#include "tests/kernel/programs/random.hpp"
+
+namespace xdpgpu::gpu::programs {
+
+using reference::ProgramAnswer;
+using reference::ProgramFault;
+using reference::ProgramPacket;
+using test::Bytes;
+using test::Code;
+
+inline constexpr u32 kQueues = 3;
+inline constexpr std::array<u64, 2> kKey{0x0706050403020100, 0x0f0e0d0c0b0a0908};
+
+inline Program program_of(Code code, std::vector<Map> maps = {}) {
+  return {.name = "test", .instructions = std::move(code), .maps = std::move(maps), .license = "GPL"};
+}
+
+inline tl::expected<DeviceCode, std::string> device_code(const Program& program) {
+  return device_code(std::span(&program, 1), {.queues = kQueues, .key = kKey});
+}
+
+class Device {
+ public:
+  explicit Device(DeviceCode code)
+      : code_(std::move(code)), machine_(std::make_unique<xg_program_machine>()) {}
+
+  // `at`: at which byte the packet's first one stands, metadata and all.
+  ProgramAnswer run(u32 program, const ProgramPacket& packet, u32 at = 0) {
+    xg_program_machine& m = *machine_;
+    // What another packet left is nobody's.
+    std::memset(static_cast<void*>(&m), 0x5a, sizeof(m));
+    const std::size_t bytes = packet.metadata.size() + packet.bytes.size();
+    std::vector<u32> frame((at + bytes + 3) / 4);
+    auto* first = reinterpret_cast<u8*>(frame.data()) + at;
+    std::ranges::copy(packet.metadata, first);
+    std::ranges::copy(packet.bytes, first + packet.metadata.size());
+    const std::vector<u32> before = frame;
+    m.code = {code_.code.data()};
+    m.tables = {code_.tables.data()};
+    m.state = {code_.state.data()};
+    m.frame = {frame.data()};
+    m.data = XG_PROGRAM_HEADROOM;
+    m.meta = m.data - static_cast<u32>(packet.metadata.size());
+    m.end = m.data + static_cast<u32>(packet.bytes.size());
+    m.frame_bias = at - m.meta;
+    m.time = packet.time_ns;
+    m.random = packet.random;
+    m.queue = packet.queue;
+    m.ingress = packet.ingress_ifindex;
+    m.egress = packet.egress_ifindex;
+    xg_program_run(m, program);
+    ProgramAnswer answer;
+    answer.fault = static_cast<ProgramFault>(m.fault);
+    answer.action = m.fault == 0 ? static_cast<u32>(m.r[0]) : 0;
+    for (u32 place = m.meta; place < m.end; ++place)
+      (place < m.data ? answer.metadata : answer.packet)
+          .push_back(static_cast<u8>(xg_program_frame_byte(m, place)));
+    answer.steps = m.steps;
+    if (answer.action == XDP_REDIRECT && m.redirect_to != 0)
+      answer.redirect = {.map = m.redirect_to == 2 ? std::optional(m.redirect_map) : std::nullopt,
+                         .key = m.redirect_key,
+                         .ifindex = m.redirect_ifindex,
+                         .flags = m.redirect_flags};
+    if (frame != before) throw std::logic_error("the packet itself was written to");
+    return answer;
+  }
+
+  // Others of the same maps: their state goes on.
+  void change(DeviceCode code) {
+    code.state = std::move(code_.state);
+    code_ = std::move(code);
+  }
+  DeviceState state() { return {code_.tables, code_.state}; }
+  DeviceCode& code() { return code_; }
+  xg_program_machine& machine() { return *machine_; }
+
+ private:
+  DeviceCode code_;
+  std::unique_ptr<xg_program_machine> machine_;
+};
+
+// What a map has: by key, by queue; what is 0 is left out, and so are an array's entries that are.
+using Contents = std::map<Bytes, std::map<u32, Bytes>>;
+inline void put(Contents& contents, const Map& map, const Bytes& key, u32 queue, const Bytes& value) {
+  const bool is_array = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
+  const bool is_zero = std::ranges::all_of(value, [](u8 byte) { return byte == 0; });
+  if (!is_array || !is_zero) contents[key];
+  if (!is_zero) contents[key][queue] = value;
+}
+inline Contents contents_of(const DeviceState& state, u32 number, const Map& map) {
+  Contents contents;
+  for (const auto& entry : state.entries(number))
+    for (u32 queue = 0; queue < entry.values.size(); ++queue)
+      put(contents, map, entry.key, queue, entry.values[queue]);
+  return contents;
+}
+inline Contents contents_of(const reference::ProgramMap& map) {
+  Contents contents;
+  for (const auto& entry : map.entries()) {
+    put(contents, map.settings(), entry.key, 0, {});
+    for (const auto& [queue, value] : entry.values) put(contents, map.settings(), entry.key, queue, value);
+  }
+  return contents;
+}
+inline std::string text_of(const Contents& contents) {
+  std::string text;
+  for (const auto& [key, values] : contents) {
+    text += fmt::format("\n  {:02x}:", fmt::join(key, ""));
+    for (const auto& [queue, value] : values)
+      text += fmt::format(" [{}] {:02x}", queue, fmt::join(value, ""));
+  }
+  return text;
+}
+
+class DeviceTwins {
+ public:
+  explicit DeviceTwins(std::vector<Map> maps, std::vector<Map> inner = {})
+      : settings_{.queues = kQueues, .key = kKey, .inner = inner}, maps_(maps), state_(maps), set_(state_) {
+    for (const Map& map : inner) inner_.push_back(reference::ProgramMap::of(map));
+  }
+
+  // Its number. Throws what devices do not take.
+  u32 add(const Code& code) {
+    programs_.push_back(program_of(code, maps_));
+    auto made = device_code(programs_, settings_);
+    if (!made) throw std::logic_error(made.error());
+    if (device_)
+      device_->change(std::move(*made));
+    else
+      device_.emplace(std::move(*made));
+    return set_.add(code);
+  }
+
+  // As user space does it; true if both answer the same.
+  bool update(u32 map, const Bytes& key, const Bytes& value, u64 flags = 0, u32 queue = 0) {
+    return device_->state().update(map, key, value, flags, queue) ==
+           state_[map].update(key, value, flags, queue);
+  }
+  bool erase(u32 map, const Bytes& key) { return device_->state().erase(map, key) == state_[map].erase(key); }
+  // The inner map of that number into a map of maps.
+  void put_map(u32 outer, u32 index, u32 inner) {
+    device_->state().put_map(outer, index, static_cast<u32>(maps_.size()) + inner);
+    state_[outer].put_inner(index, inner_[inner]);
+  }
+
+  // Empty, or what is different.
+  std::string run(u32 program, const ProgramPacket& packet, bool maps = true, u32 at = 0) {
+    expected_ = set_.run(program, packet);
+    answer_ = device_->run(program, packet, at);
+    std::string text;
+    const auto compare = [&](const char* what, const auto& a, const auto& b) {
+      if (a != b) text += fmt::format("{}: {} for {}\n", what, a, b);
+    };
+    compare("fault", static_cast<u32>(answer_.fault), static_cast<u32>(expected_.fault));
+    compare("action", answer_.action, expected_.action);
+    if (expected_.fault == ProgramFault::none) compare("steps", answer_.steps, expected_.steps);
+    if (answer_.packet != expected_.packet)
+      text += fmt::format("packet: {:02x} for {:02x}\n", fmt::join(answer_.packet, ""),
+                          fmt::join(expected_.packet, ""));
+    if (answer_.metadata != expected_.metadata)
+      text += fmt::format("metadata: {:02x} for {:02x}\n", fmt::join(answer_.metadata, ""),
+                          fmt::join(expected_.metadata, ""));
+    if (answer_.redirect != expected_.redirect) text += "where it is redirected\n";
+    return maps ? text + difference_of_maps() : text;
+  }
+  std::string difference_of_maps() {
+    std::string text;
+    const auto compare = [&](u32 number, const reference::ProgramMap& map) {
+      const Contents a = contents_of(device_->state(), number, map.settings()), b = contents_of(map);
+      if (map.settings().type != BPF_MAP_TYPE_ARRAY_OF_MAPS && a != b)
+        text += fmt::format("map {}: device{}\nreference{}\n", map.settings().name, text_of(a), text_of(b));
+    };
+    for (u32 i = 0; i < maps_.size(); ++i) compare(i, state_[i]);
+    for (u32 i = 0; i < inner_.size(); ++i) compare(static_cast<u32>(maps_.size()) + i, *inner_[i]);
+    return text;
+  }
+
+  const ProgramAnswer& answer() const { return answer_; }
+  Device& device() { return *device_; }
+
+ private:
+  DeviceSettings settings_;
+  std::vector<Map> maps_;
+  std::vector<Program> programs_;
+  std::optional<Device> device_;
+  reference::ProgramMaps state_;
+  reference::ProgramSet set_;
+  std::vector<std::shared_ptr<reference::ProgramMap>> inner_;
+  ProgramAnswer answer_, expected_;
+};
+
+}  // namespace xdpgpu::gpu::programs
