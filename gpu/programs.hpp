@@ -40,6 +40,9 @@ struct Map {
   u32 flags = 0;    // BPF_F_*
   // Number of the map that those in it are like, where it is a map of maps; -1: it is none.
   std::int32_t inner = -1;
+  // Nobody changes it any more, as libbpf has it with constants (.rodata): the verifier knows what is in it.
+  // BPF_F_RDONLY_PROG alone says no more than that programs do not.
+  bool constant = false;
   // What an array has at first (.data, .rodata, .bss); empty: zeros.
   std::vector<u8> contents;
   bool operator==(const Map&) const = default;

@@ -2,11 +2,16 @@
 //
 // tests/unit/cli_program.cpp: what `program check` says of objects, through the real command, which reads
 // them in a process of its own.
+#include <elf.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <filesystem>
 #include <random>
+#include <utility>
 
 #include "tests/unit/cli_test.hpp"
 
@@ -106,6 +111,121 @@ TEST_F(CliProgram, ThatIsNoneIsRefusedInOneSentence) {
   EXPECT_EQ(run({"program"}).status, 2);
   EXPECT_EQ(run({"program", "check", "/no/such.o"}).status, 1);
 }
+
+// What a name says is not what the command says.
+TEST_F(CliProgram, WithANameThatSaysMoreIsRefused) {
+  std::string bytes = contents(object("refused"));
+  const std::string name = "reads_beyond";
+  for (auto at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at))
+    bytes.replace(at, name.size(), "r: 1\nIt is\x7f!");
+  const std::string path = file("named.o", bytes);
+  const auto outcome = run({"program", "check", path});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("its program r: 1?It is?! is not as it has to be: "));
+  EXPECT_NE(Json::parse(run({"program", "check", path, "-o", "json"}).out).at("error").at("message"), "");
+}
+
+// Who writes the object does not choose whether the kernel is asked.
+TEST_F(CliProgram, ThatTheKernelCannotBeAskedAboutIsRefused) {
+  if (!root()) GTEST_SKIP() << "the kernel is asked as root: run it with sudo";
+  const auto outcome = run({"program", "check", object("large")});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("Missing: what the kernel's verifier says: its maps of each processor"));
+  EXPECT_THAT(outcome.out, HasSubstr("The kernel's verifier was not asked: its maps of each processor"));
+  EXPECT_THAT(outcome.err, HasSubstr("large needs what is missing: what the kernel's verifier says"));
+}
+
+#if !defined(XDPGPU_SANITIZED)
+// An object whose functions have one long name each: it takes more memory than there is for it.
+std::string object_of_long_names() {
+  constexpr std::size_t kName = std::size_t{1} << 20, kFunctions = 4000;
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_REL;
+  header.e_machine = EM_BPF;
+  header.e_version = EV_CURRENT;
+  header.e_ehsize = sizeof(header);
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 3;
+  header.e_shstrndx = 1;
+  std::string names(kName, 'a');
+  names += '\0';
+  names.resize((names.size() + 7) / 8 * 8);
+  Elf64_Sym function{};
+  function.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  function.st_shndx = 1;
+  Elf64_Shdr strings{}, symbols{};
+  strings.sh_type = SHT_STRTAB;
+  strings.sh_offset = sizeof(header);
+  strings.sh_size = names.size();
+  strings.sh_addralign = 1;
+  symbols.sh_type = SHT_SYMTAB;
+  symbols.sh_offset = sizeof(header) + names.size();
+  symbols.sh_size = kFunctions * sizeof(function);
+  symbols.sh_link = 1;
+  symbols.sh_entsize = sizeof(function);
+  symbols.sh_addralign = 8;
+  header.e_shoff = symbols.sh_offset + symbols.sh_size;
+  const auto raw = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  std::string bytes = raw(header) + names;
+  for (std::size_t i = 0; i < kFunctions; i++) bytes += raw(function);
+  return bytes + raw(Elf64_Shdr{}) + raw(strings) + raw(symbols);
+}
+
+// The line of /proc/PID/status that begins with the word.
+std::string status_of(pid_t pid, const std::string& word) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(word)) return line.substr(std::min(line.size(), word.size() + 1));
+  return {};
+}
+
+TEST_F(CliProgram, IsReadByAProcessThatHasNothing) {
+  const std::string path = file("long.o", object_of_long_names());
+  const std::string out = file("out", ""), err = file("err", "");
+  const pid_t command = fork();
+  ASSERT_GE(command, 0);
+  if (command == 0) {
+    for (const auto& [to, fd] : {std::pair{out, 1}, {err, 2}}) dup2(open(to.c_str(), O_WRONLY | O_TRUNC), fd);
+    execl(XDPGPU_BINARY, XDPGPU_BINARY, "program", "check", path.c_str(), nullptr);
+    _exit(127);
+  }
+  // Once its filter is on, all else is done. It has a gigabyte to fill after that.
+  bool seen = false;
+  siginfo_t ended{};
+  while (!seen && waitid(P_PID, static_cast<id_t>(command), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0) {
+    usleep(1000);
+    pid_t reader = 0;
+    std::ifstream(fmt::format("/proc/{0}/task/{0}/children", command)) >> reader;
+    if (reader == 0 || status_of(reader, "Seccomp:") != "2") continue;
+    if (root()) {  // others may not see it
+      for (int fd = 0; fd < 3; fd++)
+        EXPECT_EQ(std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", reader, fd)), "/dev/null")
+            << fd;
+      EXPECT_EQ(status_of(reader, "Groups:").find_first_not_of(" \t"), std::string::npos);
+    }
+    EXPECT_EQ(getsid(reader), reader);
+    EXPECT_EQ(status_of(reader, "CapPrm:"), "0000000000000000");
+    int score = 0;
+    std::ifstream(fmt::format("/proc/{}/oom_score_adj", reader)) >> score;
+    EXPECT_GE(score, 600);
+    seen = true;
+  }
+  EXPECT_TRUE(seen);
+  int status = 0;
+  ASSERT_EQ(waitpid(command, &status, 0), command);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  EXPECT_THAT(contents(err), HasSubstr("long.o: reading it takes more than the 1024 MiB of memory"));
+}
+#endif
 
 // libbpf does not survive each of these: the command does.
 TEST_F(CliProgram, ThatIsDamagedNeverEndsTheCommand) {

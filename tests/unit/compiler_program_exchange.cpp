@@ -45,6 +45,13 @@ TEST(ProgramExchange, GivesWhatWasWritten) {
   ASSERT_TRUE(refused) << refused.error();
   ASSERT_FALSE(*refused);
   EXPECT_EQ(refused->error(), "it has no program");
+  // It may quote a stranger's names.
+  const auto quoting = read_bytes(bytes_of(write_refusal("a\nb\x7f" + std::string(5000, 'c')).value()));
+  ASSERT_TRUE(quoting) << quoting.error();
+  EXPECT_EQ(quoting->error(), "a?b?" + std::string(kMostSentenceBytes - 4, 'c'));
+  std::string forged = bytes_of(write_refusal("line by line").value());
+  forged[forged.find(' ')] = '\n';
+  EXPECT_FALSE(read_bytes(forged));
 }
 
 TEST(ProgramExchange, RefusesWhatIsNotWhole) {
@@ -64,10 +71,42 @@ TEST(ProgramExchange, RefusesWhatIsBeyondBounds) {
   EXPECT_EQ(refused(object), "taken");
   ObjectProgram changed = object;
   changed.slots[0].slot = 4;
-  EXPECT_THAT(refused(changed), HasSubstr("not whole"));
+  EXPECT_THAT(refused(changed), HasSubstr("in none of its maps"));
   changed = object;
   changed.slots[0].map = 1;
-  EXPECT_THAT(refused(changed), HasSubstr("not whole"));
+  EXPECT_THAT(refused(changed), HasSubstr("in none of its maps"));
+  changed = object;
+  changed.slots.resize(kMostSlots, object.slots[0]);
+  changed.notes.resize(kMostNotes, "a note");
+  EXPECT_EQ(refused(changed), "taken");
+  changed.slots.push_back(object.slots[0]);
+  EXPECT_THAT(refused(changed), HasSubstr("more to say"));
+  changed.slots = object.slots;
+  changed.notes.emplace_back("a note");
+  EXPECT_THAT(refused(changed), HasSubstr("more to say"));
+  for (const char* const evil : {"a\nb", "\x1b[2J", "\xe2\x80\xae", "\x7f"}) {
+    changed = object;
+    changed.section = evil;
+    EXPECT_THAT(refused(changed), HasSubstr("its section"));
+    changed = object;
+    changed.slots[0].name = evil;
+    EXPECT_THAT(refused(changed), HasSubstr("a slot"));
+    changed = object;
+    changed.notes = {evil};
+    EXPECT_THAT(refused(changed), HasSubstr("no sentence"));
+    changed = object;
+    changed.program.name = evil;
+    EXPECT_THAT(refused(changed), HasSubstr("a name or a license"));
+    changed = object;
+    changed.program.license = evil;
+    EXPECT_THAT(refused(changed), HasSubstr("a name or a license"));
+    changed = object;
+    changed.program.maps[0].name = evil;
+    EXPECT_THAT(refused(changed), HasSubstr("a map has a name"));
+  }
+  changed = object;
+  changed.notes = {std::string(kMostSentenceBytes + 1, 'a')};
+  EXPECT_THAT(refused(changed), HasSubstr("no sentence"));
   changed = object;
   changed.program.maps.resize(65, changed.program.maps[0]);
   EXPECT_THAT(refused(changed), HasSubstr("65 maps"));

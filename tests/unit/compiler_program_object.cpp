@@ -4,6 +4,7 @@
 // the kernel's verifier says of them.
 #include "tests/unit/compiler_program_object.hpp"
 
+#include <bpf/btf.h>
 #include <elf.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,9 +14,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 #include <random>
+#include <tuple>
 
 #include "userspace/compiler/programs/elf.hpp"
+#include "userspace/compiler/programs/layouts.hpp"
 #include "userspace/compiler/programs/needs.hpp"
 #include "userspace/kernel/verifier.hpp"
 
@@ -76,6 +80,7 @@ TEST(ProgramObject, HasItsMapsVariablesAndFunctions) {
   ASSERT_NE(constants, nullptr);
   EXPECT_EQ(constants->contents, (std::vector<u8>{14, 0, 0, 0}));
   EXPECT_NE(constants->flags & BPF_F_RDONLY_PROG, 0u);
+  for (const Map& map : program.maps) EXPECT_EQ(map.constant, map.name == ".rodata") << map.name;
   const Map* const data = map_named(program, ".data");
   ASSERT_NE(data, nullptr);
   EXPECT_EQ(data->contents, (std::vector<u8>{7, 0, 0, 0, 0, 0, 0, 0}));
@@ -195,6 +200,25 @@ TEST(ProgramObject, IsFittedToTheKernelWhereNothingIsElsewhere) {
   EXPECT_THAT(nobody_tells.error(), HasSubstr("this kernel does not tell its types"));
 }
 
+// Of functions that have the same name, as static ones may, it is the one in the program's section.
+TEST(ProgramObject, IsFittedByTheFunctionInItsSection) {
+  const std::string bytes = object_bytes("layouts");
+  auto elf = read_elf(std::as_bytes(std::span(bytes)));
+  ASSERT_TRUE(elf) << elf.error();
+  const auto moved = std::find_if(elf->functions.begin(), elf->functions.end(),
+                                  [](const auto& one) { return one.name == "moved"; });
+  ASSERT_NE(moved, elf->functions.end());
+  const std::string section = moved->section;
+  ElfObject::Function other = *moved;
+  other.section = "other";
+  elf->functions.insert(elf->functions.begin(), other);
+  const std::unique_ptr<btf, void (*)(btf*)> types(btf__parse_elf(XDPGPU_OBJECTS "/layouts.bpf.o", nullptr),
+                                                   btf__free);
+  ASSERT_NE(types, nullptr);
+  EXPECT_FALSE(check_layouts(*elf, types.get(), section, "moved", {}));
+  EXPECT_FALSE(check_layouts(*elf, types.get(), "a third", "moved", {}));
+}
+
 TEST(ProgramObject, SaysWhatIsMissing) {
   const auto object = read_object(object_bytes("missing"));
   ASSERT_TRUE(object) << object.error();
@@ -247,8 +271,7 @@ TEST_F(ProgramVerifier, TakesWhatIsRelocated) {
                                         {"several", "long_packets"},
                                         {"slots", "first"},
                                         {"slots", "table"},
-                                        {"layouts", "headers"},
-                                        {"missing", ""}}) {
+                                        {"layouts", "headers"}}) {
     SCOPED_TRACE(fmt::format("{} {}", object, program));
     const auto verdict = verdict_of(object_bytes(object), program);
     EXPECT_EQ(verdict.said, kTakes) << verdict.why;
@@ -281,6 +304,117 @@ TEST_F(ProgramVerifier, KnowsConstants) {
   EXPECT_EQ(kernel::verify(object->program, false).said, kRefuses);
 }
 
+// A value of 8 bytes is looked up, with the key 0; where it is not zero, the stack is read beyond its begin.
+Program reads_where_not_zero(const Map& map) {
+  return {.name = "p",
+          .instructions =
+              {{.opcode = BPF_ST | BPF_MEM | BPF_W, .destination = 10, .offset = -4},
+               {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 2, .source = 10},
+               {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .immediate = -4},
+               {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 1, .source = BPF_PSEUDO_MAP_IDX},
+               {},
+               {.opcode = BPF_JMP | BPF_CALL, .immediate = BPF_FUNC_map_lookup_elem},
+               {.opcode = BPF_JMP | BPF_JEQ | BPF_K, .offset = 3},
+               {.opcode = BPF_LDX | BPF_MEM | BPF_W, .destination = 1},
+               {.opcode = BPF_JMP | BPF_JEQ | BPF_K, .destination = 1, .offset = 1},
+               {.opcode = BPF_LDX | BPF_MEM | BPF_DW, .destination = 1, .source = 10, .offset = -8000},
+               {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .immediate = 2},
+               {.opcode = BPF_JMP | BPF_EXIT}},
+          .maps = {map},
+          .license = "GPL"};
+}
+const Map kOnlyRead{.name = "a",
+                    .type = BPF_MAP_TYPE_ARRAY,
+                    .key_bytes = 4,
+                    .value_bytes = 8,
+                    .entries = 1,
+                    .flags = BPF_F_RDONLY_PROG,
+                    .contents = {}};
+
+// libbpf does not freeze what programs only read, and so the kernel does not rely on what is in it.
+TEST_F(ProgramVerifier, RefusesWhatOnlyConstantsWouldAllow) {
+  for (const u32 entries : {1u, 4u}) {
+    Map map = kOnlyRead;
+    map.entries = entries;
+    Program program = reads_where_not_zero(map);
+    ASSERT_TRUE(check(program));
+    const auto verdict = kernel::verify(program, false);
+    EXPECT_EQ(verdict.said, kRefuses);
+    EXPECT_THAT(verdict.why, HasSubstr("invalid read from stack")) << entries;
+    program.instructions[9] = {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 1};
+    const auto harmless = kernel::verify(program, false);
+    EXPECT_EQ(harmless.said, kTakes) << entries << ": " << harmless.why;
+  }
+}
+
+// A map that nobody may fill in is refused with EPERM: not because of who asks.
+TEST_F(ProgramVerifier, IsAskedWhateverAnObjectWants) {
+  Map map = kOnlyRead;
+  map.flags |= BPF_F_RDONLY;
+  map.constant = true;
+  map.contents = {1};
+  const auto verdict = kernel::verify(reads_where_not_zero(map), false);
+  EXPECT_EQ(verdict.said, kRefuses);
+  EXPECT_THAT(verdict.why, HasSubstr("what the map a begins with"));
+}
+
+TEST_F(ProgramVerifier, MakesMapsOfTheTypesThatAreNotMissing) {
+  int made = 0;
+  for (u32 type = 0; type < 64; type++) {
+    ObjectProgram object;
+    object.program = {.name = "p",
+                      .instructions = {{.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .immediate = 2},
+                                       {.opcode = BPF_JMP | BPF_EXIT}},
+                      .maps = {Map{.name = "m", .type = type, .entries = 1, .contents = {}}},
+                      .license = "GPL"};
+    const bool is_made = kernel::verify(object.program, false).said != kernel::Verdict::Said::unaskable;
+    EXPECT_EQ(needs_of(object).map_types.at(0).missing.empty(), is_made) << type;
+    made += is_made;
+  }
+  EXPECT_EQ(made, 10);
+  const auto ringbuf = verdict_of(object_bytes("missing"));
+  EXPECT_EQ(ringbuf.said, kernel::Verdict::Said::unaskable);
+  EXPECT_THAT(ringbuf.why, HasSubstr("(ringbuf)"));
+}
+
+// Time and memory of the kernel's: by what it allocates, of which values may be little.
+TEST_F(ProgramVerifier, IsAskedForMapsOfSoMuchAlone) {
+  const auto said = [](const Map& map) {
+    Program program = reads_where_not_zero(map);
+    program.instructions = {{.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .immediate = 2},
+                            {.opcode = BPF_JMP | BPF_EXIT}};
+    EXPECT_TRUE(check(program));
+    return kernel::verify(program, false);
+  };
+  // A byte has eight.
+  const auto array = said({.name = "m",
+                           .type = BPF_MAP_TYPE_ARRAY,
+                           .key_bytes = 4,
+                           .value_bytes = 1,
+                           .entries = 200'000'000,
+                           .contents = {}});
+  EXPECT_EQ(array.said, kernel::Verdict::Said::unaskable);
+  EXPECT_THAT(array.why, HasSubstr("its maps take 1525 MiB"));
+  const auto each = said({.name = "m",
+                          .type = BPF_MAP_TYPE_PERCPU_ARRAY,
+                          .key_bytes = 4,
+                          .value_bytes = 1,
+                          .entries = 6'000'000,
+                          .contents = {}});
+  EXPECT_EQ(each.said, kernel::Verdict::Said::unaskable);
+  EXPECT_THAT(each.why, HasSubstr("its maps of each processor have "));
+  // Of these it is not asked how many there are.
+  for (const u32 type : {BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_PROG_ARRAY}) {
+    const auto few = said({.name = "m",
+                           .type = type,
+                           .key_bytes = 4,
+                           .value_bytes = 4,
+                           .entries = 100'000'000,
+                           .contents = {}});
+    EXPECT_EQ(few.said, kTakes) << type << ": " << few.why;
+  }
+}
+
 // An array of each CPU's has its size on each of them.
 TEST_F(ProgramVerifier, IsNotAskedAboutMapsThatAreTooLarge) {
   if (sysconf(_SC_NPROCESSORS_CONF) < 2)
@@ -291,7 +425,7 @@ TEST_F(ProgramVerifier, IsNotAskedAboutMapsThatAreTooLarge) {
     if (map.name == "counts") map.value_bytes = 1000, map.entries = 1'000'000;
   ASSERT_TRUE(check(object->program));
   const auto verdict = kernel::verify(object->program, false);
-  EXPECT_EQ(verdict.said, kernel::Verdict::Said::not_asked);
+  EXPECT_EQ(verdict.said, kernel::Verdict::Said::unaskable);
   EXPECT_THAT(verdict.why, HasSubstr("give them fewer entries"));
 }
 
@@ -428,6 +562,59 @@ TEST(HostileObject, ThatClaimsAMillionSectionsIsRefused) {
   EXPECT_THAT(object.error(), HasSubstr("has 200000 sections"));
 }
 
+// Of a section's header, by the section's name.
+template <class T>
+void put_in_header(std::string& bytes, const std::string& section, std::size_t member, T value) {
+  Elf64_Ehdr header{};
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const auto at = [&](std::size_t i) {
+    Elf64_Shdr one{};
+    std::memcpy(&one, bytes.data() + header.e_shoff + i * sizeof(one), sizeof(one));
+    return one;
+  };
+  const u64 names = at(header.e_shstrndx).sh_offset;
+  for (std::size_t i = 0; i < header.e_shnum; i++)
+    if (section == bytes.data() + names + at(i).sh_name)
+      return put(bytes, header.e_shoff + i * sizeof(Elf64_Shdr) + member, value);
+  ADD_FAILURE() << "there is no section " << section;
+}
+
+// Zeros take no room in an object; sections in one another take it once.
+TEST(HostileObject, ThatIsLargerThanItsBytesIsRefused) {
+  for (const u64 size : {kMostZeroBytes + 1, u64{1} << 40, ~u64{0}}) {
+    std::string bytes = object_bytes("everything");
+    put_in_header(bytes, ".bss", offsetof(Elf64_Shdr, sh_size), Elf64_Xword{size});
+    const auto object = read_object(bytes);
+    ASSERT_FALSE(object);
+    EXPECT_THAT(object.error(), HasSubstr("has more than 8 MiB of zeros"));
+  }
+  std::string bytes = object_bytes("everything");
+  for (const char* const section : {"license", ".data", ".rodata", "xdp"}) {
+    put_in_header(bytes, section, offsetof(Elf64_Shdr, sh_offset), Elf64_Off{0});
+    put_in_header(bytes, section, offsetof(Elf64_Shdr, sh_size), Elf64_Xword{bytes.size()});
+  }
+  const auto object = read_object(bytes);
+  ASSERT_FALSE(object);
+  EXPECT_THAT(object.error(), HasSubstr("sections that lie in one another"));
+}
+
+// Names stand in reports.
+TEST(HostileObject, WithNamesThatAreNoneIsRefused) {
+  for (const auto& [name, object, program] : {std::tuple{"reads_beyond", "refused", ""},
+                                              {"sources", "everything", ""},
+                                              {"counts", "everything", ""}}) {
+    for (const char evil : {'\n', '\x1b', '\x7f', '\xe2'}) {
+      std::string bytes = object_bytes(object), other = name;
+      other[3] = evil;
+      for (auto at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at))
+        bytes.replace(at, other.size(), other);
+      const auto read = read_object(bytes, program);
+      ASSERT_FALSE(read) << name;
+      EXPECT_THAT(read.error(), HasSubstr("not of printable ASCII")) << name;
+    }
+  }
+}
+
 // Each relocation, moved to where nothing is.
 TEST(HostileObject, WithARelocationBeyondTheEndIsRefused) {
   const std::string whole = object_bytes("slots");
@@ -551,7 +738,20 @@ TEST(ProgramBounds, HoldForEachMap) {
               HasSubstr("one that there is not"));
   EXPECT_THAT(with([](Map& map) { map.type = BPF_MAP_TYPE_ARRAY_OF_MAPS, map.inner = 0; }),
               HasSubstr("maps of maps"));
-  EXPECT_THAT(with([](Map& map) { map.name = std::string("a\0b", 3); }), HasSubstr("name"));
+  for (const std::string& name : {std::string("a\0b", 3), std::string("a\nb"), std::string("\xe2\x80\xae"),
+                                  std::string("\x7f"), std::string(257, 'a')})
+    EXPECT_THAT(with([&](Map& map) { map.name = name; }), HasSubstr("a map has a name that is"));
+  EXPECT_EQ(with([](Map& map) { map.name = std::string(256, '~'); }), "");
+  // What it begins with.
+  EXPECT_THAT(with([](Map& map) { map.type = BPF_MAP_TYPE_HASH, map.contents = {1}; }),
+              HasSubstr("is no array"));
+  EXPECT_EQ(with([](Map& map) { map.entries = 100'000, map.contents.resize(8 * 65'536); }), "");
+  EXPECT_THAT(with([](Map& map) { map.entries = 100'000, map.contents.resize(8 * 65'536 + 1); }),
+              HasSubstr("more than 65536 values"));
+  EXPECT_EQ(with([](Map& map) { map.entries = 1, map.flags = BPF_F_RDONLY_PROG, map.constant = true; }), "");
+  EXPECT_THAT(with([](Map& map) { map.flags = BPF_F_RDONLY_PROG, map.constant = true; }),
+              HasSubstr("one of constants"));
+  EXPECT_THAT(with([](Map& map) { map.entries = 1, map.constant = true; }), HasSubstr("one of constants"));
   EXPECT_EQ(wrong(exits, std::vector<Map>(64, array)), "");
   EXPECT_THAT(wrong(exits, std::vector<Map>(65, array)), HasSubstr("65 maps"));
   EXPECT_THAT(wrong(std::vector<Instruction>(1'000'001, {.opcode = kExit})),

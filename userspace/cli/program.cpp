@@ -118,6 +118,7 @@ const char* word_of(kernel::Verdict::Said said) {
     case kernel::Verdict::Said::refuses:
       return "refuses";
     case kernel::Verdict::Said::not_asked:
+    case kernel::Verdict::Said::unaskable:
       break;
   }
   return "not asked";
@@ -133,8 +134,8 @@ std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs, con
   return reports;
 }
 
-CheckReport report_of(const std::string& file, const programs::ObjectProgram& object, bool verbose) {
-  const auto needs = programs::needs_of(object);
+CheckReport report_of(const std::string& file, const programs::ObjectProgram& object,
+                      const programs::Needs& needs, bool verbose) {
   const auto& program = object.program;
   CheckReport report{.file = file,
                      .program = program.name,
@@ -221,9 +222,14 @@ int check(const Arguments& arguments, Format format) {
   const auto object =
       control::read_program_apart(**content, arguments.section, *mode == control::SeccompMode::filter);
   if (!object) return fail(fmt::format("{}: {}", arguments.file, object.error()));
-  auto report = report_of(arguments.file, *object, arguments.verbose);
+  const auto needs = programs::needs_of(*object);
+  auto report = report_of(arguments.file, *object, needs, arguments.verbose);
   const auto verdict = kernel::verify(object->program, object->fragments);
   report.verifier = {word_of(verdict.said), verdict.why};
+  // The object's writer has no say in whether the kernel is asked. What types of maps are not made is missing
+  // already.
+  if (verdict.said == kernel::Verdict::Said::unaskable && report.missing.empty())
+    report.missing.push_back(fmt::format("what the kernel's verifier says: {}", verdict.why));
   if (verdict.said == kernel::Verdict::Said::refuses)
     report.error = {.message =
                         fmt::format("the kernel's verifier refuses {}: {}", report.program, verdict.why)};
@@ -234,7 +240,7 @@ int check(const Arguments& arguments, Format format) {
   if (format == Format::json)
     print_record(report);
   else
-    print(text_of(report, programs::needs_of(*object).maps));
+    print(text_of(report, needs.maps));
   if (!report.error) return kDone;
   say(fmt::format("{}: {}", arguments.file, report.error->message));
   return kFailed;
@@ -248,11 +254,12 @@ void add(CLI::App& app, Chosen& chosen) {
   cli::describe(
       *command,
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
-      "helpers and maps that has, what of those a device does not have, and whether the kernel's "
+      "helpers and maps that has, what of those is missing, and whether the kernel's "
       "verifier takes it. The program is attached to nothing. The object is read by a process "
       "without privileges.\n"
-      "Exit status 1 if something is missing or the verifier refuses it. Who lacks CAP_BPF is told that the "
-      "kernel was not asked.");
+      "Exit status 1 if something is missing, the verifier refuses it, or it is not asked of such a program "
+      "(its maps are too large, say). Who lacks CAP_BPF or CAP_NET_ADMIN is told that the kernel was not "
+      "asked.");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("file", arguments->file, "An ELF object")->required()->type_name("FILE");
   command

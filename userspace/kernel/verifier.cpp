@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -42,9 +43,8 @@ std::string kernel_name(std::string_view name) {
   return allowed;
 }
 
+// EPERM, too: it is the object's, since others may be loaded.
 Verdict failed(const std::string& what, int error) {
-  if (error == EPERM)
-    return {Said::not_asked, "this needs CAP_BPF and CAP_NET_ADMIN: run it as root to have the kernel asked"};
   return {Said::refuses, fmt::format("{}: {}", what, std::strerror(error))};
 }
 
@@ -54,8 +54,19 @@ class Maps {
 
   // Those that are in others are first.
   Verdict make() {
+    for (const Map& map : all_)
+      if (!is_made(map.type)) {
+        const char* const type = libbpf_bpf_map_type_str(static_cast<bpf_map_type>(map.type));
+        return {Said::unaskable, fmt::format("its map {} is of a type that is made for no program here ({})",
+                                             map.name, type != nullptr ? type : std::to_string(map.type))};
+      }
+    if (const u64 entries = per_cpu_entries(); entries > kMostVerifiedPerCpuEntries)
+      return {Said::unaskable,
+              fmt::format("its maps of each processor have {} entries on all {}, more than the {} that are "
+                          "made to ask: give them fewer entries",
+                          entries, processors_, kMostVerifiedPerCpuEntries)};
     if (const u64 needed = bytes(); needed > kMostVerifiedBytes)
-      return {Said::not_asked,
+      return {Said::unaskable,
               fmt::format("its maps take {} MiB here, more than the {} MiB that are spent on asking: give "
                           "them fewer entries",
                           needed >> 20, kMostVerifiedBytes >> 20)};
@@ -84,45 +95,75 @@ class Maps {
     if (map.type != BPF_MAP_TYPE_ARRAY) return {Said::takes, {}};
     const int fd = made_[number].get();
     const std::size_t bytes = map.value_bytes;
+    // check() bounds how many there are. The last one may be cut: the rest of it is zeros.
+    std::vector<u8> value(map.contents.empty() ? 0 : bytes);
     for (u32 key = 0; bytes != 0 && key * bytes < map.contents.size(); key++) {
-      std::vector<u8> value(bytes);
-      std::memcpy(value.data(), map.contents.data() + key * bytes,
-                  std::min(bytes, map.contents.size() - key * bytes));
+      const std::size_t length = std::min(bytes, map.contents.size() - key * bytes);
+      std::memcpy(value.data(), map.contents.data() + key * bytes, length);
+      std::fill(value.begin() + static_cast<std::ptrdiff_t>(length), value.end(), u8{0});
       if (bpf_map_update_elem(fd, &key, value.data(), BPF_ANY) != 0)
         return failed(fmt::format("it refuses what the map {} begins with", map.name), errno);
     }
-    // Constants are known to the verifier where nobody can change them any more.
-    if ((map.flags & BPF_F_RDONLY_PROG) != 0 && bpf_map_freeze(fd) != 0)
+    // Constants are known to the verifier where nobody can change them any more. Others are as libbpf makes
+    // them: not frozen, and the verifier does not rely on what is in them.
+    if (map.constant && bpf_map_freeze(fd) != 0)
       return failed(fmt::format("it does not freeze the map {}", map.name), errno);
     return {Said::takes, {}};
   }
 
-  // No sum is beyond 64 bits: without processors a program's maps are within bounds.
+  static bool is_made(u32 type) {
+    switch (type) {
+      case BPF_MAP_TYPE_ARRAY:
+      case BPF_MAP_TYPE_PERCPU_ARRAY:
+      case BPF_MAP_TYPE_HASH:
+      case BPF_MAP_TYPE_PERCPU_HASH:
+      case BPF_MAP_TYPE_LRU_HASH:
+      case BPF_MAP_TYPE_LPM_TRIE:
+      case BPF_MAP_TYPE_DEVMAP:
+      case BPF_MAP_TYPE_DEVMAP_HASH:
+      case BPF_MAP_TYPE_PROG_ARRAY:
+      case BPF_MAP_TYPE_ARRAY_OF_MAPS:
+        return true;
+      default:
+        return false;
+    }
+  }
+  static bool is_of_each_cpu(const Map& map) {
+    return map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH;
+  }
+
+  u64 per_cpu_entries() const {
+    u64 sum = 0;
+    for (const Map& map : all_)
+      if (is_of_each_cpu(map)) sum += processors_ * entries(map);
+    return sum;
+  }
+
+  // What the kernel allocates, about. No sum is beyond 64 bits: without processors a program's maps are
+  // within bounds.
   u64 bytes() const {
-    const auto processors = static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1));
+    constexpr u64 kHead = 64;  // of an entry: links, hash, a pointer; and its part of the table
+    const auto rounded = [](u64 count) { return (count + 7) / 8 * 8; };
     u64 sum = 0;
     for (const Map& map : all_) {
-      const bool of_each = map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH ||
-                           map.type == BPF_MAP_TYPE_LRU_PERCPU_HASH;
-      sum += u64{map.value_bytes} * entries(map) * (of_each ? processors : 1);
+      const u64 value = rounded(map.value_bytes);
+      // Values alone, one behind the other.
+      if (map.type == BPF_MAP_TYPE_ARRAY)
+        sum += value * entries(map);
+      else
+        sum += (value * (is_of_each_cpu(map) ? processors_ : 1) + rounded(map.key_bytes) + kHead) *
+               (entries(map) + processors_);  // hashes have some to spare for each processor
     }
     return sum;
   }
 
+  // The verifier may know that a key is one of an array's: those have all. Of others it asks no number.
   static u32 entries(const Map& map) {
-    switch (map.type) {
-      case BPF_MAP_TYPE_HASH:
-      case BPF_MAP_TYPE_PERCPU_HASH:
-      case BPF_MAP_TYPE_LRU_HASH:
-      case BPF_MAP_TYPE_LRU_PERCPU_HASH:
-      case BPF_MAP_TYPE_LPM_TRIE:
-      case BPF_MAP_TYPE_DEVMAP_HASH:
-        return std::min(map.entries, kEntries);
-      default:
-        return map.entries;
-    }
+    const bool all = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
+    return all ? map.entries : std::min(map.entries, kEntries);
   }
 
+  const u64 processors_ = static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1));
   const std::vector<Map>& all_;
   std::vector<Fd> made_;
 };
@@ -200,10 +241,28 @@ std::string end_of(const std::string& log) {
   return told;
 }
 
+// Whether who asks may ask: a program that every kernel takes is loaded. What it refuses after that is the
+// object's, and not for whoever wrote that to choose.
+Verdict may_ask() {
+  const std::array<bpf_insn, 2> passes{
+      bpf_insn{
+          .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = XDP_PASS},
+      bpf_insn{.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}};
+  errno = 0;
+  if (const Fd loaded(
+          bpf_prog_load(BPF_PROG_TYPE_XDP, "may_ask", "GPL", passes.data(), passes.size(), nullptr));
+      loaded)
+    return {Said::takes, {}};
+  if (errno == EPERM)
+    return {Said::not_asked, "this needs CAP_BPF and CAP_NET_ADMIN: run it as root to have the kernel asked"};
+  return {Said::not_asked, fmt::format("it loads no XDP program at all: {}", std::strerror(errno))};
+}
+
 }  // namespace
 
 Verdict verify(const Program& program, bool fragments) {
   quiet_libraries();
+  if (auto may = may_ask(); may.said != Said::takes) return may;
   Maps maps(program);
   if (auto made = maps.make(); made.said != Said::takes) return made;
   const auto instructions = instructions_of(program);
@@ -223,7 +282,6 @@ Verdict verify(const Program& program, bool fragments) {
   };
   // What it writes costs more than to verify: it is asked for where there is something to tell.
   if (const Fd loaded = load(); loaded) return {Said::takes, {}};
-  if (errno == EPERM) return failed({}, EPERM);
   how.log_level = 1;
   how.log_buf = log.data();
   how.log_size = static_cast<u32>(log.size());

@@ -11,17 +11,22 @@
 namespace xdpgpu::kernel {
 
 struct Verdict {
-  enum class Said { takes, refuses, not_asked };
+  // not_asked: who asks may not, whatever the program; unaskable: the kernel is not asked of such a program.
+  enum class Said { takes, refuses, not_asked, unaskable };
   Said said = Said::not_asked;
   std::string why;  // a sentence, where it does not take it
 };
 
-inline constexpr u64 kMostVerifiedBytes = u64{1} << 30;
+// What a program's maps may take of the kernel's memory while it is asked. Each entry of a map of each CPU's
+// takes time on each.
+inline constexpr u64 kMostVerifiedBytes = u64{1} << 30, kMostVerifiedPerCpuEntries = u64{1} << 22;
 
 // A program within its bounds (userspace/compiler/programs/check.hpp). fragments: it takes packets of several
-// buffers. Arrays are made as large as they are; of other maps there are at most so many entries as the
-// verifier needs to see what they are like. It is not asked for maps that take more than kMostVerifiedBytes,
-// a map of each CPU's on all of them. Needs CAP_BPF and CAP_NET_ADMIN: without, the kernel was not asked.
+// buffers. Arrays of values are made as large as they are; of other maps there are at most so many entries as
+// the verifier needs to see what they are like. It is not asked for maps that take more than
+// kMostVerifiedBytes, or have more entries of each CPU than kMostVerifiedPerCpuEntries, nor of programs with
+// maps of types that devices are not to have. Needs CAP_BPF and CAP_NET_ADMIN: whether those are there, the
+// kernel is asked of a program that it takes.
 Verdict verify(const gpu::programs::Program& program, bool fragments);
 
 }  // namespace xdpgpu::kernel

@@ -16,6 +16,10 @@ constexpr int kModeMask = 0xe0, kOperationMask = 0xf0, kSizeMask = 0x18;
 
 using Error = tl::unexpected<std::string>;
 
+constexpr const char* kNoName = "longer than 256 bytes, or not of printable ASCII alone";
+
+bool is_printable(char c) { return c >= ' ' && c <= '~'; }
+
 // Instructions are looked at one by one, and with their places: targets are known in the end.
 class Instructions {
  public:
@@ -217,16 +221,12 @@ bool is_of_maps(const Map& map) {
   return map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS || map.type == BPF_MAP_TYPE_HASH_OF_MAPS;
 }
 
-bool is_name(const std::string& name) {
-  return name.size() <= kMostNameBytes && name.find('\0') == std::string::npos;
-}
-
 Result<void> check_maps(const std::vector<Map>& maps) {
   if (maps.size() > kMostMaps)
     return Error(fmt::format("the program has {} maps, of which there may be {}", maps.size(), kMostMaps));
   u64 bytes = 0;
   for (const Map& map : maps) {
-    if (!is_name(map.name)) return Error("a map has a name that is none");
+    if (!is_name(map.name)) return Error(fmt::format("a map has a name that is {}", kNoName));
     const auto wrong = [&](const char* why) { return Error(fmt::format("map {} {}", map.name, why)); };
     if (map.key_bytes > kMostKeyBytes) return wrong("has keys of more than 512 bytes");
     // No product below is beyond 64 bits.
@@ -236,6 +236,14 @@ Result<void> check_maps(const std::vector<Map>& maps) {
     bytes += std::max(u64{map.key_bytes} + map.value_bytes, u64{1}) * map.entries;
     if (bytes > kMostMapBytes) return wrong("takes the program's maps beyond 1 GiB: give it fewer entries");
     if (map.contents.size() > values) return wrong("begins with more than it can have");
+    if (!map.contents.empty() && map.type != BPF_MAP_TYPE_ARRAY)
+      return wrong("begins with something, and is no array");
+    // There are values: else it would begin with more than it can have.
+    if (!map.contents.empty() && (map.contents.size() - 1) / map.value_bytes >= kMostFilledEntries)
+      return wrong("begins with more than 65536 values");
+    if (map.constant &&
+        (map.type != BPF_MAP_TYPE_ARRAY || map.entries != 1 || (map.flags & BPF_F_RDONLY_PROG) == 0))
+      return wrong("is one of constants, and not as those are");
     if (is_of_maps(map) != (map.inner >= 0)) return wrong("does not say what maps are in it");
     if (map.inner < -1 || (map.inner >= 0 && static_cast<u32>(map.inner) >= maps.size()))
       return wrong("has maps in it like one that there is not");
@@ -246,6 +254,17 @@ Result<void> check_maps(const std::vector<Map>& maps) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view text) {
+  return text.size() <= kMostNameBytes && std::all_of(text.begin(), text.end(), is_printable);
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string shown(text.substr(0, most));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return !is_printable(c); }, '?');
+  return shown;
+}
 
 std::vector<u32> function_starts(const Program& program) {
   const auto& all = program.instructions;
@@ -263,7 +282,7 @@ std::vector<u32> function_starts(const Program& program) {
 
 Result<void> check(const Program& program) {
   if (!is_name(program.name) || !is_name(program.license))
-    return Error("the program has a name that is none");
+    return Error(fmt::format("the program has a name or a license that is {}", kNoName));
   if (auto right = check_maps(program.maps); !right) return right;
   return Instructions(program).check();
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 
 #include "gpu/programs.hpp"
@@ -23,8 +24,14 @@ using Result = tl::expected<T, std::string>;
 inline constexpr u64 kMostInstructions = 1'000'000, kMostMaps = 64, kMostKeyBytes = 512;
 // Of keys and values of all maps together, a map of each CPU's counted once.
 inline constexpr u64 kMostMapBytes = u64{1} << 30;
-// Of names, and of a license.
+// Of names, and of a license: they are of printable ASCII, for they stand in reports.
 inline constexpr u64 kMostNameBytes = 256;
+// That begin with something, of an array.
+inline constexpr u64 kMostFilledEntries = 65'536;
+
+bool is_name(std::string_view text);
+// What a stranger says, on one line: other characters are "?", and there are at most so many bytes.
+std::string printable(std::string_view text, std::size_t most);
 
 // The first instruction of each function, in order; the entry's, 0, is the first one. Of a program within its
 // bounds.

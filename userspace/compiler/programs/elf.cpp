@@ -46,13 +46,24 @@ Result<std::vector<Section>> read_sections(Elf* elf, std::span<const std::byte> 
     return Error("has no table of sections");
   if (count > kMostSections) return Error(fmt::format("has {} sections", count));
   std::vector<Section> sections(count);
+  u64 zeros = 0, bytes = 0;
   for (std::size_t i = 0; i < count; i++) {
     // By value: what libelf points to may stand anywhere in an object.
     Elf64_Shdr& header = sections[i].header;
     if (gelf_getshdr(elf_getscn(elf, i), &header) == nullptr) return Error("has a section that is not in it");
-    if (header.sh_type == SHT_NOBITS || header.sh_type == SHT_NULL) continue;
+    if (header.sh_type == SHT_NULL) continue;
+    if (header.sh_type == SHT_NOBITS) {
+      if (header.sh_size > kMostZeroBytes - zeros)
+        return Error(
+            fmt::format("has more than {} MiB of zeros (.bss): make them a map", kMostZeroBytes >> 20));
+      zeros += header.sh_size;
+      continue;
+    }
     if (header.sh_offset > object.size() || header.sh_size > object.size() - header.sh_offset)
       return Error("has a section that is not in it");
+    // Else each of many could be of all its bytes, and libbpf copies them.
+    if (header.sh_size > object.size() - bytes) return Error("has sections that lie in one another");
+    bytes += header.sh_size;
     sections[i].bytes = object.subspan(header.sh_offset, header.sh_size);
   }
   if (names >= count) return Error("has sections without names");

@@ -10,6 +10,9 @@
 
 namespace xdpgpu::programs {
 
+// Of all its sections of zeros together (.bss), which take no room in an object and much where it is read.
+inline constexpr u64 kMostZeroBytes = u64{8} << 20;
+
 struct ElfObject {
   // A place in the section .maps in which an address is to stand: of a program, or of another map.
   struct Pointer {

@@ -29,6 +29,7 @@ void write(MemoryWriter& to, const Map& map) {
   for (const u32 number : {map.type, map.key_bytes, map.value_bytes, map.entries, map.flags})
     to.value(number);
   to.value(map.inner);
+  to.value(u32{map.constant});
   to.array(map.contents);
 }
 Map read_map(MemoryReader& from) {
@@ -37,6 +38,7 @@ Map read_map(MemoryReader& from) {
   for (u32* const number : {&map.type, &map.key_bytes, &map.value_bytes, &map.entries, &map.flags})
     *number = from.value<u32>();
   map.inner = from.value<std::int32_t>();
+  map.constant = from.value<u32>() != 0;
   map.contents = from.array<u8>();
   return map;
 }
@@ -73,7 +75,7 @@ Result<kernel::Fd> write_program(const ObjectProgram& object) {
 Result<kernel::Fd> write_refusal(const std::string& why) {
   MemoryWriter to("xdpgpu-program");
   to.value(kRefused);
-  to.text(why);
+  to.text(printable(why, kMostSentenceBytes));
   return to.seal();
 }
 
@@ -82,7 +84,8 @@ Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memor
   const u64 kind = from.value<u64>();
   if (kind == kRefused) {
     std::string why(from.text());
-    if (!from.ok() || !from.at_end() || why.empty()) return damaged();
+    if (!from.ok() || !from.at_end() || why.empty() || why != printable(why, kMostSentenceBytes))
+      return damaged();
     return Result<ObjectProgram>(tl::unexpected(std::move(why)));
   }
   if (kind != kProgram) return damaged();
@@ -101,16 +104,18 @@ Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memor
   object.section = from.text();
   object.fragments = from.value<u32>() != 0;
   each(from, [&] {
-    Slot& slot = object.slots.emplace_back();
-    slot.map = from.value<u32>();
-    slot.slot = from.value<u32>();
-    slot.name = from.text();
+    Slot slot{.map = from.value<u32>(), .slot = from.value<u32>(), .name = {}};
+    const std::string_view name = from.text();
+    if (object.slots.size() > kMostSlots) return;
+    slot.name = name;
+    object.slots.push_back(std::move(slot));
   });
-  each(from, [&] { object.notes.emplace_back(from.text()); });
+  each(from, [&] {
+    const std::string_view note = from.text();
+    if (object.notes.size() <= kMostNotes) object.notes.emplace_back(note);
+  });
   if (!from.ok() || !from.at_end()) return damaged();
-  if (auto right = check(program); !right) return tl::unexpected(std::move(right.error()));
-  for (const Slot& slot : object.slots)
-    if (slot.map >= program.maps.size() || slot.slot >= program.maps[slot.map].entries) return damaged();
+  if (auto right = check(object); !right) return tl::unexpected(std::move(right.error()));
   return Result<ObjectProgram>(std::move(object));
 }
 

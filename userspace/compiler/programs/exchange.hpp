@@ -13,9 +13,10 @@ namespace xdpgpu::programs {
 inline constexpr u64 kMostExchanged = u64{64} << 20;
 
 Result<kernel::Fd> write_program(const ObjectProgram& program);
-// Why there is none.
+// Why there is none; other characters than printable ASCII are "?".
 Result<kernel::Fd> write_refusal(const std::string& why);
-// The outer error is a sentence about the memory, the inner one is the reader's.
+// The outer error is a sentence about the memory, the inner one is the reader's: printable, and of at most
+// kMostSentenceBytes.
 Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memory);
 
 }  // namespace xdpgpu::programs

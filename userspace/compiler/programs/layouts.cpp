@@ -228,10 +228,12 @@ class Layouts {
 
 }  // namespace
 
-Result<void> check_layouts(const ElfObject& object, const btf* types, const std::string& function,
-                           const KernelTypes& kernel_types) {
-  const auto found = std::find_if(object.functions.begin(), object.functions.end(),
-                                  [&](const auto& one) { return one.name == function; });
+Result<void> check_layouts(const ElfObject& object, const btf* types, const std::string& section,
+                           const std::string& function, const KernelTypes& kernel_types) {
+  // Another section may have a function of the same name (static ones do).
+  const auto found = std::find_if(object.functions.begin(), object.functions.end(), [&](const auto& one) {
+    return one.name == function && one.section == section;
+  });
   if (found == object.functions.end()) return Error("has no symbol for its program");
   return Layouts(object, types, *found, kernel_types).check();
 }

@@ -13,9 +13,9 @@ struct btf;
 
 namespace xdpgpu::programs {
 
-// types: the object's own; nullptr: it has none. function: the program's. What stands in .text may be called
-// by it. The error says what does not fit, behind "it ...".
-Result<void> check_layouts(const ElfObject& object, const btf* types, const std::string& function,
-                           const KernelTypes& kernel_types);
+// types: the object's own; nullptr: it has none. section, function: the program's. What stands in .text may
+// be called by it. The error says what does not fit, behind "it ...".
+Result<void> check_layouts(const ElfObject& object, const btf* types, const std::string& section,
+                           const std::string& function, const KernelTypes& kernel_types);
 
 }  // namespace xdpgpu::programs

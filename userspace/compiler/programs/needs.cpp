@@ -13,7 +13,8 @@
 namespace xdpgpu::programs {
 namespace {
 
-// What every device has; gpu/reference/program.hpp says what each does there.
+// What there is a definition of: gpu/reference/program.hpp says what each does, and devices are to do the
+// same. No policy runs a program on a device yet.
 constexpr std::array<u32, 14> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_map_update_elem,
                                        BPF_FUNC_map_delete_elem,

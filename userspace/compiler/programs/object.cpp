@@ -157,6 +157,7 @@ struct ObjectMap {
   Map map;
   std::optional<Map> inner;
   bool pinned = false;
+  bpf_map* libbpfs = nullptr;
 };
 
 Map definition(const bpf_map* map, std::string name) {
@@ -167,6 +168,8 @@ Map definition(const bpf_map* map, std::string name) {
              .entries = bpf_map__max_entries(map),
              .flags = bpf_map__map_flags(map),
              .inner = -1,
+             // Such are those that libbpf freezes.
+             .constant = bpf_map__is_internal(map) && (bpf_map__map_flags(map) & BPF_F_RDONLY_PROG) != 0,
              .contents = {}};
 }
 
@@ -179,20 +182,25 @@ std::vector<ObjectMap> definitions(bpf_object* object) {
     // Of these libbpf asks the host how many processors it has.
     if (bpf_map__type(map) == BPF_MAP_TYPE_PERF_EVENT_ARRAY && bpf_map__max_entries(map) == 0)
       bpf_map__set_max_entries(map, 1);
-    ObjectMap one{definition(map, name_of(map)), {}, bpf_map__pin_path(map) != nullptr};
+    ObjectMap one{definition(map, name_of(map)), {}, bpf_map__pin_path(map) != nullptr, map};
     if (const bpf_map* const inner = bpf_map__inner_map(map))
       one.inner = definition(inner, one.map.name + ".inner");
-    std::size_t bytes = 0;
-    const void* const first = bpf_map__is_internal(map) ? bpf_map__initial_value(map, &bytes) : nullptr;
-    if (first != nullptr) {
-      const std::span<const u8> contents(static_cast<const u8*>(first), bytes);
-      if (std::any_of(contents.begin(), contents.end(), [](u8 byte) { return byte != 0; }))
-        one.map.contents.assign(contents.begin(), contents.end());
-    }
     (void)bpf_map__set_pin_path(map, nullptr);
     maps.push_back(std::move(one));
   }
   return maps;
+}
+
+// What variables begin with; empty: zeros. Memory of zeros (.bss) is not looked at: that would have it made.
+std::vector<u8> contents_of(const ObjectMap& of) {
+  std::size_t bytes = 0;
+  if (!bpf_map__is_internal(of.libbpfs) || of.map.name == ".bss" || of.map.name.starts_with(".bss."))
+    return {};
+  const auto* const first = static_cast<const u8*>(bpf_map__initial_value(of.libbpfs, &bytes));
+  if (first == nullptr) return {};
+  const std::span<const u8> contents(first, bytes);
+  if (std::all_of(contents.begin(), contents.end(), [](u8 byte) { return byte == 0; })) return {};
+  return {contents.begin(), contents.end()};
 }
 
 // Keeps those that the program names, and gives them their numbers there. Numbers that are none stay: they
@@ -219,6 +227,7 @@ void keep_named_maps(std::vector<ObjectMap> all, ObjectProgram& to,
         to.notes.push_back(
             fmt::format("map {} is to be shared with others by a pin (LIBBPF_PIN_BY_NAME), which is not done",
                         all[i].map.name));
+      all[i].map.contents = contents_of(all[i]);
       maps.push_back(std::move(all[i].map));
     }
   for (std::size_t i = 0; i < all.size(); i++)
@@ -269,14 +278,31 @@ Result<std::vector<Slot>> slots_of(const ElfObject& elf, const btf* types, const
     for (u32 i = 0; i < program.maps.size(); i++) {
       const Map& map = program.maps[i];
       const u64 slot = (pointer.at - place->values) / sizeof(u64);
-      if (map.name == place->name && slot < map.entries)
-        slots.push_back({i, static_cast<u32>(slot), pointer.to});
+      if (map.name != place->name || slot >= map.entries) continue;
+      if (slots.size() == kMostSlots)
+        return Error(fmt::format("its maps begin with more than {} programs and maps", kMostSlots));
+      slots.push_back({i, static_cast<u32>(slot), pointer.to});
     }
   }
   return slots;
 }
 
 }  // namespace
+
+Result<void> check(const ObjectProgram& object) {
+  if (auto right = check(object.program); !right) return right;
+  if (!is_name(object.section)) return Error("its section has a name that is none");
+  if (object.slots.size() > kMostSlots || object.notes.size() > kMostNotes)
+    return Error("there is more to say of it than there may be");
+  for (const Slot& slot : object.slots) {
+    if (!is_name(slot.name)) return Error("a slot of its maps begins with a name that is none");
+    if (slot.map >= object.program.maps.size() || slot.slot >= object.program.maps[slot.map].entries)
+      return Error("a slot that begins with something is in none of its maps");
+  }
+  for (const std::string& note : object.notes)
+    if (note != printable(note, kMostSentenceBytes)) return Error("what is said of it is no sentence");
+  return {};
+}
 
 Result<ObjectProgram> read_program(std::span<const std::byte> object, const std::string& name,
                                    const KernelTypes& kernel_types) {
@@ -302,7 +328,7 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
   read.program.name = text(bpf_program__name(*chosen));
   read.section = text(bpf_program__section_name(*chosen));
   read.fragments = read.section.starts_with("xdp.frags");
-  if (auto right = check_layouts(*elf, types, read.program.name, kernel_types); !right)
+  if (auto right = check_layouts(*elf, types, read.section, read.program.name, kernel_types); !right)
     return Error(fmt::format("its program {} {}", read.program.name, right.error()));
   auto maps = definitions(opened.get());
   // Loading, by a program for the kernel that libbpf writes instead of doing it: nobody runs that one.
@@ -327,7 +353,7 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
   auto slots = slots_of(*elf, types, read.program);
   if (!slots) return Error(std::move(slots.error()));
   read.slots = *std::move(slots);
-  if (auto right = check(read.program); !right)
+  if (auto right = check(read); !right)
     return Error(fmt::format("its program {} is not as it has to be: {}", read.program.name, right.error()));
   return read;
 }

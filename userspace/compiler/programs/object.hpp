@@ -17,6 +17,8 @@
 namespace xdpgpu::programs {
 
 inline constexpr u64 kMostObjectBytes = u64{16} << 20;
+// Of a program's slots, of its notes, and of a note's bytes and an error's.
+inline constexpr u64 kMostSlots = 1024, kMostNotes = kMostMaps, kMostSentenceBytes = 4096;
 
 // What a map of programs or of maps has at first, as the object says.
 struct Slot {
@@ -31,16 +33,20 @@ struct ObjectProgram {
   std::string section;             // where it stood in the object
   bool fragments = false;          // it takes packets of several buffers (a section xdp.frags)
   std::vector<Slot> slots;         // of its maps
-  std::vector<std::string> notes;  // what the object asks for and does not get, a sentence each
+  std::vector<std::string> notes;  // what the object asks for and does not get, a printable sentence each
   bool operator==(const ObjectProgram&) const = default;
 };
 
 // The kernel's types (BTF), as /sys/kernel/btf/vmlinux has them; empty: they cannot be had.
 using KernelTypes = std::function<std::vector<std::byte>()>;
 
+// Whether all that is said of a program is within its bounds, and the program itself.
+Result<void> check(const ObjectProgram& object);
+
 // Reads the XDP program of the object that `name` names: a function, or a section with one program. An empty
 // name: the object's only one. Whole objects are of at most kMostObjectBytes. kernel_types is asked where the
-// program wants to be fitted to the kernel's structures. The error is a sentence.
+// program wants to be fitted to the kernel's structures. The error is a sentence; it may quote names of the
+// object as they are.
 //
 // Nothing is asked of the kernel. libbpf's log is taken over (userspace/kernel/logging.hpp).
 Result<ObjectProgram> read_program(std::span<const std::byte> object, const std::string& name,
