@@ -387,8 +387,12 @@ TEST_F(ProgramVerifier, IsAskedForMapsOfSoMuchAlone) {
     return kernel::verify(program, false);
   };
   // A byte has eight.
-  const auto array = said(
-      {.type = BPF_MAP_TYPE_ARRAY, .key_bytes = 4, .value_bytes = 1, .entries = 200'000'000, .contents = {}});
+  const auto array = said({.name = "m",
+                           .type = BPF_MAP_TYPE_ARRAY,
+                           .key_bytes = 4,
+                           .value_bytes = 1,
+                           .entries = 200'000'000,
+                           .contents = {}});
   EXPECT_EQ(array.said, kernel::Verdict::Said::unaskable);
   EXPECT_THAT(array.why, HasSubstr("its maps take 1525 MiB"));
   const auto each = said({.name = "m",

@@ -13,10 +13,11 @@ struct {
   __type(value, __u8);
 } counts SEC(".maps");
 
-SEC("xdp") int large(struct xdp_md* context) {
+SEC("xdp")
+int large(struct xdp_md* context) {
   __u32 key = 0;
   __u8* count = bpf_map_lookup_elem(&counts, &key);
   return count && *count ? XDP_DROP : XDP_PASS;
 }
 
-char license[] SEC("license") = "Dual MIT/GPL";
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
