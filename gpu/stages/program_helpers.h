@@ -42,10 +42,15 @@ XG_SELDOM u64 xg_program_csum_diff(XG_INOUT(xg_program_machine) m) {
 }
 
 /* `by`: with its sign, as 32 bits. A packet is never shorter than XG_PROGRAM_LEAST. */
+/* Whether the metadata, moved by so much, would stand in what the kernel keeps of the headroom: there they
+ * may stand as they come. */
+XG_FN bool xg_program_is_beyond_headroom(XG_IN(xg_program_machine) m, u32 by) {
+  return ((by & 0x80000000u) != 0u && 0u - by > m.meta) || m.meta + by < XG_PROGRAM_KEPT;
+}
 XG_SELDOM u64 xg_program_adjust_head(XG_INOUT(xg_program_machine) m, u32 by) {
   const u32 metadata = m.data - m.meta;
   const bool less = (by & 0x80000000u) != 0u;
-  if (less ? 0u - by > m.meta - XG_PROGRAM_KEPT : by > m.end - XG_PROGRAM_LEAST - m.data)
+  if (xg_program_is_beyond_headroom(m, by) || (!less && by > m.end - XG_PROGRAM_LEAST - m.data))
     return xg_program_error(XG_PROGRAM_EINVAL);
   xg_program_place from, to;
   from.memory = XG_PROGRAM_IN_FRAME;
@@ -62,7 +67,7 @@ XG_SELDOM u64 xg_program_adjust_head(XG_INOUT(xg_program_machine) m, u32 by) {
 }
 XG_SELDOM u64 xg_program_adjust_meta(XG_INOUT(xg_program_machine) m, u32 by) {
   const bool less = (by & 0x80000000u) != 0u;
-  if (less ? 0u - by > m.meta - XG_PROGRAM_KEPT : by > m.data - m.meta)
+  if (xg_program_is_beyond_headroom(m, by) || (!less && by > m.data - m.meta))
     return xg_program_error(XG_PROGRAM_EINVAL);
   const u32 metadata = m.data - (m.meta + by);
   if ((metadata & 3u) != 0u || metadata > XG_PROGRAM_MOST_METADATA)
@@ -163,8 +168,12 @@ XG_SELDOM u64 xg_program_redirect_map(XG_INOUT(xg_program_machine) m) {
     const u64 found = xg_program_get(m, map, xg_program_number_key(xg_program_low(m.r[2])));
     if (found != u64(0)) ifindex = xg_program_low(xg_program_load(m, found, 4u));
     if (ifindex == 0u) {
-      /* Not what an earlier call found, either. */
-      m.redirect_to = 0u;
+      /* Of an earlier call the number stays, as an interface's. */
+      if (m.redirect_to == 2u) m.redirect_ifindex = m.redirect_key;
+      if (m.redirect_to != 0u) m.redirect_to = 1u;
+      m.redirect_map = 0u;
+      m.redirect_key = 0u;
+      m.redirect_flags = 0u;
       return u64(wanted & 3u);
     }
   }

@@ -62,7 +62,7 @@ TEST(ProgramCode, Adjustments) {
       const u32 number = twins.add(a.code());
       for (std::size_t size : {14u, 60u, 1514u, 3520u})
         for (std::int32_t by = -310; by <= 3600; by += by < 310 ? 1 : 7) {
-          ProgramPacket packet{.bytes = Bytes(size, 0x5a), .metadata = Bytes(random() % 50 * 4, 0x77)};
+          ProgramPacket packet{.bytes = Bytes(size, 0x5a), .metadata = Bytes(random() % 64 * 4, 0x77)};
           const std::int32_t then = static_cast<std::int32_t>(random() % 600) - 300;
           std::memcpy(packet.bytes.data(), &by, 4);
           std::memcpy(packet.bytes.data() + 4, &then, 4);
