@@ -17,6 +17,9 @@ constexpr u32 kSoftwarePackets = 128;
 // Packets that are inspected in a dispatch.
 constexpr u32 kInspected = 1024;
 constexpr u64 kDrainTimeoutNs = 5'000'000'000;
+// A software device's threads are this process's own: they read its memory until they are through, however
+// busy the machine is.
+constexpr u64 kSoftwareDrainTimeoutNs = 600'000'000'000;
 
 static_assert(offsetof(Arguments, marks) == sizeof(xg_batch));
 static_assert(offsetof(Arguments, image) == offsetof(xg_batch, image));
@@ -105,7 +108,8 @@ VulkanQueue::~VulkanQueue() {
   if (ring_.in_flight() > 0 && finished_ < ring_.submitted() && !context_.failed()) {
     const u64 last = ring_.submitted();
     const vk::SemaphoreWaitInfo all({}, *timeline_, last);
-    if (context_.device().waitSemaphores(all, kDrainTimeoutNs, context_.dispatch()) != vk::Result::eSuccess) {
+    const u64 patience = context_.candidate().info.software ? kSoftwareDrainTimeoutNs : kDrainTimeoutNs;
+    if (context_.device().waitSemaphores(all, patience, context_.dispatch()) != vk::Result::eSuccess) {
       context_.fail();
       context_.abandon();
     }
