@@ -18,6 +18,7 @@
 namespace xdpgpu::test {
 namespace {
 
+using testing::AnyOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -187,6 +188,11 @@ std::string status_of(pid_t pid, const std::string& word) {
   return {};
 }
 
+std::string target_of(const std::string& link) {
+  std::error_code error;
+  return std::filesystem::read_symlink(link, error);
+}
+
 TEST_F(CliProgram, IsReadByAProcessThatHasNothing) {
   const std::string path = file("long.o", object_of_long_names());
   const std::string out = file("out", ""), err = file("err", "");
@@ -208,8 +214,7 @@ TEST_F(CliProgram, IsReadByAProcessThatHasNothing) {
     if (reader == 0 || status_of(reader, "Seccomp:") != "2") continue;
     if (root()) {  // others may not see it
       for (int fd = 0; fd < 3; fd++)
-        EXPECT_EQ(std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", reader, fd)), "/dev/null")
-            << fd;
+        EXPECT_EQ(target_of(fmt::format("/proc/{}/fd/{}", reader, fd)), "/dev/null") << fd;
       EXPECT_EQ(status_of(reader, "Groups:").find_first_not_of(" \t"), std::string::npos);
     }
     EXPECT_EQ(getsid(reader), reader);
@@ -223,7 +228,9 @@ TEST_F(CliProgram, IsReadByAProcessThatHasNothing) {
   int status = 0;
   ASSERT_EQ(waitpid(command, &status, 0), command);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-  EXPECT_THAT(contents(err), HasSubstr("long.o: reading it takes more than the 1024 MiB of memory"));
+  // A busy machine may not fill it in time.
+  EXPECT_THAT(contents(err), AnyOf(HasSubstr("long.o: reading it takes more than the 1024 MiB of memory"),
+                                   HasSubstr("long.o: reading it took more than 20 s")));
 }
 #endif
 
