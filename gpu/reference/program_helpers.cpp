@@ -160,12 +160,15 @@ ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
       return redirect_map(run);
     case BPF_FUNC_xdp_adjust_head:
       r[0] = signed_number(run.memory.adjust_head(by));
+      // What moves along is read and written.
+      if (r[0] == 0) run.steps += run.memory.metadata().size() / 8;
       break;
     case BPF_FUNC_xdp_adjust_meta:
       r[0] = signed_number(run.memory.adjust_meta(by));
       break;
     case BPF_FUNC_xdp_adjust_tail:
       r[0] = signed_number(run.memory.adjust_tail(by));
+      if (r[0] == 0 && by > 0) run.steps += static_cast<u32>(by) / 8;
       break;
     case BPF_FUNC_ktime_get_ns:
       r[0] = run.packet.time_ns;

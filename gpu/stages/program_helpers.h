@@ -63,6 +63,7 @@ XG_SELDOM u64 xg_program_adjust_head(XG_INOUT(xg_program_machine) m, u32 by) {
   }
   m.data += by;
   m.meta += by;
+  m.steps += metadata / 8u;
   return u64(0);
 }
 XG_SELDOM u64 xg_program_adjust_meta(XG_INOUT(xg_program_machine) m, u32 by) {
@@ -97,6 +98,7 @@ XG_SELDOM u64 xg_program_adjust_tail(XG_INOUT(xg_program_machine) m, u32 by) {
     }
   }
   m.end = end;
+  if (!less) m.steps += by / 8u;
   return u64(0);
 }
 

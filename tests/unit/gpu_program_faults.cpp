@@ -137,6 +137,19 @@ TEST(ProgramFaults, WhereThereIsNoProgram) {
             ProgramFault::outside_program);
 }
 
+// Who lets helpers work for it has as many steps as that work takes.
+TEST(ProgramFaults, StepsOfHelpers) {
+  const auto steps_of = [](std::int32_t by) {
+    ProgramMaps maps({});
+    ProgramSet set(maps);
+    const Code code{move_k(r2, by), call(BPF_FUNC_xdp_adjust_tail), leave()};
+    return set.run(set.add(code), {.bytes = std::vector<u8>(60)}).steps;
+  };
+  EXPECT_EQ(steps_of(-8), 3u);
+  EXPECT_EQ(steps_of(800), 103u);
+  EXPECT_EQ(steps_of(100'000), 3u) << "nothing came of it";
+}
+
 TEST(ProgramFaults, WithoutEnd) {
   EXPECT_EQ(fault_of({always(-1)}), ProgramFault::too_many_instructions);
   EXPECT_EQ(fault_of({made(BPF_JMP | BPF_CALL, 0, BPF_PSEUDO_CALL, 0, -1), leave()}),
