@@ -93,10 +93,14 @@ TEST(RuleFiles, ThatPassByWhatHostsKnowStandInFrontOfThoseThatDrop) {
              suppressed = read(
                  R"("rules": ["a.rules"], "threshold": "t")",
                  {{"a.rules", rules}, {"t", "suppress gen_id 1, sig_id 6, track by_src, ip 192.0.2.1\n"}}),
+             all_suppressed = read(
+                 R"("rules": ["a.rules"], "threshold": "t")",
+                 {{"a.rules", rules}, {"t", "suppress gen_id 0, sig_id 0, track by_dst, ip 192.0.2.1\n"}}),
              untold = read(R"("rules": ["a.rules"], "threshold": "t")",
                            {{"a.rules", rules}, {"t", "suppress gen_id 1, sig_id 6\n"}}),
              with_bits = read(R"("rules": ["a.rules"])", {{"a.rules", rules + sets}});
-  ASSERT_TRUE(plain && suppressed && untold && with_bits);
+  ASSERT_TRUE(plain && suppressed && all_suppressed && untold && with_bits);
+  EXPECT_EQ(late(rules_of(*all_suppressed)), (std::vector<u32>{4, 5, 6, 2}));
   EXPECT_EQ(order(rules_of(*plain)), (std::vector<u32>{4, 6, 5, 3, 2, 1}));
   EXPECT_EQ(late(rules_of(*plain)), (std::vector<u32>{5, 2}));
   EXPECT_EQ(order(rules_of(*suppressed)), (std::vector<u32>{4, 5, 6, 3, 2, 1}));

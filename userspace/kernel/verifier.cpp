@@ -268,7 +268,6 @@ Verdict verify(const Program& program, bool fragments) {
   const auto instructions = instructions_of(program);
   const auto descriptors = maps.descriptors();
   const FunctionTypes types(instructions);
-  std::string log(kLogBytes, '\0');
   bpf_prog_load_opts how{};
   how.sz = sizeof(how);
   how.expected_attach_type = BPF_XDP;
@@ -282,6 +281,7 @@ Verdict verify(const Program& program, bool fragments) {
   };
   // What it writes costs more than to verify: it is asked for where there is something to tell.
   if (const Fd loaded = load(); loaded) return {Said::takes, {}};
+  std::string log(kLogBytes, '\0');
   how.log_level = 1;
   how.log_buf = log.data();
   how.log_size = static_cast<u32>(log.size());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -89,6 +90,14 @@ class Maker {
     u64 passing = 0, over_tcp_too = 0;
     auto all = rules::lower(rules);
     const bool some_change_bits = std::any_of(all.begin(), all.end(), changes_bits);
+    // For some: what is suppressed for anybody is told of nobody, and does what it does.
+    std::set<std::pair<u32, u32>> suppressed;
+    for (const gpu::Suppression& line : *to.suppressed)
+      if (line.whose != gpu::Suppression::Whose::anybody) suppressed.emplace(line.gid, line.sid);
+    const auto may_be_suppressed = [&](const rules::Rule& rule) {
+      return suppressed.contains({0, 0}) || suppressed.contains({rule.gid, 0}) ||
+             suppressed.contains({rule.gid, rule.sid});
+    };
     for (std::size_t i = 0; i < rules.size(); i++) {
       const rules::Rule& rule = rules[i];
       rules::Lowered& lowered = all[i];
@@ -100,7 +109,7 @@ class Maker {
       }
       // As for Suricata: packets that pass set bits all the same, and what is suppressed passes nothing.
       if (lowered.action == sig::Action::pass && !lowered.late &&
-          (some_change_bits || may_be_suppressed(*to.suppressed, rule))) {
+          (some_change_bits || may_be_suppressed(rule))) {
         lowered.late = true;
         lowered.signature->action = sig::Action::alert;
       }
@@ -152,13 +161,6 @@ class Maker {
   static bool changes_bits(const rules::Lowered& lowered) {
     return lowered.signature && std::any_of(lowered.bits.begin(), lowered.bits.end(),
                                             [](const gpu::RuleBits& one) { return !one.asks(); });
-  }
-  // For some: what is suppressed for anybody is told of nobody, and does what it does.
-  static bool may_be_suppressed(const std::vector<gpu::Suppression>& lines, const rules::Rule& rule) {
-    return std::any_of(lines.begin(), lines.end(), [&](const gpu::Suppression& line) {
-      return line.whose != gpu::Suppression::Whose::anybody && (line.gid == 0 || line.gid == rule.gid) &&
-             (line.sid == 0 || line.sid == rule.sid);
-    });
   }
 
   // What an operator would else take for decided.
