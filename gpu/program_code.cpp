@@ -84,7 +84,7 @@ Layout layout_of(const Map& map, u32 queues) {
 
 class Builder {
  public:
-  Builder(std::span<const Map> own, const DeviceSettings& settings) : settings_(settings) {
+  Builder(std::span<const Map> own, const ImageSettings& settings) : settings_(settings) {
     maps_.assign(own.begin(), own.end());
     maps_.insert(maps_.end(), settings.inner.begin(), settings.inner.end());
   }
@@ -110,7 +110,7 @@ class Builder {
     return {};
   }
 
-  DeviceCode made;
+  Image made;
 
  private:
   std::string add(u32 number) {
@@ -160,15 +160,14 @@ class Builder {
     return {};
   }
 
-  const DeviceSettings& settings_;
+  const ImageSettings& settings_;
   std::vector<Map> maps_;
   std::vector<u32> pages_;
 };
 
 }  // namespace
 
-tl::expected<DeviceCode, std::string> device_code(std::span<const Program> programs,
-                                                  const DeviceSettings& settings) {
+tl::expected<Image, std::string> image_of(std::span<const Program> programs, const ImageSettings& settings) {
   if (programs.empty()) return tl::unexpected(std::string("there is no program"));
   const std::vector<Map>& maps = programs.front().maps;
   for (const Program& program : programs)
@@ -178,7 +177,7 @@ tl::expected<DeviceCode, std::string> device_code(std::span<const Program> progr
                       programs.front().name, program.name));
   Builder builder(maps, settings);
   if (auto why = builder.build(programs.size()); !why.empty()) return tl::unexpected(why);
-  DeviceCode made = std::move(builder.made);
+  Image made = std::move(builder.made);
   std::vector<std::map<u32, StackNeed>> needs;
   for (std::size_t number = 0; number < programs.size(); ++number) {
     const Program& program = programs[number];

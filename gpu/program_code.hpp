@@ -14,7 +14,7 @@
 
 namespace xdpgpu::gpu::programs {
 
-struct DeviceCode {
+struct Image {
   std::vector<u32> code;    // four words an instruction
   std::vector<u32> tables;  // of the maps' records and the programs' places (gpu/stages/program_memory.h)
   std::vector<u32> state;   // the maps' memory at first (gpu/stages/program_maps.h)
@@ -22,7 +22,7 @@ struct DeviceCode {
   u32 stack_bytes = 0;
 };
 
-struct DeviceSettings {
+struct ImageSettings {
   u32 queues = 1;  // receive queues, from 0 on: a packet's is one of them
   // Of the hash that maps find keys by: drawn at random, kept with the state, and told to nobody who sends
   // packets.
@@ -34,7 +34,6 @@ struct DeviceSettings {
 // Programs that share their maps, which each of them has all of, and may call each other's tails; at least
 // one. The error says what devices do not do yet, or what is no program, and which instruction it is. Tables
 // and state hang on maps and settings alone: with other programs of the same maps the state goes on.
-tl::expected<DeviceCode, std::string> device_code(std::span<const Program> programs,
-                                                  const DeviceSettings& settings);
+tl::expected<Image, std::string> image_of(std::span<const Program> programs, const ImageSettings& settings);
 
 }  // namespace xdpgpu::gpu::programs

@@ -24,7 +24,7 @@ class DeviceState {
     std::vector<std::vector<u8>> values;  // by receive queue, where the map has them by queue; one otherwise
   };
 
-  // DeviceCode's tables, and the state that belongs to them; both outlive it.
+  // Image's tables, and the state that belongs to them; both outlive it.
   DeviceState(std::span<const u32> tables, std::span<u32> state);
   ~DeviceState();
 

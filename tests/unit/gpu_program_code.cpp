@@ -92,7 +92,7 @@ TEST(ProgramCode, AnyBytesAreAProgram) {
            .offset = static_cast<std::int16_t>(random() % 2 == 0 ? 0 : random() % 16 - 8),
            .immediate = static_cast<std::int32_t>(random() % 2 == 0 ? 0 : random() % 70)});
     code.push_back(leave());
-    const auto made = device_code(program_of(code, maps));
+    const auto made = image_of(program_of(code, maps));
     if (!made) {
       refused++;
       continue;
@@ -114,7 +114,7 @@ TEST(ProgramCode, AnyBytesAreAProgram) {
 
 TEST(ProgramCode, WhatDevicesDoNotHave) {
   const auto why = [](const Code& code, const std::vector<Map>& maps = {}) {
-    const auto made = device_code(program_of(code, maps));
+    const auto made = image_of(program_of(code, maps));
     return made ? std::string() : made.error();
   };
   EXPECT_EQ(why({move_k(r0, 2), leave()}), "");

@@ -240,7 +240,7 @@ TEST(DeviceStacks, HostileFunctionsTakeNoTime) {
     code.push_back(made(BPF_JMP | BPF_CALL, 0, BPF_PSEUDO_CALL, 0, i % 100 - 50));
   code.insert(code.end(), 100, leave());
   for (int i = 0; i < 50; ++i) code[static_cast<std::size_t>(i)].immediate = 50;
-  const auto made_of = device_code(program_of(code));
+  const auto made_of = image_of(program_of(code));
   ASSERT_FALSE(made_of);
   EXPECT_NE(made_of.error().find("functions: devices have 256 at most"), std::string::npos)
       << made_of.error();

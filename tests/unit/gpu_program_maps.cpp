@@ -216,7 +216,7 @@ TEST(DeviceMaps, TheHashIsKeyed) {
   const u32 program = twins.add(map_program(0, settings, false));
   const std::vector<Bytes> keys = in_one_bucket(twins, program, 40);
   const Program one = program_of(map_program(0, settings, false), {settings});
-  auto made = device_code(std::span(&one, 1), {.queues = 1, .key = {1, 2}});
+  auto made = image_of(std::span(&one, 1), {.queues = 1, .key = {1, 2}});
   ASSERT_TRUE(made);
   DeviceState state(made->tables, made->state);
   for (const Bytes& key : keys) ASSERT_EQ(state.update(0, key, Bytes(8, 1)), 0);

@@ -29,7 +29,7 @@ struct Outcome {
 
 Outcome run(const Code& code, std::vector<u8> bytes) {
   const Program program{.name = "test", .instructions = code, .maps = {}, .license = "GPL"};
-  auto made = device_code(std::span(&program, 1), {});
+  auto made = image_of(std::span(&program, 1), {});
   EXPECT_TRUE(made);
   if (!made) return {};
   EXPECT_LE(made->stack_bytes, XG_PROGRAM_STACK_BYTES);

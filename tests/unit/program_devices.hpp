@@ -33,14 +33,13 @@ inline Program program_of(Code code, std::vector<Map> maps = {}) {
   return {.name = "test", .instructions = std::move(code), .maps = std::move(maps), .license = "GPL"};
 }
 
-inline tl::expected<DeviceCode, std::string> device_code(const Program& program) {
-  return device_code(std::span(&program, 1), {.queues = kQueues, .key = kKey});
+inline tl::expected<Image, std::string> image_of(const Program& program) {
+  return image_of(std::span(&program, 1), {.queues = kQueues, .key = kKey});
 }
 
 class Device {
  public:
-  explicit Device(DeviceCode code)
-      : code_(std::move(code)), machine_(std::make_unique<xg_program_machine>()) {}
+  explicit Device(Image code) : code_(std::move(code)), machine_(std::make_unique<xg_program_machine>()) {}
 
   // `at`: at which byte the packet's first one stands, metadata and all.
   ProgramAnswer run(u32 program, const ProgramPacket& packet, u32 at = 0) {
@@ -84,16 +83,16 @@ class Device {
   }
 
   // Others of the same maps: their state goes on.
-  void change(DeviceCode code) {
+  void change(Image code) {
     code.state = std::move(code_.state);
     code_ = std::move(code);
   }
   DeviceState state() { return {code_.tables, code_.state}; }
-  DeviceCode& code() { return code_; }
+  Image& code() { return code_; }
   xg_program_machine& machine() { return *machine_; }
 
  private:
-  DeviceCode code_;
+  Image code_;
   std::unique_ptr<xg_program_machine> machine_;
 };
 
@@ -140,7 +139,7 @@ class DeviceTwins {
   // Its number. Throws what devices do not take.
   u32 add(const Code& code) {
     programs_.push_back(program_of(code, maps_));
-    auto made = device_code(programs_, settings_);
+    auto made = image_of(programs_, settings_);
     if (!made) throw std::logic_error(made.error());
     if (device_)
       device_->change(std::move(*made));
@@ -197,7 +196,7 @@ class DeviceTwins {
   Device& device() { return *device_; }
 
  private:
-  DeviceSettings settings_;
+  ImageSettings settings_;
   std::vector<Map> maps_;
   std::vector<Program> programs_;
   std::optional<Device> device_;
