@@ -270,8 +270,8 @@ TEST_P(Restart, AfterADeathDecidedFlowsStayDecided) {
   ASSERT_TRUE(eventually([&] { return pins.worker("transmitted") > transmitted + 200; })) << pins.summary();
   const auto sent = load.end();
 
-  // Decided in the kernel still: none of them is inspected again. One that shares its place in the order with a
-  // flow of the load would be, as long as a packet of that is in user space.
+  // Decided in the kernel still: none of them is inspected again. One that shares its place in the order with
+  // a flow of the load would be, as long as a packet of that is in user space.
   ASSERT_TRUE(eventually([&] { return in_user_space() == 0; })) << pins.summary();
   EXPECT_EQ(come_back(decided, 7000), decided.size());
   EXPECT_EQ(pins.kernel("tx_flow"), known + 2 * decided.size()) << pins.summary();
