@@ -310,6 +310,7 @@ Program reads_where_not_zero(const Map& map) {
           .instructions =
               {{.opcode = BPF_ST | BPF_MEM | BPF_W, .destination = 10, .offset = -4},
                {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 2, .source = 10},
+               // NOLINTNEXTLINE(misc-redundant-expression): two of the three are 0
                {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .immediate = -4},
                {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 1, .source = BPF_PSEUDO_MAP_IDX},
                {},
