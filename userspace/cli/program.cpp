@@ -124,13 +124,9 @@ const char* word_of(kernel::Verdict::Said said) {
   return "not asked";
 }
 
-std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs, const char* what,
-                                   std::vector<std::string>& missing) {
+std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs) {
   std::vector<NeedReport> reports;
-  for (const auto& [name, number, times, why] : needs) {
-    reports.push_back({name, number, times, why});
-    if (!why.empty()) missing.push_back(fmt::format("{} {}: {}", what, name, why));
-  }
+  for (const auto& [name, number, times, why] : needs) reports.push_back({name, number, times, why});
   return reports;
 }
 
@@ -148,13 +144,13 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .helpers = {},
                      .map_types = {},
                      .kinds = {},
-                     .missing = {},
+                     .missing = programs::missing_of(object, needs),
                      .notes = object.notes,
                      .verifier = {},
                      .code = {}};
-  report.helpers = reports_of(needs.helpers, "helper", report.missing);
-  report.map_types = reports_of(needs.map_types, "map type", report.missing);
-  report.kinds = reports_of(needs.kinds, "instructions", report.missing);
+  report.helpers = reports_of(needs.helpers);
+  report.map_types = reports_of(needs.map_types);
+  report.kinds = reports_of(needs.kinds);
   for (std::size_t i = 0; i < program.maps.size(); i++) {
     const auto& map = program.maps[i];
     const auto& need = needs.maps[i];
@@ -169,7 +165,6 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                            .shared = need.shared,
                            .times = need.times,
                            .missing = need.missing});
-    if (!need.missing.empty()) report.missing.push_back(fmt::format("map {}: {}", map.name, need.missing));
   }
   if (verbose)
     for (std::size_t i = 0; i < program.instructions.size(); i++) {

@@ -57,7 +57,10 @@ class PolicyReader {
       policy_.pipelines = read_pipelines(
           report_, *pipelines, known, [this](const Place& place) { return named_file(place); },
           [this](const Place& place) { return rule_files(place); },
-          [this](const std::string& path) { return named_by_rules(path); });
+          [this](const std::string& path) { return named_by_rules(path); },
+          [this](const Place& place, const std::string& path, const std::string& section) {
+            return program(place, path, section);
+          });
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
     if (auto rules = fields.get("rules")) this->rules(*rules);
@@ -213,6 +216,24 @@ class PolicyReader {
     if (seen) seen(path, **content);
     if ((*content)->size() > longest_file_) return NamedFile{std::move(path), nullptr};
     return NamedFile{std::move(path), *std::move(content)};
+  }
+  // Whatever the longest file may be: which stage it makes hangs on what is in it.
+  std::optional<FileText> program(const Place& place, const std::string& path, const std::string& section) {
+    auto content = files_.program(path, section);
+    if (!content) {
+      report_.at(place, content.error());
+      return std::nullopt;
+    }
+    if (*content == nullptr) return FileText();
+    if ((*content)->size() > files_left_) {
+      report_.at(place, too_much_with(path, kMaxFilesBytes));
+      return std::nullopt;
+    }
+    files_left_ -= (*content)->size();
+    hash_.add(path);
+    hash_.add(section);
+    hash_.add(**content);
+    return *std::move(content);
   }
   // A file of rules may name others, in rules that do not count, too. All of them count for the hash; what is
   // missing, or wrong, is for the rules that count to say.

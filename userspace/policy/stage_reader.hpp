@@ -13,6 +13,7 @@ struct StageContext {
   const NamedFileReader& files;
   const NamedFilesReader& rule_files;
   const PathReader& named_by_rules;
+  const NamedProgramReader& programs;
   u64 routes = 0;  // of all stages so far; more than kMaxPrefixes are not read
 };
 

@@ -5,9 +5,9 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "gpu/program_source.hpp"
 #include "gpu/programs.hpp"
 #include "gpu/stages/fields.hpp"
 
@@ -47,20 +47,6 @@ enum class ProgramEnd : u32 {
   too_long,             // never begun: the packet is of several buffers
 };
 
-// What a map has at first, beside programs::Map::contents.
-struct ProgramMapContents {
-  u32 map = 0;  // number in the program's maps
-  // Keys and values, as long as the map's.
-  std::vector<std::pair<std::vector<u8>, std::vector<u8>>> entries{};
-  bool operator==(const ProgramMapContents&) const = default;
-};
-// A map's file of first contents, as a policy names it.
-struct ProgramMapFile {
-  std::string map;   // its name in the object
-  std::string file;  // relative to the policy
-  bool operator==(const ProgramMapFile&) const = default;
-};
-
 struct ProgramSettings {
   std::string object;   // the object's file, relative to the policy
   std::string section;  // which of its programs; empty: the only one
@@ -83,7 +69,7 @@ inline constexpr u32 kLeastPacketSteps = 64, kMostPacketSteps = 65'536;
 
 template <class Table>
 void fields_of(Table& table, SettingsLike<ProgramMapFile> auto& map) {
-  table.text("file", map.file, "File of what the map has at first, relative to the policy.",
+  table.file("file", map.file, "File of what the map has at first, relative to the policy.",
              Say{.required = true});
 }
 
@@ -95,11 +81,16 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
       "whose "
       "program is ended, or answers anything else, is dropped and counted by its reason. Programs do not "
       "write to packets. One that writes to its maps takes one packet after the other.");
-  table.text("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
+  table.file("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
              Say{.required = true});
   table.text("section", s.section,
              "Section of the program in the object, such as \"xdp\"; without it the object has one program.",
              Say{.shown = !s.section.empty()});
+  table.by_name("maps", s.maps, 0, 64, "the first contents of a map",
+                "What maps of the program have at first, by their names in the object: a file each, as "
+                "`bpftool map dump "
+                "-j` prints a map, or with numbers and addresses in the place of bytes.",
+                Say{.shown = !s.maps.empty()});
   table.integer(
       "steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
       "How many instructions a packet may take; one that takes more is dropped. Software Vulkan takes "

@@ -37,6 +37,8 @@ struct Needs {
 
 // Of a program within its bounds.
 Needs needs_of(const ObjectProgram& object);
+// What of it is not there, as half a sentence each: "helper NAME: why".
+std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& needs);
 
 // "map_lookup_elem"; a number that this build does not know: "helper 999".
 std::string helper_name(u32 number);
