@@ -132,6 +132,15 @@ std::optional<StageSettings> first_with(std::shared_ptr<const programs::Program>
 
 }  // namespace
 
+tl::expected<void, std::string> check_settings(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> tl::expected<void, std::string> {
+        if constexpr (kTraits<decltype(what)>.checks) return check(what);
+        return {};
+      },
+      stage);
+}
+
 std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program) {
   return first_with(std::move(program));
 }

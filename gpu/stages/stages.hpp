@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,9 @@ struct ProgramOf {
 std::optional<ProgramOf> program_of(const StageSettings& stage);
 // The stage that runs a program, with what it is told nothing else of; nothing: this build has none.
 std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program);
+
+// Whether what it is told hangs together; else why not, as half a sentence. Nothing is compiled.
+tl::expected<void, std::string> check_settings(const StageSettings& stage);
 
 // How much work it may be to inspect a packet, of a stage that counts that; 0: it does not.
 u32 work_of(const StageSettings& stage);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/compiler/programs/needs.hpp: what a program needs of whoever runs it, as its instructions say,
-// and what of that no device will have: the definition (gpu/reference/program.hpp) has it not. It does not
-// say what runs today: no policy runs a program on a device yet.
+// and what of that no device will have: the definition (gpu/reference/program.hpp) has it not. What a stage
+// does not do for a program is the stage's to say (gpu/stages/program).
 #pragma once
 
 #include "userspace/compiler/programs/map_uses.hpp"
