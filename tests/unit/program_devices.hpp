@@ -133,7 +133,7 @@ inline std::string text_of(const Contents& contents) {
 
 class DeviceTwins {
  public:
-  explicit DeviceTwins(std::vector<Map> maps, std::vector<Map> inner = {})
+  explicit DeviceTwins(const std::vector<Map>& maps, const std::vector<Map>& inner = {})
       : settings_{.queues = kQueues, .key = kKey, .inner = inner}, maps_(maps), state_(maps), set_(state_) {
     for (const Map& map : inner) inner_.push_back(reference::ProgramMap::of(map));
   }

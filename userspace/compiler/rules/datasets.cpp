@@ -20,7 +20,7 @@ tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std:
 
 std::string in_lower_case(std::string_view text) {
   std::string made(text);
-  std::transform(made.begin(), made.end(), made.begin(), lower);
+  std::transform(made.begin(), made.end(), made.begin(), [](char c) { return lower(c); });
   return made;
 }
 

@@ -257,7 +257,7 @@ constexpr std::pair<std::string_view, Action> kActions[] = {{"alert", Action::al
 
 Result<Action> parse_action(std::string_view text) {
   std::string small(text);
-  std::transform(small.begin(), small.end(), small.begin(), lower);
+  std::transform(small.begin(), small.end(), small.begin(), [](char c) { return lower(c); });
   for (const auto& [name, action] : kActions)
     if (name == small) return action;
   return wrong(fmt::format("\"{}\" is no action: write alert, pass, drop or reject", text));

@@ -15,7 +15,7 @@ constexpr u8 kUsualPriority = 3;
 
 std::string in_lower_case(std::string_view text) {
   std::string made(text);
-  std::transform(made.begin(), made.end(), made.begin(), lower);
+  std::transform(made.begin(), made.end(), made.begin(), [](char c) { return lower(c); });
   return made;
 }
 

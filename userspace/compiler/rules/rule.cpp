@@ -117,7 +117,9 @@ class Parser {
       for (auto& match : buffer.matches)
         if (auto* const one = std::get_if<Content>(&match)) {
           if (auto checked = check(*one); !checked) return checked;
-          if (one->nocase) std::transform(one->bytes.begin(), one->bytes.end(), one->bytes.begin(), lower);
+          if (one->nocase)
+            std::transform(one->bytes.begin(), one->bytes.end(), one->bytes.begin(),
+                           [](char c) { return lower(c); });
         }
     rule_.type = type();
     rule_.fast_pattern = choose_fast_pattern(rule_.buffers);
