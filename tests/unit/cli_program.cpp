@@ -82,7 +82,7 @@ TEST_F(CliProgram, ThatTheKernelRefusesIsRefusedWithItsWords) {
 TEST_F(CliProgram, IsNamedWhereThereAreSeveral) {
   const auto any = run({"program", "check", object("several")});
   EXPECT_EQ(any.status, 1);
-  EXPECT_THAT(any.err, HasSubstr("name one by --section: first (section xdp)"));
+  EXPECT_THAT(any.err, HasSubstr("name one by its section: first (section xdp)"));
   const auto one = run({"program", "check", object("several"), "--section", "xdp/second"});
   EXPECT_EQ(one.status, 0) << one.err;
   EXPECT_THAT(one.out, HasSubstr("second (section xdp/second): "));

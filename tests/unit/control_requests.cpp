@@ -183,6 +183,32 @@ TEST_F(ControlRequests, AnEndIsAnnouncedAndAPolicyKept) {
   EXPECT_THAT(wrong(), HasSubstr("was not given"));
 }
 
+TEST_F(ControlRequests, AProgramIsVerifiedOnceInItsMemory) {
+  ask(MessageType::verify_program);
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  ask(MessageType::program_memory, 100);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto memory = data_plane_.receive(0ms);
+  ASSERT_TRUE(memory) << memory.error();
+  EXPECT_EQ(memory->message.type, MessageType::memory);
+  EXPECT_EQ(memory->descriptors.size(), 1u);
+  ask(MessageType::verify_program);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::verify_program);
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  ask(MessageType::program_memory, 100);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  (void)data_plane_.receive(0ms);
+  refuses_ = true;
+  ask(MessageType::verify_program);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::refused);
+  EXPECT_EQ(done_, "program of 100; verify; program of 100; verify; ");
+  ask(MessageType::program_memory, kMaxProgramBytes + 1);
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
+}
+
 TEST_F(ControlRequests, ACompilerIsHandedOverWhenever) {
   for (int i = 0; i < 2; i++) {
     ask(MessageType::start_compiler);
