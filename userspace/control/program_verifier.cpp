@@ -172,6 +172,8 @@ Verified verify_here(const compiler::CompiledPolicy& policy) {
   for (const NamedProgram& one : programs_of(policy.policy, policy.source)) {
     const auto object = programs::from_bytes(one.bytes);
     if (!object) continue;  // compiling it has said so
+    for (const std::string& note : object->notes)
+      verified.notes.push_back(fmt::format("{}: {}", one.where, note));
     const auto verdict = kernel::verify(object->program, object->fragments);
     if (verdict.said == Verdict::Said::not_asked)
       verified.notes.push_back(

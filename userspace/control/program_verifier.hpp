@@ -36,7 +36,8 @@ Result<void> verify_programs(BrokerCalls& broker, const compiler::CompiledPolicy
 // into a message.
 Result<void> verify_apart(const kernel::Fd& memory);
 
-// Who checks a policy: what the kernel refuses, with its place; and a note where it was not asked.
+// Who checks a policy: what the kernel refuses, with its place; and notes: where it was not asked, and what
+// objects ask for that they do not get.
 struct Verified {
   policy::Diagnostics refused;
   std::vector<std::string> notes;
