@@ -100,11 +100,8 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
   table.text("section", s.section,
              "Section of the program in the object, such as \"xdp\"; without it the object has one program.",
              Say{.shown = !s.section.empty()});
-  table.integer(
-      "steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
-      "How many instructions a packet may take; one that takes more is dropped. Software Vulkan takes "
-      "fewer.",
-      Say{});
+  table.integer("steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
+                "How many instructions a packet may take; one that takes more is dropped.", Say{});
 }
 
 }  // namespace xdpgpu::gpu
