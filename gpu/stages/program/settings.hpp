@@ -88,14 +88,10 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
              Say{.shown = !s.section.empty()});
   table.by_name("maps", s.maps, 0, 64, "the first contents of a map",
                 "What maps of the program have at first, by their names in the object: a file each, as "
-                "`bpftool map dump "
-                "-j` prints a map, or with numbers and addresses in the place of bytes.",
+                "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes.",
                 Say{.shown = !s.maps.empty()});
-  table.integer(
-      "steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
-      "How many instructions a packet may take; one that takes more is dropped. Software Vulkan takes "
-      "fewer.",
-      Say{});
+  table.integer("steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
+                "How many instructions a packet may take; one that takes more is dropped.", Say{});
 }
 
 }  // namespace xdpgpu::gpu
