@@ -81,7 +81,7 @@ TEST(Programs, CountWithTheirMapsFilesForThePolicysHash) {
 }
 
 TEST(Programs, ThatAreWrongAreNamedByTheirPlace) {
-  EXPECT_EQ(problems({}), "p:1:70: /pipelines/own/0/object: the object f.o did not come with the policy\n");
+  EXPECT_EQ(problems({}), "p:1:69: /pipelines/own/0/object: the object f.o did not come with the policy\n");
   for (const std::string bytes : {"", "x",
                                   "\x7f"
                                   "ELF and more"})
