@@ -106,6 +106,8 @@ def own_names(text):
             open_code = open_code or not inside
             if name := declared(line):
                 (own if inside else shared).add(name)
+            if line.startswith("constexpr ") and inside:  # more than one
+                own.update(re.findall(r", (\w+) = ", line))
     return own, shared, unnamed == 1 and not open_code
 
 
