@@ -44,6 +44,7 @@ bool changes_are_apart(const StageCode& code, bool has_table) {
 }  // namespace
 
 bool is_linkable(const StageSettings& stage, const StageCode& code) {
+  if (traits_of(stage).programs) return false;
   const u64 words = code.words.size();
   const auto inside = [&](u64 first, u64 count) { return first <= words && count <= words - first; };
   const Placed& placed = code.placed;
@@ -55,11 +56,6 @@ bool is_linkable(const StageSettings& stage, const StageCode& code) {
   const u32 sets = has_table ? code.words[placed.body + XG_BODY_SETS] : 1;
   if (!std::has_single_bit(sets) || u64{sets} * XG_WAYS > kMaxTableEntries) return false;
   if (has_table && placed.own != 0 && (placed.own < placed.body + XG_BODY_SETS || placed.own > words))
-    return false;
-  // What a table has at first is copied from there.
-  if (has_table && traits_of(stage).programs &&
-      (!inside(placed.body, XG_BODY_FIRST_WORDS + 1) ||
-       !inside(code.words[placed.body + XG_BODY_FIRST], code.words[placed.body + XG_BODY_FIRST_WORDS])))
     return false;
   return code.backends.size() == code.rewrites.size() && changes_are_apart(code, has_table);
 }

@@ -71,6 +71,16 @@ TEST(Programs, AreReadWhateverTheLongestFileMayBe) {
   EXPECT_NE(gpu::program_of(stage_of(*policy))->program, nullptr);
 }
 
+// Whoever links a program makes its maps' memory, and has read no list for it.
+TEST(Programs, HaveTheirMapsFilesWholeWhateverTheLongestFileMayBe) {
+  const std::string maps = R"(, "maps": {"sources": {"file": "m.json"}})";
+  const FileContents files = with("everything", {{"m.json", R"([{"key": 1, "value": 2}])"}});
+  const auto whole = read(files, maps), outline = read(files, maps, 0);
+  ASSERT_TRUE(whole && outline);
+  EXPECT_EQ(stage_of(*whole), stage_of(*outline));
+  EXPECT_NE(stage_of(*whole), stage_of(*read(with("everything"))));
+}
+
 TEST(Programs, CountWithTheirMapsFilesForThePolicysHash) {
   const std::string maps = R"(, "maps": {"sources": {"file": "m.json"}})";
   const auto one = read(with("everything", {{"m.json", R"([{"key": 1, "value": 2}])"}}), maps);

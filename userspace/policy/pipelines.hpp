@@ -11,7 +11,8 @@ namespace xdpgpu::policy {
 // files that are named, rule_files those of rules, named_by_rules what these name, and programs those of
 // objects.
 std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
-                                     const NamedFileReader& files, const NamedFilesReader& rule_files,
-                                     const PathReader& named_by_rules, const NamedProgramReader& programs);
+                                     const NamedFileReader& files, const NamedFileReader& map_files,
+                                     const NamedFilesReader& rule_files, const PathReader& named_by_rules,
+                                     const NamedProgramReader& programs);
 
 }  // namespace xdpgpu::policy

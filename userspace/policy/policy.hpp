@@ -294,7 +294,7 @@ tl::expected<std::string, std::string> read_policy_text(const std::string& path)
 
 // ---- JSON (parse.cpp, show.cpp) --------------------------------------------------------------------
 // file_name is what diagnostics call the text. longest_file: what longer ones have in them counts for the
-// hash, and is not read.
+// hash, and is not read, but for programs and what their maps have at first.
 Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files,
                      u64 longest_file = ~u64{0});
 

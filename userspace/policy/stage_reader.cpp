@@ -130,7 +130,7 @@ class FieldReader {
       make_signatures(report_, place, settings.rules, context_.named_by_rules);
     if constexpr (gpu::StageInfo<Settings>::kTraits.programs)
       read_program_files(report_, place, {settings.object, settings.section, settings.maps},
-                         {context_.programs, context_.files}, settings.program, settings.contents);
+                         {context_.programs, context_.map_files}, settings.program, settings.contents);
   }
 
   void about(std::string_view) {}
