@@ -18,7 +18,6 @@
 #include "userspace/control/flow_events.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/protocol.hpp"
-#include "userspace/control/rule_stats.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/dataplane/metrics.hpp"
@@ -444,7 +443,6 @@ struct ServiceReport {
   // One or the other.
   std::optional<std::vector<StageTableReport>> tables;
   std::optional<std::string> tables_error;
-  std::vector<ProgramReport> programs;
   static void fields(auto& self, auto& field) {
     field("devices", self.devices);
     field.derived("device", self.devices.empty() ? DeviceReport{} : self.devices.front());
@@ -457,7 +455,6 @@ struct ServiceReport {
     field("mirror", self.mirror);
     field("tables", self.tables);
     field("tables_error", self.tables_error);
-    field("programs", self.programs);
   }
 };
 

@@ -8,11 +8,9 @@
 namespace xdpgpu::policy {
 
 // Reads the object of pipelines, in the order of the text. lists: what "@name" may name; files: reads the
-// files that are named, rule_files those of rules, named_by_rules what these name, and programs those of
-// objects.
+// files that are named, rule_files those of rules, and named_by_rules what these name.
 std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
-                                     const NamedFileReader& files, const NamedFileReader& map_files,
-                                     const NamedFilesReader& rule_files, const PathReader& named_by_rules,
-                                     const NamedProgramReader& programs);
+                                     const NamedFileReader& files, const NamedFilesReader& rule_files,
+                                     const PathReader& named_by_rules);
 
 }  // namespace xdpgpu::policy

@@ -52,9 +52,7 @@ struct PolicyShow {
                   .trial = attached.on_trial(),
                   .last_end = attached.plan().last_end};
     if (answer.text.size() <= kMostText) answer.settings = Json::parse(policy::to_json(policy.policy));
-    // A program of an object is behind the object's name.
-    for (const auto& [path, content] : policy.source.files)
-      answer.files[path.substr(0, path.find('\0'))] += content.size();
+    for (const auto& [path, content] : policy.source.files) answer.files[path] = content.size();
     return answer;
   }
 };
