@@ -1,7 +1,6 @@
-# tests/united.cmake: several sources as one translation unit (-DXDPGPU_UNITED=ON). Most of what is compiled is headers:
-# eight sources of the namespaces' tests as one take about twice as long as one of them by itself. A file that changed
-# takes its neighbours along: it is for builds that are made once. Which go together is found out anew at each
-# configuration (tests/united).
+# tests/united.cmake: several sources as one translation unit (-DXDPGPU_UNITED=ON). Most of what is compiled is headers.
+# A file that changed takes its neighbours along: it is for builds that are made once. Which go together is found out
+# anew at each configuration (tests/united).
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 # Names by which one source hides another one's, and types that its unnamed namespace shares with the unit's.

@@ -62,7 +62,7 @@ TEST_F(LimitTest, AddressesOfTwoFamiliesAreNeverOne) {
 
 TEST_F(LimitTest, FillsUpAgain) {
   Program program;
-  // A second, which lies between two runs of a program nowhere, not on an emulated machine that is pressed.
+  // One a second: two runs are never that far apart, not even on an emulated machine that is pressed.
   program.install(limit("src", 1, 1));
   EXPECT_EQ(program.run(from("10.0.0.1")).reason, "pass_default");
   EXPECT_EQ(program.run(from("10.0.0.1")).reason, "drop_limit");

@@ -147,8 +147,7 @@ Result<Value> ip_protocol(std::string_view text) {
   std::string written(text);
   const auto letter = std::find_if(written.begin(), written.end(),
                                    [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-  std::string name(letter, written.end());
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return lower(c); });
+  const std::string name = in_lower_case({letter, written.end()});
   if (const auto found = chosen(std::string_view(name), kNames))
     written = std::string(written.begin(), letter) + std::string(*found);
   const auto numbers = range(written, kU8);

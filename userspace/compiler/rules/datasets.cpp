@@ -18,12 +18,6 @@ constexpr std::string_view kTypes[] = {"string", "md5", "sha256", "ipv4", "ipv6"
 
 tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std::move(text)); }
 
-std::string in_lower_case(std::string_view text) {
-  std::string made(text);
-  std::transform(made.begin(), made.end(), made.begin(), [](char c) { return lower(c); });
-  return made;
-}
-
 // "type string": the word, and what stands behind it; nothing: there is none.
 struct Word {
   std::string_view name;

@@ -256,8 +256,7 @@ constexpr std::pair<std::string_view, Action> kActions[] = {{"alert", Action::al
 }  // namespace
 
 Result<Action> parse_action(std::string_view text) {
-  std::string small(text);
-  std::transform(small.begin(), small.end(), small.begin(), [](char c) { return lower(c); });
+  const std::string small = in_lower_case(text);
   for (const auto& [name, action] : kActions)
     if (name == small) return action;
   return wrong(fmt::format("\"{}\" is no action: write alert, pass, drop or reject", text));

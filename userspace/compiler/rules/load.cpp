@@ -13,12 +13,6 @@ constexpr std::string_view kClass = "config classification:";
 constexpr std::string_view kReference = "config reference:";
 constexpr u8 kUsualPriority = 3;
 
-std::string in_lower_case(std::string_view text) {
-  std::string made(text);
-  std::transform(made.begin(), made.end(), made.begin(), [](char c) { return lower(c); });
-  return made;
-}
-
 Result<void> take_datasets(Rule& rule, Datasets& datasets) {
   Result<void> taken;
   each_dataset(rule, [&](Dataset& one) {

@@ -66,6 +66,12 @@ std::string where(const Place& place) { return fmt::format("{}:{}", place.file, 
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+std::string in_lower_case(std::string_view text) {
+  std::string made(text);
+  std::transform(made.begin(), made.end(), made.begin(), [](char c) { return lower(c); });
+  return made;
+}
+
 bool is_variable(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !text.empty() && is_letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {

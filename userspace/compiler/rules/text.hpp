@@ -54,6 +54,7 @@ Result<RuleParts> split_rule(std::string_view text);
 
 std::string_view trimmed(std::string_view text);
 char lower(char c);
+std::string in_lower_case(std::string_view text);
 // What byte_extract and byte_math may call what they make.
 bool is_variable(std::string_view text);
 // At commas that are outside of square brackets; each part trimmed.
