@@ -23,7 +23,8 @@ struct DeviceCode {
 
 // What this build has for a GPU of that compute capability: machine code if it has some, else PTX, of which
 // machine code is made (userspace/compiler/ptx.hpp). The error says what it was built for. Asks no driver.
-Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability);
+// programs: for pipelines that run programs (Pipelines::runs_programs()), which all others do better without.
+Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability, bool programs = false);
 // Whether that is machine code.
 bool has_machine_code(u32 capability) noexcept;
 

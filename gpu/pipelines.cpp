@@ -120,6 +120,11 @@ void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Stan
   spec.stage = stage;
   spec.entries = u64{image[body + XG_BODY_SETS]} * XG_WAYS;
   spec.words = XG_TABLE_HEAD + u64{image[body + XG_BODY_SETS]} * XG_SET_WORDS + spec.entries * placed.record;
+  if (traits_of(pipeline.stages[stage]).programs) {
+    spec.first = image[body + XG_BODY_FIRST];
+    spec.first_words = image[body + XG_BODY_FIRST_WORDS];
+    spec.words += spec.first_words;
+  }
   // The body says all there is to say of the stage's settings; where what is remembered outlives some of
   // them, its first words do.
   const std::vector<u32>& words = standing.code.words;
@@ -349,6 +354,10 @@ Result<std::shared_ptr<const Pipelines>> Pipelines::link(std::vector<PipelineSet
   pipelines->states_ = std::move(linked->states);
   pipelines->payload_ = std::move(linked->payload);
   pipelines->most_payload_ = pipelines->image_[XG_IMAGE_PAYLOAD_AT];
+  for (const PipelineSettings& pipeline : pipelines->settings_)
+    pipelines->runs_programs_ |=
+        std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
+                    [](const StageSettings& stage) { return traits_of(stage).programs; });
   return pipelines;
 } catch (const std::bad_alloc&) {
   return refuse("there is not enough memory for the pipelines: free some, or use fewer rules");

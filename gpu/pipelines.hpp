@@ -46,6 +46,8 @@ struct StateSpec {
   std::string pipeline;
   u32 stage = 0;  // position in it, from 0
   u64 words = 0;  // of memory
+  // What its last words are at first, in the image: all others are 0.
+  u32 first = 0, first_words = 0;
   u64 entries = 0;
 };
 
@@ -106,6 +108,8 @@ class Pipelines {
   u32 payload_bytes() const noexcept { return most_payload_; }
   // Whether some stage has the trait inspects.
   bool inspects() const noexcept { return image_[XG_IMAGE_INSPECTS_AT] != 0; }
+  // Whether some stage has the trait programs.
+  bool runs_programs() const noexcept { return runs_programs_; }
   // The stages' tables, as the image numbers them.
   const std::vector<StateSpec>& states() const noexcept { return states_; }
 
@@ -118,6 +122,7 @@ class Pipelines {
   std::vector<StateSpec> states_;
   std::vector<u32> payload_;  // by pipeline
   u32 most_payload_ = 0;
+  bool runs_programs_ = false;
   std::shared_ptr<const DeviceCode> code_;
 };
 

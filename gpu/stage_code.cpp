@@ -44,6 +44,7 @@ bool changes_are_apart(const StageCode& code, bool has_table) {
 }  // namespace
 
 bool is_linkable(const StageSettings& stage, const StageCode& code) {
+  if (traits_of(stage).programs) return false;
   const u64 words = code.words.size();
   const auto inside = [&](u64 first, u64 count) { return first <= words && count <= words - first; };
   const Placed& placed = code.placed;

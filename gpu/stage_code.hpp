@@ -60,7 +60,9 @@ struct StageCode {
 };
 
 // Of code that came from elsewhere: whether it can be linked, and the stage then writes nowhere but into its
-// table. What it reads by its words is not followed: wrong ones make wrong verdicts, or end the process.
+// table. What it reads by its words is not followed: wrong ones make wrong verdicts, or end the process. Code
+// of a stage that runs a program (StageTraits::programs) cannot: a device writes where such words lead. It is
+// made where it is linked, of the stage's settings (compile_stage()).
 bool is_linkable(const StageSettings& stage, const StageCode& code);
 
 }  // namespace xdpgpu::gpu

@@ -23,7 +23,7 @@ class States {
   using Held = std::vector<std::shared_ptr<Memory>>;
 
   // The tables of `pipelines`, in their order: those that live, and new ones by make(spec), which returns a
-  // Result<Memory> of spec.words zeroed words. Fails without effect.
+  // Result<Memory> of spec.words words, as the spec says they are at first. Fails without effect.
   template <class Make>
   Result<Held> take(const Pipelines& pipelines, Make make) {
     std::erase_if(tables_, [](const auto& table) { return table.second.expired(); });

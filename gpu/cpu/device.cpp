@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "gpu/cpu/mirror.hpp"
@@ -36,8 +37,12 @@ class CpuDevice final : public Device {
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     try {
-      auto tables =
-          tables_.take(*pipelines, [](const StateSpec& spec) -> Result<Table> { return Table(spec.words); });
+      auto tables = tables_.take(*pipelines, [&](const StateSpec& spec) -> Result<Table> {
+        Table table(spec.words);
+        std::copy_n(pipelines->image().begin() + spec.first, spec.first_words,
+                    table.end() - static_cast<std::ptrdiff_t>(spec.first_words));
+        return table;
+      });
       if (!tables) return tl::unexpected(tables.error());
       Loaded loaded{std::move(pipelines), *std::move(tables), {}};
       for (const auto& table : loaded.tables) {

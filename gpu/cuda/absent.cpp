@@ -23,7 +23,7 @@ Result<std::unique_ptr<Device>> open(const DeviceInfo& info, const DeviceCodes&)
 
 namespace xdpgpu::gpu {
 
-Result<std::shared_ptr<const DeviceCode>> built_in_code(u32) {
+Result<std::shared_ptr<const DeviceCode>> built_in_code(u32, bool) {
   return tl::unexpected(std::string("this build has no CUDA device: build it where nvcc is installed"));
 }
 bool has_machine_code(u32) noexcept { return false; }

@@ -7,7 +7,8 @@
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/device_code.hpp"
 
-// As the build made them (cuda.cmake), the modules of an architecture one behind the other.
+// As the build made them (cuda.cmake), the modules of an architecture one behind the other: kModules', and
+// all but the last of them once more, for pipelines that run programs.
 struct xg_cuda_module {
   const char* begin;
   const char* end;
@@ -19,6 +20,8 @@ extern "C" const xg_cuda_module xg_cuda_modules_begin[], xg_cuda_modules_end[];
 namespace xdpgpu::gpu {
 namespace {
 
+constexpr std::size_t kBuiltModules = 2 * cuda::kModules.size() - 1;
+
 // Machine code runs on GPUs of the same major capability, from its own minor one on; PTX on all later ones.
 bool suits(const xg_cuda_module& module, u32 capability) noexcept {
   if (module.machine_code == 2) return module.architecture == capability;
@@ -29,8 +32,7 @@ bool suits(const xg_cuda_module& module, u32 capability) noexcept {
 // The first of the modules that suit best: machine code before PTX, then the later architecture.
 const xg_cuda_module* best(u32 capability) noexcept {
   const xg_cuda_module* found = nullptr;
-  for (const xg_cuda_module* at = xg_cuda_modules_begin; at < xg_cuda_modules_end;
-       at += cuda::kModules.size()) {
+  for (const xg_cuda_module* at = xg_cuda_modules_begin; at < xg_cuda_modules_end; at += kBuiltModules) {
     if (!suits(*at, capability)) continue;
     const auto rank = [](const xg_cuda_module& module) {
       return std::min(module.machine_code, 1u) * 1000 + module.architecture;
@@ -42,8 +44,7 @@ const xg_cuda_module* best(u32 capability) noexcept {
 
 std::string built_for() {
   std::string all;
-  for (const xg_cuda_module* at = xg_cuda_modules_begin; at < xg_cuda_modules_end;
-       at += cuda::kModules.size())
+  for (const xg_cuda_module* at = xg_cuda_modules_begin; at < xg_cuda_modules_end; at += kBuiltModules)
     all += fmt::format("{}{}.{}{}", all.empty() ? "" : ", ", at->architecture / 10, at->architecture % 10,
                        at->machine_code != 0 ? "" : " and later");
   return all;
@@ -51,7 +52,7 @@ std::string built_for() {
 
 }  // namespace
 
-Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability) {
+Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability, bool programs) {
   const xg_cuda_module* const first = best(capability);
   if (first == nullptr)
     return tl::unexpected(
@@ -59,11 +60,15 @@ Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability) {
                     "(XDPGPU_CUDA_ARCHITECTURES)",
                     capability / 10, capability % 10, built_for()));
   auto code = std::make_shared<DeviceCode>();
-  code->id =
-      fmt::format("built in, {} {}", first->machine_code != 0 ? "machine code" : "PTX", first->architecture);
+  code->id = fmt::format("built in{}, {} {}", programs ? " for programs" : "",
+                         first->machine_code != 0 ? "machine code" : "PTX", first->architecture);
   code->architecture = capability;
-  for (const xg_cuda_module& module : std::span(first, cuda::kModules.size()))
+  // Mirrored packets meet no program: what watches them there is once.
+  for (std::size_t i = 0; i < cuda::kModules.size(); i++) {
+    const bool again = programs && i + 1 < cuda::kModules.size();
+    const xg_cuda_module& module = first[again ? cuda::kModules.size() + i : i];
     code->modules.emplace_back(module.begin, module.end);
+  }
   return code;
 }
 

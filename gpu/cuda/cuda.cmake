@@ -33,7 +33,8 @@ function(target_cuda_sources target)
 endfunction()
 
 # target_cuda_modules(<target> <file.cu>...): compiles kernel files of this folder into modules that the target has in it
-# as bytes, for each of XDPGPU_CUDA_ARCHITECTURES a module a file: gpu/cuda/kernels.cpp loads them.
+# as bytes, for each of XDPGPU_CUDA_ARCHITECTURES a module a file: gpu/cuda/kernels.cpp loads them. A file with
+# "programs:" in front is compiled for pipelines that run programs (gpu/stages/program/device.h).
 function(target_cuda_modules target)
   get_property(nvcc GLOBAL PROPERTY XDPGPU_NVCC)
   list(FILTER nvcc EXCLUDE REGEX "^-gencode")
@@ -58,14 +59,19 @@ function(target_cuda_modules target)
       set(machine_code 2)
     endif()
     foreach(file IN LISTS ARGN)
+      string(REGEX REPLACE "[/.:]" _ name ${file}_${architecture})
+      set(programs)
+      if(file MATCHES "^programs:(.*)$")
+        set(file ${CMAKE_MATCH_1})
+        set(programs -DXG_WITH_PROGRAMS=1 -DXG_PROGRAM_LINES=1u)
+      endif()
       set(source ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-      string(REGEX REPLACE "[/.]" _ name ${file}_${architecture})
       string(REPLACE - _ name ${name})
       set(module ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin)
       string(REPLACE sm_ compute_ virtual ${code})
       add_custom_command(
         OUTPUT ${module}
-        COMMAND ${nvcc} ${includes} -gencode=arch=${virtual},code=${code} -MD -MF ${module}.d -MT ${module} -fatbin ${source} -o
+        COMMAND ${nvcc} ${includes} ${programs} -gencode=arch=${virtual},code=${code} -MD -MF ${module}.d -MT ${module} -fatbin ${source} -o
                 ${module}
         DEPENDS ${source}
         DEPFILE ${module}.d
@@ -121,8 +127,9 @@ if(cuda_possible)
   endforeach()
   set_property(GLOBAL PROPERTY XDPGPU_NVCC ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags})
   enable_language(ASM)
-  # In the order of kModules (kernels.hpp).
-  target_cuda_modules(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu)
+  # In the order of kModules (kernels.hpp), and of built_in_code.cpp.
+  target_cuda_modules(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu
+                      programs:cuda/kernel.cu programs:cuda/posted.cu programs:cuda/resident.cu)
   target_sources(${gpu_library} PRIVATE cuda/built_in_code.cpp cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/kernels.cpp
                                      cuda/launch.cpp cuda/loaded.cpp cuda/memory.cpp cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
                                      cuda/stream_wait.cpp cuda/ways.cpp)

@@ -250,7 +250,12 @@ class CudaDevice final : public Device {
   // Loads the code that the pipelines bring, where it is not there yet. What no generation needs any more
   // goes in the same pause.
   Result<std::shared_ptr<const Kernels>> kernels_of(const Pipelines& pipelines) {
-    const auto& code = pipelines.code();
+    auto code = pipelines.code();
+    if (code == nullptr && pipelines.runs_programs()) {
+      auto own = built_in_code(capability_, true);
+      if (!own) return tl::unexpected(own.error());
+      code = *std::move(own);
+    }
     if (code == nullptr || code->id == shared_.kernels->id()) return shared_.kernels;
     for (const auto& one : shared_.brought)
       if (one->id() == code->id) return one;

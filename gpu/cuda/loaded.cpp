@@ -10,7 +10,13 @@ Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines,
   const u64 bytes = words.size() * sizeof(u32);
   Loaded loaded;
   auto tables = states.take(*pipelines, [&](const StateSpec& spec) {
-    return DeviceMemory::create(spec.words * sizeof(u32), nullptr, stream);
+    auto table = DeviceMemory::create(spec.words * sizeof(u32), nullptr, stream);
+    if (!table || spec.first_words == 0) return table;
+    if (const cudaError_t error = table->write((spec.words - spec.first_words) * sizeof(u32),
+                                               &words[spec.first], u64{spec.first_words} * sizeof(u32));
+        error != cudaSuccess)
+      return Result<DeviceMemory>(failure("filling device memory", error));
+    return table;
   });
   if (!tables) return tl::unexpected(tables.error());
   auto image = tables->empty() ? DeviceMemory::create(bytes, words.data(), stream)

@@ -84,7 +84,7 @@ class Interpreter {
   }
 
   ProgramFault step() {
-    if (++run_.steps > kMostProgramSteps) return ProgramFault::too_many_instructions;
+    if (++run_.steps > run_.packet.most_steps) return ProgramFault::too_many_instructions;
     if (next_ >= code().size()) return ProgramFault::outside_program;
     const Instruction& i = code()[next_++];
     if (i.destination > 10 || i.source > 10) return ProgramFault::unknown_instruction;
@@ -346,6 +346,8 @@ std::string_view name_of(ProgramFault fault) {
       return "too_many_instructions";
     case ProgramFault::too_many_calls:
       return "too_many_calls";
+    case ProgramFault::writes_packet:
+      return "writes_packet";
   }
   return "unknown";
 }

@@ -40,8 +40,9 @@ enum class ProgramFault : u32 {
   unknown_helper,         // a call of a helper that we do not have
   wrong_map,              // a helper was given no map, or one of a type that it does not take
   outside_program,        // a jump or a call to where there is no instruction
-  too_many_instructions,  // kMostProgramSteps
+  too_many_instructions,  // ProgramPacket::most_steps
   too_many_calls,         // kMostProgramFrames functions deep
+  writes_packet,          // ProgramPacket::is_kept
 };
 std::string_view name_of(ProgramFault fault);
 
@@ -75,6 +76,8 @@ struct ProgramPacket {
   u64 time_ns = 0;
   // get_prandom_u32: a hash of the packet and a seed, the same for all calls of its run.
   u32 random = 0;
+  u64 most_steps = kMostProgramSteps;
+  bool is_kept = false;  // a store into its bytes or its metadata ends the program
 };
 
 // Where XDP_REDIRECT goes: what the last call of redirect or redirect_map that found something said. A call

@@ -54,6 +54,7 @@ ProgramFault ProgramMemory::bytes_at(u64 address, u64 bytes, bool writes, std::s
   const u32 object = object_of(address), offset = offset_of(address);
   if (object == kPacket) {
     if (!inside(offset, bytes, meta_, end_)) return ProgramFault::out_of_bounds;
+    if (writes && input_->is_kept) return ProgramFault::writes_packet;
     found = std::span(frame_).subspan(offset, bytes);
   } else if (object >= kStack && object < kStack + functions_) {
     if (!inside(offset, bytes, 0, kProgramStackBytes)) return ProgramFault::out_of_bounds;

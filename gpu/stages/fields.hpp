@@ -23,6 +23,7 @@
 //   port(key, name, used, index, sentence, say)      an attached interface; used and index: known once it is
 //   action(key, action, name, index, words, sentence, say)  one of the words, or {"redirect": INTERFACE}
 //   text(key, value, sentence, say)                  a name for people, up to 128 bytes
+//   file(key, value, sentence, say)                  a file's, relative to the policy
 //   mac(key, value, sentence, say)                   and mac(key, value, given, sentence, say)
 //   host(key, prefix, sentence, say)                 one address; a length of 0: none
 //   source(key, prefix, family, least, sentence, say)  an address, or a network of so many bits at least

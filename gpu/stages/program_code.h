@@ -15,12 +15,12 @@
 
 #include "gpu/stages/program_helpers.h"
 
-XG_FN void xg_program_forget(XG_INOUT(xg_program_machine) m) {
+XG_FN void xg_program_forget(XG_PROGRAM_MACHINE) {
   for (u32 i = 1u; i < 6u; i++) m.r[i] = u64(0);
 }
 
 /* The last function is at its beginning, at instruction `at`: it has a stack, all 0, as large as it needs. */
-XG_FN void xg_program_begin(XG_INOUT(xg_program_machine) m, u32 at) {
+XG_FN void xg_program_begin(XG_PROGRAM_MACHINE, u32 at) {
   const u32 last = m.frames - 1u;
   const u32 from = last == 0u ? 0u : m.stack_from[last - 1u] + m.stack_bytes[last - 1u];
   u32 bytes = ((m.code.v[at * 4u] >> 24) & 0x7fu) * 8u;
@@ -32,7 +32,7 @@ XG_FN void xg_program_begin(XG_INOUT(xg_program_machine) m, u32 at) {
   m.next = at;
 }
 /* A call of what begins at `at`. */
-XG_FN void xg_program_enter(XG_INOUT(xg_program_machine) m, u32 at) {
+XG_FN void xg_program_enter(XG_PROGRAM_MACHINE, u32 at) {
   if (m.frames == XG_PROGRAM_FRAMES) {
     m.fault = XG_PROGRAM_TOO_MANY_CALLS;
     return;
@@ -43,18 +43,18 @@ XG_FN void xg_program_enter(XG_INOUT(xg_program_machine) m, u32 at) {
   for (u32 i = 0u; i < 4u; i++) m.saved[m.frames * 4u + i] = m.r[6u + i];
   m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + m.frames, XG_PROGRAM_STACK);
   m.frames++;
-  xg_program_begin(m, at);
+  xg_program_begin(XG_PROGRAM_IT, at);
 }
 
 /* One of a loop's calls begins. */
-XG_FN void xg_program_take_turn(XG_INOUT(xg_program_machine) m) {
+XG_FN void xg_program_take_turn(XG_PROGRAM_MACHINE) {
   const u32 last = m.frames - 1u;
-  xg_program_forget(m);
+  xg_program_forget(XG_PROGRAM_IT);
   m.r[1] = m.loop_turn[last];
   m.r[2] = m.loop_context[last];
-  xg_program_begin(m, m.loop_function[last]);
+  xg_program_begin(XG_PROGRAM_IT, m.loop_function[last]);
 }
-XG_FN void xg_program_loop(XG_INOUT(xg_program_machine) m) {
+XG_FN void xg_program_loop(XG_PROGRAM_MACHINE) {
   const u64 turns = m.r[1], context = m.r[3];
   const u32 function = xg_program_low(m.r[2]);
   if (u32(m.r[2] >> 32) != XG_PROGRAM_FUNCTION || function >= m.tables.v[XG_PROGRAM_TABLE_INSTRUCTIONS]) {
@@ -65,26 +65,26 @@ XG_FN void xg_program_loop(XG_INOUT(xg_program_machine) m) {
     /* Of the two errors one is of 64 bits and one of 32. */
     m.r[0] = turns == u64(0) ? u64(0) : u64(0u - XG_PROGRAM_E2BIG);
     if (m.r[4] != u64(0)) m.r[0] = xg_program_error(XG_PROGRAM_EINVAL);
-    xg_program_forget(m);
+    xg_program_forget(XG_PROGRAM_IT);
     return;
   }
-  xg_program_enter(m, function);
+  xg_program_enter(XG_PROGRAM_IT, function);
   if (m.fault != 0u) return;
   const u32 last = m.frames - 1u;
   m.loop_turns[last] = turns;
   m.loop_turn[last] = u64(0);
   m.loop_function[last] = function;
   m.loop_context[last] = context;
-  xg_program_take_turn(m);
+  xg_program_take_turn(XG_PROGRAM_IT);
 }
 
-XG_FN void xg_program_leave(XG_INOUT(xg_program_machine) m) {
+XG_FN void xg_program_leave(XG_PROGRAM_MACHINE) {
   const u32 last = m.frames - 1u;
   const bool loops = m.loop_turns[last] != u64(0);
   if (loops) {
     m.loop_turn[last] += u64(1);
     if (m.r[0] == u64(0) && m.loop_turn[last] < m.loop_turns[last]) {
-      xg_program_take_turn(m);
+      xg_program_take_turn(XG_PROGRAM_IT);
       return;
     }
   }
@@ -94,14 +94,14 @@ XG_FN void xg_program_leave(XG_INOUT(xg_program_machine) m) {
   for (u32 i = 0u; i < 4u; i++) m.r[6u + i] = m.saved[last * 4u + i];
   m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + last - 1u, XG_PROGRAM_STACK);
   m.next = m.return_to[last];
-  xg_program_forget(m);
+  xg_program_forget(XG_PROGRAM_IT);
 }
 
 /* The other program takes this function's place. Where there is none, this one goes on. */
-XG_FN void xg_program_tail_call(XG_INOUT(xg_program_machine) m) {
+XG_FN void xg_program_tail_call(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
-  if (!xg_program_map_at(m, m.r[2], map)) return;
-  if (xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_PROGRAMS) {
+  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[2], map)) return;
+  if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_PROGRAMS) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return;
   }
@@ -110,10 +110,10 @@ XG_FN void xg_program_tail_call(XG_INOUT(xg_program_machine) m) {
     return;
   }
   const u32 index = xg_program_low(m.r[3]);
-  xg_program_forget(m);
+  xg_program_forget(XG_PROGRAM_IT);
   u32 program = 0u;
-  if (index < xg_program_map_word(m, map, XG_PROGRAM_MAP_ENTRIES))
-    program = m.state.v[xg_program_value_at(m, map, index)];
+  if (index < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES))
+    program = m.state.v[xg_program_value_at(XG_PROGRAM_IT, map, index)];
   if (program == 0u || m.tails >= XG_PROGRAM_TAIL_CALLS) return;
   if (program > m.tables.v[XG_PROGRAM_TABLE_PROGRAMS]) {
     m.fault = XG_PROGRAM_OUTSIDE;
@@ -121,10 +121,10 @@ XG_FN void xg_program_tail_call(XG_INOUT(xg_program_machine) m) {
   }
   m.tails++;
   m.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
-  xg_program_begin(m, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program - 1u]);
+  xg_program_begin(XG_PROGRAM_IT, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program - 1u]);
 }
 
-XG_FN void xg_program_step(XG_INOUT(xg_program_machine) m) {
+XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
   const u32 at = m.next * 4u;
   const u32 flags = m.code.v[at], what = m.code.v[at + 1u];
   const u32 operation = flags & 0xffu, d = (flags >> 8) & 15u, s = (flags >> 12) & 15u;
@@ -138,15 +138,15 @@ XG_FN void xg_program_step(XG_INOUT(xg_program_machine) m) {
   } else if (operation <= XG_PROGRAM_JA) {
     if (xg_program_holds(operation, flags, m.r[d], operand)) m.next = what;
   } else if (operation == XG_PROGRAM_LOAD) {
-    const u64 value = xg_program_load(m, m.r[s] + offset, bytes);
+    const u64 value = xg_program_load(XG_PROGRAM_IT, m.r[s] + offset, bytes);
     m.r[d] = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(value, bytes * 8u) : value;
   } else if (operation == XG_PROGRAM_STORE) {
-    xg_program_store(m, m.r[d] + offset, bytes, operand);
+    xg_program_store(XG_PROGRAM_IT, m.r[d] + offset, bytes, operand);
   } else if (operation == XG_PROGRAM_ATOMIC) {
     const u32 change = u32(immediate & u64(0xffu));
-    const u64 before = xg_program_load(m, m.r[d] + offset, bytes);
+    const u64 before = xg_program_load(XG_PROGRAM_IT, m.r[d] + offset, bytes);
     const u64 after = xg_program_changed(change, before, m.r[s], xg_program_cut(m.r[0], bytes * 8u));
-    if (m.fault == 0u) xg_program_store(m, m.r[d] + offset, bytes, after);
+    if (m.fault == 0u) xg_program_store(XG_PROGRAM_IT, m.r[d] + offset, bytes, after);
     if ((change & 0xf0u) == 0xf0u)
       m.r[0] = before;
     else if ((change & 1u) != 0u)
@@ -155,24 +155,24 @@ XG_FN void xg_program_step(XG_INOUT(xg_program_machine) m) {
     m.r[d] = immediate;
     m.next++; /* its second half, which is no instruction */
   } else if (operation == XG_PROGRAM_CALL) {
-    xg_program_enter(m, what);
+    xg_program_enter(XG_PROGRAM_IT, what);
   } else if (operation == XG_PROGRAM_EXIT) {
-    xg_program_leave(m);
+    xg_program_leave(XG_PROGRAM_IT);
   } else if (operation == XG_PROGRAM_TAIL_CALL) {
-    xg_program_tail_call(m);
+    xg_program_tail_call(XG_PROGRAM_IT);
   } else if (operation == XG_PROGRAM_LOOP) {
-    xg_program_loop(m);
+    xg_program_loop(XG_PROGRAM_IT);
   } else if (operation == XG_PROGRAM_NONE) {
     m.fault = XG_PROGRAM_UNKNOWN_INSTRUCTION;
   } else {
-    m.r[0] = xg_program_help(m, operation);
-    xg_program_forget(m);
+    m.r[0] = xg_program_help(XG_PROGRAM_IT, operation);
+    xg_program_forget(XG_PROGRAM_IT);
   }
 }
 
 /* Runs a program for the machine's packet, of which the first two groups are set. R0 is the action, where
  * `fault` is 0. With the action XDP_REDIRECT `redirect_to` says where. */
-XG_FN void xg_program_run(XG_INOUT(xg_program_machine) m, u32 program) {
+XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
   for (u32 i = 0u; i < 11u; i++) m.r[i] = u64(0);
   m.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
   m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS, XG_PROGRAM_STACK);
@@ -188,15 +188,15 @@ XG_FN void xg_program_run(XG_INOUT(xg_program_machine) m, u32 program) {
   m.loop_turns[0] = u64(0);
   m.loop_context[0] = u64(0);
   m.frames = 1u;
-  xg_program_begin(m, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program]);
+  xg_program_begin(XG_PROGRAM_IT, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program]);
   while (m.frames != 0u && m.fault == 0u) {
     m.steps++;
-    if (m.steps > XG_PROGRAM_STEPS)
+    if (m.steps > m.most_steps)
       m.fault = XG_PROGRAM_TOO_MANY_STEPS;
     else
-      xg_program_step(m);
+      xg_program_step(XG_PROGRAM_IT);
   }
-  if (m.gives_back != 0u) xg_program_give_back(m);
+  if (m.gives_back != 0u) xg_program_give_back(XG_PROGRAM_IT);
 }
 
 #endif

@@ -13,28 +13,29 @@ XG_FN u32 xg_program_added(u32 a, u32 b) {
   return sum + (sum < a ? 1u : 0u);
 }
 /* In ones' complement, of words from an address on; what is missing of the last one is 0. */
-XG_SELDOM u32 xg_program_sum(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes, u32 first) {
+XG_SELDOM u32 xg_program_sum(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u32 first) {
   xg_program_place place;
   u32 sum = first;
-  if (bytes == 0u || m.fault != 0u || !xg_program_find(m, address, bytes, false, place)) return sum;
+  if (bytes == 0u || m.fault != 0u || !xg_program_find(XG_PROGRAM_IT, address, bytes, false, place))
+    return sum;
   m.steps += bytes / 8u;
   for (u32 done = 0u; done < bytes; done += 4u) {
     const u32 count = bytes - done < 4u ? bytes - done : 4u;
-    sum = xg_program_added(sum, xg_program_low(xg_program_read(m, place, count)));
+    sum = xg_program_added(sum, xg_program_low(xg_program_read(XG_PROGRAM_IT, place, count)));
     place.at += 4u;
   }
   return sum;
 }
-XG_SELDOM u64 xg_program_csum_diff(XG_INOUT(xg_program_machine) m) {
+XG_SELDOM u64 xg_program_csum_diff(XG_PROGRAM_MACHINE) {
   const u32 from = xg_program_low(m.r[2]), to = xg_program_low(m.r[4]);
   u32 sum = xg_program_low(m.r[5]);
   if (from != 0u && to != 0u) {
-    const u32 taken = xg_program_sum(m, m.r[1], from, 0u);
-    sum = xg_program_added(xg_program_sum(m, m.r[3], to, sum), ~taken);
+    const u32 taken = xg_program_sum(XG_PROGRAM_IT, m.r[1], from, 0u);
+    sum = xg_program_added(xg_program_sum(XG_PROGRAM_IT, m.r[3], to, sum), ~taken);
   } else if (from != 0u) {
-    sum = ~xg_program_sum(m, m.r[1], from, ~sum);
+    sum = ~xg_program_sum(XG_PROGRAM_IT, m.r[1], from, ~sum);
   } else {
-    sum = xg_program_sum(m, m.r[3], to, sum);
+    sum = xg_program_sum(XG_PROGRAM_IT, m.r[3], to, sum);
   }
   sum = (sum & 0xffffu) + (sum >> 16);
   sum = (sum & 0xffffu) + (sum >> 16);
@@ -44,13 +45,13 @@ XG_SELDOM u64 xg_program_csum_diff(XG_INOUT(xg_program_machine) m) {
 /* `by`: with its sign, as 32 bits. A packet is never shorter than XG_PROGRAM_LEAST. */
 /* Whether the metadata, moved by so much, would stand in what the kernel keeps of the headroom: there they
  * may stand as they come. */
-XG_FN bool xg_program_is_beyond_headroom(XG_IN(xg_program_machine) m, u32 by) {
+XG_FN bool xg_program_is_beyond_headroom(XG_PROGRAM_MACHINE_READ, u32 by) {
   return ((by & 0x80000000u) != 0u && 0u - by > m.meta) || m.meta + by < XG_PROGRAM_KEPT;
 }
-XG_SELDOM u64 xg_program_adjust_head(XG_INOUT(xg_program_machine) m, u32 by) {
+XG_SELDOM u64 xg_program_adjust_head(XG_PROGRAM_MACHINE, u32 by) {
   const u32 metadata = m.data - m.meta;
   const bool less = (by & 0x80000000u) != 0u;
-  if (xg_program_is_beyond_headroom(m, by) || (!less && by > m.end - XG_PROGRAM_LEAST - m.data))
+  if (xg_program_is_beyond_headroom(XG_PROGRAM_IT, by) || (!less && by > m.end - XG_PROGRAM_LEAST - m.data))
     return xg_program_error(XG_PROGRAM_EINVAL);
   xg_program_place from, to;
   from.memory = XG_PROGRAM_IN_FRAME;
@@ -59,16 +60,16 @@ XG_SELDOM u64 xg_program_adjust_head(XG_INOUT(xg_program_machine) m, u32 by) {
     /* Upwards the last ones first: they are where others come. */
     from.at = m.meta + (less ? i : metadata - 4u - i);
     to.at = from.at + by;
-    xg_program_write(m, to, 4u, xg_program_read(m, from, 4u));
+    xg_program_write(XG_PROGRAM_IT, to, 4u, xg_program_read(XG_PROGRAM_IT, from, 4u));
   }
   m.data += by;
   m.meta += by;
   m.steps += metadata / 8u;
   return u64(0);
 }
-XG_SELDOM u64 xg_program_adjust_meta(XG_INOUT(xg_program_machine) m, u32 by) {
+XG_SELDOM u64 xg_program_adjust_meta(XG_PROGRAM_MACHINE, u32 by) {
   const bool less = (by & 0x80000000u) != 0u;
-  if (xg_program_is_beyond_headroom(m, by) || (!less && by > m.data - m.meta))
+  if (xg_program_is_beyond_headroom(XG_PROGRAM_IT, by) || (!less && by > m.data - m.meta))
     return xg_program_error(XG_PROGRAM_EINVAL);
   const u32 metadata = m.data - (m.meta + by);
   if ((metadata & 3u) != 0u || metadata > XG_PROGRAM_MOST_METADATA)
@@ -76,7 +77,7 @@ XG_SELDOM u64 xg_program_adjust_meta(XG_INOUT(xg_program_machine) m, u32 by) {
   m.meta += by;
   return u64(0);
 }
-XG_SELDOM u64 xg_program_adjust_tail(XG_INOUT(xg_program_machine) m, u32 by) {
+XG_SELDOM u64 xg_program_adjust_tail(XG_PROGRAM_MACHINE, u32 by) {
   const bool less = (by & 0x80000000u) != 0u;
   if (less ? 0u - by > m.end - m.data - XG_PROGRAM_LEAST : by > XG_PROGRAM_FRAME - m.end)
     return xg_program_error(XG_PROGRAM_EINVAL);
@@ -92,8 +93,8 @@ XG_SELDOM u64 xg_program_adjust_tail(XG_INOUT(xg_program_machine) m, u32 by) {
     while (at < end) {
       const u32 next = (at / 4u + 1u) * 4u < end ? (at / 4u + 1u) * 4u : end;
       place.at = at;
-      if (xg_program_own_line(m, at / (XG_PROGRAM_LINE_WORDS * 4u)) != 0u)
-        xg_program_write(m, place, next - at, u64(0));
+      if (xg_program_own_line(XG_PROGRAM_IT, at / (XG_PROGRAM_LINE_WORDS * 4u)) != 0u)
+        xg_program_write(XG_PROGRAM_IT, place, next - at, u64(0));
       at = next;
     }
   }
@@ -103,47 +104,51 @@ XG_SELDOM u64 xg_program_adjust_tail(XG_INOUT(xg_program_machine) m, u32 by) {
 }
 
 /* A pointer to a map. False, with the fault: it is none. */
-XG_FN bool xg_program_map_at(XG_INOUT(xg_program_machine) m, u64 pointer, XG_INOUT(u32) map) {
+XG_FN bool xg_program_map_at(XG_PROGRAM_MACHINE, u64 pointer, XG_INOUT(u32) map) {
   map = u32(pointer >> 32) - XG_PROGRAM_MAPS;
   if (map < m.tables.v[XG_PROGRAM_TABLE_MAPS] && xg_program_low(pointer) == 0u) return true;
   m.fault = XG_PROGRAM_WRONG_MAP;
   return false;
 }
 /* A helper's buffer. */
-XG_FN bool xg_program_buffer(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes,
-                             XG_INOUT(xg_program_place) place) {
+XG_FN bool xg_program_buffer(XG_PROGRAM_MACHINE, u64 address, u32 bytes, XG_INOUT(xg_program_place) place) {
   m.steps += bytes / 8u;
-  return xg_program_find(m, address, bytes, false, place);
+  return xg_program_find(XG_PROGRAM_IT, address, bytes, false, place);
 }
-XG_SELDOM u64 xg_program_look_up(XG_INOUT(xg_program_machine) m) {
+XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
   xg_program_place place;
-  if (!xg_program_map_at(m, m.r[1], map)) return u64(0);
-  if (xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_PROGRAMS) {
+  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[1], map)) return u64(0);
+  if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_PROGRAMS) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return u64(0);
   }
-  if (!xg_program_buffer(m, m.r[2], xg_program_map_word(m, map, XG_PROGRAM_MAP_KEY), place)) return u64(0);
-  const xg_program_key key = xg_program_key_of(m, map, place);
-  return xg_program_get(m, map, key);
+  if (!xg_program_buffer(XG_PROGRAM_IT, m.r[2], xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY),
+                         place))
+    return u64(0);
+  const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, place);
+  return xg_program_get(XG_PROGRAM_IT, map, key);
 }
-XG_SELDOM u64 xg_program_change(XG_INOUT(xg_program_machine) m, bool erases) {
+XG_SELDOM u64 xg_program_change(XG_PROGRAM_MACHINE, bool erases) {
   u32 map = 0u;
   xg_program_place key_place, value;
-  if (!xg_program_map_at(m, m.r[1], map)) return u64(0);
-  const u32 flags = xg_program_map_word(m, map, XG_PROGRAM_MAP_FLAGS);
+  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[1], map)) return u64(0);
+  const u32 flags = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FLAGS);
   if ((flags & XG_PROGRAM_NOT_FOR_UPDATES) != 0u) m.fault = XG_PROGRAM_WRONG_MAP;
   if (m.fault == 0u && (flags & XG_PROGRAM_VALUES_READ_ONLY) != 0u) m.fault = XG_PROGRAM_READ_ONLY;
   if (m.fault != 0u ||
-      !xg_program_buffer(m, m.r[2], xg_program_map_word(m, map, XG_PROGRAM_MAP_KEY), key_place))
+      !xg_program_buffer(XG_PROGRAM_IT, m.r[2], xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY),
+                         key_place))
     return u64(0);
-  const xg_program_key key = xg_program_key_of(m, map, key_place);
-  if (erases) return xg_program_drop(m, map, key);
-  if (!xg_program_buffer(m, m.r[3], xg_program_map_word(m, map, XG_PROGRAM_MAP_VALUE), value)) return u64(0);
-  return xg_program_put(m, map, key, value, m.r[4]);
+  const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
+  if (erases) return xg_program_drop(XG_PROGRAM_IT, map, key);
+  if (!xg_program_buffer(XG_PROGRAM_IT, m.r[3], xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE),
+                         value))
+    return u64(0);
+  return xg_program_put(XG_PROGRAM_IT, map, key, value, m.r[4]);
 }
 
-XG_FN u64 xg_program_redirect(XG_INOUT(xg_program_machine) m) {
+XG_FN u64 xg_program_redirect(XG_PROGRAM_MACHINE) {
   if (m.r[2] != u64(0)) return u64(0);
   m.redirect_to = 1u;
   m.redirect_map = 0u;
@@ -152,10 +157,10 @@ XG_FN u64 xg_program_redirect(XG_INOUT(xg_program_machine) m) {
   m.redirect_flags = 0u;
   return u64(XG_PROGRAM_REDIRECTED);
 }
-XG_SELDOM u64 xg_program_redirect_map(XG_INOUT(xg_program_machine) m) {
+XG_SELDOM u64 xg_program_redirect_map(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
-  if (!xg_program_map_at(m, m.r[1], map)) return u64(0);
-  const u32 type = xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE);
+  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[1], map)) return u64(0);
+  const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
   if (type != XG_PROGRAM_DEVMAP && type != XG_PROGRAM_DEVMAP_HASH) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return u64(0);
@@ -167,8 +172,8 @@ XG_SELDOM u64 xg_program_redirect_map(XG_INOUT(xg_program_machine) m) {
   const u32 wanted = xg_program_low(flags);
   u32 ifindex = 0u;
   if ((wanted & XG_PROGRAM_BROADCAST) == 0u) {
-    const u64 found = xg_program_get(m, map, xg_program_number_key(xg_program_low(m.r[2])));
-    if (found != u64(0)) ifindex = xg_program_low(xg_program_load(m, found, 4u));
+    const u64 found = xg_program_get(XG_PROGRAM_IT, map, xg_program_number_key(xg_program_low(m.r[2])));
+    if (found != u64(0)) ifindex = xg_program_low(xg_program_load(XG_PROGRAM_IT, found, 4u));
     if (ifindex == 0u) {
       /* Of an earlier call the number stays, as an interface's. */
       if (m.redirect_to == 2u) m.redirect_ifindex = m.redirect_key;
@@ -187,24 +192,24 @@ XG_SELDOM u64 xg_program_redirect_map(XG_INOUT(xg_program_machine) m) {
   return u64(XG_PROGRAM_REDIRECTED);
 }
 
-XG_FN u64 xg_program_help(XG_INOUT(xg_program_machine) m, u32 operation) {
+XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
   const u32 by = xg_program_low(m.r[2]);
-  if (operation == XG_PROGRAM_LOOK_UP) return xg_program_look_up(m);
-  if (operation == XG_PROGRAM_UPDATE) return xg_program_change(m, false);
-  if (operation == XG_PROGRAM_ERASE) return xg_program_change(m, true);
-  if (operation == XG_PROGRAM_CSUM_DIFF) return xg_program_csum_diff(m);
+  if (operation == XG_PROGRAM_LOOK_UP) return xg_program_look_up(XG_PROGRAM_IT);
+  if (operation == XG_PROGRAM_UPDATE) return xg_program_change(XG_PROGRAM_IT, false);
+  if (operation == XG_PROGRAM_ERASE) return xg_program_change(XG_PROGRAM_IT, true);
+  if (operation == XG_PROGRAM_CSUM_DIFF) return xg_program_csum_diff(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_TIME) return m.time;
   if (operation == XG_PROGRAM_RANDOM) return u64(m.random);
   if (operation == XG_PROGRAM_QUEUE) return u64(m.queue);
-  if (operation == XG_PROGRAM_REDIRECT) return xg_program_redirect(m);
-  if (operation == XG_PROGRAM_REDIRECT_MAP) return xg_program_redirect_map(m);
+  if (operation == XG_PROGRAM_REDIRECT) return xg_program_redirect(XG_PROGRAM_IT);
+  if (operation == XG_PROGRAM_REDIRECT_MAP) return xg_program_redirect_map(XG_PROGRAM_IT);
   if (m.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return u64(0);
   }
-  if (operation == XG_PROGRAM_ADJUST_HEAD) return xg_program_adjust_head(m, by);
-  if (operation == XG_PROGRAM_ADJUST_META) return xg_program_adjust_meta(m, by);
-  return xg_program_adjust_tail(m, by);
+  if (operation == XG_PROGRAM_ADJUST_HEAD) return xg_program_adjust_head(XG_PROGRAM_IT, by);
+  if (operation == XG_PROGRAM_ADJUST_META) return xg_program_adjust_meta(XG_PROGRAM_IT, by);
+  return xg_program_adjust_tail(XG_PROGRAM_IT, by);
 }
 
 #endif

@@ -102,9 +102,9 @@ XG_FN bool xg_program_is_table(u32 type) {
          type == XG_PROGRAM_TRIE || type == XG_PROGRAM_DEVMAP_HASH;
 }
 /* Of a map's element: where its words begin. */
-XG_FN u32 xg_program_element(XG_IN(xg_program_machine) m, u32 map, u32 slot) {
-  return xg_program_map_word(m, map, XG_PROGRAM_MAP_ELEMENTS) +
-         slot * xg_program_map_word(m, map, XG_PROGRAM_MAP_ELEMENT_WORDS);
+XG_FN u32 xg_program_element(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
+  return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ELEMENTS) +
+         slot * xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ELEMENT_WORDS);
 }
 
 /* Those bits of a key's word that count. A prefix's first bit is its first byte's highest. */
@@ -115,29 +115,29 @@ XG_FN u32 xg_program_key_mask(XG_IN(xg_program_key) key, u32 index) {
   const u32 bits = key.first - before;
   return bits >= 32u ? ~0u : xg_swap32(~(~0u >> bits));
 }
-XG_FN u32 xg_program_key_word(XG_IN(xg_program_machine) m, XG_IN(xg_program_key) key, u32 index) {
+XG_FN u32 xg_program_key_word(XG_PROGRAM_MACHINE_READ, XG_IN(xg_program_key) key, u32 index) {
   if (index == 0u) return key.first;
   const u32 mask = xg_program_key_mask(key, index);
   if (mask == 0u) return 0u;
   xg_program_place at = key.place;
   at.at += index * 4u;
   const u32 left = key.bytes - index * 4u;
-  return xg_program_low(xg_program_read(m, at, left < 4u ? left : 4u)) & mask;
+  return xg_program_low(xg_program_read(XG_PROGRAM_IT, at, left < 4u ? left : 4u)) & mask;
 }
 /* Words of a key that count. */
 XG_FN u32 xg_program_key_words(XG_IN(xg_program_key) key) {
   return key.is_prefix != 0u ? 1u + (key.first + 31u) / 32u : (key.bytes + 3u) / 4u;
 }
 
-XG_FN u32 xg_program_hash(XG_IN(xg_program_machine) m, u32 map, XG_IN(xg_program_key) key) {
+XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key) key) {
   const u64 k0 = (u64(m.state.v[XG_PROGRAM_STATE_KEY + 1u]) << 32) | u64(m.state.v[XG_PROGRAM_STATE_KEY]);
   const u64 k1 =
       (u64(m.state.v[XG_PROGRAM_STATE_KEY + 3u]) << 32) | u64(m.state.v[XG_PROGRAM_STATE_KEY + 2u]);
   const u32 words = xg_program_key_words(key);
   XG_SIP_BEGIN(k0, k1);
   for (u32 i = 0u; i < words; i += 2u) {
-    u64 word = u64(xg_program_key_word(m, key, i));
-    if (i + 1u < words) word |= u64(xg_program_key_word(m, key, i + 1u)) << 32;
+    u64 word = u64(xg_program_key_word(XG_PROGRAM_IT, key, i));
+    if (i + 1u < words) word |= u64(xg_program_key_word(XG_PROGRAM_IT, key, i + 1u)) << 32;
     XG_SIP_WORD(word);
   }
   /* Maps have hashes of their own, too. */
@@ -147,20 +147,21 @@ XG_FN u32 xg_program_hash(XG_IN(xg_program_machine) m, u32 map, XG_IN(xg_program
   return xg_program_low(v0 ^ v1 ^ v2 ^ v3);
 }
 
-XG_SELDOM xg_program_found xg_program_seek(XG_IN(xg_program_machine) m, u32 map, XG_IN(xg_program_key) key) {
+XG_SELDOM xg_program_found xg_program_seek(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key) key) {
   xg_program_found found;
-  found.bucket = xg_program_map_word(m, map, XG_PROGRAM_MAP_BUCKETS) +
-                 (xg_program_hash(m, map, key) & xg_program_map_word(m, map, XG_PROGRAM_MAP_BUCKET_MASK));
+  found.bucket = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_BUCKETS) +
+                 (xg_program_hash(XG_PROGRAM_IT, map, key) &
+                  xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_BUCKET_MASK));
   found.before = 0u;
   found.chain = 0u;
   found.slot = m.state.v[found.bucket];
   const u32 words = xg_program_key_words(key);
   while (found.slot != 0u && found.chain < XG_PROGRAM_CHAIN) {
-    const u32 element = xg_program_element(m, map, found.slot - 1u);
+    const u32 element = xg_program_element(XG_PROGRAM_IT, map, found.slot - 1u);
     u32 differs = 0u;
     for (u32 i = 0u; i < words && differs == 0u; i++)
       differs = (m.state.v[element + XG_PROGRAM_ELEMENT_KEY + i] & xg_program_key_mask(key, i)) ^
-                xg_program_key_word(m, key, i);
+                xg_program_key_word(XG_PROGRAM_IT, key, i);
     if (differs == 0u) return found;
     found.before = found.slot;
     found.slot = m.state.v[element + XG_PROGRAM_NEXT];
@@ -171,36 +172,36 @@ XG_SELDOM xg_program_found xg_program_seek(XG_IN(xg_program_machine) m, u32 map,
 }
 
 /* An LRU hash's order: takes an element out of it, puts one at its end. */
-XG_FN void xg_program_unlink(XG_INOUT(xg_program_machine) m, u32 map, u32 slot) {
-  const u32 header = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER);
-  const u32 element = xg_program_element(m, map, slot);
+XG_FN void xg_program_unlink(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   const u32 older = m.state.v[element + XG_PROGRAM_OLDER], newer = m.state.v[element + XG_PROGRAM_NEWER];
   if (older == 0u)
     m.state.v[header + XG_PROGRAM_OLDEST] = newer;
   else
-    m.state.v[xg_program_element(m, map, older - 1u) + XG_PROGRAM_NEWER] = newer;
+    m.state.v[xg_program_element(XG_PROGRAM_IT, map, older - 1u) + XG_PROGRAM_NEWER] = newer;
   if (newer == 0u)
     m.state.v[header + XG_PROGRAM_NEWEST] = older;
   else
-    m.state.v[xg_program_element(m, map, newer - 1u) + XG_PROGRAM_OLDER] = older;
+    m.state.v[xg_program_element(XG_PROGRAM_IT, map, newer - 1u) + XG_PROGRAM_OLDER] = older;
 }
-XG_FN void xg_program_link_newest(XG_INOUT(xg_program_machine) m, u32 map, u32 slot) {
-  const u32 header = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER);
-  const u32 element = xg_program_element(m, map, slot);
+XG_FN void xg_program_link_newest(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   const u32 newest = m.state.v[header + XG_PROGRAM_NEWEST];
   m.state.v[element + XG_PROGRAM_OLDER] = newest;
   m.state.v[element + XG_PROGRAM_NEWER] = 0u;
   if (newest == 0u)
     m.state.v[header + XG_PROGRAM_OLDEST] = slot + 1u;
   else
-    m.state.v[xg_program_element(m, map, newest - 1u) + XG_PROGRAM_NEWER] = slot + 1u;
+    m.state.v[xg_program_element(XG_PROGRAM_IT, map, newest - 1u) + XG_PROGRAM_NEWER] = slot + 1u;
   m.state.v[header + XG_PROGRAM_NEWEST] = slot + 1u;
 }
 
 /* A trie has one more prefix of that length, or one less. */
-XG_FN void xg_program_count_length(XG_INOUT(xg_program_machine) m, u32 map, u32 length, bool more) {
-  const u32 longest = (xg_program_map_word(m, map, XG_PROGRAM_MAP_KEY) - 4u) * 8u;
-  const u32 counts = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_LENGTHS;
+XG_FN void xg_program_count_length(XG_PROGRAM_MACHINE, u32 map, u32 length, bool more) {
+  const u32 longest = (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY) - 4u) * 8u;
+  const u32 counts = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_LENGTHS;
   const u32 bit = longest - length, word = counts + longest + 1u + (bit >> 5);
   const u32 before = m.state.v[counts + length];
   m.state.v[counts + length] = more ? before + 1u : before - 1u;
@@ -211,23 +212,23 @@ XG_FN void xg_program_count_length(XG_INOUT(xg_program_machine) m, u32 map, u32 
 }
 
 /* An element is in no bucket and no order any more, and waits. */
-XG_FN void xg_program_retire(XG_INOUT(xg_program_machine) m, u32 map, u32 slot) {
-  const u32 header = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER);
-  const u32 slots = xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS);
+XG_FN void xg_program_retire(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
   const u32 waiting = m.state.v[header + XG_PROGRAM_WAITING];
-  m.state.v[xg_program_element(m, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_WAITING;
-  m.state.v[xg_program_map_word(m, map, XG_PROGRAM_MAP_FREE) + slots - 1u - waiting] = slot;
+  m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_WAITING;
+  m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE) + slots - 1u - waiting] = slot;
   m.state.v[header + XG_PROGRAM_WAITING] = waiting + 1u;
   m.gives_back = 1u;
 }
 /* Those that wait and stand at [from, to) of the list are free. `from`: the first that waits. */
-XG_FN void xg_program_free(XG_INOUT(xg_program_machine) m, u32 map, u32 from, u32 to) {
-  const u32 header = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER);
-  const u32 list = xg_program_map_word(m, map, XG_PROGRAM_MAP_FREE);
+XG_FN void xg_program_free(XG_PROGRAM_MACHINE, u32 map, u32 from, u32 to) {
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const u32 list = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE);
   const u32 unused = m.state.v[header + XG_PROGRAM_UNUSED];
   for (u32 i = from; i < to; i++) {
     const u32 slot = m.state.v[list + i];
-    m.state.v[xg_program_element(m, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_FREE;
+    m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_FREE;
     m.state.v[list + unused + (i - from)] = slot;
   }
   m.state.v[header + XG_PROGRAM_UNUSED] = unused + (to - from);
@@ -235,34 +236,37 @@ XG_FN void xg_program_free(XG_INOUT(xg_program_machine) m, u32 map, u32 from, u3
 }
 
 /* If a pointer is of one of the map's elements that wait, this one is held. */
-XG_FN void xg_program_hold(XG_INOUT(xg_program_machine) m, u32 map, u64 pointer) {
+XG_FN void xg_program_hold(XG_PROGRAM_MACHINE, u32 map, u64 pointer) {
   const u32 object = u32(pointer >> 32);
   u32 of = 0u, slot = 0u;
-  if (object < XG_PROGRAM_VALUES || !xg_program_map_of(m, object - XG_PROGRAM_VALUES, of, slot) || of != map)
+  if (object < XG_PROGRAM_VALUES || !xg_program_map_of(XG_PROGRAM_IT, object - XG_PROGRAM_VALUES, of, slot) ||
+      of != map)
     return;
-  const u32 at = xg_program_element(m, map, slot % xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS)) +
+  const u32 at = xg_program_element(XG_PROGRAM_IT, map,
+                                    slot % xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS)) +
                  XG_PROGRAM_STANDING;
   if (m.state.v[at] == XG_PROGRAM_IS_WAITING) m.state.v[at] = XG_PROGRAM_IS_HELD;
 }
 /* Frees the elements that wait and that nothing points to. */
-XG_SELDOM void xg_program_reclaim(XG_INOUT(xg_program_machine) m, u32 map) {
-  for (u32 i = 0u; i < 10u; i++) xg_program_hold(m, map, m.r[i]);
+XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map) {
+  for (u32 i = 0u; i < 10u; i++) xg_program_hold(XG_PROGRAM_IT, map, m.r[i]);
   u32 stack = 0u;
   for (u32 i = 0u; i < m.frames; i++) {
     stack = m.stack_from[i] + m.stack_bytes[i];
-    xg_program_hold(m, map, m.loop_context[i]);
+    xg_program_hold(XG_PROGRAM_IT, map, m.loop_context[i]);
     if (i != 0u)
-      for (u32 j = 0u; j < 4u; j++) xg_program_hold(m, map, m.saved[i * 4u + j]);
+      for (u32 j = 0u; j < 4u; j++) xg_program_hold(XG_PROGRAM_IT, map, m.saved[i * 4u + j]);
   }
   for (u32 i = 0u; i < stack / 4u; i += 2u)
-    xg_program_hold(m, map, (u64(m.stack[i + 1u]) << 32) | u64(m.stack[i]));
-  const u32 list = xg_program_map_word(m, map, XG_PROGRAM_MAP_FREE);
-  const u32 slots = xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS);
-  const u32 from = slots - m.state.v[xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_WAITING];
+    xg_program_hold(XG_PROGRAM_IT, map, (u64(m.stack[i + 1u]) << 32) | u64(m.stack[i]));
+  const u32 list = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE);
+  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
+  const u32 from =
+      slots - m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_WAITING];
   u32 free = from, end = slots;
   while (free < end) {
     const u32 slot = m.state.v[list + free];
-    const u32 standing = xg_program_element(m, map, slot) + XG_PROGRAM_STANDING;
+    const u32 standing = xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING;
     if (m.state.v[standing] == XG_PROGRAM_IS_HELD) {
       m.state.v[standing] = XG_PROGRAM_IS_WAITING;
       end--;
@@ -272,47 +276,47 @@ XG_SELDOM void xg_program_reclaim(XG_INOUT(xg_program_machine) m, u32 map) {
       free++;
     }
   }
-  xg_program_free(m, map, from, free);
+  xg_program_free(XG_PROGRAM_IT, map, from, free);
 }
 /* A run ends: nothing waits any more. */
-XG_SELDOM void xg_program_give_back(XG_INOUT(xg_program_machine) m) {
+XG_SELDOM void xg_program_give_back(XG_PROGRAM_MACHINE) {
   for (u32 map = 0u; map < m.tables.v[XG_PROGRAM_TABLE_MAPS]; map++)
-    if (xg_program_is_table(xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE))) {
-      const u32 slots = xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS);
-      const u32 header = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER);
+    if (xg_program_is_table(xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE))) {
+      const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
+      const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
       const u32 waiting = m.state.v[header + XG_PROGRAM_WAITING];
-      if (waiting != 0u) xg_program_free(m, map, slots - waiting, slots);
+      if (waiting != 0u) xg_program_free(XG_PROGRAM_IT, map, slots - waiting, slots);
     }
   m.gives_back = 0u;
 }
 
 /* Takes an element out of the map. */
-XG_FN void xg_program_remove(XG_INOUT(xg_program_machine) m, u32 map, XG_IN(xg_program_found) found) {
-  const u32 element = xg_program_element(m, map, found.slot - 1u);
+XG_FN void xg_program_remove(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_found) found) {
+  const u32 element = xg_program_element(XG_PROGRAM_IT, map, found.slot - 1u);
   const u32 next = m.state.v[element + XG_PROGRAM_NEXT];
   if (found.before == 0u)
     m.state.v[found.bucket] = next;
   else
-    m.state.v[xg_program_element(m, map, found.before - 1u) + XG_PROGRAM_NEXT] = next;
-  const u32 type = xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE);
-  if (type == XG_PROGRAM_LRU_HASH) xg_program_unlink(m, map, found.slot - 1u);
+    m.state.v[xg_program_element(XG_PROGRAM_IT, map, found.before - 1u) + XG_PROGRAM_NEXT] = next;
+  const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
+  if (type == XG_PROGRAM_LRU_HASH) xg_program_unlink(XG_PROGRAM_IT, map, found.slot - 1u);
   if (type == XG_PROGRAM_TRIE)
-    xg_program_count_length(m, map, m.state.v[element + XG_PROGRAM_ELEMENT_KEY], false);
-  m.state.v[xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_USED] -= 1u;
-  xg_program_retire(m, map, found.slot - 1u);
+    xg_program_count_length(XG_PROGRAM_IT, map, m.state.v[element + XG_PROGRAM_ELEMENT_KEY], false);
+  m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_USED] -= 1u;
+  xg_program_retire(XG_PROGRAM_IT, map, found.slot - 1u);
 }
 
 /* A new element of that key, in front of its bucket, all its values 0. Its slot + 1; 0: there is none free.
  */
-XG_FN u32 xg_program_insert(XG_INOUT(xg_program_machine) m, u32 map, XG_IN(xg_program_key) key, u32 bucket) {
-  const u32 header = xg_program_map_word(m, map, XG_PROGRAM_MAP_HEADER);
-  if (m.state.v[header + XG_PROGRAM_UNUSED] == 0u) xg_program_reclaim(m, map);
+XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) key, u32 bucket) {
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  if (m.state.v[header + XG_PROGRAM_UNUSED] == 0u) xg_program_reclaim(XG_PROGRAM_IT, map);
   const u32 unused = m.state.v[header + XG_PROGRAM_UNUSED];
   if (unused == 0u) return 0u;
-  const u32 slot = m.state.v[xg_program_map_word(m, map, XG_PROGRAM_MAP_FREE) + unused - 1u];
+  const u32 slot = m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE) + unused - 1u];
   m.state.v[header + XG_PROGRAM_UNUSED] = unused - 1u;
   m.state.v[header + XG_PROGRAM_USED] += 1u;
-  const u32 element = xg_program_element(m, map, slot);
+  const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   m.state.v[element + XG_PROGRAM_NEXT] = m.state.v[bucket];
   m.state.v[bucket] = slot + 1u;
   m.state.v[element + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_USED;
@@ -323,15 +327,15 @@ XG_FN u32 xg_program_insert(XG_INOUT(xg_program_machine) m, u32 map, XG_IN(xg_pr
     at.at += i * 4u;
     const u32 left = key.bytes - i * 4u;
     m.state.v[element + XG_PROGRAM_ELEMENT_KEY + i] =
-        xg_program_low(xg_program_read(m, at, left < 4u ? left : 4u));
+        xg_program_low(xg_program_read(XG_PROGRAM_IT, at, left < 4u ? left : 4u));
   }
-  const u32 type = xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE);
-  if (type == XG_PROGRAM_LRU_HASH) xg_program_link_newest(m, map, slot);
-  if (type == XG_PROGRAM_TRIE) xg_program_count_length(m, map, key.first, true);
-  const u32 stride = xg_program_map_word(m, map, XG_PROGRAM_MAP_STRIDE);
-  for (u32 queue = 0u; queue < xg_program_map_word(m, map, XG_PROGRAM_MAP_QUEUES); queue++) {
-    const u32 value =
-        xg_program_value_at(m, map, queue * xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS) + slot);
+  const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
+  if (type == XG_PROGRAM_LRU_HASH) xg_program_link_newest(XG_PROGRAM_IT, map, slot);
+  if (type == XG_PROGRAM_TRIE) xg_program_count_length(XG_PROGRAM_IT, map, key.first, true);
+  const u32 stride = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_STRIDE);
+  for (u32 queue = 0u; queue < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_QUEUES); queue++) {
+    const u32 value = xg_program_value_at(
+        XG_PROGRAM_IT, map, queue * xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS) + slot);
     for (u32 i = 0u; i < stride; i++) m.state.v[value + i] = 0u;
   }
   return slot + 1u;

@@ -51,26 +51,26 @@ XG_RECORD(xg_program_place) { u32 memory, at; };
 #define XG_PROGRAM_VALUES_READ_ONLY 1u /* for programs: neither stores nor updates */
 #define XG_PROGRAM_NOT_FOR_UPDATES 2u  /* programs do not update it and do not delete from it */
 
-XG_FN u32 xg_program_map_word(XG_IN(xg_program_machine) m, u32 map, u32 word) {
+XG_FN u32 xg_program_map_word(XG_PROGRAM_MACHINE_READ, u32 map, u32 word) {
   return m.tables.v[m.tables.v[XG_PROGRAM_TABLE_RECORDS] + map * XG_PROGRAM_MAP_WORDS + word];
 }
 
 /* A value's number among all maps': which map has it. False: none. */
-XG_FN bool xg_program_map_of(XG_IN(xg_program_machine) m, u32 value, XG_INOUT(u32) map, XG_INOUT(u32) slot) {
+XG_FN bool xg_program_map_of(XG_PROGRAM_MACHINE_READ, u32 value, XG_INOUT(u32) map, XG_INOUT(u32) slot) {
   const u32 page = value >> 16;
   if (page >= m.tables.v[XG_PROGRAM_TABLE_PAGE_COUNT]) return false;
   map = m.tables.v[m.tables.v[XG_PROGRAM_TABLE_PAGES] + page];
-  slot = value - xg_program_map_word(m, map, XG_PROGRAM_MAP_FIRST);
-  return slot < xg_program_map_word(m, map, XG_PROGRAM_MAP_SLOTS) *
-                    xg_program_map_word(m, map, XG_PROGRAM_MAP_QUEUES);
+  slot = value - xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FIRST);
+  return slot < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS) *
+                    xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_QUEUES);
 }
-XG_FN u32 xg_program_value_at(XG_IN(xg_program_machine) m, u32 map, u32 slot) {
-  return xg_program_map_word(m, map, XG_PROGRAM_MAP_VALUES) +
-         slot * xg_program_map_word(m, map, XG_PROGRAM_MAP_STRIDE);
+XG_FN u32 xg_program_value_at(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
+  return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUES) +
+         slot * xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_STRIDE);
 }
 
 /* Where `bytes` at an address stand. False, with the fault: nowhere. */
-XG_FN bool xg_program_find(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes, bool writes,
+XG_FN bool xg_program_find(XG_PROGRAM_MACHINE, u64 address, u32 bytes, bool writes,
                            XG_INOUT(xg_program_place) place) {
   const u32 object = u32(address >> 32), offset = xg_program_low(address);
   u32 first = 0u, size = 0u, begin = 0u;
@@ -87,10 +87,11 @@ XG_FN bool xg_program_find(XG_INOUT(xg_program_machine) m, u64 address, u32 byte
     begin = m.stack_from[function] - first;
   } else if (object >= XG_PROGRAM_VALUES) {
     u32 map = 0u, slot = 0u;
-    if (xg_program_map_of(m, object - XG_PROGRAM_VALUES, map, slot)) {
-      size = xg_program_map_word(m, map, XG_PROGRAM_MAP_VALUE);
-      begin = xg_program_value_at(m, map, slot) * 4u;
-      read_only = (xg_program_map_word(m, map, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) != 0u;
+    if (xg_program_map_of(XG_PROGRAM_IT, object - XG_PROGRAM_VALUES, map, slot)) {
+      size = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE);
+      begin = xg_program_value_at(XG_PROGRAM_IT, map, slot) * 4u;
+      read_only =
+          (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) != 0u;
     }
     place.memory = XG_PROGRAM_IN_STATE;
   }
@@ -108,7 +109,7 @@ XG_FN bool xg_program_find(XG_INOUT(xg_program_machine) m, u64 address, u32 byte
 
 /* The frame's word at 4 * index as it came: 0 where nothing did. No byte is touched that did not come, but
  * for those in the same words. */
-XG_FN u32 xg_program_word_that_came(XG_IN(xg_program_machine) m, u32 index) {
+XG_FN u32 xg_program_word_that_came(XG_PROGRAM_MACHINE_READ, u32 index) {
   const u32 at = index * 4u, from = at + m.frame_bias;
   if (at >= m.first && at + 4u <= m.last) return XG_UNALIGNED(m.frame, from >> 2, from & 3u);
   u32 word = 0u;
@@ -118,17 +119,21 @@ XG_FN u32 xg_program_word_that_came(XG_IN(xg_program_machine) m, u32 index) {
   return word;
 }
 /* Which of the machine's lines has it, from 1 on; 0: none. */
-XG_FN u32 xg_program_own_line(XG_IN(xg_program_machine) m, u32 line) {
+XG_FN u32 xg_program_own_line(XG_PROGRAM_MACHINE_READ, u32 line) {
   return (m.line_of[line >> 2] >> ((line & 3u) * 8u)) & 0xffu;
 }
-XG_FN u32 xg_program_frame_word(XG_IN(xg_program_machine) m, u32 index) {
-  const u32 own = xg_program_own_line(m, index / XG_PROGRAM_LINE_WORDS);
-  if (own == 0u) return xg_program_word_that_came(m, index);
+XG_FN u32 xg_program_frame_word(XG_PROGRAM_MACHINE_READ, u32 index) {
+  const u32 own = xg_program_own_line(XG_PROGRAM_IT, index / XG_PROGRAM_LINE_WORDS);
+  if (own == 0u) return xg_program_word_that_came(XG_PROGRAM_IT, index);
   return m.lines[(own - 1u) * XG_PROGRAM_LINE_WORDS + index % XG_PROGRAM_LINE_WORDS];
 }
-XG_FN void xg_program_set_frame_word(XG_INOUT(xg_program_machine) m, u32 index, u32 word) {
+XG_FN void xg_program_set_frame_word(XG_PROGRAM_MACHINE, u32 index, u32 word) {
+  if (m.keeps_packet != 0u) {
+    m.fault = XG_PROGRAM_WRITES_PACKET;
+    return;
+  }
   const u32 line = index / XG_PROGRAM_LINE_WORDS;
-  u32 own = xg_program_own_line(m, line);
+  u32 own = xg_program_own_line(XG_PROGRAM_IT, line);
   if (own == 0u) {
     if (m.lines_used >= XG_PROGRAM_LINES) {
       m.fault = XG_PROGRAM_TOO_MUCH_WRITTEN;
@@ -136,7 +141,7 @@ XG_FN void xg_program_set_frame_word(XG_INOUT(xg_program_machine) m, u32 index, 
     }
     for (u32 i = 0u; i < XG_PROGRAM_LINE_WORDS; i++)
       m.lines[m.lines_used * XG_PROGRAM_LINE_WORDS + i] =
-          xg_program_word_that_came(m, line * XG_PROGRAM_LINE_WORDS + i);
+          xg_program_word_that_came(XG_PROGRAM_IT, line * XG_PROGRAM_LINE_WORDS + i);
     m.lines_used++;
     own = m.lines_used;
     m.line_of[line >> 2] |= own << ((line & 3u) * 8u);
@@ -144,36 +149,37 @@ XG_FN void xg_program_set_frame_word(XG_INOUT(xg_program_machine) m, u32 index, 
   m.lines[(own - 1u) * XG_PROGRAM_LINE_WORDS + index % XG_PROGRAM_LINE_WORDS] = word;
 }
 
-XG_FN u32 xg_program_word(XG_IN(xg_program_machine) m, u32 memory, u32 index) {
+XG_FN u32 xg_program_word(XG_PROGRAM_MACHINE_READ, u32 memory, u32 index) {
   if (memory == XG_PROGRAM_IN_STATE) return m.state.v[index];
-  if (memory == XG_PROGRAM_IN_FRAME) return xg_program_frame_word(m, index);
+  if (memory == XG_PROGRAM_IN_FRAME) return xg_program_frame_word(XG_PROGRAM_IT, index);
   if (memory == XG_PROGRAM_IN_ARGUMENTS) return m.arguments.v[index];
   return m.stack[index];
 }
-XG_FN void xg_program_set_word(XG_INOUT(xg_program_machine) m, u32 memory, u32 index, u32 word) {
+XG_FN void xg_program_set_word(XG_PROGRAM_MACHINE, u32 memory, u32 index, u32 word) {
   if (memory == XG_PROGRAM_IN_STATE)
     m.state.v[index] = word;
   else if (memory == XG_PROGRAM_IN_FRAME)
-    xg_program_set_frame_word(m, index, word);
+    xg_program_set_frame_word(XG_PROGRAM_IT, index, word);
   else
     m.stack[index] = word;
 }
 
 /* `bytes`: 0 to 8, at any place. */
-XG_FN u64 xg_program_read(XG_IN(xg_program_machine) m, xg_program_place place, u32 bytes) {
+XG_FN u64 xg_program_read(XG_PROGRAM_MACHINE_READ, xg_program_place place, u32 bytes) {
   u64 result = u64(0);
   u32 done = 0u;
   while (done < bytes) {
     const u32 shift = (place.at + done) & 3u;
     u32 count = 4u - shift;
     if (count > bytes - done) count = bytes - done;
-    const u64 word = u64(xg_program_word(m, place.memory, (place.at + done) >> 2)) >> (shift * 8u);
+    const u64 word =
+        u64(xg_program_word(XG_PROGRAM_IT, place.memory, (place.at + done) >> 2)) >> (shift * 8u);
     result |= xg_program_cut(word, count * 8u) << (done * 8u);
     done += count;
   }
   return result;
 }
-XG_FN void xg_program_write(XG_INOUT(xg_program_machine) m, xg_program_place place, u32 bytes, u64 value) {
+XG_FN void xg_program_write(XG_PROGRAM_MACHINE, xg_program_place place, u32 bytes, u64 value) {
   u32 done = 0u;
   while (done < bytes) {
     const u32 shift = (place.at + done) & 3u;
@@ -182,13 +188,13 @@ XG_FN void xg_program_write(XG_INOUT(xg_program_machine) m, xg_program_place pla
     const u32 index = (place.at + done) >> 2;
     const u32 mask = xg_program_low(xg_program_cut(~u64(0), count * 8u)) << (shift * 8u);
     const u32 word = xg_program_low(value >> (done * 8u)) << (shift * 8u);
-    xg_program_set_word(m, place.memory, index,
-                        (xg_program_word(m, place.memory, index) & ~mask) | (word & mask));
+    xg_program_set_word(XG_PROGRAM_IT, place.memory, index,
+                        (xg_program_word(XG_PROGRAM_IT, place.memory, index) & ~mask) | (word & mask));
     done += count;
   }
 }
 
-XG_FN u64 xg_program_load(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes) {
+XG_FN u64 xg_program_load(XG_PROGRAM_MACHINE, u64 address, u32 bytes) {
   if (u32(address >> 32) == XG_PROGRAM_CONTEXT && bytes == 4u) {
     const u32 offset = xg_program_low(address);
     if (offset == 0u) return xg_program_pointer(XG_PROGRAM_PACKET, m.data);
@@ -199,17 +205,18 @@ XG_FN u64 xg_program_load(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes
     if (offset == 20u) return u64(m.egress);
   }
   xg_program_place place;
-  if (!xg_program_find(m, address, bytes, false, place)) return u64(0);
-  return xg_program_read(m, place, bytes);
+  if (!xg_program_find(XG_PROGRAM_IT, address, bytes, false, place)) return u64(0);
+  return xg_program_read(XG_PROGRAM_IT, place, bytes);
 }
-XG_FN void xg_program_store(XG_INOUT(xg_program_machine) m, u64 address, u32 bytes, u64 value) {
+XG_FN void xg_program_store(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 value) {
   xg_program_place place;
-  if (xg_program_find(m, address, bytes, true, place)) xg_program_write(m, place, bytes, value);
+  if (xg_program_find(XG_PROGRAM_IT, address, bytes, true, place))
+    xg_program_write(XG_PROGRAM_IT, place, bytes, value);
 }
 
 /* The frame's byte, as the program left it. */
-XG_FN u32 xg_program_frame_byte(XG_IN(xg_program_machine) m, u32 at) {
-  return (xg_program_frame_word(m, at >> 2) >> ((at & 3u) * 8u)) & 0xffu;
+XG_FN u32 xg_program_frame_byte(XG_PROGRAM_MACHINE_READ, u32 at) {
+  return (xg_program_frame_word(XG_PROGRAM_IT, at >> 2) >> ((at & 3u) * 8u)) & 0xffu;
 }
 
 #endif

@@ -116,7 +116,8 @@
 #define XG_PROGRAM_OUTSIDE 6u
 #define XG_PROGRAM_TOO_MANY_STEPS 7u
 #define XG_PROGRAM_TOO_MANY_CALLS 8u
-#define XG_PROGRAM_TOO_MUCH_WRITTEN 9u /* to more than XG_PROGRAM_LINES lines of a packet */
+#define XG_PROGRAM_WRITES_PACKET 9u     /* where packets are only read */
+#define XG_PROGRAM_TOO_MUCH_WRITTEN 10u /* to more than XG_PROGRAM_LINES lines of a packet */
 
 /* bpf.h's flags, errno.h's numbers, actions. */
 #define XG_PROGRAM_NOEXIST 1u
@@ -135,14 +136,17 @@
 
 /* One packet's run. What is in the first two groups is set before; the third is what the program left. */
 XG_RECORD(xg_program_machine) {
-  xg_words code, tables, state; /* of the set: DeviceCode */
-  xg_words frame;               /* where the packet stands */
-  xg_words arguments;           /* the host's, where it does something to maps */
-  u32 frame_bias;               /* of the frame's place p there: byte p + frame_bias, in 32 bits */
+  xg_words code, tables; /* of the set: DeviceCode */
+  xg_state state;
+  xg_words frame;     /* where the packet stands */
+  xg_words arguments; /* the host's, where it does something to maps */
+  u32 frame_bias;     /* of the frame's place p there: byte p + frame_bias, in 32 bits */
 
   u64 time;
   u32 random, queue, ingress, egress;
   u32 meta, data, end; /* places in the frame, of which the packet's first is XG_PROGRAM_HEADROOM */
+  u32 most_steps;      /* XG_PROGRAM_STEPS at most */
+  u32 keeps_packet;    /* not 0: a program that writes to it ends */
 
   u64 r[11];
   u32 fault;
@@ -166,6 +170,19 @@ XG_RECORD(xg_program_machine) {
   u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
   u64 saved[4u * XG_PROGRAM_FRAMES];
 };
+
+/* How a machine is handed on. GLSL knows no references, and copies what is handed on, as large as it is:
+ * there an invocation has one machine, which all know by its name. */
+#ifdef XG_GLSL
+xg_program_machine m;
+#define XG_PROGRAM_MACHINE u32 which_machine
+#define XG_PROGRAM_MACHINE_READ u32 which_machine
+#define XG_PROGRAM_IT 0u
+#else
+#define XG_PROGRAM_MACHINE XG_INOUT(xg_program_machine) m
+#define XG_PROGRAM_MACHINE_READ XG_IN(xg_program_machine) m
+#define XG_PROGRAM_IT m
+#endif
 
 XG_FN u64 xg_program_pointer(u32 object, u32 offset) { return (u64(object) << 32) | u64(offset); }
 XG_FN u64 xg_program_error(u32 number) { return u64(0) - u64(number); }

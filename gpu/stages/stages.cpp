@@ -102,6 +102,49 @@ std::vector<StageRule> rules_of(const StageSettings& stage) {
       stage);
 }
 
+std::optional<ProgramOf> program_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> std::optional<ProgramOf> {
+        if constexpr (kTraits<decltype(what)>.programs)
+          return ProgramOf{what.object, what.section, what.program};
+        return std::nullopt;
+      },
+      stage);
+}
+
+namespace {
+
+template <std::size_t kAt = 0>
+std::optional<StageSettings> first_with(std::shared_ptr<const programs::Program> program) {
+  if constexpr (kAt < std::variant_size_v<StageSettings>) {
+    using Settings = std::variant_alternative_t<kAt, StageSettings>;
+    if constexpr (StageInfo<Settings>::kTraits.programs) {
+      Settings settings;
+      settings.program = std::move(program);
+      return settings;
+    } else {
+      return first_with<kAt + 1>(std::move(program));
+    }
+  } else {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+tl::expected<void, std::string> check_settings(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> tl::expected<void, std::string> {
+        if constexpr (kTraits<decltype(what)>.checks) return check(what);
+        return {};
+      },
+      stage);
+}
+
+std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program) {
+  return first_with(std::move(program));
+}
+
 const FileRules* file_rules(const StageSettings& stage) {
   return std::visit(
       [](const auto& what) -> const FileRules* {

@@ -10,9 +10,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
+#include "gpu/programs.hpp"
 #include "gpu/rule_source.hpp"
 #include "gpu/stages/alarm_reader.hpp"
 #include "gpu/stages/event_reader.hpp"
@@ -55,6 +57,19 @@ std::vector<StageRule> rules_of(const StageSettings& stage);
 // The rules of files by which it decides; nullptr: it does not.
 const FileRules* file_rules(const StageSettings& stage);
 FileRules* file_rules(StageSettings& stage);
+
+// The XDP program that it runs, as a policy names it; nothing: it runs none.
+struct ProgramOf {
+  const std::string& object;
+  const std::string& section;
+  const std::shared_ptr<const programs::Program>& program;  // nullptr: not read
+};
+std::optional<ProgramOf> program_of(const StageSettings& stage);
+// The stage that runs a program, with what it is told nothing else of; nothing: this build has none.
+std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program);
+
+// Whether what it is told hangs together; else why not, as half a sentence. Nothing is compiled.
+tl::expected<void, std::string> check_settings(const StageSettings& stage);
 
 // How much work it may be to inspect a packet, of a stage that counts that; 0: it does not.
 u32 work_of(const StageSettings& stage);

@@ -43,6 +43,10 @@ struct xg_touch {
 #define XG_BODY_EVICT 5u
 #define XG_BODY_HASH_KEY 6u /* four words: k0, k1 */
 #define XG_BODY_STATEFUL 10u
+/* With the trait `programs`, behind the words that say which table it is: what the table has behind its sets
+ * at first. */
+#define XG_BODY_FIRST 14u       /* -> its words */
+#define XG_BODY_FIRST_WORDS 15u /* how many; 0: the stage has no table */
 
 /* What gives way where a set is full. */
 #define XG_EVICT_FIFO 0u   /* the entry that has been there longest */

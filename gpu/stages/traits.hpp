@@ -41,6 +41,7 @@ struct StageTraits {
   bool inspects = false;
   bool rule_files = false;
   bool connections = false;
+  bool programs = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

@@ -27,6 +27,7 @@ class Walk {
   void time(auto&&...) {}
   void cache(auto&&...) {}
   void text(auto&&...) {}
+  void file(auto&&...) {}
   void mac(auto&&...) {}
   void host(auto&&...) {}
   void source(auto&&...) {}

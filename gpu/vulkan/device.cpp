@@ -60,6 +60,10 @@ class VulkanDevice final : public Device {
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (shared_.context->failed()) return tl::unexpected(why_lost());
+    if (pipelines->runs_programs())
+      return tl::unexpected(std::string(
+          "Vulkan does not run programs, and a pipeline has the stage \"program\": use another device, "
+          "such as cpu"));
     Context& context = *shared_.context;
     if (context.candidate().info.software)
       if (auto possible = check_work(*pipelines); !possible) return possible;
@@ -68,6 +72,7 @@ class VulkanDevice final : public Device {
     if (built && !pipelines->states().empty()) built = context.build(Entry::tables);
     if (built && pipelines->inspects()) built = context.build(Entry::inspect);
     if (!built) return built;
+    // None of them has first contents.
     auto tables = states_.take(
         *pipelines, [&](const StateSpec& spec) { return zeroed_buffer(context, spec.words * sizeof(u32)); });
     if (!tables) return tl::unexpected(tables.error());

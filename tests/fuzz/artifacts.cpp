@@ -2,14 +2,18 @@
 //
 // What a compiler that is somebody else's hands to a data plane. The answer to an order for a policy with
 // every kind of stage, changed in places that the input says, or the input itself: it is refused by a
-// sentence, or a policy can be put together of it that can be shown, and asked about packets.
+// sentence, or a policy can be put together of it that can be shown, and asked about packets. Where a program
+// jumps and what it writes is not in the answer: of pipelines of programs alone devices get what they always
+// get.
 #include <fmt/format.h>
+#include <linux/bpf.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "tests/fuzz/target.hpp"
 #include "userspace/compiler/compiler.hpp"
+#include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/dataplane/host_rules.hpp"
 #include "userspace/policy/classify.hpp"
 
@@ -24,6 +28,7 @@ struct Specimen {
   policy::Policy outline;
   compiler::Target target;
   std::string answer;
+  std::vector<u32> image{};  // for devices, of programs alone; empty: there are other stages
 };
 
 std::string content(const kernel::Fd& memory) {
@@ -47,6 +52,42 @@ compiler::PolicySource with_expressions() {
             "alert dns any any -> any any (dns.query; bsize:<9; pcre:\"/(b)\\1/\"; sid:2;)\n"}}};
 }
 
+// Of programs alone: one looks its map up, which begins with something; one changes it.
+std::string program_with_map(u32 helper) {
+  programs::ObjectProgram object;
+  object.section = "xdp";
+  object.program.name = "specimen";
+  object.program.license = "GPL";
+  object.program.maps = {{.name = "seen",
+                          .type = BPF_MAP_TYPE_HASH,
+                          .key_bytes = 4,
+                          .value_bytes = 8,
+                          .entries = 8,
+                          .contents = {}}};
+  constexpr u8 kMove = BPF_ALU64 | BPF_MOV;
+  object.program.instructions = {
+      {.opcode = BPF_ST | BPF_MEM | BPF_DW, .destination = 10, .offset = -8, .immediate = 7},
+      {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 1, .source = BPF_PSEUDO_MAP_IDX},
+      {},
+      {.opcode = kMove | BPF_X, .destination = 2, .source = 10},
+      {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .immediate = -8},
+      {.opcode = kMove | BPF_X, .destination = 3, .source = 2},
+      {.opcode = kMove | BPF_K, .destination = 4},
+      {.opcode = BPF_JMP | BPF_CALL, .immediate = static_cast<std::int32_t>(helper)},
+      {.opcode = kMove | BPF_K, .destination = 0, .immediate = 2},
+      {.opcode = BPF_JMP | BPF_EXIT}};
+  return programs::to_bytes(object).value();
+}
+compiler::PolicySource with_programs() {
+  return {"~programs.json",
+          R"({"version": 1, "pipelines": {"p": [
+                {"stage": "program", "object": "a.o", "maps": {"seen": {"file": "seen.json"}}},
+                {"stage": "program", "object": "b.o"}]}})",
+          {{policy::program_key("a.o", ""), program_with_map(BPF_FUNC_map_lookup_elem)},
+           {policy::program_key("b.o", ""), program_with_map(BPF_FUNC_map_update_elem)},
+           {"seen.json", R"([{"key": 7, "value": 1}, {"key": 8, "value": 2}])"}}};
+}
+
 // A datagram to port 53, in whose payload something of everything is.
 std::vector<u8> packet() {
   const std::string_view payload("\0\1\1\0\0\1\0\0\0\0\0\0\4abbc\0\0\1\0\1", 22);
@@ -62,7 +103,7 @@ const std::vector<Specimen>& specimens() {
   static const std::vector<Specimen> all = [] {
     std::vector<Specimen> made;
     const std::filesystem::path examples = XDPGPU_SOURCE_DIR "/config/examples";
-    std::vector<compiler::PolicySource> sources{with_expressions()};
+    std::vector<compiler::PolicySource> sources{with_expressions(), with_programs()};
     for (const auto& entry : std::filesystem::directory_iterator(examples)) {
       if (entry.path().extension() != ".json") continue;
       if (auto source = compiler::read_policy(entry.path())) sources.push_back(*std::move(source));
@@ -73,7 +114,16 @@ const std::vector<Specimen>& specimens() {
       Specimen one{source, compiler::outline(source).value(), {whole->ports, {}, kKey}, {}};
       compiler::Compiler compiler;
       const auto order = compiler::write_order(one.source, one.target, {});
-      one.answer = content(compiler.answer(order.value()).value());
+      const auto answered = compiler.answer(order.value()).value();
+      one.answer = content(answered);
+      if (one.source.file == with_programs().file) {
+        const auto read =
+            compiler::read_answer(compiler::SealedMemory::map(answered, compiler::kMostAnswer).value())
+                .value();
+        one.image = compiler::assemble(one.source, one.outline, one.target, read->recipe, read->artifacts)
+                        .value()
+                        .pipelines->image();
+      }
       made.push_back(std::move(one));
     }
     std::sort(made.begin(), made.end(),
@@ -99,6 +149,8 @@ void put_together(Input input, const Specimen& one, const std::string& bytes) {
       compiler::assemble(one.source, one.outline, one.target, (*read)->recipe, (*read)->artifacts);
   if (!whole && whole.error().empty()) fail(input, "artifacts are refused without a reason");
   if (!whole) return;
+  if (!one.image.empty() && whole->pipelines->image() != one.image)
+    fail(input, "an answer changes what a device follows of a program");
   if (policy::to_json(whole->policy).empty()) fail(input, "it cannot be shown");
   if (whole->policy.hash != one.outline.hash) fail(input, "it has another hash");
   for (u32 i = 0; i < 64; i++) {

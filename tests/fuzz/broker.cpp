@@ -87,6 +87,18 @@ class Model {
                 [this](const kernel::Fd& memory, u64 /*hash*/) {
                   check(static_cast<bool>(memory), "a policy kept in memory that was not given");
                 },
+            .program_memory = [this](u32 bytes) -> control::Result<kernel::Fd> {
+              check(bytes >= 1 && bytes <= control::kMaxProgramBytes,
+                    "memory for a program of so many bytes");
+              program_memory_ = (bytes & 1) != 0;
+              if (!program_memory_) return control::Error(std::string("no memory"));
+              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+            },
+            .verify_program = [this](const kernel::Fd& memory) -> control::Result<void> {
+              check(program_memory_ && memory, "a program verified in memory that was not given");
+              program_memory_ = false;
+              return {};
+            },
             .start_compiler = [this]() -> control::Result<kernel::Fd> {
               check(true, "");
               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -116,7 +128,7 @@ class Model {
     if (!right) fail(input_, what);
   }
   Input input_;
-  bool made_ = false, memory_ = false, ready_ = false, undone_ = false;
+  bool made_ = false, memory_ = false, program_memory_ = false, ready_ = false, undone_ = false;
   std::optional<u32> installed_;
 };
 

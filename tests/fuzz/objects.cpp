@@ -4,12 +4,15 @@
 // object, as far as code of ours reads it (libbpf, which reads the rest, does not survive all of them: it
 // does that in a process of its own); a program as it is handed over, whose instructions and maps are within
 // their bounds, or which is refused; or a program of any instructions, which are within their bounds, or
-// refused.
+// refused. What is taken is run as devices run it: wherever it points, it writes nowhere but into its memory.
 #include <linux/bpf.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "gpu/program_code.hpp"
+#include "gpu/stages/program_code.h"
 #include "tests/fuzz/target.hpp"
 #include "userspace/compiler/programs/elf.hpp"
 #include "userspace/compiler/programs/exchange.hpp"
@@ -70,12 +73,41 @@ programs::ObjectProgram specimen() {
   return object;
 }
 
+// Packets of some lengths, one after the other, each in memory of just its length.
+void run(const gpu::programs::Program& program) {
+  u64 bytes = 0;
+  for (const auto& map : program.maps) bytes += (u64{map.entries} + XG_PROGRAM_SPARE) * map.value_bytes;
+  if (bytes > u64{16} << 20) return;  // it would be a run of filling memory
+  auto image = gpu::programs::image_of(std::span(&program, 1), {.queues = 1, .key = {1, 2}});
+  if (!image) return;
+  for (auto* const words : {&image->code, &image->tables, &image->state}) words->shrink_to_fit();
+  const auto machine = std::make_unique<xg_program_machine>();
+  xg_program_machine& m = *machine;
+  for (const u32 length : {14u, 60u, 61u, 1500u}) {
+    std::vector<u32> frame((length + 3) / 4);
+    for (u32 i = 0; i < frame.size(); i++) frame[i] = i * 0x01030507u;
+    m.code = {image->code.data()};
+    m.tables = {image->tables.data()};
+    m.state = {image->state.data()};
+    m.frame = {frame.data()};
+    m.frame_bias = 0u - XG_PROGRAM_HEADROOM;
+    m.time = length;
+    m.random = m.queue = m.ingress = m.egress = 0;
+    m.meta = m.data = XG_PROGRAM_HEADROOM;
+    m.end = XG_PROGRAM_HEADROOM + length;
+    m.most_steps = 4096;
+    m.keeps_packet = length % 2;
+    xg_program_run(m, 0);
+  }
+}
+
 // Of a program that was taken.
 void judge(Input input, const programs::ObjectProgram& object) {
   const auto needs = programs::needs_of(object);
   if (needs.maps.size() != object.program.maps.size()) fail(input, "a map's need is not told");
   for (const u32 start : programs::function_starts(object.program))
     if (start >= object.program.instructions.size()) fail(input, "a function begins outside of the program");
+  run(object.program);
 }
 
 void hand_over(Input input) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "tests/unit/cli_test.hpp"
@@ -44,6 +45,7 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_THAT(text.out, HasSubstr("Needs helpers: map_lookup_elem (2), map_update_elem (1), "));
   EXPECT_THAT(text.out, HasSubstr("Note: map counts is to be shared with others by a pin"));
   EXPECT_THAT(text.out, HasSubstr("Nothing that it needs is missing\n"));
+  EXPECT_THAT(text.out, HasSubstr("In a policy it runs on one packet after the other: it may change "));
   EXPECT_THAT(text.out, EndsWith(root() ? "The kernel's verifier takes it\n"
                                         : "run it as root to have the kernel asked\n"));
   EXPECT_THAT(text.out, Not(HasSubstr("opcode")));
@@ -54,6 +56,7 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_EQ(json.at("helpers").at(0),
             (Json{{"name", "map_lookup_elem"}, {"number", 1}, {"times", 2}, {"missing", ""}}));
   EXPECT_TRUE(json.at("missing").empty());
+  EXPECT_EQ(json.at("run").at("how"), "in order");
   EXPECT_EQ(json.at("verifier").at("said"), root() ? "takes" : "not asked");
   EXPECT_EQ(json.at("code").size(), json.at("instructions"));
   EXPECT_FALSE(json.contains("error"));
@@ -82,10 +85,16 @@ TEST_F(CliProgram, ThatTheKernelRefusesIsRefusedWithItsWords) {
 TEST_F(CliProgram, IsNamedWhereThereAreSeveral) {
   const auto any = run({"program", "check", object("several")});
   EXPECT_EQ(any.status, 1);
-  EXPECT_THAT(any.err, HasSubstr("name one by --section: first (section xdp)"));
-  const auto one = run({"program", "check", object("several"), "--section", "xdp/second"});
-  EXPECT_EQ(one.status, 0) << one.err;
-  EXPECT_THAT(one.out, HasSubstr("second (section xdp/second): "));
+  EXPECT_THAT(any.err, HasSubstr("name one by its section: first (section xdp)"));
+  // No stage runs one that calls another's tail, or has maps of maps.
+  for (const auto& [section, title, missing] :
+       {std::tuple("first", "first (section xdp): ", "its program \"first\" calls bpf_tail_call"),
+        {"xdp/second", "second (section xdp/second): ", "the map tables of its program \"second\""}}) {
+    const auto one = run({"program", "check", object("several"), "--section", section});
+    EXPECT_THAT(one.out, HasSubstr(title));
+    EXPECT_THAT(one.out, HasSubstr(std::string("Missing: a stage that runs it: ") + missing));
+    EXPECT_EQ(one.status, 1);
+  }
 }
 
 TEST_F(CliProgram, IsFittedToTheKernelByItsReader) {

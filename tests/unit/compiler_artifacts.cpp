@@ -9,18 +9,23 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/bpf.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 #include <tuple>
 
+#include "gpu/stage_code.hpp"
+#include "tests/stages/program_object.hpp"
 #include "tests/stages/stage_tests.hpp"
+#include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/kernel/descriptors.hpp"
 
 namespace xdpgpu::compiler {
@@ -117,11 +122,33 @@ std::string with_ports(std::string text) {
   return text;
 }
 
+// As it is read where objects are (control::object_reader()), but in this process.
+tl::expected<std::string, std::string> read_object(std::string_view object, const std::string& section) {
+  const auto program = programs::read_program(std::as_bytes(std::span(object)), section);
+  if (!program) return tl::unexpected(program.error());
+  return programs::to_bytes(*program);
+}
+
+// Files as whoever reads a policy has them: of objects the programs alone.
+policy::FileContents as_read(const std::map<std::string, std::string>& files) {
+  policy::FileContents read;
+  for (const auto& [name, content] : files) {
+    if (!name.ends_with(".o")) {
+      read.emplace(name, content);
+      continue;
+    }
+    for (const char* const section : {"", "xdp", "drop_udp_ports"})
+      if (const auto program = read_object(content, section))
+        read.emplace(policy::program_key(name, section), *program);
+  }
+  return read;
+}
+
 std::vector<Policies> all_settings() {
   std::vector<Policies> all;
   for (const auto& stage : tests::stage_tests())
     for (const auto& one : stage.settings) {
-      Policies made{one.name, {"p.json", with_ports(one.policy), stage.files}, {}};
+      Policies made{one.name, {"p.json", with_ports(one.policy), as_read(stage.files)}, {}};
       made.source.files.emplace("list.txt", "203.0.113.0/24\n2001:db8:bad::/48\n");
       for (const auto& value : one.values) {
         Json other = Json::parse(one.policy);
@@ -173,6 +200,28 @@ TEST(CompilerArtifacts, OfTheExamplesAreWhatThePolicyIs) {
   EXPECT_GT(compared, 8u);
 }
 
+// Its object is what a user compiles.
+TEST(CompilerArtifacts, OfTheExampleWithAProgramAreWhatThePolicyIs) {
+  namespace fs = std::filesystem;
+  const fs::path from = XDPGPU_SOURCE_DIR "/config/examples/program";
+  const fs::path to = fs::path(testing::TempDir()) / fmt::format("compiler_artifacts.{}", getpid());
+  fs::create_directory(to);
+  for (const char* const name : {"policy.json", "ports.json"}) fs::copy_file(from / name, to / name);
+  std::ofstream(to / "udp_ports.bpf.o", std::ios::binary) << tests::udp_ports_object();
+  const auto source = read_policy(to / "policy.json", read_object);
+  fs::remove_all(to);
+  ASSERT_TRUE(source) << source.error().sentence;
+  Compiler compiler;
+  const auto answer = ask(compiler, *source, target());
+  ASSERT_TRUE(answer) << answer.error().sentence;
+  const auto whole = assembled(*source, target(), *answer);
+  expect_same(whole, direct(*source, target()));
+  EXPECT_FALSE(whole.policy.description.empty());
+  EXPECT_FALSE(whole.policy.management.empty()) << "an example shows how not to lock oneself out";
+  ASSERT_EQ(whole.policy.pipelines.size(), 1u);
+  EXPECT_TRUE(gpu::program_of(whole.policy.pipelines[0].stages.at(0)));
+}
+
 // The ids are all that tells one stage's code from another's: settings that are compiled into something else
 // have another one.
 TEST(CompilerArtifacts, AreFoundByAllThatTheyAreMadeOf) {
@@ -183,7 +232,9 @@ TEST(CompilerArtifacts, AreFoundByAllThatTheyAreMadeOf) {
     ASSERT_TRUE(made) << made.error().sentence;
     for (const auto& pipeline : made->recipe.codes)
       for (const ArtifactId& id : pipeline) {
-        const auto& code = *std::get<gpu::CodePtr>(made->artifacts.at(id));
+        const auto artifact = made->artifacts.find(id);
+        if (artifact == made->artifacts.end()) continue;  // a program's: OfProgramsAreNobodysWord
+        const auto& code = *std::get<gpu::CodePtr>(artifact->second);
         const std::string is = bytes_of(code.words) + bytes_of(code.rewrites) + bytes_of(code.pointers);
         const auto [known, fresh] = code_of.emplace(id, is);
         EXPECT_TRUE(fresh || known->second == is) << source.text;
@@ -409,6 +460,98 @@ TEST(CompilerArtifacts, ThatAreMissingAreNoPolicy) {
     without.erase(id);
     const auto whole = assemble(source, outline(source).value(), target(), answer->recipe, without);
     EXPECT_FALSE(whole) << artifact.index();
+  }
+}
+
+// ---- programs ------------------------------------------------------------------------------------------
+
+// A program that changes a map, and so has a table.
+std::string counting_program() {
+  programs::ObjectProgram object;
+  object.section = "xdp";
+  object.program.name = "counts";
+  object.program.license = "GPL";
+  object.program.maps = {{.name = "seen",
+                          .type = BPF_MAP_TYPE_LRU_HASH,
+                          .key_bytes = 4,
+                          .value_bytes = 8,
+                          .entries = 8,
+                          .contents = {}}};
+  constexpr u8 kMove = BPF_ALU64 | BPF_MOV, kCall = BPF_JMP | BPF_CALL;
+  object.program.instructions = {
+      {.opcode = BPF_ST | BPF_MEM | BPF_DW, .destination = 10, .offset = -8, .immediate = 7},
+      {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 1, .source = BPF_PSEUDO_MAP_IDX},
+      {},
+      {.opcode = kMove | BPF_X, .destination = 2, .source = 10},
+      {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .immediate = -8},
+      {.opcode = kMove | BPF_X, .destination = 3, .source = 2},
+      {.opcode = kMove | BPF_K, .destination = 4},
+      {.opcode = kCall, .immediate = BPF_FUNC_map_update_elem},
+      {.opcode = kMove | BPF_K, .destination = 0, .immediate = 2},
+      {.opcode = BPF_JMP | BPF_EXIT}};
+  return programs::to_bytes(object).value();
+}
+
+// One with a table, and one with none, whose map begins with more than an outline reads of lists.
+PolicySource with_programs() {
+  std::string many = "[";
+  for (u32 i = 0; i < 400; i++) many += fmt::format(R"({}{{"key": {}, "value": 1}})", i == 0 ? "" : ", ", i);
+  PolicySource source{"p.json",
+                      R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+                            {"stage": "program", "object": "counts.o"},
+                            {"stage": "program", "object": "udp_ports.o", "section": "xdp",
+                             "maps": {"ports": {"file": "many.json"}}}]}})",
+                      as_read({{"udp_ports.o", tests::udp_ports_object()}, {"many.json", many + "]"}})};
+  source.files.emplace(policy::program_key("counts.o", ""), counting_program());
+  return source;
+}
+
+// The words of code, and what is said of where they stand.
+std::vector<u32*> numbers_of(gpu::StageCode& code) {
+  std::vector<u32*> all{&code.placed.body, &code.placed.own, &code.placed.record, &code.placed.behind,
+                        &code.payload};
+  for (u32& word : code.words) all.push_back(&word);
+  for (gpu::CodeRange& range : code.pointers) all.insert(all.end(), {&range.first, &range.count});
+  return all;
+}
+
+// A device follows a program's words wherever they lead, and writes there: what a compiler says of them,
+// right or wrong, is not looked at.
+TEST(CompilerArtifacts, OfProgramsAreNobodysWord) {
+  const PolicySource source = with_programs();
+  Compiler compiler;
+  const auto answer = ask(compiler, source, target());
+  ASSERT_TRUE(answer) << answer.error().sentence;
+  for (const auto& [id, artifact] : answer->artifacts)
+    EXPECT_FALSE(std::holds_alternative<gpu::CodePtr>(artifact)) << "code of a program is handed over";
+  const auto right = assembled(source, target(), *answer);
+  expect_same(right, direct(source, target()));
+  ASSERT_EQ(right.pipelines->states().size(), 1u);
+
+  const auto outlined = outline(source).value();
+  const gpu::PipelineSettings& pipeline = right.pipelines->settings().at(0);
+  std::mt19937 random(22);
+  for (u32 i = 0; i < 1000; i++) {
+    const std::size_t stage = i % 2;
+    auto code = std::make_shared<gpu::StageCode>(gpu::compile_stage(pipeline, stage, {kKey}).value());
+    EXPECT_FALSE(gpu::is_linkable(pipeline.stages[stage], *code));
+    const auto numbers = numbers_of(*code);
+    constexpr std::array<u32, 8> kExtremes{0, 1, 2, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 0x10000};
+    for (u32 n = random() % 8 + 1; n > 0; n--)
+      *numbers[random() % numbers.size()] =
+          random() % 2 == 0 ? kExtremes[random() % kExtremes.size()] : static_cast<u32>(random());
+    if (i % 16 == 0) code->words.resize(random() % code->words.size());
+    if (i % 7 == 0) code->placed.entries = random();
+    EXPECT_FALSE(gpu::is_linkable(pipeline.stages[stage], *code));
+    Made hostile{answer->recipe, answer->artifacts};
+    hostile.artifacts.emplace(hostile.recipe.codes.at(0).at(stage), gpu::CodePtr(std::move(code)));
+    const auto memory = value_of(write_answer(hostile, {}));
+    const auto read = read_answer(SealedMemory::map(memory, kMostAnswer).value());
+    ASSERT_TRUE(read && *read);
+    const auto whole = assemble(source, outlined, target(), (*read)->recipe, (*read)->artifacts);
+    ASSERT_TRUE(whole) << whole.error();
+    ASSERT_EQ(whole->pipelines->image(), right.pipelines->image()) << i;
+    ASSERT_EQ(whole->pipelines->states().size(), right.pipelines->states().size());
   }
 }
 

@@ -112,7 +112,7 @@ TEST(ProgramObject, OfSeveralIsTheOneThatIsNamed) {
   const std::string bytes = object_bytes("several");
   const auto any = read_object(bytes);
   ASSERT_FALSE(any);
-  EXPECT_THAT(any.error(), HasSubstr("several XDP programs: name one by --section: first (section xdp)"));
+  EXPECT_THAT(any.error(), HasSubstr("several XDP programs: name one by its section: first (section xdp)"));
   EXPECT_THAT(any.error(), Not(HasSubstr("for_tc")));
   for (const auto& [name, program] : {std::pair{"first", "first"},
                                       {"xdp", "first"},

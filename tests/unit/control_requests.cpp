@@ -62,57 +62,64 @@ class ControlRequests : public ::testing::Test {
   explicit ControlRequests(std::pair<Channel, Channel> pair)
       : data_plane_(std::move(pair.first)),
         broker_(std::move(pair.second)),
-        requests_({.create_maps = [this](u32 lines, u32 rows) -> Result<kernel::PolicyMaps> {
-                     if (auto made =
-                             act("create " + std::to_string(lines) + " " + std::to_string(rows) + "; ");
-                         !made)
-                       return Error(made.error());
-                     return kernel::PolicyMaps{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
-                                               kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
-                   },
-                   .install_maps =
-                       [this](u32 slot, const kernel::PolicyMaps&, const xg_policy& header) {
-                         return act("install " + std::to_string(slot) + " of generation " +
-                                    std::to_string(header.generation) + "; ");
-                       },
-                   .activate =
-                       [this](u32 slot, u32 generation, u64 hash) {
-                         return act("activate " + std::to_string(slot) + " " + std::to_string(generation) +
-                                    " " + std::to_string(hash) + "; ");
-                       },
-                   .set_state =
-                       [this](u32 state, bool bypassed_too) {
-                         return act("state " + std::to_string(state) + (bypassed_too ? " of all; " : "; "));
-                       },
-                   .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
-                   .rename = [this](u32 port) -> Result<std::string> {
-                     if (auto renamed = act("rename " + std::to_string(port) + "; "); !renamed)
-                       return Error(renamed.error());
-                     return std::string("eth9");
-                   },
-                   .keep_policy = [this](u32 bytes) -> Result<kernel::Fd> {
-                     if (auto made = act("memory " + std::to_string(bytes) + "; "); !made)
-                       return Error(made.error());
-                     return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-                   },
-                   .policy_kept = [this](const kernel::Fd& memory,
-                                         u64 /*hash*/) { done_ += memory ? "kept; " : "nothing kept; "; },
-                   .start_compiler = [this]() -> Result<kernel::Fd> {
-                     if (auto started = act("compiler; "); !started) return Error(started.error());
-                     return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-                   },
-                   .open_log = [this](const std::string& place) -> Result<kernel::Fd> {
-                     if (auto opened = act("log " + place + "; "); !opened) return Error(opened.error());
-                     return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-                   },
-                   .ready = [this] { done_ += "ready; "; },
-                   .ending = [this](bool keep,
-                                    const std::string&) { done_ += keep ? "will leave; " : "will undo; "; },
-                   .undo =
-                       [this](bool keep) {
-                         done_ += keep ? "leave; " : "undo; ";
-                         return keep;
-                       }}) {}
+        requests_(
+            {.create_maps = [this](u32 lines, u32 rows) -> Result<kernel::PolicyMaps> {
+               if (auto made = act("create " + std::to_string(lines) + " " + std::to_string(rows) + "; ");
+                   !made)
+                 return Error(made.error());
+               return kernel::PolicyMaps{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+                                         kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
+             },
+             .install_maps =
+                 [this](u32 slot, const kernel::PolicyMaps&, const xg_policy& header) {
+                   return act("install " + std::to_string(slot) + " of generation " +
+                              std::to_string(header.generation) + "; ");
+                 },
+             .activate =
+                 [this](u32 slot, u32 generation, u64 hash) {
+                   return act("activate " + std::to_string(slot) + " " + std::to_string(generation) + " " +
+                              std::to_string(hash) + "; ");
+                 },
+             .set_state =
+                 [this](u32 state, bool bypassed_too) {
+                   return act("state " + std::to_string(state) + (bypassed_too ? " of all; " : "; "));
+                 },
+             .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
+             .rename = [this](u32 port) -> Result<std::string> {
+               if (auto renamed = act("rename " + std::to_string(port) + "; "); !renamed)
+                 return Error(renamed.error());
+               return std::string("eth9");
+             },
+             .keep_policy = [this](u32 bytes) -> Result<kernel::Fd> {
+               if (auto made = act("memory " + std::to_string(bytes) + "; "); !made)
+                 return Error(made.error());
+               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+             },
+             .policy_kept = [this](const kernel::Fd& memory,
+                                   u64 /*hash*/) { done_ += memory ? "kept; " : "nothing kept; "; },
+             .program_memory = [this](u32 bytes) -> Result<kernel::Fd> {
+               if (auto made = act("program of " + std::to_string(bytes) + "; "); !made)
+                 return Error(made.error());
+               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+             },
+             .verify_program =
+                 [this](const kernel::Fd& memory) { return act(memory ? "verify; " : "verify nothing; "); },
+             .start_compiler = [this]() -> Result<kernel::Fd> {
+               if (auto started = act("compiler; "); !started) return Error(started.error());
+               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+             },
+             .open_log = [this](const std::string& place) -> Result<kernel::Fd> {
+               if (auto opened = act("log " + place + "; "); !opened) return Error(opened.error());
+               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+             },
+             .ready = [this] { done_ += "ready; "; },
+             .ending = [this](bool keep,
+                              const std::string&) { done_ += keep ? "will leave; " : "will undo; "; },
+             .undo =
+                 [this](bool keep) {
+                   done_ += keep ? "leave; " : "undo; ";
+                   return keep;
+                 }}) {}
 };
 
 TEST_F(ControlRequests, AreDoneInTheirOrder) {
@@ -174,6 +181,32 @@ TEST_F(ControlRequests, AnEndIsAnnouncedAndAPolicyKept) {
   // The memory is given once.
   ask(MessageType::policy_kept);
   EXPECT_THAT(wrong(), HasSubstr("was not given"));
+}
+
+TEST_F(ControlRequests, AProgramIsVerifiedOnceInItsMemory) {
+  ask(MessageType::verify_program);
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  ask(MessageType::program_memory, 100);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto memory = data_plane_.receive(0ms);
+  ASSERT_TRUE(memory) << memory.error();
+  EXPECT_EQ(memory->message.type, MessageType::memory);
+  EXPECT_EQ(memory->descriptors.size(), 1u);
+  ask(MessageType::verify_program);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::verify_program);
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  ask(MessageType::program_memory, 100);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  (void)data_plane_.receive(0ms);
+  refuses_ = true;
+  ask(MessageType::verify_program);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::refused);
+  EXPECT_EQ(done_, "program of 100; verify; program of 100; verify; ");
+  ask(MessageType::program_memory, kMaxProgramBytes + 1);
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
 }
 
 TEST_F(ControlRequests, ACompilerIsHandedOverWhenever) {

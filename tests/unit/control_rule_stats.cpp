@@ -5,10 +5,12 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <linux/bpf.h>
 
 #include <cstring>
 
 #include "maps/packet.h"
+#include "userspace/compiler/programs/exchange.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -43,12 +45,15 @@ class RuleStatistics : public testing::Test {
     batch_.count = 1;
     batch_.ports = {0};
   }
-  // A packet of that generation, for which a rule holds, by its position.
-  void hold(dataplane::EventLog& worker, u32 generation, u16 rule) {
+  void come(u32 generation) {
     xg_metadata metadata{};
     metadata.generation = generation;
     std::memcpy(region_.data() + XG_FRAME_DATA - XG_METADATA_SIZE, &metadata, sizeof(metadata));
     descriptor_ = {XG_FRAME_DATA, 60, 0};
+  }
+  // A packet of that generation, for which a rule holds, by its position.
+  void hold(dataplane::EventLog& worker, u32 generation, u16 rule) {
+    come(generation);
     result_ = {XG_VERDICT(u32{XG_PASS}, 0u, 0u, 0u), XG_RES_ALERTS, 0, 0};
     alerts_ = {1, {rule}, 0, {}};
     ASSERT_TRUE(worker.finisher().wanted());
@@ -146,6 +151,82 @@ TEST_F(RuleStatistics, AreOfPoliciesThatHaveRules) {
   stats_.forget_before(2);
   EXPECT_FALSE(first_.finisher().wanted());
   EXPECT_EQ(stats_.top(*none, {}).rules, 0u);
+}
+
+// A program that has no map: what it decided is counted by workers alone.
+PolicyPtr policy_of_programs(const std::string& pipelines) {
+  programs::ObjectProgram object;
+  object.section = "xdp";
+  object.program = {.name = "drops",
+                    .instructions = {{.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .immediate = XDP_DROP},
+                                     {.opcode = BPF_JMP | BPF_EXIT}},
+                    .maps = {},
+                    .license = "GPL"};
+  auto made = compiler::compile_policy(
+      {"p.json",
+       fmt::format(R"({{"version": 1, "rules": [{{"action": {{"inspect": "own"}}}}], "pipelines": {{{}}}}})",
+                   pipelines),
+       {{policy::program_key("p.o", ""), programs::to_bytes(object).value()}}},
+      {"eth0"});
+  if (!made) throw std::runtime_error(made.error().sentence);
+  return std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
+}
+constexpr const char* kAcl = R"({"stage": "acl", "rules": []})";
+constexpr const char* kProgram = R"({"stage": "program", "object": "p.o"})";
+
+TEST_F(RuleStatistics, WhatProgramsDecideIsCountedByItsReason) {
+  const auto policy = policy_of_programs(fmt::format(R"("own": [{}, {}])", kAcl, kProgram));
+  stats_.coming(policy, 1);
+  ASSERT_TRUE(first_.finisher().wanted());
+  const auto decide = [&](dataplane::EventLog& worker, u32 generation, u32 verdict) {
+    come(generation);
+    result_ = {verdict, 0, 0, 0};
+    alerts_ = {};
+    worker.finisher().finish(batch_, region_.data());
+    EXPECT_EQ(result_.verdict, verdict) << "it is counted, and no more";
+  };
+  const auto counts = [&](const PolicyPtr& of) {
+    std::map<std::string, u64> nonzero;
+    const auto programs = stats_.programs(*of);
+    for (const auto& one : programs)
+      for (const auto& [name, count] : one.packets)
+        if (count != 0) nonzero[fmt::format("{} {} {}", one.pipeline, one.stage, name)] += count;
+    return nonzero;
+  };
+  using Counts = std::map<std::string, u64>;
+  EXPECT_EQ(counts(policy), Counts());
+  ASSERT_EQ(stats_.programs(*policy).size(), 1u);
+  EXPECT_EQ(stats_.programs(*policy)[0].stage, 2u);
+  EXPECT_TRUE(stats_.programs(*policy)[0].packets.contains("aborted"));
+
+  decide(first_, 1, XG_VERDICT(XG_DROP, 0u, 2u, 1u));
+  decide(second_, 1, XG_VERDICT(XG_DROP, 0u, 2u, 1u));
+  decide(first_, 1, XG_VERDICT(XG_TX, 0u, 2u, 0u));
+  decide(first_, 1, XG_VERDICT(XG_DROP, 0u, 2u, 2u + static_cast<u32>(gpu::ProgramEnd::aborted)));
+  decide(first_, 1, XG_VERDICT(XG_DROP, 0u, 2u, 2u + static_cast<u32>(gpu::ProgramEnd::out_of_bounds)));
+  decide(first_, 1, XG_VERDICT(XG_DROP, 0u, 2u, 2u + static_cast<u32>(gpu::ProgramEnd::too_long)));
+  decide(first_, 1, XG_VERDICT(XG_DROP, 0u, 1u, 1u));        // the acl's
+  decide(first_, 1, XG_VERDICT(u32{XG_PASS}, 0u, 0u, 0u));   // nobody's
+  decide(first_, 1, XG_VERDICT(XG_DROP, 0u, 2u, 0x3ffffu));  // a rule that no program has
+  decide(first_, 9, XG_VERDICT(XG_DROP, 0u, 2u, 1u));        // of no policy that is known
+  const Counts all{{"own 2 dropped", 2},
+                   {"own 2 sent", 1},
+                   {"own 2 aborted", 1},
+                   {"own 2 out_of_bounds", 1},
+                   {"own 2 too_long", 1}};
+  EXPECT_EQ(counts(policy), all);
+
+  stats_.coming(policy, 2);
+  stats_.forget_before(2);
+  EXPECT_EQ(counts(policy), all) << "it goes on where the same stage is a program again";
+  const auto other = policy_of_programs(fmt::format(R"("own": [{}, {}])", kProgram, kAcl));
+  stats_.coming(other, 3);
+  stats_.forget_before(3);
+  EXPECT_EQ(counts(other), Counts());
+  stats_.coming(policy_of({{1, "a"}}), 4);
+  stats_.forget_before(4);
+  stats_.coming(policy, 5);
+  EXPECT_EQ(counts(policy), Counts());
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ TEST(StatusReport, ComesBackAsItWas) {
   EXPECT_EQ(account_text(*back), account_text(report));
   EXPECT_EQ(ready_text(*back), ready_text(report));
   EXPECT_EQ(tables_text(*back->service), tables_text(*report.service));
+  EXPECT_EQ(programs_text(back->service->programs), programs_text(report.service->programs));
 }
 
 TEST(StatusReport, EveryCounterOfTheTablesIsInIt) {

@@ -21,12 +21,13 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
-  xg_program_machine m;
   m.code = xg_words(code);
   m.tables = xg_words(tables);
-  m.state = xg_words(state);
+  m.state = xg_state(state);
   m.frame = xg_words(frames);
   m.frame_bias = bias;
+  m.most_steps = XG_PROGRAM_STEPS;
+  m.keeps_packet = 0u;
   m.time = u64(0);
   m.random = 0u;
   m.queue = 0u;
@@ -35,7 +36,7 @@ void main() {
   m.meta = XG_PROGRAM_HEADROOM;
   m.data = XG_PROGRAM_HEADROOM;
   m.end = XG_PROGRAM_HEADROOM + bytes;
-  xg_program_run(m, 0u);
+  xg_program_run(XG_PROGRAM_IT, 0u);
   xg_words(answers).v[gl_GlobalInvocationID.x] = m.fault != 0u ? 0u : xg_program_low(m.r[0]);
-  xg_words(answers).v[gl_GlobalInvocationID.x + 32u] = xg_program_frame_byte(m, m.data);
+  xg_words(answers).v[gl_GlobalInvocationID.x + 32u] = xg_program_frame_byte(XG_PROGRAM_IT, m.data);
 }

@@ -5,7 +5,7 @@
 #define XG_PROGRAM_LINES 8u
 #include "gpu/stages/program_code.h"
 
-__global__ void run_programs(xg_words code, xg_words tables, xg_words state, xg_words frames, u32 bias,
+__global__ void run_programs(xg_words code, xg_words tables, xg_state state, xg_words frames, u32 bias,
                              u32 bytes, u32* answers) {
   xg_program_machine m;
   m.code = code;
@@ -14,6 +14,8 @@ __global__ void run_programs(xg_words code, xg_words tables, xg_words state, xg_
   m.frame = frames;
   m.frame_bias = bias;
   m.time = 0;
+  m.most_steps = XG_PROGRAM_STEPS;
+  m.keeps_packet = 0u;
   m.random = m.queue = m.ingress = m.egress = 0;
   m.meta = m.data = XG_PROGRAM_HEADROOM;
   m.end = XG_PROGRAM_HEADROOM + bytes;

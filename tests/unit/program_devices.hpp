@@ -65,6 +65,8 @@ class Device {
     m.queue = packet.queue;
     m.ingress = packet.ingress_ifindex;
     m.egress = packet.egress_ifindex;
+    m.most_steps = static_cast<u32>(packet.most_steps);
+    m.keeps_packet = packet.is_kept ? 1 : 0;
     xg_program_run(m, program);
     ProgramAnswer answer;
     answer.fault = static_cast<ProgramFault>(m.fault);

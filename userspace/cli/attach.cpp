@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/control/program_reader.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -61,7 +62,7 @@ int run(Arguments& arguments, bool mode_given) {
   if (!arguments.pass_all) {
     const std::string file = policy_file(arguments.policy);
     if (file.empty()) return no_policy();
-    auto source = compiler::read_policy(file);
+    auto source = compiler::read_policy(file, control::object_reader());
     if (!source) return refuse(source.error());
     options.policy = std::move(*source);
     options.policy_file = std::filesystem::absolute(file);

@@ -12,11 +12,14 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/compiler/compiled_policy.hpp"
+#include "userspace/compiler/refusals.hpp"
 #include "userspace/control/client.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/first_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/notes.hpp"
+#include "userspace/control/program_reader.hpp"
+#include "userspace/control/program_verifier.hpp"
 #include "userspace/control/request/policy_apply.hpp"
 #include "userspace/control/request/policy_confirm.hpp"
 #include "userspace/control/request/policy_show.hpp"
@@ -253,11 +256,14 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
   for (auto port = ports.begin(); port != ports.end(); ++port)
     if (std::find(ports.begin(), port, *port) != port)
       return fail(fmt::format("--interfaces: {} is named twice", *port), kUsage);
-  auto source = compiler::read_policy(file);
+  auto source = compiler::read_policy(file, control::object_reader());
   if (!source) return refuse(source.error());
   auto compiled = ports.empty() ? compiler::compile_policy_anywhere(std::move(*source), "(ingress)")
                                 : compiler::compile_policy(std::move(*source), ports);
   if (!compiled) return refuse(compiled.error());
+  auto verified = control::verify_here(*compiled);
+  if (!verified.refused.empty())
+    return refuse(compiler::refusal(compiler::placed(std::move(verified.refused), compiled->source)));
   const auto& tables = compiled->tables;
   CheckReport report{
       .file = file,
@@ -274,6 +280,7 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
     report.prefixes += list.prefixes.size();
     report.names += list.names.count;
   }
+  report.notes.insert(report.notes.end(), verified.notes.begin(), verified.notes.end());
   if (format == Format::json)
     print_record(report);
   else
@@ -322,7 +329,7 @@ int apply(const Application& application, Format format) {
                   kUsage);
     arguments.confirm_s = *seconds;
   }
-  auto source = compiler::read_policy(file);
+  auto source = compiler::read_policy(file, control::object_reader());
   if (!source) return refuse(source.error());
   arguments.file = source->file;
   arguments.text = std::move(source->text);

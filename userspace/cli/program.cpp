@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <memory>
 
+#include "gpu/stages/stages.hpp"
 #include "userspace/cli/command.hpp"
 #include "userspace/compiler/programs/needs.hpp"
 #include "userspace/compiler/refusal.hpp"
@@ -64,6 +66,14 @@ struct VerifierReport {
     field("why", self.why);
   }
 };
+// How a policy's stage runs it: "in parallel", "in order", or "not", where it is missing something.
+struct RunReport {
+  std::string how = "not", why;
+  static void fields(auto& self, auto& field) {
+    field("how", self.how);
+    field("why", self.why);
+  }
+};
 struct CheckReport {
   std::string file, program, section, license;
   bool fragments = false;
@@ -71,6 +81,7 @@ struct CheckReport {
   std::vector<MapReport> maps;
   std::vector<NeedReport> helpers, map_types, kinds;
   std::vector<std::string> missing, notes;
+  RunReport run;
   VerifierReport verifier;
   std::optional<compiler::Problem> error{};  // why the exit status is not 0
   std::vector<std::string> code;             // with -v
@@ -88,6 +99,7 @@ struct CheckReport {
     field("kinds", self.kinds);
     field("missing", self.missing);
     field("notes", self.notes);
+    field("run", self.run);
     field("verifier", self.verifier);
     field("error", self.error);
     field("code", self.code);
@@ -124,13 +136,9 @@ const char* word_of(kernel::Verdict::Said said) {
   return "not asked";
 }
 
-std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs, const char* what,
-                                   std::vector<std::string>& missing) {
+std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs) {
   std::vector<NeedReport> reports;
-  for (const auto& [name, number, times, why] : needs) {
-    reports.push_back({name, number, times, why});
-    if (!why.empty()) missing.push_back(fmt::format("{} {}: {}", what, name, why));
-  }
+  for (const auto& [name, number, times, why] : needs) reports.push_back({name, number, times, why});
   return reports;
 }
 
@@ -148,13 +156,14 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .helpers = {},
                      .map_types = {},
                      .kinds = {},
-                     .missing = {},
+                     .missing = programs::missing_of(object, needs),
                      .notes = object.notes,
+                     .run = {},
                      .verifier = {},
                      .code = {}};
-  report.helpers = reports_of(needs.helpers, "helper", report.missing);
-  report.map_types = reports_of(needs.map_types, "map type", report.missing);
-  report.kinds = reports_of(needs.kinds, "instructions", report.missing);
+  report.helpers = reports_of(needs.helpers);
+  report.map_types = reports_of(needs.map_types);
+  report.kinds = reports_of(needs.kinds);
   for (std::size_t i = 0; i < program.maps.size(); i++) {
     const auto& map = program.maps[i];
     const auto& need = needs.maps[i];
@@ -169,7 +178,6 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                            .shared = need.shared,
                            .times = need.times,
                            .missing = need.missing});
-    if (!need.missing.empty()) report.missing.push_back(fmt::format("map {}: {}", map.name, need.missing));
   }
   if (verbose)
     for (std::size_t i = 0; i < program.instructions.size(); i++) {
@@ -178,6 +186,20 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                                         one.destination, one.source, one.offset, one.immediate));
     }
   return report;
+}
+
+// What no stage does for a program, whatever the definition has, is missing, too.
+void say_how_it_runs(const programs::ObjectProgram& object, CheckReport& report) {
+  const auto stage = gpu::stage_with(std::make_shared<const programs::Program>(object.program));
+  if (!stage) {
+    report.missing.emplace_back("a stage that runs programs: this build has none");
+  } else if (const auto right = gpu::check_settings(*stage); !right) {
+    report.missing.push_back("a stage that runs it: " + right.error());
+  } else {
+    const bool in_order = gpu::remembers(*stage);
+    report.run = {in_order ? "in order" : "in parallel",
+                  in_order ? "it may change what is in its maps" : "it changes nothing that is in its maps"};
+  }
 }
 
 std::string names_text(const char* what, const std::vector<NeedReport>& needs) {
@@ -204,7 +226,13 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
           names_text("instructions beside usual ones", report.kinds);
   for (const auto& note : report.notes) text += fmt::format("Note: {}\n", note);
   for (const auto& one : report.missing) text += fmt::format("Missing: {}\n", one);
-  if (report.missing.empty()) text += "Nothing that it needs is missing\n";
+  if (report.missing.empty()) {
+    text += "Nothing that it needs is missing\n";
+    text += fmt::format(
+        "In a policy it runs {}: {}\n",
+        report.run.how == "in parallel" ? "on many packets at a time" : "on one packet after the other",
+        report.run.why);
+  }
   if (report.verifier.said == "takes")
     text += "The kernel's verifier takes it\n";
   else if (report.verifier.said == "refuses")
@@ -224,6 +252,7 @@ int check(const Arguments& arguments, Format format) {
   if (!object) return fail(fmt::format("{}: {}", arguments.file, object.error()));
   const auto needs = programs::needs_of(*object);
   auto report = report_of(arguments.file, *object, needs, arguments.verbose);
+  say_how_it_runs(*object, report);
   const auto verdict = kernel::verify(object->program, object->fragments);
   report.verifier = {word_of(verdict.said), verdict.why};
   // The object's writer has no say in whether the kernel is asked. What types of maps are not made is missing
@@ -254,8 +283,9 @@ void add(CLI::App& app, Chosen& chosen) {
   cli::describe(
       *command,
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
-      "helpers and maps that has, what of those is missing, and whether the kernel's "
-      "verifier takes it. The program is attached to nothing. The object is read by a process "
+      "helpers and maps that has, what of those is missing, whether a policy's stage runs it on many packets "
+      "at a time or on one after the other, and whether the kernel's verifier takes it. The program is "
+      "attached to nothing. The object is read by a process "
       "without privileges.\n"
       "Exit status 1 if something is missing, the verifier refuses it, or it is not asked of such a program "
       "(its maps are too large, say). Who lacks CAP_BPF or CAP_NET_ADMIN is told that the kernel was not "

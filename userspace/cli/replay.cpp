@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/replay.hpp"
+#include "userspace/control/program_reader.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -219,7 +220,7 @@ CLI::Validator whole_number() {
 int run(const Arguments& arguments, Format format) {
   auto source = arguments.policy.empty()
                     ? tl::expected<compiler::PolicySource, control::Refusal>(compiler::pass_everything())
-                    : compiler::read_policy(arguments.policy);
+                    : compiler::read_policy(arguments.policy, control::object_reader());
   if (!source) return refuse(source.error());
   auto policy = compiler::compile_policy_anywhere(std::move(*source), "(capture)", arguments.seed);
   if (!policy) return refuse(policy.error());

@@ -12,6 +12,7 @@
 #include "userspace/compiler/rules/lower.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/program_reader.hpp"
 #include "userspace/control/request/rules_top.hpp"
 #include "userspace/policy/policy.hpp"
 
@@ -205,7 +206,7 @@ std::string text_of(const CheckReport& report) {
 // What the policy says beside its rules, of its stages that decide by rules the first one's; or a sentence.
 // files: all that the policy came with.
 tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path, policy::FileContents& files) {
-  auto source = compiler::read_policy(path);
+  auto source = compiler::read_policy(path, control::object_reader());
   if (!source) return tl::unexpected(source.error().sentence);
   // Rules are what is to be checked: they are read, and no signatures are made of them.
   constexpr u64 kLongest = policy::kMaxFileBytes;

@@ -122,6 +122,7 @@ std::string text_of(const StatusReport& report) {
   if (report.flow_events) text += control::flow_events_text(*report.flow_events);
   if (report.log) text += control::log_text(*report.log);
   text += control::tables_text(service);
+  text += control::programs_text(service.programs);
   const auto& frames = service.frames;
   text += fmt::format(
       "\nframes: {} = {} free + {} for receive + {} in batches + {} sent, not yet completed{}{}\n",

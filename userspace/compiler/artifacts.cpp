@@ -136,34 +136,59 @@ bool fill_in(policy::Policy& policy, const Recipe& recipe, const Artifacts& arti
   return true;
 }
 
-tl::expected<gpu::PipelineCodes, std::string> codes_of(const policy::Policy& policy, const Recipe& recipe,
-                                                       const Artifacts& artifacts) {
+// A device follows the code of a program wherever its words lead, and writes there: jumps, maps' places,
+// lists of what is free. So it is nobody's artifact. Whoever links makes it, of the program and of what its
+// maps have at first: they stand in the policy's files, and have been checked as they were read.
+bool is_made_here(const gpu::StageSettings& stage) { return gpu::traits_of(stage).programs; }
+
+tl::expected<gpu::PipelineCodes, std::string> codes_of(const std::vector<gpu::PipelineSettings>& pipelines,
+                                                       const std::array<u64, 2>& hash_key,
+                                                       const Recipe& recipe, const Artifacts& artifacts) {
   gpu::PipelineCodes codes;
-  if (recipe.codes.size() != policy.pipelines.size())
+  u64 words = 0;  // of those that are made here: before they fill this process's memory
+  if (recipe.codes.size() != pipelines.size())
     return tl::unexpected(std::string("it has not the policy's pipelines"));
-  for (std::size_t p = 0; p < policy.pipelines.size(); p++) {
-    const auto& stages = policy.pipelines[p].stages;
+  for (std::size_t p = 0; p < pipelines.size(); p++) {
+    const gpu::PipelineSettings& pipeline = pipelines[p];
     auto& of = codes.emplace_back();
-    for (const ArtifactId& id : recipe.codes[p]) of.push_back(find<gpu::CodePtr>(artifacts, id));
-    if (of.size() != stages.size())
-      return tl::unexpected(
-          fmt::format("it has not the stages of pipeline \"{}\"", policy.pipelines[p].name));
-    for (std::size_t s = 0; s < of.size(); s++)
-      if (!of[s] || !gpu::is_linkable(stages[s], *of[s]))
+    if (recipe.codes[p].size() != pipeline.stages.size())
+      return tl::unexpected(fmt::format("it has not the stages of pipeline \"{}\"", pipeline.name));
+    for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
+      if (is_made_here(pipeline.stages[s])) {
+        auto made = gpu::compile_stage(pipeline, s, {hash_key});
+        if (!made) return tl::unexpected(std::move(made.error()));
+        words += made->words.size();
+        if (words > gpu::kImageMaxWords)
+          return tl::unexpected(fmt::format(
+              "pipeline \"{}\", stage {} ({}): with its maps the policy's programs need more than the {} MiB "
+              "that "
+              "pipelines may have: make the maps smaller",
+              pipeline.name, s + 1, gpu::stage_name(pipeline.stages[s]), gpu::kImageMaxWords >> 18));
+        of.push_back(std::make_shared<const gpu::StageCode>(std::move(*made)));
+        continue;
+      }
+      of.push_back(find<gpu::CodePtr>(artifacts, recipe.codes[p][s]));
+      if (!of[s] || !gpu::is_linkable(pipeline.stages[s], *of[s]))
         return tl::unexpected(fmt::format("the code of pipeline \"{}\", stage {} is not there, or damaged",
-                                          policy.pipelines[p].name, s + 1));
+                                          pipeline.name, s + 1));
+    }
   }
   return codes;
 }
 
 // What is said of rules of files, which an outline has not.
-void take_rules(policy::Policy& policy, const gpu::PipelineCodes& codes) {
-  for (std::size_t p = 0; p < policy.pipelines.size(); p++)
-    for (std::size_t s = 0; s < policy.pipelines[p].stages.size(); s++)
+void take_rules(policy::Policy& policy, std::vector<gpu::PipelineSettings>& settings,
+                const gpu::PipelineCodes& codes) {
+  for (std::size_t p = 0; p < settings.size(); p++)
+    for (std::size_t s = 0; s < settings[p].stages.size(); s++)
       if (gpu::FileRules* const rules = gpu::file_rules(policy.pipelines[p].stages[s])) {
         rules->heads = std::make_shared<const std::vector<gpu::RuleHead>>(codes[p][s]->heads);
         rules->suppressed = std::make_shared<const std::vector<gpu::Suppression>>(codes[p][s]->suppressed);
         rules->notes = codes[p][s]->notes;
+        gpu::FileRules& linked = *gpu::file_rules(settings[p].stages[s]);
+        linked.heads = rules->heads;
+        linked.suppressed = rules->suppressed;
+        linked.notes = rules->notes;
       }
 }
 
@@ -209,18 +234,22 @@ tl::expected<Made, Refusal> make_artifacts(const PolicySource& source, const pol
       const auto first = used;
       each_routes(pipeline.stages[s], [&](const auto&, const auto&, const auto&) { used++; });
       const auto own = std::span(*routes).subspan(first, used - first);
-      const auto code =
-          maker.add(id_of(pipeline.stages[s], target, lists, own, pipeline.inner), [&]() -> MadeOne {
-            auto compiled = gpu::compile_stage(pipeline, s, {target.hash_key});
-            if (!compiled) return refused_code(compiled.error(), source, policy);
-            return MadeOne(gpu::CodePtr(std::make_shared<const gpu::StageCode>(std::move(*compiled))));
-          });
+      const ArtifactId id = id_of(pipeline.stages[s], target, lists, own, pipeline.inner);
+      if (is_made_here(pipeline.stages[s])) {
+        codes.push_back(id);
+        continue;
+      }
+      const auto code = maker.add(id, [&]() -> MadeOne {
+        auto compiled = gpu::compile_stage(pipeline, s, {target.hash_key});
+        if (!compiled) return refused_code(compiled.error(), source, policy);
+        return MadeOne(gpu::CodePtr(std::make_shared<const gpu::StageCode>(std::move(*compiled))));
+      });
       if (!code) return Refused(code.error());
       codes.push_back(*code);
     }
     recipe.routes.push_back(std::move(*routes));
   }
-  const auto codes = codes_of(policy, recipe, made.artifacts);
+  const auto codes = codes_of(*settings, target.hash_key, recipe, made.artifacts);
   const auto fits = codes ? gpu::check_link(*settings, *codes) : tl::unexpected(codes.error());
   if (!fits) return tl::unexpected(refused_code(fits.error(), source, policy).error());
   return made;
@@ -257,11 +286,11 @@ tl::expected<CompiledPolicy, std::string> assemble(PolicySource source, policy::
   if (tables->header.management_count != 2 * policy.management.size() ||
       tables->header.rule_count != tables->header.management_count + policy.rules.size())
     return tl::unexpected(std::string("its tables have other rules than the policy"));
-  auto codes = codes_of(policy, recipe, artifacts);
-  if (!codes) return tl::unexpected(codes.error());
-  take_rules(policy, *codes);
   auto settings = pipeline_settings(policy, target.ports, target.down);
   if (!settings) return tl::unexpected(settings.error().message);
+  auto codes = codes_of(*settings, target.hash_key, recipe, artifacts);
+  if (!codes) return tl::unexpected(codes.error());
+  take_rules(policy, *settings, *codes);
   auto pipelines = gpu::Pipelines::link(std::move(*settings), *codes);
   if (!pipelines) return tl::unexpected(pipelines.error());
   return CompiledPolicy{std::move(source),     std::move(policy), *tables,

@@ -74,7 +74,8 @@ tl::expected<std::array<u64, 2>, std::string> table_key() {
   return key;
 }
 
-tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
+tl::expected<PolicySource, Refusal> read_policy(const std::string& path,
+                                                const policy::ObjectReader& read_object) {
   PolicySource source;
   source.file = path;
   auto text = policy::read_policy_text(path);
@@ -86,17 +87,18 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path();
   const std::string files = directory.empty() ? "." : directory;
   // What is in the lists is for whoever compiles the policy to read.
-  const auto collect = policy::collect_files_from(files, source.files);
+  const auto collect = policy::collect_files_from(files, source.files, policy::kMaxFilesBytes, read_object);
   auto parsed = policy::parse(source.text, path, collect);
   if (parsed) {
     if (read_named_by_rules(*parsed, collect, source.files)) return source;
     // Rules that do not count may name what is not there.
-    if (parsed = policy::parse(source.text, path, policy::read_files_from(files)); parsed) return source;
+    if (parsed = policy::parse(source.text, path, policy::read_files_from(files, read_object)); parsed)
+      return source;
     return Refused(refusal(parsed.error()));
   }
   // It is wrong without them; with them it may be wrong in more than that.
   if (!source.files.empty())
-    if (auto whole = policy::parse(source.text, path, policy::read_files_from(files)); !whole)
+    if (auto whole = policy::parse(source.text, path, policy::read_files_from(files, read_object)); !whole)
       parsed = std::move(whole);
   return Refused(refusal(parsed.error()));
 }

@@ -39,8 +39,10 @@ struct CompiledPolicy {
 };
 
 // Reads a policy file and the files that it names (relative paths start where the policy file is). Of a
-// policy that is right in itself what its list files say is not looked at: compiling it does.
-tl::expected<PolicySource, Refusal> read_policy(const std::string& path);
+// policy that is right in itself what its list files say is not looked at: compiling it does. Programs of
+// objects are read, by read_object (control::object_reader()); empty: a policy that names one is refused.
+tl::expected<PolicySource, Refusal> read_policy(const std::string& path,
+                                                const policy::ObjectReader& read_object = {});
 
 // The key of the stages' tables: one for the life of a process, and of those that it forks from then on, so
 // that a table outlives the policy that made it. The error is a sentence.

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "gpu/programs.hpp"
 #include "gpu/stages/walk.hpp"
 
 namespace xdpgpu::compiler {
@@ -29,6 +30,7 @@ class StageInputs : public gpu::Walk<StageInputs> {
     hash_.add(key);
     hash_.add(value);
   }
+  void file(std::string_view key, const std::string& value, auto&&...) { text(key, value); }
   // third: whether it was given, of those that may be missing.
   template <class Third>
   void mac(std::string_view key, const gpu::Mac& value, const Third& third, auto&&...) {
@@ -142,6 +144,26 @@ void add_lists(InputHash& hash, const std::vector<std::string>& names,
     }
 }
 
+void add_program(InputHash& hash, const gpu::programs::Program& program) {
+  hash.add(program.name);
+  hash.value(u64{program.instructions.size()});
+  for (const auto& one : program.instructions) {
+    hash.value(one.opcode);
+    hash.value(one.destination);
+    hash.value(one.source);
+    hash.value(one.offset);
+    hash.value(one.immediate);
+  }
+  hash.value(u64{program.maps.size()});
+  for (const auto& map : program.maps) {
+    hash.add(map.name);
+    for (const u32 number : {map.type, map.key_bytes, map.value_bytes, map.entries, map.flags,
+                             static_cast<u32>(map.inner), u32{map.constant}})
+      hash.value(number);
+    hash.array(map.contents);
+  }
+}
+
 }  // namespace
 
 InputHash::InputHash(std::string_view kind) {
@@ -200,6 +222,24 @@ ArtifactId id_of(const gpu::StageSettings& stage, const Target& target,
   hash.value(target.hash_key);
   StageInputs inputs(hash, lists, routes);
   std::visit([&](const auto& settings) { fields_of(inputs, settings); }, stage);
+  std::visit(
+      [&]<class Settings>(const Settings& settings) {
+        if constexpr (gpu::StageInfo<Settings>::kTraits.programs) {
+          hash.value(u8{settings.program != nullptr});
+          if (settings.program) add_program(hash, *settings.program);
+          hash.value(u64{settings.contents ? settings.contents->size() : 0});
+          if (settings.contents)
+            for (const auto& of : *settings.contents) {
+              hash.value(of.map);
+              hash.value(u64{of.entries.size()});
+              for (const auto& [key, value] : of.entries) {
+                hash.array(key);
+                hash.array(value);
+              }
+            }
+        }
+      },
+      stage);
   // What is no field: whether it is fed by what the host sends, and which of its parts are down.
   hash.value(u8{gpu::sees_egress(stage)});
   for (const auto& check : gpu::health_checks(stage))

@@ -17,6 +17,7 @@
 #include "userspace/control/kept_policy.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/privileges.hpp"
+#include "userspace/control/program_verifier.hpp"
 #include "userspace/control/report.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/rings.hpp"
@@ -57,6 +58,8 @@ Requests::Duties Broker::duties() {
                 kept_policy_ = std::move(memory);
                 confirmed_hash_ = hash;  // another one may be in force by now
               },
+          .program_memory = make_policy_memory,
+          .verify_program = verify_apart,
           .start_compiler = [this] { return compiler_.start(); },
           .open_log = [this](const std::string& place) { return logs_.open(place); },
           .ready =

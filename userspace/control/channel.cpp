@@ -52,6 +52,8 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a < XG_MAX_PORTS;
     case MessageType::keep_policy:
       return message.a >= 1 && message.a <= kMaxKeptBytes;
+    case MessageType::program_memory:
+      return message.a >= 1 && message.a <= kMaxProgramBytes;
     case MessageType::activate:
       return message.a <= 1 && message.b >= 1;
     case MessageType::set_state:
@@ -60,6 +62,7 @@ bool valid(const Message& message, std::size_t descriptors) {
              message.b <= 1;
     case MessageType::ready:
     case MessageType::policy_kept:
+    case MessageType::verify_program:
     case MessageType::start_compiler:
     case MessageType::compiler:
     case MessageType::open_log:

@@ -38,6 +38,8 @@ enum class MessageType : u32 {
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
   policy_kept,   // a u64, its hash: it stands in the memory given last; done
   start_compiler,  // instead of the one that there may be; compiler or refused
+  program_memory,  // a: bytes of a program that a policy names; memory or refused
+  verify_program,  // it stands in the memory given last; done, or refused: what the kernel's verifier says
   open_log,        // text: one of the policy file's outputs (log_places.hpp); log or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
@@ -55,6 +57,7 @@ enum class MessageType : u32 {
 inline constexpr u32 kMaxLines = 1u << 23;         // 512 MiB
 inline constexpr u32 kMaxRows = 1u << 17;          // 64 MiB
 inline constexpr u32 kMaxKeptBytes = 1100u << 20;  // beyond what a request with all its files may have
+inline constexpr u32 kMaxProgramBytes = 64u << 20;
 
 struct Message {
   u32 magic = 0x78677067u;

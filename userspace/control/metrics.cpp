@@ -100,6 +100,18 @@ std::string metrics_text(const QueueReport& queue) {
   return text + losses_text(queue.counters);
 }
 
+std::string programs_text(const std::vector<ProgramReport>& programs) {
+  std::string text;
+  for (const auto& program : programs) {
+    std::string packets;
+    for (const auto& [name, count] : program.packets)
+      if (count) packets += fmt::format("{}{} {}", packets.empty() ? "" : ", ", count, name);
+    text += fmt::format("  pipeline {}, stage {}: {}\n", program.pipeline, program.stage,
+                        packets.empty() ? "none dropped, none sent" : packets);
+  }
+  return text.empty() ? text : "\nprograms decided of packets:\n" + text;
+}
+
 std::string tables_text(const ServiceReport& service) {
   if (service.tables_error) return fmt::format("\ntables of stages: {}\n", *service.tables_error);
   std::string text;

@@ -16,6 +16,8 @@ MetricsReport metrics_report(const xg_queue_metrics& metrics);
 std::string metrics_text(const QueueReport& queue);
 // What the stages of a report remember, one table after the other; empty where none does.
 std::string tables_text(const ServiceReport& service);
+// What became of the packets of stages that run programs; empty where there are none.
+std::string programs_text(const std::vector<ProgramReport>& programs);
 // "p50 12 us, p99 80 us, p99.9 1.2 ms, at most 3 ms"
 std::string durations_text(const dataplane::Durations& durations);
 // "850 ns", "12.3 us", "1.2 ms", "5.0 s".

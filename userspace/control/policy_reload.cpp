@@ -19,6 +19,7 @@
 
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/client.hpp"
+#include "userspace/control/program_reader.hpp"
 #include "userspace/control/request/policy_apply.hpp"
 
 namespace xdpgpu::control {
@@ -33,7 +34,7 @@ std::string refused(const std::string& file, const std::string& ifname, const st
 
 // What came of it, and what the policy probably does not mean: a sentence each.
 std::vector<std::string> apply_again(const std::string& file, const std::string& ifname) {
-  auto source = compiler::read_policy(file);
+  auto source = compiler::read_policy(file, object_reader());
   if (!source) return {refused(file, ifname, source.error().sentence)};
   // What was tried without dropping anything goes on to be tried so.
   const auto answer =

@@ -9,6 +9,7 @@
 #include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/control/program_verifier.hpp"
 #include "userspace/dataplane/reassembler.hpp"
 #include "userspace/policy/kept_verdicts.hpp"
 #include "userspace/policy/mirroring.hpp"
@@ -133,6 +134,8 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
                                            : kept_since(*policy, *generation);
   prepared.pipelines = prepared.loose ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
   prepared.policy = std::move(policy);
+  if (auto verified = verify_programs(broker_, *prepared.policy, current_.get()); !verified)
+    return Error(verified.error());
   const policy::Policy& of = prepared.policy->policy;
   std::optional<dataplane::Overlapping> reassembles;
   if (of.reassembles)

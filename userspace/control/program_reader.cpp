@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <new>
@@ -182,6 +183,16 @@ Result<ObjectProgram> read_program_apart(std::string_view object, const std::str
   auto read = programs::read_exchanged(*memory);
   if (!read) return Error(std::move(read.error()));
   return *std::move(read);
+}
+
+policy::ObjectReader object_reader() {
+  return [](std::string_view object, const std::string& section) -> tl::expected<std::string, std::string> {
+    const auto mode = seccomp_mode(std::getenv("XDPGPU_SECCOMP"));
+    if (!mode) return tl::unexpected(mode.error());
+    const auto program = read_program_apart(object, section, *mode == SeccompMode::filter);
+    if (!program) return tl::unexpected(program.error());
+    return programs::to_bytes(*program);
+  };
 }
 
 }  // namespace xdpgpu::control

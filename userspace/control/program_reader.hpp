@@ -9,6 +9,7 @@
 
 #include "userspace/compiler/programs/object.hpp"
 #include "userspace/control/result.hpp"
+#include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::control {
 
@@ -16,5 +17,9 @@ namespace xdpgpu::control {
 // system calls are filtered. Forks: for a process of one thread.
 Result<programs::ObjectProgram> read_program_apart(std::string_view object, const std::string& name,
                                                    bool filter);
+
+// As policies' files have it (userspace/policy/policy.hpp): each object by itself. System calls are filtered
+// unless XDPGPU_SECCOMP says otherwise.
+policy::ObjectReader object_reader();
 
 }  // namespace xdpgpu::control

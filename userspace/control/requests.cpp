@@ -87,6 +87,19 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       if (!memory_) return Error(std::string("it kept a policy in memory that was not given"));
       duties_.policy_kept(std::move(memory_), message.record<u64>());
       return Message::make(MessageType::done);
+    case MessageType::program_memory: {
+      auto memory = duties_.program_memory(message.a);
+      if (!memory) return Message::make(MessageType::refused, 0, 0, memory.error());
+      program_ = std::move(*memory);
+      descriptors = {program_.get()};
+      return Message::make(MessageType::memory);
+    }
+    case MessageType::verify_program: {
+      if (!program_) return Error(std::string("it had a program verified in memory that was not given"));
+      const kernel::Fd memory = std::move(program_);
+      program_ = kernel::Fd();
+      return done_or_refused(duties_.verify_program(memory));
+    }
     case MessageType::start_compiler: {
       auto socket = duties_.start_compiler();
       if (!socket) return Message::make(MessageType::refused, 0, 0, socket.error());
@@ -106,6 +119,7 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       state_ = State::undone;
       pending_.reset();
       memory_ = kernel::Fd();
+      program_ = kernel::Fd();
       return Message::make(MessageType::gone, duties_.undo(message.b == 1) ? 1 : 0);
     case MessageType::ready:
     case MessageType::ending:

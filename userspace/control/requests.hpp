@@ -29,6 +29,9 @@ class Requests {
     std::function<Result<kernel::Fd>(u32 bytes)> keep_policy;  // returns memory for a policy
     // The policy in that memory is what a next data plane is to begin with.
     std::function<void(kernel::Fd memory, u64 hash)> policy_kept;
+    std::function<Result<kernel::Fd>(u32 bytes)> program_memory;  // returns memory for a program
+    // Whether the kernel takes the program in that memory.
+    std::function<Result<void>(const kernel::Fd& memory)> verify_program;
     // Returns what a compiler of its own takes orders through; one that there was has ended.
     std::function<Result<kernel::Fd>()> start_compiler;
     // Returns where the lines of an output are to be written, if it is one that root has named.
@@ -58,6 +61,7 @@ class Requests {
   State state_ = State::starting;
   std::optional<kernel::PolicyMaps> pending_;  // made, and not installed yet
   kernel::Fd memory_;                          // given, and nothing said of it yet
+  kernel::Fd program_;                         // memory that was given for one, not verified yet
   kernel::Fd handed_over_;                     // while it is sent
   std::optional<u32> installed_;               // slot, not activated yet
 };

@@ -16,6 +16,16 @@ bool limit_drops(const gpu::StageSettings& stage) {
       stage);
 }
 
+bool runs_program(const gpu::StageSettings& stage) { return gpu::traits_of(stage).programs; }
+
+// Of a program's stage, as its table has it, where there is one (gpu::TableReport::outcomes); empty: there is
+// no such rule.
+std::string name_of(const gpu::StageSettings& stage, u32 rule) {
+  if (rule < 2) return rule == 0 ? "sent" : "dropped";
+  const std::string text = gpu::rule_text(stage, rule, nullptr);
+  return text.empty() ? text : text.substr(1);
+}
+
 bool drops(gpu::signatures::Action action) {
   return action != gpu::signatures::Action::alert && action != gpu::signatures::Action::pass;
 }
@@ -57,6 +67,12 @@ void RuleStats::coming(const std::shared_ptr<const compiler::CompiledPolicy>& po
   for (const auto& pipeline : policy->pipelines->settings()) {
     auto& of = known.pipelines.emplace_back(alert_rules_of(pipeline));
     if (of.rules) of.matches = std::make_shared<dataplane::RuleMatches>(of.rules->size(), readers_.size());
+    for (std::size_t s = 0; s < pipeline.stages.size(); s++)
+      if (runs_program(pipeline.stages[s])) of.counted |= u64{1} << (s + 1);
+    if (of.counted != 0)
+      of.decided = std::make_shared<dataplane::RuleMatches>(
+          dataplane::AlertRules::decided_at(static_cast<u32>(pipeline.stages.size()) + 1, 0),
+          readers_.size());
   }
   forget([generation](u32 other) { return other == generation; });
   known_.push_back(std::move(known));
@@ -75,6 +91,15 @@ void RuleStats::forget_before(u32 generation) {
           if (const auto found = before_.find(name); found != before_.end()) counted.insert(*found);
         }
   before_ = std::move(counted);
+  std::erase_if(decided_before_, [&](const auto& before) {
+    return std::none_of(known_.begin(), known_.end(), [&](const Known& kept) {
+      const auto& pipelines = kept.policy->pipelines->settings();
+      for (std::size_t p = 0; p < pipelines.size(); p++)
+        if (pipelines[p].name == before.first.first)
+          return (kept.pipelines[p].counted >> before.first.second & 1) != 0;
+      return false;
+    });
+  });
   publish();
 }
 
@@ -82,6 +107,7 @@ bool RuleStats::forget(const std::function<bool(u32 generation)>& those) {
   return std::erase_if(known_, [&](const Known& known) {
            if (!those(known.generation)) return false;
            add(known, before_);
+           add(known, decided_before_);
            return true;
          }) != 0;
 }
@@ -101,6 +127,37 @@ void RuleStats::add(const Known& known, Counts& to) {
       if (const u64 count = matches->of(i))
         to[{known.policy->pipelines->settings()[p].name, (*rules)[i].gid, (*rules)[i].sid}] += count;
   }
+}
+
+void RuleStats::add(const Known& known, Decided& to) {
+  using dataplane::AlertRules;
+  for (std::size_t p = 0; p < known.pipelines.size(); p++) {
+    const AlertRules::Pipeline& pipeline = known.pipelines[p];
+    const auto& settings = known.policy->pipelines->settings()[p];
+    for (u32 stage = 1; pipeline.decided && stage <= settings.stages.size(); stage++) {
+      if ((pipeline.counted >> stage & 1) == 0) continue;
+      auto& sums = to[{settings.name, stage}];
+      for (u32 rule = 0; rule < sums.size(); rule++)
+        sums[rule] += pipeline.decided->of(AlertRules::decided_at(stage, rule));
+    }
+  }
+}
+
+std::vector<ProgramReport> RuleStats::programs(const compiler::CompiledPolicy& policy) const {
+  Decided counts = decided_before_;
+  for (const Known& known : known_) add(known, counts);
+  std::vector<ProgramReport> reports;
+  for (const auto& pipeline : policy.pipelines->settings())
+    for (u32 stage = 1; stage <= pipeline.stages.size(); stage++) {
+      const gpu::StageSettings& settings = pipeline.stages[stage - 1];
+      if (!runs_program(settings)) continue;
+      ProgramReport& report = reports.emplace_back(ProgramReport{pipeline.name, stage, {}});
+      const auto found = counts.find({pipeline.name, stage});
+      for (u32 rule = 0; rule < dataplane::AlertRules::kCountedRules; rule++)
+        if (auto name = name_of(settings, rule); !name.empty())
+          report.packets[std::move(name)] = found == counts.end() ? 0 : found->second[rule];
+    }
+  return reports;
 }
 
 FileRulesReport RuleStats::top(const compiler::CompiledPolicy& policy, const RuleQuery& query) const {

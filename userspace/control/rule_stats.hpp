@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/control/rule_stats.hpp: the rules of the policies in force, given to workers
-// (userspace/dataplane/alert_rules.hpp), and how often each has held for a packet.
+// (userspace/dataplane/alert_rules.hpp), and how often each has held for a packet; and what became of the
+// packets of stages that run programs.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "userspace/compiler/compiled_policy.hpp"
@@ -55,6 +58,18 @@ struct RuleQuery {
 inline constexpr u64 kMostRulesListed = 1000;
 inline constexpr std::string_view kRuleOrders[] = {"matches", "cost"};
 
+// What a program's stage decided, since the attach.
+struct ProgramReport {
+  std::string pipeline;
+  u32 stage = 0;                       // from 1
+  std::map<std::string, u64> packets;  // by what became of them, or why; those that went on are not here
+  static void fields(auto& self, auto& field) {
+    field("pipeline", self.pipeline);
+    field("stage", self.stage);
+    field("packets", self.packets);
+  }
+};
+
 // The rules of a pipeline's stage that decides by rules; nullptr: it has none.
 const gpu::FileRules* rules_of(const gpu::PipelineSettings& pipeline);
 // As workers read them.
@@ -75,6 +90,8 @@ class RuleStats {
 
   // Of the policy that is in force.
   FileRulesReport top(const compiler::CompiledPolicy& policy, const RuleQuery& query) const;
+  // Of the policy that is in force, in the order of its stages.
+  std::vector<ProgramReport> programs(const compiler::CompiledPolicy& policy) const;
 
  private:
   using Pipelines = std::vector<dataplane::AlertRules::Pipeline>;
@@ -85,15 +102,20 @@ class RuleStats {
   };
   using Name = std::tuple<std::string, u32, u32>;  // pipeline, gid, sid
   using Counts = std::map<Name, u64>;
+  using Place = std::pair<std::string, u32>;  // pipeline, stage
+  using Decided = std::map<Place, std::array<u64, dataplane::AlertRules::kCountedRules>>;
   void publish();
   static void add(const Known& known, Counts& to);
+  static void add(const Known& known, Decided& to);
   // Whether there were some. What they counted is kept.
   bool forget(const std::function<bool(u32 generation)>& those);
 
   dataplane::EventSelection& selection_;
   std::vector<const dataplane::AlertRules::Reader*> readers_;
   std::vector<Known> known_;  // the newest last
-  Counts before_;             // of policies that are gone
+  // Of policies that are gone.
+  Counts before_;
+  Decided decided_before_;
 };
 
 }  // namespace xdpgpu::control

@@ -18,6 +18,7 @@
 #include "userspace/control/flow_events.hpp"
 #include "userspace/control/last_end.hpp"
 #include "userspace/control/protocol.hpp"
+#include "userspace/control/rule_stats.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/dataplane/engine.hpp"
 #include "userspace/dataplane/metrics.hpp"
@@ -443,6 +444,7 @@ struct ServiceReport {
   // One or the other.
   std::optional<std::vector<StageTableReport>> tables;
   std::optional<std::string> tables_error;
+  std::vector<ProgramReport> programs;
   static void fields(auto& self, auto& field) {
     field("devices", self.devices);
     field.derived("device", self.devices.empty() ? DeviceReport{} : self.devices.front());
@@ -455,6 +457,7 @@ struct ServiceReport {
     field("mirror", self.mirror);
     field("tables", self.tables);
     field("tables_error", self.tables_error);
+    field("programs", self.programs);
   }
 };
 

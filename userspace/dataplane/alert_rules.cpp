@@ -213,14 +213,28 @@ void AlertRules::Reader::wait() const noexcept {
 }
 
 void AlertRules::set(Policies policies, std::span<const Reader* const> readers) {
-  const bool is_empty = std::all_of(policies.begin(), policies.end(), [](const Policy& policy) {
-    return std::none_of(policy.pipelines.begin(), policy.pipelines.end(),
-                        [](const Pipeline& pipeline) { return pipeline.rules != nullptr; });
-  });
+  const auto some = [&](auto has) {
+    return std::any_of(policies.begin(), policies.end(), [&](const Policy& policy) {
+      return std::any_of(policy.pipelines.begin(), policy.pipelines.end(), has);
+    });
+  };
+  const bool counts = some([](const Pipeline& pipeline) { return pipeline.decided != nullptr; });
+  const bool is_empty = !counts && !some([](const Pipeline& pipeline) { return pipeline.rules != nullptr; });
+  counts_verdicts_.store(counts, std::memory_order_relaxed);
   auto next = is_empty ? nullptr : std::make_unique<const Policies>(std::move(policies));
   policies_.store(next.get(), std::memory_order_seq_cst);
   for (const Reader* reader : readers) reader->wait();
   owned_ = std::move(next);
+}
+
+void AlertRules::count_verdict(const Policies& policies, const xg_metadata& metadata, u32 verdict,
+                               std::size_t worker) noexcept {
+  const u32 stage = XG_VERDICT_STAGE(verdict), rule = XG_VERDICT_RULE(verdict);
+  const Pipeline* const pipeline = find(policies, metadata.generation, metadata.pipeline);
+  if (pipeline == nullptr || !pipeline->decided || (pipeline->counted >> stage & 1) == 0 ||
+      rule >= kCountedRules)
+    return;
+  pipeline->decided->add(worker, decided_at(stage, rule));
 }
 
 const AlertRules::Pipeline* AlertRules::find(const Policies& policies, u32 generation,

@@ -7,6 +7,8 @@
 //   RuleMatches  how often each rule of a pipeline has held
 //   AlertCounts  how often rules with thresholds have, for whom; of all workers together
 //   AlertRules   the rules of the policies in force; the control thread writes, workers read
+//
+// Beside rules it is told of stages whose verdicts are counted, each by its rule.
 #pragma once
 
 #include <array>
@@ -91,7 +93,14 @@ class AlertRules {
     u32 drops_end = ~u32{0};  // behind the last rule that drops packets, or rejects them
     bool limit_drops = true;  // a packet of which not all rules are known that may drop it is dropped
     bool answers = true;      // what a rule rejects is answered: not what is inside of another packet
+    u64 counted = 0;          // bit of a stage's place, from 1 on: how often it decided is counted
+    std::shared_ptr<RuleMatches> decided{};  // of these, at decided_at(); nullptr: nobody asks
   };
+  // Where a verdict's count is. Rules from kCountedRules on are not counted.
+  static constexpr u32 kCountedRules = 16;
+  static constexpr std::size_t decided_at(u32 stage, u32 rule) noexcept {
+    return std::size_t{stage} * kCountedRules + rule;
+  }
   struct Policy {
     u32 generation = 0;
     std::vector<Pipeline> pipelines;
@@ -121,6 +130,12 @@ class AlertRules {
   void set(Policies policies, std::span<const Reader* const> readers);
 
   bool any() const noexcept { return policies_.load(std::memory_order_relaxed) != nullptr; }
+
+  // Whether some stage's verdicts are counted.
+  bool counts_verdicts() const noexcept { return counts_verdicts_.load(std::memory_order_relaxed); }
+  // A packet's verdict, as the device said it. worker: by whose number it is counted.
+  static void count_verdict(const Policies& policies, const xg_metadata& metadata, u32 verdict,
+                            std::size_t worker) noexcept;
 
   // Any thread; none waits. The pipeline of the policy with that generation; nullptr: it is not known.
   static const Pipeline* find(const Policies& policies, u32 generation, u16 pipeline) noexcept;
@@ -165,6 +180,7 @@ class AlertRules {
   RuleBits bits_;
   std::unique_ptr<const Policies> owned_;  // the control thread's
   std::atomic<const Policies*> policies_{nullptr};
+  std::atomic<bool> counts_verdicts_{false};
 };
 
 }  // namespace xdpgpu::dataplane

@@ -25,9 +25,10 @@ void put_late(const AlertRules::Decided& decided, u8 stage, xg_result& result) n
 void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
   if (batch.outcome != Outcome::decided) return;
   const bool has_alerts = batch.slot->alerts != nullptr;
-  const AlertRules::Policies* const policies = has_alerts ? reader_.begin(rules_) : nullptr;
+  const AlertRules::Policies* const policies = reader_.begin(rules_);
   const bool some_wait = deferred_ && deferred_->any();
   if (policies == nullptr && !some_wait) return;
+  const bool counts = policies != nullptr && rules_.counts_verdicts();
   xg_result* const results = batch.slot->results;
   for (u32 i = 0; i < batch.count; ++i) {
     if (!Batch::is_received(batch.ports[i])) continue;
@@ -37,11 +38,14 @@ void RuleFinisher::finish(Batch& batch, const u8* region) noexcept {
     // Of one that was not judged the metadata may be another packet's.
     if (XG_VERDICT_ACTION(results[i].verdict) == XG_ABORTED) continue;
     const bool may_wait = deferred_ && deferred_->any();
-    if (!holds && !may_wait) continue;
+    const bool is_counted = counts && XG_VERDICT_STAGE(results[i].verdict) != 0;
+    if (!holds && !may_wait && !is_counted) continue;
     const xg_descriptor& packet = batch.slot->descriptors[i];
     const u8* const frame = region + packet.offset;
     xg_metadata metadata;
     std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
+    if (is_counted) AlertRules::count_verdict(*policies, metadata, results[i].verdict, worker_);
+    if (!holds && !may_wait) continue;
     const auto* const pipeline =
         holds && policies ? AlertRules::find(*policies, metadata.generation, metadata.pipeline) : nullptr;
     const bool asks = pipeline != nullptr && AlertRules::asks(*pipeline, batch.slot->alerts[i]);

@@ -2,7 +2,8 @@
 //
 // userspace/dataplane/rule_finisher.hpp: finishes what a device has begun: of the rules that hold for a
 // packet by all that the device asks for, it says which hold by what hosts alone know, which are told, and
-// whether one of them drops the packet (alert_rules.hpp).
+// whether one of them drops the packet (alert_rules.hpp). On its way it counts verdicts of stages that are to
+// be counted.
 #pragma once
 
 #include <atomic>

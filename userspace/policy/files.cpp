@@ -110,6 +110,7 @@ FileReader::Names list_in(const FileContents& contents, const std::string& path)
        at != contents.end() && at->first.starts_with(pattern.folder) && names.size() <= kMaxPatternFiles;
        ++at) {
     const std::string name = at->first.substr(pattern.folder.size());
+    if (name.find('\0') != std::string::npos) continue;  // a program
     if (name.find('/') == std::string::npos && pattern.matches(name)) names.push_back(at->first);
   }
   return listed(pattern, std::move(names), " among those that came with the policy");
@@ -129,6 +130,15 @@ class Directory {
     return content;
   }
   FileReader::Names list(const std::string& pattern) const { return list_files(path_, pattern); }
+  tl::expected<std::string, std::string> program(const std::string& name, const std::string& section,
+                                                 const ObjectReader& read_object) {
+    if (!read_object) return tl::unexpected(fmt::format("{}: no object is read here", name));
+    const auto object = read(name);
+    if (!object) return object;
+    return read_object(*object, section).map_error([&](const std::string& why) {
+      return fmt::format("{}: {}", name, why);
+    });
+  }
 
  private:
   std::string path_;
@@ -142,6 +152,13 @@ FileReader::Text find_in(const FileContents& contents, const std::string& path) 
     return tl::unexpected(fmt::format("the file {} did not come with the policy", path));
   return FileText(FileText(), &at->second);
 }
+FileReader::Text find_program_in(const FileContents& contents, const std::string& path,
+                                 const std::string& section) {
+  const auto at = contents.find(program_key(path, section));
+  if (at == contents.end())
+    return tl::unexpected(fmt::format("the object {} did not come with the policy", path));
+  return FileText(FileText(), &at->second);
+}
 
 }  // namespace
 
@@ -151,40 +168,58 @@ std::string too_much_with(const std::string& path, u64 most) {
       most >> 20);
 }
 
-FileReader read_files_from(std::string directory) {
+std::string program_key(const std::string& path, const std::string& section) { return path + '\0' + section; }
+
+FileReader read_files_from(std::string directory, ObjectReader read_object) {
   const auto from = std::make_shared<Directory>(std::move(directory), kMaxFilesBytes);
-  return {[from](const std::string& path) -> FileReader::Text {
-            auto content = from->read(path);
-            if (!content) return tl::unexpected(std::move(content.error()));
-            return std::make_shared<const std::string>(*std::move(content));
-          },
-          [from](const std::string& pattern) { return from->list(pattern); }};
+  const auto text_of = [](tl::expected<std::string, std::string> content) -> FileReader::Text {
+    if (!content) return tl::unexpected(std::move(content.error()));
+    return std::make_shared<const std::string>(*std::move(content));
+  };
+  return {[from, text_of](const std::string& path) { return text_of(from->read(path)); },
+          [from](const std::string& pattern) { return from->list(pattern); },
+          [from, text_of, read_object = std::move(read_object)](const std::string& path,
+                                                                const std::string& section) {
+            return text_of(from->program(path, section, read_object));
+          }};
 }
 
 FileReader read_files_of(FileContents contents) {
   const auto kept = std::make_shared<const FileContents>(std::move(contents));
-  return {[kept](const std::string& path) {
-            auto content = find_in(*kept, path);
-            if (content) *content = FileText(kept, content->get());
-            return content;
-          },
-          [kept](const std::string& pattern) { return list_in(*kept, pattern); }};
+  const auto shared = [kept](FileReader::Text content) {
+    if (content) *content = FileText(kept, content->get());
+    return content;
+  };
+  return {[kept, shared](const std::string& path) { return shared(find_in(*kept, path)); },
+          [kept](const std::string& pattern) { return list_in(*kept, pattern); },
+          [kept, shared](const std::string& path, const std::string& section) {
+            return shared(find_program_in(*kept, path, section));
+          }};
 }
 
 FileReader read_files_in(const FileContents& contents) {
   return {[&contents](const std::string& path) { return find_in(contents, path); },
-          [&contents](const std::string& pattern) { return list_in(contents, pattern); }};
+          [&contents](const std::string& pattern) { return list_in(contents, pattern); },
+          [&contents](const std::string& path, const std::string& section) {
+            return find_program_in(contents, path, section);
+          }};
 }
 
-FileReader collect_files_from(std::string directory, FileContents& contents, u64 most) {
+FileReader collect_files_from(std::string directory, FileContents& contents, u64 most,
+                              ObjectReader read_object) {
   const auto from = std::make_shared<Directory>(std::move(directory), most);
-  return {[from, &contents](const std::string& path) -> FileReader::Text {
-            auto content = from->read(path);
-            if (!content) return tl::unexpected(std::move(content.error()));
-            contents[path] = *std::move(content);
-            return FileText();
-          },
-          [from](const std::string& pattern) { return from->list(pattern); }};
+  const auto keep = [&contents](const std::string& key,
+                                tl::expected<std::string, std::string> content) -> FileReader::Text {
+    if (!content) return tl::unexpected(std::move(content.error()));
+    contents[key] = *std::move(content);
+    return FileText();
+  };
+  return {[from, keep](const std::string& path) { return keep(path, from->read(path)); },
+          [from](const std::string& pattern) { return from->list(pattern); },
+          [from, keep, read_object = std::move(read_object)](const std::string& path,
+                                                             const std::string& section) {
+            return keep(program_key(path, section), from->program(path, section, read_object));
+          }};
 }
 
 tl::expected<std::string, std::string> read_policy_text(const std::string& path) {

@@ -56,8 +56,12 @@ class PolicyReader {
     if (auto pipelines = fields.get("pipelines"))
       policy_.pipelines = read_pipelines(
           report_, *pipelines, known, [this](const Place& place) { return named_file(place); },
+          [this](const Place& place) { return map_file(place); },
           [this](const Place& place) { return rule_files(place); },
-          [this](const std::string& path) { return named_by_rules(path); });
+          [this](const std::string& path) { return named_by_rules(path); },
+          [this](const Place& place, const std::string& path, const std::string& section) {
+            return program(place, path, section);
+          });
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
     if (auto rules = fields.get("rules")) this->rules(*rules);
@@ -191,11 +195,18 @@ class PolicyReader {
   std::optional<NamedFile> named_file(const Place& place) {
     auto path = read_string(report_, place, 4096);
     if (!path) return std::nullopt;
-    return named_file(place, *std::move(path));
+    return named_file(place, *std::move(path), longest_file_);
+  }
+  // Whatever the longest file may be: whoever puts the policy together makes the program's memory of it, and
+  // takes nobody's word for that (compiler::assemble()).
+  std::optional<NamedFile> map_file(const Place& place) {
+    auto path = read_string(report_, place, 4096);
+    if (!path) return std::nullopt;
+    return named_file(place, *std::move(path), ~u64{0});
   }
   // seen: is given what is in the file.
   std::optional<NamedFile> named_file(
-      const Place& place, std::string path,
+      const Place& place, std::string path, u64 longest,
       const std::function<void(const std::string& name, const std::string& content)>& seen = {}) {
     auto content = files_(path);
     if (!content) {
@@ -211,8 +222,26 @@ class PolicyReader {
     hash_.add(path);
     hash_.add(**content);
     if (seen) seen(path, **content);
-    if ((*content)->size() > longest_file_) return NamedFile{std::move(path), nullptr};
+    if ((*content)->size() > longest) return NamedFile{std::move(path), nullptr};
     return NamedFile{std::move(path), *std::move(content)};
+  }
+  // Whatever the longest file may be: which stage it makes hangs on what is in it.
+  std::optional<FileText> program(const Place& place, const std::string& path, const std::string& section) {
+    auto content = files_.program(path, section);
+    if (!content) {
+      report_.at(place, content.error());
+      return std::nullopt;
+    }
+    if (*content == nullptr) return FileText();
+    if ((*content)->size() > files_left_) {
+      report_.at(place, too_much_with(path, kMaxFilesBytes));
+      return std::nullopt;
+    }
+    files_left_ -= (*content)->size();
+    hash_.add(path);
+    hash_.add(section);
+    hash_.add(**content);
+    return *std::move(content);
   }
   // A file of rules may name others, in rules that do not count, too. All of them count for the hash; what is
   // missing, or wrong, is for the rules that count to say.
@@ -248,7 +277,7 @@ class PolicyReader {
     }
     for (std::string& name : names) {
       auto file = named_file(
-          place, std::move(name),
+          place, std::move(name), longest_file_,
           [&](const std::string& rules, const std::string& content) { add_named_by(place, rules, content); });
       if (!file) break;
       if (longest_file_ != ~u64{0}) file->text = nullptr;

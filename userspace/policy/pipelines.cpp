@@ -69,8 +69,9 @@ std::string stage_pointer(const Pipeline& pipeline, std::size_t stage) {
 }
 
 std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
-                                     const NamedFileReader& files, const NamedFilesReader& rule_files,
-                                     const PathReader& named_by_rules) {
+                                     const NamedFileReader& files, const NamedFileReader& map_files,
+                                     const NamedFilesReader& rule_files, const PathReader& named_by_rules,
+                                     const NamedProgramReader& programs) {
   std::vector<Pipeline> pipelines;
   const auto* members = place.node->as<Object>();
   if (members == nullptr) {
@@ -83,7 +84,7 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
               fmt::format("a policy has at most {} pipelines, here are {}", kMaxPipelines, members->size()));
     return pipelines;
   }
-  StageContext context{lists, files, rule_files, named_by_rules};
+  StageContext context{lists, files, map_files, rule_files, named_by_rules, programs};
   for (const auto& member : *members) {
     Place at{&member.value, &place, member.key};
     if (!is_identifier(member.key))

@@ -8,9 +8,11 @@
 namespace xdpgpu::policy {
 
 // Reads the object of pipelines, in the order of the text. lists: what "@name" may name; files: reads the
-// files that are named, rule_files those of rules, and named_by_rules what these name.
+// files that are named, rule_files those of rules, named_by_rules what these name, and programs those of
+// objects.
 std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const KnownLists& lists,
-                                     const NamedFileReader& files, const NamedFilesReader& rule_files,
-                                     const PathReader& named_by_rules);
+                                     const NamedFileReader& files, const NamedFileReader& map_files,
+                                     const NamedFilesReader& rule_files, const PathReader& named_by_rules,
+                                     const NamedProgramReader& programs);
 
 }  // namespace xdpgpu::policy

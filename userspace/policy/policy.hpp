@@ -243,31 +243,50 @@ class FileReader {
  public:
   using Text = tl::expected<FileText, std::string>;
   using Names = tl::expected<std::vector<std::string>, std::string>;
-  FileReader(std::function<Text(const std::string&)> read, std::function<Names(const std::string&)> list)
-      : read_(std::move(read)), list_(std::move(list)) {}
+  using Program = std::function<Text(const std::string& path, const std::string& section)>;
+  FileReader(std::function<Text(const std::string&)> read, std::function<Names(const std::string&)> list,
+             Program program = {})
+      : read_(std::move(read)), list_(std::move(list)), program_(std::move(program)) {}
   // A file's content; nullptr: what is in it is not asked now, so nothing about it is wrong.
   Text operator()(const std::string& path) const { return read_(path); }
   // The paths, in their order, of the files that are like a pattern (glob(7)) in its last part; at least one,
   // at most kMaxPatternFiles.
   Names list(const std::string& pattern) const { return list_(pattern); }
+  // Of an eBPF object the program that `section` names, as userspace/compiler/programs/exchange.hpp has it;
+  // an empty name: the object's only one. nullptr: as above.
+  Text program(const std::string& path, const std::string& section) const {
+    if (!program_) return tl::unexpected(path + ": no object is read here");
+    return program_(path, section);
+  }
 
  private:
   std::function<Text(const std::string&)> read_;
   std::function<Names(const std::string&)> list_;
+  Program program_;
 };
-using FileContents = std::map<std::string, std::string>;  // by the path written in the policy
+// By the path written in the policy; programs of objects by program_key().
+using FileContents = std::map<std::string, std::string>;
+
+// Of a program of an object among files. No path is like it.
+std::string program_key(const std::string& path, const std::string& section);
+// Makes what FileReader::program() gives of an object's bytes. The error is a sentence behind the object's
+// name.
+using ObjectReader = std::function<tl::expected<std::string, std::string>(std::string_view object,
+                                                                          const std::string& section)>;
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
 // devices, directories, files over kMaxFileBytes and what makes all of them over kMaxFilesBytes are refused
-// without ever blocking on them.
-FileReader read_files_from(std::string directory);
+// without ever blocking on them. read_object: empty where objects are nobody's to read.
+FileReader read_files_from(std::string directory, ObjectReader read_object = {});
 // Gives files that were read elsewhere: what the daemon uses for a policy that came over the socket.
 FileReader read_files_of(FileContents contents);
 // The same without a copy of its own: `contents` must outlive the result and what it gives.
 FileReader read_files_in(const FileContents& contents);
 // Reads as read_files_from does, but keeps what it reads in `contents`, which must outlive the result, and
 // gives nullptr: for looking through a policy for the files that it names, and for sending them along.
-FileReader collect_files_from(std::string directory, FileContents& contents, u64 most = kMaxFilesBytes);
+// Of objects it keeps the programs alone.
+FileReader collect_files_from(std::string directory, FileContents& contents, u64 most = kMaxFilesBytes,
+                              ObjectReader read_object = {});
 // Why the file at the path is refused where it makes all files larger than `most`.
 std::string too_much_with(const std::string& path, u64 most);
 // The policy file itself, by the same rules; at most kMaxTextBytes.
@@ -275,7 +294,7 @@ tl::expected<std::string, std::string> read_policy_text(const std::string& path)
 
 // ---- JSON (parse.cpp, show.cpp) --------------------------------------------------------------------
 // file_name is what diagnostics call the text. longest_file: what longer ones have in them counts for the
-// hash, and is not read.
+// hash, and is not read, but for programs and what their maps have at first.
 Result<Policy> parse(std::string_view text, std::string_view file_name, const FileReader& files,
                      u64 longest_file = ~u64{0});
 

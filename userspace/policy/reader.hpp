@@ -100,6 +100,11 @@ using NamedFilesReader = std::function<std::vector<NamedFile>(const Place&)>;
 // Reads one by its path: a file that a file names. The error is a sentence.
 using PathReader = std::function<FileReader::Text(const std::string&)>;
 
+// Reads a program of the object that is named at a place (FileReader::program()); nothing where that fails,
+// having reported it.
+using NamedProgramReader = std::function<std::optional<FileText>(const Place& object, const std::string& path,
+                                                                 const std::string& section)>;
+
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.
 template <class F>
 void one_or_more(Report& report, const Place& place, F&& each) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gpu/stages/compilers.hpp"
+#include "userspace/policy/program_files.hpp"
 #include "userspace/policy/routes.hpp"
 #include "userspace/policy/rule_files.hpp"
 #include "userspace/policy/values.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 using gpu::Keys;
 using gpu::Say;
-constexpr u64 kMaxTextBytes = 128;
+constexpr u64 kMaxTextBytes = 128, kMaxPathBytes = 4096;
 
 // The keys of one object.
 class KeyCollector {
@@ -43,6 +44,7 @@ class KeyCollector {
   XG_KEY_OF(port)
   XG_KEY_OF(action)
   XG_KEY_OF(text)
+  XG_KEY_OF(file)
   XG_KEY_OF(mac)
   XG_KEY_OF(host)
   XG_KEY_OF(source)
@@ -126,6 +128,9 @@ class FieldReader {
       if (place.node->as<Object>() != nullptr) settle(settings, WrittenHere(report_, place));
     if constexpr (gpu::StageInfo<Settings>::kTraits.rule_files)
       make_signatures(report_, place, settings.rules, context_.named_by_rules);
+    if constexpr (gpu::StageInfo<Settings>::kTraits.programs)
+      read_program_files(report_, place, {settings.object, settings.section, settings.maps},
+                         {context_.programs, context_.map_files}, settings.program, settings.contents);
   }
 
   void about(std::string_view) {}
@@ -184,6 +189,10 @@ class FieldReader {
   void text(std::string_view key, std::string& value, std::string_view, const Say& say) {
     if (const auto at = take(key, say))
       if (const auto read = read_string(report_, *at, kMaxTextBytes)) value = *read;
+  }
+  void file(std::string_view key, std::string& value, std::string_view, const Say& say) {
+    if (const auto at = take(key, say))
+      if (const auto read = read_string(report_, *at, kMaxPathBytes)) value = *read;
   }
   void mac(std::string_view key, gpu::Mac& value, std::string_view, const Say& say) {
     if (const auto at = take(key, say))

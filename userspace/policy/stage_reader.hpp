@@ -11,8 +11,10 @@ namespace xdpgpu::policy {
 struct StageContext {
   const KnownLists& lists;
   const NamedFileReader& files;
+  const NamedFileReader& map_files;  // of programs' maps; they are read whole
   const NamedFilesReader& rule_files;
   const PathReader& named_by_rules;
+  const NamedProgramReader& programs;
   u64 routes = 0;  // of all stages so far; more than kMaxPrefixes are not read
 };
 

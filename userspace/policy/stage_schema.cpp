@@ -88,6 +88,9 @@ class SchemaTable {
   void text(std::string_view key, const std::string&, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("label")}}, {});
   }
+  void file(std::string_view key, const std::string&, std::string_view says, const Say& say) {
+    put(key, says, say, file_schema(), {});
+  }
   void mac(std::string_view key, const gpu::Mac&, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("mac")}}, {});
   }
@@ -303,6 +306,9 @@ class PageTable {
   }
   void text(std::string_view key, const std::string&, std::string_view says, const Say& say) {
     row(key, "a name", "", says, say);
+  }
+  void file(std::string_view key, const std::string&, std::string_view says, const Say& say) {
+    row(key, "a file", "", says, say);
   }
   void mac(std::string_view key, const gpu::Mac&, std::string_view says, const Say& say) {
     row(key, "a MAC address", "", says, say);

@@ -72,6 +72,9 @@ class FieldWriter {
   void text(std::string_view key, const std::string& value, std::string_view, const Say& say) {
     put(key, say, [&] { return value; });
   }
+  void file(std::string_view key, const std::string& value, std::string_view, const Say& say) {
+    put(key, say, [&] { return value; });
+  }
   void mac(std::string_view key, const gpu::Mac& value, std::string_view, const Say& say) {
     put(key, say, [&] { return write_mac(value); });
   }

@@ -22,7 +22,10 @@ int bytes_of_size(int size) { return size == BPF_B ? 1 : size == BPF_H ? 2 : siz
 class Generator {
  public:
   Generator(Random& random, const RandomKind& kind)
-      : random_(random), version4_(kind.version4), arrays_only_(kind.arrays_only) {}
+      : random_(random),
+        version4_(kind.version4),
+        arrays_only_(kind.arrays_only),
+        keeps_packet_(kind.keeps_packet) {}
 
   Code program() {
     may_loop_ = !arrays_only_ && one_in(6);
@@ -117,7 +120,7 @@ class Generator {
       case 6:
         return static_cast<void>(a_(packet_load(any())));
       case 7:
-        return packet_store();
+        return keeps_packet_ ? swap() : packet_store();
       case 8:
       case 9:
         return stack();
@@ -138,7 +141,7 @@ class Generator {
       case 18:
         return checksum();
       case 19:
-        return one_in(3) ? adjust() : length();
+        return one_in(3) && !keeps_packet_ ? adjust() : length();
       case 20:
       case 21:
         return ask_map();
@@ -293,7 +296,7 @@ class Generator {
     a_(move(r5, of({r0, r1, r2, r8, r9})), alu_k(BPF_AND, r5, of({15, 31, 63, 255})), alu(BPF_ADD, r5, r7),
        move(r4, r5), alu_k(BPF_ADD, r4, 8), load(BPF_W, r3, r6, 4));
     a_.to(out, jump(BPF_JGT, r4, r3));
-    if (one_in(2))
+    if (keeps_packet_ || one_in(2))
       a_(load(size, of({r0, r1, r2, r8, r9}), r5, 0));
     else
       a_(store(size, r5, 8 - bytes_of_size(size), of({r0, r1, r2, r8, r9})));
@@ -374,7 +377,7 @@ class Generator {
   }
 
   Random& random_;
-  bool version4_, arrays_only_;
+  bool version4_, arrays_only_, keeps_packet_;
   Assembly a_;
   u32 labels_ = 0;
   // Linux 6.18 refuses some programs with bpf_loop and code that nobody comes to ("No program to jit"), and

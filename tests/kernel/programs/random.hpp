@@ -15,8 +15,9 @@ namespace xdpgpu::test {
 inline constexpr int kRandomPacketBytes = 48;
 
 struct RandomKind {
-  bool version4 = true;      // with instructions of the set's version 4, which kernels have from 6.6 on
-  bool arrays_only = false;  // without other maps, and without bpf_loop
+  bool version4 = true;       // with instructions of the set's version 4, which kernels have from 6.6 on
+  bool arrays_only = false;   // without other maps, and without bpf_loop
+  bool keeps_packet = false;  // it neither writes to its packet nor moves its head and tail
 };
 
 // The maps that they name.

@@ -79,8 +79,9 @@ Result<kernel::Fd> write_refusal(const std::string& why) {
   return to.seal();
 }
 
-Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memory) {
-  MemoryReader from(memory.bytes());
+Result<Result<ObjectProgram>> read_exchanged(std::span<const std::byte> memory) {
+  if (memory.size() > kMostExchanged) return damaged();
+  MemoryReader from(memory);
   const u64 kind = from.value<u64>();
   if (kind == kRefused) {
     std::string why(from.text());
@@ -117,6 +118,21 @@ Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memor
   if (!from.ok() || !from.at_end()) return damaged();
   if (auto right = check(object); !right) return tl::unexpected(std::move(right.error()));
   return Result<ObjectProgram>(std::move(object));
+}
+
+Result<std::string> to_bytes(const ObjectProgram& program) {
+  const auto written = write_program(program);
+  if (!written) return tl::unexpected(written.error());
+  const auto memory = compiler::SealedMemory::map(*written, kMostExchanged);
+  if (!memory) return tl::unexpected(memory.error());
+  const auto bytes = memory->bytes();
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Result<ObjectProgram> from_bytes(std::string_view bytes) {
+  auto read = read_exchanged(std::as_bytes(std::span(bytes)));
+  if (!read) return tl::unexpected(std::move(read.error()));
+  return *std::move(read);
 }
 
 }  // namespace xdpgpu::programs

@@ -17,6 +17,14 @@ Result<kernel::Fd> write_program(const ObjectProgram& program);
 Result<kernel::Fd> write_refusal(const std::string& why);
 // The outer error is a sentence about the memory, the inner one is the reader's: printable, and of at most
 // kMostSentenceBytes.
-Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memory);
+Result<Result<ObjectProgram>> read_exchanged(std::span<const std::byte> memory);
+inline Result<Result<ObjectProgram>> read_exchanged(const compiler::SealedMemory& memory) {
+  return read_exchanged(memory.bytes());
+}
+
+// The same as bytes: what a policy's files have in the place of an object, so that nobody who gets them reads
+// one. The error is a sentence: it is no program within its bounds.
+Result<std::string> to_bytes(const ObjectProgram& program);
+Result<ObjectProgram> from_bytes(std::string_view bytes);
 
 }  // namespace xdpgpu::programs

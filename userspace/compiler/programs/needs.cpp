@@ -120,6 +120,21 @@ bool Needs::met() const {
          std::all_of(kinds.begin(), kinds.end(), there) && std::all_of(maps.begin(), maps.end(), there);
 }
 
+std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& needs) {
+  std::vector<std::string> missing;
+  const auto add = [&](const char* what, const std::vector<Need>& all) {
+    for (const Need& one : all)
+      if (!one.missing.empty()) missing.push_back(fmt::format("{} {}: {}", what, one.name, one.missing));
+  };
+  add("helper", needs.helpers);
+  add("map type", needs.map_types);
+  add("instructions", needs.kinds);
+  for (std::size_t i = 0; i < needs.maps.size(); i++)
+    if (!needs.maps[i].missing.empty())
+      missing.push_back(fmt::format("map {}: {}", object.program.maps[i].name, needs.maps[i].missing));
+  return missing;
+}
+
 Needs needs_of(const ObjectProgram& object) {
   const Program& program = object.program;
   Needs needs{.instructions = program.instructions.size(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/compiler/programs/needs.hpp: what a program needs of whoever runs it, as its instructions say,
-// and what of that no device will have: the definition (gpu/reference/program.hpp) has it not. It does not
-// say what runs today: no policy runs a program on a device yet.
+// and what of that no device will have: the definition (gpu/reference/program.hpp) has it not. What a stage
+// does not do for a program is the stage's to say (gpu/stages/program).
 #pragma once
 
 #include "userspace/compiler/programs/map_uses.hpp"
@@ -37,6 +37,8 @@ struct Needs {
 
 // Of a program within its bounds.
 Needs needs_of(const ObjectProgram& object);
+// What of it is not there, as half a sentence each: "helper NAME: why".
+std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& needs);
 
 // "map_lookup_elem"; a number that this build does not know: "helper 999".
 std::string helper_name(u32 number);

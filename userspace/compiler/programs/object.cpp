@@ -73,7 +73,7 @@ Result<bpf_program*> choose(bpf_object* object, const std::string& name) {
     if (usable.empty())
       return Error(fmt::format("it has no XDP program for an interface; it has {}", listed(all)));
     if (usable.size() > 1)
-      return Error(fmt::format("it has several XDP programs: name one by --section: {}", listed(usable)));
+      return Error(fmt::format("it has several XDP programs: name one by its section: {}", listed(usable)));
     return usable.front();
   }
   for (bpf_program* const one : all)

@@ -52,7 +52,9 @@ struct PolicyShow {
                   .trial = attached.on_trial(),
                   .last_end = attached.plan().last_end};
     if (answer.text.size() <= kMostText) answer.settings = Json::parse(policy::to_json(policy.policy));
-    for (const auto& [path, content] : policy.source.files) answer.files[path] = content.size();
+    // A program of an object is behind the object's name.
+    for (const auto& [path, content] : policy.source.files)
+      answer.files[path.substr(0, path.find('\0'))] += content.size();
     return answer;
   }
 };

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/program_source.hpp: what a policy names beside a program of an object, as a stage with the trait
+// `programs` has it. userspace/policy/program_files.hpp reads it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "maps/types.h"
+
+namespace xdpgpu::gpu {
+
+// What a map has at first, beside programs::Map::contents.
+struct ProgramMapContents {
+  u32 map = 0;  // number in the program's maps
+  // Keys and values, as long as the map's.
+  std::vector<std::pair<std::vector<u8>, std::vector<u8>>> entries{};
+  bool operator==(const ProgramMapContents&) const = default;
+};
+// A map's file of first contents, as a policy names it.
+struct ProgramMapFile {
+  std::string name;  // the map's in the object
+  std::string file;  // relative to the policy
+  bool operator==(const ProgramMapFile&) const = default;
+};
+
+}  // namespace xdpgpu::gpu

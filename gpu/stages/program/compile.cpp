@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#include <linux/bpf.h>
+
+#include <algorithm>
+
+#include "gpu/program_code.hpp"
+#include "gpu/program_state.hpp"
+#include "gpu/stages/compilers.hpp"
+#include "gpu/stages/program/device.h"
+
+namespace xdpgpu::gpu {
+namespace {
+
+using programs::Instruction;
+using programs::Map;
+using programs::Program;
+
+static_assert(XG_PROGRAM_TOO_LONG == XG_PROGRAM_ENDED + static_cast<u32>(ProgramEnd::too_long));
+static_assert(XG_TABLE_OWN + XG_PROGRAM_OUTCOMES <= XG_TABLE_HEAD / 2);
+
+// Of all maps, in the image, which devices copy it from.
+constexpr u64 kMostStateWords = kImageMaxWords / 2;
+
+bool calls_helper(const Instruction& i) { return i.opcode == (BPF_JMP | BPF_CALL) && i.source == 0; }
+
+// What a helper does that no device does for a packet of a pipeline; nullptr: nothing.
+const char* beyond_us(const Instruction& i) {
+  if (!calls_helper(i)) return nullptr;
+  switch (i.immediate) {
+    case BPF_FUNC_xdp_adjust_head:
+      return "bpf_xdp_adjust_head, which moves the packet's beginning";
+    case BPF_FUNC_xdp_adjust_meta:
+      return "bpf_xdp_adjust_meta, which makes room for metadata";
+    case BPF_FUNC_xdp_adjust_tail:
+      return "bpf_xdp_adjust_tail, which moves the packet's end";
+    case BPF_FUNC_redirect:
+      return "bpf_redirect, which sends the packet elsewhere";
+    case BPF_FUNC_redirect_map:
+      return "bpf_redirect_map, which sends the packet elsewhere";
+    case BPF_FUNC_tail_call:
+      return "bpf_tail_call, which goes on with another program";
+    default:
+      return nullptr;
+  }
+}
+
+// Whether it may change some map. A store through anything but the stack's own register may be to a value.
+bool changes_maps(const Program& program) {
+  if (program.maps.empty()) return false;
+  const auto is_lru = [](const Map& map) { return map.type == BPF_MAP_TYPE_LRU_HASH; };
+  const auto changes = [](const Instruction& i) {
+    if (calls_helper(i))
+      return i.immediate == BPF_FUNC_map_update_elem || i.immediate == BPF_FUNC_map_delete_elem;
+    const u8 kind = BPF_CLASS(i.opcode);
+    return (kind == BPF_ST || kind == BPF_STX) && i.destination != BPF_REG_10;
+  };
+  return std::any_of(program.maps.begin(), program.maps.end(), is_lru) ||
+         std::any_of(program.instructions.begin(), program.instructions.end(), changes);
+}
+
+// Of what is to be the same where what is in the maps goes on.
+class Hash {
+ public:
+  explicit Hash(const std::array<u64, 2>& key) : key_(key) {}
+  void add(u64 word) { words_.push_back(word); }
+  void add(std::span<const u8> bytes) {
+    add(bytes.size());
+    for (std::size_t at = 0; at < bytes.size(); at += 8) {
+      u64 word = 0;
+      for (std::size_t i = at; i < std::min(at + 8, bytes.size()); i++) word |= u64{bytes[i]} << (i - at) * 8;
+      add(word);
+    }
+  }
+  std::array<u64, 2> value() const { return {half(key_[0], key_[1]), half(key_[1], ~key_[0])}; }
+
+ private:
+  u64 half(u64 k0, u64 k1) const {
+    XG_SIP_BEGIN(k0, k1);
+    for (const u64 word : words_) {
+      XG_SIP_WORD(word);
+    }
+    XG_SIP_END();
+    return v0 ^ v1 ^ v2 ^ v3;
+  }
+
+  std::array<u64, 2> key_;
+  std::vector<u64> words_;
+};
+
+std::span<const u8> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const u8*>(text.data()), text.size()};
+}
+
+std::array<u64, 2> layout_of(const ProgramSettings& stage, const std::array<u64, 2>& key) {
+  Hash hash(key);
+  hash.add(XG_PROGRAM_STATE_LAYOUT);
+  for (const Map& map : stage.program->maps) {
+    hash.add(bytes_of(map.name));
+    for (const u32 number :
+         {map.type, map.key_bytes, map.value_bytes, map.entries, map.flags, static_cast<u32>(map.inner)})
+      hash.add(number);
+    hash.add(map.contents);
+  }
+  if (stage.contents)
+    for (const ProgramMapContents& one : *stage.contents) {
+      hash.add(one.map);
+      hash.add(one.entries.size());
+      for (const auto& [key_bytes, value] : one.entries) {
+        hash.add(key_bytes);
+        hash.add(value);
+      }
+    }
+  return hash.value();
+}
+
+// What user space would have put in before the first packet.
+Check fill(const ProgramSettings& stage, programs::Image& image) {
+  if (!stage.contents) return {};
+  programs::DeviceState state(image.tables, image.state);
+  for (const ProgramMapContents& one : *stage.contents) {
+    if (one.map >= stage.program->maps.size())
+      return refuse("it has contents for a map {}, and its program has {}", one.map,
+                    stage.program->maps.size());
+    const Map& map = stage.program->maps[one.map];
+    for (std::size_t i = 0; i < one.entries.size(); i++) {
+      const auto& [key, value] = one.entries[i];
+      if (key.size() != map.key_bytes || value.size() != map.value_bytes)
+        return refuse(
+            "entry {} of what the map {} has at first has {} bytes of key and {} of value: the map has "
+            "{} and {}",
+            i + 1, map.name, key.size(), value.size(), map.key_bytes, map.value_bytes);
+      if (const int error = state.update(one.map, key, value); error != 0)
+        return refuse(
+            "entry {} of what the map {} has at first finds no place there (error {}): the map has {} "
+            "entries at most",
+            i + 1, map.name, -error, map.entries);
+    }
+  }
+  return {};
+}
+
+constexpr std::string_view kEnds[] = {
+    "aborted",   "unknown_action", "redirect",       "out_of_bounds",  "read_only",     "unknown_instruction",
+    "wrong_map", "outside",        "too_many_steps", "too_many_calls", "writes_packet", "too_long"};
+
+}  // namespace
+
+Check check(const ProgramSettings& stage) {
+  if (!stage.program)
+    return refuse("its object \"{}\" has not been read: name a file that is there", stage.object);
+  const Program& program = *stage.program;
+  for (const Map& map : program.maps)
+    if (map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS || map.type == BPF_MAP_TYPE_HASH_OF_MAPS)
+      return refuse(
+          "the map {} of its program \"{}\" is one of maps, which no device has: use a map for each",
+          map.name, program.name);
+  for (std::size_t i = 0; i < program.instructions.size(); i++)
+    if (const char* const what = beyond_us(program.instructions[i]))
+      return refuse("its program \"{}\" calls {}, at instruction {}: a stage does not do that, take it out",
+                    program.name, what, i);
+  return {};
+}
+
+bool remembers(const ProgramSettings& stage) { return stage.program && changes_maps(*stage.program); }
+bool drops(const ProgramSettings&) { return true; }
+std::optional<std::string> sends(const ProgramSettings&) { return std::string(); }
+// The longest buffer there is.
+u32 payload_bytes(const ProgramSettings&) { return XG_CHUNK_SIZE; }
+
+Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
+  auto made = programs::image_of(std::span(stage.program.get(), 1), {.queues = 1, .key = to.hash_key});
+  if (!made) return refuse("{}", made.error());
+  if (made->stack_bytes > XG_PROGRAM_STACK_BYTES)
+    return refuse("its functions need {} bytes of stack together: {} are possible", made->stack_bytes,
+                  XG_PROGRAM_STACK_BYTES);
+  if (made->state.size() > kMostStateWords)
+    return refuse("its maps need {} MiB, {} are possible: make them smaller", made->state.size() >> 18,
+                  kMostStateWords >> 18);
+  if (auto filled = fill(stage, *made); !filled) return tl::unexpected(filled.error());
+
+  std::vector<u32>& image = to.image;
+  image.reserve(made->state.size() + made->tables.size() + made->code.size() + XG_PROGRAM_BODY_WORDS);
+  const u32 state = to.here();
+  image.insert(image.end(), made->state.begin(), made->state.end());
+  const u32 tables = to.here();
+  image.insert(image.end(), made->tables.begin(), made->tables.end());
+  const u32 code = to.here();
+  image.insert(image.end(), made->code.begin(), made->code.end());
+
+  const bool has_table = changes_maps(*stage.program);
+  const u32 at =
+      append_stateful({.entries = XG_WAYS, .evict = TableSettings::Evict::refuse}, to.hash_key, image);
+  for (const u64 half : layout_of(stage, to.hash_key)) append64(image, half);
+  image.insert(image.end(), {state, has_table ? static_cast<u32>(made->state.size()) : 0, code, tables, state,
+                             stage.steps});
+  to.points(at + XG_BODY_FIRST);
+  to.points(at + XG_PROGRAM_BODY_CODE, 3);
+  return Placed{.body = at, .entries = has_table ? XG_WAYS : 0, .own = at + XG_BODY_FIRST};
+}
+
+std::span<const Outcome> outcomes(const ProgramSettings&) {
+  static const std::vector<Outcome> all = [] {
+    std::vector<Outcome> made{
+        {"passed", XG_PROGRAM_PASSED}, {"dropped", XG_PROGRAM_DROPPED}, {"sent", XG_PROGRAM_SENT}};
+    for (u32 i = 0; i < std::size(kEnds); i++) made.push_back({kEnds[i], XG_PROGRAM_ENDED + i});
+    return made;
+  }();
+  return all;
+}
+
+std::string describe(const ProgramSettings&, u32 rule, const xg_result*) {
+  if (rule < XG_PROGRAM_ENDED || rule - XG_PROGRAM_ENDED >= std::size(kEnds)) return {};
+  return fmt::format(" {}", kEnds[rule - XG_PROGRAM_ENDED]);
+}
+
+std::vector<std::string> notes(const ProgramSettings& stage, const StagePlace& place) {
+  if (!remembers(stage)) return {};
+  return {
+      fmt::format("program{} changes its maps, so that its packets are taken one after the other, of all "
+                  "interfaces and queues: let only rules lead to the pipeline that need it",
+                  place.where())};
+}
+
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/program/device.h: `program`, an XDP program on each packet (settings.hpp,
+ * gpu/stages/program_code.h).
+ *
+ * On GPUs the interpreter is in kernels of its own (XG_WITH_PROGRAMS), which pipelines without a program
+ * never meet: it takes memory of each thread.
+ */
+#ifndef XDPGPU_STAGES_PROGRAM_DEVICE_H
+#define XDPGPU_STAGES_PROGRAM_DEVICE_H
+
+#include "gpu/stages/table.h"
+
+#if !defined(XG_GLSL) && !defined(__CUDACC__)
+#define XG_WITH_PROGRAMS 1
+#endif
+#ifdef XG_WITH_PROGRAMS
+#include "gpu/stages/program_code.h"
+#endif
+
+/* The body, behind XG_BODY_STATEFUL words: four that hash the maps and their first contents, XG_BODY_FIRST
+ * and XG_BODY_FIRST_WORDS, and these. */
+#define XG_PROGRAM_BODY_LAYOUT 10u
+#define XG_PROGRAM_BODY_CODE 16u   /* -> programs::Image::code */
+#define XG_PROGRAM_BODY_TABLES 17u /* -> its tables */
+#define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
+#define XG_PROGRAM_BODY_STEPS 19u  /* at most, of a packet */
+#define XG_PROGRAM_BODY_WORDS 20u
+
+/* What comes of a packet, counted at XG_TABLE_OWN + it. Of those that are dropped, as the settings say, it is
+ * the verdict's rule, too. */
+#define XG_PROGRAM_DROPPED 1u
+#define XG_PROGRAM_PASSED 0u
+#define XG_PROGRAM_ENDED 2u /* + ProgramEnd */
+#define XG_PROGRAM_TOO_LONG 13u
+#define XG_PROGRAM_SENT 14u
+#define XG_PROGRAM_OUTCOMES 15u
+
+/* Where the maps begin in a table of one set. */
+#define XG_PROGRAM_TABLE_AT (XG_TABLE_HEAD + XG_SET_WORDS)
+
+#ifdef XG_WITH_PROGRAMS
+
+#ifdef XG_GLSL
+#define XG_PROGRAM_STATE_IN(words) xg_state(u64(words))
+#else
+#define XG_PROGRAM_STATE_IN(words) (xg_state{reinterpret_cast<u32*>((words).v)})
+#endif
+
+/* The lower half of a hash of what the metadata say. */
+XG_FN u32 xg_program_random(xg_batch b, u32 body, xg_view p) {
+  u32 at = body + XG_BODY_HASH_KEY;
+  u64 k0 = xg_word_pair(b.image.v[at], b.image.v[at + 1u]);
+  u64 k1 = xg_word_pair(b.image.v[at + 2u], b.image.v[at + 3u]);
+  u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
+  u64 which = xg_word_pair(xg_metadata32(p, 3u), xg_metadata32(p, 4u));
+  u64 tail = u64(16u) << 56;
+  XG_SIP_BEGIN(k0, k1);
+  XG_SIP_WORD(time);
+  XG_SIP_WORD(which);
+  XG_SIP_WORD(tail);
+  XG_SIP_END();
+  return u32((v0 ^ v1 ^ v2 ^ v3) & u64(0xffffffffu));
+}
+
+/* Of a packet of one buffer, whose frame stands at `frame` in the batch's frames. */
+XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame, u32 bytes, u64 time,
+                                 u32 random) {
+#ifndef XG_GLSL
+  xg_program_machine m;
+#endif
+  const u32 shift = xg_program_low(frame) & 3u;
+  m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
+  m.tables = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_TABLES]) * u64(4u));
+  m.state = state;
+  m.frame = XG_AT(xg_words, b.frames, frame - u64(shift));
+  m.frame_bias = shift - XG_PROGRAM_HEADROOM;
+  m.time = time;
+  m.random = random;
+  m.queue = 0u;
+  m.ingress = 0u;
+  m.egress = 0u;
+  m.meta = XG_PROGRAM_HEADROOM;
+  m.data = XG_PROGRAM_HEADROOM;
+  m.end = XG_PROGRAM_HEADROOM + bytes;
+  m.most_steps = b.image.v[body + XG_PROGRAM_BODY_STEPS];
+  m.keeps_packet = 1u;
+  xg_program_run(XG_PROGRAM_IT, 0u);
+  /* There is no fault 4 here. */
+  if (m.fault != 0u) return XG_PROGRAM_ENDED + m.fault + (m.fault < 4u ? 2u : 1u);
+  const u32 action = xg_program_low(m.r[0]);
+  if (action == XG_PASS) return XG_PROGRAM_PASSED;
+  if (action == XG_DROP) return XG_PROGRAM_DROPPED;
+  if (action == XG_TX) return XG_PROGRAM_SENT;
+  if (action == XG_ABORTED) return XG_PROGRAM_ENDED;
+  return XG_PROGRAM_ENDED + (action == XG_REDIRECT ? 2u : 1u);
+}
+
+/* Returns an action word. */
+XG_FN u32 xg_program_action(u32 outcome) {
+  if (outcome == XG_PROGRAM_PASSED) return XG_NEXT;
+  if (outcome == XG_PROGRAM_SENT) return XG_VERDICT(XG_TX, 0u, 0u, 0u);
+  return XG_VERDICT(XG_DROP, 0u, 0u, outcome);
+}
+
+/* Of a program that changes no map. */
+XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)) {
+  if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG);
+  xg_words first = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_STATE]) * u64(4u));
+  u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
+  return xg_program_action(xg_program_outcome(b, body, XG_PROGRAM_STATE_IN(first), p.at, p.length, time,
+                                              xg_program_random(b, body, p)));
+}
+
+/* All packets are of one set. */
+XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
+  xg_touch t = xg_untracked();
+  if (p.more != 0u) {
+    t.facts = XG_PROGRAM_TOO_LONG;
+    return t;
+  }
+  t.tag = 1u;
+  t.size = p.length;
+  t.now = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
+  t.key[0] = u32(p.at & u64(0xffffffffu));
+  t.key[1] = u32(p.at >> 32);
+  t.key[2] = xg_program_random(b, way.body, p);
+  return t;
+}
+
+XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
+  xg_state maps = XG_AT(xg_state, xg_state_of(b, body), u64(XG_PROGRAM_TABLE_AT * 4u));
+  return xg_program_outcome(b, body, maps, xg_word_pair(t.key[0], t.key[1]), t.size, t.now, t.key[2]);
+}
+
+XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result)) {
+  xg_count(xg_state_of(b, body), XG_TABLE_OWN + outcome);
+  return xg_program_action(outcome);
+}
+
+#else
+
+/* Never called: who holds a program has other kernels. */
+XG_FN u32 xg_program_decide(xg_batch, u32, xg_view, XG_INOUT(xg_result)) { return XG_ABORTED; }
+XG_FN xg_touch xg_program_touch(xg_batch, xg_way, xg_view, u32) { return xg_untracked(); }
+XG_FN u32 xg_program_apply(xg_batch, u32, xg_touch) { return 0u; }
+XG_FN u32 xg_program_settle(xg_batch, u32, u32, xg_view, XG_INOUT(xg_result)) { return XG_ABORTED; }
+
+#endif
+
+#endif

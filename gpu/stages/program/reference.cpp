@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include <linux/bpf.h>
+
+#include "gpu/reference/program.hpp"
+#include "gpu/stages/references.hpp"
+
+namespace xdpgpu::gpu::reference {
+namespace {
+
+class XdpProgram final : public StageWith<ProgramSettings> {
+ public:
+  XdpProgram(const ProgramSettings& settings, const std::array<u64, 2>& secret)
+      : StageWith(settings), secret_(secret) {
+    begin();
+  }
+  void change(const StageSettings& changed) override {
+    const auto& later = std::get<ProgramSettings>(changed);
+    const bool goes_on = later.program->maps == program_->maps && same_contents(later);
+    StageWith::change(changed);
+    if (!goes_on) return begin();
+    program_ = later.program;
+    set_.emplace(*maps_).add(*program_);
+  }
+  bool decide(const Packet& packet, const Place& place, xg_result& result) override {
+    ProgramEnd end = ProgramEnd::too_long;
+    if (packet.later.empty()) {
+      const xg_metadata& metadata = packet.outer;
+      std::vector<u8> chosen_by;
+      const auto add = [&](u64 number, u32 bytes) {
+        for (u32 i = 0; i < bytes; i++) chosen_by.push_back(static_cast<u8>(number >> 8 * i));
+      };
+      add(metadata.rx_time_ns, 8);
+      add(metadata.sequence, 4);
+      add(metadata.flow_hash, 4);
+      const ProgramAnswer answer = set_->run(0, {.bytes = {packet.frame.begin(), packet.frame.end()},
+                                                 .time_ns = metadata.rx_time_ns,
+                                                 .random = static_cast<u32>(siphash13(chosen_by, secret_)),
+                                                 .most_steps = settings().steps,
+                                                 .is_kept = true});
+      if (answer.fault == ProgramFault::none && answer.action == XDP_PASS) return false;
+      if (answer.fault == ProgramFault::none && answer.action == XDP_DROP) {
+        result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 1);
+        return true;
+      }
+      if (answer.fault == ProgramFault::none && answer.action == XDP_TX) {
+        result.verdict = XG_VERDICT(XG_TX, 0, place.position, 0);
+        return true;
+      }
+      end = end_of(answer);
+    }
+    result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 2 + static_cast<u32>(end));
+    return true;
+  }
+  bool may_send() const override { return true; }
+  bool remembers() const override { return gpu::remembers(StageSettings(settings())); }
+
+ private:
+  static ProgramEnd end_of(const ProgramAnswer& answer) {
+    switch (answer.fault) {
+      case ProgramFault::none:
+        if (answer.action == XDP_ABORTED) return ProgramEnd::aborted;
+        return answer.action == XDP_REDIRECT ? ProgramEnd::redirect : ProgramEnd::unknown_action;
+      case ProgramFault::out_of_bounds:
+        return ProgramEnd::out_of_bounds;
+      case ProgramFault::read_only:
+        return ProgramEnd::read_only;
+      case ProgramFault::wrong_map:
+        return ProgramEnd::wrong_map;
+      case ProgramFault::outside_program:
+        return ProgramEnd::outside;
+      case ProgramFault::too_many_instructions:
+        return ProgramEnd::too_many_steps;
+      case ProgramFault::too_many_calls:
+        return ProgramEnd::too_many_calls;
+      case ProgramFault::writes_packet:
+        return ProgramEnd::writes_packet;
+      case ProgramFault::unknown_instruction:
+      case ProgramFault::unknown_helper:
+        break;
+    }
+    return ProgramEnd::unknown_instruction;
+  }
+
+  bool same_contents(const ProgramSettings& later) const {
+    const auto of = [](const auto& contents) {
+      return contents ? *contents : std::vector<ProgramMapContents>{};
+    };
+    return of(later.contents) == of(contents_);
+  }
+  void begin() {
+    program_ = settings().program;
+    contents_ = settings().contents;
+    maps_ = std::make_unique<ProgramMaps>(program_->maps);
+    if (contents_)
+      for (const ProgramMapContents& one : *contents_)
+        for (const auto& [key, value] : one.entries) (*maps_)[one.map].update(key, value, 0, 0);
+    set_.emplace(*maps_).add(*program_);
+  }
+
+  std::array<u64, 2> secret_;
+  std::shared_ptr<const programs::Program> program_;
+  std::shared_ptr<const std::vector<ProgramMapContents>> contents_;
+  std::unique_ptr<ProgramMaps> maps_;
+  std::optional<ProgramSet> set_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stage> reference_of(const ProgramSettings& settings, const std::array<u64, 2>& secret) {
+  return std::make_unique<XdpProgram>(settings, secret);
+}
+
+}  // namespace xdpgpu::gpu::reference

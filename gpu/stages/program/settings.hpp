@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/stages/program/settings.hpp: what `program` can be told, and what it does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/program_source.hpp"
+#include "gpu/programs.hpp"
+#include "gpu/stages/fields.hpp"
+
+namespace xdpgpu::gpu {
+
+// `program`: an XDP program, run on each packet. What it answers is what gpu/reference/program.hpp defines.
+//
+//   XDP_PASS      the packet goes on to the next stage
+//   XDP_DROP      it is dropped
+//   XDP_TX        it is sent out of the interface that it came in by
+//   all others    it is dropped, each for its reason (below)
+//
+// The packet that the program sees is the frame as it was received, its outermost headers first, without
+// metadata. rx_queue_index, ingress_ifindex, egress_ifindex and get_smp_processor_id are 0: packets of all
+// queues and interfaces are one sequence, and a per-CPU map has one value. ktime_get_ns is the packet's
+// receive time. get_prandom_u32 is the lower half of SipHash-1-3, by CompileOptions::hash_key, of 16 bytes of
+// its metadata: receive time, eight, sequence and flow hash, four each, little endian. Frames are never
+// changed: a program that writes to its packet ends there.
+//
+// A program that writes to none of its maps has packets side by side, and no table. Any other has a table,
+// its maps, and takes one packet after the other, in the order of their batches. Policies that have the same
+// maps with the same first contents in the same place go on with what is in them.
+//
+// Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Of XDP_TX: 0.
+enum class ProgramEnd : u32 {
+  aborted,              // XDP_ABORTED
+  unknown_action,       // R0 is no XDP action
+  redirect,             // XDP_REDIRECT, which is not decided yet
+  out_of_bounds,        // ProgramFault's
+  read_only,            //
+  unknown_instruction,  //
+  wrong_map,            //
+  outside,              //
+  too_many_steps,       // more than `steps`
+  too_many_calls,       //
+  writes_packet,        // a store into the packet
+  too_long,             // never begun: the packet is of several buffers
+};
+
+struct ProgramSettings {
+  std::string object;   // the object's file, relative to the policy
+  std::string section;  // which of its programs; empty: the only one
+  std::vector<ProgramMapFile> maps;
+  u32 steps = 16'384;  // instructions a packet, at most, and 8 bytes that a helper reads as one more
+
+  // Of these files, read by whoever reads the policy. nullptr: not read; such a stage cannot be compiled.
+  std::shared_ptr<const programs::Program> program{};
+  std::shared_ptr<const std::vector<ProgramMapContents>> contents{};  // nullptr: none
+
+  bool operator==(const ProgramSettings& other) const {
+    const auto same = [](const auto& one, const auto& two) {
+      return one == two || (one && two && *one == *two);
+    };
+    return object == other.object && section == other.section && maps == other.maps && steps == other.steps &&
+           same(program, other.program) && same(contents, other.contents);
+  }
+};
+inline constexpr u32 kLeastPacketSteps = 64, kMostPacketSteps = 65'536;
+
+template <class Table>
+void fields_of(Table& table, SettingsLike<ProgramMapFile> auto& map) {
+  table.file("file", map.file, "File of what the map has at first, relative to the policy.",
+             Say{.required = true});
+}
+
+template <class Table>
+void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
+  table.about(
+      "An XDP program of the user's own, run on each packet that comes here: XDP_PASS lets it go on to the "
+      "next stage, XDP_DROP drops it, XDP_TX sends it out of the interface that it came in by. A packet "
+      "whose "
+      "program is ended, or answers anything else, is dropped and counted by its reason. Programs do not "
+      "write to packets. One that writes to its maps takes one packet after the other.");
+  table.file("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
+             Say{.required = true});
+  table.text("section", s.section,
+             "Section of the program in the object, such as \"xdp\"; without it the object has one program.",
+             Say{.shown = !s.section.empty()});
+  table.by_name("maps", s.maps, 0, 64, "the first contents of a map",
+                "What maps of the program have at first, by their names in the object: a file each, as "
+                "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes.",
+                Say{.shown = !s.maps.empty()});
+  table.integer("steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
+                "How many instructions a packet may take; one that takes more is dropped.", Say{});
+}
+
+}  // namespace xdpgpu::gpu

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+//
+// Not every device runs programs: what they answer is program_test.cpp's to see.
+#include "tests/stages/list.hpp"
+#include "tests/stages/program_object.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+SettingsCase settings() {
+  return {"Program",
+          R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
+                {"stage": "program", "description": "what", "object": "udp_ports.o", "section": "xdp",
+                 "maps": {"ports": {"file": "ports.json"}}, "steps": 512}]}})",
+          together({each("/pipelines/p/0/section", {"\"drop_udp_ports\""}),
+                    each("/pipelines/p/0/maps", {R"({"ports": {"file": "dumped.json"}})"}),
+                    each("/pipelines/p/0/steps", {"64", "65536"})})};
+}
+
+}  // namespace
+
+StageTests program_tests() {
+  return {.settings = {settings()},
+          .files = {{"udp_ports.o", udp_ports_object()},
+                    {"ports.json", R"([{"key": 53, "value": 1}])"},
+                    {"dumped.json", R"([{"key":["0x35","0x00"],"value":["0x01"]}])"}}};
+}
+
+}  // namespace xdpgpu::tests

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include "tests/stages/program_object.hpp"
+
+asm(R"(
+  .section .rodata
+  .global xdpgpu_udp_ports_object, xdpgpu_refused_object, xdpgpu_objects_end
+xdpgpu_udp_ports_object:
+  .incbin ")" XDPGPU_UDP_PORTS R"("
+xdpgpu_refused_object:
+  .incbin ")" XDPGPU_REFUSED R"("
+xdpgpu_objects_end:
+  .text
+)");
+extern "C" const char xdpgpu_udp_ports_object[], xdpgpu_refused_object[], xdpgpu_objects_end[];
+
+namespace xdpgpu::tests {
+
+std::string udp_ports_object() { return {xdpgpu_udp_ports_object, xdpgpu_refused_object}; }
+std::string refused_object() { return {xdpgpu_refused_object, xdpgpu_objects_end}; }
+
+}  // namespace xdpgpu::tests

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/stages/program_object.hpp: objects as the build has compiled them, so that tests of policies that
+// name one have it wherever they run.
+#pragma once
+
+#include <string>
+
+namespace xdpgpu::tests {
+
+std::string udp_ports_object();  // of config/examples/program/udp_ports.bpf.c
+std::string refused_object();    // of tests/unit/objects/refused.bpf.c: the kernel does not take it
+
+}  // namespace xdpgpu::tests

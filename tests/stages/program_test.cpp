@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+//
+// `program` on every device: what each packet's program answers is what the sequential definition says, its
+// maps are the same at the end, and go on from policy to policy.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "gpu/program_code.hpp"
+#include "gpu/program_state.hpp"
+#include "gpu/reference/program.hpp"
+#include "gpu/reference/table.hpp"
+#include "gpu/stages/table.h"
+#include "gpu/table_report.hpp"
+#include "tests/backends/judge.hpp"
+#include "tests/backends/policies.hpp"
+#include "tests/backends/targets.hpp"
+#include "tests/kernel/programs/random.hpp"
+
+namespace xdpgpu::tests {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace): the assembler's words
+using gpu::ProgramSettings;
+using gpu::programs::DeviceState;
+using gpu::programs::Program;
+using gpu::reference::ProgramMaps;
+using gpu::reference::ProgramSet;
+
+constexpr std::array<u64, 2> kKey{0x0123456789abcdef, 0xfedcba9876543210};
+constexpr gpu::CompileOptions kOptions{kKey};
+constexpr u32 kPackets = 48;
+constexpr u32 kSteps = 512;
+
+ProgramSettings settings_of(Code code, std::vector<Map> maps = {}, u32 steps = kSteps) {
+  ProgramSettings settings;
+  settings.object = "here";
+  settings.steps = steps;
+  settings.program = std::make_shared<const Program>(
+      Program{.name = "test", .instructions = std::move(code), .maps = std::move(maps), .license = "GPL"});
+  return settings;
+}
+
+struct Received {
+  std::vector<u8> bytes;
+  xg_metadata metadata{};
+};
+
+// What a map has: by key, its value; arrays' zeros left out.
+using Contents = std::map<std::vector<u8>, std::vector<u8>>;
+void put(Contents& to, const Map& map, const std::vector<u8>& key, const std::vector<u8>& value) {
+  const bool is_array = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
+  if (is_array && std::ranges::all_of(value, [](u8 byte) { return byte == 0; })) return;
+  to[key] = value;
+}
+
+// A pipeline of one program, on a device and by definition.
+class Twins {
+ public:
+  explicit Twins(gpu::Device& device, FrameRegion& region, const gpu::QueueOptions& options)
+      : device_(device), region_(region), queue_(device.open_queue(options).value()) {}
+
+  // Where the maps are those of the policy before they go on.
+  void load(const ProgramSettings& settings) {
+    const bool goes_on = pipelines_ && gpu::remembers(settings_) && gpu::remembers(settings) &&
+                         settings.program->maps == settings_.program->maps && !settings.contents &&
+                         !settings_.contents;
+    settings_ = settings;
+    auto pipelines = gpu::Pipelines::compile({{"p", {settings}}}, kOptions);
+    ASSERT_TRUE(pipelines) << pipelines.error();
+    pipelines_ = *pipelines;
+    const auto loaded = device_.load(++generation_, pipelines_);
+    ASSERT_TRUE(loaded) << loaded.error();
+    if (generation_ > 1) device_.unload(generation_ - 1);
+    if (!goes_on) {
+      maps_ = std::make_unique<ProgramMaps>(settings.program->maps);
+      if (settings.contents)
+        for (const auto& one : *settings.contents)
+          for (const auto& [key, value] : one.entries) (*maps_)[one.map].update(key, value, 0, 0);
+    }
+    set_.emplace(*maps_).add(*settings.program);
+  }
+
+  // In batches of so many.
+  void come(const std::vector<Received>& packets, u32 batch) {
+    std::vector<xg_descriptor> descriptors;
+    std::vector<u32> expected;
+    for (std::size_t i = 0; i < packets.size(); i++) {
+      const u64 at = i * XG_CHUNK_SIZE + XG_FRAME_DATA + i % 4;
+      Received packet = packets[i];
+      packet.metadata.generation = generation_;
+      std::memcpy(region_.base() + at, packet.bytes.data(), packet.bytes.size());
+      std::memcpy(region_.base() + at - sizeof(xg_metadata), &packet.metadata, sizeof(xg_metadata));
+      descriptors.push_back({at, static_cast<u32>(packet.bytes.size()), 0});
+      expected.push_back(answer_to(packet));
+    }
+    const Answers answers = judge(*queue_, descriptors, batch, generation_);
+    ASSERT_EQ(answers.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); i++) {
+      ASSERT_EQ(answers[i].verdict, expected[i])
+          << "packet " << i << " of " << expected.size() << ", batches of " << batch << "\n"
+          << test::text_of(settings_.program->instructions);
+    }
+  }
+
+  void compare_maps() {
+    if (pipelines_->states().empty()) return;
+    const gpu::StateSpec& spec = pipelines_->states()[0];
+    std::vector<u32> words(spec.first_words);
+    const auto read = device_.read_state(generation_, 0, spec.words - spec.first_words, words);
+    ASSERT_TRUE(read) << read.error();
+    const auto image =
+        gpu::programs::image_of(std::span(settings_.program.get(), 1), {.queues = 1, .key = kKey}).value();
+    const DeviceState state(image.tables, words);
+    const auto& maps = settings_.program->maps;
+    for (u32 number = 0; number < maps.size(); number++) {
+      Contents ours, theirs;
+      for (const auto& entry : state.entries(number)) put(ours, maps[number], entry.key, entry.values[0]);
+      for (const auto& entry : (*maps_)[number].entries()) {
+        const auto value = entry.values.find(0);
+        put(theirs, maps[number], entry.key,
+            value != entry.values.end() ? value->second : std::vector<u8>(maps[number].value_bytes));
+      }
+      EXPECT_EQ(ours, theirs) << maps[number].name << "\n" << test::text_of(settings_.program->instructions);
+    }
+  }
+
+  std::map<std::string_view, u64> outcomes() {
+    std::map<std::string_view, u64> some;
+    const auto reports = gpu::report_tables(device_, generation_, *pipelines_, 0).value();
+    for (const auto& [name, count] : reports[0].outcomes)
+      if (count != 0) some[name] = count;
+    return some;
+  }
+
+  // How many packets got each verdict's rule, of those that were dropped.
+  std::map<u32, u32> dropped;
+
+ private:
+  u32 answer_to(const Received& packet) {
+    std::vector<u8> chosen_by(16);
+    std::memcpy(chosen_by.data(), &packet.metadata.rx_time_ns, 8);
+    std::memcpy(&chosen_by[8], &packet.metadata.sequence, 4);
+    std::memcpy(&chosen_by[12], &packet.metadata.flow_hash, 4);
+    const auto answer = set_->run(0, {.bytes = packet.bytes,
+                                      .time_ns = packet.metadata.rx_time_ns,
+                                      .random = static_cast<u32>(gpu::reference::siphash13(chosen_by, kKey)),
+                                      .most_steps = settings_.steps,
+                                      .is_kept = true});
+    using gpu::ProgramEnd;
+    static const std::map<ProgramFault, ProgramEnd> kEnds{
+        {ProgramFault::out_of_bounds, ProgramEnd::out_of_bounds},
+        {ProgramFault::read_only, ProgramEnd::read_only},
+        {ProgramFault::wrong_map, ProgramEnd::wrong_map},
+        {ProgramFault::outside_program, ProgramEnd::outside},
+        {ProgramFault::too_many_instructions, ProgramEnd::too_many_steps},
+        {ProgramFault::too_many_calls, ProgramEnd::too_many_calls},
+        {ProgramFault::writes_packet, ProgramEnd::writes_packet}};
+    u32 rule = 1;
+    if (answer.fault != ProgramFault::none)
+      rule = 2 + static_cast<u32>(kEnds.at(answer.fault));
+    else if (answer.action == XDP_PASS)
+      return XG_VERDICT(XG_PASS, 0, 0, 0);
+    else if (answer.action == XDP_TX)
+      return XG_VERDICT(XG_TX, 0, 1, 0);
+    else if (answer.action != XDP_DROP)
+      rule = 2 + static_cast<u32>(answer.action == XDP_ABORTED    ? ProgramEnd::aborted
+                                  : answer.action == XDP_REDIRECT ? ProgramEnd::redirect
+                                                                  : ProgramEnd::unknown_action);
+    dropped[rule]++;
+    return XG_VERDICT(XG_DROP, 0, 1, rule);
+  }
+
+  gpu::Device& device_;
+  FrameRegion& region_;
+  std::unique_ptr<gpu::Queue> queue_;
+  ProgramSettings settings_;
+  std::shared_ptr<const gpu::Pipelines> pipelines_;
+  u32 generation_ = 0;
+  std::unique_ptr<ProgramMaps> maps_;
+  std::optional<ProgramSet> set_;
+};
+
+std::vector<Received> some_packets(dataplane::Random& random, u32 count = kPackets) {
+  std::vector<Received> packets(count);
+  for (Received& packet : packets) {
+    packet.bytes = random_packet(random, 1).bytes;
+    packet.metadata.rx_time_ns = u64{random()} << 32 | random();
+    packet.metadata.sequence = random();
+    packet.metadata.flow_hash = random();
+  }
+  return packets;
+}
+
+// R7 is the packet, R8 its end, R6 the context; a packet of less than `bytes` goes to "short".
+void begin(Assembly& a, int bytes) {
+  a(move(r6, r1), load(BPF_W, r7, r1, 0), load(BPF_W, r8, r1, 4), move(r2, r7), alu_k(BPF_ADD, r2, bytes));
+  a.to("short", jump(BPF_JGT, r2, r8));
+}
+
+// What a program decides by the packet's bytes alone: all answers there are, and faults.
+ProgramSettings by_bytes() {
+  Assembly a;
+  begin(a, 34);
+  a(load(BPF_B, r2, r7, 33), move(r0, r2), alu_k(BPF_AND, r0, 7));
+  a.to("beyond", jump_k(BPF_JEQ, r2, 9))
+      .to("writes", jump_k(BPF_JEQ, r2, 10))
+      .to("endless", jump_k(BPF_JEQ, r2, 11));
+  a(leave());
+  a.label("beyond")(load(BPF_DW, r0, r8, -4), leave());
+  a.label("writes")(store_k(BPF_B, r7, 0, 1), move_k(r0, XDP_PASS), leave());
+  a.label("endless").to("endless", always());
+  a.label("short")(move_k(r0, XDP_DROP), leave());
+  return settings_of(a.code());
+}
+
+// Random numbers and times, by which it passes or drops.
+ProgramSettings by_chance() {
+  Assembly a;
+  begin(a, 14);
+  a(call(BPF_FUNC_get_prandom_u32), move(r9, r0), call(BPF_FUNC_ktime_get_ns), alu(BPF_ADD, r0, r9),
+    call(BPF_FUNC_get_smp_processor_id), alu(BPF_ADD, r9, r0), move(r0, r9), alu_k(BPF_AND, r0, 1),
+    alu_k(BPF_ADD, r0, 1), leave());
+  a.label("short")(move_k(r0, XDP_ABORTED), leave());
+  return settings_of(a.code());
+}
+
+// Which last bytes of a source address are known: read alone, so packets go side by side.
+ProgramSettings known_sources(Random& random, u32 entries) {
+  Assembly a;
+  begin(a, 34);
+  a(load(BPF_B, r2, r7, 29), store(BPF_W, r10, -4, r2), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4),
+    call(BPF_FUNC_map_lookup_elem));
+  a.to("short", jump_k(BPF_JEQ, r0, 0));
+  a(load(BPF_W, r0, r0, 0), leave());
+  a.label("short")(move_k(r0, XDP_PASS), leave());
+  Map known;
+  known.name = "known";
+  known.type = BPF_MAP_TYPE_HASH;
+  known.key_bytes = known.value_bytes = 4;
+  known.entries = 256;
+  ProgramSettings settings = settings_of(a.code(), {known});
+  auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>(1);
+  for (u32 i = 0; i < entries; i++)
+    (*contents)[0].entries.push_back(
+        {{static_cast<u8>(random.below(256)), 0, 0, 0}, {static_cast<u8>(random.below(4)), 0, 0, 0}});
+  settings.contents = contents;
+  return settings;
+}
+
+// Counts packets by their source address's last byte, and drops every fourth of each.
+ProgramSettings every_fourth() {
+  Assembly a;
+  begin(a, 34);
+  a(load(BPF_B, r2, r7, 29), store(BPF_W, r10, -4, r2), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4),
+    call(BPF_FUNC_map_lookup_elem));
+  a.to("short", jump_k(BPF_JEQ, r0, 0));
+  a(move_k(r1, 1), atomically(BPF_DW, BPF_ADD | BPF_FETCH, r0, 0, r1), move_k(r0, XDP_PASS),
+    alu_k(BPF_AND, r1, 3));
+  a.to("end", jump_k(BPF_JNE, r1, 3));
+  a(move_k(r0, XDP_DROP));
+  a.label("end")(leave());
+  a.label("short")(move_k(r0, XDP_TX), leave());
+  return settings_of(a.code(), {map_of("counts", BPF_MAP_TYPE_ARRAY, 4, 8, 200)});
+}
+
+// The ports that were seen last: a packet whose ports are not among them is dropped.
+ProgramSettings seen_before(u32 entries) {
+  Assembly a;
+  begin(a, 38);
+  a(load(BPF_W, r2, r7, 34), store(BPF_W, r10, -8, r2), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -8),
+    call(BPF_FUNC_map_lookup_elem));
+  a.to("known", jump_k(BPF_JNE, r0, 0));
+  a(store_k(BPF_DW, r10, -16, 0), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -8), move(r3, r10),
+    alu_k(BPF_ADD, r3, -16), move_k(r4, 0), call(BPF_FUNC_map_update_elem), move_k(r0, XDP_DROP), leave());
+  a.label("known")(load(BPF_DW, r1, r0, 0), alu_k(BPF_ADD, r1, 1), store(BPF_DW, r0, 0, r1));
+  a.to("short", jump_k(BPF_JNE, r1, 5));
+  a(map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -8), call(BPF_FUNC_map_delete_elem), move_k(r0, XDP_TX),
+    leave());
+  a.label("short")(move_k(r0, XDP_PASS), leave());
+  return settings_of(a.code(), {map_of("seen", BPF_MAP_TYPE_LRU_HASH, 4, 8, entries)});
+}
+
+std::vector<gpu::PipelineSettings> alone(Random& random) {
+  return {{"by bytes", {by_bytes()}},
+          {"by chance", {by_chance()}},
+          {"known sources", {known_sources(random, 60)}},
+          {"behind an acl", {mostly_next(random), by_bytes(), by_chance()}}};
+}
+
+class Programs : public testing::TestWithParam<Target> {
+ protected:
+  FrameRegion region_{u64{kPackets} * XG_CHUNK_SIZE};
+};
+
+// Vulkan refuses them.
+#define XDPGPU_SKIP_VULKAN() \
+  if (GetParam().kind == "vulkan") GTEST_SKIP() << "Vulkan does not run programs"
+
+#define XDPGPU_TWINS_OR_SKIP()                                     \
+  XDPGPU_SKIP_VULKAN();                                            \
+  XDPGPU_OPEN_OR_SKIP(GetParam(), region_.base(), region_.size()); \
+  Twins twins(*device, region_, GetParam().queue(kPackets, 2));    \
+  SCOPED_TRACE(fmt::format("{}, XDPGPU_TEST_SEED={}", device->info().description, test_seed()))
+
+// By chance: instructions, helpers, maps of each kind, faults.
+TEST_P(Programs, AnswerAsTheDefinitionDoes) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  constexpr u32 programs = 150;
+  for (u32 i = 0; i < programs && !HasFailure(); i++) {
+    const RandomKind kind{.version4 = true, .arrays_only = i % 3 == 0, .keeps_packet = i % 4 != 0};
+    Code code = random_program(random, kind);
+    while (std::ranges::any_of(code, [](const Instruction& one) {
+      return one.opcode == (BPF_JMP | BPF_CALL) && one.source == 0 &&
+             (one.immediate == BPF_FUNC_xdp_adjust_head || one.immediate == BPF_FUNC_xdp_adjust_tail ||
+              one.immediate == BPF_FUNC_xdp_adjust_meta);
+    }))
+      code =
+          random_program(random, {.version4 = true, .arrays_only = kind.arrays_only, .keeps_packet = true});
+    ASSERT_NO_FATAL_FAILURE(twins.load(settings_of(code, random_maps(kind))));
+    for (const u32 batch : {kPackets, 1u, 7u}) {
+      ASSERT_NO_FATAL_FAILURE(twins.come(some_packets(random, batch == 1 ? 6 : kPackets), batch));
+      twins.compare_maps();
+    }
+  }
+  EXPECT_GT(twins.dropped[1], 0u);
+}
+
+// Counts packets by the frame's first byte.
+Code counting(int by) {
+  Assembly a;
+  a(load(BPF_W, r7, r1, 0), load(BPF_B, r2, r7, 0), alu_k(BPF_AND, r2, 3), store(BPF_W, r10, -4, r2),
+    map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4), call(BPF_FUNC_map_lookup_elem));
+  a.to("none", jump_k(BPF_JEQ, r0, 0));
+  a(move_k(r1, by), atomically(BPF_DW, BPF_ADD, r0, 0, r1));
+  a.label("none")(move_k(r0, XDP_PASS), leave());
+  return a.code();
+}
+std::vector<Map> counts(u32 entries = 4) { return {map_of("counts", BPF_MAP_TYPE_ARRAY, 4, 8, entries)}; }
+
+TEST_P(Programs, MapsGoOnWithThePolicyThatHasThem) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  ASSERT_NO_FATAL_FAILURE(twins.load(settings_of(counting(1), counts())));
+  ASSERT_NO_FATAL_FAILURE(twins.come(some_packets(random), 7));
+  twins.compare_maps();
+  // Another program of the same maps.
+  ASSERT_NO_FATAL_FAILURE(twins.load(settings_of(counting(1000), counts())));
+  twins.compare_maps();
+  ASSERT_NO_FATAL_FAILURE(twins.come(some_packets(random), kPackets));
+  twins.compare_maps();
+  // Another layout begins anew, and so do other first contents.
+  ASSERT_NO_FATAL_FAILURE(twins.load(settings_of(counting(1), counts(5))));
+  twins.compare_maps();
+  ASSERT_NO_FATAL_FAILURE(twins.come(some_packets(random), kPackets));
+  twins.compare_maps();
+  ProgramSettings filled = settings_of(counting(1), counts(5));
+  filled.contents = std::make_shared<const std::vector<gpu::ProgramMapContents>>(
+      1, gpu::ProgramMapContents{.map = 0, .entries = {{{1, 0, 0, 0}, {1, 2, 3, 4, 5, 6, 7, 8}}}});
+  ASSERT_NO_FATAL_FAILURE(twins.load(filled));
+  twins.compare_maps();
+  ASSERT_NO_FATAL_FAILURE(twins.come(some_packets(random), kPackets));
+  twins.compare_maps();
+}
+
+// A loop of as many turns as the packet's first byte says, of four instructions each.
+TEST_P(Programs, StepsAreBounded) {
+  XDPGPU_TWINS_OR_SKIP();
+  Assembly a;
+  a(load(BPF_W, r7, r1, 0), load(BPF_B, r2, r7, 0), map(r1, 0), store(BPF_W, r10, -4, r1));
+  a.label("again").to("out", jump_k(BPF_JEQ, r2, 0));
+  a(load(BPF_DW, r3, r7, 1), alu_k(BPF_SUB, r2, 1)).to("again", always());
+  a.label("out")(move_k(r0, XDP_PASS), leave());
+  // The store through R9 is never come to: it makes a table of it.
+  a(store(BPF_W, r9, 0, r1), leave());
+  ASSERT_NO_FATAL_FAILURE(twins.load(settings_of(a.code(), counts())));
+  std::vector<Received> packets(16);
+  for (u32 i = 0; i < packets.size(); i++) {
+    packets[i].bytes.assign(14, 0);
+    packets[i].bytes[0] = static_cast<u8>(kSteps / 4 - 8 + i);
+  }
+  ASSERT_NO_FATAL_FAILURE(twins.come(packets, 16));
+  const u32 rule = 2 + static_cast<u32>(gpu::ProgramEnd::too_many_steps);
+  EXPECT_GT(twins.dropped[rule], 0u);
+  EXPECT_LT(twins.dropped[rule], 16u);
+  EXPECT_EQ(twins.outcomes()["too_many_steps"], twins.dropped[rule]);
+}
+
+// Those that change no map, in every cut.
+TEST_P(Programs, PacketsGoSideBySide) {
+  XDPGPU_SKIP_VULKAN();
+  Random random(test_seed());
+  const auto settings = alone(random);
+  const Traffic traffic = random_traffic(random, 10'000, static_cast<u32>(settings.size()));
+  const auto should = expected(traffic, settings);
+  std::set<u32> verdicts;
+  for (const Answer& answer : should) verdicts.insert(answer.verdict);
+  EXPECT_GT(verdicts.size(), 8u);
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(kGeneration, gpu::Pipelines::compile(settings).value()));
+  auto queue = device->open_queue(GetParam().queue(8192, 4));
+  ASSERT_TRUE(queue) << queue.error();
+  for (const u32 batch : {1u, 7u, 64u, 1024u, 8192u}) {
+    SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
+                             test_seed()));
+    expect_equal(judge(**queue, traffic.descriptors, batch, kGeneration), should, traffic.descriptors);
+    if (HasFailure()) return;
+  }
+}
+
+// Pipelines of several stages, each with maps of its own, as the reference judges them.
+TEST_P(Programs, PacketsAreTakenInTheirOrder) {
+  XDPGPU_SKIP_VULKAN();
+  Random random(test_seed());
+  const std::vector<gpu::PipelineSettings> settings{
+      {"counts", {every_fourth()}},
+      {"seen before", {seen_before(64)}},
+      {"both", {mostly_next(random), seen_before(1000), every_fourth()}},
+      {"none", {mostly_next(random)}}};
+  for (const u32 batch : {1u, 64u, 1000u}) {
+    const Traffic traffic = random_traffic(random, 600, static_cast<u32>(settings.size()));
+    const auto should = expected(traffic, settings);
+    XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+    SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
+                             test_seed()));
+    ASSERT_TRUE(device->load(kGeneration, gpu::Pipelines::compile(settings).value()));
+    auto queue = device->open_queue(GetParam().queue(1024, 4));
+    ASSERT_TRUE(queue) << queue.error();
+    expect_equal(judge(**queue, traffic.descriptors, batch, kGeneration), should, traffic.descriptors);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Programs, VulkanRefusesThem) {
+  if (GetParam().kind != "vulkan") GTEST_SKIP() << "it runs them";
+  XDPGPU_OPEN_OR_SKIP(GetParam(), region_.base(), region_.size());
+  const auto pipelines = gpu::Pipelines::compile({{"p", {by_chance()}}}).value();
+  EXPECT_EQ(
+      device->load(1, pipelines).error(),
+      "Vulkan does not run programs, and a pipeline has the stage \"program\": use another device, such as "
+      "cpu");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Programs, testing::ValuesIn(all_targets()), target_name);
+
+// What a stage does not do is refused before any packet.
+TEST(ProgramStage, RefusesWhatItDoesNotDo) {
+  const auto why = [](const Code& code, std::vector<Map> maps = {}) {
+    const auto compiled = gpu::Pipelines::compile({{"p", {settings_of(code, std::move(maps))}}}, kOptions);
+    return compiled ? std::string() : compiled.error();
+  };
+  EXPECT_EQ(
+      why({move(r6, r1), move_k(r2, -4), call(BPF_FUNC_xdp_adjust_head), leave()}),
+      "pipeline \"p\", stage 1 (program): its program \"test\" calls bpf_xdp_adjust_head, which moves the "
+      "packet's beginning, at instruction 2: a stage does not do that, take it out");
+  EXPECT_NE(why({move_k(r1, 1), move_k(r2, 0), call(BPF_FUNC_redirect), leave()}).find("bpf_redirect, "),
+            std::string::npos);
+  EXPECT_NE(why({call(9999), leave()}), "");
+  EXPECT_EQ(why({move_k(r0, XDP_PASS), leave()}), "");
+  ProgramSettings unread;
+  unread.object = "none.o";
+  const auto compiled = gpu::Pipelines::compile({{"p", {unread}}}, kOptions);
+  EXPECT_EQ(compiled.error(),
+            "pipeline \"p\", stage 1 (program): its object \"none.o\" has not been read: name a file "
+            "that is there");
+}
+
+TEST(ProgramStage, OnlyOneThatChangesMapsHasATable) {
+  EXPECT_TRUE(gpu::remembers(settings_of(counting(1), counts())));
+  EXPECT_FALSE(gpu::remembers(settings_of({move_k(r0, XDP_PASS), leave()}, counts())));
+  EXPECT_FALSE(gpu::remembers(settings_of({store_k(BPF_W, r7, 0, 1), leave()})));
+}
+
+}  // namespace
+}  // namespace xdpgpu::tests

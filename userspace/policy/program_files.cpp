@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/policy/program_files.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "userspace/compiler/programs/exchange.hpp"
+#include "userspace/compiler/programs/needs.hpp"
+#include "userspace/policy/map_file.hpp"
+
+namespace xdpgpu::policy {
+namespace {
+
+// The member of an object; the object itself where it has none.
+Place member_of(const Place& object, std::string_view key) {
+  if (const auto* const members = object.node->as<Object>())
+    for (const Member& one : *members)
+      if (one.key == key) return Place{&one.value, &object, one.key};
+  return object;
+}
+
+// Names of the maps that can begin with something.
+std::string names_of(const std::vector<gpu::programs::Map>& maps) {
+  std::vector<std::string_view> names;
+  for (const auto& map : maps)
+    if (why_no_contents(map).empty()) names.push_back(map.name);
+  return names.empty() ? "none of its maps can begin with something"
+                       : fmt::format("those that can begin with something are {}", quoted_list(names));
+}
+
+}  // namespace
+
+void read_program_files(Report& report, const Place& stage, const ProgramNames& names,
+                        const ProgramReaders& readers, std::shared_ptr<const gpu::programs::Program>& program,
+                        std::shared_ptr<const std::vector<gpu::ProgramMapContents>>& contents) {
+  if (names.object.empty()) return;  // that has been said
+  const Place object = member_of(stage, "object");
+  const auto bytes = readers.programs(object, names.object, names.section);
+  const Place all = member_of(stage, "maps");
+  std::vector<std::optional<NamedFile>> files;
+  for (const auto& map : names.maps) {
+    const Place entry = member_of(all, map.name);
+    files.push_back(map.file.empty() ? std::nullopt : readers.files(member_of(entry, "file")));
+  }
+  if (!bytes || *bytes == nullptr) return;
+  auto read = programs::from_bytes(**bytes);
+  if (!read) return report.at(object, fmt::format("{}: {}", names.object, read.error()));
+  if (const auto missing = programs::missing_of(*read, programs::needs_of(*read)); !missing.empty())
+    return report.at(
+        object, fmt::format("{} needs what is missing: {}", read->program.name, fmt::join(missing, "; ")));
+  const auto& maps = read->program.maps;
+  auto begins = std::make_shared<std::vector<gpu::ProgramMapContents>>();
+  bool whole = true;
+  for (std::size_t i = 0; i < names.maps.size(); i++) {
+    const Place entry = member_of(all, names.maps[i].name);
+    const auto map = std::find_if(maps.begin(), maps.end(),
+                                  [&](const auto& one) { return one.name == names.maps[i].name; });
+    if (map == maps.end()) {
+      report.at(entry, fmt::format("the program {} of {} has no map {}; {}", read->program.name, names.object,
+                                   names.maps[i].name, names_of(maps)));
+      continue;
+    }
+    if (const auto why = why_no_contents(*map); !why.empty()) {
+      report.at(entry, fmt::format("the map {} {}", map->name, why));
+      continue;
+    }
+    if (!files[i]) continue;
+    if (files[i]->text == nullptr) {
+      whole = false;
+      continue;
+    }
+    auto& of = begins->emplace_back();
+    of.map = static_cast<u32>(map - maps.begin());
+    const Place named_at = member_of(entry, "file");
+    of.entries = read_map_file(report, *files[i]->text, files[i]->path, named_at, *map);
+  }
+  if (whole && !begins->empty()) contents = std::move(begins);
+  program = std::make_shared<const gpu::programs::Program>(std::move(read->program));
+}
+
+}  // namespace xdpgpu::policy
