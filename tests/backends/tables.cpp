@@ -228,7 +228,8 @@ TEST_P(TablesVariety, TrafficReachesEveryOutcome) {
     EXPECT_LE(words[2 * XG_TABLE_OCCUPIED], (words.size() - XG_TABLE_HEAD) / XG_SET_WORDS * XG_WAYS);
   }
   const auto counted = [&](u32 counter) { return sums[counter]; };
-  EXPECT_GT(counted(XG_TABLE_TOUCHES), 1500u);
+  // Of some 1,600 by the stages that are met least: chance takes no third of them away.
+  EXPECT_GT(counted(XG_TABLE_TOUCHES), 1000u);
   EXPECT_GT(counted(XG_TABLE_HITS), 60u);
   EXPECT_GT(counted(XG_TABLE_INSERTED), 150u);
   EXPECT_GT(counted(XG_TABLE_EVICTED), 0u);
