@@ -45,15 +45,15 @@ std::vector<gpu::PipelineSettings> inspected() {
   fed.egress = true;
   auto strict = conntrack(false, {4096, Evict::lru});
   strict.on_invalid = Action::next;
-  auto small = conntrack(false, {16, Evict::refuse});
+  auto small = conntrack(false, {8, Evict::refuse});
   small.on_invalid = Action::next;
   const auto rules = rules_on_connections();
   const auto behind = limit(gpu::RateLimitSettings::Per::flow, 20, 0, {64, Evict::lru});
   return {{"strict", {strict, rules}},
           {"fed", {fed, rules}},
-          {"loose", {conntrack(true, {1024, Evict::fifo}), rules}},
+          {"loose", {conntrack(true, {32, Evict::fifo}), rules}},
           {"a table between", {strict, behind, rules}},
-          {"two of them", {strict, conntrack(true, {64, Evict::lru}), rules}},
+          {"two of them", {strict, conntrack(true, {16, Evict::lru}), rules}},
           {"small", {small, rules}},
           {"none", {rules}},
           {"inside of tunnels", {strict, rules}, true}};
