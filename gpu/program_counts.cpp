@@ -21,7 +21,7 @@ constexpr i64 kPacketAt = 256, kPacketEnd = 3776;  // places in the frame
 constexpr std::size_t kMostPlaces = 4096;          // that jumps lead to
 constexpr std::size_t kMostWork = 1'500'000;       // instructions followed, in all rounds
 constexpr u32 kMostRounds = 24;
-constexpr u32 kMostVisits = 24;  // of a place, before offsets that still grow are given up
+constexpr u32 kMostGrowths = 64;  // of what is not known at a place, before offsets are given up
 constexpr u32 kRegisters = 11, kStackSlots = 64;
 constexpr u32 kNobody = ~0u;
 
@@ -154,7 +154,7 @@ class Follower {
 
   void pass() {
     states_.clear();
-    visits_.clear();
+    growths_.clear();
     loads_.clear();
     State first;
     for (Value& one : first.registers) one = number(Bits::known(0));
@@ -162,10 +162,10 @@ class Follower {
     first.registers[10] = pointer(Kind::stack, 0, 0);
     open_.clear();
     arrive(0, std::move(first));
+    // The first one first: where nothing goes back, all ways to a place are known by then.
     while (!open_.empty() && !gave_up_) {
-      const u32 at = open_.back();
-      open_.pop_back();
-      waits_.erase(at);
+      const u32 at = *open_.begin();
+      open_.erase(open_.begin());
       walk(at, states_.at(at));
     }
   }
@@ -200,7 +200,7 @@ class Follower {
     const auto [place, is_new] = states_.try_emplace(at, state);
     if (!is_new && !meet(at, place->second, state)) return;
     if (is_new) tidy(at, place->second);
-    if (waits_.insert(at).second) open_.push_back(at);
+    open_.insert(at);
   }
 
   // Names that belong to this place begin anew.
@@ -213,7 +213,7 @@ class Follower {
   bool meet(u32 at, State& before, State& other) {
     const u32 slots = kRegisters + static_cast<u32>(std::max(before.stack.size(), other.stack.size()));
     work_ += slots / 8;
-    const bool gives_up = ++visits_[at] > kMostVisits;
+    const bool gives_up = growths_[at] > kMostGrowths;
     if (slots > kRegisters) {
       before.slot(slots - 1);
       other.slot(slots - 1);
@@ -228,7 +228,9 @@ class Follower {
     for (u32 slot = 0; slot < slots; ++slot)
       before.slot(slot) = met(before.slot(slot), other.slot(slot), gives_up,
                               [&](u64 one, u64 two) { return name(one, two, slot); });
-    return before != was;
+    const bool grows = before != was;
+    if (grows) ++growths_[at];
+    return grows;
   }
 
   template <class Name>
@@ -801,9 +803,8 @@ class Follower {
 
   // In this one.
   std::map<u32, State> states_;
-  std::map<u32, u32> visits_;
-  std::vector<u32> open_;
-  std::set<u32> waits_;
+  std::map<u32, u32> growths_;
+  std::set<u32> open_;
   std::set<u32> loads_;
   std::map<u32, u32> kept_;  // stores -> the load's group
   Counts counts_;
