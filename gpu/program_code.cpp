@@ -23,6 +23,8 @@ static_assert(XG_PROGRAM_HASH == BPF_MAP_TYPE_HASH && XG_PROGRAM_ARRAY == BPF_MA
               XG_PROGRAM_ARRAY_OF_MAPS == BPF_MAP_TYPE_ARRAY_OF_MAPS &&
               XG_PROGRAM_DEVMAP == BPF_MAP_TYPE_DEVMAP && XG_PROGRAM_DEVMAP_HASH == BPF_MAP_TYPE_DEVMAP_HASH);
 
+static_assert(kMostKept == XG_PROGRAM_COUNTED);
+
 constexpr u64 kMostBytes = u64{1} << 30;  // of all maps
 constexpr u32 kPage = 1 << 16;
 
@@ -169,6 +171,8 @@ class Builder {
 
 tl::expected<Image, std::string> image_of(std::span<const Program> programs, const ImageSettings& settings) {
   if (programs.empty()) return tl::unexpected(std::string("there is no program"));
+  if (settings.counts != nullptr && programs.size() != 1)
+    return tl::unexpected(std::string("programs that share their maps do not run side by side"));
   const std::vector<Map>& maps = programs.front().maps;
   for (const Program& program : programs)
     if (program.maps != maps)
@@ -182,7 +186,7 @@ tl::expected<Image, std::string> image_of(std::span<const Program> programs, con
   for (std::size_t number = 0; number < programs.size(); ++number) {
     const Program& program = programs[number];
     const u32 first = static_cast<u32>(made.code.size() / 4);
-    auto code = decoded(program, first, made.tables);
+    auto code = decoded(program, first, made.tables, settings.counts);
     if (!code) return tl::unexpected(fmt::format("the program {}: {}", program.name, code.error()));
     needs.push_back(stack_needs(program.instructions));
     if (needs.back().size() > kMostFunctions)

@@ -10,6 +10,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "gpu/program_counts.hpp"
 #include "gpu/programs.hpp"
 
 namespace xdpgpu::gpu::programs {
@@ -29,6 +30,9 @@ struct ImageSettings {
   std::array<u64, 2> key{};
   // Maps that are entries of maps of maps, numbered behind the programs' own.
   std::vector<Map> inner = {};
+  // Of the set's only program, which is run side by side; it outlives the call. nullptr: programs run one
+  // after the other.
+  const Counts* counts = nullptr;
 };
 
 // Programs that share their maps, which each of them has all of, and may call each other's tails; at least

@@ -136,8 +136,8 @@ std::optional<u32> helper_of(std::int32_t number) {
 class Decoder {
  public:
   // `first`: its first instruction's place among those of the set.
-  Decoder(const Program& program, u32 first, std::span<const u32> tables)
-      : program_(program), first_(first), tables_(tables) {}
+  Decoder(const Program& program, u32 first, std::span<const u32> tables, const Counts* counts)
+      : program_(program), first_(first), tables_(tables), counts_(counts) {}
 
   Result<std::vector<u32>> decode() {
     const auto& all = program_.instructions;
@@ -151,6 +151,7 @@ class Decoder {
     for (at_ = 0; at_ < all.size(); ++at_) {
       const Instruction& i = all[at_];
       auto words = is_second[at_] ? std::optional(Words{.flags = XG_PROGRAM_NONE}) : one(i);
+      if (words && counts_ != nullptr) count(*words);
       if (!words) return tl::unexpected(why(i));
       const u32 operation = words->flags & 0xff;
       const bool goes = operation >= XG_PROGRAM_JEQ && operation <= XG_PROGRAM_JA;
@@ -174,6 +175,22 @@ class Decoder {
   }
 
  private:
+  // What counts is another operation for devices.
+  void count(Words& words) const {
+    const auto is_now = [&](u32 operation, u64 place) {
+      words.flags = (words.flags & ~0xffu) | operation;
+      words.immediate = place;
+    };
+    const u32 at = static_cast<u32>(at_), operation = words.flags & 0xff;
+    if (const auto found = counts_->loads.find(at);
+        found != counts_->loads.end() && operation == XG_PROGRAM_LOAD)
+      is_now(XG_PROGRAM_LOAD_COUNT, found->second);
+    if (const auto found = counts_->stores.find(at);
+        found != counts_->stores.end() && operation == XG_PROGRAM_STORE)
+      is_now(XG_PROGRAM_ADD_UP, found->second);
+    if (counts_->atomics.contains(at) && operation == XG_PROGRAM_ATOMIC) is_now(XG_PROGRAM_ADD_TO, 0);
+  }
+
   std::string why(const Instruction& i) const {
     if (i.opcode == (BPF_JMP | BPF_CALL) && i.source == 0)
       return fmt::format("instruction {} calls helper {}, which devices do not have", at_, i.immediate);
@@ -331,14 +348,15 @@ class Decoder {
   const Program& program_;
   u32 first_;
   std::span<const u32> tables_;
+  const Counts* counts_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
 tl::expected<std::vector<u32>, std::string> decoded(const Program& program, u32 first,
-                                                    std::span<const u32> tables) {
-  return Decoder(program, first, tables).decode();
+                                                    std::span<const u32> tables, const Counts* counts) {
+  return Decoder(program, first, tables, counts).decode();
 }
 
 }  // namespace xdpgpu::gpu::programs

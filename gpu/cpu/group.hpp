@@ -112,7 +112,7 @@ class Group {
   }
 
   void come(Packet& packet) const {
-    packet.touch = xg_stage_touch(batch_, packet.way, packet.seen, xg_packet_bytes(batch_, packet.number));
+    packet.touch = sets_.touch(batch_, packet.way, packet.seen, xg_packet_bytes(batch_, packet.number));
     if (packet.touch.tag == XG_UNTRACKED) return;
     const u32* const table = xg_state_of(batch_, packet.way.body).v;
     __builtin_prefetch(table + xg_set_at(packet.touch.set), 1);

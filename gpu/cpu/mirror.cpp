@@ -116,7 +116,7 @@ class CpuMirror final : public Mirror {
     xg_set_out(batch, seen, way, result);
     if (way.kind == 0) return result;
     while (way.kind != 0) {
-      const xg_touch touch = xg_stage_touch(batch, way, seen, record.wire_length);
+      const xg_touch touch = device_.sets.touch(batch, way, seen, record.wire_length);
       xg_settle(batch, seen, device_.sets.apply(batch, way.kind, way.body, touch), way, result);
     }
     return result;

@@ -24,9 +24,28 @@ class SetLocks {
     if (touch.tag == XG_UNTRACKED) return touch.facts;
     std::atomic<bool>& taken = of(xg_state_of(batch, body).v, touch.set);
     while (taken.exchange(true, std::memory_order_acquire)) wait(taken);
+    if (xg_stage_runs_programs(kind)) await_those_beside();
     const u32 outcome = xg_stage_apply(batch, kind, body, touch);
     taken.store(false, std::memory_order_release);
     return outcome;
+  }
+
+  // What a packet brings to a table. A program that only counts runs here, beside others that do, and not
+  // while a program of another policy has the same maps to itself.
+  xg_touch touch(const xg_batch& batch, const xg_way& way, const xg_view& seen, u32 bytes) noexcept {
+    if (!xg_stage_runs_programs(way.kind)) return xg_stage_touch(batch, way, seen, bytes);
+    const std::atomic<bool>& taken = of(xg_state_of(batch, way.body).v, 0);
+    // Of the CPU that it begins on: threads on others do not wait for it.
+    std::atomic<u32>& beside = beside_[static_cast<u32>(sched_getcpu()) % kBeside].packets;
+    beside.fetch_add(1, std::memory_order_seq_cst);
+    while (taken.load(std::memory_order_seq_cst)) {
+      beside.fetch_sub(1, std::memory_order_release);
+      wait(taken);
+      beside.fetch_add(1, std::memory_order_seq_cst);
+    }
+    const xg_touch brought = xg_stage_touch(batch, way, seen, bytes);
+    beside.fetch_sub(1, std::memory_order_release);
+    return brought;
   }
 
   // Another core may have had the set's lock last: it is on its way here.
@@ -38,6 +57,23 @@ class SetLocks {
   struct alignas(64) Lock {
     std::atomic<bool> taken{false};
   };
+
+  static constexpr u32 kBeside = 64;
+  struct alignas(64) Beside {
+    std::atomic<u32> packets{0};
+  };
+
+  // Whoever has taken the set: nobody comes beside it from now on.
+  void await_those_beside() const noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (const Beside& one : beside_)
+      for (u32 i = 0; one.packets.load(std::memory_order_acquire) != 0; i++) {
+        if (i < kSpins)
+          relax();
+        else
+          sched_yield();
+      }
+  }
 
   // A table is known by its memory, which generations hand on. Neighbours have different locks.
   std::atomic<bool>& of(const u32* table, u32 set) noexcept {
@@ -54,6 +90,7 @@ class SetLocks {
   }
 
   std::array<Lock, kLocks> locks_;
+  std::array<Beside, kBeside> beside_;
 };
 
 }  // namespace xdpgpu::gpu::cpu

@@ -21,6 +21,9 @@
  *                                wrote in front of a barrier, and who reads, is there
  * XG_IS_THERE(handle)            whether the handle has an address, which may be 0
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
+ * XG_ADD64(state, index, n)      adds a u64 to what stands in two words of an xg_state, low and high, so that
+ *                                no addition is lost; index is even, and the memory's address a multiple of 8
+ * XG_LOOK(state, index)          a word of an xg_state to which others may add meanwhile
  * XG_MIN(handle, index, n)       handle.v[index] = the smaller one of it and n, likewise; what it was before
  * XG_SWAP_IF(handle, i, is, n)   handle.v[i] = n if it is `is`, likewise; what it was before
  * XG_COUNT(state, index)         counts what stands in two words of a table, low and high, up by one; index
@@ -57,6 +60,14 @@
 #define XG_WORDS_OF(state, index) xg_words(u64(state) + u64((index)*4u))
 #define XG_IS_THERE(handle) (u64(handle) != u64(0))
 #define XG_ADD(handle, index, n) atomicAdd((handle).v[index], (n))
+#define XG_ADD64(handle, index, n)                                                       \
+  {                                                                                      \
+    u32 at_low = (index);                                                                \
+    u32 by_low = u32((n)&u64(0xffffffffu));                                              \
+    u32 by_high = u32((n) >> 32) + (XG_ADD(handle, at_low, by_low) > ~by_low ? 1u : 0u); \
+    if (by_high != 0u) XG_ADD(handle, at_low + 1u, by_high);                             \
+  }
+#define XG_LOOK(handle, index) (handle).v[index]
 #define XG_MIN(handle, index, n) atomicMin((handle).v[index], (n))
 #define XG_SWAP_IF(handle, index, is, n) atomicCompSwap((handle).v[index], (is), (n))
 #define XG_LOWEST_BIT(x) u32(findLSB(x))
@@ -97,6 +108,9 @@ XG_FN Handle xg_handle(u64 address) {
 #define XG_UNALIGNED(handle, index, shift) \
   __funnelshift_r((handle).v[index], (handle).v[(index) + (((shift) + 3u) >> 2)], (shift)*8u)
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
+#define XG_ADD64(handle, index, n) \
+  atomicAdd(reinterpret_cast<unsigned long long*>(&(handle).v[index]), static_cast<unsigned long long>(n))
+#define XG_LOOK(handle, index) (handle).v[index]
 #define XG_MIN(handle, index, n) atomicMin(&(handle).v[index], (n))
 #define XG_SWAP_IF(handle, index, is, n) atomicCAS(&(handle).v[index], (is), (n))
 /* Millions of additions to one word wait for each other: so threads of a warp that count the same at a time
@@ -112,6 +126,10 @@ __device__ inline void xg_count_together(u32* at) {
 #define XG_LOWEST_BIT(x) u32(__builtin_ctz(x))
 #define XG_BITS_SET(x) u32(__builtin_popcount(x))
 #define XG_ADD(handle, index, n) __atomic_fetch_add(&(handle).v[index], (n), __ATOMIC_RELAXED)
+typedef u64 __attribute__((__may_alias__)) xg_word_of_64;
+#define XG_ADD64(handle, index, n) \
+  __atomic_fetch_add(reinterpret_cast<xg_word_of_64*>(&(handle).v[index]), (n), __ATOMIC_RELAXED)
+#define XG_LOOK(handle, index) __atomic_load_n(&(handle).v[index], __ATOMIC_RELAXED)
 /* Of words that one thread has. */
 template <class Handle>
 XG_FN u32 xg_min(Handle handle, u32 index, u32 n) {

@@ -137,8 +137,9 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
     m.r[d] = xg_program_computed(operation, flags, what, m.r[d], operand);
   } else if (operation <= XG_PROGRAM_JA) {
     if (xg_program_holds(operation, flags, m.r[d], operand)) m.next = what;
-  } else if (operation == XG_PROGRAM_LOAD) {
+  } else if (operation == XG_PROGRAM_LOAD || operation == XG_PROGRAM_LOAD_COUNT) {
     const u64 value = xg_program_load(XG_PROGRAM_IT, m.r[s] + offset, bytes);
+    if (operation == XG_PROGRAM_LOAD_COUNT) m.counted[xg_program_low(immediate)] = value;
     m.r[d] = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(value, bytes * 8u) : value;
   } else if (operation == XG_PROGRAM_STORE) {
     xg_program_store(XG_PROGRAM_IT, m.r[d] + offset, bytes, operand);
@@ -151,6 +152,10 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
       m.r[0] = before;
     else if ((change & 1u) != 0u)
       m.r[s] = before;
+  } else if (operation == XG_PROGRAM_ADD_UP) {
+    xg_program_add_to(XG_PROGRAM_IT, m.r[d] + offset, bytes, m.r[s] - m.counted[xg_program_low(immediate)]);
+  } else if (operation == XG_PROGRAM_ADD_TO) {
+    xg_program_add_to(XG_PROGRAM_IT, m.r[d] + offset, bytes, m.r[s]);
   } else if (operation == XG_PROGRAM_NUMBER) {
     m.r[d] = immediate;
     m.next++; /* its second half, which is no instruction */
@@ -174,6 +179,7 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
  * `fault` is 0. With the action XDP_REDIRECT `redirect_to` says where. */
 XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
   for (u32 i = 0u; i < 11u; i++) m.r[i] = u64(0);
+  for (u32 i = 0u; i < XG_PROGRAM_COUNTED; i++) m.counted[i] = u64(0);
   m.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
   m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS, XG_PROGRAM_STACK);
   m.first = m.meta;

@@ -150,7 +150,7 @@ XG_FN void xg_program_set_frame_word(XG_PROGRAM_MACHINE, u32 index, u32 word) {
 }
 
 XG_FN u32 xg_program_word(XG_PROGRAM_MACHINE_READ, u32 memory, u32 index) {
-  if (memory == XG_PROGRAM_IN_STATE) return m.state.v[index];
+  if (memory == XG_PROGRAM_IN_STATE) return XG_LOOK(m.state, index);
   if (memory == XG_PROGRAM_IN_FRAME) return xg_program_frame_word(XG_PROGRAM_IT, index);
   if (memory == XG_PROGRAM_IN_ARGUMENTS) return m.arguments.v[index];
   return m.stack[index];
@@ -212,6 +212,22 @@ XG_FN void xg_program_store(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 valu
   xg_program_place place;
   if (xg_program_find(XG_PROGRAM_IT, address, bytes, true, place))
     xg_program_write(XG_PROGRAM_IT, place, bytes, value);
+}
+
+/* To 4 or 8 bytes of a value, at a multiple of as many, as one step. */
+XG_FN void xg_program_add_to(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 by) {
+  xg_program_place place;
+  if (!xg_program_find(XG_PROGRAM_IT, address, bytes, true, place)) return;
+  if (place.memory != XG_PROGRAM_IN_STATE) {
+    m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+    return;
+  }
+  const u32 index = place.at >> 2;
+  if (bytes == 8u) {
+    XG_ADD64(m.state, index, by);
+  } else {
+    XG_ADD(m.state, index, xg_program_low(by));
+  }
 }
 
 /* The frame's byte, as the program left it. */

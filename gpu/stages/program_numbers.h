@@ -14,8 +14,8 @@
  * The programs of a set stand one behind the other, and jumps go by places among them all.
  *
  * Pointers are those of gpu/reference/program_memory.hpp, but for values (gpu/stages/program_maps.h has their
- * numbers). Of memory that threads share, changes are not atomic here: a program that writes to maps, or that
- * looks an LRU hash up, has its packets one after the other.
+ * numbers). Of memory that threads share, no change but the three that count is atomic here: any other
+ * program that writes to maps, or that looks an LRU hash up, has its packets one after the other.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_NUMBERS_H
 #define XDPGPU_STAGES_PROGRAM_NUMBERS_H
@@ -33,6 +33,9 @@
 #define XG_PROGRAM_FRAME 3776u
 #define XG_PROGRAM_LEAST 14u
 #define XG_PROGRAM_MOST_METADATA 252u
+
+/* Places for what is loaded to be counted up. */
+#define XG_PROGRAM_COUNTED 16u
 
 /* Private memory. A device may have less of it: of stacks as many bytes as DeviceCode::stack_bytes says, a
  * multiple of 8; of lines as many as it likes, and what writes to more of them ends with the reason. */
@@ -84,6 +87,10 @@
 #define XG_PROGRAM_CALL 36u /* of a function: word 1 */
 #define XG_PROGRAM_EXIT 37u
 #define XG_PROGRAM_NONE 38u /* the second half of a number: no instruction */
+/* Of a program that only counts in maps, whose packets go side by side (gpu/program_counts.hpp). */
+#define XG_PROGRAM_LOAD_COUNT 39u /* keeps what it loads at the place that word 2 says */
+#define XG_PROGRAM_ADD_UP 40u     /* a store: adds by how much its register is more than what is kept there */
+#define XG_PROGRAM_ADD_TO 41u     /* an atomic addition */
 /* Helpers. */
 #define XG_PROGRAM_LOOK_UP 48u
 #define XG_PROGRAM_UPDATE 49u
@@ -149,6 +156,7 @@ XG_RECORD(xg_program_machine) {
   u32 keeps_packet;    /* not 0: a program that writes to it ends */
 
   u64 r[11];
+  u64 counted[XG_PROGRAM_COUNTED];
   u32 fault;
   u32 steps;
   u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map */

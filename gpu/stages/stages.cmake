@@ -139,6 +139,9 @@ foreach(line IN LISTS stage_lines)
     if("brings_more" IN_LIST traits)
       string(APPEND more " || kind == ${kind}u")
     endif()
+    if("programs" IN_LIST traits)
+      string(APPEND runs_programs " || kind == ${kind}u")
+    endif()
     if("apply_many" IN_LIST traits)
       string(APPEND many_includes "#include \"${folder}/apply_many.h\"\n")
       string(APPEND applies_many " || kind == ${kind}u")
@@ -196,6 +199,7 @@ XG_FN u32 xg_stage_settle(xg_batch b, u32 kind, u32 body, u32 outcome, xg_view p
 
 XG_FN bool xg_stage_sees_egress(u32 kind) { return false@egress@; }
 XG_FN bool xg_stage_brings_more(u32 kind) { return false@more@; }
+XG_FN bool xg_stage_runs_programs(u32 kind) { return false@runs_programs@; }
 /* Words of an entry's record that the packet's turn will read, so that they are worth being fetched: 0: none. */
 XG_FN u32 xg_stage_record_ahead(u32 kind, xg_words image, u32 body, xg_touch t) {
 @record_ahead@  return 0u;

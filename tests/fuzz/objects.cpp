@@ -5,13 +5,16 @@
 // does that in a process of its own); a program as it is handed over, whose instructions and maps are within
 // their bounds, or which is refused; or a program of any instructions, which are within their bounds, or
 // refused. What is taken is run as devices run it: wherever it points, it writes nowhere but into its memory.
+// Where its changes of maps are found to be counts, its answers and its maps' end are the same in any order.
 #include <linux/bpf.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
 #include "gpu/program_code.hpp"
+#include "gpu/program_counts.hpp"
 #include "gpu/stages/program_code.h"
 #include "tests/fuzz/target.hpp"
 #include "userspace/compiler/programs/elf.hpp"
@@ -73,22 +76,28 @@ programs::ObjectProgram specimen() {
   return object;
 }
 
-// Packets of some lengths, one after the other, each in memory of just its length.
-void run(const gpu::programs::Program& program) {
-  u64 bytes = 0;
-  for (const auto& map : program.maps) bytes += (u64{map.entries} + XG_PROGRAM_SPARE) * map.value_bytes;
-  if (bytes > u64{16} << 20) return;  // it would be a run of filling memory
-  auto image = gpu::programs::image_of(std::span(&program, 1), {.queues = 1, .key = {1, 2}});
-  if (!image) return;
-  for (auto* const words : {&image->code, &image->tables, &image->state}) words->shrink_to_fit();
+constexpr std::array kLengths{14u, 60u, 61u, 1500u};
+// What became of packets of these lengths, and of the maps.
+struct End {
+  std::array<u64, kLengths.size()> answers{};
+  std::vector<u32> state;
+  bool operator==(const End&) const = default;
+};
+
+// One after the other, each in memory of just its length. backwards: the last one first.
+End run(gpu::programs::Image image, bool keeps_packet, bool backwards) {
+  for (auto* const words : {&image.code, &image.tables, &image.state}) words->shrink_to_fit();
+  End end;
   const auto machine = std::make_unique<xg_program_machine>();
   xg_program_machine& m = *machine;
-  for (const u32 length : {14u, 60u, 61u, 1500u}) {
+  for (std::size_t turn = 0; turn < kLengths.size(); turn++) {
+    const std::size_t number = backwards ? kLengths.size() - 1 - turn : turn;
+    const u32 length = kLengths[number];
     std::vector<u32> frame((length + 3) / 4);
     for (u32 i = 0; i < frame.size(); i++) frame[i] = i * 0x01030507u;
-    m.code = {image->code.data()};
-    m.tables = {image->tables.data()};
-    m.state = {image->state.data()};
+    m.code = {image.code.data()};
+    m.tables = {image.tables.data()};
+    m.state = {image.state.data()};
     m.frame = {frame.data()};
     m.frame_bias = 0u - XG_PROGRAM_HEADROOM;
     m.time = length;
@@ -96,9 +105,32 @@ void run(const gpu::programs::Program& program) {
     m.meta = m.data = XG_PROGRAM_HEADROOM;
     m.end = XG_PROGRAM_HEADROOM + length;
     m.most_steps = 4096;
-    m.keeps_packet = length % 2;
+    m.keeps_packet = keeps_packet || length % 2 != 0 ? 1 : 0;
     xg_program_run(m, 0);
+    end.answers[number] = u64{m.fault} << 32 | (m.fault == 0 ? static_cast<u32>(m.r[0]) : 0u);
   }
+  end.state = std::move(image.state);
+  return end;
+}
+
+void run(Input input, const gpu::programs::Program& program) {
+  u64 bytes = 0;
+  for (const auto& map : program.maps) bytes += (u64{map.entries} + XG_PROGRAM_SPARE) * map.value_bytes;
+  if (bytes > u64{16} << 20) return;  // it would be a run of filling memory
+  const auto image_of = [&](const gpu::programs::Counts* counts) {
+    return gpu::programs::image_of(std::span(&program, 1), {.queues = 1, .key = {1, 2}, .counts = counts});
+  };
+  const auto image = image_of(nullptr);
+  if (!image) return;
+  run(*image, false, false);
+  const auto taken = gpu::programs::how_taken(program);
+  if (taken.why.empty()) fail(input, "there is no reason for how packets are taken");
+  if (taken.how == gpu::programs::Taking::in_order) return;
+  const End should = run(*image, true, false);
+  const auto counting = image_of(&taken.counts);
+  if (!counting) fail(input, "what counts is no program");
+  for (const bool backwards : {false, true})
+    if (run(*counting, true, backwards) != should) fail(input, "what was found to count does more");
 }
 
 // Of a program that was taken.
@@ -107,7 +139,7 @@ void judge(Input input, const programs::ObjectProgram& object) {
   if (needs.maps.size() != object.program.maps.size()) fail(input, "a map's need is not told");
   for (const u32 start : programs::function_starts(object.program))
     if (start >= object.program.instructions.size()) fail(input, "a function begins outside of the program");
-  run(object.program);
+  run(input, object.program);
 }
 
 void hand_over(Input input) {

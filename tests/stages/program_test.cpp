@@ -8,8 +8,10 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "gpu/program_code.hpp"
+#include "gpu/program_counts.hpp"
 #include "gpu/program_state.hpp"
 #include "gpu/reference/program.hpp"
 #include "gpu/reference/table.hpp"
@@ -18,6 +20,7 @@
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
+#include "tests/kernel/programs/counting.hpp"
 #include "tests/kernel/programs/random.hpp"
 
 namespace xdpgpu::tests {
@@ -61,7 +64,10 @@ void put(Contents& to, const Map& map, const std::vector<u8>& key, const std::ve
 class Twins {
  public:
   explicit Twins(gpu::Device& device, FrameRegion& region, const gpu::QueueOptions& options)
-      : device_(device), region_(region), queue_(device.open_queue(options).value()) {}
+      : device_(device),
+        region_(region),
+        queue_(device.open_queue(options).value()),
+        other_(device.open_queue(options).value()) {}
 
   // Where the maps are those of the policy before they go on.
   void load(const ProgramSettings& settings) {
@@ -84,8 +90,8 @@ class Twins {
     set_.emplace(*maps_).add(*settings.program);
   }
 
-  // In batches of so many.
-  void come(const std::vector<Received>& packets, u32 batch) {
+  // In batches of so many. by_both: one half by one queue, while the other half comes by another.
+  void come(const std::vector<Received>& packets, u32 batch, bool by_both = false) {
     std::vector<xg_descriptor> descriptors;
     std::vector<u32> expected;
     for (std::size_t i = 0; i < packets.size(); i++) {
@@ -97,7 +103,16 @@ class Twins {
       descriptors.push_back({at, static_cast<u32>(packet.bytes.size()), 0});
       expected.push_back(answer_to(packet));
     }
-    const Answers answers = judge(*queue_, descriptors, batch, generation_);
+    const auto middle =
+        descriptors.begin() + (by_both ? static_cast<std::ptrdiff_t>(descriptors.size() / 2) : 0);
+    const std::vector<xg_descriptor> first(descriptors.begin(), middle), second(middle, descriptors.end());
+    Answers answers, others;
+    std::thread beside([&] {
+      if (!first.empty()) answers = judge(*other_, first, batch, generation_);
+    });
+    others = judge(*queue_, second, batch, generation_);
+    beside.join();
+    answers.insert(answers.end(), others.begin(), others.end());
     ASSERT_EQ(answers.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); i++) {
       ASSERT_EQ(answers[i].verdict, expected[i])
@@ -176,7 +191,7 @@ class Twins {
 
   gpu::Device& device_;
   FrameRegion& region_;
-  std::unique_ptr<gpu::Queue> queue_;
+  std::unique_ptr<gpu::Queue> queue_, other_;
   ProgramSettings settings_;
   std::shared_ptr<const gpu::Pipelines> pipelines_;
   u32 generation_ = 0;
@@ -390,6 +405,44 @@ TEST_P(Programs, StepsAreBounded) {
   EXPECT_EQ(twins.outcomes()["too_many_steps"], twins.dropped[rule]);
 }
 
+// With first contents, by chance, too.
+ProgramSettings counts_by_chance(Random& random) {
+  const auto below = [&](u32 n) { return random.below(n); };
+  ProgramSettings settings = settings_of(test::counting_program(below), test::counted_maps());
+  auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>();
+  for (u32 number = 0; number < settings.program->maps.size(); number++) {
+    gpu::ProgramMapContents one{.map = number, .entries = {}};
+    for (u8 key = 0; key < 3; key++)
+      one.entries.emplace_back(std::vector<u8>{key, 0, 0, 0},
+                               test::counted_value(below, settings.program->maps[number]));
+    contents->push_back(one);
+  }
+  settings.contents = contents;
+  return settings;
+}
+
+TEST_P(Programs, CountsAreThoseOfTheDefinitionInAnyOrder) {
+  XDPGPU_SKIP_VULKAN();
+  constexpr u32 kMany = 1024;
+  FrameRegion region{u64{kMany} * XG_CHUNK_SIZE};
+  XDPGPU_OPEN_OR_SKIP(GetParam(), region.base(), region.size());
+  Twins twins(*device, region, GetParam().queue(kMany, 2));
+  SCOPED_TRACE(fmt::format("{}, XDPGPU_TEST_SEED={}", device->info().description, test_seed()));
+  Random random(test_seed());
+  dataplane::Random packets(static_cast<u32>(test_seed()));
+  for (u32 i = 0; i < 40 && !HasFailure(); i++) {
+    const ProgramSettings settings = counts_by_chance(random);
+    const auto taken = gpu::programs::how_taken(*settings.program);
+    ASSERT_EQ(taken.how, gpu::programs::Taking::counting) << taken.why << "\n"
+                                                          << test::text_of(settings.program->instructions);
+    ASSERT_NO_FATAL_FAILURE(twins.load(settings));
+    for (const u32 batch : {kMany, 64u, 7u}) {
+      ASSERT_NO_FATAL_FAILURE(twins.come(some_packets(packets, batch == 7 ? 100 : kMany), batch, true));
+      twins.compare_maps();
+    }
+  }
+}
+
 // Those that change no map, in every cut.
 TEST_P(Programs, PacketsGoSideBySide) {
   XDPGPU_SKIP_VULKAN();
@@ -473,6 +526,20 @@ TEST(ProgramStage, OnlyOneThatChangesMapsHasATable) {
   EXPECT_TRUE(gpu::remembers(settings_of(counting(1), counts())));
   EXPECT_FALSE(gpu::remembers(settings_of({move_k(r0, XDP_PASS), leave()}, counts())));
   EXPECT_FALSE(gpu::remembers(settings_of({store_k(BPF_W, r7, 0, 1), leave()})));
+}
+
+TEST(ProgramStage, OneThatReadsWhatItCountsIsSaidToBeInOrder) {
+  const auto notes = [](const ProgramSettings& settings) {
+    const std::vector<gpu::StageSettings> stages{settings};
+    return gpu::notes_of({.pipeline = "p", .stages = stages});
+  };
+  EXPECT_EQ(gpu::programs::how_taken(*every_fourth().program).how, gpu::programs::Taking::in_order);
+  EXPECT_TRUE(notes(settings_of(counting(1), counts())).empty());
+  const auto said = notes(every_fourth());
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("changes the map counts atomically, but not by an addition alone"),
+            std::string::npos)
+      << said[0];
 }
 
 }  // namespace

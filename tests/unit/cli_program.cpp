@@ -45,7 +45,7 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_THAT(text.out, HasSubstr("Needs helpers: map_lookup_elem (2), map_update_elem (1), "));
   EXPECT_THAT(text.out, HasSubstr("Note: map counts is to be shared with others by a pin"));
   EXPECT_THAT(text.out, HasSubstr("Nothing that it needs is missing\n"));
-  EXPECT_THAT(text.out, HasSubstr("In a policy it runs on one packet after the other: it may change "));
+  EXPECT_THAT(text.out, HasSubstr("In a policy it runs on one packet after the other: instruction "));
   EXPECT_THAT(text.out, EndsWith(root() ? "The kernel's verifier takes it\n"
                                         : "run it as root to have the kernel asked\n"));
   EXPECT_THAT(text.out, Not(HasSubstr("opcode")));
@@ -60,6 +60,21 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_EQ(json.at("verifier").at("said"), root() ? "takes" : "not asked");
   EXPECT_EQ(json.at("code").size(), json.at("instructions"));
   EXPECT_FALSE(json.contains("error"));
+}
+
+TEST_F(CliProgram, ThatOnlyCountsRunsOnManyPacketsAtATime) {
+  const auto text = run({"program", "check", object("counts"), "--section", "counts"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              HasSubstr("In a policy it runs on many packets at a time, and counts: it changes its maps "
+                        "by additions alone, and reads no bit that they change\n"));
+  const auto json = [&](const std::string& section) {
+    return Json::parse(run({"program", "check", object("counts"), "--section", section, "-o", "json"}).out);
+  };
+  EXPECT_EQ(json("counts").at("run").at("how"), "counting");
+  const auto reads = json("reads");
+  EXPECT_EQ(reads.at("run").at("how"), "in order");
+  EXPECT_THAT(reads.at("run").at("why").get<std::string>(), HasSubstr(" what it counts"));
 }
 
 TEST_F(CliProgram, ThatNeedsMoreIsRefused) {

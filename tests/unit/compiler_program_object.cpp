@@ -18,6 +18,8 @@
 #include <random>
 #include <tuple>
 
+#include "gpu/program_counts.hpp"
+
 #include "userspace/compiler/programs/elf.hpp"
 #include "userspace/compiler/programs/layouts.hpp"
 #include "userspace/compiler/programs/needs.hpp"
@@ -243,6 +245,20 @@ TEST(ProgramObject, OfDebianIsReadAndNeedsNothingThatIsMissing) {
     ASSERT_NE(counts, nullptr);
     EXPECT_EQ(counts->type, u32{BPF_MAP_TYPE_PERCPU_ARRAY});
     EXPECT_EQ(use_of(*object, "xdp_stats_map"), MapUse::writes);
+  }
+}
+
+// Its flags stand below its counters, in one word.
+TEST(ProgramObject, OfDebianOnlyCounts) {
+  const auto paths = debian_objects();
+  if (paths.empty()) GTEST_SKIP() << "xdp-filter's objects are not here: install xdp-tools";
+  for (const auto& path : paths) {
+    SCOPED_TRACE(path);
+    const auto object = read_object(file_contents(path));
+    ASSERT_TRUE(object) << object.error();
+    const auto taken = gpu::programs::how_taken(object->program);
+    EXPECT_EQ(taken.how, gpu::programs::Taking::counting) << taken.why;
+    EXPECT_GE(taken.counts.stores.size(), 2u);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "gpu/program_counts.hpp"
 #include "gpu/stages/stages.hpp"
 #include "userspace/cli/command.hpp"
 #include "userspace/compiler/programs/needs.hpp"
@@ -66,7 +67,8 @@ struct VerifierReport {
     field("why", self.why);
   }
 };
-// How a policy's stage runs it: "in parallel", "in order", or "not", where it is missing something.
+// How a policy's stage runs it: "in parallel", "counting", which is in parallel, too, "in order", or "not",
+// where it is missing something.
 struct RunReport {
   std::string how = "not", why;
   static void fields(auto& self, auto& field) {
@@ -122,6 +124,17 @@ Use describe(programs::MapUse use) {
       break;
   }
   return {"unknown", "whether the program writes it is not known"};
+}
+const char* word_of(gpu::programs::Taking how) {
+  switch (how) {
+    case gpu::programs::Taking::side_by_side:
+      return "in parallel";
+    case gpu::programs::Taking::counting:
+      return "counting";
+    case gpu::programs::Taking::in_order:
+      break;
+  }
+  return "in order";
 }
 const char* word_of(kernel::Verdict::Said said) {
   switch (said) {
@@ -196,9 +209,8 @@ void say_how_it_runs(const programs::ObjectProgram& object, CheckReport& report)
   } else if (const auto right = gpu::check_settings(*stage); !right) {
     report.missing.push_back("a stage that runs it: " + right.error());
   } else {
-    const bool in_order = gpu::remembers(*stage);
-    report.run = {in_order ? "in order" : "in parallel",
-                  in_order ? "it may change what is in its maps" : "it changes nothing that is in its maps"};
+    const gpu::programs::Taken taken = gpu::programs::how_taken(object.program);
+    report.run = {word_of(taken.how), taken.why};
   }
 }
 
@@ -228,10 +240,11 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
   for (const auto& one : report.missing) text += fmt::format("Missing: {}\n", one);
   if (report.missing.empty()) {
     text += "Nothing that it needs is missing\n";
-    text += fmt::format(
-        "In a policy it runs {}: {}\n",
-        report.run.how == "in parallel" ? "on many packets at a time" : "on one packet after the other",
-        report.run.why);
+    text += fmt::format("In a policy it runs {}: {}\n",
+                        report.run.how == "in order"   ? "on one packet after the other"
+                        : report.run.how == "counting" ? "on many packets at a time, and counts"
+                                                       : "on many packets at a time",
+                        report.run.why);
   }
   if (report.verifier.said == "takes")
     text += "The kernel's verifier takes it\n";
@@ -284,7 +297,8 @@ void add(CLI::App& app, Chosen& chosen) {
       *command,
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
       "helpers and maps that has, what of those is missing, whether a policy's stage runs it on many packets "
-      "at a time or on one after the other, and whether the kernel's verifier takes it. The program is "
+      "at a time, on many and counts, or on one after the other, and why, and whether the kernel's verifier "
+      "takes it. The program is "
       "attached to nothing. The object is read by a process "
       "without privileges.\n"
       "Exit status 1 if something is missing, the verifier refuses it, or it is not asked of such a program "

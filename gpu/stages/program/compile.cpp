@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/program_code.hpp"
+#include "gpu/program_counts.hpp"
 #include "gpu/program_state.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/program/device.h"
@@ -42,20 +43,6 @@ const char* beyond_us(const Instruction& i) {
     default:
       return nullptr;
   }
-}
-
-// Whether it may change some map. A store through anything but the stack's own register may be to a value.
-bool changes_maps(const Program& program) {
-  if (program.maps.empty()) return false;
-  const auto is_lru = [](const Map& map) { return map.type == BPF_MAP_TYPE_LRU_HASH; };
-  const auto changes = [](const Instruction& i) {
-    if (calls_helper(i))
-      return i.immediate == BPF_FUNC_map_update_elem || i.immediate == BPF_FUNC_map_delete_elem;
-    const u8 kind = BPF_CLASS(i.opcode);
-    return (kind == BPF_ST || kind == BPF_STX) && i.destination != BPF_REG_10;
-  };
-  return std::any_of(program.maps.begin(), program.maps.end(), is_lru) ||
-         std::any_of(program.instructions.begin(), program.instructions.end(), changes);
 }
 
 // Of what is to be the same where what is in the maps goes on.
@@ -161,14 +148,21 @@ Check check(const ProgramSettings& stage) {
   return {};
 }
 
-bool remembers(const ProgramSettings& stage) { return stage.program && changes_maps(*stage.program); }
+bool remembers(const ProgramSettings& stage) {
+  return stage.program && programs::changes_maps(*stage.program);
+}
 bool drops(const ProgramSettings&) { return true; }
 std::optional<std::string> sends(const ProgramSettings&) { return std::string(); }
 // The longest buffer there is.
 u32 payload_bytes(const ProgramSettings&) { return XG_CHUNK_SIZE; }
 
 Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
-  auto made = programs::image_of(std::span(stage.program.get(), 1), {.queues = 1, .key = to.hash_key});
+  const programs::Taken taken = programs::how_taken(*stage.program);
+  const bool has_table = taken.how != programs::Taking::side_by_side;
+  const bool counts = taken.how == programs::Taking::counting;
+  auto made =
+      programs::image_of(std::span(stage.program.get(), 1),
+                         {.queues = 1, .key = to.hash_key, .counts = counts ? &taken.counts : nullptr});
   if (!made) return refuse("{}", made.error());
   if (made->stack_bytes > XG_PROGRAM_STACK_BYTES)
     return refuse("its functions need {} bytes of stack together: {} are possible", made->stack_bytes,
@@ -187,12 +181,11 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   const u32 code = to.here();
   image.insert(image.end(), made->code.begin(), made->code.end());
 
-  const bool has_table = changes_maps(*stage.program);
   const u32 at =
       append_stateful({.entries = XG_WAYS, .evict = TableSettings::Evict::refuse}, to.hash_key, image);
   for (const u64 half : layout_of(stage, to.hash_key)) append64(image, half);
   image.insert(image.end(), {state, has_table ? static_cast<u32>(made->state.size()) : 0, code, tables, state,
-                             stage.steps});
+                             stage.steps, counts ? 1u : 0u});
   to.points(at + XG_BODY_FIRST);
   to.points(at + XG_PROGRAM_BODY_CODE, 3);
   return Placed{.body = at, .entries = has_table ? XG_WAYS : 0, .own = at + XG_BODY_FIRST};
@@ -215,10 +208,12 @@ std::string describe(const ProgramSettings&, u32 rule, const xg_result*) {
 
 std::vector<std::string> notes(const ProgramSettings& stage, const StagePlace& place) {
   if (!remembers(stage)) return {};
+  const programs::Taken taken = programs::how_taken(*stage.program);
+  if (taken.how != programs::Taking::in_order) return {};
   return {
       fmt::format("program{} changes its maps, so that its packets are taken one after the other, of all "
-                  "interfaces and queues: let only rules lead to the pipeline that need it",
-                  place.where())};
+                  "interfaces and queues ({}): let only rules lead to the pipeline that need it",
+                  place.where(), taken.why)};
 }
 
 }  // namespace xdpgpu::gpu

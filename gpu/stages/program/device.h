@@ -25,7 +25,8 @@
 #define XG_PROGRAM_BODY_TABLES 17u /* -> its tables */
 #define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
 #define XG_PROGRAM_BODY_STEPS 19u  /* at most, of a packet */
-#define XG_PROGRAM_BODY_WORDS 20u
+#define XG_PROGRAM_BODY_COUNTS 20u /* with a table: not 0: its program only counts there */
+#define XG_PROGRAM_BODY_WORDS 21u
 
 /* What comes of a packet, counted at XG_TABLE_OWN + it. Of those that are dropped, as the settings say, it is
  * the verdict's rule, too. */
@@ -112,11 +113,22 @@ XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
                                               xg_program_random(b, body, p)));
 }
 
-/* All packets are of one set. */
+XG_FN xg_state xg_program_maps(xg_batch b, u32 body) {
+  return XG_AT(xg_state, xg_state_of(b, body), u64(XG_PROGRAM_TABLE_AT * 4u));
+}
+
+/* All packets are of one set, but for those of a program that only counts: they are of none, and run here,
+ * once each, beside others that do. */
 XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   xg_touch t = xg_untracked();
   if (p.more != 0u) {
     t.facts = XG_PROGRAM_TOO_LONG;
+    return t;
+  }
+  if (b.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0u) {
+    t.facts = xg_program_outcome(b, way.body, xg_program_maps(b, way.body), p.at, p.length,
+                                 xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
+                                 xg_program_random(b, way.body, p));
     return t;
   }
   t.tag = 1u;
@@ -129,8 +141,8 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
 }
 
 XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
-  xg_state maps = XG_AT(xg_state, xg_state_of(b, body), u64(XG_PROGRAM_TABLE_AT * 4u));
-  return xg_program_outcome(b, body, maps, xg_word_pair(t.key[0], t.key[1]), t.size, t.now, t.key[2]);
+  return xg_program_outcome(b, body, xg_program_maps(b, body), xg_word_pair(t.key[0], t.key[1]), t.size,
+                            t.now, t.key[2]);
 }
 
 XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result)) {

@@ -28,8 +28,10 @@ namespace xdpgpu::gpu {
 // changed: a program that writes to its packet ends there.
 //
 // A program that writes to none of its maps has packets side by side, and no table. Any other has a table,
-// its maps, and takes one packet after the other, in the order of their batches. Policies that have the same
-// maps with the same first contents in the same place go on with what is in them.
+// its maps. One that only counts there (gpu/program_counts.hpp) has its packets side by side, too; whatever
+// the order, its answers and its maps' end are the same. All others take one packet after the other, in the
+// order of their batches. Policies that have the same maps with the same first contents in the same place go
+// on with what is in them.
 //
 // Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Of XDP_TX: 0.
 enum class ProgramEnd : u32 {
@@ -80,7 +82,7 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
       "next stage, XDP_DROP drops it, XDP_TX sends it out of the interface that it came in by. A packet "
       "whose "
       "program is ended, or answers anything else, is dropped and counted by its reason. Programs do not "
-      "write to packets. One that writes to its maps takes one packet after the other.");
+      "write to packets. One that changes its maps by more than counts takes one packet after the other.");
   table.file("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
              Say{.required = true});
   table.text("section", s.section,
