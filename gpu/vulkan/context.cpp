@@ -41,9 +41,13 @@ constexpr u32 kRunAlone[] = {
 constexpr u32 kRunInOrder[] = {
 #include "program_1_spirv.inc"
 };
+constexpr u32 kSettle[] = {
+#include "program_settle_spirv.inc"
+};
 #else
 // No stage runs a program, and none of these is built.
-constexpr std::span<const u32> kToldDecide, kToldBegin, kToldTables, kToldInspect, kRunAlone, kRunInOrder;
+constexpr std::span<const u32> kToldDecide, kToldBegin, kToldTables, kToldInspect, kRunAlone, kRunInOrder,
+    kSettle;
 #endif
 static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203 &&
                   kInspect[0] == 0x07230203,
@@ -51,8 +55,8 @@ static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] 
 
 // In the order of Context::Entry.
 constexpr std::array<std::span<const u32>, kEntries> kShaders{
-    kDecide,    kBegin,      kTables,      kInspect,  kToldDecide,
-    kToldBegin, kToldTables, kToldInspect, kRunAlone, kRunInOrder};
+    kDecide,     kBegin,       kTables,   kInspect,    kToldDecide, kToldBegin,
+    kToldTables, kToldInspect, kRunAlone, kRunInOrder, kSettle};
 
 bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
   const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);

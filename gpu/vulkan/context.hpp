@@ -87,8 +87,9 @@ struct ProgramArguments {
 
 // The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what
 // takes it through them; what inspects those that wait for it. Each once more, for pipelines that run
-// programs, of which they are told what came; and what runs these: those that change no map, and those of a
-// table, in order.
+// programs, of which they are told what came; what runs these, those that change no map, and those of a
+// table, in order; and what settles with the packets of the second kind, which no other table's shader is
+// needed for.
 enum class Entry : u32 {
   decide,
   begin,
@@ -99,9 +100,10 @@ enum class Entry : u32 {
   told_tables,
   told_inspect,
   run_alone,
-  run_in_order
+  run_in_order,
+  settle
 };
-inline constexpr u32 kEntries = 10;
+inline constexpr u32 kEntries = 11;
 // Of the first four.
 constexpr Entry entry_of(Entry entry, bool told) {
   return told ? static_cast<Entry>(static_cast<u32>(entry) + 4) : entry;

@@ -10,6 +10,7 @@
 #include "gpu/abilities.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/stages/stages.hpp"
+#include "gpu/stages/table.h"
 #include "gpu/vulkan/queue.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -59,8 +60,13 @@ Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
     const PipelineSettings& pipeline = pipelines.settings()[p];
     u32 alone = 0, steps_alone = 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
+      const u32 stage = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS] + 2 * static_cast<u32>(s);
+      const u32 kind = image[stage], body = image[stage + 1];
       const auto program = program_of(pipeline.stages[s]);
-      if (!program) continue;
+      if (!program) {
+        all.other_tables |= (kind & XG_KIND_STATEFUL) != 0;
+        continue;
+      }
       if (const programs::Map* const map = software ? too_long_for_software(*program->program) : nullptr)
         return tl::unexpected(fmt::format(
             "software Vulkan takes keys of {} bytes, of prefixes {}, and values of {}, and the map {} of the "
@@ -70,8 +76,6 @@ Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
             kMostSoftwareKey * sizeof(u32), kMostSoftwarePrefix * sizeof(u32),
             kMostSoftwareValue * sizeof(u32), map->name, pipeline.name, s + 1, map->key_bytes,
             map->value_bytes));
-      const u32 stage = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS] + 2 * static_cast<u32>(s);
-      const u32 kind = image[stage], body = image[stage + 1];
       all.kind = kind & ~XG_KIND_STATEFUL;
       if (kind == all.kind) {
         alone++;
@@ -132,10 +136,11 @@ class VulkanDevice final : public Device {
     };
     build(told && !waits, Entry::told_decide);
     build(waits, entry_of(Entry::begin, told));
-    build(!pipelines->states().empty(), entry_of(Entry::tables, told));
+    build(told ? programs->other_tables : !pipelines->states().empty(), entry_of(Entry::tables, told));
     build(pipelines->inspects(), entry_of(Entry::inspect, told));
     build(programs->alone_steps != 0, Entry::run_alone);
     build(!programs->rounds.empty(), Entry::run_in_order);
+    build(!programs->rounds.empty(), Entry::settle);
     if (built && told) built = make_machines();
     if (!built) return built;
     auto tables = states_.take(*pipelines, [&](const StateSpec& spec) {

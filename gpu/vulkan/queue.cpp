@@ -259,18 +259,19 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   const u32 at_a_time = context_.candidate().info.software ? kSoftwarePackets : count;
   if (!loaded.tables.empty()) {
     // Up to each round that has a program, which is run then, and on from it.
-    const u32 rounds = loaded.pipelines->image()[XG_IMAGE_ROUNDS_AT];
-    arguments.first_round = 0;
+    const bool others = !told || programs.other_tables;
     for (const u32 round : programs.rounds) {
       arguments.end_round = round;
-      if (round != 0) run_in_turn(Entry::tables, at_a_time, false);
+      if (others && arguments.first_round != round) run_in_turn(Entry::tables, at_a_time, false);
       running.round = round;
       running.kind = programs.kind + XG_KIND_STATEFUL;
       run_programs(command, Entry::run_in_order, running, programs.steps);
       arguments.first_round = round;
+      push();
+      run(command, Entry::settle, groups);
     }
-    arguments.end_round = rounds;
-    run_in_turn(Entry::tables, at_a_time, false);
+    arguments.end_round = loaded.pipelines->image()[XG_IMAGE_ROUNDS_AT];
+    if (others) run_in_turn(Entry::tables, at_a_time, false);
   }
   if (inspects) run_in_turn(Entry::inspect, kInspected, true);
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);

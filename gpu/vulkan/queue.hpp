@@ -17,6 +17,7 @@ struct Programs {
   u32 alone_steps = 0;      // of those that change no map, a pipeline's together, at most; 0: there are none
   std::vector<u32> rounds;  // of those with a table, ascending
   u32 steps = 0;            // one of them takes, at most
+  bool other_tables = false;  // some other stage has a table
   bool some() const { return alone_steps != 0 || !rounds.empty(); }
 };
 
