@@ -407,25 +407,47 @@ TEST_P(Programs, PacketsGoSideBySide) {
 }
 
 // Pipelines of several stages, each with maps of its own, as the reference judges them.
-TEST_P(Programs, PacketsAreTakenInTheirOrder) {
+void expect_judged_in_order(const Target& target, const std::vector<gpu::PipelineSettings>& settings,
+                            std::initializer_list<u32> batches) {
   Random random(test_seed());
-  const std::vector<gpu::PipelineSettings> settings{
-      {"counts", {every_fourth()}},
-      {"seen before", {seen_before(64)}},
-      {"both", {mostly_next(random), seen_before(1000), every_fourth()}},
-      {"none", {mostly_next(random)}}};
-  for (const u32 batch : {1u, 64u, 1000u}) {
+  for (const u32 batch : batches) {
     const Traffic traffic = random_traffic(random, 600, static_cast<u32>(settings.size()));
     const auto should = expected(traffic, settings);
-    XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+    XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());
     SCOPED_TRACE(fmt::format("{}, batches of {}, XDPGPU_TEST_SEED={}", device->info().description, batch,
                              test_seed()));
-    ASSERT_TRUE(device->load(kGeneration, gpu::Pipelines::compile(settings).value()));
-    auto queue = device->open_queue(GetParam().queue(1024, 4));
+    const auto loaded = device->load(kGeneration, gpu::Pipelines::compile(settings).value());
+    ASSERT_TRUE(loaded) << loaded.error();
+    auto queue = device->open_queue(target.queue(1024, 4));
     ASSERT_TRUE(queue) << queue.error();
     expect_equal(judge(**queue, traffic.descriptors, batch, kGeneration), should, traffic.descriptors);
-    if (HasFailure()) return;
+    if (testing::Test::HasFailure()) return;
   }
+}
+
+TEST_P(Programs, PacketsAreTakenInTheirOrder) {
+  Random random(test_seed());
+  expect_judged_in_order(GetParam(),
+                         {{"counts", {every_fourth()}},
+                          {"seen before", {seen_before(64)}},
+                          {"both", {mostly_next(random), seen_before(1000), every_fourth()}},
+                          {"none", {mostly_next(random)}}},
+                         {1u, 64u, 1000u});
+}
+
+// Behind another table, in front of it, and where a program changes no map beside it.
+TEST_P(Programs, StandAmongOtherTables) {
+  Random random(test_seed());
+  gpu::RateLimitSettings limit;
+  limit.packets_per_second = 5;
+  limit.burst_packets = 3;
+  limit.table.entries = 64;
+  expect_judged_in_order(GetParam(),
+                         {{"in front", {every_fourth(), limit}},
+                          {"behind", {limit, seen_before(64), by_bytes(), every_fourth()}},
+                          {"between", {known_sources(random, 60), limit, by_chance()}},
+                          {"none", {limit}}},
+                         {64u, 1000u});
 }
 
 // Nine programs that change no map in a pipeline; and, of software, values of more than 4 KiB.
