@@ -179,7 +179,7 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
   u32 first_with_table = static_cast<u32>(pipeline.stages.size());
   std::map<u32, u32> with_table;  // kind -> how many there have been
   std::vector<u32> behind;        // words that are told of the stages behind, 0: none
-  u32 rounds = 0;
+  u32 rounds = 0, programs = 0;
   u32 payload = pipeline.inner ? XG_INNER_REACH : 0;
   for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
     const StageSettings& stage = pipeline.stages[s];
@@ -193,6 +193,8 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
     if (inspects) image[XG_IMAGE_INSPECTS_AT] = 1;
     stages.insert(stages.end(), {kind, placed.body()});
     behind.push_back(where.behind == 0 ? 0 : placed.at + where.behind);
+    // Programs without a table have their number among these.
+    if (where.entries == 0 && traits_of(stage).programs) image[placed.body() + XG_BODY_ROUND] = programs++;
     if (where.entries == 0) continue;
     const u32 position = static_cast<u32>(s);
     first_with_table = std::min(first_with_table, position);

@@ -9,6 +9,10 @@
 //            has invocations. In each round the packets of one set are one invocation's, which applies them
 //            in their order; those of different sets do not wait for each other.
 //   KIND 3   inspects those that wait for it (gpu/stages/inspection.h): a workgroup a packet
+//
+// With XG_PROGRAMS_HAVE_RUN for pipelines with the stage `program`, whose programs have been run
+// (gpu/stages/program/program.comp): KIND 2 takes packets through some rounds, and is called once more for
+// others.
 #version 460
 #define XG_GLSL 1
 #extension GL_GOOGLE_include_directive : require
@@ -35,7 +39,25 @@ layout(push_constant, scalar) uniform Arguments {
   u32 begin;  // KIND 2 and 3: packets begin..end - 1
   u32 end;
   xg_state inspections;  // KIND 3: XG_INSPECTION_WORDS a workgroup
+#ifdef XG_PROGRAMS_HAVE_RUN
+  xg_words programs;  // a packet's word: what came of the programs that change no map
+  u32 first_round;    // KIND 2: rounds first_round..end_round - 1
+  u32 end_round;
+#endif
 };
+
+#ifdef XG_PROGRAMS_HAVE_RUN
+// What came of the program that a packet waited for stands above its position.
+#define POSITION(mark) (((mark)&0xffffu) - 1u)
+#define FIRST_ROUND first_round
+#define END_ROUND end_round
+u32 xg_program_outcomes(u32 packet) { return programs.v[packet]; }
+u32 xg_program_answer(u32 packet) { return marks.v[packet] >> 16; }
+#else
+#define POSITION(mark) ((mark)-1u)
+#define FIRST_ROUND 0u
+#define END_ROUND batch.image.v[XG_IMAGE_ROUNDS_AT]
+#endif
 
 #if KIND == 0
 
@@ -121,7 +143,7 @@ void apply_all(u32 at) {
 
 void main() {
   u32 mine = gl_LocalInvocationID.x;
-  u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
+  u32 rounds = END_ROUND;
   for (u32 word = mine; word < GROUPS * GROUP_WORDS; word += INVOCATIONS) members[word] = 0u;
   memoryBarrierShared();
   barrier();
@@ -134,10 +156,13 @@ void main() {
     if (mark != 0u) {
       xg_view_packet(batch, i, batch.descriptors.v[i], seen);
       xg_look_inside(batch, seen);
-      way.position = mark - 1u;
+      way.position = POSITION(mark);
       xg_resume(batch, seen, way);
+#ifdef XG_PROGRAMS_HAVE_RUN
+      if (first_round != 0u) r = batch.results.v[i];
+#endif
     }
-    for (u32 number = 0u; number < rounds; number++) {
+    for (u32 number = FIRST_ROUND; number < rounds; number++) {
       bool here = false;
       bool tracked = false;
       u32 group = 0u;

@@ -16,19 +16,20 @@
 #include "gpu/stages/program_helpers.h"
 
 XG_FN void xg_program_forget(XG_PROGRAM_MACHINE) {
-  for (u32 i = 1u; i < 6u; i++) m.r[i] = u64(0);
+  for (u32 i = 1u; i < 6u; i++) XG_PROGRAM_OWN.r[i] = u64(0);
 }
 
 /* The last function is at its beginning, at instruction `at`: it has a stack, all 0, as large as it needs. */
 XG_FN void xg_program_begin(XG_PROGRAM_MACHINE, u32 at) {
   const u32 last = m.frames - 1u;
-  const u32 from = last == 0u ? 0u : m.stack_from[last - 1u] + m.stack_bytes[last - 1u];
+  const u32 from =
+      last == 0u ? 0u : XG_PROGRAM_OWN.stack_from[last - 1u] + XG_PROGRAM_OWN.stack_bytes[last - 1u];
   u32 bytes = ((m.code.v[at * 4u] >> 24) & 0x7fu) * 8u;
   /* Not where the machine is as large as it was asked to be. */
   if (bytes > XG_PROGRAM_STACK_BYTES - from) bytes = XG_PROGRAM_STACK_BYTES - from;
-  m.stack_from[last] = from;
-  m.stack_bytes[last] = bytes;
-  for (u32 i = 0u; i < bytes / 4u; i++) m.stack[from / 4u + i] = 0u;
+  XG_PROGRAM_OWN.stack_from[last] = from;
+  XG_PROGRAM_OWN.stack_bytes[last] = bytes;
+  for (u32 i = 0u; i < bytes / 4u; i++) XG_PROGRAM_OWN.stack[from / 4u + i] = 0u;
   m.next = at;
 }
 /* A call of what begins at `at`. */
@@ -37,11 +38,11 @@ XG_FN void xg_program_enter(XG_PROGRAM_MACHINE, u32 at) {
     m.fault = XG_PROGRAM_TOO_MANY_CALLS;
     return;
   }
-  m.return_to[m.frames] = m.next;
-  m.loop_turns[m.frames] = u64(0);
-  m.loop_context[m.frames] = u64(0);
-  for (u32 i = 0u; i < 4u; i++) m.saved[m.frames * 4u + i] = m.r[6u + i];
-  m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + m.frames, XG_PROGRAM_STACK);
+  XG_PROGRAM_OWN.return_to[m.frames] = m.next;
+  XG_PROGRAM_OWN.loop_turns[m.frames] = u64(0);
+  XG_PROGRAM_OWN.loop_context[m.frames] = u64(0);
+  for (u32 i = 0u; i < 4u; i++) XG_PROGRAM_OWN.saved[m.frames * 4u + i] = XG_PROGRAM_OWN.r[6u + i];
+  XG_PROGRAM_OWN.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + m.frames, XG_PROGRAM_STACK);
   m.frames++;
   xg_program_begin(XG_PROGRAM_IT, at);
 }
@@ -50,66 +51,67 @@ XG_FN void xg_program_enter(XG_PROGRAM_MACHINE, u32 at) {
 XG_FN void xg_program_take_turn(XG_PROGRAM_MACHINE) {
   const u32 last = m.frames - 1u;
   xg_program_forget(XG_PROGRAM_IT);
-  m.r[1] = m.loop_turn[last];
-  m.r[2] = m.loop_context[last];
-  xg_program_begin(XG_PROGRAM_IT, m.loop_function[last]);
+  XG_PROGRAM_OWN.r[1] = XG_PROGRAM_OWN.loop_turn[last];
+  XG_PROGRAM_OWN.r[2] = XG_PROGRAM_OWN.loop_context[last];
+  xg_program_begin(XG_PROGRAM_IT, XG_PROGRAM_OWN.loop_function[last]);
 }
 XG_FN void xg_program_loop(XG_PROGRAM_MACHINE) {
-  const u64 turns = m.r[1], context = m.r[3];
-  const u32 function = xg_program_low(m.r[2]);
-  if (u32(m.r[2] >> 32) != XG_PROGRAM_FUNCTION || function >= m.tables.v[XG_PROGRAM_TABLE_INSTRUCTIONS]) {
+  const u64 turns = XG_PROGRAM_OWN.r[1], context = XG_PROGRAM_OWN.r[3];
+  const u32 function = xg_program_low(XG_PROGRAM_OWN.r[2]);
+  if (u32(XG_PROGRAM_OWN.r[2] >> 32) != XG_PROGRAM_FUNCTION ||
+      function >= m.tables.v[XG_PROGRAM_TABLE_INSTRUCTIONS]) {
     m.fault = XG_PROGRAM_OUTSIDE;
     return;
   }
-  if (m.r[4] != u64(0) || turns > u64(XG_PROGRAM_LOOPS) || turns == u64(0)) {
+  if (XG_PROGRAM_OWN.r[4] != u64(0) || turns > u64(XG_PROGRAM_LOOPS) || turns == u64(0)) {
     /* Of the two errors one is of 64 bits and one of 32. */
-    m.r[0] = turns == u64(0) ? u64(0) : u64(0u - XG_PROGRAM_E2BIG);
-    if (m.r[4] != u64(0)) m.r[0] = xg_program_error(XG_PROGRAM_EINVAL);
+    XG_PROGRAM_OWN.r[0] = turns == u64(0) ? u64(0) : u64(0u - XG_PROGRAM_E2BIG);
+    if (XG_PROGRAM_OWN.r[4] != u64(0)) XG_PROGRAM_OWN.r[0] = xg_program_error(XG_PROGRAM_EINVAL);
     xg_program_forget(XG_PROGRAM_IT);
     return;
   }
   xg_program_enter(XG_PROGRAM_IT, function);
   if (m.fault != 0u) return;
   const u32 last = m.frames - 1u;
-  m.loop_turns[last] = turns;
-  m.loop_turn[last] = u64(0);
-  m.loop_function[last] = function;
-  m.loop_context[last] = context;
+  XG_PROGRAM_OWN.loop_turns[last] = turns;
+  XG_PROGRAM_OWN.loop_turn[last] = u64(0);
+  XG_PROGRAM_OWN.loop_function[last] = function;
+  XG_PROGRAM_OWN.loop_context[last] = context;
   xg_program_take_turn(XG_PROGRAM_IT);
 }
 
 XG_FN void xg_program_leave(XG_PROGRAM_MACHINE) {
   const u32 last = m.frames - 1u;
-  const bool loops = m.loop_turns[last] != u64(0);
+  const bool loops = XG_PROGRAM_OWN.loop_turns[last] != u64(0);
   if (loops) {
-    m.loop_turn[last] += u64(1);
-    if (m.r[0] == u64(0) && m.loop_turn[last] < m.loop_turns[last]) {
+    XG_PROGRAM_OWN.loop_turn[last] += u64(1);
+    if (XG_PROGRAM_OWN.r[0] == u64(0) && XG_PROGRAM_OWN.loop_turn[last] < XG_PROGRAM_OWN.loop_turns[last]) {
       xg_program_take_turn(XG_PROGRAM_IT);
       return;
     }
   }
   m.frames = last;
   if (last == 0u) return;
-  if (loops) m.r[0] = m.loop_turn[last];
-  for (u32 i = 0u; i < 4u; i++) m.r[6u + i] = m.saved[last * 4u + i];
-  m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + last - 1u, XG_PROGRAM_STACK);
-  m.next = m.return_to[last];
+  if (loops) XG_PROGRAM_OWN.r[0] = XG_PROGRAM_OWN.loop_turn[last];
+  for (u32 i = 0u; i < 4u; i++) XG_PROGRAM_OWN.r[6u + i] = XG_PROGRAM_OWN.saved[last * 4u + i];
+  XG_PROGRAM_OWN.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + last - 1u, XG_PROGRAM_STACK);
+  m.next = XG_PROGRAM_OWN.return_to[last];
   xg_program_forget(XG_PROGRAM_IT);
 }
 
 /* The other program takes this function's place. Where there is none, this one goes on. */
 XG_FN void xg_program_tail_call(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
-  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[2], map)) return;
+  if (!xg_program_map_at(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[2], map)) return;
   if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_PROGRAMS) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return;
   }
-  if (m.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
+  if (XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return;
   }
-  const u32 index = xg_program_low(m.r[3]);
+  const u32 index = xg_program_low(XG_PROGRAM_OWN.r[3]);
   xg_program_forget(XG_PROGRAM_IT);
   u32 program = 0u;
   if (index < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES))
@@ -120,7 +122,7 @@ XG_FN void xg_program_tail_call(XG_PROGRAM_MACHINE) {
     return;
   }
   m.tails++;
-  m.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
+  XG_PROGRAM_OWN.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
   xg_program_begin(XG_PROGRAM_IT, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program - 1u]);
 }
 
@@ -129,35 +131,37 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
   const u32 flags = m.code.v[at], what = m.code.v[at + 1u];
   const u32 operation = flags & 0xffu, d = (flags >> 8) & 15u, s = (flags >> 12) & 15u;
   const u64 immediate = (u64(m.code.v[at + 3u]) << 32) | u64(m.code.v[at + 2u]);
-  const u64 operand = (flags & XG_PROGRAM_X) != 0u ? m.r[s] : immediate;
+  const u64 operand = (flags & XG_PROGRAM_X) != 0u ? XG_PROGRAM_OWN.r[s] : immediate;
   const u32 bytes = 1u << ((flags >> 16) & 3u);
   const u64 offset = xg_program_signed(u64(what), 32u);
   m.next++;
   if (operation < XG_PROGRAM_JEQ) {
-    m.r[d] = xg_program_computed(operation, flags, what, m.r[d], operand);
+    XG_PROGRAM_OWN.r[d] = xg_program_computed(operation, flags, what, XG_PROGRAM_OWN.r[d], operand);
   } else if (operation <= XG_PROGRAM_JA) {
-    if (xg_program_holds(operation, flags, m.r[d], operand)) m.next = what;
+    if (xg_program_holds(operation, flags, XG_PROGRAM_OWN.r[d], operand)) m.next = what;
   } else if (operation == XG_PROGRAM_LOAD || operation == XG_PROGRAM_LOAD_COUNT) {
-    const u64 value = xg_program_load(XG_PROGRAM_IT, m.r[s] + offset, bytes);
-    if (operation == XG_PROGRAM_LOAD_COUNT) m.counted[xg_program_low(immediate)] = value;
-    m.r[d] = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(value, bytes * 8u) : value;
+    const u64 value = xg_program_load(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[s] + offset, bytes);
+    if (operation == XG_PROGRAM_LOAD_COUNT) XG_PROGRAM_OWN.counted[xg_program_low(immediate)] = value;
+    XG_PROGRAM_OWN.r[d] = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(value, bytes * 8u) : value;
   } else if (operation == XG_PROGRAM_STORE) {
-    xg_program_store(XG_PROGRAM_IT, m.r[d] + offset, bytes, operand);
+    xg_program_store(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[d] + offset, bytes, operand);
   } else if (operation == XG_PROGRAM_ATOMIC) {
     const u32 change = u32(immediate & u64(0xffu));
-    const u64 before = xg_program_load(XG_PROGRAM_IT, m.r[d] + offset, bytes);
-    const u64 after = xg_program_changed(change, before, m.r[s], xg_program_cut(m.r[0], bytes * 8u));
-    if (m.fault == 0u) xg_program_store(XG_PROGRAM_IT, m.r[d] + offset, bytes, after);
+    const u64 before = xg_program_load(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[d] + offset, bytes);
+    const u64 after = xg_program_changed(change, before, XG_PROGRAM_OWN.r[s],
+                                         xg_program_cut(XG_PROGRAM_OWN.r[0], bytes * 8u));
+    if (m.fault == 0u) xg_program_store(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[d] + offset, bytes, after);
     if ((change & 0xf0u) == 0xf0u)
-      m.r[0] = before;
+      XG_PROGRAM_OWN.r[0] = before;
     else if ((change & 1u) != 0u)
-      m.r[s] = before;
+      XG_PROGRAM_OWN.r[s] = before;
   } else if (operation == XG_PROGRAM_ADD_UP) {
-    xg_program_add_to(XG_PROGRAM_IT, m.r[d] + offset, bytes, m.r[s] - m.counted[xg_program_low(immediate)]);
+    xg_program_add_to(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[d] + offset, bytes,
+                      XG_PROGRAM_OWN.r[s] - XG_PROGRAM_OWN.counted[xg_program_low(immediate)]);
   } else if (operation == XG_PROGRAM_ADD_TO) {
-    xg_program_add_to(XG_PROGRAM_IT, m.r[d] + offset, bytes, m.r[s]);
+    xg_program_add_to(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[d] + offset, bytes, XG_PROGRAM_OWN.r[s]);
   } else if (operation == XG_PROGRAM_NUMBER) {
-    m.r[d] = immediate;
+    XG_PROGRAM_OWN.r[d] = immediate;
     m.next++; /* its second half, which is no instruction */
   } else if (operation == XG_PROGRAM_CALL) {
     xg_program_enter(XG_PROGRAM_IT, what);
@@ -170,7 +174,7 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
   } else if (operation == XG_PROGRAM_NONE) {
     m.fault = XG_PROGRAM_UNKNOWN_INSTRUCTION;
   } else {
-    m.r[0] = xg_program_help(XG_PROGRAM_IT, operation);
+    XG_PROGRAM_OWN.r[0] = xg_program_help(XG_PROGRAM_IT, operation);
     xg_program_forget(XG_PROGRAM_IT);
   }
 }
@@ -178,10 +182,10 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
 /* Runs a program for the machine's packet, of which the first two groups are set. R0 is the action, where
  * `fault` is 0. With the action XDP_REDIRECT `redirect_to` says where. */
 XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
-  for (u32 i = 0u; i < 11u; i++) m.r[i] = u64(0);
-  for (u32 i = 0u; i < XG_PROGRAM_COUNTED; i++) m.counted[i] = u64(0);
-  m.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
-  m.r[10] = xg_program_pointer(XG_PROGRAM_STACKS, XG_PROGRAM_STACK);
+  for (u32 i = 0u; i < 11u; i++) XG_PROGRAM_OWN.r[i] = u64(0);
+  for (u32 i = 0u; i < XG_PROGRAM_COUNTED; i++) XG_PROGRAM_OWN.counted[i] = u64(0);
+  XG_PROGRAM_OWN.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
+  XG_PROGRAM_OWN.r[10] = xg_program_pointer(XG_PROGRAM_STACKS, XG_PROGRAM_STACK);
   m.first = m.meta;
   m.last = m.end;
   m.lines_used = 0u;
@@ -191,8 +195,8 @@ XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
   m.tails = 0u;
   m.gives_back = 0u;
   m.redirect_to = 0u;
-  m.loop_turns[0] = u64(0);
-  m.loop_context[0] = u64(0);
+  XG_PROGRAM_OWN.loop_turns[0] = u64(0);
+  XG_PROGRAM_OWN.loop_context[0] = u64(0);
   m.frames = 1u;
   xg_program_begin(XG_PROGRAM_IT, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program]);
   while (m.frames != 0u && m.fault == 0u) {

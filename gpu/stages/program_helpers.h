@@ -27,21 +27,22 @@ XG_SELDOM u32 xg_program_sum(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u32 fir
   return sum;
 }
 XG_SELDOM u64 xg_program_csum_diff(XG_PROGRAM_MACHINE) {
-  const u32 from = xg_program_low(m.r[2]), to = xg_program_low(m.r[4]);
-  u32 sum = xg_program_low(m.r[5]);
+  const u32 from = xg_program_low(XG_PROGRAM_OWN.r[2]), to = xg_program_low(XG_PROGRAM_OWN.r[4]);
+  u32 sum = xg_program_low(XG_PROGRAM_OWN.r[5]);
   if (from != 0u && to != 0u) {
-    const u32 taken = xg_program_sum(XG_PROGRAM_IT, m.r[1], from, 0u);
-    sum = xg_program_added(xg_program_sum(XG_PROGRAM_IT, m.r[3], to, sum), ~taken);
+    const u32 taken = xg_program_sum(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], from, 0u);
+    sum = xg_program_added(xg_program_sum(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[3], to, sum), ~taken);
   } else if (from != 0u) {
-    sum = ~xg_program_sum(XG_PROGRAM_IT, m.r[1], from, ~sum);
+    sum = ~xg_program_sum(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], from, ~sum);
   } else {
-    sum = xg_program_sum(XG_PROGRAM_IT, m.r[3], to, sum);
+    sum = xg_program_sum(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[3], to, sum);
   }
   sum = (sum & 0xffffu) + (sum >> 16);
   sum = (sum & 0xffffu) + (sum >> 16);
   return u64(sum);
 }
 
+#ifndef XG_PROGRAM_IN_BUFFER
 /* `by`: with its sign, as 32 bits. A packet is never shorter than XG_PROGRAM_LEAST. */
 /* Whether the metadata, moved by so much, would stand in what the kernel keeps of the headroom: there they
  * may stand as they come. */
@@ -103,6 +104,8 @@ XG_SELDOM u64 xg_program_adjust_tail(XG_PROGRAM_MACHINE, u32 by) {
   return u64(0);
 }
 
+#endif
+
 /* A pointer to a map. False, with the fault: it is none. */
 XG_FN bool xg_program_map_at(XG_PROGRAM_MACHINE, u64 pointer, XG_INOUT(u32) map) {
   map = u32(pointer >> 32) - XG_PROGRAM_MAPS;
@@ -115,16 +118,17 @@ XG_FN bool xg_program_buffer(XG_PROGRAM_MACHINE, u64 address, u32 bytes, XG_INOU
   m.steps += bytes / 8u;
   return xg_program_find(XG_PROGRAM_IT, address, bytes, false, place);
 }
+#ifndef XG_PROGRAM_IN_BUFFER
 XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
   xg_program_place place;
-  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[1], map)) return u64(0);
+  if (!xg_program_map_at(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], map)) return u64(0);
   if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_PROGRAMS) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return u64(0);
   }
-  if (!xg_program_buffer(XG_PROGRAM_IT, m.r[2], xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY),
-                         place))
+  if (!xg_program_buffer(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[2],
+                         xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY), place))
     return u64(0);
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, place);
   return xg_program_get(XG_PROGRAM_IT, map, key);
@@ -132,47 +136,48 @@ XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
 XG_SELDOM u64 xg_program_change(XG_PROGRAM_MACHINE, bool erases) {
   u32 map = 0u;
   xg_program_place key_place, value;
-  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[1], map)) return u64(0);
+  if (!xg_program_map_at(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], map)) return u64(0);
   const u32 flags = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FLAGS);
   if ((flags & XG_PROGRAM_NOT_FOR_UPDATES) != 0u) m.fault = XG_PROGRAM_WRONG_MAP;
   if (m.fault == 0u && (flags & XG_PROGRAM_VALUES_READ_ONLY) != 0u) m.fault = XG_PROGRAM_READ_ONLY;
   if (m.fault != 0u ||
-      !xg_program_buffer(XG_PROGRAM_IT, m.r[2], xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY),
-                         key_place))
+      !xg_program_buffer(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[2],
+                         xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY), key_place))
     return u64(0);
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
   if (erases) return xg_program_drop(XG_PROGRAM_IT, map, key);
-  if (!xg_program_buffer(XG_PROGRAM_IT, m.r[3], xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE),
-                         value))
+  if (!xg_program_buffer(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[3],
+                         xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE), value))
     return u64(0);
-  return xg_program_put(XG_PROGRAM_IT, map, key, value, m.r[4]);
+  return xg_program_put(XG_PROGRAM_IT, map, key, value, XG_PROGRAM_OWN.r[4]);
 }
 
 XG_FN u64 xg_program_redirect(XG_PROGRAM_MACHINE) {
-  if (m.r[2] != u64(0)) return u64(0);
+  if (XG_PROGRAM_OWN.r[2] != u64(0)) return u64(0);
   m.redirect_to = 1u;
   m.redirect_map = 0u;
   m.redirect_key = 0u;
-  m.redirect_ifindex = xg_program_low(m.r[1]);
+  m.redirect_ifindex = xg_program_low(XG_PROGRAM_OWN.r[1]);
   m.redirect_flags = 0u;
   return u64(XG_PROGRAM_REDIRECTED);
 }
 XG_SELDOM u64 xg_program_redirect_map(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
-  if (!xg_program_map_at(XG_PROGRAM_IT, m.r[1], map)) return u64(0);
+  if (!xg_program_map_at(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], map)) return u64(0);
   const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
   if (type != XG_PROGRAM_DEVMAP && type != XG_PROGRAM_DEVMAP_HASH) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return u64(0);
   }
-  const u64 flags = m.r[3];
+  const u64 flags = XG_PROGRAM_OWN.r[3];
   const u32 where = XG_PROGRAM_BROADCAST | XG_PROGRAM_EXCLUDE_INGRESS;
   /* The lower two bits: the action where nothing is found. */
   if ((flags & ~u64(3u | where)) != u64(0)) return u64(0);
   const u32 wanted = xg_program_low(flags);
   u32 ifindex = 0u;
   if ((wanted & XG_PROGRAM_BROADCAST) == 0u) {
-    const u64 found = xg_program_get(XG_PROGRAM_IT, map, xg_program_number_key(xg_program_low(m.r[2])));
+    const u64 found =
+        xg_program_get(XG_PROGRAM_IT, map, xg_program_number_key(xg_program_low(XG_PROGRAM_OWN.r[2])));
     if (found != u64(0)) ifindex = xg_program_low(xg_program_load(XG_PROGRAM_IT, found, 4u));
     if (ifindex == 0u) {
       /* Of an earlier call the number stays, as an interface's. */
@@ -186,14 +191,14 @@ XG_SELDOM u64 xg_program_redirect_map(XG_PROGRAM_MACHINE) {
   }
   m.redirect_to = 2u;
   m.redirect_map = map;
-  m.redirect_key = xg_program_low(m.r[2]);
+  m.redirect_key = xg_program_low(XG_PROGRAM_OWN.r[2]);
   m.redirect_ifindex = ifindex;
   m.redirect_flags = (wanted & XG_PROGRAM_BROADCAST) != 0u ? wanted & where : 0u;
   return u64(XG_PROGRAM_REDIRECTED);
 }
 
 XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
-  const u32 by = xg_program_low(m.r[2]);
+  const u32 by = xg_program_low(XG_PROGRAM_OWN.r[2]);
   if (operation == XG_PROGRAM_LOOK_UP) return xg_program_look_up(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_UPDATE) return xg_program_change(XG_PROGRAM_IT, false);
   if (operation == XG_PROGRAM_ERASE) return xg_program_change(XG_PROGRAM_IT, true);
@@ -203,7 +208,7 @@ XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
   if (operation == XG_PROGRAM_QUEUE) return u64(m.queue);
   if (operation == XG_PROGRAM_REDIRECT) return xg_program_redirect(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_REDIRECT_MAP) return xg_program_redirect_map(XG_PROGRAM_IT);
-  if (m.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
+  if (XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return u64(0);
   }
@@ -211,5 +216,7 @@ XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
   if (operation == XG_PROGRAM_ADJUST_META) return xg_program_adjust_meta(XG_PROGRAM_IT, by);
   return xg_program_adjust_tail(XG_PROGRAM_IT, by);
 }
+
+#endif
 
 #endif

@@ -10,6 +10,7 @@
 
 XG_FN void xg_program_copy(XG_PROGRAM_MACHINE, xg_program_place to, xg_program_place from, u32 bytes) {
   for (u32 i = 0u; i < bytes; i += 4u) {
+    XG_PROGRAM_TURN();
     const u32 count = bytes - i < 4u ? bytes - i : 4u;
     xg_program_write(XG_PROGRAM_IT, to, count, xg_program_read(XG_PROGRAM_IT, from, count));
     from.at += 4u;

@@ -136,6 +136,7 @@ XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key
   const u32 words = xg_program_key_words(key);
   XG_SIP_BEGIN(k0, k1);
   for (u32 i = 0u; i < words; i += 2u) {
+    XG_PROGRAM_TURN();
     u64 word = u64(xg_program_key_word(XG_PROGRAM_IT, key, i));
     if (i + 1u < words) word |= u64(xg_program_key_word(XG_PROGRAM_IT, key, i + 1u)) << 32;
     XG_SIP_WORD(word);
@@ -157,11 +158,14 @@ XG_SELDOM xg_program_found xg_program_seek(XG_PROGRAM_MACHINE_READ, u32 map, XG_
   found.slot = m.state.v[found.bucket];
   const u32 words = xg_program_key_words(key);
   while (found.slot != 0u && found.chain < XG_PROGRAM_CHAIN) {
+    XG_PROGRAM_TURN();
     const u32 element = xg_program_element(XG_PROGRAM_IT, map, found.slot - 1u);
     u32 differs = 0u;
-    for (u32 i = 0u; i < words && differs == 0u; i++)
+    for (u32 i = 0u; i < words && differs == 0u; i++) {
+      XG_PROGRAM_TURN();
       differs = (m.state.v[element + XG_PROGRAM_ELEMENT_KEY + i] & xg_program_key_mask(key, i)) ^
                 xg_program_key_word(XG_PROGRAM_IT, key, i);
+    }
     if (differs == 0u) return found;
     found.before = found.slot;
     found.slot = m.state.v[element + XG_PROGRAM_NEXT];
@@ -227,6 +231,7 @@ XG_FN void xg_program_free(XG_PROGRAM_MACHINE, u32 map, u32 from, u32 to) {
   const u32 list = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE);
   const u32 unused = m.state.v[header + XG_PROGRAM_UNUSED];
   for (u32 i = from; i < to; i++) {
+    XG_PROGRAM_TURN();
     const u32 slot = m.state.v[list + i];
     m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_FREE;
     m.state.v[list + unused + (i - from)] = slot;
@@ -249,22 +254,43 @@ XG_FN void xg_program_hold(XG_PROGRAM_MACHINE, u32 map, u64 pointer) {
 }
 /* Frees the elements that wait and that nothing points to. */
 XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map) {
-  for (u32 i = 0u; i < 10u; i++) xg_program_hold(XG_PROGRAM_IT, map, m.r[i]);
+#ifdef XG_PROGRAM_IN_BUFFER
+  /* One place in the text for each that it calls. */
+  const u32 bytes = m.own.stack_from[m.frames - 1u] + m.own.stack_bytes[m.frames - 1u];
+  const u32 stack = bytes / 8u, contexts = stack + 10u, saved = contexts + m.frames;
+  for (u32 i = 0u; i < saved + (m.frames - 1u) * 4u; i++) {
+    XG_PROGRAM_TURN();
+    u64 pointer = u64(0);
+    if (i < stack)
+      pointer = (u64(m.own.stack[i * 2u + 1u]) << 32) | u64(m.own.stack[i * 2u]);
+    else if (i < contexts)
+      pointer = m.own.r[i - stack];
+    else if (i < saved)
+      pointer = m.own.loop_context[i - contexts];
+    else
+      pointer = m.own.saved[i - saved + 4u];
+    xg_program_hold(XG_PROGRAM_IT, map, pointer);
+  }
+#else
+  for (u32 i = 0u; i < 10u; i++) xg_program_hold(XG_PROGRAM_IT, map, XG_PROGRAM_OWN.r[i]);
   u32 stack = 0u;
   for (u32 i = 0u; i < m.frames; i++) {
-    stack = m.stack_from[i] + m.stack_bytes[i];
-    xg_program_hold(XG_PROGRAM_IT, map, m.loop_context[i]);
+    stack = XG_PROGRAM_OWN.stack_from[i] + XG_PROGRAM_OWN.stack_bytes[i];
+    xg_program_hold(XG_PROGRAM_IT, map, XG_PROGRAM_OWN.loop_context[i]);
     if (i != 0u)
-      for (u32 j = 0u; j < 4u; j++) xg_program_hold(XG_PROGRAM_IT, map, m.saved[i * 4u + j]);
+      for (u32 j = 0u; j < 4u; j++) xg_program_hold(XG_PROGRAM_IT, map, XG_PROGRAM_OWN.saved[i * 4u + j]);
   }
   for (u32 i = 0u; i < stack / 4u; i += 2u)
-    xg_program_hold(XG_PROGRAM_IT, map, (u64(m.stack[i + 1u]) << 32) | u64(m.stack[i]));
+    xg_program_hold(XG_PROGRAM_IT, map,
+                    (u64(XG_PROGRAM_OWN.stack[i + 1u]) << 32) | u64(XG_PROGRAM_OWN.stack[i]));
+#endif
   const u32 list = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE);
   const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
   const u32 from =
       slots - m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_WAITING];
   u32 free = from, end = slots;
   while (free < end) {
+    XG_PROGRAM_TURN();
     const u32 slot = m.state.v[list + free];
     const u32 standing = xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING;
     if (m.state.v[standing] == XG_PROGRAM_IS_HELD) {
@@ -280,13 +306,15 @@ XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map) {
 }
 /* A run ends: nothing waits any more. */
 XG_SELDOM void xg_program_give_back(XG_PROGRAM_MACHINE) {
-  for (u32 map = 0u; map < m.tables.v[XG_PROGRAM_TABLE_MAPS]; map++)
+  for (u32 map = 0u; map < m.tables.v[XG_PROGRAM_TABLE_MAPS]; map++) {
+    XG_PROGRAM_TURN();
     if (xg_program_is_table(xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE))) {
       const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
       const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
       const u32 waiting = m.state.v[header + XG_PROGRAM_WAITING];
       if (waiting != 0u) xg_program_free(XG_PROGRAM_IT, map, slots - waiting, slots);
     }
+  }
   m.gives_back = 0u;
 }
 
@@ -323,6 +351,7 @@ XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) k
   /* All of it, of a prefix also what does not count. */
   m.state.v[element + XG_PROGRAM_ELEMENT_KEY] = key.first;
   for (u32 i = 1u; i * 4u < key.bytes; i++) {
+    XG_PROGRAM_TURN();
     xg_program_place at = key.place;
     at.at += i * 4u;
     const u32 left = key.bytes - i * 4u;
@@ -336,7 +365,11 @@ XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) k
   for (u32 queue = 0u; queue < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_QUEUES); queue++) {
     const u32 value = xg_program_value_at(
         XG_PROGRAM_IT, map, queue * xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS) + slot);
-    for (u32 i = 0u; i < stride; i++) m.state.v[value + i] = 0u;
+    XG_PROGRAM_TURN();
+    for (u32 i = 0u; i < stride; i++) {
+      XG_PROGRAM_TURN();
+      m.state.v[value + i] = 0u;
+    }
   }
   return slot + 1u;
 }

@@ -83,8 +83,8 @@ XG_FN bool xg_program_find(XG_PROGRAM_MACHINE, u64 address, u32 bytes, bool writ
   } else if (object >= XG_PROGRAM_STACKS && object < XG_PROGRAM_STACKS + m.frames) {
     const u32 function = object - XG_PROGRAM_STACKS;
     size = XG_PROGRAM_STACK;
-    first = size - m.stack_bytes[function];
-    begin = m.stack_from[function] - first;
+    first = size - XG_PROGRAM_OWN.stack_bytes[function];
+    begin = XG_PROGRAM_OWN.stack_from[function] - first;
   } else if (object >= XG_PROGRAM_VALUES) {
     u32 map = 0u, slot = 0u;
     if (xg_program_map_of(XG_PROGRAM_IT, object - XG_PROGRAM_VALUES, map, slot)) {
@@ -106,6 +106,52 @@ XG_FN bool xg_program_find(XG_PROGRAM_MACHINE, u64 address, u32 bytes, bool writ
   place.at = begin + offset;
   return true;
 }
+
+#ifdef XG_PROGRAM_IN_BUFFER
+
+/* All memory is a device's, the packet stays as it came: so each place is an address. */
+u64 xg_program_address_of(u32 which_machine, xg_program_place place) {
+  if (place.memory == XG_PROGRAM_IN_STATE) return u64(m.state) + u64(place.at);
+  if (place.memory == XG_PROGRAM_IN_FRAME) return u64(m.frame) + u64(place.at + m.frame_bias);
+  return u64(m.own) + u64(place.at);
+}
+/* `bytes`: 0 to 8, at any place. No word is touched that has none of them. */
+u64 xg_program_read(u32 which_machine, xg_program_place place, u32 bytes) {
+  const u64 address = xg_program_address_of(which_machine, place);
+  const u32 shift = xg_program_low(address) & 3u;
+  xg_state words = xg_state(address - u64(shift));
+  u32 w0 = 0u, w1 = 0u, w2 = 0u;
+  if (bytes != 0u) w0 = words.v[0];
+  if (bytes != 0u && shift + bytes > 4u) w1 = words.v[1];
+  if (shift + bytes > 8u) w2 = words.v[2];
+  u64 result = ((u64(w1) << 32) | u64(w0)) >> (shift * 8u);
+  if (shift != 0u) result |= u64(w2) << (64u - shift * 8u);
+  return xg_program_cut(result, bytes * 8u);
+}
+void xg_program_write(u32 which_machine, xg_program_place place, u32 bytes, u64 value) {
+  if (place.memory == XG_PROGRAM_IN_FRAME) {
+    m.fault = XG_PROGRAM_WRITES_PACKET;
+    return;
+  }
+  const u64 address = xg_program_address_of(which_machine, place);
+  const u32 shift = xg_program_low(address) & 3u;
+  xg_state words = xg_state(address - u64(shift));
+  u64 keeps = ~xg_program_cut(~u64(0), bytes * 8u), above = ~u64(0);
+  const u64 put = xg_program_cut(value, bytes * 8u);
+  u64 puts_above = u64(0);
+  if (shift != 0u) {
+    above = ~(~keeps >> (64u - shift * 8u));
+    puts_above = put >> (64u - shift * 8u);
+  }
+  keeps = ~(~keeps << (shift * 8u));
+  const u64 puts = put << (shift * 8u);
+  if (xg_program_low(~keeps) != 0u) words.v[0] = (words.v[0] & xg_program_low(keeps)) | xg_program_low(puts);
+  if (u32(~keeps >> 32) != 0u) words.v[1] = (words.v[1] & u32(keeps >> 32)) | u32(puts >> 32);
+  if (xg_program_low(~above) != 0u)
+    words.v[2] = (words.v[2] & xg_program_low(above)) | xg_program_low(puts_above);
+}
+
+#else
 
 /* The frame's word at 4 * index as it came: 0 where nothing did. No byte is touched that did not come, but
  * for those in the same words. */
@@ -153,7 +199,7 @@ XG_FN u32 xg_program_word(XG_PROGRAM_MACHINE_READ, u32 memory, u32 index) {
   if (memory == XG_PROGRAM_IN_STATE) return XG_LOOK(m.state, index);
   if (memory == XG_PROGRAM_IN_FRAME) return xg_program_frame_word(XG_PROGRAM_IT, index);
   if (memory == XG_PROGRAM_IN_ARGUMENTS) return m.arguments.v[index];
-  return m.stack[index];
+  return XG_PROGRAM_OWN.stack[index];
 }
 XG_FN void xg_program_set_word(XG_PROGRAM_MACHINE, u32 memory, u32 index, u32 word) {
   if (memory == XG_PROGRAM_IN_STATE)
@@ -161,7 +207,7 @@ XG_FN void xg_program_set_word(XG_PROGRAM_MACHINE, u32 memory, u32 index, u32 wo
   else if (memory == XG_PROGRAM_IN_FRAME)
     xg_program_set_frame_word(XG_PROGRAM_IT, index, word);
   else
-    m.stack[index] = word;
+    XG_PROGRAM_OWN.stack[index] = word;
 }
 
 /* `bytes`: 0 to 8, at any place. */
@@ -234,5 +280,7 @@ XG_FN void xg_program_add_to(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 by)
 XG_FN u32 xg_program_frame_byte(XG_PROGRAM_MACHINE_READ, u32 at) {
   return (xg_program_frame_word(XG_PROGRAM_IT, at >> 2) >> ((at & 3u) * 8u)) & 0xffu;
 }
+
+#endif
 
 #endif

@@ -141,6 +141,28 @@
 #define XG_PROGRAM_ENOSPC 28u
 #define XG_PROGRAM_REDIRECTED 4u
 
+/* Where a compiler keeps no arrays of an invocation's own (gpu/stages/program/program.comp), what a machine
+ * has of them stands in memory: XG_PROGRAM_OWN_BYTES, the stack first, a multiple of 8. What a run that goes
+ * on later has to know is behind them. */
+#ifdef XG_PROGRAM_IN_BUFFER
+#define XG_PROGRAM_OWN_BYTES 4864u
+#define XG_PROGRAM_LATER_WORDS 16u
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_own {
+  u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
+  u64 r[11];
+  u64 saved[4u * XG_PROGRAM_FRAMES];
+  u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
+  u32 stack_from[XG_PROGRAM_FRAMES], stack_bytes[XG_PROGRAM_FRAMES];
+  u32 return_to[XG_PROGRAM_FRAMES], loop_function[XG_PROGRAM_FRAMES];
+  u32 later[XG_PROGRAM_LATER_WORDS];
+};
+#define XG_PROGRAM_OWN m.own
+#define XG_PROGRAM_TURN() m.turns++
+#else
+#define XG_PROGRAM_OWN m
+#define XG_PROGRAM_TURN()
+#endif
+
 /* One packet's run. What is in the first two groups is set before; the third is what the program left. */
 XG_RECORD(xg_program_machine) {
   xg_words code, tables; /* of the set: DeviceCode */
@@ -156,7 +178,6 @@ XG_RECORD(xg_program_machine) {
   u32 keeps_packet;    /* not 0: a program that writes to it ends */
 
   u64 r[11];
-  u64 counted[XG_PROGRAM_COUNTED];
   u32 fault;
   u32 steps;
   u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map */
@@ -170,6 +191,13 @@ XG_RECORD(xg_program_machine) {
   u32 line_of[(XG_PROGRAM_ALL_LINES + 3u) /
               4u]; /* a byte a line of the frame: 1 + its place in lines; 0: as it came */
   u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_LINE_WORDS];
+#ifdef XG_PROGRAM_IN_BUFFER
+  xg_program_own own;
+  u32 turns;  /* of loops inside of instructions */
+  u32 begins; /* 1: a function, at `next` */
+};
+#else
+  u64 counted[XG_PROGRAM_COUNTED]; /* as they were loaded */
   u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
   /* By function, the entry's first. */
   u32 stack_from[XG_PROGRAM_FRAMES], stack_bytes[XG_PROGRAM_FRAMES]; /* in the stack */
@@ -178,6 +206,7 @@ XG_RECORD(xg_program_machine) {
   u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
   u64 saved[4u * XG_PROGRAM_FRAMES];
 };
+#endif
 
 /* How a machine is handed on. GLSL knows no references, and copies what is handed on, as large as it is:
  * there an invocation has one machine, which all know by its name. */

@@ -47,6 +47,7 @@ struct xg_touch {
  * at first. */
 #define XG_BODY_FIRST 14u       /* -> its words */
 #define XG_BODY_FIRST_WORDS 15u /* how many; 0: the stage has no table */
+#define XG_BODY_STEPS 19u       /* of a packet's program, at most */
 
 /* What gives way where a set is full. */
 #define XG_EVICT_FIFO 0u   /* the entry that has been there longest */

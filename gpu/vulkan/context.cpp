@@ -22,12 +22,41 @@ constexpr u32 kTables[] = {
 constexpr u32 kInspect[] = {
 #include "pipeline_3_spirv.inc"
 };
+#ifdef XDPGPU_VULKAN_PROGRAMS
+constexpr u32 kToldDecide[] = {
+#include "program_pipeline_0_spirv.inc"
+};
+constexpr u32 kToldBegin[] = {
+#include "program_pipeline_1_spirv.inc"
+};
+constexpr u32 kToldTables[] = {
+#include "program_pipeline_2_spirv.inc"
+};
+constexpr u32 kToldInspect[] = {
+#include "program_pipeline_3_spirv.inc"
+};
+constexpr u32 kRunAlone[] = {
+#include "program_0_spirv.inc"
+};
+constexpr u32 kRunInOrder[] = {
+#include "program_1_spirv.inc"
+};
+constexpr u32 kSettle[] = {
+#include "program_settle_spirv.inc"
+};
+#else
+// No stage runs a program, and none of these is built.
+constexpr std::span<const u32> kToldDecide, kToldBegin, kToldTables, kToldInspect, kRunAlone, kRunInOrder,
+    kSettle;
+#endif
 static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203 &&
                   kInspect[0] == 0x07230203,
               "not SPIR-V");
 
 // In the order of Context::Entry.
-constexpr std::array<std::span<const u32>, kEntries> kShaders{kDecide, kBegin, kTables, kInspect};
+constexpr std::array<std::span<const u32>, kEntries> kShaders{
+    kDecide,     kBegin,       kTables,   kInspect,    kToldDecide, kToldBegin,
+    kToldTables, kToldInspect, kRunAlone, kRunInOrder, kSettle};
 
 bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
   const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);
@@ -271,8 +300,9 @@ Result<void> Context::open_device() {
 
 Result<void> Context::build_layout() {
   const Dispatch& d = dispatch();
-  static_assert(sizeof(Arguments) <= 128, "every device takes 128 bytes of push constants");
-  const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, sizeof(Arguments));
+  constexpr u32 bytes = std::max(sizeof(Arguments), sizeof(ProgramArguments));
+  static_assert(bytes <= 128, "every device takes 128 bytes of push constants");
+  const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, bytes);
   auto layout = checked(
       "creating the pipeline layout",
       device_->createPipelineLayoutUnique(vk::PipelineLayoutCreateInfo({}, {}, constants), nullptr, d));

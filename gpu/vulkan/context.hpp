@@ -60,12 +60,54 @@ struct Arguments {
   vk::DeviceAddress marks;
   u32 begin, end;
   vk::DeviceAddress inspections;  // words for each packet that is inspected at a time
+  // Of pipelines that run programs alone.
+  vk::DeviceAddress programs;  // a word a packet: what came of those that change no map
+  u32 first_round, end_round;  // the rounds of tables that packets are taken through
+};
+
+// The push constants of what runs programs (gpu/stages/program/program.comp).
+struct ProgramArguments {
+  vk::DeviceAddress frames;
+  vk::DeviceAddress descriptors;
+  vk::DeviceAddress image;
+  vk::DeviceAddress states;
+  u64 frames_bytes;
+  u32 count;
+  u32 generation;
+  vk::DeviceAddress marks;
+  vk::DeviceAddress outcomes;
+  vk::DeviceAddress machines;
+  vk::DeviceAddress dispatch;
+  vk::DeviceAddress failed;
+  u32 round;
+  u32 kind;
+  u32 most_steps, most_turns, most_beyond;
+  u32 begins, last;
 };
 
 // The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what
-// takes it through them; what inspects those that wait for it.
-enum class Entry : u32 { decide, begin, tables, inspect };
-inline constexpr u32 kEntries = 4;
+// takes it through them; what inspects those that wait for it. Each once more, for pipelines that run
+// programs, of which they are told what came; what runs these, those that change no map, and those of a
+// table, in order; and what settles with the packets of the second kind, which no other table's shader is
+// needed for.
+enum class Entry : u32 {
+  decide,
+  begin,
+  tables,
+  inspect,
+  told_decide,
+  told_begin,
+  told_tables,
+  told_inspect,
+  run_alone,
+  run_in_order,
+  settle
+};
+inline constexpr u32 kEntries = 11;
+// Of the first four.
+constexpr Entry entry_of(Entry entry, bool told) {
+  return told ? static_cast<Entry>(static_cast<u32>(entry) + 4) : entry;
+}
 
 // Several of the interface's queues may share one of the hardware's: a submission holds its lock.
 struct HardwareQueue {

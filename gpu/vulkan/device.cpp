@@ -2,12 +2,15 @@
 #include "gpu/vulkan/device.hpp"
 
 #include <fmt/format.h>
+#include <linux/bpf.h>
 
+#include <algorithm>
 #include <new>
 
 #include "gpu/abilities.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/stages/stages.hpp"
+#include "gpu/stages/table.h"
 #include "gpu/vulkan/queue.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -32,6 +35,67 @@ Result<void> check_work(const Pipelines& pipelines) {
             "lower it, or use another device, such as cpu",
             kMostSoftwareWork, stage_name(stage), pipeline.name, work));
   return {};
+}
+
+// Each outcome of those that change no map has its place in a packet's word
+// (gpu/stages/program/program.comp).
+constexpr u32 kMostProgramsAlone = 8;
+// Keys and values that software may go through in one instruction, in words (kSoftwareAlone, kSoftwareInOrder
+// in gpu/vulkan/queue.cpp).
+constexpr u32 kMostSoftwareKey = 16, kMostSoftwarePrefix = 5, kMostSoftwareValue = 1'024;
+
+// The map of which software could not be sure to come to an end of a look-up or an update; nullptr: none.
+const programs::Map* too_long_for_software(const programs::Program& program) {
+  for (const programs::Map& map : program.maps) {
+    const u32 most = map.type == BPF_MAP_TYPE_LPM_TRIE ? kMostSoftwarePrefix : kMostSoftwareKey;
+    if (map.key_bytes > most * sizeof(u32) || map.value_bytes > kMostSoftwareValue * sizeof(u32)) return &map;
+  }
+  return nullptr;
+}
+
+Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
+  Programs all;
+  const std::vector<u32>& image = pipelines.image();
+  for (std::size_t p = 0; p < pipelines.settings().size(); p++) {
+    const PipelineSettings& pipeline = pipelines.settings()[p];
+    u32 alone = 0, steps_alone = 0;
+    for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
+      const u32 stage = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS] + 2 * static_cast<u32>(s);
+      const u32 kind = image[stage], body = image[stage + 1];
+      const auto program = program_of(pipeline.stages[s]);
+      if (!program) {
+        all.other_tables |= (kind & XG_KIND_STATEFUL) != 0;
+        continue;
+      }
+      if (const programs::Map* const map = software ? too_long_for_software(*program->program) : nullptr)
+        return tl::unexpected(fmt::format(
+            "software Vulkan takes keys of {} bytes, of prefixes {}, and values of {}, and the map {} of the "
+            "program of pipeline \"{}\", stage {}, has {} and {}: make them shorter, or use another device, "
+            "such "
+            "as cpu",
+            kMostSoftwareKey * sizeof(u32), kMostSoftwarePrefix * sizeof(u32),
+            kMostSoftwareValue * sizeof(u32), map->name, pipeline.name, s + 1, map->key_bytes,
+            map->value_bytes));
+      all.kind = kind & ~XG_KIND_STATEFUL;
+      if (kind == all.kind) {
+        alone++;
+        steps_alone += image[body + XG_BODY_STEPS];
+      } else {
+        all.rounds.push_back(image[body + XG_BODY_ROUND]);
+        all.steps = std::max(all.steps, image[body + XG_BODY_STEPS]);
+      }
+    }
+    if (alone > kMostProgramsAlone)
+      return tl::unexpected(
+          fmt::format("Vulkan runs {} programs of a pipeline at most that change no map, and pipeline \"{}\" "
+                      "has {}: take "
+                      "some out, or use another device, such as cpu",
+                      kMostProgramsAlone, pipeline.name, alone));
+    all.alone_steps = std::max(all.alone_steps, steps_alone);
+  }
+  std::sort(all.rounds.begin(), all.rounds.end());
+  all.rounds.erase(std::unique(all.rounds.begin(), all.rounds.end()), all.rounds.end());
+  return all;
 }
 
 class VulkanDevice final : public Device {
@@ -60,27 +124,36 @@ class VulkanDevice final : public Device {
 
   Result<void> load(u32 generation, std::shared_ptr<const Pipelines> pipelines) override {
     if (shared_.context->failed()) return tl::unexpected(why_lost());
-    if (pipelines->runs_programs())
-      return tl::unexpected(std::string(
-          "Vulkan does not run programs, and a pipeline has the stage \"program\": use another device, "
-          "such as cpu"));
     Context& context = *shared_.context;
+    auto programs = programs_of(*pipelines, context.candidate().info.software);
+    if (!programs) return tl::unexpected(programs.error());
     if (context.candidate().info.software)
       if (auto possible = check_work(*pipelines); !possible) return possible;
+    const bool told = programs->some(), waits = !pipelines->states().empty() || pipelines->inspects();
     Result<void> built;
-    if (!pipelines->states().empty() || pipelines->inspects()) built = context.build(Entry::begin);
-    if (built && !pipelines->states().empty()) built = context.build(Entry::tables);
-    if (built && pipelines->inspects()) built = context.build(Entry::inspect);
+    const auto build = [&](bool needed, Entry entry) {
+      if (built && needed) built = context.build(entry);
+    };
+    build(told && !waits, Entry::told_decide);
+    build(waits, entry_of(Entry::begin, told));
+    build(told ? programs->other_tables : !pipelines->states().empty(), entry_of(Entry::tables, told));
+    build(pipelines->inspects(), entry_of(Entry::inspect, told));
+    build(programs->alone_steps != 0, Entry::run_alone);
+    build(!programs->rounds.empty(), Entry::run_in_order);
+    build(!programs->rounds.empty(), Entry::settle);
+    if (built && told) built = make_machines();
     if (!built) return built;
-    // None of them has first contents.
-    auto tables = states_.take(
-        *pipelines, [&](const StateSpec& spec) { return zeroed_buffer(context, spec.words * sizeof(u32)); });
+    auto tables = states_.take(*pipelines, [&](const StateSpec& spec) {
+      return zeroed_buffer(context, spec.words * sizeof(u32),
+                           std::span(pipelines->image()).subspan(spec.first, spec.first_words));
+    });
     if (!tables) return tl::unexpected(tables.error());
     std::vector<u64> addresses;
     for (const auto& table : *tables) addresses.push_back(table->address);
     auto image = device_buffer(context, pipelines->image(), addresses);
     if (!image) return tl::unexpected(image.error());
-    return shared_.generations.add(generation, {std::move(pipelines), *std::move(image), *std::move(tables)});
+    return shared_.generations.add(
+        generation, {std::move(pipelines), *std::move(programs), *std::move(image), *std::move(tables)});
   }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     if (shared_.context->failed()) return tl::unexpected(why_lost());
@@ -116,6 +189,16 @@ class VulkanDevice final : public Device {
   bool lost() noexcept override { return shared_.context->failed(); }
 
  private:
+  Result<void> make_machines() {
+    if (shared_.machines.address != 0) return {};
+    auto dispatch = dispatch_buffer(*shared_.context);
+    if (!dispatch) return tl::unexpected(dispatch.error());
+    auto machines = zeroed_buffer(*shared_.context, u64{kMachines} * kMachineBytes);
+    if (!machines) return tl::unexpected(machines.error());
+    shared_.dispatch = *std::move(dispatch);
+    shared_.machines = *std::move(machines);
+    return {};
+  }
   std::string why_lost() const {
     return fmt::format("{} is lost: open it again, or use another device", info().name);
   }

@@ -110,9 +110,9 @@ Result<void> run_once(Context& context, const char* what,
   return failure(what, done);
 }
 
-Result<Buffer> own_buffer(const Context& context, u64 bytes) {
+Result<Buffer> own_buffer(const Context& context, u64 bytes, vk::BufferUsageFlags more = {}) {
   return allocate(context, bytes,
-                  vk::BufferUsageFlagBits::eTransferDst | vk::BufferUsageFlagBits::eTransferSrc,
+                  vk::BufferUsageFlagBits::eTransferDst | vk::BufferUsageFlagBits::eTransferSrc | more,
                   {vk::MemoryPropertyFlags(Property::eDeviceLocal), vk::MemoryPropertyFlags()});
 }
 
@@ -156,15 +156,34 @@ Result<Buffer> device_buffer(Context& context, std::span<const u32> words, std::
   return tl::unexpected(copied.error());
 }
 
-Result<Buffer> zeroed_buffer(Context& context, u64 bytes) {
+Result<Buffer> zeroed_buffer(Context& context, u64 bytes, std::span<const u32> end) {
   auto buffer = own_buffer(context, bytes);
   if (!buffer) return buffer;
+  Buffer from;
+  if (!end.empty()) {
+    auto made = host_buffer(context, end.size_bytes());
+    if (!made) return made;
+    from = *std::move(made);
+    std::memcpy(from.mapped, end.data(), end.size_bytes());
+  }
+  const u64 zeros = bytes - end.size_bytes();
   auto filled = run_once(context, "clearing memory", [&](vk::CommandBuffer command) {
-    command.fillBuffer(*buffer->buffer, 0, VK_WHOLE_SIZE, 0, context.dispatch());
+    // No byte twice: nothing says which comes last.
+    if (zeros != 0) command.fillBuffer(*buffer->buffer, 0, zeros, 0, context.dispatch());
+    if (!end.empty())
+      command.copyBuffer(*from.buffer, *buffer->buffer, vk::BufferCopy(0, zeros, end.size_bytes()),
+                         context.dispatch());
   });
   if (filled) return buffer;
-  if (context.abandoned()) buffer->abandon();
+  if (context.abandoned()) {
+    buffer->abandon();
+    from.abandon();
+  }
   return tl::unexpected(filled.error());
+}
+
+Result<Buffer> dispatch_buffer(const Context& context) {
+  return own_buffer(context, kDispatchWords * sizeof(u32), vk::BufferUsageFlagBits::eIndirectBuffer);
 }
 
 Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::span<u32> words) {

@@ -23,8 +23,11 @@ struct Buffer {
 Result<Buffer> host_buffer(const Context& context, u64 bytes);
 // The device's own memory, with `words` in it and `behind` right after them, once this returns.
 Result<Buffer> device_buffer(Context& context, std::span<const u32> words, std::span<const u64> behind);
-// The device's own memory, zeroed once this returns.
-Result<Buffer> zeroed_buffer(Context& context, u64 bytes);
+// The device's own memory, zeroed once this returns, but for its end, which has these words.
+Result<Buffer> zeroed_buffer(Context& context, u64 bytes, std::span<const u32> end = {});
+// The device's own memory, for a dispatch whose size shaders say: three words, and one more.
+inline constexpr u32 kDispatchWords = 4;
+Result<Buffer> dispatch_buffer(const Context& context);
 // Copies words.size() words of the device's own memory, from word `first` on.
 Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::span<u32> words);
 // The host's memory [base, base + bytes), imported. The error says what of it the device does not take.

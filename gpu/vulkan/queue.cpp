@@ -16,6 +16,20 @@ constexpr u32 kGroup = 64;  // local_size_x of gpu/stages/pipeline.comp
 constexpr u32 kSoftwarePackets = 128;
 // Packets that are inspected in a dispatch.
 constexpr u32 kInspected = 1024;
+// What a dispatch that runs programs takes of an invocation, before the next one goes on: instructions, turns
+// of loops in them, and of these so many more that the last of them may take.
+struct Work {
+  u32 steps, turns, beyond;
+};
+constexpr Work kWork{1u << 20, 1u << 20, 1u << 30};
+// So much less that llvmpipe does not end a loop (above). All loops of a step take at least one turn each,
+// whether it comes to them or not: 25 together, 34 with those that change maps. A turn within an instruction
+// takes up to four, and of eight invocations all wait for each.
+constexpr Work kSoftwareAlone{500, 280, 1'300}, kSoftwareInOrder{500, 5'000, 6'500};
+static_assert(500 * 25 + 8 * 4 * (280 + 1'300) < 65'536 && 500 * 34 + 4 * (5'000 + 6'500) < 65'536);
+// Dispatches that a batch's programs have; more than they need, until packets by the thousand take all steps
+// that they may: then the device fails.
+constexpr u32 kLeastDispatches = 16, kMostDispatches = 4096;
 constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 // A software device's threads are this process's own: they read its memory until they are through, however
 // busy the machine is.
@@ -29,7 +43,7 @@ static_assert(offsetof(Arguments, generation) == offsetof(xg_batch, generation))
 
 Shared::~Shared() {
   if (context != nullptr && context->abandoned()) {
-    region.abandon();
+    for (Buffer* buffer : {&region, &machines, &dispatch}) buffer->abandon();
     generations.each([](Loaded& loaded) {
       loaded.image.abandon();
       for (const auto& table : loaded.tables) table->abandon();
@@ -68,6 +82,10 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
   if (given)
     given = zeroed_buffer(context_, u64{options.depth} * kInspected * XG_INSPECTION_WORDS * sizeof(u32))
                 .map([&](Buffer&& made) { inspections_ = std::move(made); });
+  if (given)
+    given = zeroed_buffer(context_, packets * sizeof(u32))
+                .map([&](Buffer&& made) { outcomes_ = std::move(made); })
+                .and_then([&] { return give(failed_, options.depth * sizeof(u32)); });
   if (given && shared_.frames == Frames::staged) {
     staging_bytes_ = staging_bytes(options.batch_capacity);
     given = give(staging_, options.depth * staging_bytes_).and_then([&] {
@@ -115,8 +133,8 @@ VulkanQueue::~VulkanQueue() {
     }
   }
   if (!context_.abandoned()) return;
-  for (Buffer* buffer :
-       {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &staging_, &staged_, &marks_, &inspections_})
+  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &staging_, &staged_, &marks_,
+                         &inspections_, &outcomes_, &failed_})
     buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
@@ -125,6 +143,51 @@ VulkanQueue::~VulkanQueue() {
 void VulkanQueue::run(vk::CommandBuffer command, Entry entry, u32 groups) {
   command.bindPipeline(vk::PipelineBindPoint::eCompute, context_.pipeline(entry), context_.dispatch());
   command.dispatch(groups, 1, 1, context_.dispatch());
+}
+
+// Runs programs, `steps` of a packet at most: all that a batch may need, in so many dispatches as that may
+// take. Those that are not needed have no invocation.
+void VulkanQueue::run_programs(vk::CommandBuffer command, Entry entry, ProgramArguments arguments,
+                               u32 steps) {
+  const Dispatch& d = context_.dispatch();
+  const bool alone = entry == Entry::run_alone;
+  const Work work = context_.candidate().info.software ? (alone ? kSoftwareAlone : kSoftwareInOrder) : kWork;
+  const u32 groups = alone ? std::min(kMachines / kGroup, (arguments.count + kGroup - 1) / kGroup) : 1;
+  const u32 machines = alone ? groups * kGroup : 1;
+  const u64 packets = (arguments.count + machines - 1) / machines;
+  const u32 dispatches =
+      static_cast<u32>(std::min<u64>(kMostDispatches, kLeastDispatches + 2 * packets * steps / work.steps));
+  arguments.machines = shared_.machines.address;
+  arguments.dispatch = shared_.dispatch.address;
+  arguments.most_steps = work.steps;
+  arguments.most_turns = work.turns;
+  arguments.most_beyond = work.beyond;
+  const vk::PipelineStageFlags shaders = vk::PipelineStageFlagBits::eComputeShader;
+  const vk::PipelineStageFlags sizes = vk::PipelineStageFlagBits::eDrawIndirect;
+  const vk::PipelineStageFlags copies = vk::PipelineStageFlagBits::eTransfer;
+  const vk::AccessFlags used = vk::AccessFlagBits::eShaderRead | vk::AccessFlagBits::eShaderWrite |
+                               vk::AccessFlagBits::eIndirectCommandRead;
+  // Also behind all that this hardware queue was given before.
+  command.pipelineBarrier(
+      shaders | sizes, copies, {},
+      vk::MemoryBarrier(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eTransferWrite), {}, {}, d);
+  const std::array<u32, kDispatchWords> size{groups, 1, 1, machines};
+  command.updateBuffer(*shared_.dispatch.buffer, 0, sizeof(size), size.data(), d);
+  command.pipelineBarrier(
+      shaders | copies, shaders | sizes, {},
+      vk::MemoryBarrier(vk::AccessFlagBits::eTransferWrite | vk::AccessFlagBits::eShaderWrite, used), {}, {},
+      d);
+  command.bindPipeline(vk::PipelineBindPoint::eCompute, context_.pipeline(entry), d);
+  for (u32 i = 0; i < dispatches; i++) {
+    arguments.begins = i == 0 ? 1 : 0;
+    arguments.last = i + 1 == dispatches ? 1 : 0;
+    if (i < 2 || arguments.last != 0)
+      command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
+                            &arguments, d);
+    command.dispatchIndirect(*shared_.dispatch.buffer, 0, d);
+    command.pipelineBarrier(shaders, shaders | sizes, {},
+                            vk::MemoryBarrier(vk::AccessFlagBits::eShaderWrite, used), {}, {}, d);
+  }
 }
 
 vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 count, u32 generation,
@@ -155,11 +218,32 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   if (const auto begun = command.begin({vk::CommandBufferUsageFlagBits::eOneTimeSubmit}, d);
       begun != vk::Result::eSuccess)
     return begun;
-  command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
-                        &arguments, d);
+  const auto push = [&] {
+    command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
+                          &arguments, d);
+  };
   const u32 groups = (count + kGroup - 1) / kGroup;
   const bool inspects = loaded.pipelines->inspects();
-  run(command, loaded.tables.empty() && !inspects ? Entry::decide : Entry::begin, groups);
+  const Programs& programs = loaded.programs;
+  const bool told = programs.some();
+  ProgramArguments running{};
+  if (told) {
+    arguments.programs = outcomes_.address + first * sizeof(u32);
+    running.frames = arguments.frames;
+    running.descriptors = arguments.descriptors;
+    running.image = arguments.image;
+    running.states = arguments.states;
+    running.frames_bytes = arguments.frames_bytes;
+    running.count = count;
+    running.generation = generation;
+    running.marks = arguments.marks;
+    running.outcomes = arguments.programs;
+    running.failed = failed_.address + slot.index * sizeof(u32);
+    running.kind = programs.kind;
+  }
+  if (programs.alone_steps != 0) run_programs(command, Entry::run_alone, running, programs.alone_steps);
+  push();
+  run(command, entry_of(loaded.tables.empty() && !inspects ? Entry::decide : Entry::begin, told), groups);
   const vk::MemoryBarrier in_order(vk::AccessFlagBits::eShaderWrite,
                                    vk::AccessFlagBits::eShaderRead | vk::AccessFlagBits::eShaderWrite);
   const auto run_in_turn = [&](Entry entry, u32 at_a_time, bool a_group_each) {
@@ -168,13 +252,27 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
       // Also behind all that this hardware queue was given before: other batches of these tables.
       command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
                               vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
-      command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(arguments),
-                            &arguments, d);
-      run(command, entry, a_group_each ? arguments.end - arguments.begin : 1);
+      push();
+      run(command, entry_of(entry, told), a_group_each ? arguments.end - arguments.begin : 1);
     }
   };
-  if (!loaded.tables.empty())
-    run_in_turn(Entry::tables, context_.candidate().info.software ? kSoftwarePackets : count, false);
+  const u32 at_a_time = context_.candidate().info.software ? kSoftwarePackets : count;
+  if (!loaded.tables.empty()) {
+    // Up to each round that has a program, which is run then, and on from it.
+    const bool others = !told || programs.other_tables;
+    for (const u32 round : programs.rounds) {
+      arguments.end_round = round;
+      if (others && arguments.first_round != round) run_in_turn(Entry::tables, at_a_time, false);
+      running.round = round;
+      running.kind = programs.kind + XG_KIND_STATEFUL;
+      run_programs(command, Entry::run_in_order, running, programs.steps);
+      arguments.first_round = round;
+      push();
+      run(command, Entry::settle, groups);
+    }
+    arguments.end_round = loaded.pipelines->image()[XG_IMAGE_ROUNDS_AT];
+    if (others) run_in_turn(Entry::tables, at_a_time, false);
+  }
   if (inspects) run_in_turn(Entry::inspect, kInspected, true);
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},
@@ -192,11 +290,14 @@ Submit VulkanQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
                  static_cast<u8*>(staging_.mapped) + slot->index * staging_bytes_,
                  static_cast<xg_descriptor*>(staged_.mapped) + first);
   }
+  static_cast<u32*>(failed_.mapped)[slot->index] = 0;
   const vk::CommandBuffer command = commands_[slot->index];
   const u64 ticket = ring_.submitted() + 1;
   vk::Result result = record(command, *slot, count, generation, *loaded);
   if (result == vk::Result::eSuccess) {
-    HardwareQueue& hardware = loaded->tables.empty() ? hardware_ : context_.table_queue();
+    // Programs are run on the device's machines, one batch after the other.
+    HardwareQueue& hardware =
+        loaded->tables.empty() && !loaded->programs.some() ? hardware_ : context_.table_queue();
     // Batches finish in their order, and one hardware queue does not wait for another by itself.
     const bool changes = last_ != nullptr && last_ != &hardware;
     const u64 before = ticket - 1;
@@ -229,7 +330,10 @@ Slot* VulkanQueue::poll() noexcept {
     else
       context_.fail();
   }
-  if (finished_ >= ticket) return ring_.retire(false);
+  if (finished_ >= ticket) {
+    if (static_cast<const u32*>(failed_.mapped)[ring_.oldest()->index] == 0) return ring_.retire(false);
+    context_.fail();
+  }
   return context_.failed() ? ring_.retire(true) : nullptr;
 }
 

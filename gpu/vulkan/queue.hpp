@@ -11,20 +11,35 @@
 
 namespace xdpgpu::gpu::vulkan {
 
+// What of a generation's pipelines runs programs.
+struct Programs {
+  u32 kind = 0;             // the stage's in the image, without a table
+  u32 alone_steps = 0;      // of those that change no map, a pipeline's together, at most; 0: there are none
+  std::vector<u32> rounds;  // of those with a table, ascending
+  u32 steps = 0;            // one of them takes, at most
+  bool other_tables = false;  // some other stage has a table
+  bool some() const { return alone_steps != 0 || !rounds.empty(); }
+};
+
 // A loaded generation: its image, with the addresses of its tables right behind it, and these.
 struct Loaded {
   std::shared_ptr<const Pipelines> pipelines;
+  Programs programs;
   Buffer image;
   States<Buffer>::Held tables;
 };
 
 // What the queues of a device share; the device outlives them.
+inline constexpr u32 kMachines = 1024;
+inline constexpr u32 kMachineBytes = 4864;
 struct Shared {
   Context::Opened context;
   void* base = nullptr;
   u64 bytes = 0;
   Frames frames = Frames::automatic;
-  Buffer region;  // in place only
+  Buffer region;    // in place only
+  Buffer machines;  // once a generation runs programs: XG_PROGRAM_OWN_BYTES a machine, kMachines of them
+  Buffer dispatch;  // likewise: dispatch_buffer()
   Generations<Loaded> generations;
 
   ~Shared();
@@ -47,6 +62,7 @@ class VulkanQueue final : public Queue {
   vk::Result record(vk::CommandBuffer command, const Slot& slot, u32 count, u32 generation,
                     const Loaded& loaded);
   void run(vk::CommandBuffer command, Entry entry, u32 groups);
+  void run_programs(vk::CommandBuffer command, Entry entry, ProgramArguments arguments, u32 steps);
 
   Shared& shared_;
   Context& context_;
@@ -64,6 +80,8 @@ class VulkanQueue final : public Queue {
   Buffer staged_;       // staged only: their descriptors
   Buffer marks_;        // one word a packet, per slot
   Buffer inspections_;  // of kInspected packets, per slot
+  Buffer outcomes_;     // one word a packet, per slot
+  Buffer failed_;       // one word a slot: not 0: programs were not run to their end
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;
   Unique<vk::Semaphore> timeline_;

@@ -16,16 +16,17 @@ if(vulkan_possible)
   set(shader ${CMAKE_CURRENT_SOURCE_DIR}/stages/pipeline.comp)
   list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE shader_includes)
   set(shader_words)
-  foreach(kind 0 1 2 3)
-    set(spirv ${CMAKE_CURRENT_BINARY_DIR}/pipeline_${kind}.spv)
-    set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/pipeline_${kind}_spirv.inc)
+  # name: of the words to be included, as name_spirv.inc. ARGN: what glslc is told beside.
+  function(xdpgpu_shader name file)
+    set(spirv ${CMAKE_CURRENT_BINARY_DIR}/${name}.spv)
+    set(spirv_words ${CMAKE_CURRENT_BINARY_DIR}/vulkan/${name}_spirv.inc)
     add_custom_command(
       OUTPUT ${spirv}
-      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -O -Werror -DKIND=${kind} ${shader_includes} -MD -MF
-              ${spirv}.d -MT ${spirv} -o ${spirv} ${shader}
-      DEPENDS ${shader}
+      COMMAND ${XDPGPU_GLSLC} --target-env=vulkan1.2 -Werror ${ARGN} ${shader_includes} -MD -MF ${spirv}.d -MT
+              ${spirv} -o ${spirv} ${file}
+      DEPENDS ${file}
       DEPFILE ${spirv}.d
-      COMMENT "Compiling the stages to SPIR-V (${kind})"
+      COMMENT "Compiling the stages to SPIR-V (${name})"
       VERBATIM)
     add_custom_command(
       OUTPUT ${spirv_words}
@@ -33,8 +34,23 @@ if(vulkan_possible)
               ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
       DEPENDS ${spirv} ${CMAKE_CURRENT_SOURCE_DIR}/vulkan/embed.cmake
       VERBATIM)
-    list(APPEND shader_words ${spirv_words})
+    set(shader_words ${shader_words} ${spirv_words} PARENT_SCOPE)
+  endfunction()
+  foreach(kind 0 1 2 3)
+    xdpgpu_shader(pipeline_${kind} ${shader} -O -DKIND=${kind})
   endforeach()
+  # What runs programs, where there is the stage. Not with -O: glslc 2023.2 crashes then. Drivers optimize.
+  set(program_shader ${CMAKE_CURRENT_SOURCE_DIR}/stages/program/program.comp)
+  if(EXISTS ${program_shader})
+    foreach(kind 0 1)
+      xdpgpu_shader(program_${kind} ${program_shader} -DKIND=${kind})
+    endforeach()
+    xdpgpu_shader(program_settle ${CMAKE_CURRENT_SOURCE_DIR}/stages/program/settle.comp -O)
+    foreach(kind 0 1 2 3)
+      xdpgpu_shader(program_pipeline_${kind} ${shader} -O -DKIND=${kind} -DXG_PROGRAMS_HAVE_RUN=1)
+    endforeach()
+    set_source_files_properties(vulkan/context.cpp PROPERTIES COMPILE_DEFINITIONS XDPGPU_VULKAN_PROGRAMS=1)
+  endif()
   target_sources(${gpu_library} PRIVATE vulkan/context.cpp vulkan/device.cpp vulkan/memory.cpp vulkan/queue.cpp
                                     ${shader_words})
   target_include_directories(${gpu_library} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vulkan)

@@ -4,7 +4,8 @@
  * gpu/stages/program_code.h).
  *
  * On GPUs the interpreter is in kernels of its own (XG_WITH_PROGRAMS), which pipelines without a program
- * never meet: it takes memory of each thread.
+ * never meet: it takes memory of each thread. Those of Vulkan are apart from the stages
+ * (gpu/stages/program/program.comp), and these are told of outcomes (XG_PROGRAMS_HAVE_RUN).
  */
 #ifndef XDPGPU_STAGES_PROGRAM_DEVICE_H
 #define XDPGPU_STAGES_PROGRAM_DEVICE_H
@@ -24,7 +25,7 @@
 #define XG_PROGRAM_BODY_CODE 16u   /* -> programs::Image::code */
 #define XG_PROGRAM_BODY_TABLES 17u /* -> its tables */
 #define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
-#define XG_PROGRAM_BODY_STEPS 19u  /* at most, of a packet */
+#define XG_PROGRAM_BODY_STEPS XG_BODY_STEPS
 #define XG_PROGRAM_BODY_COUNTS 20u /* with a table: not 0: its program only counts there */
 #define XG_PROGRAM_BODY_WORDS 21u
 
@@ -39,14 +40,6 @@
 
 /* Where the maps begin in a table of one set. */
 #define XG_PROGRAM_TABLE_AT (XG_TABLE_HEAD + XG_SET_WORDS)
-
-#ifdef XG_WITH_PROGRAMS
-
-#ifdef XG_GLSL
-#define XG_PROGRAM_STATE_IN(words) xg_state(u64(words))
-#else
-#define XG_PROGRAM_STATE_IN(words) (xg_state{reinterpret_cast<u32*>((words).v)})
-#endif
 
 /* The lower half of a hash of what the metadata say. */
 XG_FN u32 xg_program_random(xg_batch b, u32 body, xg_view p) {
@@ -64,12 +57,37 @@ XG_FN u32 xg_program_random(xg_batch b, u32 body, xg_view p) {
   return u32((v0 ^ v1 ^ v2 ^ v3) & u64(0xffffffffu));
 }
 
+/* Of a run that is over: why it was ended, 0: it was not; and its answer. */
+XG_FN u32 xg_program_outcome_of(u32 fault, u32 action) {
+  /* There is no fault 4 here. */
+  if (fault != 0u) return XG_PROGRAM_ENDED + fault + (fault < 4u ? 2u : 1u);
+  if (action == XG_PASS) return XG_PROGRAM_PASSED;
+  if (action == XG_DROP) return XG_PROGRAM_DROPPED;
+  if (action == XG_TX) return XG_PROGRAM_SENT;
+  if (action == XG_ABORTED) return XG_PROGRAM_ENDED;
+  return XG_PROGRAM_ENDED + (action == XG_REDIRECT ? 2u : 1u);
+}
+
+/* Returns an action word. */
+XG_FN u32 xg_program_action(u32 outcome) {
+  if (outcome == XG_PROGRAM_PASSED) return XG_NEXT;
+  if (outcome == XG_PROGRAM_SENT) return XG_VERDICT(XG_TX, 0u, 0u, 0u);
+  return XG_VERDICT(XG_DROP, 0u, 0u, outcome);
+}
+
+#if defined(XG_WITH_PROGRAMS) || defined(XG_PROGRAMS_HAVE_RUN)
+XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result)) {
+  xg_count(xg_state_of(b, body), XG_TABLE_OWN + outcome);
+  return xg_program_action(outcome);
+}
+#endif
+
+#ifdef XG_WITH_PROGRAMS
+
 /* Of a packet of one buffer, whose frame stands at `frame` in the batch's frames. */
 XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame, u32 bytes, u64 time,
                                  u32 random) {
-#ifndef XG_GLSL
   xg_program_machine m;
-#endif
   const u32 shift = xg_program_low(frame) & 3u;
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
   m.tables = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_TABLES]) * u64(4u));
@@ -87,21 +105,7 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame
   m.most_steps = b.image.v[body + XG_PROGRAM_BODY_STEPS];
   m.keeps_packet = 1u;
   xg_program_run(XG_PROGRAM_IT, 0u);
-  /* There is no fault 4 here. */
-  if (m.fault != 0u) return XG_PROGRAM_ENDED + m.fault + (m.fault < 4u ? 2u : 1u);
-  const u32 action = xg_program_low(m.r[0]);
-  if (action == XG_PASS) return XG_PROGRAM_PASSED;
-  if (action == XG_DROP) return XG_PROGRAM_DROPPED;
-  if (action == XG_TX) return XG_PROGRAM_SENT;
-  if (action == XG_ABORTED) return XG_PROGRAM_ENDED;
-  return XG_PROGRAM_ENDED + (action == XG_REDIRECT ? 2u : 1u);
-}
-
-/* Returns an action word. */
-XG_FN u32 xg_program_action(u32 outcome) {
-  if (outcome == XG_PROGRAM_PASSED) return XG_NEXT;
-  if (outcome == XG_PROGRAM_SENT) return XG_VERDICT(XG_TX, 0u, 0u, 0u);
-  return XG_VERDICT(XG_DROP, 0u, 0u, outcome);
+  return xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
 }
 
 /* Of a program that changes no map. */
@@ -109,8 +113,8 @@ XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG);
   xg_words first = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_STATE]) * u64(4u));
   u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
-  return xg_program_action(xg_program_outcome(b, body, XG_PROGRAM_STATE_IN(first), p.at, p.length, time,
-                                              xg_program_random(b, body, p)));
+  return xg_program_action(xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.at,
+                                              p.length, time, xg_program_random(b, body, p)));
 }
 
 XG_FN xg_state xg_program_maps(xg_batch b, u32 body) {
@@ -145,10 +149,23 @@ XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
                             t.now, t.key[2]);
 }
 
-XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result)) {
-  xg_count(xg_state_of(b, body), XG_TABLE_OWN + outcome);
-  return xg_program_action(outcome);
+#elif defined(XG_PROGRAMS_HAVE_RUN)
+
+/* What came of the stage's program, for the batch's packet of that number: of the programs that change no
+ * map, four bits each; and of the one whose table the packet waits for. */
+u32 xg_program_outcomes(u32 packet);
+u32 xg_program_answer(u32 packet);
+
+u32 xg_program_decide(xg_batch b, u32 body, xg_view p, inout xg_result r) {
+  if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG);
+  return xg_program_action((xg_program_outcomes(p.number) >> (b.image.v[body + XG_BODY_ROUND] * 4u)) & 15u);
 }
+xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
+  xg_touch t = xg_untracked();
+  t.facts = p.more != 0u ? XG_PROGRAM_TOO_LONG : xg_program_answer(p.number);
+  return t;
+}
+u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) { return 0u; }
 
 #else
 

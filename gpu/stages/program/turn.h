@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/program/turn.h: an instruction of an XDP program, for compilers that put a function's text
+ * wherever it is called (GLSL). What it does is what gpu/stages/program_code.h says, in another order: each
+ * function that is long is called at one place, and a machine's arrays stand in memory (xg_program_own).
+ *
+ * With XG_PROGRAM_IN_ORDER for all programs of the stage `program`; else for those that change no map, which
+ * make no use of what changes one. Neither has what the stage refuses: what moves a packet's ends, redirects,
+ * or goes on with another program.
+ */
+#ifndef XDPGPU_STAGES_PROGRAM_TURN_H
+#define XDPGPU_STAGES_PROGRAM_TURN_H
+
+#include "gpu/stages/program_helpers.h"
+
+#define XG_PROGRAM_NOWHERE 16u
+
+/* What a map has under a key; an update; a deletion: a helper's R0. */
+u64 xg_program_map_call(u32 which_machine, u32 operation) {
+  u32 map = 0u;
+  if (!xg_program_map_at(XG_PROGRAM_IT, m.own.r[1], map)) return u64(0);
+  const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
+  const u32 flags = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FLAGS);
+  const bool looks = operation == XG_PROGRAM_LOOK_UP, erases = operation == XG_PROGRAM_ERASE;
+  if (looks) {
+    if (type == XG_PROGRAM_PROGRAMS) m.fault = XG_PROGRAM_WRONG_MAP;
+  } else if ((flags & XG_PROGRAM_NOT_FOR_UPDATES) != 0u) {
+    m.fault = XG_PROGRAM_WRONG_MAP;
+  } else if ((flags & XG_PROGRAM_VALUES_READ_ONLY) != 0u) {
+    m.fault = XG_PROGRAM_READ_ONLY;
+  }
+  if (m.fault != 0u) return u64(0);
+  /* The key, and what an update puts there. */
+  xg_program_place key_place, value;
+  const bool has_value = !looks && !erases;
+  for (u32 i = 0u; i < (has_value ? 2u : 1u); i++) {
+    XG_PROGRAM_TURN();
+    key_place = value;
+    if (!xg_program_buffer(XG_PROGRAM_IT, m.own.r[2u + i],
+                           xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY + i), value))
+      return u64(0);
+  }
+  if (!has_value) key_place = value;
+  const u32 entries = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES);
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
+  const bool is_table = xg_program_is_table(type);
+
+  u64 answer = u64(0);
+  bool puts = false; /* the value into slot `slot` - 1 */
+  u32 slot = 0u;
+  if (is_table) {
+    const bool of_prefixes = type == XG_PROGRAM_TRIE, of_devices = type == XG_PROGRAM_DEVMAP_HASH;
+    const u32 longest = of_prefixes ? xg_program_longest(key) : 0u;
+    const bool scans = looks && of_prefixes;
+    xg_program_key sought = key;
+    xg_program_found found;
+    found.slot = 0u;
+    u32 bit = longest - key.first; /* of a trie's lengths, the longest one's first */
+    bool seeks = true;
+    if (of_prefixes && key.first > longest) {
+      seeks = false;
+      if (!looks) answer = xg_program_error(XG_PROGRAM_EINVAL);
+    }
+#ifdef XG_PROGRAM_IN_ORDER
+    u32 bucket = 0u;
+    bool inserts = false, evicts = false;
+    const u64 how = m.own.r[4];
+    if (has_value && (how > u64(XG_PROGRAM_EXIST) ||
+                      (of_devices && xg_program_read(XG_PROGRAM_IT, value, 4u) == u64(0)))) {
+      seeks = false;
+      answer = xg_program_error(XG_PROGRAM_EINVAL);
+    }
+#endif
+    while (seeks) {
+      XG_PROGRAM_TURN();
+      bool is_there = true;
+      if (scans) {
+        /* The next length that some prefix has. */
+        is_there = false;
+        if ((bit >> 5) > (longest >> 5)) break;
+        u32 bits = m.state.v[header + XG_PROGRAM_LENGTHS + longest + 1u + (bit >> 5)] & (~0u << (bit & 31u));
+        bit = bit & ~31u;
+        if (bits == 0u) {
+          bit += 32u;
+        } else {
+          is_there = true;
+          bit += XG_LOWEST_BIT(bits);
+          sought.first = longest - bit;
+          bit++;
+        }
+      }
+      if (!is_there) continue;
+      found = xg_program_seek(XG_PROGRAM_IT, map, sought);
+      if (scans && found.slot == 0u) continue;
+      seeks = false;
+#ifdef XG_PROGRAM_IN_ORDER
+      if (!has_value || evicts) break;
+      bucket = found.bucket;
+      slot = found.slot;
+      if (slot != 0u && how == u64(XG_PROGRAM_NOEXIST)) {
+        answer = xg_program_error(XG_PROGRAM_EEXIST);
+      } else if (slot == 0u && how == u64(XG_PROGRAM_EXIST) && !of_devices) {
+        answer = xg_program_error(XG_PROGRAM_ENOENT);
+      } else if (slot != 0u && type == XG_PROGRAM_PERCPU_HASH) {
+        puts = true;
+      } else if (slot != 0u) {
+        inserts = true;
+      } else {
+        const bool is_full = m.state.v[header + XG_PROGRAM_USED] >= entries;
+        if (is_full && of_prefixes) {
+          answer = xg_program_error(XG_PROGRAM_ENOSPC);
+        } else if (is_full && type != XG_PROGRAM_LRU_HASH) {
+          answer = xg_program_error(XG_PROGRAM_E2BIG);
+        } else if (found.chain >= XG_PROGRAM_CHAIN) {
+          answer = xg_program_error(XG_PROGRAM_ENOMEM);
+        } else {
+          inserts = true;
+          const u32 oldest = m.state.v[header + XG_PROGRAM_OLDEST];
+          if (is_full && oldest != 0u) {
+            /* The element that was used before all others gives way. */
+            evicts = true;
+            seeks = true;
+            xg_program_place at;
+            at.memory = XG_PROGRAM_IN_STATE;
+            at.at = (xg_program_element(XG_PROGRAM_IT, map, oldest - 1u) + XG_PROGRAM_ELEMENT_KEY) * 4u;
+            sought = xg_program_key_of(XG_PROGRAM_IT, map, at);
+          }
+        }
+      }
+#endif
+    }
+    if (looks) slot = found.slot;
+#ifdef XG_PROGRAM_IN_ORDER
+    if (looks && slot != 0u && type == XG_PROGRAM_LRU_HASH) {
+      xg_program_unlink(XG_PROGRAM_IT, map, slot - 1u);
+      xg_program_link_newest(XG_PROGRAM_IT, map, slot - 1u);
+    }
+    if ((erases || inserts) && found.slot != 0u) xg_program_remove(XG_PROGRAM_IT, map, found);
+    if (erases && found.slot == 0u && answer == u64(0)) answer = xg_program_error(XG_PROGRAM_ENOENT);
+    if (inserts) {
+      slot = xg_program_insert(XG_PROGRAM_IT, map, key, bucket);
+      puts = slot != 0u;
+      if (!puts) answer = xg_program_error(XG_PROGRAM_ENOMEM);
+    }
+#endif
+  } else {
+    const u32 index = key.first;
+    const bool is_there = index < entries;
+    const bool is_array = type == XG_PROGRAM_ARRAY || type == XG_PROGRAM_PERCPU_ARRAY;
+    const u32 at = is_there ? xg_program_value_at(XG_PROGRAM_IT, map, index) : 0u;
+    const u32 word = m.state.v[at];
+    if (looks) {
+      if (is_there && (is_array || word != 0u)) slot = index + 1u;
+    }
+#ifdef XG_PROGRAM_IN_ORDER
+    else if (erases) {
+      if (is_array) {
+        answer = xg_program_error(XG_PROGRAM_EINVAL);
+      } else if (!is_there) {
+        answer = xg_program_error(type == XG_PROGRAM_DEVMAP     ? XG_PROGRAM_EINVAL
+                                  : type == XG_PROGRAM_PROGRAMS ? XG_PROGRAM_E2BIG
+                                                                : XG_PROGRAM_ENOENT);
+      } else {
+        m.state.v[at] = 0u;
+        m.state.v[at + 1u] = 0u;
+        if (word == 0u && type != XG_PROGRAM_DEVMAP) answer = xg_program_error(XG_PROGRAM_ENOENT);
+      }
+    } else {
+      const u64 how = m.own.r[4];
+      const u64 others = is_array ? how & ~u64(XG_PROGRAM_LOCK) : how;
+      if (type == XG_PROGRAM_ARRAY_OF_MAPS || others > u64(XG_PROGRAM_EXIST) ||
+          (type == XG_PROGRAM_PROGRAMS && how != u64(0)))
+        answer = xg_program_error(XG_PROGRAM_EINVAL);
+      else if (!is_there)
+        answer = xg_program_error(XG_PROGRAM_E2BIG);
+      else if ((how & u64(XG_PROGRAM_NOEXIST)) != u64(0))
+        answer = xg_program_error(XG_PROGRAM_EEXIST);
+      else if (is_array && (how & u64(XG_PROGRAM_LOCK)) != u64(0))
+        answer = xg_program_error(XG_PROGRAM_EINVAL);
+      else if (type == XG_PROGRAM_PROGRAMS)
+        m.state.v[at] = xg_program_low(xg_program_read(XG_PROGRAM_IT, value, 4u)) + 1u;
+      else {
+        puts = true;
+        slot = index + 1u;
+      }
+    }
+#endif
+  }
+  const u32 of_queue = slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map);
+#ifdef XG_PROGRAM_IN_ORDER
+  if (puts) xg_program_set_value(XG_PROGRAM_IT, map, of_queue, value);
+#endif
+  if (looks && slot != 0u) answer = xg_program_value(XG_PROGRAM_IT, map, of_queue);
+  return answer;
+}
+
+/* The sums of bpf_csum_diff, as gpu/stages/program_helpers.h has them. */
+u64 xg_program_difference(u32 which_machine) {
+  const u32 from = xg_program_low(m.own.r[2]), to = xg_program_low(m.own.r[4]);
+  const u32 seed = xg_program_low(m.own.r[5]);
+  u32 taken = 0u, sum = seed;
+  for (u32 i = 0u; i < 2u; i++) {
+    XG_PROGRAM_TURN();
+    const u32 bytes = i == 0u ? from : to;
+    xg_program_place place;
+    u32 part = i == 0u ? (to == 0u ? ~seed : 0u) : seed;
+    if (bytes != 0u && m.fault == 0u &&
+        xg_program_find(XG_PROGRAM_IT, m.own.r[i == 0u ? 1u : 3u], bytes, false, place)) {
+      m.steps += bytes / 8u;
+      /* Of one that takes more steps than there are, nobody asks for the sum. */
+      for (u32 done = 0u; done < bytes && m.steps <= m.most_steps; done += 4u) {
+        XG_PROGRAM_TURN();
+        const u32 count = bytes - done < 4u ? bytes - done : 4u;
+        part = xg_program_added(part, xg_program_low(xg_program_read(XG_PROGRAM_IT, place, count)));
+        place.at += 4u;
+      }
+    }
+    if (i == 0u)
+      taken = part;
+    else
+      sum = part;
+  }
+  if (from != 0u) sum = to != 0u ? xg_program_added(sum, ~taken) : ~taken;
+  sum = (sum & 0xffffu) + (sum >> 16);
+  sum = (sum & 0xffffu) + (sum >> 16);
+  return u64(sum);
+}
+
+/* The last function is at its beginning: it has a stack, all 0, as large as it needs. */
+void xg_program_begins(u32 which_machine) {
+  const u32 last = m.frames - 1u;
+  u32 from = 0u;
+  if (last != 0u) from = m.own.stack_from[last - 1u] + m.own.stack_bytes[last - 1u];
+  u32 bytes = ((m.code.v[m.next * 4u] >> 24) & 0x7fu) * 8u;
+  if (bytes > XG_PROGRAM_STACK_BYTES - from) bytes = XG_PROGRAM_STACK_BYTES - from;
+  m.own.stack_from[last] = from;
+  m.own.stack_bytes[last] = bytes;
+  for (u32 i = 0u; i < bytes / 4u; i += 2u) {
+    XG_PROGRAM_TURN();
+    m.own.stack[from / 4u + i] = 0u;
+    m.own.stack[from / 4u + i + 1u] = 0u;
+  }
+}
+
+/* The next instruction. Where a function begins with the one behind it, xg_program_begins() has to follow. */
+void xg_program_turn(u32 which_machine) {
+  m.steps++;
+  if (m.steps > m.most_steps) {
+    m.fault = XG_PROGRAM_TOO_MANY_STEPS;
+    return;
+  }
+  const u32 at = m.next * 4u;
+  const u32 flags = m.code.v[at], what = m.code.v[at + 1u];
+  const u32 d = (flags >> 8) & 15u, s = (flags >> 12) & 15u;
+  u32 operation = flags & 0xffu;
+  const u64 immediate = (u64(m.code.v[at + 3u]) << 32) | u64(m.code.v[at + 2u]);
+  const u64 r_d = m.own.r[d], r_s = m.own.r[s], r_0 = m.own.r[0];
+  const u64 operand = (flags & XG_PROGRAM_X) != 0u ? r_s : immediate;
+  const u32 bytes = 1u << ((flags >> 16) & 3u);
+  m.next++;
+#ifdef XG_PROGRAM_IN_ORDER
+  /* One packet after the other, a count is what it was before it was known to be one. */
+  if (operation == XG_PROGRAM_LOAD_COUNT) operation = XG_PROGRAM_LOAD;
+  if (operation == XG_PROGRAM_ADD_UP) operation = XG_PROGRAM_STORE;
+  if (operation == XG_PROGRAM_ADD_TO) operation = XG_PROGRAM_ATOMIC;
+#endif
+  u32 to = XG_PROGRAM_NOWHERE; /* which register gets the result */
+  u64 result = u64(0);
+  bool forgets = false, begins = false; /* registers 1 to 5; a function */
+  u64 first = u64(0), second = u64(0);  /* R1 and R2 after that */
+
+  if (operation < XG_PROGRAM_JEQ) {
+    to = d;
+    result = xg_program_computed(operation, flags, what, r_d, operand);
+  } else if (operation <= XG_PROGRAM_JA) {
+    if (xg_program_holds(operation, flags, r_d, operand)) m.next = what;
+  } else if (operation <= XG_PROGRAM_ATOMIC) {
+    const bool loads = operation == XG_PROGRAM_LOAD, is_atomic = operation == XG_PROGRAM_ATOMIC;
+    const u64 address = (loads ? r_s : r_d) + xg_program_signed(u64(what), 32u);
+    const u32 offset = xg_program_low(address);
+    if (u32(address >> 32) == XG_PROGRAM_CONTEXT && operation != XG_PROGRAM_STORE && bytes == 4u &&
+        offset <= 20u && (offset & 3u) == 0u) {
+      if (is_atomic) m.fault = XG_PROGRAM_READ_ONLY;
+      to = d;
+      if (offset == 0u) result = xg_program_pointer(XG_PROGRAM_PACKET, m.data);
+      if (offset == 4u) result = xg_program_pointer(XG_PROGRAM_PACKET, m.end);
+      if (offset == 8u) result = xg_program_pointer(XG_PROGRAM_PACKET, m.meta);
+      if (offset == 12u) result = u64(m.ingress);
+      if (offset == 16u) result = u64(m.queue);
+      if (offset == 20u) result = u64(m.egress);
+      if ((flags & XG_PROGRAM_SIGNED) != 0u) result = xg_program_signed(result, 32u);
+    } else {
+      xg_program_place place;
+      /* What is written has to be read, too: but for where it may not be written, both say the same. */
+      if (xg_program_find(XG_PROGRAM_IT, address, bytes, !loads, place)) {
+        const u64 before =
+            operation == XG_PROGRAM_STORE ? u64(0) : xg_program_read(XG_PROGRAM_IT, place, bytes);
+        u64 after = operand;
+        if (loads) {
+          to = d;
+          result = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(before, bytes * 8u) : before;
+        } else if (is_atomic) {
+          const u32 change = xg_program_low(immediate) & 0xffu;
+          after = xg_program_changed(change, before, r_s, xg_program_cut(r_0, bytes * 8u));
+          result = before;
+          if ((change & 0xf0u) == 0xf0u)
+            to = 0u;
+          else if ((change & 1u) != 0u)
+            to = s;
+        }
+        if (!loads) xg_program_write(XG_PROGRAM_IT, place, bytes, after);
+      } else if (is_atomic && m.fault == XG_PROGRAM_READ_ONLY && u32(address >> 32) == XG_PROGRAM_CONTEXT) {
+        m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+      }
+    }
+  } else if (operation == XG_PROGRAM_NUMBER) {
+    to = d;
+    result = immediate;
+    m.next++;
+  } else if (operation == XG_PROGRAM_CALL || operation == XG_PROGRAM_EXIT || operation == XG_PROGRAM_LOOP) {
+    u32 last = m.frames - 1u;
+    bool enters = operation == XG_PROGRAM_CALL, turns = false;
+    u32 function = what;
+    u64 all_turns = u64(0), context = u64(0);
+    if (operation == XG_PROGRAM_LOOP) {
+      const u64 pointer = m.own.r[2], r_4 = m.own.r[4];
+      all_turns = m.own.r[1];
+      context = m.own.r[3];
+      function = xg_program_low(pointer);
+      if (u32(pointer >> 32) != XG_PROGRAM_FUNCTION ||
+          function >= m.tables.v[XG_PROGRAM_TABLE_INSTRUCTIONS]) {
+        m.fault = XG_PROGRAM_OUTSIDE;
+      } else if (r_4 != u64(0) || all_turns > u64(XG_PROGRAM_LOOPS) || all_turns == u64(0)) {
+        to = 0u;
+        result = all_turns == u64(0) ? u64(0) : u64(0u - XG_PROGRAM_E2BIG);
+        if (r_4 != u64(0)) result = xg_program_error(XG_PROGRAM_EINVAL);
+        forgets = true;
+      } else {
+        enters = true;
+      }
+    }
+    if (enters && m.frames == XG_PROGRAM_FRAMES) {
+      m.fault = XG_PROGRAM_TOO_MANY_CALLS;
+    } else if (enters) {
+      last = m.frames;
+      m.frames++;
+      m.own.return_to[last] = m.next;
+      m.own.loop_turns[last] = all_turns;
+      m.own.loop_turn[last] = u64(0);
+      m.own.loop_context[last] = context;
+      m.own.loop_function[last] = function;
+      for (u32 i = 0u; i < 4u; i++) m.own.saved[last * 4u + i] = m.own.r[6u + i];
+      m.own.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + last, XG_PROGRAM_STACK);
+      begins = true;
+      turns = operation == XG_PROGRAM_LOOP;
+    } else if (operation == XG_PROGRAM_EXIT) {
+      all_turns = m.own.loop_turns[last];
+      const u64 turn = m.own.loop_turn[last] + u64(1);
+      if (all_turns != u64(0)) {
+        m.own.loop_turn[last] = turn;
+        turns = r_0 == u64(0) && turn < all_turns;
+      }
+      if (turns) {
+        function = m.own.loop_function[last];
+        first = turn;
+        context = m.own.loop_context[last];
+        begins = true;
+      } else {
+        m.frames = last;
+        if (last != 0u) {
+          if (all_turns != u64(0)) {
+            to = 0u;
+            result = turn;
+          }
+          for (u32 i = 0u; i < 4u; i++) m.own.r[6u + i] = m.own.saved[last * 4u + i];
+          m.own.r[10] = xg_program_pointer(XG_PROGRAM_STACKS + last - 1u, XG_PROGRAM_STACK);
+          m.next = m.own.return_to[last];
+          forgets = true;
+        }
+      }
+    }
+    if (turns) {
+      forgets = true;
+      second = context;
+    }
+    if (begins) m.next = function;
+  } else if (operation == XG_PROGRAM_NONE) {
+    m.fault = XG_PROGRAM_UNKNOWN_INSTRUCTION;
+  } else {
+    to = 0u;
+    forgets = true;
+    if (operation <= XG_PROGRAM_ERASE) result = xg_program_map_call(XG_PROGRAM_IT, operation);
+    if (operation == XG_PROGRAM_CSUM_DIFF) result = xg_program_difference(XG_PROGRAM_IT);
+    if (operation == XG_PROGRAM_TIME) result = m.time;
+    if (operation == XG_PROGRAM_RANDOM) result = u64(m.random);
+    if (operation == XG_PROGRAM_QUEUE) result = u64(m.queue);
+  }
+  if (to != XG_PROGRAM_NOWHERE) m.own.r[to] = result;
+  if (forgets) {
+    m.own.r[1] = first;
+    m.own.r[2] = second;
+    for (u32 i = 3u; i < 6u; i++) m.own.r[i] = u64(0);
+  }
+  m.begins = begins ? 1u : 0u;
+}
+
+#endif
