@@ -27,9 +27,9 @@ constexpr Work kWork{1u << 20, 1u << 20, 1u << 30};
 // takes up to four, and of eight invocations all wait for each.
 constexpr Work kSoftwareAlone{500, 280, 1'300}, kSoftwareInOrder{500, 5'000, 6'500};
 static_assert(500 * 25 + 8 * 4 * (280 + 1'300) < 65'536 && 500 * 34 + 4 * (5'000 + 6'500) < 65'536);
-// Dispatches that a batch's programs have; more than they need, until packets by the thousand take all steps
-// that they may: then the device fails.
-constexpr u32 kLeastDispatches = 16, kMostDispatches = 4096;
+// Dispatches that a batch's programs have: four times as many as their instructions alone would need, for the
+// loops in them, and some, but no more than these. Where they are not enough, the device fails.
+constexpr u32 kLeastDispatches = 64, kMostDispatches = 4096;
 constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 // A software device's threads are this process's own: they read its memory until they are through, however
 // busy the machine is.
@@ -156,7 +156,7 @@ void VulkanQueue::run_programs(vk::CommandBuffer command, Entry entry, ProgramAr
   const u32 machines = alone ? groups * kGroup : 1;
   const u64 packets = (arguments.count + machines - 1) / machines;
   const u32 dispatches =
-      static_cast<u32>(std::min<u64>(kMostDispatches, kLeastDispatches + 2 * packets * steps / work.steps));
+      static_cast<u32>(std::min<u64>(kMostDispatches, kLeastDispatches + 4 * packets * steps / work.steps));
   arguments.machines = shared_.machines.address;
   arguments.dispatch = shared_.dispatch.address;
   arguments.most_steps = work.steps;
