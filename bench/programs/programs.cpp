@@ -26,6 +26,7 @@
 #include "bench/programs/power.hpp"
 #include "bench/rows.hpp"
 #include "bench/stages/frames.hpp"
+#include "gpu/program_counts.hpp"
 #include "gpu/reference/reference.hpp"
 #include "userspace/compiler/compiler.hpp"
 #include "userspace/kernel/verifier.hpp"
@@ -64,6 +65,18 @@ struct Settings {
 };
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const char* taken_as(gpu::programs::Taking how) {
+  switch (how) {
+    case gpu::programs::Taking::side_by_side:
+      return "changes no map";
+    case gpu::programs::Taking::counting:
+      return "counts in its maps";
+    case gpu::programs::Taking::in_order:
+      break;
+  }
+  return "one packet after the other";
+}
 
 bool is_gpu(const std::string& device) { return gpu_number(device) >= 0; }
 
@@ -120,19 +133,20 @@ class Bench {
         acl_problem = fmt::format("packet {}: the stage acl does not do the same as {}", i, name);
     }
     const u32 hits = filter.drops_hits ? dropped : packets_ - dropped;
-    const bool changes = gpu::remembers(program->settings().front().stages.front());
+    const auto how = gpu::programs::how_taken(
+                         *std::get<gpu::ProgramSettings>(program->settings().front().stages.front()).program)
+                         .how;
     rows_["programs"].push_back({{"name", name},
                                  {"object_bytes", filter.object.size()},
                                  {"image_bytes", program->image().size() * sizeof(u32)},
-                                 {"changes_its_maps", changes},
+                                 {"taken", taken_as(how)},
                                  {"packets", packets_},
                                  {"hits", hits},
                                  {"dropped", dropped},
                                  {"passed", packets_ - dropped},
                                  {"held_against_the_kernel", right.by_kernel}});
     const std::string note =
-        fmt::format("{}, {:.1f} % of packets hit", changes ? "changes its maps" : "changes no map",
-                    100.0 * hits / packets_);
+        fmt::format("{}, {:.1f} % of packets hit", taken_as(how), 100.0 * hits / packets_);
     for (const std::string& device : settings_.devices) {
       std::vector<std::pair<u32, Row*>> ours = ways(name, device, program, right.verdicts, right.problem);
       const auto theirs =
