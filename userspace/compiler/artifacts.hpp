@@ -8,8 +8,8 @@
 //   prefixes   of one list of the policy's; names of domains are wanted by their stages' code alone
 //   routes     of one stage, in place and of files
 //   tables     what the XDP program reads
-//   code       of one stage (gpu/stage_code.hpp), but not of one that runs a program: whoever links makes that
-//              code itself, of the policy's files, as no one else's words are to say where a device writes
+//   code       of one stage (gpu/stage_code.hpp), but not of one that runs a program: whoever links makes it
+//              itself, of the policy's files, as no one else's words are to say where a device writes
 //
 // Values, no more: who makes them is compiler.hpp, how they go from one process to another is exchange.hpp.
 #pragma once
