@@ -44,9 +44,11 @@ constexpr const char* kPlain = "128 B lines read, 16 B results written, by a pla
 // Of a GPU, in the largest batches: the lower of the first two; of the stage acl; packets a second.
 constexpr double kCoreBar = 20, kPlainBar = 0.8, kStageBar = 0.5, kRateBar = 100e6;
 constexpr double kCompileBar = 0.3, kCachedBar = 0.05;  // seconds
-// Programs that take one packet after the other may take long: a batch at most, and all frames at once.
-constexpr double kLongestBatch = 1, kLongestRound = 0.5;  // seconds
-constexpr u32 kProbe = 64;                                // packets
+// Programs may take long: a batch takes no more, and all that is in flight at once a part of a run, for what
+// a run waits for at its end is not of it.
+constexpr double kLongestBatch = 1;  // seconds
+constexpr double kRounds = 4;        // a run
+constexpr u32 kProbe = 64;           // packets
 
 struct Settings {
   std::vector<std::string> devices{"cpu"};
@@ -365,7 +367,7 @@ class Bench {
   u32 depth(u32 batch, double known) const {
     const u32 most = std::clamp(frames_.count() / batch, 1u, kMostDepth);
     if (known <= 0) return most;
-    return std::clamp(static_cast<u32>(std::min(known * kLongestRound / batch, 1e6)), 1u, most);
+    return std::clamp(static_cast<u32>(std::min(known * settings_.seconds / kRounds / batch, 1e6)), 1u, most);
   }
 
   std::unique_ptr<DeviceQueue> open(const std::string& device,
