@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "gpu/program_bits.hpp"
@@ -78,7 +79,9 @@ struct State {
 
 struct Where {
   u32 map, offset, width;
-  auto operator<=>(const Where&) const = default;
+  bool operator<(const Where& other) const {
+    return std::tie(map, offset, width) < std::tie(other.map, other.offset, other.width);
+  }
 };
 
 class Follower {
@@ -668,7 +671,7 @@ class Follower {
         refuse(fmt::format("instruction {} adds to bytes of {} by {} of them, and another by {}", at_,
                            names(maps), width, 12 - width));
       if (counted_.insert({map, static_cast<u32>(low), width}).second) news_ = true;
-      for (u32 word = 0; word < width / 4; ++word) {
+      for (u32 word = 0; word < (width == 8 ? 2u : 1u); ++word) {
         const u32 bits = static_cast<u32>(changes >> word * 32);
         if (bits == 0) continue;
         u32& there = changing_[{map, low + word * 4}];

@@ -477,13 +477,13 @@ std::string counting_program() {
                           .value_bytes = 8,
                           .entries = 8,
                           .contents = {}}};
-  constexpr u8 kMove = BPF_ALU64 | BPF_MOV, kCall = BPF_JMP | BPF_CALL;
+  constexpr u8 kMove = BPF_ALU64 | BPF_MOV, kAdd = BPF_ALU64 | BPF_ADD, kCall = BPF_JMP | BPF_CALL;
   object.program.instructions = {
       {.opcode = BPF_ST | BPF_MEM | BPF_DW, .destination = 10, .offset = -8, .immediate = 7},
       {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 1, .source = BPF_PSEUDO_MAP_IDX},
       {},
       {.opcode = kMove | BPF_X, .destination = 2, .source = 10},
-      {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .immediate = -8},
+      {.opcode = kAdd | BPF_K, .destination = 2, .immediate = -8},
       {.opcode = kMove | BPF_X, .destination = 3, .source = 2},
       {.opcode = kMove | BPF_K, .destination = 4},
       {.opcode = kCall, .immediate = BPF_FUNC_map_update_elem},

@@ -151,6 +151,7 @@ const char* word_of(kernel::Verdict::Said said) {
 
 std::vector<NeedReport> reports_of(const std::vector<programs::Need>& needs) {
   std::vector<NeedReport> reports;
+  reports.reserve(needs.size());
   for (const auto& [name, number, times, why] : needs) reports.push_back({name, number, times, why});
   return reports;
 }

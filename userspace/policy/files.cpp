@@ -133,7 +133,7 @@ class Directory {
   tl::expected<std::string, std::string> program(const std::string& name, const std::string& section,
                                                  const ObjectReader& read_object) {
     if (!read_object) return tl::unexpected(fmt::format("{}: no object is read here", name));
-    const auto object = read(name);
+    auto object = read(name);
     if (!object) return object;
     return read_object(*object, section).map_error([&](const std::string& why) {
       return fmt::format("{}: {}", name, why);
