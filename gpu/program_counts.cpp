@@ -359,6 +359,8 @@ class Follower {
     if (what == BPF_END) {
       const u32 bits = static_cast<u32>(i.immediate);
       const Bits of = d.as_bits();
+      // No instruction: devices refuse it.
+      if (bits != 16 && bits != 32 && bits != 64) return number(Bits::unknown(of.shaky));
       return number(wide || is_register ? swapped_bits(of, bits) : cut_bits(of, bits));
     }
     const Value s = is_register ? reg(i.source) : number(Bits::known(static_cast<u64>(i64{i.immediate})));

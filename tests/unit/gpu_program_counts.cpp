@@ -302,6 +302,13 @@ TEST(ProgramCounts, HelpersAndMapsThatChange) {
 }
 
 // Whatever it is, it ends.
+// Devices refuse these, but only later; UBSan looks at what is computed of them.
+TEST(ProgramCounts, BytesAreSwappedBySixteenThirtyTwoOrSixtyFourBits) {
+  for (const int bits : {-64, -1, 0, 1, 8, 17, 63, 65})
+    for (const auto& swap : {alu_k(BPF_END, r1, bits), alu32_k(BPF_END, r1, bits)})
+      no(with_value(load(BPF_DW, r1, r0, 0), swap, store(BPF_DW, r0, 0, r1)), "not what was there");
+}
+
 TEST(ProgramCounts, TheTimeIsBounded) {
   Code code;
   for (u32 i = 0; i < 1'000'000; ++i) code.push_back(alu_k(BPF_ADD, r2, 1));
