@@ -35,8 +35,7 @@ class SetLocks {
   xg_touch touch(const xg_batch& batch, const xg_way& way, const xg_view& seen, u32 bytes) noexcept {
     if (!xg_stage_runs_programs(way.kind)) return xg_stage_touch(batch, way, seen, bytes);
     const std::atomic<bool>& taken = of(xg_state_of(batch, way.body).v, 0);
-    // Of the CPU that it begins on: threads on others do not wait for it.
-    std::atomic<u32>& beside = beside_[static_cast<u32>(sched_getcpu()) % kBeside].packets;
+    std::atomic<u32>& beside = beside_[number_of_this_thread() % kBeside].packets;
     beside.fetch_add(1, std::memory_order_seq_cst);
     while (taken.load(std::memory_order_seq_cst)) {
       beside.fetch_sub(1, std::memory_order_release);
@@ -57,6 +56,13 @@ class SetLocks {
   struct alignas(64) Lock {
     std::atomic<bool> taken{false};
   };
+
+  // Threads count apart, so that few of them meet at one line.
+  static u32 number_of_this_thread() noexcept {
+    static std::atomic<u32> next{0};
+    thread_local const u32 mine = next.fetch_add(1, std::memory_order_relaxed);
+    return mine;
+  }
 
   static constexpr u32 kBeside = 64;
   struct alignas(64) Beside {
