@@ -23,9 +23,16 @@ Result<std::unique_ptr<Device>> open(const DeviceInfo& info, const DeviceCodes&)
 
 namespace xdpgpu::gpu {
 
-Result<std::shared_ptr<const DeviceCode>> built_in_code(u32, bool) {
+namespace {
+
+tl::unexpected<std::string> no_device() {
   return tl::unexpected(std::string("this build has no CUDA device: build it where nvcc is installed"));
 }
+
+}  // namespace
+
+Result<std::shared_ptr<const DeviceCode>> built_in_code(u32, bool) { return no_device(); }
+Result<LinkableCode> linkable_code(u32) { return no_device(); }
 bool has_machine_code(u32) noexcept { return false; }
 
 }  // namespace xdpgpu::gpu

@@ -33,18 +33,45 @@ function(target_cuda_sources target)
 endfunction()
 
 # target_cuda_modules(<target> <file.cu>...): compiles kernel files of this folder into modules that the target has in it
-# as bytes, for each of XDPGPU_CUDA_ARCHITECTURES a module a file: gpu/cuda/kernels.cpp loads them. A file with
-# "programs:" in front is compiled for pipelines that run programs (gpu/stages/program/device.h).
+# as bytes, for each of XDPGPU_CUDA_ARCHITECTURES a module a file: gpu/cuda/kernels.cpp loads them. Those behind
+# "programs" are compiled once more, for pipelines that run programs (gpu/stages/program/device.h). Machine code of these
+# is linked to the interpreter, and there once more as it can be linked to programs that are translated, with the
+# interpreter last (gpu/stages/program_units.h); PTX has the interpreter in it. gpu_without_programs, where it is set: there
+# are none of these.
 function(target_cuda_modules target)
+  cmake_parse_arguments(modules "" "" "programs" ${ARGN})
   get_property(nvcc GLOBAL PROPERTY XDPGPU_NVCC)
   list(FILTER nvcc EXCLUDE REGEX "^-gencode")
   if(NOT DEFINED stage_includes)
     get_target_property(stage_includes xdpgpu_gpu_stages INTERFACE_INCLUDE_DIRECTORIES)
   endif()
   list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE includes)
+  set(with_programs -DXG_WITH_PROGRAMS=1 -DXG_PROGRAM_LINES=1u)
   set(modules)
   set(bytes "")
   set(table "")
+  # Compiles a file with options.
+  macro(compile_module output file)
+    set(${output} ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin)
+    add_custom_command(
+      OUTPUT ${${output}}
+      COMMAND ${nvcc} ${includes} ${ARGN} -gencode=arch=${virtual},code=${code} -MD -MF ${${output}}.d -MT ${${output}} -fatbin
+              ${CMAKE_CURRENT_SOURCE_DIR}/${file} -o ${${output}}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file}
+      DEPFILE ${${output}}.d
+      COMMENT "Compiling ${file} for CUDA (${architecture})"
+      COMMAND_EXPAND_LISTS VERBATIM)
+  endmacro()
+  # One more for the target; no file: an empty one.
+  macro(add_module)
+    string(APPEND bytes ".balign 64\n${name}_begin:\n")
+    if(NOT "${ARGN}" STREQUAL "")
+      list(APPEND modules ${ARGN})
+      string(APPEND bytes ".incbin \"${ARGN}\"\n")
+    endif()
+    string(APPEND bytes "${name}_end:\n")
+    string(APPEND table ".quad ${name}_begin, ${name}_end\n.long ${number}, ${machine_code}\n")
+  endmacro()
   foreach(architecture IN LISTS XDPGPU_CUDA_ARCHITECTURES)
     string(REGEX MATCH "^([0-9]+)([af]?)-(real|virtual)$" ignored ${architecture})
     set(number ${CMAKE_MATCH_1})
@@ -58,28 +85,54 @@ function(target_cuda_modules target)
     elseif(CMAKE_MATCH_2)
       set(machine_code 2)
     endif()
-    foreach(file IN LISTS ARGN)
-      string(REGEX REPLACE "[/.:]" _ name ${file}_${architecture})
-      set(programs)
-      if(file MATCHES "^programs:(.*)$")
-        set(file ${CMAKE_MATCH_1})
-        set(programs -DXG_WITH_PROGRAMS=1 -DXG_PROGRAM_LINES=1u)
-      endif()
-      set(source ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-      string(REPLACE - _ name ${name})
+    string(REPLACE sm_ compute_ virtual ${code})
+    macro(name_module file kind)
+      string(REGEX REPLACE "[^a-z0-9]" _ name ${file}_${architecture}${kind})
+    endmacro()
+    foreach(file IN LISTS modules_UNPARSED_ARGUMENTS)
+      name_module(${file} "")
+      compile_module(module ${file})
+      add_module(${module})
+    endforeach()
+    if(machine_code EQUAL 0 OR gpu_without_programs)
+      foreach(file IN LISTS modules_programs)
+        name_module(${file} _programs)
+        set(module)
+        if(NOT gpu_without_programs)
+          compile_module(module ${file} ${with_programs})
+        endif()
+        add_module(${module})
+      endforeach()
+      foreach(file IN LISTS modules_programs ITEMS cuda/interpreter.cu)
+        name_module(${file} _linkable)
+        add_module()
+      endforeach()
+      continue()
+    endif()
+    # Kernels that are linked to it have as many registers a thread at least.
+    set(linkable ${with_programs} -DXG_PROGRAMS_LINKED=1 -rdc=true)
+    set(units)
+    foreach(file IN ITEMS cuda/interpreter.cu cuda/interpreted.cu)
+      name_module(${file} _linkable)
+      compile_module(unit ${file} ${linkable} -maxrregcount=80)
+      list(APPEND units ${unit})
+    endforeach()
+    foreach(file IN LISTS modules_programs)
+      name_module(${file} _linkable)
+      compile_module(unit ${file} ${linkable})
+      name_module(${file} _programs)
       set(module ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin)
-      string(REPLACE sm_ compute_ virtual ${code})
       add_custom_command(
         OUTPUT ${module}
-        COMMAND ${nvcc} ${includes} ${programs} -gencode=arch=${virtual},code=${code} -MD -MF ${module}.d -MT ${module} -fatbin ${source} -o
-                ${module}
-        DEPENDS ${source}
-        DEPFILE ${module}.d
-        COMMENT "Compiling ${file} for CUDA (${architecture})"
+        COMMAND ${nvcc} -gencode=arch=${virtual},code=${code} -dlink -fatbin ${unit} ${units} -o ${module}
+        DEPENDS ${unit} ${units}
+        COMMENT "Linking ${file} for CUDA (${architecture})"
         COMMAND_EXPAND_LISTS VERBATIM)
-      list(APPEND modules ${module})
-      string(APPEND bytes ".balign 64\n${name}_begin:\n.incbin \"${module}\"\n${name}_end:\n")
-      string(APPEND table ".quad ${name}_begin, ${name}_end\n.long ${number}, ${machine_code}\n")
+      add_module(${module})
+    endforeach()
+    foreach(file IN LISTS modules_programs ITEMS cuda/interpreter.cu)
+      name_module(${file} _linkable)
+      add_module(${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin)
     endforeach()
   endforeach()
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_modules.S)
@@ -128,8 +181,8 @@ if(cuda_possible)
   set_property(GLOBAL PROPERTY XDPGPU_NVCC ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${cuda_flags})
   enable_language(ASM)
   # In the order of kModules (kernels.hpp), and of built_in_code.cpp.
-  target_cuda_modules(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu
-                      programs:cuda/kernel.cu programs:cuda/posted.cu programs:cuda/resident.cu)
+  target_cuda_modules(${gpu_library} cuda/kernel.cu cuda/posted.cu cuda/resident.cu cuda/watch.cu programs cuda/kernel.cu cuda/posted.cu
+                      cuda/resident.cu)
   target_sources(${gpu_library} PRIVATE cuda/built_in_code.cpp cuda/device.cpp cuda/flows.cpp cuda/graph.cpp cuda/images.cpp cuda/kernels.cpp
                                      cuda/launch.cpp cuda/loaded.cpp cuda/memory.cpp cuda/mirror.cpp cuda/persistent.cpp cuda/queue.cpp cuda/slot_memory.cpp
                                      cuda/stream_wait.cpp cuda/ways.cpp)

@@ -179,9 +179,8 @@ XG_FN void xg_program_step(XG_PROGRAM_MACHINE) {
   }
 }
 
-/* Runs a program for the machine's packet, of which the first two groups are set. R0 is the action, where
- * `fault` is 0. With the action XDP_REDIRECT `redirect_to` says where. */
-XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
+/* At a program's beginning: all of a machine but the first two groups. */
+XG_FN void xg_program_start(XG_PROGRAM_MACHINE, u32 program) {
   for (u32 i = 0u; i < 11u; i++) XG_PROGRAM_OWN.r[i] = u64(0);
   for (u32 i = 0u; i < XG_PROGRAM_COUNTED; i++) XG_PROGRAM_OWN.counted[i] = u64(0);
   XG_PROGRAM_OWN.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
@@ -199,6 +198,9 @@ XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
   XG_PROGRAM_OWN.loop_context[0] = u64(0);
   m.frames = 1u;
   xg_program_begin(XG_PROGRAM_IT, m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program]);
+}
+/* From wherever it is. */
+XG_FN void xg_program_finish(XG_PROGRAM_MACHINE) {
   while (m.frames != 0u && m.fault == 0u) {
     m.steps++;
     if (m.steps > m.most_steps)
@@ -207,6 +209,13 @@ XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
       xg_program_step(XG_PROGRAM_IT);
   }
   if (m.gives_back != 0u) xg_program_give_back(XG_PROGRAM_IT);
+}
+
+/* Runs a program for the machine's packet, of which the first two groups are set. R0 is the action, where
+ * `fault` is 0. With the action XDP_REDIRECT `redirect_to` says where. */
+XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
+  xg_program_start(XG_PROGRAM_IT, program);
+  xg_program_finish(XG_PROGRAM_IT);
 }
 
 #endif

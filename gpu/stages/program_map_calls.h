@@ -8,6 +8,7 @@
 
 #include "gpu/stages/program_maps.h"
 
+#ifndef XG_PROGRAM_KNOWN_MAPS
 XG_FN void xg_program_copy(XG_PROGRAM_MACHINE, xg_program_place to, xg_program_place from, u32 bytes) {
   for (u32 i = 0u; i < bytes; i += 4u) {
     XG_PROGRAM_TURN();
@@ -18,17 +19,21 @@ XG_FN void xg_program_copy(XG_PROGRAM_MACHINE, xg_program_place to, xg_program_p
   }
 }
 
+#endif
+
 /* The value of that slot. */
 XG_FN u64 xg_program_value(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
   return xg_program_pointer(
       XG_PROGRAM_VALUES + xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FIRST) + slot, 0u);
 }
+#ifndef XG_PROGRAM_KNOWN_MAPS
 XG_FN void xg_program_set_value(XG_PROGRAM_MACHINE, u32 map, u32 slot, xg_program_place from) {
   xg_program_place to;
   to.memory = XG_PROGRAM_IN_STATE;
   to.at = xg_program_value_at(XG_PROGRAM_IT, map, slot) * 4u;
   xg_program_copy(XG_PROGRAM_IT, to, from, xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE));
 }
+#endif
 /* What a map that has its values by queue adds to a slot. */
 XG_FN u32 xg_program_queue_slots(XG_PROGRAM_MACHINE_READ, u32 map) {
   return m.queue < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_QUEUES)
@@ -36,6 +41,7 @@ XG_FN u32 xg_program_queue_slots(XG_PROGRAM_MACHINE_READ, u32 map) {
              : 0u;
 }
 
+#ifndef XG_PROGRAM_KNOWN_MAPS
 /* A key that is a number, and one that stands at a place. */
 XG_FN xg_program_key xg_program_number_key(u32 number) {
   xg_program_key key;
@@ -54,6 +60,7 @@ XG_FN xg_program_key xg_program_key_of(XG_PROGRAM_MACHINE_READ, u32 map, xg_prog
   key.first = xg_program_low(xg_program_read(XG_PROGRAM_IT, place, key.bytes < 4u ? key.bytes : 4u));
   return key;
 }
+#endif
 XG_FN u32 xg_program_longest(XG_IN(xg_program_key) key) { return (key.bytes - 4u) * 8u; }
 
 /* The longest prefix of a trie that the key begins with: its slot + 1, 0: there is none. */
@@ -98,6 +105,8 @@ XG_SELDOM u64 xg_program_get(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
   if (slot == 0u) return u64(0);
   return xg_program_value(XG_PROGRAM_IT, map, slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map));
 }
+
+#ifndef XG_PROGRAM_KNOWN_MAPS
 
 /* Of maps whose keys are indices: 0 or an error. */
 XG_FN u64 xg_program_put_index(XG_PROGRAM_MACHINE, u32 map, u32 type, u32 index, xg_program_place value,
@@ -192,5 +201,7 @@ XG_SELDOM u64 xg_program_drop(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
   m.state.v[at + 1u] = 0u;
   return before == 0u && type != XG_PROGRAM_DEVMAP ? xg_program_error(XG_PROGRAM_ENOENT) : u64(0);
 }
+
+#endif
 
 #endif

@@ -84,7 +84,11 @@
 
 /* What a key is read by. */
 XG_RECORD(xg_program_key) {
+#ifdef XG_PROGRAM_KNOWN_MAPS
+  const u32* words; /* what is missing of the last one is 0 */
+#else
   xg_program_place place;
+#endif
   u32 bytes;
   u32 first;     /* its first word: an index, or a prefix's length in bits */
   u32 is_prefix; /* not 0: of a trie; so many bits behind the first word count */
@@ -119,10 +123,15 @@ XG_FN u32 xg_program_key_word(XG_PROGRAM_MACHINE_READ, XG_IN(xg_program_key) key
   if (index == 0u) return key.first;
   const u32 mask = xg_program_key_mask(key, index);
   if (mask == 0u) return 0u;
+#ifdef XG_PROGRAM_KNOWN_MAPS
+  (void)m;
+  return key.words[index] & mask;
+#else
   xg_program_place at = key.place;
   at.at += index * 4u;
   const u32 left = key.bytes - index * 4u;
   return xg_program_low(xg_program_read(XG_PROGRAM_IT, at, left < 4u ? left : 4u)) & mask;
+#endif
 }
 /* Words of a key that count. */
 XG_FN u32 xg_program_key_words(XG_IN(xg_program_key) key) {
@@ -201,6 +210,8 @@ XG_FN void xg_program_link_newest(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
     m.state.v[xg_program_element(XG_PROGRAM_IT, map, newest - 1u) + XG_PROGRAM_NEWER] = slot + 1u;
   m.state.v[header + XG_PROGRAM_NEWEST] = slot + 1u;
 }
+
+#ifndef XG_PROGRAM_KNOWN_MAPS
 
 /* A trie has one more prefix of that length, or one less. */
 XG_FN void xg_program_count_length(XG_PROGRAM_MACHINE, u32 map, u32 length, bool more) {
@@ -373,5 +384,7 @@ XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) k
   }
   return slot + 1u;
 }
+
+#endif
 
 #endif

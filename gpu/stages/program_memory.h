@@ -51,9 +51,16 @@ XG_RECORD(xg_program_place) { u32 memory, at; };
 #define XG_PROGRAM_VALUES_READ_ONLY 1u /* for programs: neither stores nor updates */
 #define XG_PROGRAM_NOT_FOR_UPDATES 2u  /* programs do not update it and do not delete from it */
 
+#ifdef XG_PROGRAM_KNOWN_MAPS
+/* Of a program that is translated they are numbers in its text. */
+XG_FN u32 xg_program_map_word(const xg_program_machine&, u32 map, u32 word) {
+  return xg_program_known_maps[map * XG_PROGRAM_MAP_WORDS + word];
+}
+#else
 XG_FN u32 xg_program_map_word(XG_PROGRAM_MACHINE_READ, u32 map, u32 word) {
   return m.tables.v[m.tables.v[XG_PROGRAM_TABLE_RECORDS] + map * XG_PROGRAM_MAP_WORDS + word];
 }
+#endif
 
 /* A value's number among all maps': which map has it. False: none. */
 XG_FN bool xg_program_map_of(XG_PROGRAM_MACHINE_READ, u32 value, XG_INOUT(u32) map, XG_INOUT(u32) slot) {

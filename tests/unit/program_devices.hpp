@@ -67,7 +67,15 @@ class Device {
     m.egress = packet.egress_ifindex;
     m.most_steps = static_cast<u32>(packet.most_steps);
     m.keeps_packet = packet.is_kept ? 1 : 0;
-    xg_program_run(m, program);
+    if (translated == nullptr) {
+      xg_program_run(m, program);
+    } else {
+      // What says which bytes of the packet came as they are is the interpreter's.
+      m.first = m.meta;
+      m.last = m.end;
+      std::ranges::fill(m.line_of, 0u);
+      translated(m);
+    }
     ProgramAnswer answer;
     answer.fault = static_cast<ProgramFault>(m.fault);
     answer.action = m.fault == 0 ? static_cast<u32>(m.r[0]) : 0;
@@ -92,6 +100,8 @@ class Device {
   DeviceState state() { return {code_.tables, code_.state}; }
   Image& code() { return code_; }
   xg_program_machine& machine() { return *machine_; }
+  // Of the only program: runs in the interpreter's place, and does not say how many steps it took.
+  void (*translated)(xg_program_machine&) = nullptr;
 
  private:
   Image code_;
@@ -172,7 +182,7 @@ class DeviceTwins {
     };
     compare("fault", static_cast<u32>(answer_.fault), static_cast<u32>(expected_.fault));
     compare("action", answer_.action, expected_.action);
-    if (expected_.fault == ProgramFault::none) compare("steps", answer_.steps, expected_.steps);
+    if (expected_.fault == ProgramFault::none && device_->translated == nullptr) compare("steps", answer_.steps, expected_.steps);
     if (answer_.packet != expected_.packet)
       text += fmt::format("packet: {:02x} for {:02x}\n", fmt::join(answer_.packet, ""),
                           fmt::join(expected_.packet, ""));

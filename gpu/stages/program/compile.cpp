@@ -6,6 +6,7 @@
 #include "gpu/program_code.hpp"
 #include "gpu/program_counts.hpp"
 #include "gpu/program_state.hpp"
+#include "gpu/program_translation.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/program/device.h"
 
@@ -186,6 +187,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   for (const u64 half : layout_of(stage, to.hash_key)) append64(image, half);
   image.insert(image.end(), {state, has_table ? static_cast<u32>(made->state.size()) : 0, code, tables, state,
                              stage.steps, counts ? 1u : 0u});
+  append64(image, programs::name_of(made->code, made->tables));
   to.points(at + XG_BODY_FIRST);
   to.points(at + XG_PROGRAM_BODY_CODE, 3);
   return Placed{.body = at, .entries = has_table ? XG_WAYS : 0, .own = at + XG_BODY_FIRST};

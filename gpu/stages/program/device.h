@@ -4,7 +4,8 @@
  * gpu/stages/program_code.h).
  *
  * On GPUs the interpreter is in kernels of its own (XG_WITH_PROGRAMS), which pipelines without a program
- * never meet: it takes memory of each thread. Those of Vulkan are apart from the stages
+ * never meet: it takes memory of each thread. Where they are linked (XG_PROGRAMS_LINKED), what runs a program is
+ * no part of them (gpu/stages/program_units.h). Those of Vulkan are apart from the stages
  * (gpu/stages/program/program.comp), and these are told of outcomes (XG_PROGRAMS_HAVE_RUN).
  */
 #ifndef XDPGPU_STAGES_PROGRAM_DEVICE_H
@@ -15,7 +16,9 @@
 #if !defined(XG_GLSL) && !defined(__CUDACC__)
 #define XG_WITH_PROGRAMS 1
 #endif
-#ifdef XG_WITH_PROGRAMS
+#ifdef XG_PROGRAMS_LINKED
+#include "gpu/stages/program_units.h"
+#elif defined(XG_WITH_PROGRAMS)
 #include "gpu/stages/program_code.h"
 #endif
 
@@ -27,7 +30,8 @@
 #define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
 #define XG_PROGRAM_BODY_STEPS XG_BODY_STEPS
 #define XG_PROGRAM_BODY_COUNTS 20u /* with a table: not 0: its program only counts there */
-#define XG_PROGRAM_BODY_WORDS 21u
+#define XG_PROGRAM_BODY_NAME 21u   /* two: gpu::programs::name_of its code */
+#define XG_PROGRAM_BODY_WORDS 23u
 
 /* What comes of a packet, counted at XG_TABLE_OWN + it. Of those that are dropped, as the settings say, it is
  * the verdict's rule, too. */
@@ -104,7 +108,12 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame
   m.end = XG_PROGRAM_HEADROOM + bytes;
   m.most_steps = b.image.v[body + XG_PROGRAM_BODY_STEPS];
   m.keeps_packet = 1u;
+#ifdef XG_PROGRAMS_LINKED
+  xg_program_run_there(m, xg_word_pair(b.image.v[body + XG_PROGRAM_BODY_NAME],
+                                       b.image.v[body + XG_PROGRAM_BODY_NAME + 1u]));
+#else
   xg_program_run(XG_PROGRAM_IT, 0u);
+#endif
   return xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
 }
 

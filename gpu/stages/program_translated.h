@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/program_translated.h: what the text of a translated program is made of
+ * (gpu/program_translation.hpp). Each of these does for one kind of memory what gpu/stages/program_memory.h does
+ * for all: where it cannot, it says so, and the text hands the packet over to the interpreter. So nothing here
+ * ends a program.
+ *
+ * The text defines xg_program_known_maps first: the maps' records, one behind the other.
+ */
+#ifndef XDPGPU_STAGES_PROGRAM_TRANSLATED_H
+#define XDPGPU_STAGES_PROGRAM_TRANSLATED_H
+
+#define XG_PROGRAM_KNOWN_MAPS
+#include "gpu/stages/program_map_calls.h"
+#include "gpu/stages/program_units.h"
+
+/* `bytes` of a size known to the compiler: 1, 2, 4 or 8. */
+
+/* The stack of one function: an array of the text's own, which the compiler keeps in registers where all
+ * places are known to it. `from`: the array's byte at which the function's `own` bytes begin. */
+XG_FN bool xg_translated_in_stack(u64 address, u32 function, u32 own, u32 bytes) {
+  const u32 offset = xg_program_low(address);
+  return u32(address >> 32) == XG_PROGRAM_STACKS + function && offset >= XG_PROGRAM_STACK - own &&
+         offset <= XG_PROGRAM_STACK && bytes <= XG_PROGRAM_STACK - offset;
+}
+XG_FN u32 xg_translated_stack_at(u64 address, u32 from, u32 own) {
+  return xg_program_low(address) - (XG_PROGRAM_STACK - own) + from;
+}
+XG_FN u64 xg_translated_stack_get(const u32* stack, u32 at, u32 bytes) {
+  const u32 i = at >> 2, shift = (at & 3u) * 8u;
+  if (bytes <= 4u) {
+    if (shift + bytes * 8u <= 32u) return xg_program_cut(u64(stack[i] >> shift), bytes * 8u);
+    return xg_program_cut(((u64(stack[i + 1u]) << 32) | u64(stack[i])) >> shift, bytes * 8u);
+  }
+  const u64 low = (u64(stack[i + 1u]) << 32) | u64(stack[i]);
+  return shift == 0u ? low : (low >> shift) | (u64(stack[i + 2u]) << (64u - shift));
+}
+XG_FN u32 xg_translated_put(u32 word, u32 mask, u32 value) { return (word & ~mask) | (value & mask); }
+XG_FN void xg_translated_stack_set(u32* stack, u32 at, u32 bytes, u64 value) {
+  const u32 i = at >> 2, shift = (at & 3u) * 8u;
+  if (bytes <= 4u && shift + bytes * 8u <= 32u) {
+    const u32 mask = xg_program_low(xg_program_cut(~u64(0), bytes * 8u)) << shift;
+    stack[i] = xg_translated_put(stack[i], mask, xg_program_low(value) << shift);
+    return;
+  }
+  const u64 mask = xg_program_cut(~u64(0), bytes * 8u), puts = value & mask;
+  stack[i] = xg_translated_put(stack[i], xg_program_low(mask << shift), xg_program_low(puts << shift));
+  stack[i + 1u] =
+      xg_translated_put(stack[i + 1u], u32((mask << shift) >> 32), u32((puts << shift) >> 32));
+  if (shift + bytes * 8u > 64u)
+    stack[i + 2u] = xg_translated_put(stack[i + 2u], xg_program_low(mask >> (64u - shift)),
+                                      xg_program_low(puts >> (64u - shift)));
+}
+
+/* A packet that nobody has written to: bytes [first, first + room) of the address space. `from`: the first byte's
+ * place in the frame, frame_bias and all. No word is touched that has none of the bytes. */
+XG_FN bool xg_translated_in_packet(u64 address, u64 first, u64 room, u32 bytes) {
+  const u64 offset = address - first;
+  return offset <= room && u64(bytes) <= room - offset;
+}
+XG_FN u64 xg_translated_packet_get(xg_words frame, u32 from, u32 bytes) {
+  const u32 i = from >> 2, shift = (from & 3u) * 8u;
+  if (bytes == 1u) return u64((frame.v[i] >> shift) & 0xffu);
+  if (bytes == 2u) {
+    u32 word = frame.v[i] >> shift;
+    if (shift == 24u) word |= frame.v[i + 1u] << 8;
+    return u64(word & 0xffffu);
+  }
+  if (bytes == 4u) return u64(XG_UNALIGNED(frame, i, from & 3u));
+  return (u64(XG_UNALIGNED(frame, i + 1u, from & 3u)) << 32) | u64(XG_UNALIGNED(frame, i, from & 3u));
+}
+/* Of 1 to 4 bytes, of a key's last word. */
+XG_FN u32 xg_translated_packet_word(xg_words frame, u32 from, u32 bytes) {
+  if (bytes == 3u)
+    return xg_program_low(xg_translated_packet_get(frame, from, 2u)) |
+           (xg_program_low(xg_translated_packet_get(frame, from + 2u, 1u)) << 16);
+  return xg_program_low(xg_translated_packet_get(frame, from, bytes));
+}
+
+/* A map's values. */
+XG_FN bool xg_translated_in_value(XG_PROGRAM_MACHINE_READ, u64 address, u32 map, u32 bytes) {
+  const u32 slot = u32(address >> 32) -
+                   (XG_PROGRAM_VALUES + xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FIRST));
+  const u32 size = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE);
+  const u32 offset = xg_program_low(address);
+  return u32(address >> 32) >= XG_PROGRAM_VALUES &&
+         slot < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS) *
+                    xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_QUEUES) &&
+         offset <= size && bytes <= size - offset;
+}
+/* The byte of the maps' memory. */
+XG_FN u32 xg_translated_value_at(XG_PROGRAM_MACHINE_READ, u64 address, u32 map) {
+  const u32 slot = u32(address >> 32) -
+                   (XG_PROGRAM_VALUES + xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FIRST));
+  return xg_program_value_at(XG_PROGRAM_IT, map, slot) * 4u + xg_program_low(address);
+}
+XG_FN u64 xg_translated_state_get(xg_state state, u32 at, u32 bytes) {
+  const u32 i = at >> 2, shift = (at & 3u) * 8u;
+  const u64 first = u64(XG_LOOK(state, i));
+  if (bytes <= 4u && shift + bytes * 8u <= 32u) return xg_program_cut(first >> shift, bytes * 8u);
+  const u64 low = (u64(XG_LOOK(state, i + 1u)) << 32) | first;
+  if (shift + bytes * 8u <= 64u) return xg_program_cut(low >> shift, bytes * 8u);
+  return xg_program_cut((low >> shift) | (u64(XG_LOOK(state, i + 2u)) << (64u - shift)), bytes * 8u);
+}
+/* Whether the next one can be used. */
+XG_FN bool xg_translated_is_aligned(u32 at, u32 bytes) {
+  return bytes <= 4u ? (at & 3u) + bytes <= 4u : (at & 3u) == 0u;
+}
+XG_FN void xg_translated_state_set(xg_state state, u32 at, u32 bytes, u64 value) {
+  const u32 i = at >> 2, shift = (at & 3u) * 8u;
+  if (bytes == 8u) {
+    state.v[i] = xg_program_low(value);
+    state.v[i + 1u] = u32(value >> 32);
+  } else if (bytes == 4u) {
+    state.v[i] = xg_program_low(value);
+  } else {
+    const u32 mask = xg_program_low(xg_program_cut(~u64(0), bytes * 8u)) << shift;
+    state.v[i] = xg_translated_put(state.v[i], mask, xg_program_low(value) << shift);
+  }
+}
+/* Of 4 or 8 bytes, as xg_program_add_to() does it. */
+XG_FN void xg_translated_add(xg_state state, u32 at, u32 bytes, u64 by) {
+  const u32 i = at >> 2;
+  if (bytes == 8u) {
+    XG_ADD64(state, i, by);
+  } else {
+    XG_ADD(state, i, xg_program_low(by));
+  }
+}
+
+/* What the context says, of four bytes. Sums, so that the compiler sees what is the same in two of them. */
+XG_FN u64 xg_translated_packet_pointer(u32 at) { return (u64(XG_PROGRAM_PACKET) << 32) + u64(at); }
+XG_FN bool xg_translated_in_context(u64 address) {
+  return u32(address >> 32) == XG_PROGRAM_CONTEXT && xg_program_low(address) <= 20u &&
+         (xg_program_low(address) & 3u) == 0u;
+}
+XG_FN u64 xg_translated_context_get(XG_PROGRAM_MACHINE_READ, u64 address) {
+  const u32 offset = xg_program_low(address);
+  if (offset == 0u) return xg_translated_packet_pointer(m.data);
+  if (offset == 4u) return xg_translated_packet_pointer(m.end);
+  if (offset == 8u) return xg_translated_packet_pointer(m.meta);
+  if (offset == 12u) return u64(m.ingress);
+  return offset == 16u ? u64(m.queue) : u64(m.egress);
+}
+
+/* What a map has under a key of which `words` are given. */
+XG_FN u64 xg_translated_look_up(xg_program_machine& m, u32 map, const u32* words) {
+  xg_program_key key;
+  key.words = words;
+  key.bytes = xg_program_map_word(m, map, XG_PROGRAM_MAP_KEY);
+  key.first = words[0];
+  key.is_prefix = xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_TRIE ? 1u : 0u;
+  return xg_program_get(m, map, key);
+}
+
+#endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+//
+// Programs that are translated (gpu/program_translation.hpp), compiled by the compiler of the tests and run on the
+// CPU: they answer what the reference answers, and seldom ask the interpreter.
+#include "gpu/program_translation.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/kernel/programs/counting.hpp"
+#include "tests/unit/program_devices.hpp"
+
+namespace xdpgpu::gpu::programs {
+namespace {
+
+using namespace test;  // NOLINT: the assembler's words
+
+using Run = void (*)(xg_program_machine&);
+
+// Texts of programs that have the same maps, as one library.
+class Library {
+ public:
+  Library() {
+    char name[] = "/tmp/xdpgpu-translations-XXXXXX";
+    folder_ = mkdtemp(name);
+    text_ = "#include <cstdint>\n";
+  }
+  ~Library() {
+    if (library_ != nullptr) dlclose(library_);
+    std::filesystem::remove_all(folder_);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  // Its number.
+  u32 add(const Image& image) {
+    const Decoded decoded{image.code, image.tables};
+    const auto text = translated(decoded);
+    if (!text) throw std::logic_error(text.error());
+    // Behind the headers, which are there once.
+    constexpr std::string_view kLast = "#include \"gpu/stages/program_translated.h\"\n";
+    const std::size_t at = text->find(kLast) + kLast.size();
+    if (names_.empty()) text_ += text->substr(0, at);
+    text_ += fmt::format("#undef XG_LEAVE\n#undef XG_FORGET\nnamespace p{} {{\n{}}}\n", names_.size(), text->substr(at));
+    names_.push_back(fmt::format("xg_program_{:016x}", name_of(image.code, image.tables)));
+    return static_cast<u32>(names_.size() - 1);
+  }
+  void compile() {
+    std::ofstream(folder_ / "programs.cpp") << text_;
+    std::ofstream(folder_ / "interpreter.cpp") << R"(#include "gpu/stages/program_code.h"
+#include "gpu/stages/program_units.h"
+unsigned xg_interpreted = 0;
+XG_UNIT void xg_program_interpret(xg_program_machine& m) { xg_interpreted++; xg_program_run(m, 0u); }
+XG_UNIT void xg_program_prepare(xg_program_machine& m) { xg_interpreted++; xg_program_start(m, 0u); }
+XG_UNIT void xg_program_go_on(xg_program_machine& m) { xg_program_finish(m); }
+)";
+    const std::string command = fmt::format(
+        "cd {} && {} -std=c++20 -O1 -fPIC -shared -I{} programs.cpp interpreter.cpp -o programs.so 2> log", folder_.string(),
+        XG_CXX, XG_SOURCE_FOLDER);
+    if (std::system(command.c_str()) != 0) {
+      std::ifstream log(folder_ / "log");
+      throw std::logic_error(std::string(std::istreambuf_iterator<char>(log), {}));
+    }
+    library_ = dlopen((folder_ / "programs.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) throw std::logic_error(dlerror());
+    interpreted_ = static_cast<unsigned*>(dlsym(library_, "xg_interpreted"));
+  }
+  Run run(u32 number) const { return reinterpret_cast<Run>(dlsym(library_, names_[number].c_str())); }
+  // Runs that the interpreter took over.
+  u32 interpreted() const { return *interpreted_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::string text_;
+  std::vector<std::string> names_;
+  void* library_ = nullptr;
+  const unsigned* interpreted_ = nullptr;
+};
+
+// Each program by itself, with maps of its own.
+struct OfOne {
+  std::unique_ptr<DeviceTwins> twins;
+  Code code;
+  u32 number = 0;
+};
+
+TEST(ProgramTranslation, AnswersAreTheReferences) {
+  const RandomKind kind{};
+  const std::vector<Map> maps = random_maps(kind);
+  for (u32 batch = 0; batch < 3; ++batch) {
+    Library library;
+    std::vector<OfOne> all;
+    for (u32 seed = batch * 40; seed < batch * 40 + 40; ++seed) {
+      dataplane::Random random(seed);
+      OfOne one{.twins = std::make_unique<DeviceTwins>(maps), .code = random_program(random, kind)};
+      one.twins->add(one.code);
+      one.number = library.add(one.twins->device().code());
+      all.push_back(std::move(one));
+    }
+    library.compile();
+    u32 runs = 0;
+    for (OfOne& one : all) {
+      dataplane::Random random(one.number);
+      one.twins->device().translated = library.run(one.number);
+      for (u32 i = 0; i < 12; ++i, ++runs) {
+        ProgramPacket packet = random_packet(random, kQueues);
+        if (random() % 4 == 0) packet.most_steps = 1 + random() % 80;
+        ASSERT_EQ(one.twins->run(0, packet, true, random() % 9), "") << "batch " << batch << ", " << one.number << "\n"
+                                                                     << test::text_of(one.code);
+      }
+    }
+    RecordProperty("interpreted", static_cast<int>(library.interpreted()));
+    std::printf("%u of %u runs were interpreted\n", library.interpreted(), runs);
+  }
+}
+
+TEST(ProgramTranslation, CountsAreTheReferences) {
+  dataplane::Random random(5);
+  const auto below = [&](u32 n) { return random() % n; };
+  const std::vector<Map> maps = counted_maps();
+  Library library;
+  struct One {
+    Program program;
+    Image image;
+    u32 number;
+  };
+  std::vector<One> all;
+  for (u32 i = 0; i < 40; ++i) {
+    Program program = program_of(counting_program(below), maps);
+    const Taken how = how_taken(program);
+    ASSERT_EQ(how.how, Taking::counting);
+    Image image = programs::image_of(std::span(&program, 1), {.queues = 1, .key = kKey, .counts = &how.counts}).value();
+    const u32 number = library.add(image);
+    all.push_back({std::move(program), std::move(image), number});
+  }
+  library.compile();
+  u32 runs = 0;
+  for (One& one : all) {
+    Device device(one.image);
+    device.translated = library.run(one.number);
+    reference::ProgramMaps expected_maps(maps);
+    DeviceState state = device.state();
+    for (u32 map = 0; map < maps.size(); ++map)
+      for (u8 key = 0; key < 3; ++key) {
+        const Bytes value = counted_value(below, maps[map]);
+        EXPECT_EQ(state.update(map, {{key, 0, 0, 0}}, value), 0);
+        EXPECT_EQ(expected_maps[map].update({{key, 0, 0, 0}}, value, 0, 0), 0);
+      }
+    reference::ProgramSet set(expected_maps);
+    set.add(one.program.instructions);
+    for (u32 i = 0; i < 40; ++i, ++runs) {
+      ProgramPacket packet = random_packet(random, 1);
+      packet.metadata.clear();
+      packet.queue = 0;
+      packet.is_kept = true;
+      const ProgramAnswer expected = set.run(0, packet), answer = device.run(0, packet, random() % 9);
+      ASSERT_EQ(answer.fault, expected.fault) << test::text_of(one.program.instructions);
+      ASSERT_EQ(answer.action, expected.action) << test::text_of(one.program.instructions);
+    }
+    for (u32 map = 0; map < maps.size(); ++map)
+      ASSERT_EQ(contents_of(device.state(), map, maps[map]), contents_of(expected_maps[map]))
+          << maps[map].name << "\n"
+          << test::text_of(one.program.instructions);
+  }
+  EXPECT_EQ(library.interpreted(), 0u) << runs;
+}
+
+// What a program that no verifier has seen does is the same.
+TEST(ProgramTranslation, AnyBytesAreAProgram) {
+  dataplane::Random random(10);
+  const u8 opcodes[]{0x05, 0x06, 0x07, 0x0f, 0x15, 0x18, 0x1d, 0x25, 0x2f, 0x3f, 0x61, 0x62,
+                     0x63, 0x69, 0x6a, 0x6b, 0x71, 0x72, 0x73, 0x79, 0x7a, 0x7b, 0x81, 0x85,
+                     0x85, 0x91, 0x9f, 0xb7, 0xbf, 0xbf, 0xc3, 0xdb, 0xd7, 0xdc, 0x95};
+  const std::vector<Map> maps{map_of("one", BPF_MAP_TYPE_ARRAY, 4, 16, 1)};
+  Library library;
+  std::vector<OfOne> all;
+  while (all.size() < 300) {
+    Code code;
+    const u32 count = 2 + random() % 8;
+    for (u32 i = 0; i < count; ++i)
+      code.push_back(
+          {.opcode = random() % 16 == 0 ? static_cast<u8>(random()) : opcodes[random() % std::size(opcodes)],
+           .destination = static_cast<u8>(random() % 10),
+           .source = static_cast<u8>(random() % 2 == 0 ? 0 : random() % 11),
+           .offset = static_cast<std::int16_t>(random() % 2 == 0 ? 0 : random() % 16 - 8),
+           .immediate = static_cast<std::int32_t>(random() % 2 == 0 ? 0 : random() % 70)});
+    code.push_back(leave());
+    if (!image_of(program_of(code, maps))) continue;
+    OfOne one{.twins = std::make_unique<DeviceTwins>(maps), .code = code};
+    one.twins->add(code);
+    one.number = library.add(one.twins->device().code());
+    all.push_back(std::move(one));
+  }
+  library.compile();
+  for (OfOne& one : all) {
+    one.twins->device().translated = library.run(one.number);
+    for (u32 i = 0; i < 3; ++i)
+      ASSERT_EQ(one.twins->run(0, random_packet(random, kQueues)), "") << test::text_of(one.code);
+  }
+}
+
+}  // namespace
+}  // namespace xdpgpu::gpu::programs
