@@ -89,8 +89,8 @@ Operation operation_at(std::span<const u32> code, u32 at) {
 }
 
 bool ends_block(u32 operation) {
-  return (operation >= XG_PROGRAM_JEQ && operation <= XG_PROGRAM_JA) || operation == XG_PROGRAM_CALL ||
-         operation == XG_PROGRAM_EXIT || operation >= XG_PROGRAM_LOOK_UP;
+  return (operation >= XG_PROGRAM_JEQ && operation <= XG_PROGRAM_JA) || operation == XG_PROGRAM_ATOMIC ||
+         operation == XG_PROGRAM_CALL || operation == XG_PROGRAM_EXIT || operation >= XG_PROGRAM_LOOK_UP;
 }
 
 void follow(const Operation& one, u32 stack, bool keeps_order, Kinds& kinds) {

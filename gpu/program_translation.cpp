@@ -51,11 +51,25 @@ std::string wrong_words(const Decoded& program) {
 std::string number(u64 value) { return fmt::format("u64({:#x}ull)", value); }
 std::string reg(u32 number) { return number == 10 ? std::string("XG_R10") : fmt::format("r{}", number); }
 
+// What the interpreter does for a text, which goes on behind it.
+bool is_asked(u32 operation) {
+  return operation == XG_PROGRAM_ATOMIC || operation == XG_PROGRAM_UPDATE || operation == XG_PROGRAM_ERASE ||
+         operation == XG_PROGRAM_CSUM_DIFF || operation == XG_PROGRAM_REDIRECT || operation == XG_PROGRAM_REDIRECT_MAP;
+}
+// Whether how many steps it comes to is in the instructions alone.
+bool counts_itself(const std::vector<u32>& code) {
+  for (u32 at = 0; at < code.size() / 4; ++at)
+    if (const u32 operation = operation_at(code, at).operation;
+        is_asked(operation) && operation != XG_PROGRAM_ATOMIC)
+      return false;
+  return !goes_round(code);
+}
+
 // The text of one program.
 class Translator {
  public:
   Translator(const Decoded& program, std::string name)
-      : program_(program), name_(std::move(name)), loops_(goes_round(program.code)) {
+      : program_(program), name_(std::move(name)), counts_steps_(!counts_itself(program.code)) {
     for (u32 map = 0; map < maps(); ++map)
       keeps_order_ = keeps_order_ && map_word(map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_LRU_HASH;
   }
@@ -114,7 +128,8 @@ class Translator {
     if (written_ > kMostInstructions)
       return Failure(fmt::format("with each function at each place that calls it, it has more than {} instructions",
                                  kMostInstructions));
-    line("#define XG_R10 {}", number(xg_program_pointer(XG_PROGRAM_STACKS + stack, XG_PROGRAM_STACK)));
+    line("#define XG_R10 {}", stack_end());
+    define_calls();
     for (u32 word = own.from / 4; word < (own.from + own.bytes) / 4; ++word) line("s[{}] = 0u;", word);
     line("goto {};", label(own.start));
     Kinds kinds;
@@ -153,7 +168,7 @@ class Translator {
     }
     line("{}:", label(at_));
     // What does not loop takes each instruction of the text once at most: whole() asks for so many steps.
-    if (!loops_) return;
+    if (!counts_steps_) return;
     // All of a block's steps are counted at its beginning. The interpreter says which one is too many.
     line("steps += {}u;", left_);
     line("if (steps > most) {};", leave());
@@ -162,19 +177,25 @@ class Translator {
   // The rest of this function's runs, in the interpreter.
   void add_leaving() {
     line("leave{}:", frame().run);
-    line("xg_program_prepare(m);");
-    line("m.frames = {}u;", chain_.size());
-    for (std::size_t i = 1; i < chain_.size(); ++i) {
-      line("m.return_to[{}] = {}u;", i, chain_[i].return_to);
-      line("m.loop_turns[{0}] = m.loop_context[{0}] = u64(0);", i);
-      line("m.stack_from[{}] = {}u;", i, chain_[i].from);
-      line("m.stack_bytes[{}] = {}u;", i, chain_[i].bytes);
-      for (u32 saved = 0; saved < 4; ++saved)
-        line("m.saved[{}] = s{}_{};", i * 4 + saved, i, saved + 6);
-    }
-    line("m.r[10] = XG_R10;");
-    line("for (i = 0u; i < {}u; i++) m.stack[i] = s[i];", (frame().from + frame().bytes) / 4);
+    line("XG_BEGIN");
+    line("XG_CALLS_{}", frame().run);
     line("goto leave;");
+  }
+  // The machine's calls are those of this function.
+  void define_calls() {
+    std::string text = fmt::format("m.frames = {}u;", chain_.size());
+    for (std::size_t i = 1; i < chain_.size(); ++i) {
+      text += fmt::format(" m.return_to[{0}] = {1}u; m.loop_turns[{0}] = m.loop_context[{0}] = u64(0);", i,
+                          chain_[i].return_to);
+      text += fmt::format(" m.stack_from[{0}] = {1}u; m.stack_bytes[{0}] = {2}u;", i, chain_[i].from, chain_[i].bytes);
+      for (u32 saved = 0; saved < 4; ++saved)
+        text += fmt::format(" m.saved[{}] = s{}_{};", i * 4 + saved, i, saved + 6);
+    }
+    line("#define XG_CALLS_{} {} m.r[10] = {}; for (i = 0u; i < {}u; i++) m.stack[i] = s[i];", frame().run, text,
+         stack_end(), (frame().from + frame().bytes) / 4);
+  }
+  std::string stack_end() const {
+    return number(xg_program_pointer(XG_PROGRAM_STACKS + depth(), XG_PROGRAM_STACK));
   }
 
   tl::expected<void, std::string> add(const Operation& one, Kinds& kinds) {
@@ -205,10 +226,19 @@ class Translator {
                               : one.operation == XG_PROGRAM_RANDOM ? "random"
                                                                    : "queue");
       line("XG_FORGET;");
+    } else if (is_asked(one.operation)) {
+      add_asking();
     } else {
       line("{};", leave());
     }
     return {};
+  }
+
+  // Whatever it does to maps and to the machine stays there. What writes to the packet is not asked for, but
+  // nobody has looked where an atomic operation goes.
+  void add_asking() {
+    asks_ = true;
+    line("XG_ASK({}u, XG_CALLS_{})", at_, frame().run);
   }
 
   void add_arithmetic(const Operation& one) {
@@ -365,7 +395,7 @@ class Translator {
     chain_.pop_back();
     at_ = at;
     left_ = left;
-    line("#define XG_R10 {}", programs::number(xg_program_pointer(XG_PROGRAM_STACKS + depth(), XG_PROGRAM_STACK)));
+    line("#define XG_R10 {}", stack_end());
     line("back{}:", run);
     for (u32 i = 6; i < 10; ++i) line("r{} = s{}_{};", i, number, i);
     line("XG_FORGET;");
@@ -396,7 +426,7 @@ class Translator {
     std::string arguments = "m";
     for (u32 i = 0; i < words; ++i) arguments += fmt::format(", k{}", i);
     line("r0 = look_up_{}({});", map.number, arguments);
-    if (loops_ && bytes >= 8) line("steps += {}u;", bytes / 8);
+    if (counts_steps_ && bytes >= 8) line("steps += {}u;", bytes / 8);
     written_ += bytes / 8;
     line("XG_FORGET;");
   }
@@ -431,13 +461,28 @@ class Translator {
           times > kMostInlined ? "XG_SELDOM" : "XG_FN", map, parameters, given, map);
     }
     text += fmt::format("#define XG_LEAVE(instruction, left, where) {{ at = instruction; {}goto where; }}\n",
-                        loops_ ? "steps -= left; " : "");
+                        counts_steps_ ? "steps -= left; " : "");
     text += "#define XG_FORGET r1 = r2 = r3 = r4 = r5 = u64(0)\n";
+    std::string given, taken;
+    for (u32 i = 0; i < 10; ++i) {
+      given += fmt::format(" m.r[{0}] = r{0};", i);
+      taken += fmt::format(" r{0} = m.r[{0}];", i);
+    }
+    for (u32 i = 0; i < counts_; ++i) given += fmt::format(" m.counted[{0}] = c{0};", i);
+    text += "#define XG_BEGIN if (!begun) { xg_program_prepare(m); begun = true; }\n";
+    text += fmt::format("#define XG_GIVE{} m.steps = steps; m.next = at;\n", given);
+    // Behind a store to the packet its bytes are the machine's.
+    if (asks_)
+      text += fmt::format(
+          "#define XG_ASK(instruction, calls) {{ at = instruction; XG_BEGIN calls XG_GIVE xg_program_one(m); "
+          "if (m.fault != 0u || m.lines_used != 0u) return xg_program_go_on(m);{} steps = m.steps; "
+          "for (i = 0u; i < {}u; i++) s[i] = m.stack[i]; }}\n",
+          taken, stack_words_);
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m) {{\n", name_);
     text += "  const u32 most = m.most_steps, bias = m.frame_bias;\n"
             "  const u64 first = xg_translated_packet_pointer(m.meta), room = u64(m.end) - u64(m.meta);\n"
             "  const xg_words frame = m.frame;\n  const xg_state state = m.state;\n"
-            "  u32 steps = 0u, at = 0u, i = 0u;\n  u64 a = u64(0), v = u64(0);\n"
+            "  bool begun = false;\n  u32 steps = 0u, at = 0u, i = 0u;\n  u64 a = u64(0), v = u64(0);\n"
             "  u64 r0 = u64(0), r2 = u64(0), r3 = u64(0), r4 = u64(0), r5 = u64(0);\n"
             "  u64 r6 = u64(0), r7 = u64(0), r8 = u64(0), r9 = u64(0);\n"
             "  u64 r1 = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);\n";
@@ -446,20 +491,22 @@ class Translator {
     for (u32 i = 0; i < key_words_; ++i) text += fmt::format("  u32 k{} = 0u;\n", i);
     for (u32 frame = 1; frame <= deepest_; ++frame)
       for (u32 i = 6; i < 10; ++i) text += fmt::format("  u64 s{}_{} = u64(0);\n", frame, i);
-    if (!loops_) text += fmt::format("  if (most < {}u) goto again;\n", written_);
+    if (!counts_steps_) text += fmt::format("  if (most < {}u) goto again;\n", written_);
     text += body_;
-    text += "again:\n  xg_program_interpret(m);\n  return;\nleave:\n";
-    for (u32 i = 0; i < 10; ++i) text += fmt::format("  m.r[{0}] = r{0};\n", i);
-    for (u32 i = 0; i < counts_; ++i) text += fmt::format("  m.counted[{0}] = c{0};\n", i);
-    text += "  m.steps = steps;\n  m.next = at;\n  xg_program_go_on(m);\n  return;\n";
-    text += "over:\n  m.r[0] = r0;\n  m.steps = steps;\n  m.fault = 0u;\n  m.redirect_to = 0u;\n}\n";
+    text += "again:\n  xg_program_interpret(m);\n  return;\n";
+    text += "leave:\n  XG_GIVE\n  xg_program_go_on(m);\n  return;\n";
+    text += "over:\n  m.r[0] = r0;\n  m.steps = steps;\n";
+    // What waits for the end of the run is given back.
+    text += asks_ ? "  if (begun) {\n    m.frames = 0u;\n    return xg_program_go_on(m);\n  }\n" : "";
+    text += "  m.fault = 0u;\n  m.redirect_to = 0u;\n}\n";
     return text;
   }
 
   const Decoded& program_;
   std::string name_;
-  bool loops_;               // some instruction may be reached again
+  bool counts_steps_;
   bool keeps_order_ = true;  // there is no LRU hash
+  bool asks_ = false;
   bool changed_ = false;     // some map may have been, where the text stands
   std::string body_;
   std::vector<Frame> chain_;

@@ -109,7 +109,8 @@ function(target_cuda_modules target)
       endforeach()
       continue()
     endif()
-    # Kernels that are linked to it have as many registers a thread at least.
+    # Of what is linked each function is compiled by itself, so that none may take more registers than the kernels with
+    # the fewest have (kernel.cu).
     set(linkable ${with_programs} -DXG_PROGRAMS_LINKED=1 -rdc=true)
     set(units)
     foreach(file IN ITEMS cuda/interpreter.cu cuda/interpreted.cu)
@@ -119,7 +120,11 @@ function(target_cuda_modules target)
     endforeach()
     foreach(file IN LISTS modules_programs)
       name_module(${file} _linkable)
-      compile_module(unit ${file} ${linkable})
+      set(registers)
+      if(file STREQUAL cuda/kernel.cu)
+        set(registers -maxrregcount=80)
+      endif()
+      compile_module(unit ${file} ${linkable} ${registers})
       name_module(${file} _programs)
       set(module ${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin)
       add_custom_command(

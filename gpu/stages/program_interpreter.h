@@ -10,6 +10,7 @@
 
 XG_UNIT void xg_program_interpret(xg_program_machine& m) { xg_program_run(m, 0u); }
 XG_UNIT void xg_program_prepare(xg_program_machine& m) { xg_program_start(m, 0u); }
+XG_UNIT void xg_program_one(xg_program_machine& m) { xg_program_step(m); }
 XG_UNIT void xg_program_go_on(xg_program_machine& m) { xg_program_finish(m); }
 
 #endif

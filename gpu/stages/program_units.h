@@ -22,9 +22,11 @@
  * code. The machine's first two groups are set before; `fault`, and R0 where that is 0, say what came of it. */
 XG_UNIT void xg_program_run_there(xg_program_machine& m, u64 name);
 
-/* The interpreter's: the whole; the machine at the program's beginning; the rest, from wherever it is. */
+/* The interpreter's: the whole; the machine at the program's beginning; one instruction, which is not counted; the
+ * rest, from wherever it is. */
 XG_UNIT void xg_program_interpret(xg_program_machine& m);
 XG_UNIT void xg_program_prepare(xg_program_machine& m);
+XG_UNIT void xg_program_one(xg_program_machine& m);
 XG_UNIT void xg_program_go_on(xg_program_machine& m);
 
 #endif

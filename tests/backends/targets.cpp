@@ -12,7 +12,8 @@ std::string Target::name() const {
          (drive == gpu::Drive::persistent  ? "_persistent"
           : drive == gpu::Drive::graph     ? "_graph"
           : drive == gpu::Drive::automatic ? "_auto"
-                                           : "");
+                                           : "") +
+         as;
 }
 
 std::vector<Target> all_targets() {
@@ -46,6 +47,7 @@ gpu::Result<std::unique_ptr<gpu::Device>> open_target(const Target& target, void
   if (auto registered = (*device)->register_frames(base, bytes, target.frames); !registered)
     return tl::unexpected(registered.error());
   if ((*device)->frames() != target.frames) return tl::unexpected("it did not take " + target.name());
+  if (target.made != nullptr) *device = target.made(*std::move(device));
   return device;
 }
 

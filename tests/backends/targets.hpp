@@ -19,6 +19,9 @@ struct Target {
   std::string kind;  // "cpu", "cuda", "vulkan": the kind's first usable device
   gpu::Frames frames = gpu::Frames::in_place;
   gpu::Drive drive = gpu::Drive::launched;
+  // What is opened as something else: what it is then, behind the name, and what makes it that.
+  const char* as = "";
+  std::unique_ptr<gpu::Device> (*made)(std::unique_ptr<gpu::Device>) = nullptr;
   std::string name() const;
   gpu::QueueOptions queue(u32 batch_capacity, u32 depth) const { return {batch_capacity, depth, drive}; }
 };

@@ -20,6 +20,7 @@
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
+#include "tests/backends/translating.hpp"
 #include "tests/kernel/programs/counting.hpp"
 #include "tests/kernel/programs/random.hpp"
 
@@ -525,6 +526,18 @@ TEST_P(Programs, VulkanRefusesSome) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Programs, testing::ValuesIn(all_targets()), target_name);
+
+// As programs run where CUDA devices are attached.
+std::vector<Target> translated_targets() {
+  std::vector<Target> targets = all_targets();
+  std::erase_if(targets, [](const Target& target) { return target.kind != "cuda"; });
+  for (Target& target : targets) {
+    target.as = "_translated";
+    target.made = translating;
+  }
+  return targets;
+}
+INSTANTIATE_TEST_SUITE_P(Translated, Programs, testing::ValuesIn(translated_targets()), target_name);
 
 // What a stage does not do is refused before any packet.
 TEST(ProgramStage, RefusesWhatItDoesNotDo) {

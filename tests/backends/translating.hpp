@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+//
+// tests/backends/translating.hpp: a CUDA device on which programs run as they do where they are attached:
+// translated, in this process.
+#pragma once
+
+#include <memory>
+
+#include "gpu/gpu.hpp"
+
+namespace xdpgpu::tests {
+
+// The same device, to which pipelines that run programs are loaded with these translated. load() fails where that
+// cannot be done.
+std::unique_ptr<gpu::Device> translating(std::unique_ptr<gpu::Device> device);
+
+}  // namespace xdpgpu::tests
