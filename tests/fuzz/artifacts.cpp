@@ -140,6 +140,15 @@ void read_code(Input input, std::string_view bytes) {
   if (read && *read && (*read)->modules.empty()) fail(input, "code without a module is taken");
 }
 
+// Programs that code is ordered for, as whoever makes it gets them.
+void read_translation(Input input, const std::string& bytes) {
+  const auto memory = compiler::SealedMemory::map(memory_of(bytes), compiler::kMostOrder).value();
+  const auto order = compiler::read_translation_order(memory);
+  if (!order) return;
+  const auto again = compiler::write_translation_order(order->programs, order->architecture);
+  if (!again || content(*again) != bytes) fail(input, "an order for code is not what was written");
+}
+
 void put_together(Input input, const Specimen& one, const std::string& bytes) {
   const auto read =
       compiler::read_answer(compiler::SealedMemory::map(memory_of(bytes), compiler::kMostAnswer).value());
@@ -188,14 +197,20 @@ std::vector<Bytes> seeds() {
 
 std::vector<Bytes> cases() {
   gpu::DeviceCode code{"code", 90, {std::vector<char>(100, 'a'), {}, std::vector<char>(7, 'b')}};
-  const std::string answer = content(compiler::write_code_answer(code).value());
-  Bytes whole{255};
-  whole.insert(whole.end(), answer.begin(), answer.end());
-  std::vector<Bytes> all{whole};
-  for (std::size_t i = 1; i < whole.size(); i++) {
-    all.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i));
+  const std::array<gpu::programs::Decoded, 2> programs{
+      {{{1, 2, 3, 4, 5, 6, 7, 8}, {9}}, {{10, 11, 12, 13}, {}}}};
+  std::vector<Bytes> all;
+  for (const auto& memory :
+       {compiler::write_code_answer(code).value(), compiler::write_translation_order(programs, 90).value()}) {
+    const std::string bytes = content(memory);
+    Bytes whole{255};
+    whole.insert(whole.end(), bytes.begin(), bytes.end());
     all.push_back(whole);
-    all.back()[i] ^= 0x81;
+    for (std::size_t i = 1; i < whole.size(); i++) {
+      all.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i));
+      all.push_back(whole);
+      all.back()[i] ^= 0x81;
+    }
   }
   return all;
 }
@@ -214,6 +229,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
     put_together(input, one, bytes);
     read_code(input, bytes);
+    read_translation(input, bytes);
     return 0;
   }
   std::string bytes = one.answer;

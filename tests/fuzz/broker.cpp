@@ -99,8 +99,9 @@ class Model {
               program_memory_ = false;
               return {};
             },
-            .start_compiler = [this]() -> control::Result<kernel::Fd> {
-              check(true, "");
+            .start_compiler = [this](control::CompilerFor what) -> control::Result<kernel::Fd> {
+              check(what == control::CompilerFor::policies || what == control::CompilerFor::programs,
+                    "a compiler for something else");
               return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
             },
             .open_log = [this](const std::string& place) -> control::Result<kernel::Fd> {

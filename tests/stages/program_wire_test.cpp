@@ -62,6 +62,18 @@ TEST_P(ProgramOnTheWire, DropsByWhatItsMapHasAndLetsAllElseGoOn) {
   expect_conserved(attached_->pins());
 }
 
+// A GPU's code is made for it; of any other device nothing is said.
+TEST_P(ProgramOnTheWire, IsNotTranslatedForTheCpuAndNobodySaysSo) {
+  attach(text());
+  const Json status = attached_->status();
+  for (const Json& device : status.at("devices")) EXPECT_FALSE(device.contains("programs")) << device;
+  const Outcome applied = attached_->apply(text()), told = product(*host_, {"status", attached_->ifname()});
+  for (const std::string& said : {applied.out, applied.err, told.out, told.err})
+    EXPECT_EQ(said.find("interpreted"), std::string::npos) << said;
+  EXPECT_EQ(applied.status, 0);
+  EXPECT_EQ(told.status, 0) << told.err;
+}
+
 TEST_P(ProgramOnTheWire, AnEditedFileHoldsFromItsApplicationOn) {
   attach(text());
   EXPECT_FALSE(passes(5001));

@@ -23,6 +23,7 @@ using testing::AnyOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 std::string object(const std::string& name) { return XDPGPU_OBJECTS "/" + name + ".bpf.o"; }
 
@@ -57,6 +58,8 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
             (Json{{"name", "map_lookup_elem"}, {"number", 1}, {"times", 2}, {"missing", ""}}));
   EXPECT_TRUE(json.at("missing").empty());
   EXPECT_EQ(json.at("run").at("how"), "in order");
+  EXPECT_THAT(json.at("run").at("cuda").get<std::string>(), AnyOf("translated", StartsWith("interpreted: ")));
+  EXPECT_THAT(text.out, HasSubstr("\nOn CUDA it is " + json.at("run").at("cuda").get<std::string>() + "\n"));
   EXPECT_EQ(json.at("verifier").at("said"), root() ? "takes" : "not asked");
   EXPECT_EQ(json.at("code").size(), json.at("instructions"));
   EXPECT_FALSE(json.contains("error"));

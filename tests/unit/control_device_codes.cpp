@@ -19,6 +19,7 @@
 #include "gpu/device_code.hpp"
 #include "userspace/compiler/compiler.hpp"
 #include "userspace/compiler/ptx.hpp"
+#include "userspace/compiler/translations.hpp"
 #include "userspace/control/privileges.hpp"
 #include "userspace/control/seccomp.hpp"
 
@@ -124,6 +125,19 @@ TEST(ControlDeviceCodes, OfWhatIsNoPtxAreASentence) {
   // Of a GPU that it does not know, nvJitLink ends the process: the compiler is there to be lost.
   EXPECT_THAT(said_by_compiler([&] { return compiler::compile_ptx(rubbish, 1).error(); }),
               HasSubstr("it ended with status"));
+}
+
+// Of a program's source, by the compiler that is there for it, which has every file that it needs by then.
+TEST(ControlDeviceCodes, OfASourceAreMadeWithoutAFile) {
+  if (const auto loaded = compiler::load_translator(); !loaded) GTEST_SKIP() << loaded.error();
+  const auto said = [](const std::string& source) {
+    return said_by_compiler([&] {
+      const auto cubin = compiler::compile_translation(source, 90);
+      return cubin ? fmt::format("{} bytes", cubin->size() > 1000 ? "many" : "few") : cubin.error();
+    });
+  };
+  EXPECT_EQ(said("extern \"C\" __device__ int two() { return 2; }\n"), "many bytes");
+  EXPECT_THAT(said("#include </etc/hostname>\n"), HasSubstr("NVRTC: program.cu(1)"));
 }
 
 // For one that this build has code for, or none at all: what a compiler answers is a sentence.

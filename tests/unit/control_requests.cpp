@@ -104,8 +104,11 @@ class ControlRequests : public ::testing::Test {
              },
              .verify_program =
                  [this](const kernel::Fd& memory) { return act(memory ? "verify; " : "verify nothing; "); },
-             .start_compiler = [this]() -> Result<kernel::Fd> {
-               if (auto started = act("compiler; "); !started) return Error(started.error());
+             .start_compiler = [this](CompilerFor what) -> Result<kernel::Fd> {
+               if (auto started =
+                       act(what == CompilerFor::programs ? "compiler of programs; " : "compiler; ");
+                   !started)
+                 return Error(started.error());
                return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
              },
              .open_log = [this](const std::string& place) -> Result<kernel::Fd> {
@@ -211,7 +214,8 @@ TEST_F(ControlRequests, AProgramIsVerifiedOnceInItsMemory) {
 
 TEST_F(ControlRequests, ACompilerIsHandedOverWhenever) {
   for (int i = 0; i < 2; i++) {
-    ask(MessageType::start_compiler);
+    ask(MessageType::start_compiler,
+        static_cast<u32>(i == 0 ? CompilerFor::policies : CompilerFor::programs));
     EXPECT_EQ(serve(), Requests::Served::answered);
     const auto given = data_plane_.receive(0ms);
     ASSERT_TRUE(given) << given.error();
@@ -221,7 +225,9 @@ TEST_F(ControlRequests, ACompilerIsHandedOverWhenever) {
     ask(MessageType::ready);
     EXPECT_EQ(serve(), Requests::Served::answered);
   }
-  EXPECT_EQ(done_, "compiler; ready; compiler; ");
+  EXPECT_EQ(done_, "compiler; ready; compiler of programs; ");
+  ask(MessageType::start_compiler, 2);
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
 }
 
 TEST_F(ControlRequests, ALogIsHandedOverOrRefused) {

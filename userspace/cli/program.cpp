@@ -4,8 +4,11 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
+#include "gpu/pipelines.hpp"
 #include "gpu/program_counts.hpp"
+#include "gpu/program_translation.hpp"
 #include "gpu/stages/stages.hpp"
 #include "userspace/cli/command.hpp"
 #include "userspace/compiler/programs/needs.hpp"
@@ -69,11 +72,14 @@ struct VerifierReport {
 };
 // How a policy's stage runs it: "in parallel", "counting", which is in parallel, too, "in order", or "not",
 // where it is missing something.
+// On a GPU of NVIDIA's, "translated", or why it is interpreted; nothing where it does not run.
 struct RunReport {
   std::string how = "not", why;
+  std::optional<std::string> cuda{};
   static void fields(auto& self, auto& field) {
     field("how", self.how);
     field("why", self.why);
+    field("cuda", self.cuda);
   }
 };
 struct CheckReport {
@@ -202,6 +208,17 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
   return report;
 }
 
+// Whether its instructions can be made into a GPU's. That this build and this host have what it takes for
+// that is said elsewhere.
+std::optional<std::string> how_cuda_runs(const gpu::StageSettings& stage) {
+  const auto pipelines = gpu::Pipelines::compile({{.name = "check", .stages = {stage}, .inner = false}});
+  if (!pipelines) return std::nullopt;
+  for (const auto& program : gpu::programs::programs_of(**pipelines))
+    if (const auto source = gpu::programs::translated(program); !source)
+      return "interpreted: " + source.error();
+  return "translated";
+}
+
 // What no stage does for a program, whatever the definition has, is missing, too.
 void say_how_it_runs(const programs::ObjectProgram& object, CheckReport& report) {
   const auto stage = gpu::stage_with(std::make_shared<const programs::Program>(object.program));
@@ -211,7 +228,7 @@ void say_how_it_runs(const programs::ObjectProgram& object, CheckReport& report)
     report.missing.push_back("a stage that runs it: " + right.error());
   } else {
     const gpu::programs::Taken taken = gpu::programs::how_taken(object.program);
-    report.run = {word_of(taken.how), taken.why};
+    report.run = {word_of(taken.how), taken.why, how_cuda_runs(*stage)};
   }
 }
 
@@ -246,6 +263,7 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
                         : report.run.how == "counting" ? "on many packets at a time, and counts"
                                                        : "on many packets at a time",
                         report.run.why);
+    if (report.run.cuda) text += fmt::format("On CUDA it is {}\n", *report.run.cuda);
   }
   if (report.verifier.said == "takes")
     text += "The kernel's verifier takes it\n";
@@ -298,8 +316,8 @@ void add(CLI::App& app, Chosen& chosen) {
       *command,
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
       "helpers and maps that has, what of those is missing, whether a policy's stage runs it on many packets "
-      "at a time, on many and counts, or on one after the other, and why, and whether the kernel's verifier "
-      "takes it. The program is "
+      "at a time, on many and counts, or on one after the other, and why, whether it is translated for CUDA, "
+      "and whether the kernel's verifier takes it. The program is "
       "attached to nothing. The object is read by a process "
       "without privileges.\n"
       "Exit status 1 if something is missing, the verifier refuses it, or it is not asked of such a program "

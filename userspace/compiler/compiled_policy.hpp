@@ -32,6 +32,9 @@ struct CompiledPolicy {
   std::shared_ptr<const gpu::Pipelines> pipelines;
   std::vector<std::string> ports;  // names that the pipelines' port indexes stand for
   DownBackends down{};             // for the pipelines
+  // Why a GPU that takes machine code interprets the policy's programs: a sentence without its subject.
+  // Empty: it has such code (Pipelines::code), or has not been made any.
+  std::string why_interpreted{};
 
   // --audit: what it would drop is counted and passes.
   bool audits() const { return tables.header.audit != 0; }

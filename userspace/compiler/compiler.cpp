@@ -60,6 +60,9 @@ Result<kernel::Fd> Compiler::answer(const kernel::Fd& order) {
     auto memory = SealedMemory::map(order, kMostOrder);
     if (!memory) return tl::unexpected(memory.error());
     if (const auto architecture = read_code_order(*memory)) return make_code(*architecture);
+    if (const auto translation = read_translation_order(*memory)) return translate(*translation);
+    if (takes_ == Takes::orders_for_code)
+      return tl::unexpected(std::string("it was given something else than an order for code"));
     auto read = read_order(*memory);
     if (!read) return tl::unexpected(read.error());
     return make(*read);
@@ -99,8 +102,13 @@ Result<kernel::Fd> Compiler::make_code(u32 architecture) {
   return code ? write_code_answer(*code) : write_answer(refusal(code.error()));
 }
 
-int serve(int socket) noexcept try {
-  Compiler compiler;
+Result<kernel::Fd> Compiler::translate(const TranslationOrder& order) {
+  auto code = translations_.translate(order.programs, order.architecture);
+  return code ? write_code_answer(*code) : write_answer(refusal(code.error()));
+}
+
+int serve(int socket, Takes takes) noexcept try {
+  Compiler compiler(takes);
   while (true) {
     const kernel::Fd order = receive(socket);
     if (!order) return 0;

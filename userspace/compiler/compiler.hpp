@@ -9,11 +9,16 @@
 #include <optional>
 
 #include "userspace/compiler/exchange.hpp"
+#include "userspace/compiler/translations.hpp"
 
 namespace xdpgpu::compiler {
 
+// What it is there for. Who makes what a device jumps into reads no policy, and no list.
+enum class Takes { everything, orders_for_code };
+
 class Compiler {
  public:
+  explicit Compiler(Takes takes = Takes::everything) : takes_(takes) {}
   // Throws nothing but std::bad_alloc, where there is not even memory to say that there is none.
   Result<kernel::Fd> answer(const kernel::Fd& order);
 
@@ -21,7 +26,11 @@ class Compiler {
   Result<kernel::Fd> make(const Order& order);
   // Of what this build has PTX for. Where load_ptx_compiler() could load nothing, that is the answer.
   static Result<kernel::Fd> make_code(u32 architecture);
+  // Likewise load_translator().
+  Result<kernel::Fd> translate(const TranslationOrder& order);
 
+  Takes takes_;
+  Translations translations_;
   // Of the last policy that could be compiled.
   std::optional<ArtifactId> source_;  // all that was read
   std::optional<policy::Policy> policy_;
@@ -29,7 +38,7 @@ class Compiler {
 };
 
 // The compiler's life: answers until the other side of the socket is closed. Returns the exit status.
-int serve(int socket) noexcept;
+int serve(int socket, Takes takes) noexcept;
 
 // Why there is no answer. The compiler is not there any more then.
 enum class NoAnswer {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/compiler/exchange.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "userspace/compiler/rest_exchange.hpp"
@@ -11,6 +14,7 @@ namespace {
 // What memory begins with.
 constexpr u64 kOrder = 0x7867'7063'0000'0001, kMade = 0x7867'7063'0000'0002, kRefused = 0x7867'7063'0000'0003;
 constexpr u64 kCodeOrder = 0x7867'7063'0000'0004, kCode = 0x7867'7063'0000'0005;
+constexpr u64 kTranslationOrder = 0x7867'7063'0000'0006;
 
 tl::unexpected<std::string> damaged() {
   return tl::unexpected(std::string("what it handed over is not whole"));
@@ -34,6 +38,11 @@ std::vector<std::vector<ArtifactId>> read_ids(MemoryReader& from) {
   std::vector<std::vector<ArtifactId>> ids;
   each(from, [&] { ids.push_back(from.array<ArtifactId>()); });
   return ids;
+}
+
+bool can_be_ordered(const gpu::programs::Decoded& program) {
+  return program.code.size() <= 4 * kMostTranslatedInstructions &&
+         program.tables.size() <= kMostTranslatedTableWords;
 }
 
 // ---- artifacts ---------------------------------------------------------------------------------------
@@ -353,6 +362,42 @@ std::optional<u32> read_code_order(const SealedMemory& memory) {
   const u32 architecture = from.value<u32>();
   if (kind != kCodeOrder || !from.ok() || !from.at_end()) return {};
   return architecture;
+}
+
+Result<kernel::Fd> write_translation_order(std::span<const gpu::programs::Decoded> programs,
+                                           u32 architecture) {
+  if (programs.size() > kMostTranslated)
+    return tl::unexpected(fmt::format("there are {} of them, and at most {} are translated together",
+                                      programs.size(), kMostTranslated));
+  if (!std::all_of(programs.begin(), programs.end(), can_be_ordered))
+    return tl::unexpected(fmt::format("one has more than {} instructions, or {} words of maps' records",
+                                      kMostTranslatedInstructions, kMostTranslatedTableWords));
+  MemoryWriter to("xdpgpu-order");
+  to.value(kTranslationOrder);
+  to.value(architecture);
+  to.value(u64{programs.size()});
+  for (const auto& program : programs) {
+    to.array(program.code);
+    to.array(program.tables);
+  }
+  return to.seal();
+}
+
+std::optional<TranslationOrder> read_translation_order(const SealedMemory& memory) {
+  MemoryReader from(memory.bytes());
+  if (from.value<u64>() != kTranslationOrder) return {};
+  TranslationOrder order;
+  order.architecture = from.value<u32>();
+  const u64 count = from.value<u64>();
+  if (count > kMostTranslated) return {};
+  for (u64 i = 0; i < count && from.ok(); i++) {
+    auto& program = order.programs.emplace_back();
+    program.code = from.array<u32>();
+    program.tables = from.array<u32>();
+    if (!can_be_ordered(program)) return {};
+  }
+  if (!from.ok() || !from.at_end()) return {};
+  return order;
 }
 
 Result<kernel::Fd> write_code_answer(const gpu::DeviceCode& code) {

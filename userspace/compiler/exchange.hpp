@@ -7,8 +7,11 @@
 
 #include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "gpu/device_code.hpp"
+#include "gpu/program_translation.hpp"
 #include "userspace/compiler/artifacts.hpp"
 #include "userspace/compiler/sealed_memory.hpp"
 
@@ -42,8 +45,23 @@ Result<tl::expected<Answer, Refusal>> read_answer(const SealedMemory& memory);
 Result<kernel::Fd> write_code_order(u32 architecture);
 std::optional<u32> read_code_order(const SealedMemory& memory);
 
-// The answer to it, of a compiler or as it was kept. The outer error is a sentence about the bytes, the inner
-// one is the compiler's.
+// Machine code that has programs in it (translations.hpp) is ordered with what they decode to, and nothing
+// else: no policy's text and no object's bytes.
+struct TranslationOrder {
+  std::vector<gpu::programs::Decoded> programs;
+  u32 architecture = 0;  // the compute capability
+};
+// Programs of one order; of one program instructions, of which each is four words, and words of its tables.
+inline constexpr std::size_t kMostTranslated = 64, kMostTranslatedInstructions = 1'000'000,
+                             kMostTranslatedTableWords = 4'000'000;
+// The error is a sentence: there are too many, or there is too much of one.
+Result<kernel::Fd> write_translation_order(std::span<const gpu::programs::Decoded> programs,
+                                           u32 architecture);
+// Nothing: the memory is another order, or more than can be ordered.
+std::optional<TranslationOrder> read_translation_order(const SealedMemory& memory);
+
+// The answer to either, of a compiler or as it was kept. The outer error is a sentence about the bytes, the
+// inner one is the compiler's.
 Result<kernel::Fd> write_code_answer(const gpu::DeviceCode& code);
 Result<tl::expected<gpu::DeviceCode, Refusal>> read_code_answer(std::span<const std::byte> bytes);
 

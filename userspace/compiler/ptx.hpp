@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/compiler/ptx.hpp: PTX made into machine code for one GPU, by NVIDIA's linker (nvJitLink), which
-// needs neither a GPU nor a driver. It comes with the CUDA toolkit and is loaded where it is installed.
-//
-// https://docs.nvidia.com/cuda/nvjitlink/
+// userspace/compiler/ptx.hpp: PTX made into machine code for one GPU, by NVIDIA's linker (nvjitlink.hpp).
 #pragma once
 
 #include <string>
@@ -17,7 +14,7 @@ namespace xdpgpu::compiler {
 // before any other function here, from one thread at a time. The error is a sentence: what is not installed.
 tl::expected<void, std::string> load_ptx_compiler();
 
-// "13.0": of the linker that is loaded, which decides what it makes.
+// "13.0": of the linker that is loaded, which decides what it makes. Empty: none is.
 std::string ptx_compiler_version();
 
 // ptx: what gpu::built_in_code() has where that is no machine code. architecture: the compute capability.

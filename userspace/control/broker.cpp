@@ -71,6 +71,9 @@ Broker::Broker(Plan plan, const AttachOptions& options)
       options_(options),
       compiler_(
           plan_.seccomp == SeccompMode::filter, [this] { controls_.clear(); }, say),
+      translator_(
+          plan_.seccomp == SeccompMode::filter, [this] { controls_.clear(); }, say,
+          CompilerProcess::Makes::translations),
       logs_(plan_.policy->policy.log.outputs, options_.policy_file) {}
 Broker::~Broker() { end(); }
 

@@ -128,7 +128,7 @@ class Broker : private DataPlaneKeeper {
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<PortControl> controls_;  // by port
   PolicyTables tables_;
-  CompilerProcess compiler_;
+  CompilerProcess compiler_, translator_;  // of policies, and of the programs that they name
   LogPlaces logs_;
   kernel::Fd listener_;
   std::vector<std::string> socket_files_;

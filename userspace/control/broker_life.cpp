@@ -60,7 +60,10 @@ Requests::Duties Broker::duties() {
               },
           .program_memory = make_policy_memory,
           .verify_program = verify_apart,
-          .start_compiler = [this] { return compiler_.start(); },
+          .start_compiler =
+              [this](CompilerFor what) {
+                return what == CompilerFor::programs ? translator_.start() : compiler_.start();
+              },
           .open_log = [this](const std::string& place) { return logs_.open(place); },
           .ready =
               [this] {
@@ -246,10 +249,14 @@ void Broker::make_frame_files() {
     frames_.huge = kernel::Fd(memfd_create("xdpgpu-frames", MFD_CLOEXEC | MFD_HUGETLB | kHuge2Mib));
 }
 
-void Broker::reap() { compiler_.reap(); }
+void Broker::reap() {
+  compiler_.reap();
+  translator_.reap();
+}
 
 bool Broker::finish(bool keep) {
   compiler_.end();
+  translator_.end();
   if (keep) return leave();
   undo();
   return false;

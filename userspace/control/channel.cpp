@@ -48,6 +48,8 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::ending:
     case MessageType::gone:
       return message.a <= 1;
+    case MessageType::start_compiler:
+      return message.a <= static_cast<u32>(CompilerFor::programs);
     case MessageType::renamed:
       return message.a < XG_MAX_PORTS;
     case MessageType::keep_policy:
@@ -63,7 +65,6 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::ready:
     case MessageType::policy_kept:
     case MessageType::verify_program:
-    case MessageType::start_compiler:
     case MessageType::compiler:
     case MessageType::open_log:
     case MessageType::log:

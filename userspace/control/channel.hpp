@@ -37,7 +37,7 @@ enum class MessageType : u32 {
                  // no answer
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
   policy_kept,   // a u64, its hash: it stands in the memory given last; done
-  start_compiler,  // instead of the one that there may be; compiler or refused
+  start_compiler,  // a: a CompilerFor; instead of the one that there may be for that; compiler or refused
   program_memory,  // a: bytes of a program that a policy names; memory or refused
   verify_program,  // it stands in the memory given last; done, or refused: what the kernel's verifier says
   open_log,        // text: one of the policy file's outputs (log_places.hpp); log or refused
@@ -52,6 +52,10 @@ enum class MessageType : u32 {
   log,          // one descriptor: where that output's lines are written
   reopen_logs,  // by itself, as `stop` is: the logs' files are to be opened anew
 };
+
+// What a compiler is for. One that has read a policy, which may be somebody else's, makes nothing that a
+// device jumps into.
+enum class CompilerFor : u32 { policies, programs };
 
 // Bounds on what the data plane may ask for.
 inline constexpr u32 kMaxLines = 1u << 23;         // 512 MiB

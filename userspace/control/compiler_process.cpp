@@ -18,6 +18,7 @@
 
 #include "userspace/compiler/compiler.hpp"
 #include "userspace/compiler/ptx.hpp"
+#include "userspace/compiler/translations.hpp"
 #include "userspace/control/forked.hpp"
 #include "userspace/control/output_relay.hpp"
 #include "userspace/control/privileges.hpp"
@@ -61,11 +62,11 @@ Result<kernel::Fd> CompilerProcess::start() {
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
 void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
-  const auto fail = [](const std::string& why) {
-    std::fprintf(stderr, "xdpgpu: the compiler: %s\n", why.c_str());
+  const auto fail = [this](const std::string& why) {
+    std::fprintf(stderr, "xdpgpu: %s: %s\n", name(), why.c_str());
     _exit(1);
   };
-  prctl(PR_SET_NAME, "xdpgpu-compiler");
+  prctl(PR_SET_NAME, makes_ == Makes::translations ? "xdpgpu-programs" : "xdpgpu-compiler");
   prefer_for_the_oom_killer(kWorseThanTheBroker);
   // An attach's, which has no relay yet, says nothing: whoever waits for it finds that it has ended.
   if (auto silenced = silence(Outputs::terminals); !silenced) fail(silenced.error());
@@ -79,9 +80,9 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
     std::fprintf(
         stderr,
-        "xdpgpu: the compiler has no network namespace of its own (%s): its system-call filter alone "
-        "keeps it from the network\n",
-        std::strerror(errno));
+        "xdpgpu: %s has no network namespace of its own (%s): its system-call filter alone keeps it from the "
+        "network\n",
+        name(), std::strerror(errno));
   const rlimit none{0, 0}, most{compiler::kMostAnswer, compiler::kMostAnswer};
   (void)setrlimit(RLIMIT_CORE, &none);
   (void)setrlimit(RLIMIT_FSIZE, &most);  // of memory that it hands over
@@ -94,9 +95,11 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   prctl(PR_SET_DUMPABLE, 0);
   // While files can be opened; where it cannot be had, an order for code is answered with why.
   if (makes_ == Makes::device_code) (void)compiler::load_ptx_compiler();
+  if (makes_ == Makes::translations) (void)compiler::load_translator();
   if (filter_)
     if (auto restricted = restrict_compiler(); !restricted) fail(restricted.error());
-  _exit(compiler::serve(socket.get()));
+  _exit(compiler::serve(socket.get(), makes_ == Makes::images ? compiler::Takes::everything
+                                                              : compiler::Takes::orders_for_code));
 }
 
 void CompilerProcess::reap() {
@@ -106,15 +109,14 @@ void CompilerProcess::reap() {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
     return say_(
-        "the compiler asked the kernel for what it must never ask for and was killed by its system-call "
-        "filter: "
-        "look at what policies and lists it was given");
+        fmt::format("{} asked the kernel for what it must never ask for and was killed by its system-call "
+                    "filter: look at what policies, lists and programs it was given",
+                    name()));
   if (WIFSIGNALED(status))
     return say_(
-        fmt::format("the compiler was killed by signal {} ({}); packets go on, and the next policy gets "
-                    "another one",
-                    WTERMSIG(status), strsignal(WTERMSIG(status))));
-  say_(fmt::format("the compiler ended with status {}; packets go on, and the next policy gets another one",
+        fmt::format("{} was killed by signal {} ({}); packets go on, and the next policy gets another one",
+                    name(), WTERMSIG(status), strsignal(WTERMSIG(status))));
+  say_(fmt::format("{} ended with status {}; packets go on, and the next policy gets another one", name(),
                    WEXITSTATUS(status)));
 }
 

@@ -21,8 +21,9 @@ namespace xdpgpu::control {
 class CompilerProcess {
  public:
   using Say = std::function<void(const std::string& sentence)>;
-  // What it can make beside what the processor and the devices have in common.
-  enum class Makes { images, device_code };
+  // images: what the processor and the devices have in common. device_code: machine code, of this build's
+  // PTX. translations: likewise, of programs that were decoded. Both of these read no policy.
+  enum class Makes { images, device_code, translations };
   // filter: its system calls. forget: unmaps, in the child, what the broker shares with the kernel. say: what
   // became of it, where that is not what it does.
   CompilerProcess(bool filter, std::function<void()> forget, Say say, Makes makes = Makes::images)
@@ -39,6 +40,9 @@ class CompilerProcess {
   void end() noexcept;
 
  private:
+  const char* name() const noexcept {
+    return makes_ == Makes::translations ? "the compiler of programs" : "the compiler";
+  }
   [[noreturn]] void become_it(kernel::Fd socket, pid_t broker) noexcept;
 
   using Clock = std::chrono::steady_clock;

@@ -60,6 +60,7 @@ Result<std::unique_ptr<gpu::Device>> DataPlane::open_device(const std::string& n
   const gpu::Kind kind = (*device)->info().kind;
   drivers_.cuda |= kind == gpu::Kind::cuda;
   drivers_.vulkan |= kind == gpu::Kind::vulkan;
+  if (auto code = (*device)->code()) takes_code_.emplace((*device)->info().name, std::move(code));
   const char* fault = std::getenv("XDPGPU_FAULT");
   if (fault != nullptr && *fault != '\0') {
     device = gpu::with_fault(std::move(*device), fault);
@@ -195,8 +196,11 @@ Result<void> DataPlane::start() {
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
   swap_ = std::make_unique<PolicySwap>(broker_, ports_, *engine_, setup_.in_force);
   if (auto logs = start_logs(); !logs) return logs;
+  std::vector<std::shared_ptr<const gpu::DeviceCode>> codes;
+  for (const auto& [name, code] : takes_code_) codes.push_back(code);
   changes_ = std::make_unique<PolicyChanges>(
       context_, broker_, *swap_, health_,
+      ProgramTranslator(PolicyCompiler::by(broker_, CompilerFor::programs), codes),
       PolicyChanges::Hooks{
           .ports = [this] { return setup_.plan.interfaces(); },
           .cannot_keep =
@@ -208,12 +212,15 @@ Result<void> DataPlane::start() {
               }});
   auto policy = first_policy();
   if (!policy) return Error(policy.error());
+  // Who follows a dead one goes on at once, and has programs translated while packets go on.
+  if (setup_.before.deaths == 0) policy = changes_->translator().served(std::move(*policy), -1);
   if (auto applied = swap_->apply(*policy); !applied) return applied;
   confirmed_ = swap_->current();
   health_.watch(confirmed_->policy);
   if (auto changes = changes_->start(); !changes) return changes;
   if (auto started = engine_->start(); !started) return started;
   if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
+  if (changes_->translator().can_serve(*swap_->current())) renew_policy(std::chrono::milliseconds(0));
   for (std::size_t i = 0; i < ports_.size(); i++)
     if (const auto& name = setup_.plan.ports[i].facts.name; ports_[i].state() == XG_STATE_BYPASS)
       output_.problem(
@@ -239,6 +246,7 @@ GoesOn DataPlane::goes_on() const {
 
 void DataPlane::announce() {
   for (const auto& warning : setup_.plan.warnings) output_.problem(warning);
+  if (const auto note = interpreted_note(*swap_->current())) output_.problem(*note);
   auto made = make_report();
   if (!made) return output_.problem(made.error());
   if (setup_.in_force) made->goes_on = goes_on();
@@ -400,6 +408,8 @@ void DataPlane::renew_policy(std::chrono::milliseconds after) {
 
 void DataPlane::follows(const PolicyPtr& before) {
   if (confirmed_ == before) confirmed_ = swap_->current();
+  if (const auto note = interpreted_note(*swap_->current()); note && before->why_interpreted.empty())
+    output_.problem(*note);
 }
 
 std::string DataPlane::cannot_go_back(const std::string& why) const {

@@ -10,6 +10,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -75,6 +76,9 @@ class DataPlane final : public Attached {
         {ports_, *engine_, *swap_, xdp_modes_, std::chrono::duration<double>(Clock::now() - since_).count()});
     if (!made) return made;
     made->cage = cage();
+    if (made->service)
+      for (auto& device : made->service->devices)
+        if (takes_code_.contains(device.name)) device.programs = how_programs_run(*swap_->current());
     add_bursts(made->ports);
     made->alarms = alarms_.report();
     made->flow_events = flow_events_.report();
@@ -186,6 +190,8 @@ class DataPlane final : public Attached {
   BrokerCalls broker_{setup_.broker};
   Output output_;
   Drivers drivers_;
+  // Machine code for the same kind of GPU comes with a policy: by device's name, what each has already.
+  std::map<std::string, std::shared_ptr<const gpu::DeviceCode>> takes_code_;
   std::optional<FileLimits> file_limits_;
   std::unique_ptr<SystemCallRecorder> recorder_;
   std::vector<PortControl> ports_;

@@ -36,13 +36,14 @@ bool is_renewal(const PolicyChange& change) {
 }  // namespace
 
 PolicyChanges::PolicyChanges(boost::asio::io_context& context, BrokerCalls& broker, PolicySwap& swap,
-                             HealthChecks& health, Hooks hooks)
+                             HealthChecks& health, ProgramTranslator translator, Hooks hooks)
     : context_(context),
       broker_(broker),
       swap_(swap),
       health_(health),
       hooks_(std::move(hooks)),
       compiler_(PolicyCompiler::by(broker)),
+      translator_(std::move(translator)),
       look_timer_(context) {}
 
 Result<void> PolicyChanges::start() try {
@@ -154,14 +155,18 @@ tl::expected<PolicyPtr, Refusal> PolicyChanges::compile(Now& now, std::vector<st
                                                         const compiler::DownBackends& down) {
   PolicyChange& change = now.change;
   const int given_up = now.given_up.get();
+  const auto served = [&](tl::expected<PolicyCompiler::Compiled, Refusal> compiled) {
+    if (compiled) translator_.serve(**compiled, given_up);
+    return compiled;
+  };
   if (change.source)
-    return compiler_.compile(std::move(*change.source), std::move(ports), down, change.audit.value_or(false),
-                             given_up);
+    return served(compiler_.compile(std::move(*change.source), std::move(ports), down,
+                                    change.audit.value_or(false), given_up));
   PolicyPtr policy = change.policy ? change.policy : now.before;
   if (change.as_it_is) return policy;
   const auto own = PolicyCompiler::of_policy(down, policy->policy);
-  if (own == policy->down) return policy;
-  return compiler_.compile_with_down(*policy, own, given_up);
+  if (own == policy->down) return translator_.served(std::move(policy), given_up);
+  return served(compiler_.compile_with_down(*policy, own, given_up));
 }
 
 // What is compiled for a client that has gone holds up what comes behind it.

@@ -20,6 +20,7 @@
 #include "userspace/control/health.hpp"
 #include "userspace/control/policy_compiler.hpp"
 #include "userspace/control/policy_swap.hpp"
+#include "userspace/control/program_translator.hpp"
 
 namespace xdpgpu::control {
 
@@ -51,13 +52,14 @@ class PolicyChanges {
   using Kept = std::function<void(Result<void>)>;
   // All of them outlive this object.
   PolicyChanges(boost::asio::io_context& context, BrokerCalls& broker, PolicySwap& swap, HealthChecks& health,
-                Hooks hooks);
+                ProgramTranslator translator, Hooks hooks);
   ~PolicyChanges() { end(); }
   PolicyChanges(const PolicyChanges&) = delete;
   PolicyChanges& operator=(const PolicyChanges&) = delete;
 
   // Before there is a thread, and packets: compiles, and waits.
   PolicyCompiler& compiler() { return compiler_; }
+  ProgramTranslator& translator() { return translator_; }
   // Starts the thread.
   Result<void> start();
   // To be done behind those that were added before.
@@ -98,6 +100,7 @@ class PolicyChanges {
   HealthChecks& health_;
   Hooks hooks_;
   PolicyCompiler compiler_;
+  ProgramTranslator translator_;
   boost::asio::steady_timer look_timer_;
   std::deque<PolicyChange> waiting_;
   std::shared_ptr<Now> now_;

@@ -28,9 +28,9 @@ compiler::DownBackends PolicyCompiler::of_policy(const compiler::DownBackends& d
   return own;
 }
 
-PolicyCompiler::Start PolicyCompiler::by(BrokerCalls& broker) {
-  return [&broker]() -> Result<kernel::Fd> {
-    auto given = broker.call(Message::make(MessageType::start_compiler));
+PolicyCompiler::Start PolicyCompiler::by(BrokerCalls& broker, CompilerFor what) {
+  return [&broker, what]() -> Result<kernel::Fd> {
+    auto given = broker.call(Message::make(MessageType::start_compiler, static_cast<u32>(what)));
     if (!given) return Error(given.error());
     if (given->message.type != MessageType::compiler) return Error(std::string(given->message.text));
     return std::move(given->descriptors[0]);
@@ -92,10 +92,10 @@ tl::expected<compiler::Answer, Refusal> PolicyCompiler::order(const compiler::Po
   return answer;
 }
 
-tl::expected<PolicyPtr, Refusal> PolicyCompiler::compile(compiler::PolicySource source,
-                                                         std::vector<std::string> ports,
-                                                         const compiler::DownBackends& down, bool audit,
-                                                         int given_up) {
+tl::expected<PolicyCompiler::Compiled, Refusal> PolicyCompiler::compile(compiler::PolicySource source,
+                                                                        std::vector<std::string> ports,
+                                                                        const compiler::DownBackends& down,
+                                                                        bool audit, int given_up) {
   const auto key = compiler::table_key();
   if (!key) return refused(key.error());
   compiler::Target target{std::move(ports), down, *key};
@@ -107,12 +107,11 @@ tl::expected<PolicyPtr, Refusal> PolicyCompiler::compile(compiler::PolicySource 
   auto whole = compiler::assemble(std::move(source), std::move(*outline), target, answer->recipe, artifacts_);
   if (!whole) return refused("the compiler: " + whole.error());
   whole->set_audit(audit);
-  return std::make_shared<const compiler::CompiledPolicy>(std::move(*whole));
+  return std::make_shared<compiler::CompiledPolicy>(std::move(*whole));
 }
 
-tl::expected<PolicyPtr, Refusal> PolicyCompiler::compile_with_down(const compiler::CompiledPolicy& policy,
-                                                                   const compiler::DownBackends& down,
-                                                                   int given_up) {
+tl::expected<PolicyCompiler::Compiled, Refusal> PolicyCompiler::compile_with_down(
+    const compiler::CompiledPolicy& policy, const compiler::DownBackends& down, int given_up) {
   const auto key = compiler::table_key();
   if (!key) return refused(key.error());
   const compiler::Target target{policy.ports, down, *key};
@@ -121,7 +120,11 @@ tl::expected<PolicyPtr, Refusal> PolicyCompiler::compile_with_down(const compile
   auto whole = compiler::assemble(policy.source, policy.policy, target, answer->recipe, artifacts_);
   if (!whole) return refused("the compiler: " + whole.error());
   whole->set_audit(policy.audits());
-  return std::make_shared<const compiler::CompiledPolicy>(std::move(*whole));
+  // Its programs are the same.
+  whole->why_interpreted = policy.why_interpreted;
+  if (const auto& code = policy.pipelines->code())
+    whole->pipelines = gpu::Pipelines::with_code(whole->pipelines, code);
+  return std::make_shared<compiler::CompiledPolicy>(std::move(*whole));
 }
 
 }  // namespace xdpgpu::control

@@ -9,6 +9,7 @@
 #include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/control/program_translator.hpp"
 #include "userspace/control/program_verifier.hpp"
 #include "userspace/dataplane/reassembler.hpp"
 #include "userspace/policy/kept_verdicts.hpp"
@@ -34,6 +35,12 @@ Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tabl
   auto* rules = reinterpret_cast<xg_rule*>(reinterpret_cast<xg_line*>(chunks->data()) + header.rules_line);
   for (u32 i = 0; i < kept_since.size(); i++) rules[first + i].kept_since = kept_since[i];
   return {};
+}
+
+// As the devices get them.
+std::shared_ptr<const gpu::Pipelines> pipelines_of(const PolicySwap::Prepared& prepared) {
+  const auto& own = prepared.policy->pipelines;
+  return prepared.loose ? gpu::Pipelines::loosened(own) : own;
 }
 
 }  // namespace
@@ -117,6 +124,18 @@ Result<void> PolicySwap::activate(u32 generation, u32 slot, u64 hash) {
   return Error(answer ? text_of(*answer) : answer.error());
 }
 
+// Into the devices.
+Result<void> PolicySwap::load(const Prepared& prepared) {
+  const policy::Policy& of = prepared.policy->policy;
+  std::optional<dataplane::Overlapping> reassembles;
+  if (of.reassembles)
+    reassembles = of.overlapping_fragments == policy::Overlapping::first ? dataplane::Overlapping::first
+                                                                         : dataplane::Overlapping::drop;
+  return engine_.load_policy(prepared.generation, prepared.pipelines, pipeline_chooser(prepared.policy),
+                             policy::mirrors(of), policy::mirrors_to_tables(of),
+                             prepared.policy->tables.header.default_action == XG_DO_PASS, reassembles);
+}
+
 Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler::CompiledPolicy> policy,
                                                  Kind kind) {
   Prepared prepared;
@@ -132,21 +151,18 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
   prepared.slot = slot_ ^ 1u;
   prepared.kept_since = kind == Kind::anew ? std::vector<u32>(policy->policy.rules.size(), *generation)
                                            : kept_since(*policy, *generation);
-  prepared.pipelines = prepared.loose ? gpu::Pipelines::loosened(policy->pipelines) : policy->pipelines;
   prepared.policy = std::move(policy);
+  prepared.pipelines = pipelines_of(prepared);
   if (auto verified = verify_programs(broker_, *prepared.policy, current_.get()); !verified)
     return Error(verified.error());
-  const policy::Policy& of = prepared.policy->policy;
-  std::optional<dataplane::Overlapping> reassembles;
-  if (of.reassembles)
-    reassembles = of.overlapping_fragments == policy::Overlapping::first ? dataplane::Overlapping::first
-                                                                         : dataplane::Overlapping::drop;
-  if (auto loaded =
-          engine_.load_policy(*generation, prepared.pipelines, pipeline_chooser(prepared.policy),
-                              policy::mirrors(of), policy::mirrors_to_tables(of),
-                              prepared.policy->tables.header.default_action == XG_DO_PASS, reassembles);
-      !loaded)
-    return Error(loaded.error());
+  auto loaded = load(prepared);
+  // Their code may be none that the device's driver takes: that costs speed, and no policy.
+  if (!loaded && prepared.pipelines->code() != nullptr) {
+    prepared.policy = interpreted(*prepared.policy, "the device did not take their code: " + loaded.error());
+    prepared.pipelines = pipelines_of(prepared);
+    loaded = load(prepared);
+  }
+  if (!loaded) return Error(loaded.error());
   try {
     // Before the policy is in force: connections that stand are then known by what the host sends of them.
     auto ready = prepare_slot(prepared);

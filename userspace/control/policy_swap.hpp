@@ -92,6 +92,7 @@ class PolicySwap {
   // By rule of the policy, xg_rule.kept_since under that generation.
   std::vector<u32> kept_since(const compiler::CompiledPolicy& policy, u32 generation) const;
   Result<void> activate(u32 generation, u32 slot, u64 hash);
+  Result<void> load(const Prepared& prepared);
   Result<void> prepare_slot(const Prepared& prepared);
 
   BrokerCalls& broker_;

@@ -101,7 +101,7 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       return done_or_refused(duties_.verify_program(memory));
     }
     case MessageType::start_compiler: {
-      auto socket = duties_.start_compiler();
+      auto socket = duties_.start_compiler(static_cast<CompilerFor>(message.a));
       if (!socket) return Message::make(MessageType::refused, 0, 0, socket.error());
       handed_over_ = std::move(*socket);
       descriptors = {handed_over_.get()};

@@ -32,8 +32,8 @@ class Requests {
     std::function<Result<kernel::Fd>(u32 bytes)> program_memory;  // returns memory for a program
     // Whether the kernel takes the program in that memory.
     std::function<Result<void>(const kernel::Fd& memory)> verify_program;
-    // Returns what a compiler of its own takes orders through; one that there was has ended.
-    std::function<Result<kernel::Fd>()> start_compiler;
+    // Returns what a compiler of its own takes orders through; one that there was for the same has ended.
+    std::function<Result<kernel::Fd>(CompilerFor what)> start_compiler;
     // Returns where the lines of an output are to be written, if it is one that root has named.
     std::function<Result<kernel::Fd>(const std::string& place)> open_log;
     std::function<void()> ready;  // once

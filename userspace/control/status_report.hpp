@@ -354,6 +354,8 @@ struct DeviceReport {
   bool automatic = false;  // "auto"
   bool publishes_flows = false;
   std::optional<std::string> because, degraded;
+  // Of a GPU that takes code for the policy's programs, if it has any: "translated", or "interpreted: ...".
+  std::optional<std::string> programs;
   static void fields(auto& self, auto& field) {
     field("name", self.name);
     field("frames", self.frames);
@@ -362,6 +364,7 @@ struct DeviceReport {
     field("publishes_flows", self.publishes_flows);
     field("because", self.because);
     field("degraded", self.degraded);
+    field("programs", self.programs);
   }
 };
 template <>

@@ -31,8 +31,9 @@ std::string device_text(const DeviceReport& device) {
   std::string chosen;
   if (device.automatic)
     chosen = device.because ? fmt::format(" (auto, because {})", *device.because) : " (auto)";
-  return fmt::format("device {}, frames {}, mode {}{}{}", device.name, device.frames, device.mode, chosen,
-                     device.publishes_flows ? ", writes flow verdicts itself" : "");
+  return fmt::format("device {}, frames {}, mode {}{}{}{}", device.name, device.frames, device.mode, chosen,
+                     device.publishes_flows ? ", writes flow verdicts itself" : "",
+                     device.programs ? ", programs " + *device.programs : "");
 }
 
 // Why the kernel lost packets behind the redirect, as far as its sockets tell.

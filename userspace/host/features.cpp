@@ -214,12 +214,13 @@ std::vector<Feature> probe_features() {
       "with a GPU, no device that process opens but the GPU can be asked anything by ioctl",
       find_landlock(&Landlock::limits_device_requests, "; 5 (Linux 6.10) is the first with it"));
   add("nvjitlink", false,
-      "attach makes machine code, once, for an NVIDIA GPU that this build has none for; without it, that "
+      "attach makes machine code, once, for an NVIDIA GPU that this build has none for (without it, that "
       "GPU's "
-      "driver compiles at each start",
+      "driver compiles at each start), and policies' programs are linked to this build's kernels",
       find_library("libnvJitLink.so", "libnvjitlink"));
   add("nvrtc", false,
-      "programs in CUDA C++ can be compiled for NVIDIA GPUs on this host (no stage asks for it yet)",
+      "policies' programs are translated for NVIDIA GPUs, together with nvjitlink; without it, those GPUs "
+      "interpret them, which takes longer",
       find_library("libnvrtc.so", "cuda-nvrtc"));
   libbpf_set_print(quiet);
   return features;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "userspace/control/notes.hpp"
+#include "userspace/control/program_translator.hpp"
 #include "userspace/control/request_registry.hpp"
 #include "userspace/policy/notes.hpp"
 
@@ -69,6 +70,7 @@ struct PolicyApply {
                   .confirm_within_s = confirm_s};
     if (auto ignored = ignored_by_apply(taken_at_attach(attached.plan().policy->policy), policy))
       answer.notes.push_back(std::move(*ignored));
+    if (auto note = interpreted_note(attached.policy())) answer.notes.push_back(std::move(*note));
     return answer;
   }
   // What is wrong with the policy itself says enough.

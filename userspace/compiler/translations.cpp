@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/compiler/translations.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "userspace/compiler/inputs.hpp"
+#include "userspace/compiler/nvjitlink.hpp"
+#include "userspace/compiler/nvrtc.hpp"
+
+namespace xdpgpu::compiler {
+namespace {
+
+using gpu::programs::Decoded;
+
+// Of each program, and behind them of what chooses among them.
+tl::expected<std::vector<std::string>, std::string> sources_of(std::span<const Decoded> programs) {
+  std::vector<std::string> sources;
+  std::vector<u64> names;
+  for (const Decoded& program : programs) {
+    auto source = gpu::programs::translated(program);
+    if (!source) return tl::unexpected(std::move(source.error()));
+    sources.push_back(*std::move(source));
+    names.push_back(gpu::programs::name_of(program.code, program.tables));
+  }
+  sources.push_back(gpu::programs::chosen_of(names));
+  return sources;
+}
+
+}  // namespace
+
+tl::expected<void, std::string> load_translator() {
+  const auto linker = load_linker();
+  auto nvrtc = load_nvrtc();
+  return linker ? nvrtc : linker;
+}
+
+tl::expected<std::vector<char>, std::string> compile_translation(const std::string& source,
+                                                                 u32 architecture) {
+  return compile_relocatable(source, gpu::programs::translation_headers(),
+                             gpu::programs::translation_options(), architecture);
+}
+
+tl::expected<gpu::DeviceCode, std::string> Translations::translate(std::span<const Decoded> programs,
+                                                                   u32 architecture) {
+  auto linkable = gpu::linkable_code(architecture);
+  if (!linkable) return tl::unexpected(std::move(linkable.error()));
+  const auto sources = sources_of(programs);
+  if (!sources) return tl::unexpected(sources.error());
+
+  InputHash inputs("translations");
+  inputs.add(linkable->code.id);
+  inputs.value(architecture);
+  inputs.add(nvrtc_version());
+  inputs.add(linker_version());
+  decltype(cubins_) cubins;
+  for (const std::string& source : *sources) {
+    inputs.add(source);
+    InputHash of_source("translation");
+    of_source.value(architecture);
+    of_source.add(source);
+    const ArtifactId id = of_source.id();
+    if (const auto kept = cubins_.find(id); kept != cubins_.end()) {
+      cubins.emplace(*kept);
+      continue;
+    }
+    auto cubin = compile_translation(source, architecture);
+    if (!cubin) return tl::unexpected(std::move(cubin.error()));
+    cubins.emplace(id, std::make_shared<const std::vector<char>>(*std::move(cubin)));
+  }
+  cubins_ = std::move(cubins);
+
+  gpu::DeviceCode code;
+  code.id = fmt::format("programs of {:02x}", fmt::join(inputs.id(), ""));
+  code.architecture = architecture;
+  for (std::size_t i = 0; i < linkable->code.modules.size(); i++) {
+    auto& module = linkable->code.modules[i];
+    if (!linkable->runs_programs.at(i)) {
+      code.modules.push_back(std::move(module));
+      continue;
+    }
+    std::vector<LinkInput> parts{{module, fmt::format("module {}", i)},
+                                 {linkable->interpreter, "interpreter"}};
+    for (const auto& [id, cubin] : cubins_)
+      parts.push_back({*cubin, fmt::format("program {}", parts.size())});
+    auto linked = link_code(parts, architecture);
+    if (!linked) return tl::unexpected(std::move(linked.error()));
+    code.modules.push_back(*std::move(linked));
+  }
+  return code;
+}
+
+}  // namespace xdpgpu::compiler

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+//
+// userspace/compiler/translations.hpp: machine code that has XDP programs in it: each one's instructions
+// become CUDA C++ (gpu/program_translation.hpp), that becomes a cubin (nvrtc.hpp), and the cubins are linked
+// to the kernels of this build (nvjitlink.hpp).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "gpu/device_code.hpp"
+#include "gpu/program_translation.hpp"
+#include "userspace/compiler/artifacts.hpp"
+
+namespace xdpgpu::compiler {
+
+// Loads compiler and linker, for the process's life. Afterwards they ask the kernel for nothing but memory.
+// The error is a sentence: what is not installed.
+tl::expected<void, std::string> load_translator();
+
+// A source that includes translation_headers(), as a cubin to be linked. The error is a sentence.
+tl::expected<std::vector<char>, std::string> compile_translation(const std::string& source, u32 architecture);
+
+// Remembers the cubins of its last order, so that one for nearly the same programs compiles nearly nothing.
+class Translations {
+ public:
+  // Code for a GPU of that compute capability, behind load_translator(). Takes its time. The error is a
+  // sentence.
+  tl::expected<gpu::DeviceCode, std::string> translate(std::span<const gpu::programs::Decoded> programs,
+                                                       u32 architecture);
+
+ private:
+  std::map<ArtifactId, std::shared_ptr<const std::vector<char>>> cubins_;  // by architecture and source
+};
+
+}  // namespace xdpgpu::compiler
