@@ -25,11 +25,12 @@ struct DeviceCode {
 // machine code is made (userspace/compiler/ptx.hpp). The error says what it was built for. Asks no driver.
 // programs: for pipelines that run programs (Pipelines::runs_programs()), which all others do better without.
 Result<std::shared_ptr<const DeviceCode>> built_in_code(u32 capability, bool programs = false);
-// Machine code to link programs to that are translated (gpu/program_translation.hpp): kModules' as built_in_code()
-// has them for pipelines that run programs, but all that run programs are relocatable, and behind them is what
-// interprets a program, which belongs to each of these. The error says that this build has none for that GPU.
+// Machine code to link programs to that are translated (gpu/program_translation.hpp): kModules' as
+// built_in_code() has them for pipelines that run programs, but all that run programs are relocatable, and
+// behind them is what interprets a program, which belongs to each of these. The error says that this build
+// has none for that GPU.
 struct LinkableCode {
-  DeviceCode code;                 // its modules stand in kModules' order
+  DeviceCode code;                  // its modules stand in kModules' order
   std::vector<bool> runs_programs;  // of each: it is relocatable
   std::vector<char> interpreter;
 };

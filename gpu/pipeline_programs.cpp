@@ -17,8 +17,9 @@ std::vector<Decoded> programs_of(const Pipelines& pipelines) {
       const u32 body = image[stages + i * 2 + 1];
       const u32* const code = &image[image[body + XG_PROGRAM_BODY_CODE]];
       const u32* const tables = &image[image[body + XG_PROGRAM_BODY_TABLES]];
-      Decoded one{.code = {code, code + u64{tables[XG_PROGRAM_TABLE_INSTRUCTIONS]} * 4},
-                  .tables = {tables, tables + tables[XG_PROGRAM_TABLE_FIRST] + tables[XG_PROGRAM_TABLE_PROGRAMS]}};
+      Decoded one{
+          .code = {code, code + u64{tables[XG_PROGRAM_TABLE_INSTRUCTIONS]} * 4},
+          .tables = {tables, tables + tables[XG_PROGRAM_TABLE_FIRST] + tables[XG_PROGRAM_TABLE_PROGRAMS]}};
       if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(std::move(one));
     }
   }

@@ -31,8 +31,9 @@ struct Kind {
 // Of one function's run.
 struct Kinds {
   std::array<Kind, 11> registers{};
-  std::map<std::int32_t, Kind> spilled;  // by the place of 8 bytes in its own stack, as it is counted from R10
-  bool changed = false;                  // some map may have been changed by then: else it is certain that none was
+  std::map<std::int32_t, Kind>
+      spilled;           // by the place of 8 bytes in its own stack, as it is counted from R10
+  bool changed = false;  // some map may have been changed by then: else it is certain that none was
   bool operator==(const Kinds&) const = default;
 };
 

@@ -29,7 +29,8 @@ std::string wrong_words(const Decoded& program) {
   if (program.code.size() % 4 != 0 || count == 0 || count > kMostInstructions)
     return fmt::format("it has {} instructions, and 1 to {} are translated", count, kMostInstructions);
   if (tables.size() < XG_PROGRAM_TABLE_WORDS || tables[XG_PROGRAM_TABLE_MAPS] > kMostMaps ||
-      u64{tables[XG_PROGRAM_TABLE_RECORDS]} + tables[XG_PROGRAM_TABLE_MAPS] * XG_PROGRAM_MAP_WORDS > tables.size())
+      u64{tables[XG_PROGRAM_TABLE_RECORDS]} + tables[XG_PROGRAM_TABLE_MAPS] * XG_PROGRAM_MAP_WORDS >
+          tables.size())
     return fmt::format("its maps are more than {}, or their records are not whole", kMostMaps);
   for (u32 at = 0; at < count; ++at) {
     const Operation one = operation_at(program.code, at);
@@ -54,7 +55,8 @@ std::string reg(u32 number) { return number == 10 ? std::string("XG_R10") : fmt:
 // What the interpreter does for a text, which goes on behind it.
 bool is_asked(u32 operation) {
   return operation == XG_PROGRAM_ATOMIC || operation == XG_PROGRAM_UPDATE || operation == XG_PROGRAM_ERASE ||
-         operation == XG_PROGRAM_CSUM_DIFF || operation == XG_PROGRAM_REDIRECT || operation == XG_PROGRAM_REDIRECT_MAP;
+         operation == XG_PROGRAM_CSUM_DIFF || operation == XG_PROGRAM_REDIRECT ||
+         operation == XG_PROGRAM_REDIRECT_MAP;
 }
 // Whether how many steps it comes to is in the instructions alone.
 bool counts_itself(const std::vector<u32>& code) {
@@ -126,8 +128,9 @@ class Translator {
     const Function function = followed(program_.code, own.start, given, stack, keeps_order_);
     written_ += static_cast<u32>(function.instructions.size());
     if (written_ > kMostInstructions)
-      return Failure(fmt::format("with each function at each place that calls it, it has more than {} instructions",
-                                 kMostInstructions));
+      return Failure(
+          fmt::format("with each function at each place that calls it, it has more than {} instructions",
+                      kMostInstructions));
     line("#define XG_R10 {}", stack_end());
     define_calls();
     for (u32 word = own.from / 4; word < (own.from + own.bytes) / 4; ++word) line("s[{}] = 0u;", word);
@@ -187,12 +190,13 @@ class Translator {
     for (std::size_t i = 1; i < chain_.size(); ++i) {
       text += fmt::format(" m.return_to[{0}] = {1}u; m.loop_turns[{0}] = m.loop_context[{0}] = u64(0);", i,
                           chain_[i].return_to);
-      text += fmt::format(" m.stack_from[{0}] = {1}u; m.stack_bytes[{0}] = {2}u;", i, chain_[i].from, chain_[i].bytes);
+      text += fmt::format(" m.stack_from[{0}] = {1}u; m.stack_bytes[{0}] = {2}u;", i, chain_[i].from,
+                          chain_[i].bytes);
       for (u32 saved = 0; saved < 4; ++saved)
         text += fmt::format(" m.saved[{}] = s{}_{};", i * 4 + saved, i, saved + 6);
     }
-    line("#define XG_CALLS_{} {} m.r[10] = {}; for (i = 0u; i < {}u; i++) m.stack[i] = s[i];", frame().run, text,
-         stack_end(), (frame().from + frame().bytes) / 4);
+    line("#define XG_CALLS_{} {} m.r[10] = {}; for (i = 0u; i < {}u; i++) m.stack[i] = s[i];", frame().run,
+         text, stack_end(), (frame().from + frame().bytes) / 4);
   }
   std::string stack_end() const {
     return number(xg_program_pointer(XG_PROGRAM_STACKS + depth(), XG_PROGRAM_STACK));
@@ -255,13 +259,15 @@ class Translator {
     else if (plain != nullptr)
       line("{0} = {0} {1} {2};", to, plain, by);
     else if ((one.operation == XG_PROGRAM_LSH || one.operation == XG_PROGRAM_RSH) && !one.narrow)
-      line("{0} = {0} {1} xg_program_low({2} & u64(63u));", to, one.operation == XG_PROGRAM_LSH ? "<<" : ">>", by);
+      line("{0} = {0} {1} xg_program_low({2} & u64(63u));", to, one.operation == XG_PROGRAM_LSH ? "<<" : ">>",
+           by);
     else if (one.operation == XG_PROGRAM_MOV && one.what == 64 && !one.narrow)
       line("{} = {};", to, by);
     else if (one.operation == XG_PROGRAM_MOV && one.what == 64)
       line("{} = u64(xg_program_low({}));", to, by);
     else
-      line("{0} = xg_program_computed({1}u, {2:#x}u, {3}u, {0}, {4});", to, one.operation, one.flags, one.what, by);
+      line("{0} = xg_program_computed({1}u, {2:#x}u, {3}u, {0}, {4});", to, one.operation, one.flags,
+           one.what, by);
   }
 
   void add_jump(const Operation& one) {
@@ -298,7 +304,8 @@ class Translator {
       case Of::packet:
         return fmt::format("xg_translated_in_packet(a, first, room, {}u)", bytes);
       case Of::stack:
-        return fmt::format("xg_translated_in_stack(a, {}u, {}u, {}u)", kind.number, chain_[kind.number].bytes, bytes);
+        return fmt::format("xg_translated_in_stack(a, {}u, {}u, {}u)", kind.number, chain_[kind.number].bytes,
+                           bytes);
       case Of::value:
         return fmt::format("xg_translated_in_value(m, a, {}u, {}u)", kind.number, bytes);
       default:
@@ -306,9 +313,12 @@ class Translator {
     }
   }
   std::string stack_at(const Kind& kind) const {
-    return fmt::format("xg_translated_stack_at(a, {}u, {}u)", chain_[kind.number].from, chain_[kind.number].bytes);
+    return fmt::format("xg_translated_stack_at(a, {}u, {}u)", chain_[kind.number].from,
+                       chain_[kind.number].bytes);
   }
-  static std::string value_at(const Kind& kind) { return fmt::format("xg_translated_value_at(m, a, {}u)", kind.number); }
+  static std::string value_at(const Kind& kind) {
+    return fmt::format("xg_translated_value_at(m, a, {}u)", kind.number);
+  }
   std::string got(const Kind& kind, u32 bytes) const {
     switch (kind.of) {
       case Of::packet:
@@ -342,11 +352,14 @@ class Translator {
     address(one.destination, one.what);
     for (const Kind& kind : places(kinds.registers[one.destination])) {
       if (kind.of == Of::stack)
-        line("if ({}) xg_translated_stack_set(s, {}, {}u, {}); else", is_there(kind, one.bytes), stack_at(kind),
-             one.bytes, operand(one));
-      if (kind.of == Of::value && (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
-        line("if ({0} && xg_translated_is_aligned({1}, {2}u)) xg_translated_state_set(state, {1}, {2}u, {3}); else",
-             is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one));
+        line("if ({}) xg_translated_stack_set(s, {}, {}u, {}); else", is_there(kind, one.bytes),
+             stack_at(kind), one.bytes, operand(one));
+      if (kind.of == Of::value &&
+          (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
+        line(
+            "if ({0} && xg_translated_is_aligned({1}, {2}u)) xg_translated_state_set(state, {1}, {2}u, {3}); "
+            "else",
+            is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one));
     }
     line("{};", leave());
   }
@@ -432,7 +445,8 @@ class Translator {
   }
   std::string key_word(const Kind& kind, u32 from, u32 bytes) const {
     if (kind.of == Of::packet)
-      return fmt::format("xg_translated_packet_word(frame, xg_program_low(a) + bias + {}u, {}u)", from, bytes);
+      return fmt::format("xg_translated_packet_word(frame, xg_program_low(a) + bias + {}u, {}u)", from,
+                         bytes);
     const auto one = [&](u32 at, u32 count) {
       return kind.of == Of::stack
                  ? fmt::format("xg_translated_stack_get(s, {} + {}u, {}u)", stack_at(kind), at, count)
@@ -446,7 +460,8 @@ class Translator {
     std::string text = "// Made by xdpgpu of an XDP program.\n#include \"gpu/stages/program_units.h\"\n";
     text += "XG_UNIT_CONSTANT u32 xg_program_known_maps[] = {";
     for (u32 map = 0; map < maps(); ++map)
-      for (u32 word = 0; word < XG_PROGRAM_MAP_WORDS; ++word) text += fmt::format("{}u, ", map_word(map, word));
+      for (u32 word = 0; word < XG_PROGRAM_MAP_WORDS; ++word)
+        text += fmt::format("{}u, ", map_word(map, word));
     text += "0u};\n#include \"gpu/stages/program_translated.h\"\n";
     for (const auto& [map, times] : looked_up_) {
       const u32 words = (map_word(map, XG_PROGRAM_MAP_KEY) + 3) / 4;
@@ -479,13 +494,14 @@ class Translator {
           "for (i = 0u; i < {}u; i++) s[i] = m.stack[i]; }}\n",
           taken, stack_words_);
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m) {{\n", name_);
-    text += "  const u32 most = m.most_steps, bias = m.frame_bias;\n"
-            "  const u64 first = xg_translated_packet_pointer(m.meta), room = u64(m.end) - u64(m.meta);\n"
-            "  const xg_words frame = m.frame;\n  const xg_state state = m.state;\n"
-            "  bool begun = false;\n  u32 steps = 0u, at = 0u, i = 0u;\n  u64 a = u64(0), v = u64(0);\n"
-            "  u64 r0 = u64(0), r2 = u64(0), r3 = u64(0), r4 = u64(0), r5 = u64(0);\n"
-            "  u64 r6 = u64(0), r7 = u64(0), r8 = u64(0), r9 = u64(0);\n"
-            "  u64 r1 = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);\n";
+    text +=
+        "  const u32 most = m.most_steps, bias = m.frame_bias;\n"
+        "  const u64 first = xg_translated_packet_pointer(m.meta), room = u64(m.end) - u64(m.meta);\n"
+        "  const xg_words frame = m.frame;\n  const xg_state state = m.state;\n"
+        "  bool begun = false;\n  u32 steps = 0u, at = 0u, i = 0u;\n  u64 a = u64(0), v = u64(0);\n"
+        "  u64 r0 = u64(0), r2 = u64(0), r3 = u64(0), r4 = u64(0), r5 = u64(0);\n"
+        "  u64 r6 = u64(0), r7 = u64(0), r8 = u64(0), r9 = u64(0);\n"
+        "  u64 r1 = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);\n";
     text += fmt::format("  u32 s[{}];\n", std::max(stack_words_, 1u));
     for (u32 i = 0; i < counts_; ++i) text += fmt::format("  u64 c{} = u64(0);\n", i);
     for (u32 i = 0; i < key_words_; ++i) text += fmt::format("  u32 k{} = 0u;\n", i);
@@ -507,7 +523,7 @@ class Translator {
   bool counts_steps_;
   bool keeps_order_ = true;  // there is no LRU hash
   bool asks_ = false;
-  bool changed_ = false;     // some map may have been, where the text stands
+  bool changed_ = false;  // some map may have been, where the text stands
   std::string body_;
   std::vector<Frame> chain_;
   std::map<u32, u32> looked_up_;  // by map: at how many places
@@ -542,7 +558,8 @@ tl::expected<std::string, std::string> translated(const Decoded& program) {
 }
 
 std::string chosen_of(std::span<const u64> names) {
-  std::string text = "// Made by xdpgpu of a policy's programs.\n#include \"gpu/stages/program_units.h\"\n", choice;
+  std::string text = "// Made by xdpgpu of a policy's programs.\n#include \"gpu/stages/program_units.h\"\n",
+              choice;
   for (const u64 name : names) {
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m);\n", symbol_of(name));
     choice += fmt::format("  if (name == {}) return {}(m);\n", number(name), symbol_of(name));

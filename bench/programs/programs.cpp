@@ -4,8 +4,9 @@
 // frames that lie as a NIC lays them to verdicts in host memory; against the kernel, which runs the same
 // program on the same packets, on one core and on all; against the stage `acl` with the same entries; and on
 // a GPU against a plain kernel that reads the same lines and writes as many results, with what the GPU draws.
-// And how long a program takes from its object to the pipeline. The verdicts of all runs are those of the
-// sequential definition, and of the kernel where that is asked.
+// And how long a program takes from its object to the pipeline, and on CUDA to the machine code that it is
+// translated to; where it cannot be translated, and once more for comparison, it is interpreted. The verdicts
+// of all runs are those of the sequential definition, and of the kernel where that is asked.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,9 +27,11 @@
 #include "bench/programs/power.hpp"
 #include "bench/rows.hpp"
 #include "bench/stages/frames.hpp"
+#include "gpu/device_code.hpp"
 #include "gpu/program_counts.hpp"
 #include "gpu/reference/reference.hpp"
 #include "userspace/compiler/compiler.hpp"
+#include "userspace/compiler/translations.hpp"
 #include "userspace/kernel/verifier.hpp"
 
 namespace xdpgpu::bench {
@@ -150,7 +153,10 @@ class Bench {
     const std::string note =
         fmt::format("{}, {:.1f} % of packets hit", taken_as(how), 100.0 * hits / packets_);
     for (const std::string& device : settings_.devices) {
-      std::vector<std::pair<u32, Row*>> ours = ways(name, device, program, right.verdicts, right.problem);
+      const auto translated = is_gpu(device) ? translate(name, device, program) : nullptr;
+      if (translated != nullptr) ways(name + ", interpreted", device, program, right.verdicts, right.problem);
+      std::vector<std::pair<u32, Row*>> ours =
+          ways(name, device, translated != nullptr ? translated : program, right.verdicts, right.problem);
       const auto theirs =
           ways(name + ", by the stage acl", device, acl ? *acl : nullptr, acl_right, acl_problem);
       for (auto& [batch, row] : ours) {
@@ -161,7 +167,8 @@ class Bench {
       const auto& [batch, largest] = ours.back();
       hold(*largest, name_of(name + ", by the stage acl", batch), "the stage acl",
            is_gpu(device) ? kStageBar : 0);
-      if (is_gpu(device)) judge(*largest, name, device, batch, program, right.verdicts);
+      if (is_gpu(device))
+        judge(*largest, name, device, batch, translated != nullptr ? translated : program, right.verdicts);
     }
   }
 
@@ -236,7 +243,48 @@ class Bench {
     step(filter, "artifact made", made, 0);
     step(filter, verified.empty() ? "read and made" : "read, verified and made", whole, kCompileBar);
     step(filter, "made again by the same compiler", again, kCachedBar);
+    made_in_ = median(whole);
+    made_again_in_ = median(again);
     return pipelines;
+  }
+
+  // The same with machine code for the device, in the steps that it takes; nullptr: it is interpreted there.
+  // Of several devices like it, once.
+  std::shared_ptr<const gpu::Pipelines> translate(const std::string& name, const std::string& device,
+                                                  const std::shared_ptr<const gpu::Pipelines>& program) {
+    const auto none = [&](const std::string& why) {
+      rows_.leave_out(fmt::format("{}, {}: translated: {}", name, device, why));
+      return nullptr;
+    };
+    const auto opened = gpu::open_device(device.substr(0, device.find('/')));
+    if (!opened) return none(opened.error());
+    const auto built_in = (*opened)->code();
+    if (built_in == nullptr) return nullptr;
+    const std::string key = fmt::format("{} {}", name, built_in->architecture);
+    if (const auto known = translated_.find(key); known != translated_.end()) return known->second;
+    if (auto loaded = compiler::load_translator(); !loaded) return none(loaded.error());
+    std::vector<double> first, again;
+    std::shared_ptr<const gpu::DeviceCode> code;
+    for (int i = 0; i < settings_.repeats; ++i) {
+      compiler::Translations translations;
+      for (std::vector<double>* const times : {&first, &again}) {
+        const auto start = Clock::now();
+        auto made = translations.translate(gpu::programs::programs_of(*program), built_in->architecture);
+        if (!made) return none(made.error());
+        times->push_back(since(start));
+        code = std::make_shared<const gpu::DeviceCode>(*std::move(made));
+      }
+    }
+    const auto add = [&](const char* what, std::vector<double> seconds, double before, double bar) {
+      Row& row = rows_.add({.name = fmt::format("{}, {}", name, what), .unit = "ms", .scale = 1e3});
+      row.runs = std::move(seconds);
+      const double whole = before + row.median();
+      row.note = fmt::format("from the object {:.0f} ms, at most {:.0f}: {}", whole * 1e3, bar * 1e3,
+                             whole <= bar ? "met" : "MISSED");
+    };
+    add("translated and linked", first, made_in_, kCompileBar);
+    add("linked again, the program's code kept", again, made_again_in_, kCachedBar);
+    return translated_[key] = gpu::Pipelines::with_code(program, code);
   }
   // bar: seconds; 0: none.
   void step(const Filter& filter, const char* what, std::vector<double> seconds, double bar) {
@@ -451,8 +499,10 @@ class Bench {
   const Settings& settings_;
   Rows& rows_;
   StageFrames frames_;
-  const u32 packets_;                // different ones
-  std::map<int, const Row*> plain_;  // by GPU
+  const u32 packets_;                       // different ones
+  std::map<int, const Row*> plain_;         // by GPU
+  double made_in_ = 0, made_again_in_ = 0;  // the last program: seconds from its object, and once more
+  std::map<std::string, std::shared_ptr<const gpu::Pipelines>> translated_;  // by program and architecture
 };
 
 int run(const Settings& settings) {

@@ -7,9 +7,9 @@
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/device_code.hpp"
 
-// As the build made them (cuda.cmake), the modules of an architecture one behind the other: kModules'; all but
-// the last of them once more, for pipelines that run programs; and of machine code these a third time, as they
-// can be linked, and the interpreter. What is not there is empty: of PTX the last four.
+// As the build made them (cuda.cmake), the modules of an architecture one behind the other: kModules'; all
+// but the last of them once more, for pipelines that run programs; and of machine code these a third time, as
+// they can be linked, and the interpreter. What is not there is empty: of PTX the last four.
 struct xg_cuda_module {
   const char* begin;
   const char* end;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * gpu/stages/program_translated.h: what the text of a translated program is made of
- * (gpu/program_translation.hpp). Each of these does for one kind of memory what gpu/stages/program_memory.h does
- * for all: where it cannot, it says so, and the text hands the packet over to the interpreter. So nothing here
- * ends a program.
+ * (gpu/program_translation.hpp). Each of these does for one kind of memory what gpu/stages/program_memory.h
+ * does for all: where it cannot, it says so, and the text hands the packet over to the interpreter. So
+ * nothing here ends a program.
  *
  * The text defines xg_program_known_maps first: the maps' records, one behind the other.
  */
@@ -45,15 +45,14 @@ XG_FN void xg_translated_stack_set(u32* stack, u32 at, u32 bytes, u64 value) {
   }
   const u64 mask = xg_program_cut(~u64(0), bytes * 8u), puts = value & mask;
   stack[i] = xg_translated_put(stack[i], xg_program_low(mask << shift), xg_program_low(puts << shift));
-  stack[i + 1u] =
-      xg_translated_put(stack[i + 1u], u32((mask << shift) >> 32), u32((puts << shift) >> 32));
+  stack[i + 1u] = xg_translated_put(stack[i + 1u], u32((mask << shift) >> 32), u32((puts << shift) >> 32));
   if (shift + bytes * 8u > 64u)
     stack[i + 2u] = xg_translated_put(stack[i + 2u], xg_program_low(mask >> (64u - shift)),
                                       xg_program_low(puts >> (64u - shift)));
 }
 
-/* A packet that nobody has written to: bytes [first, first + room) of the address space. `from`: the first byte's
- * place in the frame, frame_bias and all. No word is touched that has none of the bytes. */
+/* A packet that nobody has written to: bytes [first, first + room) of the address space. `from`: the first
+ * byte's place in the frame, frame_bias and all. No word is touched that has none of the bytes. */
 XG_FN bool xg_translated_in_packet(u64 address, u64 first, u64 room, u32 bytes) {
   const u64 offset = address - first;
   return offset <= room && u64(bytes) <= room - offset;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpu/stages/program_units.h: where an XDP program's run is code of its own, which is linked to the stages: the
- * interpreter, once; and programs that are translated (gpu/program_translation.hpp), which hand packets over to
- * it. All of them have the same machine, so they are compiled with the same options.
+ * gpu/stages/program_units.h: where an XDP program's run is code of its own, which is linked to the stages:
+ * the interpreter, once; and programs that are translated (gpu/program_translation.hpp), which hand packets
+ * over to it. All of them have the same machine, so they are compiled with the same options.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_UNITS_H
 #define XDPGPU_STAGES_PROGRAM_UNITS_H
@@ -18,12 +18,13 @@
 #define XG_UNIT_CONSTANT static const
 #endif
 
-/* Runs a machine's program to its end: the one of that name (gpu::programs::name_of), which is the first of its
- * code. The machine's first two groups are set before; `fault`, and R0 where that is 0, say what came of it. */
+/* Runs a machine's program to its end: the one of that name (gpu::programs::name_of), which is the first of
+ * its code. The machine's first two groups are set before; `fault`, and R0 where that is 0, say what came of
+ * it. */
 XG_UNIT void xg_program_run_there(xg_program_machine& m, u64 name);
 
-/* The interpreter's: the whole; the machine at the program's beginning; one instruction, which is not counted; the
- * rest, from wherever it is. */
+/* The interpreter's: the whole; the machine at the program's beginning; one instruction, which is not
+ * counted; the rest, from wherever it is. */
 XG_UNIT void xg_program_interpret(xg_program_machine& m);
 XG_UNIT void xg_program_prepare(xg_program_machine& m);
 XG_UNIT void xg_program_one(xg_program_machine& m);

@@ -23,7 +23,8 @@ class Translating final : public gpu::Device {
       auto code =
           translations.translate(gpu::programs::programs_of(*pipelines), device_->code()->architecture);
       if (!code) return tl::unexpected(code.error());
-      pipelines = gpu::Pipelines::with_code(pipelines, std::make_shared<const gpu::DeviceCode>(*std::move(code)));
+      pipelines =
+          gpu::Pipelines::with_code(pipelines, std::make_shared<const gpu::DeviceCode>(*std::move(code)));
     }
     return device_->load(generation, std::move(pipelines));
   }

@@ -10,8 +10,8 @@
 
 namespace xdpgpu::tests {
 
-// The same device, to which pipelines that run programs are loaded with these translated. load() fails where that
-// cannot be done.
+// The same device, to which pipelines that run programs are loaded with these translated. load() fails where
+// that cannot be done.
 std::unique_ptr<gpu::Device> translating(std::unique_ptr<gpu::Device> device);
 
 }  // namespace xdpgpu::tests

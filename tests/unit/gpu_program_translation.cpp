@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs that are translated (gpu/program_translation.hpp), compiled by the compiler of the tests and run on the
-// CPU: they answer what the reference answers, and seldom ask the interpreter.
+// Programs that are translated (gpu/program_translation.hpp), compiled by the compiler of the tests and run
+// on the CPU: they answer what the reference answers, and seldom ask the interpreter.
 #include "gpu/program_translation.hpp"
 
 #include <dlfcn.h>
@@ -46,7 +46,8 @@ class Library {
     const std::size_t at = text->find(kLast) + kLast.size();
     if (names_.empty()) text_ += text->substr(0, at);
     // Of macros each text has its own.
-    for (const char* const macro : {"LEAVE", "FORGET", "BEGIN", "GIVE", "ASK"}) text_ += fmt::format("#undef XG_{}\n", macro);
+    for (const char* const macro : {"LEAVE", "FORGET", "BEGIN", "GIVE", "ASK"})
+      text_ += fmt::format("#undef XG_{}\n", macro);
     for (u32 i = 0; i < 64; ++i) text_ += fmt::format("#undef XG_CALLS_{}\n", i);
     text_ += fmt::format("namespace p{} {{\n{}}}\n", names_.size(), text->substr(at));
     names_.push_back(fmt::format("xg_program_{:016x}", name_of(image.code, image.tables)));
@@ -66,8 +67,8 @@ XG_UNIT void xg_program_go_on(xg_program_machine& m) {
 }
 )";
     const std::string command = fmt::format(
-        "cd {} && {} -std=c++20 -O1 -fPIC -shared -I{} programs.cpp interpreter.cpp -o programs.so 2> log", folder_.string(),
-        XG_CXX, XG_SOURCE_FOLDER);
+        "cd {} && {} -std=c++20 -O1 -fPIC -shared -I{} programs.cpp interpreter.cpp -o programs.so 2> log",
+        folder_.string(), XG_CXX, XG_SOURCE_FOLDER);
     if (std::system(command.c_str()) != 0) {
       std::ifstream log(folder_ / "log");
       throw std::logic_error(std::string(std::istreambuf_iterator<char>(log), {}));
@@ -145,7 +146,8 @@ TEST(ProgramTranslation, CountsAreTheReferences) {
     Program program = program_of(counting_program(below), maps);
     const Taken how = how_taken(program);
     ASSERT_EQ(how.how, Taking::counting);
-    Image image = programs::image_of(std::span(&program, 1), {.queues = 1, .key = kKey, .counts = &how.counts}).value();
+    Image image =
+        programs::image_of(std::span(&program, 1), {.queues = 1, .key = kKey, .counts = &how.counts}).value();
     const u32 number = library.add(image);
     all.push_back({std::move(program), std::move(image), number});
   }

@@ -182,7 +182,8 @@ class DeviceTwins {
     };
     compare("fault", static_cast<u32>(answer_.fault), static_cast<u32>(expected_.fault));
     compare("action", answer_.action, expected_.action);
-    if (expected_.fault == ProgramFault::none && device_->translated == nullptr) compare("steps", answer_.steps, expected_.steps);
+    if (expected_.fault == ProgramFault::none && device_->translated == nullptr)
+      compare("steps", answer_.steps, expected_.steps);
     if (answer_.packet != expected_.packet)
       text += fmt::format("packet: {:02x} for {:02x}\n", fmt::join(answer_.packet, ""),
                           fmt::join(expected_.packet, ""));

@@ -4,8 +4,8 @@
  * gpu/stages/program_code.h).
  *
  * On GPUs the interpreter is in kernels of its own (XG_WITH_PROGRAMS), which pipelines without a program
- * never meet: it takes memory of each thread. Where they are linked (XG_PROGRAMS_LINKED), what runs a program is
- * no part of them (gpu/stages/program_units.h). Those of Vulkan are apart from the stages
+ * never meet: it takes memory of each thread. Where they are linked (XG_PROGRAMS_LINKED), what runs a program
+ * is no part of them (gpu/stages/program_units.h). Those of Vulkan are apart from the stages
  * (gpu/stages/program/program.comp), and these are told of outcomes (XG_PROGRAMS_HAVE_RUN).
  */
 #ifndef XDPGPU_STAGES_PROGRAM_DEVICE_H
@@ -109,8 +109,8 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame
   m.most_steps = b.image.v[body + XG_PROGRAM_BODY_STEPS];
   m.keeps_packet = 1u;
 #ifdef XG_PROGRAMS_LINKED
-  xg_program_run_there(m, xg_word_pair(b.image.v[body + XG_PROGRAM_BODY_NAME],
-                                       b.image.v[body + XG_PROGRAM_BODY_NAME + 1u]));
+  xg_program_run_there(
+      m, xg_word_pair(b.image.v[body + XG_PROGRAM_BODY_NAME], b.image.v[body + XG_PROGRAM_BODY_NAME + 1u]));
 #else
   xg_program_run(XG_PROGRAM_IT, 0u);
 #endif
