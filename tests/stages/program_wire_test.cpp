@@ -62,16 +62,27 @@ TEST_P(ProgramOnTheWire, DropsByWhatItsMapHasAndLetsAllElseGoOn) {
   expect_conserved(attached_->pins());
 }
 
-// A GPU's code is made for it; of any other device nothing is said.
-TEST_P(ProgramOnTheWire, IsNotTranslatedForTheCpuAndNobodySaysSo) {
+// Of a GPU it is said whether it has code for the program; of any other device nothing.
+TEST_P(ProgramOnTheWire, IsTranslatedOrSaidNotToBe) {
   attach(text());
-  const Json status = attached_->status();
-  for (const Json& device : status.at("devices")) EXPECT_FALSE(device.contains("programs")) << device;
+  const bool takes_code = device_under_test().starts_with("cuda");
   const Outcome applied = attached_->apply(text()), told = product(*host_, {"status", attached_->ifname()});
-  for (const std::string& said : {applied.out, applied.err, told.out, told.err})
-    EXPECT_EQ(said.find("interpreted"), std::string::npos) << said;
-  EXPECT_EQ(applied.status, 0);
+  EXPECT_EQ(applied.status, 0) << applied.err;
   EXPECT_EQ(told.status, 0) << told.err;
+  bool interpreted = false;
+  const Json status = attached_->status();
+  for (const Json& device : status.at("devices")) {
+    ASSERT_EQ(device.contains("programs"), takes_code) << device;
+    if (!takes_code) continue;
+    const auto programs = device.at("programs").get<std::string>();
+    interpreted = programs.starts_with("interpreted: ");
+    EXPECT_TRUE(interpreted || programs == "translated") << programs;
+  }
+  EXPECT_EQ((applied.out + applied.err).find("interpreted") != std::string::npos, interpreted)
+      << applied.out << applied.err;
+  EXPECT_EQ(told.out.find("interpreted") != std::string::npos, interpreted) << told.out;
+  EXPECT_FALSE(passes(5001));
+  EXPECT_TRUE(passes(5003));
 }
 
 TEST_P(ProgramOnTheWire, AnEditedFileHoldsFromItsApplicationOn) {

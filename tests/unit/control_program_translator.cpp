@@ -3,11 +3,19 @@
 // What a policy's programs get where a GPU takes code for them, and what is said where they get none.
 #include "userspace/control/program_translator.hpp"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <linux/bpf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "gpu/programs.hpp"
 #include "gpu/stages/stages.hpp"
+#include "userspace/compiler/translations.hpp"
+#include "userspace/control/compiler_process.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -17,12 +25,13 @@ using testing::Optional;
 using testing::StartsWith;
 using Code = std::shared_ptr<const gpu::DeviceCode>;
 
-// One that passes everything.
-gpu::StageSettings program_stage() {
+// One that passes everything; number: tells it from others.
+gpu::StageSettings program_stage(int number = 0) {
   gpu::programs::Program program;
   program.name = "passes";
   program.license = "GPL";
-  program.instructions = {{.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 0, .immediate = 2},
+  program.instructions = {{.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 3, .immediate = number},
+                          {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 0, .immediate = 2},
                           {.opcode = BPF_JMP | BPF_EXIT}};
   return gpu::stage_with(std::make_shared<const gpu::programs::Program>(program)).value();
 }
@@ -33,7 +42,7 @@ compiler::CompiledPolicy policy_of(std::vector<gpu::StageSettings> stages) {
       gpu::Pipelines::compile({{.name = "p", .stages = std::move(stages), .inner = false}}).value();
   return policy;
 }
-compiler::CompiledPolicy with_program() { return policy_of({program_stage()}); }
+compiler::CompiledPolicy with_program(int number = 0) { return policy_of({program_stage(number)}); }
 
 Code code_for(u32 architecture) {
   return std::make_shared<const gpu::DeviceCode>(gpu::DeviceCode{"code", architecture, {{'a'}}});
@@ -104,6 +113,46 @@ TEST_F(ControlProgramTranslator, CodeThatADeviceDoesNotTakeIsTakenBack) {
   EXPECT_EQ(without->pipelines->code(), nullptr);
   EXPECT_EQ(without->pipelines->image(), policy.pipelines->image());
   EXPECT_EQ(how_programs_run(*without), "interpreted: it is for another GPU");
+}
+
+// By a compiler as the broker starts it; it needs no GPU.
+TEST(ControlProgramTranslation, IsOrderedOnceForTheSamePrograms) {
+  const std::array known{120u, 100u, 90u, 89u, 86u, 80u};
+  const auto* const architecture = std::find_if(known.begin(), known.end(), gpu::has_machine_code);
+  if (architecture == known.end()) GTEST_SKIP() << "this build has no machine code";
+  if (const auto loaded = compiler::load_translator(); !loaded) GTEST_SKIP() << loaded.error();
+  if (geteuid() != 0) GTEST_SKIP() << "a compiler is started by root: run it with sudo";
+#if defined(XDPGPU_SANITIZED)
+  constexpr bool kFilter = false;
+#else
+  constexpr bool kFilter = true;
+#endif
+  std::string said;
+  CompilerProcess process(
+      kFilter, [] {}, [&](const std::string& sentence) { said = sentence; },
+      CompilerProcess::Makes::translations);
+  int started = 0;
+  ProgramTranslator translator(
+      [&] {
+        started++;
+        return process.start();
+      },
+      {*gpu::built_in_code(*architecture, true)});
+  auto first = with_program(), again = with_program(), other = with_program(1);
+  for (auto* const policy : {&first, &again, &other}) {
+    translator.serve(*policy, -1);
+    process.reap();
+    ASSERT_NE(policy->pipelines->code(), nullptr) << policy->why_interpreted << " " << said;
+    EXPECT_EQ(how_programs_run(*policy), "translated");
+  }
+  EXPECT_EQ(started, 1);
+  EXPECT_EQ(again.pipelines->code(), first.pipelines->code());
+  const gpu::DeviceCode& code = *first.pipelines->code();
+  EXPECT_EQ(code.architecture, *architecture);
+  EXPECT_THAT(code.id, StartsWith("programs of "));
+  EXPECT_NE(code.id, other.pipelines->code()->id);
+  EXPECT_NE(code.modules.front(), other.pipelines->code()->modules.front());
+  EXPECT_EQ(std::string_view(code.modules.front().data(), SELFMAG), ELFMAG);
 }
 
 }  // namespace
