@@ -114,10 +114,8 @@ TEST(CompilerTranslations, WhoMakesThemReadsNoPolicy) {
 
 TEST(CompilerTranslations, OfASourceCanBeLinked) {
   if (const auto loaded = load_translator(); !loaded) GTEST_SKIP() << loaded.error();
-  std::string source;
-  for (const auto& header : gpu::programs::translation_headers())
-    source += "#include \"" + std::string(header.name) + "\"\n";
-  source += "extern \"C\" __device__ unsigned xg_program_0123456789abcdef(unsigned a) { return a + 1; }\n";
+  const u64 name = 0x0123456789abcdef;
+  const std::string source = gpu::programs::chosen_of(std::span(&name, 1));
   for (const u32 architecture : {80u, 90u}) {
     const auto cubin = compile_translation(source, architecture);
     ASSERT_TRUE(cubin) << cubin.error();
