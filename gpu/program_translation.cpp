@@ -322,7 +322,7 @@ class Translator {
   std::string got(const Kind& kind, u32 bytes) const {
     switch (kind.of) {
       case Of::packet:
-        return fmt::format("xg_translated_packet_get(frame, xg_program_low(a) + bias, {}u)", bytes);
+        return fmt::format("xg_translated_packet_get(window, xg_program_low(a), {}u)", bytes);
       case Of::stack:
         return fmt::format("xg_translated_stack_get(s, {}, {}u)", stack_at(kind), bytes);
       case Of::value:
@@ -445,8 +445,7 @@ class Translator {
   }
   std::string key_word(const Kind& kind, u32 from, u32 bytes) const {
     if (kind.of == Of::packet)
-      return fmt::format("xg_translated_packet_word(frame, xg_program_low(a) + bias + {}u, {}u)", from,
-                         bytes);
+      return fmt::format("xg_translated_packet_word(window, xg_program_low(a) + {}u, {}u)", from, bytes);
     const auto one = [&](u32 at, u32 count) {
       return kind.of == Of::stack
                  ? fmt::format("xg_translated_stack_get(s, {} + {}u, {}u)", stack_at(kind), at, count)
@@ -495,9 +494,10 @@ class Translator {
           taken, stack_words_);
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m) {{\n", name_);
     text +=
-        "  const u32 most = m.most_steps, bias = m.frame_bias;\n"
+        "  const u32 most = m.most_steps;\n"
         "  const u64 first = xg_translated_packet_pointer(m.meta), room = u64(m.end) - u64(m.meta);\n"
-        "  const xg_words frame = m.frame;\n  const xg_state state = m.state;\n"
+        "  const xg_translated_window window = xg_translated_window_of(m);\n  const xg_state state = "
+        "m.state;\n"
         "  bool begun = false;\n  u32 steps = 0u, at = 0u, i = 0u;\n  u64 a = u64(0), v = u64(0);\n"
         "  u64 r0 = u64(0), r2 = u64(0), r3 = u64(0), r4 = u64(0), r5 = u64(0);\n"
         "  u64 r6 = u64(0), r7 = u64(0), r8 = u64(0), r9 = u64(0);\n"

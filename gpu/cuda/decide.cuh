@@ -246,6 +246,17 @@ __device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_de
   return true;
 }
 
+// A program that only counts keeps no packet waiting for others: its packets go on to the next table that
+// does.
+__device__ __forceinline__ void go_ahead(const xg_batch& batch, u32 bytes, const xg_view& seen, xg_way& way,
+                                         xg_result& r) {
+#ifdef XG_WITH_PROGRAMS
+  static_assert(XG_PROGRAM_NEAR == kLineBytes - XG_METADATA_SIZE);
+  while (xg_stage_runs_programs(way.kind) && batch.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0)
+    xg_settle(batch, seen, xg_stage_touch(batch, way, seen, bytes).facts, way, r);
+#endif
+}
+
 }  // namespace detail
 
 // Programmatic dependent launch. GPUs before compute capability 9.0 have none: what is compiled for those
@@ -302,6 +313,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
       // In the frames themselves: the line ends before what is inside of a tunnel may.
       xg_look_inside(batch, seen);
       xg_set_out(batch, seen, way, r);
+      if constexpr (kTables) detail::go_ahead(batch, descriptor.length, seen, way, r);
     }
   }
   __syncwarp();

@@ -23,6 +23,7 @@
  * XG_ADD(handle, index, n)       handle.v[index] += n as one step, for u32; what it was before
  * XG_ADD64(state, index, n)      adds a u64 to what stands in two words of an xg_state, low and high, so that
  *                                no addition is lost; index is even, and the memory's address a multiple of 8
+ * XG_ROLLED                      in front of a loop: its text once, however few its rounds are
  * XG_LOOK(state, index)          a word of an xg_state to which others may add meanwhile
  * XG_MIN(handle, index, n)       handle.v[index] = the smaller one of it and n, likewise; what it was before
  * XG_SWAP_IF(handle, i, is, n)   handle.v[i] = n if it is `is`, likewise; what it was before
@@ -78,6 +79,7 @@
    (((handle).v[(index) + (((shift) + 3u) >> 2)] << 1u) << (31u - (shift)*8u)))
 #define XG_WORD u32
 #define XG_SELDOM XG_FN
+#define XG_ROLLED
 #define xg_quad uvec4
 #define XG_QUAD(a, b, c, d) uvec4((a), (b), (c), (d))
 
@@ -108,8 +110,33 @@ XG_FN Handle xg_handle(u64 address) {
 #define XG_UNALIGNED(handle, index, shift) \
   __funnelshift_r((handle).v[index], (handle).v[(index) + (((shift) + 3u) >> 2)], (shift)*8u)
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
-#define XG_ADD64(handle, index, n) \
-  atomicAdd(reinterpret_cast<unsigned long long*>(&(handle).v[index]), static_cast<unsigned long long>(n))
+/* Counters that most packets share are one word for most threads of a warp: these add together, for a few
+ * such words; the others by themselves. */
+__device__ inline void xg_add64_together(u32* word, u64 n) {
+  const auto at = reinterpret_cast<unsigned long long*>(word);
+#if __CUDA_ARCH__ >= 800
+  constexpr u64 kSmall = u64(1) << 26; /* the sum of a warp's has 32 bits */
+  u32 lanes = __activemask(), lower;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lower));
+  for (u32 words = 0u; words < 3u; words++) {
+    const int first = __ffs(int(lanes)) - 1;
+    const bool same = __shfl_sync(lanes, reinterpret_cast<unsigned long long>(at), first) ==
+                      reinterpret_cast<unsigned long long>(at);
+    const u32 peers = __ballot_sync(lanes, same);
+    if (same) {
+      if (__all_sync(peers, n < kSmall)) {
+        const u32 sum = __reduce_add_sync(peers, u32(n));
+        if ((peers & lower) == 0u) atomicAdd(at, static_cast<unsigned long long>(sum));
+        return;
+      }
+      break;
+    }
+    lanes &= ~peers;
+  }
+#endif
+  atomicAdd(at, static_cast<unsigned long long>(n));
+}
+#define XG_ADD64(handle, index, n) xg_add64_together(&(handle).v[index], (n))
 #define XG_LOOK(handle, index) (handle).v[index]
 #define XG_MIN(handle, index, n) atomicMin(&(handle).v[index], (n))
 #define XG_SWAP_IF(handle, index, is, n) atomicCAS(&(handle).v[index], (is), (n))
@@ -155,6 +182,11 @@ XG_FN u32 xg_unaligned(Handle handle, u32 index, u32 shift) {
 #endif
 /* Frames are written as bytes and read as words. */
 typedef u32 __attribute__((__may_alias__)) xg_word;
+#ifdef __CUDACC__
+#define XG_ROLLED _Pragma("unroll 1")
+#else
+#define XG_ROLLED
+#endif
 #ifdef __CUDACC__
 #define XG_SELDOM static __host__ __device__ __attribute__((noinline, unused))
 #else

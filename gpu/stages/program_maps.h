@@ -144,6 +144,7 @@ XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key
       (u64(m.state.v[XG_PROGRAM_STATE_KEY + 3u]) << 32) | u64(m.state.v[XG_PROGRAM_STATE_KEY + 2u]);
   const u32 words = xg_program_key_words(key);
   XG_SIP_BEGIN(k0, k1);
+  XG_ROLLED
   for (u32 i = 0u; i < words; i += 2u) {
     XG_PROGRAM_TURN();
     u64 word = u64(xg_program_key_word(XG_PROGRAM_IT, key, i));
@@ -166,10 +167,12 @@ XG_SELDOM xg_program_found xg_program_seek(XG_PROGRAM_MACHINE_READ, u32 map, XG_
   found.chain = 0u;
   found.slot = m.state.v[found.bucket];
   const u32 words = xg_program_key_words(key);
+  XG_ROLLED
   while (found.slot != 0u && found.chain < XG_PROGRAM_CHAIN) {
     XG_PROGRAM_TURN();
     const u32 element = xg_program_element(XG_PROGRAM_IT, map, found.slot - 1u);
     u32 differs = 0u;
+    XG_ROLLED
     for (u32 i = 0u; i < words && differs == 0u; i++) {
       XG_PROGRAM_TURN();
       differs = (m.state.v[element + XG_PROGRAM_ELEMENT_KEY + i] & xg_program_key_mask(key, i)) ^

@@ -164,6 +164,10 @@ void xg_program_write(u32 which_machine, xg_program_place place, u32 bytes, u64 
  * for those in the same words. */
 XG_FN u32 xg_program_word_that_came(XG_PROGRAM_MACHINE_READ, u32 index) {
   const u32 at = index * 4u, from = at + m.frame_bias;
+#ifdef XG_PROGRAM_NEAR
+  if (at >= m.first && at + 4u <= m.last && at + 4u <= m.near_end)
+    return XG_UNALIGNED(m.near, (at + m.near_bias) >> 2, (at + m.near_bias) & 3u);
+#endif
   if (at >= m.first && at + 4u <= m.last) return XG_UNALIGNED(m.frame, from >> 2, from & 3u);
   u32 word = 0u;
   for (u32 i = 0u; i < 4u; i++)

@@ -37,6 +37,9 @@
 /* Places for what is loaded to be counted up. */
 #define XG_PROGRAM_COUNTED 16u
 
+/* XG_PROGRAM_NEAR, where it is defined: a device may have a copy of so many bytes of a packet, the first
+ * ones. */
+
 /* Private memory. A device may have less of it: of stacks as many bytes as DeviceCode::stack_bytes says, a
  * multiple of 8; of lines as many as it likes, and what writes to more of them ends with the reason. */
 #ifndef XG_PROGRAM_STACK_BYTES
@@ -170,6 +173,11 @@ XG_RECORD(xg_program_machine) {
   xg_words frame;     /* where the packet stands */
   xg_words arguments; /* the host's, where it does something to maps */
   u32 frame_bias;     /* of the frame's place p there: byte p + frame_bias, in 32 bits */
+#ifdef XG_PROGRAM_NEAR
+  xg_words near; /* a copy of the packet's beginning, which is faster to read: as the frame, up to place
+                    near_end */
+  u32 near_bias, near_end;
+#endif
 
   u64 time;
   u32 random, queue, ingress, egress;

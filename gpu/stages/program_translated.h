@@ -57,23 +57,42 @@ XG_FN bool xg_translated_in_packet(u64 address, u64 first, u64 room, u32 bytes) 
   const u64 offset = address - first;
   return offset <= room && u64(bytes) <= room - offset;
 }
-XG_FN u64 xg_translated_packet_get(xg_words frame, u32 from, u32 bytes) {
-  const u32 i = from >> 2, shift = (from & 3u) * 8u;
-  if (bytes == 1u) return u64((frame.v[i] >> shift) & 0xffu);
-  if (bytes == 2u) {
-    u32 word = frame.v[i] >> shift;
-    if (shift == 24u) word |= frame.v[i + 1u] << 8;
-    return u64(word & 0xffffu);
-  }
-  if (bytes == 4u) return u64(XG_UNALIGNED(frame, i, from & 3u));
-  return (u64(XG_UNALIGNED(frame, i + 1u, from & 3u)) << 32) | u64(XG_UNALIGNED(frame, i, from & 3u));
+/* Where they stand. */
+XG_RECORD(xg_translated_window) {
+  const u8* frame; /* of place 0 */
+#ifdef XG_PROGRAM_NEAR
+  const u8* near; /* likewise, up to place near_end */
+  u32 near_end;
+#endif
+};
+XG_FN xg_translated_window xg_translated_window_of(XG_PROGRAM_MACHINE_READ) {
+  xg_translated_window window;
+  window.frame = reinterpret_cast<const u8*>(m.frame.v) + int(m.frame_bias);
+#ifdef XG_PROGRAM_NEAR
+  window.near = reinterpret_cast<const u8*>(m.near.v) + int(m.near_bias);
+  window.near_end = m.near_end;
+#endif
+  return window;
+}
+XG_FN u64 xg_translated_packet_get(xg_translated_window window, u32 at, u32 bytes) {
+  const u8* from = window.frame + at;
+#ifdef XG_PROGRAM_NEAR
+  if (at + bytes <= window.near_end) from = window.near + at;
+#endif
+  if (bytes == 1u) return u64(from[0]);
+  if (bytes == 2u) return u64(u32(from[0]) | (u32(from[1]) << 8));
+  /* In whole words. */
+  const u32 shift = u32(reinterpret_cast<u64>(from)) & 3u;
+  const xg_words words = {reinterpret_cast<XG_WORD*>(reinterpret_cast<u64>(from) - u64(shift))};
+  const u64 low = u64(XG_UNALIGNED(words, 0u, shift));
+  return bytes == 4u ? low : (u64(XG_UNALIGNED(words, 1u, shift)) << 32) | low;
 }
 /* Of 1 to 4 bytes, of a key's last word. */
-XG_FN u32 xg_translated_packet_word(xg_words frame, u32 from, u32 bytes) {
+XG_FN u32 xg_translated_packet_word(xg_translated_window window, u32 at, u32 bytes) {
   if (bytes == 3u)
-    return xg_program_low(xg_translated_packet_get(frame, from, 2u)) |
-           (xg_program_low(xg_translated_packet_get(frame, from + 2u, 1u)) << 16);
-  return xg_program_low(xg_translated_packet_get(frame, from, bytes));
+    return xg_program_low(xg_translated_packet_get(window, at, 2u)) |
+           (xg_program_low(xg_translated_packet_get(window, at + 2u, 1u)) << 16);
+  return xg_program_low(xg_translated_packet_get(window, at, bytes));
 }
 
 /* A map's values. */

@@ -67,7 +67,8 @@ XG_UNIT void xg_program_go_on(xg_program_machine& m) {
 }
 )";
     const std::string command = fmt::format(
-        "cd {} && {} -std=c++20 -O1 -fPIC -shared -I{} programs.cpp interpreter.cpp -o programs.so 2> log",
+        "cd {} && {} -std=c++20 -O1 -fPIC -shared -DXG_PROGRAM_NEAR=40u -I{} programs.cpp interpreter.cpp -o "
+        "programs.so 2> log",
         folder_.string(), XG_CXX, XG_SOURCE_FOLDER);
     if (std::system(command.c_str()) != 0) {
       std::ifstream log(folder_ / "log");

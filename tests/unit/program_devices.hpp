@@ -51,7 +51,6 @@ class Device {
     auto* first = reinterpret_cast<u8*>(frame.data()) + at;
     std::ranges::copy(packet.metadata, first);
     std::ranges::copy(packet.bytes, first + packet.metadata.size());
-    const std::vector<u32> before = frame;
     m.code = {code_.code.data()};
     m.tables = {code_.tables.data()};
     m.state = {code_.state.data()};
@@ -60,6 +59,17 @@ class Device {
     m.meta = m.data - static_cast<u32>(packet.metadata.size());
     m.end = m.data + static_cast<u32>(packet.bytes.size());
     m.frame_bias = at - m.meta;
+#ifdef XG_PROGRAM_NEAR
+    // What is near is read there alone, but for what reaches beyond its end.
+    const u32 near = std::min<u32>(XG_PROGRAM_NEAR, m.end - m.meta);
+    std::vector<u32> copy((near + 3) / 4 + 1);
+    std::memcpy(reinterpret_cast<u8*>(copy.data()) + 1, first, near);
+    m.near = {copy.data()};
+    m.near_bias = 1 - m.meta;
+    m.near_end = m.meta + near;
+    if (near > 16) std::memset(first, 0xa5, near - 16);
+#endif
+    const std::vector<u32> before = frame;
     m.time = packet.time_ns;
     m.random = packet.random;
     m.queue = packet.queue;

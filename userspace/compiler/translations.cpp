@@ -15,7 +15,7 @@ namespace {
 
 using gpu::programs::Decoded;
 
-// Of each program, and behind them of what chooses among them.
+// Of each program, and of what chooses among them.
 tl::expected<std::vector<std::string>, std::string> sources_of(std::span<const Decoded> programs) {
   std::vector<std::string> sources;
   std::vector<u64> names;
@@ -25,7 +25,11 @@ tl::expected<std::vector<std::string>, std::string> sources_of(std::span<const D
     sources.push_back(*std::move(source));
     names.push_back(gpu::programs::name_of(program.code, program.tables));
   }
-  sources.push_back(gpu::programs::chosen_of(names));
+  // What chooses among one program is no compilation of its own.
+  if (sources.size() == 1)
+    sources.front() += gpu::programs::chosen_of(names);
+  else
+    sources.push_back(gpu::programs::chosen_of(names));
   return sources;
 }
 
