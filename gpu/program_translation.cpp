@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "gpu/program_kinds.hpp"
 #include "gpu/stages/program_code.h"
@@ -20,6 +21,7 @@ constexpr u32 kMostMaps = 64, kMostKeyWords = 16;
 constexpr u32 kMostInlined = 1;
 
 using Of = Kind::Of;
+using i64 = std::int64_t;
 using Failure = tl::unexpected<std::string>;
 
 // Why the words are none of a program; empty: they are one.
@@ -142,6 +144,7 @@ class Translator {
         kinds = found->second;
         changed_ = kinds.changed;
         begin_block(function, i);
+        look_ahead(kinds);
       }
       const Operation one = operation_at(program_.code, at_);
       if (auto done = add(one, kinds); !done) return done;
@@ -175,6 +178,40 @@ class Translator {
     // All of a block's steps are counted at its beginning. The interpreter says which one is too many.
     line("steps += {}u;", left_);
     line("if (steps > most) {};", leave());
+  }
+
+  // What a block loads of the packet by registers that it does not change before is looked for once for each
+  // of these. Where it is not there, some instruction of the block ends the program: the interpreter says
+  // which.
+  void look_ahead(Kinds kinds) {
+    struct Reach {
+      i64 first = 0, last = 0;
+      u32 loads = 0;
+    };
+    std::map<u32, Reach> reaches;  // by register
+    std::set<u32> changed;
+    looked_ahead_.clear();
+    for (u32 at = at_, left = left_; left != 0; --left) {
+      const Operation one = operation_at(program_.code, at);
+      const bool loads = one.operation == XG_PROGRAM_LOAD;
+      if (loads && kinds.registers[one.source].of == Of::packet && !changed.contains(one.source)) {
+        const i64 first = static_cast<std::int32_t>(one.what), last = first + one.bytes;
+        Reach& reach = reaches.try_emplace(one.source, Reach{first, last, 0}).first->second;
+        reach = {std::min(reach.first, first), std::max(reach.last, last), reach.loads + 1};
+        looked_ahead_.insert(at);
+      }
+      if (loads || one.operation < XG_PROGRAM_JEQ || one.operation == XG_PROGRAM_LOAD_COUNT ||
+          one.operation == XG_PROGRAM_NUMBER)
+        changed.insert(one.destination);
+      follow(one, depth(), keeps_order_, kinds);
+      at += one.operation == XG_PROGRAM_NUMBER ? 2 : 1;
+    }
+    for (const auto& [base, reach] : reaches) {
+      line("if (!xg_translated_in_packet({} + {}, first, room, {}u)) {};", reg(base),
+           number(static_cast<u64>(reach.first)), reach.last - reach.first, leave());
+      line("w{} = xg_translated_byte(window, xg_program_low({}), {}u);", base, reg(base),
+           static_cast<u32>(reach.last));
+    }
   }
 
   // The rest of this function's runs, in the interpreter.
@@ -337,10 +374,15 @@ class Translator {
   }
 
   void add_load(const Operation& one, const Kinds& kinds) {
-    address(one.source, one.what);
-    for (const Kind& kind : places(kinds.registers[one.source]))
-      line("if ({}) v = {}; else", is_there(kind, one.bytes), got(kind, one.bytes));
-    line("{};", leave());
+    if (looked_ahead_.contains(at_)) {
+      line("v = xg_translated_get(w{} + ({}), {}u);", one.source, static_cast<std::int32_t>(one.what),
+           one.bytes);
+    } else {
+      address(one.source, one.what);
+      for (const Kind& kind : places(kinds.registers[one.source]))
+        line("if ({}) v = {}; else", is_there(kind, one.bytes), got(kind, one.bytes));
+      line("{};", leave());
+    }
     if (one.operation == XG_PROGRAM_LOAD_COUNT) line("c{} = v;", counted(one.immediate));
     if (one.with_sign)
       line("{} = xg_program_signed(v, {}u);", reg(one.destination), one.bytes * 8);
@@ -502,6 +544,7 @@ class Translator {
         "  u64 r0 = u64(0), r2 = u64(0), r3 = u64(0), r4 = u64(0), r5 = u64(0);\n"
         "  u64 r6 = u64(0), r7 = u64(0), r8 = u64(0), r9 = u64(0);\n"
         "  u64 r1 = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);\n";
+    for (u32 i = 0; i < 10; ++i) text += fmt::format("  const u8* w{} = window.frame;\n", i);
     text += fmt::format("  u32 s[{}];\n", std::max(stack_words_, 1u));
     for (u32 i = 0; i < counts_; ++i) text += fmt::format("  u64 c{} = u64(0);\n", i);
     for (u32 i = 0; i < key_words_; ++i) text += fmt::format("  u32 k{} = 0u;\n", i);
@@ -527,6 +570,7 @@ class Translator {
   std::string body_;
   std::vector<Frame> chain_;
   std::map<u32, u32> looked_up_;  // by map: at how many places
+  std::set<u32> looked_ahead_;    // of the block's loads, those whose bytes were found at its beginning
   u32 at_ = 0;                    // the instruction that is being translated
   u32 left_ = 0;                  // of its block's instructions, it and those behind it
   u32 runs_ = 0, written_ = 0, stack_words_ = 0, deepest_ = 0, counts_ = 0, key_words_ = 0;

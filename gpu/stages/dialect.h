@@ -112,7 +112,7 @@ XG_FN Handle xg_handle(u64 address) {
 #define XG_ADD(handle, index, n) atomicAdd(&(handle).v[index], (n))
 /* Counters that most packets share are one word for most threads of a warp: these add together, for a few
  * such words; the others by themselves. */
-__device__ inline void xg_add64_together(u32* word, u64 n) {
+static __device__ __attribute__((noinline, unused)) void xg_add64_together(u32* word, u64 n) {
   const auto at = reinterpret_cast<unsigned long long*>(word);
 #if __CUDA_ARCH__ >= 800
   constexpr u64 kSmall = u64(1) << 26; /* the sum of a warp's has 32 bits */

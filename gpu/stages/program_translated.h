@@ -74,11 +74,16 @@ XG_FN xg_translated_window xg_translated_window_of(XG_PROGRAM_MACHINE_READ) {
 #endif
   return window;
 }
-XG_FN u64 xg_translated_packet_get(xg_translated_window window, u32 at, u32 bytes) {
-  const u8* from = window.frame + at;
+/* Where the byte of place `at` stands, from which on bytes are read that end `end` bytes behind it. */
+XG_FN const u8* xg_translated_byte(xg_translated_window window, u32 at, u32 end) {
 #ifdef XG_PROGRAM_NEAR
-  if (at + bytes <= window.near_end) from = window.near + at;
+  if (at + end <= window.near_end) return window.near + at;
+#else
+  (void)end;
 #endif
+  return window.frame + at;
+}
+XG_FN u64 xg_translated_get(const u8* from, u32 bytes) {
   if (bytes == 1u) return u64(from[0]);
   if (bytes == 2u) return u64(u32(from[0]) | (u32(from[1]) << 8));
   /* In whole words. */
@@ -86,6 +91,9 @@ XG_FN u64 xg_translated_packet_get(xg_translated_window window, u32 at, u32 byte
   const xg_words words = {reinterpret_cast<XG_WORD*>(reinterpret_cast<u64>(from) - u64(shift))};
   const u64 low = u64(XG_UNALIGNED(words, 0u, shift));
   return bytes == 4u ? low : (u64(XG_UNALIGNED(words, 1u, shift)) << 32) | low;
+}
+XG_FN u64 xg_translated_packet_get(xg_translated_window window, u32 at, u32 bytes) {
+  return xg_translated_get(xg_translated_byte(window, at, bytes), bytes);
 }
 /* Of 1 to 4 bytes, of a key's last word. */
 XG_FN u32 xg_translated_packet_word(xg_translated_window window, u32 at, u32 bytes) {

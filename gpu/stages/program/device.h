@@ -90,20 +90,20 @@ XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT
 
 /* A copy of the packet's first bytes, from the word's byte `at` on, which is faster to read than the frame;
  * of no bytes: there is none. */
-XG_RECORD(xg_program_copy) {
+XG_RECORD(xg_program_beginning) {
   xg_words words;
   u32 at, bytes;
 };
-XG_FN xg_program_copy xg_program_no_copy(xg_batch b) {
-  xg_program_copy copy;
+XG_FN xg_program_beginning xg_program_no_beginning(xg_batch b) {
+  xg_program_beginning copy;
   copy.words = b.frames;
   copy.at = 0u;
   copy.bytes = 0u;
   return copy;
 }
 /* What the packet is seen in, where that is not the frame. */
-XG_FN xg_program_copy xg_program_copy_of(xg_batch b, xg_view p) {
-  xg_program_copy copy = xg_program_no_copy(b);
+XG_FN xg_program_beginning xg_program_beginning_of(xg_batch b, xg_view p) {
+  xg_program_beginning copy = xg_program_no_beginning(b);
 #ifdef XG_PROGRAM_NEAR
   if (p.words.v == XG_AT(xg_words, b.frames, p.at - u64(XG_METADATA_SIZE + p.shift)).v) return copy;
   copy.words = p.words;
@@ -117,7 +117,7 @@ XG_FN xg_program_copy xg_program_copy_of(xg_batch b, xg_view p) {
 
 /* Of a packet of one buffer, whose frame stands at `frame` in the batch's frames. */
 XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame, u32 bytes, u64 time,
-                                 u32 random, xg_program_copy copy) {
+                                 u32 random, xg_program_beginning copy) {
   xg_program_machine m;
   const u32 shift = xg_program_low(frame) & 3u;
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
@@ -158,7 +158,7 @@ XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
   return xg_program_action(xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.at,
                                               p.length, time, xg_program_random(b, body, p),
-                                              xg_program_copy_of(b, p)));
+                                              xg_program_beginning_of(b, p)));
 }
 
 XG_FN xg_state xg_program_maps(xg_batch b, u32 body) {
@@ -176,7 +176,7 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   if (b.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0u) {
     t.facts = xg_program_outcome(b, way.body, xg_program_maps(b, way.body), p.at, p.length,
                                  xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
-                                 xg_program_random(b, way.body, p), xg_program_copy_of(b, p));
+                                 xg_program_random(b, way.body, p), xg_program_beginning_of(b, p));
     return t;
   }
   t.tag = 1u;
@@ -190,7 +190,7 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
 
 XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
   return xg_program_outcome(b, body, xg_program_maps(b, body), xg_word_pair(t.key[0], t.key[1]), t.size,
-                            t.now, t.key[2], xg_program_no_copy(b));
+                            t.now, t.key[2], xg_program_no_beginning(b));
 }
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)
