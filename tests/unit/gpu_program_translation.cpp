@@ -27,7 +27,6 @@ class Library {
   Library() {
     char name[] = "/tmp/xdpgpu-translations-XXXXXX";
     folder_ = mkdtemp(name);
-    text_ = "#include <cstdint>\n";
   }
   ~Library() {
     if (library_ != nullptr) dlclose(library_);
@@ -67,7 +66,7 @@ XG_UNIT void xg_program_go_on(xg_program_machine& m) {
 }
 )";
     const std::string command = fmt::format(
-        "cd {} && {} -std=c++20 -O1 -fPIC -shared -DXG_PROGRAM_NEAR=40u -I{} programs.cpp interpreter.cpp -o "
+        "cd {} && {} -std=c++20 -O1 -fPIC -shared -DXG_PROGRAM_NEAR=96u -I{} programs.cpp interpreter.cpp -o "
         "programs.so 2> log",
         folder_.string(), XG_CXX, XG_SOURCE_FOLDER);
     if (std::system(command.c_str()) != 0) {
@@ -116,6 +115,7 @@ u32 random_programs(const RandomKind& kind, u32 first_seed, u32 programs) {
     one.twins->device().translated = library.run(one.number);
     for (u32 i = 0; i < 12; ++i, ++runs) {
       ProgramPacket packet = random_packet(random, kQueues);
+      packet.is_kept = kind.keeps_packet;
       if (random() % 4 == 0) packet.most_steps = 1 + random() % 80;
       EXPECT_EQ(one.twins->run(0, packet, true, random() % 9), "")
           << "seed " << first_seed + one.number << "\n"
@@ -123,13 +123,13 @@ u32 random_programs(const RandomKind& kind, u32 first_seed, u32 programs) {
       if (testing::Test::HasFailure()) return 100;
     }
   }
-  std::printf("%u of %u runs were interpreted\n", library.interpreted(), runs);
   return library.interpreted() * 100 / runs;
 }
 TEST(ProgramTranslation, AnswersAreTheReferences) {
-  EXPECT_LT(random_programs({.arrays_only = true, .keeps_packet = true}, 0, 60), 50u);
-  EXPECT_LT(random_programs({.keeps_packet = true}, 100, 60), 80u);
-  EXPECT_LT(random_programs({}, 200, 30), 100u);
+  // Loops by bpf_loop, stores to packets and what moves their ends are the interpreter's.
+  EXPECT_LT(random_programs({.arrays_only = true, .keeps_packet = true}, 0, 40), 40u);
+  EXPECT_LT(random_programs({.keeps_packet = true}, 100, 40), 80u);
+  EXPECT_LT(random_programs({}, 200, 20), 90u);
 }
 
 TEST(ProgramTranslation, CountsAreTheReferences) {

@@ -60,14 +60,14 @@ class Device {
     m.end = m.data + static_cast<u32>(packet.bytes.size());
     m.frame_bias = at - m.meta;
 #ifdef XG_PROGRAM_NEAR
-    // What is near is read there alone, but for what reaches beyond its end.
+    // Where all of it is near it is read there alone, but for the interpreter's last word.
     const u32 near = std::min<u32>(XG_PROGRAM_NEAR, m.end - m.meta);
     std::vector<u32> copy((near + 3) / 4 + 1);
     std::memcpy(reinterpret_cast<u8*>(copy.data()) + 1, first, near);
     m.near = {copy.data()};
     m.near_bias = 1 - m.meta;
     m.near_end = m.meta + near;
-    if (near > 16) std::memset(first, 0xa5, near - 16);
+    if (packet.is_kept && near > 4 && near == m.end - m.meta) std::memset(first, 0xa5, near - 4);
 #endif
     const std::vector<u32> before = frame;
     m.time = packet.time_ns;
