@@ -108,6 +108,9 @@ Result<kernel::Fd> ProgramTranslator::order(const Programs& programs, int given_
     auto answered = orders_.order(*written, given_up, end);
     if (answered) return *std::move(answered);
     if (again && answered.error() == compiler::NoAnswer::ended) continue;
+    // It would go on with that, for nobody: another one takes its place.
+    if (answered.error() == compiler::NoAnswer::too_long)
+      if (auto socket = start_()) orders_ = compiler::Orders(std::move(*socket));
     return Error(why_none(answered.error()));
   }
 }
