@@ -252,8 +252,11 @@ __device__ __forceinline__ void go_ahead(const xg_batch& batch, u32 bytes, const
                                          xg_result& r) {
 #ifdef XG_WITH_PROGRAMS
   static_assert(XG_PROGRAM_NEAR == kLineBytes - XG_METADATA_SIZE);
+  if (!xg_stage_runs_programs(way.kind)) return;
+  xg_batch with_tables = batch;
+  with_tables.states.v = batch.image.v + batch.image.v[XG_IMAGE_WORDS_AT];
   while (xg_stage_runs_programs(way.kind) && batch.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0)
-    xg_settle(batch, seen, xg_stage_touch(batch, way, seen, bytes).facts, way, r);
+    xg_settle(with_tables, seen, xg_stage_touch(with_tables, way, seen, bytes).facts, way, r);
 #endif
 }
 

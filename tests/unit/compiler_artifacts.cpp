@@ -647,7 +647,7 @@ Pair make_pair() {
 TEST(CompilerOrders, AreAnsweredOneAfterTheOther) {
   Pair pair = make_pair();
   int status = -1;
-  std::thread server([&, socket = pair.served.get()] { status = serve(socket); });
+  std::thread server([&, socket = pair.served.get()] { status = serve(socket, Takes::everything); });
   {
     Orders orders(std::move(pair.orders));
     for (u32 i = 0; i < 3; i++) {
@@ -722,7 +722,7 @@ TEST(CompilerOrders, ThatAreAnsweredWronglyLeaveNothingBehind) {
 TEST(CompilerOrders, AMessageThatIsNoneEndsTheCompiler) {
   Pair pair = make_pair();
   ASSERT_EQ(send(pair.orders.get(), "xdp", 3, 0), 3);
-  EXPECT_EQ(serve(pair.served.get()), 0);
+  EXPECT_EQ(serve(pair.served.get(), Takes::everything), 0);
 }
 
 }  // namespace
