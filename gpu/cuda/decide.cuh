@@ -247,7 +247,7 @@ __device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_de
 }
 
 // A program that only counts keeps no packet waiting for others: its packets go on to the next table that
-// does.
+// does, unless the host has them go there in turn, as some other batch may be in the same maps.
 __device__ __forceinline__ void go_ahead(const xg_batch& batch, u32 bytes, const xg_view& seen, xg_way& way,
                                          xg_result& r) {
 #ifdef XG_WITH_PROGRAMS
@@ -255,7 +255,8 @@ __device__ __forceinline__ void go_ahead(const xg_batch& batch, u32 bytes, const
   if (!xg_stage_runs_programs(way.kind)) return;
   xg_batch with_tables = batch;
   with_tables.states.v = batch.image.v + batch.image.v[XG_IMAGE_WORDS_AT];
-  while (xg_stage_runs_programs(way.kind) && batch.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0)
+  while (xg_stage_runs_programs(way.kind) &&
+         batch.image.v[way.body + XG_PROGRAM_BODY_COUNTS] == XG_PROGRAM_COUNTS_AHEAD)
     xg_settle(with_tables, seen, xg_stage_touch(with_tables, way, seen, bytes).facts, way, r);
 #endif
 }

@@ -15,7 +15,8 @@
 #include "gpu/cuda/watch.hpp"
 #include "gpu/cuda/ways.hpp"
 #include "gpu/device_code.hpp"
-#include "gpu/pipelines.hpp"
+#include "gpu/pipeline_programs.hpp"
+#include "gpu/stages/program/device.h"
 
 namespace xdpgpu::gpu::cuda {
 namespace {
@@ -161,6 +162,7 @@ class CudaDevice final : public Device {
     if (!kernels) return tl::unexpected(kernels.error());
     auto loaded = load_pipelines(std::move(pipelines), *std::move(kernels), states_, shared_.control);
     if (!loaded) return tl::unexpected(loaded.error());
+    if (auto apart = keep_apart(*loaded); !apart) return apart;
     if (auto added = shared_.generations.add(generation, *std::move(loaded)); !added) return added;
     auto announced =
         shared_.images.add(generation, shared_.generations.find(generation)->image, shared_.control);
@@ -244,6 +246,37 @@ class CudaDevice final : public Device {
       return tl::unexpected(fmt::format("{} is lost: start again, or use another device", info_.name));
     if (const cudaError_t error = cudaSetDevice(shared_.ordinal); error != cudaSuccess)
       return failure("choosing the GPU", error);
+    return {};
+  }
+
+  // Packets of a program that counts are at its maps beside those of other batches. Where another
+  // generation's program takes packets in order in the same maps, those that count go there in turn, too.
+  // Batches of a generation that is in use are over before it is so.
+  Result<void> keep_apart(Loaded& fresh) {
+    const auto ours = program_tables(*fresh.pipelines);
+    std::vector<std::pair<Loaded*, u32>> in_turn;  // and the image's word
+    bool is_in_use = false;
+    shared_.generations.each([&](Loaded& other) {
+      for (const ProgramTable& theirs : program_tables(*other.pipelines))
+        for (const ProgramTable& own : ours) {
+          if (other.tables[theirs.table] != fresh.tables[own.table] || theirs.counts == own.counts) continue;
+          in_turn.emplace_back(own.counts ? &fresh : &other, own.counts ? own.counts_at : theirs.counts_at);
+          is_in_use |= theirs.counts;
+        }
+    });
+    cudaError_t error = cudaSuccess;
+    const auto change = [&] {
+      if (is_in_use) error = cudaDeviceSynchronize();
+      constexpr u32 kInTurn = XG_PROGRAM_COUNTS_IN_TURN;
+      for (const auto& [loaded, word] : in_turn)
+        if (error == cudaSuccess) error = loaded->image.write(word * sizeof(u32), &kInTurn, sizeof(kInTurn));
+    };
+    if (!is_in_use)
+      change();
+    else if (!shared_.pauses.pause(change))
+      return tl::unexpected(fmt::format(
+          "{} does not end its kernels, which count in maps that the policy takes over", info_.name));
+    if (error != cudaSuccess) return failure("changing how a program counts", error);
     return {};
   }
 

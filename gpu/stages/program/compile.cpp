@@ -186,7 +186,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
       append_stateful({.entries = XG_WAYS, .evict = TableSettings::Evict::refuse}, to.hash_key, image);
   for (const u64 half : layout_of(stage, to.hash_key)) append64(image, half);
   image.insert(image.end(), {state, has_table ? static_cast<u32>(made->state.size()) : 0, code, tables, state,
-                             stage.steps, counts ? 1u : 0u});
+                             stage.steps, counts ? XG_PROGRAM_COUNTS_AHEAD : 0u});
   append64(image, programs::name_of(made->code, made->tables));
   to.points(at + XG_BODY_FIRST);
   to.points(at + XG_PROGRAM_BODY_CODE, 3);

@@ -29,8 +29,10 @@
 #define XG_PROGRAM_BODY_TABLES 17u /* -> its tables */
 #define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
 #define XG_PROGRAM_BODY_STEPS XG_BODY_STEPS
-#define XG_PROGRAM_BODY_COUNTS 20u /* with a table: not 0: its program only counts there */
-#define XG_PROGRAM_BODY_NAME 21u   /* two: gpu::programs::name_of its code */
+#define XG_PROGRAM_BODY_COUNTS 20u   /* with a table: not 0: its program only counts there */
+#define XG_PROGRAM_COUNTS_AHEAD 1u   /* and its packets need not wait for those of other batches */
+#define XG_PROGRAM_COUNTS_IN_TURN 2u /* on a device whose batches are at the tables one by one: they wait */
+#define XG_PROGRAM_BODY_NAME 21u     /* two: gpu::programs::name_of its code */
 #define XG_PROGRAM_BODY_WORDS 23u
 
 /* What comes of a packet, counted at XG_TABLE_OWN + it. Of those that are dropped, as the settings say, it is
