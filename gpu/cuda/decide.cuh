@@ -247,7 +247,9 @@ __device__ inline bool inspect_waiting(const xg_batch& batch, u32 i, const xg_de
 }
 
 // A program that only counts keeps no packet waiting for others: its packets go on to the next table that
-// does, unless the host has them go there in turn, as some other batch may be in the same maps.
+// does; unless the host has them go there in turn, as some other batch may be in the same maps. kTables:
+// where there is a turn.
+template <bool kTables>
 __device__ __forceinline__ void go_ahead(const xg_batch& batch, u32 bytes, const xg_view& seen, xg_way& way,
                                          xg_result& r) {
 #ifdef XG_WITH_PROGRAMS
@@ -255,9 +257,11 @@ __device__ __forceinline__ void go_ahead(const xg_batch& batch, u32 bytes, const
   if (!xg_stage_runs_programs(way.kind)) return;
   xg_batch with_tables = batch;
   with_tables.states.v = batch.image.v + batch.image.v[XG_IMAGE_WORDS_AT];
-  while (xg_stage_runs_programs(way.kind) &&
-         batch.image.v[way.body + XG_PROGRAM_BODY_COUNTS] == XG_PROGRAM_COUNTS_AHEAD)
+  while (xg_stage_runs_programs(way.kind)) {
+    const u32 counts = batch.image.v[way.body + XG_PROGRAM_BODY_COUNTS];
+    if (kTables ? counts != XG_PROGRAM_COUNTS_AHEAD : counts == 0) break;
     xg_settle(with_tables, seen, xg_stage_touch(with_tables, way, seen, bytes).facts, way, r);
+  }
 #endif
 }
 
@@ -317,7 +321,7 @@ __device__ inline void decide_packet(const xg_batch& batch, u32 i, const Flows& 
       // In the frames themselves: the line ends before what is inside of a tunnel may.
       xg_look_inside(batch, seen);
       xg_set_out(batch, seen, way, r);
-      if constexpr (kTables) detail::go_ahead(batch, descriptor.length, seen, way, r);
+      detail::go_ahead<kTables>(batch, descriptor.length, seen, way, r);
     }
   }
   __syncwarp();

@@ -265,11 +265,14 @@ class CudaDevice final : public Device {
         }
     });
     cudaError_t error = cudaSuccess;
+    // Batches that were launched before are over once it is done.
     const auto change = [&] {
-      if (is_in_use) error = cudaDeviceSynchronize();
       constexpr u32 kInTurn = XG_PROGRAM_COUNTS_IN_TURN;
-      for (const auto& [loaded, word] : in_turn)
+      for (const auto& [loaded, word] : in_turn) {
+        if (error == cudaSuccess) error = set_ahead(*loaded, false);
         if (error == cudaSuccess) error = loaded->image.write(word * sizeof(u32), &kInTurn, sizeof(kInTurn));
+      }
+      if (error == cudaSuccess && is_in_use) error = cudaDeviceSynchronize();
     };
     if (!is_in_use)
       change();

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/cuda/loaded.hpp"
 
+#include <algorithm>
+
+#include "gpu/pipeline_programs.hpp"
+
 namespace xdpgpu::gpu::cuda {
+
+cudaError_t set_ahead(Loaded& loaded, bool ahead) noexcept {
+  loaded.goes_ahead->store(ahead);
+  const u32 rounds = ahead ? 0 : loaded.pipelines->image()[XG_IMAGE_ROUNDS_AT];
+  return loaded.image.write(XG_IMAGE_ROUNDS_AT * sizeof(u32), &rounds, sizeof(rounds));
+}
 
 Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines,
                               std::shared_ptr<const Kernels> kernels, States<DeviceMemory>& states,
@@ -33,6 +43,12 @@ Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines,
   loaded.kernels = std::move(kernels);
   loaded.image = *std::move(image);
   loaded.tables = *std::move(tables);
+  loaded.goes_ahead = std::make_shared<std::atomic<bool>>(false);
+  const auto programs = program_tables(*loaded.pipelines);
+  if (!programs.empty() && programs.size() == loaded.tables.size() &&
+      std::all_of(programs.begin(), programs.end(), [](const ProgramTable& one) { return one.counts; }))
+    if (const cudaError_t error = set_ahead(loaded, true); error != cudaSuccess)
+      return failure("filling device memory", error);
   return loaded;
 }
 

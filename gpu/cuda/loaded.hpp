@@ -4,6 +4,9 @@
 // these, and the kernels that read it.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "gpu/cuda/kernel.hpp"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/memory.hpp"
@@ -17,9 +20,12 @@ struct Loaded {
   std::shared_ptr<const Kernels> kernels;  // that decide its batches
   DeviceMemory image;
   States<DeviceMemory>::Held tables;
+  // All tables are those of programs that count, and whose packets wait for no others. In the image's own
+  // words there are no rounds then, and each batch is decided as one without tables.
+  std::shared_ptr<std::atomic<bool>> goes_ahead;
 
   Tables has() const noexcept {
-    if (tables.empty()) return Tables::none;
+    if (tables.empty() || goes_ahead->load(std::memory_order_relaxed)) return Tables::none;
     return pipelines->image()[XG_IMAGE_CROWDED_AT] != 0 ? Tables::crowded : Tables::some;
   }
   bool inspects() const noexcept { return pipelines->inspects(); }
@@ -29,6 +35,9 @@ struct Loaded {
     for (const auto& table : tables) table->abandon();
   }
 };
+
+// Whether the image's packets go ahead of the tables, from the next batch on.
+cudaError_t set_ahead(Loaded& loaded, bool ahead) noexcept;
 
 // Takes the tables that `states` has. Fails without effect.
 Result<Loaded> load_pipelines(std::shared_ptr<const Pipelines> pipelines,
