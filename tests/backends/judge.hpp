@@ -82,11 +82,14 @@ inline Answers answers_of(gpu::reference::Judge& judge, std::span<const u8> regi
   return answers;
 }
 
-// Descriptors from `first` on that make a batch of `batch` packets; more where the last packet has more.
+// Descriptors from `first` on that make a batch of `batch` packets; more where the last packet has more, which
+// is the next batch's where that is too many.
 inline u32 cut(const std::vector<xg_descriptor>& stream, std::size_t first, u32 batch, u32 capacity) {
   std::size_t end = std::min(first + batch, stream.size());
   while (end < stream.size() && (stream[end - 1].flags & XG_DESC_MORE) != 0) end++;
-  EXPECT_LE(end - first, capacity);
+  if (end - first > capacity)
+    for (end = first + capacity; end > first && (stream[end - 1].flags & XG_DESC_MORE) != 0;) end--;
+  EXPECT_GT(end, first);
   return static_cast<u32>(end - first);
 }
 
