@@ -82,8 +82,8 @@ inline Answers answers_of(gpu::reference::Judge& judge, std::span<const u8> regi
   return answers;
 }
 
-// Descriptors from `first` on that make a batch of `batch` packets; more where the last packet has more, which
-// is the next batch's where that is too many.
+// Descriptors from `first` on that make a batch of `batch` packets; more where the last packet has more,
+// which is the next batch's where that is too many.
 inline u32 cut(const std::vector<xg_descriptor>& stream, std::size_t first, u32 batch, u32 capacity) {
   std::size_t end = std::min(first + batch, stream.size());
   while (end < stream.size() && (stream[end - 1].flags & XG_DESC_MORE) != 0) end++;
