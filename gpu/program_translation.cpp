@@ -17,6 +17,8 @@ namespace {
 // A function is in the text once for each place that it is called from.
 constexpr u32 kMostInstructions = 1 << 14;  // in the text
 constexpr u32 kMostMaps = 64, kMostKeyWords = 16;
+// An access of which nobody knows the memory looks for it among the values of so many maps.
+constexpr u32 kMostTried = 16;
 // A map that is looked up at more places has a function of its own that is not inlined.
 constexpr u32 kMostInlined = 1;
 
@@ -333,7 +335,7 @@ class Translator {
       return {likely};
     std::vector<Kind> all{{Of::packet}};
     for (u32 i = 0; i <= depth(); ++i) all.push_back({Of::stack, i});
-    for (u32 i = 0; i < maps() && maps() <= 4; ++i) all.push_back({Of::value, i});
+    for (u32 i = 0; i < std::min(maps(), kMostTried); ++i) all.push_back({Of::value, i});
     return all;
   }
   std::string is_there(const Kind& kind, u32 bytes) const {

@@ -184,6 +184,45 @@ TEST(ProgramTranslation, CountsAreTheReferences) {
   EXPECT_EQ(library.interpreted(), 0u) << runs;
 }
 
+// xdp-filter looks a packet up in one map after the other, and counts at one place whichever has it.
+TEST(ProgramTranslation, CountsInWhicheverMapIsMet) {
+  std::vector<Map> maps;
+  for (u32 i = 0; i < 6; ++i)
+    maps.push_back(
+        map_of("map" + std::to_string(i), i % 2 == 0 ? BPF_MAP_TYPE_HASH : BPF_MAP_TYPE_ARRAY, 4, 8, 8));
+  Assembly a;
+  a(move(r6, r1), load(BPF_W, r7, r1, 0), load(BPF_B, r8, r7, 0), alu_k(BPF_AND, r8, 7),
+    store(BPF_W, r10, -4, r8));
+  for (u32 i = 0; i < maps.size(); ++i) {
+    a(map(r1, i), move(r2, r10), alu_k(BPF_ADD, r2, -4), call(BPF_FUNC_map_lookup_elem));
+    a.to("count", jump_k(BPF_JNE, r0, 0));
+  }
+  a(move_k(r0, XDP_PASS), leave());
+  a.label("count")(load(BPF_DW, r1, r0, 0), alu_k(BPF_ADD, r1, 64), store(BPF_DW, r0, 0, r1),
+                   move_k(r0, XDP_DROP), leave());
+  const Program program = program_of(a.code(), maps);
+  const Taken how = how_taken(program);
+  ASSERT_EQ(how.how, Taking::counting) << how.why;
+  Device device(
+      programs::image_of(std::span(&program, 1), {.queues = 1, .key = kKey, .counts = &how.counts}).value());
+  Library library;
+  const u32 number = library.add(device.code());
+  library.compile();
+  device.translated = library.run(number);
+  DeviceState state = device.state();
+  for (u8 key = 0; key < 3; ++key) {
+    const std::vector<u8> value(8);
+    EXPECT_EQ(state.update(key * 2u, {{key, 0, 0, 0}}, value), 0);
+  }
+  for (u8 first = 0; first < 24; ++first) {
+    const ProgramAnswer answer = device.run(0, {.bytes = Bytes(60, first), .is_kept = true});
+    EXPECT_EQ(answer.fault, ProgramFault::none);
+    EXPECT_EQ(answer.action, u32{XDP_DROP});
+  }
+  for (u32 key = 0; key < 3; ++key) EXPECT_EQ(contents_of(device.state(), key * 2, maps[key * 2]).size(), 1u);
+  EXPECT_EQ(library.interpreted(), 0u);
+}
+
 // What a program that no verifier has seen does is the same.
 TEST(ProgramTranslation, AnyBytesAreAProgram) {
   dataplane::Random random(10);
