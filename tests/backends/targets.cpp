@@ -47,7 +47,7 @@ gpu::Result<std::unique_ptr<gpu::Device>> open_target(const Target& target, void
   if (auto registered = (*device)->register_frames(base, bytes, target.frames); !registered)
     return tl::unexpected(registered.error());
   if ((*device)->frames() != target.frames) return tl::unexpected("it did not take " + target.name());
-  if (target.made != nullptr) *device = target.made(*std::move(device));
+  if (target.made != nullptr) return target.made(*std::move(device));
   return device;
 }
 
