@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "gpu/program_translation.hpp"
-#include "gpu/stages/program/device.h"
+#include "gpu/stages/program_body.h"
+#include "gpu/stages/program_memory.h"
 
 namespace xdpgpu::gpu {
 namespace {
@@ -16,7 +17,7 @@ void each_program(const Pipelines& pipelines, Use use) {
   for (std::size_t p = 0; p < pipelines.settings().size(); ++p) {
     const u32 stages = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS];
     for (std::size_t i = 0; i < pipelines.settings()[p].stages.size(); ++i)
-      if (std::holds_alternative<ProgramSettings>(pipelines.settings()[p].stages[i]))
+      if (traits_of(pipelines.settings()[p].stages[i]).programs)
         use(image[stages + i * 2], image[stages + i * 2 + 1]);
   }
 }

@@ -38,7 +38,7 @@ u64 name_of(std::span<const u32> code, std::span<const u32> tables);
 // much of it.
 tl::expected<std::string, std::string> translated(const Decoded& program);
 
-// The source of xg_program_run_there() (gpu/stages/program/device.h), which runs these and interprets all
+// The source of xg_program_run_there() (gpu/stages/program_units.h), which runs these and interprets all
 // others.
 std::string chosen_of(std::span<const u64> names);
 

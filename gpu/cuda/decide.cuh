@@ -14,6 +14,7 @@
 #include "gpu/cuda/scratch.hpp"
 #include "gpu/cuda/slots_view.hpp"
 #include "gpu/stages/pipeline.h"
+#include "gpu/stages/program_body.h"
 
 namespace xdpgpu::gpu::cuda {
 

@@ -16,7 +16,7 @@
 #include "gpu/cuda/ways.hpp"
 #include "gpu/device_code.hpp"
 #include "gpu/pipeline_programs.hpp"
-#include "gpu/stages/program/device.h"
+#include "gpu/stages/program_body.h"
 
 namespace xdpgpu::gpu::cuda {
 namespace {

@@ -11,6 +11,7 @@
 #ifndef XDPGPU_STAGES_PROGRAM_DEVICE_H
 #define XDPGPU_STAGES_PROGRAM_DEVICE_H
 
+#include "gpu/stages/program_body.h"
 #include "gpu/stages/table.h"
 
 #if !defined(XG_GLSL) && !defined(__CUDACC__)
@@ -21,19 +22,6 @@
 #elif defined(XG_WITH_PROGRAMS)
 #include "gpu/stages/program_code.h"
 #endif
-
-/* The body, behind XG_BODY_STATEFUL words: four that hash the maps and their first contents, XG_BODY_FIRST
- * and XG_BODY_FIRST_WORDS, and these. */
-#define XG_PROGRAM_BODY_LAYOUT 10u
-#define XG_PROGRAM_BODY_CODE 16u   /* -> programs::Image::code */
-#define XG_PROGRAM_BODY_TABLES 17u /* -> its tables */
-#define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
-#define XG_PROGRAM_BODY_STEPS XG_BODY_STEPS
-#define XG_PROGRAM_BODY_COUNTS 20u   /* with a table: not 0: its program only counts there */
-#define XG_PROGRAM_COUNTS_AHEAD 1u   /* and its packets need not wait for those of other batches */
-#define XG_PROGRAM_COUNTS_IN_TURN 2u /* on a device whose batches are at the tables one by one: they wait */
-#define XG_PROGRAM_BODY_NAME 21u     /* two: gpu::programs::name_of its code */
-#define XG_PROGRAM_BODY_WORDS 23u
 
 /* What comes of a packet, counted at XG_TABLE_OWN + it. Of those that are dropped, as the settings say, it is
  * the verdict's rule, too. */

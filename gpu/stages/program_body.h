@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu/stages/program_body.h: the image's words of a stage that runs a program (trait programs), for whoever
+ * reads them beside the stage.
+ */
+#ifndef XDPGPU_STAGES_PROGRAM_BODY_H
+#define XDPGPU_STAGES_PROGRAM_BODY_H
+
+#include "gpu/stages/table.h"
+
+/* The body, behind XG_BODY_STATEFUL words: four that hash the maps and their first contents, XG_BODY_FIRST
+ * and XG_BODY_FIRST_WORDS, and these. */
+#define XG_PROGRAM_BODY_LAYOUT 10u
+#define XG_PROGRAM_BODY_CODE 16u   /* -> programs::Image::code */
+#define XG_PROGRAM_BODY_TABLES 17u /* -> its tables */
+#define XG_PROGRAM_BODY_STATE 18u  /* without a table: -> its state, which nobody changes */
+#define XG_PROGRAM_BODY_STEPS XG_BODY_STEPS
+#define XG_PROGRAM_BODY_COUNTS 20u   /* with a table: not 0: its program only counts there */
+#define XG_PROGRAM_COUNTS_AHEAD 1u   /* and its packets need not wait for those of other batches */
+#define XG_PROGRAM_COUNTS_IN_TURN 2u /* on a device whose batches are at the tables one by one: they wait */
+#define XG_PROGRAM_BODY_NAME 21u     /* two: gpu::programs::name_of its code */
+#define XG_PROGRAM_BODY_WORDS 23u
+
+#endif
