@@ -144,7 +144,8 @@ void add_lists(InputHash& hash, const std::vector<std::string>& names,
     }
 }
 
-void add_program(InputHash& hash, const gpu::programs::Program& program) {
+// Not needed where there is no such stage.
+[[maybe_unused]] void add_program(InputHash& hash, const gpu::programs::Program& program) {
   hash.add(program.name);
   hash.value(u64{program.instructions.size()});
   for (const auto& one : program.instructions) {
