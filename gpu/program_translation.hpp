@@ -48,7 +48,8 @@ struct Header {
   std::string_view name, text;
 };
 std::span<const Header> translation_headers();
-// The compiler's options that they are written for: each "-DNAME=VALUE".
+// The options of CUDA's compiler that go with them: what they are written for, and how many registers a
+// thread has in the kernels that a program is linked to.
 std::span<const char* const> translation_options();
 
 // The programs that the pipelines' stages run, each once.

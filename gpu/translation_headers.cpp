@@ -24,8 +24,8 @@ constexpr Header kHeaders[] = {
 #include "translation_headers.inc"
 };
 
-// As gpu/cuda/cuda.cmake has it of kernels that run programs.
-constexpr const char* kOptions[] = {"-DXG_PROGRAM_LINES=1u", "-DXG_PROGRAM_NEAR=96u"};
+// As gpu/cuda/cuda.cmake has it of kernels that run programs, and what is linked to them.
+constexpr const char* kOptions[] = {"-DXG_PROGRAM_LINES=1u", "-DXG_PROGRAM_NEAR=96u", "--maxrregcount=80"};
 
 }  // namespace
 

@@ -184,12 +184,9 @@ XG_FN u32 xg_unaligned(Handle handle, u32 index, u32 shift) {
 typedef u32 __attribute__((__may_alias__)) xg_word;
 #ifdef __CUDACC__
 #define XG_ROLLED _Pragma("unroll 1")
-#else
-#define XG_ROLLED
-#endif
-#ifdef __CUDACC__
 #define XG_SELDOM static __host__ __device__ __attribute__((noinline, unused))
 #else
+#define XG_ROLLED
 #define XG_SELDOM [[maybe_unused]] static __attribute__((noinline))
 #endif
 #define XG_WORD xg_word

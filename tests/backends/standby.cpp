@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "gpu/faults.hpp"
+#include "tests/backends/forwarding.hpp"
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
@@ -272,34 +273,15 @@ INSTANTIATE_TEST_SUITE_P(Backends, Standby, testing::ValuesIn(all_broken()),
                          [](const auto& one) { return one.param.target.name() + "_" + one.param.fault; });
 
 // That has no room for a generation, and works.
-class Full final : public gpu::Device {
+class Full final : public Forwarding {
  public:
-  explicit Full(u32 refused) : refused_(refused) {}
-  const gpu::DeviceInfo& info() const noexcept override { return device_->info(); }
-  gpu::Result<void> register_frames(void* base, u64 bytes, gpu::Frames frames) override {
-    return device_->register_frames(base, bytes, frames);
-  }
-  gpu::Frames frames() const noexcept override { return device_->frames(); }
+  explicit Full(u32 refused) : Forwarding(gpu::open_device("cpu").value()), refused_(refused) {}
   gpu::Result<void> load(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines) override {
     if (std::exchange(refused_, 0) == generation) return tl::unexpected(std::string("it is full"));
-    return device_->load(generation, std::move(pipelines));
-  }
-  gpu::Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
-    return device_->read_state(generation, table, first, words);
-  }
-  void unload(u32 generation) noexcept override { device_->unload(generation); }
-  gpu::Result<bool> publish_flows(const std::vector<gpu::FlowTables>& ports) override {
-    return device_->publish_flows(ports);
-  }
-  gpu::Result<std::unique_ptr<gpu::Queue>> open_queue(const gpu::QueueOptions& options) override {
-    return device_->open_queue(options);
-  }
-  gpu::Result<std::unique_ptr<gpu::Mirror>> open_mirror(const gpu::MirrorOptions& options) override {
-    return device_->open_mirror(options);
+    return Forwarding::load(generation, std::move(pipelines));
   }
 
  private:
-  std::unique_ptr<gpu::Device> device_ = gpu::open_device("cpu").value();
   u32 refused_;
 };
 

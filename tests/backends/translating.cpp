@@ -2,50 +2,26 @@
 #include "tests/backends/translating.hpp"
 
 #include "gpu/pipelines.hpp"
+#include "tests/backends/forwarding.hpp"
 #include "userspace/compiler/translations.hpp"
 
 namespace xdpgpu::tests {
 namespace {
 
-class Translating final : public gpu::Device {
+class Translating final : public Forwarding {
  public:
-  explicit Translating(std::unique_ptr<gpu::Device> device) : device_(std::move(device)) {}
-
-  const gpu::DeviceInfo& info() const noexcept override { return device_->info(); }
-  gpu::Result<void> register_frames(void* base, u64 bytes, gpu::Frames frames) override {
-    return device_->register_frames(base, bytes, frames);
-  }
-  gpu::Frames frames() const noexcept override { return device_->frames(); }
+  using Forwarding::Forwarding;
   gpu::Result<void> load(u32 generation, std::shared_ptr<const gpu::Pipelines> pipelines) override {
     if (pipelines->runs_programs()) {
       static compiler::Translations translations;
       if (auto loaded = compiler::load_translator(); !loaded) return tl::unexpected(loaded.error());
-      auto code =
-          translations.translate(gpu::programs::programs_of(*pipelines), device_->code()->architecture);
-      if (!code) return tl::unexpected(code.error());
+      auto made = translations.translate(gpu::programs::programs_of(*pipelines), code()->architecture);
+      if (!made) return tl::unexpected(made.error());
       pipelines =
-          gpu::Pipelines::with_code(pipelines, std::make_shared<const gpu::DeviceCode>(*std::move(code)));
+          gpu::Pipelines::with_code(pipelines, std::make_shared<const gpu::DeviceCode>(*std::move(made)));
     }
-    return device_->load(generation, std::move(pipelines));
+    return Forwarding::load(generation, std::move(pipelines));
   }
-  std::shared_ptr<const gpu::DeviceCode> code() const override { return device_->code(); }
-  gpu::Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
-    return device_->read_state(generation, table, first, words);
-  }
-  void unload(u32 generation) noexcept override { device_->unload(generation); }
-  gpu::Result<bool> publish_flows(const std::vector<gpu::FlowTables>& ports) override {
-    return device_->publish_flows(ports);
-  }
-  gpu::Result<std::unique_ptr<gpu::Queue>> open_queue(const gpu::QueueOptions& options) override {
-    return device_->open_queue(options);
-  }
-  gpu::Result<std::unique_ptr<gpu::Mirror>> open_mirror(const gpu::MirrorOptions& options) override {
-    return device_->open_mirror(options);
-  }
-  bool lost() noexcept override { return device_->lost(); }
-
- private:
-  std::unique_ptr<gpu::Device> device_;
 };
 
 }  // namespace

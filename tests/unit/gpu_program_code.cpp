@@ -75,23 +75,11 @@ TEST(ProgramCode, Adjustments) {
 // What a program that no verifier has seen does is the same fault, or is refused before.
 TEST(ProgramCode, AnyBytesAreAProgram) {
   dataplane::Random random(10);
-  const u8 opcodes[]{0x05, 0x06, 0x07, 0x0f, 0x15, 0x18, 0x1d, 0x25, 0x2f, 0x3f, 0x61, 0x62,
-                     0x63, 0x69, 0x6a, 0x6b, 0x71, 0x72, 0x73, 0x79, 0x7a, 0x7b, 0x81, 0x85,
-                     0x85, 0x91, 0x9f, 0xb7, 0xbf, 0xbf, 0xc3, 0xdb, 0xd7, 0xdc, 0x95};
   const std::vector<Map> maps{map_of("one", BPF_MAP_TYPE_ARRAY, 4, 16, 1)};
   std::array<u32, 9> seen{};
   u32 refused = 0;
   for (int run = 0; run < 60'000; ++run) {
-    Code code;
-    const u32 count = 2 + random() % 8;
-    for (u32 i = 0; i < count; ++i)
-      code.push_back(
-          {.opcode = random() % 16 == 0 ? static_cast<u8>(random()) : opcodes[random() % std::size(opcodes)],
-           .destination = static_cast<u8>(random() % 10),
-           .source = static_cast<u8>(random() % 2 == 0 ? 0 : random() % 11),
-           .offset = static_cast<std::int16_t>(random() % 2 == 0 ? 0 : random() % 16 - 8),
-           .immediate = static_cast<std::int32_t>(random() % 2 == 0 ? 0 : random() % 70)});
-    code.push_back(leave());
+    const Code code = any_code(random);
     const auto made = image_of(program_of(code, maps));
     if (!made) {
       refused++;

@@ -341,12 +341,7 @@ TEST(ProgramCounts, SumsAreExactWhateverRunsBeside) {
         programs::image_of(std::span(&program, 1), {.queues = 1, .key = kKey, .counts = &how.counts}).value();
     DeviceState state(image.tables, image.state);
     reference::ProgramMaps expected_maps(maps);
-    for (u32 map = 0; map < maps.size(); ++map)
-      for (u8 key = 0; key < 3; ++key) {
-        const Bytes value = counted_value(below, maps[map]);
-        EXPECT_EQ(state.update(map, {{key, 0, 0, 0}}, value), 0);
-        EXPECT_EQ(expected_maps[map].update({{key, 0, 0, 0}}, value, 0, 0), 0);
-      }
+    fill(maps, state, expected_maps, [&](const Map& map) { return counted_value(below, map); });
     reference::ProgramSet set(expected_maps);
     set.add(program.instructions);
     std::vector<ProgramPacket> packets(kPackets);

@@ -37,6 +37,36 @@ inline tl::expected<Image, std::string> image_of(const Program& program) {
   return image_of(std::span(&program, 1), {.queues = kQueues, .key = kKey});
 }
 
+// Two to nine instructions of any bytes, most of which are operations, and an end: what no verifier has seen.
+inline Code any_code(dataplane::Random& random) {
+  static constexpr u8 kOpcodes[]{0x05, 0x06, 0x07, 0x0f, 0x15, 0x18, 0x1d, 0x25, 0x2f, 0x3f, 0x61, 0x62,
+                                 0x63, 0x69, 0x6a, 0x6b, 0x71, 0x72, 0x73, 0x79, 0x7a, 0x7b, 0x81, 0x85,
+                                 0x85, 0x91, 0x9f, 0xb7, 0xbf, 0xbf, 0xc3, 0xdb, 0xd7, 0xdc, 0x95};
+  Code code;
+  const u32 count = 2 + random() % 8;
+  for (u32 i = 0; i < count; ++i)
+    code.push_back(
+        {.opcode = random() % 16 == 0 ? static_cast<u8>(random()) : kOpcodes[random() % std::size(kOpcodes)],
+         .destination = static_cast<u8>(random() % 10),
+         .source = static_cast<u8>(random() % 2 == 0 ? 0 : random() % 11),
+         .offset = static_cast<std::int16_t>(random() % 2 == 0 ? 0 : random() % 16 - 8),
+         .immediate = static_cast<std::int32_t>(random() % 2 == 0 ? 0 : random() % 70)});
+  code.push_back(test::leave());
+  return code;
+}
+
+// The same under the keys 0 to 2 of each map, on a device and by definition: what value(map) gives.
+template <class Value>
+void fill(const std::vector<Map>& maps, DeviceState& state, reference::ProgramMaps& expected, Value value) {
+  for (u32 map = 0; map < maps.size(); ++map)
+    for (u8 key = 0; key < 3; ++key) {
+      const Bytes one = value(maps[map]);
+      if (state.update(map, {{key, 0, 0, 0}}, one) != 0 ||
+          expected[map].update({{key, 0, 0, 0}}, one, 0, 0) != 0)
+        throw std::logic_error("there is no place in the map " + maps[map].name);
+    }
+}
+
 class Device {
  public:
   explicit Device(Image code) : code_(std::move(code)), machine_(std::make_unique<xg_program_machine>()) {}

@@ -25,8 +25,6 @@ struct Nvrtc {
 Nvrtc nvrtc;
 std::string why_not = "NVRTC was not looked for";
 
-// As many as the kernels have that programs are linked to: a launch gets what the kernel says.
-constexpr const char* kRegisters = "--maxrregcount=80";
 constexpr const char* kNoCache = "--no-cache";
 
 std::string first_line_of_log(nvrtcProgram program) {
@@ -107,7 +105,7 @@ tl::expected<std::vector<char>, std::string> compile_relocatable(
                    names.data()) != NVRTC_SUCCESS)
     return tl::unexpected(std::string("NVRTC: there is not enough memory for a program"));
   const std::string target = fmt::format("-arch=sm_{}", architecture);
-  std::vector<const char*> all{"-std=c++20", "-default-device", kRegisters, target.c_str(),
+  std::vector<const char*> all{"-std=c++20", "-default-device", target.c_str(),
                                "--relocatable-device-code=true"};
   if (nvrtc.caches) all.push_back(kNoCache);
   all.insert(all.end(), options.begin(), options.end());
