@@ -182,8 +182,10 @@ TEST(ProgramTranslation, CountsAreTheReferences) {
 
 // xdp-filter looks a packet up in one map after the other, and counts at one place whichever has it.
 TEST(ProgramTranslation, CountsInWhicheverMapIsMet) {
+  constexpr u8 kMaps = 6;
   std::vector<Map> maps;
-  for (u32 i = 0; i < 6; ++i) maps.push_back(map_of("map" + std::to_string(i), BPF_MAP_TYPE_HASH, 4, 8, 8));
+  for (u32 i = 0; i < kMaps; ++i)
+    maps.push_back(map_of("map" + std::to_string(i), BPF_MAP_TYPE_HASH, 4, 8, 8));
   Assembly a;
   a(move(r6, r1), load(BPF_W, r7, r1, 0), load(BPF_B, r8, r7, 0), alu_k(BPF_AND, r8, 7),
     store(BPF_W, r10, -4, r8));
@@ -204,15 +206,14 @@ TEST(ProgramTranslation, CountsInWhicheverMapIsMet) {
   library.compile();
   device.translated = library.run(number);
   // Each has another key, so that each is the first to have some packet; two keys are in none.
-  for (u8 map = 0; map < maps.size(); ++map)
-    ASSERT_EQ(device.state().update(map, {{map, 0, 0, 0}}, Bytes(8)), 0);
+  for (u8 map = 0; map < kMaps; ++map) ASSERT_EQ(device.state().update(map, {{map, 0, 0, 0}}, Bytes(8)), 0);
   for (u8 first = 0; first < 24; ++first) {
     const ProgramAnswer answer = device.run(0, {.bytes = Bytes(60, first), .is_kept = true});
     EXPECT_EQ(answer.fault, ProgramFault::none);
-    EXPECT_EQ(answer.action, u32{first % 8 < 6 ? XDP_DROP : XDP_PASS}) << u32{first};
+    EXPECT_EQ(answer.action, u32{first % 8 < kMaps ? XDP_DROP : XDP_PASS}) << u32{first};
   }
   // Three packets, 64 each.
-  for (u8 map = 0; map < maps.size(); ++map)
+  for (u8 map = 0; map < kMaps; ++map)
     EXPECT_EQ(contents_of(device.state(), map, maps[map]),
               (Contents{{{map, 0, 0, 0}, {{0, {192, 0, 0, 0, 0, 0, 0, 0}}}}}));
   EXPECT_EQ(library.interpreted(), 0u);
