@@ -50,6 +50,7 @@ void scribble(const Slot& slot) {
   std::memset(static_cast<void*>(slot.edits), kScribble, slot.count * sizeof(xg_edit));
   std::memset(static_cast<void*>(slot.adjusts), kScribble, slot.count * sizeof(xg_adjust));
   std::memset(static_cast<void*>(slot.alerts), kScribble, slot.count * sizeof(xg_alerts));
+  std::memset(static_cast<void*>(slot.patches), kScribble, slot.count * sizeof(xg_patch));
 }
 
 class FaultyQueue final : public Queue {

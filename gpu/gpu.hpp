@@ -102,6 +102,7 @@ struct Slot {
   xg_edit* edits = nullptr;      // as many: written where the packet's result has XG_RES_EDIT
   xg_adjust* adjusts = nullptr;  // likewise, XG_RES_ADJUST or XG_RES_TOO_LONG
   xg_alerts* alerts = nullptr;   // likewise, XG_RES_ALERTS
+  xg_patch* patches = nullptr;   // likewise, XG_RES_PATCH, up to its last line
   u32 capacity = 0;
   u32 count = 0;  // descriptors submitted
   u32 generation = 0;

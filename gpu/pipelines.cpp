@@ -7,8 +7,10 @@
 #include <type_traits>
 
 #include "gpu/large_vector.hpp"
+#include "gpu/program_packets.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/field_checks.hpp"
+#include "gpu/stages/program_body.h"
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu {
@@ -91,6 +93,26 @@ Check check_inspection(const PipelineSettings& pipeline) {
       fmt::format("stage {} ({}) behind it has a table, and would lose what it tells: put it behind "
                   "that one",
                   table - stages.begin() + 1, stage_name(*table)));
+}
+
+// A stage behind one that changes packets would decide by what is not there any more.
+Check check_programs(const PipelineSettings& pipeline) {
+  for (std::size_t s = 0; s + 1 < pipeline.stages.size(); s++) {
+    const auto changes = std::visit(
+        [](const auto& what) -> std::optional<programs::PacketChange> {
+          if constexpr (kTraits<decltype(what)>.programs)
+            if (what.program) return programs::change_of_packet(*what.program);
+          return std::nullopt;
+        },
+        pipeline.stages[s]);
+    if (changes)
+      return refuse_stage(
+          pipeline, s,
+          fmt::format("its program {}, at instruction {}, and stage {} ({}) behind it would decide by the "
+                      "packet as it came: put the program last",
+                      changes->what, changes->instruction, s + 2, stage_name(pipeline.stages[s + 1])));
+  }
+  return {};
 }
 
 // What a policy is linked into.
@@ -195,6 +217,8 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
     behind.push_back(where.behind == 0 ? 0 : placed.at + where.behind);
     // Programs without a table have their number among these.
     if (where.entries == 0 && traits_of(stage).programs) image[placed.body() + XG_BODY_ROUND] = programs++;
+    if (traits_of(stage).programs && s + 1 == pipeline.stages.size())
+      image[placed.body() + XG_PROGRAM_BODY_LINES] = XG_PATCH_LINES;
     if (where.entries == 0) continue;
     const u32 position = static_cast<u32>(s);
     first_with_table = std::min(first_with_table, position);
@@ -283,7 +307,11 @@ Check check_pipelines(const std::vector<PipelineSettings>& settings) {
       return refuse("pipeline \"{}\" has {} stages, {} are possible", pipeline.name, pipeline.stages.size(),
                     XG_MAX_STAGES);
   for (const PipelineSettings& pipeline : settings)
-    if (auto apart = check_caching(pipeline).and_then([&] { return check_inspection(pipeline); }); !apart)
+    if (auto apart =
+            check_caching(pipeline).and_then([&] { return check_inspection(pipeline); }).and_then([&] {
+              return check_programs(pipeline);
+            });
+        !apart)
       return apart;
   return {};
 }

@@ -71,6 +71,7 @@ class StandbyQueue final : public Queue {
       batch.edits.resize(options.batch_capacity);
       batch.adjusts.resize(options.batch_capacity);
       batch.alerts.resize(options.batch_capacity);
+      batch.patches.resize(options.batch_capacity);
     }
     const std::lock_guard lock(open_.mutex);
     open_.all.push_back(this);
@@ -106,6 +107,7 @@ class StandbyQueue final : public Queue {
       slot->edits = batch.at_device->edits;
       slot->adjusts = batch.at_device->adjusts;
       slot->alerts = batch.at_device->alerts;
+      slot->patches = batch.at_device->patches;
     } else {
       batch.lend(*slot);
     }
@@ -168,12 +170,14 @@ class StandbyQueue final : public Queue {
     std::vector<xg_edit> edits;
     std::vector<xg_adjust> adjusts;
     std::vector<xg_alerts> alerts;
+    std::vector<xg_patch> patches;
     void lend(Slot& slot) noexcept {
       slot.descriptors = descriptors.data();
       slot.results = results.data();
       slot.edits = edits.data();
       slot.adjusts = adjusts.data();
       slot.alerts = alerts.data();
+      slot.patches = patches.data();
     }
   };
 
@@ -188,6 +192,9 @@ class StandbyQueue final : public Queue {
       std::copy_n(done->edits, oldest.count, batch.edits.data());
       std::copy_n(done->adjusts, oldest.count, batch.adjusts.data());
       std::copy_n(done->alerts, oldest.count, batch.alerts.data());
+      // They are large, and few packets have one.
+      for (u32 i = 0; i < oldest.count; i++)
+        if ((done->results[i].flags & XG_RES_PATCH) != 0) batch.patches[i] = done->patches[i];
     }
     std::copy_n(oldest.descriptors, oldest.count, batch.descriptors.data());
     standby_->release(at_standby);

@@ -25,7 +25,7 @@ constexpr Header kHeaders[] = {
 };
 
 // As gpu/cuda/cuda.cmake has it of kernels that run programs, and what is linked to them.
-constexpr const char* kOptions[] = {"-DXG_PROGRAM_LINES=1u", "-DXG_PROGRAM_NEAR=96u", "--maxrregcount=80"};
+constexpr const char* kOptions[] = {"-DXG_PROGRAM_LINES=4u", "-DXG_PROGRAM_NEAR=96u", "--maxrregcount=80"};
 
 }  // namespace
 

@@ -112,7 +112,7 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
 #define XG_RES_PUBLISHED 0x08u /* with XG_RES_CACHE: the device has published the verdict itself */
 #define XG_RES_EVICTED 0x10u   /* with XG_RES_PUBLISHED: another flow's live verdict gave way */
 #define XG_RES_SWAP_MACS 0x20u /* the frame's source and destination change places; not with XG_RES_EDIT */
-#define XG_RES_PAYLOAD 0x40u   /* an xg_payload is: no stage says so yet, and it is refused */
+#define XG_RES_PATCH 0x40u     /* its xg_patch is to be applied; with none of the others that change it */
 #define XG_RES_TOO_LONG \
   0x80u /* with XG_DROP: longer than its xg_adjust.longest, which its sender is to be told */
 #define XG_RES_REFUSED \
@@ -203,13 +203,26 @@ XG_ASSERT_SIZE(xg_alerts, 32);
 XG_ASSERT_OFFSET(xg_alerts, rules, 2);
 XG_ASSERT_OFFSET(xg_alerts, connection, 16);
 
-/* Room for what is to come, and as yet in no slot: with XG_RES_PAYLOAD, the packet's bytes from `at` on, to
- * its end, are replaced by these of a buffer that device and host share. */
-XG_RECORD(xg_payload) {
-  u64 offset; /* in the device's buffer */
-  u32 length;
-  u32 at; /* from the packet's first byte, as it came */
+/* A packet of one buffer as a program left it: with XG_RES_PATCH. Its bytes are counted from XG_PATCH_BEFORE
+ * bytes in front of the first one that came. Those of `lines` are XG_PATCH_LINE_BYTES each, the program's; of
+ * all others, those that came are kept up to `kept`, and the rest are 0. Whoever applies this checks it
+ * against the packet and its chunk, and refuses the packet where they do not agree. */
+#define XG_PATCH_BEFORE 256u
+#define XG_PATCH_LINES 4u
+#define XG_PATCH_LINE_BYTES 64u
+XG_RECORD(xg_patch) {
+  u16 begin; /* the packet's first byte now */
+  u16 end;   /* behind its last one */
+  u16 kept;  /* from here on, but for lines, nothing is kept; not beyond the end of what came */
+  u8 count;  /* of lines */
+  u8 reserved;
+  u8 lines[XG_PATCH_LINES]; /* where each begins, in XG_PATCH_LINE_BYTES; each once */
+  u32 reserved2;
+  u8 bytes[XG_PATCH_LINES][XG_PATCH_LINE_BYTES];
 };
-XG_ASSERT_SIZE(xg_payload, 16);
+XG_ASSERT_SIZE(xg_patch, 272);
+XG_ASSERT_OFFSET(xg_patch, kept, 4);
+XG_ASSERT_OFFSET(xg_patch, lines, 8);
+XG_ASSERT_OFFSET(xg_patch, bytes, 16);
 
 #endif

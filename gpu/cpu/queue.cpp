@@ -52,6 +52,7 @@ class Batches {
     edits_ = allocate<xg_edit>(packets);
     adjusts_ = allocate<xg_adjust>(packets);
     alerts_ = allocate<xg_alerts>(packets);
+    patches_ = allocate<xg_patch>(packets);
     for (Slot& slot : ring.all()) {
       const u64 first = u64{slot.index} * options.batch_capacity;
       slot.descriptors = descriptors_.get() + first;
@@ -59,6 +60,7 @@ class Batches {
       slot.edits = edits_.get() + first;
       slot.adjusts = adjusts_.get() + first;
       slot.alerts = alerts_.get() + first;
+      slot.patches = patches_.get() + first;
     }
     if (device.frames == Frames::staged) {
       staged_ = allocate<xg_descriptor>(options.batch_capacity);
@@ -76,6 +78,7 @@ class Batches {
     batch.edits.v = reinterpret_cast<xg_quad*>(slot.edits);
     batch.adjusts.v = reinterpret_cast<xg_quad*>(slot.adjusts);
     batch.alerts.v = reinterpret_cast<xg_quad*>(slot.alerts);
+    batch.patches.v = reinterpret_cast<xg_quad*>(slot.patches);
     // The stages only read the image; their handles have no const.
     batch.image.v = const_cast<xg_word*>(loaded.pipelines->image().data());
     batch.states.v = const_cast<xg_word*>(counts_.begin(loaded));
@@ -105,6 +108,7 @@ class Batches {
   Memory<xg_edit> edits_;
   Memory<xg_adjust> adjusts_;
   Memory<xg_alerts> alerts_;
+  Memory<xg_patch> patches_;
   Memory<xg_descriptor> staged_;
   Memory<u8> staging_;
   u64 staging_bytes_ = 0;

@@ -47,7 +47,7 @@ function(target_cuda_modules target)
   endif()
   list(TRANSFORM stage_includes PREPEND "-I" OUTPUT_VARIABLE includes)
   # As translation_options() has it.
-  set(with_programs -DXG_WITH_PROGRAMS=1 -DXG_PROGRAM_LINES=1u -DXG_PROGRAM_NEAR=96u)
+  set(with_programs -DXG_WITH_PROGRAMS=1 -DXG_PROGRAM_LINES=4u -DXG_PROGRAM_NEAR=96u)
   set(modules)
   set(bytes "")
   set(table "")

@@ -95,7 +95,8 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
                   .and_then([&] { return pin(results_, packets * sizeof(xg_result)); })
                   .and_then([&] { return pin(edits_, packets * sizeof(xg_edit)); })
                   .and_then([&] { return pin(adjusts_, packets * sizeof(xg_adjust)); })
-                  .and_then([&] { return pin(alerts_, packets * sizeof(xg_alerts)); });
+                  .and_then([&] { return pin(alerts_, packets * sizeof(xg_alerts)); })
+                  .and_then([&] { return pin(patches_, packets * sizeof(xg_patch)); });
   if (done && shared_.frames == Frames::staged) {
     frames_bytes_ = staging_bytes(options.batch_capacity);
     staging_bytes_ = frames_bytes_ + u64{options.batch_capacity} * sizeof(xg_descriptor);
@@ -111,6 +112,7 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
     slot.edits = reinterpret_cast<xg_edit*>(edits_.host()) + first;
     slot.adjusts = reinterpret_cast<xg_adjust*>(adjusts_.host()) + first;
     slot.alerts = reinterpret_cast<xg_alerts*>(alerts_.host()) + first;
+    slot.patches = reinterpret_cast<xg_patch*>(patches_.host()) + first;
   }
   return {};
 }
@@ -120,7 +122,8 @@ CudaQueue::~CudaQueue() {
   if (finished_.host() != nullptr)
     progress_.drain_while([&] { return finished() < ring_.submitted() && progress_.healthy(); });
   if (!shared_.abandoned) return;
-  for (Pinned* pinned : {&finished_, &descriptors_, &results_, &edits_, &adjusts_, &alerts_, &staging_})
+  for (Pinned* pinned :
+       {&finished_, &descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &staging_})
     pinned->abandon();
   for (DeviceMemory* memory : {&blocks_, &device_staging_}) memory->abandon();
   scratch_.abandon();
@@ -136,6 +139,8 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   batch.edits.v = reinterpret_cast<xg_quad*>(edits_.device()) + first;
   batch.adjusts.v = reinterpret_cast<xg_quad*>(adjusts_.device()) + first;
   batch.alerts.v = reinterpret_cast<xg_quad*>(alerts_.device()) + first * sizeof(xg_alerts) / sizeof(xg_quad);
+  batch.patches.v =
+      reinterpret_cast<xg_quad*>(patches_.device()) + first * sizeof(xg_patch) / sizeof(xg_quad);
   batch.image.v = reinterpret_cast<xg_word*>(loaded.image.get());
   batch.count = count;
   batch.generation = generation;

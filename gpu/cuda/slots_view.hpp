@@ -18,6 +18,7 @@ struct SlotsView {
   xg_quads edits{};              // likewise
   xg_quads adjusts{};            // likewise
   xg_quads alerts{};             // likewise
+  xg_quads patches{};            // likewise
   u32 capacity = 0;              // packets in a slot
   Flows flows;
   Scratch scratch;
@@ -34,6 +35,7 @@ XG_FN xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, 
   batch.edits.v = slots.edits.v + u64{slot} * slots.capacity;
   batch.adjusts.v = slots.adjusts.v + u64{slot} * slots.capacity;
   batch.alerts.v = slots.alerts.v + u64{slot} * slots.capacity * (sizeof(xg_alerts) / sizeof(xg_quad));
+  batch.patches.v = slots.patches.v + u64{slot} * slots.capacity * (sizeof(xg_patch) / sizeof(xg_quad));
   batch.image.v = reinterpret_cast<xg_word*>(image);
   batch.count = count;
   batch.generation = generation;

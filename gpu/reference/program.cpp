@@ -71,6 +71,8 @@ class Interpreter {
     if (answer.action == XDP_REDIRECT) answer.redirect = run_.redirect;
     answer.packet = run_.memory.packet();
     answer.metadata = run_.memory.metadata();
+    answer.is_changed = run_.memory.is_changed();
+    answer.change = run_.memory.change();
     answer.steps = run_.steps;
     return answer;
   }
@@ -348,6 +350,8 @@ std::string_view name_of(ProgramFault fault) {
       return "too_many_calls";
     case ProgramFault::writes_packet:
       return "writes_packet";
+    case ProgramFault::too_much_written:
+      return "too_much_written";
   }
   return "unknown";
 }

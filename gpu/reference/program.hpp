@@ -28,6 +28,7 @@
 
 #include "gpu/programs.hpp"
 #include "gpu/reference/program_maps.hpp"
+#include "maps/packet.h"
 
 namespace xdpgpu::gpu::reference {
 
@@ -42,7 +43,8 @@ enum class ProgramFault : u32 {
   outside_program,        // a jump or a call to where there is no instruction
   too_many_instructions,  // ProgramPacket::most_steps
   too_many_calls,         // kMostProgramFrames functions deep
-  writes_packet,          // ProgramPacket::is_kept
+  writes_packet,          // a store into the packet, of which ProgramPacket::most_lines allows none
+  too_much_written,       // a store into one line of it more than that allows
 };
 std::string_view name_of(ProgramFault fault);
 
@@ -64,6 +66,9 @@ inline constexpr u32 kProgramPacketBytes = 4096 - kProgramHeadroomBytes - 320;
 // Metadata is a multiple of four bytes, and this at most.
 inline constexpr u32 kMostProgramMetadata = 252;
 inline constexpr u32 kLeastProgramPacket = 14;  // ETH_HLEN
+// A packet's lines, with its headroom's.
+inline constexpr u32 kProgramLines =
+    (kProgramHeadroomBytes + kProgramPacketBytes + XG_PATCH_LINE_BYTES - 1) / XG_PATCH_LINE_BYTES;
 
 struct ProgramPacket {
   std::vector<u8> bytes = {};     // kLeastProgramPacket to kProgramPacketBytes
@@ -77,7 +82,9 @@ struct ProgramPacket {
   // get_prandom_u32: a hash of the packet and a seed, the same for all calls of its run.
   u32 random = 0;
   u64 most_steps = kMostProgramSteps;
-  bool is_kept = false;  // a store into its bytes or its metadata ends the program
+  // Into so many of the lines of XG_PATCH_LINE_BYTES that are counted from the headroom's first byte on its
+  // program may write, metadata that moves along among it. 0: a store into it ends the program.
+  u32 most_lines = kProgramLines;
 };
 
 // Where XDP_REDIRECT goes: what the last call of redirect or redirect_map that found something said. A call
@@ -94,8 +101,13 @@ struct ProgramRedirect {
 struct ProgramAnswer {
   u32 action = 0;  // R0's lower half as the program left it, also where that is no XDP action
   ProgramFault fault = ProgramFault::none;
-  u32 at = 0;                               // of a fault: the instruction
-  std::vector<u8> packet, metadata;         // as the program left them
+  u32 at = 0;                        // of a fault: the instruction
+  std::vector<u8> packet, metadata;  // as the program left them
+  // Whether it wrote to them or moved their ends; and what it did to the packet, of one that wrote to
+  // XG_PATCH_LINES lines at most: in the order in which it first wrote to them, and of their bytes those that
+  // are the packet's, all others 0.
+  bool is_changed = false;
+  xg_patch change{};
   std::optional<ProgramRedirect> redirect;  // where the action is XDP_REDIRECT
   u64 steps = 0;
 };

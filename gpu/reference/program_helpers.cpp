@@ -160,6 +160,7 @@ ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
       return redirect_map(run);
     case BPF_FUNC_xdp_adjust_head:
       r[0] = signed_number(run.memory.adjust_head(by));
+      if (run.memory.fault() != ProgramFault::none) return run.memory.fault();
       // What moves along is read and written.
       if (r[0] == 0) run.steps += run.memory.metadata().size() / 8;
       break;

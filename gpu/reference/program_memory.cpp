@@ -18,7 +18,7 @@ bool inside(u32 offset, u64 bytes, u64 from, u64 to) { return offset >= from && 
 ProgramMemory::ProgramMemory(const ProgramMaps& maps, const ProgramPacket& packet)
     : input_(&packet), maps_(&maps) {
   meta_ = data_ - static_cast<u32>(packet.metadata.size());
-  end_ = data_ + static_cast<u32>(packet.bytes.size());
+  end_ = kept_ = came();
   std::ranges::copy(packet.metadata, frame_.begin() + meta_);
   std::ranges::copy(packet.bytes, frame_.begin() + data_);
 }
@@ -50,11 +50,23 @@ ProgramFault ProgramMemory::load_context(u32 offset, u32 bytes, u64& value) cons
   return ProgramFault::none;
 }
 
+ProgramFault ProgramMemory::written(u32 from, u64 bytes) {
+  if (input_->most_lines == 0) return ProgramFault::writes_packet;
+  for (u64 at = from; at < from + bytes; ++at) {
+    const u8 line = static_cast<u8>(at / XG_PATCH_LINE_BYTES);
+    if (std::ranges::find(lines_, line) != lines_.end()) continue;
+    if (lines_.size() == input_->most_lines) return ProgramFault::too_much_written;
+    lines_.push_back(line);
+  }
+  return ProgramFault::none;
+}
+
 ProgramFault ProgramMemory::bytes_at(u64 address, u64 bytes, bool writes, std::span<u8>& found) {
   const u32 object = object_of(address), offset = offset_of(address);
   if (object == kPacket) {
     if (!inside(offset, bytes, meta_, end_)) return ProgramFault::out_of_bounds;
-    if (writes && input_->is_kept) return ProgramFault::writes_packet;
+    if (writes)
+      if (const ProgramFault fault = written(offset, bytes); fault != ProgramFault::none) return fault;
     found = std::span(frame_).subspan(offset, bytes);
   } else if (object >= kStack && object < kStack + functions_) {
     if (!inside(offset, bytes, 0, kProgramStackBytes)) return ProgramFault::out_of_bounds;
@@ -112,7 +124,10 @@ int ProgramMemory::adjust_head(std::int32_t by) {
   const u32 metadata = data_ - meta_;
   const std::int64_t data = std::int64_t{data_} + by;
   if (data < kProgramFrameBytes + metadata || data > std::int64_t{end_} - kLeastProgramPacket) return -EINVAL;
-  // Metadata moves along. What it leaves behind stays as it is.
+  // Metadata moves along, four bytes after four, the last ones first where others stand there yet. What it
+  // leaves behind stays as it is.
+  for (u32 done = 0; done < metadata && fault_ == ProgramFault::none; done += 4)
+    fault_ = written(static_cast<u32>(data) - metadata + (by < 0 ? done : metadata - 4 - done), 4);
   std::memmove(&frame_[static_cast<u32>(data) - metadata], &frame_[meta_], metadata);
   data_ = static_cast<u32>(data);
   meta_ = data_ - metadata;
@@ -134,7 +149,28 @@ int ProgramMemory::adjust_tail(std::int32_t by) {
     return -EINVAL;
   if (by > 0) std::fill_n(frame_.begin() + end_, by, u8{0});
   end_ = static_cast<u32>(end);
+  kept_ = std::min(kept_, end_);
   return 0;
+}
+
+bool ProgramMemory::is_changed() const {
+  return !lines_.empty() || data_ != kProgramHeadroomBytes || end_ != came() || kept_ != came();
+}
+
+xg_patch ProgramMemory::change() const {
+  xg_patch patch{};
+  patch.begin = static_cast<u16>(data_);
+  patch.end = static_cast<u16>(end_);
+  patch.kept = static_cast<u16>(kept_);
+  patch.count = static_cast<u8>(std::min<std::size_t>(lines_.size(), XG_PATCH_LINES));
+  for (u32 i = 0; i < patch.count; ++i) {
+    patch.lines[i] = lines_[i];
+    for (u32 byte = 0; byte < XG_PATCH_LINE_BYTES; ++byte) {
+      const u32 at = lines_[i] * XG_PATCH_LINE_BYTES + byte;
+      if (at >= data_ && at < end_) patch.bytes[i][byte] = frame_[at];
+    }
+  }
+  return patch;
 }
 
 }  // namespace xdpgpu::gpu::reference

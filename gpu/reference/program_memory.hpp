@@ -57,11 +57,17 @@ class ProgramMemory {
   int adjust_head(std::int32_t by);
   int adjust_meta(std::int32_t by);
   int adjust_tail(std::int32_t by);
+  // What adjust_head() could not do, as it writes.
+  ProgramFault fault() const { return fault_; }
 
   std::vector<u8> packet() const { return part(data_, end_); }
   std::vector<u8> metadata() const { return part(meta_, data_); }
+  bool is_changed() const;
+  xg_patch change() const;
 
  private:
+  u32 came() const { return kProgramHeadroomBytes + static_cast<u32>(input_->bytes.size()); }
+  ProgramFault written(u32 from, u64 bytes);
   std::vector<u8> part(u32 from, u32 to) const { return {frame_.begin() + from, frame_.begin() + to}; }
   ProgramFault load_context(u32 offset, u32 bytes, u64& value) const;
 
@@ -69,6 +75,9 @@ class ProgramMemory {
   // A page's bytes without those that the kernel keeps behind a packet. Places in it.
   std::array<u8, kProgramHeadroomBytes + kProgramPacketBytes> frame_{};
   u32 meta_ = kProgramHeadroomBytes, data_ = kProgramHeadroomBytes, end_ = kProgramHeadroomBytes;
+  std::vector<u8> lines_;  // that the program wrote to, in this order
+  u32 kept_ = 0;           // what came behind this is gone
+  ProgramFault fault_ = ProgramFault::none;
   std::array<std::array<u8, kProgramStackBytes>, kMostProgramFrames> stacks_{};
   u32 functions_ = 1;
   const ProgramMaps* maps_;

@@ -29,16 +29,20 @@ class StagesBehind final : public Behind {
     xg_edit edit;
     xg_adjust adjust;
     xg_alerts alerts;
+    xg_patch patch;
     place.edit = &edit;
     place.adjust = &adjust;
     place.alerts = &alerts;
+    place.patch = &patch;
     for (const auto& stage : stages_) {
       place.position++;
+      place.is_last = &stage == &stages_.back();
       if (stage->remembers() || stage->inspects()) return Fate::undecided;
       xg_result result{};
       edit = {};
       adjust = {};
       alerts = {};
+      patch = {};
       if (!stage->decide(packet_, place, result)) continue;
       const u32 action = XG_VERDICT_ACTION(result.verdict);
       if (action == XG_PASS) return Fate::to_host;
@@ -85,7 +89,7 @@ bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
 // buffers: the packet's.
 xg_result decide_packet(std::span<const u8> region, std::span<const xg_descriptor> buffers, u32 generation,
                         const std::vector<PipelineSettings>& settings, const Stages& stages, xg_edit& edit,
-                        xg_adjust& adjust, xg_alerts& alerts) {
+                        xg_adjust& adjust, xg_alerts& alerts, xg_patch& patch) {
   const xg_descriptor& descriptor = buffers.front();
   xg_result result{};
   auto packet = read_packet(region, descriptor);
@@ -98,13 +102,14 @@ xg_result decide_packet(std::span<const u8> region, std::span<const xg_descripto
   for (const xg_descriptor& buffer : packet->later) packet->bytes += buffer.length;
   if (settings[packet->metadata.pipeline].inner) look_inside(*packet);
   const auto& pipeline = stages[packet->metadata.pipeline];
-  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust, &alerts};
+  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust, &alerts, &patch};
   for (u32 p = 0; p < packet->metadata.pipeline; p++)
     for (const auto& stage : stages[p]) place.first_rewrite += stage->rewrites();
   bool seen_by_table = false;
   for (const auto& stage : pipeline) {
     const StagesBehind behind(pipeline, *packet, place);
     place.behind = &behind;
+    place.is_last = &stage == &pipeline.back();
     if (packet->is(XG_PKT_EGRESS)) {
       stage->note_sent(*packet, place);
       place.position++;
@@ -164,12 +169,14 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
     xg_edit edit{};
     xg_adjust adjust{};
     xg_alerts alerts{};
+    xg_patch patch{};
     if (!later_buffer)
       results[i] = decide_packet(region, descriptors.subspan(i, end - i), generation, state_->settings,
-                                 state_->stages, edit, adjust, alerts);
+                                 state_->stages, edit, adjust, alerts, patch);
     if (!edits.edits.empty()) edits.edits[i] = edit;
     if (!edits.adjusts.empty()) edits.adjusts[i] = adjust;
     if (!edits.alerts.empty()) edits.alerts[i] = alerts;
+    if (!edits.patches.empty()) edits.patches[i] = patch;
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }

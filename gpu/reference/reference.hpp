@@ -17,6 +17,7 @@ struct Edits {
   std::span<xg_edit> edits;
   std::span<xg_adjust> adjusts;
   std::span<xg_alerts> alerts{};
+  std::span<xg_patch> patches{};
 };
 
 // Answers streams of packets, and remembers what stages remember from one to the next.

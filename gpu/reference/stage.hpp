@@ -40,6 +40,9 @@ struct Place {
   xg_adjust* adjust = nullptr;
   // Likewise, for those that tell of rules.
   xg_alerts* alerts = nullptr;
+  // And for one that leaves the packet as it likes, which only the last stage may.
+  xg_patch* patch = nullptr;
+  bool is_last = false;
 };
 
 // A stage of one pipeline, and what it remembers of its packets.

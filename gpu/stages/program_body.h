@@ -19,6 +19,7 @@
 #define XG_PROGRAM_COUNTS_AHEAD 1u   /* and its packets need not wait for those of other batches */
 #define XG_PROGRAM_COUNTS_IN_TURN 2u /* on a device whose batches are at the tables one by one: they wait */
 #define XG_PROGRAM_BODY_NAME 21u     /* two: gpu::programs::name_of its code */
-#define XG_PROGRAM_BODY_WORDS 23u
+#define XG_PROGRAM_BODY_LINES 23u    /* of a packet that it may write to: 0, where other stages follow */
+#define XG_PROGRAM_BODY_WORDS 24u
 
 #endif

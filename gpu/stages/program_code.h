@@ -188,7 +188,9 @@ XG_FN void xg_program_start(XG_PROGRAM_MACHINE, u32 program) {
   m.first = m.meta;
   m.last = m.end;
   m.lines_used = 0u;
+#ifndef XG_PROGRAM_FEW_LINES
   for (u32 i = 0u; i < (XG_PROGRAM_ALL_LINES + 3u) / 4u; i++) m.line_of[i] = 0u;
+#endif
   m.steps = 0u;
   m.fault = 0u;
   m.tails = 0u;

@@ -177,7 +177,24 @@ XG_FN u32 xg_program_word_that_came(XG_PROGRAM_MACHINE_READ, u32 index) {
 }
 /* Which of the machine's lines has it, from 1 on; 0: none. */
 XG_FN u32 xg_program_own_line(XG_PROGRAM_MACHINE_READ, u32 line) {
+#ifdef XG_PROGRAM_FEW_LINES
+  for (u32 i = 0u; i < m.lines_used; i++)
+    if (((m.line_numbers >> (i * 8u)) & 0xffu) == line) return i + 1u;
+  return 0u;
+#else
   return (m.line_of[line >> 2] >> ((line & 3u) * 8u)) & 0xffu;
+#endif
+}
+/* The next of the machine's lines is that one. */
+XG_FN void xg_program_take_line(XG_PROGRAM_MACHINE, u32 line) {
+#ifdef XG_PROGRAM_FEW_LINES
+  const u32 before = (1u << (m.lines_used * 8u)) - 1u;
+  m.line_numbers = (m.line_numbers & before) | (line << (m.lines_used * 8u));
+  m.lines_used++;
+#else
+  m.lines_used++;
+  m.line_of[line >> 2] |= m.lines_used << ((line & 3u) * 8u);
+#endif
 }
 XG_FN u32 xg_program_frame_word(XG_PROGRAM_MACHINE_READ, u32 index) {
   const u32 own = xg_program_own_line(XG_PROGRAM_IT, index / XG_PROGRAM_LINE_WORDS);
@@ -185,23 +202,18 @@ XG_FN u32 xg_program_frame_word(XG_PROGRAM_MACHINE_READ, u32 index) {
   return m.lines[(own - 1u) * XG_PROGRAM_LINE_WORDS + index % XG_PROGRAM_LINE_WORDS];
 }
 XG_FN void xg_program_set_frame_word(XG_PROGRAM_MACHINE, u32 index, u32 word) {
-  if (m.keeps_packet != 0u) {
-    m.fault = XG_PROGRAM_WRITES_PACKET;
-    return;
-  }
   const u32 line = index / XG_PROGRAM_LINE_WORDS;
   u32 own = xg_program_own_line(XG_PROGRAM_IT, line);
   if (own == 0u) {
-    if (m.lines_used >= XG_PROGRAM_LINES) {
-      m.fault = XG_PROGRAM_TOO_MUCH_WRITTEN;
+    if (m.lines_used >= m.most_lines || m.lines_used >= XG_PROGRAM_LINES) {
+      m.fault = m.most_lines == 0u ? XG_PROGRAM_WRITES_PACKET : XG_PROGRAM_TOO_MUCH_WRITTEN;
       return;
     }
     for (u32 i = 0u; i < XG_PROGRAM_LINE_WORDS; i++)
       m.lines[m.lines_used * XG_PROGRAM_LINE_WORDS + i] =
           xg_program_word_that_came(XG_PROGRAM_IT, line * XG_PROGRAM_LINE_WORDS + i);
-    m.lines_used++;
+    xg_program_take_line(XG_PROGRAM_IT, line);
     own = m.lines_used;
-    m.line_of[line >> 2] |= own << ((line & 3u) * 8u);
   }
   m.lines[(own - 1u) * XG_PROGRAM_LINE_WORDS + index % XG_PROGRAM_LINE_WORDS] = word;
 }

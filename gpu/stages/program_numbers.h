@@ -50,6 +50,12 @@
 #ifndef XG_PROGRAM_LINES
 #define XG_PROGRAM_LINES XG_PROGRAM_ALL_LINES
 #endif
+/* Which ones they are is in one word then. */
+#ifdef XG_GLSL
+#define XG_PROGRAM_FEW_LINES
+#elif XG_PROGRAM_LINES <= 4u
+#define XG_PROGRAM_FEW_LINES
+#endif
 
 #define XG_PROGRAM_X 0x100000u
 #define XG_PROGRAM_32 0x200000u
@@ -183,7 +189,7 @@ XG_RECORD(xg_program_machine) {
   u32 random, queue, ingress, egress;
   u32 meta, data, end; /* places in the frame, of which the packet's first is XG_PROGRAM_HEADROOM */
   u32 most_steps;      /* XG_PROGRAM_STEPS at most */
-  u32 keeps_packet;    /* not 0: a program that writes to it ends */
+  u32 most_lines;      /* of the packet that it may write to; 0: a program that writes to it ends */
 
   u64 r[11];
   u32 fault;
@@ -196,9 +202,15 @@ XG_RECORD(xg_program_machine) {
   /* Bytes of the frame that are still those that came: from first on, behind last there are zeros. */
   u32 first, last;
   u32 lines_used;
+#ifdef XG_PROGRAM_FEW_LINES
+  u32 line_numbers; /* a byte a line of the machine's: which of the frame's it is */
+#else
   u32 line_of[(XG_PROGRAM_ALL_LINES + 3u) /
-              4u]; /* a byte a line of the frame: 1 + its place in lines; 0: as it came */
+              4u];                 /* a byte a line of the frame: 1 + its place in lines; 0: as it came */
+#endif
+#ifndef XG_PROGRAM_IN_BUFFER
   u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_LINE_WORDS];
+#endif
 #ifdef XG_PROGRAM_IN_BUFFER
   xg_program_own own;
   u32 turns;  /* of loops inside of instructions */

@@ -11,6 +11,8 @@
 #include "gpu/stages/dialect.h"
 #include "gpu/stages/image.h"
 
+#define XG_PATCH_QUADS 17u /* of an xg_patch; a line's are 4 */
+
 /* The kernel's argument in CUDA and the push constants in Vulkan. */
 struct xg_batch {
   xg_words frames; /* the frame region, or the staging buffer that stands in for it */
@@ -19,6 +21,7 @@ struct xg_batch {
   xg_quads edits;   /* an xg_edit for each packet, by its number; 0: nobody sends them (gpu/mirror.h) */
   xg_quads adjusts; /* likewise an xg_adjust */
   xg_quads alerts;  /* likewise an xg_alerts, two of them a packet */
+  xg_quads patches; /* likewise an xg_patch, XG_PATCH_QUADS of them a packet */
   xg_words image;
   xg_words states; /* addresses of the image's tables, XG_STATE_WORDS each; only where it has any */
   u64 frames_bytes;

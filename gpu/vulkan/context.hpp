@@ -52,6 +52,7 @@ struct Arguments {
   vk::DeviceAddress edits;
   vk::DeviceAddress adjusts;
   vk::DeviceAddress alerts;
+  vk::DeviceAddress patches;
   vk::DeviceAddress image;
   vk::DeviceAddress states;
   u64 frames_bytes;

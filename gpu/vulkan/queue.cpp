@@ -75,7 +75,8 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
                    .and_then([&] { return give(results_, packets * sizeof(xg_result)); })
                    .and_then([&] { return give(edits_, packets * sizeof(xg_edit)); })
                    .and_then([&] { return give(adjusts_, packets * sizeof(xg_adjust)); })
-                   .and_then([&] { return give(alerts_, packets * sizeof(xg_alerts)); });
+                   .and_then([&] { return give(alerts_, packets * sizeof(xg_alerts)); })
+                   .and_then([&] { return give(patches_, packets * sizeof(xg_patch)); });
   if (given)
     given =
         zeroed_buffer(context_, packets * sizeof(u32)).map([&](Buffer&& made) { marks_ = std::move(made); });
@@ -100,6 +101,7 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
     slot.edits = static_cast<xg_edit*>(edits_.mapped) + first;
     slot.adjusts = static_cast<xg_adjust*>(adjusts_.mapped) + first;
     slot.alerts = static_cast<xg_alerts*>(alerts_.mapped) + first;
+    slot.patches = static_cast<xg_patch*>(patches_.mapped) + first;
   }
 
   auto pool = checked("creating a command pool",
@@ -133,8 +135,8 @@ VulkanQueue::~VulkanQueue() {
     }
   }
   if (!context_.abandoned()) return;
-  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &staging_, &staged_, &marks_,
-                         &inspections_, &outcomes_, &failed_})
+  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &staging_,
+                         &staged_, &marks_, &inspections_, &outcomes_, &failed_})
     buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
@@ -199,6 +201,7 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
   arguments.edits = edits_.address + first * sizeof(xg_edit);
   arguments.adjusts = adjusts_.address + first * sizeof(xg_adjust);
   arguments.alerts = alerts_.address + first * sizeof(xg_alerts);
+  arguments.patches = patches_.address + first * sizeof(xg_patch);
   arguments.image = loaded.image.address;
   arguments.states = arguments.image + loaded.pipelines->image().size() * sizeof(u32);
   arguments.marks = marks_.address + first * sizeof(u32);

@@ -75,6 +75,7 @@ class VulkanQueue final : public Queue {
   Buffer edits_;
   Buffer adjusts_;
   Buffer alerts_;
+  Buffer patches_;
   Buffer staging_;  // staged only: the frames
   u64 staging_bytes_ = 0;
   Buffer staged_;       // staged only: their descriptors

@@ -32,6 +32,7 @@ inline void poison(gpu::Slot* slot, u32 count) {
   std::memset(slot->edits, kPoison, poisoned(slot, count) * sizeof(xg_edit));
   std::memset(slot->adjusts, kPoison, poisoned(slot, count) * sizeof(xg_adjust));
   std::memset(slot->alerts, kPoison, poisoned(slot, count) * sizeof(xg_alerts));
+  std::memset(slot->patches, kPoison, poisoned(slot, count) * sizeof(xg_patch));
 }
 
 // A packet's result, and the records that it names; all zero where it names none.
@@ -39,6 +40,7 @@ struct Answer : xg_result {
   xg_edit edit{};
   xg_adjust adjust{};
   xg_alerts alerts{};
+  xg_patch patch{};
 };
 using Answers = std::vector<Answer>;
 inline bool equal(const Answer& a, const Answer& b) {
@@ -46,21 +48,27 @@ inline bool equal(const Answer& a, const Answer& b) {
   return std::memcmp(&ours, &theirs, sizeof(xg_result)) == 0 &&
          std::memcmp(&a.edit, &b.edit, sizeof(xg_edit)) == 0 &&
          std::memcmp(&a.adjust, &b.adjust, sizeof(xg_adjust)) == 0 &&
-         std::memcmp(&a.alerts, &b.alerts, sizeof(xg_alerts)) == 0;
+         std::memcmp(&a.alerts, &b.alerts, sizeof(xg_alerts)) == 0 &&
+         std::memcmp(&a.patch, &b.patch, sizeof(xg_patch)) == 0;
 }
 inline Answer answer_of(const xg_result& result, const xg_edit& edit, const xg_adjust& adjust,
-                        const xg_alerts& alerts) {
-  Answer answer{result, {}, {}, {}};
+                        const xg_alerts& alerts, const xg_patch& patch) {
+  Answer answer{result, {}, {}, {}, {}};
   if ((result.flags & XG_RES_EDIT) != 0) answer.edit = edit;
   if ((result.flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) != 0) answer.adjust = adjust;
   if ((result.flags & XG_RES_ALERTS) != 0) answer.alerts = alerts;
+  if ((result.flags & XG_RES_PATCH) != 0) {
+    const std::size_t lines = std::min<std::size_t>(patch.count, XG_PATCH_LINES);
+    std::memcpy(&answer.patch, &patch, offsetof(xg_patch, bytes) + lines * XG_PATCH_LINE_BYTES);
+  }
   return answer;
 }
 // The answers of a batch that is over.
 inline Answers answers_in(const gpu::Slot& slot) {
   Answers answers;
   for (u32 i = 0; i < slot.count; i++)
-    answers.push_back(answer_of(slot.results[i], slot.edits[i], slot.adjusts[i], slot.alerts[i]));
+    answers.push_back(
+        answer_of(slot.results[i], slot.edits[i], slot.adjusts[i], slot.alerts[i], slot.patches[i]));
   return answers;
 }
 inline void append(Answers& to, const Answers& more) { to.insert(to.end(), more.begin(), more.end()); }
@@ -71,11 +79,12 @@ inline Answers answers_of(gpu::reference::Judge& judge, std::span<const u8> regi
   std::vector<xg_edit> edits(descriptors.size());
   std::vector<xg_adjust> adjusts(descriptors.size());
   std::vector<xg_alerts> alerts(descriptors.size());
-  judge.decide(region, descriptors, generation, results, {edits, adjusts, alerts});
+  std::vector<xg_patch> patches(descriptors.size());
+  judge.decide(region, descriptors, generation, results, {edits, adjusts, alerts, patches});
   Answers answers;
   for (std::size_t i = 0; i < results.size(); i++) {
-    answers.push_back(answer_of(results[i], edits[i], adjusts[i], alerts[i]));
-    const Answer all{results[i], edits[i], adjusts[i], alerts[i]};
+    answers.push_back(answer_of(results[i], edits[i], adjusts[i], alerts[i], patches[i]));
+    const Answer all{results[i], edits[i], adjusts[i], alerts[i], patches[i]};
     EXPECT_TRUE(equal(answers.back(), all))
         << "packet " << i << " has a record that its result does not name";
   }
@@ -128,11 +137,13 @@ inline Answers judge(gpu::Queue& queue, const std::vector<xg_descriptor>& stream
     expect_poison(slot->edits, slot->count, poisoned(slot, slot->count));
     expect_poison(slot->adjusts, slot->count, poisoned(slot, slot->count));
     expect_poison(slot->alerts, slot->count, poisoned(slot, slot->count));
+    expect_poison(slot->patches, slot->count, poisoned(slot, slot->count));
     for (u32 i = 0; i < slot->count && !slot->standby; i++) {
       const u32 flags = slot->results[i].flags;
       if ((flags & XG_RES_EDIT) == 0) expect_poison(slot->edits, i, i + 1);
       if ((flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) == 0) expect_poison(slot->adjusts, i, i + 1);
       if ((flags & XG_RES_ALERTS) == 0) expect_poison(slot->alerts, i, i + 1);
+      if ((flags & XG_RES_PATCH) == 0) expect_poison(slot->patches, i, i + 1);
     }
     queue.release(slot);
   };

@@ -105,7 +105,7 @@ End run(gpu::programs::Image image, bool keeps_packet, bool backwards) {
     m.meta = m.data = XG_PROGRAM_HEADROOM;
     m.end = XG_PROGRAM_HEADROOM + length;
     m.most_steps = 4096;
-    m.keeps_packet = keeps_packet || length % 2 != 0 ? 1 : 0;
+    m.most_lines = keeps_packet || length % 2 != 0 ? 0 : XG_PROGRAM_LINES;
     xg_program_run(m, 0);
     end.answers[number] = u64{m.fault} << 32 | (m.fault == 0 ? static_cast<u32>(m.r[0]) : 0u);
   }

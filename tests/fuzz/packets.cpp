@@ -212,8 +212,10 @@ class Devices {
     std::vector<xg_edit> edits(descriptors_.size());
     std::vector<xg_adjust> adjusts(descriptors_.size());
     std::vector<xg_alerts> alerts(descriptors_.size());
-    reference_.decide(region_.bytes(), descriptors_, kGeneration, should, {edits, adjusts, alerts});
-    for (Tested& one : tested_) compare(one, should, {edits, adjusts, alerts});
+    std::vector<xg_patch> patches(descriptors_.size());
+    const gpu::reference::Edits records{edits, adjusts, alerts, patches};
+    reference_.decide(region_.bytes(), descriptors_, kGeneration, should, records);
+    for (Tested& one : tested_) compare(one, should, records);
     descriptors_.clear();
     inputs_.clear();
   }
@@ -244,7 +246,10 @@ class Devices {
                             std::memcmp(&done->adjusts[i], &records.adjusts[i], sizeof(xg_adjust)) == 0;
       const bool told = (is.flags & XG_RES_ALERTS) == 0 ||
                         std::memcmp(&done->alerts[i], &records.alerts[i], sizeof(xg_alerts)) == 0;
-      if (!edited || !adjusted || !told)
+      const u64 patch_bytes = offsetof(xg_patch, bytes) + records.patches[i].count * XG_PATCH_LINE_BYTES;
+      const bool patched = (is.flags & XG_RES_PATCH) == 0 ||
+                           std::memcmp(&done->patches[i], &records.patches[i], patch_bytes) == 0;
+      if (!edited || !adjusted || !told || !patched)
         fail(inputs_[i], one.name + " has other records than the reference; packets before it may matter");
     }
     one.queue->release(done);

@@ -367,7 +367,7 @@ class Routing : public testing::TestWithParam<Settings> {
       ++c.error_generation;
       return model_give_up(r.packet);
     }
-    if ((adjusts && !r.fits) || r.result.flags & XG_RES_PAYLOAD) {
+    if ((adjusts && !r.fits) || r.result.flags & XG_RES_PATCH) {
       ++c.error_edit;
       return model_give_up(r.packet);
     }

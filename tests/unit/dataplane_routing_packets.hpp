@@ -137,7 +137,7 @@ class RoutedPackets {
                 .longest = 0};
       fits = !spoil(adjust);
     } else if (below(64) == 0) {
-      result.flags |= XG_RES_PAYLOAD;
+      result.flags |= XG_RES_PATCH;
     }
     if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
       result.flags |= XG_RES_TOO_LONG;

@@ -11,7 +11,7 @@
 
 #define XG_GLSL 1
 #define XG_PROGRAM_STACK_BYTES 512u
-#define XG_PROGRAM_LINES 8u
+#define XG_PROGRAM_LINES 4u
 #include "gpu/stages/program_code.h"
 
 layout(local_size_x = 32) in;
@@ -27,7 +27,7 @@ void main() {
   m.frame = xg_words(frames);
   m.frame_bias = bias;
   m.most_steps = XG_PROGRAM_STEPS;
-  m.keeps_packet = 0u;
+  m.most_lines = XG_PROGRAM_LINES;
   m.time = u64(0);
   m.random = 0u;
   m.queue = 0u;

@@ -15,7 +15,7 @@ __global__ void run_programs(xg_words code, xg_words tables, xg_state state, xg_
   m.frame_bias = bias;
   m.time = 0;
   m.most_steps = XG_PROGRAM_STEPS;
-  m.keeps_packet = 0u;
+  m.most_lines = XG_PROGRAM_LINES;
   m.random = m.queue = m.ingress = m.egress = 0;
   m.meta = m.data = XG_PROGRAM_HEADROOM;
   m.end = XG_PROGRAM_HEADROOM + bytes;

@@ -350,7 +350,7 @@ TEST(ProgramCounts, SumsAreExactWhateverRunsBeside) {
       packets[i] = random_packet(random, 1);
       packets[i].metadata.clear();
       packets[i].queue = 0;
-      packets[i].is_kept = true;
+      packets[i].most_lines = 0;
       const ProgramAnswer answer = set.run(0, packets[i]);
       EXPECT_EQ(answer.fault, ProgramFault::none);
       expected[i] = answer.action;
@@ -369,7 +369,7 @@ TEST(ProgramCounts, SumsAreExactWhateverRunsBeside) {
         m->frame_bias = 0u - m->data;
         m->queue = 0;
         m->most_steps = XG_PROGRAM_STEPS;
-        m->keeps_packet = 1;
+        m->most_lines = 0;
         xg_program_run(*m, 0);
         answers[i] = m->fault == 0 ? static_cast<u32>(m->r[0]) : ~0u;
       }
@@ -445,7 +445,7 @@ TEST(ProgramCounts, WhatIsFoundToCountDoesNoMore) {
         ProgramPacket packet = packets[i];
         packet.metadata.clear();
         packet.queue = 0;
-        packet.is_kept = true;
+        packet.most_lines = 0;
         packet.most_steps = 2000;
         const ProgramAnswer answer = device.run(0, packet);
         answers[i] = u64{static_cast<u32>(answer.fault)} << 32 | answer.action;

@@ -116,7 +116,7 @@ u32 random_programs(const RandomKind& kind, u32 first_seed, u32 programs) {
     one.twins->device().translated = library.run(one.number);
     for (u32 i = 0; i < 12; ++i, ++runs) {
       ProgramPacket packet = random_packet(random, kQueues);
-      packet.is_kept = kind.keeps_packet;
+      if (kind.keeps_packet) packet.most_lines = 0;
       if (random() % 4 == 0) packet.most_steps = 1 + random() % 80;
       EXPECT_EQ(one.twins->run(0, packet, true, random() % 9), "")
           << "seed " << first_seed + one.number << "\n"
@@ -167,7 +167,7 @@ TEST(ProgramTranslation, CountsAreTheReferences) {
       ProgramPacket packet = random_packet(random, 1);
       packet.metadata.clear();
       packet.queue = 0;
-      packet.is_kept = true;
+      packet.most_lines = 0;
       const ProgramAnswer expected = set.run(0, packet), answer = device.run(0, packet, random() % 9);
       ASSERT_EQ(answer.fault, expected.fault) << test::text_of(one.program.instructions);
       ASSERT_EQ(answer.action, expected.action) << test::text_of(one.program.instructions);
@@ -208,7 +208,7 @@ TEST(ProgramTranslation, CountsInWhicheverMapIsMet) {
   // Each has another key, so that each is the first to have some packet; two keys are in none.
   for (u8 map = 0; map < kMaps; ++map) ASSERT_EQ(device.state().update(map, {{map, 0, 0, 0}}, Bytes(8)), 0);
   for (u8 first = 0; first < 24; ++first) {
-    const ProgramAnswer answer = device.run(0, {.bytes = Bytes(60, first), .is_kept = true});
+    const ProgramAnswer answer = device.run(0, {.bytes = Bytes(60, first), .most_lines = 0});
     EXPECT_EQ(answer.fault, ProgramFault::none);
     EXPECT_EQ(answer.action, u32{first % 8 < kMaps ? XDP_DROP : XDP_PASS}) << u32{first};
   }

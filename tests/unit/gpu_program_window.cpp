@@ -43,6 +43,7 @@ Outcome run(const Code& code, std::vector<u8> bytes) {
   m.end = m.data + static_cast<u32>(bytes.size());
   m.frame_bias = 0u - m.meta;
   m.most_steps = XG_PROGRAM_STEPS;
+  m.most_lines = XG_PROGRAM_LINES;
   xg_program_run(m, 0);
   Outcome done{.fault = m.fault, .lines = m.lines_used, .r0 = m.r[0], .packet = {}};
   for (u32 at = m.data; at < m.end; ++at)

@@ -97,7 +97,7 @@ class Device {
     m.near = {copy.data()};
     m.near_bias = 1 - m.meta;
     m.near_end = m.meta + near;
-    if (packet.is_kept && near > 4 && near == m.end - m.meta) std::memset(first, 0xa5, near - 4);
+    if (packet.most_lines == 0 && near > 4 && near == m.end - m.meta) std::memset(first, 0xa5, near - 4);
 #endif
     const std::vector<u32> before = frame;
     m.time = packet.time_ns;
@@ -106,14 +106,17 @@ class Device {
     m.ingress = packet.ingress_ifindex;
     m.egress = packet.egress_ifindex;
     m.most_steps = static_cast<u32>(packet.most_steps);
-    m.keeps_packet = packet.is_kept ? 1 : 0;
+    m.most_lines = packet.most_lines;
     if (translated == nullptr) {
       xg_program_run(m, program);
     } else {
       // What says which bytes of the packet came as they are is the interpreter's.
       m.first = m.meta;
       m.last = m.end;
+      m.lines_used = 0;
+#ifndef XG_PROGRAM_FEW_LINES
       std::ranges::fill(m.line_of, 0u);
+#endif
       translated(m);
     }
     ProgramAnswer answer;

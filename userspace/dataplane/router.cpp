@@ -242,7 +242,7 @@ void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now
       decide(OneBuffer(batch.slot->descriptors + i, 1), all + i, from, now_ns);
     return;
   }
-  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PAYLOAD | XG_RES_TOO_LONG | XG_RES_REFUSED | kRejects;
+  constexpr u32 kSpecial = XG_RES_ADJUST | XG_RES_PATCH | XG_RES_TOO_LONG | XG_RES_REFUSED | kRejects;
   const u8* const ways = ways_.of(port);
   u32* const counts = ways_.counts();
   u8* const lists = ways_.lists();
@@ -408,7 +408,7 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
   }
   const bool fits = !adjusts || (outer ? fits_inside(region_, packet, adjust, *outer)
                                        : holds_inner(region_, packet, adjust));
-  if (!fits || result.flags & XG_RES_PAYLOAD) {
+  if (!fits || result.flags & XG_RES_PATCH) {
     ++counters.error_edit;
     give_up(packet);
     return;

@@ -18,6 +18,10 @@ using programs::Map;
 using programs::Program;
 
 static_assert(XG_PROGRAM_TOO_LONG == XG_PROGRAM_ENDED + static_cast<u32>(ProgramEnd::too_long));
+static_assert(XG_PROGRAM_TOO_LARGE == XG_PROGRAM_ENDED + static_cast<u32>(ProgramEnd::too_large));
+static_assert(XG_PROGRAM_OUTCOMES <= 1u << XG_PROGRAM_OUTCOME_BITS);
+static_assert(XG_PATCH_LINES == XG_PROGRAM_LINES && XG_PATCH_LINE_BYTES == XG_PROGRAM_LINE_WORDS * 4);
+static_assert(XG_PATCH_BEFORE == XG_PROGRAM_HEADROOM && XG_PATCH_QUADS * sizeof(xg_quad) == sizeof(xg_patch));
 static_assert(XG_TABLE_OWN + XG_PROGRAM_OUTCOMES <= XG_TABLE_HEAD / 2);
 
 // Of all maps, in the image, which devices copy it from.
@@ -29,12 +33,6 @@ bool calls_helper(const Instruction& i) { return i.opcode == (BPF_JMP | BPF_CALL
 const char* beyond_us(const Instruction& i) {
   if (!calls_helper(i)) return nullptr;
   switch (i.immediate) {
-    case BPF_FUNC_xdp_adjust_head:
-      return "bpf_xdp_adjust_head, which moves the packet's beginning";
-    case BPF_FUNC_xdp_adjust_meta:
-      return "bpf_xdp_adjust_meta, which makes room for metadata";
-    case BPF_FUNC_xdp_adjust_tail:
-      return "bpf_xdp_adjust_tail, which moves the packet's end";
     case BPF_FUNC_redirect:
       return "bpf_redirect, which sends the packet elsewhere";
     case BPF_FUNC_redirect_map:
@@ -129,7 +127,8 @@ Check fill(const ProgramSettings& stage, programs::Image& image) {
 
 constexpr std::string_view kEnds[] = {
     "aborted",   "unknown_action", "redirect",       "out_of_bounds",  "read_only",     "unknown_instruction",
-    "wrong_map", "outside",        "too_many_steps", "too_many_calls", "writes_packet", "too_long"};
+    "wrong_map", "outside",        "too_many_steps", "too_many_calls", "writes_packet", "too_much_written",
+    "too_large", "too_long"};
 
 }  // namespace
 
@@ -188,6 +187,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   image.insert(image.end(), {state, has_table ? static_cast<u32>(made->state.size()) : 0, code, tables, state,
                              stage.steps, counts ? XG_PROGRAM_COUNTS_AHEAD : 0u});
   append64(image, programs::name_of(made->code, made->tables));
+  image.push_back(0);  // XG_PROGRAM_BODY_LINES: the pipeline's to say
   to.points(at + XG_BODY_FIRST);
   to.points(at + XG_PROGRAM_BODY_CODE, 3);
   return Placed{.body = at, .entries = has_table ? XG_WAYS : 0, .own = at + XG_BODY_FIRST};
@@ -195,8 +195,11 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
 
 std::span<const Outcome> outcomes(const ProgramSettings&) {
   static const std::vector<Outcome> all = [] {
-    std::vector<Outcome> made{
-        {"passed", XG_PROGRAM_PASSED}, {"dropped", XG_PROGRAM_DROPPED}, {"sent", XG_PROGRAM_SENT}};
+    std::vector<Outcome> made{{"passed", XG_PROGRAM_PASSED},
+                              {"dropped", XG_PROGRAM_DROPPED},
+                              {"sent", XG_PROGRAM_SENT},
+                              {"changed_passed", XG_PROGRAM_CHANGED_PASSED},
+                              {"changed_sent", XG_PROGRAM_CHANGED_SENT}};
     for (u32 i = 0; i < std::size(kEnds); i++) made.push_back({kEnds[i], XG_PROGRAM_ENDED + i});
     return made;
   }();

@@ -16,6 +16,7 @@
 
 #if !defined(XG_GLSL) && !defined(__CUDACC__)
 #define XG_WITH_PROGRAMS 1
+#define XG_PROGRAM_LINES 4u
 #endif
 #ifdef XG_PROGRAMS_LINKED
 #include "gpu/stages/program_units.h"
@@ -28,9 +29,14 @@
 #define XG_PROGRAM_DROPPED 1u
 #define XG_PROGRAM_PASSED 0u
 #define XG_PROGRAM_ENDED 2u /* + ProgramEnd */
-#define XG_PROGRAM_TOO_LONG 13u
-#define XG_PROGRAM_SENT 14u
-#define XG_PROGRAM_OUTCOMES 15u
+#define XG_PROGRAM_TOO_LARGE 14u
+#define XG_PROGRAM_TOO_LONG 15u
+#define XG_PROGRAM_SENT 16u
+/* And as the program left it. */
+#define XG_PROGRAM_CHANGED_PASSED 17u
+#define XG_PROGRAM_CHANGED_SENT 18u
+#define XG_PROGRAM_OUTCOMES 19u
+#define XG_PROGRAM_OUTCOME_BITS 5u /* that one takes */
 
 /* Where the maps begin in a table of one set. */
 #define XG_PROGRAM_TABLE_AT (XG_TABLE_HEAD + XG_SET_WORDS)
@@ -63,20 +69,52 @@ XG_FN u32 xg_program_outcome_of(u32 fault, u32 action) {
 }
 
 /* Returns an action word. */
-XG_FN u32 xg_program_action(u32 outcome) {
+XG_FN u32 xg_program_action(u32 outcome, XG_INOUT(xg_result) r) {
   if (outcome == XG_PROGRAM_PASSED) return XG_NEXT;
-  if (outcome == XG_PROGRAM_SENT) return XG_VERDICT(XG_TX, 0u, 0u, 0u);
+  if (outcome >= XG_PROGRAM_CHANGED_PASSED) r.flags |= XG_RES_PATCH;
+  /* Behind a program that changes packets there is no stage to go on to. */
+  if (outcome == XG_PROGRAM_CHANGED_PASSED) return XG_VERDICT(XG_PASS, 0u, 0u, 0u);
+  if (outcome >= XG_PROGRAM_SENT) return XG_VERDICT(XG_TX, 0u, 0u, 0u);
   return XG_VERDICT(XG_DROP, 0u, 0u, outcome);
 }
 
 #if defined(XG_WITH_PROGRAMS) || defined(XG_PROGRAMS_HAVE_RUN)
-XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result)) {
+XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result) r) {
   xg_count(xg_state_of(b, body), XG_TABLE_OWN + outcome);
-  return xg_program_action(outcome);
+  return xg_program_action(outcome, r);
 }
 #endif
 
 #ifdef XG_WITH_PROGRAMS
+
+/* What the machine left of a packet of `bytes` that goes on, in the packet's xg_patch, where it changed it.
+ * -> the outcome. */
+XG_SELDOM u32 xg_program_patch(xg_batch b, u32 number, u32 bytes, u32 outcome, XG_PROGRAM_MACHINE_READ) {
+  const u32 came = XG_PROGRAM_HEADROOM + bytes;
+  if (m.lines_used == 0u && m.data == XG_PROGRAM_HEADROOM && m.end == came && m.last == came) return outcome;
+  if (m.end - m.data > bytes && m.end > XG_PATCH_BEFORE + XG_FRAME_MAX) return XG_PROGRAM_TOO_LARGE;
+  if (XG_IS_THERE(b.patches)) {
+    const u64 at = u64(number) * u64(XG_PATCH_QUADS);
+    u32 which = 0u;
+    for (u32 i = 0u; i < m.lines_used; i++) {
+      const u32 line = (m.line_numbers >> (i * 8u)) & 0xffu;
+      which |= line << (i * 8u);
+      for (u32 quad = 0u; quad < 4u; quad++) {
+        u32 words[4];
+        for (u32 k = 0u; k < 4u; k++) {
+          const u32 word = quad * 4u + k, place = line * XG_PATCH_LINE_BYTES + word * 4u;
+          words[k] = m.lines[i * XG_PROGRAM_LINE_WORDS + word];
+          /* Of the packet's bytes alone. */
+          for (u32 byte = 0u; byte < 4u; byte++)
+            if (place + byte < m.data || place + byte >= m.end) words[k] &= ~(0xffu << (byte * 8u));
+        }
+        b.patches.v[at + u64(1u + i * 4u + quad)] = XG_QUAD(words[0], words[1], words[2], words[3]);
+      }
+    }
+    b.patches.v[at] = XG_QUAD(m.data | m.end << 16, m.last | m.lines_used << 16, which, 0u);
+  }
+  return outcome == XG_PROGRAM_PASSED ? XG_PROGRAM_CHANGED_PASSED : XG_PROGRAM_CHANGED_SENT;
+}
 
 /* A copy of the packet's first bytes, from the word's byte `at` on, which is faster to read than the frame;
  * of no bytes: there is none. */
@@ -105,9 +143,10 @@ XG_FN xg_program_beginning xg_program_beginning_of(xg_batch b, xg_view p) {
   return copy;
 }
 
-/* Of a packet of one buffer, whose frame stands at `frame` in the batch's frames. */
-XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame, u32 bytes, u64 time,
-                                 u32 random, xg_program_beginning copy) {
+/* Of a packet of one buffer, of that number in the batch, whose frame stands at `frame` in the batch's
+ * frames. */
+XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 number, u64 frame, u32 bytes,
+                                 u64 time, u32 random, xg_program_beginning copy) {
   xg_program_machine m;
   const u32 shift = xg_program_low(frame) & 3u;
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
@@ -131,24 +170,30 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u64 frame
   m.data = XG_PROGRAM_HEADROOM;
   m.end = XG_PROGRAM_HEADROOM + bytes;
   m.most_steps = b.image.v[body + XG_PROGRAM_BODY_STEPS];
-  m.keeps_packet = 1u;
+  m.most_lines = b.image.v[body + XG_PROGRAM_BODY_LINES];
 #ifdef XG_PROGRAMS_LINKED
+  /* What is translated does nothing to these itself. */
+  m.last = m.end;
+  m.lines_used = 0u;
   xg_program_run_there(
       m, xg_word_pair(b.image.v[body + XG_PROGRAM_BODY_NAME], b.image.v[body + XG_PROGRAM_BODY_NAME + 1u]));
 #else
   xg_program_run(XG_PROGRAM_IT, 0u);
 #endif
-  return xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
+  const u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
+  if (m.most_lines == 0u || (outcome != XG_PROGRAM_PASSED && outcome != XG_PROGRAM_SENT)) return outcome;
+  return xg_program_patch(b, number, bytes, outcome, m);
 }
 
 /* Of a program that changes no map. */
-XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)) {
-  if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG);
+XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result) r) {
+  if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
   xg_words first = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_STATE]) * u64(4u));
   u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
-  return xg_program_action(xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.at,
-                                              p.length, time, xg_program_random(b, body, p),
-                                              xg_program_beginning_of(b, p)));
+  return xg_program_action(
+      xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.number, p.at, p.length, time,
+                         xg_program_random(b, body, p), xg_program_beginning_of(b, p)),
+      r);
 }
 
 XG_FN xg_state xg_program_maps(xg_batch b, u32 body) {
@@ -164,7 +209,7 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
     return t;
   }
   if (b.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0u) {
-    t.facts = xg_program_outcome(b, way.body, xg_program_maps(b, way.body), p.at, p.length,
+    t.facts = xg_program_outcome(b, way.body, xg_program_maps(b, way.body), p.number, p.at, p.length,
                                  xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
                                  xg_program_random(b, way.body, p), xg_program_beginning_of(b, p));
     return t;
@@ -175,24 +220,28 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   t.key[0] = u32(p.at & u64(0xffffffffu));
   t.key[1] = u32(p.at >> 32);
   t.key[2] = xg_program_random(b, way.body, p);
+  t.key[3] = p.number;
   return t;
 }
 
 XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
-  return xg_program_outcome(b, body, xg_program_maps(b, body), xg_word_pair(t.key[0], t.key[1]), t.size,
-                            t.now, t.key[2], xg_program_no_beginning(b));
+  return xg_program_outcome(b, body, xg_program_maps(b, body), t.key[3], xg_word_pair(t.key[0], t.key[1]),
+                            t.size, t.now, t.key[2], xg_program_no_beginning(b));
 }
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)
 
 /* What came of the stage's program, for the batch's packet of that number: of the programs that change no
- * map, four bits each; and of the one whose table the packet waits for. */
+ * map, XG_PROGRAM_OUTCOME_BITS each; and of the one whose table the packet waits for. */
 u32 xg_program_outcomes(u32 packet);
 u32 xg_program_answer(u32 packet);
 
 u32 xg_program_decide(xg_batch b, u32 body, xg_view p, inout xg_result r) {
-  if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG);
-  return xg_program_action((xg_program_outcomes(p.number) >> (b.image.v[body + XG_BODY_ROUND] * 4u)) & 15u);
+  if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
+  return xg_program_action(
+      (xg_program_outcomes(p.number) >> (b.image.v[body + XG_BODY_ROUND] * XG_PROGRAM_OUTCOME_BITS)) &
+          ((1u << XG_PROGRAM_OUTCOME_BITS) - 1u),
+      r);
 }
 xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
   xg_touch t = xg_untracked();

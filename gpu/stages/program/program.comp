@@ -5,7 +5,7 @@
 // batch, and more.
 //
 //   KIND 0   those that change no map: an invocation a packet, of each packet all of its pipeline, whether it
-//            comes to them or not. Four bits an outcome, by the stage's number among them (XG_BODY_ROUND), in
+//            comes to them or not. XG_PROGRAM_OUTCOME_BITS an outcome, by the stage's number among them (XG_BODY_ROUND), in
 //            the packet's word of `outcomes`.
 //   KIND 1   those that have a table of the round `round`: one invocation, packet after packet, of those that
 //            wait for it. The outcome is in the upper half of the packet's mark.
@@ -93,7 +93,7 @@ void main() {
   m.fault = 0u;
   m.begins = 0u;
   m.turns = 0u;
-  m.keeps_packet = 1u;
+  m.most_lines = 0u;
   m.queue = 0u;
   m.ingress = 0u;
   m.egress = 0u;
@@ -143,7 +143,7 @@ void main() {
         is_one = judged && found == kind;
 #endif
         if (is_one) {
-          shift_of_outcome = number * 4u;
+          shift_of_outcome = number * XG_PROGRAM_OUTCOME_BITS;
           m.code = XG_AT(xg_words, image, u64(image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
           m.tables = XG_AT(xg_words, image, u64(image.v[body + XG_PROGRAM_BODY_TABLES]) * u64(4u));
 #if KIND == 1

@@ -36,17 +36,26 @@ class XdpProgram final : public StageWith<ProgramSettings> {
                                                  .time_ns = metadata.rx_time_ns,
                                                  .random = static_cast<u32>(siphash13(chosen_by, secret_)),
                                                  .most_steps = settings().steps,
-                                                 .is_kept = true});
-      if (answer.fault == ProgramFault::none && answer.action == XDP_PASS) return false;
-      if (answer.fault == ProgramFault::none && answer.action == XDP_DROP) {
+                                                 .most_lines = place.is_last ? XG_PATCH_LINES : 0});
+      const bool ended = answer.fault != ProgramFault::none;
+      if (!ended && answer.action == XDP_DROP) {
         result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 1);
         return true;
       }
-      if (answer.fault == ProgramFault::none && answer.action == XDP_TX) {
-        result.verdict = XG_VERDICT(XG_TX, 0, place.position, 0);
+      const bool goes_on = !ended && (answer.action == XDP_PASS || answer.action == XDP_TX);
+      const bool fits = !answer.is_changed || answer.packet.size() <= packet.frame.size() ||
+                        answer.change.end <= XG_PATCH_BEFORE + XG_FRAME_MAX;
+      if (goes_on && fits) {
+        if (answer.is_changed) {
+          result.flags |= XG_RES_PATCH;
+          *place.patch = answer.change;
+        } else if (answer.action == XDP_PASS) {
+          return false;
+        }
+        result.verdict = XG_VERDICT(answer.action == XDP_PASS ? XG_PASS : XG_TX, 0, place.position, 0);
         return true;
       }
-      end = end_of(answer);
+      end = goes_on ? ProgramEnd::too_large : end_of(answer);
     }
     result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 2 + static_cast<u32>(end));
     return true;
@@ -74,6 +83,8 @@ class XdpProgram final : public StageWith<ProgramSettings> {
         return ProgramEnd::too_many_calls;
       case ProgramFault::writes_packet:
         return ProgramEnd::writes_packet;
+      case ProgramFault::too_much_written:
+        return ProgramEnd::too_much_written;
       case ProgramFault::unknown_instruction:
       case ProgramFault::unknown_helper:
         break;

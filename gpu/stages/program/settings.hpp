@@ -20,12 +20,20 @@ namespace xdpgpu::gpu {
 //   XDP_TX        it is sent out of the interface that it came in by
 //   all others    it is dropped, each for its reason (below)
 //
+// A program that is the last stage of its pipeline may change its packet: write to it, move its head and its
+// tail as far as the kernel would let it. The packet is then passed on or sent as the program left it
+// (xg_patch), without the metadata that the program may have put in front. It writes to XG_PATCH_LINES at
+// most of the lines of XG_PATCH_LINE_BYTES that are counted from XG_PATCH_BEFORE bytes in front of the
+// packet's first byte as it came: one that writes to another line ends there. So does one that grows a packet
+// at its tail beyond what a frame has room for, XG_FRAME_MAX bytes from that first byte on. A program that
+// other stages follow ends where it writes to its packet, and may not call what moves head or tail: those
+// stages would decide by what is not there any more.
+//
 // The packet that the program sees is the frame as it was received, its outermost headers first, without
 // metadata. rx_queue_index, ingress_ifindex, egress_ifindex and get_smp_processor_id are 0: packets of all
 // queues and interfaces are one sequence, and a per-CPU map has one value. ktime_get_ns is the packet's
 // receive time. get_prandom_u32 is the lower half of SipHash-1-3, by CompileOptions::hash_key, of 16 bytes of
-// its metadata: receive time, eight, sequence and flow hash, four each, little endian. Frames are never
-// changed: a program that writes to its packet ends there.
+// its metadata: receive time, eight, sequence and flow hash, four each, little endian.
 //
 // A program that writes to none of its maps has packets side by side, and no table. Any other has a table,
 // its maps. One that only counts there (gpu/program_counts.hpp) has its packets side by side, too; whatever
@@ -33,7 +41,8 @@ namespace xdpgpu::gpu {
 // order of their batches. Policies that have the same maps with the same first contents in the same place go
 // on with what is in them.
 //
-// Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Of XDP_TX: 0.
+// Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Else 0: of XDP_TX,
+// and of XDP_PASS where the packet is changed.
 enum class ProgramEnd : u32 {
   aborted,              // XDP_ABORTED
   unknown_action,       // R0 is no XDP action
@@ -45,7 +54,9 @@ enum class ProgramEnd : u32 {
   outside,              //
   too_many_steps,       // more than `steps`
   too_many_calls,       //
-  writes_packet,        // a store into the packet
+  writes_packet,        // a store into the packet, where other stages follow
+  too_much_written,     // to more lines than a patch has
+  too_large,            // longer than a frame has room for
   too_long,             // never begun: the packet is of several buffers
 };
 
@@ -80,9 +91,9 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
   table.about(
       "An XDP program of the user's own, run on each packet that comes here: XDP_PASS lets it go on to the "
       "next stage, XDP_DROP drops it, XDP_TX sends it out of the interface that it came in by. A packet "
-      "whose "
-      "program is ended, or answers anything else, is dropped and counted by its reason. Programs do not "
-      "write to packets. One that changes its maps by more than counts takes one packet after the other.");
+      "whose program is ended, or answers anything else, is dropped and counted by its reason. A pipeline's "
+      "last program may change its packets, up to four lines of 64 bytes of each. One that changes its maps "
+      "by more than counts takes one packet after the other.");
   table.file("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
              Say{.required = true});
   table.text("section", s.section,

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+//
+// gpu/program_packets.hpp: what a program does to its packet, found before it runs, as far as it is plain.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "gpu/programs.hpp"
+
+namespace xdpgpu::gpu::programs {
+
+struct PacketChange {
+  u32 instruction = 0;
+  std::string what;  // "calls bpf_xdp_adjust_head"
+};
+// The first instruction that moves the packet's head or tail, or that stores to it by a register that holds
+// nothing else; nothing: none is plain, and a store may still turn out to be one.
+std::optional<PacketChange> change_of_packet(const Program& program);
+
+}  // namespace xdpgpu::gpu::programs
