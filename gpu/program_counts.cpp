@@ -18,9 +18,9 @@ namespace {
 
 constexpr i64 kFar = i64{1} << 31;  // of a pointer: no offset beyond it is followed
 constexpr i64 kPacketFar = i64{1} << 35;
-constexpr i64 kPacketAt = 256, kPacketEnd = 3776;  // places in the frame
-constexpr std::size_t kMostPlaces = 4096;          // that jumps lead to
-constexpr std::size_t kMostWork = 1'500'000;       // instructions followed, in all rounds
+constexpr i64 kPacketEnd = 3776;  // a place in the frame: all others of the packet's are in front of it
+constexpr std::size_t kMostPlaces = 4096;     // that jumps lead to
+constexpr std::size_t kMostWork = 1'500'000;  // instructions followed, in all rounds
 constexpr u32 kMostRounds = 24;
 constexpr u32 kMostGrowths = 64;  // of what is not known at a place, before offsets are given up
 constexpr u32 kRegisters = 11, kStackSlots = 64;
@@ -482,8 +482,7 @@ class Follower {
     Value loaded = number(cut_bits(Bits::unknown(), width * 8));
     const i64 low = base.low + i.offset, high = base.high + i.offset;
     if (base.kind == Kind::context) {
-      if (width == 4 && (low == 0 || low == 8)) loaded = pointer(Kind::packet, kPacketAt, kPacketAt);
-      if (width == 4 && low == 4) loaded = pointer(Kind::packet, kPacketAt, kPacketEnd);
+      if (width == 4 && (low == 0 || low == 4 || low == 8)) loaded = pointer(Kind::packet, 0, kPacketEnd);
     } else if (base.kind == Kind::stack) {
       if (low < -512 || low + width > 0) return false;
       loaded = of_stack(low, width);
@@ -570,7 +569,10 @@ class Follower {
       case Kind::context:
         return false;
       case Kind::packet:
-        // The packet ends there.
+        if (is_atomic) {
+          refuse(fmt::format("instruction {} changes the packet atomically, which is not followed", at_));
+          return false;
+        }
         return holds_still(what.shaky(), "writes to the packet by");
       case Kind::stack:
         if (low < -512 || low + width > 0) return false;
@@ -737,6 +739,12 @@ class Follower {
         answer = number(cut_bits(Bits::unknown(), 32));
         break;
       case BPF_FUNC_ktime_get_ns:
+        break;
+      case BPF_FUNC_xdp_adjust_head:
+      case BPF_FUNC_xdp_adjust_meta:
+      case BPF_FUNC_xdp_adjust_tail:
+        // Where the packet's pointers point is the packet's, too: nobody's count.
+        if (!holds_still(reg(2).shaky(), "moves the packet by")) return false;
         break;
       default:
         refuse(fmt::format("instruction {} calls helper {}, which is not followed", at_, i.immediate));

@@ -233,7 +233,8 @@ void begin(Assembly& a, int bytes) {
   a.to("short", jump(BPF_JGT, r2, r8));
 }
 
-// What a program decides by the packet's bytes alone: all answers there are, and faults.
+// What a program decides by the packet's bytes alone: all answers there are, and faults. Nobody sees
+// beforehand that it writes to packets, so that other stages may follow it.
 ProgramSettings by_bytes() {
   Assembly a;
   begin(a, 34);
@@ -243,7 +244,7 @@ ProgramSettings by_bytes() {
       .to("endless", jump_k(BPF_JEQ, r2, 11));
   a(leave());
   a.label("beyond")(load(BPF_DW, r0, r8, -4), leave());
-  a.label("writes")(store_k(BPF_B, r7, 0, 1), move_k(r0, XDP_PASS), leave());
+  a.label("writes")(alu_k(BPF_AND, r7, -1), store_k(BPF_B, r7, 0, 1), move_k(r0, XDP_PASS), leave());
   a.label("endless").to("endless", always());
   a.label("short")(move_k(r0, XDP_DROP), leave());
   return settings_of(a.code());
@@ -349,6 +350,96 @@ TEST_P(Programs, AnswerAsTheDefinitionDoes) {
     }
   }
   EXPECT_GT(twins.dropped[1], 0u);
+}
+
+// What becomes of a packet's bytes and ends is in its first two bytes; how its maps are used beside.
+enum class Maps { none, counted, in_order };
+ProgramSettings changing(Maps maps) {
+  Assembly a;
+  a(move(r6, r1));
+  std::vector<Map> all;
+  if (maps != Maps::none) {
+    a(store_k(BPF_W, r10, -4, 0), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4),
+      call(BPF_FUNC_map_lookup_elem), move_k(r1, 1));
+    a.to("drop", jump_k(BPF_JEQ, r0, 0));
+    a(atomically(BPF_DW, maps == Maps::counted ? BPF_ADD : BPF_ADD | BPF_FETCH, r0, 0, r1));
+    // Each its own: its table would go on.
+    all.push_back(map_of(maps == Maps::counted ? "counted" : "ordered", BPF_MAP_TYPE_ARRAY, 4, 8, 1));
+  }
+  a(load(BPF_W, r7, r6, 0), load(BPF_B, r9, r7, 1), load(BPF_B, r2, r7, 0), alu_k(BPF_AND, r2, 7));
+  a.to("head", jump_k(BPF_JEQ, r2, 0)).to("tail", jump_k(BPF_JEQ, r2, 1)).to("write", jump_k(BPF_JEQ, r2, 2));
+  a.to("lines", jump_k(BPF_JEQ, r2, 3)).to("meta", jump_k(BPF_JEQ, r2, 4)).to("both", jump_k(BPF_JEQ, r2, 5));
+  a(move_k(r0, XDP_PASS), leave());
+  a.label("head")(alu_k(BPF_SUB, r9, 128));
+  a.label("move")(move(r1, r6), move(r2, r9), call(BPF_FUNC_xdp_adjust_head));
+  a.to("drop", jump_k(BPF_JNE, r0, 0));
+  a.label("stamp")(load(BPF_W, r7, r6, 0), move_k(r1, 0x12345678), store(BPF_DW, r7, 3, r1),
+                   move_k(r0, XDP_PASS), leave());
+  a.label("tail")(alu_k(BPF_SUB, r9, 128), alu_k(BPF_MUL, r9, 4));
+  a.label("cut")(move(r1, r6), move(r2, r9), call(BPF_FUNC_xdp_adjust_tail));
+  a.to("drop", jump_k(BPF_JNE, r0, 0));
+  a(load(BPF_W, r8, r6, 4), load(BPF_B, r1, r8, -1), alu_k(BPF_ADD, r1, 1), store(BPF_B, r8, -1, r1),
+    move_k(r0, XDP_TX), leave());
+  a.label("write")(alu(BPF_ADD, r7, r9), load(BPF_DW, r1, r7, 0), alu_k(BPF_XOR, r1, -1),
+                   store(BPF_DW, r7, 0, r1), load(BPF_W, r2, r7, -2), store(BPF_W, r7, 5, r2),
+                   move_k(r0, XDP_TX), leave());
+  a.label("lines");
+  for (const int at : {0, 64, 128, 192, 256}) a(store_k(BPF_B, r7, at, at + 1));
+  a(move_k(r0, XDP_PASS), leave());
+  // Metadata moves along with the head.
+  a.label("meta")(move(r1, r6), move_k(r2, -12), call(BPF_FUNC_xdp_adjust_meta), load(BPF_W, r7, r6, 8),
+                  move_k(r1, 0x0a0b0c0d), store(BPF_DW, r7, 1, r1), alu_k(BPF_SUB, r9, 200))
+      .to("move", always());
+  // As long as it was, of its end the last bytes 0.
+  a.label("both")(alu_k(BPF_AND, r9, 15), alu_k(BPF_NEG, r9, 0), move(r1, r6), move(r2, r9),
+                  call(BPF_FUNC_xdp_adjust_tail), alu_k(BPF_NEG, r9, 0))
+      .to("cut", always());
+  a.label("drop")(move_k(r0, XDP_DROP), leave());
+  return settings_of(a.code(), all);
+}
+
+TEST_P(Programs, ChangedPacketsAreThoseOfTheDefinition) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  using gpu::programs::Taking;
+  for (const auto& [maps, how] : {std::pair(Maps::none, Taking::side_by_side),
+                                  {Maps::counted, Taking::counting},
+                                  {Maps::in_order, Taking::in_order}}) {
+    const ProgramSettings settings = changing(maps);
+    // A store may be to a map where there is one.
+    const auto taken = gpu::programs::how_taken(*settings.program);
+    ASSERT_EQ(taken.how, how) << taken.why;
+    ASSERT_NO_FATAL_FAILURE(twins.load(settings));
+    twins.dropped.clear();
+    twins.changed = 0;
+    for (const u32 batch : {kPackets, 5u, 1u}) {
+      auto packets = some_packets(random, batch == 1 ? 20 : kPackets);
+      for (std::size_t i = 0; i < packets.size(); i++) {
+        auto& bytes = packets[i].bytes;
+        const u32 size = i % 3 == 0 ? 1'300 + random() % 400 : 48 + random() % 300;
+        bytes.resize(size, static_cast<u8>(i));
+        bytes[0] = static_cast<u8>(i);
+        bytes[1] = static_cast<u8>(random());
+      }
+      // Too large, too much written, out of bounds.
+      const u8 ends[][2] = {{1, 255}, {3, 0}, {2, 250}};
+      for (std::size_t i = 0; i < std::size(ends); i++) {
+        packets[i].bytes.resize(i == 2 ? 60 : 1'700, 7);
+        std::copy_n(ends[i], 2, packets[i].bytes.begin());
+      }
+      ASSERT_NO_FATAL_FAILURE(twins.come(packets, batch));
+      twins.compare_maps();
+    }
+    const auto dropped = [&](gpu::ProgramEnd end) { return twins.dropped[2 + static_cast<u32>(end)]; };
+    EXPECT_GT(twins.changed, kPackets / 2);
+    EXPECT_GT(dropped(gpu::ProgramEnd::too_much_written), 0u);
+    EXPECT_GT(dropped(gpu::ProgramEnd::too_large), 0u);
+    EXPECT_GT(dropped(gpu::ProgramEnd::out_of_bounds), 0u);
+    if (maps == Maps::none) continue;
+    auto outcomes = twins.outcomes();
+    EXPECT_EQ(outcomes["changed_passed"] + outcomes["changed_sent"], twins.changed);
+    EXPECT_EQ(outcomes["too_large"], dropped(gpu::ProgramEnd::too_large));
+  }
 }
 
 // Counts packets by the frame's first byte.
@@ -623,10 +714,6 @@ TEST(ProgramStage, RefusesWhatItDoesNotDo) {
     const auto compiled = gpu::Pipelines::compile({{"p", {settings_of(code, std::move(maps))}}}, kOptions);
     return compiled ? std::string() : compiled.error();
   };
-  EXPECT_EQ(
-      why({move(r6, r1), move_k(r2, -4), call(BPF_FUNC_xdp_adjust_head), leave()}),
-      "pipeline \"p\", stage 1 (program): its program \"test\" calls bpf_xdp_adjust_head, which moves the "
-      "packet's beginning, at instruction 2: a stage does not do that, take it out");
   EXPECT_NE(why({move_k(r1, 1), move_k(r2, 0), call(BPF_FUNC_redirect), leave()}).find("bpf_redirect, "),
             std::string::npos);
   EXPECT_NE(why({call(9999), leave()}), "");
@@ -637,6 +724,26 @@ TEST(ProgramStage, RefusesWhatItDoesNotDo) {
   EXPECT_EQ(compiled.error(),
             "pipeline \"p\", stage 1 (program): its object \"none.o\" has not been read: name a file "
             "that is there");
+}
+
+TEST(ProgramStage, OnlyAPipelinesLastProgramChangesItsPackets) {
+  const ProgramSettings moves =
+      settings_of({move_k(r2, -4), call(BPF_FUNC_xdp_adjust_head), move_k(r0, XDP_PASS), leave()});
+  const ProgramSettings writes =
+      settings_of({load(BPF_W, r7, r1, 0), store_k(BPF_B, r7, 0, 1), move_k(r0, XDP_PASS), leave()});
+  const ProgramSettings reads = settings_of({move_k(r0, XDP_PASS), leave()});
+  const auto why = [](std::vector<gpu::StageSettings> stages) {
+    const auto compiled = gpu::Pipelines::compile({{"p", std::move(stages)}}, kOptions);
+    return compiled ? std::string() : compiled.error();
+  };
+  EXPECT_EQ(why({moves}), "");
+  EXPECT_EQ(why({reads, writes}), "");
+  EXPECT_EQ(why({moves, reads}),
+            "pipeline \"p\", stage 1 (program): its program calls bpf_xdp_adjust_head, at instruction 1, and "
+            "stage 2 (program) behind it would decide by the packet as it came: put the program last");
+  EXPECT_EQ(why({reads, writes, reads}),
+            "pipeline \"p\", stage 2 (program): its program writes to its packet, at instruction 1, and "
+            "stage 3 (program) behind it would decide by the packet as it came: put the program last");
 }
 
 TEST(ProgramStage, OnlyOneThatChangesMapsHasATable) {

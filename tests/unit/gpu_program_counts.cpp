@@ -285,8 +285,8 @@ TEST(ProgramCounts, HelpersAndMapsThatChange) {
   no(with_value(add, map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4), move(r3, r10),
                 alu_k(BPF_ADD, r3, -32), move_k(r4, 0), call(BPF_FUNC_map_update_elem)),
      "updates an entry of a map");
-  no(with_value(add, move(r1, r6), move_k(r2, 2), call(BPF_FUNC_xdp_adjust_head)),
-     "calls helper 44, which is not followed");
+  no(with_value(add, move(r1, r6), move_k(r2, 2), call(BPF_FUNC_redirect)),
+     "calls helper 23, which is not followed");
   counts(with_value(add, call(BPF_FUNC_ktime_get_ns), call(BPF_FUNC_get_prandom_u32)), 0, 1);
   no(with_value(add), "a look-up in the map counts, an LRU hash, changes its order",
      {map_of("counts", BPF_MAP_TYPE_LRU_HASH, 4, 16, 8)});
@@ -299,6 +299,21 @@ TEST(ProgramCounts, HelpersAndMapsThatChange) {
   no(with_value(add, move(r1, r0), move_k(r2, 8), move_k(r3, 0), move_k(r4, 0), move_k(r5, 0),
                 call(BPF_FUNC_csum_diff)),
      "gives a helper what it counts");
+}
+
+// What a packet is made of is its own; but nobody's packet tells what has been counted.
+TEST(ProgramCounts, PacketsAreChangedBesideCounting) {
+  const Code add = {move_k(r1, 1), atomically(BPF_DW, kXadd, r0, 0, r1)};
+  for (const int helper : {BPF_FUNC_xdp_adjust_head, BPF_FUNC_xdp_adjust_meta, BPF_FUNC_xdp_adjust_tail})
+    counts(with_value(add, move(r1, r6), move_k(r2, -4), call(helper), load(BPF_W, r7, r6, 0),
+                      store_k(BPF_DW, r7, 2, 5), load(BPF_B, r1, r7, 3), store(BPF_B, r7, 4, r1)),
+           0, 1);
+  no(with_value(add, load(BPF_DW, r1, r0, 0), load(BPF_W, r7, r6, 0), store(BPF_DW, r7, 0, r1)),
+     "writes to the packet by what it counts");
+  no(with_value(add, load(BPF_DW, r2, r0, 0), move(r1, r6), call(BPF_FUNC_xdp_adjust_tail)),
+     "moves the packet by what it counts");
+  no(with_value(add, load(BPF_W, r7, r6, 0), move_k(r1, 1), atomically(BPF_DW, kXadd, r7, 0, r1)),
+     "changes the packet atomically");
 }
 
 // Whatever it is, it ends.
