@@ -20,6 +20,8 @@
 #define XG_PROGRAM_COUNTS_IN_TURN 2u /* on a device whose batches are at the tables one by one: they wait */
 #define XG_PROGRAM_BODY_NAME 21u     /* two: gpu::programs::name_of its code */
 #define XG_PROGRAM_BODY_LINES 23u    /* of a packet that it may write to: 0, where other stages follow */
-#define XG_PROGRAM_BODY_WORDS 24u
+/* -> its interfaces: their count, and of each its number and its port. */
+#define XG_PROGRAM_BODY_INTERFACES 24u
+#define XG_PROGRAM_BODY_WORDS 25u
 
 #endif

@@ -11,9 +11,11 @@ SettingsCase settings() {
   return {"Program",
           R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
                 {"stage": "program", "description": "what", "object": "udp_ports.o", "section": "xdp",
-                 "maps": {"ports": {"file": "ports.json"}}, "steps": 512}]}})",
+                 "maps": {"ports": {"file": "ports.json"}}, "steps": 512,
+                 "interfaces": [{"interface": "IF1", "ifindex": 3}]}]}})",
           together({each("/pipelines/p/0/section", {"\"drop_udp_ports\""}),
                     each("/pipelines/p/0/maps", {R"({"ports": {"file": "dumped.json"}})"}),
+                    each("/pipelines/p/0/interfaces", {R"([{"interface": "IF1", "ifindex": 2147483647}])"}),
                     each("/pipelines/p/0/steps", {"64", "65536"})})};
 }
 

@@ -156,21 +156,33 @@ class Twins {
     return some;
   }
 
-  // How many packets got each verdict's rule, of those that were dropped; and how many go on changed.
+  // How many packets got each verdict's rule, of those that were dropped; how many are sent to another
+  // interface, and how many go on changed.
   std::map<u32, u32> dropped;
-  u32 changed = 0;
+  u32 redirected = 0, changed = 0;
 
  private:
   struct Expected {
     u32 verdict = 0;
     std::optional<xg_patch> patch{};
   };
+  // Action and port of what goes on; XG_DROP: it does not.
+  u32 way_of(const gpu::reference::ProgramAnswer& answer) const {
+    if (answer.action == XDP_PASS || answer.action == XDP_TX) return answer.action;
+    if (answer.action != XDP_REDIRECT || !answer.redirect || answer.redirect->flags != 0) return XG_DROP;
+    const auto to =
+        std::ranges::find(settings_.interfaces, answer.redirect->ifindex, &gpu::ProgramInterface::ifindex);
+    return to == settings_.interfaces.end() ? XG_DROP : XG_VERDICT(XG_REDIRECT, to->port, 0, 0);
+  }
   Expected answer_to(const Received& packet) {
     std::vector<u8> chosen_by(16);
     std::memcpy(chosen_by.data(), &packet.metadata.rx_time_ns, 8);
     std::memcpy(&chosen_by[8], &packet.metadata.sequence, 4);
     std::memcpy(&chosen_by[12], &packet.metadata.flow_hash, 4);
+    const auto& interfaces = settings_.interfaces;
+    const auto by = std::ranges::find(interfaces, u32{packet.metadata.port}, &gpu::ProgramInterface::port);
     const auto answer = set_->run(0, {.bytes = packet.bytes,
+                                      .ingress_ifindex = by == interfaces.end() ? 0 : by->ifindex,
                                       .time_ns = packet.metadata.rx_time_ns,
                                       .random = static_cast<u32>(gpu::reference::siphash13(chosen_by, kKey)),
                                       .most_steps = settings_.steps,
@@ -185,20 +197,20 @@ class Twins {
         {ProgramFault::too_many_calls, ProgramEnd::too_many_calls},
         {ProgramFault::too_much_written, ProgramEnd::too_much_written}};
     u32 rule = 1;
-    if (answer.fault != ProgramFault::none)
-      rule = 2 + static_cast<u32>(kEnds.at(answer.fault));
-    else if (answer.is_changed && (answer.action == XDP_PASS || answer.action == XDP_TX)) {
-      // Of these the longest packet that a frame has room for.
-      if (answer.packet.size() <= packet.bytes.size() || answer.change.end <= 256 + XG_FRAME_MAX) {
-        changed++;
-        return {XG_VERDICT(answer.action == XDP_PASS ? XG_PASS : XG_TX, 0, 1, 0), answer.change};
-      }
+    if (answer.fault != ProgramFault::none) rule = 2 + static_cast<u32>(kEnds.at(answer.fault));
+    const u32 goes_on = answer.fault != ProgramFault::none ? XG_DROP : way_of(answer);
+    // Of those that grow the longest packet that a frame has room for.
+    const bool fits = !answer.is_changed || answer.packet.size() <= packet.bytes.size() ||
+                      answer.change.end <= 256 + XG_FRAME_MAX;
+    if (goes_on != XG_DROP && fits) {
+      if (XG_VERDICT_ACTION(goes_on) == XG_REDIRECT) redirected++;
+      if (!answer.is_changed) return {goes_on == XG_PASS ? XG_PASS : goes_on | 1u << 8};
+      changed++;
+      return {goes_on | 1u << 8, answer.change};
+    }
+    if (goes_on != XG_DROP)
       rule = 2 + static_cast<u32>(ProgramEnd::too_large);
-    } else if (answer.action == XDP_PASS)
-      return {XG_VERDICT(XG_PASS, 0, 0, 0)};
-    else if (answer.action == XDP_TX)
-      return {XG_VERDICT(XG_TX, 0, 1, 0)};
-    else if (answer.action != XDP_DROP)
+    else if (answer.fault == ProgramFault::none && answer.action != XDP_DROP)
       rule = 2 + static_cast<u32>(answer.action == XDP_ABORTED    ? ProgramEnd::aborted
                                   : answer.action == XDP_REDIRECT ? ProgramEnd::redirect
                                                                   : ProgramEnd::unknown_action);
@@ -439,6 +451,58 @@ TEST_P(Programs, ChangedPacketsAreThoseOfTheDefinition) {
     auto outcomes = twins.outcomes();
     EXPECT_EQ(outcomes["changed_passed"] + outcomes["changed_sent"], twins.changed);
     EXPECT_EQ(outcomes["too_large"], dropped(gpu::ProgramEnd::too_large));
+  }
+}
+
+// To the interface that the packet's first byte says, by its number or by a devmap; every other one changed.
+// Its second byte has to be what the interface is called that it came in by.
+ProgramSettings redirecting(bool by_map) {
+  Assembly a;
+  a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_B, r9, r7, 0), load(BPF_B, r2, r7, 1),
+    load(BPF_W, r3, r6, 12));
+  a.to("drop", jump(BPF_JNE, r2, r3));
+  a(move(r1, r9), alu_k(BPF_AND, r1, 1));
+  a.to("keep", jump_k(BPF_JEQ, r1, 0));
+  a(store(BPF_B, r7, 13, r9));
+  a.label("keep");
+  if (by_map)
+    a(map(r1, 0), move(r2, r9), move_k(r3, XDP_TX), call(BPF_FUNC_redirect_map), leave());
+  else
+    a(move(r1, r9), move_k(r2, 0), call(BPF_FUNC_redirect), leave());
+  a.label("drop")(move_k(r0, XDP_DROP), leave());
+  ProgramSettings settings = settings_of(
+      a.code(), by_map ? std::vector{map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 4, 8)} : std::vector<Map>{});
+  settings.interfaces = {{.ifindex = 3, .port = 2}, {.ifindex = 5, .port = 0}, {.ifindex = 6, .port = 31}};
+  if (by_map) {
+    auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>(1);
+    for (const auto& [key, to] : {std::pair<u8, u8>(1, 6), {2, 3}, {3, 5}, {4, 9}, {7, 5}})
+      (*contents)[0].entries.push_back({{key, 0, 0, 0}, {to, 0, 0, 0}});
+    settings.contents = contents;
+  }
+  return settings;
+}
+
+TEST_P(Programs, RedirectToTheInterfacesThatHaveNumbers) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  for (const bool by_map : {false, true}) {
+    ASSERT_NO_FATAL_FAILURE(twins.load(redirecting(by_map)));
+    twins.dropped.clear();
+    twins.redirected = twins.changed = 0;
+    for (const u32 batch : {kPackets, 3u}) {
+      auto packets = some_packets(random);
+      for (std::size_t i = 0; i < packets.size(); i++) {
+        packets[i].metadata.port = static_cast<u8>(i % 4);  // the last one is called nothing
+        packets[i].bytes[0] = static_cast<u8>(i / 4 % 10);
+        const u8 called[] = {5, 0, 3, static_cast<u8>(i / 4 % 2 * 9)};
+        packets[i].bytes[1] = called[i % 4];
+      }
+      ASSERT_NO_FATAL_FAILURE(twins.come(packets, batch));
+    }
+    EXPECT_GT(twins.redirected, 8u);
+    EXPECT_GT(twins.changed, 4u);
+    EXPECT_GT(twins.dropped[1], 0u);
+    EXPECT_GT(twins.dropped[2 + static_cast<u32>(gpu::ProgramEnd::redirect)], 0u);
   }
 }
 
@@ -714,8 +778,10 @@ TEST(ProgramStage, RefusesWhatItDoesNotDo) {
     const auto compiled = gpu::Pipelines::compile({{"p", {settings_of(code, std::move(maps))}}}, kOptions);
     return compiled ? std::string() : compiled.error();
   };
-  EXPECT_NE(why({move_k(r1, 1), move_k(r2, 0), call(BPF_FUNC_redirect), leave()}).find("bpf_redirect, "),
-            std::string::npos);
+  EXPECT_EQ(
+      why({move_k(r1, 1), move_k(r2, 0), call(BPF_FUNC_redirect), leave()}),
+      "pipeline \"p\", stage 1 (program): its program \"test\" redirects packets, at instruction 2, and no "
+      "interface has a number that it could redirect to: give \"interfaces\"");
   EXPECT_NE(why({call(9999), leave()}), "");
   EXPECT_EQ(why({move_k(r0, XDP_PASS), leave()}), "");
   ProgramSettings unread;
@@ -724,6 +790,14 @@ TEST(ProgramStage, RefusesWhatItDoesNotDo) {
   EXPECT_EQ(compiled.error(),
             "pipeline \"p\", stage 1 (program): its object \"none.o\" has not been read: name a file "
             "that is there");
+}
+
+TEST(ProgramStage, NoNumberIsTwoInterfaces) {
+  ProgramSettings settings = settings_of({move_k(r0, XDP_PASS), leave()});
+  settings.interfaces = {{.ifindex = 7, .port = 0}, {.ifindex = 8, .port = 0}, {.ifindex = 7, .port = 1}};
+  const auto compiled = gpu::Pipelines::compile({{"p", {settings}}}, kOptions);
+  EXPECT_EQ(compiled ? std::string() : compiled.error(),
+            "pipeline \"p\", stage 1 (program): two of its interfaces have the number 7: give each its own");
 }
 
 TEST(ProgramStage, OnlyAPipelinesLastProgramChangesItsPackets) {

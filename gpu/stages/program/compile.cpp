@@ -33,10 +33,6 @@ bool calls_helper(const Instruction& i) { return i.opcode == (BPF_JMP | BPF_CALL
 const char* beyond_us(const Instruction& i) {
   if (!calls_helper(i)) return nullptr;
   switch (i.immediate) {
-    case BPF_FUNC_redirect:
-      return "bpf_redirect, which sends the packet elsewhere";
-    case BPF_FUNC_redirect_map:
-      return "bpf_redirect_map, which sends the packet elsewhere";
     case BPF_FUNC_tail_call:
       return "bpf_tail_call, which goes on with another program";
     default:
@@ -141,6 +137,18 @@ Check check(const ProgramSettings& stage) {
       return refuse(
           "the map {} of its program \"{}\" is one of maps, which no device has: use a map for each",
           map.name, program.name);
+  for (const ProgramInterface& one : stage.interfaces)
+    if (std::ranges::count(stage.interfaces, one.ifindex, &ProgramInterface::ifindex) > 1)
+      return refuse("two of its interfaces have the number {}: give each its own", one.ifindex);
+  const auto redirects = std::ranges::find_if(program.instructions, [](const Instruction& i) {
+    return calls_helper(i) && (i.immediate == BPF_FUNC_redirect || i.immediate == BPF_FUNC_redirect_map);
+  });
+  if (redirects != program.instructions.end() && stage.interfaces.empty())
+    return refuse(
+        "its program \"{}\" redirects packets, at instruction {}, and no interface has a number that it "
+        "could "
+        "redirect to: give \"interfaces\"",
+        program.name, redirects - program.instructions.begin());
   for (std::size_t i = 0; i < program.instructions.size(); i++)
     if (const char* const what = beyond_us(program.instructions[i]))
       return refuse("its program \"{}\" calls {}, at instruction {}: a stage does not do that, take it out",
@@ -188,6 +196,10 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
                              stage.steps, counts ? XG_PROGRAM_COUNTS_AHEAD : 0u});
   append64(image, programs::name_of(made->code, made->tables));
   image.push_back(0);  // XG_PROGRAM_BODY_LINES: the pipeline's to say
+  image.push_back(0);
+  to.point_here(at + XG_PROGRAM_BODY_INTERFACES);
+  image.push_back(static_cast<u32>(stage.interfaces.size()));
+  for (const ProgramInterface& one : stage.interfaces) image.insert(image.end(), {one.ifindex, one.port});
   to.points(at + XG_BODY_FIRST);
   to.points(at + XG_PROGRAM_BODY_CODE, 3);
   return Placed{.body = at, .entries = has_table ? XG_WAYS : 0, .own = at + XG_BODY_FIRST};
@@ -198,8 +210,10 @@ std::span<const Outcome> outcomes(const ProgramSettings&) {
     std::vector<Outcome> made{{"passed", XG_PROGRAM_PASSED},
                               {"dropped", XG_PROGRAM_DROPPED},
                               {"sent", XG_PROGRAM_SENT},
+                              {"redirected", XG_PROGRAM_FORWARDED},
                               {"changed_passed", XG_PROGRAM_CHANGED_PASSED},
-                              {"changed_sent", XG_PROGRAM_CHANGED_SENT}};
+                              {"changed_sent", XG_PROGRAM_CHANGED_SENT},
+                              {"changed_redirected", XG_PROGRAM_CHANGED_FORWARDED}};
     for (u32 i = 0; i < std::size(kEnds); i++) made.push_back({kEnds[i], XG_PROGRAM_ENDED + i});
     return made;
   }();

@@ -29,14 +29,20 @@
 #define XG_PROGRAM_DROPPED 1u
 #define XG_PROGRAM_PASSED 0u
 #define XG_PROGRAM_ENDED 2u /* + ProgramEnd */
+#define XG_PROGRAM_NOWHERE_TO_GO 4u
 #define XG_PROGRAM_TOO_LARGE 14u
 #define XG_PROGRAM_TOO_LONG 15u
 #define XG_PROGRAM_SENT 16u
+#define XG_PROGRAM_FORWARDED 17u
 /* And as the program left it. */
-#define XG_PROGRAM_CHANGED_PASSED 17u
-#define XG_PROGRAM_CHANGED_SENT 18u
-#define XG_PROGRAM_OUTCOMES 19u
-#define XG_PROGRAM_OUTCOME_BITS 5u /* that one takes */
+#define XG_PROGRAM_CHANGED_PASSED 18u
+#define XG_PROGRAM_CHANGED_SENT 19u
+#define XG_PROGRAM_CHANGED_FORWARDED 20u
+#define XG_PROGRAM_OUTCOMES 21u
+/* That one takes. Above it stands the port that the packet is redirected to. */
+#define XG_PROGRAM_OUTCOME_BITS 5u
+#define XG_PROGRAM_OUTCOME(word) ((word) & ((1u << XG_PROGRAM_OUTCOME_BITS) - 1u))
+#define XG_PROGRAM_PORT(word) ((word) >> XG_PROGRAM_OUTCOME_BITS)
 
 /* Where the maps begin in a table of one set. */
 #define XG_PROGRAM_TABLE_AT (XG_TABLE_HEAD + XG_SET_WORDS)
@@ -65,22 +71,41 @@ XG_FN u32 xg_program_outcome_of(u32 fault, u32 action) {
   if (action == XG_DROP) return XG_PROGRAM_DROPPED;
   if (action == XG_TX) return XG_PROGRAM_SENT;
   if (action == XG_ABORTED) return XG_PROGRAM_ENDED;
-  return XG_PROGRAM_ENDED + (action == XG_REDIRECT ? 2u : 1u);
+  return action == XG_REDIRECT ? XG_PROGRAM_NOWHERE_TO_GO : XG_PROGRAM_ENDED + 1u;
 }
 
-/* Returns an action word. */
-XG_FN u32 xg_program_action(u32 outcome, XG_INOUT(xg_result) r) {
+/* The number that the program knows the interface by which the packet came; 0: none. */
+XG_FN u32 xg_program_ingress(xg_batch b, u32 body, xg_view p) {
+  const u32 list = b.image.v[body + XG_PROGRAM_BODY_INTERFACES], port = xg_metadata32(p, 7u) >> 24;
+  for (u32 i = 0u; i < b.image.v[list]; i++)
+    if (b.image.v[list + 2u + i * 2u] == port) return b.image.v[list + 1u + i * 2u];
+  return 0u;
+}
+/* What comes of a redirect to the interface of that number, with these flags. */
+XG_FN u32 xg_program_redirected(xg_batch b, u32 body, u32 ifindex, u32 flags) {
+  const u32 list = b.image.v[body + XG_PROGRAM_BODY_INTERFACES];
+  for (u32 i = 0u; i < b.image.v[list] && flags == 0u; i++)
+    if (b.image.v[list + 1u + i * 2u] == ifindex)
+      return XG_PROGRAM_FORWARDED | b.image.v[list + 2u + i * 2u] << XG_PROGRAM_OUTCOME_BITS;
+  return XG_PROGRAM_NOWHERE_TO_GO;
+}
+
+/* Returns an action word. `word`: outcome and port. */
+XG_FN u32 xg_program_action(u32 word, XG_INOUT(xg_result) r) {
+  const u32 outcome = XG_PROGRAM_OUTCOME(word);
   if (outcome == XG_PROGRAM_PASSED) return XG_NEXT;
   if (outcome >= XG_PROGRAM_CHANGED_PASSED) r.flags |= XG_RES_PATCH;
   /* Behind a program that changes packets there is no stage to go on to. */
   if (outcome == XG_PROGRAM_CHANGED_PASSED) return XG_VERDICT(XG_PASS, 0u, 0u, 0u);
+  if (outcome == XG_PROGRAM_FORWARDED || outcome == XG_PROGRAM_CHANGED_FORWARDED)
+    return XG_VERDICT(XG_REDIRECT, XG_PROGRAM_PORT(word), 0u, 0u);
   if (outcome >= XG_PROGRAM_SENT) return XG_VERDICT(XG_TX, 0u, 0u, 0u);
   return XG_VERDICT(XG_DROP, 0u, 0u, outcome);
 }
 
 #if defined(XG_WITH_PROGRAMS) || defined(XG_PROGRAMS_HAVE_RUN)
 XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT(xg_result) r) {
-  xg_count(xg_state_of(b, body), XG_TABLE_OWN + outcome);
+  xg_count(xg_state_of(b, body), XG_TABLE_OWN + XG_PROGRAM_OUTCOME(outcome));
   return xg_program_action(outcome, r);
 }
 #endif
@@ -113,7 +138,8 @@ XG_SELDOM u32 xg_program_patch(xg_batch b, u32 number, u32 bytes, u32 outcome, X
     }
     b.patches.v[at] = XG_QUAD(m.data | m.end << 16, m.last | m.lines_used << 16, which, 0u);
   }
-  return outcome == XG_PROGRAM_PASSED ? XG_PROGRAM_CHANGED_PASSED : XG_PROGRAM_CHANGED_SENT;
+  if (outcome == XG_PROGRAM_PASSED) return XG_PROGRAM_CHANGED_PASSED;
+  return outcome + (XG_PROGRAM_CHANGED_SENT - XG_PROGRAM_SENT);
 }
 
 /* A copy of the packet's first bytes, from the word's byte `at` on, which is faster to read than the frame;
@@ -146,7 +172,7 @@ XG_FN xg_program_beginning xg_program_beginning_of(xg_batch b, xg_view p) {
 /* Of a packet of one buffer, of that number in the batch, whose frame stands at `frame` in the batch's
  * frames. */
 XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 number, u64 frame, u32 bytes,
-                                 u64 time, u32 random, xg_program_beginning copy) {
+                                 u64 time, u32 random, u32 ingress, xg_program_beginning copy) {
   xg_program_machine m;
   const u32 shift = xg_program_low(frame) & 3u;
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
@@ -164,7 +190,7 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
   m.time = time;
   m.random = random;
   m.queue = 0u;
-  m.ingress = 0u;
+  m.ingress = ingress;
   m.egress = 0u;
   m.meta = XG_PROGRAM_HEADROOM;
   m.data = XG_PROGRAM_HEADROOM;
@@ -180,8 +206,11 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
 #else
   xg_program_run(XG_PROGRAM_IT, 0u);
 #endif
-  const u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
-  if (m.most_lines == 0u || (outcome != XG_PROGRAM_PASSED && outcome != XG_PROGRAM_SENT)) return outcome;
+  u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
+  if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
+    outcome = xg_program_redirected(b, body, m.redirect_ifindex, m.redirect_flags);
+  if (m.most_lines == 0u || (outcome != XG_PROGRAM_PASSED && XG_PROGRAM_OUTCOME(outcome) < XG_PROGRAM_SENT))
+    return outcome;
   return xg_program_patch(b, number, bytes, outcome, m);
 }
 
@@ -190,10 +219,10 @@ XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
   xg_words first = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_STATE]) * u64(4u));
   u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
-  return xg_program_action(
-      xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.number, p.at, p.length, time,
-                         xg_program_random(b, body, p), xg_program_beginning_of(b, p)),
-      r);
+  return xg_program_action(xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.number,
+                                              p.at, p.length, time, xg_program_random(b, body, p),
+                                              xg_program_ingress(b, body, p), xg_program_beginning_of(b, p)),
+                           r);
 }
 
 XG_FN xg_state xg_program_maps(xg_batch b, u32 body) {
@@ -211,7 +240,8 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   if (b.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0u) {
     t.facts = xg_program_outcome(b, way.body, xg_program_maps(b, way.body), p.number, p.at, p.length,
                                  xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
-                                 xg_program_random(b, way.body, p), xg_program_beginning_of(b, p));
+                                 xg_program_random(b, way.body, p), xg_program_ingress(b, way.body, p),
+                                 xg_program_beginning_of(b, p));
     return t;
   }
   t.tag = 1u;
@@ -221,27 +251,30 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   t.key[1] = u32(p.at >> 32);
   t.key[2] = xg_program_random(b, way.body, p);
   t.key[3] = p.number;
+  t.key[4] = xg_program_ingress(b, way.body, p);
   return t;
 }
 
 XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
   return xg_program_outcome(b, body, xg_program_maps(b, body), t.key[3], xg_word_pair(t.key[0], t.key[1]),
-                            t.size, t.now, t.key[2], xg_program_no_beginning(b));
+                            t.size, t.now, t.key[2], t.key[4], xg_program_no_beginning(b));
 }
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)
 
+#define XG_PROGRAM_PORT_AT 25u
+
 /* What came of the stage's program, for the batch's packet of that number: of the programs that change no
- * map, XG_PROGRAM_OUTCOME_BITS each; and of the one whose table the packet waits for. */
+ * map, XG_PROGRAM_OUTCOME_BITS each, and from XG_PROGRAM_PORT_AT on the port of the first of them that
+ * redirects the packet: others behind it are never asked; and of the one whose table the packet waits for. */
 u32 xg_program_outcomes(u32 packet);
 u32 xg_program_answer(u32 packet);
 
 u32 xg_program_decide(xg_batch b, u32 body, xg_view p, inout xg_result r) {
   if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
-  return xg_program_action(
-      (xg_program_outcomes(p.number) >> (b.image.v[body + XG_BODY_ROUND] * XG_PROGRAM_OUTCOME_BITS)) &
-          ((1u << XG_PROGRAM_OUTCOME_BITS) - 1u),
-      r);
+  const u32 word = xg_program_outcomes(p.number);
+  const u32 outcome = XG_PROGRAM_OUTCOME(word >> (b.image.v[body + XG_BODY_ROUND] * XG_PROGRAM_OUTCOME_BITS));
+  return xg_program_action(outcome | word >> XG_PROGRAM_PORT_AT << XG_PROGRAM_OUTCOME_BITS, r);
 }
 xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
   xg_touch t = xg_untracked();

@@ -33,6 +33,7 @@ class XdpProgram final : public StageWith<ProgramSettings> {
       add(metadata.sequence, 4);
       add(metadata.flow_hash, 4);
       const ProgramAnswer answer = set_->run(0, {.bytes = {packet.frame.begin(), packet.frame.end()},
+                                                 .ingress_ifindex = number_of(metadata.port),
                                                  .time_ns = metadata.rx_time_ns,
                                                  .random = static_cast<u32>(siphash13(chosen_by, secret_)),
                                                  .most_steps = settings().steps,
@@ -42,7 +43,9 @@ class XdpProgram final : public StageWith<ProgramSettings> {
         result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 1);
         return true;
       }
-      const bool goes_on = !ended && (answer.action == XDP_PASS || answer.action == XDP_TX);
+      const u32* const port = ended ? nullptr : redirected_to(answer);
+      const bool goes_on =
+          !ended && (answer.action == XDP_PASS || answer.action == XDP_TX || port != nullptr);
       const bool fits = !answer.is_changed || answer.packet.size() <= packet.frame.size() ||
                         answer.change.end <= XG_PATCH_BEFORE + XG_FRAME_MAX;
       if (goes_on && fits) {
@@ -52,7 +55,9 @@ class XdpProgram final : public StageWith<ProgramSettings> {
         } else if (answer.action == XDP_PASS) {
           return false;
         }
-        result.verdict = XG_VERDICT(answer.action == XDP_PASS ? XG_PASS : XG_TX, 0, place.position, 0);
+        result.verdict = port != nullptr
+                             ? XG_VERDICT(XG_REDIRECT, *port, place.position, 0)
+                             : XG_VERDICT(answer.action == XDP_PASS ? XG_PASS : XG_TX, 0, place.position, 0);
         return true;
       }
       end = goes_on ? ProgramEnd::too_large : end_of(answer);
@@ -64,6 +69,19 @@ class XdpProgram final : public StageWith<ProgramSettings> {
   bool remembers() const override { return gpu::remembers(StageSettings(settings())); }
 
  private:
+  // The interface's.
+  u32 number_of(u32 port) const {
+    for (const ProgramInterface& one : settings().interfaces)
+      if (one.port == port) return one.ifindex;
+    return 0;
+  }
+  // nullptr: it redirects nowhere, to several interfaces, or to one that has no such number.
+  const u32* redirected_to(const ProgramAnswer& answer) const {
+    if (answer.action != XDP_REDIRECT || !answer.redirect || answer.redirect->flags != 0) return nullptr;
+    for (const ProgramInterface& one : settings().interfaces)
+      if (one.ifindex == answer.redirect->ifindex) return &one.port;
+    return nullptr;
+  }
   static ProgramEnd end_of(const ProgramAnswer& answer) {
     switch (answer.fault) {
       case ProgramFault::none:

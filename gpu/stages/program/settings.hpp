@@ -18,6 +18,7 @@ namespace xdpgpu::gpu {
 //   XDP_PASS      the packet goes on to the next stage
 //   XDP_DROP      it is dropped
 //   XDP_TX        it is sent out of the interface that it came in by
+//   XDP_REDIRECT  it is sent out of the interface that bpf_redirect or bpf_redirect_map said
 //   all others    it is dropped, each for its reason (below)
 //
 // A program that is the last stage of its pipeline may change its packet: write to it, move its head and its
@@ -29,8 +30,13 @@ namespace xdpgpu::gpu {
 // other stages follow ends where it writes to its packet, and may not call what moves head or tail: those
 // stages would decide by what is not there any more.
 //
+// Interfaces have the numbers that `interfaces` gives them, for whatever the program calls an ifindex: what
+// it gives to bpf_redirect, a devmap's values, and ingress_ifindex, which is the first number of the
+// interface that the packet came in by, 0: it has none. A redirect to a number that is nobody's, or to
+// several interfaces at once, ends the program.
+//
 // The packet that the program sees is the frame as it was received, its outermost headers first, without
-// metadata. rx_queue_index, ingress_ifindex, egress_ifindex and get_smp_processor_id are 0: packets of all
+// metadata. rx_queue_index, egress_ifindex and get_smp_processor_id are 0: packets of all
 // queues and interfaces are one sequence, and a per-CPU map has one value. ktime_get_ns is the packet's
 // receive time. get_prandom_u32 is the lower half of SipHash-1-3, by CompileOptions::hash_key, of 16 bytes of
 // its metadata: receive time, eight, sequence and flow hash, four each, little endian.
@@ -41,12 +47,12 @@ namespace xdpgpu::gpu {
 // order of their batches. Policies that have the same maps with the same first contents in the same place go
 // on with what is in them.
 //
-// Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Else 0: of XDP_TX,
-// and of XDP_PASS where the packet is changed.
+// Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Else 0: of XDP_TX
+// and XDP_REDIRECT, and of XDP_PASS where the packet is changed.
 enum class ProgramEnd : u32 {
   aborted,              // XDP_ABORTED
   unknown_action,       // R0 is no XDP action
-  redirect,             // XDP_REDIRECT, which is not decided yet
+  redirect,             // XDP_REDIRECT to nowhere, to a number that no interface has, or to several
   out_of_bounds,        // ProgramFault's
   read_only,            //
   unknown_instruction,  //
@@ -60,10 +66,21 @@ enum class ProgramEnd : u32 {
   too_long,             // never begun: the packet is of several buffers
 };
 
+// An interface, as the program calls it.
+struct ProgramInterface {
+  u32 ifindex = 0;
+  std::string interface {};  // its name
+  bool is_port = true;       // it is attached, with the index:
+  u32 port = 0;
+  bool operator==(const ProgramInterface&) const = default;
+};
+inline constexpr u32 kMostIfindex = 0x7fffffff;
+
 struct ProgramSettings {
   std::string object;   // the object's file, relative to the policy
   std::string section;  // which of its programs; empty: the only one
   std::vector<ProgramMapFile> maps;
+  std::vector<ProgramInterface> interfaces{};  // XG_MAX_PORTS at most, no number twice
   u32 steps = 16'384;  // instructions a packet, at most, and 8 bytes that a helper reads as one more
 
   // Of these files, read by whoever reads the policy. nullptr: not read; such a stage cannot be compiled.
@@ -74,8 +91,9 @@ struct ProgramSettings {
     const auto same = [](const auto& one, const auto& two) {
       return one == two || (one && two && *one == *two);
     };
-    return object == other.object && section == other.section && maps == other.maps && steps == other.steps &&
-           same(program, other.program) && same(contents, other.contents);
+    return object == other.object && section == other.section && maps == other.maps &&
+           interfaces == other.interfaces && steps == other.steps && same(program, other.program) &&
+           same(contents, other.contents);
   }
 };
 inline constexpr u32 kLeastPacketSteps = 64, kMostPacketSteps = 65'536;
@@ -87,10 +105,18 @@ void fields_of(Table& table, SettingsLike<ProgramMapFile> auto& map) {
 }
 
 template <class Table>
+void fields_of(Table& table, SettingsLike<ProgramInterface> auto& one) {
+  table.port("interface", one.interface, one.is_port, one.port, "An attached interface.",
+             Say{.required = true});
+  table.integer("ifindex", one.ifindex, 1, kMostIfindex, "Its number in the program.", Say{.required = true});
+}
+
+template <class Table>
 void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
   table.about(
       "An XDP program of the user's own, run on each packet that comes here: XDP_PASS lets it go on to the "
-      "next stage, XDP_DROP drops it, XDP_TX sends it out of the interface that it came in by. A packet "
+      "next stage, XDP_DROP drops it, XDP_TX sends it out of the interface that it came in by, XDP_REDIRECT "
+      "out of the one that bpf_redirect or bpf_redirect_map says. A packet "
       "whose program is ended, or answers anything else, is dropped and counted by its reason. A pipeline's "
       "last program may change its packets, up to four lines of 64 bytes of each. One that changes its maps "
       "by more than counts takes one packet after the other.");
@@ -103,6 +129,10 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
                 "What maps of the program have at first, by their names in the object: a file each, as "
                 "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes.",
                 Say{.shown = !s.maps.empty()});
+  table.array("interfaces", s.interfaces, 0, XG_MAX_PORTS, "an interface",
+              "What interfaces are called in the program: the numbers that it redirects to, that its devmaps "
+              "have, and that it finds in ingress_ifindex. They need not be the host's own numbers.",
+              Say{.shown = !s.interfaces.empty()});
   table.integer("steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
                 "How many instructions a packet may take; one that takes more is dropped.", Say{});
 }
