@@ -74,6 +74,10 @@ class ProgramMaps {
   // Null: there is none of that number, or ProgramMap::of() knows no such map.
   ProgramMap* find(u32 number) const { return number < maps_.size() ? maps_[number].get() : nullptr; }
   ProgramMap& operator[](u32 number) const { return *maps_[number]; }
+  // Puts the map `inner` into the map of maps `outer`. False: there is no such index or map.
+  bool put(u32 outer, u32 index, u32 inner) const {
+    return find(outer) != nullptr && find(inner) != nullptr && maps_[outer]->put_inner(index, maps_[inner]);
+  }
 
  private:
   std::vector<std::shared_ptr<ProgramMap>> maps_;

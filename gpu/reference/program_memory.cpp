@@ -114,6 +114,9 @@ u64 ProgramMemory::pointer_to(std::shared_ptr<ProgramValue> value) {
 }
 
 u64 ProgramMemory::pointer_to(std::shared_ptr<ProgramMap> map) {
+  // One of the program's own has its number there.
+  for (u32 number = 0; number < maps_->size(); ++number)
+    if (maps_->find(number) == map.get()) return pointer(kMap + number, 0);
   const u32 next = kMap + maps_->size() + static_cast<u32>(inner_maps_.size());
   const auto [at, is_new] = known_.try_emplace(map.get(), next);
   if (is_new) inner_maps_.push_back(std::move(map));

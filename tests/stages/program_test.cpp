@@ -86,7 +86,12 @@ class Twins {
       maps_ = std::make_unique<ProgramMaps>(settings.program->maps);
       if (settings.contents)
         for (const auto& one : *settings.contents)
-          for (const auto& [key, value] : one.entries) (*maps_)[one.map].update(key, value, 0, 0);
+          for (const auto& [key, value] : one.entries) {
+            if (settings.program->maps[one.map].type == BPF_MAP_TYPE_ARRAY_OF_MAPS)
+              maps_->put(one.map, key[0], value[0]);
+            else
+              (*maps_)[one.map].update(key, value, 0, 0);
+          }
     }
     set_.emplace(*maps_).add(*settings.program);
   }
@@ -137,6 +142,7 @@ class Twins {
     const DeviceState state(image.tables, words);
     const auto& maps = settings_.program->maps;
     for (u32 number = 0; number < maps.size(); number++) {
+      if (maps[number].type == BPF_MAP_TYPE_ARRAY_OF_MAPS) continue;  // nobody changes it
       Contents ours, theirs;
       for (const auto& entry : state.entries(number)) put(ours, maps[number], entry.key, entry.values[0]);
       for (const auto& entry : (*maps_)[number].entries()) {
@@ -506,6 +512,60 @@ TEST_P(Programs, RedirectToTheInterfacesThatHaveNumbers) {
   }
 }
 
+// A map that is found in another one by the packet's first byte, and what it has for the second one, which
+// may be counted in, and is the action.
+ProgramSettings by_maps_of_maps(bool counts) {
+  Assembly a;
+  a(load(BPF_W, r7, r1, 0), load(BPF_B, r2, r7, 0), store(BPF_W, r10, -4, r2), load(BPF_B, r2, r7, 1),
+    store(BPF_W, r10, -8, r2), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4),
+    call(BPF_FUNC_map_lookup_elem));
+  a.to("none", jump_k(BPF_JEQ, r0, 0));
+  a(move(r1, r0), move(r2, r10), alu_k(BPF_ADD, r2, -8), call(BPF_FUNC_map_lookup_elem));
+  a.to("none", jump_k(BPF_JEQ, r0, 0));
+  if (counts) a(move_k(r1, 1), atomically(BPF_DW, BPF_ADD, r0, 0, r1));
+  a(load(BPF_DW, r0, r0, 0), alu_k(BPF_AND, r0, 3), leave());
+  a.label("none")(move_k(r0, XDP_DROP), leave());
+  Map outer = map_of("tables", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, 4);
+  outer.inner = 1;
+  const Map like = map_of("table", BPF_MAP_TYPE_HASH, 4, 8, 16);
+  Map first = like, second = like;
+  first.name = "first";
+  second.name = "second";
+  second.entries = 64;
+  ProgramSettings settings = settings_of(a.code(), {outer, like, first, second});
+  const auto entry = [](u8 key, u8 value, u32 bytes) {
+    std::vector<u8> of(bytes);
+    of[0] = value;
+    return std::pair(std::vector<u8>{key, 0, 0, 0}, of);
+  };
+  auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>(3);
+  (*contents)[0] = {.map = 0, .entries = {entry(0, 2, 4), entry(2, 3, 4), entry(3, 2, 4)}};
+  (*contents)[1] = {.map = 2, .entries = {entry(0, 1, 8), entry(1, 2, 8), entry(2, 3, 8)}};
+  (*contents)[2] = {.map = 3, .entries = {entry(0, 2, 8), entry(2, 1, 8), entry(3, 0, 8)}};
+  settings.contents = contents;
+  return settings;
+}
+
+TEST_P(Programs, FindMapsInMaps) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  for (const bool counts : {false, true}) {
+    ASSERT_NO_FATAL_FAILURE(twins.load(by_maps_of_maps(counts)));
+    twins.dropped.clear();
+    for (const u32 batch : {kPackets, 3u}) {
+      auto packets = some_packets(random);
+      for (std::size_t i = 0; i < packets.size(); i++) {
+        packets[i].bytes[0] = static_cast<u8>(i % 5);
+        packets[i].bytes[1] = static_cast<u8>(i / 5 % 5);
+      }
+      ASSERT_NO_FATAL_FAILURE(twins.come(packets, batch));
+      twins.compare_maps();
+    }
+    EXPECT_GT(twins.dropped[1], 0u);
+    EXPECT_LT(twins.dropped[1], 2 * kPackets);
+  }
+}
+
 // Counts packets by the frame's first byte.
 Code counting(int by) {
   Assembly a;
@@ -790,6 +850,29 @@ TEST(ProgramStage, RefusesWhatItDoesNotDo) {
   EXPECT_EQ(compiled.error(),
             "pipeline \"p\", stage 1 (program): its object \"none.o\" has not been read: name a file "
             "that is there");
+}
+
+TEST(ProgramStage, OnlyMapsLikeTheirsAreInMapsOfMaps) {
+  const auto why = [](const auto& change) {
+    ProgramSettings settings = by_maps_of_maps(false);
+    auto program = std::make_shared<gpu::programs::Program>(*settings.program);
+    auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>(*settings.contents);
+    change(*program, *contents);
+    settings.program = program;
+    settings.contents = contents;
+    const auto compiled = gpu::Pipelines::compile({{"p", {settings}}}, kOptions);
+    return compiled ? std::string() : compiled.error();
+  };
+  const std::string where = "pipeline \"p\", stage 1 (program): ";
+  EXPECT_EQ(why([](auto&, auto&) {}), "");
+  EXPECT_EQ(why([](auto& program, auto&) { program.maps[3].key_bytes = 8; }),
+            where + "entry 2 of the map tables is to be the map second, which is not like those that it has");
+  EXPECT_EQ(why([](auto& program, auto&) { program.maps[2].flags = BPF_F_RDONLY_PROG; }),
+            where + "entry 0 of the map tables is to be the map first, which is not like those that it has");
+  EXPECT_EQ(why([](auto&, auto& contents) { contents[0].entries[0].second[0] = 9; }),
+            where + "entry 0 of the map tables is to be a map that it does not have");
+  EXPECT_EQ(why([](auto&, auto& contents) { contents[0].entries[0].first[0] = 4; }),
+            where + "the map tables has the indexes 0 to 3, and not 4");
 }
 
 TEST(ProgramStage, NoNumberIsTwoInterfaces) {

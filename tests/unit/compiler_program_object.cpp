@@ -156,7 +156,13 @@ TEST(ProgramObject, SaysWhatMapsBeginWith) {
   EXPECT_FALSE(needs_of(*calls).met());
   const auto looks = read_object(bytes, "table");
   ASSERT_TRUE(looks) << looks.error();
-  EXPECT_THAT(looks->slots, ElementsAre(Slot{0, 1, "one"}));
+  EXPECT_THAT(looks->slots, ElementsAre(Slot{1, 1, "one"}));
+  // No instruction names that one.
+  ASSERT_EQ(looks->program.maps.size(), 3u);
+  EXPECT_EQ(looks->program.maps[0].name, "one");
+  EXPECT_EQ(looks->program.maps[1].name, "tables");
+  EXPECT_EQ(looks->program.maps[1].inner, 2);
+  EXPECT_TRUE(needs_of(*looks).met());
   // That is the object's only program that names neither.
   const auto last = read_object(bytes, "last");
   ASSERT_TRUE(last) << last.error();

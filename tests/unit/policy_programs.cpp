@@ -27,10 +27,10 @@ tl::expected<std::string, std::string> read_object(std::string_view object, cons
   if (!program) return tl::unexpected(program.error());
   return programs::to_bytes(*program);
 }
-FileContents with(const std::string& name, FileContents files = {}) {
-  const auto program = read_object(object(name), "");
+FileContents with(const std::string& name, FileContents files = {}, const std::string& section = "") {
+  const auto program = read_object(object(name), section);
   EXPECT_TRUE(program) << program.error();
-  if (program) files[program_key("f.o", "")] = *program;
+  if (program) files[program_key("f.o", section)] = *program;
   return files;
 }
 
@@ -131,6 +131,82 @@ TEST(Programs, HaveFirstContentsForMapsThatTheyHave) {
       problems(with("everything"), R"(, "maps": {"sources": {"file": "none.json"}})"),
       HasSubstr("/pipelines/own/0/maps/sources/file: the file none.json did not come with the policy"));
   EXPECT_THAT(problems(with("everything"), R"(, "maps": {"sources": {}})"), HasSubstr("file"));
+}
+
+// Keys and values, one after the other.
+std::string bytes_of(const gpu::ProgramMapContents& contents) {
+  std::string text = std::to_string(contents.map) + ":";
+  for (const auto& [key, value] : contents.entries) {
+    for (const auto* const bytes : {&key, &value}) {
+      text += " ";
+      for (const u8 byte : *bytes)
+        text += "0123456789abcdef"[byte >> 4], text += "0123456789abcdef"[byte & 15];
+    }
+  }
+  return text;
+}
+// Of all maps of the stage's program.
+std::string contents_of(const gpu::StageSettings& stage) {
+  return std::visit(
+      [](const auto& settings) {
+        std::string text;
+        if constexpr (requires { settings.contents; })
+          if (settings.contents)
+            for (const auto& one : *settings.contents) text += bytes_of(one) + "\n";
+        return text;
+      },
+      stage);
+}
+
+// Maps one, tables, tables.inner: the object says that the second one has the first one.
+TEST(Programs, HaveMapsInMapsAsObjectsAndFilesSay) {
+  const auto maps_of = [](const std::string& file) {
+    const auto policy =
+        read(with("slots", {{"m.json", file}}, "table"),
+             R"(, "section": "table")" +
+                 std::string(file.empty() ? "" : R"(, "maps": {"tables": {"file": "m.json"}})"));
+    EXPECT_TRUE(policy) << policy.error()[0].sentence();
+    if (!policy) return std::string();
+    std::string text;
+    for (const auto& map : gpu::program_of(stage_of(*policy))->program->maps) text += map.name + " ";
+    return text + "\n" + contents_of(stage_of(*policy));
+  };
+  EXPECT_EQ(maps_of(""), "one tables tables.inner \n1: 01000000 00000000\n");
+  EXPECT_EQ(maps_of(R"([{"key": 0, "value": "one"}])"), "one tables tables.inner \n1: 00000000 00000000\n");
+  EXPECT_EQ(maps_of(R"([{"key": 1, "value": [{"key": 5, "value": 258}]}, {"key": 0, "value": []}])"),
+            "one tables tables.inner tables[1] tables[0] \n3: 05000000 0201000000000000\n4:\n"
+            "1: 01000000 03000000 00000000 04000000\n");
+}
+
+TEST(Programs, SayWhatIsWrongWithMapsInMaps) {
+  const auto why = [](const std::string& file) {
+    return problems(with("slots", {{"m.json", file}}, "table"),
+                    R"(, "section": "table", "maps": {"tables": {"file": "m.json"}})");
+  };
+  EXPECT_THAT(why(R"([{"key": 2, "value": "one"}])"), HasSubstr("has the indexes 0 to 1, and not 2"));
+  EXPECT_THAT(
+      why(R"([{"key": 1, "value": "two"}])"),
+      HasSubstr("m.json:1:22: /pipelines/own/0/maps/tables/file: the program table names no map two"));
+  EXPECT_THAT(why(R"([{"key": 1, "value": 7}])"),
+              HasSubstr("is the name of a map of the program's, or an array of entries that a map of its own "
+                        "has, not a number"));
+  EXPECT_THAT(why(R"([{"key": 1, "value": [{"key": 8, "value": 1}]}])"),
+              HasSubstr("m.json:1:31: /pipelines/own/0/maps/tables/file: the map tables[1] has the indexes 0 "
+                        "to 7, and not 8"));
+  EXPECT_THAT(why(R"([{"key": 1, "value": [{"key": 1, "value": [[]]}]}])"), HasSubstr("here are 1"));
+}
+
+TEST(Programs, HaveInterfacesInDevmaps) {
+  const auto ports_of = [](const std::string& file) {
+    const std::string maps = R"(, "maps": {"ports": {"file": "m.json"}},
+                                "interfaces": [{"interface": "eth1", "ifindex": 7}])";
+    const auto policy = read(with("ports", {{"m.json", file}}), maps);
+    return policy ? contents_of(stage_of(*policy)) : problems(with("ports", {{"m.json", file}}), maps);
+  };
+  EXPECT_EQ(ports_of(R"([{"key": 3, "value": 7}])"), "0: 03000000 07000000\n");
+  EXPECT_THAT(ports_of(R"([{"key": 3, "value": 0}])"),
+              HasSubstr("a value of the map ports is an interface's number, from 1 on, and nothing more"));
+  EXPECT_THAT(ports_of(R"([{"key": 8, "value": 7}])"), HasSubstr("has the indexes 0 to 7, and not 8"));
 }
 
 TEST(Programs, AreReadFromObjectsByWhomeverReadsFiles) {

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <set>
 
+#include "userspace/compiler/programs/check.hpp"
 #include "userspace/policy/document.hpp"
 #include "userspace/policy/values.hpp"
 
@@ -22,8 +24,13 @@ using Bytes = std::vector<u8>;
 bool is_per_cpu(const Map& map) {
   return map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH;
 }
+bool is_of_maps(const Map& map) { return map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS; }
+bool is_of_devices(const Map& map) {
+  return map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_DEVMAP_HASH;
+}
 bool is_array(const Map& map) {
-  return map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
+  return map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY ||
+         map.type == BPF_MAP_TYPE_DEVMAP || is_of_maps(map);
 }
 bool is_trie(const Map& map) { return map.type == BPF_MAP_TYPE_LPM_TRIE; }
 
@@ -83,22 +90,20 @@ class MapFileReader {
                 const Map& map)
       : report_(report), text_(text), file_(file), named_at_(named_at), map_(map) {}
 
-  MapEntries read() {
-    const auto document = read_document(text_);
-    if (!document) {
-      for (const SyntaxError& error : document.error()) at(error.offset, error.message);
-      return {};
-    }
-    const auto* const items = document->as<Array>();
+  // inner: of the node of a map of maps' value, which map's number it is.
+  using Inner = std::function<std::optional<u32>(u32 index, const Node& node)>;
+  MapEntries read(const Node& node, const Inner& inner) {
+    inner_ = &inner;
+    const auto* const items = node.as<Array>();
     if (items == nullptr) {
-      at(*document, fmt::format("must be an array of entries, as \"bpftool map dump -j\" prints them, is {}",
-                                document->type_name()));
+      at(node, fmt::format("must be an array of entries, as \"bpftool map dump -j\" prints them, is {}",
+                           node.type_name()));
       return {};
     }
     // Nobody would look at each of them.
     if (items->size() > map_.entries) {
-      at(*document, fmt::format("the map {} has room for {} entr{}, here are {}", map_.name, map_.entries,
-                                map_.entries == 1 ? "y" : "ies", items->size()));
+      at(node, fmt::format("the map {} has room for {} entr{}, here are {}", map_.name, map_.entries,
+                           map_.entries == 1 ? "y" : "ies", items->size()));
       return {};
     }
     MapEntries entries;
@@ -109,8 +114,6 @@ class MapFileReader {
     }
     return entries;
   }
-
- private:
   void at(u64 offset, std::string message) {
     if (report_.full()) return report_.skip();
     const auto [line, column] = locate(text_, offset);
@@ -118,6 +121,7 @@ class MapFileReader {
   }
   void at(const Node& node, std::string message) { at(node.offset, std::move(message)); }
 
+ private:
   std::optional<std::pair<Bytes, Bytes>> entry(const Node& node) {
     const auto* const members = node.as<Object>();
     if (members == nullptr) {
@@ -140,13 +144,30 @@ class MapFileReader {
       return std::nullopt;
     }
     auto key_bytes = this->key(*key);
-    auto value_bytes = value != nullptr ? bytes(*value, "a value", map_.value_bytes) : same(*values);
+    auto value_bytes = values != nullptr ? same(*values) : this->value(*value, key_bytes);
     if (!key_bytes || !value_bytes) return std::nullopt;
     if (!keys_.insert(told_apart_by(*key_bytes)).second) {
       at(*key, "this key is in the file twice");
       return std::nullopt;
     }
     return std::pair(std::move(*key_bytes), std::move(*value_bytes));
+  }
+
+  std::optional<Bytes> value(const Node& node, const std::optional<Bytes>& key) {
+    if (is_of_maps(map_)) {
+      const auto number = key ? (*inner_)(number_in(*key), node) : std::nullopt;
+      return number ? std::optional(native(*number)) : std::nullopt;
+    }
+    auto bytes = this->bytes(node, "a value", map_.value_bytes);
+    // Four bytes more would be a program's, which the kernel runs there.
+    const bool is_interface = bytes && number_in(*bytes) != 0 &&
+                              (bytes->size() < 8 || number_in({bytes->begin() + 4, bytes->end()}) == 0);
+    if (bytes && is_of_devices(map_) && !is_interface) {
+      at(node, fmt::format("a value of the map {} is an interface's number, from 1 on, and nothing more",
+                           map_.name));
+      return std::nullopt;
+    }
+    return bytes;
   }
 
   // What of a prefix counts.
@@ -280,6 +301,73 @@ class MapFileReader {
   const Place& named_at_;
   const Map& map_;
   std::set<Bytes> keys_;
+  const Inner* inner_ = nullptr;
+};
+
+// A file's entries, and the maps that are only in it.
+class ProgramMapReader {
+ public:
+  ProgramMapReader(Report& report, std::string_view text, const std::string& file, const Place& named_at,
+                   gpu::programs::Program& program, std::vector<gpu::ProgramMapContents>& contents)
+      : report_(report),
+        text_(text),
+        file_(file),
+        named_at_(named_at),
+        program_(program),
+        contents_(contents) {}
+
+  void read(u32 number) {
+    const auto document = read_document(text_);
+    if (document) return read(number, *document);
+    for (const SyntaxError& error : document.error()) {
+      const auto [line, column] = locate(text_, error.offset);
+      report_.in_list(file_, named_at_, line, column, error.message);
+    }
+  }
+
+ private:
+  void read(u32 number, const Node& node) {
+    const Map map = program_.maps[number];
+    MapFileReader reader(report_, text_, file_, named_at_, map);
+    auto entries = reader.read(node, [&](u32 index, const Node& value) -> std::optional<u32> {
+      if (const auto* const name = value.as<std::string>()) return named(map, *name, value, reader);
+      if (value.as<Array>() != nullptr) return made(map, index, value, reader);
+      reader.at(value, fmt::format("a value of the map {} is the name of a map of the program's, or an array "
+                                   "of entries that a map of its own has, not {}",
+                                   map.name, value.type_name()));
+      return std::nullopt;
+    });
+    contents_.push_back({number, std::move(entries)});
+  }
+  std::optional<u32> named(const Map& outer, const std::string& name, const Node& node,
+                           MapFileReader& reader) {
+    const auto found = std::ranges::find(program_.maps, name, &Map::name);
+    if (found != program_.maps.end()) return static_cast<u32>(found - program_.maps.begin());
+    reader.at(node, fmt::format("the program {} names no map {}: entries of {} are maps that it names, or "
+                                "arrays of what maps of their own have",
+                                program_.name, name.substr(0, 80), outer.name));
+    return std::nullopt;
+  }
+  std::optional<u32> made(const Map& outer, u32 index, const Node& node, MapFileReader& reader) {
+    if (outer.inner < 0 || program_.maps.size() >= programs::kMostMaps) {
+      reader.at(node, fmt::format("the program {} has {} maps with those in others, as many as there may be",
+                                  program_.name, program_.maps.size()));
+      return std::nullopt;
+    }
+    Map map = program_.maps[static_cast<u32>(outer.inner)];
+    map.name = fmt::format("{}[{}]", outer.name, index);
+    const u32 number = static_cast<u32>(program_.maps.size());
+    program_.maps.push_back(std::move(map));
+    read(number, node);
+    return number;
+  }
+
+  Report& report_;
+  const std::string_view text_;
+  const std::string& file_;
+  const Place& named_at_;
+  gpu::programs::Program& program_;
+  std::vector<gpu::ProgramMapContents>& contents_;
 };
 
 }  // namespace
@@ -293,21 +381,24 @@ std::string why_no_contents(const Map& map) {
     case BPF_MAP_TYPE_HASH:
     case BPF_MAP_TYPE_PERCPU_HASH:
     case BPF_MAP_TYPE_LRU_HASH:
+    case BPF_MAP_TYPE_DEVMAP:
+    case BPF_MAP_TYPE_DEVMAP_HASH:
+    case BPF_MAP_TYPE_ARRAY_OF_MAPS:
       break;
     case BPF_MAP_TYPE_LPM_TRIE:
       if (map.key_bytes > 4) break;
       [[fallthrough]];
     default:
-      return "is none that begins with something: arrays, hashes and tries do";
+      return "is none that begins with something: arrays, hashes, tries, devmaps and arrays of maps do";
   }
   return map.key_bytes == 0 || map.value_bytes == 0 || (is_array(map) && map.key_bytes != 4)
              ? "has keys and values as maps of its type do not have them"
              : "";
 }
 
-MapEntries read_map_file(Report& report, std::string_view text, const std::string& file,
-                         const Place& named_at, const Map& map) {
-  return MapFileReader(report, text, file, named_at, map).read();
+void read_map_file(Report& report, std::string_view text, const std::string& file, const Place& named_at,
+                   u32 map, gpu::programs::Program& program, std::vector<gpu::ProgramMapContents>& contents) {
+  ProgramMapReader(report, text, file, named_at, program, contents).read(map);
 }
 
 }  // namespace xdpgpu::policy

@@ -10,6 +10,10 @@
 // 16) and of a trie a prefix ("192.0.2.0/24" of 8 bytes, IPv6 of 20). Of a map of each CPU, which is one
 // here, an entry may have "values" in the place of "value", [{"cpu": 0, "value": ...}, ...], which are all
 // the same. "formatted", which bpftool adds, is not looked at.
+//
+// Of a devmap a value is an interface's number, as the policy's stage gives it ("interfaces"). Of an array of
+// maps it is the name of one of the program's maps, or an array of entries: a map of its own, which has these
+// at first.
 #pragma once
 
 #include <string>
@@ -17,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/program_source.hpp"
 #include "gpu/programs.hpp"
 #include "userspace/policy/reader.hpp"
 
@@ -28,9 +33,11 @@ using MapEntries = std::vector<std::pair<std::vector<u8>, std::vector<u8>>>;
 // (userspace/compiler/programs/check.hpp).
 std::string why_no_contents(const gpu::programs::Map& map);
 
-// Reports what is wrong under `file`; named_at is the place in the policy that names it. No key is there
-// twice, and there are no more entries than the map has room for.
-MapEntries read_map_file(Report& report, std::string_view text, const std::string& file,
-                         const Place& named_at, const gpu::programs::Map& map);
+// What a map of the program has at first is put behind `contents`. A map that is only in another one becomes
+// one of the program's, behind all others, as does what it has. Reports what is wrong under `file`; named_at
+// is the place in the policy that names it. No key is there twice, and there are no more entries than the map
+// has room for.
+void read_map_file(Report& report, std::string_view text, const std::string& file, const Place& named_at,
+                   u32 map, gpu::programs::Program& program, std::vector<gpu::ProgramMapContents>& contents);
 
 }  // namespace xdpgpu::policy

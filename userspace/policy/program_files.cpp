@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <linux/bpf.h>
+
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "userspace/compiler/programs/exchange.hpp"
@@ -20,6 +23,12 @@ Place member_of(const Place& object, std::string_view key) {
     for (const Member& one : *members)
       if (one.key == key) return Place{&one.value, &object, one.key};
   return object;
+}
+
+std::vector<u8> native(u32 number) {
+  std::vector<u8> bytes(sizeof(number));
+  std::memcpy(bytes.data(), &number, sizeof(number));
+  return bytes;
 }
 
 // Names of the maps that can begin with something.
@@ -53,6 +62,7 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
         object, fmt::format("{} needs what is missing: {}", read->program.name, fmt::join(missing, "; ")));
   const auto& maps = read->program.maps;
   auto begins = std::make_shared<std::vector<gpu::ProgramMapContents>>();
+  std::vector<u32> begun;  // by files
   bool whole = true;
   for (std::size_t i = 0; i < names.maps.size(); i++) {
     const Place entry = member_of(all, names.maps[i].name);
@@ -72,10 +82,18 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
       whole = false;
       continue;
     }
-    auto& of = begins->emplace_back();
-    of.map = static_cast<u32>(map - maps.begin());
-    const Place named_at = member_of(entry, "file");
-    of.entries = read_map_file(report, *files[i]->text, files[i]->path, named_at, *map);
+    const u32 number = static_cast<u32>(map - maps.begin());
+    begun.push_back(number);
+    read_map_file(report, *files[i]->text, files[i]->path, member_of(entry, "file"), number, read->program,
+                  *begins);
+  }
+  // What the object says a map of maps has at first, where no file does.
+  for (const programs::Slot& slot : read->slots) {
+    const auto inner = std::ranges::find(maps, slot.name, &programs::Map::name);
+    if (maps[slot.map].type != BPF_MAP_TYPE_ARRAY_OF_MAPS || inner == maps.end() ||
+        std::ranges::find(begun, slot.map) != begun.end())
+      continue;
+    begins->push_back({slot.map, {{native(slot.slot), native(static_cast<u32>(inner - maps.begin()))}}});
   }
   if (whole && !begins->empty()) contents = std::move(begins);
   program = std::make_shared<const gpu::programs::Program>(std::move(read->program));

@@ -2,6 +2,7 @@
 #include <linux/bpf.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "gpu/program_code.hpp"
 #include "gpu/program_counts.hpp"
@@ -95,6 +96,28 @@ std::array<u64, 2> layout_of(const ProgramSettings& stage, const std::array<u64,
   return hash.value();
 }
 
+// Into a map of maps another one of the program's maps.
+Check put_map(const std::vector<Map>& maps, u32 outer, const std::vector<u8>& key,
+              const std::vector<u8>& value, programs::DeviceState& state) {
+  u32 index = 0, number = 0;
+  std::memcpy(&index, key.data(), sizeof(index));
+  std::memcpy(&number, value.data(), sizeof(number));
+  const Map& of = maps[outer];
+  const Map* const like = of.inner < 0 ? nullptr : &maps[static_cast<u32>(of.inner)];
+  if (number >= maps.size() || like == nullptr)
+    return refuse("entry {} of the map {} is to be a map that it does not have", index, of.name);
+  // As the kernel has it (bpf_map_meta_equal(), array_map_meta_equal()).
+  const Map& map = maps[number];
+  const bool is_array = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
+  if (map.type != like->type || map.key_bytes != like->key_bytes || map.value_bytes != like->value_bytes ||
+      map.flags != like->flags || (is_array && map.entries != like->entries))
+    return refuse("entry {} of the map {} is to be the map {}, which is not like those that it has", index,
+                  of.name, map.name);
+  if (!state.put_map(outer, index, number))
+    return refuse("the map {} has the indexes 0 to {}, and not {}", of.name, of.entries - 1, index);
+  return {};
+}
+
 // What user space would have put in before the first packet.
 Check fill(const ProgramSettings& stage, programs::Image& image) {
   if (!stage.contents) return {};
@@ -111,6 +134,10 @@ Check fill(const ProgramSettings& stage, programs::Image& image) {
             "entry {} of what the map {} has at first has {} bytes of key and {} of value: the map has "
             "{} and {}",
             i + 1, map.name, key.size(), value.size(), map.key_bytes, map.value_bytes);
+      if (map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS) {
+        if (auto put = put_map(stage.program->maps, one.map, key, value, state); !put) return put;
+        continue;
+      }
       if (const int error = state.update(one.map, key, value); error != 0)
         return refuse(
             "entry {} of what the map {} has at first finds no place there (error {}): the map has {} "
@@ -132,11 +159,6 @@ Check check(const ProgramSettings& stage) {
   if (!stage.program)
     return refuse("its object \"{}\" has not been read: name a file that is there", stage.object);
   const Program& program = *stage.program;
-  for (const Map& map : program.maps)
-    if (map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS || map.type == BPF_MAP_TYPE_HASH_OF_MAPS)
-      return refuse(
-          "the map {} of its program \"{}\" is one of maps, which no device has: use a map for each",
-          map.name, program.name);
   for (const ProgramInterface& one : stage.interfaces)
     if (std::ranges::count(stage.interfaces, one.ifindex, &ProgramInterface::ifindex) > 1)
       return refuse("two of its interfaces have the number {}: give each its own", one.ifindex);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <linux/bpf.h>
 
+#include <cstring>
+
 #include "gpu/reference/program.hpp"
 #include "gpu/stages/references.hpp"
 
@@ -110,19 +112,32 @@ class XdpProgram final : public StageWith<ProgramSettings> {
     return ProgramEnd::unknown_instruction;
   }
 
+  static u32 number_in(const std::vector<u8>& bytes) {
+    u32 number = 0;
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    return number;
+  }
   bool same_contents(const ProgramSettings& later) const {
     const auto of = [](const auto& contents) {
       return contents ? *contents : std::vector<ProgramMapContents>{};
     };
     return of(later.contents) == of(contents_);
   }
+  void fill(const ProgramMapContents& one) {
+    const bool of_maps = program_->maps[one.map].type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
+    for (const auto& [key, value] : one.entries) {
+      if (of_maps)
+        maps_->put(one.map, number_in(key), number_in(value));
+      else
+        (*maps_)[one.map].update(key, value, 0, 0);
+    }
+  }
   void begin() {
     program_ = settings().program;
     contents_ = settings().contents;
     maps_ = std::make_unique<ProgramMaps>(program_->maps);
     if (contents_)
-      for (const ProgramMapContents& one : *contents_)
-        for (const auto& [key, value] : one.entries) (*maps_)[one.map].update(key, value, 0, 0);
+      for (const ProgramMapContents& one : *contents_) fill(one);
     set_.emplace(*maps_).add(*program_);
   }
 

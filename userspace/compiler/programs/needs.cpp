@@ -13,8 +13,7 @@
 namespace xdpgpu::programs {
 namespace {
 
-// What there is a definition of: gpu/reference/program.hpp says what each does, and devices are to do the
-// same. No policy runs a program on a device yet.
+// What there is a definition of: gpu/reference/program.hpp says what each does, and devices do the same.
 constexpr std::array<u32, 14> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_map_update_elem,
                                        BPF_FUNC_map_delete_elem,
@@ -163,9 +162,13 @@ Needs needs_of(const ObjectProgram& object) {
     need.use = uses[i];
     need.shared = map.type == BPF_MAP_TYPE_ARRAY && need.use == MapUse::reads;
   }
-  for (const Slot& slot : object.slots)
-    needs.maps[slot.map].missing =
-        fmt::format("it is to begin with {} in slot {}: that is not filled in yet", slot.name, slot.slot);
+  for (const Slot& slot : object.slots) {
+    const bool is_there = std::any_of(program.maps.begin(), program.maps.end(),
+                                      [&](const Map& map) { return map.name == slot.name; });
+    if (program.maps[slot.map].type != BPF_MAP_TYPE_ARRAY_OF_MAPS || !is_there)
+      needs.maps[slot.map].missing =
+          fmt::format("it is to begin with {} in slot {}: that is not filled in yet", slot.name, slot.slot);
+  }
   for (const auto& [number, times] : helpers)
     needs.helpers.push_back({helper_name(number), number, times, why_no_helper(number)});
   for (const auto& [type, times] : types)

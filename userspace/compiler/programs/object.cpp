@@ -203,45 +203,6 @@ std::vector<u8> contents_of(const ObjectMap& of) {
   return {contents.begin(), contents.end()};
 }
 
-// Keeps those that the program names, and gives them their numbers there. Numbers that are none stay: they
-// are for check().
-void keep_named_maps(std::vector<ObjectMap> all, ObjectProgram& to,
-                     std::vector<std::optional<u32>>& numbers) {
-  numbers.assign(all.size(), std::nullopt);
-  std::vector<bool> named(all.size());
-  const auto each_name = [&](const auto& act) {
-    for (Instruction& one : to.program.instructions)
-      if (one.opcode == (BPF_LD | BPF_IMM | BPF_DW) &&
-          (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE))
-        act(one);
-  };
-  each_name([&](const Instruction& one) {
-    if (one.immediate >= 0 && static_cast<std::size_t>(one.immediate) < all.size())
-      named[static_cast<std::size_t>(one.immediate)] = true;
-  });
-  auto& maps = to.program.maps;
-  for (std::size_t i = 0; i < all.size(); i++)
-    if (named[i]) {
-      numbers[i] = static_cast<u32>(maps.size());
-      if (all[i].pinned)
-        to.notes.push_back(
-            fmt::format("map {} is to be shared with others by a pin (LIBBPF_PIN_BY_NAME), which is not done",
-                        all[i].map.name));
-      all[i].map.contents = contents_of(all[i]);
-      maps.push_back(std::move(all[i].map));
-    }
-  for (std::size_t i = 0; i < all.size(); i++)
-    if (numbers[i] && all[i].inner) {
-      maps[*numbers[i]].inner = static_cast<std::int32_t>(maps.size());
-      maps.push_back(*std::move(all[i].inner));
-    }
-  each_name([&](Instruction& one) {
-    const auto number = static_cast<std::size_t>(one.immediate);
-    one.immediate =
-        one.immediate >= 0 && number < all.size() ? static_cast<std::int32_t>(*numbers[number]) : -1;
-  });
-}
-
 // Where the variable of a map begins in the section .maps, and in it what stands first in the map.
 struct MapPlace {
   std::string name;
@@ -267,24 +228,68 @@ std::vector<MapPlace> places(const btf* types) {
   return all;
 }
 
-Result<std::vector<Slot>> slots_of(const ElfObject& elf, const btf* types, const Program& program) {
-  std::vector<Slot> slots;
+// What a map begins with, by names.
+struct NamedSlot {
+  std::string map;
+  u64 slot = 0;
+  std::string to;
+};
+Result<std::vector<NamedSlot>> slots_of(const ElfObject& elf, const btf* types) {
+  std::vector<NamedSlot> slots;
   const auto all = elf.pointers.empty() ? std::vector<MapPlace>() : places(types);
   for (const auto& pointer : elf.pointers) {
     const auto place = std::find_if(all.begin(), all.end(), [&](const MapPlace& one) {
       return pointer.at >= one.values && pointer.at < one.end;
     });
     if (place == all.end()) return Error("a map of it begins with what has no place in it");
-    for (u32 i = 0; i < program.maps.size(); i++) {
-      const Map& map = program.maps[i];
-      const u64 slot = (pointer.at - place->values) / sizeof(u64);
-      if (map.name != place->name || slot >= map.entries) continue;
-      if (slots.size() == kMostSlots)
-        return Error(fmt::format("its maps begin with more than {} programs and maps", kMostSlots));
-      slots.push_back({i, static_cast<u32>(slot), pointer.to});
-    }
+    slots.push_back({place->name, (pointer.at - place->values) / sizeof(u64), pointer.to});
   }
   return slots;
+}
+
+// Keeps those that the program names, and those that they begin with, and gives them their numbers there.
+// Numbers that are none stay: they are for check().
+void keep_named_maps(std::vector<ObjectMap> all, const std::vector<NamedSlot>& slots, ObjectProgram& to,
+                     std::vector<std::optional<u32>>& numbers) {
+  numbers.assign(all.size(), std::nullopt);
+  std::vector<bool> named(all.size());
+  const auto each_name = [&](const auto& act) {
+    for (Instruction& one : to.program.instructions)
+      if (one.opcode == (BPF_LD | BPF_IMM | BPF_DW) &&
+          (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE))
+        act(one);
+  };
+  each_name([&](const Instruction& one) {
+    if (one.immediate >= 0 && static_cast<std::size_t>(one.immediate) < all.size())
+      named[static_cast<std::size_t>(one.immediate)] = true;
+  });
+  // Maps of maps have none of their own kind in them.
+  for (const NamedSlot& one : slots)
+    for (std::size_t outer = 0; outer < all.size(); outer++)
+      for (std::size_t i = 0; i < all.size(); i++)
+        if (named[outer] && all[outer].inner && all[outer].map.name == one.map && all[i].map.name == one.to)
+          named[i] = true;
+  auto& maps = to.program.maps;
+  for (std::size_t i = 0; i < all.size(); i++)
+    if (named[i]) {
+      numbers[i] = static_cast<u32>(maps.size());
+      if (all[i].pinned)
+        to.notes.push_back(
+            fmt::format("map {} is to be shared with others by a pin (LIBBPF_PIN_BY_NAME), which is not done",
+                        all[i].map.name));
+      all[i].map.contents = contents_of(all[i]);
+      maps.push_back(std::move(all[i].map));
+    }
+  for (std::size_t i = 0; i < all.size(); i++)
+    if (numbers[i] && all[i].inner) {
+      maps[*numbers[i]].inner = static_cast<std::int32_t>(maps.size());
+      maps.push_back(*std::move(all[i].inner));
+    }
+  each_name([&](Instruction& one) {
+    const auto number = static_cast<std::size_t>(one.immediate);
+    one.immediate =
+        one.immediate >= 0 && number < all.size() ? static_cast<std::int32_t>(*numbers[number]) : -1;
+  });
 }
 
 }  // namespace
@@ -349,10 +354,17 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
   read.program.license = elf->license;
   if (auto right = check_kernel_functions(read.program, *elf); !right) return Error(std::move(right.error()));
   std::vector<std::optional<u32>> numbers;
-  keep_named_maps(std::move(maps), read, numbers);
-  auto slots = slots_of(*elf, types, read.program);
+  auto slots = slots_of(*elf, types);
   if (!slots) return Error(std::move(slots.error()));
-  read.slots = *std::move(slots);
+  keep_named_maps(std::move(maps), *slots, read, numbers);
+  for (u32 i = 0; i < read.program.maps.size(); i++)
+    for (const NamedSlot& named : *slots) {
+      const Map& map = read.program.maps[i];
+      if (map.name != named.map || named.slot >= map.entries) continue;
+      if (read.slots.size() == kMostSlots)
+        return Error(fmt::format("its maps begin with more than {} programs and maps", kMostSlots));
+      read.slots.push_back({i, static_cast<u32>(named.slot), named.to});
+    }
   if (auto right = check(read); !right)
     return Error(fmt::format("its program {} is not as it has to be: {}", read.program.name, right.error()));
   return read;
