@@ -125,10 +125,12 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
   table.text("section", s.section,
              "Section of the program in the object, such as \"xdp\"; without it the object has one program.",
              Say{.shown = !s.section.empty()});
-  table.by_name("maps", s.maps, 0, 64, "the first contents of a map",
-                "What maps of the program have at first, by their names in the object: a file each, as "
-                "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes.",
-                Say{.shown = !s.maps.empty()});
+  table.by_name(
+      "maps", s.maps, 0, 64, "the first contents of a map",
+      "What maps of the program have at first, by their names in the object: a file each, as "
+      "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes; and, in "
+      "an array of maps, with their names or entries.",
+      Say{.shown = !s.maps.empty()});
   table.array("interfaces", s.interfaces, 0, XG_MAX_PORTS, "an interface",
               "What interfaces are called in the program: the numbers that it redirects to, that its devmaps "
               "have, and that it finds in ingress_ifindex. They need not be the host's own numbers.",
