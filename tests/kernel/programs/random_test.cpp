@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs by chance, in the kernel and in the reference: verdict, bytes and maps are the same.
+// Programs by chance, in the kernel, in the reference, and in the form that devices run: verdict, bytes and maps
+// are the same.
 //
 // XDPGPU_TEST_PROGRAMS says how many are tried, XDPGPU_TEST_SEED from which number on; a failure names its
 // own.
@@ -12,6 +13,7 @@
 #include <memory>
 
 #include "tests/kernel/programs/random.hpp"
+#include "tests/unit/program_devices.hpp"
 
 namespace xdpgpu::test {
 namespace {
@@ -44,9 +46,13 @@ TEST_P(RandomProgramTest, AnswersAreTheKernels) {
   u32 refused = 0;
   std::string refusals;
   std::unique_ptr<Twins> twins;
+  std::unique_ptr<gpu::programs::DeviceTwins> devices;
   for (u32 i = 0; i < programs; ++i) {
     // Maps go on from program to program, for a while.
-    if (i % 50 == 0) twins = std::make_unique<Twins>(random_maps(kind));
+    if (i % 50 == 0) {
+      twins = std::make_unique<Twins>(random_maps(kind));
+      devices = std::make_unique<gpu::programs::DeviceTwins>(random_maps(kind));
+    }
     dataplane::Random random(first + i);
     const Code code = random_program(random, kind);
     const auto program = twins->add(code);
@@ -54,12 +60,15 @@ TEST_P(RandomProgramTest, AnswersAreTheKernels) {
       if (++refused <= 3) refusals += twins->refusal() + "\n";
       continue;
     }
+    const u32 on_device = devices->add(code);
     for (int run = 0; run < 3; ++run) {
       const ProgramPacket packet = random_packet(random, queues());
-      const std::string difference = twins->run(*program, packet);
-      ASSERT_EQ(difference, "") << "XDPGPU_TEST_SEED=" << first + i / 50 * 50 << ", program " << i % 50
-                                << ", packet " << run << "\n"
-                                << text_of(code);
+      const auto where = [&] {
+        return fmt::format("XDPGPU_TEST_SEED={}, program {}, packet {}\n{}", first + i / 50 * 50, i % 50, run,
+                           text_of(code));
+      };
+      ASSERT_EQ(twins->run(*program, packet), "") << where();
+      ASSERT_EQ(devices->run(on_device, packet, run == 2), "") << where();
     }
   }
   std::printf("%u programs, %u refused\n", programs, refused);
