@@ -200,14 +200,15 @@ TEST(CompilerArtifacts, OfTheExamplesAreWhatThePolicyIs) {
   EXPECT_GT(compared, 8u);
 }
 
-// Its object is what a user compiles.
-TEST(CompilerArtifacts, OfTheExampleWithAProgramAreWhatThePolicyIs) {
+// Their objects are what a user compiles.
+void expect_program_example(const std::string& folder, const std::string& object, const std::string& bytes) {
   namespace fs = std::filesystem;
-  const fs::path from = XDPGPU_SOURCE_DIR "/config/examples/program";
+  const fs::path from = fs::path(XDPGPU_SOURCE_DIR "/config/examples") / folder;
   const fs::path to = fs::path(testing::TempDir()) / fmt::format("compiler_artifacts.{}", getpid());
   fs::create_directory(to);
-  for (const char* const name : {"policy.json", "ports.json"}) fs::copy_file(from / name, to / name);
-  std::ofstream(to / "udp_ports.bpf.o", std::ios::binary) << tests::udp_ports_object();
+  for (const auto& entry : fs::directory_iterator(from))
+    if (entry.path().extension() == ".json") fs::copy_file(entry.path(), to / entry.path().filename());
+  std::ofstream(to / object, std::ios::binary) << bytes;
   const auto source = read_policy(to / "policy.json", read_object);
   fs::remove_all(to);
   ASSERT_TRUE(source) << source.error().sentence;
@@ -220,6 +221,10 @@ TEST(CompilerArtifacts, OfTheExampleWithAProgramAreWhatThePolicyIs) {
   EXPECT_FALSE(whole.policy.management.empty()) << "an example shows how not to lock oneself out";
   ASSERT_EQ(whole.policy.pipelines.size(), 1u);
   EXPECT_TRUE(gpu::program_of(whole.policy.pipelines[0].stages.at(0)));
+}
+TEST(CompilerArtifacts, OfTheExamplesWithAProgramAreWhatThePolicyIs) {
+  expect_program_example("program", "udp_ports.bpf.o", tests::udp_ports_object());
+  expect_program_example("balancer", "balancer.bpf.o", tests::balancer_object());
 }
 
 // The ids are all that tells one stage's code from another's: settings that are compiled into something else
