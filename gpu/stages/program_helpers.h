@@ -42,18 +42,36 @@ XG_SELDOM u64 xg_program_csum_diff(XG_PROGRAM_MACHINE) {
   return u64(sum);
 }
 
-#ifndef XG_PROGRAM_IN_BUFFER
 /* `by`: with its sign, as 32 bits. A packet is never shorter than XG_PROGRAM_LEAST. */
 /* Whether the metadata, moved by so much, would stand in what the kernel keeps of the headroom: there they
  * may stand as they come. */
 XG_FN bool xg_program_is_beyond_headroom(XG_PROGRAM_MACHINE_READ, u32 by) {
   return ((by & 0x80000000u) != 0u && 0u - by > m.meta) || m.meta + by < XG_PROGRAM_KEPT;
 }
+XG_FN bool xg_program_moves_head(XG_PROGRAM_MACHINE_READ, u32 by) {
+  return !xg_program_is_beyond_headroom(XG_PROGRAM_IT, by) &&
+         ((by & 0x80000000u) != 0u || by <= m.end - XG_PROGRAM_LEAST - m.data);
+}
+XG_FN bool xg_program_moves_tail(XG_PROGRAM_MACHINE_READ, u32 by) {
+  return (by & 0x80000000u) != 0u ? 0u - by <= m.end - m.data - XG_PROGRAM_LEAST
+                                  : by <= XG_PROGRAM_FRAME - m.end;
+}
+XG_SELDOM u64 xg_program_adjust_meta(XG_PROGRAM_MACHINE, u32 by) {
+  const bool less = (by & 0x80000000u) != 0u;
+  if (xg_program_is_beyond_headroom(XG_PROGRAM_IT, by) || (!less && by > m.data - m.meta))
+    return xg_program_error(XG_PROGRAM_EINVAL);
+  const u32 metadata = m.data - (m.meta + by);
+  if ((metadata & 3u) != 0u || metadata > XG_PROGRAM_MOST_METADATA)
+    return xg_program_error(XG_PROGRAM_EACCES);
+  m.meta += by;
+  return u64(0);
+}
+
+#ifndef XG_PROGRAM_IN_BUFFER
 XG_SELDOM u64 xg_program_adjust_head(XG_PROGRAM_MACHINE, u32 by) {
   const u32 metadata = m.data - m.meta;
   const bool less = (by & 0x80000000u) != 0u;
-  if (xg_program_is_beyond_headroom(XG_PROGRAM_IT, by) || (!less && by > m.end - XG_PROGRAM_LEAST - m.data))
-    return xg_program_error(XG_PROGRAM_EINVAL);
+  if (!xg_program_moves_head(XG_PROGRAM_IT, by)) return xg_program_error(XG_PROGRAM_EINVAL);
   xg_program_place from, to;
   from.memory = XG_PROGRAM_IN_FRAME;
   to.memory = XG_PROGRAM_IN_FRAME;
@@ -68,20 +86,9 @@ XG_SELDOM u64 xg_program_adjust_head(XG_PROGRAM_MACHINE, u32 by) {
   m.steps += metadata / 8u;
   return u64(0);
 }
-XG_SELDOM u64 xg_program_adjust_meta(XG_PROGRAM_MACHINE, u32 by) {
-  const bool less = (by & 0x80000000u) != 0u;
-  if (xg_program_is_beyond_headroom(XG_PROGRAM_IT, by) || (!less && by > m.data - m.meta))
-    return xg_program_error(XG_PROGRAM_EINVAL);
-  const u32 metadata = m.data - (m.meta + by);
-  if ((metadata & 3u) != 0u || metadata > XG_PROGRAM_MOST_METADATA)
-    return xg_program_error(XG_PROGRAM_EACCES);
-  m.meta += by;
-  return u64(0);
-}
 XG_SELDOM u64 xg_program_adjust_tail(XG_PROGRAM_MACHINE, u32 by) {
   const bool less = (by & 0x80000000u) != 0u;
-  if (less ? 0u - by > m.end - m.data - XG_PROGRAM_LEAST : by > XG_PROGRAM_FRAME - m.end)
-    return xg_program_error(XG_PROGRAM_EINVAL);
+  if (!xg_program_moves_tail(XG_PROGRAM_IT, by)) return xg_program_error(XG_PROGRAM_EINVAL);
   const u32 end = m.end + by;
   if (less) {
     /* What it grows by again is 0. */

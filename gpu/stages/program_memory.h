@@ -116,31 +116,58 @@ XG_FN bool xg_program_find(XG_PROGRAM_MACHINE, u64 address, u32 bytes, bool writ
 
 #ifdef XG_PROGRAM_IN_BUFFER
 
-/* All memory is a device's, the packet stays as it came: so each place is an address. */
+/* All memory is a device's: so each place but the packet's is an address. */
 u64 xg_program_address_of(u32 which_machine, xg_program_place place) {
   if (place.memory == XG_PROGRAM_IN_STATE) return u64(m.state) + u64(place.at);
-  if (place.memory == XG_PROGRAM_IN_FRAME) return u64(m.frame) + u64(place.at + m.frame_bias);
   return u64(m.own) + u64(place.at);
 }
-/* `bytes`: 0 to 8, at any place. No word is touched that has none of them. */
+/* Which of the machine's lines has that one, from 1 on; 0: none. */
+u32 xg_program_own_line(u32 which_machine, u32 line) {
+  /* Of each byte that is the same its highest bit. Above the lowest of these there may be more. */
+  const u32 differ = m.line_numbers ^ ((line & 0x7fu) * 0x01010101u);
+  const u32 same = (differ - 0x01010101u) & ~differ & 0x80808080u;
+  return same == 0u ? 0u : (XG_LOWEST_BIT(same) + 1u) / 8u;
+}
+/* Where the line `own` - 1 of the machine's has a place, or would have it. In 32 bits, as the margin in front
+ * of the frame's first line is. */
+u32 xg_program_at_in_line(u32 which_machine, u32 own, u32 at) {
+  const u32 line = (m.line_numbers >> ((own - 1u) * 8u)) & 0xffu;
+  return at + XG_PROGRAM_MARGIN - line * XG_PROGRAM_LINE_BYTES;
+}
+u64 xg_program_line_address(u32 which_machine, u32 own) {
+  return u64(m.own) + u64(XG_PROGRAM_STACK_BYTES + (own - 1u) * XG_PROGRAM_WIDE_LINE);
+}
+/* `bytes`: 0 to 8, at any place. No word is touched that has none of them; of the packet's, none that has
+ * none of those that came. */
 u64 xg_program_read(u32 which_machine, xg_program_place place, u32 bytes) {
-  const u64 address = xg_program_address_of(which_machine, place);
+  u32 count = bytes, skips = 0u;
+  u64 address = xg_program_address_of(which_machine, place);
+  if (place.memory == XG_PROGRAM_IN_FRAME) {
+    u32 own = xg_program_own_line(which_machine, place.at / XG_PROGRAM_LINE_BYTES);
+    if (own == 0u) own = xg_program_own_line(which_machine, (place.at + bytes - 1u) / XG_PROGRAM_LINE_BYTES);
+    if (own != 0u) {
+      address = xg_program_line_address(which_machine, own) +
+                u64(xg_program_at_in_line(which_machine, own, place.at));
+    } else {
+      count = place.at >= m.last ? 0u : m.last - place.at < bytes ? m.last - place.at : bytes;
+      if (place.at < XG_PROGRAM_HEADROOM) skips = XG_PROGRAM_HEADROOM - place.at;
+      if (skips > count) skips = count;
+      count -= skips;
+      address = u64(m.frame) + u64(place.at + skips + m.frame_bias);
+    }
+  }
   const u32 shift = xg_program_low(address) & 3u;
   xg_state words = xg_state(address - u64(shift));
   u32 w0 = 0u, w1 = 0u, w2 = 0u;
-  if (bytes != 0u) w0 = words.v[0];
-  if (bytes != 0u && shift + bytes > 4u) w1 = words.v[1];
-  if (shift + bytes > 8u) w2 = words.v[2];
+  if (count != 0u) w0 = words.v[0];
+  if (count != 0u && shift + count > 4u) w1 = words.v[1];
+  if (shift + count > 8u) w2 = words.v[2];
   u64 result = ((u64(w1) << 32) | u64(w0)) >> (shift * 8u);
   if (shift != 0u) result |= u64(w2) << (64u - shift * 8u);
-  return xg_program_cut(result, bytes * 8u);
+  return count == 0u ? u64(0) : xg_program_cut(result, count * 8u) << (skips * 8u);
 }
-void xg_program_write(u32 which_machine, xg_program_place place, u32 bytes, u64 value) {
-  if (place.memory == XG_PROGRAM_IN_FRAME) {
-    m.fault = XG_PROGRAM_WRITES_PACKET;
-    return;
-  }
-  const u64 address = xg_program_address_of(which_machine, place);
+/* At an address; likewise. */
+void xg_program_write_at(u64 address, u32 bytes, u64 value) {
   const u32 shift = xg_program_low(address) & 3u;
   xg_state words = xg_state(address - u64(shift));
   u64 keeps = ~xg_program_cut(~u64(0), bytes * 8u), above = ~u64(0);
@@ -156,6 +183,10 @@ void xg_program_write(u32 which_machine, xg_program_place place, u32 bytes, u64 
   if (u32(~keeps >> 32) != 0u) words.v[1] = (words.v[1] & u32(keeps >> 32)) | u32(puts >> 32);
   if (xg_program_low(~above) != 0u)
     words.v[2] = (words.v[2] & xg_program_low(above)) | xg_program_low(puts_above);
+}
+/* To any place but the packet's, which only instructions write to (gpu/stages/program/turn.h). */
+void xg_program_write(u32 which_machine, xg_program_place place, u32 bytes, u64 value) {
+  xg_program_write_at(xg_program_address_of(which_machine, place), bytes, value);
 }
 
 #else

@@ -151,13 +151,18 @@
 #define XG_PROGRAM_REDIRECTED 4u
 
 /* Where a compiler keeps no arrays of an invocation's own (gpu/stages/program/program.comp), what a machine
- * has of them stands in memory: XG_PROGRAM_OWN_BYTES, the stack first, a multiple of 8. What a run that goes
- * on later has to know is behind them. */
+ * has of them stands in memory: XG_PROGRAM_OWN_BYTES, the stack first, a multiple of 8, and the lines of the
+ * packet right behind it. Of these each has the bytes beside it, too, XG_PROGRAM_MARGIN on either side: what
+ * stands across two lines is read from one of them. What a run that goes on later has to know is last. */
+#define XG_PROGRAM_OWN_BYTES 5184u
 #ifdef XG_PROGRAM_IN_BUFFER
-#define XG_PROGRAM_OWN_BYTES 4864u
+#define XG_PROGRAM_MARGIN 8u
+#define XG_PROGRAM_LINE_BYTES (XG_PROGRAM_LINE_WORDS * 4u)
+#define XG_PROGRAM_WIDE_LINE (XG_PROGRAM_LINE_BYTES + 2u * XG_PROGRAM_MARGIN) /* bytes, with the margins */
 #define XG_PROGRAM_LATER_WORDS 16u
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_own {
   u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
+  u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_WIDE_LINE / 4u];
   u64 r[11];
   u64 saved[4u * XG_PROGRAM_FRAMES];
   u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
@@ -166,9 +171,12 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_o
   u32 later[XG_PROGRAM_LATER_WORDS];
 };
 #define XG_PROGRAM_OWN m.own
+#define XG_PROGRAM_OWN_WORD(line, word) \
+  m.own.lines[(line) * (XG_PROGRAM_WIDE_LINE / 4u) + XG_PROGRAM_MARGIN / 4u + (word)]
 #define XG_PROGRAM_TURN() m.turns++
 #else
 #define XG_PROGRAM_OWN m
+#define XG_PROGRAM_OWN_WORD(line, word) m.lines[(line)*XG_PROGRAM_LINE_WORDS + (word)]
 #define XG_PROGRAM_TURN()
 #endif
 
@@ -215,6 +223,7 @@ XG_RECORD(xg_program_machine) {
   xg_program_own own;
   u32 turns;  /* of loops inside of instructions */
   u32 begins; /* 1: a function, at `next` */
+  u32 moved;  /* of an instruction that takes several turns: bytes that it is through with */
 };
 #else
   u64 counted[XG_PROGRAM_COUNTED]; /* as they were loaded */

@@ -77,6 +77,7 @@ struct ProgramArguments {
   u32 generation;
   vk::DeviceAddress marks;
   vk::DeviceAddress outcomes;
+  vk::DeviceAddress patches;
   vk::DeviceAddress machines;
   vk::DeviceAddress dispatch;
   vk::DeviceAddress failed;

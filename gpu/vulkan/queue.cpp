@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/stages/inspection.h"
+#include "gpu/stages/program_numbers.h"
 #include "gpu/staging.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -35,6 +36,7 @@ constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 // busy the machine is.
 constexpr u64 kSoftwareDrainTimeoutNs = 600'000'000'000;
 
+static_assert(kMachineBytes == XG_PROGRAM_OWN_BYTES && kMachineBytes % sizeof(u64) == 0);
 static_assert(offsetof(Arguments, marks) == sizeof(xg_batch));
 static_assert(offsetof(Arguments, image) == offsetof(xg_batch, image));
 static_assert(offsetof(Arguments, generation) == offsetof(xg_batch, generation));
@@ -241,6 +243,7 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
     running.generation = generation;
     running.marks = arguments.marks;
     running.outcomes = arguments.programs;
+    running.patches = arguments.patches;
     running.failed = failed_.address + slot.index * sizeof(u32);
     running.kind = programs.kind;
   }

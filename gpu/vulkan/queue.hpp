@@ -31,7 +31,7 @@ struct Loaded {
 
 // What the queues of a device share; the device outlives them.
 inline constexpr u32 kMachines = 1024;
-inline constexpr u32 kMachineBytes = 4864;
+inline constexpr u32 kMachineBytes = 5184;
 struct Shared {
   Context::Opened context;
   void* base = nullptr;

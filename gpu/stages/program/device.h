@@ -22,6 +22,8 @@
 #include "gpu/stages/program_units.h"
 #elif defined(XG_WITH_PROGRAMS)
 #include "gpu/stages/program_code.h"
+#elif defined(XG_PROGRAM_IN_BUFFER)
+#include "gpu/stages/program_numbers.h"
 #endif
 
 /* What comes of a packet, counted at XG_TABLE_OWN + it. Of those that are dropped, as the settings say, it is
@@ -110,7 +112,16 @@ XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT
 }
 #endif
 
-#ifdef XG_WITH_PROGRAMS
+#if defined(XG_WITH_PROGRAMS) || defined(XG_PROGRAM_IN_BUFFER)
+
+/* A word of the machine's line `own`, which is the frame's line `line`: of the packet's bytes alone. */
+XG_FN u32 xg_program_left_word(XG_PROGRAM_MACHINE_READ, u32 own, u32 line, u32 word) {
+  const u32 place = line * XG_PATCH_LINE_BYTES + word * 4u;
+  u32 keeps = ~0u;
+  if (place < m.data) keeps = m.data - place < 4u ? ~0u << ((m.data - place) * 8u) : 0u;
+  if (place + 4u > m.end) keeps &= place < m.end ? ~0u >> ((place + 4u - m.end) * 8u) : 0u;
+  return XG_PROGRAM_OWN_WORD(own, word) & keeps;
+}
 
 /* What the machine left of a packet of `bytes` that goes on, in the packet's xg_patch, where it changed it.
  * -> the outcome. */
@@ -119,28 +130,27 @@ XG_SELDOM u32 xg_program_patch(xg_batch b, u32 number, u32 bytes, u32 outcome, X
   if (m.lines_used == 0u && m.data == XG_PROGRAM_HEADROOM && m.end == came && m.last == came) return outcome;
   if (m.end - m.data > bytes && m.end > XG_PATCH_BEFORE + XG_FRAME_MAX) return XG_PROGRAM_TOO_LARGE;
   if (XG_IS_THERE(b.patches)) {
-    const u64 at = u64(number) * u64(XG_PATCH_QUADS);
+    xg_quads record = XG_AT(xg_quads, b.patches, u64(number) * u64(XG_PATCH_QUADS * 16u));
     u32 which = 0u;
-    for (u32 i = 0u; i < m.lines_used; i++) {
-      const u32 line = (m.line_numbers >> (i * 8u)) & 0xffu;
-      which |= line << (i * 8u);
-      for (u32 quad = 0u; quad < 4u; quad++) {
-        u32 words[4];
-        for (u32 k = 0u; k < 4u; k++) {
-          const u32 word = quad * 4u + k, place = line * XG_PATCH_LINE_BYTES + word * 4u;
-          words[k] = m.lines[i * XG_PROGRAM_LINE_WORDS + word];
-          /* Of the packet's bytes alone. */
-          for (u32 byte = 0u; byte < 4u; byte++)
-            if (place + byte < m.data || place + byte >= m.end) words[k] &= ~(0xffu << (byte * 8u));
-        }
-        b.patches.v[at + u64(1u + i * 4u + quad)] = XG_QUAD(words[0], words[1], words[2], words[3]);
-      }
+    for (u32 quad = 0u; quad < m.lines_used * 4u; quad++) {
+      XG_PROGRAM_TURN();
+      const u32 own = quad / 4u, word = quad % 4u * 4u;
+      const u32 line = (m.line_numbers >> (own * 8u)) & 0xffu;
+      which |= line << (own * 8u);
+      record.v[1u + quad] = XG_QUAD(xg_program_left_word(XG_PROGRAM_IT, own, line, word),
+                                    xg_program_left_word(XG_PROGRAM_IT, own, line, word + 1u),
+                                    xg_program_left_word(XG_PROGRAM_IT, own, line, word + 2u),
+                                    xg_program_left_word(XG_PROGRAM_IT, own, line, word + 3u));
     }
-    b.patches.v[at] = XG_QUAD(m.data | m.end << 16, m.last | m.lines_used << 16, which, 0u);
+    record.v[0] = XG_QUAD(m.data | m.end << 16, m.last | m.lines_used << 16, which, 0u);
   }
   if (outcome == XG_PROGRAM_PASSED) return XG_PROGRAM_CHANGED_PASSED;
   return outcome + (XG_PROGRAM_CHANGED_SENT - XG_PROGRAM_SENT);
 }
+
+#endif
+
+#ifdef XG_WITH_PROGRAMS
 
 /* A copy of the packet's first bytes, from the word's byte `at` on, which is faster to read than the frame;
  * of no bytes: there is none. */

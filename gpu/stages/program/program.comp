@@ -5,10 +5,12 @@
 // batch, and more.
 //
 //   KIND 0   those that change no map: an invocation a packet, of each packet all of its pipeline, whether it
-//            comes to them or not. XG_PROGRAM_OUTCOME_BITS an outcome, by the stage's number among them (XG_BODY_ROUND), in
-//            the packet's word of `outcomes`.
+//            comes to them or not. XG_PROGRAM_OUTCOME_BITS an outcome, by the stage's number among them
+//            (XG_BODY_ROUND), in the packet's word of `outcomes`.
 //   KIND 1   those that have a table of the round `round`: one invocation, packet after packet, of those that
 //            wait for it. The outcome is in the upper half of the packet's mark.
+//
+// What the last program of a pipeline made of its packet is the packet's xg_patch.
 //
 // It is apart from them as the interpreter is long, and once more where it is called: and what it keeps
 // stands in memory, XG_PROGRAM_OWN_BYTES an invocation, as drivers without arrays of an invocation's own make
@@ -17,7 +19,7 @@
 #version 460
 #define XG_GLSL 1
 #define XG_PROGRAM_IN_BUFFER 1
-#define XG_PROGRAM_LINES 1u
+#define XG_PROGRAM_LINES 4u
 #if KIND == 1
 #define XG_PROGRAM_IN_ORDER 1
 #define INVOCATIONS 1
@@ -44,6 +46,7 @@ layout(push_constant, scalar) uniform Arguments {
   u32 generation;
   xg_state marks;     // KIND 1
   xg_state outcomes;  // KIND 0
+  xg_quads patches;   // of packets that are changed, as the batch has them
   u64 machines;       // XG_PROGRAM_OWN_BYTES an invocation
   xg_state dispatch;  // groups, 1, 1, and the number of invocations that are not through
   xg_state failed;    // set to 1 where `last` is and an invocation is not through
@@ -57,13 +60,20 @@ layout(push_constant, scalar) uniform Arguments {
   u32 last;
 };
 
-// A run begins, at the first instruction of the only program.
-void set_out() {
+// A run begins, of a packet of so many bytes, at the first instruction of the only program.
+void set_out(u32 bytes) {
   for (u32 i = 0u; i < 11u; i++) m.own.r[i] = u64(0);
   m.own.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
   m.own.r[10] = xg_program_pointer(XG_PROGRAM_STACKS, XG_PROGRAM_STACK);
   m.own.loop_turns[0] = u64(0);
   m.own.loop_context[0] = u64(0);
+  m.meta = XG_PROGRAM_HEADROOM;
+  m.data = XG_PROGRAM_HEADROOM;
+  m.end = XG_PROGRAM_HEADROOM + bytes;
+  m.last = m.end;
+  m.lines_used = 0u;
+  m.line_numbers = ~0u;
+  m.moved = 0u;
   m.steps = 0u;
   m.gives_back = 0u;
   m.frames = 1u;
@@ -89,17 +99,22 @@ void main() {
     m.frames = m.own.later[5];
     m.steps = m.own.later[6];
     m.gives_back = m.own.later[7];
+    m.meta = m.own.later[8];
+    m.data = m.own.later[9];
+    m.end = m.own.later[10];
+    m.last = m.own.later[11];
+    m.lines_used = m.own.later[12];
+    m.line_numbers = m.own.later[13];
+    m.moved = m.own.later[14];
   }
   m.fault = 0u;
   m.begins = 0u;
   m.turns = 0u;
-  m.most_lines = 0u;
   m.queue = 0u;
   m.ingress = 0u;
   m.egress = 0u;
-  m.meta = XG_PROGRAM_HEADROOM;
-  m.data = XG_PROGRAM_HEADROOM;
   bool knows = false;  // what the machine is told of packet and stage
+  u32 bytes = 0u;      // the packet's
   u32 shift_of_outcome = 0u;
 
   for (u32 turn = 0u; packet < count && turn < most_steps && m.turns < most_turns; turn++) {
@@ -156,14 +171,15 @@ void main() {
           const u32 shift = xg_program_low(d.offset) & 3u;
           m.frame = XG_AT(xg_words, frames, d.offset - u64(shift));
           m.frame_bias = shift - XG_PROGRAM_HEADROOM;
-          m.end = XG_PROGRAM_HEADROOM + d.length;
+          bytes = d.length;
           m.most_steps = image.v[body + XG_PROGRAM_BODY_STEPS];
+          m.most_lines = image.v[body + XG_PROGRAM_BODY_LINES];
           m.time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
           xg_batch b;
           b.image = image;
           m.random = xg_program_random(b, body, p);
           knows = true;
-          if (!runs) set_out();
+          if (!runs) set_out(bytes);
           runs = true;
         }
       }
@@ -178,7 +194,12 @@ void main() {
 #if KIND == 1
       if (m.gives_back != 0u) xg_program_give_back(XG_PROGRAM_IT);
 #endif
-      const u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(m.own.r[0]));
+      u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(m.own.r[0]));
+      if (outcome == XG_PROGRAM_PASSED || outcome == XG_PROGRAM_SENT) {
+        xg_batch b;
+        b.patches = patches;
+        outcome = xg_program_patch(b, packet, bytes, outcome, XG_PROGRAM_IT);
+      }
 #if KIND == 1
       marks.v[packet] |= outcome << 16;
       leaves = true;
@@ -212,4 +233,11 @@ void main() {
   m.own.later[5] = m.frames;
   m.own.later[6] = m.steps;
   m.own.later[7] = m.gives_back;
+  m.own.later[8] = m.meta;
+  m.own.later[9] = m.data;
+  m.own.later[10] = m.end;
+  m.own.later[11] = m.last;
+  m.own.later[12] = m.lines_used;
+  m.own.later[13] = m.line_numbers;
+  m.own.later[14] = m.moved;
 }

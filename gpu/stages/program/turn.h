@@ -5,8 +5,13 @@
  * function that is long is called at one place, and a machine's arrays stand in memory (xg_program_own).
  *
  * With XG_PROGRAM_IN_ORDER for all programs of the stage `program`; else for those that change no map, which
- * make no use of what changes one. Neither has what the stage refuses: what moves a packet's ends, redirects,
- * or goes on with another program.
+ * make no use of what changes one. Neither has what the stage refuses: what redirects, or goes on with
+ * another program.
+ *
+ * An instruction may take several turns. One that writes to lines of the packet that the machine does not
+ * have yet takes one of them in a turn. Where metadata move along with the packet's head, or a longer tail is
+ * made 0, a turn writes a word or two (m.moved). Until it is through it is the next one again, and counts
+ * once.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_TURN_H
 #define XDPGPU_STAGES_PROGRAM_TURN_H
@@ -243,6 +248,112 @@ void xg_program_begins(u32 which_machine) {
   }
 }
 
+/* What an instruction does to memory in a turn: `bytes` are read, those are written. */
+struct xg_program_access {
+  xg_program_place from, to;
+  u32 bytes; /* 0: none; up to 8 */
+  bool reads, writes;
+  bool takes; /* lines of the packet that are written to; else only those are that the machine has */
+  bool waits; /* it has taken one, and has not written yet */
+};
+
+/* What is read. Where a line has to be taken, only that is done. */
+u64 xg_program_fetch(u32 which_machine, inout xg_program_access a) {
+  u32 line = a.to.at / XG_PROGRAM_LINE_BYTES;
+  if (xg_program_own_line(XG_PROGRAM_IT, line) != 0u) line = (a.to.at + a.bytes - 1u) / XG_PROGRAM_LINE_BYTES;
+  a.waits = a.bytes != 0u && a.takes && a.writes && a.to.memory == XG_PROGRAM_IN_FRAME &&
+            xg_program_own_line(XG_PROGRAM_IT, line) == 0u;
+  u32 pieces = a.bytes != 0u && a.reads ? 1u : 0u, bytes = a.bytes;
+  if (a.waits) {
+    if (m.lines_used >= m.most_lines || m.lines_used >= XG_PROGRAM_LINES) {
+      m.fault = m.most_lines == 0u ? XG_PROGRAM_WRITES_PACKET : XG_PROGRAM_TOO_MUCH_WRITTEN;
+      return u64(0);
+    }
+    a.from.memory = XG_PROGRAM_IN_FRAME;
+    a.from.at = line * XG_PROGRAM_LINE_BYTES - XG_PROGRAM_MARGIN;
+    bytes = 8u;
+    pieces = XG_PROGRAM_WIDE_LINE / 8u;
+  }
+  u64 value = u64(0);
+  for (u32 i = 0u; i < pieces; i++) {
+    value = xg_program_read(XG_PROGRAM_IT, a.from, bytes);
+    if (a.waits) {
+      XG_PROGRAM_TURN();
+      const u32 at = m.lines_used * (XG_PROGRAM_WIDE_LINE / 4u) + i * 2u;
+      m.own.lines[at] = xg_program_low(value);
+      m.own.lines[at + 1u] = u32(value >> 32);
+      a.from.at += 8u;
+    }
+  }
+  if (a.waits) {
+    m.line_numbers ^= (0xffu ^ line) << (m.lines_used * 8u);
+    m.lines_used++;
+  }
+  return value;
+}
+
+/* What is written. Of the packet it stands in each of the machine's lines that have it, or have it in a
+ * margin: two at most. */
+void xg_program_put_back(u32 which_machine, xg_program_access a, u64 value) {
+  if (a.bytes == 0u || !a.writes || a.waits) return;
+  const bool of_packet = a.to.memory == XG_PROGRAM_IN_FRAME;
+  const u32 begin = of_packet ? (a.to.at - XG_PROGRAM_MARGIN) / XG_PROGRAM_LINE_BYTES : 0u;
+  const u32 last = of_packet ? (a.to.at + a.bytes + XG_PROGRAM_MARGIN - 1u) / XG_PROGRAM_LINE_BYTES : 0u;
+  for (u32 line = begin; line <= last; line++) {
+    u64 address = xg_program_address_of(XG_PROGRAM_IT, a.to);
+    u32 bytes = a.bytes, skips = 0u;
+    if (of_packet) {
+      const u32 own = xg_program_own_line(XG_PROGRAM_IT, line);
+      u32 at = a.to.at + XG_PROGRAM_MARGIN - line * XG_PROGRAM_LINE_BYTES;
+      if ((at & 0x80000000u) != 0u) skips = 0u - at;
+      at += skips;
+      bytes -= skips;
+      if (bytes > XG_PROGRAM_WIDE_LINE - at) bytes = XG_PROGRAM_WIDE_LINE - at;
+      if (own == 0u) bytes = 0u;
+      address = xg_program_line_address(XG_PROGRAM_IT, own) + u64(at);
+    }
+    xg_program_write_at(address, bytes, value >> (skips * 8u));
+  }
+}
+
+/* A turn of what moves the packet's head, metadata or tail: R0, where it is through; else what it writes. */
+u64 xg_program_move(u32 which_machine, u32 operation, inout xg_program_access a) {
+  const u32 by = xg_program_low(m.own.r[2]), metadata = m.data - m.meta;
+  const bool less = (by & 0x80000000u) != 0u, is_head = operation == XG_PROGRAM_ADJUST_HEAD;
+  if (m.own.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
+    m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+    return u64(0);
+  }
+  if (operation == XG_PROGRAM_ADJUST_META) return xg_program_adjust_meta(XG_PROGRAM_IT, by);
+  if (is_head ? !xg_program_moves_head(XG_PROGRAM_IT, by) : !xg_program_moves_tail(XG_PROGRAM_IT, by))
+    return xg_program_error(XG_PROGRAM_EINVAL);
+  /* Metadata move upwards the last ones first: they are where others come. Behind the tail, only the
+   * machine's own lines have anything but 0. */
+  const u32 all = is_head ? metadata : !less && m.lines_used != 0u ? by : 0u;
+  if (m.moved < all) {
+    a.bytes = is_head ? 4u : all - m.moved < 8u ? all - m.moved : 8u;
+    a.reads = is_head;
+    a.writes = true;
+    a.takes = is_head;
+    a.from.memory = XG_PROGRAM_IN_FRAME;
+    a.from.at = m.meta + (less ? m.moved : metadata - 4u - m.moved);
+    a.to.memory = XG_PROGRAM_IN_FRAME;
+    a.to.at = is_head ? a.from.at + by : m.end + m.moved;
+    return u64(0);
+  }
+  m.moved = 0u;
+  if (is_head) {
+    m.data += by;
+    m.meta += by;
+    m.steps += metadata / 8u;
+  } else {
+    m.end += by;
+    if (m.end < m.last) m.last = m.end;
+    if (!less) m.steps += by / 8u;
+  }
+  return u64(0);
+}
+
 /* The next instruction. Where a function begins with the one behind it, xg_program_begins() has to follow. */
 void xg_program_turn(u32 which_machine) {
   m.steps++;
@@ -269,6 +380,9 @@ void xg_program_turn(u32 which_machine) {
   u64 result = u64(0);
   bool forgets = false, begins = false; /* registers 1 to 5; a function */
   u64 first = u64(0), second = u64(0);  /* R1 and R2 after that */
+  const bool loads = operation == XG_PROGRAM_LOAD, is_atomic = operation == XG_PROGRAM_ATOMIC;
+  xg_program_access a;
+  a.bytes = 0u;
 
   if (operation < XG_PROGRAM_JEQ) {
     to = d;
@@ -276,7 +390,6 @@ void xg_program_turn(u32 which_machine) {
   } else if (operation <= XG_PROGRAM_JA) {
     if (xg_program_holds(operation, flags, r_d, operand)) m.next = what;
   } else if (operation <= XG_PROGRAM_ATOMIC) {
-    const bool loads = operation == XG_PROGRAM_LOAD, is_atomic = operation == XG_PROGRAM_ATOMIC;
     const u64 address = (loads ? r_s : r_d) + xg_program_signed(u64(what), 32u);
     const u32 offset = xg_program_low(address);
     if (u32(address >> 32) == XG_PROGRAM_CONTEXT && operation != XG_PROGRAM_STORE && bytes == 4u &&
@@ -291,25 +404,13 @@ void xg_program_turn(u32 which_machine) {
       if (offset == 20u) result = u64(m.egress);
       if ((flags & XG_PROGRAM_SIGNED) != 0u) result = xg_program_signed(result, 32u);
     } else {
-      xg_program_place place;
       /* What is written has to be read, too: but for where it may not be written, both say the same. */
-      if (xg_program_find(XG_PROGRAM_IT, address, bytes, !loads, place)) {
-        const u64 before =
-            operation == XG_PROGRAM_STORE ? u64(0) : xg_program_read(XG_PROGRAM_IT, place, bytes);
-        u64 after = operand;
-        if (loads) {
-          to = d;
-          result = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(before, bytes * 8u) : before;
-        } else if (is_atomic) {
-          const u32 change = xg_program_low(immediate) & 0xffu;
-          after = xg_program_changed(change, before, r_s, xg_program_cut(r_0, bytes * 8u));
-          result = before;
-          if ((change & 0xf0u) == 0xf0u)
-            to = 0u;
-          else if ((change & 1u) != 0u)
-            to = s;
-        }
-        if (!loads) xg_program_write(XG_PROGRAM_IT, place, bytes, after);
+      if (xg_program_find(XG_PROGRAM_IT, address, bytes, !loads, a.to)) {
+        a.from = a.to;
+        a.bytes = bytes;
+        a.reads = operation != XG_PROGRAM_STORE;
+        a.writes = !loads;
+        a.takes = true;
       } else if (is_atomic && m.fault == XG_PROGRAM_READ_ONLY && u32(address >> 32) == XG_PROGRAM_CONTEXT) {
         m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
       }
@@ -391,10 +492,41 @@ void xg_program_turn(u32 which_machine) {
     to = 0u;
     forgets = true;
     if (operation <= XG_PROGRAM_ERASE) result = xg_program_map_call(XG_PROGRAM_IT, operation);
+    if (operation >= XG_PROGRAM_ADJUST_HEAD && operation <= XG_PROGRAM_ADJUST_TAIL)
+      result = xg_program_move(XG_PROGRAM_IT, operation, a);
     if (operation == XG_PROGRAM_CSUM_DIFF) result = xg_program_difference(XG_PROGRAM_IT);
     if (operation == XG_PROGRAM_TIME) result = m.time;
     if (operation == XG_PROGRAM_RANDOM) result = u64(m.random);
     if (operation == XG_PROGRAM_QUEUE) result = u64(m.queue);
+  }
+  const u64 before = xg_program_fetch(XG_PROGRAM_IT, a);
+  if (m.fault != 0u) return;
+  u64 after = operand;
+  bool again = false;
+  if (a.bytes != 0u) {
+    if (loads) {
+      to = d;
+      result = (flags & XG_PROGRAM_SIGNED) != 0u ? xg_program_signed(before, bytes * 8u) : before;
+    } else if (is_atomic) {
+      const u32 change = xg_program_low(immediate) & 0xffu;
+      after = xg_program_changed(change, before, r_s, xg_program_cut(r_0, bytes * 8u));
+      result = before;
+      if ((change & 0xf0u) == 0xf0u)
+        to = 0u;
+      else if ((change & 1u) != 0u)
+        to = s;
+    } else if (operation != XG_PROGRAM_STORE) {
+      after = before;
+      again = true;
+      if (!a.waits) m.moved += a.bytes;
+    }
+    xg_program_put_back(XG_PROGRAM_IT, a, after);
+  }
+  if (again || a.waits) {
+    m.next--;
+    m.steps--;
+    to = XG_PROGRAM_NOWHERE;
+    forgets = false;
   }
   if (to != XG_PROGRAM_NOWHERE) m.own.r[to] = result;
   if (forgets) {
