@@ -154,12 +154,12 @@
  * has of them stands in memory: XG_PROGRAM_OWN_BYTES, the stack first, a multiple of 8, and the lines of the
  * packet right behind it. Of these each has the bytes beside it, too, XG_PROGRAM_MARGIN on either side: what
  * stands across two lines is read from one of them. What a run that goes on later has to know is last. */
-#define XG_PROGRAM_OWN_BYTES 5184u
+#define XG_PROGRAM_OWN_BYTES 5192u
 #ifdef XG_PROGRAM_IN_BUFFER
 #define XG_PROGRAM_MARGIN 8u
 #define XG_PROGRAM_LINE_BYTES (XG_PROGRAM_LINE_WORDS * 4u)
 #define XG_PROGRAM_WIDE_LINE (XG_PROGRAM_LINE_BYTES + 2u * XG_PROGRAM_MARGIN) /* bytes, with the margins */
-#define XG_PROGRAM_LATER_WORDS 16u
+#define XG_PROGRAM_LATER_WORDS 18u
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_own {
   u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
   u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_WIDE_LINE / 4u];

@@ -39,7 +39,7 @@ Result<void> check_work(const Pipelines& pipelines) {
 
 // Each outcome of those that change no map has its place in a packet's word
 // (gpu/stages/program/program.comp).
-constexpr u32 kMostProgramsAlone = 6;
+constexpr u32 kMostProgramsAlone = 5;
 // Keys and values that software may go through in one instruction, in words (kSoftwareAlone, kSoftwareInOrder
 // in gpu/vulkan/queue.cpp).
 constexpr u32 kMostSoftwareKey = 16, kMostSoftwarePrefix = 5, kMostSoftwareValue = 1'024;

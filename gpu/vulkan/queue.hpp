@@ -31,7 +31,7 @@ struct Loaded {
 
 // What the queues of a device share; the device outlives them.
 inline constexpr u32 kMachines = 1024;
-inline constexpr u32 kMachineBytes = 5184;
+inline constexpr u32 kMachineBytes = 5192;
 struct Shared {
   Context::Opened context;
   void* base = nullptr;

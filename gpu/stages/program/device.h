@@ -45,7 +45,9 @@
 #define XG_PROGRAM_OUTCOME_BITS 5u
 #define XG_PROGRAM_OUTCOME(word) ((word) & ((1u << XG_PROGRAM_OUTCOME_BITS) - 1u))
 #define XG_PROGRAM_PORT(word) ((word) >> XG_PROGRAM_OUTCOME_BITS)
-
+/* On Vulkan, in the word that has the outcomes of programs that change no map, behind five of them. */
+#define XG_PROGRAM_PORT_AT 25u
+#define XG_PROGRAM_HAS_PORT 0x40000000u
 /* Where the maps begin in a table of one set. */
 #define XG_PROGRAM_TABLE_AT (XG_TABLE_HEAD + XG_SET_WORDS)
 
@@ -272,8 +274,6 @@ XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)
 
-#define XG_PROGRAM_PORT_AT 25u
-
 /* What came of the stage's program, for the batch's packet of that number: of the programs that change no
  * map, XG_PROGRAM_OUTCOME_BITS each, and from XG_PROGRAM_PORT_AT on the port of the first of them that
  * redirects the packet: others behind it are never asked; and of the one whose table the packet waits for. */
@@ -284,7 +284,7 @@ u32 xg_program_decide(xg_batch b, u32 body, xg_view p, inout xg_result r) {
   if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
   const u32 word = xg_program_outcomes(p.number);
   const u32 outcome = XG_PROGRAM_OUTCOME(word >> (b.image.v[body + XG_BODY_ROUND] * XG_PROGRAM_OUTCOME_BITS));
-  return xg_program_action(outcome | word >> XG_PROGRAM_PORT_AT << XG_PROGRAM_OUTCOME_BITS, r);
+  return xg_program_action(outcome | ((word >> XG_PROGRAM_PORT_AT) & 31u) << XG_PROGRAM_OUTCOME_BITS, r);
 }
 xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
   xg_touch t = xg_untracked();

@@ -74,6 +74,10 @@ void set_out(u32 bytes) {
   m.lines_used = 0u;
   m.line_numbers = ~0u;
   m.moved = 0u;
+  m.redirect_to = 0u;
+  m.redirect_key = 0u;
+  m.redirect_ifindex = 0u;
+  m.redirect_flags = 0u;
   m.steps = 0u;
   m.gives_back = 0u;
   m.frames = 1u;
@@ -106,16 +110,19 @@ void main() {
     m.lines_used = m.own.later[12];
     m.line_numbers = m.own.later[13];
     m.moved = m.own.later[14];
+    m.redirect_to = m.own.later[15] & 3u;
+    m.redirect_flags = m.own.later[15] >> 2;
+    m.redirect_key = m.own.later[16];
+    m.redirect_ifindex = m.own.later[17];
   }
   m.fault = 0u;
   m.begins = 0u;
   m.turns = 0u;
   m.queue = 0u;
-  m.ingress = 0u;
   m.egress = 0u;
   bool knows = false;  // what the machine is told of packet and stage
   u32 bytes = 0u;      // the packet's
-  u32 shift_of_outcome = 0u;
+  u32 shift_of_outcome = 0u, body_of_stage = 0u;
 
   for (u32 turn = 0u; packet < count && turn < most_steps && m.turns < most_turns; turn++) {
     bool leaves = false;  // the packet
@@ -178,6 +185,8 @@ void main() {
           xg_batch b;
           b.image = image;
           m.random = xg_program_random(b, body, p);
+          m.ingress = xg_program_ingress(b, body, p);
+          body_of_stage = body;
           knows = true;
           if (!runs) set_out(bytes);
           runs = true;
@@ -195,16 +204,24 @@ void main() {
       if (m.gives_back != 0u) xg_program_give_back(XG_PROGRAM_IT);
 #endif
       u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(m.own.r[0]));
-      if (outcome == XG_PROGRAM_PASSED || outcome == XG_PROGRAM_SENT) {
-        xg_batch b;
-        b.patches = patches;
+      xg_batch b;
+      b.image = image;
+      b.patches = patches;
+      if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
+        outcome = xg_program_redirected(b, body_of_stage, m.redirect_ifindex, m.redirect_flags);
+      if (outcome == XG_PROGRAM_PASSED || XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_SENT) {
         outcome = xg_program_patch(b, packet, bytes, outcome, XG_PROGRAM_IT);
       }
 #if KIND == 1
       marks.v[packet] |= outcome << 16;
       leaves = true;
 #else
-      word |= outcome << shift_of_outcome;
+      word |= XG_PROGRAM_OUTCOME(outcome) << shift_of_outcome;
+      // Others behind it are never asked.
+      if (XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_FORWARDED && (word & XG_PROGRAM_HAS_PORT) == 0u &&
+          XG_PROGRAM_OUTCOME(outcome) != XG_PROGRAM_CHANGED_PASSED &&
+          XG_PROGRAM_OUTCOME(outcome) != XG_PROGRAM_CHANGED_SENT)
+        word |= XG_PROGRAM_HAS_PORT | XG_PROGRAM_PORT(outcome) << XG_PROGRAM_PORT_AT;
       position++;
 #endif
       m.fault = 0u;
@@ -240,4 +257,7 @@ void main() {
   m.own.later[12] = m.lines_used;
   m.own.later[13] = m.line_numbers;
   m.own.later[14] = m.moved;
+  m.own.later[15] = m.redirect_to | m.redirect_flags << 2;
+  m.own.later[16] = m.redirect_key;
+  m.own.later[17] = m.redirect_ifindex;
 }

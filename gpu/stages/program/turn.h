@@ -5,8 +5,7 @@
  * function that is long is called at one place, and a machine's arrays stand in memory (xg_program_own).
  *
  * With XG_PROGRAM_IN_ORDER for all programs of the stage `program`; else for those that change no map, which
- * make no use of what changes one. Neither has what the stage refuses: what redirects, or goes on with
- * another program.
+ * make no use of what changes one. Neither has what the stage refuses: what goes on with another program.
  *
  * An instruction may take several turns. One that writes to lines of the packet that the machine does not
  * have yet takes one of them in a turn. Where metadata move along with the packet's head, or a longer tail is
@@ -20,25 +19,32 @@
 
 #define XG_PROGRAM_NOWHERE 16u
 
-/* What a map has under a key; an update; a deletion: a helper's R0. */
+/* What a map has under a key; an update; a deletion; a redirect by it: a helper's R0. */
 u64 xg_program_map_call(u32 which_machine, u32 operation) {
   u32 map = 0u;
   if (!xg_program_map_at(XG_PROGRAM_IT, m.own.r[1], map)) return u64(0);
   const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
   const u32 flags = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FLAGS);
-  const bool looks = operation == XG_PROGRAM_LOOK_UP, erases = operation == XG_PROGRAM_ERASE;
-  if (looks) {
+  const bool redirects = operation == XG_PROGRAM_REDIRECT_MAP, erases = operation == XG_PROGRAM_ERASE;
+  const bool looks = operation == XG_PROGRAM_LOOK_UP || redirects;
+  const u32 where = XG_PROGRAM_BROADCAST | XG_PROGRAM_EXCLUDE_INGRESS;
+  const u32 wanted = redirects ? xg_program_low(m.own.r[3]) : 0u;
+  const bool broadcasts = (wanted & XG_PROGRAM_BROADCAST) != 0u;
+  if (redirects) {
+    if (type != XG_PROGRAM_DEVMAP && type != XG_PROGRAM_DEVMAP_HASH) m.fault = XG_PROGRAM_WRONG_MAP;
+  } else if (looks) {
     if (type == XG_PROGRAM_PROGRAMS) m.fault = XG_PROGRAM_WRONG_MAP;
   } else if ((flags & XG_PROGRAM_NOT_FOR_UPDATES) != 0u) {
     m.fault = XG_PROGRAM_WRONG_MAP;
   } else if ((flags & XG_PROGRAM_VALUES_READ_ONLY) != 0u) {
     m.fault = XG_PROGRAM_READ_ONLY;
   }
-  if (m.fault != 0u) return u64(0);
+  /* The lower two bits: the action where nothing is found. */
+  if (m.fault != 0u || (redirects && (m.own.r[3] & ~u64(3u | where)) != u64(0))) return u64(0);
   /* The key, and what an update puts there. */
   xg_program_place key_place, value;
   const bool has_value = !looks && !erases;
-  for (u32 i = 0u; i < (has_value ? 2u : 1u); i++) {
+  for (u32 i = redirects ? 1u : 0u; i < (has_value ? 2u : 1u); i++) {
     XG_PROGRAM_TURN();
     key_place = value;
     if (!xg_program_buffer(XG_PROGRAM_IT, m.own.r[2u + i],
@@ -48,7 +54,8 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
   if (!has_value) key_place = value;
   const u32 entries = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES);
   const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
-  const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
+  xg_program_key key = xg_program_number_key(xg_program_low(m.own.r[2]));
+  if (!redirects) key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
   const bool is_table = xg_program_is_table(type);
 
   u64 answer = u64(0);
@@ -62,7 +69,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
     xg_program_found found;
     found.slot = 0u;
     u32 bit = longest - key.first; /* of a trie's lengths, the longest one's first */
-    bool seeks = true;
+    bool seeks = !broadcasts;
     if (of_prefixes && key.first > longest) {
       seeks = false;
       if (!looks) answer = xg_program_error(XG_PROGRAM_EINVAL);
@@ -197,7 +204,25 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
   if (puts) xg_program_set_value(XG_PROGRAM_IT, map, of_queue, value);
 #endif
   if (looks && slot != 0u) answer = xg_program_value(XG_PROGRAM_IT, map, of_queue);
-  return answer;
+  if (looks && slot != 0u && type == XG_PROGRAM_ARRAY_OF_MAPS)
+    answer = xg_program_pointer(
+        XG_PROGRAM_MAPS + m.state.v[xg_program_value_at(XG_PROGRAM_IT, map, slot - 1u)] - 1u, 0u);
+  if (!redirects) return answer;
+  u32 ifindex = 0u;
+  if (!broadcasts && slot != 0u) ifindex = m.state.v[xg_program_value_at(XG_PROGRAM_IT, map, slot - 1u)];
+  if (!broadcasts && ifindex == 0u) {
+    /* Of an earlier call the number stays, as an interface's. */
+    if (m.redirect_to == 2u) m.redirect_ifindex = m.redirect_key;
+    if (m.redirect_to != 0u) m.redirect_to = 1u;
+    m.redirect_key = 0u;
+    m.redirect_flags = 0u;
+    return u64(wanted & 3u);
+  }
+  m.redirect_to = 2u;
+  m.redirect_key = xg_program_low(m.own.r[2]);
+  m.redirect_ifindex = ifindex;
+  m.redirect_flags = broadcasts ? wanted & where : 0u;
+  return u64(XG_PROGRAM_REDIRECTED);
 }
 
 /* The sums of bpf_csum_diff, as gpu/stages/program_helpers.h has them. */
@@ -491,13 +516,21 @@ void xg_program_turn(u32 which_machine) {
   } else {
     to = 0u;
     forgets = true;
-    if (operation <= XG_PROGRAM_ERASE) result = xg_program_map_call(XG_PROGRAM_IT, operation);
+    if (operation <= XG_PROGRAM_ERASE || operation == XG_PROGRAM_REDIRECT_MAP)
+      result = xg_program_map_call(XG_PROGRAM_IT, operation);
     if (operation >= XG_PROGRAM_ADJUST_HEAD && operation <= XG_PROGRAM_ADJUST_TAIL)
       result = xg_program_move(XG_PROGRAM_IT, operation, a);
     if (operation == XG_PROGRAM_CSUM_DIFF) result = xg_program_difference(XG_PROGRAM_IT);
     if (operation == XG_PROGRAM_TIME) result = m.time;
     if (operation == XG_PROGRAM_RANDOM) result = u64(m.random);
     if (operation == XG_PROGRAM_QUEUE) result = u64(m.queue);
+    if (operation == XG_PROGRAM_REDIRECT && m.own.r[2] == u64(0)) {
+      m.redirect_to = 1u;
+      m.redirect_key = 0u;
+      m.redirect_ifindex = xg_program_low(m.own.r[1]);
+      m.redirect_flags = 0u;
+      result = u64(XG_PROGRAM_REDIRECTED);
+    }
   }
   const u64 before = xg_program_fetch(XG_PROGRAM_IT, a);
   if (m.fault != 0u) return;
