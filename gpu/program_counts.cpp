@@ -843,11 +843,16 @@ bool changes_maps(const Program& program) {
     return (kind == BPF_ST || kind == BPF_STX) && i.destination != BPF_REG_10;
   };
   return std::any_of(program.maps.begin(), program.maps.end(), is_lru) ||
-         std::any_of(program.instructions.begin(), program.instructions.end(), changes);
+         std::any_of(program.instructions.begin(), program.instructions.end(), changes) ||
+         std::any_of(program.tails.begin(), program.tails.end(), [&](const Tail& tail) {
+           return std::any_of(tail.instructions.begin(), tail.instructions.end(), changes);
+         });
 }
 
 Taken how_taken(const Program& program) {
   if (!changes_maps(program)) return {Taking::side_by_side, "it changes no map", {}};
+  if (!program.tails.empty())
+    return {Taking::in_order, "it goes on with others (bpf_tail_call), which are not followed", {}};
   return Follower(program).follow();
 }
 

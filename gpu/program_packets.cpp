@@ -46,13 +46,19 @@ std::optional<u32> first_store(const Program& program) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<PacketChange> change_of_packet(const Program& program) {
+std::optional<PacketChange> change_by(const Program& program) {
   for (std::size_t i = 0; i < program.instructions.size(); ++i)
     if (const char* const name = name_of_move(program.instructions[i]))
       return PacketChange{static_cast<u32>(i), std::string("calls ") + name};
   if (const auto at = first_store(program)) return PacketChange{*at, "writes to its packet"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<PacketChange> change_of_packet(const Program& program) {
+  for (const Program& part : parts_of(program))
+    if (auto change = change_by(part)) return change;
   return std::nullopt;
 }
 

@@ -48,12 +48,24 @@ struct Map {
   bool operator==(const Map&) const = default;
 };
 
+// A program that another one goes on with (bpf_tail_call).
+struct Tail {
+  std::string name;
+  std::vector<Instruction> instructions;  // as Program's; the maps are its, too
+  bool operator==(const Tail&) const = default;
+};
+
 struct Program {
   std::string name;
   std::vector<Instruction> instructions;  // the entry's first, then those of the functions that it calls
   std::vector<Map> maps;
   std::string license;
+  // What its prog_arrays may have, by numbers from 1 on: the program itself is 0.
+  std::vector<Tail> tails = {};
   bool operator==(const Program&) const = default;
 };
+
+// The program and its tails, each as one without tails, by their numbers.
+std::vector<Program> parts_of(const Program& program);
 
 }  // namespace xdpgpu::gpu::programs

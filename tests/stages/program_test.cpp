@@ -93,7 +93,8 @@ class Twins {
               (*maps_)[one.map].update(key, value, 0, 0);
           }
     }
-    set_.emplace(*maps_).add(*settings.program);
+    set_.emplace(*maps_);
+    for (const Program& part : gpu::programs::parts_of(*settings.program)) set_->add(part);
   }
 
   // In batches of so many. by_both: one half by one queue, while the other half comes by another.
@@ -138,11 +139,14 @@ class Twins {
     const auto read = device_.read_state(generation_, 0, spec.words - spec.first_words, words);
     ASSERT_TRUE(read) << read.error();
     const auto image =
-        gpu::programs::image_of(std::span(settings_.program.get(), 1), {.queues = 1, .key = kKey}).value();
+        gpu::programs::image_of(gpu::programs::parts_of(*settings_.program), {.queues = 1, .key = kKey})
+            .value();
     const DeviceState state(image.tables, words);
     const auto& maps = settings_.program->maps;
     for (u32 number = 0; number < maps.size(); number++) {
-      if (maps[number].type == BPF_MAP_TYPE_ARRAY_OF_MAPS) continue;  // nobody changes it
+      // Nobody changes these.
+      if (maps[number].type == BPF_MAP_TYPE_ARRAY_OF_MAPS || maps[number].type == BPF_MAP_TYPE_PROG_ARRAY)
+        continue;
       Contents ours, theirs;
       for (const auto& entry : state.entries(number)) put(ours, maps[number], entry.key, entry.values[0]);
       for (const auto& entry : (*maps_)[number].entries()) {
@@ -563,6 +567,55 @@ TEST_P(Programs, FindMapsInMaps) {
     }
     EXPECT_GT(twins.dropped[1], 0u);
     EXPECT_LT(twins.dropped[1], 2 * kPackets);
+  }
+}
+
+// Goes on, by the packet's first byte, with one that counts or changes the packet, or with itself, again and
+// again, or with none.
+ProgramSettings with_tails(bool changes) {
+  Assembly a, b, c;
+  a(move(r6, r1), load(BPF_W, r7, r1, 0), load(BPF_B, r3, r7, 0), map(r2, 0), call(BPF_FUNC_tail_call),
+    move_k(r0, XDP_DROP), leave());
+  b(move(r6, r1), load(BPF_W, r7, r1, 0), store_k(BPF_W, r10, -4, 0), map(r1, 1), move(r2, r10),
+    alu_k(BPF_ADD, r2, -4), call(BPF_FUNC_map_lookup_elem));
+  b.to("none", jump_k(BPF_JEQ, r0, 0));
+  if (changes) b(move_k(r1, 1), atomically(BPF_DW, BPF_ADD, r0, 0, r1));
+  b(load(BPF_DW, r0, r0, 0), alu_k(BPF_AND, r0, 1), alu_k(BPF_ADD, r0, XDP_PASS), leave());
+  b.label("none")(move_k(r0, XDP_ABORTED), leave());
+  // Its stack is its own: nothing is left there.
+  c(load(BPF_W, r7, r1, 0), load(BPF_DW, r2, r10, -512), alu_k(BPF_ADD, r2, 7));
+  if (changes) c(store(BPF_B, r7, 3, r2));
+  c(store(BPF_DW, r10, -512, r2), move_k(r0, XDP_TX), leave());
+  ProgramSettings settings = settings_of(a.code(), {map_of("next", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 6),
+                                                    map_of("count", BPF_MAP_TYPE_ARRAY, 4, 8, 1)});
+  auto program = std::make_shared<Program>(*settings.program);
+  program->tails = {{.name = "counts", .instructions = b.code()},
+                    {.name = "writes", .instructions = c.code()}};
+  settings.program = program;
+  auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>(1);
+  for (const auto& [key, number] : {std::pair<u8, u8>(0, 1), {1, 2}, {2, 0}, {4, 1}})
+    (*contents)[0].entries.push_back({{key, 0, 0, 0}, {number, 0, 0, 0}});
+  settings.contents = contents;
+  return settings;
+}
+
+TEST_P(Programs, GoOnWithOthers) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  for (const bool changes : {false, true}) {
+    const ProgramSettings settings = with_tails(changes);
+    EXPECT_EQ(gpu::remembers(settings), changes);
+    ASSERT_NO_FATAL_FAILURE(twins.load(settings));
+    twins.dropped.clear();
+    twins.changed = 0;
+    for (const u32 batch : {kPackets, 3u}) {
+      auto packets = some_packets(random);
+      for (std::size_t i = 0; i < packets.size(); i++) packets[i].bytes[0] = static_cast<u8>(i % 7);
+      ASSERT_NO_FATAL_FAILURE(twins.come(packets, batch));
+      twins.compare_maps();
+    }
+    EXPECT_EQ(twins.changed > 4, changes);
+    EXPECT_GT(twins.dropped[1], 4u);
   }
 }
 

@@ -32,6 +32,16 @@ class CliProgram : public CliTest {
   static bool root() { return geteuid() == 0; }
 };
 
+TEST_F(CliProgram, WhatItGoesOnWithIsNamed) {
+  const auto text = run({"program", "check", object("slots"), "--section", "first"});
+  EXPECT_EQ(text.status, 0) << text.err << text.out;
+  EXPECT_THAT(text.out, HasSubstr("Goes on with: last\n"));
+  EXPECT_THAT(text.out, HasSubstr("In a policy it runs on many packets at a time: it changes no map\n"));
+  const auto json =
+      Json::parse(run({"program", "check", object("slots"), "--section", "first", "-o", "json"}).out);
+  EXPECT_EQ(json.at("tails"), Json::array({"last"}));
+}
+
 TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   const auto text = run({"program", "check", object("everything")});
   EXPECT_EQ(text.status, 0) << text.err;
@@ -42,7 +52,8 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
                         "writes it\n"));
   EXPECT_THAT(text.out,
               HasSubstr("Map .rodata: array, keys of 4 bytes, values of 4 bytes, 1 at most; the program only "
-                        "reads it, from one memory with the kernel\n"));
+                        "reads it\n"));
+  EXPECT_THAT(text.out, HasSubstr("All maps are the device's alone: "));
   EXPECT_THAT(text.out, HasSubstr("Needs helpers: map_lookup_elem (2), map_update_elem (1), "));
   EXPECT_THAT(text.out, HasSubstr("Note: map counts is to be shared with others by a pin"));
   EXPECT_THAT(text.out, HasSubstr("Nothing that it needs is missing\n"));

@@ -178,6 +178,14 @@ TEST(Programs, HaveMapsInMapsAsObjectsAndFilesSay) {
             "1: 01000000 03000000 00000000 04000000\n");
 }
 
+TEST(Programs, HaveProgramsInMapsAsObjectsSay) {
+  const auto policy = read(with("slots", {}, "first"), R"(, "section": "first")");
+  ASSERT_TRUE(policy) << policy.error()[0].sentence();
+  const auto program = gpu::program_of(stage_of(*policy))->program;
+  ASSERT_EQ(program->tails.size(), 1u);
+  EXPECT_EQ(contents_of(stage_of(*policy)), "0: 02000000 01000000\n");
+}
+
 TEST(Programs, SayWhatIsWrongWithMapsInMaps) {
   const auto why = [](const std::string& file) {
     return problems(with("slots", {{"m.json", file}}, "table"),

@@ -46,7 +46,6 @@ struct MapReport {
   u32 key_bytes = 0, value_bytes = 0, entries = 0, flags = 0;
   std::string inner;  // the map that those in it are like
   std::string use;
-  bool shared = false;
   u64 times = 0;
   std::string missing;
   static void fields(auto& self, auto& field) {
@@ -58,7 +57,6 @@ struct MapReport {
     field("flags", self.flags);
     field("inner", self.inner);
     field("use", self.use);
-    field("shared", self.shared);
     field("times", self.times);
     field("missing", self.missing);
   }
@@ -86,6 +84,7 @@ struct CheckReport {
   std::string file, program, section, license;
   bool fragments = false;
   u64 instructions = 0, functions = 0;
+  std::vector<std::string> tails;  // programs that it goes on with
   std::vector<MapReport> maps;
   std::vector<NeedReport> helpers, map_types, kinds;
   std::vector<std::string> missing, notes;
@@ -101,6 +100,7 @@ struct CheckReport {
     field("fragments", self.fragments);
     field("instructions", self.instructions);
     field("functions", self.functions);
+    field("tails", self.tails);
     field("maps", self.maps);
     field("helpers", self.helpers);
     field("map_types", self.map_types);
@@ -172,6 +172,7 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .fragments = object.fragments,
                      .instructions = needs.instructions,
                      .functions = needs.functions,
+                     .tails = {},
                      .maps = {},
                      .helpers = {},
                      .map_types = {},
@@ -181,6 +182,7 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .run = {},
                      .verifier = {},
                      .code = {}};
+  for (const auto& tail : program.tails) report.tails.push_back(tail.name);
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);
@@ -195,7 +197,6 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                            .flags = map.flags,
                            .inner = map.inner < 0 ? "" : program.maps[static_cast<u32>(map.inner)].name,
                            .use = describe(need.use).word,
-                           .shared = need.shared,
                            .times = need.times,
                            .missing = need.missing});
   }
@@ -247,11 +248,16 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
   for (const auto& line : report.code) text += "  " + line + "\n";
   for (std::size_t i = 0; i < report.maps.size(); i++) {
     const auto& map = report.maps[i];
-    text += fmt::format("Map {}: {}, keys of {}, values of {}, {} at most{}; {}{}\n", map.name, map.type,
+    text += fmt::format("Map {}: {}, keys of {}, values of {}, {} at most{}; {}\n", map.name, map.type,
                         counted(map.key_bytes, "byte"), counted(map.value_bytes, "byte"), map.entries,
                         map.inner.empty() ? "" : fmt::format(", each like {}", map.inner),
-                        describe(needs[i].use).text, map.shared ? ", from one memory with the kernel" : "");
+                        describe(needs[i].use).text);
   }
+  if (!report.maps.empty())
+    text +=
+        "All maps are the device's alone: they begin with what the policy's files say, and the kernel has "
+        "none\n";
+  if (!report.tails.empty()) text += fmt::format("Goes on with: {}\n", fmt::join(report.tails, ", "));
   text += names_text("helpers", report.helpers) + names_text("map types", report.map_types) +
           names_text("instructions beside usual ones", report.kinds);
   for (const auto& note : report.notes) text += fmt::format("Note: {}\n", note);

@@ -258,15 +258,8 @@ Verdict may_ask() {
   return {Said::not_asked, fmt::format("it loads no XDP program at all: {}", std::strerror(errno))};
 }
 
-}  // namespace
-
-Verdict verify(const Program& program, bool fragments) {
-  quiet_libraries();
-  if (auto may = may_ask(); may.said != Said::takes) return may;
-  Maps maps(program);
-  if (auto made = maps.make(); made.said != Said::takes) return made;
+Verdict verify_part(const Program& program, bool fragments, const std::vector<int>& descriptors) {
   const auto instructions = instructions_of(program);
-  const auto descriptors = maps.descriptors();
   const FunctionTypes types(instructions);
   bpf_prog_load_opts how{};
   how.sz = sizeof(how);
@@ -290,6 +283,24 @@ Verdict verify(const Program& program, bool fragments) {
   log.resize(std::strlen(log.c_str()));
   if (const std::string said = end_of(log); !said.empty()) return {Said::refuses, said};
   return failed("it refuses the program and does not say why", error);
+}
+
+}  // namespace
+
+Verdict verify(const Program& program, bool fragments) {
+  quiet_libraries();
+  if (auto may = may_ask(); may.said != Said::takes) return may;
+  Maps maps(program);
+  if (auto made = maps.make(); made.said != Said::takes) return made;
+  const auto descriptors = maps.descriptors();
+  for (const Program& part : gpu::programs::parts_of(program)) {
+    auto verdict = verify_part(part, fragments, descriptors);
+    if (verdict.said == Said::takes) continue;
+    if (part.name != program.name)
+      verdict.why = fmt::format("{}, with which it goes on: {}", part.name, verdict.why);
+    return verdict;
+  }
+  return {Said::takes, {}};
 }
 
 }  // namespace xdpgpu::kernel

@@ -87,13 +87,17 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
     read_map_file(report, *files[i]->text, files[i]->path, member_of(entry, "file"), number, read->program,
                   *begins);
   }
-  // What the object says a map of maps has at first, where no file does.
+  // What the object says that maps of maps and of programs have at first, where no file does.
+  const auto parts = gpu::programs::parts_of(read->program);
+  const auto number_in = [](const auto& named, const std::string& name) {
+    const auto found = std::ranges::find_if(named, [&](const auto& one) { return one.name == name; });
+    return found == named.end() ? std::nullopt : std::optional(static_cast<u32>(found - named.begin()));
+  };
   for (const programs::Slot& slot : read->slots) {
-    const auto inner = std::ranges::find(maps, slot.name, &programs::Map::name);
-    if (maps[slot.map].type != BPF_MAP_TYPE_ARRAY_OF_MAPS || inner == maps.end() ||
-        std::ranges::find(begun, slot.map) != begun.end())
-      continue;
-    begins->push_back({slot.map, {{native(slot.slot), native(static_cast<u32>(inner - maps.begin()))}}});
+    const bool of_programs = maps[slot.map].type == BPF_MAP_TYPE_PROG_ARRAY;
+    const auto number = of_programs ? number_in(parts, slot.name) : number_in(maps, slot.name);
+    if (number && std::ranges::find(begun, slot.map) == begun.end())
+      begins->push_back({slot.map, {{native(slot.slot), native(*number)}}});
   }
   if (whole && !begins->empty()) contents = std::move(begins);
   program = std::make_shared<const gpu::programs::Program>(std::move(read->program));

@@ -30,17 +30,6 @@ constexpr u64 kMostStateWords = kImageMaxWords / 2;
 
 bool calls_helper(const Instruction& i) { return i.opcode == (BPF_JMP | BPF_CALL) && i.source == 0; }
 
-// What a helper does that no device does for a packet of a pipeline; nullptr: nothing.
-const char* beyond_us(const Instruction& i) {
-  if (!calls_helper(i)) return nullptr;
-  switch (i.immediate) {
-    case BPF_FUNC_tail_call:
-      return "bpf_tail_call, which goes on with another program";
-    default:
-      return nullptr;
-  }
-}
-
 // Of what is to be the same where what is in the maps goes on.
 class Hash {
  public:
@@ -162,19 +151,16 @@ Check check(const ProgramSettings& stage) {
   for (const ProgramInterface& one : stage.interfaces)
     if (std::ranges::count(stage.interfaces, one.ifindex, &ProgramInterface::ifindex) > 1)
       return refuse("two of its interfaces have the number {}: give each its own", one.ifindex);
-  const auto redirects = std::ranges::find_if(program.instructions, [](const Instruction& i) {
-    return calls_helper(i) && (i.immediate == BPF_FUNC_redirect || i.immediate == BPF_FUNC_redirect_map);
-  });
-  if (redirects != program.instructions.end() && stage.interfaces.empty())
-    return refuse(
-        "its program \"{}\" redirects packets, at instruction {}, and no interface has a number that it "
-        "could "
-        "redirect to: give \"interfaces\"",
-        program.name, redirects - program.instructions.begin());
-  for (std::size_t i = 0; i < program.instructions.size(); i++)
-    if (const char* const what = beyond_us(program.instructions[i]))
-      return refuse("its program \"{}\" calls {}, at instruction {}: a stage does not do that, take it out",
-                    program.name, what, i);
+  for (const Program& part : programs::parts_of(program)) {
+    const auto redirects = std::ranges::find_if(part.instructions, [](const Instruction& i) {
+      return calls_helper(i) && (i.immediate == BPF_FUNC_redirect || i.immediate == BPF_FUNC_redirect_map);
+    });
+    if (redirects != part.instructions.end() && stage.interfaces.empty())
+      return refuse(
+          "its program \"{}\" redirects packets, at instruction {}, and no interface has a number that it "
+          "could redirect to: give \"interfaces\"",
+          part.name, redirects - part.instructions.begin());
+  }
   return {};
 }
 
@@ -191,7 +177,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   const bool has_table = taken.how != programs::Taking::side_by_side;
   const bool counts = taken.how == programs::Taking::counting;
   auto made =
-      programs::image_of(std::span(stage.program.get(), 1),
+      programs::image_of(programs::parts_of(*stage.program),
                          {.queues = 1, .key = to.hash_key, .counts = counts ? &taken.counts : nullptr});
   if (!made) return refuse("{}", made.error());
   if (made->stack_bytes > XG_PROGRAM_STACK_BYTES)

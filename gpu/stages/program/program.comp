@@ -60,7 +60,7 @@ layout(push_constant, scalar) uniform Arguments {
   u32 last;
 };
 
-// A run begins, of a packet of so many bytes, at the first instruction of the only program.
+// A run begins, of a packet of so many bytes, at the first instruction of the first program.
 void set_out(u32 bytes) {
   for (u32 i = 0u; i < 11u; i++) m.own.r[i] = u64(0);
   m.own.r[1] = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
@@ -74,6 +74,7 @@ void set_out(u32 bytes) {
   m.lines_used = 0u;
   m.line_numbers = ~0u;
   m.moved = 0u;
+  m.tails = 0u;
   m.redirect_to = 0u;
   m.redirect_key = 0u;
   m.redirect_ifindex = 0u;
@@ -111,7 +112,8 @@ void main() {
     m.line_numbers = m.own.later[13];
     m.moved = m.own.later[14];
     m.redirect_to = m.own.later[15] & 3u;
-    m.redirect_flags = m.own.later[15] >> 2;
+    m.redirect_flags = (m.own.later[15] >> 2) & 31u;
+    m.tails = m.own.later[15] >> 7;
     m.redirect_key = m.own.later[16];
     m.redirect_ifindex = m.own.later[17];
   }
@@ -257,7 +259,7 @@ void main() {
   m.own.later[12] = m.lines_used;
   m.own.later[13] = m.line_numbers;
   m.own.later[14] = m.moved;
-  m.own.later[15] = m.redirect_to | m.redirect_flags << 2;
+  m.own.later[15] = m.redirect_to | m.redirect_flags << 2 | m.tails << 7;
   m.own.later[16] = m.redirect_key;
   m.own.later[17] = m.redirect_ifindex;
 }

@@ -21,7 +21,7 @@ class XdpProgram final : public StageWith<ProgramSettings> {
     StageWith::change(changed);
     if (!goes_on) return begin();
     program_ = later.program;
-    set_.emplace(*maps_).add(*program_);
+    load();
   }
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
     ProgramEnd end = ProgramEnd::too_long;
@@ -123,6 +123,10 @@ class XdpProgram final : public StageWith<ProgramSettings> {
     };
     return of(later.contents) == of(contents_);
   }
+  void load() {
+    set_.emplace(*maps_);
+    for (const programs::Program& part : programs::parts_of(*program_)) set_->add(part);
+  }
   void fill(const ProgramMapContents& one) {
     const bool of_maps = program_->maps[one.map].type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
     for (const auto& [key, value] : one.entries) {
@@ -138,7 +142,7 @@ class XdpProgram final : public StageWith<ProgramSettings> {
     maps_ = std::make_unique<ProgramMaps>(program_->maps);
     if (contents_)
       for (const ProgramMapContents& one : *contents_) fill(one);
-    set_.emplace(*maps_).add(*program_);
+    load();
   }
 
   std::array<u64, 2> secret_;

@@ -5,7 +5,7 @@
  * function that is long is called at one place, and a machine's arrays stand in memory (xg_program_own).
  *
  * With XG_PROGRAM_IN_ORDER for all programs of the stage `program`; else for those that change no map, which
- * make no use of what changes one. Neither has what the stage refuses: what goes on with another program.
+ * make no use of what changes one.
  *
  * An instruction may take several turns. One that writes to lines of the packet that the machine does not
  * have yet takes one of them in a turn. Where metadata move along with the packet's head, or a longer tail is
@@ -511,6 +511,27 @@ void xg_program_turn(u32 which_machine) {
       second = context;
     }
     if (begins) m.next = function;
+  } else if (operation == XG_PROGRAM_TAIL_CALL) {
+    forgets = true;
+    u32 map = 0u, program = 0u;
+    const u32 index = xg_program_low(m.own.r[3]);
+    if (xg_program_map_at(XG_PROGRAM_IT, m.own.r[2], map)) {
+      if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_PROGRAMS)
+        m.fault = XG_PROGRAM_WRONG_MAP;
+      else if (m.own.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u))
+        m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+      else if (index < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES) &&
+               m.tails < XG_PROGRAM_TAIL_CALLS)
+        program = m.state.v[xg_program_value_at(XG_PROGRAM_IT, map, index)];
+    }
+    if (program > m.tables.v[XG_PROGRAM_TABLE_PROGRAMS]) {
+      m.fault = XG_PROGRAM_OUTSIDE;
+    } else if (program != 0u) {
+      m.tails++;
+      first = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);
+      begins = true;
+      m.next = m.tables.v[m.tables.v[XG_PROGRAM_TABLE_FIRST] + program - 1u];
+    }
   } else if (operation == XG_PROGRAM_NONE) {
     m.fault = XG_PROGRAM_UNKNOWN_INSTRUCTION;
   } else {

@@ -284,7 +284,15 @@ Result<void> check(const Program& program) {
   if (!is_name(program.name) || !is_name(program.license))
     return Error(fmt::format("the program has a name or a license that is {}", kNoName));
   if (auto right = check_maps(program.maps); !right) return right;
-  return Instructions(program).check();
+  if (program.tails.size() > kMostTails)
+    return Error(fmt::format("the program goes on with {} others, of which there may be {}",
+                             program.tails.size(), kMostTails));
+  for (const Program& part : gpu::programs::parts_of(program)) {
+    if (!is_name(part.name))
+      return Error(fmt::format("a program that it goes on with has a name that is {}", kNoName));
+    if (auto right = Instructions(part).check(); !right) return right;
+  }
+  return {};
 }
 
 }  // namespace xdpgpu::programs

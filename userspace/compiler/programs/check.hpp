@@ -22,6 +22,7 @@ using Result = tl::expected<T, std::string>;
 
 // The kernel's own: BPF_COMPLEXITY_LIMIT_INSNS, MAX_USED_MAPS, MAX_BPF_STACK.
 inline constexpr u64 kMostInstructions = 1'000'000, kMostMaps = 64, kMostKeyBytes = 512;
+inline constexpr u64 kMostTails = 64;
 // Of keys and values of all maps together, a map of each CPU's counted once.
 inline constexpr u64 kMostMapBytes = u64{1} << 30;
 // Of names, and of a license: they are of printable ASCII, for they stand in reports.

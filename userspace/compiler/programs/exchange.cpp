@@ -11,7 +11,7 @@ using compiler::MemoryReader;
 using compiler::MemoryWriter;
 
 // What memory begins with.
-constexpr u64 kProgram = 0x7867'7063'0000'0006, kRefused = 0x7867'7063'0000'0007;
+constexpr u64 kProgram = 0x7867'7063'0000'0008, kRefused = 0x7867'7063'0000'0009;
 
 tl::unexpected<std::string> damaged() {
   return tl::unexpected(std::string("what it handed over is not whole"));
@@ -32,6 +32,21 @@ void write(MemoryWriter& to, const Map& map) {
   to.value(u32{map.constant});
   to.array(map.contents);
 }
+void write(MemoryWriter& to, const std::vector<Instruction>& instructions) {
+  std::vector<Packed> packed;
+  packed.reserve(instructions.size());
+  for (const Instruction& one : instructions)
+    packed.push_back({one.opcode, static_cast<u8>((one.destination & 15) | (one.source & 15) << 4),
+                      one.offset, one.immediate});
+  to.array(packed);
+}
+std::vector<Instruction> read_instructions(MemoryReader& from) {
+  std::vector<Instruction> instructions;
+  for (const Packed& one : from.array<Packed>())
+    instructions.push_back({one.opcode, static_cast<u8>(one.registers & 15),
+                            static_cast<u8>(one.registers >> 4), one.offset, one.immediate});
+  return instructions;
+}
 Map read_map(MemoryReader& from) {
   Map map;
   map.name = from.text();
@@ -51,12 +66,12 @@ Result<kernel::Fd> write_program(const ObjectProgram& object) {
   to.value(kProgram);
   to.text(program.name);
   to.text(program.license);
-  std::vector<Packed> packed;
-  packed.reserve(program.instructions.size());
-  for (const Instruction& one : program.instructions)
-    packed.push_back({one.opcode, static_cast<u8>((one.destination & 15) | (one.source & 15) << 4),
-                      one.offset, one.immediate});
-  to.array(packed);
+  write(to, program.instructions);
+  to.value(u64{program.tails.size()});
+  for (const auto& tail : program.tails) {
+    to.text(tail.name);
+    write(to, tail.instructions);
+  }
   to.value(u64{program.maps.size()});
   for (const Map& map : program.maps) write(to, map);
   to.text(object.section);
@@ -94,9 +109,11 @@ Result<Result<ObjectProgram>> read_exchanged(std::span<const std::byte> memory) 
   Program& program = object.program;
   program.name = from.text();
   program.license = from.text();
-  for (const Packed& one : from.array<Packed>())
-    program.instructions.push_back({one.opcode, static_cast<u8>(one.registers & 15),
-                                    static_cast<u8>(one.registers >> 4), one.offset, one.immediate});
+  program.instructions = read_instructions(from);
+  each(from, [&] {
+    gpu::programs::Tail tail{.name = std::string(from.text()), .instructions = read_instructions(from)};
+    if (program.tails.size() <= kMostTails) program.tails.push_back(std::move(tail));
+  });
   // One more than there may be, of anything, is refused below.
   each(from, [&] {
     Map map = read_map(from);

@@ -98,6 +98,16 @@ const char* kind_of(const Instruction& one) {
   }
 }
 
+// What any of them does to their maps.
+std::vector<MapUse> uses_of(const std::vector<Program>& parts) {
+  std::vector<MapUse> all = map_uses(parts.front());
+  for (std::size_t part = 1; part < parts.size(); part++) {
+    const auto more = map_uses(parts[part]);
+    for (std::size_t i = 0; i < all.size(); i++) all[i] = std::max(all[i], more[i]);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string helper_name(u32 number) {
@@ -136,38 +146,43 @@ std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& ne
 
 Needs needs_of(const ObjectProgram& object) {
   const Program& program = object.program;
-  Needs needs{.instructions = program.instructions.size(),
-              .functions = function_starts(program).size(),
+  const auto parts = gpu::programs::parts_of(program);
+  Needs needs{.instructions = 0,
+              .functions = 0,
               .helpers = {},
               .map_types = {},
               .kinds = {},
               .maps = std::vector<MapNeed>(program.maps.size())};
   std::map<u32, u64> helpers, types;
   std::map<std::string, u64> kinds;
-  for (std::size_t i = 0; i < program.instructions.size(); i++) {
-    const Instruction& one = program.instructions[i];
-    if (const char* const kind = kind_of(one)) kinds[kind]++;
-    if (one.opcode == (BPF_JMP | BPF_CALL) && one.source == 0) helpers[static_cast<u32>(one.immediate)]++;
-    if (one.opcode != (BPF_LD | BPF_IMM | BPF_DW)) continue;
-    i++;
-    if (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE)
-      needs.maps[static_cast<std::size_t>(one.immediate)].times++;
+  for (const Program& part : parts) {
+    needs.instructions += part.instructions.size();
+    needs.functions += function_starts(part).size();
+    for (std::size_t i = 0; i < part.instructions.size(); i++) {
+      const Instruction& one = part.instructions[i];
+      if (const char* const kind = kind_of(one)) kinds[kind]++;
+      if (one.opcode == (BPF_JMP | BPF_CALL) && one.source == 0) helpers[static_cast<u32>(one.immediate)]++;
+      if (one.opcode != (BPF_LD | BPF_IMM | BPF_DW)) continue;
+      i++;
+      if (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE)
+        needs.maps[static_cast<std::size_t>(one.immediate)].times++;
+    }
   }
-  const auto uses = map_uses(program);
+  const auto uses = uses_of(parts);
   for (std::size_t i = 0; i < program.maps.size(); i++) {
     const Map& map = program.maps[i];
     types[map.type]++;
     MapNeed& need = needs.maps[i];
     need.type = map_type_name(map.type);
     need.use = uses[i];
-    need.shared = map.type == BPF_MAP_TYPE_ARRAY && need.use == MapUse::reads;
   }
   for (const Slot& slot : object.slots) {
-    const bool is_there = std::any_of(program.maps.begin(), program.maps.end(),
-                                      [&](const Map& map) { return map.name == slot.name; });
-    if (program.maps[slot.map].type != BPF_MAP_TYPE_ARRAY_OF_MAPS || !is_there)
-      needs.maps[slot.map].missing =
-          fmt::format("it is to begin with {} in slot {}: that is not filled in yet", slot.name, slot.slot);
+    const bool of_maps = program.maps[slot.map].type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
+    const auto is_named = [&](const auto& one) { return one.name == slot.name; };
+    if (of_maps ? std::none_of(program.maps.begin(), program.maps.end(), is_named)
+                : std::none_of(parts.begin(), parts.end(), is_named))
+      needs.maps[slot.map].missing = fmt::format(
+          "it is to begin with {} in slot {}, which is none that it can have", slot.name, slot.slot);
   }
   for (const auto& [number, times] : helpers)
     needs.helpers.push_back({helper_name(number), number, times, why_no_helper(number)});

@@ -21,9 +21,6 @@ struct MapNeed {
   std::string type;
   u64 times = 0;  // instructions that name it
   MapUse use = MapUse::unknown;
-  // One memory for kernel and device, where it is an array that the device only reads; else the device's own,
-  // with a twin in the kernel.
-  bool shared = false;
   std::string missing;  // why the device does not begin with it as the object says; empty: it does
 };
 
@@ -35,7 +32,7 @@ struct Needs {
   bool met() const;
 };
 
-// Of a program within its bounds.
+// Of a program within its bounds, and of those that it goes on with.
 Needs needs_of(const ObjectProgram& object);
 // What of it is not there, as half a sentence each: "helper NAME: why".
 std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& needs);

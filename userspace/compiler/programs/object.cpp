@@ -247,6 +247,48 @@ Result<std::vector<NamedSlot>> slots_of(const ElfObject& elf, const btf* types) 
   return slots;
 }
 
+template <class Act>
+void for_each_map_name(std::vector<Instruction>& instructions, const Act& act) {
+  for (Instruction& one : instructions)
+    if (one.opcode == (BPF_LD | BPF_IMM | BPF_DW) &&
+        (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE))
+      act(one);
+}
+
+Result<std::vector<Instruction>> instructions_of(const bpf_program* program) {
+  const std::span<const bpf_insn> all(bpf_program__insns(program), bpf_program__insn_cnt(program));
+  if (all.size() > kMostInstructions)
+    return Error(fmt::format("its program {} has {} instructions, of which there may be {}",
+                             text(bpf_program__name(program)), all.size(), kMostInstructions));
+  std::vector<Instruction> instructions;
+  instructions.reserve(all.size());
+  for (const bpf_insn& one : all)
+    instructions.push_back({one.code, one.dst_reg, one.src_reg, one.off, one.imm});
+  return instructions;
+}
+
+// Of the tails those that the program may come to, by maps that it or one of them names.
+void keep_reached_tails(const std::vector<ObjectMap>& maps, const std::vector<NamedSlot>& slots,
+                        Program& program) {
+  std::vector<gpu::programs::Tail> left = std::exchange(program.tails, {});
+  const auto reach = [&](std::vector<Instruction>& from, const auto& self) -> void {
+    for_each_map_name(from, [&](const Instruction& one) {
+      if (one.immediate < 0 || static_cast<std::size_t>(one.immediate) >= maps.size()) return;
+      const Map& map = maps[static_cast<std::size_t>(one.immediate)].map;
+      for (const NamedSlot& slot : slots) {
+        const auto found = std::ranges::find(left, slot.to, &gpu::programs::Tail::name);
+        if (map.type != BPF_MAP_TYPE_PROG_ARRAY || slot.map != map.name || found == left.end()) continue;
+        program.tails.push_back(std::move(*found));
+        left.erase(found);
+        std::vector<Instruction> instructions = program.tails.back().instructions;
+        self(instructions, self);
+      }
+    });
+  };
+  std::vector<Instruction> entry = program.instructions;
+  reach(entry, reach);
+}
+
 // Keeps those that the program names, and those that they begin with, and gives them their numbers there.
 // Numbers that are none stay: they are for check().
 void keep_named_maps(std::vector<ObjectMap> all, const std::vector<NamedSlot>& slots, ObjectProgram& to,
@@ -254,10 +296,8 @@ void keep_named_maps(std::vector<ObjectMap> all, const std::vector<NamedSlot>& s
   numbers.assign(all.size(), std::nullopt);
   std::vector<bool> named(all.size());
   const auto each_name = [&](const auto& act) {
-    for (Instruction& one : to.program.instructions)
-      if (one.opcode == (BPF_LD | BPF_IMM | BPF_DW) &&
-          (one.source == BPF_PSEUDO_MAP_IDX || one.source == BPF_PSEUDO_MAP_IDX_VALUE))
-        act(one);
+    for_each_map_name(to.program.instructions, act);
+    for (auto& tail : to.program.tails) for_each_map_name(tail.instructions, act);
   };
   each_name([&](const Instruction& one) {
     if (one.immediate >= 0 && static_cast<std::size_t>(one.immediate) < all.size())
@@ -326,15 +366,33 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
   if (auto right = check_externs(types, *elf); !right) return Error(std::move(right.error()));
   auto chosen = choose(opened.get(), name);
   if (!chosen) return Error(std::move(chosen.error()));
+  auto slots = slots_of(*elf, types);
+  if (!slots) return Error(std::move(slots.error()));
+  // Whatever a map begins with may be gone on with. Which of them are is known when all are relocated.
+  std::vector<bpf_program*> tails;
   bpf_program* one = nullptr;
-  bpf_object__for_each_program(one, opened.get()) { (void)bpf_program__set_autoload(one, one == *chosen); }
+  bpf_object__for_each_program(one, opened.get()) {
+    const bool is_tail =
+        one != *chosen && is_xdp(one) && !is_of_a_map(one) &&
+        std::ranges::find(*slots, text(bpf_program__name(one)), &NamedSlot::to) != slots->end();
+    (void)bpf_program__set_autoload(one, one == *chosen || is_tail);
+    if (is_tail) tails.push_back(one);
+  }
   (void)bpf_program__set_type(*chosen, BPF_PROG_TYPE_XDP);
+  if (tails.size() > kMostTails)
+    return Error(
+        fmt::format("its maps begin with {} programs, of which there may be {}", tails.size(), kMostTails));
   ObjectProgram read;
   read.program.name = text(bpf_program__name(*chosen));
   read.section = text(bpf_program__section_name(*chosen));
   read.fragments = read.section.starts_with("xdp.frags");
   if (auto right = check_layouts(*elf, types, read.section, read.program.name, kernel_types); !right)
     return Error(fmt::format("its program {} {}", read.program.name, right.error()));
+  for (const bpf_program* const tail : tails)
+    if (auto right = check_layouts(*elf, types, text(bpf_program__section_name(tail)),
+                                   text(bpf_program__name(tail)), kernel_types);
+        !right)
+      return Error(fmt::format("its program {} {}", text(bpf_program__name(tail)), right.error()));
   auto maps = definitions(opened.get());
   // Loading, by a program for the kernel that libbpf writes instead of doing it: nobody runs that one.
   gen_loader_opts nobodys{};
@@ -343,19 +401,19 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
     return Error(fmt::format("libbpf cannot relocate it: {}", cause(-error)));
   if (const int error = bpf_object__load(opened.get()); error != 0)
     return Error(fmt::format("libbpf cannot relocate it: {}", cause(-error)));
-  const std::span<const bpf_insn> instructions(bpf_program__insns(*chosen), bpf_program__insn_cnt(*chosen));
-  if (instructions.size() > kMostInstructions)
-    return Error(fmt::format("its program {} has {} instructions, of which there may be {}",
-                             read.program.name, instructions.size(), kMostInstructions));
-  read.program.instructions.reserve(instructions.size());
-  for (const bpf_insn& instruction : instructions)
-    read.program.instructions.push_back(
-        {instruction.code, instruction.dst_reg, instruction.src_reg, instruction.off, instruction.imm});
+  auto instructions = instructions_of(*chosen);
+  if (!instructions) return Error(std::move(instructions.error()));
+  read.program.instructions = *std::move(instructions);
+  for (const bpf_program* const tail : tails) {
+    auto of_tail = instructions_of(tail);
+    if (!of_tail) return Error(std::move(of_tail.error()));
+    read.program.tails.push_back({text(bpf_program__name(tail)), *std::move(of_tail)});
+  }
   read.program.license = elf->license;
-  if (auto right = check_kernel_functions(read.program, *elf); !right) return Error(std::move(right.error()));
+  keep_reached_tails(maps, *slots, read.program);
+  for (const Program& part : gpu::programs::parts_of(read.program))
+    if (auto right = check_kernel_functions(part, *elf); !right) return Error(std::move(right.error()));
   std::vector<std::optional<u32>> numbers;
-  auto slots = slots_of(*elf, types);
-  if (!slots) return Error(std::move(slots.error()));
   keep_named_maps(std::move(maps), *slots, read, numbers);
   for (u32 i = 0; i < read.program.maps.size(); i++)
     for (const NamedSlot& named : *slots) {
