@@ -92,7 +92,7 @@ XG_ASSERT_SIZE(xg_rule_shed, 32);
 #ifndef XG_GLSL
 /* What a worker counts of a queue, map `worker_counters`: XG_WORKER_REASONS (maps/counters.h). */
 #define XG_X(name, ...) u64 name;
-XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[3]; /* up to full cache lines */ };
+XG_RECORD(xg_worker_counters) { XG_WORKER_REASONS(XG_X) u64 reserved_end[2]; /* up to full cache lines */ };
 #undef XG_X
 XG_ASSERT_SIZE(xg_worker_counters, 320);
 #endif

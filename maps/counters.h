@@ -105,8 +105,8 @@
   X(fragments_unknown, packets, none, "of those dropped or passed: fragments of no known first one", "")     \
   X(parsed_again, packets, none, "judged once more, as the metadata in front of them were not their own",    \
     "")                                                                                                      \
-  X(error_edit, packets, error, "dropped: their outer headers, as the device has them, do not fit them",     \
-    "whose outer headers do not fit")                                                                        \
+  X(error_edit, packets, error, "dropped: what becomes of them, as the device has it, does not fit them",    \
+    "whose changes do not fit them")                                                                         \
   X(decapsulated, packets, none, "of those passed or sent: without the outer headers that they came in", "") \
   X(refused_answered, packets, none,                                                                         \
     "of those dropped by a pipeline: DNS queries, answered that there is no such domain", "")                \
@@ -124,7 +124,8 @@
   X(fragments_repeated, packets, drop,                                                                       \
     "dropped: fragments that brought nothing new, or came behind their datagram", "fragments seen before")   \
   X(rejected_answered, packets, none,                                                                        \
-    "of those dropped by a pipeline: rejected by a rule, which was told to their sender or receiver", "")
+    "of those dropped by a pipeline: rejected by a rule, which was told to their sender or receiver", "")    \
+  X(patched, packets, none, "of those passed or sent: as a program has changed them", "")
 
 /* Of map `queue_metrics` (maps/metrics.h): why the kernel lost packets behind the redirect, or on the way
  * out. X(name, unit, outcome, words, member of xg_queue_metrics). */

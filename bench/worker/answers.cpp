@@ -17,6 +17,7 @@ Answers::Answers(const AnswerOptions& options, StepClock& clock)
       edits_(results_.size()),
       adjusts_(results_.size()),
       alerts_(results_.size(), xg_alerts{1, {}, 0, {}}),
+      patches_(results_.size()),
       slots_(options.depth),
       order_(options.depth) {
   for (u32 i = 0; i < options.depth; i++) {
@@ -25,6 +26,7 @@ Answers::Answers(const AnswerOptions& options, StepClock& clock)
     slots_[i].edits = edits_.data() + std::size_t{i} * options.batch;
     slots_[i].adjusts = adjusts_.data() + std::size_t{i} * options.batch;
     slots_[i].alerts = alerts_.data() + std::size_t{i} * options.batch;
+    slots_[i].patches = patches_.data() + std::size_t{i} * options.batch;
     slots_[i].capacity = options.batch;
     slots_[i].index = i;
     free_.push_back(i);

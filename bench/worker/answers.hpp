@@ -90,6 +90,7 @@ class Answers final : public gpu::Queue {
   std::vector<xg_edit> edits_;
   std::vector<xg_adjust> adjusts_;
   std::vector<xg_alerts> alerts_;
+  std::vector<xg_patch> patches_;
   std::vector<gpu::Slot> slots_;
   std::vector<u32> free_, order_;
   std::minstd_rand random_;

@@ -93,7 +93,7 @@ bool repair(Made& m) {
   const auto length = static_cast<u32>(m.frame.size());
   parse_metadata(m.frame.data(), length, length, 0, keys, 0, 0, &metadata);
   const xg_descriptor whole{0, length, 0};
-  return complete_checksum(m.frame.data(), {&whole, 1}, metadata);
+  return static_cast<bool>(complete_checksum(m.frame.data(), {&whole, 1}, metadata));
 }
 
 // A right checksum makes the whole sum, pseudo-header included, all ones.
@@ -155,7 +155,9 @@ TEST(Checksum, OfSeveralBuffersIsThatOfTheWhole) {
     }
     xg_metadata metadata;
     parse_metadata(region.data(), packet[0].length, length, 0, keys, 0, 0, &metadata);
-    ASSERT_TRUE(complete_checksum(region.data(), packet, metadata)) << "round " << round;
+    const Completed completed = complete_checksum(region.data(), packet, metadata);
+    ASSERT_EQ(completed.field, made.field) << "round " << round;
+    ASSERT_EQ(completed.before, xg_load16(&made.frame[made.field])) << "round " << round;
     std::vector<u8> joined;
     for (const auto& buffer : packet)
       joined.insert(joined.end(), region.begin() + static_cast<long>(buffer.offset),

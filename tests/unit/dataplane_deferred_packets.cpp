@@ -72,6 +72,7 @@ class Deferred : public testing::Test {
     slot_.edits = edits_.data();
     slot_.adjusts = adjusts_.data();
     slot_.alerts = alerts_.data();
+    slot_.patches = patches_.data();
     batch_.slot = &slot_;
     batch_.ports.resize(kFrames);
     batch_.assembled.resize(4);
@@ -137,6 +138,7 @@ class Deferred : public testing::Test {
       std::memcpy(&number, region_.data() + batch.slot->descriptors[i].offset, sizeof(number));
       numbers.push_back(number);
       verdicts_[number] = batch.slot->results[i].verdict;
+      if (batch.slot->results[i].flags & XG_RES_PATCH) patched_[number] = batch.slot->patches[i];
       told_[number] = (batch.slot->results[i].flags & XG_RES_ALERTS) != 0 ? batch.slot->alerts[i].count : 0;
       for (u32 at = i;; at++) {
         give(batch.slot->descriptors[at].offset);
@@ -185,6 +187,7 @@ class Deferred : public testing::Test {
   std::array<xg_edit, kFrames> edits_{};
   std::array<xg_adjust, kFrames> adjusts_{};
   std::array<xg_alerts, kFrames> alerts_{};
+  std::array<xg_patch, kFrames> patches_{};
   gpu::Slot slot_{};
   Batch batch_;
   OrderLog order_{1, kFrames + 1, 0};
@@ -196,6 +199,7 @@ class Deferred : public testing::Test {
   std::vector<u32> free_;
   u32 next_ = 0, admitted_ = 0, sequence_ = 0, retired_ = 0;
   std::map<u32, u32> flow_of_, verdicts_, told_;
+  std::map<u32, xg_patch> patched_;
 };
 
 TEST_F(Deferred, WaitInTheirFlowsOrderAndNobodyElses) {
@@ -319,6 +323,32 @@ TEST_F(Deferred, ThatNobodyAnswersAnyMoreStayWhereTheyAre) {
   deferred_->abandon();
   EXPECT_FALSE(deferred_->any());
   EXPECT_EQ(admitted_, 3u) << "they are in batches, as whoever counts frames has it";
+}
+
+// The slot that a device has written it to is another batch's by then.
+TEST_F(Deferred, KeepWhatProgramsHaveLeftOfThem) {
+  const auto left = [](u32 number) {
+    xg_patch patch;
+    std::memset(&patch, 0x40 + static_cast<int>(number), sizeof(patch));
+    return patch;
+  };
+  closed_ = true;
+  begin();
+  for (const u32 flow : {7u, 8u, 7u, 9u}) {
+    const u32 at = add(flow, {kAlerts}, true, flow == 8 ? 3 : 1);
+    if (flow == 9) continue;
+    results_[at].flags |= XG_RES_PATCH;
+    patches_[at] = left(next_ - 1);
+  }
+  EXPECT_TRUE(retire().empty());
+  std::memset(static_cast<void*>(patches_.data()), 0xff, sizeof(patches_));
+  closed_ = false;
+  EXPECT_THAT(released_until(4), testing::UnorderedElementsAre(0, 1, 2, 3));
+  ASSERT_EQ(patched_.size(), 3u) << "all but the last one";
+  for (const auto& [number, patch] : patched_) {
+    const xg_patch should = left(number);
+    EXPECT_EQ(std::memcmp(&patch, &should, sizeof(patch)), 0) << number;
+  }
 }
 
 class DeferredFew : public Deferred, public testing::WithParamInterface<bool> {

@@ -261,5 +261,30 @@ TEST(ResultOfLater, HasNoPacketInside) {
   EXPECT_EQ(result_of_later({first, 1000}, &one.region[XG_FRAME_DATA]).result.verdict, XG_DROP);
 }
 
+// Nor can anybody say what a program makes of the rest of a datagram whose first part it has changed.
+TEST(ResultOfLater, IsNotThatOfAFirstOneThatAProgramHasChanged) {
+  const auto all = logs(1);
+  for (const u32 action : {XG_PASS, XG_TX, XG_REDIRECT}) {
+    Decided one;
+    xg_patch patches[16]{};
+    one.slot.patches = patches;
+    one.add(first(1), XG_VERDICT(action, 0u, 1u, 0u)).flags = XG_RES_PATCH;
+    one.add(later(1), XG_PASS);
+    EXPECT_TRUE(one.settle(all, 0, kNow));
+    EXPECT_EQ(one.results[0].flags, XG_RES_PATCH) << "it has its own";
+    EXPECT_EQ(one.results[1].verdict, XG_DROP);
+    EXPECT_EQ(one.results[1].flags, 0u);
+    Decided next;
+    next.add(later(1), XG_PASS);
+    EXPECT_TRUE(next.settle(all, 0, kNow + 1000));
+    EXPECT_EQ(next.results[0].verdict, XG_DROP);
+    EXPECT_EQ(next.counters.fragments_unknown, 0u);
+    Decision whole;
+    whole.result = one.results[0];
+    EXPECT_EQ(result_of_later(result_of_whole(whole), &next.region[XG_FRAME_DATA]).result.verdict, XG_DROP)
+        << "nor that of a datagram that was put together";
+  }
+}
+
 }  // namespace
 }  // namespace xdpgpu::dataplane

@@ -11,7 +11,6 @@
 #include <memory>
 #include <set>
 
-#include "bench/worker/rings.hpp"
 #include "tests/unit/dataplane_routing_packets.hpp"
 #include "userspace/dataplane/checksum.hpp"
 #include "userspace/dataplane/dns_answer.hpp"
@@ -26,36 +25,10 @@ namespace {
 constexpr u32 kPorts = 4;  // 0 and 1 are the worker's, 2 another one's, 3 nobody's
 constexpr u32 kOwn = 2, kOther = 2;
 constexpr u32 kRings = 4;  // each port's own, then each port's pair
-constexpr u32 kChunks = 2048, kFrames = 640, kCapacity = 400;
+constexpr u32 kFrames = 640, kCapacity = 400;
 constexpr u32 kEntries = 4096;
 constexpr u32 kCopies = 64;  // at most, more than are answered at once
 constexpr u64 kNow = 1'000'000'000;
-
-struct Region {
-  Region() : bytes(std::size_t{kChunks} * XG_CHUNK_SIZE + 64) {}
-  u8* base() { return bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64); }
-  std::vector<u8> bytes;
-};
-
-// One ring, and the kernel behind it.
-struct Wire {
-  explicit Wire(u32 size) : tx(size), completion(size), room(size) {}
-  bench::MemoryRing<xdp_desc> tx;
-  bench::MemoryRing<u64> completion;
-  // By the model.
-  u32 room;
-  std::deque<xdp_desc> expected;  // what stands in the ring
-  std::vector<FrameId> sent;      // and is not completed
-};
-
-struct Received {
-  Buffers packet;
-  xg_result result;
-  xg_edit edit;
-  xg_adjust adjust;
-  bool fits;  // it says what is
-  u32 port;
-};
 
 class Routing : public testing::TestWithParam<Settings> {
  protected:
@@ -93,10 +66,12 @@ class Routing : public testing::TestWithParam<Settings> {
     results_.resize(kCapacity);
     edits_.resize(kCapacity);
     adjusts_.resize(kCapacity);
+    patches_.resize(kCapacity);
     slot_.descriptors = descriptors_.data();
     slot_.results = results_.data();
     slot_.edits = edits_.data();
     slot_.adjusts = adjusts_.data();
+    slot_.patches = patches_.data();
     slot_.capacity = kCapacity;
     batch_.slot = &slot_;
     batch_.generation = kGeneration;
@@ -166,6 +141,8 @@ class Routing : public testing::TestWithParam<Settings> {
       edits_[batch_.count] = any.edit;
       adjusts_[batch_.count] = any.adjust;
       fits_[batch_.count] = any.fits;
+      if (any.result.flags & XG_RES_PATCH)
+        patches_[batch_.count] = packets_.any_patch(region_.base() + at, readable, fits_[batch_.count]);
       batch_.add(at, readable, static_cast<u8>(port),
                  *reinterpret_cast<const xg_metadata*>(region_.base() + at - XG_METADATA_SIZE));
       // Nobody has read its metadata, which the device may find to be another packet's.
@@ -197,7 +174,7 @@ class Routing : public testing::TestWithParam<Settings> {
         ++model_[batch_.ports[i]].error_device;
         model_give_up(packet);
       } else {
-        model_packet({packet, results_[i], edits_[i], adjusts_[i], fits_[i], batch_.ports[i]});
+        model_packet({packet, results_[i], edits_[i], adjusts_[i], patches_[i], fits_[i], batch_.ports[i]});
       }
       i += static_cast<u32>(packet.size()) - 1;
     }
@@ -315,7 +292,7 @@ class Routing : public testing::TestWithParam<Settings> {
         xg_result pass{};
         pass.verdict = XG_PASS;
         const u64 before = c.passed;
-        model_packet({r.packet, pass, {}, {}, true, r.port});
+        model_packet({r.packet, pass, {}, {}, r.patch, true, r.port});
         c.would_drop += c.passed - before;
         return;
       }
@@ -361,13 +338,14 @@ class Routing : public testing::TestWithParam<Settings> {
       ++(there ? c.error_too_long : c.error_target);
       return model_give_up(r.packet);
     }
+    if (r.result.flags & XG_RES_PATCH) return model_patched(r, to);
     const bool adjusts = r.result.flags & XG_RES_ADJUST;
     const bool outer = adjusts && r.adjust.pushed, inner = adjusts && !outer;
     if (outer && r.adjust.outer != kRewrite) {
       ++c.error_generation;
       return model_give_up(r.packet);
     }
-    if ((adjusts && !r.fits) || r.result.flags & XG_RES_PATCH) {
+    if (adjusts && !r.fits) {
       ++c.error_edit;
       return model_give_up(r.packet);
     }
@@ -405,17 +383,44 @@ class Routing : public testing::TestWithParam<Settings> {
                      xg_hash_keys_from(1, 2), 0, 1, &of_inner);
       if (repairs && complete_checksum(model_base(), packet, of_inner)) ++c.checksums_repaired;
     }
-    if (!model_send(to, packet, static_cast<u8>(1 + r.port * 8 + action))) {
-      ++(to ? c.error_ring_full : c.error_hand_over);
-      return model_give_up(r.packet);
-    }
+    if (!model_leave(r, to, packet)) return;
     if (outer) ++c.encapsulated;
     if (inner) ++c.decapsulated;
     model_give_up(cut);
     decapsulated_ += inner;
     refitted_ += !cut.empty();
+  }
+  // Whether there was room.
+  bool model_leave(const Received& r, Wire* to, const std::vector<xg_descriptor>& packet) {
+    xg_worker_counters& c = model_[r.port];
+    const u32 action = XG_VERDICT_ACTION(r.result.verdict);
+    if (!model_send(to, packet, static_cast<u8>(1 + r.port * 8 + action))) {
+      ++(to ? c.error_ring_full : c.error_hand_over);
+      model_give_up(r.packet);
+      return false;
+    }
     if (action == XG_PASS) passed_ = true;
     ++(action == XG_PASS ? c.passed : action == XG_TX ? c.transmitted : c.redirected);
+    return true;
+  }
+  void model_patched(const Received& r, Wire* to) {
+    xg_worker_counters& c = model_[r.port];
+    if (r.result.flags & (XG_RES_EDIT | XG_RES_SWAP_MACS | XG_RES_ADJUST) || r.packet.size() != 1 ||
+        !r.fits) {
+      ++c.error_edit;
+      return model_give_up(r.packet);
+    }
+    const xg_descriptor came = r.packet.front();
+    u8* const frame = model_base() + came.offset;
+    const std::vector<u8> before(frame, frame + came.length);
+    Completed completed;
+    if (queues_[r.port]->traits.repair_checksums)
+      completed = complete_checksum(model_base(), r.packet, model_metadata(r.packet));
+    if (completed) ++c.checksums_repaired;
+    const std::vector<u8> packet = patched(before, frame, completed.field, r.patch);
+    const u64 begin = came.offset + r.patch.begin - XG_PATCH_BEFORE;
+    std::copy(packet.begin(), packet.end(), model_base() + begin);
+    if (model_leave(r, to, {{begin, static_cast<u32>(packet.size()), 0}})) ++c.patched;
   }
 
   void model_lost(FrameId frame) {
@@ -576,6 +581,7 @@ class Routing : public testing::TestWithParam<Settings> {
   std::vector<xg_result> results_;
   std::vector<xg_edit> edits_;
   std::vector<xg_adjust> adjusts_;
+  std::vector<xg_patch> patches_;
   std::array<bool, kCapacity> fits_{};
   gpu::Slot slot_{};
   Batch batch_;
@@ -642,6 +648,7 @@ TEST_P(Routing, EveryPacketsFateIsTheModels) {
     EXPECT_GT(decapsulated_, 50u);
     EXPECT_GT(refitted_, 3u);
     EXPECT_GT(model_[0].error_edit, 20u);
+    EXPECT_GT(model_[0].patched, 50u);
     EXPECT_GT(model_[0].rejected_answered, 20u);
     EXPECT_GT(rejected_both_, 10u);
   }

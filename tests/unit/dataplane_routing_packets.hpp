@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/unit/dataplane_routing_packets.hpp: what is retired in dataplane_routing.cpp: datagrams of all kinds,
-// and any answers to them, of which some do not fit.
+// and any answers to them, of which some do not fit; and where they stand and go.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <ostream>
+#include <vector>
 
+#include "bench/worker/rings.hpp"
 #include "maps/encapsulation.h"
 #include "maps/flow.h"
+#include "tests/unit/dataplane_patches.hpp"
 #include "tests/unit/dataplane_random.hpp"
+#include "userspace/dataplane/buffers.hpp"
 #include "userspace/dataplane/checksum.hpp"
+#include "userspace/dataplane/frame_region.hpp"
 #include "userspace/dataplane/metadata.hpp"
 
 namespace xdpgpu::dataplane {
 
-inline constexpr u32 kGeneration = 7, kRewrite = 5;
+inline constexpr u32 kGeneration = 7, kRewrite = 5, kChunks = 2048;
 
 struct Settings {
   u32 seed = 0;
@@ -136,8 +142,10 @@ class RoutedPackets {
                 .ether_type = 0x0800,
                 .longest = 0};
       fits = !spoil(adjust);
-    } else if (below(64) == 0) {
+    } else if (below(8) == 0) {
       result.flags |= XG_RES_PATCH;
+      if (below(4)) result.flags &= ~(XG_RES_EDIT | XG_RES_SWAP_MACS);
+      if (below(8) == 0) result.flags |= XG_RES_ADJUST;
     }
     if (action == XG_DROP && below(16) == 0 && first_length >= 60) {
       result.flags |= XG_RES_TOO_LONG;
@@ -148,6 +156,15 @@ class RoutedPackets {
       result.flags |= XG_RES_REJECT_SENDER * (1 + below(3));
     }
     return any;
+  }
+
+  // What a program may have left of a packet, its first `readable` bytes at `frame`. fits: whether it says
+  // what is.
+  xg_patch any_patch(const u8* frame, u32 readable, bool& fits) {
+    xg_patch patch = dataplane::any_patch(random_, frame, readable);
+    fits = below(4) != 0;
+    if (!fits) tell(static_cast<Lie>(below(static_cast<u32>(Lie::all))), patch, readable);
+    return patch;
   }
 
   u32 flows() const { return flows_; }
@@ -182,6 +199,33 @@ class RoutedPackets {
   Random& random_;
   const Settings& settings_;
   u32 flows_ = 0;
+};
+
+struct Region {
+  Region() : bytes(std::size_t{kChunks} * XG_CHUNK_SIZE + 64) {}
+  u8* base() { return bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64); }
+  std::vector<u8> bytes;
+};
+
+// One ring, and the kernel behind it.
+struct Wire {
+  explicit Wire(u32 size) : tx(size), completion(size), room(size) {}
+  bench::MemoryRing<xdp_desc> tx;
+  bench::MemoryRing<u64> completion;
+  // By the model.
+  u32 room;
+  std::deque<xdp_desc> expected;  // what stands in the ring
+  std::vector<FrameId> sent;      // and is not completed
+};
+
+struct Received {
+  Buffers packet;
+  xg_result result;
+  xg_edit edit;
+  xg_adjust adjust;
+  const xg_patch& patch;
+  bool fits;  // it says what is
+  u32 port;
 };
 
 }  // namespace xdpgpu::dataplane

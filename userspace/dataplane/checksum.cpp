@@ -46,12 +46,14 @@ u16 ones_sum(const u8* data, u32 bytes) noexcept {
   return fold(sum);
 }
 
-bool complete_checksum(u8* region, Buffers packet, const xg_metadata& metadata) noexcept {
+Completed complete_checksum(u8* region, Buffers packet, const xg_metadata& metadata) noexcept {
   u8* const frame = region + packet.front().offset;
   const xg_partial partial = xg_partial_checksum(frame, packet.front().length, &metadata);
-  if (!partial.field || metadata.l4_offset + partial.l4_bytes > bytes_of(packet)) return false;
+  if (!partial.field || metadata.l4_offset + partial.l4_bytes > bytes_of(packet)) return {};
   const u32 field = partial.field;
 
+  Completed completed{field, 0};
+  std::memcpy(&completed.before, frame + field, sizeof(completed.before));
   const u16 zero = 0;
   std::memcpy(frame + field, &zero, sizeof(zero));
   u64 sum = partial.pseudo;
@@ -69,7 +71,7 @@ bool complete_checksum(u8* region, Buffers packet, const xg_metadata& metadata) 
   // UDP says 0 for "none"; the sum 0 is sent as its other name.
   if (!(metadata.flags & XG_PKT_TCP) && checksum == 0) checksum = 0xffff;
   std::memcpy(frame + field, &checksum, sizeof(checksum));
-  return true;
+  return completed;
 }
 
 }  // namespace xdpgpu::dataplane

@@ -122,6 +122,7 @@ class DeferredPackets {
     AlertRules::Pipeline pipeline;  // whose rules hold for it; without any, none are known
     xg_alerts hold{};
     Decision decision;
+    xg_patch patch;  // where the decision names it
     u32 flow_hash = 0;
     u32 frames = 0;
     u8 descriptors_count = 0, fragments_count = 0;
@@ -192,6 +193,7 @@ class DeferredPackets {
   std::vector<xg_edit> edits_;
   std::vector<xg_adjust> adjusts_;
   std::vector<xg_alerts> alerts_;
+  std::vector<xg_patch> patches_;
   std::array<u64, kReleasedAtOnce> first_offsets_{};
   u32 released_ = 0, released_frames_ = 0;
 

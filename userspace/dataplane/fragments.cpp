@@ -51,6 +51,7 @@ FirstResult first_result(const Decision& decision, const u8* frame) noexcept {
 FirstResult result_of_whole(const Decision& decision) noexcept { return {decision, ~u32{0}}; }
 
 Decision result_of_later(const FirstResult& first, const u8* frame) noexcept {
+  if (first.result.flags & XG_RES_PATCH) return only(XG_DROP);
   Decision later = first;
   later.result.flags &= XG_RES_EDIT | XG_RES_ADJUST | XG_RES_SWAP_MACS;
   later.result.cache_ttl_ms = 0;

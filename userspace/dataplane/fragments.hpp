@@ -19,7 +19,7 @@
 
 namespace xdpgpu::dataplane {
 
-// What a device says of a packet.
+// What a device says of a packet, but for its xg_patch: no other packet gets that.
 struct Decision {
   xg_result result{};
   xg_edit edit{};
@@ -39,8 +39,9 @@ FirstResult first_result(const Decision& decision, const u8* frame) noexcept;
 FirstResult result_of_whole(const Decision& decision) noexcept;
 // The result of a later fragment that stands at `frame`, its metadata in front of it: its first one's, with
 // the TTL and checksum of its own header. It drops what has no hop left, what would be longer inside of outer
-// headers than the first one, and what has no packet of its own inside; it passes what no router sends on
-// (maps/router.h) to the host's stack. Never cached.
+// headers than the first one, what has no packet of its own inside, and what belongs to a first one that a
+// program has changed (XG_RES_PATCH), as nobody can say what that makes of the rest; it passes what no router
+// sends on (maps/router.h) to the host's stack. Never cached.
 Decision result_of_later(const FirstResult& first, const u8* frame) noexcept;
 
 // Bounded per source and in time, as the kernel's table is (maps/fragments.h). One thread notes; any finds,

@@ -10,6 +10,7 @@
 #include "userspace/dataplane/checksum.hpp"
 #include "userspace/dataplane/encapsulation.hpp"
 #include "userspace/dataplane/fragments.hpp"
+#include "userspace/dataplane/patch.hpp"
 
 namespace xdpgpu::dataplane {
 namespace {
@@ -177,7 +178,7 @@ Routed Router::route(const Batch& batch, u64 now_ns) noexcept {
   published_ = device_publishes_ && !batch.slot->standby;
   const xg_descriptor* descriptors = batch.slot->descriptors;
   // A packet's is at its first descriptor.
-  const Judged judged{batch.slot->results, batch.slot->edits, batch.slot->adjusts};
+  const Judged judged{batch.slot->results, batch.slot->edits, batch.slot->adjusts, batch.slot->patches};
   const bool one_port = !batch.later && !batch.deferred && std::has_single_bit(batch.port_mask);
   for (u32 i = 0; i < batch.count;) {
     const u32 port = batch.ports[i];
@@ -223,7 +224,7 @@ void Router::route_assembled(const Batch& batch, const Assembled& datagram, u64 
   const FirstResult result = result_of_whole(decision_at(*batch.slot, datagram.at));
   for_each_fragment(datagram, [&](Buffers fragment) {
     const Decision own = result_of_later(result, region_ + fragment.front().offset);
-    decide(fragment, {&own.result, &own.edit, &own.adjust}, from, now_ns);
+    decide(fragment, {&own.result, &own.edit, &own.adjust, nullptr}, from, now_ns);
     from.later_unbatched += fragment.size() - 1;
   });
   ++from.later_unbatched;
@@ -235,7 +236,7 @@ void Router::route_assembled(const Batch& batch, const Assembled& datagram, u64 
 
 void Router::route_run(const Batch& batch, u32 first, u32 end, u32 port, u64 now_ns) noexcept {
   PortQueue& from = *queues_[port];
-  const Judged all{batch.slot->results, batch.slot->edits, batch.slot->adjusts};
+  const Judged all{batch.slot->results, batch.slot->edits, batch.slot->adjusts, batch.slot->patches};
   // A packet that is audited passes in place of being dropped.
   if (end - first < kFewPackets || batch.audit) {
     for (u32 i = first; i < end; ++i)
@@ -367,7 +368,7 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
       xg_result let_go{};
       let_go.verdict = XG_PASS;
       const u64 passed = counters.passed;
-      decide(packet, {&let_go, nullptr, nullptr}, from, now_ns);
+      decide(packet, {&let_go, nullptr, nullptr, nullptr}, from, now_ns);
       counters.would_drop += counters.passed - passed;
       return;
     }
@@ -392,6 +393,8 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
     give_up(packet);
     return;
   }
+  if (result.flags & XG_RES_PATCH) [[unlikely]]
+    return send_patched(to, packet, judged, from);
 
   u8* frame = region_ + packet.front().offset;
   // A copy: what was checked is what is done.
@@ -408,7 +411,7 @@ void Router::decide(Packet packet, const Judged& judged, PortQueue& from, u64 no
   }
   const bool fits = !adjusts || (outer ? fits_inside(region_, packet, adjust, *outer)
                                        : holds_inner(region_, packet, adjust));
-  if (!fits || result.flags & XG_RES_PATCH) {
+  if (!fits) {
     ++counters.error_edit;
     give_up(packet);
     return;
@@ -528,6 +531,39 @@ u32 Router::transmit_inner(const Target& to, Packet packet, const xg_adjust& adj
     if (complete_checksum(region_, inner, metadata)) ++from.counters->checksums_repaired;
   }
   return transmit(to, inner) ? left : 0;
+}
+
+// The kernel does not do the same with the flow's later packets: nothing is cached.
+void Router::send_patched(const Target& to, Buffers packet, const Judged& judged, PortQueue& from) noexcept {
+  constexpr u32 kOthers = XG_RES_EDIT | XG_RES_ADJUST | XG_RES_SWAP_MACS;
+  xg_worker_counters& counters = *from.counters;
+  const xg_result& result = *judged.results;
+  // A copy: what was checked is what is done.
+  xg_patch patch = *judged.patches;
+  if (result.flags & kOthers || !fits_patch(packet, patch)) {
+    ++counters.error_edit;
+    give_up(packet);
+    return;
+  }
+  u8* const frame = region_ + packet.front().offset;
+  if (from.traits.repair_checksums)
+    if (const Completed completed = complete_checksum(region_, packet, metadata_of(frame))) {
+      ++counters.checksums_repaired;
+      keep_checksum(patch, frame, completed);
+    }
+  if (patch.begin < XG_PATCH_BEFORE) cover();
+  const xg_descriptor patched = apply_patch(region_, packet.front(), patch);
+  const OneBuffer sent(&patched, 1);
+  if (!transmit(to, sent)) {
+    ++(to.over ? counters.error_hand_over : counters.error_ring_full);
+    give_up(packet);
+    return;
+  }
+  const u32 action = XG_VERDICT_ACTION(result.verdict);
+  ++counters.patched;
+  note_sent(sent, from.port, action);
+  routed_.passed |= action == XG_PASS;
+  ++count_of(counters, action);
 }
 
 void Router::cache(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept {

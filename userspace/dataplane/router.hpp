@@ -2,7 +2,8 @@
 //
 // userspace/dataplane/router.hpp: retirement: what a verdict does with its packet. DROP → free list,
 // TX → the same port's TX ring, REDIRECT → the target port's TX ring (that of this worker, or by way of the
-// worker that has it), PASS → the reinjection pair's. Here, and once, a packet is edited as the device says.
+// worker that has it), PASS → the reinjection pair's. Here, and once, a packet is edited as the device says,
+// or becomes what a program has left of it.
 // What is dropped may be answered: what the device would have encapsulated and is too long for that, a DNS
 // query that is refused, and what a rule rejects.
 #pragma once
@@ -84,8 +85,9 @@ class Router {
     const xg_result* results;
     const xg_edit* edits;
     const xg_adjust* adjusts;
+    const xg_patch* patches;
     Judged operator+(u32 packets) const noexcept {
-      return {results + packets, edits + packets, adjusts + packets};
+      return {results + packets, edits + packets, adjusts + packets, patches + packets};
     }
   };
   // What was sorted of a block, whose first descriptor these are, and what is said of it.
@@ -146,6 +148,8 @@ class Router {
   // Likewise, out of the outer headers that it came in; how many of its buffers are left, 0: it was not sent.
   template <class Packet>
   u32 transmit_inner(const Target& to, Packet packet, const xg_adjust& adjust, PortQueue& from) noexcept;
+  // Likewise, as a program has left it; whatever comes of it is counted.
+  void send_patched(const Target& to, Buffers packet, const Judged& judged, PortQueue& from) noexcept;
   void publish(Buffers packet, const xg_result& result, PortQueue& from, u64 now_ns) noexcept;
 
   u8* region_;
