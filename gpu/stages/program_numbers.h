@@ -162,7 +162,7 @@
 #define XG_PROGRAM_LATER_WORDS 18u
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_own {
   u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
-  u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_WIDE_LINE / 4u];
+  u64 lines[XG_PROGRAM_LINES * XG_PROGRAM_WIDE_LINE / 8u];
   u64 r[11];
   u64 saved[4u * XG_PROGRAM_FRAMES];
   u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
@@ -171,12 +171,15 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_o
   u32 later[XG_PROGRAM_LATER_WORDS];
 };
 #define XG_PROGRAM_OWN m.own
-#define XG_PROGRAM_OWN_WORD(line, word) \
-  m.own.lines[(line) * (XG_PROGRAM_WIDE_LINE / 4u) + XG_PROGRAM_MARGIN / 4u + (word)]
+/* Eight bytes of a line of the machine's. */
+#define XG_PROGRAM_OWN_PAIR(line, pair) \
+  m.own.lines[(line) * (XG_PROGRAM_WIDE_LINE / 8u) + XG_PROGRAM_MARGIN / 8u + (pair)]
 #define XG_PROGRAM_TURN() m.turns++
 #else
 #define XG_PROGRAM_OWN m
-#define XG_PROGRAM_OWN_WORD(line, word) m.lines[(line)*XG_PROGRAM_LINE_WORDS + (word)]
+#define XG_PROGRAM_OWN_PAIR(line, pair)                                \
+  (u64(m.lines[(line)*XG_PROGRAM_LINE_WORDS + (pair)*2u + 1u]) << 32 | \
+   u64(m.lines[(line)*XG_PROGRAM_LINE_WORDS + (pair)*2u]))
 #define XG_PROGRAM_TURN()
 #endif
 

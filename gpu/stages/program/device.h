@@ -116,13 +116,13 @@ XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT
 
 #if defined(XG_WITH_PROGRAMS) || defined(XG_PROGRAM_IN_BUFFER)
 
-/* A word of the machine's line `own`, which is the frame's line `line`: of the packet's bytes alone. */
-XG_FN u32 xg_program_left_word(XG_PROGRAM_MACHINE_READ, u32 own, u32 line, u32 word) {
-  const u32 place = line * XG_PATCH_LINE_BYTES + word * 4u;
-  u32 keeps = ~0u;
-  if (place < m.data) keeps = m.data - place < 4u ? ~0u << ((m.data - place) * 8u) : 0u;
-  if (place + 4u > m.end) keeps &= place < m.end ? ~0u >> ((place + 4u - m.end) * 8u) : 0u;
-  return XG_PROGRAM_OWN_WORD(own, word) & keeps;
+/* Eight bytes of the machine's line `own`, which is the frame's line `line`: of the packet's alone. */
+XG_FN u64 xg_program_left_pair(XG_PROGRAM_MACHINE_READ, u32 own, u32 line, u32 pair) {
+  const u32 place = line * XG_PATCH_LINE_BYTES + pair * 8u;
+  u64 keeps = ~u64(0);
+  if (place < m.data) keeps = m.data - place < 8u ? keeps << ((m.data - place) * 8u) : u64(0);
+  if (place + 8u > m.end) keeps &= place < m.end ? ~u64(0) >> ((place + 8u - m.end) * 8u) : u64(0);
+  return XG_PROGRAM_OWN_PAIR(own, pair) & keeps;
 }
 
 /* What the machine left of a packet of `bytes` that goes on, in the packet's xg_patch, where it changed it.
@@ -133,18 +133,19 @@ XG_SELDOM u32 xg_program_patch(xg_batch b, u32 number, u32 bytes, u32 outcome, X
   if (m.end - m.data > bytes && m.end > XG_PATCH_BEFORE + XG_FRAME_MAX) return XG_PROGRAM_TOO_LARGE;
   if (XG_IS_THERE(b.patches)) {
     xg_quads record = XG_AT(xg_quads, b.patches, u64(number) * u64(XG_PATCH_QUADS * 16u));
-    u32 which = 0u;
-    for (u32 quad = 0u; quad < m.lines_used * 4u; quad++) {
+    const u32 lines = m.lines_used == 0u ? 0u : m.line_numbers & (~0u >> (32u - m.lines_used * 8u));
+    for (u32 quad = 0u; quad <= m.lines_used * 4u; quad++) {
       XG_PROGRAM_TURN();
-      const u32 own = quad / 4u, word = quad % 4u * 4u;
-      const u32 line = (m.line_numbers >> (own * 8u)) & 0xffu;
-      which |= line << (own * 8u);
-      record.v[1u + quad] = XG_QUAD(xg_program_left_word(XG_PROGRAM_IT, own, line, word),
-                                    xg_program_left_word(XG_PROGRAM_IT, own, line, word + 1u),
-                                    xg_program_left_word(XG_PROGRAM_IT, own, line, word + 2u),
-                                    xg_program_left_word(XG_PROGRAM_IT, own, line, word + 3u));
+      xg_quad words = XG_QUAD(m.data | m.end << 16, m.last | m.lines_used << 16, lines, 0u);
+      if (quad != 0u) {
+        const u32 own = (quad - 1u) / 4u, pair = (quad - 1u) % 4u * 2u;
+        const u32 line = (lines >> (own * 8u)) & 0xffu;
+        const u64 first = xg_program_left_pair(XG_PROGRAM_IT, own, line, pair);
+        const u64 second = xg_program_left_pair(XG_PROGRAM_IT, own, line, pair + 1u);
+        words = XG_QUAD(xg_program_low(first), u32(first >> 32), xg_program_low(second), u32(second >> 32));
+      }
+      record.v[quad] = words;
     }
-    record.v[0] = XG_QUAD(m.data | m.end << 16, m.last | m.lines_used << 16, which, 0u);
   }
   if (outcome == XG_PROGRAM_PASSED) return XG_PROGRAM_CHANGED_PASSED;
   return outcome + (XG_PROGRAM_CHANGED_SENT - XG_PROGRAM_SENT);

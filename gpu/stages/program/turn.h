@@ -304,9 +304,7 @@ u64 xg_program_fetch(u32 which_machine, inout xg_program_access a) {
     value = xg_program_read(XG_PROGRAM_IT, a.from, bytes);
     if (a.waits) {
       XG_PROGRAM_TURN();
-      const u32 at = m.lines_used * (XG_PROGRAM_WIDE_LINE / 4u) + i * 2u;
-      m.own.lines[at] = xg_program_low(value);
-      m.own.lines[at + 1u] = u32(value >> 32);
+      m.own.lines[m.lines_used * (XG_PROGRAM_WIDE_LINE / 8u) + i] = value;
       a.from.at += 8u;
     }
   }
