@@ -65,7 +65,8 @@ struct ProgramOf {
   const std::shared_ptr<const programs::Program>& program;  // nullptr: not read
 };
 std::optional<ProgramOf> program_of(const StageSettings& stage);
-// The stage that runs a program, with what it is told nothing else of; nothing: this build has none.
+// The stage that runs a program, with an interface that it may redirect to, and what it is told nothing else
+// of; nothing: this build has none.
 std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program);
 
 // Whether what it is told hangs together; else why not, as half a sentence. Nothing is compiled.

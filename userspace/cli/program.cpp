@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linux/bpf.h>
+
+#include <algorithm>
 
 #include <cstdlib>
 #include <memory>
@@ -183,6 +186,11 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .verifier = {},
                      .code = {}};
   for (const auto& tail : program.tails) report.tails.push_back(tail.name);
+  if (std::ranges::any_of(needs.helpers, [](const auto& one) {
+        return one.number == BPF_FUNC_redirect || one.number == BPF_FUNC_redirect_map;
+      }))
+    report.notes.emplace_back(
+        "it redirects packets: a policy's stage says which number is which interface (\"interfaces\")");
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);

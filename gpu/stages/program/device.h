@@ -78,22 +78,6 @@ XG_FN u32 xg_program_outcome_of(u32 fault, u32 action) {
   return action == XG_REDIRECT ? XG_PROGRAM_NOWHERE_TO_GO : XG_PROGRAM_ENDED + 1u;
 }
 
-/* The number that the program knows the interface by which the packet came; 0: none. */
-XG_FN u32 xg_program_ingress(xg_batch b, u32 body, xg_view p) {
-  const u32 list = b.image.v[body + XG_PROGRAM_BODY_INTERFACES], port = xg_metadata32(p, 7u) >> 24;
-  for (u32 i = 0u; i < b.image.v[list]; i++)
-    if (b.image.v[list + 2u + i * 2u] == port) return b.image.v[list + 1u + i * 2u];
-  return 0u;
-}
-/* What comes of a redirect to the interface of that number, with these flags. */
-XG_FN u32 xg_program_redirected(xg_batch b, u32 body, u32 ifindex, u32 flags) {
-  const u32 list = b.image.v[body + XG_PROGRAM_BODY_INTERFACES];
-  for (u32 i = 0u; i < b.image.v[list] && flags == 0u; i++)
-    if (b.image.v[list + 1u + i * 2u] == ifindex)
-      return XG_PROGRAM_FORWARDED | b.image.v[list + 2u + i * 2u] << XG_PROGRAM_OUTCOME_BITS;
-  return XG_PROGRAM_NOWHERE_TO_GO;
-}
-
 /* Returns an action word. `word`: outcome and port. */
 XG_FN u32 xg_program_action(u32 word, XG_INOUT(xg_result) r) {
   const u32 outcome = XG_PROGRAM_OUTCOME(word);
@@ -115,6 +99,26 @@ XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_INOUT
 #endif
 
 #if defined(XG_WITH_PROGRAMS) || defined(XG_PROGRAM_IN_BUFFER)
+
+/* The number that the program knows the interface by which the packet came; 0: none. */
+XG_FN u32 xg_program_ingress(xg_batch b, u32 body, xg_view p) {
+  const u32 list = b.image.v[body + XG_PROGRAM_BODY_INTERFACES], port = xg_metadata32(p, 7u) >> 24;
+  for (u32 i = 0u; i < b.image.v[list]; i++) {
+    XG_PROGRAM_TURN();
+    if (b.image.v[list + 2u + i * 2u] == port) return b.image.v[list + 1u + i * 2u];
+  }
+  return 0u;
+}
+/* What comes of a redirect to the interface of that number, with these flags. */
+XG_FN u32 xg_program_redirected(xg_batch b, u32 body, u32 ifindex, u32 flags) {
+  const u32 list = b.image.v[body + XG_PROGRAM_BODY_INTERFACES];
+  for (u32 i = 0u; i < b.image.v[list] && flags == 0u; i++) {
+    XG_PROGRAM_TURN();
+    if (b.image.v[list + 1u + i * 2u] == ifindex)
+      return XG_PROGRAM_FORWARDED | b.image.v[list + 2u + i * 2u] << XG_PROGRAM_OUTCOME_BITS;
+  }
+  return XG_PROGRAM_NOWHERE_TO_GO;
+}
 
 /* Eight bytes of the machine's line `own`, which is the frame's line `line`: of the packet's alone. */
 XG_FN u64 xg_program_left_pair(XG_PROGRAM_MACHINE_READ, u32 own, u32 line, u32 pair) {
