@@ -3,23 +3,27 @@
 
 asm(R"(
   .section .rodata
-  .global xdpgpu_udp_ports_object, xdpgpu_balancer_object, xdpgpu_refused_object, xdpgpu_objects_end
+  .global xdpgpu_udp_ports_object, xdpgpu_balancer_object, xdpgpu_ports_object, xdpgpu_refused_object
+  .global xdpgpu_objects_end
 xdpgpu_udp_ports_object:
   .incbin ")" XDPGPU_UDP_PORTS R"("
 xdpgpu_balancer_object:
   .incbin ")" XDPGPU_BALANCER R"("
+xdpgpu_ports_object:
+  .incbin ")" XDPGPU_PORTS R"("
 xdpgpu_refused_object:
   .incbin ")" XDPGPU_REFUSED R"("
 xdpgpu_objects_end:
   .text
 )");
-extern "C" const char xdpgpu_udp_ports_object[], xdpgpu_balancer_object[], xdpgpu_refused_object[],
-    xdpgpu_objects_end[];
+extern "C" const char xdpgpu_udp_ports_object[], xdpgpu_balancer_object[], xdpgpu_ports_object[],
+    xdpgpu_refused_object[], xdpgpu_objects_end[];
 
 namespace xdpgpu::tests {
 
 std::string udp_ports_object() { return {xdpgpu_udp_ports_object, xdpgpu_balancer_object}; }
-std::string balancer_object() { return {xdpgpu_balancer_object, xdpgpu_refused_object}; }
+std::string balancer_object() { return {xdpgpu_balancer_object, xdpgpu_ports_object}; }
+std::string ports_object() { return {xdpgpu_ports_object, xdpgpu_refused_object}; }
 std::string refused_object() { return {xdpgpu_refused_object, xdpgpu_objects_end}; }
 
 }  // namespace xdpgpu::tests

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // `program` on the wire: an XDP program of a policy's, which the kernel verifies and never runs, drops UDP to
-// the ports that its map has. Objects and files that are edited hold from `policy apply` on; what is wrong
-// with them, or is refused by the kernel, leaves the policy as it was.
+// the ports that its map has; others change packets and send them elsewhere. Objects and files that are
+// edited hold from `policy apply` on; what is wrong with them, or is refused by the kernel, leaves the policy
+// as it was.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "tests/netns/on_the_wire.hpp"
 #include "tests/stages/program_object.hpp"
@@ -162,6 +165,172 @@ TEST_P(ProgramOnTheWire, SighupReadsTheObjectAgain) {
       << attached_->process().err();
   EXPECT_TRUE(passes(5001));
   EXPECT_FALSE(passes(5003));
+}
+
+// As a file of first contents has them.
+std::string bytes_of(const Frame& bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) text += fmt::format("{}{}", text.empty() ? "" : ", ", byte);
+  return "[" + text + "]";
+}
+Frame joined(std::initializer_list<Frame> parts) {
+  Frame all;
+  for (const Frame& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+Frame host_order(std::initializer_list<std::uint8_t> numbers) {
+  Frame all;
+  for (const std::uint8_t number : numbers) all.insert(all.end(), {number, 0, 0, 0});
+  return all;
+}
+
+// The load balancer of config/examples/balancer, whose servers are behind left.
+class BalancerOnTheWire : public OnTheWire {
+ protected:
+  static constexpr const char* kService = "203.0.113.80";
+  static constexpr std::uint16_t kPort = 7000;
+  static inline const Frame kAddress{203, 0, 113, 80}, kServer{198, 51, 100, 21};
+
+  std::string text() const {
+    return inspect_udp(
+        kPort, fmt::format(R"({{"stage": "program", "object": "{}", "maps": {{
+                   "services": {{"file": "{}"}}, "ring": {{"file": "{}"}}, "servers": {{"file": "{}"}},
+                   "way": {{"file": "{}"}}}}}})",
+                           object_.path(), services_.path(), ring_.path(), servers_.path(), way_->path()));
+  }
+  void attach_balancer() {
+    const Mac mac = left_port().mac();
+    const Frame gateway(mac.begin(), mac.end());
+    way_.emplace(fmt::format(R"([{{"key": 0, "value": {}}}])",
+                             bytes_of(joined({gateway, Frame(2), kAddress, Frame(12), Frame(16)}))));
+    left_port().add_route(fmt::format("{}/32", kService), "10.9.0.1");
+    attach(text());
+  }
+  // What a server takes out of the packet: the frame that it would have been.
+  Frame inside(const Frame& outer) const {
+    EXPECT_EQ(outer.at(23), 4) << "IP in IP";
+    EXPECT_EQ(Frame(outer.begin() + 26, outer.begin() + 30), kAddress);
+    EXPECT_EQ(Frame(outer.begin() + 30, outer.begin() + 34), kServer);
+    EXPECT_EQ(outer.at(16) * 256u + outer.at(17), outer.size() - 14);
+    Frame frame(outer.begin(), outer.begin() + 14);
+    frame.insert(frame.end(), outer.begin() + 34, outer.end());
+    return frame;
+  }
+  std::vector<Captured> sent_inside(Sniffer& sniffer, std::size_t count) const {
+    return sniffer.take(count, 10s, [](const Captured& one) {
+      return one.frame.size() > 34 && one.frame[12] == 8 && one.frame[13] == 0 && one.frame[23] == 4;
+    });
+  }
+
+  const TemporaryFile object_{tests::balancer_object(), ".o"};
+  const TemporaryFile services_{
+      fmt::format(R"([{{"key": {}, "value": {}}}])",
+                  bytes_of(joined({kAddress, Frame(12), Frame{kPort >> 8, kPort & 255, 17, 4}})),
+                  bytes_of(host_order({0, 2, 0})))};
+  const TemporaryFile ring_{R"([{"key": 0, "value": 1}, {"key": 1, "value": 1}])"};
+  const TemporaryFile servers_{
+      fmt::format(R"([{{"key": 1, "value": {}}}])", bytes_of(joined({kServer, Frame(12)})))};
+  std::optional<TemporaryFile> way_;
+};
+INSTANTIATE_TEST_SUITE_P(Netns, BalancerOnTheWire, kNativeAndGeneric, config_name);
+
+TEST_P(BalancerOnTheWire, SendsPacketsInsideOfOthers) {
+  attach_balancer();
+  Sniffer sniffer(left_port());
+  std::vector<Frame> frames;
+  for (std::uint16_t flow = 0; flow < 40; ++flow) {
+    PacketSpec spec =
+        from_left(static_cast<std::uint16_t>(2'000 + flow), kPort, std::string(flow * 30u, 'x'));
+    spec.dst_ip = kService;
+    frames.push_back(build(spec));
+  }
+  Sender(left_port()).send(frames);
+  std::vector<Frame> came;
+  for (const Captured& one : sent_inside(sniffer, frames.size())) came.push_back(inside(one.frame));
+  for (Frame& frame : frames) {
+    std::copy_n(frame.begin(), 6, frame.begin() + 6);
+    const Mac to = left_port().mac();
+    std::copy(to.begin(), to.end(), frame.begin());
+  }
+  std::sort(frames.begin(), frames.end());
+  std::sort(came.begin(), came.end());
+  EXPECT_EQ(came, frames);
+  EXPECT_EQ(attached_->pins().worker("patched"), frames.size());
+  expect_conserved(attached_->pins());
+}
+
+// A local stack leaves checksums to the device: a veth has none that would complete them.
+TEST_P(BalancerOnTheWire, CompletesChecksumsOfWhatIsInside) {
+  attach_balancer();
+  Sniffer sniffer(left_port());
+  const UdpSocket client(*left_, "10.9.0.2", 0);
+  client.send_to(kService, kPort, "is it whole?");
+  const auto came = sent_inside(sniffer, 1);
+  ASSERT_EQ(came.size(), 1u) << attached_->pins().summary();
+  const auto packet = parse(inside(came[0].frame));
+  ASSERT_TRUE(packet);
+  EXPECT_TRUE(packet->checksums_right);
+  EXPECT_EQ(packet->payload, "is it whole?");
+}
+
+// To the interface that the second MAC address's last byte is the number of in a devmap; what is not there
+// passes; and all are changed.
+class RedirectOnTheWire : public OnTheWire {
+ protected:
+  std::string text(const std::string& interfaces) const {
+    return inspect_udp(7000, fmt::format(R"({{"stage": "program", "object": "{}",
+                                              "maps": {{"ports": {{"file": "{}"}}}}, "interfaces": [{}]}})",
+                                         object_.path(), ports_.path(), interfaces));
+  }
+  Frame from(std::uint8_t number) const {
+    PacketSpec spec = from_left(1000, 7000, fmt::format("from {}", number));
+    spec.src = {2, 0, 0, 0, 0, number};
+    return build(spec);
+  }
+
+  const TemporaryFile object_{tests::ports_object(), ".o"};
+  const TemporaryFile ports_{
+      R"([{"key": 2, "value": 70}, {"key": 3, "value": 71}, {"key": 4, "value": 72}])"};
+};
+INSTANTIATE_TEST_SUITE_P(Netns, RedirectOnTheWire, kNativeAndGeneric, config_name);
+
+TEST_P(RedirectOnTheWire, SendsToTheInterfacesThatItsPolicyNumbers) {
+  attach_both(
+      text(fmt::format(R"({{"interface": "{}", "ifindex": 70}}, {{"interface": "{}", "ifindex": 71}})",
+                       host_second().ifname(), host_port().ifname())));
+  Sniffer left(left_port()), right(right_port());
+  const auto one_at = [&](Sniffer& sniffer, std::uint8_t number) {
+    Sender(left_port()).send(from(number));
+    const auto came = sniffer.take(1, 10s, with_payload(fmt::format("from {}", number)));
+    ASSERT_EQ(came.size(), 1u) << attached_->pins().summary();
+    Frame expected = from(number);
+    expected[5] = number;
+    EXPECT_EQ(came[0].frame, expected);
+  };
+  ASSERT_NO_FATAL_FAILURE(one_at(right, 2));
+  ASSERT_NO_FATAL_FAILURE(one_at(left, 3));
+  const auto before = attached_->pins().worker("dropped");
+  Sender(left_port()).send(from(4));
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") == before + 1; }, 10s))
+      << "72 is nobody's";
+  // The action for what a devmap does not have.
+  Sender(left_port()).send(from(5));
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("passed") != 0; }, 10s));
+  EXPECT_EQ(attached_->pins().worker("patched"), 3u);
+  expect_conserved(attached_->pins());
+}
+
+TEST_P(RedirectOnTheWire, WithoutNumbersOrWithOneTwiceItIsRefused) {
+  const TemporaryFile none(text("")),
+      twice(
+          text(fmt::format(R"({{"interface": "{0}", "ifindex": 70}}, {{"interface": "{0}", "ifindex": 70}})",
+                           host_port().ifname())));
+  const Outcome without = product(*host_, {"policy", "check", none.path()});
+  EXPECT_EQ(without.status, 2);
+  EXPECT_NE(without.err.find("give \"interfaces\""), std::string::npos) << without.err;
+  const Outcome doubled = product(*host_, {"policy", "check", twice.path()});
+  EXPECT_EQ(doubled.status, 2);
+  EXPECT_NE(doubled.err.find("two of its interfaces have the number 70"), std::string::npos) << doubled.err;
 }
 
 }  // namespace
