@@ -233,5 +233,59 @@ TEST_F(CliReplay, ACaptureOfTwoLinkTypesIsNotDamaged) {
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
+TEST_F(CliReplay, NamesWhatProgramsChange) {
+  const std::string policy = R"({"version": 1, "rules": [{"action": {"inspect": "p"}}],
+      "pipelines": {"p": [{"stage": "program", "object": ")" XDPGPU_OBJECTS R"(/changes.bpf.o"}]}})";
+  std::vector<Captured> packets;
+  for (const unsigned to : {53u, 54u, 55u, 56u}) packets.push_back({ethernet(ipv4(17, udp(1000, to)))});
+  const auto lines = replay(pcap(packets), policy);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0].at("verdict"), "tx");
+  EXPECT_EQ(lines[0].at("length"), 142u);
+  EXPECT_EQ(lines[0].at("changed_length"), 162u);
+  EXPECT_THAT(lines[0].at("why").get<std::string>(), HasSubstr("stage 1 (program), changed"));
+  EXPECT_EQ(lines[1].at("verdict"), "pass");
+  EXPECT_EQ(lines[1].at("changed_length"), 60u);
+  EXPECT_EQ(lines[2].at("verdict"), "drop");
+  EXPECT_FALSE(lines[2].contains("changed_length")) << "nobody gets it";
+  EXPECT_EQ(lines[3].at("verdict"), "pass");
+  EXPECT_FALSE(lines[3].contains("changed_length"));
+  EXPECT_THAT(lines[3].at("why").get<std::string>(), Not(HasSubstr("changed")));
+  const auto text = run({"replay", file("packets.pcap", pcap(packets)), "--policy",
+                         file("policy.json", policy), "--device", "cpu", "-v"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr(" 142 bytes  tx "));
+  EXPECT_THAT(text.out, HasSubstr("\n              changed to 162 bytes\n"));
+  EXPECT_THAT(text.out, HasSubstr("\n              changed to 60 bytes\n"));
+}
+
+// What the program makes of a later fragment by itself is nothing: it gets what its first one gets.
+TEST_F(CliReplay, LaterFragmentsAreNotChanged) {
+  const std::string policy =
+      R"({"version": 1, "fragments": "track", "rules": [{"action": {"inspect": "p"}}],
+      "pipelines": {"p": [{"stage": "program", "object": ")" XDPGPU_OBJECTS R"(/changes.bpf.o"}]}})";
+  const auto fragment = [](char id, char flags, char offset, const std::string& payload) {
+    std::string frame = ethernet(ipv4(17, payload));
+    frame[14 + 5] = id;
+    frame[14 + 6] = flags, frame[14 + 7] = offset;
+    return frame;
+  };
+  std::vector<Captured> packets;
+  for (const unsigned to : {53u, 56u}) {
+    const auto id = static_cast<char>(to);
+    packets.push_back({fragment(id, '\x20', 0, udp(1000, to, 104))});
+    // Where the first one's port is.
+    packets.push_back({fragment(id, 0, 14, udp(1000, 54))});
+  }
+  const auto lines = replay(pcap(packets), policy, {"--no-kernel"});
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0].at("verdict"), "tx");
+  EXPECT_TRUE(lines[0].contains("changed_length"));
+  EXPECT_EQ(lines[1].at("verdict"), "drop") << lines[1];
+  EXPECT_EQ(lines[2].at("verdict"), "pass");
+  EXPECT_EQ(lines[3].at("verdict"), "pass") << lines[3];
+  for (const std::size_t i : {1u, 2u, 3u}) EXPECT_FALSE(lines[i].contains("changed_length")) << lines[i];
+}
+
 }  // namespace
 }  // namespace xdpgpu::test

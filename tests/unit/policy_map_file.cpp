@@ -37,7 +37,11 @@ Outcome read(const Map& map, std::string_view text) {
   const Place place{&kNode};
   Report report("\"m.json\"", "policy.json");
   Outcome outcome;
-  outcome.entries = read_map_file(report, text, "m.json", place, map);
+  gpu::programs::Program program{.name = "test", .instructions = {}, .maps = {map}, .license = "GPL"};
+  std::vector<gpu::ProgramMapContents> contents;
+  read_map_file(report, text, "m.json", place, 0, program, contents);
+  for (const auto& one : contents)
+    outcome.entries.insert(outcome.entries.end(), one.entries.begin(), one.entries.end());
   for (const auto& one : report.take()) outcome.problems += one.sentence() + "\n";
   return outcome;
 }
@@ -147,8 +151,11 @@ TEST(MapFile, ThatIsFullOfProblemsNamesSomeOfThem) {
 
 TEST(MapFile, IsForMapsThatBeginWithSomething) {
   for (const Map& map : {kPorts, kIndexed, kPrefixes, kCounts}) EXPECT_EQ(why_no_contents(map), "");
-  for (const u32 type : {BPF_MAP_TYPE_PROG_ARRAY, BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_ARRAY_OF_MAPS})
-    EXPECT_THAT(why_no_contents(map_of(type, 4, 4)), HasSubstr("arrays, hashes and tries"));
+  for (const u32 type : {BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH, BPF_MAP_TYPE_ARRAY_OF_MAPS})
+    EXPECT_EQ(why_no_contents(map_of(type, 4, 4)), "");
+  for (const u32 type : {BPF_MAP_TYPE_PROG_ARRAY, BPF_MAP_TYPE_STACK})
+    EXPECT_THAT(why_no_contents(map_of(type, 4, 4)),
+                HasSubstr("arrays, hashes, tries, devmaps and arrays of maps"));
   EXPECT_NE(why_no_contents(map_of(BPF_MAP_TYPE_LPM_TRIE, 4, 4)), "");
   EXPECT_NE(why_no_contents(map_of(BPF_MAP_TYPE_ARRAY, 8, 4)), "");
   Map constant = kIndexed;

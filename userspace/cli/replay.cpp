@@ -43,6 +43,7 @@ std::string why_of(const control::PacketVerdict& verdict) {
   std::string why = reason_of(verdict);
   if (verdict.headers_cut) why += ", headers cut by the capture";
   if (!verdict.pipeline.empty()) why += fmt::format(" in pipeline {}: {}", verdict.pipeline, verdict.stage);
+  if (verdict.changed_length) why += ", changed";
   if (!verdict.mirrors.empty()) why += fmt::format("; mirrored to {}", fmt::join(verdict.mirrors, ", "));
   return why;
 }
@@ -55,6 +56,7 @@ struct PacketReport {
   std::optional<std::string> target, rule, pipeline, decided_by;
   std::optional<std::vector<std::string>> mirrored_to;
   std::optional<std::vector<control::RuleAlert>> alerts;
+  std::optional<u32> changed_length;
   std::optional<bool> headers_cut, more_alerts;
   static void fields(auto& self, auto& field) {
     field("packet", self.packet);
@@ -62,6 +64,7 @@ struct PacketReport {
     field("length", self.length);
     field("flow", self.flow);
     field("verdict", self.verdict);
+    field("changed_length", self.changed_length);
     field("why", self.why);
     field("reason", self.reason);
     field("target", self.target);
@@ -99,6 +102,7 @@ PacketReport packet_report(const control::PacketVerdict& verdict, u64 start_ns) 
   report.length = verdict.length;
   report.flow = verdict.flow;
   report.verdict = control::action_name(verdict.action);
+  report.changed_length = verdict.changed_length;
   report.why = why_of(verdict);
   report.reason = verdict.reason;
   if (!verdict.target.empty()) report.target = verdict.target;
@@ -120,6 +124,7 @@ std::string text_of(const PacketReport& packet) {
   const std::string action = packet.verdict + (packet.target ? " to " + *packet.target : "");
   std::string text = fmt::format("{:>7} {:>12.6f} s {:>5} bytes  {:<10} {}  ({})\n", packet.packet,
                                  packet.time_s, packet.length, action, packet.flow, packet.why);
+  if (packet.changed_length) text += fmt::format("{:>14}changed to {} bytes\n", "", *packet.changed_length);
   if (packet.alerts)
     for (const auto& alert : *packet.alerts) text += fmt::format("{:>14}alert {}\n", "", text_of(alert));
   if (packet.more_alerts) text += fmt::format("{:>14}more rules than seven hold\n", "");
@@ -269,6 +274,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "Packets that rules mirror are named; what a mirror's pipeline would say of them has no effect, as "
       "the\n"
       "moment at which it would be known is not in the capture.\n"
+      "Of packets that a pipeline's program changes the new length is named.\n"
       "Rules of files that alert (signatures), the first seven, are named with each packet and counted at "
       "the end; their\n"
       "thresholds run by the capture's clock. Without a log of the policy's they are, too; nothing is "

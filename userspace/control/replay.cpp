@@ -137,6 +137,7 @@ struct Replay::Impl {
   Result<void> settle_fragments();
   void finish_inspected(const Inspected& packet, const dataplane::Decision& decision);
   void finish_packet(std::size_t position, const xg_result& result);
+  static void note_change(PacketVerdict& verdict, const xg_patch& patch);
   PacketVerdict& decided(std::size_t position) {
     undecided.erase(position);
     return pending[position - taken];
@@ -388,6 +389,11 @@ Result<void> Replay::Impl::retire(bool wait_for_one) {
         alert(pending[inspected.front().position - taken], done->alerts[i], done->results[i], rest,
               inspected.front().fragment.has_value());
       finish_inspected(inspected.front(), dataplane::decision_at(*done, i));
+      // Later fragments, and those that others were made of, have no change of their own.
+      const Inspected& packet = inspected.front();
+      const bool has_own = packet.made_of.empty() && !(packet.fragment && packet.fragment->later);
+      if (done->results[i].flags & XG_RES_PATCH && has_own)
+        note_change(pending[packet.position - taken], done->patches[i]);
       inspected.pop_front();
       while (done->descriptors[i].flags & XG_DESC_MORE) i++;
     }
@@ -471,6 +477,11 @@ void Replay::Impl::finish_packet(std::size_t position, const xg_result& result) 
     verdict.target = port < policy.ports.size() ? policy.ports[port] : fmt::format("port {}", port);
   }
   verdict.reason = "inspected";
+}
+
+void Replay::Impl::note_change(PacketVerdict& verdict, const xg_patch& patch) {
+  if (verdict.action == XG_PASS || verdict.action == XG_TX || verdict.action == XG_REDIRECT)
+    verdict.changed_length = u32{patch.end} - patch.begin;
 }
 
 Result<void> Replay::finish() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ struct PacketVerdict {
   std::string rule;          // the policy's rule that decided, or sent it to a pipeline; may be empty
   std::string pipeline;      // when inspected
   std::string stage;         // "1 load_balance: backend b2"; empty: the pipeline's end
+  // Bytes, where it is passed or sent as a program has changed it.
+  std::optional<u32> changed_length;
   // Of the rules that hold for it, the first seven, without those whose thresholds say otherwise.
   std::vector<RuleAlert> alerts;
   bool more_alerts = false;          // more than seven hold
