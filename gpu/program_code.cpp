@@ -169,19 +169,6 @@ class Builder {
 
 }  // namespace
 
-std::vector<Program> parts_of(const Program& program) {
-  std::vector<Program> parts{{.name = program.name,
-                              .instructions = program.instructions,
-                              .maps = program.maps,
-                              .license = program.license}};
-  for (const Tail& tail : program.tails)
-    parts.push_back({.name = tail.name,
-                     .instructions = tail.instructions,
-                     .maps = program.maps,
-                     .license = program.license});
-  return parts;
-}
-
 tl::expected<Image, std::string> image_of(std::span<const Program> programs, const ImageSettings& settings) {
   if (programs.empty()) return tl::unexpected(std::string("there is no program"));
   if (settings.counts != nullptr && programs.size() != 1)
