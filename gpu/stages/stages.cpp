@@ -121,7 +121,7 @@ std::optional<StageSettings> first_with(std::shared_ptr<const programs::Program>
     if constexpr (StageInfo<Settings>::kTraits.programs) {
       Settings settings;
       settings.program = std::move(program);
-      settings.interfaces.emplace_back();
+      settings.interfaces.emplace_back().ifindex = 1;
       return settings;
     } else {
       return first_with<kAt + 1>(std::move(program));

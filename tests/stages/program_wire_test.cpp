@@ -240,7 +240,7 @@ TEST_P(BalancerOnTheWire, SendsPacketsInsideOfOthers) {
   std::vector<Frame> frames;
   for (std::uint16_t flow = 0; flow < 40; ++flow) {
     PacketSpec spec =
-        from_left(static_cast<std::uint16_t>(2'000 + flow), kPort, std::string(flow * 30u, 'x'));
+        from_left(static_cast<std::uint16_t>(2'000 + flow), kPort, std::string(20 + flow * 30u, 'x'));
     spec.dst_ip = kService;
     frames.push_back(build(spec));
   }
