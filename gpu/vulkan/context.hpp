@@ -77,7 +77,7 @@ struct ProgramArguments {
   u32 generation;
   vk::DeviceAddress marks;
   vk::DeviceAddress outcomes;
-  vk::DeviceAddress patches;
+  vk::DeviceAddress left;
   vk::DeviceAddress machines;
   vk::DeviceAddress dispatch;
   vk::DeviceAddress failed;
@@ -87,11 +87,19 @@ struct ProgramArguments {
   u32 begins, last;
 };
 
+// And of what brings patches to the host (gpu/stages/program/patches.comp).
+struct PatchArguments {
+  vk::DeviceAddress results;
+  vk::DeviceAddress left;
+  vk::DeviceAddress patches;
+  u32 count;
+};
+
 // The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what
 // takes it through them; what inspects those that wait for it. Each once more, for pipelines that run
 // programs, of which they are told what came; what runs these, those that change no map, and those of a
-// table, in order; and what settles with the packets of the second kind, which no other table's shader is
-// needed for.
+// table, in order; what settles with the packets of the second kind, which no other table's shader is needed
+// for; and what brings the patches of changed packets to the host.
 enum class Entry : u32 {
   decide,
   begin,
@@ -103,9 +111,10 @@ enum class Entry : u32 {
   told_inspect,
   run_alone,
   run_in_order,
-  settle
+  settle,
+  patches
 };
-inline constexpr u32 kEntries = 11;
+inline constexpr u32 kEntries = 12;
 // Of the first four.
 constexpr Entry entry_of(Entry entry, bool told) {
   return told ? static_cast<Entry>(static_cast<u32>(entry) + 4) : entry;

@@ -9,6 +9,7 @@
 
 #include "gpu/abilities.hpp"
 #include "gpu/pipelines.hpp"
+#include "gpu/stages/program_body.h"
 #include "gpu/stages/stages.hpp"
 #include "gpu/stages/table.h"
 #include "gpu/vulkan/queue.hpp"
@@ -76,6 +77,7 @@ Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
             kMostSoftwareKey * sizeof(u32), kMostSoftwarePrefix * sizeof(u32),
             kMostSoftwareValue * sizeof(u32), map->name, pipeline.name, s + 1, map->key_bytes,
             map->value_bytes));
+      all.changes |= image[body + XG_PROGRAM_BODY_LINES] != 0;
       all.kind = kind & ~XG_KIND_STATEFUL;
       if (kind == all.kind) {
         alone++;
@@ -141,6 +143,7 @@ class VulkanDevice final : public Device {
     build(programs->alone_steps != 0, Entry::run_alone);
     build(!programs->rounds.empty(), Entry::run_in_order);
     build(!programs->rounds.empty(), Entry::settle);
+    build(programs->changes, Entry::patches);
     if (built && told) built = make_machines();
     if (!built) return built;
     auto tables = states_.take(*pipelines, [&](const StateSpec& spec) {

@@ -89,6 +89,10 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
     given = zeroed_buffer(context_, packets * sizeof(u32))
                 .map([&](Buffer&& made) { outcomes_ = std::move(made); })
                 .and_then([&] { return give(failed_, options.depth * sizeof(u32)); });
+  if (given)
+    given = zeroed_buffer(context_, u64{options.batch_capacity} * sizeof(xg_patch)).map([&](Buffer&& made) {
+      left_ = std::move(made);
+    });
   if (given && shared_.frames == Frames::staged) {
     staging_bytes_ = staging_bytes(options.batch_capacity);
     given = give(staging_, options.depth * staging_bytes_).and_then([&] {
@@ -138,7 +142,7 @@ VulkanQueue::~VulkanQueue() {
   }
   if (!context_.abandoned()) return;
   for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &staging_,
-                         &staged_, &marks_, &inspections_, &outcomes_, &failed_})
+                         &staged_, &marks_, &inspections_, &outcomes_, &left_, &failed_})
     buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
@@ -243,7 +247,7 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
     running.generation = generation;
     running.marks = arguments.marks;
     running.outcomes = arguments.programs;
-    running.patches = arguments.patches;
+    running.left = left_.address;
     running.failed = failed_.address + slot.index * sizeof(u32);
     running.kind = programs.kind;
   }
@@ -280,6 +284,14 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
     if (others) run_in_turn(Entry::tables, at_a_time, false);
   }
   if (inspects) run_in_turn(Entry::inspect, kInspected, true);
+  if (programs.changes) {
+    const PatchArguments bringing{arguments.results, running.left, arguments.patches, count};
+    command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
+                            vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
+    command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(bringing),
+                          &bringing, d);
+    run(command, Entry::patches, (count * XG_PATCH_QUADS + kGroup - 1) / kGroup);
+  }
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},
                           to_host, {}, {}, d);

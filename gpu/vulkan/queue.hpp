@@ -18,6 +18,7 @@ struct Programs {
   std::vector<u32> rounds;  // of those with a table, ascending
   u32 steps = 0;            // one of them takes, at most
   bool other_tables = false;  // some other stage has a table
+  bool changes = false;       // some may change its packets
   bool some() const { return alone_steps != 0 || !rounds.empty(); }
 };
 
@@ -82,7 +83,8 @@ class VulkanQueue final : public Queue {
   Buffer marks_;        // one word a packet, per slot
   Buffer inspections_;  // of kInspected packets, per slot
   Buffer outcomes_;     // one word a packet, per slot
-  Buffer failed_;       // one word a slot: not 0: programs were not run to their end
+  Buffer left_;    // an xg_patch a packet, of one slot: batches that run programs are one after the other
+  Buffer failed_;  // one word a slot: not 0: programs were not run to their end
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;
   Unique<vk::Semaphore> timeline_;

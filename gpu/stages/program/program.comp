@@ -10,7 +10,7 @@
 //   KIND 1   those that have a table of the round `round`: one invocation, packet after packet, of those that
 //            wait for it. The outcome is in the upper half of the packet's mark.
 //
-// What the last program of a pipeline made of its packet is the packet's xg_patch.
+// What the last program of a pipeline made of its packet is an xg_patch in `left`, for patches.comp.
 //
 // It is apart from them as the interpreter is long, and once more where it is called: and what it keeps
 // stands in memory, XG_PROGRAM_OWN_BYTES an invocation, as drivers without arrays of an invocation's own make
@@ -46,7 +46,7 @@ layout(push_constant, scalar) uniform Arguments {
   u32 generation;
   xg_state marks;     // KIND 1
   xg_state outcomes;  // KIND 0
-  xg_quads patches;   // of packets that are changed, as the batch has them
+  xg_quads left;      // an xg_patch a packet, of those that are changed
   u64 machines;       // XG_PROGRAM_OWN_BYTES an invocation
   xg_state dispatch;  // groups, 1, 1, and the number of invocations that are not through
   xg_state failed;    // set to 1 where `last` is and an invocation is not through
@@ -208,7 +208,7 @@ void main() {
       u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(m.own.r[0]));
       xg_batch b;
       b.image = image;
-      b.patches = patches;
+      b.patches = left;
       if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
         outcome = xg_program_redirected(b, body_of_stage, m.redirect_ifindex, m.redirect_flags);
       if (outcome == XG_PROGRAM_PASSED || XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_SENT) {
