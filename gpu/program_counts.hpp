@@ -50,8 +50,8 @@ struct Taken {
 // Whether it may change some map. A store through anything but the stack's own register may be to a value.
 bool changes_maps(const Program& program);
 
-// How a device takes the packets of a program. What it does to them is each packet's own. The time is bounded, whatever the
-// program is.
+// How a device takes the packets of a program. What it does to them is each packet's own. The time is
+// bounded, whatever the program is.
 Taken how_taken(const Program& program);
 
 }  // namespace xdpgpu::gpu::programs

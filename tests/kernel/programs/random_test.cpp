@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs by chance, in the kernel, in the reference, and in the form that devices run: verdict, bytes and maps
-// are the same.
+// Programs by chance, in the kernel, in the reference, and in the form that devices run: verdict, bytes and
+// maps are the same.
 //
 // XDPGPU_TEST_PROGRAMS says how many are tried, XDPGPU_TEST_SEED from which number on; a failure names its
 // own.
