@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 
 #include "gpu/program_decoder.hpp"
 #include "gpu/program_stacks.hpp"
@@ -167,6 +168,16 @@ class Builder {
   std::vector<u32> pages_;
 };
 
+// But for what they begin with: that is the first program's to say.
+bool same_maps(const std::vector<Map>& a, const std::vector<Map>& b) {
+  const auto like = [](const Map& one) {
+    return std::tie(one.name, one.type, one.key_bytes, one.value_bytes, one.entries, one.flags, one.inner,
+                    one.constant);
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const Map& one, const Map& other) { return like(one) == like(other); });
+}
+
 }  // namespace
 
 tl::expected<Image, std::string> image_of(std::span<const Program> programs, const ImageSettings& settings) {
@@ -175,7 +186,7 @@ tl::expected<Image, std::string> image_of(std::span<const Program> programs, con
     return tl::unexpected(std::string("programs that share their maps do not run side by side"));
   const std::vector<Map>& maps = programs.front().maps;
   for (const Program& program : programs)
-    if (program.maps != maps)
+    if (!same_maps(program.maps, maps))
       return tl::unexpected(
           fmt::format("the programs {} and {} do not have the same maps, which a set shares",
                       programs.front().name, program.name));

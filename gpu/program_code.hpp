@@ -35,9 +35,10 @@ struct ImageSettings {
   const Counts* counts = nullptr;
 };
 
-// Programs that share their maps, which each of them has all of, and may call each other's tails; at least
-// one. The error says what devices do not do yet, or what is no program, and which instruction it is. Tables
-// and state hang on maps and settings alone: with other programs of the same maps the state goes on.
+// Programs that share the first one's maps, which each of them has all of, and may call each other's tails;
+// at least one. The error says what devices do not do yet, or what is no program, and which instruction it
+// is. Tables and state hang on maps and settings alone: with other programs of the same maps the state goes
+// on.
 tl::expected<Image, std::string> image_of(std::span<const Program> programs, const ImageSettings& settings);
 
 }  // namespace xdpgpu::gpu::programs

@@ -25,7 +25,12 @@ const char* name_of_move(const Instruction& i) {
 }
 
 // Of the entry's function; of those that it calls the arguments are not followed.
-std::optional<u32> first_store(const Program& program) {
+std::optional<u32> first_store(Program program) {
+  // Nobody asks for the maps' memory.
+  for (Map& map : program.maps) {
+    map.entries = 1;
+    map.contents = {};
+  }
   const auto made = image_of(std::span(&program, 1), {});
   if (!made) return std::nullopt;
   Kinds given;

@@ -65,7 +65,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// The program and its tails, each as one without tails, by their numbers.
+// The program and its tails as programs, by their numbers; what maps begin with has the first one alone.
 std::vector<Program> parts_of(const Program& program);
 
 }  // namespace xdpgpu::gpu::programs

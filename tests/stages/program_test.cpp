@@ -591,6 +591,7 @@ ProgramSettings with_tails(bool changes) {
   ProgramSettings settings = settings_of(a.code(), {map_of("next", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 6),
                                                     map_of("count", BPF_MAP_TYPE_ARRAY, 4, 8, 1)});
   auto program = std::make_shared<Program>(*settings.program);
+  program->maps[1].contents = {4, 1};  // one of those that it goes on with looks there first
   program->tails = {{.name = "counts", .instructions = b.code()},
                     {.name = "writes", .instructions = c.code()}};
   settings.program = program;

@@ -53,5 +53,31 @@ TEST(ProgramPackets, WhatIsNotPlainIsNotNamed) {
   EXPECT_EQ(change_of(with({load(BPF_W, r7, r1, 0), load(BPF_DW, r2, r7, 0), store_k(BPF_B, r2, 0, 1)})), "");
 }
 
+TEST(ProgramPackets, WhatItGoesOnWithChangesThem) {
+  Program program{.name = "test", .instructions = kEnd, .maps = {}, .license = "GPL"};
+  EXPECT_FALSE(change_of_packet(program));
+  program.tails.push_back({"writes", with({load(BPF_W, r7, r1, 0), store_k(BPF_B, r7, 0, 1)})});
+  const auto change = change_of_packet(program);
+  ASSERT_TRUE(change);
+  EXPECT_EQ(change->what, "writes to its packet");
+}
+
+// Sixty-four tails of an object with megabytes of variables are not as many copies of them.
+TEST(ProgramParts, WhatMapsBeginWithHasTheFirstOneAlone) {
+  Map map;
+  map.name = "data";
+  map.contents.resize(1'000, 7);
+  Program program{.name = "test", .instructions = kEnd, .maps = {map}, .license = "GPL"};
+  program.tails = {{"one", kEnd}, {"two", kEnd}};
+  const auto parts = parts_of(program);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].maps, program.maps);
+  for (const Program& tail : {parts[1], parts[2]}) {
+    EXPECT_TRUE(tail.maps.at(0).contents.empty());
+    EXPECT_EQ(tail.maps.at(0).name, "data");
+    EXPECT_EQ(tail.instructions, kEnd);
+  }
+}
+
 }  // namespace
 }  // namespace xdpgpu::gpu::programs
